@@ -1,0 +1,1 @@
+"""The words of the field as frozen values: no input, no output."""

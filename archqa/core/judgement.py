@@ -1,0 +1,24 @@
+"""What somebody, a person or a mind, holds of one sentence: does the answer need it?"""
+
+from enum import StrEnum
+
+from pydantic import Field
+
+from archqa.core.value import Value
+
+
+class Relevance(StrEnum):
+    """The shared task's three labels (ArchEHR-QA 2025 key). A binary agent uses the first and the last."""
+
+    ESSENTIAL = "essential"
+    SUPPLEMENTARY = "supplementary"
+    NOT_RELEVANT = "not-relevant"
+
+
+class Judgement(Value):
+    """One agent's label for one sentence, and why."""
+
+    sentence_id: str
+    label: Relevance
+    rationale: str = ""
+    probability: float | None = Field(default=None, ge=0, le=1, description="of being essential, where known")

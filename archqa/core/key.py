@@ -1,0 +1,29 @@
+"""The gold of a case: every sentence's relevance and, where a release has it, the clinician's own answer."""
+
+from functools import cached_property
+
+from archqa.core.judgement import Relevance
+from archqa.core.value import Value
+
+
+class ClinicianSentence(Value):
+    """One sentence of the clinician's answer with the note sentences it rests on (2026 key)."""
+
+    id: str
+    text: str
+    citations: tuple[str, ...] = ()
+
+
+class CaseKey(Value):
+    """What the organisers hold to be true of one case. `labels` maps sentence id to relevance."""
+
+    case_id: str
+    labels: dict[str, Relevance] = {}
+    clinician_answer: str = ""
+    clinician_answer_without_citations: str = ""
+    clinician_answer_sentences: tuple[ClinicianSentence, ...] = ()
+
+    @cached_property
+    def essential(self) -> frozenset[str]:
+        """Ids of the sentences an answer must rest on."""
+        return frozenset(each for each, label in self.labels.items() if label is Relevance.ESSENTIAL)
