@@ -1,0 +1,94 @@
+"""Replies already paid for: one SQLite file, keyed by the canonical request, committed before a reply is used.
+
+Readable by its owner only (the file is 0600 in a folder of 0700): it holds record text. Values are JSON.
+Refusals, cut-off and empty replies are not kept, so that asking again can do better.
+"""
+
+import asyncio
+import os
+import sqlite3
+import time
+from pathlib import Path
+
+from archqa.core.usage import Usage
+from archqa.llm.base import Finish, Model, Reply, Request
+
+_SCHEMA = """
+CREATE TABLE IF NOT EXISTS reply (
+    digest TEXT PRIMARY KEY, model TEXT NOT NULL, stored_at REAL NOT NULL, reply TEXT NOT NULL
+) WITHOUT ROWID
+"""
+
+
+class Cache:
+    """The file of replies. Safe with several processes (WAL)."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        _private_file(path)
+        self._connection = sqlite3.connect(path, timeout=30, isolation_level=None, check_same_thread=False)
+        self._connection.execute("PRAGMA journal_mode=WAL")
+        self._connection.execute("PRAGMA synchronous=NORMAL")
+        self._connection.execute(_SCHEMA)
+
+    def get(self, digest: str) -> Reply | None:
+        """The kept reply to the request of this digest."""
+        row = self._connection.execute("SELECT reply FROM reply WHERE digest = ?", (digest,)).fetchone()
+        return Reply.model_validate_json(row[0]) if row else None
+
+    def put(self, request: Request, reply: Reply) -> None:
+        """Keep a reply; it is on disk when this returns."""
+        row = (request.digest, request.model, time.time(), reply.model_dump_json())
+        self._connection.execute("INSERT OR REPLACE INTO reply VALUES (?, ?, ?, ?)", row)
+
+    def __len__(self) -> int:
+        return int(self._connection.execute("SELECT count(*) FROM reply").fetchone()[0])
+
+    def close(self) -> None:
+        """Close the file."""
+        self._connection.close()
+
+
+class CachedModel:
+    """Answers from the cache where it can; equal requests that are under way at once are asked once."""
+
+    def __init__(self, inner: Model, cache: Cache) -> None:
+        self._inner = inner
+        self._cache = cache
+        self._under_way: dict[str, asyncio.Future[Reply]] = {}
+
+    async def ask(self, request: Request) -> Reply:
+        """Answer one request; a reply that was paid before costs nothing and counts as cached."""
+        kept = self._cache.get(request.digest)
+        if kept is not None:
+            return _free(kept)
+        if request.digest in self._under_way:
+            return _free(await asyncio.shield(self._under_way[request.digest]))
+        return await self._ask_once(request)
+
+    async def _ask_once(self, request: Request) -> Reply:
+        future: asyncio.Future[Reply] = asyncio.get_running_loop().create_future()
+        self._under_way[request.digest] = future
+        try:
+            reply = await self._inner.ask(request)
+            if reply.finish is Finish.COMPLETE:
+                self._cache.put(request, reply)
+            future.set_result(reply)
+            return reply
+        except BaseException as error:
+            future.set_exception(error)
+            future.exception()  # Retrieved, so that nobody is warned of an exception nobody else awaited.
+            raise
+        finally:
+            del self._under_way[request.digest]
+
+
+def _free(reply: Reply) -> Reply:
+    """The same reply, as it counts when it is not paid again."""
+    usage = Usage(cached_calls=1, prompt_tokens=0, completion_tokens=0, cost_usd=0.0)
+    return reply.model_copy(update={"usage": usage})
+
+
+def _private_file(path: Path) -> None:
+    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    os.close(os.open(path, os.O_CREAT | os.O_RDWR, 0o600))

@@ -1,0 +1,91 @@
+"""What of the chat-completions protocol a server speaks, learned from its refusals, never from its name.
+
+Servers differ: some have no strict JSON schema (llama-cpp-python answers 500), reasoning models take no
+temperature, newer ones want `max_completion_tokens`, some templates have no system role. A request is first made
+in full; a refusal that names a parameter drops that parameter for good.
+"""
+
+import json
+from enum import IntEnum
+from typing import Any
+
+from archqa.core.value import Value
+from archqa.llm.base import Message, Request
+
+
+class Structure(IntEnum):
+    """How firmly a server can be held to a schema."""
+
+    TEXT = 0
+    JSON = 1
+    SCHEMA = 2
+
+
+class Dialect(Value):
+    """One server's (and model's) ways. `weaker` gives the next to try after a refusal."""
+
+    structure: Structure = Structure.SCHEMA
+    temperature: bool = True
+    token_word: str = "max_tokens"
+    system_role: bool = True
+
+    def arguments(self, request: Request) -> dict[str, Any]:
+        """The keyword arguments of `chat.completions.create`."""
+        arguments: dict[str, Any] = {"model": request.model, "messages": self._messages(request)}
+        if request.max_tokens is not None:
+            arguments[self.token_word] = request.max_tokens
+        if request.temperature is not None and self.temperature:
+            arguments["temperature"] = request.temperature
+        if request.output_schema is not None and self.structure is not Structure.TEXT:
+            arguments["response_format"] = self._response_format(request)
+        return arguments
+
+    def weaker(self, refusal: str, *, structured: bool) -> "Dialect | None":
+        """The dialect that avoids what `refusal` (lower case) complains of; None if it complains of something else."""
+        if self.temperature and "temperature" in refusal:
+            return self.model_copy(update={"temperature": False})
+        if self.token_word == "max_tokens" and "max_completion_tokens" in refusal:
+            return self.model_copy(update={"token_word": "max_completion_tokens"})
+        if self.system_role and "system" in refusal and "role" in refusal:
+            return self.model_copy(update={"system_role": False})
+        if structured and self.structure > Structure.TEXT and _about_structure(refusal):
+            return self.less_structured()
+        return None
+
+    def less_structured(self) -> "Dialect | None":
+        """One step from schema to JSON mode to text; None below that."""
+        if self.structure is Structure.TEXT:
+            return None
+        return self.model_copy(update={"structure": Structure(self.structure - 1)})
+
+    def _messages(self, request: Request) -> list[dict[str, str]]:
+        messages = list(request.messages)
+        if request.output_schema is not None and self.structure is not Structure.SCHEMA:
+            messages[-1] = _with_schema(messages[-1], request.output_schema)
+        if not self.system_role:
+            messages = _without_system(messages)
+        return [message.model_dump() for message in messages]
+
+    def _response_format(self, request: Request) -> dict[str, Any]:
+        if self.structure is Structure.JSON:
+            return {"type": "json_object"}
+        schema = {"name": request.schema_name, "strict": True, "schema": request.output_schema}
+        return {"type": "json_schema", "json_schema": schema}
+
+
+def _about_structure(refusal: str) -> bool:
+    return any(word in refusal for word in ("response_format", "json_schema", "json_object", "schema", "grammar"))
+
+
+def _with_schema(message: Message, schema: dict[str, Any]) -> Message:
+    said = f"{message.content}\n\nReply with one JSON object that fits this JSON Schema, and nothing else:\n"
+    return message.model_copy(update={"content": said + json.dumps(schema, separators=(",", ":"))})
+
+
+def _without_system(messages: list[Message]) -> list[Message]:
+    """The instructions move to the head of the first user turn."""
+    system = "\n\n".join(message.content for message in messages if message.role == "system")
+    rest = [message for message in messages if message.role != "system"]
+    if not system:
+        return rest
+    return [Message(role="user", content=f"{system}\n\n{rest[0].content}"), *rest[1:]]

@@ -1,0 +1,97 @@
+"""The words said to models, read from `prompts/<agent>/v<N>/{system,user}.jinja`.
+
+Record text is data: the `record` filter takes the power from anything in it that looks like our own delimiters.
+"""
+
+import hashlib
+import re
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import jinja2
+from jinja2 import meta
+
+from archqa import resources
+from archqa.errors import CallerError
+from archqa.llm.base import Message
+
+_DELIMITER = re.compile(
+    r"<(?=/?(?:note|message|clinician_question|context|sentence|judgements|draft)\b)", re.IGNORECASE
+)
+
+
+class Prompts:
+    """A folder of prompts. `render` fills one; `digest` names its exact words, includes and all."""
+
+    def __init__(self, folder: Path | None = None) -> None:
+        self.folder = folder or resources.prompts()
+        self._environment = jinja2.Environment(
+            loader=jinja2.FileSystemLoader(self.folder),
+            undefined=jinja2.StrictUndefined,
+            trim_blocks=True,
+            lstrip_blocks=True,
+            keep_trailing_newline=True,
+            autoescape=False,
+        )
+        self._environment.filters["record"] = as_data
+        self._digests: dict[str, str] = {}
+
+    def render(self, name: str, values: dict[str, Any]) -> tuple[Message, ...]:
+        """The system and user message of a prompt such as `decision/v1`."""
+        roles: tuple[tuple[Any, str], ...] = (("system", "system.jinja"), ("user", "user.jinja"))
+        texts = [(role, self._template(f"{name}/{file}").render(values).strip()) for role, file in roles]
+        return tuple(Message(role=role, content=text) for role, text in texts)
+
+    def render_text(self, name: str, values: dict[str, Any]) -> str:
+        """A single template, such as the words of a repair turn."""
+        return self._template(name).render(values).strip()
+
+    def digest(self, name: str) -> str:
+        """sha256 over the prompt's files and everything they include."""
+        if name not in self._digests:
+            sources = {each: self._source(each) for each in sorted(self._with_includes(self._files(name)))}
+            text = "\n".join(f"{each}\n{source}" for each, source in sources.items())
+            self._digests[name] = hashlib.sha256(text.encode()).hexdigest()
+        return self._digests[name]
+
+    def fields(self, name: str) -> set[str]:
+        """The names a prompt asks to be filled in, includes and all."""
+        files = self._with_includes(self._files(name))
+        return set().union(*(meta.find_undeclared_variables(self._parsed(each)) for each in files))
+
+    def _files(self, name: str) -> list[str]:
+        folder = self.folder / name
+        if not folder.is_dir():
+            raise CallerError(f"There is no prompt {name!r} in {self.folder}.")
+        return [f"{name}/{path.name}" for path in sorted(folder.glob("*.jinja"))]
+
+    def _with_includes(self, files: list[str]) -> set[str]:
+        found: set[str] = set()
+        pending = list(files)
+        while pending:
+            name = pending.pop()
+            if name not in found:
+                found.add(name)
+                pending += [each for each in meta.find_referenced_templates(self._parsed(name)) if each]
+        return found
+
+    def _parsed(self, name: str) -> jinja2.nodes.Template:
+        return self._environment.parse(self._source(name))
+
+    def _source(self, name: str) -> str:
+        return (self.folder / name).read_text(encoding="utf-8")
+
+    def _template(self, name: str) -> jinja2.Template:
+        return self._environment.get_template(name)
+
+
+@cache
+def default_prompts() -> Prompts:
+    """The prompts that come with archqa."""
+    return Prompts()
+
+
+def as_data(text: str) -> str:
+    """`text` with anything that could close or open one of our delimiters made harmless."""
+    return _DELIMITER.sub("\u2039", text)

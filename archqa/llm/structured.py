@@ -1,0 +1,85 @@
+"""From a reply's text to a typed output, and from a type to the JSON Schema a server can be held to.
+
+The schema follows the strict subset of OpenAI's "Structured outputs": every property required, no other allowed.
+"""
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Any, TypeVar
+
+from pydantic import BaseModel, Field, ValidationError
+
+Output = TypeVar("Output", bound=BaseModel)
+
+SentenceId = Annotated[str, Field(json_schema_extra={"choices": "sentence"})]
+"""An id out of the note at hand; the schema lists the ids there are, so that none can be invented."""
+
+Choices = Mapping[str, Sequence[str]]
+"""What may stand where a field is marked with `choices`, by the mark's name; differs from task to task."""
+
+HIDDEN = {"hidden": True}
+"""Marks a field that a model is not asked for: other minds fill it."""
+
+_DROPPED = frozenset({"title", "default", "choices"})
+_FENCE = re.compile(r"```(?:json)?\s*(.*?)```", re.DOTALL)
+_THOUGHT = re.compile(r"<think>.*?</think>", re.DOTALL)
+
+
+class Rejected(Exception):
+    """An output that will not do. The message is said to the model: what is wrong, and what is allowed."""
+
+
+def strict_schema(output: type[BaseModel], choices: Choices | None = None) -> dict[str, Any]:
+    """The JSON Schema of `output`, strict, with the choices this task leaves where a field is marked for them."""
+    schema = _strict(output.model_json_schema(), choices or {})
+    assert isinstance(schema, dict)
+    return schema
+
+
+def parse(text: str, output: type[Output]) -> Output:
+    """The output in `text`, with or without fences, thoughts or prose around it. Raises `Rejected`."""
+    try:
+        return output.model_validate(_object_in(text))
+    except ValidationError as error:
+        raise Rejected(_in_words(error)) from None
+
+
+def _strict(node: Any, choices: Choices) -> Any:
+    if isinstance(node, list):
+        return [_strict(each, choices) for each in node]
+    if not isinstance(node, dict):
+        return node
+    if choices.get(node.get("choices", "")):
+        return {"type": "string", "enum": list(choices[node["choices"]])}
+    strict = {word: _strict_child(word, value, choices) for word, value in node.items() if word not in _DROPPED}
+    if isinstance(strict.get("properties"), dict):
+        strict["required"] = list(strict["properties"])
+        strict["additionalProperties"] = False
+    return strict
+
+
+def _strict_child(word: str, value: Any, choices: Choices) -> Any:
+    """Below `properties` and `$defs` the keys are names, not words of JSON Schema: only hidden ones are dropped."""
+    if word in {"properties", "$defs"}:
+        return {name: _strict(child, choices) for name, child in value.items() if not child.get("hidden")}
+    return _strict(value, choices)
+
+
+def _object_in(text: str) -> Any:
+    """The first JSON object of a reply."""
+    bare = _THOUGHT.sub("", text)
+    fenced = _FENCE.search(bare)
+    for candidate in [bare, fenced.group(1) if fenced else "", bare[max(bare.find("{"), 0) :]]:
+        try:
+            return json.JSONDecoder().raw_decode(candidate.strip())[0]
+        except (json.JSONDecodeError, RecursionError):
+            continue
+    raise Rejected("Your reply holds no complete JSON object. Reply with the JSON object alone.")
+
+
+def _in_words(error: ValidationError) -> str:
+    """Pydantic's findings, without the input they quote."""
+    found = error.errors(include_url=False, include_input=False, include_context=False)
+    lines = [f"{'.'.join(str(step) for step in each['loc']) or 'The object'}: {each['msg']}." for each in found[:8]]
+    return "Your JSON does not fit the schema.\n" + "\n".join(lines)
