@@ -1,0 +1,94 @@
+"""Every benchmark we know, found by name or by what a file holds."""
+
+import difflib
+from pathlib import Path
+
+from archqa.benchmarks.archehr import ArchehrQa
+from archqa.benchmarks.base import Benchmark, CaseFile, KeyFile, Readable
+from archqa.benchmarks.content import FORMAT
+from archqa.benchmarks.source import Source, located, open_source
+from archqa.core.answer import WORD_LIMIT
+from archqa.errors import CallerError, InputError
+
+ARCHEHR_2025 = ArchehrQa("archehr-2025", "ArchEHR-QA 2025: cited answers", word_limit=WORD_LIMIT)
+
+_ALL = (
+    ARCHEHR_2025,
+    # Cases of 2026 look like those of 2025: only `--task` can tell their subtasks apart.
+    Benchmark("archehr-2026-st1", "ArchEHR-QA 2026, subtask 1: question interpretation", word_limit=15),
+    Benchmark("archehr-2026-st2", "ArchEHR-QA 2026, subtask 2: evidence identification"),
+    Benchmark("archehr-2026-st3", "ArchEHR-QA 2026, subtask 3: answer generation", word_limit=75),
+    Benchmark("archehr-2026-st4", "ArchEHR-QA 2026, subtask 4: answer-evidence alignment"),
+    Benchmark("fhir-agentbench", "FHIR-AgentBench", marks=frozenset({"question", "patient_fhir_id"})),
+    Benchmark("medagentbench", "MedAgentBench", marks=frozenset({"instruction", "eval_MRN"})),
+)
+
+_MISTAKEN = (
+    (
+        frozenset({"answers"}),
+        "this looks like a key, not like cases.",
+        "Name the case file here; give this one by --key.",
+    ),
+    (frozenset({"clinician_answer"}), "this looks like a key.", "Name the case file here; give this one by --key."),
+    (frozenset({"case_id", "answer"}), "this looks like a submission.", "archqa score FILE --key KEY scores it."),
+    (frozenset({"case_id", "prediction"}), "this looks like a submission.", "archqa score FILE --key KEY scores it."),
+)
+
+
+def names() -> tuple[str, ...]:
+    """Names of all benchmarks, as `--task` takes them."""
+    return tuple(each.name for each in _ALL)
+
+
+def find(name: str) -> Benchmark:
+    """The benchmark of that name. Raises `CallerError` with the nearest name if there is none."""
+    for each in _ALL:
+        if each.name == name:
+            return each
+    near = difflib.get_close_matches(name, names(), n=1)
+    advice = f"Did you mean {near[0]}?" if near else f"Known: {', '.join(names())}."
+    raise CallerError(f"There is no task named '{name}'.\n{advice}")
+
+
+def recognise(source: Readable) -> Benchmark:
+    """The benchmark that a file belongs to, by its content. Raises `InputError` if it is of none we know."""
+    opened = open_source(source)
+    return _recognise(opened)
+
+
+def load_cases(source: Readable, task: str | None = None) -> CaseFile:
+    """Read a case file: a path, `-` (standard input) or `mini` (three bundled cases). `task` overrides its content.
+
+    Raises `InputError` with every mistake of the file, `CallerError` for an unknown task, `NotBuilt` for one that
+    this version cannot do.
+    """
+    opened = open_source(source)
+    benchmark = recognise(opened) if task is None else find(task)
+    cases = benchmark.load(opened)
+    return CaseFile(Path(opened.path), benchmark.name, cases, opened.sha256, opened.content.format)
+
+
+def load_key(source: Readable) -> KeyFile:
+    """Read an ArchEHR-QA key, of 2025 or 2026. Raises `InputError` with every mistake of the file."""
+    opened = open_source(source)
+    return KeyFile(Path(opened.path), opened.sha256, ARCHEHR_2025.load_key(opened))
+
+
+def find_key(case_path: str | Path) -> Path | None:
+    """The key that lies beside a case file: `<stem>_key.json`, else `archehr-qa_key.json`, else None."""
+    path = located(case_path)
+    beside = (path.with_name(f"{path.stem}_key.json"), path.with_name("archehr-qa_key.json"))
+    return next((each for each in beside if each.is_file()), None)
+
+
+def _recognise(source: Source) -> Benchmark:
+    content = source.content
+    if not content.fields:
+        return ARCHEHR_2025  # its loader says what an entry should be
+    for each in _ALL:
+        if each.recognises(content):
+            return each
+    for marks, what, fix in _MISTAKEN:
+        if marks <= content.fields:
+            raise InputError(source.path, [f": {what}"], fix)
+    raise InputError(source.path, [": no benchmark we know has entries like these."], FORMAT)
