@@ -1,0 +1,1 @@
+"""One agent a file: a prompt, what it takes, what it returns, and what it checks."""

@@ -1,0 +1,88 @@
+"""The contract of the room: an `Agent` is a prompt, two types and a check; a `Mind` performs it at a `Desk`.
+
+Which mind performs an agent (a model server, the embedded engine, a script) is the desk's affair. Whichever it is,
+the output is the same type and has passed the same check.
+"""
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, ClassVar, Generic, Protocol, TypeVar
+
+from archqa.core.case import Case
+from archqa.core.step import Step
+from archqa.core.value import Value
+from archqa.llm.structured import Choices, Rejected
+
+__all__ = ["Agent", "CaseTask", "Desk", "Mind", "Rejected", "check_ids", "mentioned"]
+
+
+class CaseTask(Value):
+    """What every agent that reads a case is given: the case, and the medical context if that stage was on."""
+
+    case: Case
+    context: str = ""
+
+
+Task = TypeVar("Task", bound=CaseTask)
+Output = TypeVar("Output", bound=Value)
+
+
+class Agent(Generic[Task, Output]):
+    """One role. Stateless; holds no model."""
+
+    name: ClassVar[str]
+    prompt: ClassVar[str]
+    takes: type[Task]
+    returns: type[Output]
+
+    def choices(self, task: Task) -> Choices:
+        """What may stand where the output type is marked with `choices`, for this very task."""
+        return {"sentence": task.case.sentence_ids}
+
+    def check(self, task: Task, output: Output) -> None:
+        """Raise `Rejected` with words for the model when the output will not do."""
+
+    def mend(self, task: Task, output: Output) -> Output | None:
+        """What can be saved of an output that still fails its check after the last turn; None if nothing."""
+        return None
+
+    def about(self, task: Task) -> str:
+        """What sets this call apart from the agent's others on the case, for traces: a sentence id, a specialty."""
+        return ""
+
+    async def run(self, task: Task, desk: "Desk") -> Output:
+        """Perform the task with the mind the desk has for this agent. Raises `CaseFailed`, `ModelError`."""
+        return await desk.mind(self.name).perform(self, task, desk)
+
+
+class Mind(Protocol):
+    """Whoever performs agents: returns a checked output and records each step at the desk."""
+
+    kind: str
+
+    async def perform(self, agent: Agent[Task, Output], task: Task, desk: "Desk") -> Output:
+        """Perform one task of one agent."""
+        ...
+
+
+class Desk:
+    """Where the agents of one case work: who performs whom, and the record of every step."""
+
+    def __init__(self, minds: Mapping[str, Mind], record: Callable[[Step], Any] = lambda _: None) -> None:
+        self._minds = minds
+        self.record = record
+
+    def mind(self, agent: str) -> Mind:
+        """Who performs the agent of this name."""
+        return self._minds[agent]
+
+
+def check_ids(ids: Iterable[str], case: Case, what: str) -> None:
+    """Reject ids the note does not have, naming those it has."""
+    invented = sorted(set(ids) - set(case.sentence_ids))
+    if invented:
+        raise Rejected(f"{what} {mentioned(invented)}; the note has only {mentioned(case.sentence_ids)}.")
+
+
+def mentioned(ids: Iterable[str]) -> str:
+    """Ids as they are said to a model."""
+    return ", ".join(ids)

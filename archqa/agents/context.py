@@ -1,0 +1,24 @@
+"""First of the six: what a reader must know of medicine before judging the note (paper §3.2, Context Generation)."""
+
+from archqa.agents.base import Agent, CaseTask, Rejected
+from archqa.core.value import Value
+
+
+class MedicalContext(Value):
+    """The medical context K: prose, in numbered points where there are several."""
+
+    context: str
+
+
+class Context(Agent[CaseTask, MedicalContext]):
+    """Explains the medicine behind the question, from the question and the note."""
+
+    name = "context"
+    prompt = "context/v1"
+    takes = CaseTask
+    returns = MedicalContext
+
+    def check(self, task: CaseTask, output: MedicalContext) -> None:
+        """Some context must be there."""
+        if not output.context.strip():
+            raise Rejected("The context is empty. Write the medical background a reader of this note needs.")

@@ -1,0 +1,44 @@
+"""Fifth of the six: weighs every judgement, settles the essential set, writes the answer (paper §3.2, Consensus)."""
+
+from archqa.agents.base import Agent, CaseTask, Rejected, check_ids
+from archqa.agents.writing import Lines, check_citations, check_lines, restricted
+from archqa.core.judgement import Judgement
+from archqa.llm.structured import SentenceId
+
+
+class DecisionTask(CaseTask):
+    """The case and every agent's judgements, by the agent's name."""
+
+    judgements: dict[str, tuple[Judgement, ...]]
+    word_limit: int = 75
+
+
+class Decided(Lines):
+    """The essential sentences, and the answer that rests on them."""
+
+    essential: tuple[SentenceId, ...]
+
+
+class Decision(Agent[DecisionTask, Decided]):
+    """Consolidates the panel into one essential set and one cited answer."""
+
+    name = "decision"
+    prompt = "decision/v1"
+    takes = DecisionTask
+    returns = Decided
+
+    def check(self, task: DecisionTask, output: Decided) -> None:
+        """The essential ids exist, and the answer cites them: all of them and no other."""
+        if not output.essential:
+            raise Rejected("You name no essential sentence. Name those the answer rests on.")
+        check_ids(output.essential, task.case, "You call essential")
+        answer = output.as_answer()
+        check_lines(task.case, answer)
+        check_citations(answer, frozenset(output.essential))
+
+    def mend(self, task: DecisionTask, output: Decided) -> Decided | None:
+        """Cite only sentences of the note; what is cited is then what is essential."""
+        answer = restricted(output.as_answer(), frozenset(task.case.sentence_ids))
+        if answer is None:
+            return None
+        return Decided(answer=Lines.of(answer).answer, essential=task.case.in_note_order(answer.cited))

@@ -1,0 +1,137 @@
+"""The mind inside archqa: performs the same agents with the evidence engine, no model server and no network."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Any, TypeVar, cast
+
+from archqa.agents.answer import Compress, CompressTask, Summary, SummaryTask
+from archqa.agents.base import Agent, CaseTask, Desk
+from archqa.agents.context import Context, MedicalContext
+from archqa.agents.decision import Decided, Decision, DecisionTask
+from archqa.agents.general_expert import BatchTask, GeneralExpert, GeneralExpertBatch, ScreeningTask
+from archqa.agents.judging import SentenceVerdict, Verdict, Verdicts
+from archqa.agents.recruiting import Panel, Recruiting, RecruitingTask
+from archqa.agents.specialist import Specialist, SpecialistTask
+from archqa.agents.writing import Lines
+from archqa.core.case import Case
+from archqa.core.judgement import Judgement, Relevance
+from archqa.core.step import Step
+from archqa.core.value import Value
+from archqa.errors import Unusable
+from archqa.evidence import Engine
+from archqa.llm.structured import Rejected
+
+Task = TypeVar("Task", bound=CaseTask)
+Output = TypeVar("Output", bound=Value)
+
+_UNSTATED = {Relevance.ESSENTIAL: 0.8, Relevance.SUPPLEMENTARY: 0.3, Relevance.NOT_RELEVANT: 0.1}
+"""What a bare label is taken to say of the probability, where an agent states none."""
+
+
+class EmbeddedMind:
+    """Performs the agents of one case; the note is judged once for each point of view."""
+
+    kind = "embedded"
+
+    def __init__(self, engine: Engine | None = None, operating_point: str = "f1") -> None:
+        self._engine = engine or Engine.load()
+        self._operating_point = operating_point
+        self._judged: dict[str | None, asyncio.Task[tuple[Judgement, ...]]] = {}
+
+    async def perform(self, agent: Agent[Task, Output], task: Task, desk: Desk) -> Output:
+        """Perform one task; the output passes the same check a model's must. Raises `Unusable`."""
+        output = cast("Output", await self._skill(agent)(task))
+        rejected = ""
+        try:
+            agent.check(task, output)
+        except Rejected as why:
+            rejected = str(why)
+            mended = agent.mend(task, output)
+            if mended is None:
+                raise Unusable(f"{agent.name}: the embedded engine's output fails its check.") from None
+            output = mended
+        desk.record(self._step(agent, task, output, rejected))
+        return output
+
+    def _skill(self, agent: Agent[Any, Any]) -> Callable[[Any], Awaitable[Value]]:
+        skills: dict[type[Agent[Any, Any]], Callable[[Any], Awaitable[Value]]] = {
+            Context: self._explain,
+            GeneralExpert: self._screen,
+            GeneralExpertBatch: self._screen_batch,
+            Recruiting: self._recruit,
+            Specialist: self._specialise,
+            Decision: self._decide,
+            Compress: self._compress,
+            Summary: self._summarise,
+        }
+        if type(agent) not in skills:
+            raise Unusable(f"The embedded engine has no skill for the agent {agent.name}.")
+        return skills[type(agent)]
+
+    async def _judge(self, case: Case, specialty: str | None = None) -> tuple[Judgement, ...]:
+        if specialty not in self._judged:
+            work = asyncio.to_thread(self._engine.judge, case, specialty=specialty)
+            self._judged[specialty] = asyncio.create_task(work)
+        return await self._judged[specialty]
+
+    async def _explain(self, task: CaseTask) -> MedicalContext:
+        return MedicalContext(context=await asyncio.to_thread(self._engine.context, task.case))
+
+    async def _screen(self, task: ScreeningTask) -> Verdict:
+        judged = {each.sentence_id: each for each in await self._judge(task.case)}
+        return Verdict(**judged[task.sentence.id].model_dump(exclude={"sentence_id"}))
+
+    async def _screen_batch(self, task: BatchTask) -> Verdicts:
+        judged = await self._judge(task.case)
+        return _verdicts(each for each in judged if each.sentence_id in task.wanted)
+
+    async def _recruit(self, task: RecruitingTask) -> Panel:
+        names = await asyncio.to_thread(self._engine.specialties, task.case)
+        return Panel(experts=tuple(names)[: task.most])
+
+    async def _specialise(self, task: SpecialistTask) -> Verdicts:
+        return _verdicts(await self._judge(task.case, task.specialty))
+
+    async def _decide(self, task: DecisionTask) -> Decided:
+        chosen = self._engine.select(_consensus(task), self._operating_point)
+        lines = await self._compose(task.case, chosen, task.word_limit)
+        return Decided(answer=lines.answer, essential=task.case.in_note_order(lines.as_answer().cited))
+
+    async def _compress(self, task: CompressTask) -> Lines:
+        return await self._compose(task.case, task.draft.cited, task.word_limit)
+
+    async def _summarise(self, task: SummaryTask) -> Lines:
+        return await self._compose(task.case, frozenset(task.essential), task.word_limit)
+
+    async def _compose(self, case: Case, chosen: frozenset[str], word_limit: int) -> Lines:
+        return Lines.of(await asyncio.to_thread(self._engine.compose, case, chosen, word_limit=word_limit))
+
+    def _step(self, agent: Agent[Task, Output], task: Task, output: Output, rejected: str) -> Step:
+        return Step(
+            agent=agent.name,
+            about=agent.about(task),
+            mind=self.kind,
+            model=f"embedded:{self._engine.fingerprint[:12]}",
+            parsed=output.model_dump(mode="json"),
+            rejected=rejected,
+            mended=bool(rejected),
+        )
+
+
+def _verdicts(judgements: Any) -> Verdicts:
+    return Verdicts(verdicts=tuple(SentenceVerdict(**each.model_dump()) for each in judgements))
+
+
+def _consensus(task: DecisionTask) -> tuple[Judgement, ...]:
+    """One judgement a sentence: the mean of what the agents who judged it hold its probability to be."""
+    stated: dict[str, list[float]] = {each: [] for each in task.case.sentence_ids}
+    for judgements in task.judgements.values():
+        for each in judgements:
+            known = each.probability
+            stated[each.sentence_id].append(_UNSTATED[each.label] if known is None else known)
+    return tuple(
+        Judgement(
+            sentence_id=each, label=Relevance.NOT_RELEVANT, probability=sum(values) / len(values) if values else 0.0
+        )
+        for each, values in stated.items()
+    )

@@ -1,0 +1,62 @@
+"""The contract of the room: a pipeline takes a case to a desk and comes back with an outcome."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Coroutine
+from typing import Any, Literal, NamedTuple, TypeVar
+
+from pydantic import Field
+
+from archqa.agents.base import Desk
+from archqa.agents.judging import Labels
+from archqa.core.answer import WORD_LIMIT, CitedAnswer
+from archqa.core.case import Case
+from archqa.core.judgement import Judgement
+from archqa.core.value import Value
+
+Result = TypeVar("Result")
+
+Strategy = Literal["cited", "evidence", "summary"]
+"""What is handed in: the decision's own answer; the questions and the chosen sentences; or a summary of those."""
+
+
+class PipelineSettings(Value):
+    """What can be switched in the six stages; the defaults are the paper's best row (Table 1, last)."""
+
+    labels: Labels = "binary"
+    context: bool = True
+    experts: bool = True
+    most_experts: int = Field(default=4, ge=1, le=20)
+    screen: Literal["per-sentence", "batched"] = "per-sentence"
+    batch_size: int = Field(default=8, ge=1)
+    strategy: Strategy = "cited"
+    word_limit: int = Field(default=WORD_LIMIT, ge=10)
+
+
+class Outcome(Value):
+    """What a pipeline made of a case. `remarks` tell what failed on the way and how it was made good."""
+
+    answer: CitedAnswer
+    essential: tuple[str, ...]
+    judgements: dict[str, tuple[Judgement, ...]] = {}
+    context: str = ""
+    experts: tuple[str, ...] = ()
+    remarks: tuple[str, ...] = ()
+
+
+class Pipeline(NamedTuple):
+    """A named arrangement of agents, and the kind of mind that performs them unless settings say otherwise."""
+
+    name: str
+    summary: str
+    mind: Literal["model", "embedded"]
+    run: Callable[[Case, Desk, PipelineSettings], Awaitable[Outcome]]
+
+
+async def in_parallel(*steps: Coroutine[Any, Any, Result]) -> list[Result]:
+    """Run steps side by side; results in the order given. The first failure ends the others and is raised itself."""
+    try:
+        async with asyncio.TaskGroup() as group:
+            tasks = [group.create_task(step) for step in steps]
+    except BaseExceptionGroup as failures:
+        raise failures.exceptions[0] from None
+    return [task.result() for task in tasks]
