@@ -1,0 +1,34 @@
+"""`archqa export RUN`: a finished run in a format that others take."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from archqa.cli.words import notice
+from archqa.errors import CallerError
+from archqa.runs.export import FORMATS, export
+
+NAME = "export"
+
+
+def command(
+    run: Annotated[Path, typer.Argument(metavar="RUN", help="A run folder.")],
+    format_name: Annotated[str, typer.Option("--format", help="See `archqa list formats`.")] = "archehr-2025",
+    out: Annotated[Path | None, typer.Option(help="Where to; default: standard output.")] = None,
+    partial: Annotated[bool, typer.Option("--partial", help="Export although some cases have no answer.")] = False,
+) -> None:
+    """Write a run's answers as a submission or a table.
+
+    Examples:
+      archqa export runs/dev --format archehr-2025 --out submission.json
+      archqa export runs/dev --format csv --out answers.csv
+    """
+    if format_name not in FORMATS:
+        raise CallerError(f"There is no format {format_name!r}.\nThere are: {', '.join(FORMATS)}.")
+    content = export(run, format_name, partial=partial)
+    if out is None:
+        typer.echo(content, nl=False)
+        return
+    out.write_text(content, encoding="utf-8")
+    notice(f"{format_name} written to {out}")

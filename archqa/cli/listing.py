@@ -1,0 +1,85 @@
+"""`archqa list KIND`: what there is to choose from."""
+
+import asyncio
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from archqa import benchmarks, pipelines
+from archqa.cli.words import out
+from archqa.errors import CallerError
+from archqa.llm.prices import listed_prices
+from archqa.llm.prompts import default_prompts
+from archqa.runs.export import FORMATS
+from archqa.runs.run import Run
+from archqa.runs.servers import models_of
+from archqa.settings import AGENTS, Settings, load_settings
+from scoring import known_metrics
+
+NAME = "list"
+
+
+def command(kind: Annotated[str, typer.Argument(help="What to list; without it, the kinds.")] = "kinds") -> None:
+    """List pipelines, tasks, agents, prompts, metrics, formats, prices, settings, runs or the server's models.
+
+    Example:
+      archqa list pipelines
+    """
+    if kind == "kinds":
+        out.print("\n".join(_KINDS))
+        return
+    if kind not in _KINDS:
+        raise CallerError(f"There is nothing called {kind!r} to list.\nThere are: {', '.join(_KINDS)}.")
+    for line in _KINDS[kind]():
+        out.print(line, markup=False)
+
+
+def _pipelines() -> Iterable[str]:
+    return (f"{each.name:10} {each.summary}" for each in pipelines.PIPELINES.values())
+
+
+def _tasks() -> Iterable[str]:
+    return (f"{name:18} {benchmarks.find(name).title}" for name in benchmarks.names())
+
+
+def _prompts() -> Iterable[str]:
+    prompts = default_prompts()
+    names = sorted(str(path.parent.relative_to(prompts.folder)) for path in prompts.folder.glob("*/v*/system.jinja"))
+    return (f"{name:26} sha256 {prompts.digest(name)[:12]}" for name in names)
+
+
+def _prices() -> Iterable[str]:
+    for name, price in listed_prices().items():
+        dollars = f"${price.prompt:g} in, ${price.cached:g} cached, ${price.completion:g} out per million tokens"
+        yield f"{name:14} {dollars} ({price.source}, {price.as_of})"
+
+
+def _settings() -> Iterable[str]:
+    for name, field in Settings.model_fields.items():
+        yield f"{name:16} {field.description or ''}".rstrip()
+
+
+def _runs() -> Iterable[str]:
+    for path in sorted(Path("runs").glob("*/run.json")):
+        run = Run.open(path.parent)
+        yield f"{run.path}  {run.manifest.status.value}  {len(run.records)} of {len(run.manifest.case_ids)} cases"
+
+
+def _models() -> Iterable[str]:
+    return asyncio.run(models_of(load_settings()))
+
+
+_KINDS: dict[str, Callable[[], Iterable[str]]] = {
+    "pipelines": _pipelines,
+    "tasks": _tasks,
+    "agents": lambda: AGENTS,
+    "prompts": _prompts,
+    "metrics": lambda: sorted(known_metrics()),
+    "formats": lambda: FORMATS,
+    "prices": _prices,
+    "settings": _settings,
+    "runs": _runs,
+    "models": _models,
+}

@@ -1,0 +1,48 @@
+"""`archqa`: the commands, and what becomes of an error."""
+
+import sys
+
+import typer
+
+import archqa
+from archqa.cli import ablate, cases, config, doctor, export, listing, predict, score, show
+from archqa.cli.words import tell_error
+from archqa.errors import ArchqaError
+
+EPILOG = "First steps:  archqa predict mini   then   archqa score RUN   and   archqa show RUN CASE"
+
+app = typer.Typer(
+    name="archqa",
+    help="Answers questions from a patient's own record and shows, for every claim, the evidence it rests on.",
+    epilog=EPILOG,
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+)
+for module in (predict, score, show, export, ablate, listing, doctor):
+    app.command(module.NAME)(module.command)
+app.add_typer(cases.app, name="cases")
+app.add_typer(config.app, name="config")
+
+
+@app.callback(invoke_without_command=True)
+def main(version: bool = typer.Option(False, "--version", help="Print the version and end.")) -> None:
+    """Answers questions from a patient's own record and shows, for every claim, the evidence it rests on."""
+    if version:
+        typer.echo(f"archqa {archqa.__version__}")
+        raise typer.Exit
+
+
+def run() -> None:
+    """The command line's entry: foreseen errors become one message and an exit code, never a traceback."""
+    try:
+        app()
+    except ArchqaError as error:
+        tell_error(error)
+        sys.exit(error.exit_code)
+    except KeyboardInterrupt:
+        print("archqa: interrupted; a run goes on with --resume", file=sys.stderr)
+        sys.exit(130)
+    except BrokenPipeError:
+        sys.stderr.close()
+        sys.exit(0)

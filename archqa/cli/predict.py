@@ -1,0 +1,104 @@
+"""`archqa predict CASES`: answer every case of a file."""
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from archqa.cli.progress import Progress, result_table
+from archqa.cli.words import notice, out, print_json, set_logging
+from archqa.errors import CallerError
+from archqa.runs.predict import choose_pipeline, predict
+from archqa.runs.record import CaseStatus
+from archqa.runs.run import Run
+from archqa.runs.selection import Selection, Shard
+from archqa.settings import load_settings
+
+NAME = "predict"
+
+Cases = Annotated[str, typer.Argument(help="A case file (ArchEHR-QA XML or JSON), - for standard input, or mini.")]
+
+
+def command(
+    cases: Cases,
+    task: Annotated[str | None, typer.Option(help="The task, where its content does not tell.")] = None,
+    record: Annotated[str | None, typer.Option(help="A FHIR store or server (FHIR benchmarks).")] = None,
+    pipeline: Annotated[str | None, typer.Option(help="See `archqa list pipelines`.")] = None,
+    model: Annotated[str | None, typer.Option(help="Model for every agent, e.g. gpt-4.1.")] = None,
+    base_url: Annotated[str | None, typer.Option(help="An OpenAI-compatible server.")] = None,
+    out_dir: Annotated[
+        Path | None, typer.Option("--out", help="The run folder itself; default: a new one in runs/.")
+    ] = None,
+    jobs: Annotated[int | None, typer.Option(min=1, help="Requests in flight at once.  [default: 8]")] = None,
+    limit: Annotated[int | None, typer.Option(min=1, help="Only the first N cases.")] = None,
+    case: Annotated[list[str] | None, typer.Option(help="Only this case; repeatable.")] = None,
+    resume: Annotated[bool, typer.Option("--resume", help="Go on with a run that stopped.")] = False,
+    shard: Annotated[str | None, typer.Option(metavar="K/N", help="Only part K of N of the cases.")] = None,
+    runner: Annotated[str, typer.Option(help="local, or ray.")] = "local",
+    max_cost: Annotated[float | None, typer.Option(metavar="USD", help="Stop when this much is spent.")] = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Render every prompt, call nobody.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask before spending.")] = False,
+    assign: Annotated[
+        list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Any setting; repeatable.")
+    ] = None,
+    operating_point: Annotated[str | None, typer.Option(help="f1, precision or recall.")] = None,
+    config: Annotated[Path | None, typer.Option(help="A TOML file of settings.")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object about the run.")] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress, no table.")] = False,
+    verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Say more on stderr.")] = False,
+) -> None:
+    """Answer every case of a file, each claim with its evidence.
+
+    Without a model or a key the engine inside archqa answers, on this machine alone.
+
+    Examples:
+      archqa predict mini
+      archqa predict data/dev.json --out runs/dev
+      archqa predict data/dev.json --model gpt-4.1 --jobs 16
+      archqa predict dev.xml --base-url http://127.0.0.1:8000/v1 --set labels=multiclass --set experts=off
+    """
+    set_logging(verbose=verbose)
+    _refuse_unbuilt(runner=runner, dry_run=dry_run, record=record)
+    typed: dict[str, Any] = {
+        "pipeline": pipeline,
+        "model": model,
+        "base_url": base_url,
+        "jobs": jobs,
+        "max_cost": max_cost,
+        "operating_point": operating_point,
+    }
+    settings = load_settings(config, typed, assign or ())
+    if choose_pipeline(settings).mind == "embedded" and not quiet:
+        notice("the embedded engine answers (no model server, no network); --model or --base-url names another.")
+    selection = Selection(tuple(case or ()), limit, Shard.parse(shard) if shard else None)
+    with Progress(quiet=quiet or as_json) as progress:
+        run = predict(
+            cases,
+            task=task,
+            out=out_dir,
+            resume=resume,
+            selection=selection,
+            settings=settings,
+            on_start=progress.start,
+            on_case=progress.case,
+        )
+    _tell(run, as_json=as_json, quiet=quiet)
+    if run.count(CaseStatus.FAILED):
+        raise typer.Exit(1)
+
+
+def _refuse_unbuilt(*, runner: str, dry_run: bool, record: str | None) -> None:
+    if runner not in {"local", "ray"}:
+        raise CallerError(f"There is no runner {runner!r}.\nThere are: local, ray.")
+    for asked, name in ((runner == "ray", "--runner ray"), (dry_run, "--dry-run"), (record, "--record")):
+        if asked:
+            raise CallerError(f"{name} is not built yet in this version.\nSee CHANGELOG.md for what is.")
+
+
+def _tell(run: Run, *, as_json: bool, quiet: bool) -> None:
+    if as_json:
+        print_json(run.summary())
+        return
+    if not quiet:
+        out.print(result_table(run))
+    print(run.path)

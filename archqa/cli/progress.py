@@ -1,0 +1,79 @@
+"""What is seen of a run while it works, and the table at its end."""
+
+from types import TracebackType
+from typing import Self
+
+from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+from rich.progress import Progress as RichProgress
+from rich.table import Table
+
+from archqa.cli.words import err
+from archqa.core.usage import Usage
+from archqa.runs.record import CaseRecord, CaseStatus, RunManifest
+from archqa.runs.run import Run
+
+
+class Progress:
+    """A bar on stderr, and a line for each case that failed."""
+
+    def __init__(self, *, quiet: bool) -> None:
+        self._quiet = quiet
+        self._usage = Usage()
+        self._bar = RichProgress(
+            TextColumn("{task.description}"),
+            BarColumn(),
+            MofNCompleteColumn(),
+            TimeElapsedColumn(),
+            TimeRemainingColumn(),
+            TextColumn("{task.fields[spent]}"),
+            console=err,
+            disable=quiet,
+        )
+        self._task = self._bar.add_task("starting", total=None, spent="")
+
+    def __enter__(self) -> Self:
+        self._bar.start()
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        self._bar.stop()
+
+    def start(self, manifest: RunManifest, done: int) -> None:
+        """The run is laid out; `done` cases had ended before."""
+        self._bar.update(self._task, description="cases", total=len(manifest.case_ids), completed=done)
+
+    def case(self, record: CaseRecord) -> None:
+        """One more case has ended."""
+        self._usage += record.usage
+        self._bar.update(self._task, advance=1, spent=spent(self._usage))
+        if record.status is not CaseStatus.ANSWERED and not self._quiet:
+            self._bar.console.print(f"case {record.id} {record.status.value}: {record.error}", markup=False)
+
+
+def spent(usage: Usage) -> str:
+    """Calls and dollars in a few words; nothing where no model was asked."""
+    if not usage.calls:
+        return ""
+    return f"{usage.calls} calls, {money(usage.cost_usd)}"
+
+
+def money(dollars: float | None) -> str:
+    """Dollars as they are printed; an unknown cost is said to be unknown."""
+    return "cost unknown" if dollars is None else f"${dollars:.4f}"
+
+
+def result_table(run: Run) -> Table:
+    """How the run ended, in one small table."""
+    summary = run.summary()
+    table = Table(title=f"{summary['task']} by {summary['pipeline']}", show_header=False, title_justify="left")
+    for name in ("answered", "failed", "unanswerable"):
+        table.add_row(name, f"{summary[name]} of {summary['cases']}")
+    if summary["calls"] or summary["cached_calls"]:
+        table.add_row("model calls", f"{summary['calls']} (and {summary['cached_calls']} from the cache)")
+        table.add_row("tokens", f"{summary['prompt_tokens']} in, {summary['completion_tokens']} out")
+        table.add_row("cost", money(summary["cost_usd"]))
+    remarks = sum(len(record.remarks) for record in run.records)
+    if remarks:
+        table.add_row("remarks", f"{remarks} (stages that failed and were made good; see archqa show)")
+    table.add_row("seconds", f"{summary['seconds']:.1f}")
+    return table

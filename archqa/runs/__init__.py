@@ -1,0 +1,1 @@
+"""Doing a benchmark, and the folder it leaves behind."""

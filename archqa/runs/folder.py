@@ -1,0 +1,138 @@
+"""A run as a folder that explains itself. It holds record text, so its mode is 0700 and its files' 0600.
+
+    run.json  cases.jsonl  trace/<id>.jsonl  submission.json  and what later commands add: scores.json, report.html
+
+Lines are only ever appended; a line that a kill cut short is dropped when the run goes on.
+"""
+
+import hashlib
+import json
+import os
+import secrets
+import string
+from collections.abc import Iterator
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+from pydantic import ValidationError
+
+from archqa.core.step import Step
+from archqa.errors import CallerError, InputError
+from archqa.runs.record import SCHEMA, CaseRecord, RunManifest
+
+_LONGEST_NAME = 120
+
+
+class RunFolder:
+    """Reads and writes one run's folder."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    @classmethod
+    def create(cls, path: Path) -> "RunFolder":
+        """A new, empty run folder. Raises `CallerError` if something is there already."""
+        if path.exists() and (not path.is_dir() or any(path.iterdir())):
+            raise CallerError(f"{path} exists already.\nGo on with it by --resume, or name another folder with --out.")
+        path.mkdir(mode=0o700, parents=True, exist_ok=True)
+        path.chmod(0o700)
+        (path / "trace").mkdir(mode=0o700)
+        return cls(path)
+
+    @classmethod
+    def open(cls, path: Path) -> "RunFolder":
+        """An existing run folder. Raises `InputError` if it is none."""
+        if not (path / "run.json").is_file():
+            raise InputError(path, [": is not a run folder (it has no run.json)."], "archqa predict makes one.")
+        return cls(path)
+
+    def manifest(self) -> RunManifest:
+        """`run.json`. Raises `InputError` if it is damaged or newer than this archqa."""
+        path = self.path / "run.json"
+        try:
+            content = json.loads(path.read_text(encoding="utf-8"))
+            if isinstance(content, dict) and content.get("schema_version", 0) > SCHEMA:
+                raise InputError(path, [": was written by a newer archqa."], "Update archqa to read it.")
+            return RunManifest.model_validate(content)
+        except (ValueError, RecursionError):
+            raise InputError(path, [": is not a run's description."], "Run `archqa predict` anew.") from None
+
+    def write_manifest(self, manifest: RunManifest) -> None:
+        """Replace `run.json` in one step."""
+        self.write_json("run.json", manifest.model_dump(mode="json"))
+
+    def records(self) -> dict[str, CaseRecord]:
+        """How each case ended, by id; of several tries the last."""
+        found: dict[str, CaseRecord] = {}
+        for number, line in enumerate(self._lines("cases.jsonl"), start=1):
+            try:
+                record = CaseRecord.model_validate_json(line)
+            except ValidationError:
+                fix = "Somebody edited the file; remove the line to run its case again."
+                raise InputError(self.path / "cases.jsonl", [f":{number}: is not a case record."], fix) from None
+            found[record.id] = record
+        return found
+
+    def add(self, record: CaseRecord) -> None:
+        """Append how a case ended; it is on disk when this returns."""
+        self._append("cases.jsonl", record.model_dump_json(), sync=True)
+
+    def add_step(self, case_id: str, step: Step) -> None:
+        """Append one step to a case's trace."""
+        self._append(f"trace/{file_name(case_id)}.jsonl", step.model_dump_json())
+
+    def steps(self, case_id: str) -> list[Step]:
+        """The trace of a case, every try of it."""
+        return [Step.model_validate_json(line) for line in self._lines(f"trace/{file_name(case_id)}.jsonl")]
+
+    def mend(self) -> None:
+        """Drop what a kill left of a last line, so that appending goes on cleanly."""
+        for path in [self.path / "cases.jsonl", *(self.path / "trace").glob("*.jsonl")]:
+            content = path.read_bytes() if path.is_file() else b""
+            whole = content.rfind(b"\n") + 1
+            if whole < len(content):
+                with path.open("r+b") as file:
+                    file.truncate(whole)
+
+    def write_json(self, name: str, content: Any) -> Path:
+        """Write a whole JSON file in one step: it is there completely or not at all."""
+        path, draft = self.path / name, self.path / f".{name}.{os.getpid()}"
+        with _private(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC) as file:
+            json.dump(content, file, ensure_ascii=False, indent=2)
+            file.write("\n")
+        draft.replace(path)
+        return path
+
+    def _lines(self, name: str) -> Iterator[str]:
+        """Whole lines; what a kill cut short has no line end and is not one."""
+        path = self.path / name
+        if path.is_file():
+            with path.open(encoding="utf-8", newline="\n") as file:
+                yield from (line for line in file if line.endswith("\n"))
+
+    def _append(self, name: str, line: str, *, sync: bool = False) -> None:
+        with _private(self.path / name, os.O_WRONLY | os.O_CREAT | os.O_APPEND) as file:
+            file.write(f"{line}\n")
+            file.flush()
+            if sync:
+                os.fsync(file.fileno())
+
+
+def new_name(at: datetime, task: str, pipeline: str) -> str:
+    """A run's name: `<utc-time>-<task>-<pipeline>-<4 letters>`."""
+    letters = "".join(secrets.choice(string.ascii_lowercase) for _ in range(4))
+    return f"{at:%Y%m%dT%H%M%SZ}-{task}-{pipeline}-{letters}"
+
+
+def file_name(case_id: str) -> str:
+    """A case id as a file name: ids are opaque and may hold anything."""
+    quoted = quote(case_id, safe=" ")
+    if len(quoted) <= _LONGEST_NAME:
+        return quoted
+    return f"{quoted[:_LONGEST_NAME]}-{hashlib.sha256(case_id.encode()).hexdigest()[:16]}"
+
+
+def _private(path: Path, flags: int) -> Any:
+    return os.fdopen(os.open(path, flags, 0o600), "w", encoding="utf-8", newline="\n")

@@ -1,0 +1,118 @@
+"""Who performs the agents of a run: built once from the settings, handed to each case as a desk."""
+
+from collections.abc import Callable
+
+import openai
+
+from archqa.agents.base import Desk, Mind
+from archqa.agents.embedded_mind import EmbeddedMind
+from archqa.agents.model_mind import ModelMind
+from archqa.core.step import Step
+from archqa.errors import AuthenticationFailed, CallerError
+from archqa.evidence import Engine
+from archqa.llm.base import Model
+from archqa.llm.budget import BudgetedModel
+from archqa.llm.cache import Cache, CachedModel
+from archqa.llm.client import ServerModel
+from archqa.llm.limits import LimitedModel
+from archqa.llm.prices import Price, listed_prices
+from archqa.llm.retries import RetryingModel
+from archqa.pipelines.base import Pipeline
+from archqa.settings import AGENTS, CONTEXT_MODEL, DEFAULT_MODEL, Settings
+
+
+class Minds:
+    """The minds of one run. `close` ends the connections."""
+
+    def __init__(self, settings: Settings, pipeline: Pipeline, model: Model | None = None) -> None:
+        self._settings = settings
+        self._pipeline = pipeline
+        self._scripted = model
+        self._clients: list[openai.AsyncOpenAI] = []
+        self._models: dict[str | None, Model] = {}
+        self._cache = Cache(settings.cache_dir / "replies.db") if settings.cache and self.ask_models else None
+        self._engine = Engine.load() if "embedded" in self._kinds else None
+
+    def describe(self) -> dict[str, str]:
+        """Agent name to who performs it, for `run.json`."""
+        return {name: self._described(name, kind) for name, kind in zip(AGENTS, self._kinds, strict=True)}
+
+    def desk(self, record: Callable[[Step], None]) -> Desk:
+        """A desk for one case."""
+        embedded = EmbeddedMind(self._engine, self._settings.operating_point) if self._engine else None
+        minds = {name: self._mind(name, kind, embedded) for name, kind in zip(AGENTS, self._kinds, strict=True)}
+        return Desk(minds, record)
+
+    async def close(self) -> None:
+        """Close connections and the cache."""
+        for client in self._clients:
+            await client.close()
+        if self._cache is not None:
+            self._cache.close()
+
+    @property
+    def _kinds(self) -> list[str]:
+        return [self._settings.agent(name).mind or self._pipeline.mind for name in AGENTS]
+
+    @property
+    def ask_models(self) -> bool:
+        """Whether any agent is performed by a model."""
+        return "model" in self._kinds
+
+    def _described(self, name: str, kind: str) -> str:
+        if kind == "embedded" and self._engine is not None:
+            return f"embedded:{self._engine.fingerprint[:12]}"
+        server = self._settings.agent(name).base_url or self._settings.base_url
+        return f"{self._model_name(name)} at {server or 'api.openai.com'}"
+
+    def _mind(self, name: str, kind: str, embedded: EmbeddedMind | None) -> Mind:
+        if kind == "embedded":
+            assert embedded is not None
+            return embedded
+        agent = self._settings.agent(name)
+        return ModelMind(
+            self._model(agent.base_url or self._settings.base_url),
+            self._model_name(name),
+            temperature=agent.temperature,
+            max_tokens=agent.max_tokens,
+            turns=agent.turns,
+        )
+
+    def _model_name(self, name: str) -> str:
+        """An agent's own model, else the run's, else the paper's for this stage."""
+        paper = CONTEXT_MODEL if name == "context" else DEFAULT_MODEL
+        return self._settings.agent(name).model or self._settings.model or paper
+
+    def _model(self, base_url: str | None) -> Model:
+        """The model behind one server: cache, budget, retries, limit and connection, from outside in."""
+        if base_url not in self._models:
+            settings = self._settings
+            asked: Model = self._scripted or ServerModel(self._open(base_url), self._price)
+            asked = RetryingModel(LimitedModel(asked, settings.jobs), tries=settings.tries)
+            if settings.max_cost is not None:
+                asked = BudgetedModel(asked, settings.max_cost)
+            self._models[base_url] = CachedModel(asked, self._cache) if self._cache else asked
+        return self._models[base_url]
+
+    def _open(self, base_url: str | None) -> openai.AsyncOpenAI:
+        client = open_client(self._settings, base_url)
+        self._clients.append(client)
+        return client
+
+    def _price(self, model: str) -> Price | None:
+        return self._settings.prices.get(model) or listed_prices().get(model)
+
+
+def open_client(settings: Settings, base_url: str | None) -> openai.AsyncOpenAI:
+    """A connection to one server. Raises `AuthenticationFailed` without a key for api.openai.com, `CallerError`."""
+    key = settings.api_key
+    if key is None and base_url is None:
+        raise AuthenticationFailed(
+            "There is no key for api.openai.com.\n"
+            "Set OPENAI_API_KEY, name another server with --base-url, or use --pipeline embedded."
+        )
+    if base_url is not None and not base_url.startswith(("http://", "https://")):
+        raise CallerError(f"--base-url {base_url!r} is not a URL.\nFor example: http://127.0.0.1:8000/v1")
+    secret = key.get_secret_value() if key else "none"
+    url = base_url or "https://api.openai.com/v1"
+    return openai.AsyncOpenAI(api_key=secret, base_url=url, max_retries=0, timeout=settings.timeout)

@@ -1,0 +1,72 @@
+"""What is written of a run: `run.json` says what was run, each line of `cases.jsonl` how one case ended."""
+
+from datetime import datetime
+from enum import StrEnum
+from typing import Any
+
+from archqa.core.answer import CitedAnswer
+from archqa.core.judgement import Judgement
+from archqa.core.usage import Usage
+from archqa.core.value import Value
+
+SCHEMA = 1
+"""Version of the two file formats; a reader refuses a newer one."""
+
+
+class RunStatus(StrEnum):
+    """How a run stands. One that was killed still says `running`."""
+
+    RUNNING = "running"
+    FINISHED = "finished"
+    STOPPED = "stopped"
+
+
+class CaseStatus(StrEnum):
+    """How a case ended. `UNANSWERABLE` is a typed refusal."""
+
+    ANSWERED = "answered"
+    FAILED = "failed"
+    UNANSWERABLE = "unanswerable"
+
+
+class DataFingerprint(Value):
+    """Which data was used: where it lay, and its sha256."""
+
+    path: str
+    sha256: str
+
+
+class RunManifest(Value):
+    """`run.json`: all that must be known to understand a run, and to go on with it."""
+
+    schema_version: int = SCHEMA
+    run: str
+    status: RunStatus = RunStatus.RUNNING
+    started_at: datetime
+    ended_at: datetime | None = None
+    task: str
+    pipeline: str
+    data: DataFingerprint
+    case_ids: tuple[str, ...]
+    settings: dict[str, Any]
+    minds: dict[str, str]
+    prompts: dict[str, str]
+    versions: dict[str, str]
+    git_revision: str | None = None
+    seconds: float = 0.0
+
+
+class CaseRecord(Value):
+    """One line of `cases.jsonl`. `error` is a type and a sentence, without record text."""
+
+    id: str
+    status: CaseStatus
+    answer: CitedAnswer | None = None
+    evidence: tuple[str, ...] = ()
+    judgements: dict[str, tuple[Judgement, ...]] = {}
+    experts: tuple[str, ...] = ()
+    remarks: tuple[str, ...] = ()
+    usage: Usage = Usage()
+    seconds: float = 0.0
+    tries: int = 1
+    error: str = ""

@@ -1,0 +1,119 @@
+"""A run that is over, or under way: what its folder says, read once."""
+
+import json
+from collections.abc import Iterable
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from archqa import benchmarks
+from archqa.core.case import Case
+from archqa.core.usage import Usage, total
+from archqa.runs.folder import RunFolder
+from archqa.runs.record import CaseRecord, CaseStatus, RunManifest
+
+if TYPE_CHECKING:
+    import pandas
+
+
+class Run:
+    """Reads a run folder. Never calls a model."""
+
+    def __init__(self, folder: RunFolder) -> None:
+        self.folder = folder
+
+    @classmethod
+    def open(cls, path: str | Path) -> "Run":
+        """The run in this folder. Raises `InputError` if it is none."""
+        return cls(RunFolder.open(Path(path)))
+
+    @property
+    def path(self) -> Path:
+        """The run's folder."""
+        return self.folder.path
+
+    @cached_property
+    def manifest(self) -> RunManifest:
+        """`run.json`."""
+        return self.folder.manifest()
+
+    @cached_property
+    def records(self) -> tuple[CaseRecord, ...]:
+        """How the cases ended, in the order of the case file; those not yet reached are absent."""
+        found = self.folder.records()
+        return tuple(found[each] for each in self.manifest.case_ids if each in found)
+
+    @cached_property
+    def cases(self) -> tuple[Case, ...]:
+        """The cases as the run read them (`cases.json`)."""
+        return benchmarks.load_cases(self.path / "cases.json", task=self.manifest.task).cases
+
+    @property
+    def usage(self) -> Usage:
+        """What all cases cost together."""
+        return total(record.usage for record in self.records)
+
+    @property
+    def complete(self) -> bool:
+        """Whether every case has ended, however."""
+        return len(self.records) == len(self.manifest.case_ids)
+
+    def count(self, status: CaseStatus) -> int:
+        """Cases that ended so."""
+        return sum(record.status is status for record in self.records)
+
+    def summary(self) -> dict[str, Any]:
+        """The object that `archqa predict --json` prints."""
+        usage = self.usage
+        return {
+            "run": str(self.path),
+            "task": self.manifest.task,
+            "pipeline": self.manifest.pipeline,
+            "cases": len(self.manifest.case_ids),
+            "answered": self.count(CaseStatus.ANSWERED),
+            "failed": self.count(CaseStatus.FAILED),
+            "unanswerable": self.count(CaseStatus.UNANSWERABLE),
+            "calls": usage.calls,
+            "cached_calls": usage.cached_calls,
+            "prompt_tokens": usage.prompt_tokens,
+            "completion_tokens": usage.completion_tokens,
+            "cost_usd": usage.cost_usd,
+            "seconds": round(self.manifest.seconds, 3),
+        }
+
+    def submission(self) -> list[dict[str, Any]]:
+        """The answered cases in the task's own format."""
+        answered = ((record.id, record.answer) for record in self.records if record.answer is not None)
+        return benchmarks.find(self.manifest.task).submission(answered)
+
+    def write_submission(self) -> Path:
+        """Write `submission.json` into the folder."""
+        return self.folder.write_json("submission.json", self.submission())
+
+    def to_pandas(self) -> "pandas.DataFrame":
+        """One row a case: id, status, answer, evidence, words, calls, tokens, cost_usd, seconds, tries, error."""
+        import pandas
+
+        return pandas.DataFrame(_row(record) for record in self.records)
+
+
+def write_cases(folder: RunFolder, cases: Iterable[Case]) -> None:
+    """Keep the cases with the run, so that it can be shown and scored wherever the data went."""
+    folder.write_json("cases.json", json.loads(benchmarks.dump_json(cases)))
+
+
+def _row(record: CaseRecord) -> dict[str, Any]:
+    return {
+        "case_id": record.id,
+        "status": record.status.value,
+        "answer": record.answer.submission if record.answer else None,
+        "evidence": list(record.evidence),
+        "words": record.answer.words if record.answer else None,
+        "calls": record.usage.calls,
+        "prompt_tokens": record.usage.prompt_tokens,
+        "completion_tokens": record.usage.completion_tokens,
+        "cost_usd": record.usage.cost_usd,
+        "seconds": record.seconds,
+        "tries": record.tries,
+        "error": record.error,
+    }

@@ -1,0 +1,123 @@
+"""Takes every case of a run through its pipeline. One bad case becomes a line, never the end of the run."""
+
+import asyncio
+import os
+import time
+import traceback
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from archqa.core.case import Case
+from archqa.core.step import Step
+from archqa.core.usage import total
+from archqa.errors import ArchqaError, BudgetExceeded, CaseFailed, ModelError, Refused, ServerUnavailable
+from archqa.pipelines.base import Outcome, Pipeline
+from archqa.runs.folder import RunFolder
+from archqa.runs.minds import Minds
+from archqa.runs.record import CaseRecord, CaseStatus
+from archqa.settings import Settings
+
+OnCase = Callable[[CaseRecord], None]
+
+_PATIENCE = 5
+"""Cases in a row that may fail for want of the server before the run stops."""
+
+
+class Job(NamedTuple):
+    """What is the same for all cases of a run."""
+
+    folder: RunFolder
+    pipeline: Pipeline
+    settings: Settings
+    minds: Minds
+    tries: dict[str, int]
+    on_case: OnCase
+
+
+async def run_cases(cases: Sequence[Case], job: Job) -> None:
+    """Run the cases, several at a time; stops at what no other case can survive (`ModelError`, `BudgetExceeded`)."""
+    waiting = iter(cases)
+    patience = _Patience(min(_PATIENCE, len(cases)))
+    try:
+        async with asyncio.TaskGroup() as group:
+            for _ in range(_cases_at_once(job)):
+                group.create_task(_work_off(waiting, job, patience))
+    except BaseExceptionGroup as failures:
+        raise failures.exceptions[0] from None
+
+
+class _Patience:
+    """Counts cases lost to an unreachable server since the last that was not."""
+
+    def __init__(self, bound: int) -> None:
+        self._bound = bound
+        self._lost = 0
+
+    def after(self, failure: ArchqaError | None) -> None:
+        self._lost = self._lost + 1 if isinstance(failure, ServerUnavailable) else 0
+        if failure is not None and self._lost >= self._bound:
+            raise failure
+
+
+async def _work_off(waiting: Iterator[Case], job: Job, patience: _Patience) -> None:
+    for case in waiting:
+        record, failure = await _run_case(case, job)
+        job.folder.add(record)
+        job.on_case(record)
+        patience.after(failure)
+
+
+async def _run_case(case: Case, job: Job) -> tuple[CaseRecord, ArchqaError | None]:
+    began = time.monotonic()
+    usages = [step.usage for step in job.folder.steps(case.id)]
+
+    def record(step: Step) -> None:
+        usages.append(step.usage)
+        job.folder.add_step(case.id, step)
+
+    outcome, failure, error = await _attempt(case, job, record)
+    found = _record(case.id, outcome, failure, error)
+    measured = {"usage": total(usages), "seconds": time.monotonic() - began, "tries": job.tries.get(case.id, 0) + 1}
+    return found.model_copy(update=measured), failure
+
+
+async def _attempt(
+    case: Case, job: Job, record: Callable[[Step], None]
+) -> tuple[Outcome | None, ArchqaError | None, str]:
+    """The outcome, or why there is none. Raises what ends the whole run."""
+    try:
+        return await job.pipeline.run(case, job.minds.desk(record), job.settings.stages), None, ""
+    except (CaseFailed, ServerUnavailable) as failure:
+        return None, failure, f"{type(failure).__name__}: {failure}"
+    except (ModelError, BudgetExceeded):
+        raise
+    except (
+        Exception
+    ) as unforeseen:  # One case must not end the run; its text may quote the record, so only the place is kept.
+        place = traceback.extract_tb(unforeseen.__traceback__)[-1]
+        return (
+            None,
+            None,
+            f"Unforeseen {type(unforeseen).__name__} at {Path(place.filename).name}:{place.lineno}",
+        )
+
+
+def _record(case_id: str, outcome: Outcome | None, failure: ArchqaError | None, error: str) -> CaseRecord:
+    if outcome is None:
+        status = CaseStatus.UNANSWERABLE if isinstance(failure, Refused) else CaseStatus.FAILED
+        return CaseRecord(id=case_id, status=status, error=error)
+    return CaseRecord(
+        id=case_id,
+        status=CaseStatus.ANSWERED,
+        answer=outcome.answer,
+        evidence=outcome.essential,
+        judgements=outcome.judgements,
+        experts=outcome.experts,
+        remarks=outcome.remarks,
+    )
+
+
+def _cases_at_once(job: Job) -> int:
+    """Enough to keep every place at the server busy; the embedded engine has only the processor."""
+    return job.settings.jobs if job.minds.ask_models else min(job.settings.jobs, os.cpu_count() or 1)

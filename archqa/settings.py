@@ -1,0 +1,174 @@
+"""How archqa is set up: what was typed, then the environment (`ARCHQA_…`), then a TOML file, then the defaults.
+
+`OPENAI_API_KEY` and `OPENAI_BASE_URL` are honoured. The key is the only secret; it is never written anywhere.
+"""
+
+import difflib
+import os
+import tomllib
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any, Literal
+
+from pydantic import AliasChoices, Field, SecretStr, ValidationError
+from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict, TomlConfigSettingsSource
+
+from archqa.core.value import Value
+from archqa.errors import CallerError, InputError
+from archqa.llm.prices import Price
+from archqa.pipelines.base import PipelineSettings
+
+AGENTS = ("context", "general_expert", "recruiting", "specialist", "decision", "answer")
+
+DEFAULT_MODEL = "gpt-4.1"
+"""The paper's model for every stage but the first (§4)."""
+
+CONTEXT_MODEL = "o3"
+"""The paper's model for the medical context (§3.2)."""
+
+
+class AgentSettings(Value):
+    """One agent's own model, server and mind; None means: as the rest of the run."""
+
+    model: str | None = None
+    base_url: str | None = None
+    mind: Literal["model", "embedded"] | None = None
+    temperature: float | None = 0.0
+    max_tokens: int | None = 4096
+    turns: int = Field(default=3, ge=1, le=10)
+
+
+class Settings(BaseSettings, PipelineSettings):
+    """Every setting of a run. The switches of the six stages are those of `PipelineSettings`."""
+
+    model_config = SettingsConfigDict(
+        env_prefix="ARCHQA_", env_nested_delimiter="__", frozen=True, extra="forbid", populate_by_name=True
+    )
+
+    model: str | None = None
+    base_url: str | None = Field(
+        default=None, validation_alias=AliasChoices("base_url", "ARCHQA_BASE_URL", "OPENAI_BASE_URL")
+    )
+    api_key: SecretStr | None = Field(
+        default=None, validation_alias=AliasChoices("api_key", "ARCHQA_API_KEY", "OPENAI_API_KEY")
+    )
+    pipeline: str | None = None
+    jobs: int = Field(default=8, ge=1)
+    timeout: float = Field(default=180.0, gt=0, description="seconds for one reply")
+    tries: int = Field(default=5, ge=1, description="of one request, when a fault may pass")
+    max_cost: float | None = Field(default=None, gt=0, description="US dollars")
+    operating_point: Literal["f1", "precision", "recall"] = "f1"
+    cache: bool = True
+    cache_dir: Path = Field(default_factory=lambda: _user_cache())
+    agents: dict[str, AgentSettings] = {}
+    prices: dict[str, Price] = {}
+
+    @classmethod
+    def settings_customise_sources(  # type: ignore[override]  # pydantic-settings passes the sources by name
+        cls, settings_cls: type[BaseSettings], **named: PydanticBaseSettingsSource
+    ) -> tuple[PydanticBaseSettingsSource, ...]:
+        """Typed values first, then the environment, then the file."""
+        return (
+            named["init_settings"],
+            named["env_settings"],
+            TomlConfigSettingsSource(settings_cls, _file(settings_cls)),
+        )
+
+    @property
+    def has_model(self) -> bool:
+        """Whether a model server is set up at all."""
+        return any((self.model, self.base_url, self.api_key))
+
+    @property
+    def stages(self) -> PipelineSettings:
+        """The switches of the six stages."""
+        return PipelineSettings(**{name: getattr(self, name) for name in PipelineSettings.model_fields})
+
+    def agent(self, name: str) -> AgentSettings:
+        """The settings of one agent."""
+        return self.agents.get(name, AgentSettings())
+
+    def without_secrets(self) -> dict[str, Any]:
+        """Every setting as JSON values, the key left out."""
+        return self.model_dump(mode="json", exclude={"api_key"})
+
+
+def load_settings(
+    config: Path | None = None, typed: Mapping[str, Any] | None = None, assignments: Iterable[str] = ()
+) -> Settings:
+    """The settings in force. `assignments` are `key=value` words such as `agents.context.model=o3`.
+
+    Raises `InputError` for a malformed file, `CallerError` for anything else that is wrong, all mistakes at once.
+    """
+    values = {name: value for name, value in (typed or {}).items() if value is not None}
+    for assignment in assignments:
+        _assign(values, assignment)
+    path = config or default_config()
+    if config is not None and not config.is_file():
+        raise InputError(config, [": no such configuration file."], "Name an existing TOML file with --config.")
+    _check_toml(path)
+    return _build(path, values)
+
+
+def default_config() -> Path | None:
+    """`archqa.toml` here, else `config.toml` in the user's configuration folder, else None."""
+    home = Path(os.environ.get("XDG_CONFIG_HOME") or Path.home() / ".config")
+    places = (Path("archqa.toml"), home / "archqa" / "config.toml")
+    return next((path for path in places if path.is_file()), None)
+
+
+def _build(path: Path | None, values: dict[str, Any]) -> Settings:
+    configured = type("Settings", (Settings,), {"__module__": __name__, "model_config": {"toml_file": path}})
+    try:
+        settings = configured(**values)
+    except ValidationError as error:
+        raise CallerError(_in_words(error, path)) from None
+    unknown = sorted(set(settings.agents) - set(AGENTS))
+    if unknown:
+        raise CallerError(f"There is no agent {', '.join(unknown)}.\nThere are: {', '.join(AGENTS)}.")
+    assert isinstance(settings, Settings)
+    return settings
+
+
+def _file(settings_cls: type[BaseSettings]) -> Path | None:
+    path = settings_cls.model_config.get("toml_file")
+    return path if isinstance(path, Path) else None
+
+
+def _check_toml(path: Path | None) -> None:
+    if path is None:
+        return
+    try:
+        tomllib.loads(path.read_text(encoding="utf-8"))
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError, OSError) as error:
+        raise InputError(path, [f": {error}"], "The file must be TOML; `archqa config show` prints one.") from None
+
+
+def _assign(values: dict[str, Any], assignment: str) -> None:
+    """Put `a.b=c` where it belongs. Words such as on, off and none are read by the setting's type."""
+    name, equals, value = assignment.partition("=")
+    if not equals or not name.strip():
+        raise CallerError(f"--set {assignment!r} is not key=value.\nFor example: --set labels=multiclass")
+    *way, last = name.strip().split(".")
+    place = values
+    for step in way:
+        place = place.setdefault(step, {})
+    place[last] = None if value.strip().lower() == "none" else value.strip()
+
+
+def _in_words(error: ValidationError, path: Path | None) -> str:
+    lines = []
+    for each in error.errors(include_url=False, include_input=False, include_context=False):
+        name = ".".join(str(step) for step in each["loc"])
+        lines.append(f"{name}: {_no_such(name) if each['type'] == 'extra_forbidden' else each['msg']}")
+    where = f"\nSettings come from the command, ARCHQA_… variables and {path}." if path else ""
+    return "Settings that will not do:\n" + "\n".join(f"  {line}" for line in lines) + where
+
+
+def _no_such(name: str) -> str:
+    near = difflib.get_close_matches(name, Settings.model_fields, n=1)
+    return f"there is no such setting{f'; did you mean {near[0]}?' if near else '.'}"
+
+
+def _user_cache() -> Path:
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "archqa"
