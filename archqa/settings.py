@@ -15,7 +15,7 @@ from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, Settings
 
 from archqa.core.value import Value
 from archqa.errors import CallerError, InputError
-from archqa.llm.prices import Price
+from archqa.llm.prices import Price, listed_prices
 from archqa.pipelines.base import PipelineSettings
 
 AGENTS = ("context", "general_expert", "recruiting", "specialist", "decision", "answer")
@@ -87,6 +87,10 @@ class Settings(BaseSettings, PipelineSettings):
     def agent(self, name: str) -> AgentSettings:
         """The settings of one agent."""
         return self.agents.get(name, AgentSettings())
+
+    def price_of(self, model: str) -> Price | None:
+        """What a model costs: as configured, else as listed, else unknown."""
+        return self.prices.get(model) or listed_prices().get(model)
 
     def without_secrets(self) -> dict[str, Any]:
         """Every setting as JSON values, the key left out."""

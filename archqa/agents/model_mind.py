@@ -58,6 +58,17 @@ class ModelMind:
                 return output
         raise Unusable(f"{agent.name}: none of {self._turns} replies passed its check; see the trace.")
 
+    def first_request(self, agent: Agent[Task, Output], task: Task) -> Request:
+        """What is asked at the first turn."""
+        return self._request(agent, task, self._prompts.render(agent.prompt, dict(task)), 0)
+
+    def read(self, agent: Agent[Task, Output], task: Task, reply: Reply) -> Output | None:
+        """The output in a reply, if it passes the agent's check; None otherwise."""
+        try:
+            return self._checked(agent, task, reply)
+        except (Rejected, CaseFailed):
+            return None
+
     def _request(self, agent: Agent[Task, Output], task: Task, messages: tuple[Message, ...], turn: int) -> Request:
         return Request(
             model=self._name,

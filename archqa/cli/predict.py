@@ -5,9 +5,12 @@ from typing import Annotated, Any
 
 import typer
 
+from archqa import benchmarks
+from archqa.cli.foresight import ask_before_spending, tell_foresight
 from archqa.cli.progress import Progress, result_table
 from archqa.cli.words import notice, out, print_json, set_logging
 from archqa.errors import CallerError
+from archqa.runs.foresight import foresee
 from archqa.runs.predict import choose_pipeline, predict
 from archqa.runs.record import CaseStatus
 from archqa.runs.run import Run
@@ -58,7 +61,7 @@ def command(
       archqa predict dev.xml --base-url http://127.0.0.1:8000/v1 --set labels=multiclass --set experts=off
     """
     set_logging(verbose=verbose)
-    _refuse_unbuilt(runner=runner, dry_run=dry_run, record=record)
+    _refuse_unbuilt(runner=runner, record=record)
     typed: dict[str, Any] = {
         "pipeline": pipeline,
         "model": model,
@@ -71,10 +74,15 @@ def command(
     if choose_pipeline(settings).mind == "embedded" and not quiet:
         notice("the embedded engine answers (no model server, no network); --model or --base-url names another.")
     selection = Selection(tuple(case or ()), limit, Shard.parse(shard) if shard else None)
+    file = benchmarks.load_cases(cases, task)
+    if dry_run:
+        tell_foresight(foresee(selection.of(file.cases), choose_pipeline(settings), settings), as_json=as_json)
+        return
+    if choose_pipeline(settings).mind == "model" and not (yes or quiet or as_json):
+        ask_before_spending(foresee(selection.of(file.cases), choose_pipeline(settings), settings, sample_size=8))
     with Progress(quiet=quiet or as_json) as progress:
         run = predict(
-            cases,
-            task=task,
+            file,
             out=out_dir,
             resume=resume,
             selection=selection,
@@ -87,10 +95,10 @@ def command(
         raise typer.Exit(1)
 
 
-def _refuse_unbuilt(*, runner: str, dry_run: bool, record: str | None) -> None:
+def _refuse_unbuilt(*, runner: str, record: str | None) -> None:
     if runner not in {"local", "ray"}:
         raise CallerError(f"There is no runner {runner!r}.\nThere are: local, ray.")
-    for asked, name in ((runner == "ray", "--runner ray"), (dry_run, "--dry-run"), (record, "--record")):
+    for asked, name in ((runner == "ray", "--runner ray"), (record is not None, "--record")):
         if asked:
             raise CallerError(f"{name} is not built yet in this version.\nSee CHANGELOG.md for what is.")
 

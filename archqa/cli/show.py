@@ -27,6 +27,7 @@ def command(
     case: Annotated[str | None, typer.Argument(help="A case of it.")] = None,
     key: Annotated[Path | None, typer.Option(help="A key, to mark what is right and what is missed.")] = None,
     rationales: Annotated[bool, typer.Option("--rationales", help="Print each agent's reasons too.")] = False,
+    svg: Annotated[Path | None, typer.Option(help="Also save what is shown as a picture.")] = None,
 ) -> None:
     """Show a run's cases, or one case: question, answer, the note with its evidence, every agent's verdict.
 
@@ -35,6 +36,13 @@ def command(
       archqa show runs/dev 3 --rationales
     """
     opened = Run.open(run)
+    out.record = svg is not None
+    _show(opened, case, key, rationales=rationales)
+    if svg is not None:
+        out.save_svg(str(svg), title=f"archqa show {case or ''}".strip())
+
+
+def _show(opened: Run, case: str | None, key: Path | None, *, rationales: bool) -> None:
     if case is None:
         out.print(result_table(opened))
         out.print(_overview(opened))

@@ -2,6 +2,7 @@
 
 import json
 import logging
+import shutil
 import sys
 from typing import Any
 
@@ -9,8 +10,11 @@ from rich.console import Console
 
 from archqa.errors import ArchqaError
 
-out = Console(highlight=False, soft_wrap=True)
-err = Console(stderr=True, highlight=False, soft_wrap=True)
+_WIDE = shutil.get_terminal_size((120, 40)).columns
+"""As wide as the terminal, or COLUMNS; 120 where the output goes to a file."""
+
+out = Console(highlight=False, soft_wrap=True, width=_WIDE)
+err = Console(stderr=True, highlight=False, soft_wrap=True, width=_WIDE)
 
 
 def tell_error(error: ArchqaError) -> None:

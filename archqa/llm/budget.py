@@ -5,29 +5,43 @@ from archqa.errors import BudgetExceeded
 from archqa.llm.base import Model, Reply, Request
 
 
-class BudgetedModel:
-    """Refuses further requests once `max_cost` dollars are spent; replies already on their way still count.
+class Budget:
+    """What may be spent, and what has been, by all models of a run together. `most` is in US dollars."""
 
-    A model without a known price cannot be held to a budget, so its first reply stops the run.
-    """
-
-    def __init__(self, inner: Model, max_cost: float) -> None:
-        self._inner = inner
-        self._max_cost = max_cost
+    def __init__(self, most: float | None) -> None:
+        self._most = most
         self._spent = Usage()
 
-    async def ask(self, request: Request) -> Reply:
-        """Answer one request if money is left."""
+    def check(self, model: str) -> None:
+        """Raise `BudgetExceeded` if nothing more may be spent, or if that cannot be known."""
+        if self._most is None:
+            return
         if self._spent.cost_usd is None:
             raise BudgetExceeded(
-                f"The price of {request.model} is not known, so --max-cost cannot be kept.\n"
+                f"The price of {model} is not known, so --max-cost cannot be kept.\n"
                 "Set it in the configuration ([prices]) or leave --max-cost out."
             )
-        if self._spent.cost_usd >= self._max_cost:
+        if self._spent.cost_usd >= self._most:
             raise BudgetExceeded(
-                f"The budget of ${self._max_cost:.2f} is spent (${self._spent.cost_usd:.4f}).\n"
+                f"The budget of ${self._most:.2f} is spent (${self._spent.cost_usd:.4f}).\n"
                 "Raise --max-cost and go on with --resume."
             )
+
+    def add(self, usage: Usage) -> None:
+        """Count a reply."""
+        self._spent += usage
+
+
+class BudgetedModel:
+    """Asks only while money is left; replies already on their way still count."""
+
+    def __init__(self, inner: Model, budget: Budget) -> None:
+        self._inner = inner
+        self._budget = budget
+
+    async def ask(self, request: Request) -> Reply:
+        """Answer one request. Raises `BudgetExceeded`."""
+        self._budget.check(request.model)
         reply = await self._inner.ask(request)
-        self._spent += reply.usage
+        self._budget.add(reply.usage)
         return reply

@@ -11,6 +11,7 @@ import time
 from pathlib import Path
 
 from archqa.core.usage import Usage
+from archqa.errors import InputError
 from archqa.llm.base import Finish, Model, Reply, Request
 
 _SCHEMA = """
@@ -21,15 +22,20 @@ CREATE TABLE IF NOT EXISTS reply (
 
 
 class Cache:
-    """The file of replies. Safe with several processes (WAL)."""
+    """The file of replies. Safe with several processes (WAL). Raises `InputError` if the file is something else."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
         _private_file(path)
         self._connection = sqlite3.connect(path, timeout=30, isolation_level=None, check_same_thread=False)
-        self._connection.execute("PRAGMA journal_mode=WAL")
-        self._connection.execute("PRAGMA synchronous=NORMAL")
-        self._connection.execute(_SCHEMA)
+        try:
+            self._connection.execute("PRAGMA journal_mode=WAL")
+            self._connection.execute("PRAGMA synchronous=NORMAL")
+            self._connection.execute(_SCHEMA)
+        except sqlite3.DatabaseError as error:
+            self._connection.close()
+            fix = "Move it away, or name another folder with --set cache_dir=DIR."
+            raise InputError(path, [f": the cache cannot be opened ({error})."], fix) from None
 
     def get(self, digest: str) -> Reply | None:
         """The kept reply to the request of this digest."""
@@ -62,8 +68,10 @@ class CachedModel:
         kept = self._cache.get(request.digest)
         if kept is not None:
             return _free(kept)
-        if request.digest in self._under_way:
-            return _free(await asyncio.shield(self._under_way[request.digest]))
+        while (asked := self._under_way.get(request.digest)) is not None:
+            await asyncio.wait([asked])
+            if not asked.cancelled():  # Else whoever asked was called off; the next in line asks.
+                return _free(asked.result())
         return await self._ask_once(request)
 
     async def _ask_once(self, request: Request) -> Reply:
@@ -75,6 +83,9 @@ class CachedModel:
                 self._cache.put(request, reply)
             future.set_result(reply)
             return reply
+        except asyncio.CancelledError:
+            future.cancel()
+            raise
         except BaseException as error:
             future.set_exception(error)
             future.exception()  # Retrieved, so that nobody is warned of an exception nobody else awaited.
@@ -90,5 +101,7 @@ def _free(reply: Reply) -> Reply:
 
 
 def _private_file(path: Path) -> None:
+    """Make the file, or tighten the one that is there. SQLite gives its side files the mode of the main one."""
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     os.close(os.open(path, os.O_CREAT | os.O_RDWR, 0o600))
+    path.chmod(0o600)

@@ -4,9 +4,14 @@ Source of the protocol: the OpenAI API reference, "Chat completions" and "Struct
 (vLLM, Ollama, llama.cpp, Azure's v1 endpoint) speak parts of it; see `dialect`.
 """
 
+import asyncio
+import re
 import time
 from collections import Counter
 from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager
+from email.utils import parsedate_to_datetime
+from typing import Any
 
 import openai
 from openai.types.chat import ChatCompletion
@@ -19,6 +24,11 @@ from archqa.llm.prices import Price
 
 TRANSIENT = frozenset({408, 409, 425, 429, 500, 502, 503, 504, 529})
 _FINISH = {"length": Finish.LENGTH, "content_filter": Finish.FILTERED}
+
+_TOO_LONG = re.compile(r"context[ _](?:length|window|size)|prompt is too long")
+"""How OpenAI, Azure, vLLM and llama.cpp say that a prompt does not fit (lower case)."""
+
+_CODE = re.compile(r"[a-z0-9_.-]{1,40}")
 
 
 class Transient(Exception):
@@ -45,7 +55,10 @@ class ServerModel:
         while dialect is not None:
             began = time.monotonic()
             try:
-                completion = await self._client.chat.completions.create(**dialect.arguments(request))
+                async with self._deadline():
+                    completion = await self._client.chat.completions.create(**dialect.arguments(request))
+            except TimeoutError:
+                raise Transient("the server did not answer in time") from None
             except openai.APIStatusError as error:
                 dialect = self._after_refusal(error, dialect, request)
             except openai.APIConnectionError as error:
@@ -57,20 +70,32 @@ class ServerModel:
                 return self._reply(completion, request, time.monotonic() - began)
         raise ModelError(f"{self._client.base_url} understands no form of the request.")
 
+    def _deadline(self) -> AbstractAsyncContextManager[object]:
+        """The client's own timeout is for each read; a server that drips must end too."""
+        seconds = self._client.timeout
+        return asyncio.timeout(seconds if isinstance(seconds, int | float) else None)
+
     def _learn(self, request: Request, dialect: Dialect) -> None:
-        """A form that worked is kept; of several that did, the firmest."""
+        """A form that worked is kept; of several that did, the firmest. Prose proves nothing about structure."""
+        known = self._dialects.get(request.model, Dialect())
         if request.output_schema is None:
+            self._dialects[request.model] = dialect.model_copy(update={"structure": known.structure})
             return
-        known = self._dialects.get(request.model) if request.model in self._proven else None
-        if known is None or dialect.structure >= known.structure:
+        if request.model not in self._proven or dialect.structure >= known.structure:
             self._dialects[request.model] = dialect
         self._proven.add(request.model)
+
+    def _in_question(self, request: Request, dialect: Dialect) -> bool:
+        """Whether the structure asked for may be what the server objects to: it is firmer than any that worked."""
+        if request.output_schema is None:
+            return False
+        return request.model not in self._proven or dialect.structure > self._dialects[request.model].structure
 
     def _after_refusal(self, error: openai.APIStatusError, dialect: Dialect, request: Request) -> Dialect:
         """A weaker dialect to try at once; raises what the refusal means otherwise."""
         words = _words(error)
-        structured = request.output_schema is not None and request.model not in self._proven
-        if error.status_code in {400, 404, 415, 422, 501} and "context" not in words:
+        structured = self._in_question(request, dialect)
+        if error.status_code in {400, 404, 415, 422, 501} and not _TOO_LONG.search(words):
             weaker = dialect.weaker(words, structured=structured)
             if weaker is not None:
                 return weaker
@@ -86,8 +111,13 @@ class ServerModel:
         return self._crashes[request.digest] > 1
 
     def _reply(self, completion: ChatCompletion, request: Request, seconds: float) -> Reply:
-        if not isinstance(completion, ChatCompletion) or not completion.choices:
-            raise Transient("the reply holds no choice")
+        """The reply. The openai package builds its types from whatever came: what is missing shows here."""
+        try:
+            return self._read(completion, request, seconds)
+        except (AttributeError, IndexError, KeyError, TypeError, ValueError) as error:
+            raise Transient(f"the reply is not a chat completion ({type(error).__name__})") from None
+
+    def _read(self, completion: ChatCompletion, request: Request, seconds: float) -> Reply:
         choice = completion.choices[0]
         text = choice.message.content or ""
         refusal = getattr(choice.message, "refusal", None)
@@ -100,21 +130,27 @@ class ServerModel:
         return Reply(text=text, finish=finish, usage=usage, served_by=completion.model or "")
 
     def _usage(self, completion: ChatCompletion, model: str, seconds: float) -> Usage:
-        counted = completion.usage
-        if counted is None:
+        """What the server counted; a reply whose tokens it did not count was still paid, at an unknown cost."""
+        prompt, said = _count(completion, "usage", "prompt_tokens"), _count(completion, "usage", "completion_tokens")
+        if prompt is None or said is None:
             return Usage(calls=1, cost_usd=None, seconds=seconds)
-        details = counted.prompt_tokens_details
-        cached = (details.cached_tokens or 0) if details else 0
+        cached = _count(completion, "usage", "prompt_tokens_details", "cached_tokens") or 0
         price = self._price_of(model)
-        cost = price.cost(counted.prompt_tokens, cached, counted.completion_tokens) if price else None
         return Usage(
             calls=1,
-            prompt_tokens=counted.prompt_tokens or 0,
+            prompt_tokens=prompt,
             cached_prompt_tokens=cached,
-            completion_tokens=counted.completion_tokens or 0,
-            cost_usd=cost,
+            completion_tokens=said,
+            cost_usd=price.cost(prompt, cached, said) if price else None,
             seconds=seconds,
         )
+
+
+def _count(completion: Any, *way: str) -> int | None:
+    found = completion
+    for step in way:
+        found = getattr(found, step, None)
+    return found if isinstance(found, int) else None
 
 
 def _words(error: openai.APIStatusError) -> str:
@@ -130,8 +166,8 @@ def _meaning(error: openai.APIStatusError, words: str, model: str, url: str) -> 
     status = error.status_code
     if status in {401, 403}:
         return AuthenticationFailed(f"{url} refuses the key (HTTP {status}).\nSet OPENAI_API_KEY to a key it accepts.")
-    if status == 413 or (status == 400 and "context" in words):
-        return ContextTooLong(f"The prompt does not fit {model}'s context window.")
+    if status == 413 or (status in {400, 422} and _TOO_LONG.search(words)):
+        return ContextTooLong(f"The prompt and the reply's max_tokens do not fit {model}'s context window.")
     if status == 404:
         return ModelNotFound(f"{url} does not know the model {model!r}.\nList its models with: archqa list models")
     if status in TRANSIENT or status >= 500:
@@ -140,14 +176,17 @@ def _meaning(error: openai.APIStatusError, words: str, model: str, url: str) -> 
 
 
 def _refused_request(status: int, code: str | None, url: str) -> ArchqaError:
-    named = f" ({code})" if code else ""
+    named = f" ({code})" if _CODE.fullmatch(str(code or "")) else ""
     return ModelError(
         f"{url} refuses the request with HTTP {status}{named}.\nSee `archqa doctor` for what it supports."
     )
 
 
 def _retry_after(error: openai.APIStatusError) -> float | None:
+    """Seconds to wait, given as such or as an HTTP date (RFC 9110, 10.2.3)."""
+    said = error.response.headers.get("retry-after", "")
     try:
-        return max(0.0, float(error.response.headers["retry-after"]))
-    except (KeyError, ValueError):
+        seconds = float(said) if said[:1].isdigit() else parsedate_to_datetime(said).timestamp() - time.time()
+    except (ValueError, OverflowError):
         return None
+    return max(0.0, seconds)

@@ -17,7 +17,7 @@ from archqa.errors import CallerError
 from archqa.llm.base import Message
 
 _DELIMITER = re.compile(
-    r"<(?=/?(?:note|message|clinician_question|context|sentence|judgements|draft)\b)", re.IGNORECASE
+    r"<(?=\s*/?\s*(?:note|message|clinician_question|context|sentence|judgements|draft)\b)", re.IGNORECASE
 )
 
 

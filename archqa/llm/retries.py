@@ -6,6 +6,9 @@ from archqa.errors import ServerUnavailable
 from archqa.llm.base import Model, Reply, Request
 from archqa.llm.client import Transient
 
+_PATIENCE = 600.0
+"""Seconds; a server that asks to be left alone for longer is not waited for."""
+
 
 class RetryingModel:
     """Tries a request up to `tries` times with growing, jittered waits; then raises `ServerUnavailable`."""
@@ -18,12 +21,14 @@ class RetryingModel:
 
     async def ask(self, request: Request) -> Reply:
         """Answer one request, whatever passes meanwhile."""
+        tried = 0
         try:
             async for attempt in self._attempts():
+                tried = attempt.num
                 with attempt:
                     return await self._inner.ask(request)
         except Transient as last:
-            why = f"The model's server failed {self._tries} times; the last time: {last}."
+            why = f"The model's server failed {tried} times; the last time: {last}."
             raise ServerUnavailable(f"{why}\nTry again later: --resume goes on where this run stopped.") from None
         raise AssertionError("the loop returns or raises")
 
@@ -42,4 +47,6 @@ def _when(error: Exception) -> bool | float:
     """Whether to ask again, or after how many seconds where the server said so."""
     if not isinstance(error, Transient):
         return False
-    return True if error.retry_after is None else error.retry_after
+    if error.retry_after is None:
+        return True
+    return error.retry_after if error.retry_after <= _PATIENCE else False

@@ -23,7 +23,8 @@ HIDDEN = {"hidden": True}
 
 _DROPPED = frozenset({"title", "default", "choices"})
 _FENCE = re.compile(r"```(?:json)?\s*(.*?)```", re.DOTALL)
-_THOUGHT = re.compile(r"<think>.*?</think>", re.DOTALL)
+_THOUGHT = re.compile(r"^.*</think>", re.DOTALL)
+_OBJECT = re.compile(r"\{\s*[\"}]")
 
 
 class Rejected(Exception):
@@ -67,14 +68,16 @@ def _strict_child(word: str, value: Any, choices: Choices) -> Any:
 
 
 def _object_in(text: str) -> Any:
-    """The first JSON object of a reply."""
+    """The first JSON object of a reply: all of it, what fences hold, or what begins like one amid prose."""
     bare = _THOUGHT.sub("", text)
-    fenced = _FENCE.search(bare)
-    for candidate in [bare, fenced.group(1) if fenced else "", bare[max(bare.find("{"), 0) :]]:
+    fenced, begun = _FENCE.search(bare), _OBJECT.search(bare)
+    for candidate in [text, fenced.group(1) if fenced else "", bare[begun.start() :] if begun else ""]:
         try:
-            return json.JSONDecoder().raw_decode(candidate.strip())[0]
-        except (json.JSONDecodeError, RecursionError):
+            found = json.JSONDecoder().raw_decode(candidate.strip())[0]
+        except (ValueError, RecursionError):  # A number of too many digits is a ValueError, too.
             continue
+        if isinstance(found, dict):
+            return found
     raise Rejected("Your reply holds no complete JSON object. Reply with the JSON object alone.")
 
 

@@ -7,15 +7,15 @@ import openai
 from archqa.agents.base import Desk, Mind
 from archqa.agents.embedded_mind import EmbeddedMind
 from archqa.agents.model_mind import ModelMind
+from archqa.agents.rehearsal_mind import RehearsalMind, Rehearsed
 from archqa.core.step import Step
 from archqa.errors import AuthenticationFailed, CallerError
 from archqa.evidence import Engine
 from archqa.llm.base import Model
-from archqa.llm.budget import BudgetedModel
+from archqa.llm.budget import Budget, BudgetedModel
 from archqa.llm.cache import Cache, CachedModel
 from archqa.llm.client import ServerModel
-from archqa.llm.limits import LimitedModel
-from archqa.llm.prices import Price, listed_prices
+from archqa.llm.limits import LimitedModel, Limiter
 from archqa.llm.retries import RetryingModel
 from archqa.pipelines.base import Pipeline
 from archqa.settings import AGENTS, CONTEXT_MODEL, DEFAULT_MODEL, Settings
@@ -29,9 +29,13 @@ class Minds:
         self._pipeline = pipeline
         self._scripted = model
         self._clients: list[openai.AsyncOpenAI] = []
+        self._limiter = Limiter(settings.jobs)
+        self._budget = Budget(settings.max_cost)
         self._models: dict[str | None, Model] = {}
         self._cache = Cache(settings.cache_dir / "replies.db") if settings.cache and self.ask_models else None
         self._engine = Engine.load() if "embedded" in self._kinds else None
+        for name in self._asking:
+            self._model(self._server(name))  # A missing key or a bad URL shows before anything is written.
 
     def describe(self) -> dict[str, str]:
         """Agent name to who performs it, for `run.json`."""
@@ -39,9 +43,17 @@ class Minds:
 
     def desk(self, record: Callable[[Step], None]) -> Desk:
         """A desk for one case."""
-        embedded = EmbeddedMind(self._engine, self._settings.operating_point) if self._engine else None
+        embedded = EmbeddedMind(self._engine, self._settings.operating_point) if self._engine is not None else None
         minds = {name: self._mind(name, kind, embedded) for name, kind in zip(AGENTS, self._kinds, strict=True)}
         return Desk(minds, record)
+
+    def rehearsal(self, calls: list[Rehearsed]) -> Desk:
+        """A desk at which nobody is asked; the calls that would be made are appended to `calls`."""
+        embedded = EmbeddedMind(Engine.load(), self._settings.operating_point)
+        minds: dict[str, Mind] = dict.fromkeys(AGENTS, embedded)
+        for name in self._asking:
+            minds[name] = RehearsalMind(self._model_mind(name), embedded, self._cache, calls)
+        return Desk(minds)
 
     async def close(self) -> None:
         """Close connections and the cache."""
@@ -57,21 +69,31 @@ class Minds:
     @property
     def ask_models(self) -> bool:
         """Whether any agent is performed by a model."""
-        return "model" in self._kinds
+        return bool(self._asking)
+
+    @property
+    def _asking(self) -> list[str]:
+        """The agents that models perform."""
+        return [name for name, kind in zip(AGENTS, self._kinds, strict=True) if kind == "model"]
+
+    def _server(self, name: str) -> str | None:
+        return self._settings.agent(name).base_url or self._settings.base_url
 
     def _described(self, name: str, kind: str) -> str:
         if kind == "embedded" and self._engine is not None:
             return f"embedded:{self._engine.fingerprint[:12]}"
-        server = self._settings.agent(name).base_url or self._settings.base_url
-        return f"{self._model_name(name)} at {server or 'api.openai.com'}"
+        return f"{self._model_name(name)} at {self._server(name) or 'api.openai.com'}"
 
     def _mind(self, name: str, kind: str, embedded: EmbeddedMind | None) -> Mind:
         if kind == "embedded":
             assert embedded is not None
             return embedded
+        return self._model_mind(name)
+
+    def _model_mind(self, name: str) -> ModelMind:
         agent = self._settings.agent(name)
         return ModelMind(
-            self._model(agent.base_url or self._settings.base_url),
+            self._model(self._server(name)),
             self._model_name(name),
             temperature=agent.temperature,
             max_tokens=agent.max_tokens,
@@ -87,20 +109,16 @@ class Minds:
         """The model behind one server: cache, budget, retries, limit and connection, from outside in."""
         if base_url not in self._models:
             settings = self._settings
-            asked: Model = self._scripted or ServerModel(self._open(base_url), self._price)
-            asked = RetryingModel(LimitedModel(asked, settings.jobs), tries=settings.tries)
-            if settings.max_cost is not None:
-                asked = BudgetedModel(asked, settings.max_cost)
-            self._models[base_url] = CachedModel(asked, self._cache) if self._cache else asked
+            asked: Model = self._scripted or ServerModel(self._open(base_url), settings.price_of)
+            asked = RetryingModel(LimitedModel(asked, self._limiter), tries=settings.tries)
+            asked = BudgetedModel(asked, self._budget)
+            self._models[base_url] = CachedModel(asked, self._cache) if self._cache is not None else asked
         return self._models[base_url]
 
     def _open(self, base_url: str | None) -> openai.AsyncOpenAI:
         client = open_client(self._settings, base_url)
         self._clients.append(client)
         return client
-
-    def _price(self, model: str) -> Price | None:
-        return self._settings.prices.get(model) or listed_prices().get(model)
 
 
 def open_client(settings: Settings, base_url: str | None) -> openai.AsyncOpenAI:

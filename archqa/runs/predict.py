@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 
 import archqa
 from archqa import benchmarks, pipelines
+from archqa.benchmarks import CaseFile
 from archqa.core.case import Case
 from archqa.errors import CallerError
 from archqa.llm.base import Model
@@ -48,7 +49,7 @@ class Plan(NamedTuple):
 
 
 def predict(
-    cases: str | Path,
+    cases: str | Path | CaseFile,
     *,
     task: str | None = None,
     out: str | Path | None = None,
@@ -62,9 +63,9 @@ def predict(
 ) -> Run:
     """Answer every case of a file and return the run.
 
-    `cases` is a path, `-` or `mini`; `selection` narrows it; `typed` are settings by name (`pipeline="embedded"`,
-    `labels="multiclass"`). `model` replaces the server, for tests. Cases that fail are lines of the run; raises
-    `CallerError`, `InputError`, `ModelError` and `BudgetExceeded`, the run folder staying resumable.
+    `cases` is a path, `-`, `mini` or what `load_cases` gave; `selection` narrows it. `typed` are settings by name
+    (`pipeline="embedded"`, `labels="multiclass"`). `model` replaces the server, for tests. Cases that fail are lines
+    of the run. Raises `CallerError`, `InputError`, `ModelError` and `BudgetExceeded`; the run folder stays resumable.
     """
     settings = settings or load_settings(typed=typed)
     plan = _plan(cases, task, selection or Selection(), settings)
@@ -79,8 +80,8 @@ def choose_pipeline(settings: Settings) -> Pipeline:
     return pipelines.find(settings.pipeline or ("dmis" if settings.has_model else "embedded"))
 
 
-def _plan(source: str | Path, task: str | None, selection: Selection, settings: Settings) -> Plan:
-    file = benchmarks.load_cases(str(source), task)
+def _plan(source: str | Path | CaseFile, task: str | None, selection: Selection, settings: Settings) -> Plan:
+    file = source if isinstance(source, CaseFile) else benchmarks.load_cases(str(source), task)
     cases = selection.of(file.cases)
     pipeline = choose_pipeline(settings)
     now = datetime.now(UTC)

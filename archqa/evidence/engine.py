@@ -1,0 +1,121 @@
+"""The embedded engine: a case in; judgements, a set and a cited answer out. No model server, no network."""
+
+from collections import OrderedDict
+from functools import cache
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from archqa.core.answer import WORD_LIMIT, CitedAnswer
+from archqa.core.case import Case
+from archqa.core.judgement import Judgement, Relevance
+from archqa.evidence import background, composing, model, reasons
+from archqa.evidence.digest import case_digest
+from archqa.evidence.encoder import Encoder, default_encoder
+from archqa.evidence.features import table
+from archqa.evidence.selection import Corpus, choose
+
+REMEMBERED = 64
+"""Cases whose assessment is kept: the stages of one case ask for it several times."""
+
+
+class Assessment(NamedTuple):
+    """One case as the model sees it: log-odds and reasons, one a sentence."""
+
+    logits: NDArray[np.float64]
+    rationales: tuple[str, ...]
+
+
+class Engine:
+    """Judges, selects and answers. Use `Engine.load`; one engine may serve many threads' cases in turn."""
+
+    def __init__(self, shipped: model.Shipped, encoder: Encoder) -> None:
+        self._model, self.fingerprint = shipped
+        self._encoder = encoder
+        self._seen: OrderedDict[str, Assessment] = OrderedDict()
+
+    @staticmethod
+    def load(name: str = "default") -> "Engine":
+        """The engine of that name, the same object each time. Raises InputError for a name that is not shipped."""
+        return _loaded(name)
+
+    @property
+    def fitted_on(self) -> tuple[str, ...]:
+        """`case_digest` of every case the model was fitted on."""
+        return self._model.fitted_on
+
+    def judge(self, case: Case, *, specialty: str | None = None) -> tuple[Judgement, ...]:
+        """One judgement a sentence in note order, with a calibrated probability and its reasons in words.
+
+        With `specialty`, as a specialist of that name: sentences of that field weigh more. A sentence is labelled
+        essential where `select` takes it at the operating point "f1".
+        """
+        if not case.sentences:
+            return ()
+        seen = self._assess(case)
+        logits = seen.logits + (background.leaning(case, specialty) if specialty else 0.0)
+        probabilities = 1 / (1 + np.exp(-logits))
+        chosen = set(choose(probabilities, self._corpus()).tolist())
+        return tuple(
+            Judgement(
+                sentence_id=sentence.id,
+                label=Relevance.ESSENTIAL if at in chosen else Relevance.NOT_RELEVANT,
+                rationale=seen.rationales[at],
+                probability=float(probabilities[at]),
+            )
+            for at, sentence in enumerate(case.sentences)
+        )
+
+    def select(self, judgements: tuple[Judgement, ...], operating_point: str = "f1") -> frozenset[str]:
+        """Ids of the set with the greatest expected F1 (or F0.5, F2); never empty when there is a judgement.
+
+        A judgement without a probability counts as .9 when it says essential, else as .1. Raises CallerError.
+        """
+        probabilities = np.array([_probability(each) for each in judgements], dtype=np.float64)
+        return frozenset(judgements[at].sentence_id for at in choose(probabilities, self._corpus(), operating_point))
+
+    def context(self, case: Case) -> str:
+        """Medical context: the terms and abbreviations of question and note in plain words, and where that is from."""
+        return background.context(case)
+
+    def specialties(self, case: Case) -> tuple[str, ...]:
+        """One to four specialties that the question and the note call for, the likeliest first."""
+        return background.specialties(case)
+
+    def compose(self, case: Case, chosen: frozenset[str], *, word_limit: int = WORD_LIMIT) -> CitedAnswer:
+        """An extractive answer of at most `word_limit` words, every line cited. Raises CallerError below 10 words."""
+        ids = set(case.in_note_order(chosen))
+        if not ids:
+            return CitedAnswer(claims=())
+        logits = self._assess(case).logits
+        worth = {each.id: float(1 / (1 + np.exp(-logit))) for each, logit in zip(case.sentences, logits, strict=True)}
+        return composing.compose(case, frozenset(ids), worth, word_limit)
+
+    def _assess(self, case: Case) -> Assessment:
+        key = case_digest(case)
+        if key not in self._seen:
+            self._seen[key] = self._fresh(case)
+            while len(self._seen) > REMEMBERED:
+                self._seen.popitem(last=False)
+        return self._seen[key]
+
+    def _fresh(self, case: Case) -> Assessment:
+        columns = table(case, self._encoder)
+        added = self._model.contributions(columns)
+        names = self._model.names()
+        return Assessment(added.sum(1) + self._model.bias, tuple(reasons.rationale(names, row) for row in added))
+
+    def _corpus(self) -> Corpus:
+        return Corpus(self._model.expected_f1, self._model.mass)
+
+
+def _probability(judgement: Judgement) -> float:
+    if judgement.probability is not None:
+        return judgement.probability
+    return 0.9 if judgement.label is Relevance.ESSENTIAL else 0.1
+
+
+@cache
+def _loaded(name: str) -> Engine:
+    return Engine(model.load(name), default_encoder())

@@ -1,0 +1,125 @@
+"""One row of numbers for each sentence of a case: all that the model knows of it.
+
+Columns are named `group.name`; the names are stored with the fitted model, so a column it does not know is an error
+at load time and not a silent shift.
+"""
+
+import numpy as np
+from numpy.typing import NDArray
+
+from archqa.core.case import Case
+from archqa.evidence import semantics, topics
+from archqa.evidence.cues import question_types, sentence_cues, strengths
+from archqa.evidence.encoder import Encoder
+from archqa.evidence.note import Place, bare, places, section_kinds
+from archqa.evidence.semantics import Column
+from archqa.evidence.words import LONGEST, numbers, stems
+
+Matrix = NDArray[np.float64]
+
+
+class Table:
+    """Named columns of one case, each of shape (sentences,)."""
+
+    def __init__(self, columns: dict[str, Column]) -> None:
+        self.columns = columns
+
+    def matrix(self, names: tuple[str, ...]) -> Matrix:
+        """The named columns side by side, of shape (sentences, names)."""
+        return np.column_stack([self.columns[name] for name in names]).astype(np.float64)
+
+
+def table(case: Case, encoder: Encoder) -> Table:
+    """Every feature of every sentence of `case`. The case must have a sentence."""
+    spots = places(case)
+    near = semantics.columns(semantics.meaning(case, spots, encoder))
+    columns = _spread({f"near.{name}": column for name, column in near.items()})
+    columns |= topics.columns(case, spots)
+    columns |= _around(columns["near.blend.z"], columns["topic.question"], spots)
+    columns |= _spread(_overlap(case))
+    columns |= _shape(case, spots)
+    columns |= _sections(spots)
+    columns |= _wording(case)
+    return Table(columns)
+
+
+def _spread(columns: dict[str, Column]) -> dict[str, Column]:
+    """Each column with its standing within the case: z-score and rank (0 the lowest, 1 the highest)."""
+    spread: dict[str, Column] = {}
+    for name, column in columns.items():
+        spread[name] = column
+        spread[f"{name}.z"] = (column - column.mean()) / (column.std() + 1e-6)
+        spread[f"{name}.rank"] = np.argsort(np.argsort(column, kind="stable"), kind="stable") / max(len(column) - 1, 1)
+    return spread
+
+
+def _around(near: Column, topic: Column, spots: tuple[Place, ...]) -> dict[str, Column]:
+    """The company a sentence keeps: how near its neighbours and its block are to the question."""
+    edge = np.concatenate([[near.min()], near, [near.min()]])
+    block = np.array([spot.block for spot in spots])
+    columns = {"before": edge[:-2], "after": edge[2:], "carried": topics.carried(near + 3.0, spots) - 3.0}
+    for name, column in (("near", near), ("topic", topic)):
+        inside = [column[block == each] for each in block]
+        columns[f"block_{name}"] = np.array([each.mean() for each in inside])
+        columns[f"block_{name}_best"] = np.array([each.max() for each in inside])
+    size = np.array([float((block == each).sum()) for each in block])
+    columns |= {"block_size": np.log(size), "block_alone": (size == 1).astype(float)}
+    columns["block_first"] = np.array([float(spot.depth == 0) for spot in spots])
+    top = np.array([column_max == columns["block_near"].max() for column_max in columns["block_near"]])
+    columns["block_nearest"] = top.astype(float)
+    return {f"around.{name}": column for name, column in columns.items()}
+
+
+def _overlap(case: Case) -> dict[str, Column]:
+    """Shared content words, weighted by their rarity in the note, and shared numbers."""
+    sentences = [frozenset(stems(each.text)) for each in case.sentences]
+    sources = {"question": stems(semantics.asked(case)), "message": stems(case.patient_narrative)}
+    sources["phrase"] = tuple(word for phrase in case.patient_question for word in stems(phrase.text))
+    weight = _rarity(sentences)
+    columns = {
+        f"words.{name}": np.array([sum(weight.get(word, 0.0) for word in set(source) & each) for each in sentences])
+        for name, source in sources.items()
+    }
+    told = numbers(case.patient_narrative) | numbers(case.clinician_question)
+    return columns | {"words.numbers": np.array([float(len(numbers(each.text) & told)) for each in case.sentences])}
+
+
+def _rarity(sentences: list[frozenset[str]]) -> dict[str, float]:
+    counts: dict[str, int] = {}
+    for words in sentences:
+        for word in words:
+            counts[word] = counts.get(word, 0) + 1
+    return {word: float(np.log((len(sentences) + 1) / (count + 0.5))) for word, count in counts.items()}
+
+
+def _shape(case: Case, spots: tuple[Place, ...]) -> dict[str, Column]:
+    texts = [bare(each) for each in case.sentences]
+    length = np.array([float(len(text.split())) for text in texts])
+    at = np.arange(len(texts)) / max(len(texts) - 1, 1)
+    return {
+        "shape.heading": np.array([float(spot.heading) for spot in spots]),
+        "shape.bullet": np.array([float(spot.bullet) for spot in spots]),
+        "shape.labelled": np.array([float(spot.labelled) for spot in spots]),
+        "shape.length": np.log1p(length),
+        "shape.short": (length < 5).astype(float),
+        "shape.position": at,
+        "shape.last_third": (at > 0.67).astype(float),
+        "shape.note": np.full(len(texts), np.log(len(texts))),
+        "shape.digits": np.array([min(len(numbers(text)), 8) / 8 for text in texts]),
+        "shape.commas": np.array([min(text.count(","), 8) / 8 for text in texts]),
+    }
+
+
+def _sections(spots: tuple[Place, ...]) -> dict[str, Column]:
+    return {f"section.{kind}": np.array([float(spot.section == kind) for spot in spots]) for kind in section_kinds()}
+
+
+def _wording(case: Case) -> dict[str, Column]:
+    """Cues of each sentence, and each cue where the question is of a type that asks for it."""
+    found = np.array([strengths(sentence_cues(), each.text[:LONGEST]) for each in case.sentences])
+    wanted = strengths(question_types(), " ? ".join([semantics.asked(case), *(p.text for p in case.patient_question)]))
+    columns = {f"cue.{cue.name}": found[:, at] for at, cue in enumerate(sentence_cues())}
+    for kind, want in zip(question_types(), wanted, strict=True):
+        for at, cue in enumerate(sentence_cues()):
+            columns[f"asks.{kind.name}.{cue.name}"] = found[:, at] * min(want, 1)
+    return columns

@@ -1,0 +1,88 @@
+"""The shape of a note: headings, and each sentence's section and block (a problem, a list item, a paragraph)."""
+
+import re
+from functools import cache
+from typing import NamedTuple
+
+from archqa.core.case import Case, Sentence
+from archqa.evidence.tables import rows
+
+_LABEL = re.compile(r"^\s*(?:[-*•]\s*)?(?:#+\s*)?(?:\d+[.)]\s*)?([A-Z][^:.!?]{0,60}?):(?:\s|$)")
+_PROBLEM = re.compile(r"^\s*(?:#+\s*[A-Za-z]|PROBLEM\b|\d{1,2}[.)]\s+[A-Z])")
+_BULLET = re.compile(r"^\s*(?:[-*•#]+|\d{1,2}[.)])\s*")
+_ENDING = re.compile(r"[.!?;]\s*$")
+
+
+class Place(NamedTuple):
+    """Where one sentence stands. `block` counts from 0; `depth` is its place within the block, 0 the first."""
+
+    heading: bool
+    section: str
+    title: str
+    bullet: bool
+    labelled: bool
+    block: int
+    depth: int
+
+
+def places(case: Case) -> tuple[Place, ...]:
+    """The place of each sentence, in note order. A section lasts until the next heading, a block until the next begins."""
+    section, title, block, depth, paragraph = "none", "", -1, 0, None
+    found = []
+    for sentence in case.sentences:
+        heading, label = is_heading(sentence.text), _LABEL.match(sentence.text)
+        if heading or (label and section_kind(label[1]) != "other"):
+            section = section_kind(label[1] if label else sentence.text)
+        opens = heading or label is not None or opens_problem(sentence.text) or sentence.paragraph_id != paragraph
+        block, depth = (block + 1, 0) if opens or block < 0 else (block, depth + 1)
+        if opens:
+            title = _title(sentence.text, heading, label)
+        paragraph = sentence.paragraph_id
+        bullet = bool(_BULLET.match(sentence.text))
+        found.append(Place(heading, section, title, bullet, label is not None, block, depth))
+    return tuple(found)
+
+
+def is_heading(text: str) -> bool:
+    """True of a line that names what follows and says nothing itself."""
+    words = text.split()
+    if text.rstrip().endswith(":"):
+        return len(words) <= 10
+    if not words or len(words) > 8 or _ENDING.search(text) or ":" in text:
+        return False
+    letters = [each for each in text if each.isalpha()]
+    return bool(letters) and (text.lstrip().startswith("#") or all(each.isupper() for each in letters))
+
+
+def opens_problem(text: str) -> bool:
+    """True of a sentence that begins a numbered or marked problem."""
+    return bool(_PROBLEM.match(text))
+
+
+def section_kind(title: str) -> str:
+    """The kind of section a heading opens: one of `section_kinds()`, "other" where no word is known."""
+    for kind, expression in _sections():
+        if expression.search(title):
+            return kind
+    return "other"
+
+
+def section_kinds() -> tuple[str, ...]:
+    """Every kind of section, "none" (before any heading) and "other" last."""
+    return (*(kind for kind, _ in _sections()), "none", "other")
+
+
+def bare(sentence: Sentence) -> str:
+    """The sentence without list marks and with single spaces."""
+    return " ".join(_BULLET.sub("", sentence.text).split())
+
+
+def _title(text: str, heading: bool, label: re.Match[str] | None) -> str:
+    if label:
+        return label[1].strip()
+    return _BULLET.sub("", text).strip().rstrip(":") if heading else ""
+
+
+@cache
+def _sections() -> tuple[tuple[str, re.Pattern[str]], ...]:
+    return tuple((kind, re.compile(expression, re.IGNORECASE)) for kind, expression in rows("sections.tsv"))

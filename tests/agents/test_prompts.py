@@ -1,0 +1,99 @@
+"""Prompts: what is asked for is given, what is released stays, and what one mini case is told is kept as a snapshot."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+from archqa.agents.answer import Compress, CompressTask, Summary, SummaryTask
+from archqa.agents.base import Agent, CaseTask
+from archqa.agents.context import Context
+from archqa.agents.decision import Decision, DecisionTask
+from archqa.agents.general_expert import BatchTask, GeneralExpert, GeneralExpertBatch, ScreeningTask
+from archqa.agents.recruiting import Recruiting, RecruitingTask
+from archqa.agents.specialist import Specialist, SpecialistTask
+from archqa.benchmarks import load_cases
+from archqa.core.answer import CitedAnswer, Claim
+from archqa.core.case import Case
+from archqa.core.judgement import Judgement, Relevance
+from archqa.llm.prompts import Prompts, default_prompts
+
+SNAPSHOTS = Path(__file__).parent / "snapshots"
+AGENTS: tuple[Agent, ...] = (  # type: ignore[type-arg]
+    Context(), GeneralExpert(), GeneralExpertBatch(), Recruiting(), Specialist(), Decision(), Compress(), Summary(),
+)  # fmt: skip
+
+
+def mini() -> Case:
+    return load_cases("mini").cases[0]
+
+
+def task_of(agent: Agent) -> CaseTask:  # type: ignore[type-arg]
+    case = mini()
+    context = "1. Background that a reader needs."
+    first = case.sentences[0]
+    judgements = {
+        "general expert": (Judgement(sentence_id=first.id, label=Relevance.ESSENTIAL, rationale="It says why."),)
+    }
+    draft = CitedAnswer(claims=(Claim(text="A long draft.", citations=(first.id,)),))
+    tasks: dict[type, CaseTask] = {
+        CaseTask: CaseTask(case=case),
+        ScreeningTask: ScreeningTask(case=case, context=context, sentence=first),
+        BatchTask: BatchTask(case=case, context=context, sentences=case.sentences[:3]),
+        RecruitingTask: RecruitingTask(case=case, context=context),
+        SpecialistTask: SpecialistTask(case=case, context=context, specialty="cardiology"),
+        DecisionTask: DecisionTask(case=case, context=context, judgements=judgements),
+        CompressTask: CompressTask(case=case, context=context, draft=draft),
+        SummaryTask: SummaryTask(case=case, context=context, essential=(first.id,)),
+    }
+    return tasks[agent.takes]
+
+
+@pytest.mark.parametrize("agent", AGENTS, ids=lambda agent: agent.prompt)
+def test_a_prompt_asks_only_for_fields_of_its_agents_task(agent: Agent) -> None:  # type: ignore[type-arg]
+    assert default_prompts().fields(agent.prompt) <= set(agent.takes.model_fields)
+
+
+@pytest.mark.parametrize("agent", AGENTS, ids=lambda agent: agent.prompt)
+def test_the_rendered_prompt_of_a_mini_case_is_the_snapshot(agent: Agent) -> None:  # type: ignore[type-arg]
+    messages = default_prompts().render(agent.prompt, dict(task_of(agent)))
+    text = "\n\n".join(f"=== {message.role} ===\n{message.content}" for message in messages) + "\n"
+    kept = SNAPSHOTS / f"{agent.prompt.replace('/', '-')}.txt"
+    if os.environ.get("ARCHQA_UPDATE_SNAPSHOTS"):
+        kept.parent.mkdir(exist_ok=True)
+        kept.write_text(text, encoding="utf-8")
+    assert text == kept.read_text(encoding="utf-8")
+
+
+def test_a_released_prompt_is_never_edited() -> None:
+    """A change makes a new version folder; `make snapshots` adds its digest to the lock."""
+    prompts = default_prompts()
+    names = sorted(str(path.parent.relative_to(prompts.folder)) for path in prompts.folder.glob("*/v*/system.jinja"))
+    lock = prompts.folder / "released.lock"
+    if os.environ.get("ARCHQA_UPDATE_SNAPSHOTS"):
+        lock.write_text("".join(f"{prompts.digest(name)}  {name}\n" for name in names), encoding="utf-8")
+    released = dict(reversed(line.split("  ")) for line in lock.read_text(encoding="utf-8").splitlines())
+    assert {name: prompts.digest(name) for name in names} == released
+
+
+@pytest.mark.parametrize("agent", [GeneralExpert(), Specialist()], ids=lambda agent: agent.prompt)
+def test_what_varies_between_calls_on_a_case_comes_last(agent: Agent) -> None:  # type: ignore[type-arg]
+    task, case = task_of(agent), mini()
+    other = {"sentence": case.sentences[1]} if isinstance(task, ScreeningTask) else {"specialty": "oncology"}
+    first, second = (_whole(agent, each) for each in (task, task.model_copy(update=other)))
+    shared = next(place for place, pair in enumerate(zip(first, second, strict=False)) if pair[0] != pair[1])
+    assert shared >= 0.9 * max(len(first), len(second))
+
+
+def test_an_edited_include_changes_the_digest_of_every_prompt_that_uses_it(tmp_path: Path) -> None:
+    (tmp_path / "shared").mkdir()
+    (tmp_path / "agent" / "v1").mkdir(parents=True)
+    (tmp_path / "shared" / "part.jinja").write_text("one")
+    (tmp_path / "agent" / "v1" / "user.jinja").write_text('{% include "shared/part.jinja" %}')
+    before = Prompts(tmp_path).digest("agent/v1")
+    (tmp_path / "shared" / "part.jinja").write_text("two")
+    assert Prompts(tmp_path).digest("agent/v1") != before
+
+
+def _whole(agent: Agent, task: CaseTask) -> str:  # type: ignore[type-arg]
+    return "\n".join(message.content for message in default_prompts().render(agent.prompt, dict(task)))
