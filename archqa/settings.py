@@ -54,6 +54,8 @@ class Settings(BaseSettings, PipelineSettings):
     )
     pipeline: str | None = None
     jobs: int = Field(default=8, ge=1)
+    requests_per_minute: int | None = Field(default=None, ge=1, description="started at most; all servers together")
+    tokens_per_minute: int | None = Field(default=None, ge=1, description="of prompts started, estimated")
     timeout: float = Field(default=180.0, gt=0, description="seconds for one reply")
     tries: int = Field(default=5, ge=1, description="of one request, when a fault may pass")
     max_cost: float | None = Field(default=None, gt=0, description="US dollars")

@@ -1,7 +1,7 @@
 """The mind of a dry run: renders and counts every prompt, asks nobody.
 
-A reply that the cache holds is used as it is. Elsewhere the embedded engine's output stands in for the model's, so that later
-prompts have about the length they will have.
+A reply that the cache holds is used as it is. Elsewhere the embedded engine's output stands in for the model's, so that
+later prompts have about the length they will have.
 """
 
 from typing import NamedTuple, TypeVar

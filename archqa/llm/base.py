@@ -12,6 +12,8 @@ from typing import Any, Literal, Protocol
 from archqa.core.usage import Usage
 from archqa.core.value import Value
 
+CHARACTERS_PER_TOKEN = 4
+
 
 class Message(Value):
     """One turn of a conversation."""
@@ -42,8 +44,13 @@ class Request(Value):
 
     @property
     def characters(self) -> int:
-        """Length of the whole prompt; characters / 4 is the estimate of its tokens before the server counts them."""
+        """Length of the whole prompt."""
         return sum(len(message.content) for message in self.messages)
+
+    @property
+    def tokens(self) -> int:
+        """An estimate, before the server counts them: four characters each."""
+        return self.characters // CHARACTERS_PER_TOKEN
 
 
 class Finish(StrEnum):
@@ -71,3 +78,11 @@ class Model(Protocol):
     async def ask(self, request: Request) -> Reply:
         """Answer one request."""
         ...
+
+
+class Transient(Exception):
+    """The server may do it if asked again; `retry_after` is its own word on when, in seconds."""
+
+    def __init__(self, why: str, retry_after: float | None = None) -> None:
+        super().__init__(why)
+        self.retry_after = retry_after

@@ -65,14 +65,16 @@ class CachedModel:
 
     async def ask(self, request: Request) -> Reply:
         """Answer one request; a reply that was paid before costs nothing and counts as cached."""
-        kept = self._cache.get(request.digest)
-        if kept is not None:
-            return _free(kept)
-        while (asked := self._under_way.get(request.digest)) is not None:
+        while True:
+            kept = self._cache.get(request.digest)
+            if kept is not None:
+                return _free(kept)
+            asked = self._under_way.get(request.digest)
+            if asked is None:
+                return await self._ask_once(request)
             await asyncio.wait([asked])
-            if not asked.cancelled():  # Else whoever asked was called off; the next in line asks.
+            if not asked.cancelled():  # Else whoever asked was called off, and the next in line asks.
                 return _free(asked.result())
-        return await self._ask_once(request)
 
     async def _ask_once(self, request: Request) -> Reply:
         future: asyncio.Future[Reply] = asyncio.get_running_loop().create_future()

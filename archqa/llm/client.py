@@ -8,7 +8,7 @@ import asyncio
 import re
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import AbstractAsyncContextManager
 from email.utils import parsedate_to_datetime
 from typing import Any
@@ -18,7 +18,7 @@ from openai.types.chat import ChatCompletion
 
 from archqa.core.usage import Usage
 from archqa.errors import ArchqaError, AuthenticationFailed, ContextTooLong, ModelError, ModelNotFound
-from archqa.llm.base import Finish, Reply, Request
+from archqa.llm.base import Finish, Reply, Request, Transient
 from archqa.llm.dialect import Dialect
 from archqa.llm.prices import Price
 
@@ -31,20 +31,18 @@ _TOO_LONG = re.compile(r"context[ _](?:length|window|size)|prompt is too long")
 _CODE = re.compile(r"[a-z0-9_.-]{1,40}")
 
 
-class Transient(Exception):
-    """The server may do it if asked again; `retry_after` is its own word on when, in seconds."""
-
-    def __init__(self, why: str, retry_after: float | None = None) -> None:
-        super().__init__(why)
-        self.retry_after = retry_after
-
-
 class ServerModel:
     """Asks one server, once. Learns per model what the server cannot do; raises `Transient` for what may pass."""
 
-    def __init__(self, client: openai.AsyncOpenAI, price_of: Callable[[str], Price | None] = lambda _: None) -> None:
+    def __init__(
+        self,
+        client: openai.AsyncOpenAI,
+        price_of: Callable[[str], Price | None] = lambda _: None,
+        heed: Callable[[Mapping[str, str]], None] = lambda _: None,
+    ) -> None:
         self._client = client
         self._price_of = price_of
+        self._heed = heed
         self._dialects: dict[str, Dialect] = {}
         self._proven: set[str] = set()
         self._crashes: Counter[str] = Counter()
@@ -56,7 +54,8 @@ class ServerModel:
             began = time.monotonic()
             try:
                 async with self._deadline():
-                    completion = await self._client.chat.completions.create(**dialect.arguments(request))
+                    answer = await self._client.chat.completions.with_raw_response.create(**dialect.arguments(request))
+                    completion = answer.parse()
             except TimeoutError:
                 raise Transient("the server did not answer in time") from None
             except openai.APIStatusError as error:
@@ -66,6 +65,7 @@ class ServerModel:
             except (openai.APIError, ValueError, TypeError) as error:
                 raise Transient(f"the reply is not a chat completion ({type(error).__name__})") from None
             else:
+                self._heed(answer.headers)
                 self._learn(request, dialect)
                 return self._reply(completion, request, time.monotonic() - began)
         raise ModelError(f"{self._client.base_url} understands no form of the request.")

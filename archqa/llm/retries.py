@@ -3,8 +3,7 @@
 import stamina
 
 from archqa.errors import ServerUnavailable
-from archqa.llm.base import Model, Reply, Request
-from archqa.llm.client import Transient
+from archqa.llm.base import Model, Reply, Request, Transient
 
 _PATIENCE = 600.0
 """Seconds; a server that asks to be left alone for longer is not waited for."""

@@ -21,11 +21,7 @@ class ScriptedModel:
         line = self._answer(request)
         if isinstance(line, Exception):
             raise line
-        return (
-            line
-            if isinstance(line, Reply)
-            else Reply(text=line, usage=Usage(calls=1, prompt_tokens=request.characters // 4))
-        )
+        return line if isinstance(line, Reply) else Reply(text=line, usage=Usage(calls=1, prompt_tokens=request.tokens))
 
 
 def refusal(text: str = "I cannot help with that.") -> Reply:

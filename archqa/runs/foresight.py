@@ -13,14 +13,12 @@ from typing import Any, NamedTuple
 from archqa.agents.rehearsal_mind import Rehearsed
 from archqa.core.case import Case
 from archqa.errors import CaseFailed
-from archqa.llm.base import Request
+from archqa.llm.base import CHARACTERS_PER_TOKEN, Request
 from archqa.llm.prices import Price
 from archqa.llm.scripted import ScriptedModel
 from archqa.pipelines.base import Pipeline
 from archqa.runs.minds import Minds
 from archqa.settings import Settings
-
-CHARACTERS_PER_TOKEN = 4
 
 
 class Foreseen(NamedTuple):

@@ -29,7 +29,7 @@ class Minds:
         self._pipeline = pipeline
         self._scripted = model
         self._clients: list[openai.AsyncOpenAI] = []
-        self._limiter = Limiter(settings.jobs)
+        self._limiter = Limiter(settings.jobs, settings.requests_per_minute, settings.tokens_per_minute)
         self._budget = Budget(settings.max_cost)
         self._models: dict[str | None, Model] = {}
         self._cache = Cache(settings.cache_dir / "replies.db") if settings.cache and self.ask_models else None
@@ -109,7 +109,7 @@ class Minds:
         """The model behind one server: cache, budget, retries, limit and connection, from outside in."""
         if base_url not in self._models:
             settings = self._settings
-            asked: Model = self._scripted or ServerModel(self._open(base_url), settings.price_of)
+            asked: Model = self._scripted or ServerModel(self._open(base_url), settings.price_of, self._limiter.heed)
             asked = RetryingModel(LimitedModel(asked, self._limiter), tries=settings.tries)
             asked = BudgetedModel(asked, self._budget)
             self._models[base_url] = CachedModel(asked, self._cache) if self._cache is not None else asked
