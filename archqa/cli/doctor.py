@@ -13,9 +13,9 @@ from archqa import resources
 from archqa.cli.words import out, print_json
 from archqa.errors import ArchqaError
 from archqa.evidence import Engine
+from archqa.runs.scoring import availability
 from archqa.runs.servers import models_of
 from archqa.settings import Settings, load_settings
-from scoring.tasks import archehr2025
 
 NAME = "doctor"
 
@@ -75,5 +75,5 @@ def _server(settings: Settings) -> Finding:
 
 
 def _metrics() -> Iterator[Finding]:
-    for name, reason in archehr2025.availability().items():
+    for name, reason in availability().items():
         yield Finding(f"metric {name}", None if reason else True, reason or "can run")

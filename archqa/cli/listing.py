@@ -14,9 +14,9 @@ from archqa.llm.prices import listed_prices
 from archqa.llm.prompts import default_prompts
 from archqa.runs.export import FORMATS
 from archqa.runs.run import Run
+from archqa.runs.scoring import metric_names
 from archqa.runs.servers import models_of
 from archqa.settings import AGENTS, Settings, load_settings
-from scoring import known_metrics
 
 NAME = "list"
 
@@ -76,7 +76,7 @@ _KINDS: dict[str, Callable[[], Iterable[str]]] = {
     "tasks": _tasks,
     "agents": lambda: AGENTS,
     "prompts": _prompts,
-    "metrics": lambda: sorted(known_metrics()),
+    "metrics": metric_names,
     "formats": lambda: FORMATS,
     "prices": _prices,
     "settings": _settings,

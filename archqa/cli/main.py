@@ -5,7 +5,7 @@ import sys
 import typer
 
 import archqa
-from archqa.cli import ablate, cases, config, doctor, export, listing, predict, score, show
+from archqa.cli import ablate, cases, compare, config, doctor, export, listing, predict, score, show
 from archqa.cli.words import tell_error
 from archqa.errors import ArchqaError
 
@@ -19,7 +19,7 @@ app = typer.Typer(
     add_completion=False,
     pretty_exceptions_enable=False,
 )
-for module in (predict, score, show, export, ablate, listing, doctor):
+for module in (predict, score, compare, show, export, ablate, listing, doctor):
     app.command(module.NAME)(module.command)
 app.add_typer(cases.app, name="cases")
 app.add_typer(config.app, name="config")

@@ -64,6 +64,7 @@ def command(
 
 def _tell(report: Report, *, per_case: bool) -> None:
     out.print(_table(report))
+    out.print("  signatures: --json, or scores.json in the run folder", style="dim")
     for name, scores in report.baselines.items():
         out.print(f"  beside it: {name.replace('_', ' ')}: strict_micro_f1 {scores.scores['strict_micro_f1']:.1f}")
     if per_case:
@@ -80,11 +81,10 @@ def _table(report: Report) -> Table:
     table.add_column("score")
     table.add_column("value", justify="right")
     table.add_column("95 % interval", justify="right")
-    table.add_column("signature", style="dim")
     for name, value in scores.scores.items():
         interval = scores.intervals.get(name)
         sure = f"[{interval[0]:.1f}, {interval[1]:.1f}]" if interval else ""
-        table.add_row(name, f"{value:.1f}", sure.replace("[", r"\["), scores.signatures.get(name, ""))
+        table.add_row(name, f"{value:.1f}", sure.replace("[", r"\["))
     return table
 
 

@@ -11,7 +11,7 @@ from archqa.core.case import Case
 from archqa.core.key import CaseKey
 from archqa.errors import CallerError, InputError
 from archqa.runs.run import Run
-from scoring import Scores, ScoringError
+from scoring import Comparison, Scores, ScoringError, compare, known_metrics
 from scoring.tasks import archehr2025
 
 _BASELINE_METRICS = ("strict_micro_precision", "strict_micro_recall", "strict_micro_f1")
@@ -116,6 +116,33 @@ def baselines(gold: Gold) -> dict[str, Scores]:
         name: archehr2025.score(submission, gold.references, metrics=_BASELINE_METRICS)
         for name, submission in found.items()
     }
+
+
+def compare_runs(
+    first: str | Path,
+    second: str | Path,
+    *,
+    key: Path | None = None,
+    metrics: tuple[str, ...] | None = None,
+    method: str,
+) -> dict[str, Comparison]:
+    """A paired test of two runs of the same cases, score by score (`scoring.compare`). Raises as `score` does."""
+    settings = ScoreSettings(metrics=metrics)
+    one, two = (score(path, key=key, settings=settings).scores for path in (first, second))
+    try:
+        return compare(one, two, method)
+    except ScoringError as error:
+        raise CallerError(str(error)) from None
+
+
+def availability() -> dict[str, str | None]:
+    """Every metric of the leaderboard of 2025: None where it can run here, else what to install."""
+    return {name: metric.availability() for name, metric in archehr2025.leaderboard().items()}
+
+
+def metric_names() -> list[str]:
+    """The names `--metric` takes."""
+    return sorted({*known_metrics(), *archehr2025.leaderboard()})
 
 
 def _score(path: Path, submission: list[dict[str, Any]], gold: Gold, settings: ScoreSettings) -> Scores:

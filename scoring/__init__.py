@@ -1,0 +1,34 @@
+"""The rulers of archqa: every official score, equal to the organisers' own, with what it is made of and how sure it
+is.
+
+    from scoring.tasks import archehr2025
+    scores = archehr2025.score(submission, references)
+    print(*scores.lines(), sep="\\n")
+
+Knows nothing of archqa. Heavy parts (torch, spaCy, QuickUMLS) are imported when a metric that needs them runs.
+"""
+
+from .citations import Citations, Links
+from .errors import ScoringError
+from .metric import Mean, Metric, known_metrics, parse_metric
+from .resampling import Comparison, Interval, approximate_randomisation, bootstrap_interval, paired_bootstrap
+from .scores import Scores, compare
+from .texts import Texts
+
+__all__ = [
+    "Citations",
+    "Comparison",
+    "Interval",
+    "Links",
+    "Mean",
+    "Metric",
+    "Scores",
+    "ScoringError",
+    "Texts",
+    "approximate_randomisation",
+    "bootstrap_interval",
+    "compare",
+    "known_metrics",
+    "paired_bootstrap",
+    "parse_metric",
+]

@@ -1,0 +1,181 @@
+"""Citations against a key: precision, recall and F1 of sets, over all cases at once (micro) or case by case (macro).
+
+Three shared-task rules differ in small ways, so each has its own names: `citation_*` is ArchEHR-QA 2025
+(soni-sarvesh/archehr-qa at 771b948, `compute_factuality_scores_for_variation`), `evidence_*` subtask 2 and `link_*`
+subtask 4 of 2026 (soni-sarvesh/archehr-qa-2026 at 344b67e).
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Hashable
+from dataclasses import dataclass
+from typing import ClassVar, Literal, NamedTuple, TypeVar
+
+import numpy as np
+
+from .metric import Case, FloatArray, Metric, ratio
+
+Item = TypeVar("Item", bound=Hashable)
+
+
+class Citations(NamedTuple):
+    """The sentence ids that one answer cites, and those that its key calls essential or supplementary."""
+
+    cited: frozenset[str]
+    essential: frozenset[str]
+    supplementary: frozenset[str] = frozenset()
+
+
+class Links(NamedTuple):
+    """The (answer sentence, note sentence) pairs of one case, predicted and in the key."""
+
+    predicted: frozenset[tuple[str, str]]
+    gold: frozenset[tuple[str, str]]
+
+
+class Counts(NamedTuple):
+    """True positives, false positives and false negatives of one case."""
+
+    tp: int
+    fp: int
+    fn: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class SetMetric(Metric[Case]):
+    """Precision, recall or F1 (0 to 100) of predicted sets; micro sums counts, macro averages cases."""
+
+    part: ClassVar[Literal["precision", "recall", "f1"]]
+    both_empty: ClassVar[float] = 0.0
+    avg: Literal["micro", "macro"] = "micro"
+
+    @property
+    def width(self) -> int:
+        """Three counts, or this case's score and a one."""
+        return 3 if self.avg == "micro" else 2
+
+    @abstractmethod
+    def counts(self, case: Case) -> Counts:
+        """Which of the predictions of one case are right, wrong and lacking."""
+
+    def tally(self, case: Case) -> tuple[float, ...]:
+        """(tp, fp, fn) for micro, (score of the case, 1) for macro."""
+        counts = self.counts(case)
+        if self.avg == "micro":
+            return tuple(map(float, counts))
+        own = float(_score(np.array(counts, dtype=np.float64), self.part)) if any(counts) else self.both_empty
+        return own, 1.0
+
+    def value(self, total: FloatArray) -> FloatArray:
+        """The score in percent; 0 where a denominator is 0."""
+        return 100 * (_score(total, self.part) if self.avg == "micro" else ratio(total[..., 0], total[..., 1]))
+
+
+@dataclass(frozen=True, kw_only=True)
+class CitationMetric(SetMetric[Citations]):
+    """ArchEHR-QA 2025: strict credit wants the essential sentences, lenient also the supplementary ones."""
+
+    credit: Literal["strict", "lenient"] = "strict"
+
+    def counts(self, case: Citations) -> Counts:
+        """Set overlap with the gold of this credit; an id that the note does not have is a false positive."""
+        gold = case.essential if self.credit == "strict" else case.essential | case.supplementary
+        return overlap(case.cited, gold)
+
+
+class CitationPrecision(CitationMetric):
+    """The share of cited sentences that are in the gold."""
+
+    name = "citation_precision"
+    part = "precision"
+
+
+class CitationRecall(CitationMetric):
+    """The share of the gold that is cited."""
+
+    name = "citation_recall"
+    part = "recall"
+
+
+class CitationF1(CitationMetric):
+    """Their harmonic mean; the 2025 leaderboard's factuality is strict micro F1."""
+
+    name = "citation_f1"
+    part = "f1"
+
+
+@dataclass(frozen=True, kw_only=True)
+class EvidenceMetric(SetMetric[Citations]):
+    """ArchEHR-QA 2026, subtask 2: lenient forgives supplementary sentences but does not ask for them."""
+
+    both_empty = 1.0
+    credit: Literal["strict", "lenient"] = "strict"
+
+    def counts(self, case: Citations) -> Counts:
+        """Set overlap with the essential sentences, after lenient has dropped the supplementary ones."""
+        forgiven = frozenset() if self.credit == "strict" else case.supplementary
+        return overlap(case.cited - forgiven, case.essential)
+
+
+class EvidencePrecision(EvidenceMetric):
+    """The share of predicted sentences that are essential."""
+
+    name = "evidence_precision"
+    part = "precision"
+
+
+class EvidenceRecall(EvidenceMetric):
+    """The share of essential sentences that were predicted."""
+
+    name = "evidence_recall"
+    part = "recall"
+
+
+class EvidenceF1(EvidenceMetric):
+    """Their harmonic mean; strict micro F1 is the subtask's overall score."""
+
+    name = "evidence_f1"
+    part = "f1"
+
+
+@dataclass(frozen=True, kw_only=True)
+class LinkMetric(SetMetric[Links]):
+    """ArchEHR-QA 2026, subtask 4: pairs of an answer sentence and a note sentence; two empty sets score 0."""
+
+    def counts(self, case: Links) -> Counts:
+        """Set overlap of the pairs."""
+        return overlap(case.predicted, case.gold)
+
+
+class LinkPrecision(LinkMetric):
+    """The share of predicted pairs that are in the key."""
+
+    name = "link_precision"
+    part = "precision"
+
+
+class LinkRecall(LinkMetric):
+    """The share of the key's pairs that were predicted."""
+
+    name = "link_recall"
+    part = "recall"
+
+
+class LinkF1(LinkMetric):
+    """Their harmonic mean; micro F1 is the subtask's overall score."""
+
+    name = "link_f1"
+    part = "f1"
+
+
+def overlap(predicted: frozenset[Item], gold: frozenset[Item]) -> Counts:
+    """True positives, false positives and false negatives of one set against another."""
+    return Counts(len(predicted & gold), len(predicted - gold), len(gold - predicted))
+
+
+def _score(counts: FloatArray, part: str) -> FloatArray:
+    """Precision, recall or F1 (0 to 1) from counts of shape (..., 3)."""
+    tp, fp, fn = counts[..., 0], counts[..., 1], counts[..., 2]
+    precision, recall = ratio(tp, tp + fp), ratio(tp, tp + fn)
+    return {"precision": precision, "recall": recall, "f1": ratio(2 * precision * recall, precision + recall)}[part]

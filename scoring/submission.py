@@ -1,0 +1,99 @@
+"""The official 2025 reading of an answer: lines, citations between pipes, at most 75 words.
+
+After `load_submission` of soni-sarvesh/archehr-qa at 771b948, quirks and all: ids are not stripped, only the last
+pair of pipes of a line counts, what follows the last pipe is lost, a full stop is added, words are cut at the space
+character only, and citations are collected before the cut, so that those on cut-away lines count.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from .errors import ScoringError
+
+WORD_LIMIT = 75
+
+
+class Line(NamedTuple):
+    """One line of an answer: its sentence (may be empty) and the ids between its last two pipes, as written."""
+
+    text: str
+    citations: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What the official scorer sees of one answer: `text` is cut to 75 words, `citations` come from all lines."""
+
+    case_id: str
+    lines: tuple[Line, ...]
+
+    @property
+    def whole_text(self) -> str:
+        """All sentences on one line, uncut."""
+        return " ".join(line.text for line in self.lines if line.text)
+
+    @property
+    def words(self) -> int:
+        """Words before the cut, counted at spaces."""
+        return len(_words(self.whole_text))
+
+    @property
+    def text(self) -> str:
+        """The text that is scored; byte for byte the whole one unless it is over the limit."""
+        words = _words(self.whole_text)
+        return self.whole_text if len(words) <= WORD_LIMIT else " ".join(words[:WORD_LIMIT])
+
+    @property
+    def citations(self) -> frozenset[str]:
+        """Every id that any line cites, unstripped."""
+        return frozenset(citation for line in self.lines for citation in line.citations)
+
+
+def parse_answer(case_id: str, answer: str) -> Answer:
+    """An answer as the official scorer reads it; never fails, whatever the text."""
+    return Answer(case_id, tuple(_line(line) for line in answer.strip().split("\n") if line.strip()))
+
+
+def read_submission(
+    rows: Sequence[Mapping[str, Any]], field: str = "answer", kind: type = str
+) -> list[tuple[str, Any]]:
+    """(case id, value of `field`) for every row of a submission, duplicates kept.
+
+    Raises ScoringError that lists every row without a case id or with a value that is not of `kind`.
+    """
+    if not isinstance(rows, Sequence) or isinstance(rows, str):
+        raise ScoringError(f'a submission is a list of {{"case_id": …, "{field}": …}}, not a {type(rows).__name__}.')
+    mistakes = [mistake for at, row in enumerate(rows) if (mistake := _mistake(at, row, field, kind))]
+    if mistakes:
+        raise ScoringError.listing("submission", mistakes)
+    return [(str(row["case_id"]), row[field]) for row in rows]
+
+
+def _mistake(at: int, row: object, field: str, kind: type) -> str | None:
+    if not isinstance(row, Mapping):
+        return f'row {at}: not an object; write {{"case_id": …, "{field}": …}}'
+    if not isinstance(row.get("case_id"), str | int):
+        return f"row {at}: no case_id; give the case's id as a string"
+    if field not in row:
+        return f"case {row['case_id']}: no {field!r}; its keys are {', '.join(map(str, row))}"
+    if not isinstance(row[field], kind):
+        return f"case {row['case_id']}: {field!r} is a {type(row[field]).__name__}; it must be a {kind.__name__}"
+    return None
+
+
+def _line(line: str) -> Line:
+    parts = line.rsplit("|", maxsplit=2)
+    if len(parts) < 3:
+        return Line(_with_full_stop(line.strip()), ())
+    return Line(_with_full_stop(parts[0].strip()), tuple(part for part in parts[1].split(",") if part.strip()))
+
+
+def _with_full_stop(sentence: str) -> str:
+    return sentence if not sentence or sentence[-1] in ".!?" else sentence + "."
+
+
+def _words(text: str) -> list[str]:
+    return [word for word in text.split(" ") if word.strip()]

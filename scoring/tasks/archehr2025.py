@@ -1,0 +1,184 @@
+"""ArchEHR-QA 2025 (BioNLP at ACL 2025): cited answers to patients' questions from their own notes.
+
+Official: soni-sarvesh/archehr-qa at 771b948, `evaluation/scoring.py`. Factuality is strict micro F1 of the citations;
+relevance is the mean of six text metrics; the overall score is the mean of both.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from ..bleu import Bleu
+from ..citations import CitationF1, CitationMetric, CitationPrecision, CitationRecall, Citations
+from ..errors import ScoringError
+from ..lint import QuestionOverlap, echo_warning, lint
+from ..metric import Metric
+from ..reference_order import order_ids
+from ..rouge import Rouge
+from ..sari import Sari
+from ..scores import Scores, measure
+from ..submission import Answer, parse_answer, read_submission
+from ..texts import TextMetric, Texts
+from .models import model_metrics
+from .selection import OnMissing, chosen, combine_asked, labelled_rows, settle_cases
+
+TASK = "archehr-2025"
+RELEVANCE = ("bleu", "rougeLsum", "sari", "bertscore", "alignscore", "medcon")
+COMBINED = {
+    "overall_factuality_score": ("strict_micro_f1",),
+    "overall_relevance_score": RELEVANCE,
+    "overall_score": ("overall_factuality_score", "overall_relevance_score"),
+}
+
+
+@dataclass(frozen=True)
+class Reference:
+    """The gold of one case: its note sentences (id → text), their labels (id → essential, supplementary,
+    not-relevant), the questions.
+
+    `labels` in the key's order; empty labels make the case not scorable. `clinician_answer` is not used by any
+    official metric.
+    """
+
+    case_id: str
+    question: str
+    sentences: dict[str, str]
+    labels: dict[str, str]
+    narrative: str = ""
+    clinician_question: str = ""
+    clinician_answer: str = ""
+
+    def labelled(self, *labels: str) -> tuple[str, ...]:
+        """The ids with one of these labels, in the key's order."""
+        return tuple(sentence for sentence, label in self.labels.items() if label in labels)
+
+    @property
+    def asked(self) -> str:
+        """The patient's narrative and the clinician's question, as the official references begin."""
+        return f"{self.narrative.strip() or self.question.strip()}\n\n{self.clinician_question.strip()}"
+
+
+def score(
+    submission: Sequence[Mapping[str, Any]],
+    references: Sequence[Reference],
+    *,
+    metrics: Sequence[str] | None = None,
+    reference_order: str = "note",
+    bootstrap: int = 1000,
+    seed: int = 12345,
+    quickumls_path: Any = None,
+    alignscore_path: Any = None,
+    bertscore_model: Any = None,
+    on_missing: OnMissing = "floor",
+) -> Scores:
+    """All official scores (0 to 100) of `[{"case_id", "answer"}, …]` over the cases of the key.
+
+    metrics: leaderboard names, signatures or `name(setting=value)`; None for all. reference_order: `note` or
+    `hash:SEED`. quickumls_path: a QuickUMLS index; alignscore_path: `AlignScore-base.ckpt`; bertscore_model: the
+    folder of an encoder, which scores as `bertscore_standin` unless it is distilbert-base-uncased. on_missing: an
+    unanswered case gets every metric's floor, or `refuse`. Raises ScoringError for a malformed submission, key,
+    metric or order.
+    """
+    known = leaderboard(reference_order, bootstrap, seed, quickumls_path, alignscore_path, bertscore_model)
+    wanted = chosen(metrics, known, COMBINED)
+    cases = {reference.case_id: reference for reference in references if reference.labels}
+    answers = [parse_answer(*row) for row in read_submission(submission)]
+    warnings = [
+        *_not_scorable(references),
+        *settle_cases([answer.case_id for answer in answers], list(cases), on_missing),
+    ]
+    rows = labelled_rows(answers, cases, lambda case_id: Answer(case_id, ()))
+    scores = Scores(TASK, cases=len(rows), warnings=warnings)
+    for name, metric in wanted.items():
+        measure(name, metric, _inputs(metric, rows, cases), scores)
+    combine_asked(metrics, COMBINED, "overall_relevance_score", scores)
+    _warn([answer for answer in answers if answer.case_id in cases], cases, scores)
+    return scores
+
+
+def cite_everything(references: Sequence[Reference]) -> list[dict[str, str]]:
+    """The submission that repeats every sentence of each note and cites it: the floor that any system should clear."""
+    return [_cite(reference, tuple(reference.sentences)) for reference in references]
+
+
+def cite_essential(references: Sequence[Reference]) -> list[dict[str, str]]:
+    """A labelling as a submission: a second reader scored against the first is a ceiling for scores."""
+    return [_cite(reference, reference.labelled("essential")) for reference in references]
+
+
+def leaderboard(
+    order: str = "note",
+    bs: int = 1000,
+    seed: int = 12345,
+    quickumls: Any = None,
+    alignscore: Any = None,
+    encoder: Any = None,
+) -> dict[str, Metric[Any]]:
+    """The official metrics by their leaderboard names, and our diagnostics."""
+    common: dict[str, Any] = {"bs": bs, "seed": seed}
+    text = {**common, "order": order}
+    families = {"precision": CitationPrecision, "recall": CitationRecall, "f1": CitationF1}
+    metrics: dict[str, Metric[Any]] = {
+        f"{credit}_{avg}_{part}": family(credit=credit, avg=avg, **common)
+        for credit in ("strict", "lenient")
+        for avg in ("macro", "micro")
+        for part, family in families.items()
+    }
+    metrics |= {f"rouge{variant}": Rouge(variant=variant, **text) for variant in ("1", "2", "L", "Lsum")}
+    metrics |= {"bleu": Bleu(**text), "sari": Sari(**text), **model_metrics(text, quickumls, alignscore, encoder)}
+    return metrics | {"question_overlap": QuestionOverlap(**common)}
+
+
+def _not_scorable(references: Sequence[Reference]) -> list[str]:
+    """A warning for cases without labels; ScoringError when labels fit no note, or no case has any."""
+    wrong = [
+        f"case {reference.case_id}: the key labels {', '.join(unknown)}, which the note does not have"
+        for reference in references
+        if (unknown := [sentence for sentence in reference.labels if sentence not in reference.sentences])
+    ]
+    if wrong:
+        raise ScoringError.listing("the key and the cases do not belong together", wrong)
+    bare = [reference.case_id for reference in references if not reference.labels]
+    if len(bare) == len(references):
+        raise ScoringError("no case has labels, so that nothing can be scored; give the key with --key.")
+    return [f"{len(bare)} cases have no labels in the key and are not scored: {', '.join(bare)}."] if bare else []
+
+
+def _inputs(metric: Metric[Any], rows: Mapping[str, Answer], cases: Mapping[str, Reference]) -> dict[str, Any]:
+    """What this metric tallies of each row: citations, or an answer with the texts that the metric asks for."""
+    if isinstance(metric, CitationMetric):
+        return {row: _citations(answer, cases[answer.case_id]) for row, answer in rows.items()}
+    if not isinstance(metric, TextMetric):
+        return {row: Texts(answer.text, "", cases[answer.case_id].asked) for row, answer in rows.items()}
+    order = order_ids({case_id: reference.labelled("essential") for case_id, reference in cases.items()}, metric.order)
+    return {row: _texts(metric, answer, cases[answer.case_id], order[answer.case_id]) for row, answer in rows.items()}
+
+
+def _citations(answer: Answer, reference: Reference) -> Citations:
+    essential, supplementary = (frozenset(reference.labelled(label)) for label in ("essential", "supplementary"))
+    return Citations(answer.citations, essential, supplementary)
+
+
+def _texts(metric: TextMetric, answer: Answer, reference: Reference, order: Sequence[str]) -> Texts:
+    essential = "\n".join(reference.sentences[sentence].strip() for sentence in order)
+    against = {
+        "question+essential": f"{reference.asked}\n\n{essential}",
+        "essential": essential,
+        "clinician_question": reference.clinician_question,
+        "clinician_answer": parse_answer(reference.case_id, reference.clinician_answer).text,
+    }
+    source = reference.narrative if getattr(metric, "source", "question") == "narrative" else reference.asked
+    return Texts(answer.text, against[metric.against], source)
+
+
+def _warn(answers: Sequence[Answer], cases: Mapping[str, Reference], scores: Scores) -> None:
+    scores.warnings.extend(lint(answers, {case_id: set(reference.sentences) for case_id, reference in cases.items()}))
+    if warning := echo_warning(scores.scores.get("question_overlap", 0.0)):
+        scores.warnings.append(warning)
+
+
+def _cite(reference: Reference, sentences: Sequence[str]) -> dict[str, str]:
+    lines = [f"{' '.join(reference.sentences[sentence].split())} |{sentence}|" for sentence in sentences]
+    return {"case_id": reference.case_id, "answer": "\n".join(lines)}

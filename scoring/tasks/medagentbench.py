@@ -1,0 +1,126 @@
+"""MedAgentBench (Jiang et al., NEJM AI 2025): the rates over graded tasks, and what doing nothing would have scored.
+
+Official: `refsol.py` grades each task (that is the MedAgentBench room's work); here graded tasks become the published
+rates. Tasks 1, 2, 4, 6 and 7 ask (query), 3, 5, 8, 9 and 10 act (action). A task without a result counts as wrong.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, NamedTuple
+
+from ..errors import ScoringError
+from ..metric import FloatArray, Metric, ratio
+from ..scores import Scores, measure
+from .selection import OnMissing, settle_cases
+
+TASK = "medagentbench"
+QUERY_TASKS = frozenset({1, 2, 4, 6, 7})
+
+
+class Graded(NamedTuple):
+    """One task: its number (1 to 10), and whether it was done right by the official and by the clinical grading."""
+
+    number: int
+    official: bool
+    clinical: bool
+
+
+@dataclass(frozen=True, kw_only=True)
+class SuccessRate(Metric[Graded]):
+    """The percentage of tasks of a group done right."""
+
+    name = "success_rate"
+    tasks: Literal["all", "query", "action"] = "all"
+    grading: Literal["official", "clinical"] = "official"
+
+    @property
+    def width(self) -> int:
+        """Tasks done right, and tasks of this group."""
+        return 2
+
+    def tally(self, case: Graded) -> tuple[float, ...]:
+        """(1 if right, 1), or zeros for a task outside the group."""
+        group = "query" if case.number in QUERY_TASKS else "action"
+        if self.tasks not in ("all", group):
+            return 0.0, 0.0
+        return float(getattr(case, self.grading)), 1.0
+
+    def value(self, total: FloatArray) -> FloatArray:
+        """Percent done right."""
+        return 100 * ratio(total[..., 0], total[..., 1])
+
+
+def score(
+    graded: Sequence[Mapping[str, Any]],
+    task_ids: Sequence[str],
+    *,
+    baselines: Mapping[str, Sequence[Mapping[str, Any]]] | None = None,
+    bootstrap: int = 1000,
+    seed: int = 12345,
+    on_missing: OnMissing = "floor",
+) -> Scores:
+    """Success rates (0 to 100) of graded tasks over `task_ids` (`task3_12`), which decide what counts.
+
+    graded: rows with task_id, correct, and clinical_correct where that grading was made. baselines: name → rows
+    graded alike, for the replies that do nothing (`FINISH([])` and the like); they come back as the table
+    `baselines`. Raises ScoringError that lists every malformed row.
+    """
+    rows = _read(graded)
+    scores = Scores(TASK, cases=len(task_ids), warnings=settle_cases(list(rows), list(task_ids), on_missing))
+    cases = {task: _graded(task, rows.get(task, {})) for task in task_ids}
+    clinical = any("clinical_correct" in row for row in rows.values())
+    for name, metric in _leaderboard(bootstrap, seed, clinical).items():
+        measure(name, metric, cases, scores)
+    scores.tables["by_task"] = _by_task(cases, clinical)
+    if baselines:
+        scores.tables["baselines"] = {name: _rates(own, task_ids) for name, own in baselines.items()}
+    return scores
+
+
+def _leaderboard(bs: int, seed: int, clinical: bool) -> dict[str, Metric[Any]]:
+    groups = {"success_rate": "all", "query_success_rate": "query", "action_success_rate": "action"}
+    gradings = {"": "official", "clinical_": "clinical"} if clinical else {"": "official"}
+    return {
+        f"{prefix}{name}": SuccessRate(tasks=group, grading=grading, bs=bs, seed=seed)  # type: ignore[arg-type]
+        for prefix, grading in gradings.items()
+        for name, group in groups.items()
+    }
+
+
+def _read(graded: Sequence[Mapping[str, Any]]) -> dict[str, Mapping[str, Any]]:
+    mistakes = [
+        f"row {at}: write task_id (like task3_12) and correct (true or false), not {row!r}"
+        for at, row in enumerate(graded)
+        if not isinstance(row.get("correct"), bool) or not re.fullmatch(r"task\d+_\d+", str(row.get("task_id")))
+    ]
+    times = Counter(str(row.get("task_id")) for row in graded)
+    mistakes += [f"{task}: graded {count} times; keep one" for task, count in times.items() if count > 1]
+    if mistakes:
+        raise ScoringError.listing("graded tasks", mistakes)
+    return {row["task_id"]: row for row in graded}
+
+
+def _graded(task: str, row: Mapping[str, Any]) -> Graded:
+    number = re.match(r"task(\d+)_", task)
+    if not number:
+        raise ScoringError(f"{task!r} is no task id; they read task3_12.")
+    return Graded(int(number[1]), bool(row.get("correct")), bool(row.get("clinical_correct")))
+
+
+def _by_task(cases: Mapping[str, Graded], clinical: bool) -> dict[str, dict[str, float]]:
+    table = {}
+    for number in sorted({case.number for case in cases.values()}):
+        own = [case for case in cases.values() if case.number == number]
+        rates = {"success_rate": 100 * sum(case.official for case in own) / len(own)}
+        if clinical:
+            rates["clinical_success_rate"] = 100 * sum(case.clinical for case in own) / len(own)
+        table[f"task{number}"] = {"tasks": float(len(own)), **rates}
+    return table
+
+
+def _rates(graded: Sequence[Mapping[str, Any]], task_ids: Sequence[str]) -> dict[str, float]:
+    return score(graded, task_ids, bootstrap=0).scores

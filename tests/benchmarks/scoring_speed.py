@@ -1,0 +1,55 @@
+"""How fast are the rulers? `python tests/benchmarks/scoring_speed.py [cases]`: a command, not a timed test.
+
+Scores invented notes and answers of the shared task's size with factuality, BLEU, ROUGE-1/2/L/Lsum and SARI, with and
+without intervals. The organisers' loop took 10 s for 100 cases on such a machine (2 cores); the aim is 1 s.
+"""
+
+import random
+import subprocess
+import sys
+import time
+
+IMPORT = "import time; start = time.perf_counter(); import scoring; print(time.perf_counter() - start)"
+METRICS = ["overall_factuality_score", "bleu", "rouge1", "rouge2", "rougeL", "rougeLsum", "sari"]
+
+
+def main(cases: int = 100) -> None:
+    """Print the seconds of the import and of scoring, the best of three."""
+    imports = (
+        subprocess.run([sys.executable, "-c", IMPORT], capture_output=True, text=True, check=True) for _ in range(3)
+    )
+    print(f"import scoring: {min(float(done.stdout) for done in imports):.2f} s")  # noqa: T201
+    references, submission = invented(cases)
+    for bootstrap in (0, 1000):
+        seconds = min(timed(references, submission, bootstrap) for _ in range(3))
+        print(f"{cases} cases, {bootstrap} resamples: {seconds:.2f} s")  # noqa: T201
+
+
+def timed(references: list, submission: list, bootstrap: int) -> float:
+    """Seconds for one scoring."""
+    from scoring.tasks import archehr2025
+
+    start = time.perf_counter()
+    archehr2025.score(submission, references, metrics=METRICS, bootstrap=bootstrap)
+    return time.perf_counter() - start
+
+
+def invented(cases: int) -> tuple[list, list]:
+    """Notes of 24 sentences of 18 words, a 90-word question, answers of 75 words citing five sentences."""
+    from scoring.tasks.archehr2025 import Reference
+
+    draw = random.Random(1)
+    words = [f"word{number}" for number in range(400)]
+    references, submission = [], []
+    for case in map(str, range(cases)):
+        note = {str(number): " ".join(draw.choices(words, k=18)) + "." for number in range(24)}
+        labels = {sentence: draw.choice(["essential", "not-relevant", "not-relevant"]) for sentence in note}
+        question = " ".join(draw.choices(words, k=90))
+        references.append(Reference(case, question, note, labels, question, "Why was it done?"))
+        lines = [f"{' '.join(draw.choices(words, k=15))} |{sentence}|" for sentence in draw.sample(sorted(note), 5)]
+        submission.append({"case_id": case, "answer": "\n".join(lines)})
+    return references, submission
+
+
+if __name__ == "__main__":
+    main(*map(int, sys.argv[1:]))
