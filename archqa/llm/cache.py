@@ -9,6 +9,7 @@ import os
 import sqlite3
 import time
 from pathlib import Path
+from typing import Self
 
 from archqa.core.usage import Usage
 from archqa.errors import InputError
@@ -44,7 +45,11 @@ class Cache:
 
     def put(self, request: Request, reply: Reply) -> None:
         """Keep a reply; it is on disk when this returns."""
-        row = (request.digest, request.model, time.time(), reply.model_dump_json())
+        self.keep(request.digest, reply, request.model)
+
+    def keep(self, digest: str, reply: Reply, model: str = "") -> None:
+        """Keep a reply to the request of this digest."""
+        row = (digest, model or reply.served_by, time.time(), reply.model_dump_json())
         self._connection.execute("INSERT OR REPLACE INTO reply VALUES (?, ?, ?, ?)", row)
 
     def __len__(self) -> int:
@@ -53,6 +58,12 @@ class Cache:
     def close(self) -> None:
         """Close the file."""
         self._connection.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
 
 
 class CachedModel:

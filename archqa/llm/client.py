@@ -14,7 +14,6 @@ from email.utils import parsedate_to_datetime
 from typing import Any
 
 import openai
-from openai.types.chat import ChatCompletion
 
 from archqa.core.usage import Usage
 from archqa.errors import ArchqaError, AuthenticationFailed, ContextTooLong, ModelError, ModelNotFound
@@ -67,7 +66,7 @@ class ServerModel:
             else:
                 self._heed(answer.headers)
                 self._learn(request, dialect)
-                return self._reply(completion, request, time.monotonic() - began)
+                return read_completion(completion, self._price_of(request.model), time.monotonic() - began)
         raise ModelError(f"{self._client.base_url} understands no form of the request.")
 
     def _deadline(self) -> AbstractAsyncContextManager[object]:
@@ -110,40 +109,43 @@ class ServerModel:
         self._crashes[request.digest] += 1
         return self._crashes[request.digest] > 1
 
-    def _reply(self, completion: ChatCompletion, request: Request, seconds: float) -> Reply:
-        """The reply. The openai package builds its types from whatever came: what is missing shows here."""
-        try:
-            return self._read(completion, request, seconds)
-        except (AttributeError, IndexError, KeyError, TypeError, ValueError) as error:
-            raise Transient(f"the reply is not a chat completion ({type(error).__name__})") from None
 
-    def _read(self, completion: ChatCompletion, request: Request, seconds: float) -> Reply:
+def read_completion(completion: Any, price: Price | None, seconds: float = 0.0) -> Reply:
+    """The reply in a chat completion. Raises `Transient` for what is not one.
+
+    The openai package builds its types from whatever came: what is missing shows only here.
+    """
+    try:
         choice = completion.choices[0]
-        text = choice.message.content or ""
-        refusal = getattr(choice.message, "refusal", None)
-        finish = _FINISH.get(choice.finish_reason or "", Finish.COMPLETE)
-        if refusal:
-            finish, text = Finish.REFUSED, refusal
-        elif not text.strip() and finish is Finish.COMPLETE:
-            finish = Finish.EMPTY
-        usage = self._usage(completion, request.model, seconds)
-        return Reply(text=text, finish=finish, usage=usage, served_by=completion.model or "")
+        text, refusal = choice.message.content or "", getattr(choice.message, "refusal", None)
+        finish = _finish(choice.finish_reason, text, refusal)
+        usage = _usage(completion, price, seconds)
+        return Reply(text=refusal or text, finish=finish, usage=usage, served_by=completion.model or "")
+    except (AttributeError, IndexError, KeyError, TypeError, ValueError) as error:
+        raise Transient(f"the reply is not a chat completion ({type(error).__name__})") from None
 
-    def _usage(self, completion: ChatCompletion, model: str, seconds: float) -> Usage:
-        """What the server counted; a reply whose tokens it did not count was still paid, at an unknown cost."""
-        prompt, said = _count(completion, "usage", "prompt_tokens"), _count(completion, "usage", "completion_tokens")
-        if prompt is None or said is None:
-            return Usage(calls=1, cost_usd=None, seconds=seconds)
-        cached = _count(completion, "usage", "prompt_tokens_details", "cached_tokens") or 0
-        price = self._price_of(model)
-        return Usage(
-            calls=1,
-            prompt_tokens=prompt,
-            cached_prompt_tokens=cached,
-            completion_tokens=said,
-            cost_usd=price.cost(prompt, cached, said) if price else None,
-            seconds=seconds,
-        )
+
+def _finish(reason: str | None, text: str, refusal: str | None) -> Finish:
+    if refusal:
+        return Finish.REFUSED
+    finish = _FINISH.get(reason or "", Finish.COMPLETE)
+    return Finish.EMPTY if finish is Finish.COMPLETE and not text.strip() else finish
+
+
+def _usage(completion: Any, price: Price | None, seconds: float) -> Usage:
+    """What the server counted; a reply whose tokens it did not count was still paid, at an unknown cost."""
+    prompt, said = _count(completion, "usage", "prompt_tokens"), _count(completion, "usage", "completion_tokens")
+    if prompt is None or said is None:
+        return Usage(calls=1, cost_usd=None, seconds=seconds)
+    cached = _count(completion, "usage", "prompt_tokens_details", "cached_tokens") or 0
+    return Usage(
+        calls=1,
+        prompt_tokens=prompt,
+        cached_prompt_tokens=cached,
+        completion_tokens=said,
+        cost_usd=price.cost(prompt, cached, said) if price else None,
+        seconds=seconds,
+    )
 
 
 def _count(completion: Any, *way: str) -> int | None:

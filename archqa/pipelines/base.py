@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable, Coroutine
-from typing import Any, Literal, NamedTuple, TypeVar
+from typing import Any, Literal, NamedTuple, TypeVar, cast
 
 from pydantic import Field
 
@@ -12,6 +12,7 @@ from archqa.core.answer import WORD_LIMIT, CitedAnswer
 from archqa.core.case import Case
 from archqa.core.judgement import Judgement
 from archqa.core.value import Value
+from archqa.llm.batch import Pending
 
 Result = TypeVar("Result")
 
@@ -53,10 +54,24 @@ class Pipeline(NamedTuple):
 
 
 async def in_parallel(*steps: Coroutine[Any, Any, Result]) -> list[Result]:
-    """Run steps side by side; results in the order given. The first failure ends the others and is raised itself."""
+    """Run steps side by side; results in the order given. The first failure ends the others and is raised itself.
+
+    A step that must wait for the next batch ends nobody: the others' requests belong into the same file.
+    """
     try:
         async with asyncio.TaskGroup() as group:
-            tasks = [group.create_task(step) for step in steps]
+            tasks = [group.create_task(_or_pending(step)) for step in steps]
     except BaseExceptionGroup as failures:
         raise failures.exceptions[0] from None
-    return [task.result() for task in tasks]
+    results = [task.result() for task in tasks]
+    for result in results:
+        if isinstance(result, Pending):
+            raise result
+    return cast("list[Result]", results)
+
+
+async def _or_pending(step: Coroutine[Any, Any, Result]) -> Result | Pending:
+    try:
+        return await step
+    except Pending as pending:
+        return pending

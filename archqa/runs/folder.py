@@ -98,7 +98,8 @@ class RunFolder:
 
     def write_json(self, name: str, content: Any) -> Path:
         """Write a whole JSON file in one step: it is there completely or not at all."""
-        path, draft = self.path / name, self.path / f".{name}.{os.getpid()}"
+        path = self.path / name
+        draft = path.with_name(f".{path.name}.{os.getpid()}")
         with _private(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC) as file:
             json.dump(content, file, ensure_ascii=False, indent=2)
             file.write("\n")

@@ -69,7 +69,7 @@ def predict(
     of the run. Raises `CallerError`, `InputError`, `ModelError` and `BudgetExceeded`; the run folder stays resumable.
     """
     settings = settings or load_settings(typed=typed)
-    plan = _plan(cases, task, selection or Selection(), settings)
+    plan = plan_run(cases, task, selection or Selection(), settings)
     minds = Minds(settings, plan.pipeline, model)
     plan = plan._replace(manifest=plan.manifest.model_copy(update={"minds": minds.describe()}))
     folder, manifest = _open(plan, Path(out) if out else None, resume=resume)
@@ -81,7 +81,8 @@ def choose_pipeline(settings: Settings) -> Pipeline:
     return pipelines.find(settings.pipeline or ("dmis" if settings.has_model else "embedded"))
 
 
-def _plan(source: str | Path | CaseFile, task: str | None, selection: Selection, settings: Settings) -> Plan:
+def plan_run(source: str | Path | CaseFile, task: str | None, selection: Selection, settings: Settings) -> Plan:
+    """What a run of these cases with these settings would be; nothing is written yet."""
     file = source if isinstance(source, CaseFile) else benchmarks.load_cases(str(source), task)
     cases = selection.of(file.cases)
     pipeline = choose_pipeline(settings)
@@ -110,10 +111,15 @@ def _open(plan: Plan, out: Path | None, *, resume: bool) -> tuple[RunFolder, Run
             return _reopen(found, plan.manifest)
         if out is None:
             raise CallerError("There is no unfinished run of these cases with these settings under runs/.")
+    return new_folder(plan, out), plan.manifest
+
+
+def new_folder(plan: Plan, out: Path | None) -> RunFolder:
+    """The folder of a run that begins: its description and its cases. Raises `CallerError` if it exists."""
     folder = RunFolder.create(out or Path("runs") / plan.manifest.run)
     folder.write_manifest(plan.manifest)
     write_cases(folder, plan.cases)
-    return folder, plan.manifest
+    return folder
 
 
 def _reopen(path: Path, wanted: RunManifest) -> tuple[RunFolder, RunManifest]:

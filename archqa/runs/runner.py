@@ -12,6 +12,7 @@ from archqa.core.case import Case
 from archqa.core.step import Step
 from archqa.core.usage import total
 from archqa.errors import ArchqaError, BudgetExceeded, CaseFailed, ModelError, Refused, ServerUnavailable
+from archqa.llm.batch import Pending
 from archqa.pipelines.base import Outcome, Pipeline
 from archqa.runs.folder import RunFolder
 from archqa.runs.minds import Minds
@@ -62,13 +63,14 @@ class _Patience:
 
 async def _work_off(waiting: Iterator[Case], job: Job, patience: _Patience) -> None:
     for case in waiting:
-        record, failure = await _run_case(case, job)
+        record, failure = await run_case(case, job)
         job.folder.add(record)
         job.on_case(record)
         patience.after(failure)
 
 
-async def _run_case(case: Case, job: Job) -> tuple[CaseRecord, ArchqaError | None]:
+async def run_case(case: Case, job: Job) -> tuple[CaseRecord, ArchqaError | None]:
+    """Take one case through the pipeline; its steps go into its trace as they end. Raises what ends the whole run."""
     began = time.monotonic()
     usages = [step.usage for step in job.folder.steps(case.id)]
 
@@ -76,13 +78,18 @@ async def _run_case(case: Case, job: Job) -> tuple[CaseRecord, ArchqaError | Non
         usages.append(step.usage)
         job.folder.add_step(case.id, step)
 
-    outcome, failure, error = await _attempt(case, job, record)
-    found = _record(case.id, outcome, failure, error)
+    found, failure = await attempt(case, job, record)
     measured = {"usage": total(usages), "seconds": time.monotonic() - began, "tries": job.tries.get(case.id, 0) + 1}
     return found.model_copy(update=measured), failure
 
 
-async def _attempt(
+async def attempt(case: Case, job: Job, record: Callable[[Step], None]) -> tuple[CaseRecord, ArchqaError | None]:
+    """How one case ends, and the foreseen failure if it was one. Raises what ends the whole run, and `Pending`."""
+    outcome, failure, error = await _outcome(case, job, record)
+    return _record(case.id, outcome, failure, error), failure
+
+
+async def _outcome(
     case: Case, job: Job, record: Callable[[Step], None]
 ) -> tuple[Outcome | None, ArchqaError | None, str]:
     """The outcome, or why there is none. Raises what ends the whole run."""
@@ -90,7 +97,7 @@ async def _attempt(
         return await job.pipeline.run(case, job.minds.desk(record), job.settings.stages), None, ""
     except (CaseFailed, ServerUnavailable) as failure:
         return None, failure, f"{type(failure).__name__}: {failure}"
-    except (ModelError, BudgetExceeded):
+    except (ModelError, BudgetExceeded, Pending):
         raise
     except (
         Exception
