@@ -61,6 +61,7 @@ class Settings(BaseSettings, PipelineSettings):
     max_cost: float | None = Field(default=None, gt=0, description="US dollars")
     operating_point: Literal["f1", "precision", "recall"] = "f1"
     cache: bool = True
+    cache_gib: float = Field(default=4.0, gt=0, description="size past which the oldest replies are dropped")
     cache_dir: Path = Field(default_factory=lambda: _user_cache())
     agents: dict[str, AgentSettings] = {}
     prices: dict[str, Price] = {}
@@ -93,6 +94,11 @@ class Settings(BaseSettings, PipelineSettings):
     def price_of(self, model: str) -> Price | None:
         """What a model costs: as configured, else as listed, else unknown."""
         return self.prices.get(model) or listed_prices().get(model)
+
+    @property
+    def cache_path(self) -> Path:
+        """The file of replies."""
+        return self.cache_dir / "replies.db"
 
     def without_secrets(self) -> dict[str, Any]:
         """Every setting as JSON values, the key left out."""

@@ -5,7 +5,7 @@ import sys
 import typer
 
 import archqa
-from archqa.cli import ablate, batch, cases, compare, config, doctor, export, listing, predict, score, show
+from archqa.cli import ablate, batch, cache, cases, compare, config, doctor, export, listing, predict, score, show
 from archqa.cli.words import tell_error
 from archqa.errors import ArchqaError
 
@@ -23,6 +23,7 @@ for module in (predict, score, compare, show, export, ablate, listing, doctor):
     app.command(module.NAME)(module.command)
 app.add_typer(cases.app, name="cases")
 app.add_typer(batch.app, name="batch")
+app.add_typer(cache.app, name="cache")
 app.add_typer(config.app, name="config")
 
 

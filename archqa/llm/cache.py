@@ -9,11 +9,16 @@ import os
 import sqlite3
 import time
 from pathlib import Path
-from typing import Self
+from typing import NamedTuple, Self
 
 from archqa.core.usage import Usage
 from archqa.errors import InputError
 from archqa.llm.base import Finish, Model, Reply, Request
+
+GIBIBYTE = 2**30
+
+_LOOK_EVERY = 100
+"""Replies kept between two looks at the size."""
 
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS reply (
@@ -22,11 +27,24 @@ CREATE TABLE IF NOT EXISTS reply (
 """
 
 
-class Cache:
-    """The file of replies. Safe with several processes (WAL). Raises `InputError` if the file is something else."""
+class Contents(NamedTuple):
+    """What a cache holds: replies, bytes on disk, and replies by model."""
 
-    def __init__(self, path: Path) -> None:
+    replies: int
+    size: int
+    by_model: dict[str, int]
+
+
+class Cache:
+    """The file of replies. Safe with several processes (WAL). Raises `InputError` if the file is something else.
+
+    Past `most` bytes of content the oldest replies are dropped, a tenth at a time.
+    """
+
+    def __init__(self, path: Path, most: int = 4 * GIBIBYTE) -> None:
         self.path = path
+        self._most = most
+        self._kept = 0
         _private_file(path)
         self._connection = sqlite3.connect(path, timeout=30, isolation_level=None, check_same_thread=False)
         try:
@@ -51,6 +69,36 @@ class Cache:
         """Keep a reply to the request of this digest."""
         row = (digest, model or reply.served_by, time.time(), reply.model_dump_json())
         self._connection.execute("INSERT OR REPLACE INTO reply VALUES (?, ?, ?, ?)", row)
+        self._kept += 1
+        while self._kept % _LOOK_EVERY == 0 and self._size() > self._most:
+            self._drop_oldest()
+
+    def contents(self) -> Contents:
+        """How much there is, and of which models."""
+        rows = self._connection.execute("SELECT model, count(*) FROM reply GROUP BY model ORDER BY model").fetchall()
+        return Contents(len(self), self._size(), dict(rows))
+
+    def clear(self) -> int:
+        """Drop every reply and give the space back; returns how many there were."""
+        dropped = len(self)
+        self._connection.execute("DELETE FROM reply")
+        self._connection.execute("VACUUM")
+        self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+        return dropped
+
+    def _size(self) -> int:
+        """Bytes of pages in use."""
+        pages, free, size = (
+            self._connection.execute(f"PRAGMA {name}").fetchone()[0]
+            for name in ("page_count", "freelist_count", "page_size")
+        )
+        return int((pages - free) * size)
+
+    def _drop_oldest(self) -> None:
+        self._connection.execute(
+            "DELETE FROM reply WHERE digest IN (SELECT digest FROM reply ORDER BY stored_at LIMIT ?)",
+            (max(1, len(self) // 10),),
+        )
 
     def __len__(self) -> int:
         return int(self._connection.execute("SELECT count(*) FROM reply").fetchone()[0])

@@ -13,7 +13,7 @@ from archqa.errors import AuthenticationFailed, CallerError
 from archqa.evidence import Engine
 from archqa.llm.base import Model
 from archqa.llm.budget import Budget, BudgetedModel
-from archqa.llm.cache import Cache, CachedModel
+from archqa.llm.cache import GIBIBYTE, Cache, CachedModel
 from archqa.llm.client import ServerModel
 from archqa.llm.limits import LimitedModel, Limiter
 from archqa.llm.retries import RetryingModel
@@ -32,7 +32,7 @@ class Minds:
         self._limiter = Limiter(settings.jobs, settings.requests_per_minute, settings.tokens_per_minute)
         self._budget = Budget(settings.max_cost)
         self._models: dict[str | None, Model] = {}
-        self._cache = Cache(settings.cache_dir / "replies.db") if settings.cache and self.ask_models else None
+        self._cache = open_cache(settings) if settings.cache and self.ask_models else None
         self._engine = Engine.load() if "embedded" in self._kinds else None
         for name in self._asking:
             self._model(self._server(name))  # A missing key or a bad URL shows before anything is written.
@@ -119,6 +119,11 @@ class Minds:
         client = open_client(self._settings, base_url)
         self._clients.append(client)
         return client
+
+
+def open_cache(settings: Settings) -> Cache:
+    """The replies that were paid for. Raises `InputError` if the file is something else."""
+    return Cache(settings.cache_path, round(settings.cache_gib * GIBIBYTE))
 
 
 def open_client(settings: Settings, base_url: str | None) -> openai.AsyncOpenAI:

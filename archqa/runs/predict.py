@@ -30,7 +30,7 @@ from archqa.settings import Settings, load_settings
 _LIBRARIES = ("openai", "pydantic", "onnxruntime", "numpy")
 
 _PACE = frozenset({"jobs", "requests_per_minute", "tokens_per_minute", "timeout", "tries"})
-_HARMLESS = _PACE | {"max_cost", "cache", "cache_dir", "prices", "pipeline"}
+_HARMLESS = _PACE | {"max_cost", "cache", "cache_dir", "cache_gib", "prices", "pipeline"}
 """Settings that may change between a run and its resumption: they change no prediction."""
 
 OnStart = Callable[[RunManifest, int], None]

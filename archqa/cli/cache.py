@@ -1,0 +1,49 @@
+"""`archqa cache info|clear`: the replies that were paid for."""
+
+from typing import Annotated
+
+import typer
+
+from archqa.cli.words import out, print_json
+from archqa.runs.minds import open_cache
+from archqa.settings import load_settings
+
+app = typer.Typer(help="The replies that were paid for.", no_args_is_help=True)
+
+
+@app.callback()
+def _group() -> None:
+    """The replies that were paid for."""
+
+
+@app.command("info")
+def info(as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False) -> None:
+    """Where the cache lies, how much it holds, and of which models.
+
+    Example:
+      archqa cache info
+    """
+    settings = load_settings()
+    with open_cache(settings) as cache:
+        held = cache.contents()
+    if as_json:
+        print_json({"path": str(settings.cache_path), **held._asdict()})
+        return
+    out.print(
+        f"{settings.cache_path}: {held.replies} replies, {held.size / 2**20:.1f} MiB of {settings.cache_gib:g} GiB"
+    )
+    for model, count in held.by_model.items():
+        out.print(f"  {model}: {count}", markup=False)
+
+
+@app.command("clear")
+def clear(yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False) -> None:
+    """Drop every reply: what is asked again is paid again.
+
+    Example:
+      archqa cache clear --yes
+    """
+    with open_cache(load_settings()) as cache:
+        if not yes:
+            typer.confirm(f"Drop {len(cache)} replies?", abort=True)
+        out.print(f"{cache.clear()} replies dropped")
