@@ -7,7 +7,7 @@ import typer
 
 from archqa import benchmarks
 from archqa.cli.foresight import ask_before_spending, tell_foresight
-from archqa.cli.progress import Progress, result_table
+from archqa.cli.progress import Progress, result_table, stage_table
 from archqa.cli.words import notice, out, print_json, set_logging
 from archqa.errors import CallerError
 from archqa.runs.foresight import foresee
@@ -15,6 +15,7 @@ from archqa.runs.predict import choose_pipeline, predict
 from archqa.runs.record import CaseStatus
 from archqa.runs.run import Run
 from archqa.runs.selection import Selection, Shard
+from archqa.runs.stages import stage_usage
 from archqa.settings import load_settings
 
 NAME = "predict"
@@ -109,4 +110,7 @@ def _tell(run: Run, *, as_json: bool, quiet: bool) -> None:
         return
     if not quiet:
         out.print(result_table(run))
+        stages = stage_usage(run)
+        if stages:
+            out.print(stage_table(stages))
     print(run.path)

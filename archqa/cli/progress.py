@@ -11,6 +11,7 @@ from archqa.cli.words import err
 from archqa.core.usage import Usage
 from archqa.runs.record import CaseRecord, CaseStatus, RunManifest
 from archqa.runs.run import Run
+from archqa.runs.stages import StageUsage
 
 
 class Progress:
@@ -76,4 +77,30 @@ def result_table(run: Run) -> Table:
     if remarks:
         table.add_row("remarks", f"{remarks} (stages that failed and were made good; see archqa show)")
     table.add_row("seconds", f"{summary['seconds']:.1f}")
+    return table
+
+
+def stage_table(stages: list[StageUsage]) -> Table:
+    """What each stage cost."""
+    table = Table(title="stages", title_justify="left")
+    table.add_column("agent")
+    table.add_column("model")
+    for name in (
+        "calls",
+        "from cache",
+        "sent back",
+        "tokens in",
+        "of these cached",
+        "tokens out",
+        "cost",
+        "p50",
+        "p95",
+    ):
+        table.add_column(name, justify="right")
+    for each in stages:
+        used = each.usage
+        tokens = (used.prompt_tokens, used.cached_prompt_tokens, used.completion_tokens)
+        counts = (used.calls, used.cached_calls, each.rejected, *tokens)
+        seconds = ("" if each.p50 is None else f"{each.p50:.2f} s", "" if each.p95 is None else f"{each.p95:.2f} s")
+        table.add_row(each.agent, each.model, *(f"{count:,}" for count in counts), money(used.cost_usd), *seconds)
     return table

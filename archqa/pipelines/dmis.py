@@ -16,7 +16,7 @@ from archqa.agents.specialist import Specialist, SpecialistTask
 from archqa.core.answer import CitedAnswer
 from archqa.core.case import Case, Sentence
 from archqa.core.judgement import Judgement
-from archqa.errors import CaseFailed, Unusable
+from archqa.errors import CaseFailed, ContextTooLong, Truncated, Unusable
 from archqa.pipelines.base import Outcome, PipelineSettings, in_parallel
 
 Judgements = tuple[Judgement, ...]
@@ -117,12 +117,31 @@ async def _panel(work: _Work, context: str) -> dict[str, Judgements]:
 
 
 async def _specialist(work: _Work, context: str, specialty: str) -> Judgements:
-    task = SpecialistTask(case=work.case, context=context, labels=work.settings.labels, specialty=specialty)
     try:
-        return (await Specialist().run(task, work.desk)).judgements()
+        return await _specialist_on(work, context, specialty, work.case)
     except CaseFailed as failure:
         work.remark(f"the specialist in {specialty} is left out: the agent failed", failure)
         return ()
+
+
+async def _specialist_on(work: _Work, context: str, specialty: str, case: Case) -> Judgements:
+    """The labels of one specialist; a note that is too long for one call is judged half by half."""
+    task = SpecialistTask(case=case, context=context, labels=work.settings.labels, specialty=specialty)
+    try:
+        return (await Specialist().run(task, work.desk)).judgements()
+    except (ContextTooLong, Truncated) as failure:
+        if len(case.sentences) < 2:
+            raise
+        work.remark(f"the specialist in {specialty} judges {len(case.sentences)} sentences in two halves", failure)
+        halves = (_specialist_on(work, context, specialty, half) for half in _halves(case))
+        return tuple(judgement for half in await in_parallel(*halves) for judgement in half)
+
+
+def _halves(case: Case) -> tuple[Case, Case]:
+    middle = len(case.sentences) // 2
+    parts = (case.sentences[:middle], case.sentences[middle:])
+    first, second = (case.model_copy(update={"sentences": part}) for part in parts)
+    return first, second
 
 
 async def _hand_in(work: _Work, context: str, decided: Decided) -> CitedAnswer:

@@ -10,7 +10,7 @@ from archqa.agents.base import Desk
 from archqa.agents.model_mind import ModelMind
 from archqa.core.case import Case, Sentence
 from archqa.core.step import Step
-from archqa.errors import CaseFailed, Unusable
+from archqa.errors import CaseFailed, ContextTooLong, Unusable
 from archqa.llm.base import Reply, Request
 from archqa.llm.scripted import Line, ScriptedModel, refusal
 from archqa.pipelines import Outcome, PipelineSettings
@@ -132,6 +132,17 @@ async def test_a_specialist_who_fails_is_left_out_and_remarked() -> None:
     outcome, _, _ = await answered(script)
     assert set(outcome.judgements) == {"general expert", "infectious disease"}
     assert outcome.remarks == ("the specialist in surgery is left out: the agent failed (Refused)",)
+
+
+async def test_a_note_too_long_for_one_call_is_judged_by_the_specialist_in_halves_and_remarked() -> None:
+    def script(request: Request) -> Line:
+        asked = request.messages[1].content
+        too_long = "as a specialist in: surgery" in asked and "[1] Sentence" in asked and "[3] Sentence" in asked
+        return ContextTooLong("too long") if too_long else obedient(request)
+
+    outcome, _, _ = await answered(script)
+    assert [each.sentence_id for each in outcome.judgements["surgery"]] == list(IDS)
+    assert outcome.remarks == ("the specialist in surgery judges 4 sentences in two halves (ContextTooLong)",)
 
 
 async def test_a_sentence_the_general_expert_fails_on_is_left_to_the_specialists_and_remarked() -> None:

@@ -17,6 +17,7 @@ from archqa.runs.predict import predict
 from archqa.runs.record import CaseStatus, RunStatus
 from archqa.runs.run import Run
 from archqa.runs.selection import Selection, Shard
+from archqa.runs.stages import stage_usage
 
 Scripted = Callable[[Callable[[Request], object]], ScriptedModel]
 NARRATIVES = {case.id: case.patient_narrative for case in archqa.load_cases("mini").cases}
@@ -179,6 +180,15 @@ def test_a_budget_stops_the_run_and_the_run_can_go_on(tmp_path: Path, scripted: 
     with pytest.raises(BudgetExceeded, match=r"budget of \$0.05 is spent"):
         by_model(tmp_path / "run", ScriptedModel(priced), max_cost=0.05, jobs=1)
     assert by_model(tmp_path / "run", ScriptedModel(priced), resume=True).summary()["answered"] == 3
+
+
+def test_each_stages_calls_tokens_and_latency_can_be_told(tmp_path: Path, model: ScriptedModel) -> None:
+    run = by_model(tmp_path / "run", model)
+    stages = {each.agent: each for each in stage_usage(run)}
+    assert set(stages) == {"context", "general_expert", "recruiting", "specialist", "decision"}
+    assert sum(each.usage.calls for each in stages.values()) == run.summary()["calls"]
+    assert sum(each.usage.prompt_tokens for each in stages.values()) == run.summary()["prompt_tokens"]
+    assert stages["context"].p95 is not None
 
 
 def test_shards_part_the_cases_without_overlap(tmp_path: Path, model: ScriptedModel) -> None:
