@@ -1,6 +1,6 @@
 """Benchmarks: their cases, their keys, their submission formats."""
 
-from archqa.benchmarks.archehr import dump_json
+from archqa.benchmarks.archehr import dump_json, dump_line
 from archqa.benchmarks.base import Benchmark, CaseFile, KeyFile, NotBuilt
 from archqa.benchmarks.catalogue import find, find_key, load_cases, load_key, names, recognise
 from archqa.benchmarks.pair import check_pair
@@ -12,6 +12,7 @@ __all__ = [
     "NotBuilt",
     "check_pair",
     "dump_json",
+    "dump_line",
     "find",
     "find_key",
     "load_cases",

@@ -49,6 +49,17 @@ class ArchehrQa(Benchmark):
         return [{"case_id": case_id, "answer": answer.submission} for case_id, answer in answers]
 
 
+def read_line(line: bytes, path: str) -> Case:
+    """The case in one line of a JSON Lines file. Raises `InputError` with every mistake of the line."""
+    [case] = _read_cases(Source(path, b"[" + line.strip() + b"]"))
+    return case
+
+
+def dump_line(case: Case) -> str:
+    """A case as one line of a JSON Lines file, which `read_line` reads back unchanged."""
+    return json.dumps(_plain(case), ensure_ascii=False)
+
+
 def dump_json(cases: Iterable[Case]) -> str:
     """Cases as our JSON file, which `load_cases` reads back unchanged. Fields without content are left out."""
     return json.dumps([_plain(case) for case in cases], ensure_ascii=False, indent=1) + "\n"

@@ -1,10 +1,11 @@
 """What a benchmark is: cases, a key and a submission format. Every benchmark of this room is one instance of it."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
+from archqa.benchmarks.cohort import CasesOnDisk
 from archqa.benchmarks.node import Content
 from archqa.benchmarks.source import Source
 from archqa.core.answer import CitedAnswer
@@ -31,9 +32,20 @@ class CaseFile:
 
     path: Path
     task: str
-    cases: tuple[Case, ...]
+    cases: Sequence[Case]
     sha256: str
-    format: Literal["xml", "json", "csv"]
+    format: Literal["xml", "json", "jsonl", "csv"]
+
+    @property
+    def ids(self) -> tuple[str, ...]:
+        """The cases' ids, in file order."""
+        return self.cases.ids if isinstance(self.cases, CasesOnDisk) else tuple(case.id for case in self.cases)
+
+    def at(self, places: Sequence[int]) -> Sequence[Case]:
+        """The cases at these places; those of a cohort stay on disk."""
+        return (
+            self.cases.at(places) if isinstance(self.cases, CasesOnDisk) else tuple(self.cases[each] for each in places)
+        )
 
 
 @dataclass(frozen=True)

@@ -77,10 +77,10 @@ def command(
     selection = Selection(tuple(case or ()), limit, Shard.parse(shard) if shard else None)
     file = benchmarks.load_cases(cases, task)
     if dry_run:
-        tell_foresight(foresee(selection.of(file.cases), choose_pipeline(settings), settings), as_json=as_json)
+        tell_foresight(foresee(selection.of(file), choose_pipeline(settings), settings), as_json=as_json)
         return
     if choose_pipeline(settings).mind == "model" and not (yes or quiet or as_json):
-        ask_before_spending(foresee(selection.of(file.cases), choose_pipeline(settings), settings, sample_size=8))
+        ask_before_spending(foresee(selection.of(file), choose_pipeline(settings), settings, sample_size=8))
     with Progress(quiet=quiet or as_json) as progress:
         run = predict(
             file,

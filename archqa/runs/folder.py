@@ -1,6 +1,6 @@
 """A run as a folder that explains itself. It holds record text, so its mode is 0700 and its files' 0600.
 
-    run.json  cases.jsonl  trace/<id>.jsonl  submission.json  and what later commands add: scores.json, report.html
+    run.json  input.jsonl  cases.jsonl  trace/<id>.jsonl  submission.json  and what later commands add: scores.json
 
 Lines are only ever appended; a line that a kill cut short is dropped when the run goes on.
 """
@@ -10,7 +10,7 @@ import json
 import os
 import secrets
 import string
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -63,17 +63,9 @@ class RunFolder:
         """Replace `run.json` in one step."""
         self.write_json("run.json", manifest.model_dump(mode="json"))
 
-    def records(self) -> dict[str, CaseRecord]:
-        """How each case ended, by id; of several tries the last."""
-        found: dict[str, CaseRecord] = {}
-        for number, line in enumerate(self._lines("cases.jsonl"), start=1):
-            try:
-                record = CaseRecord.model_validate_json(line)
-            except ValidationError:
-                fix = "Somebody edited the file; remove the line to run its case again."
-                raise InputError(self.path / "cases.jsonl", [f":{number}: is not a case record."], fix) from None
-            found[record.id] = record
-        return found
+    def records(self) -> "Records":
+        """How each case ended, by id; of several tries the last. Read from disk when they are asked for."""
+        return Records(self.path / "cases.jsonl")
 
     def add(self, record: CaseRecord) -> None:
         """Append how a case ended; it is on disk when this returns."""
@@ -96,15 +88,18 @@ class RunFolder:
                 with path.open("r+b") as file:
                     file.truncate(whole)
 
-    def write_json(self, name: str, content: Any) -> Path:
-        """Write a whole JSON file in one step: it is there completely or not at all."""
+    def write_lines(self, name: str, lines: Iterable[str]) -> Path:
+        """Write a whole file of lines in one step."""
         path = self.path / name
         draft = path.with_name(f".{path.name}.{os.getpid()}")
         with _private(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC) as file:
-            json.dump(content, file, ensure_ascii=False, indent=2)
-            file.write("\n")
+            file.writelines(f"{line}\n" for line in lines)
         draft.replace(path)
         return path
+
+    def write_json(self, name: str, content: Any) -> Path:
+        """Write a whole JSON file in one step: it is there completely or not at all."""
+        return self.write_lines(name, [json.dumps(content, ensure_ascii=False, indent=2)])
 
     def _lines(self, name: str) -> Iterator[str]:
         """Whole lines; what a kill cut short has no line end and is not one."""
@@ -119,6 +114,47 @@ class RunFolder:
             file.flush()
             if sync:
                 os.fsync(file.fileno())
+
+
+class Records(Mapping[str, CaseRecord]):
+    """The lines of `cases.jsonl` by case id: where each begins is in memory, what it says is not."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._offsets: dict[str, int] = {}
+        if path.is_file():
+            self._index()
+
+    def __getitem__(self, case_id: str) -> CaseRecord:
+        offset = self._offsets[case_id]
+        with self._path.open("rb") as file:
+            file.seek(offset)
+            return CaseRecord.model_validate_json(file.readline())
+
+    def __contains__(self, case_id: object) -> bool:
+        return case_id in self._offsets
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._offsets)
+
+    def __len__(self) -> int:
+        return len(self._offsets)
+
+    def _index(self) -> None:
+        """Raises `InputError` for a line that is no record. A line without its end was cut short and is none yet."""
+        offset = 0
+        with self._path.open("rb") as file:
+            for number, line in enumerate(file, start=1):
+                if line.endswith(b"\n"):
+                    self._offsets[self._id_in(line, number)] = offset
+                offset += len(line)
+
+    def _id_in(self, line: bytes, number: int) -> str:
+        try:
+            return CaseRecord.model_validate_json(line).id
+        except ValidationError:
+            fix = "Somebody edited the file; remove the line to run its case again."
+            raise InputError(self._path, [f":{number}: is not a case record."], fix) from None
 
 
 def new_name(at: datetime, task: str, pipeline: str) -> str:

@@ -5,7 +5,7 @@ import platform
 import subprocess
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from importlib import metadata
 from pathlib import Path
@@ -21,7 +21,7 @@ from archqa.llm.prompts import default_prompts
 from archqa.pipelines.base import Pipeline
 from archqa.runs.folder import RunFolder, new_name
 from archqa.runs.minds import Minds
-from archqa.runs.record import CaseRecord, CaseStatus, DataFingerprint, RunManifest, RunStatus
+from archqa.runs.record import CaseStatus, DataFingerprint, RunManifest, RunStatus
 from archqa.runs.run import Run, write_cases
 from archqa.runs.runner import Job, OnCase, run_cases
 from archqa.runs.selection import Selection
@@ -44,7 +44,7 @@ class Plan(NamedTuple):
     """All that is decided before the first case starts."""
 
     manifest: RunManifest
-    cases: tuple[Case, ...]
+    cases: Sequence[Case]
     pipeline: Pipeline
     settings: Settings
 
@@ -84,7 +84,7 @@ def choose_pipeline(settings: Settings) -> Pipeline:
 def plan_run(source: str | Path | CaseFile, task: str | None, selection: Selection, settings: Settings) -> Plan:
     """What a run of these cases with these settings would be; nothing is written yet."""
     file = source if isinstance(source, CaseFile) else benchmarks.load_cases(str(source), task)
-    cases = selection.of(file.cases)
+    places = selection.places(file.ids)
     pipeline = choose_pipeline(settings)
     now = datetime.now(UTC)
     manifest = RunManifest(
@@ -93,14 +93,14 @@ def plan_run(source: str | Path | CaseFile, task: str | None, selection: Selecti
         task=file.task,
         pipeline=pipeline.name,
         data=DataFingerprint(path=str(file.path.absolute()) if str(file.path) != "-" else "-", sha256=file.sha256),
-        case_ids=tuple(case.id for case in cases),
+        case_ids=tuple(file.ids[each] for each in places),
         settings=settings.without_secrets(),
         minds={},
         prompts=_prompt_digests(),
         versions=_versions(),
         git_revision=_git_revision(),
     )
-    return Plan(manifest, cases, pipeline, settings)
+    return Plan(manifest, file.at(places), pipeline, settings)
 
 
 def _open(plan: Plan, out: Path | None, *, resume: bool) -> tuple[RunFolder, RunManifest]:
@@ -158,11 +158,12 @@ def _unfinished(runs: Path, wanted: RunManifest) -> Path | None:
 
 async def _carry_out(folder: RunFolder, plan: Plan, minds: Minds, on_start: OnStart, on_case: OnCase) -> Run:
     ended = folder.records()
-    waiting = [case for case in plan.cases if not _is_done(ended.get(case.id))]
-    tries = {case_id: record.tries for case_id, record in ended.items()}
+    tries = {record.id: record.tries for record in ended.values()}
+    done = {record.id for record in ended.values() if record.status is not CaseStatus.FAILED}
+    waiting = (case for case in plan.cases if case.id not in done)  # Failed cases are tried again; a refusal stands.
     began, before = time.monotonic(), plan.manifest.seconds
     folder.write_manifest(plan.manifest)
-    on_start(plan.manifest, len(plan.cases) - len(waiting))
+    on_start(plan.manifest, len(done))
     status = RunStatus.STOPPED
     try:
         await run_cases(waiting, Job(folder, plan.pipeline, plan.settings, minds, tries, on_case))
@@ -175,11 +176,6 @@ async def _carry_out(folder: RunFolder, plan: Plan, minds: Minds, on_start: OnSt
     run = Run(folder)
     run.write_submission()
     return run
-
-
-def _is_done(record: CaseRecord | None) -> bool:
-    """Failed cases are tried again on resumption; a typed refusal stands."""
-    return record is not None and record.status is not CaseStatus.FAILED
 
 
 def _in_own_loop(work: Any) -> Run:

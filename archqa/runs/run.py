@@ -1,7 +1,7 @@
 """A run that is over, or under way: what its folder says, read once."""
 
-import json
-from collections.abc import Iterable
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from archqa import benchmarks
 from archqa.core.case import Case
 from archqa.core.usage import Usage, total
-from archqa.runs.folder import RunFolder
+from archqa.runs.folder import Records, RunFolder
 from archqa.runs.record import CaseRecord, CaseStatus, RunManifest
 
 if TYPE_CHECKING:
@@ -37,42 +37,54 @@ class Run:
         """`run.json`."""
         return self.folder.manifest()
 
-    @cached_property
+    @property
     def records(self) -> tuple[CaseRecord, ...]:
         """How the cases ended, in the order of the case file; those not yet reached are absent."""
-        found = self.folder.records()
-        return tuple(found[each] for each in self.manifest.case_ids if each in found)
+        return tuple(self.each_record())
+
+    def each_record(self) -> Iterator[CaseRecord]:
+        """The same, one at a time, for runs too long to hold in memory."""
+        found = self._ended
+        return (found[each] for each in self.manifest.case_ids if each in found)
 
     @cached_property
-    def cases(self) -> tuple[Case, ...]:
-        """The cases as the run read them (`cases.json`)."""
-        return benchmarks.load_cases(self.path / "cases.json", task=self.manifest.task).cases
+    def _ended(self) -> Records:
+        return self.folder.records()
+
+    @cached_property
+    def cases(self) -> Sequence[Case]:
+        """The cases as the run read them (`input.jsonl`)."""
+        return benchmarks.load_cases(self.path / "input.jsonl", task=self.manifest.task).cases
 
     @property
     def usage(self) -> Usage:
         """What all cases cost together."""
-        return total(record.usage for record in self.records)
+        return total(record.usage for record in self.each_record())
 
     @property
     def complete(self) -> bool:
         """Whether every case has ended, however."""
-        return len(self.records) == len(self.manifest.case_ids)
+        return len(self._ended) == len(self.manifest.case_ids)
 
     def count(self, status: CaseStatus) -> int:
         """Cases that ended so."""
-        return sum(record.status is status for record in self.records)
+        return sum(record.status is status for record in self.each_record())
 
     def summary(self) -> dict[str, Any]:
         """The object that `archqa predict --json` prints."""
-        usage = self.usage
+        statuses: Counter[CaseStatus] = Counter()
+        usage = Usage()
+        for record in self.each_record():
+            statuses[record.status] += 1
+            usage += record.usage
         return {
             "run": str(self.path),
             "task": self.manifest.task,
             "pipeline": self.manifest.pipeline,
             "cases": len(self.manifest.case_ids),
-            "answered": self.count(CaseStatus.ANSWERED),
-            "failed": self.count(CaseStatus.FAILED),
-            "unanswerable": self.count(CaseStatus.UNANSWERABLE),
+            "answered": statuses[CaseStatus.ANSWERED],
+            "failed": statuses[CaseStatus.FAILED],
+            "unanswerable": statuses[CaseStatus.UNANSWERABLE],
             "calls": usage.calls,
             "cached_calls": usage.cached_calls,
             "prompt_tokens": usage.prompt_tokens,
@@ -83,7 +95,7 @@ class Run:
 
     def submission(self) -> list[dict[str, Any]]:
         """The answered cases in the task's own format."""
-        answered = ((record.id, record.answer) for record in self.records if record.answer is not None)
+        answered = ((record.id, record.answer) for record in self.each_record() if record.answer is not None)
         return benchmarks.find(self.manifest.task).submission(answered)
 
     def write_submission(self) -> Path:
@@ -94,12 +106,12 @@ class Run:
         """One row a case: id, status, answer, evidence, words, calls, tokens, cost_usd, seconds, tries, error."""
         import pandas
 
-        return pandas.DataFrame(_row(record) for record in self.records)
+        return pandas.DataFrame(_row(record) for record in self.each_record())
 
 
 def write_cases(folder: RunFolder, cases: Iterable[Case]) -> None:
     """Keep the cases with the run, so that it can be shown and scored wherever the data went."""
-    folder.write_json("cases.json", json.loads(benchmarks.dump_json(cases)))
+    folder.write_lines("input.jsonl", (benchmarks.dump_line(case) for case in cases))
 
 
 def _row(record: CaseRecord) -> dict[str, Any]:

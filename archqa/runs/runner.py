@@ -4,7 +4,7 @@ import asyncio
 import os
 import time
 import traceback
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
@@ -36,29 +36,39 @@ class Job(NamedTuple):
     on_case: OnCase
 
 
-async def run_cases(cases: Sequence[Case], job: Job) -> None:
+async def run_cases(cases: Iterable[Case], job: Job) -> None:
     """Run the cases, several at a time; stops at what no other case can survive (`ModelError`, `BudgetExceeded`)."""
     waiting = iter(cases)
-    patience = _Patience(min(_PATIENCE, len(cases)))
+    patience = _Patience()
     try:
         async with asyncio.TaskGroup() as group:
             for _ in range(_cases_at_once(job)):
                 group.create_task(_work_off(waiting, job, patience))
     except BaseExceptionGroup as failures:
         raise failures.exceptions[0] from None
+    patience.at_the_end()
 
 
 class _Patience:
     """Counts cases lost to an unreachable server since the last that was not."""
 
-    def __init__(self, bound: int) -> None:
-        self._bound = bound
+    def __init__(self) -> None:
         self._lost = 0
+        self._last: ServerUnavailable | None = None
+        self._any_else = False
 
     def after(self, failure: ArchqaError | None) -> None:
-        self._lost = self._lost + 1 if isinstance(failure, ServerUnavailable) else 0
-        if failure is not None and self._lost >= self._bound:
-            raise failure
+        """Raise when too many in a row were lost."""
+        self._last = failure if isinstance(failure, ServerUnavailable) else None
+        self._lost = self._lost + 1 if self._last else 0
+        self._any_else = self._any_else or self._last is None
+        if self._last and self._lost >= _PATIENCE:
+            raise self._last
+
+    def at_the_end(self) -> None:
+        """Raise when every case was lost, however few they were."""
+        if self._last and not self._any_else:
+            raise self._last
 
 
 async def _work_off(waiting: Iterator[Case], job: Job, patience: _Patience) -> None:

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from typing import NamedTuple, Self
 
+from archqa.benchmarks import CaseFile
 from archqa.core.case import Case
 from archqa.errors import CallerError
 
@@ -29,15 +30,19 @@ class Selection(NamedTuple):
     limit: int | None = None
     shard: Shard | None = None
 
-    def of(self, cases: Sequence[Case]) -> tuple[Case, ...]:
-        """The cases selected, in file order. Raises `CallerError` for names the file does not have."""
-        unknown = sorted(set(self.case_ids) - {case.id for case in cases})
+    def places(self, ids: Sequence[str]) -> list[int]:
+        """Where the selected cases stand among `ids`, in file order. Raises `CallerError` for names not there."""
+        unknown = sorted(set(self.case_ids) - set(ids))
         if unknown:
             raise CallerError(f"The file has no case {', '.join(unknown)}.\n`archqa cases check FILE` lists its ids.")
+        places = range(len(ids))
         if self.shard is not None:
-            cases = cases[self.shard.number - 1 :: self.shard.of]
-        if self.case_ids:
-            cases = [case for case in cases if case.id in self.case_ids]
-        if not cases:
+            places = places[self.shard.number - 1 :: self.shard.of]
+        chosen = [each for each in places if not self.case_ids or ids[each] in self.case_ids]
+        if not chosen:
             raise CallerError("No case is left to run.\nCheck --case, --shard and the case file.")
-        return tuple(cases[: self.limit] if self.limit is not None else cases)
+        return chosen[: self.limit]
+
+    def of(self, file: CaseFile) -> Sequence[Case]:
+        """The cases selected from a file."""
+        return file.at(self.places(file.ids))

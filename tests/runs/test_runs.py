@@ -35,7 +35,7 @@ def test_a_run_answers_every_case_and_its_folder_explains_it(tmp_path: Path, mod
     run = by_model(tmp_path / "run", model)
     assert run.summary()["answered"] == 3
     assert run.manifest.status is RunStatus.FINISHED
-    assert {"run.json", "cases.jsonl", "cases.json", "submission.json", "trace"} <= {
+    assert {"run.json", "cases.jsonl", "input.jsonl", "submission.json", "trace"} <= {
         path.name for path in run.path.iterdir()
     }
     manifest = json.loads((run.path / "run.json").read_text())

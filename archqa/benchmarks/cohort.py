@@ -1,0 +1,109 @@
+"""A cohort: cases as JSON Lines, one a line, read one at a time however many there are.
+
+The same object a line as in our JSON list. Everything is checked once, line by line, before the first case is used.
+"""
+
+import hashlib
+from array import array
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import overload
+
+from archqa.benchmarks.mistakes import Mistakes
+from archqa.core.case import Case
+from archqa.errors import InputError
+
+SUFFIXES = frozenset({".jsonl", ".ndjson"})
+
+_MOST_TOLD = 100
+"""Mistakes told of one file: all of a hand-written one, the first of a broken export."""
+
+ReadCase = Callable[[bytes, str], Case]
+"""Reads one case of one line, named by a path for messages; raises `InputError`."""
+
+
+class CasesOnDisk(Sequence[Case]):
+    """The cases of a checked file, read when they are asked for."""
+
+    def __init__(self, path: Path, read: ReadCase, ids: Sequence[str], offsets: Sequence[int]) -> None:
+        self._path = path
+        self._read = read
+        self._offsets = offsets
+        self.ids = tuple(ids)
+
+    def __len__(self) -> int:
+        return len(self._offsets)
+
+    @overload
+    def __getitem__(self, place: int) -> Case: ...
+    @overload
+    def __getitem__(self, place: slice) -> "CasesOnDisk": ...
+    def __getitem__(self, place: int | slice) -> "Case | CasesOnDisk":
+        """One case, or a part of them that stays on disk."""
+        if isinstance(place, slice):
+            return self.at(range(len(self))[place])
+        with self._path.open("rb") as file:
+            file.seek(self._offsets[place])
+            return self._read(file.readline(), str(self._path))
+
+    def __iter__(self) -> Iterator[Case]:
+        return (self[place] for place in range(len(self)))
+
+    def at(self, places: Iterable[int]) -> "CasesOnDisk":
+        """The cases at these places."""
+        chosen = list(places)
+        ids, offsets = [self.ids[each] for each in chosen], array("Q", (self._offsets[each] for each in chosen))
+        return CasesOnDisk(self._path, self._read, ids, offsets)
+
+
+def open_cohort(path: Path, read: ReadCase) -> tuple[CasesOnDisk, str]:
+    """The cases of a file and its sha256. Raises `InputError` with the mistakes of all its lines, by their numbers."""
+    ids: dict[str, int] = {}
+    offsets, digest, found = array("Q"), hashlib.sha256(), _Findings(path)
+    with path.open("rb") as file:
+        offset = 0
+        for number, line in enumerate(file, start=1):
+            digest.update(line)
+            case = found.try_line(line, number, read)
+            if case is not None and found.is_new(case.id, number, ids):
+                ids[case.id] = number
+                offsets.append(offset)
+            offset += len(line)
+    found.settle(empty=not ids)
+    return CasesOnDisk(path, read, tuple(ids), offsets), digest.hexdigest()
+
+
+class _Findings:
+    """What is wrong, line by line."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._mistakes = Mistakes(str(path), "One case a line; data/README.md shows its fields.")
+        self._count = 0
+
+    def try_line(self, line: bytes, number: int, read: ReadCase) -> Case | None:
+        """The case of a line; None if the line is blank or wrong."""
+        if not line.strip():
+            return None
+        try:
+            return read(line, "")
+        except InputError as error:
+            for mistake in error.mistakes:
+                self._add(number, mistake.removeprefix(":1").removeprefix(": "))
+            return None
+
+    def is_new(self, case_id: str, number: int, ids: dict[str, int]) -> bool:
+        if case_id not in ids:
+            return True
+        self._add(number, f"the case id is taken by line {ids[case_id]}; give each its own.")
+        return False
+
+    def settle(self, *, empty: bool) -> None:
+        if empty and not self._count:
+            self._mistakes.add("", "the file holds no case.")
+        self._mistakes.settle()
+
+    def _add(self, number: int, what: str) -> None:
+        self._count += 1
+        if self._count <= _MOST_TOLD:
+            self._mistakes.add(f":{number}", what)
