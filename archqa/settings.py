@@ -58,6 +58,7 @@ class Settings(BaseSettings, PipelineSettings):
     tokens_per_minute: int | None = Field(default=None, ge=1, description="of prompts started, estimated")
     timeout: float = Field(default=180.0, gt=0, description="seconds for one reply")
     tries: int = Field(default=5, ge=1, description="of one request, when a fault may pass")
+    first_wait: float = Field(default=0.5, ge=0, description="seconds before the second try; doubled with each")
     max_cost: float | None = Field(default=None, gt=0, description="US dollars")
     operating_point: Literal["f1", "precision", "recall"] = "f1"
     cache: bool = True

@@ -37,7 +37,10 @@ class ModelMind:
         self._prompts = prompts or default_prompts()
 
     async def perform(self, agent: Agent[Task, Output], task: Task, desk: Desk) -> Output:
-        """Ask until the output passes the agent's check. Raises `Refused`, `Truncated`, `Unusable`."""
+        """Ask until the output passes the agent's check; a refused or cut-off reply is asked for once more.
+
+        Raises `Refused`, `Truncated`, `Unusable`, and what the model raises.
+        """
         messages = self._prompts.render(agent.prompt, dict(task))
         for turn in range(self._turns):
             request = self._request(agent, task, messages, turn)
@@ -52,7 +55,8 @@ class ModelMind:
                 messages = (*messages, *self._repair(reply, str(why)))
             except CaseFailed as failure:
                 self._note(desk, agent, task, request, reply, None, rejected=str(failure))
-                raise
+                if turn > 0:
+                    raise
             else:
                 self._note(desk, agent, task, request, reply, output)
                 return output

@@ -110,7 +110,8 @@ class Minds:
         if base_url not in self._models:
             settings = self._settings
             asked: Model = self._scripted or ServerModel(self._open(base_url), settings.price_of, self._limiter.heed)
-            asked = RetryingModel(LimitedModel(asked, self._limiter), tries=settings.tries)
+            limited = LimitedModel(asked, self._limiter)
+            asked = RetryingModel(limited, tries=settings.tries, first_wait=settings.first_wait)
             asked = BudgetedModel(asked, self._budget)
             self._models[base_url] = CachedModel(asked, self._cache) if self._cache is not None else asked
         return self._models[base_url]

@@ -29,7 +29,7 @@ from archqa.settings import Settings, load_settings
 
 _LIBRARIES = ("openai", "pydantic", "onnxruntime", "numpy")
 
-_PACE = frozenset({"jobs", "requests_per_minute", "tokens_per_minute", "timeout", "tries"})
+_PACE = frozenset({"jobs", "requests_per_minute", "tokens_per_minute", "timeout", "tries", "first_wait"})
 _HARMLESS = _PACE | {"max_cost", "cache", "cache_dir", "cache_gib", "prices", "pipeline"}
 """Settings that may change between a run and its resumption: they change no prediction."""
 
@@ -57,7 +57,7 @@ def predict(
     resume: bool = False,
     selection: Selection | None = None,
     settings: Settings | None = None,
-    model: Model | None = None,
+    scripted: Model | None = None,
     on_start: OnStart = _unheard,
     on_case: OnCase = _unheard,
     **typed: Any,
@@ -65,12 +65,12 @@ def predict(
     """Answer every case of a file and return the run.
 
     `cases` is a path, `-`, `mini` or what `load_cases` gave; `selection` narrows it. `typed` are settings by name
-    (`pipeline="embedded"`, `labels="multiclass"`). `model` replaces the server, for tests. Cases that fail are lines
+    (`pipeline="embedded"`, `labels="multiclass"`). `scripted` replaces the server, for tests. Cases that fail are lines
     of the run. Raises `CallerError`, `InputError`, `ModelError` and `BudgetExceeded`; the run folder stays resumable.
     """
     settings = settings or load_settings(typed=typed)
     plan = plan_run(cases, task, selection or Selection(), settings)
-    minds = Minds(settings, plan.pipeline, model)
+    minds = Minds(settings, plan.pipeline, scripted)
     plan = plan._replace(manifest=plan.manifest.model_copy(update={"minds": minds.describe()}))
     folder, manifest = _open(plan, Path(out) if out else None, resume=resume)
     return _in_own_loop(_carry_out(folder, plan._replace(manifest=manifest), minds, on_start, on_case))

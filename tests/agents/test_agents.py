@@ -176,10 +176,19 @@ async def test_a_decision_without_any_real_citation_is_unusable() -> None:
         await perform(Decision(), DECIDE, [decision(["zz"], ("Fever lasted.", ["zz"]))] * 3)
 
 
-async def test_a_refusal_and_a_cut_off_reply_are_typed_and_not_asked_again() -> None:
-    for line, kind in ((refusal("I will not."), Refused), (cut_off('{"rationale": "fe'), Truncated)):
-        with pytest.raises(kind):
-            await perform(GeneralExpert(), screening(), [line])
+@pytest.mark.parametrize(
+    ("line", "kind"), [(refusal("I will not."), Refused), (cut_off('{"rationale": "fe'), Truncated)], ids=["no", "cut"]
+)
+async def test_a_refused_or_cut_off_reply_is_asked_for_once_more_and_then_typed(
+    line: Line, kind: type[Exception]
+) -> None:
+    good = said(rationale="fever", label="essential")
+    verdict, steps, model = await perform(GeneralExpert(), screening(), [line, good])
+    assert verdict.label is Relevance.ESSENTIAL
+    assert steps[0].rejected
+    assert model.asked[0].messages == model.asked[1].messages
+    with pytest.raises(kind):
+        await perform(GeneralExpert(), screening(), [line, line, good])
 
 
 async def test_compressing_keeps_the_citations_and_the_limit() -> None:

@@ -82,7 +82,7 @@ def test_a_batched_run_goes_stage_by_stage_and_ends_as_an_ordinary_one(
     stages = answer_rounds(tmp_path / "run", capsys)
     assert stages == [{"context"}, {"general_expert", "recruiting"}, {"specialist"}, {"decision"}]
     run = Run.open(tmp_path / "run")
-    ordinary = predict("mini", out=tmp_path / "whole", model=ScriptedModel(obedient), pipeline="dmis", cache=False)
+    ordinary = predict("mini", out=tmp_path / "whole", scripted=ScriptedModel(obedient), pipeline="dmis", cache=False)
     assert run.submission() == ordinary.submission()
     assert run.summary()["calls"] == ordinary.summary()["calls"]
     assert len(run.folder.steps("3")) == run.records[0].usage.calls

@@ -24,7 +24,7 @@ NARRATIVES = {case.id: case.patient_narrative for case in archqa.load_cases("min
 
 
 def by_model(out: Path, model: ScriptedModel, **options: Any) -> Run:
-    return predict("mini", out=out, model=model, **{"pipeline": "dmis", "cache": False, **options})
+    return predict("mini", out=out, scripted=model, **{"pipeline": "dmis", "cache": False, **options})
 
 
 def about(case_id: str, request: Request) -> bool:

@@ -1,0 +1,42 @@
+"""Synthetic cases: many, all different, about nothing. For measurements and kills, never for quality."""
+
+import random
+from collections.abc import Iterator
+from pathlib import Path
+
+from archqa.benchmarks import dump_line
+from archqa.core.case import Case, Sentence
+
+_WORDS = (
+    "stent",
+    "fever",
+    "culture",
+    "heparin",
+    "swelling",
+    "dialysis",
+    "fracture",
+    "steroid",
+    "drain",
+    "sodium",
+    "wound",
+)
+
+
+def synthetic(count: int, sentences: int = 23, seed: int = 7) -> Iterator[Case]:
+    """So many cases of so many sentences of about twelve words; the same for the same seed."""
+    dice = random.Random(seed)
+    for number in range(1, count + 1):
+        rows = (Sentence(id=str(place), text=_sentence(dice)) for place in range(1, sentences + 1))
+        question = f"Why the {dice.choice(_WORDS)} ({number})?"
+        yield Case(id=f"s{number}", patient_narrative=question, clinician_question=question, sentences=tuple(rows))
+
+
+def write(path: Path, count: int, sentences: int = 23) -> Path:
+    """The cases as a file of JSON Lines."""
+    with path.open("w", encoding="utf-8") as file:
+        file.writelines(f"{dump_line(case)}\n" for case in synthetic(count, sentences))
+    return path
+
+
+def _sentence(dice: random.Random) -> str:
+    return f"{' '.join(dice.choices(_WORDS, k=dice.randint(8, 16))).capitalize()}."
