@@ -29,8 +29,8 @@ def ask_before_spending(foresight: Foresight) -> None:
 def _table(foresight: Foresight) -> Table:
     from_sample = "" if foresight.rehearsed == foresight.cases else f", estimated from {foresight.rehearsed}"
     table = Table(title=f"Estimate for {foresight.cases} cases{from_sample}", title_justify="left")
-    table.add_column("agent")
-    table.add_column("model")
+    table.add_column("agent", no_wrap=True)
+    table.add_column("model", overflow="fold")
     for name in ("calls", "from cache", "prompt tokens", "of these shared", "reply tokens", "cost"):
         table.add_column(name, justify="right")
     for row in foresight.rows:

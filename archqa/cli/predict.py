@@ -15,6 +15,7 @@ from archqa.runs.predict import choose_pipeline, predict
 from archqa.runs.record import CaseStatus
 from archqa.runs.run import Run
 from archqa.runs.selection import Selection, Shard
+from archqa.runs.servers import settle_model
 from archqa.runs.stages import stage_usage
 from archqa.settings import load_settings
 
@@ -72,6 +73,8 @@ def command(
         "operating_point": operating_point,
     }
     settings = load_settings(config, typed, assign or ())
+    if choose_pipeline(settings).mind == "model" and not dry_run:
+        settings = settle_model(settings)
     if choose_pipeline(settings).mind == "embedded" and not quiet:
         notice("the embedded engine answers (no model server, no network); --model or --base-url names another.")
     selection = Selection(tuple(case or ()), limit, Shard.parse(shard) if shard else None)

@@ -83,8 +83,8 @@ def result_table(run: Run) -> Table:
 def stage_table(stages: list[StageUsage]) -> Table:
     """What each stage cost."""
     table = Table(title="stages", title_justify="left")
-    table.add_column("agent")
-    table.add_column("model")
+    table.add_column("agent", no_wrap=True)
+    table.add_column("model", overflow="fold")
     for name in (
         "calls",
         "from cache",

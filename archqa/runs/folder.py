@@ -39,6 +39,7 @@ class RunFolder:
         path.mkdir(mode=0o700, parents=True, exist_ok=True)
         path.chmod(0o700)
         (path / "trace").mkdir(mode=0o700)
+        (path / "cases.jsonl").touch(mode=0o600)
         return cls(path)
 
     @classmethod

@@ -1,10 +1,30 @@
 """What a model server says of itself."""
 
+import asyncio
+
 import openai
 
-from archqa.errors import AuthenticationFailed, ServerUnavailable
+from archqa.errors import AuthenticationFailed, CallerError, ServerUnavailable
 from archqa.runs.minds import open_client
-from archqa.settings import Settings
+from archqa.settings import DEFAULT_MODEL, Settings
+
+
+def settle_model(settings: Settings) -> Settings:
+    """Settings that name a model: a server of one's own with a single model needs no --model.
+
+    Raises `CallerError` that lists the models where the paper's are not among several.
+    """
+    if settings.model or settings.base_url is None or not settings.has_model:
+        return settings
+    try:
+        names = asyncio.run(models_of(settings))
+    except ServerUnavailable:
+        return settings  # Not every server lists its models; whether it has the paper's shows with the first request.
+    if not names or DEFAULT_MODEL in names:
+        return settings
+    if len(names) == 1:
+        return settings.model_copy(update={"model": names[0]})
+    raise CallerError(f"{settings.base_url} serves {', '.join(names[:8])}.\nChoose one with --model.")
 
 
 async def models_of(settings: Settings) -> list[str]:

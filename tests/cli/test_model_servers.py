@@ -1,0 +1,92 @@
+"""The main job through a model server, as a user types it."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.cli.test_commands import archqa
+from tests.fakes.server import FakeServer
+
+
+def test_predict_through_a_server_tells_calls_tokens_and_an_estimate(tmp_path: Path) -> None:
+    with FakeServer() as server:
+        done = archqa("predict", "mini", "--base-url", server.base_url, "--model", "m", "--out", str(tmp_path / "run"))
+        assert done.returncode == 0, done.stderr
+        told = json.loads((tmp_path / "run" / "run.json").read_text())
+        again = archqa("predict", "mini", "--base-url", server.base_url, "--model", "m", "--json", cwd=tmp_path)
+        calls = server.count
+    assert "Estimate for 3 cases" in done.stderr
+    assert "general_expert" in done.stdout
+    assert told["pipeline"] == "dmis"
+    summary = json.loads(again.stdout)
+    assert summary["answered"] == 3
+    assert summary["calls"] == 0, "everything is in the cache"
+    assert summary["cached_calls"] == calls
+
+
+def test_the_openai_variables_are_honoured(tmp_path: Path) -> None:
+    with FakeServer() as server:
+        variables = {"OPENAI_BASE_URL": server.base_url, "OPENAI_API_KEY": "sk-canary"}
+        done = archqa("predict", "mini", "--json", "--limit", "1", cwd=tmp_path, **variables)
+    assert json.loads(done.stdout)["pipeline"] == "dmis"
+    assert "sk-canary" not in done.stdout + done.stderr
+
+
+def test_a_server_with_one_model_needs_no_name_for_it(tmp_path: Path) -> None:
+    with FakeServer(models=("tiny-7b",)) as server:
+        done = archqa("predict", "mini", "--base-url", server.base_url, "--out", "run", "--json", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    manifest = json.loads((tmp_path / "run" / "run.json").read_text())
+    assert all(mind.startswith("tiny-7b at ") for mind in manifest["minds"].values())
+
+
+def test_a_server_with_several_models_asks_which(tmp_path: Path) -> None:
+    with FakeServer(models=("tiny-7b", "big-70b")) as server:
+        done = archqa("predict", "mini", "--base-url", server.base_url, cwd=tmp_path)
+    assert done.returncode == 2
+    assert "tiny-7b, big-70b" in done.stderr
+
+
+@pytest.mark.parametrize(("fault", "said"), [("401", "refuses the key"), ("404-model", "does not know the model")])
+def test_what_no_case_can_survive_ends_the_run_at_once_with_exit_4(fault: str, said: str, tmp_path: Path) -> None:
+    with FakeServer(f"{fault},always") as server:
+        done = archqa("predict", "mini", "--base-url", server.base_url, "--model", "m", "--jobs", "2", cwd=tmp_path)
+        assert server.count <= 4
+    assert done.returncode == 4
+    assert said in done.stderr
+
+
+def test_a_server_that_is_not_there_is_one_clear_error(tmp_path: Path) -> None:
+    words = ["predict", "mini", "--base-url", "http://127.0.0.1:9/v1", "--model", "m", "--set", "tries=1"]
+    done = archqa(*words, cwd=tmp_path)
+    assert done.returncode == 4
+    assert "--resume goes on" in done.stderr
+
+
+def test_mixed_minds_ask_the_model_only_for_what_it_performs(tmp_path: Path) -> None:
+    embedded = [
+        word
+        for agent in ("context", "general_expert", "recruiting", "specialist")
+        for word in ("--set", f"agents.{agent}.mind=embedded")
+    ]
+    with FakeServer() as server:
+        done = archqa(
+            "predict", "mini", "--base-url", server.base_url, "--model", "m", "--json", *embedded, cwd=tmp_path
+        )
+        assert server.requests.agents == {"decision": 3}
+    assert json.loads(done.stdout)["answered"] == 3
+
+
+def test_a_dry_run_counts_every_prompt_and_asks_nobody(tmp_path: Path) -> None:
+    with FakeServer() as server:
+        words = ["predict", "mini", "--base-url", server.base_url, "--model", "gpt-4.1"]
+        foreseen = json.loads(archqa(*words, "--dry-run", "--json", cwd=tmp_path).stdout)
+        assert server.count == 0
+        archqa(*words, "--quiet", cwd=tmp_path)
+        rerun = json.loads(archqa(*words, "--dry-run", "--json", cwd=tmp_path).stdout)
+    assert foreseen["calls"] > 3 * 10
+    assert foreseen["cost_usd"] > 0
+    assert foreseen["shared_prompt_tokens"] > 0.5 * foreseen["prompt_tokens"]
+    assert (rerun["calls"], rerun["cost_usd"]) == (0, 0)
+    assert not list(tmp_path.glob("runs/*"))[1:], "a dry run leaves no folder"
