@@ -11,7 +11,7 @@ from archqa.errors import CallerError
 from archqa.runs.batch import BatchRun, Progress, open_batch
 from archqa.runs.batch_server import fetch as fetch_batches
 from archqa.runs.batch_server import statuses, upload
-from archqa.runs.predict import plan_run
+from archqa.runs.plan import plan_run
 from archqa.runs.selection import Selection
 from archqa.settings import load_settings
 

@@ -11,7 +11,8 @@ from archqa.cli.progress import Progress, result_table, stage_table
 from archqa.cli.words import notice, out, print_json, set_logging
 from archqa.errors import CallerError
 from archqa.runs.foresight import foresee
-from archqa.runs.predict import choose_pipeline, predict
+from archqa.runs.plan import choose_pipeline
+from archqa.runs.predict import predict
 from archqa.runs.record import CaseStatus
 from archqa.runs.run import Run
 from archqa.runs.selection import Selection, Shard
@@ -73,17 +74,18 @@ def command(
         "operating_point": operating_point,
     }
     settings = load_settings(config, typed, assign or ())
-    if choose_pipeline(settings).mind == "model" and not dry_run:
+    performer = choose_pipeline(settings)
+    if performer.mind == "model" and not dry_run:
         settings = settle_model(settings)
-    if choose_pipeline(settings).mind == "embedded" and not quiet:
+    if performer.mind == "embedded" and not quiet:
         notice("the embedded engine answers (no model server, no network); --model or --base-url names another.")
-    selection = Selection(tuple(case or ()), limit, Shard.parse(shard) if shard else None)
     file = benchmarks.load_cases(cases, task)
+    selection = Selection(tuple(case or ()), limit, Shard.parse(shard) if shard else None)
     if dry_run:
-        tell_foresight(foresee(selection.of(file), choose_pipeline(settings), settings), as_json=as_json)
+        tell_foresight(foresee(selection.of(file), performer, settings), as_json=as_json)
         return
-    if choose_pipeline(settings).mind == "model" and not (yes or quiet or as_json):
-        ask_before_spending(foresee(selection.of(file), choose_pipeline(settings), settings, sample_size=8))
+    if performer.mind == "model" and not (yes or quiet or as_json):
+        ask_before_spending(foresee(selection.of(file), performer, settings, sample_size=8))
     with Progress(quiet=quiet or as_json) as progress:
         run = predict(
             file,

@@ -25,7 +25,8 @@ from archqa.llm.dialect import Dialect
 from archqa.pipelines import find
 from archqa.runs.folder import RunFolder
 from archqa.runs.minds import Minds
-from archqa.runs.predict import Plan, new_folder
+from archqa.runs.opening import new_folder
+from archqa.runs.plan import Plan
 from archqa.runs.record import RunStatus
 from archqa.runs.run import Run
 from archqa.runs.runner import Job, attempt
