@@ -5,7 +5,21 @@ import sys
 import typer
 
 import archqa
-from archqa.cli import ablate, batch, cache, cases, compare, config, doctor, export, listing, predict, score, show
+from archqa.cli import (
+    ablate,
+    batch,
+    cache,
+    cases,
+    compare,
+    config,
+    doctor,
+    evidence,
+    export,
+    listing,
+    predict,
+    score,
+    show,
+)
 from archqa.cli.words import tell_error
 from archqa.errors import ArchqaError
 
@@ -24,6 +38,7 @@ for module in (predict, score, compare, show, export, ablate, listing, doctor):
 app.add_typer(cases.app, name="cases")
 app.add_typer(batch.app, name="batch")
 app.add_typer(cache.app, name="cache")
+app.add_typer(evidence.app, name="evidence")
 app.add_typer(config.app, name="config")
 
 

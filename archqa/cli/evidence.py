@@ -1,0 +1,94 @@
+"""`archqa evidence train|evaluate`: the embedded engine's model, rebuilt and measured on cases it has not seen."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.table import Table
+
+from archqa import benchmarks
+from archqa.cli.words import err, notice, out, print_json
+from archqa.core.case import Case
+from archqa.core.key import CaseKey
+from archqa.errors import CallerError
+from archqa.evidence import evaluation, model, training
+
+app = typer.Typer(help="The embedded engine's model.", no_args_is_help=True)
+
+Files = Annotated[list[Path], typer.Argument(metavar="CASES...", help="Case files, each with its key beside it.")]
+
+
+@app.callback()
+def _group() -> None:
+    """The embedded engine's model."""
+
+
+@app.command("train")
+def train(
+    cases: Files,
+    out_file: Annotated[Path, typer.Option("--out", help="Where the fitted model goes, as JSON.")],
+    reader: Annotated[
+        bool, typer.Option("--reader", help="Train the reader anew too: about an hour; extra `train`.")
+    ] = False,
+    seed: Annotated[int, typer.Option(help="Of the folds and the reader.")] = 0,
+) -> None:
+    """Fit the engine's model. The shipped one was fitted on train and train-real; dev only chose its settings.
+
+    Example:
+      archqa evidence train data/train.json data/train-real.json --out model.json
+    """
+    kinds = [_labelled(path) for path in cases]
+    if reader:
+        _train_reader(kinds, seed)
+    fitted = training.train([pair for kind in kinds for pair in kind], seed=seed, progress=_progress)
+    model.save(fitted, out_file)
+    notice(f"fitted on {len(fitted.fitted_on)} cases: {out_file}")
+
+
+@app.command("evaluate")
+def evaluate(
+    cases: Files,
+    seed: Annotated[int, typer.Option(help="Of the folds and the resampling.")] = 0,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object a file.")] = False,
+) -> None:
+    """Measure the engine by cross-fit: every case is judged by a model that never saw it. One row a file.
+
+    Example:
+      archqa evidence evaluate data/train.json data/train-real.json
+    """
+    kinds = {path.stem: _labelled(path) for path in cases}
+    reports = evaluation.evaluate(kinds, seed=seed, progress=_progress)
+    if as_json:
+        print_json([each.model_dump(mode="json") for each in reports])
+        return
+    out.print(_table(reports))
+
+
+def _labelled(path: Path) -> list[tuple[Case, CaseKey]]:
+    key = benchmarks.find_key(path)
+    if key is None:
+        raise CallerError(f"There is no key beside {path}.\nIt should be {path.stem}_key.json.")
+    keys = benchmarks.load_key(key).keys
+    return [(case, keys[case.id]) for case in benchmarks.load_cases(path).cases if case.id in keys]
+
+
+def _train_reader(kinds: list[list[tuple[Case, CaseKey]]], seed: int) -> None:
+    from archqa.evidence import reader_build
+    from archqa.evidence.reader_training import Recipe
+
+    reader_build.build(kinds, Recipe(seed=seed), _progress)
+
+
+def _progress(what: str, done: int, of: int) -> None:
+    err.print(f"{what}: {done} of {of}", end="\n" if done == of else "\r")
+
+
+def _table(reports: tuple[evaluation.Report, ...]) -> Table:
+    table = Table(title="strict micro F1 by cross-fit over cases, 95 % intervals", title_justify="left")
+    for name in ("cases", "F1", "precision", "recall", "cite everything", "cosine", "above cosine", "ECE"):
+        table.add_column(name, justify="left" if name == "cases" else "right")
+    for each in reports:
+        intervals = (each.f1, each.precision, each.recall, each.everything, each.cosine, each.above_cosine)
+        shown = (f"{one.value:.1f} ({one.low:.1f} to {one.high:.1f})" for one in intervals)
+        table.add_row(f"{each.kind} ({each.cases})", *shown, f"{each.calibration_error:.3f}")
+    return table
