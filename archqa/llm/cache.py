@@ -162,7 +162,12 @@ def _free(reply: Reply) -> Reply:
 
 
 def _private_file(path: Path) -> None:
-    """Make the file, or tighten the one that is there. SQLite gives its side files the mode of the main one."""
+    """Make the file, or tighten the one that is there. SQLite gives its side files the mode of the main one.
+
+    One that is there is not opened: closing it would drop the locks of a connection this process has already.
+    """
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    os.close(os.open(path, os.O_CREAT | os.O_RDWR, 0o600))
-    path.chmod(0o600)
+    try:
+        os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
+    except FileExistsError:
+        path.chmod(0o600)

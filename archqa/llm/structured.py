@@ -6,6 +6,7 @@ The schema follows the strict subset of OpenAI's "Structured outputs": every pro
 import json
 import re
 from collections.abc import Mapping, Sequence
+from functools import cache
 from typing import Annotated, Any, TypeVar
 
 from pydantic import BaseModel, Field, ValidationError
@@ -33,7 +34,7 @@ class Rejected(Exception):
 
 def strict_schema(output: type[BaseModel], choices: Choices | None = None) -> dict[str, Any]:
     """The JSON Schema of `output`, strict, with the choices this task leaves where a field is marked for them."""
-    schema = _strict(output.model_json_schema(), choices or {})
+    schema = _strict(_schema(output), choices or {})
     assert isinstance(schema, dict)
     return schema
 
@@ -44,6 +45,12 @@ def parse(text: str, output: type[Output]) -> Output:
         return output.model_validate(_object_in(text))
     except ValidationError as error:
         raise Rejected(_in_words(error)) from None
+
+
+@cache
+def _schema(output: type[BaseModel]) -> dict[str, Any]:
+    """Pydantic's own schema, generated once a type: it takes a fifth of the time of a call."""
+    return output.model_json_schema()
 
 
 def _strict(node: Any, choices: Choices) -> Any:

@@ -1,0 +1,1 @@
+"""Stand-ins for what archqa talks to."""

@@ -1,0 +1,71 @@
+"""What a server lacks of the protocol, and how it says so when asked for it."""
+
+from collections.abc import Callable
+from typing import Any
+
+from tests.fakes.faults import refused
+from tests.fakes.wire import HttpAnswer
+
+Json = dict[str, Any]
+
+
+def objection(gaps: frozenset[str], body: Json) -> HttpAnswer | None:
+    """The refusal of a server with these gaps; None where it has nothing against the request."""
+    found = (_OBJECTIONS[name](body) for name in sorted(gaps) if name in _OBJECTIONS)
+    return next((answer for answer in found if answer is not None), None)
+
+
+def _format(body: Json) -> str | None:
+    found: str | None = (body.get("response_format") or {}).get("type")
+    return found
+
+
+def _no_json_schema(body: Json) -> HttpAnswer | None:
+    if _format(body) != "json_schema":
+        return None
+    message = "Invalid parameter: 'response_format' of type 'json_schema' is not supported with this model."
+    return refused(400, message, param="response_format")
+
+
+def _no_json_schema_500(body: Json) -> HttpAnswer | None:
+    """As llama-cpp-python's server: its request model has no such type, and the failure is an internal one."""
+    return refused(500, "Internal server error") if _format(body) == "json_schema" else None
+
+
+def _no_json_mode(body: Json) -> HttpAnswer | None:
+    if _format(body) != "json_object":
+        return None
+    return refused(400, "'response_format' of type 'json_object' is not supported.", param="response_format")
+
+
+def _no_temperature(body: Json) -> HttpAnswer | None:
+    """As reasoning models."""
+    if "temperature" not in body:
+        return None
+    message = "Unsupported value: 'temperature' does not support 0.0 with this model."
+    return refused(400, message, "unsupported_value", "temperature")
+
+
+def _no_max_tokens(body: Json) -> HttpAnswer | None:
+    if "max_tokens" not in body:
+        return None
+    message = (
+        "Unsupported parameter: 'max_tokens' is not supported with this model. Use 'max_completion_tokens' instead."
+    )
+    return refused(400, message, "unsupported_parameter", "max_tokens")
+
+
+def _no_system_role(body: Json) -> HttpAnswer | None:
+    if all(message["role"] != "system" for message in body["messages"]):
+        return None
+    return refused(400, "System role not supported: roles must alternate user/assistant.")
+
+
+_OBJECTIONS: dict[str, Callable[[Json], HttpAnswer | None]] = {
+    "no-json-schema": _no_json_schema,
+    "no-json-schema-500": _no_json_schema_500,
+    "no-json-mode": _no_json_mode,
+    "no-temperature": _no_temperature,
+    "no-max-tokens": _no_max_tokens,
+    "no-system-role": _no_system_role,
+}

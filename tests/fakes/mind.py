@@ -1,0 +1,161 @@
+"""The fake model behind the fake server: a request in, an answer and its delay out, and a record of both.
+
+Nothing here waits or touches a socket.
+"""
+
+import hashlib
+import json
+import math
+import time
+from collections import Counter
+from statistics import NormalDist
+from typing import Any, NamedTuple
+
+from tests.fakes.faults import FAULTS, Fault, Struck, answered, chance, refused
+from tests.fakes.gaps import objection
+from tests.fakes.replies import content_for, schema_of
+from tests.fakes.wire import HttpAnswer, HttpRequest
+
+Json = dict[str, Any]
+
+_BLOCK = 512
+"""Characters whose tokens a server keeps together in its prefix cache (128 tokens of 4)."""
+
+
+class Options(NamedTuple):
+    """How the server behaves. Latency is constant without `sigma`, else log-normal with this median, in seconds."""
+
+    latency: float = 0.0
+    sigma: float = 0.0
+    faults: tuple[str, ...] = ()
+    seed: int = 0
+    models: tuple[str, ...] = ()
+    retry_after: float = 0.0
+    drip: float = 0.01
+    quote_prompt: bool = False
+    keep_bodies: bool = False
+
+
+class Seen(NamedTuple):
+    """One chat request as it was met: `outcome` is `ok` or the fault's name, `repeated` if it had come before."""
+
+    agent: str
+    outcome: str
+    attempt: int
+    repeated: bool
+    arrived: float
+    delay: float
+
+
+class Mind:
+    """Answers requests, deterministically for a seed, and remembers what it was asked."""
+
+    def __init__(self, options: Options) -> None:
+        faults = [Fault.parse(each) for each in options.faults]
+        self._options = options
+        self._faults = [fault for fault in faults if FAULTS[fault.name] is not None]
+        self._gaps = frozenset(fault.name for fault in faults if FAULTS[fault.name] is None)
+        self._attempts: Counter[bytes] = Counter()
+        self._whole: set[bytes] = set()
+        self._prefixes: set[int] = set()
+        self.seen: list[Seen] = []
+        self.bodies: list[Json] = []
+
+    def answer(self, request: HttpRequest) -> tuple[HttpAnswer, float]:
+        """What is sent back, and after how many seconds."""
+        if request.method == "GET" and request.path.endswith("/models"):
+            return _models(self._options.models or ("fake",)), 0.0
+        if request.method != "POST" or not request.path.endswith("/chat/completions"):
+            return refused(404, "There is no such place."), 0.0
+        return self._chat(json.loads(request.body), request.body)
+
+    def _chat(self, body: Json, raw: bytes) -> tuple[HttpAnswer, float]:
+        digest = hashlib.blake2b(raw, digest_size=16).digest()
+        prompt = "\n".join(f"{message['role']}: {message['content']}" for message in body["messages"])
+        opening = _opening(body["messages"])
+        agent = ((body.get("response_format") or {}).get("json_schema") or {}).get("name", "")
+        unwilling = self._unwilling(body)
+        # A request that asks for what the server lacks is no attempt of the conversation it opens.
+        if unwilling is None:
+            self._attempts[opening] += 1
+        attempt = self._attempts[opening]
+        outcome, answer = ("refused", unwilling) if unwilling else self._outcome(body, prompt, agent, opening, attempt)
+        delay = self._delay(opening.hex() + f"/{attempt}")
+        self.seen.append(Seen(agent, outcome, attempt, digest in self._whole, time.monotonic(), delay))
+        self._whole.add(digest)
+        if self._options.keep_bodies:
+            self.bodies.append(body)
+        return answer, delay
+
+    def _unwilling(self, body: Json) -> HttpAnswer | None:
+        """The refusal of a request the server can never answer."""
+        if self._options.models and body.get("model") not in self._options.models:
+            return refused(404, f"The model {body.get('model')!r} does not exist.", "model_not_found")
+        return objection(self._gaps, body)
+
+    def _outcome(self, body: Json, prompt: str, agent: str, opening: bytes, attempt: int) -> tuple[str, HttpAnswer]:
+        content = content_for(schema_of(body), prompt, prompt)
+        completion = self._completion(body, prompt, content)
+        struck = Struck(completion, content, self._quoted(prompt), self._options.retry_after)
+        for fault in self._faults:
+            if fault.strikes(agent, opening.hex(), attempt, self._options.seed):
+                effect = FAULTS[fault.name]
+                assert effect is not None
+                return fault.name, effect(struck)
+        return "ok", answered(completion)
+
+    def _completion(self, body: Json, prompt: str, content: Json | str) -> Json:
+        text = content if isinstance(content, str) else json.dumps(content, ensure_ascii=False)
+        message = {"role": "assistant", "content": text}
+        completion: Json = {
+            "id": "chatcmpl-fake",
+            "object": "chat.completion",
+            "created": 0,
+            "model": body["model"],
+            "choices": [{"index": 0, "finish_reason": "stop", "message": message}],
+        }
+        return completion if "no-usage" in self._gaps else {**completion, "usage": self._usage(prompt, text)}
+
+    def _usage(self, prompt: str, text: str) -> Json:
+        asked, said = len(prompt) // 4, len(text) // 4
+        details = {"cached_tokens": self._known_prefix(prompt) // 4}
+        total = asked + said
+        return {
+            "prompt_tokens": asked,
+            "completion_tokens": said,
+            "total_tokens": total,
+            "prompt_tokens_details": details,
+        }
+
+    def _known_prefix(self, prompt: str) -> int:
+        """Characters at the head of the prompt, in whole blocks, that were seen before."""
+        ends = range(_BLOCK, len(prompt) + 1, _BLOCK)
+        marks = [hash(prompt[:end]) for end in ends]
+        known = next((place for place, mark in enumerate(marks) if mark not in self._prefixes), len(marks))
+        self._prefixes.update(marks[known:])
+        return known * _BLOCK
+
+    def _delay(self, name: str) -> float:
+        options = self._options
+        if not options.sigma:
+            return options.latency
+        drawn = min(max(chance(f"{options.seed}/latency/{name}"), 1e-9), 1 - 1e-9)
+        return options.latency * math.exp(options.sigma * _NORMAL.inv_cdf(drawn))
+
+    def _quoted(self, prompt: str) -> str:
+        """Some servers quote what they were sent in their errors."""
+        return f" You sent: {prompt}" if self._options.quote_prompt else ""
+
+
+_NORMAL = NormalDist()
+
+
+def _opening(messages: list[Json]) -> bytes:
+    """What tells a conversation apart: its first words, whatever turns follow."""
+    first = [message["content"] for message in messages[:2]]
+    return hashlib.blake2b("\n".join(first).encode("utf-8", "surrogatepass"), digest_size=16).digest()
+
+
+def _models(names: tuple[str, ...]) -> HttpAnswer:
+    rows = [{"id": name, "object": "model", "created": 0, "owned_by": "fake"} for name in names]
+    return HttpAnswer(200, json.dumps({"object": "list", "data": rows}).encode())

@@ -1,0 +1,140 @@
+"""What a model that does as it is told would reply: content made from the JSON Schema of the request.
+
+The same request always gets the same reply. Where archqa's agents check more than a schema can say (every
+sentence once, essential = cited), the reply keeps to that too.
+"""
+
+import json
+import random
+import re
+from collections.abc import Sequence
+from typing import Any
+
+Json = dict[str, Any]
+
+SPECIALTIES = ("cardiology", "nephrology", "infectious disease", "surgery", "hematology", "neurology", "geriatrics")
+
+_WORDS = (  # noqa: SIM905
+    "the patient was given treatment because findings on admission showed risk and later tests were better after "
+    "care in hospital with close watch of blood pressure and kidney function until discharge home"
+).split()
+
+_SCHEMA_IN_TEXT = re.compile(r"fits this JSON Schema, and nothing else:\n(\{.*\})\s*$", re.DOTALL)
+_CHOSEN = re.compile(r"^The chosen sentences: (.+)$", re.MULTILINE)
+_DRAFT = re.compile(r"<draft>\n(.*?)\n</draft>", re.DOTALL)
+_CITED = re.compile(r"\(([^()]*)\)$", re.MULTILINE)
+_MOST = re.compile(r"between 1 and (\d+) specialties")
+
+
+def schema_of(body: Json) -> Json | None:
+    """The schema asked for: held to by the server, or only written at the end of the prompt."""
+    asked = body.get("response_format") or {}
+    if asked.get("type") == "json_schema":
+        schema: Json = asked["json_schema"]["schema"]
+        return schema
+    written = _SCHEMA_IN_TEXT.search(body["messages"][-1]["content"])
+    return json.loads(written.group(1)) if written else None
+
+
+def content_for(schema: Json | None, prompt: str, seed: str) -> Json | str:
+    """A reply to `prompt` that fits `schema`; prose where there is none."""
+    chance = random.Random(seed)
+    if schema is None:
+        return _prose(chance, 20)
+    names = set(schema.get("properties", {}))
+    if names == {"verdicts"}:
+        return _verdicts(schema, chance)
+    if "answer" in names and _ids(schema, "citations"):
+        return _answer(schema, prompt, chance)
+    if names == {"experts"}:
+        return _panel(prompt, chance)
+    filled = _fill(schema, schema.get("$defs", {}), chance)
+    assert isinstance(filled, dict)
+    return filled
+
+
+def ids_in(schema: Json) -> list[str]:
+    """The sentence ids a schema leaves to choose from."""
+    return _ids(schema, "sentence_id") or _ids(schema, "citations")
+
+
+def _verdicts(schema: Json, chance: random.Random) -> Json:
+    item = _resolved(schema["properties"]["verdicts"]["items"], schema["$defs"])
+    said = [_fill(item, schema["$defs"], chance) for _ in ids_in(schema)]
+    return {"verdicts": [{**each, "sentence_id": name} for each, name in zip(said, ids_in(schema), strict=True)]}
+
+
+def _answer(schema: Json, prompt: str, chance: random.Random) -> Json:
+    """An answer of two or three lines that cites what it must: the chosen, the draft's, or its own essential set."""
+    cited = _must_cite(prompt) or _sample(_ids(schema, "citations"), chance)
+    middle = (len(cited) + 1) // 2
+    lines = [_line(part, chance) for part in (cited[:middle], cited[middle:]) if part]
+    return {"answer": lines} | ({"essential": cited} if "essential" in schema["properties"] else {})
+
+
+def _must_cite(prompt: str) -> list[str]:
+    chosen, draft = _CHOSEN.search(prompt), _DRAFT.search(prompt)
+    if chosen:
+        return chosen.group(1).split(", ")
+    cited = _CITED.findall(draft.group(1)) if draft else []
+    return list(dict.fromkeys(each for ids in cited for each in ids.split(", ") if each))
+
+
+def _line(citations: list[str], chance: random.Random) -> Json:
+    return {"text": _prose(chance, 12), "citations": citations}
+
+
+def _panel(prompt: str, chance: random.Random) -> Json:
+    most = _MOST.search(prompt)
+    count = min(chance.choice((2, 3)), int(most.group(1)) if most else 3)
+    return {"experts": chance.sample(SPECIALTIES, count)}
+
+
+def _sample(ids: Sequence[str], chance: random.Random) -> list[str]:
+    """Up to four ids in their own order."""
+    chosen = set(chance.sample(ids, min(len(ids), chance.randint(2, 4))))
+    return [each for each in ids if each in chosen]
+
+
+def _prose(chance: random.Random, words: int) -> str:
+    return " ".join(chance.choices(_WORDS, k=words)).capitalize() + "."
+
+
+def _fill(node: Json, defs: Json, chance: random.Random) -> Any:
+    """Anything that fits a schema node."""
+    node = _resolved(node, defs)
+    if "enum" in node:
+        return chance.choice(node["enum"])
+    if "const" in node:
+        return node["const"]
+    if "anyOf" in node:
+        return _fill(node["anyOf"][0], defs, chance)
+    return _of_type(node, defs, chance)
+
+
+def _of_type(node: Json, defs: Json, chance: random.Random) -> Any:
+    kind = node.get("type", "object")
+    if kind == "object":
+        return {name: _fill(child, defs, chance) for name, child in node.get("properties", {}).items()}
+    if kind == "array":
+        count = max(node.get("minItems", 0), 2)
+        return [_fill(node["items"], defs, chance) for _ in range(count)]
+    plain = {"string": _prose(chance, 9), "integer": chance.randint(0, 9), "number": 0.5, "boolean": True}
+    return plain.get(kind)
+
+
+def _resolved(node: Json, defs: Json) -> Json:
+    found: Json = defs[node["$ref"].rsplit("/", 1)[1]] if "$ref" in node else node
+    return found
+
+
+def _ids(node: Any, name: str) -> list[str]:
+    """The enum under the property `name`, wherever in the schema it is."""
+    if isinstance(node, list):
+        return next((found for each in node if (found := _ids(each, name))), [])
+    if not isinstance(node, dict):
+        return []
+    here = node.get("properties", {}).get(name)
+    if here is not None:
+        return list(here.get("enum") or here.get("items", {}).get("enum") or [])
+    return _ids(list(node.values()), name)

@@ -1,0 +1,163 @@
+"""From types to strict schemas, and from whatever a model says back to types."""
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from archqa.agents.context import MedicalContext
+from archqa.agents.decision import Decided
+from archqa.agents.judging import Verdict, Verdicts
+from archqa.agents.recruiting import Panel
+from archqa.agents.writing import Lines
+from archqa.core.judgement import Relevance
+from archqa.core.value import Value
+from archqa.llm.structured import Rejected, parse, strict_schema
+
+OUTPUTS = [MedicalContext, Verdict, Verdicts, Panel, Decided, Lines]
+CHOICES = {"sentence": ("1", "2", "7b"), "label": ("essential", "not-relevant")}
+GOOD = '{"rationale": "It says {why}.", "label": "essential"}'
+
+
+def objects(schema: Any) -> Iterator[dict[str, Any]]:
+    """Every object in a schema."""
+    if isinstance(schema, list):
+        for each in schema:
+            yield from objects(each)
+    if isinstance(schema, dict):
+        if isinstance(schema.get("properties"), dict):
+            yield schema
+        for each in schema.values():
+            yield from objects(each)
+
+
+@pytest.mark.parametrize("output", OUTPUTS)
+def test_every_property_is_required_and_no_other_allowed(output: type[Value]) -> None:
+    found = list(objects(strict_schema(output, CHOICES)))
+    assert found
+    for each in found:
+        assert each["required"] == list(each["properties"])
+        assert each["additionalProperties"] is False
+
+
+@pytest.mark.parametrize("output", OUTPUTS)
+def test_only_words_of_the_strict_subset_are_used(output: type[Value]) -> None:
+    said = json.dumps(strict_schema(output, CHOICES))
+    assert not [word for word in ('"choices":', '"hidden":', '"default":', '"title":') if word in said]
+
+
+def test_hidden_fields_are_not_asked_for() -> None:
+    assert set(strict_schema(Verdict, CHOICES)["properties"]) == {"rationale", "label"}
+    assert "probability" not in json.dumps(strict_schema(Verdicts, CHOICES))
+
+
+def test_ids_and_labels_are_enumerated_for_the_task_at_hand() -> None:
+    schema = strict_schema(Verdicts, CHOICES)
+    verdict = schema["$defs"]["SentenceVerdict"]["properties"]
+    assert verdict["sentence_id"] == {"type": "string", "enum": ["1", "2", "7b"]}
+    assert verdict["label"] == {"type": "string", "enum": ["essential", "not-relevant"]}
+    decided = strict_schema(Decided, CHOICES)["properties"]
+    assert decided["essential"]["items"]["enum"] == ["1", "2", "7b"]
+
+
+def test_without_choices_an_id_is_any_string() -> None:
+    assert strict_schema(Decided)["properties"]["essential"]["items"] == {"type": "string"}
+
+
+def test_the_reason_is_thought_of_before_the_label() -> None:
+    assert list(strict_schema(Verdict, CHOICES)["properties"]) == ["rationale", "label"]
+
+
+def test_properties_may_be_called_what_schemas_call_their_own_words() -> None:
+    class Work(Value):
+        title: str
+        default: str
+        choices: str
+
+    assert strict_schema(Work)["required"] == ["title", "default", "choices"]
+
+
+@pytest.mark.parametrize(
+    "reply",
+    [
+        GOOD,
+        f"\n\n  {GOOD}\n",
+        f"```json\n{GOOD}\n```",
+        f"```\n{GOOD}\n```",
+        f"Here it is:\n```json\n{GOOD}\n```\nI hope this helps!",
+        f"{GOOD}\n\nI hope this {{helps}}!",
+        f"Sure! {GOOD}",
+        f"1. The {{first}} try: {GOOD}",
+        f"[7] says: {GOOD}",
+        f'"Essential", I think. {GOOD}',
+        f"<think>Is it {{essential}}? {{}}</think>\n{GOOD}",
+        f'Maybe {{"rationale": "no"}} … no.</think>{GOOD}',
+        GOOD.replace("{why}", "<think>so</think>"),
+        GOOD.replace("It says {why}.", "```json is a fence```"),
+        f"null\n{GOOD}",
+    ],
+)
+def test_the_object_is_found_with_whatever_around_it(reply: str) -> None:
+    assert parse(reply, Verdict).label == "essential"
+
+
+@pytest.mark.parametrize(
+    "reply",
+    [
+        "",
+        "no",
+        "null",
+        "[]",
+        "3",
+        '"text"',
+        GOOD[:-3],
+        "{" * 100_000,
+        '{"a":' * 100_000,
+        f'{{"rationale": {"9" * 5000}}}',
+        "```json\n```",
+        "<think>",
+    ],
+)
+def test_what_holds_no_object_is_sent_back_with_words_for_the_model(reply: str) -> None:
+    with pytest.raises(Rejected, match="Your reply holds no complete JSON object"):
+        parse(reply, Verdict)
+
+
+@pytest.mark.parametrize(
+    ("reply", "words"),
+    [
+        ('{"rationale": "x"}', "label: Field required"),
+        ('{"rationale": "x", "label": "maybe"}', "label: Input should be 'essential'"),
+        ('{"rationale": "x", "label": "essential", "mood": "good"}', "mood: Extra inputs are not permitted"),
+        ('{"rationale": null, "label": "essential"}', "rationale: Input should be a valid string"),
+    ],
+)
+def test_what_does_not_fit_is_said_field_by_field(reply: str, words: str) -> None:
+    with pytest.raises(Rejected, match=r"Your JSON does not fit the schema\.") as raised:
+        parse(reply, Verdict)
+    assert words in str(raised.value)
+
+
+def test_what_is_said_to_the_model_is_short_whatever_it_sent() -> None:
+    reply = json.dumps({"verdicts": [{"rationale": 5} for _ in range(500)]})
+    with pytest.raises(Rejected) as raised:
+        parse(reply, Verdicts)
+    assert len(str(raised.value)) < 1000
+
+
+@given(st.text() | st.text(alphabet='{}[]":,`tn0 <think>/'))
+def test_any_text_is_parsed_or_rejected(text: str) -> None:
+    try:
+        parse(text, Verdict)
+    except Rejected:
+        return
+
+
+@given(st.text(), st.text(alphabet=st.characters(exclude_characters="{")), st.text())
+def test_what_was_said_is_what_is_read(rationale: str, before: str, after: str) -> None:
+    said = Verdict(rationale=rationale, label=Relevance.ESSENTIAL)
+    if "</think>" not in after and "```" not in before + after + rationale:
+        assert parse(f"{before}{said.model_dump_json()}{after}", Verdict) == said
