@@ -37,7 +37,7 @@ class Verdict(Value):
 
     rationale: str
     label: Annotated[Relevance, Field(json_schema_extra={"choices": "label"})]
-    probability: Annotated[float | None, Field(json_schema_extra=HIDDEN)] = None
+    probability: Annotated[float | None, Field(ge=0, le=1, json_schema_extra=HIDDEN)] = None
 
 
 class SentenceVerdict(Verdict):

@@ -44,7 +44,7 @@ class ModelMind:
         messages = self._prompts.render(agent.prompt, dict(task))
         for turn in range(self._turns):
             request = self._request(agent, task, messages, turn)
-            reply = await self._model.ask(request)
+            reply = await self._asked(desk, agent, task, request)
             try:
                 output = self._checked(agent, task, reply)
             except Rejected as why:
@@ -61,6 +61,14 @@ class ModelMind:
                 self._note(desk, agent, task, request, reply, output)
                 return output
         raise Unusable(f"{agent.name}: none of {self._turns} replies passed its check; see the trace.")
+
+    async def _asked(self, desk: Desk, agent: Agent[Task, Output], task: Task, request: Request) -> Reply:
+        """The reply; a request that no reply can come to is a step of the trace as well."""
+        try:
+            return await self._model.ask(request)
+        except CaseFailed as failure:
+            self._note(desk, agent, task, request, Reply(text="", finish=Finish.EMPTY), None, rejected=str(failure))
+            raise
 
     def first_request(self, agent: Agent[Task, Output], task: Task) -> Request:
         """What is asked at the first turn."""

@@ -14,6 +14,9 @@ from archqa.llm.base import Model, Reply, Request, Transient
 _DURATION = re.compile(r"(\d+(?:\.\d+)?)(ms|h|m|s)")
 _SECONDS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
 
+LONGEST_HOLD = 600.0
+"""Seconds; a server that asks to be left alone for longer is asked again all the same, and may refuse again."""
+
 
 class Bucket:
     """Lets amounts start at an even pace of `per_minute`; None sets no pace."""
@@ -52,12 +55,13 @@ class Limiter:
         """Wait for the moment at which a request of so many tokens may start."""
         now = self._clock()
         wait = max(self._requests.reserve(1, now), self._tokens.reserve(tokens, now), self._held_until - now)
-        if wait > 0:
+        while wait > 0:
             await self._sleep(wait)
+            wait = self._held_until - self._clock()  # Meanwhile a server may have asked for more.
 
     def hold(self, seconds: float) -> None:
-        """Start nothing for so long."""
-        self._held_until = max(self._held_until, self._clock() + seconds)
+        """Start nothing for so long, or for `LONGEST_HOLD`."""
+        self._held_until = max(self._held_until, self._clock() + min(seconds, LONGEST_HOLD))
 
     def heed(self, headers: Mapping[str, str]) -> None:
         """Hold when a server says that nothing is left of this minute's requests or tokens."""

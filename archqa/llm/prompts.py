@@ -33,8 +33,10 @@ class Prompts:
             lstrip_blocks=True,
             keep_trailing_newline=True,
             autoescape=False,
+            auto_reload=False,
         )
         self._environment.filters["record"] = as_data
+        self._environment.filters["line"] = as_line
         self._digests: dict[str, str] = {}
 
     def render(self, name: str, values: dict[str, Any]) -> tuple[Message, ...]:
@@ -95,3 +97,8 @@ def default_prompts() -> Prompts:
 def as_data(text: str) -> str:
     """`text` with anything that could close or open one of our delimiters made harmless."""
     return _DELIMITER.sub("\u2039", text)
+
+
+def as_line(text: str) -> str:
+    """`as_data` on one line: a sentence with a line break in it could pass for two numbered ones."""
+    return " ".join(as_data(text).split())

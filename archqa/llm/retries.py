@@ -4,9 +4,7 @@ import stamina
 
 from archqa.errors import ServerUnavailable
 from archqa.llm.base import Model, Reply, Request, Transient
-
-_PATIENCE = 600.0
-"""Seconds; a server that asks to be left alone for longer is not waited for."""
+from archqa.llm.limits import LONGEST_HOLD
 
 
 class RetryingModel:
@@ -48,4 +46,4 @@ def _when(error: Exception) -> bool | float:
         return False
     if error.retry_after is None:
         return True
-    return error.retry_after if error.retry_after <= _PATIENCE else False
+    return error.retry_after if error.retry_after <= LONGEST_HOLD else False

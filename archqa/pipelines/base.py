@@ -31,6 +31,9 @@ class PipelineSettings(Value):
     batch_size: int = Field(default=8, ge=1)
     strategy: Strategy = "cited"
     word_limit: int = Field(default=WORD_LIMIT, ge=10)
+    fallback: bool = Field(
+        default=True, description="let the engine decide where the deciding model cannot, and say so"
+    )
 
 
 class Outcome(Value):

@@ -48,7 +48,7 @@ async def dmis(case: Case, desk: Desk, settings: PipelineSettings) -> Outcome:
     if not judgements:
         raise Unusable("No agent could judge the note; see the trace.")
     task = DecisionTask(case=case, context=context, judgements=judgements, word_limit=settings.word_limit)
-    decided = await Decision().run(task, desk)
+    decided = await _decision(work, task)
     answer = await _hand_in(work, context, decided)
     return Outcome(
         answer=answer,
@@ -142,6 +142,17 @@ def _halves(case: Case) -> tuple[Case, Case]:
     parts = (case.sentences[:middle], case.sentences[middle:])
     first, second = (case.model_copy(update={"sentences": part}) for part in parts)
     return first, second
+
+
+async def _decision(work: _Work, task: DecisionTask) -> Decided:
+    """The agent's decision; the embedded engine's, from the same judgements, when the agent cannot make one."""
+    try:
+        return await Decision().run(task, work.desk)
+    except (Unusable, Truncated, ContextTooLong) as failure:
+        if not work.settings.fallback:
+            raise
+        work.remark("the embedded engine decides from the judgements: the decision agent failed", failure)
+        return await EmbeddedMind().perform(Decision(), task, work.desk)
 
 
 async def _hand_in(work: _Work, context: str, decided: Decided) -> CitedAnswer:

@@ -196,7 +196,7 @@ def test_a_refused_decision_is_unanswerable_and_a_cut_off_one_failed(run_on: Any
     with FakeServer("refusal,only=decision") as server:
         assert run_on(server, out="refused").count(CaseStatus.UNANSWERABLE) == 1
     with FakeServer("length,only=decision") as server:
-        run = run_on(server, out="cut", cache=False)
+        run = run_on(server, out="cut", cache=False, fallback=False)
     assert run.count(CaseStatus.FAILED) == 1
     assert all(record.error.startswith("Truncated: decision: the reply was cut off") for record in run.records)
 
