@@ -8,12 +8,13 @@ import asyncio
 import re
 import time
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
 from email.utils import parsedate_to_datetime
 from typing import Any
 
 import openai
+from openai.types.chat import ChatCompletion
 
 from archqa.core.usage import Usage
 from archqa.errors import ArchqaError, AuthenticationFailed, ContextTooLong, ModelError, ModelNotFound
@@ -33,15 +34,9 @@ _CODE = re.compile(r"[a-z0-9_.-]{1,40}")
 class ServerModel:
     """Asks one server, once. Learns per model what the server cannot do; raises `Transient` for what may pass."""
 
-    def __init__(
-        self,
-        client: openai.AsyncOpenAI,
-        price_of: Callable[[str], Price | None] = lambda _: None,
-        heed: Callable[[Mapping[str, str]], None] = lambda _: None,
-    ) -> None:
+    def __init__(self, client: openai.AsyncOpenAI, price_of: Callable[[str], Price | None] = lambda _: None) -> None:
         self._client = client
         self._price_of = price_of
-        self._heed = heed
         self._dialects: dict[str, Dialect] = {}
         self._proven: set[str] = set()
         self._crashes: Counter[str] = Counter()
@@ -53,8 +48,7 @@ class ServerModel:
             began = time.monotonic()
             try:
                 async with self._deadline():
-                    answer = await self._client.chat.completions.with_raw_response.create(**dialect.arguments(request))
-                    completion = answer.parse()
+                    completion = await self._post(dialect.arguments(request))
             except TimeoutError:
                 raise Transient("the server did not answer in time") from None
             except openai.APIStatusError as error:
@@ -64,10 +58,13 @@ class ServerModel:
             except (openai.APIError, ValueError, TypeError) as error:
                 raise Transient(f"the reply is not a chat completion ({type(error).__name__})") from None
             else:
-                self._heed(answer.headers)
                 self._learn(request, dialect)
                 return read_completion(completion, self._price_of(request.model), time.monotonic() - began)
         raise ModelError(f"{self._client.base_url} understands no form of the request.")
+
+    async def _post(self, arguments: dict[str, Any]) -> ChatCompletion:
+        """What `chat.completions.create` does, without its walk through every message: a quarter of a call's cost."""
+        return await self._client.post("/chat/completions", body=arguments, cast_to=ChatCompletion)
 
     def _deadline(self) -> AbstractAsyncContextManager[object]:
         """The client's own timeout is for each read; a server that drips must end too."""

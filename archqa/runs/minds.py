@@ -1,7 +1,8 @@
 """Who performs the agents of a run: built once from the settings, handed to each case as a desk."""
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable, Mapping
 
+import httpx2
 import openai
 
 from archqa.agents.base import Desk, Mind
@@ -19,6 +20,8 @@ from archqa.llm.limits import LimitedModel, Limiter
 from archqa.llm.retries import RetryingModel
 from archqa.pipelines.base import Pipeline
 from archqa.settings import AGENTS, CONTEXT_MODEL, DEFAULT_MODEL, Settings
+
+Heed = Callable[[Mapping[str, str]], None]
 
 
 class Minds:
@@ -109,7 +112,7 @@ class Minds:
         """The model behind one server: cache, budget, retries, limit and connection, from outside in."""
         if base_url not in self._models:
             settings = self._settings
-            asked: Model = self._scripted or ServerModel(self._open(base_url), settings.price_of, self._limiter.heed)
+            asked: Model = self._scripted or ServerModel(self._open(base_url), settings.price_of)
             limited = LimitedModel(asked, self._limiter)
             asked = RetryingModel(limited, tries=settings.tries, first_wait=settings.first_wait)
             asked = BudgetedModel(asked, self._budget)
@@ -117,7 +120,7 @@ class Minds:
         return self._models[base_url]
 
     def _open(self, base_url: str | None) -> openai.AsyncOpenAI:
-        client = open_client(self._settings, base_url)
+        client = open_client(self._settings, base_url, self._limiter.heed)
         self._clients.append(client)
         return client
 
@@ -127,8 +130,11 @@ def open_cache(settings: Settings) -> Cache:
     return Cache(settings.cache_path, round(settings.cache_gib * GIBIBYTE))
 
 
-def open_client(settings: Settings, base_url: str | None) -> openai.AsyncOpenAI:
-    """A connection to one server. Raises `AuthenticationFailed` without a key for api.openai.com, `CallerError`."""
+def open_client(settings: Settings, base_url: str | None, heed: Heed | None = None) -> openai.AsyncOpenAI:
+    """A connection to one server; `heed` is told the headers of each reply.
+
+    Raises `AuthenticationFailed` without a key for api.openai.com, `CallerError` for what is no URL.
+    """
     key = settings.api_key
     if key is None and base_url is None:
         raise AuthenticationFailed(
@@ -139,4 +145,12 @@ def open_client(settings: Settings, base_url: str | None) -> openai.AsyncOpenAI:
         raise CallerError(f"--base-url {base_url!r} is not a URL.\nFor example: http://127.0.0.1:8000/v1")
     secret = key.get_secret_value() if key else "none"
     url = base_url or "https://api.openai.com/v1"
-    return openai.AsyncOpenAI(api_key=secret, base_url=url, max_retries=0, timeout=settings.timeout)
+    http = openai.DefaultAsyncHttpxClient(event_hooks={"response": [_telling(heed)] if heed else []})
+    return openai.AsyncOpenAI(api_key=secret, base_url=url, max_retries=0, timeout=settings.timeout, http_client=http)
+
+
+def _telling(heed: Heed) -> Callable[[httpx2.Response], Awaitable[None]]:
+    async def tell(response: httpx2.Response) -> None:
+        heed(response.headers)
+
+    return tell

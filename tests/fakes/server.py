@@ -36,6 +36,7 @@ class Stats(NamedTuple):
     agents: dict[str, int]
     outcomes: dict[str, int]
     cpu_seconds: float
+    delay_seconds: float = 0.0
 
 
 class Service:
@@ -64,6 +65,7 @@ class Service:
             agents=dict(Counter(each.agent for each in seen)),
             outcomes=dict(Counter(each.outcome for each in seen)),
             cpu_seconds=time.process_time(),
+            delay_seconds=sum(each.delay for each in seen),
         )
 
     async def _handle(self, request: HttpRequest) -> HttpAnswer:

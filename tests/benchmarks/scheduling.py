@@ -1,0 +1,107 @@
+"""How near a run comes to the ideal schedule, and what a call costs the client. A command, not a test:
+
+    python -m tests.benchmarks.scheduling [--cases 120] [--sentences 23] [--jobs 16 32 64 128]
+
+A fake server answers with log-normal latency (median 0.5 s, sigma 0.5, fixed seed). The ideal is the critical path of
+the slowest case or all latencies shared among the jobs, whichever is longer. The sequential loop is the paper's own
+listing (A.2: one blocking call after the other); its time is the sum of the same latencies, not run: half an hour.
+"""
+
+import argparse
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from archqa.core.step import Step
+from archqa.runs.run import Run
+from tests.fakes.cases import write
+from tests.fakes.server import ROOT, FakeServerProcess
+
+PROGRAM = "from archqa.cli.main import run; run()"
+
+
+class Measured(NamedTuple):
+    """One run: seconds of wall clock and of the client's processor, calls, and the ideal for its calls."""
+
+    jobs: int
+    wall: float
+    cpu: float
+    calls: int
+    total: float
+    critical: float
+    peak: int
+
+    @property
+    def ideal(self) -> float:
+        return max(self.critical, self.total / self.jobs)
+
+
+def measure(cases: Path, jobs: int, folder: Path) -> Measured:
+    """Run the main job once, in a process of its own, on a fresh server."""
+    with FakeServerProcess(latency=0.5, sigma=0.5, seed=1) as server:
+        words = ["predict", str(cases), "--out", str(folder), "--base-url", server.base_url, "--model", "fake"]
+        options = ["--jobs", str(jobs), "--quiet", "--yes", "--set", "cache=off"]
+        began = time.monotonic()
+        process = subprocess.Popen(
+            [sys.executable, "-c", PROGRAM, *words, *options], cwd=ROOT, stdout=subprocess.DEVNULL
+        )
+        _, status, used = os.wait4(process.pid, 0)
+        wall = time.monotonic() - began
+        stats = server.requests
+    assert status == 0, "the run failed"
+    cpu = used.ru_utime + used.ru_stime
+    return Measured(jobs, wall, cpu, stats.asked, stats.delay_seconds, critical_path(Run.open(folder)), used.ru_maxrss)
+
+
+def critical_path(run: Run) -> float:
+    """Seconds of the slowest case's longest chain of calls: context, then screening beside the panel, then decision."""
+    return max(_chain(run.folder.steps(case_id)) for case_id in run.manifest.case_ids)
+
+
+def _chain(steps: list[Step]) -> float:
+    slowest: dict[str, float] = {}
+    for step in steps:
+        slowest[step.agent] = max(slowest.get(step.agent, 0.0), step.usage.seconds)
+    panel = slowest.get("recruiting", 0.0) + slowest.get("specialist", 0.0)
+    return slowest.get("context", 0.0) + max(slowest.get("general_expert", 0.0), panel) + slowest.get("decision", 0.0)
+
+
+def start_cpu() -> float:
+    """Processor seconds of a command that does nothing: what a run spends before its first call."""
+    process = subprocess.Popen([sys.executable, "-c", PROGRAM, "--version"], cwd=ROOT, stdout=subprocess.DEVNULL)
+    used = os.wait4(process.pid, 0)[2]
+    return used.ru_utime + used.ru_stime
+
+
+def main() -> None:
+    """Measure and print one row a number of jobs."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--cases", type=int, default=120)
+    parser.add_argument("--sentences", type=int, default=23)
+    parser.add_argument("--jobs", type=int, nargs="+", default=[16, 32, 64, 128])
+    asked: Any = parser.parse_args()
+    start = start_cpu()
+    say(f"start-up: {start:.2f} s of processor, not counted per call")
+    say("jobs   wall s   ideal s   wall/ideal   calls   client ms/call   peak MiB   sequential s")
+    with tempfile.TemporaryDirectory() as folder:
+        cases = write(Path(folder, "cases.jsonl"), asked.cases, asked.sentences)
+        for jobs in asked.jobs:
+            one = measure(cases, jobs, Path(folder, f"run-{jobs}"))
+            per_call = 1000 * (one.cpu - start) / one.calls
+            say(
+                f"{jobs:4d} {one.wall:8.1f} {one.ideal:9.1f} {one.wall / one.ideal:12.3f} {one.calls:7d} "
+                f"{per_call:16.2f} {one.peak / 1024:10.0f} {one.total:14.0f}"
+            )
+
+
+def say(line: str) -> None:
+    """One line of the result."""
+    print(line, flush=True)  # noqa: T201
+
+
+if __name__ == "__main__":
+    main()
