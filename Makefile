@@ -12,7 +12,7 @@ TORCH ?= torch==2.13.0
 
 run: $(VENV)/.base
 	$(BIN)/archqa predict data/dev.json --out runs/dev --resume
-	$(BIN)/archqa score runs/dev --metric factuality
+	$(BIN)/archqa score runs/dev --metric strict_micro_precision --metric strict_micro_recall --metric strict_micro_f1
 	@echo "Look at one answer with: $(BIN)/archqa show runs/dev 1"
 
 test: $(VENV)/.dev lint

@@ -11,6 +11,7 @@ second and lists as multisets.
 from __future__ import annotations
 
 import ast
+import math
 import re
 from collections.abc import Sequence
 from typing import Any
@@ -72,7 +73,8 @@ def same(question: str, gold: Any, value: Any, strict: bool) -> bool:
     if isinstance(gold, Moment):
         return isinstance(value, Moment) and _same_moment(question, gold, value, strict)
     if isinstance(gold, float) and isinstance(value, float | bool):
-        return abs(gold - value) <= 1e-6 if strict else round(gold) == round(value)
+        # A number of thousands of digits is read as infinite, which cannot be rounded.
+        return abs(gold - value) <= 1e-6 if strict else math.isfinite(value) and round(gold) == round(value)
     return isinstance(gold, str) and isinstance(value, str) and _words(gold) == _words(value)
 
 

@@ -104,8 +104,8 @@ def _check_columns(given: frozenset[str], wanted: Sequence[str], mistakes: Mista
     meant = {right: wrong for wrong, right in misspelt(sorted(given), (*wanted, *_OPTIONAL))}
     for name in wanted:
         if name not in given:
-            hint = f"; is it '{shown(meant[name])}'?" if name in meant else ""
-            mistakes.add("", f"there is no column {name}{hint}.")
+            hint = f"; is it '{shown(meant[name])}'?" if name in meant else "."
+            mistakes.add("", f"there is no column {name}{hint}")
 
 
 def _rows(source: Source, mistakes: Mistakes) -> Sequence[_Row]:

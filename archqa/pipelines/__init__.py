@@ -2,15 +2,15 @@
 
 from archqa.errors import CallerError
 from archqa.pipelines.base import Outcome, Pipeline, PipelineSettings
-from archqa.pipelines.dmis import dmis
+from archqa.pipelines.dmis import PROMPTS, dmis
 
 __all__ = ["PIPELINES", "Outcome", "Pipeline", "PipelineSettings", "find"]
 
 PIPELINES: dict[str, Pipeline] = {
     each.name: each
     for each in (
-        Pipeline("dmis", "the six stages of DMIS Lab (1st at ArchEHR-QA 2025), performed by a model", "model", dmis),
-        Pipeline("embedded", "the same six stages, performed by the engine inside archqa", "embedded", dmis),
+        Pipeline("dmis", "the six stages of DMIS Lab (ArchEHR-QA 2025), performed by a model", "model", dmis, PROMPTS),
+        Pipeline("embedded", "the same stages, performed by the engine inside archqa", "embedded", dmis, PROMPTS),
     )
 }
 

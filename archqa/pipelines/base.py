@@ -54,6 +54,7 @@ class Pipeline(NamedTuple):
     summary: str
     mind: Literal["model", "embedded"]
     run: Callable[[Case, Desk, PipelineSettings], Awaitable[Outcome]]
+    prompts: tuple[str, ...]
 
 
 async def in_parallel(*steps: Coroutine[Any, Any, Result]) -> list[Result]:

@@ -23,6 +23,10 @@ Judgements = tuple[Judgement, ...]
 
 GENERAL_EXPERT = "general expert"
 
+_AGENTS = (Context, GeneralExpert, GeneralExpertBatch, Recruiting, Specialist, Decision, Compress, Summary)
+PROMPTS = tuple(agent.prompt for agent in _AGENTS)
+"""The prompts of the six stages."""
+
 
 class _Work(NamedTuple):
     """One case under way."""

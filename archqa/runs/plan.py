@@ -51,17 +51,11 @@ def plan_run(source: str | Path | CaseFile, task: str | None, selection: Selecti
         case_ids=tuple(file.ids[each] for each in places),
         settings=settings.without_secrets(),
         minds={},
-        prompts=_prompt_digests(),
+        prompts={name: default_prompts().digest(name) for name in pipeline.prompts},
         versions=_versions(),
         git_revision=_git_revision(),
     )
     return Plan(manifest, file.at(places), pipeline, settings)
-
-
-def _prompt_digests() -> dict[str, str]:
-    prompts = default_prompts()
-    names = sorted(str(path.parent.relative_to(prompts.folder)) for path in prompts.folder.glob("*/v*/system.jinja"))
-    return {name: prompts.digest(name) for name in names}
 
 
 def _versions() -> dict[str, str]:

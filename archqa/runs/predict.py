@@ -1,9 +1,7 @@
 """The main job: cases in, a run folder out; new, or going on where a run stopped."""
 
-import asyncio
 import time
-from collections.abc import Callable, Coroutine
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -11,6 +9,7 @@ from typing import Any
 from archqa.benchmarks import CaseFile
 from archqa.llm.base import Model
 from archqa.runs.folder import RunFolder
+from archqa.runs.loops import run_to_end
 from archqa.runs.minds import Minds
 from archqa.runs.opening import open_folder
 from archqa.runs.plan import Plan, plan_run
@@ -51,7 +50,7 @@ def predict(
     minds = Minds(settings, plan.pipeline, scripted)
     plan = plan._replace(manifest=plan.manifest.model_copy(update={"minds": minds.describe()}))
     folder, manifest = open_folder(plan, Path(out) if out else None, resume=resume)
-    return _in_own_loop(_carry_out(folder, plan._replace(manifest=manifest), minds, on_start, on_case))
+    return run_to_end(_carry_out(folder, plan._replace(manifest=manifest), minds, on_start, on_case))
 
 
 async def _carry_out(folder: RunFolder, plan: Plan, minds: Minds, on_start: OnStart, on_case: OnCase) -> Run:
@@ -74,13 +73,3 @@ async def _carry_out(folder: RunFolder, plan: Plan, minds: Minds, on_start: OnSt
     run = Run(folder)
     run.write_submission()
     return run
-
-
-def _in_own_loop(work: Coroutine[Any, Any, Run]) -> Run:
-    """Run to the end, also where a loop is running already, as in a notebook."""
-    try:
-        asyncio.get_running_loop()
-    except RuntimeError:
-        return asyncio.run(work)
-    with ThreadPoolExecutor(1) as thread:
-        return thread.submit(asyncio.run, work).result()

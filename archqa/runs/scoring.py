@@ -1,20 +1,25 @@
-"""Where a run meets the rulers: the only place that knows both archqa and `scoring`."""
+"""Where a run meets the rulers: what was handed in, what is held to be true, and the official numbers of both.
 
-import hashlib
-import json
-from collections.abc import Sequence
+Only this file and its neighbours `gold`, `gold_2026`, `beside`, `judges` and `official` know both archqa and `scoring`.
+"""
+
+import re
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from archqa import benchmarks
-from archqa.core.case import Case
-from archqa.core.key import CaseKey
+from archqa.core.usage import Usage
 from archqa.errors import CallerError, InputError
-from archqa.runs.run import Run
+from archqa.runs import beside, gold, gold_2026
+from archqa.runs.judges import Panel, Verdicts
+from archqa.runs.official import write_about, write_evaluation, write_leaderboard, write_lines
+from archqa.runs.submissions import Submission, open_submission
 from scoring import Comparison, Scores, ScoringError, compare, known_metrics
-from scoring.tasks import archehr2025
+from scoring.tasks import archehr2025, archehr2026, fhir_agentbench, medagentbench
 
-_BASELINE_METRICS = ("strict_micro_precision", "strict_micro_recall", "strict_micro_f1")
+__all__ = ["Panel", "Report", "ScoreSettings", "availability", "compare_runs", "metric_names", "score"]
+
+_QUOTED = re.compile(r"""(['"])((?:(?!\1).){40})(?:(?!\1).)+\1""")
 
 
 class ScoreSettings(NamedTuple):
@@ -28,94 +33,71 @@ class ScoreSettings(NamedTuple):
     alignscore_path: Path | None = None
     bertscore_model: str | None = None
 
+    @property
+    def common(self) -> dict[str, Any]:
+        """What every ruler takes."""
+        return {"bootstrap": self.bootstrap, "seed": self.seed}
+
+    @property
+    def of_texts(self) -> dict[str, Any]:
+        """What the rulers of texts take."""
+        models = ("quickumls_path", "alignscore_path", "bertscore_model")
+        return {**self.common, "metrics": self.metrics, **{name: getattr(self, name) for name in models}}
+
 
 class Report(NamedTuple):
-    """Scores beside what they should be read against. `baselines` maps a name to its scores."""
+    """Scores beside what they should be read against. `baselines` maps a name to its scores.
+
+    `disagreements` are the replies on which judges were not of one mind, `disagreements_path` is where they were
+    written; `judging` is what the judge cost.
+    """
 
     scores: Scores
-    baselines: dict[str, Scores]
+    baselines: dict[str, dict[str, float]]
     fingerprints: dict[str, str]
+    disagreements: tuple[dict[str, Any], ...] = ()
+    disagreements_path: Path | None = None
+    judging: Usage | None = None
 
     def as_json(self) -> dict[str, Any]:
         """The object that `archqa score --json` prints."""
-        beside = {name: scores.scores for name, scores in self.baselines.items()}
-        return {**self.scores.as_json(), "baselines": beside, "fingerprints": self.fingerprints}
+        return {**self.scores.as_json(), "baselines": self.baselines, "fingerprints": self.fingerprints}
 
 
-class Gold(NamedTuple):
-    """A case file with its key and, where there is one, a second reader's."""
-
-    references: list[archehr2025.Reference]
-    second: list[archehr2025.Reference]
-    fingerprints: dict[str, str]
+class _Asked(NamedTuple):
+    submission: Submission
+    files: gold.Files
+    settings: ScoreSettings
+    panel: Panel | None
+    official: Path | None
 
 
 def score(
     target: str | Path,
     *,
+    task: str | None = None,
     key: Path | None = None,
     data: Path | None = None,
     second_key: Path | None = None,
+    case_ids: tuple[str, ...] = (),
+    judge: Panel | None = None,
+    official: Path | None = None,
     settings: ScoreSettings | None = None,
 ) -> Report:
-    """Score a run folder or a submission file. A run knows its data; a bare file needs `data` and `key`.
+    """Score a run folder or a submission file. A run knows its data; a bare file needs `data` or `key`.
 
-    Writes `scores.json` into a run folder. Raises `InputError` for files that are absent, malformed or do not belong
-    together, `CallerError` for an unknown metric or a missing key.
+    `task` names the task where the rows do not tell it; `case_ids` (`121-167 5`) narrows the key; `judge` decides
+    FHIR-AgentBench replies that no rule does; `official` is where to write the organisers' file. Writes `scores.json`
+    into a run folder, and `disagreements.jsonl` beside the scores where a judge was not of one mind. Raises
+    `InputError` for files that are absent, malformed or do not belong together, `CallerError` for an unknown task or
+    metric or a file that was not named, `ModelError` if the judge cannot be asked.
     """
-    path = Path(target)
-    run = Run.open(path) if path.is_dir() else None
-    submission = run.submission() if run else read_submission(path)
-    gold = read_gold(data or _data_of(run), key, second_key, cases=_cases_of(run) if data is None else None)
-    fingerprints = {**gold.fingerprints, "submission": _sha256(json.dumps(submission, sort_keys=True).encode())}
-    report = Report(_score(path, submission, gold, settings or ScoreSettings()), baselines(gold), fingerprints)
-    if run:
-        run.folder.write_json("scores.json", report.as_json())
-    return report
-
-
-def read_gold(
-    data: Path | None, key: Path | None, second_key: Path | None = None, cases: Sequence[Case] | None = None
-) -> Gold:
-    """The references to score against. The key is `key`, else the one beside the case file."""
-    if data is None:
-        raise CallerError("A submission file alone does not say which cases it answers.\nName them with --data FILE.")
-    if cases is None:
-        cases = benchmarks.load_cases(data).cases
-    found = key or benchmarks.find_key(data)
-    if found is None:
-        raise CallerError(f"There is no key beside {data}.\nName it with --key FILE.")
-    first = benchmarks.load_key(found)
-    beside = second_key or _second_key_beside(data)
-    second = benchmarks.load_key(beside) if beside else None
-    fingerprints = {"key": first.sha256} | ({"second_key": second.sha256} if second else {})
-    if data.is_file():
-        fingerprints["data"] = _sha256(data.read_bytes())
-    return Gold(_references(cases, first.keys), _references(cases, second.keys) if second else [], fingerprints)
-
-
-def read_submission(path: Path) -> list[dict[str, Any]]:
-    """A submission file. Raises `InputError` if it is none."""
-    try:
-        content = json.loads(path.read_text(encoding="utf-8-sig"))
-    except OSError:
-        raise InputError(path, [": cannot be read."], "Name a run folder or a submission.json.") from None
-    except (ValueError, RecursionError):
-        raise InputError(path, [": is not JSON."], 'A submission is [{"case_id": "1", "answer": "... |2|"}].') from None
-    if not isinstance(content, list):
-        raise InputError(path, [": is not a list."], 'A submission is [{"case_id": "1", "answer": "... |2|"}].')
-    return content
-
-
-def baselines(gold: Gold) -> dict[str, Scores]:
-    """What any score should be read against: citing everything, and the second reader where there is one."""
-    found = {"cite_everything": archehr2025.cite_everything(gold.references)}
-    if gold.second:
-        found["second_reader"] = archehr2025.cite_essential(gold.second)
-    return {
-        name: archehr2025.score(submission, gold.references, metrics=_BASELINE_METRICS)
-        for name, submission in found.items()
-    }
+    submission = open_submission(Path(target), task)
+    if judge is not None and submission.task != fhir_agentbench.TASK:
+        raise CallerError(f"A judge decides answers of FHIR-AgentBench, not of {submission.task}.")
+    files = gold.Files(key, data, second_key, case_ids, submission.run)
+    asked = _Asked(submission, files, settings or ScoreSettings(), judge, official)
+    return _leave(_RULERS[submission.task](asked), asked)
 
 
 def compare_runs(
@@ -145,46 +127,115 @@ def metric_names() -> list[str]:
     return sorted({*known_metrics(), *archehr2025.leaderboard()})
 
 
-def _score(path: Path, submission: list[dict[str, Any]], gold: Gold, settings: ScoreSettings) -> Scores:
+def _archehr_2025(asked: _Asked) -> Report:
+    held = gold.archehr_2025(asked.files)
+    rows = _of(asked, held, "case_id")
+    settings = {**asked.settings.of_texts, "reference_order": asked.settings.reference_order}
+    scores = _ruled(asked, lambda **how: archehr2025.score(rows, held.references, **{**settings, **how}))
+    if asked.official:
+        write_leaderboard(asked.official, scores)
+    return _report(asked, held, scores, beside.archehr_2025(held))
+
+
+def _archehr_2026(asked: _Asked) -> Report:
+    subtask = archehr2026.SUBTASKS[asked.submission.task]
+    held = gold_2026.read(asked.files, subtask)
+    rows = _of(asked, held, "case_id")
+    settings = {**asked.settings.of_texts, "subtask": subtask}
+    scores = _ruled(asked, lambda **how: archehr2026.score(rows, held.references, **{**settings, **how}))
+    if asked.official:
+        write_leaderboard(asked.official, scores)
+    return _report(asked, held, scores, beside.archehr_2026(held, subtask))
+
+
+def _fhir_agentbench(asked: _Asked) -> Report:
+    held = gold.fhir(asked.files)
+    questions = [gold.as_ruled(each) for each in held.references]
+    rows = _of(asked, held, "question_id")
+    settings: dict[str, Any] = {**asked.settings.common, "metrics": asked.settings.metrics}
+
+    def ruler(**how: Any) -> Scores:
+        return fhir_agentbench.score(rows, questions, **{**settings, **how})
+
+    panel = asked.panel if _wants_judge(asked.settings) else None
+    verdicts = None
+    if panel:
+        _ruled(asked, lambda **how: ruler(**{"bootstrap": 0, **how}))  # What is wrong shows before anything is paid.
+        verdicts = Verdicts(panel, rows, questions)
+        settings |= {"judge": verdicts, "judge_name": panel.name, "votes": panel.votes}
+    scores = _ruled(asked, ruler)
+    if asked.official:
+        write_evaluation(asked.official, scores, asked.submission, held.references)
+    report = _report(asked, held, scores, beside.fhir_agentbench(questions))
+    if verdicts is None:
+        return report
+    scores.warnings.extend(verdicts.warnings)
+    return report._replace(disagreements=tuple(verdicts.disagreements), judging=verdicts.usage)
+
+
+def _medagentbench(asked: _Asked) -> Report:
+    if asked.settings.metrics is not None:
+        raise CallerError("MedAgentBench's rates come together.\nLeave --metric out.")
+    held = gold.medagentbench(asked.files)
+    rows = _of(asked, held, "task_id")
+    scores = medagentbench.score(rows, held.references, **asked.settings.common)
+    if asked.official:
+        write_leaderboard(asked.official, scores)
+    return _report(asked, held, scores, beside.medagentbench(held.references))
+
+
+_RULERS: dict[str, Callable[[_Asked], Report]] = {
+    archehr2025.TASK: _archehr_2025,
+    **dict.fromkeys(archehr2026.SUBTASKS, _archehr_2026),
+    fhir_agentbench.TASK: _fhir_agentbench,
+    medagentbench.TASK: _medagentbench,
+}
+
+_PLAIN_METRIC = {
+    "archehr-2026-st1": "rouge1",
+    "archehr-2026-st3": "rouge1",
+    "archehr-2026-st4": "micro_f1",
+    fhir_agentbench.TASK: "strict_recall",
+}
+
+
+def _wants_judge(settings: ScoreSettings) -> bool:
+    return settings.metrics is None or any(name.startswith("answer_correctness") for name in settings.metrics)
+
+
+def _of(asked: _Asked, held: gold.Gold[Any], name: str) -> list[Any]:
+    """The rows to score: where cases were chosen, those of the key's other cases are left aside."""
+    left_out = held.chosen.left_out
+    return [row for row in asked.submission.rows if not (isinstance(row, Mapping) and str(row.get(name)) in left_out)]
+
+
+def _ruled(asked: _Asked, ruler: Callable[..., Scores]) -> Scores:
+    """What the ruler says. A refusal is the file's fault, unless the file passes with another metric."""
     try:
-        return archehr2025.score(submission, gold.references, **settings._asdict())
+        return ruler()
     except ScoringError as error:
-        raise InputError(path, [f": {line}" for line in str(error).splitlines()]) from None
+        lines = [_QUOTED.sub(r"\1\2…\1", line.strip()) for line in str(error).splitlines()]
+    try:
+        ruler(metrics=[_PLAIN_METRIC.get(asked.submission.task, "strict_micro_f1")], bootstrap=0)
+    except ScoringError:
+        mistakes = lines[1:] if len(lines) > 1 and lines[0].endswith(":") else lines
+        raise InputError(asked.submission.path, [f": {line}" for line in mistakes]) from None
+    raise CallerError("\n".join(lines))
 
 
-def _references(cases: Sequence[Case], keys: dict[str, CaseKey]) -> list[archehr2025.Reference]:
-    return [_reference(case, keys[case.id]) for case in cases if case.id in keys]
+def _report(asked: _Asked, held: gold.Gold[Any], scores: Scores, baselines: dict[str, dict[str, float]]) -> Report:
+    scores.warnings.extend(held.chosen.warnings)
+    return Report(scores, baselines, {**held.fingerprints, "submission": asked.submission.sha256})
 
 
-def _reference(case: Case, key: CaseKey) -> archehr2025.Reference:
-    return archehr2025.Reference(
-        case_id=case.id,
-        question=case.patient_narrative,
-        sentences=case.text_of,
-        labels={each: label.value for each, label in key.labels.items()},
-        narrative=case.patient_narrative,
-        clinician_question=case.clinician_question,
-        clinician_answer=key.clinician_answer,
-    )
-
-
-def _data_of(run: Run | None) -> Path | None:
-    return None if run is None else Path(run.manifest.data.path)
-
-
-def _cases_of(run: Run | None) -> Sequence[Case] | None:
-    """The run's own copy, once the file it read is gone or another. Otherwise the whole file counts, run or not."""
-    if run is None:
-        return None
-    path = Path(run.manifest.data.path)
-    same = path.is_file() and _sha256(path.read_bytes()) == run.manifest.data.sha256
-    return None if same else run.cases
-
-
-def _second_key_beside(data: Path) -> Path | None:
-    names = (f"{data.stem}_second_key.json", "second_annotation_key.json")
-    return next((path for name in names if (path := data.with_name(name)).is_file()), None)
-
-
-def _sha256(content: bytes) -> str:
-    return hashlib.sha256(content).hexdigest()
+def _leave(report: Report, asked: _Asked) -> Report:
+    """Write down what stays: with the run, or beside the official file."""
+    if asked.submission.run:
+        asked.submission.run.folder.write_json("scores.json", report.as_json())
+    if asked.official:
+        write_about(asked.official, report.as_json())
+    path = (asked.official.parent if asked.official else asked.submission.folder) / "disagreements.jsonl"
+    if not report.disagreements and not (asked.panel and path.exists()):  # What an earlier judge left would mislead.
+        return report
+    write_lines(path, report.disagreements)
+    return report._replace(disagreements_path=path)

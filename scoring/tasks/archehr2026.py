@@ -197,7 +197,9 @@ def _link_mistakes(row: Prediction, reference: Reference) -> list[str]:
     mistakes = []
     for link in row.value:
         if not isinstance(link, Mapping) or not isinstance(link.get("evidence_id"), list):
-            mistakes.append(f'case {row.case_id}: {link!r} is not {{"answer_id": "1", "evidence_id": ["2", "5"]}}')
+            mistakes.append(
+                f'case {row.case_id}: a link is not of the form {{"answer_id": "1", "evidence_id": ["2", "5"]}}'
+            )
             continue
         if link.get("answer_id") not in reference.citations:
             mistakes.append(f"case {row.case_id}: the answer has no sentence {link.get('answer_id')!r}")

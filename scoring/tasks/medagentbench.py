@@ -93,7 +93,7 @@ def _leaderboard(bs: int, seed: int, clinical: bool) -> dict[str, Metric[Any]]:
 
 def _read(graded: Sequence[Mapping[str, Any]]) -> dict[str, Mapping[str, Any]]:
     mistakes = [
-        f"row {at}: write task_id (like task3_12) and correct (true or false), not {row!r}"
+        f"row {at}: write task_id (like task3_12) and correct (true or false)"
         for at, row in enumerate(graded)
         if not isinstance(row.get("correct"), bool) or not re.fullmatch(r"task\d+_\d+", str(row.get("task_id")))
     ]

@@ -10,6 +10,7 @@ from archqa.agents.base import Agent, CaseTask
 from archqa.agents.context import Context
 from archqa.agents.decision import Decision, DecisionTask
 from archqa.agents.general_expert import BatchTask, GeneralExpert, GeneralExpertBatch, ScreeningTask
+from archqa.agents.judge import Judge, JudgeTask
 from archqa.agents.recruiting import Recruiting, RecruitingTask
 from archqa.agents.specialist import Specialist, SpecialistTask
 from archqa.benchmarks import load_cases
@@ -21,6 +22,7 @@ from archqa.llm.prompts import Prompts, default_prompts
 SNAPSHOTS = Path(__file__).parent / "snapshots"
 AGENTS: tuple[Agent, ...] = (  # type: ignore[type-arg]
     Context(), GeneralExpert(), GeneralExpertBatch(), Recruiting(), Specialist(), Decision(), Compress(), Summary(),
+    Judge(),
 )  # fmt: skip
 
 
@@ -44,6 +46,7 @@ def task_of(agent: Agent) -> CaseTask:  # type: ignore[type-arg]
         SpecialistTask: SpecialistTask(case=case, context=context, specialty="cardiology"),
         DecisionTask: DecisionTask(case=case, context=context, judgements=judgements),
         CompressTask: CompressTask(case=case, context=context, draft=draft),
+        JudgeTask: JudgeTask(question="How high?", reference="[[70.3]]", reply="It was 70.3 bpm."),
         SummaryTask: SummaryTask(case=case, context=context, essential=(first.id,)),
     }
     return tasks[agent.takes]

@@ -1,0 +1,80 @@
+"""What a score should be read against: doing everything, doing nothing, and the second reader where there is one."""
+
+from collections import Counter
+from collections.abc import Sequence
+from typing import Any
+
+from archqa.runs.gold import Gold
+from scoring import Scores
+from scoring.tasks import archehr2025, archehr2026
+from scoring.tasks import fhir_agentbench as fhir
+from scoring.tasks.fhir_agentbench import NO_ANSWER, Question
+
+Baselines = dict[str, dict[str, float]]
+
+_STRICT = ("strict_micro_precision", "strict_micro_recall", "strict_micro_f1")
+_LINKED = ("micro_precision", "micro_recall", "micro_f1")
+
+_MEDAGENTBENCH: Baselines = {
+    "FINISH([])": {"success_rate": 70 / 3, "query_success_rate": 0.0, "action_success_rate": 70 / 1.5},
+    "FINISH([-1])": {"success_rate": 37 / 3, "query_success_rate": 21 / 1.5, "action_success_rate": 16 / 1.5},
+    "FINISH()": {"success_rate": 16 / 3, "query_success_rate": 0.0, "action_success_rate": 16 / 1.5},
+}
+"""One reply to all 300 tasks of version 2, graded by the benchmark's own refsol.py: 70 right (tasks 5, 9, 10: 28, 29,
+13), 37 (tasks 4, 5, 6: 19, 16, 2) and 16 (task 5)."""
+
+
+def archehr_2025(gold: Gold[archehr2025.Reference]) -> Baselines:
+    """Citing every sentence, and the second reader's essential sentences."""
+    found = {"cite_everything": archehr2025.cite_everything(gold.references)}
+    if gold.second:
+        found["second_reader"] = archehr2025.cite_essential(gold.second)
+    return {
+        name: archehr2025.score(rows, gold.references, metrics=_STRICT, bootstrap=0).scores
+        for name, rows in found.items()
+    }
+
+
+def archehr_2026(gold: Gold[archehr2026.Reference], subtask: archehr2026.Subtask) -> Baselines:
+    """Subtask 2: every sentence, and the second reader's essential ones. Subtask 4: every link. Texts have none."""
+    if subtask == 2:
+        found = {"cite_everything": [_row(each, list(each.labels)) for each in gold.references]}
+        if gold.second:
+            found["second_reader"] = [_row(each, sorted(each.labelled("essential"))) for each in gold.second]
+        return {name: _scores_2026(rows, gold, subtask, _STRICT) for name, rows in found.items()}
+    if subtask == 4:
+        rows = [_row(each, _every_link(each)) for each in gold.references]
+        return {"link_everything": _scores_2026(rows, gold, subtask, _LINKED)}
+    return {}
+
+
+def fhir_agentbench(questions: Sequence[Question]) -> Baselines:
+    """Retrieving nothing and declining every question."""
+    rows = [{"question_id": each.question_id, "agent_answer": NO_ANSWER} for each in questions]
+    scores: Scores = fhir.score(rows, questions, bootstrap=0)
+    return {"always_no_answer": scores.scores}
+
+
+def medagentbench(task_ids: Sequence[str]) -> Baselines:
+    """Constant replies, where the tasks are the 300 of version 2 (30 of each kind); other sets were not measured."""
+    kinds = Counter(task.partition("_")[0] for task in task_ids)
+    whole = kinds == {f"task{number}": 30 for number in range(1, 11)}
+    return {name: dict(rates) for name, rates in _MEDAGENTBENCH.items()} if whole else {}
+
+
+def _row(reference: archehr2026.Reference, prediction: list[Any]) -> dict[str, Any]:
+    return {"case_id": reference.case_id, "prediction": prediction}
+
+
+def _every_link(reference: archehr2026.Reference) -> list[dict[str, Any]]:
+    sentences = list(reference.sentences)
+    return [{"answer_id": answer, "evidence_id": sentences} for answer in reference.citations]
+
+
+def _scores_2026(
+    rows: Sequence[dict[str, Any]],
+    gold: Gold[archehr2026.Reference],
+    subtask: archehr2026.Subtask,
+    metrics: Sequence[str],
+) -> dict[str, float]:
+    return archehr2026.score(rows, gold.references, subtask=subtask, metrics=metrics, bootstrap=0).scores
