@@ -10,9 +10,11 @@ from typing import Any, NamedTuple
 
 from archqa.core.usage import Usage
 from archqa.errors import CallerError, InputError
+from archqa.evidence import Engine, case_digest
 from archqa.runs import beside, gold, gold_2026
 from archqa.runs.judges import Panel, Verdicts
 from archqa.runs.official import write_about, write_evaluation, write_leaderboard, write_lines
+from archqa.runs.run import Run
 from archqa.runs.submissions import Submission, open_submission
 from scoring import Comparison, Scores, ScoringError, compare, known_metrics
 from scoring.tasks import archehr2025, archehr2026, fhir_agentbench, medagentbench
@@ -132,9 +134,20 @@ def _archehr_2025(asked: _Asked) -> Report:
     rows = _of(asked, held, "case_id")
     settings = {**asked.settings.of_texts, "reference_order": asked.settings.reference_order}
     scores = _ruled(asked, lambda **how: archehr2025.score(rows, held.references, **{**settings, **how}))
+    scores.warnings.extend(_fitted_cases(asked.submission.run))
     if asked.official:
         write_leaderboard(asked.official, scores)
     return _report(asked, held, scores, beside.archehr_2025(held))
+
+
+def _fitted_cases(run: Run | None) -> list[str]:
+    """A warning where the embedded engine judged cases it was fitted on."""
+    if run is None or not any(mind.startswith("embedded:") for mind in run.manifest.minds.values()):
+        return []
+    fitted = set(Engine.load().fitted_on)
+    seen = sum(case_digest(case) in fitted for case in run.cases)
+    what = f"{seen} of {len(run.cases)} cases were in the fit of the embedded engine: these scores flatter it."
+    return [what] if seen else []
 
 
 def _archehr_2026(asked: _Asked) -> Report:

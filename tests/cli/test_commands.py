@@ -111,6 +111,14 @@ def test_score_reads_the_key_beside_the_cases_and_prints_official_names(finished
     assert json.loads((finished / "scores.json").read_text())["scores"] == report["scores"]
 
 
+@pytest.mark.parametrize(("name", "warned"), [("train", True), ("dev", False)])
+def test_scores_on_cases_the_engine_was_fitted_on_carry_a_warning(name: str, warned: bool, tmp_path: Path) -> None:
+    archqa("predict", str(ROOT / "data" / f"{name}.json"), "--limit", "1", "--out", "run", cwd=tmp_path)
+    done = archqa("score", "run", "--metric", "strict_micro_f1", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert ("1 of 1 cases were in the fit of the embedded engine" in done.stderr) == warned
+
+
 def test_a_bare_submission_is_scored_with_its_data(finished: Path) -> None:
     alone = archqa("score", str(finished / "submission.json"))
     assert alone.returncode == 2
