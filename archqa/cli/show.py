@@ -78,7 +78,7 @@ def _show_case(case: Case, record: CaseRecord, key: CaseKey | None, *, rationale
     for title, text in (("Patient", case.patient_narrative), ("Question", case.clinician_question)):
         if text:
             out.print(Text(f"\n{title}", style="bold"))
-            out.print(Text(text))
+            out.print(Text(text), soft_wrap=False)
     out.print(Text(f"\nAnswer ({record.status.value})", style="bold"))
     out.print(Text(record.answer.submission if record.answer else record.error))
     for remark in record.remarks:
@@ -93,8 +93,11 @@ def _note(case: Case, record: CaseRecord, key: CaseKey | None) -> Table:
     cited = record.answer.cited if record.answer else frozenset()
     agents = {name: {each.sentence_id: each for each in judged} for name, judged in record.judgements.items()}
     table = Table(title="\n▶ cited   E essential   s supplementary   · not relevant", title_justify="left")
-    for name in ("", "id", "sentence", *agents, *(["key"] if key else [])):
+    for name in ("", "id"):
         table.add_column(name)
+    table.add_column("sentence", ratio=1)
+    for name in (*agents, *(["key"] if key else [])):
+        table.add_column(name, max_width=12)
     for sentence in case.sentences:
         marked = "▶" if sentence.id in cited else ""
         verdicts = [_verdict(judged.get(sentence.id)) for judged in agents.values()]
