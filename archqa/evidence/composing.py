@@ -11,6 +11,7 @@ from archqa.core.case import Case
 from archqa.errors import CallerError
 from archqa.evidence.compressing import Wording, wordings
 from archqa.evidence.concepts import names
+from archqa.evidence.semantics import asked
 from archqa.evidence.words import numbers, stems
 
 LEAST_WORDS = 10
@@ -34,17 +35,15 @@ def compose(case: Case, chosen: frozenset[str], worth: dict[str, float], word_li
     if word_limit < LEAST_WORDS:
         raise CallerError(f"An answer of {word_limit} words cannot be written.\nAllow at least {LEAST_WORDS}.")
     ids = case.in_note_order(chosen)
-    offers = [Offer(sid, case.text_of[sid], worth[sid], _ways(case, sid)) for sid in ids]
+    question = " ".join([asked(case), *(phrase.text for phrase in case.patient_question)])
+    wanted = frozenset(stems(question)) | names(question)
+    of = {sentence.id: sentence for sentence in case.sentences}
+    offers = [Offer(sid, of[sid].text, worth[sid], wordings(of[sid], wanted)) for sid in ids]
     able = sorted((offer for offer in offers if offer.ways), key=lambda offer: -offer.worth)[:MOST_LINES]
     lines = _packed(sorted(able, key=lambda offer: ids.index(offer.id)), word_limit)
     if not lines:
         return CitedAnswer(claims=(Claim(text=POINTER, citations=ids),))
     return CitedAnswer(claims=_with_the_rest(lines, offers))
-
-
-def _ways(case: Case, sentence_id: str) -> tuple[Wording, ...]:
-    sentence = next(each for each in case.sentences if each.id == sentence_id)
-    return wordings(sentence)
 
 
 def _packed(offers: list[Offer], limit: int) -> list[tuple[Offer, str]]:
@@ -62,8 +61,8 @@ def _packed(offers: list[Offer], limit: int) -> list[tuple[Offer, str]]:
 
 
 def _value(offer: Offer, wording: Wording) -> float:
-    """Half for being there, half for being complete."""
-    return (0.05 + offer.worth) * (0.5 + 0.5 * wording.kept)
+    """Most for being there, the rest for being complete: more evidence said briefly beats less said in full."""
+    return (0.05 + offer.worth) * (0.75 + 0.25 * wording.kept)
 
 
 def _with_the_rest(lines: list[tuple[Offer, str]], offers: list[Offer]) -> tuple[Claim, ...]:

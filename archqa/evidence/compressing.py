@@ -1,12 +1,15 @@
 """A sentence made shorter, never cut mid-way: clauses, asides and long-winded forms go; numbers stay longest."""
 
 import re
+from collections.abc import Iterator
 from functools import cache
 from typing import NamedTuple
 
 from archqa.core.case import Sentence
+from archqa.evidence.concepts import names
 from archqa.evidence.note import bare
 from archqa.evidence.tables import rows
+from archqa.evidence.words import stems
 
 _NUMBERED = re.compile(r"^(?:PROBLEM\s*)?#?\s*\d*\s*[:.)]\s*", re.IGNORECASE)
 _BRACKET = re.compile(r"\s*[(\[][^()\[\]]*[)\]]")
@@ -21,7 +24,7 @@ _TAIL = re.compile(
 
 
 class Wording(NamedTuple):
-    """One way to say a sentence; `kept` is the share of its words (numbers count double) that is still there."""
+    """One way to say a sentence; `kept` is the share of its content that is still there."""
 
     text: str
     kept: float
@@ -32,27 +35,31 @@ class Wording(NamedTuple):
         return len(self.text.split())
 
 
-def wordings(sentence: Sentence) -> tuple[Wording, ...]:
-    """The sentence from full to shortest, each wording shorter than the last; none where there is no word."""
+def wordings(sentence: Sentence, wanted: frozenset[str] = frozenset()) -> tuple[Wording, ...]:
+    """The sentence from full to shortest, each wording shorter than the last; none where there is no word.
+
+    `wanted` holds the stems and concepts of what is asked: of several clauses the one that says most of it stays.
+    """
     full = _plain(bare(sentence))
     if not any(each.isalnum() for each in full):
         return ()
-    steps = [full, _short(full)]
-    for trim in (
-        _without_opener,
-        _without_plain_brackets,
-        _without_tail,
-        _without_brackets,
-        _first_clauses,
-        _without_opener,
-    ):
-        steps.append(trim(steps[-1]))
     found: list[Wording] = []
-    for text in steps:
+    for text in _shorter_and_shorter(full, wanted):
         said = finished(text)
         if not found or len(said.split()) < found[-1].words:
-            found.append(Wording(said, _weight(said) / max(_weight(finished(full)), 1.0)))
+            found.append(Wording(said, _weight(said, wanted) / max(_weight(finished(full), wanted), 1.0)))
     return tuple(found)
+
+
+def _shorter_and_shorter(text: str, wanted: frozenset[str]) -> Iterator[str]:
+    yield text
+    text = _short(text)
+    yield text
+    for trim in (_without_opener, _without_plain_brackets, _without_tail, _without_brackets):
+        text = trim(text)
+        yield text
+    text = _without_opener(_best_clause(text, wanted))
+    yield text
 
 
 def finished(text: str) -> str:
@@ -89,18 +96,19 @@ def _without_brackets(text: str) -> str:
 
 def _without_tail(text: str) -> str:
     shorter = _TAIL.sub("", text.rstrip(". "))
-    return shorter if len(shorter.split()) >= 5 else text
+    return shorter if len(shorter.split()) >= 4 else text
 
 
-def _first_clauses(text: str) -> str:
-    """Of several independent clauses the one that says most: the longest with a number, else the first."""
+def _best_clause(text: str, wanted: frozenset[str]) -> str:
+    """Of several independent clauses the one that says most of what is asked, and the later among equals."""
     parts = [part for piece in _SEMICOLON.split(text) for part in _TURN.split(piece)]
     whole = [part for part in parts if len(part.split()) >= 4]
-    return max(whole, key=lambda part: (bool(re.search(r"\d", part)), -parts.index(part))) if len(whole) > 1 else text
+    return max(reversed(whole), key=lambda part: _weight(part, wanted)) if len(whole) > 1 else text
 
 
-def _weight(text: str) -> float:
-    return sum(2.0 if re.search(r"\d", word) else 1.0 for word in text.split())
+def _weight(text: str, wanted: frozenset[str]) -> float:
+    numbers = sum(bool(re.search(r"\d", word)) for word in text.split())
+    return len(text.split()) + numbers + 2.0 * len(wanted & {*stems(text), *names(text)})
 
 
 @cache

@@ -1,6 +1,6 @@
-"""What the wording of a sentence does: states a cause, a decision, a result, a dose; and what a question asks for.
+"""What the wording of a sentence does: states a cause, a decision, a result, a dose.
 
-The expressions stand in `data/cues.tsv` and `data/questions.tsv`; they are general clinical English, not fitted.
+The expressions stand in `data/cues.tsv`; they are general clinical English, not fitted.
 """
 
 import re
@@ -21,20 +21,10 @@ class Cue(NamedTuple):
 @cache
 def sentence_cues() -> tuple[Cue, ...]:
     """The cues looked for in a note's sentence, in the order of the file."""
-    return _cues("cues.tsv")
-
-
-@cache
-def question_types() -> tuple[Cue, ...]:
-    """What a question may ask for, in the order of the file."""
-    return _cues("questions.tsv")
+    return tuple(Cue(cue, words, re.compile(expression, re.IGNORECASE)) for cue, words, expression in rows("cues.tsv"))
 
 
 def strengths(cues: tuple[Cue, ...], text: str) -> list[float]:
     """For each cue how often it occurs: 0, 1 for once, 1.5 for more (a second occurrence says little more)."""
     counts = (len(cue.expression.findall(text)) for cue in cues)
     return [min(count, 1) + 0.5 * (count > 1) for count in counts]
-
-
-def _cues(name: str) -> tuple[Cue, ...]:
-    return tuple(Cue(cue, words, re.compile(expression, re.IGNORECASE)) for cue, words, expression in rows(name))

@@ -19,7 +19,8 @@ from archqa.evidence.wordpiece import batch
 DIMENSIONS = 384
 LONGEST = 128
 """Pieces of a text that are read: what the encoder was trained on."""
-BATCH = 32
+BATCH = 8
+"""Texts computed at once: neighbours in length, so that little of a batch is padding."""
 
 Vectors = NDArray[np.float32]
 
@@ -51,11 +52,15 @@ class Encoder:
 
 
 def session(model: Path, threads: int) -> ort.InferenceSession:
-    """One onnxruntime session on the processor. Its memory arena is off: it would keep the largest batch for ever."""
+    """One onnxruntime session on the processor, whose threads sleep while they wait.
+
+    Its memory arena is off: it would keep the largest batch for ever.
+    """
     options = ort.SessionOptions()
     options.intra_op_num_threads = threads
     options.inter_op_num_threads = 1
     options.enable_cpu_mem_arena = False
+    options.add_session_config_entry("session.intra_op.allow_spinning", "0")
     options.log_severity_level = 3
     return ort.InferenceSession(str(model), options, providers=["CPUExecutionProvider"])
 

@@ -2,6 +2,7 @@
 
 from collections import OrderedDict
 from functools import cache
+from threading import Lock
 from typing import NamedTuple
 
 import numpy as np
@@ -14,6 +15,7 @@ from archqa.evidence import background, composing, model, reasons
 from archqa.evidence.digest import case_digest
 from archqa.evidence.encoder import Encoder, default_encoder
 from archqa.evidence.features import table
+from archqa.evidence.reader import Reader, default_reader
 from archqa.evidence.selection import Corpus, choose
 
 REMEMBERED = 64
@@ -28,12 +30,13 @@ class Assessment(NamedTuple):
 
 
 class Engine:
-    """Judges, selects and answers. Use `Engine.load`; one engine may serve many threads' cases in turn."""
+    """Judges, selects and answers. Use `Engine.load`; one engine may serve many threads."""
 
-    def __init__(self, shipped: model.Shipped, encoder: Encoder) -> None:
+    def __init__(self, shipped: model.Shipped, encoder: Encoder, reader: Reader) -> None:
         self._model, self.fingerprint = shipped
-        self._encoder = encoder
+        self._encoder, self._reader = encoder, reader
         self._seen: OrderedDict[str, Assessment] = OrderedDict()
+        self._alone = Lock()
 
     @staticmethod
     def load(name: str = "default") -> "Engine":
@@ -94,16 +97,17 @@ class Engine:
 
     def _assess(self, case: Case) -> Assessment:
         key = case_digest(case)
-        if key not in self._seen:
-            self._seen[key] = self._fresh(case)
+        with self._alone:  # several stages ask for one case at once: the first computes, the others wait for it
+            if key not in self._seen:
+                self._seen[key] = self._fresh(case)
             while len(self._seen) > REMEMBERED:
                 self._seen.popitem(last=False)
-        return self._seen[key]
+            return self._seen[key]
 
     def _fresh(self, case: Case) -> Assessment:
-        columns = table(case, self._encoder)
+        columns = table(case, self._encoder, self._reader.logits(case))
         added = self._model.contributions(columns)
-        names = self._model.names()
+        names = self._model.columns
         return Assessment(added.sum(1) + self._model.bias, tuple(reasons.rationale(names, row) for row in added))
 
     def _corpus(self) -> Corpus:
@@ -118,4 +122,4 @@ def _probability(judgement: Judgement) -> float:
 
 @cache
 def _loaded(name: str) -> Engine:
-    return Engine(model.load(name), default_encoder())
+    return Engine(model.load(name), default_encoder(), default_reader())

@@ -9,9 +9,9 @@ from numpy.typing import NDArray
 
 from archqa.core.case import Case
 from archqa.evidence import semantics, topics
-from archqa.evidence.cues import question_types, sentence_cues, strengths
+from archqa.evidence.cues import sentence_cues, strengths
 from archqa.evidence.encoder import Encoder
-from archqa.evidence.note import Place, bare, places, section_kinds
+from archqa.evidence.note import Place, bare, places, section_kinds, telegraphic
 from archqa.evidence.semantics import Column
 from archqa.evidence.words import LONGEST, numbers, stems
 
@@ -29,11 +29,11 @@ class Table:
         return np.column_stack([self.columns[name] for name in names]).astype(np.float64)
 
 
-def table(case: Case, encoder: Encoder) -> Table:
-    """Every feature of every sentence of `case`. The case must have a sentence."""
+def table(case: Case, encoder: Encoder, read: Column) -> Table:
+    """Every feature of every sentence of `case`, which must have one. `read`: the reader's log-odds, one a sentence."""
     spots = places(case)
-    near = semantics.columns(semantics.meaning(case, spots, encoder))
-    columns = _spread({f"near.{name}": column for name, column in near.items()})
+    near = semantics.columns(semantics.meaning(case, encoder))
+    columns = _read(read) | _spread({f"near.{name}": column for name, column in near.items()})
     columns |= topics.columns(case, spots)
     columns |= _around(columns["near.blend.z"], columns["topic.question"], spots)
     columns |= _spread(_overlap(case))
@@ -41,6 +41,19 @@ def table(case: Case, encoder: Encoder) -> Table:
     columns |= _sections(spots)
     columns |= _wording(case)
     return Table(columns)
+
+
+def _read(logits: Column) -> dict[str, Column]:
+    """The reader's verdict on the sentence, on its neighbours, and on the case: how much evidence it sees at all."""
+    edge = np.concatenate([logits[:1], logits, logits[-1:]])
+    return {
+        "reader.logit": logits,
+        "reader.standing": (logits - logits.mean()) / (logits.std() + 1e-6),
+        "reader.before": edge[:-2],
+        "reader.after": edge[2:],
+        "reader.best": np.full(len(logits), logits.max()),
+        "reader.evidence": np.full(len(logits), np.logaddexp.reduce(logits)),
+    }
 
 
 def _spread(columns: dict[str, Column]) -> dict[str, Column]:
@@ -104,6 +117,7 @@ def _shape(case: Case, spots: tuple[Place, ...]) -> dict[str, Column]:
         "shape.short": (length < 5).astype(float),
         "shape.position": at,
         "shape.last_third": (at > 0.67).astype(float),
+        "shape.telegraphic": np.full(len(texts), telegraphic(case)),
         "shape.note": np.full(len(texts), np.log(len(texts))),
         "shape.digits": np.array([min(len(numbers(text)), 8) / 8 for text in texts]),
         "shape.commas": np.array([min(text.count(","), 8) / 8 for text in texts]),
@@ -115,11 +129,5 @@ def _sections(spots: tuple[Place, ...]) -> dict[str, Column]:
 
 
 def _wording(case: Case) -> dict[str, Column]:
-    """Cues of each sentence, and each cue where the question is of a type that asks for it."""
     found = np.array([strengths(sentence_cues(), each.text[:LONGEST]) for each in case.sentences])
-    wanted = strengths(question_types(), " ? ".join([semantics.asked(case), *(p.text for p in case.patient_question)]))
-    columns = {f"cue.{cue.name}": found[:, at] for at, cue in enumerate(sentence_cues())}
-    for kind, want in zip(question_types(), wanted, strict=True):
-        for at, cue in enumerate(sentence_cues()):
-            columns[f"asks.{kind.name}.{cue.name}"] = found[:, at] * min(want, 1)
-    return columns
+    return {f"cue.{cue.name}": found[:, at] for at, cue in enumerate(sentence_cues())}

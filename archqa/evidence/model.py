@@ -1,10 +1,11 @@
 """The fitted model: named columns in, a calibrated probability for each sentence out.
 
-A JSON file holds all of it, so that a reader can see every weight. `fingerprint` is the file's sha256.
+A JSON file holds all of it, so that anyone can see every split. `fingerprint` is the file's sha256.
 """
 
 import hashlib
 import json
+from functools import cached_property
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -13,45 +14,33 @@ from numpy.typing import NDArray
 
 from archqa.core.value import Value
 from archqa.errors import InputError
+from archqa.evidence.boosting import Forest, Tree
 from archqa.evidence.features import Matrix, Table
 
 SHIPPED = Path(__file__).parent / "data"
-CLIP = 4.0
-"""Standard deviations beyond which a feature says no more: an odd note must not overrule everything else."""
-
-
-class Weight(Value):
-    """One column's part in the sum: (value - mean) / scale * weight."""
-
-    name: str
-    mean: float
-    scale: float
-    weight: float
 
 
 class Model(Value):
-    """A logistic model over columns. `expected_f1` and `mass` serve selection; `fitted_on` holds digests."""
+    """Boosted trees over columns. `expected_f1` and `mass` serve selection; `fitted_on` holds digests."""
 
-    schema_version: int = 1
-    weights: tuple[Weight, ...]
+    schema_version: int = 2
+    columns: tuple[str, ...]
     bias: float
+    trees: tuple[Tree, ...]
     expected_f1: float
     mass: float
     fitted_on: tuple[str, ...] = ()
     seed: int = 0
+    reader_sha256: str = ""
     made_by: str = ""
 
-    def names(self) -> tuple[str, ...]:
-        """The columns it reads, in order."""
-        return tuple(each.name for each in self.weights)
-
     def contributions(self, table: Table) -> Matrix:
-        """What each column adds to each sentence's log-odds, of shape (sentences, columns)."""
-        mean, scale, weight = (
-            np.array([getattr(each, part) for each in self.weights]) for part in ("mean", "scale", "weight")
-        )
-        added: Matrix = np.clip((table.matrix(self.names()) - mean) / scale, -CLIP, CLIP) * weight
-        return added
+        """What each column adds to each sentence's log-odds in the trees, of shape (sentences, columns)."""
+        return self._forest.paths(table.matrix(self.columns))
+
+    @cached_property
+    def _forest(self) -> Forest:
+        return Forest(self.trees)
 
     def logits(self, table: Table) -> NDArray[np.float64]:
         """Log-odds of being essential, of shape (sentences,)."""
@@ -86,7 +75,7 @@ def shipped() -> tuple[str, ...]:
 def save(model: Model, path: Path) -> None:
     """Writes the model in one move, so that nobody reads half of it."""
     draft = path.with_suffix(".draft")
-    draft.write_text(json.dumps(_rounded(model.model_dump()), indent=1) + "\n", encoding="utf-8")
+    draft.write_text(json.dumps(_rounded(model.model_dump()), separators=(",", ":")) + "\n", encoding="utf-8")
     draft.replace(path)
 
 

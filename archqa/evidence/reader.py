@@ -1,9 +1,10 @@
 """The reader: MiniLM fine-tuned to read question and note together and mark each sentence that the answer needs.
 
-Shipped as int8 ONNX (`data/reader.onnx`), built by `reader_training.py`. Unlike the encoder, which sees one sentence at a
-time, it sees what a sentence's neighbours say.
+Shipped as int8 ONNX (`data/reader.onnx`), built by `reader_training.py`. Unlike the encoder, which sees one sentence
+at a time, it sees what a sentence's neighbours say.
 """
 
+from functools import cache
 from pathlib import Path
 
 import numpy as np
@@ -12,7 +13,7 @@ from numpy.typing import NDArray
 from archqa.core.case import Case
 from archqa.evidence.encoder import session
 from archqa.evidence.tables import FOLDER
-from archqa.evidence.windows import Window, windows
+from archqa.evidence.windows import Window, views, windows
 
 SHIPPED = FOLDER / "reader.onnx"
 
@@ -24,7 +25,11 @@ class Reader:
         self._session = session(model, threads)
 
     def logits(self, case: Case) -> NDArray[np.float64]:
-        """Of shape (sentences,); a sentence that two windows share gets the mean of both."""
+        """Of shape (sentences,): the mean over the case's views, and over the windows that share a sentence."""
+        verdicts: NDArray[np.float64] = np.mean([self._view(view) for view in views(case)], axis=0)
+        return verdicts
+
+    def _view(self, case: Case) -> NDArray[np.float64]:
         total, seen = np.zeros(len(case.sentences)), np.zeros(len(case.sentences))
         for window in windows(case):
             places = [span.sentence for span in window.spans]
@@ -36,6 +41,12 @@ class Reader:
         feed = inputs(window)
         out: NDArray[np.float64] = self._session.run(None, feed)[0][0].astype(np.float64)
         return out
+
+
+@cache
+def default_reader() -> Reader:
+    """The shipped reader, loaded once."""
+    return Reader()
 
 
 def inputs(window: Window) -> dict[str, NDArray[np.generic]]:

@@ -5,7 +5,7 @@ from functools import cache
 import numpy as np
 from numpy.typing import NDArray
 
-from archqa.evidence.cues import question_types, sentence_cues
+from archqa.evidence.cues import sentence_cues
 from archqa.evidence.tables import rows
 
 SHOWN_FOR, SHOWN_AGAINST = 3, 2
@@ -28,9 +28,10 @@ def rationale(names: tuple[str, ...], added: NDArray[np.float64]) -> str:
     return " ".join(part for part in parts if part) or "Nothing about it stands out."
 
 
+@cache
 def group(name: str) -> str:
     """The longest prefix of a column's name that `data/reasons.tsv` puts in words; cues stand for themselves."""
-    if name.startswith(("cue.", "asks.")):
+    if name.startswith("cue."):
         return name
     return max((prefix for prefix in _phrases() if name.startswith(prefix)), key=len, default=name)
 
@@ -38,9 +39,6 @@ def group(name: str) -> str:
 def _say(name: str, good: bool) -> str:
     if name.startswith("cue."):
         return f"{'' if good else 'it '}{_cue_words()[name.removeprefix('cue.')]}"
-    if name.startswith("asks."):
-        kind, cue = name.removeprefix("asks.").split(".")
-        return f"{_cue_words()[cue]} where the question {_kind_words()[kind]}"
     good_words, bad_words = _phrases().get(name, (name, name))
     return good_words if good else bad_words
 
@@ -53,8 +51,3 @@ def _phrases() -> dict[str, tuple[str, str]]:
 @cache
 def _cue_words() -> dict[str, str]:
     return {cue.name: cue.words for cue in sentence_cues()}
-
-
-@cache
-def _kind_words() -> dict[str, str]:
-    return {cue.name: cue.words for cue in question_types()}

@@ -1,8 +1,8 @@
 """From probabilities to a set: the one with the greatest expected F.
 
 For F1 over independent sentences the best set takes every p above F*/2, F* being the F reached (Lewis 1995; Lipton,
-Elkan, Narayanaswamy 2014): about .31 where F* is .62, not .5. The score counts over a corpus, the choice is made case by
-case: `mass` sentences of an average corpus are counted in, which pulls a lone case towards the corpus's threshold.
+Elkan, Narayanaswamy 2014): about .31 where F* is .62, not .5. The score counts over a corpus, the choice is made case
+by case: `mass` sentences of an average corpus are counted in, which pulls a lone case towards the corpus's threshold.
 """
 
 from typing import Literal, NamedTuple, get_args

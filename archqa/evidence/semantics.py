@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from archqa.core.case import Case
 from archqa.evidence.encoder import Encoder, Vectors
-from archqa.evidence.note import Place, bare
+from archqa.evidence.note import bare
 
 Column = NDArray[np.float64]
 _CLAUSE = re.compile(
@@ -20,11 +20,9 @@ NARRATIVE = 24
 
 
 class Meaning(NamedTuple):
-    """The vectors of one case. `sentences` and `windows` have one row a sentence."""
+    """The vectors of one case. `sentences` has one row a sentence."""
 
     sentences: Vectors
-    windows: Vectors
-    titled: Vectors
     question: Vectors
     clauses: Vectors
     phrases: Vectors
@@ -32,13 +30,11 @@ class Meaning(NamedTuple):
     message: Vectors
 
 
-def meaning(case: Case, places: tuple[Place, ...], encoder: Encoder) -> Meaning:
+def meaning(case: Case, encoder: Encoder) -> Meaning:
     """Encodes everything of the case once."""
     question = asked(case)
     parts = [
         [bare(each) for each in case.sentences],
-        windows(case),
-        [f"{place.title}: {bare(each)}" for place, each in zip(places, case.sentences, strict=True)],
         [question],
         clauses(question),
         [each.text for each in case.patient_question] or [question],
@@ -62,12 +58,6 @@ def clauses(question: str) -> list[str]:
     return parts or [question]
 
 
-def windows(case: Case) -> list[str]:
-    """Each sentence between its neighbours."""
-    texts = [bare(each) for each in case.sentences]
-    return [" ".join(texts[max(0, at - 1) : at + 2]) for at in range(len(texts))]
-
-
 def columns(mind: Meaning) -> dict[str, Column]:
     """Likenesses of every sentence to the case's questions, each of shape (sentences,)."""
     question, clause = _near(mind.sentences, mind.question), mind.sentences @ mind.clauses.T
@@ -80,8 +70,6 @@ def columns(mind: Meaning) -> dict[str, Column]:
         "phrase": phrase,
         "narrative": told.max(1),
         "message": _near(mind.sentences, mind.message),
-        "window": _near(mind.windows, mind.question),
-        "titled": _near(mind.titled, mind.question),
         "echo": _echo(mind.sentences, blend),
         "central": (mind.sentences @ mind.sentences.T).mean(1),
         "blend": blend,

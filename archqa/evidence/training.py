@@ -1,9 +1,9 @@
-"""Fitting the engine from cases and their keys: one logistic model, and what selection needs.
+"""Fitting the engine from cases and their keys: boosted trees over features, and what selection needs.
 
-numpy alone: a ridge-penalised logistic regression by Newton's method. The penalty and the features were chosen by cross-fit
-over cases (see README.md).
+numpy alone. Settings and features were chosen by cross-fit over cases (README.md).
 """
 
+import hashlib
 from collections.abc import Callable
 from typing import NamedTuple
 
@@ -12,23 +12,25 @@ from numpy.typing import NDArray
 
 from archqa.core.case import Case
 from archqa.core.key import CaseKey
+from archqa.evidence.boosting import Settings, Tree, boost
 from archqa.evidence.digest import case_digest
-from archqa.evidence.encoder import Encoder, default_encoder
-from archqa.evidence.features import Matrix, Table, table
-from archqa.evidence.model import CLIP, Model, Weight
+from archqa.evidence.encoder import default_encoder
+from archqa.evidence.features import Table, table
+from archqa.evidence.heldout import heldout
+from archqa.evidence.model import Model
+from archqa.evidence.reader import SHIPPED, Reader, default_reader
 
 Labelled = tuple[Case, CaseKey]
 Progress = Callable[[str, int, int], None]
 """Called with what is being done, how many are done, and of how many."""
 Binary = NDArray[np.float64]
 
-PENALTY = 100.0
-"""Ridge penalty on standardised weights, in units of the log-likelihood of one sentence."""
+SETTINGS = Settings()
+SEEDS = 3
+"""Runs of boosting whose mean is shipped: one run depends on its draw of rows and columns."""
 MASS = 10.0
 """Sentences of an average corpus that selection counts in."""
 FOLDS = 8
-LOWEST_SPREAD = 1e-3
-"""A column that hardly varies is left out."""
 
 
 class Example(NamedTuple):
@@ -43,15 +45,25 @@ def silent(what: str, done: int, of: int) -> None:
     """The progress callback that says nothing."""
 
 
-def prepare(pairs: list[Labelled], encoder: Encoder | None = None, progress: Progress = silent) -> list[Example]:
-    """Features of every case with a sentence; a sentence that the key does not name counts as not essential."""
-    encoder, examples = encoder or default_encoder(), []
+def prepare(pairs: list[Labelled], progress: Progress = silent) -> list[Example]:
+    """Features of every case with a sentence; a sentence that the key does not name counts as not essential.
+
+    The reader's verdicts on the cases it was trained on come from `data/reader_heldout.tsv`, made by readers that
+    had not seen them.
+    """
+    encoder, reader, examples = default_encoder(), default_reader(), list[Example]()
     for done, (case, key) in enumerate(pairs):
         if case.sentences:
             essential = np.array([float(sid in key.essential) for sid in case.sentence_ids])
-            examples.append(Example(case, table(case, encoder), essential))
+            examples.append(Example(case, table(case, encoder, unseen_verdicts(case, reader)), essential))
         progress("features", done + 1, len(pairs))
     return examples
+
+
+def unseen_verdicts(case: Case, reader: Reader) -> Binary:
+    """The reader's log-odds for each sentence, as of a reader that was not trained on this case."""
+    kept = heldout().get(case_digest(case))
+    return reader.logits(case) if kept is None else kept
 
 
 def train(pairs: list[Labelled], *, seed: int = 0, progress: Progress = silent) -> Model:
@@ -64,7 +76,7 @@ def train(pairs: list[Labelled], *, seed: int = 0, progress: Progress = silent) 
 def cross_fit(
     examples: list[Example], *, seed: int = 0, folds: int = FOLDS, progress: Progress = silent
 ) -> list[Binary]:
-    """Log-odds turned probabilities of every case by a model that never saw it; folds are drawn over cases."""
+    """Probabilities of every case by a model that never saw it; folds are drawn over cases."""
     fold = folds_of(len(examples), folds, seed)
     found: list[Binary] = [np.zeros(0)] * len(examples)
     for each in range(folds):
@@ -82,23 +94,26 @@ def folds_of(cases: int, folds: int, seed: int) -> NDArray[np.int64]:
 
 
 def fit(examples: list[Example], *, expected_f1: float = 0.5, seed: int = 0) -> Model:
-    """One penalised logistic regression over all sentences of `examples`."""
+    """Boosted trees over all sentences of `examples`."""
     names = tuple(examples[0].table.columns)
     rows = np.concatenate([example.table.matrix(names) for example in examples])
-    mean, scale = rows.mean(0), rows.std(0)
-    kept = scale > LOWEST_SPREAD
-    standard = np.clip((rows[:, kept] - mean[kept]) / scale[kept], -CLIP, CLIP)
-    weights, bias = _newton(standard, np.concatenate([example.essential for example in examples]))
-    named = zip(np.array(names)[kept], mean[kept], scale[kept], weights, strict=True)
+    truth = np.concatenate([example.essential for example in examples])
+    runs = [boost(rows, truth, SETTINGS, seed * SEEDS + run) for run in range(SEEDS)]
     return Model(
-        weights=tuple(Weight(name=str(n), mean=float(m), scale=float(s), weight=float(w)) for n, m, s, w in named),
-        bias=bias,
+        columns=names,
+        bias=runs[0][0],
+        trees=tuple(_scaled(tree, 1 / SEEDS) for _, trees in runs for tree in trees),
         expected_f1=expected_f1,
         mass=MASS,
         fitted_on=tuple(case_digest(example.case) for example in examples),
         seed=seed,
+        reader_sha256=hashlib.sha256(SHIPPED.read_bytes()).hexdigest(),
         made_by="archqa.evidence.training",
     )
+
+
+def _scaled(tree: Tree, by: float) -> Tree:
+    return tree.model_copy(update={"value": tuple(each * by for each in tree.value)})
 
 
 def expected_f1(probabilities: Binary) -> float:
@@ -106,19 +121,3 @@ def expected_f1(probabilities: Binary) -> float:
     ranked = np.sort(probabilities)[::-1]
     size = np.arange(1, len(ranked) + 1)
     return float((2 * np.cumsum(ranked) / (size + ranked.sum())).max())
-
-
-def _newton(rows: Matrix, truth: Binary, steps: int = 30) -> tuple[Binary, float]:
-    design = np.column_stack([rows, np.ones(len(rows))])
-    ridge = np.full(design.shape[1], PENALTY)
-    ridge[-1] = 1e-6
-    weights = np.zeros(design.shape[1])
-    for _ in range(steps):
-        said = 1 / (1 + np.exp(-design @ weights))
-        slope = design.T @ (said - truth) + ridge * weights
-        curve = (design * (said * (1 - said))[:, None]).T @ design + np.diag(ridge)
-        step = np.linalg.solve(curve, slope)
-        weights = weights - step
-        if np.abs(step).max() < 1e-7:
-            break
-    return weights[:-1], float(weights[-1])

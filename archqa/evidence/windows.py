@@ -36,6 +36,12 @@ class Window(NamedTuple):
     spans: list[Span]
 
 
+def views(case: Case) -> tuple[Case, ...]:
+    """The case as a whole, and asked by the clinician alone: their mean is steadier than either."""
+    alone = case.model_copy(update={"patient_narrative": "", "patient_question": ()})
+    return (case, alone) if case.clinician_question.strip() and case != alone else (case,)
+
+
 def windows(case: Case) -> list[Window]:
     """All windows of a case, in note order; every sentence is in at least one."""
     head = [CLS, *question(case), SEP]

@@ -1,0 +1,75 @@
+import re
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from archqa.core.case import Case
+from archqa.errors import CallerError
+from archqa.evidence.composing import compose
+
+from .conftest import NOTE, case_of
+
+VOCABULARY = "the patient was started on heparin 5000 units because of a clot ; , and he (see note) improved | fever"
+words = st.sampled_from(VOCABULARY.split())
+text = st.one_of(st.lists(words, max_size=60).map(" ".join), st.text(max_size=120), st.sampled_from(NOTE))
+notes = st.lists(text, max_size=30).map(tuple)
+
+
+def answered(case: Case, chosen: frozenset[str], limit: int = 75):
+    return compose(case, chosen, dict.fromkeys(case.sentence_ids, 0.5), limit)
+
+
+@settings(deadline=None, suppress_health_check=[HealthCheck.too_slow], max_examples=150)
+@given(notes, st.integers(10, 90), st.data())
+def test_every_line_is_cited_and_the_words_are_kept_to(texts, limit, data) -> None:
+    case = case_of(texts)
+    chosen = frozenset(data.draw(st.sets(st.sampled_from(case.sentence_ids))) if texts else ())
+    answer = answered(case, chosen, limit) if chosen else None
+    if answer is None:
+        return
+    assert answer.words <= limit
+    assert answer.claims
+    assert all(claim.citations and claim.text.strip() for claim in answer.claims)
+    assert answer.cited == chosen
+    assert sum(len(claim.citations) for claim in answer.claims) == len(chosen)
+    assert all("|" not in claim.text and "\n" not in claim.text for claim in answer.claims)
+    assert all(claim.text[-1] in ".!?" for claim in answer.claims)
+
+
+def test_sentences_that_fit_are_said_in_full_in_note_order() -> None:
+    case = case_of(NOTE)
+    answer = answered(case, frozenset({"s3", "s2"}))
+    assert [claim.text for claim in answer.claims] == [NOTE[2], NOTE[3]]
+    assert [claim.citations for claim in answer.claims] == [("s2",), ("s3",)]
+
+
+def test_what_is_left_out_is_cited_with_its_like() -> None:
+    long = "The culture of the urine grew E. coli on the second day and again on the third day of the stay here."
+    texts = (long, "The heart was normal.", f"Again, {long[0].lower()}{long[1:]}")
+    answer = compose(case_of(texts), frozenset({"s0", "s1", "s2"}), {"s0": 0.9, "s1": 0.8, "s2": 0.2}, 26)
+    assert [claim.citations for claim in answer.claims] == [("s0", "s2"), ("s1",)]
+
+
+def test_a_sentence_too_long_to_say_is_pointed_to_and_never_cut() -> None:
+    endless = " ".join(f"word{at}" for at in range(300)) + "."
+    answer = answered(case_of((endless,)), frozenset({"s0"}))
+    assert answer.words <= 75
+    assert answer.claims[0].citations == ("s0",)
+    assert "word0" not in answer.claims[0].text
+
+
+def test_numbers_outlive_asides() -> None:
+    texts = (
+        "On admission, her potassium (measured by the night team) was 2.9, which surprised everyone.",
+        NOTE[2],
+    )
+    answer = answered(case_of(texts), frozenset({"s0", "s1"}), 17)
+    said = " ".join(claim.text for claim in answer.claims)
+    assert "2.9" in said
+    assert not re.search("surprised|night team", said)
+
+
+def test_too_few_words_are_refused() -> None:
+    with pytest.raises(CallerError, match="at least 10"):
+        answered(case_of(NOTE), frozenset({"s2"}), 9)

@@ -1,0 +1,72 @@
+import numpy as np
+import pytest
+
+from archqa.core.case import Case
+from archqa.core.judgement import Relevance
+from archqa.core.key import CaseKey
+from archqa.evidence.evaluation import evaluate, reliability
+from archqa.evidence.training import Labelled, cross_fit, fit, folds_of, prepare, train
+
+from .conftest import NOTE, case_of
+
+ESSENTIAL = {"s2", "s3", "s6"}
+
+
+def labelled(number: int) -> Labelled:
+    case = case_of((*NOTE, f"Her weight was {number} kg."))
+    labels = {sid: Relevance.ESSENTIAL if sid in ESSENTIAL else Relevance.NOT_RELEVANT for sid in case.sentence_ids}
+    return case, CaseKey(case_id=case.id, labels=labels)
+
+
+@pytest.fixture(scope="module")
+def pairs() -> list[Labelled]:
+    return [labelled(50 + number) for number in range(6)]
+
+
+def test_the_same_cases_give_the_same_model(pairs: list[Labelled]) -> None:
+    assert train(pairs, seed=3) == train(pairs, seed=3)
+
+
+def test_the_model_names_the_cases_it_was_fitted_on(pairs: list[Labelled]) -> None:
+    assert len(set(train(pairs).fitted_on)) == len(pairs)
+
+
+def test_progress_is_told(pairs: list[Labelled]) -> None:
+    told: list[tuple[str, int, int]] = []
+    train(pairs, progress=lambda what, done, of: told.append((what, done, of)))
+    assert ("features", 6, 6) in told
+    assert {what for what, _, _ in told} == {"features", "folds"}
+
+
+def test_a_fit_tells_essential_sentences_of_its_own_cases_from_the_rest(pairs: list[Labelled]) -> None:
+    examples = prepare(pairs)
+    logits = fit(examples).logits(examples[0].table)
+    assert logits[examples[0].essential == 1].min() > logits[examples[0].essential == 0].mean()
+
+
+def test_cross_fit_covers_every_sentence_of_every_case(pairs: list[Labelled]) -> None:
+    examples = prepare(pairs)
+    assert [len(each) for each in cross_fit(examples, folds=3)] == [len(NOTE) + 1] * len(pairs)
+
+
+def test_folds_are_even_and_cover_all() -> None:
+    fold = folds_of(17, 4, seed=1)
+    assert sorted(np.bincount(fold).tolist()) == [4, 4, 4, 5]
+
+
+def test_a_report_holds_its_value_within_its_interval(pairs: list[Labelled]) -> None:
+    for report in evaluate({"written": pairs[:3], "real": pairs[3:]}):
+        assert report.f1.low <= report.f1.value <= report.f1.high
+        assert report.everything.value == pytest.approx(50.0)  # 3 of 9 sentences: 2*3/(9+3)
+        assert 0 <= report.calibration_error <= 1
+
+
+def test_a_case_without_sentences_is_passed_over(pairs: list[Labelled]) -> None:
+    assert len(prepare([*pairs[:1], (Case(id="empty"), CaseKey(case_id="empty"))])) == 1
+
+
+def test_true_probabilities_are_reliable() -> None:
+    chance = np.full(1000, 0.25)
+    truth = np.tile([1.0, 0.0, 0.0, 0.0], 250)
+    (only,) = reliability(chance, truth)
+    assert (only.sentences, only.said, only.true) == (1000, 0.25, 0.25)

@@ -1,0 +1,33 @@
+from archqa.evidence.concepts import concepts, names
+from archqa.evidence.cues import sentence_cues
+from archqa.evidence.glossary import explained
+from archqa.evidence.tables import rows
+
+
+def test_every_row_of_every_list_has_its_columns() -> None:
+    widths = {"cues.tsv": 3, "sections.tsv": 2, "terms.tsv": 5, "shorter.tsv": 2, "reasons.tsv": 3}
+    for name, width in widths.items():
+        assert {len(row) for row in rows(name)} == {width}, name
+
+
+def test_no_cue_matches_everything() -> None:
+    assert not any(cue.expression.search("") or cue.expression.search("zzz") for cue in sentence_cues())
+
+
+def test_patients_words_and_clinicians_words_meet() -> None:
+    assert names("they gave me a water pill") & names("Furosemide 40 mg IV was given.")
+    assert names("my heart attack") & names("NSTEMI with troponin 2.1")
+
+
+def test_capitals_keep_abbreviations_apart_from_english() -> None:
+    assert "pulmonary embolism" in names("CTA was negative for PE.")
+    assert "surgery" not in names("Was it this or that?")
+    assert "computed tomography" in names("CT head")
+    assert concepts()["surgery"].kind == "procedure"
+
+
+def test_a_term_is_explained_once_in_the_order_of_the_text() -> None:
+    assert explained("CHF, HTN and again CHF") == (
+        "CHF: congestive heart failure (a heart that pumps too weakly)",
+        "HTN: hypertension (high blood pressure)",
+    )
