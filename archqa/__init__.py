@@ -30,6 +30,8 @@ def __getattr__(name: str) -> Any:
     """The public doors are opened when they are used, so that importing one room does not import the house."""
     from importlib import import_module
 
+    if name == "fhir":
+        return import_module("archqa.fhir")
     if name not in _WHERE:
         raise AttributeError(f"module 'archqa' has no attribute {name!r}")
     return getattr(import_module(_WHERE[name]), name)

@@ -15,6 +15,7 @@ from archqa.cli import (
     doctor,
     evidence,
     export,
+    fhir,
     listing,
     predict,
     score,
@@ -39,6 +40,7 @@ app.add_typer(cases.app, name="cases")
 app.add_typer(batch.app, name="batch")
 app.add_typer(cache.app, name="cache")
 app.add_typer(evidence.app, name="evidence")
+app.add_typer(fhir.app, name="fhir")
 app.add_typer(config.app, name="config")
 
 

@@ -1,0 +1,78 @@
+"""Resources in part: `_elements` and `_summary`. What remains stays exactly as it was written.
+
+Source: hl7.org/fhir/R4/search.html#summary and #elements; the members marked Σ on the page of each type.
+"""
+
+import json
+from collections.abc import Iterable
+
+from archqa.fhir.spans import members
+
+_ALWAYS = frozenset({"resourceType", "id", "meta", "implicitRules"})
+_NAMES = """
+text contained extension modifierExtension language note contact communication photo maritalStatus
+multipleBirthBoolean multipleBirthInteger method device referenceRange severity evidence stage complication followUp
+focalDevice usedReference usedCode dispenseRequest substitution priorPrescription detectedIssue eventHistory
+dosageInstruction dosage reasonCode reasonReference supportingInformation batch statusHistory classHistory
+hospitalization diagnosis account telecom hoursOfOperation availabilityExceptions endpoint position collection
+processing container condition patientInstruction relevantHistory relatesTo context media presentedForm
+abatementDateTime abatementPeriod abatementString reaction
+"""
+
+_NO_SUMMARY = frozenset(_NAMES.split())
+"""Members that are in no summary of the types archqa knows, but for those in `_IN_SUMMARY`."""
+
+_IN_SUMMARY = {
+    "Patient": {"telecom"},
+    "Organization": {"contact"},
+    "Procedure": {"reasonCode", "reasonReference"},
+    "Encounter": {"reasonCode", "reasonReference", "diagnosis"},
+    "Condition": {"stage", "evidence"},
+    "ServiceRequest": {"reasonCode", "reasonReference", "patientInstruction"},
+    "DocumentReference": {"relatesTo", "context"},
+    "DiagnosticReport": {"media"},
+    "Specimen": {"collection"},
+}
+_SUBSETTED = '{"system":"http://terminology.hl7.org/CodeSystem/v3-ObservationValue","code":"SUBSETTED"}'
+_MANDATORY = {
+    "status",
+    "intent",
+    "code",
+    "subject",
+    "patient",
+    "class",
+    "medicationReference",
+    "medicationCodeableConcept",
+}
+
+
+def part(text: str, resource_type: str, elements: Iterable[str], summary: str) -> str:
+    """The resource's JSON with only the members that are asked for, marked SUBSETTED."""
+    spans = {name: text[start:end] for name, start, end, _ in members(text)}
+    names = set(elements)
+    if names:
+        spans = {name: span for name, span in spans.items() if name in _ALWAYS or {name, _base(name)} & names}
+    if summary == "data":
+        spans.pop("text", None)
+    elif summary == "text":
+        spans = {name: span for name, span in spans.items() if name in _ALWAYS | _MANDATORY | {"text"}}
+    elif summary == "true":
+        dropped = _NO_SUMMARY - _IN_SUMMARY.get(resource_type, set())
+        spans = {name: span for name, span in spans.items() if name not in dropped}
+    spans["meta"] = _marked(spans.get("meta", "{}"))
+    return "{" + ", ".join(f"{json.dumps(name)}: {span}" for name, span in spans.items()) + "}"
+
+
+def _base(name: str) -> str:
+    """`value` for `valueQuantity`: a choice is asked for by either name (elementdefinition.html#path)."""
+    for stem in ("value", "effective", "performed", "onset", "medication", "occurrence", "deceased", "abatement"):
+        if name.startswith(stem) and name[len(stem) : len(stem) + 1].isupper():
+            return stem
+    return name
+
+
+def _marked(meta: str) -> str:
+    spans = {name: meta[start:end] for name, start, end, _ in members(meta)}
+    inner = spans.get("tag", "[]").strip()[1:-1].strip()
+    spans["tag"] = f"[{inner}, {_SUBSETTED}]" if inner else f"[{_SUBSETTED}]"
+    return "{" + ", ".join(f"{json.dumps(name)}: {span}" for name, span in spans.items()) + "}"

@@ -1,0 +1,140 @@
+"""What an element's value is for a search: terms, stretches of time, targets, strings, amounts.
+
+Which datatype gives what: hl7.org/fhir/R4/search.html, the tables under "token", "date", "string" and "quantity".
+A value of an unforeseen shape gives nothing: a record is loaded as it is, and found by what can be understood.
+"""
+
+import math
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+from archqa.fhir.dates import Stretch, period, stretch
+from archqa.fhir.references import Target, target
+from archqa.fhir.words import fold
+
+_NAME_OR_ADDRESS = (
+    "text",
+    "family",
+    "given",
+    "prefix",
+    "suffix",
+    "line",
+    "city",
+    "district",
+    "state",
+    "postalCode",
+    "country",
+)
+
+
+class Term(NamedTuple):
+    """A code with its system and words. `system` is None where it is implied (plain codes), "" where it is absent."""
+
+    system: str | None
+    code: str | None
+    words: str | None
+
+
+class Amount(NamedTuple):
+    """The range a quantity may lie in (both ends the same without a comparator), and its unit."""
+
+    low: float
+    high: float
+    unit: Term
+
+
+def terms(value: Any) -> Iterator[Term]:
+    """The terms of a CodeableConcept, Coding, Identifier, ContactPoint, code, string or boolean."""
+    if isinstance(value, dict):
+        yield from _complex_terms(value)
+    elif isinstance(value, bool):
+        yield Term(None, "true" if value else "false", None)
+    elif isinstance(value, str):
+        yield Term(None, value, None)
+
+
+def _complex_terms(value: dict[str, Any]) -> Iterator[Term]:
+    codings = value.get("coding")
+    if isinstance(codings, list):
+        for coding in codings:
+            if isinstance(coding, dict):
+                yield _term(coding, "code", _text(coding, "display"))
+    if "value" in value:
+        yield _term(value, "value", None)
+    elif "code" in value and codings is None:
+        yield _term(value, "code", _text(value, "display"))
+    elif "text" in value:
+        yield Term(None, None, _text(value, "text"))
+
+
+def _term(value: dict[str, Any], code: str, words: str | None) -> Term:
+    return Term(_text(value, "system") or "", _text(value, code), words)
+
+
+def _text(value: dict[str, Any], name: str) -> str | None:
+    found = value.get(name)
+    return found if isinstance(found, str) else None
+
+
+def stretches(value: Any) -> Iterator[Stretch]:
+    """What a date, dateTime, instant, Period or Timing covers."""
+    if isinstance(value, str):
+        found = stretch(value)
+    elif not isinstance(value, dict):
+        return
+    elif "start" in value or "end" in value:
+        found = period(_text(value, "start"), _text(value, "end"))
+    else:
+        yield from _timing(value)
+        return
+    if found is not None:
+        yield found
+
+
+def _timing(value: dict[str, Any]) -> Iterator[Stretch]:
+    events = value.get("event")
+    for event in events if isinstance(events, list) else ():
+        if isinstance(event, str):
+            yield from stretches(event)
+    repeat = value.get("repeat")
+    bounds = repeat.get("boundsPeriod") if isinstance(repeat, dict) else None
+    if isinstance(bounds, dict) and ("start" in bounds or "end" in bounds):
+        yield from stretches(bounds)
+
+
+def targets(value: Any) -> Iterator[Target]:
+    """What a Reference points to; references into the resource itself (`#…`) and mere identifiers point nowhere."""
+    reference = value.get("reference") if isinstance(value, dict) else None
+    found = target(reference) if isinstance(reference, str) else None
+    if found is not None:
+        yield found
+
+
+def strings(value: Any) -> Iterator[tuple[str, str]]:
+    """The parts of a string, HumanName or Address, each as it compares and as it is written."""
+    if isinstance(value, str):
+        yield fold(value), value
+    elif isinstance(value, dict):
+        for name in _NAME_OR_ADDRESS:
+            part = value.get(name)
+            for each in part if isinstance(part, list) else (part,):
+                if isinstance(each, str):
+                    yield fold(each), each
+
+
+def amounts(value: Any) -> Iterator[Amount]:
+    """The range of a Quantity or number."""
+    if isinstance(value, dict):
+        number, unit = value.get("value"), Term(_text(value, "system"), _text(value, "code"), _text(value, "unit"))
+        comparator = value.get("comparator")
+    else:
+        number, unit, comparator = value, Term(None, None, None), None
+    if isinstance(number, bool) or not isinstance(number, int | float):
+        return
+    try:
+        exact = float(number)
+    except OverflowError:
+        return
+    low = -math.inf if comparator in {"<", "<="} else exact
+    high = math.inf if comparator in {">", ">="} else exact
+    yield Amount(low, high, unit)
