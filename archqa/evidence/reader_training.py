@@ -79,11 +79,11 @@ def _askings(case: Case) -> tuple[Case, ...]:
 
 def logits(model: Any, case: Case) -> NDArray[np.float64]:
     """As `Reader.logits`, by the torch module."""
-    verdicts: NDArray[np.float64] = np.mean([_logits(model, view) for view in views(case)], axis=0)
+    verdicts: NDArray[np.float64] = np.mean([_view(model, view) for view in views(case)], axis=0)
     return verdicts
 
 
-def _logits(model: Any, case: Case) -> NDArray[np.float64]:
+def _view(model: Any, case: Case) -> NDArray[np.float64]:
     torch = _torch()
     total, seen = np.zeros(len(case.sentences)), np.zeros(len(case.sentences))
     for window in windows(case):

@@ -1,6 +1,5 @@
 """How near each sentence is, in meaning, to what is asked: the bi-encoder's view of a case."""
 
-import re
 from typing import NamedTuple
 
 import numpy as np
@@ -11,23 +10,14 @@ from archqa.evidence.encoder import Encoder, Vectors
 from archqa.evidence.note import bare
 
 Column = NDArray[np.float64]
-_CLAUSE = re.compile(
-    r"[?;]\s*|,\s*(?:and|or|but)\s+|\s+and\s+(?=(?:what|when|why|how|is|are|was|were|will|should|did|does|do|can|could)\b)"
-)
-_SENTENCE = re.compile(r"(?<=[.!?])\s+")
-NARRATIVE = 24
-"""Sentences of the patient's message that are read one by one."""
 
 
 class Meaning(NamedTuple):
-    """The vectors of one case. `sentences` has one row a sentence."""
+    """The vectors of one case: one row a sentence, the question, and one row a phrase of the patient's."""
 
     sentences: Vectors
     question: Vectors
-    clauses: Vectors
     phrases: Vectors
-    narrative: Vectors
-    message: Vectors
 
 
 def meaning(case: Case, encoder: Encoder) -> Meaning:
@@ -36,10 +26,7 @@ def meaning(case: Case, encoder: Encoder) -> Meaning:
     parts = [
         [bare(each) for each in case.sentences],
         [question],
-        clauses(question),
         [each.text for each in case.patient_question] or [question],
-        _SENTENCE.split(case.patient_narrative.strip())[:NARRATIVE],
-        [case.patient_narrative or question],
     ]
     vectors = encoder.encode([text for part in parts for text in part])
     edges = np.cumsum([len(part) for part in parts])[:-1]
@@ -52,27 +39,16 @@ def asked(case: Case) -> str:
     return case.clinician_question.strip() or own.strip() or case.patient_narrative.strip()
 
 
-def clauses(question: str) -> list[str]:
-    """The parts of a question that ask for different things."""
-    parts = [part.strip() for part in _CLAUSE.split(question) if part and len(part.split()) >= 2]
-    return parts or [question]
-
-
 def columns(mind: Meaning) -> dict[str, Column]:
-    """Likenesses of every sentence to the case's questions, each of shape (sentences,)."""
-    question, clause = _near(mind.sentences, mind.question), mind.sentences @ mind.clauses.T
-    phrase, told = _near(mind.sentences, mind.phrases), mind.sentences @ mind.narrative.T
-    blend = 0.5 * question + 0.25 * phrase + 0.25 * _near(mind.sentences, mind.message)
+    """Likenesses of every sentence to what is asked and to the other sentences, each of shape (sentences,)."""
+    question, phrase = _near(mind.sentences, mind.question), _near(mind.sentences, mind.phrases)
+    blend = (2 * question + phrase) / 3
     return {
         "question": question,
-        "clause": clause.max(1),
-        "clause_least": clause.min(1),
         "phrase": phrase,
-        "narrative": told.max(1),
-        "message": _near(mind.sentences, mind.message),
+        "blend": blend,
         "echo": _echo(mind.sentences, blend),
         "central": (mind.sentences @ mind.sentences.T).mean(1),
-        "blend": blend,
         "repeats": _repeats(mind.sentences, blend),
     }
 

@@ -37,7 +37,7 @@ class Window(NamedTuple):
 
 
 def views(case: Case) -> tuple[Case, ...]:
-    """The case as a whole, and asked by the clinician alone: their mean is steadier than either."""
+    """The case as a whole, and asked by the clinician alone: the mean of both is steadier than either."""
     alone = case.model_copy(update={"patient_narrative": "", "patient_question": ()})
     return (case, alone) if case.clinician_question.strip() and case != alone else (case,)
 

@@ -1,6 +1,11 @@
+import hashlib
+
 from archqa.evidence.concepts import concepts, names
 from archqa.evidence.cues import sentence_cues
 from archqa.evidence.glossary import explained
+from archqa.evidence.heldout import heldout
+from archqa.evidence.model import load
+from archqa.evidence.reader import SHIPPED
 from archqa.evidence.tables import rows
 
 
@@ -31,3 +36,10 @@ def test_a_term_is_explained_once_in_the_order_of_the_text() -> None:
         "CHF: congestive heart failure (a heart that pumps too weakly)",
         "HTN: hypertension (high blood pressure)",
     )
+
+
+def test_what_is_shipped_is_small_and_says_what_it_was_made_of() -> None:
+    shipped = load()
+    assert SHIPPED.stat().st_size <= 30_000_000
+    assert shipped.model.reader_sha256 == hashlib.sha256(SHIPPED.read_bytes()).hexdigest()
+    assert set(heldout()) == set(shipped.model.fitted_on)
