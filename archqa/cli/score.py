@@ -15,7 +15,15 @@ from archqa.settings import load_settings
 NAME = "score"
 
 _HEADLINES = ("strict_micro_f1", "micro_f1", "answer_correctness", "success_rate")
-_BY_CASE = ("strict_macro_f1", "macro_f1", "answer_correctness", "success_rate", "rougeLsum")
+_BY_CASE = (
+    "strict_macro_f1",
+    "strict_micro_f1",
+    "macro_f1",
+    "micro_f1",
+    "answer_correctness",
+    "success_rate",
+    "rougeLsum",
+)
 _COUNTS = ("questions", "tasks")
 _COLUMNS = (*_COUNTS, "precision", "recall", "f1", "answer_correctness", "success_rate", "clinical_success_rate")
 

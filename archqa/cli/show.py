@@ -1,5 +1,6 @@
 """`archqa show RUN [CASE]`: the note with the cited sentences marked, and what each agent held of each sentence."""
 
+import re
 from pathlib import Path
 from typing import Annotated
 
@@ -18,6 +19,9 @@ from archqa.runs.record import CaseRecord
 from archqa.runs.run import Run
 
 NAME = "show"
+
+_FONTS = re.compile(r"@font-face \{.*?\}", re.DOTALL)
+"""Rich's pictures ask another host for their fonts; ours ask nobody."""
 
 _SHORT = {Relevance.ESSENTIAL: "E", Relevance.SUPPLEMENTARY: "s", Relevance.NOT_RELEVANT: "·"}
 
@@ -39,7 +43,8 @@ def command(
     out.record = svg is not None
     _show(opened, case, key, rationales=rationales)
     if svg is not None:
-        out.save_svg(str(svg), title=f"archqa show {case or ''}".strip())
+        drawn = out.export_svg(title=f"archqa show {case or ''}".strip())
+        svg.write_text(_FONTS.sub("", drawn), encoding="utf-8")
 
 
 def _show(opened: Run, case: str | None, key: Path | None, *, rationales: bool) -> None:

@@ -15,10 +15,11 @@ _NUMBERED = re.compile(r"^(?:PROBLEM\s*)?#?\s*\d*\s*[:.)]\s*", re.IGNORECASE)
 _BRACKET = re.compile(r"\s*[(\[][^()\[\]]*[)\]]")
 _SEMICOLON = re.compile(r"\s*;\s+")
 _SUBJECT = r"(?:he|she|it|they|the|this|his|her|there|was|were|has|had|will|is)"
-_TURN = re.compile(rf",?\s+(?=(?:but|however|although|though|whereas|while)\b)|,\s+(?=(?:and|so)\s+{_SUBJECT}\b)")
+_TURN = re.compile(rf",\s+(?=(?:and|so)\s+{_SUBJECT}\b)")
+"""Between independent clauses. Never before but, although or while: half of a contrast says something else."""
 _TAIL = re.compile(
     r",\s+(?:which|who|whom|where|with|without|including|as well as|along with|in addition to|status post|after|given|"
-    r"although|though|while|per)\b[^,;]*$",
+    r"per)\b[^,;]*$",
     re.IGNORECASE,
 )
 
