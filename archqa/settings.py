@@ -32,6 +32,7 @@ class AgentSettings(Value):
 
     model: str | None = None
     base_url: str | None = None
+    key_variable: str | None = Field(default=None, description="environment variable with the key of this server")
     mind: Literal["model", "embedded"] | None = None
     temperature: float | None = 0.0
     max_tokens: int | None = 4096
@@ -91,6 +92,14 @@ class Settings(BaseSettings, PipelineSettings):
     def agent(self, name: str) -> AgentSettings:
         """The settings of one agent."""
         return self.agents.get(name, AgentSettings())
+
+    def key_for(self, base_url: str | None) -> SecretStr | None:
+        """The key for one server. The run's key goes to the run's server alone, never to one an agent names."""
+        if base_url == self.base_url:
+            return self.api_key
+        variables = (each.key_variable for each in self.agents.values() if each.base_url == base_url)
+        found = next((os.environ[name] for name in variables if name and name in os.environ), None)
+        return SecretStr(found) if found else None
 
     def price_of(self, model: str) -> Price | None:
         """What a model costs: as configured, else as listed, else unknown."""

@@ -135,7 +135,7 @@ def open_client(settings: Settings, base_url: str | None, heed: Heed | None = No
 
     Raises `AuthenticationFailed` without a key for api.openai.com, `CallerError` for what is no URL.
     """
-    key = settings.api_key
+    key = settings.key_for(base_url)
     if key is None and base_url is None:
         raise AuthenticationFailed(
             "There is no key for api.openai.com.\n"

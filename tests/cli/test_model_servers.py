@@ -2,7 +2,9 @@
 
 import json
 from pathlib import Path
+from typing import Any
 
+import httpx2
 import pytest
 
 from tests.cli.test_commands import archqa
@@ -90,3 +92,25 @@ def test_a_dry_run_counts_every_prompt_and_asks_nobody(tmp_path: Path) -> None:
     assert foreseen["shared_prompt_tokens"] > 0.5 * foreseen["prompt_tokens"]
     assert (rerun["calls"], rerun["cost_usd"]) == (0, 0)
     assert not list(tmp_path.glob("runs/*"))[1:], "a dry run leaves no folder"
+
+
+def test_a_key_goes_to_the_server_it_belongs_to_and_to_no_other(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told: dict[str, list[str]] = {}
+    real = httpx2.AsyncClient.send
+
+    async def overheard(self: httpx2.AsyncClient, request: httpx2.Request, **options: Any) -> httpx2.Response:
+        told.setdefault(str(request.url.port), []).append(request.headers["authorization"])
+        return await real(self, request, **options)
+
+    monkeypatch.setattr(httpx2.AsyncClient, "send", overheard)
+    with FakeServer() as own, FakeServer() as other:
+        servers = ["--base-url", own.base_url, "--set", f"agents.specialist.base_url={other.base_url}"]
+        words = ["predict", "mini", "--limit", "1", "--model", "m", "--json", *servers]
+        archqa(*words, "--out", "one", "--set", "cache=off", cwd=tmp_path, OPENAI_API_KEY="sk-own")
+        variable = ["--set", "agents.specialist.key_variable=OTHER_KEY", "--set", "cache=off", "--out", "two"]
+        archqa(*words, *variable, cwd=tmp_path, OPENAI_API_KEY="sk-own", OTHER_KEY="sk-other")
+        ports = [server.base_url.split(":")[2].removesuffix("/v1") for server in (own, other)]
+    assert set(told[ports[0]]) == {"Bearer sk-own"}
+    assert set(told[ports[1]]) == {"Bearer none", "Bearer sk-other"}
