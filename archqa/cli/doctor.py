@@ -7,6 +7,7 @@ from importlib import metadata
 from typing import Annotated, NamedTuple
 
 import typer
+from rich.markup import escape
 
 import archqa
 from archqa import resources
@@ -40,7 +41,7 @@ def command(as_json: Annotated[bool, typer.Option("--json", help="Print one JSON
     else:
         signs = {True: "[green]ok[/]     ", False: "[red]broken[/] ", None: "[yellow]absent[/] "}
         for each in findings:
-            out.print(f"{signs[each.ok]} {each.what}: {each.words}")
+            out.print(f"{signs[each.ok]} {escape(f'{each.what}: {each.words}')}")
     if any(each.ok is False for each in findings):
         raise typer.Exit(3)
 

@@ -22,7 +22,9 @@ from archqa.settings import load_settings
 
 NAME = "predict"
 
-Cases = Annotated[str, typer.Argument(help="A case file (ArchEHR-QA XML or JSON), - for standard input, or mini.")]
+Cases = Annotated[
+    str, typer.Argument(help="Cases (ArchEHR-QA XML, JSON or JSON Lines), - for standard input, or mini.")
+]
 
 
 def command(

@@ -67,10 +67,10 @@ def _overview(run: Run) -> Table:
     for record in run.records:
         answer = record.answer
         table.add_row(
-            record.id,
+            Text(record.id),
             record.status.value,
             str(sizes[record.id]),
-            ",".join(record.evidence),
+            Text(",".join(record.evidence)),
             str(answer.words) if answer else "",
             str(record.usage.calls),
             money(record.usage.cost_usd) if record.usage.calls else "",
@@ -102,13 +102,13 @@ def _note(case: Case, record: CaseRecord, key: CaseKey | None) -> Table:
         table.add_column(name)
     table.add_column("sentence", ratio=1)
     for name in (*agents, *(["key"] if key else [])):
-        table.add_column(name, max_width=12)
+        table.add_column(Text(name), max_width=12)
     for sentence in case.sentences:
         marked = "▶" if sentence.id in cited else ""
         verdicts = [_verdict(judged.get(sentence.id)) for judged in agents.values()]
         gold = [_gold(sentence.id, marked, key)] if key else []
         style = "bold green" if marked else ""
-        table.add_row(marked, sentence.id, Text(sentence.text, style=style), *verdicts, *gold)
+        table.add_row(marked, Text(sentence.id), Text(sentence.text, style=style), *verdicts, *gold)
     return table
 
 

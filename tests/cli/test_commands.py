@@ -180,6 +180,7 @@ def test_doctor_finds_a_working_engine_and_says_what_is_absent() -> None:
     assert done.returncode == 0
     assert findings["embedded engine"]["ok"] is True
     assert findings["metric alignscore"]["ok"] is None
+    assert "pip install 'archqa[medcon]'" in archqa("doctor").stdout or findings["metric medcon"]["ok"]
 
 
 def test_config_show_prints_toml_that_is_read_back(tmp_path: Path) -> None:
