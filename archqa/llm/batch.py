@@ -8,8 +8,6 @@ import json
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Literal, NamedTuple
 
-from openai.types.chat import ChatCompletion
-
 from archqa.errors import ServerUnavailable
 from archqa.llm.base import Reply, Request, Transient
 from archqa.llm.cache import Cache
@@ -91,7 +89,7 @@ def _read_line(line: str, number: int, price_of: Callable[[str], Price | None]) 
 
 
 def _reply(body: dict[str, Any], price_of: Callable[[str], Price | None]) -> Reply:
-    reply = read_completion(ChatCompletion.construct(**body), price_of(str(body.get("model", ""))))
+    reply = read_completion(body, price_of(str(body.get("model", ""))))
     cost = reply.usage.cost_usd
     half = reply.usage.model_copy(update={"cost_usd": None if cost is None else cost * DISCOUNT})
     return reply.model_copy(update={"usage": half})
