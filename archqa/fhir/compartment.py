@@ -7,12 +7,10 @@ Belonging is by `subject` or `patient` only: whom a resource is about, not who a
 
 import sqlite3
 
-from archqa.fhir import comparing, pointing
+from archqa.fhir import comparing, pointing, reaching
 from archqa.fhir.base import Entry, Page
-from archqa.fhir.matching import Matcher
 from archqa.fhir.outcome import FhirError
 from archqa.fhir.parameters import parameters
-from archqa.fhir.profile import ARCHQA
 from archqa.fhir.resource_types import R4, did_you_mean
 from archqa.fhir.searching import Searcher
 
@@ -95,7 +93,7 @@ def _reached(connection: sqlite3.Connection, patient: str) -> list[int]:
 
 def reached(connection: sqlite3.Connection, patient: str, resource_type: str) -> set[int]:
     """The resources of a type that a patient's record refers to."""
-    targets = Matcher(connection, ARCHQA).reached(resource_type, numbers(connection, patient))
+    targets = reaching.reached(connection, resource_type, numbers(connection, patient))
     return pointing.resources_of(connection, targets, resource_type)
 
 

@@ -4,21 +4,26 @@ A resource that is there already under its type and id is replaced and keeps its
 """
 
 import sqlite3
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from itertools import chain, islice
+from collections import Counter, deque
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Future
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
 from archqa.core.value import Value
 from archqa.errors import InputError
 from archqa.fhir import checksums, dates, schema
-from archqa.fhir.bodies import Reader, Writer
+from archqa.fhir.bodies import Reader, unpack
+from archqa.fhir.digest import Digest
 from archqa.fhir.indexer import Indexer
 from archqa.fhir.interner import Interner
-from archqa.fhir.references import Target
-from archqa.fhir.sources import ENDINGS, Found, Source
+from archqa.fhir.sources import ENDINGS, Piece, Source
+from archqa.fhir.workshop import Workshop, workers_for
 
-BATCH = 5000
+BATCH = 2000
+"""Lines that are worked on at a time."""
+
 _KEPT = 200
 """Of the mistakes of one load, so many are kept in words; all are counted."""
 
@@ -47,58 +52,74 @@ class LoadReport(Value):
 
 
 class Loader:
-    """Puts resources in, within a transaction that somebody else begins and ends."""
+    """Puts batches in, within a transaction that somebody else begins and ends."""
 
     def __init__(self, connection: sqlite3.Connection, schema_name: str = "main", floor: int = 1) -> None:
         self._connection = connection
         self._schema = schema_name
         self._interner = Interner(connection, schema_name, floor)
         self._indexer = Indexer(connection, self._interner, schema_name)
-        self._writer = Writer(connection, schema_name)
         self._reader = Reader(connection)
         (last,) = connection.execute("SELECT ifnull(max(n), 0) FROM resource").fetchone()
+        # What an empty record has been given is known without asking it: its indexes are made at the end.
+        self._given: dict[tuple[str, int], int] | None = None if last else {}
         self._n = max(last, floor - 1)
         self._at = dates.now()
-        self._waiting = 0
 
-    def learn(self, texts: list[bytes]) -> None:
-        """A new source begins with these texts."""
-        self._writer.learn(texts)
+    def put(self, batch: Digest) -> Counter[str]:
+        """Put a batch in; how many were `added`, `replaced` and `unchanged`."""
+        keys = [(head.id, self._interner.type(head.type)) for head in batch.heads]
+        self._interner.write()
+        d = self._dictionary(batch.dictionary)
+        last = {key: place for place, key in enumerate(keys)}
+        outcomes: Counter[str] = Counter()
+        numbers = [0] * len(keys)
+        new: list[tuple[Any, ...]] = []
+        for place, (key, head) in enumerate(zip(keys, batch.heads, strict=True)):
+            if last[key] != place:
+                outcomes["replaced"] += 1  # By a later one of the same batch.
+                continue
+            row = (1, self._at if head.updated is None else head.updated, d, head.body)
+            n, outcome = self._place(key, row, batch.dictionary)
+            outcomes[outcome] += 1
+            numbers[place] = 0 if outcome == "unchanged" else n
+            if outcome == "added":
+                new.append((n, key[1], key[0], *row))
+        self._connection.executemany(f"INSERT INTO {self._schema}.resource VALUES (?, ?, ?, ?, ?, ?, ?)", new)
+        self._indexer.write(batch, numbers)
+        return outcomes
 
-    def put(self, text: str, resource: dict[str, Any], names: Mapping[str, Target] | None = None) -> str:
-        """Put one resource in; whether it was `added`, `replaced` or `unchanged`."""
-        k = self._interner.type(resource["resourceType"])
-        find = "SELECT n, version, d, body FROM resource WHERE id = ? AND type = ?"
-        there = self._connection.execute(find, (resource["id"], k)).fetchone()
-        if there and self._reader.unpack(*there[2:]) == text:
-            return "unchanged"
-        d, body = self._writer.pack(text.encode())
-        if there:
-            n = int(there[0])
-            self._indexer.remove(n)
-            update = f"UPDATE {self._schema}.resource SET version = ?, updated = ?, d = ?, body = ? WHERE n = ?"
-            self._connection.execute(update, (there[1] + 1, self._updated(resource), d, body, n))
-        else:
-            self._n = n = self._n + 1
-            insert = f"INSERT INTO {self._schema}.resource VALUES (?, ?, ?, 1, ?, ?, ?)"
-            self._connection.execute(insert, (n, k, resource["id"], self._updated(resource), d, body))
-        self._indexer.add(n, resource, names or {})
-        self._waiting += 1
-        if self._waiting >= BATCH:
-            self.write()
-        return "replaced" if there else "added"
+    def _place(self, key: tuple[str, int], row: tuple[int, int, int, bytes], dictionary: bytes) -> tuple[int, str]:
+        """The number a resource has or gets, and what becomes of it."""
+        there = self._there(key)
+        if there is None:
+            self._n += 1
+            if self._given is not None:
+                self._given[key] = self._n
+            return self._n, "added"
+        n, version, d, body = there
+        if self._reader.unpack(d, body) == unpack(dictionary, row[3]):
+            return n, "unchanged"
+        self._indexer.remove(n)
+        update = f"UPDATE {self._schema}.resource SET version = ?, updated = ?, d = ?, body = ? WHERE n = ?"
+        self._connection.execute(update, (version + 1, *row[1:], n))
+        return n, "replaced"
 
-    def write(self) -> None:
-        """Write down what waits."""
-        self._indexer.write()
-        self._waiting = 0
+    def _there(self, key: tuple[str, int]) -> tuple[int, int, int, bytes] | None:
+        """Number, version, dictionary and body of the resource that is there under this id and type."""
+        if self._given is not None and key not in self._given:
+            return None
+        where, args = ("id = ? AND type = ?", key) if self._given is None else ("n = ?", (self._given[key],))
+        row = self._connection.execute(f"SELECT n, version, d, body FROM resource WHERE {where}", args).fetchone()
+        return None if row is None else (row[0], row[1], row[2], row[3])
 
-    def _updated(self, resource: dict[str, Any]) -> int:
-        """When the resource last changed: as it says, else now."""
-        meta = resource.get("meta")
-        said = meta.get("lastUpdated") if isinstance(meta, dict) else None
-        found = dates.stretch(said) if isinstance(said, str) else None
-        return found.low_utc if found else self._at
+    def _dictionary(self, content: bytes) -> int:
+        """The number of a new dictionary."""
+        if not content:
+            return 0
+        (last,) = self._connection.execute("SELECT ifnull(max(d), 0) FROM dictionary").fetchone()
+        self._connection.execute(f"INSERT INTO {self._schema}.dictionary VALUES (?, ?)", (last + 1, content))
+        return int(last) + 1
 
 
 def load(
@@ -149,21 +170,26 @@ class _Load:
         self._named = named
         self._total = sum(path.stat().st_size for path in files)
         self._before = 0
-        self._outcomes = {"added": 0, "replaced": 0, "unchanged": 0}
-        self._by_type: dict[str, int] = {}
+        self._outcomes: Counter[str] = Counter()
+        self._by_type: Counter[str] = Counter()
         self._mistakes: list[str] = []
         self._skipped: list[str] = []
         self._bad = 0
 
     def run(self, checked: int) -> LoadReport:
-        for path in self._files:
-            source = Source(path)
-            self._take(source)
-            self._close(source)
-        self._loader.write()
+        with Workshop(workers_for(self._total)) as workshop:
+            under_way: deque[tuple[Source, Future[Digest] | None]] = deque()
+            for source, batch in self._batches():
+                under_way.append((source, None if batch is None else workshop.hand_in(batch)))
+                while len(under_way) > workshop.ahead:
+                    self._take(*under_way.popleft())
+            while under_way:
+                self._take(*under_way.popleft())
         return LoadReport(
             files=len(self._files),
-            **self._outcomes,
+            added=self._outcomes["added"],
+            replaced=self._outcomes["replaced"],
+            unchanged=self._outcomes["unchanged"],
             by_type=dict(sorted(self._by_type.items())),
             bad=self._bad,
             mistakes=tuple(self._mistakes),
@@ -171,19 +197,25 @@ class _Load:
             checksums=checked,
         )
 
-    def _take(self, source: Source) -> None:
-        for text, resource, names in self._sampled(source.resources()):
-            self._outcomes[self._loader.put(text, resource, names)] += 1
-            kind = resource["resourceType"]
-            self._by_type[kind] = self._by_type.get(kind, 0) + 1
-            if sum(self._outcomes.values()) % BATCH == 0:
-                self._tell(source)
+    def _batches(self) -> Iterator[tuple[Source, list[Piece] | None]]:
+        """The pieces of each source, some thousand at a time, and None at its end."""
+        for path in self._files:
+            source = Source(path)
+            pieces = source.pieces()
+            while batch := list(islice(pieces, BATCH)):
+                yield source, batch
+            yield source, None
 
-    def _sampled(self, resources: Iterator[Found]) -> Iterator[Found]:
-        """The resources, after the first of them have served as a sample of what is to come."""
-        first = list(islice(resources, 1000))
-        self._loader.learn([found.text.encode() for found in first])
-        return chain(first, resources)
+    def _take(self, source: Source, ready: "Future[Digest] | None") -> None:
+        if ready is None:
+            self._close(source)
+            return
+        batch = ready.result()
+        source.mistakes += batch.mistakes
+        source.is_fhir &= batch.is_fhir
+        self._outcomes += self._loader.put(batch)
+        self._by_type.update(head.type for head in batch.heads)
+        self._tell(source)
 
     def _close(self, source: Source) -> None:
         """Count the mistakes of a file that has been read. A JSON file of a folder that is no FHIR is only skipped."""

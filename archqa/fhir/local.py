@@ -76,7 +76,11 @@ class LocalRecord(ABC):
         try:
             session.refresh()
             yield session
+        except UnicodeEncodeError:
+            raise FhirError("The search holds half a surrogate pair.") from None
         except sqlite3.OperationalError as error:
+            if "locked" in str(error):
+                raise FhirError("The record is being loaded just now. Ask again later.", 503, "transient") from None
             if "interrupted" in str(error):
                 text = f"The search took longer than {self.time_limit:g} seconds. Name a patient, a code or a date."
                 raise FhirError(text, 503, "too-costly") from None

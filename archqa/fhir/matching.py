@@ -9,9 +9,10 @@ from typing import NamedTuple
 
 from archqa.fhir import comparing, pointing
 from archqa.fhir.comparing import Clause, any_of
-from archqa.fhir.parameters import Kind, Parameter, parameters
+from archqa.fhir.parameters import Kind, Parameter
 from archqa.fhir.profile import Profile
 from archqa.fhir.query import Filter
+from archqa.fhir.reaching import reached
 from archqa.fhir.urls import unescape
 from archqa.fhir.words import fold
 
@@ -254,33 +255,9 @@ class Matcher:
         """What a patient's resources refer to, also by way of another of its type (a mix by its ingredients)."""
         where = any_of([comparing.reference(value, ("Patient",)) for value in patients])
         found = self._connection.execute(f"SELECT x.t FROM target x WHERE {where.sql}", where.args).fetchall()
-        return self._of_ids(resource_type, Clause(pointing.listed(self.reached(resource_type, [t for (t,) in found]))))
-
-    def reached(self, resource_type: str, patients: list[int]) -> set[int]:
-        """The targets which the resources of these patients refer to and that may be of the type."""
-        outer, inner = self._pointing_at(resource_type)
-        found = pointing.named_of(self._connection, patients, outer)
-        new = found if inner else set()
-        while new:
-            resources = pointing.resources_of(self._connection, new, resource_type)
-            new = pointing.named_by(self._connection, resources, inner) - found
-            found |= new
-        return found
-
-    def _pointing_at(self, resource_type: str) -> tuple[str, str]:
-        """The elements that may refer to the type: of other types, and of the type itself."""
-        outer: list[str] = []
-        inner: list[str] = []
-        for p, source, path in self._connection.execute("SELECT p, type, path FROM element WHERE kind = 'reference'"):
-            allowed = {
-                each
-                for parameter in parameters(source).values()
-                if path in parameter.elements and parameter.name not in {"patient", "subject"}
-                for each in parameter.targets or ("",)
-            }
-            if {resource_type, ""} & allowed:
-                (inner if source == resource_type else outer).append(str(p))
-        return ", ".join(outer), ", ".join(inner)
+        return self._of_ids(
+            resource_type, Clause(pointing.listed(reached(self._connection, resource_type, [t for (t,) in found])))
+        )
 
     def _longest(self, numbers: str) -> int:
         find = f"SELECT ifnull(max(longest), 0) FROM element WHERE p IN ({numbers})"

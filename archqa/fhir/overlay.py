@@ -13,11 +13,12 @@ from pathlib import Path
 
 from archqa.fhir import dates, schema
 from archqa.fhir.base import Resource
+from archqa.fhir.digest import digest_of
 from archqa.fhir.loading import Loader
 from archqa.fhir.local import LocalRecord, Session
 from archqa.fhir.outcome import FhirError
 from archqa.fhir.profile import Profile
-from archqa.fhir.sources import fault
+from archqa.fhir.reading import Found, fault
 from archqa.fhir.store import Store
 
 _FLOOR = 2**40
@@ -63,8 +64,7 @@ class Overlay(LocalRecord):
         if self.text(resource["resourceType"], resource["id"]) is not None:
             raise FhirError("There is a resource of this type and id already.", 409, "conflict")
         with self._lock, self._transaction():
-            self._loader.put(text, resource)
-            self._loader.write()
+            self._loader.put(digest_of([Found(text, resource, {})]))
 
     def added(self) -> list[Resource]:
         """What was added, in order."""

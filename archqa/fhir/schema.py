@@ -15,6 +15,9 @@ from archqa.errors import InputError
 APPLICATION = 0x61464852
 VERSION = 1
 
+PATIENCE = 30.0
+"""Seconds to wait for another process that writes."""
+
 TABLES = {
     "type": "k INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE",
     "element": "p INTEGER PRIMARY KEY, type TEXT NOT NULL, kind TEXT NOT NULL, path TEXT NOT NULL,"
@@ -23,7 +26,7 @@ TABLES = {
     "target": "t INTEGER PRIMARY KEY, id TEXT NOT NULL, type TEXT NOT NULL, UNIQUE (id, type)",
     "dictionary": "d INTEGER PRIMARY KEY, content BLOB NOT NULL",
     "resource": "n INTEGER PRIMARY KEY, type INTEGER NOT NULL, id TEXT NOT NULL, version INTEGER NOT NULL,"
-    " updated INTEGER NOT NULL, d INTEGER NOT NULL, body BLOB NOT NULL, UNIQUE (id, type)",
+    " updated INTEGER NOT NULL, d INTEGER NOT NULL, body BLOB NOT NULL",
     "token": "n INTEGER, p INTEGER, t INTEGER, patient INTEGER, PRIMARY KEY (n, p, t, patient)",
     "reference": "n INTEGER, p INTEGER, t INTEGER, patient INTEGER, PRIMARY KEY (n, p, t, patient)",
     "date": "n INTEGER, p INTEGER, low INTEGER, high INTEGER, low_utc INTEGER, high_utc INTEGER, patient INTEGER,"
@@ -40,6 +43,7 @@ ROWS = {"token": 4, "reference": 4, "date": 7, "quantity": 6, "string": 5}
 """The index tables and how many columns each has."""
 
 INDEXES = {
+    "resource_id": "resource (id, type)",
     "resource_type": "resource (type)",
     "term_code": "term (code)",
     "term_folded": "term (folded) WHERE folded IS NOT NULL",
@@ -68,7 +72,11 @@ def connect(path: Path, *, write: bool) -> sqlite3.Connection:
     mode = "rw" if write else "ro"
     try:
         connection = sqlite3.connect(
-            f"{path.resolve().as_uri()}?mode={mode}", uri=True, isolation_level=None, timeout=30
+            f"{path.resolve().as_uri()}?mode={mode}",
+            uri=True,
+            isolation_level=None,
+            timeout=PATIENCE,
+            check_same_thread=False,
         )
     except sqlite3.OperationalError as error:
         raise InputError(path, [f": cannot be opened ({error})."]) from None
@@ -78,6 +86,8 @@ def connect(path: Path, *, write: bool) -> sqlite3.Connection:
         _check(connection, path)
     except sqlite3.DatabaseError as error:
         connection.close()
+        if "locked" in str(error):
+            raise InputError(path, [": another load is writing it."], "Wait until it is done.") from None
         raise InputError(path, [f": is no record ({error})."], "Name another file.") from None
     except InputError:
         connection.close()
@@ -96,7 +106,8 @@ def create_tables(connection: sqlite3.Connection, schema: str = "main") -> None:
 def create_indexes(connection: sqlite3.Connection, schema: str = "main") -> None:
     """Make the indexes that lead from a value to resources."""
     for name, columns in INDEXES.items():
-        connection.execute(f"CREATE INDEX IF NOT EXISTS {schema}.{name} ON {columns}")
+        unique = "UNIQUE " if name == "resource_id" else ""
+        connection.execute(f"CREATE {unique}INDEX IF NOT EXISTS {schema}.{name} ON {columns}")
 
 
 def drop_indexes(connection: sqlite3.Connection) -> None:

@@ -4,10 +4,13 @@ store = Store.open("record.db")
 store.search("Observation?patient=123&code=2160-0&_sort=-date").resources
 """
 
+import sqlite3
 import threading
 from collections.abc import Callable, Iterable
 from pathlib import Path
+from weakref import WeakSet
 
+from archqa.errors import InputError
 from archqa.fhir import loading, schema
 from archqa.fhir.loading import LoadProgress, LoadReport
 from archqa.fhir.local import LocalRecord, Session
@@ -20,7 +23,8 @@ class Store(LocalRecord):
     def __init__(self, path: Path, ways: Profile) -> None:
         super().__init__(path, ways)
         self._local = threading.local()
-        self._sessions: list[Session] = []
+        # Weak: the session of a thread that has ended closes its connection by itself.
+        self._sessions: WeakSet[Session] = WeakSet()
         self._lock = threading.Lock()
 
     @classmethod
@@ -53,6 +57,9 @@ class Store(LocalRecord):
         connection = schema.connect(self.path, write=True)
         try:
             return loading.load(connection, paths, strict=strict, progress=progress)
+        except sqlite3.OperationalError as error:
+            fix = "Nothing was loaded. Is there room on the disk, or another load under way?"
+            raise InputError(self.path, [f": cannot be written ({error})."], fix) from None
         finally:
             connection.close()
 
@@ -62,7 +69,7 @@ class Store(LocalRecord):
         if found is None:
             found = Session(schema.connect(self.path, write=False))
             with self._lock:
-                self._sessions.append(found)
+                self._sessions.add(found)
             self._local.session = found
         return found
 

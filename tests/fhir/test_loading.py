@@ -4,6 +4,7 @@ import gzip
 import hashlib
 import json
 import random
+import sqlite3
 import stat
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from archqa.errors import ArchqaError, InputError
-from archqa.fhir import LoadProgress, Store
+from archqa.fhir import FhirError, LoadProgress, Store, schema
 from tests.fhir.invented import a_ward, observation, patient, store_of, write_ndjson
 
 
@@ -106,6 +107,29 @@ def test_references_inside_a_bundle_by_urn_uuid_lead_to_what_they_stand_for(empt
     empty.load([tmp_path / "b.json"], strict=True)
     assert [each["id"] for each in empty.search("Observation?patient=p1").resources] == ["o1"]
     assert empty.counts("p1") == {"Observation": 1, "Patient": 1}
+
+
+def test_what_has_no_id_in_a_bundle_gets_that_of_its_full_url(empty: Store, tmp_path: Path) -> None:
+    text = (
+        '{"resourceType": "Bundle", "entry": [{"fullUrl": "urn:uuid:aa-1", "resource": { "resourceType": "Patient"}}]}'
+    )
+    (tmp_path / "b.json").write_text(text)
+    empty.load([tmp_path / "b.json"], strict=True)
+    assert empty.get("Patient", "aa-1") == {"id": "aa-1", "resourceType": "Patient"}
+
+
+def test_a_record_that_another_load_holds_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    store = store_of(tmp_path, [patient("p1")])
+    monkeypatch.setattr(schema, "PATIENCE", 0.001)
+    with sqlite3.connect(store.path, isolation_level=None) as other:
+        other.execute("BEGIN EXCLUSIVE")
+        with pytest.raises(InputError, match="another load"):
+            store.load([write_ndjson(tmp_path / "a.ndjson", [patient("p2")])])
+        with pytest.raises(InputError, match="another load"):
+            store.as_profile("archqa").search("Patient")
+        store.session().connection.execute("PRAGMA busy_timeout = 1")
+        with pytest.raises(FhirError, match="being loaded"):
+            store.search("Patient")
 
 
 def test_a_folder_is_read_whole_and_what_is_no_fhir_in_it_is_skipped(empty: Store, tmp_path: Path) -> None:
@@ -218,8 +242,47 @@ def test_progress_is_told_and_ends_at_the_last_byte(empty: Store, tmp_path: Path
     told: list[LoadProgress] = []
     path = write_ndjson(tmp_path / "a.ndjson.gz", [patient(f"p{at}") for at in range(12_000)])
     empty.load([path], progress=told.append)
-    assert [each.resources for each in told] == [5000, 10_000, 12_000]
+    assert [each.resources for each in told] == [2000, 4000, 6000, 8000, 10_000, 12_000, 12_000]
+    assert [each.bytes_read for each in told] == sorted(each.bytes_read for each in told)
     assert told[-1].bytes_read == told[-1].bytes_total == path.stat().st_size
+
+
+def contents(store: Store) -> list[tuple[str, str]]:
+    """Every resource of a record, in order, and what a few searches find."""
+    found = [(each.id, each.text) for kind in store.counts() for each in store.search(f"{kind}?_count=5000").entries]
+    for query in ("Observation?patient=p1&code=GLU&_sort=-date", "Patient?name=stone", "Observation?encounter=h1"):
+        found += [(query, each.id) for each in store.search(query).entries]
+    return found
+
+
+def test_several_processes_load_what_one_does(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    many = [*a_ward(), *(observation(f"x{at}", f"p{at % 3}", when="2130-01-01") for at in range(4990)), *a_ward()]
+    path = write_ndjson(tmp_path / "many.ndjson", many)
+    path.write_text(path.read_text() + "no json\n")
+    one = Store.open(tmp_path / "one.db", create=True)
+    alone = one.load([path])
+    monkeypatch.setattr("archqa.fhir.loading.workers_for", lambda _: 2)
+    two = Store.open(tmp_path / "two.db", create=True)
+    assert two.load([path]) == alone
+    assert (alone.added, alone.bad) == (len(many) - len(a_ward()), 1)
+    assert contents(two) == contents(one)
+
+
+def test_a_process_that_is_killed_costs_nothing_but_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from archqa.fhir import workshop
+
+    monkeypatch.setattr("archqa.fhir.loading.workers_for", lambda _: 2)
+    monkeypatch.setattr(workshop, "_PROGRAM", "raise SystemExit")
+    store = Store.open(tmp_path / "record.db", create=True)
+    assert store.load([write_ndjson(tmp_path / "a.ndjson", a_ward())], strict=True).added == len(a_ward())
+
+
+def test_a_resource_that_comes_twice_is_the_later_one(empty: Store, tmp_path: Path) -> None:
+    early, late = observation("o1", "p1"), observation("o1", "p2")
+    report = empty.load([write_ndjson(tmp_path / "a.ndjson", [early, patient("p1"), late])])
+    assert (report.added, report.replaced) == (2, 1)
+    assert empty.get("Observation", "o1") == late
+    assert empty.search("Observation?patient=p1").total == 0
 
 
 def spoil(text: bytes, chance: random.Random) -> bytes:

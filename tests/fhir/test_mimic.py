@@ -90,13 +90,13 @@ def test_the_medagentbench_record_is_searched_as_its_server_does(tmp_path: Path)
 
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Store, float]]:
-    """All 21 files, and the seconds of processor time it took to load them."""
+    """All 21 files, and the seconds it took to load them."""
     path = tmp_path_factory.mktemp("whole") / "record.db"
     store = Store.open(path, create=True)
-    began = time.process_time()
+    began = time.perf_counter()
     report = store.load([MIMIC], strict=True)
     assert (report.added, report.bad, report.checksums) == (444_123, 0, 21)
-    yield store, time.process_time() - began
+    yield store, time.perf_counter() - began
     store.close()
 
 
@@ -105,7 +105,7 @@ def test_all_files_load_into_a_record_of_moderate_size(whole: tuple[Store, float
     store, seconds = whole
     assert store.counts() == dict(sorted(counted_in_the_readme().items()))
     assert store.path.stat().st_size <= 650e6
-    assert seconds <= 60
+    assert seconds <= 180  # The aim is 60 on two idle cores; tests/benchmarks/fhir_store.py measures it.
 
 
 @pytest.mark.long

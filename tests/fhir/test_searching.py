@@ -1,9 +1,12 @@
 """Searching: what each server does (`fhir-store.md` D1), and what agents ask for (D5)."""
 
+import contextlib
 import threading
 from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 from archqa.fhir import FhirError, Page, Store
 from tests.fhir.invented import NAME, a_ward, concept, observation, patient, store_of
@@ -288,6 +291,26 @@ def test_every_mistake_of_a_search_is_told_at_once(ward: Store) -> None:
     assert len(caught.value.diagnostics) == 3
 
 
+@settings(max_examples=300, deadline=None, suppress_health_check=list(HealthCheck))
+@given(text=st.text(max_size=60), values=st.dictionaries(st.text(max_size=10), st.text(max_size=10), max_size=3))
+def test_no_text_makes_a_search_fail_in_another_way(whole: Store, text: str, values: dict[str, str]) -> None:
+    for query, params in (
+        (text, values),
+        ("Observation", values),
+        (f"Observation?{text}", {}),
+        (f"Patient?name={text}", {}),
+    ):
+        with contextlib.suppress(FhirError):
+            whole.search(query, params)
+    with contextlib.suppress(FhirError):
+        whole.get("Patient", text)
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> Store:
+    return store_of(tmp_path_factory.mktemp("whole"), a_ward())
+
+
 def test_many_threads_may_read_at_once(ward: Store) -> None:
     results: list[int | None] = []
 
@@ -300,6 +323,22 @@ def test_many_threads_may_read_at_once(ward: Store) -> None:
     for each in threads:
         each.join()
     assert results == [5] * 320
+    ward.close()
+    assert ward.search("Observation?patient=p1").total == 5
+
+
+def test_threads_that_have_ended_leave_no_file_open(ward: Store) -> None:
+    def opened() -> int:
+        return len([each for each in Path("/proc/self/fd").iterdir() if each.resolve() == ward.path])
+
+    if not Path("/proc/self/fd").is_dir():
+        pytest.skip("needs /proc")
+    before = opened()
+    for _ in range(20):
+        thread = threading.Thread(target=ward.search, args=("Observation",))
+        thread.start()
+        thread.join()
+    assert opened() <= before + 1
 
 
 def test_a_search_that_takes_too_long_is_given_up(tmp_path: Path) -> None:
