@@ -11,9 +11,10 @@ TORCH ?= torch==2.13.0
 .PHONY: run test quick lint long snapshots clean
 
 run: $(VENV)/.base
-	$(BIN)/archqa predict data/dev.json --out runs/dev --resume
-	$(BIN)/archqa score runs/dev --metric strict_micro_precision --metric strict_micro_recall --metric strict_micro_f1
-	@echo "Look at one answer with: $(BIN)/archqa show runs/dev 1"
+	@run=$$($(BIN)/archqa predict data/dev.json | tee /dev/stderr | tail -n 1) \
+	  && $(BIN)/archqa score "$$run" \
+	    --metric strict_micro_precision --metric strict_micro_recall --metric strict_micro_f1 \
+	  && echo "Look at one answer with: $(BIN)/archqa show $$run 1"
 
 test: $(VENV)/.dev lint
 	$(BIN)/python -m pytest -m "not long"

@@ -100,7 +100,6 @@ def beside(store: Store, folder: Path) -> None:
             "patient + date": lambda patient: f"Observation?patient={patient}&date=ge2130-01-01&_count=50",
             "_sort=-date": lambda patient: f"Observation?patient={patient}&_sort=-date&_count=50",
             "_sort=-date, page 2": lambda patient: f"Observation?patient={patient}&_sort=-date&_count=50&_offset=50",
-            "by code, _sort=-date": lambda _: "Observation?category=laboratory&_sort=-date&_count=50",
         }
         for name, query in kinds.items():
             both = []

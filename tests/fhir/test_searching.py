@@ -1,6 +1,7 @@
 """Searching: what each server does (`fhir-store.md` D1), and what agents ask for (D5)."""
 
 import contextlib
+import gc
 import threading
 from pathlib import Path
 
@@ -338,6 +339,7 @@ def test_threads_that_have_ended_leave_no_file_open(ward: Store) -> None:
         thread = threading.Thread(target=ward.search, args=("Observation",))
         thread.start()
         thread.join()
+    gc.collect()
     assert opened() <= before + 1
 
 
