@@ -4,64 +4,81 @@
 `question_and_evidence` is the paper's submitted form and needs no model.
 """
 
+from typing import TypeVar
+
 from archqa.agents.base import Agent, CaseTask
 from archqa.agents.writing import Lines, check_citations, check_lines, check_words, restricted
 from archqa.core.answer import WORD_LIMIT, CitedAnswer, Claim
 from archqa.core.case import Case
 
 
-class CompressTask(CaseTask):
+class ShortTask(CaseTask):
+    """An answer to be written within a limit of words."""
+
+    word_limit: int = WORD_LIMIT
+
+    @property
+    def wanted(self) -> frozenset[str]:
+        """The ids the answer must cite: all of these and no other."""
+        raise NotImplementedError
+
+
+Task = TypeVar("Task", bound=ShortTask)
+
+
+class ShortAnswer(Agent[Task, Lines]):
+    """Writes a short answer that cites what its task wants."""
+
+    name = "answer"
+    returns = Lines
+
+    def check(self, task: Task, output: Lines) -> None:
+        """Short enough, and citing all that is wanted and nothing else."""
+        answer = output.as_answer()
+        check_lines(task.case, answer)
+        check_words(answer, task.word_limit)
+        check_citations(answer, task.wanted)
+
+    def mend(self, task: Task, output: Lines) -> Lines | None:
+        """A short answer that lost a citation is better than none; one that is too long is not."""
+        answer = restricted(output.as_answer(), task.wanted)
+        return Lines.of(answer) if answer is not None and answer.words <= task.word_limit else None
+
+
+class CompressTask(ShortTask):
     """A cited answer that is too long."""
 
     draft: CitedAnswer
-    word_limit: int = WORD_LIMIT
+
+    @property
+    def wanted(self) -> frozenset[str]:
+        """What the draft cites."""
+        return self.draft.cited
 
 
-class Compress(Agent[CompressTask, Lines]):
+class Compress(ShortAnswer[CompressTask]):
     """Says the same in fewer words, keeping every citation."""
 
-    name = "answer"
     prompt = "compress/v1"
     takes = CompressTask
-    returns = Lines
-
-    def check(self, task: CompressTask, output: Lines) -> None:
-        """Short enough, and nothing cited is lost or added."""
-        answer = output.as_answer()
-        check_lines(task.case, answer)
-        check_words(answer, task.word_limit)
-        check_citations(answer, task.draft.cited)
-
-    def mend(self, task: CompressTask, output: Lines) -> Lines | None:
-        """A short answer that lost a citation is better than none; one that is too long is not."""
-        return _shortened(output, task.draft.cited, task.word_limit)
 
 
-class SummaryTask(CaseTask):
+class SummaryTask(ShortTask):
     """The sentences an answer is to be written from."""
 
     essential: tuple[str, ...]
-    word_limit: int = WORD_LIMIT
+
+    @property
+    def wanted(self) -> frozenset[str]:
+        """The essential sentences."""
+        return frozenset(self.essential)
 
 
-class Summary(Agent[SummaryTask, Lines]):
+class Summary(ShortAnswer[SummaryTask]):
     """Writes a short answer in its own words from the essential sentences (paper Table 2, second row)."""
 
-    name = "answer"
     prompt = "summary/v1"
     takes = SummaryTask
-    returns = Lines
-
-    def check(self, task: SummaryTask, output: Lines) -> None:
-        """Short enough, and resting on the essential sentences, all of them."""
-        answer = output.as_answer()
-        check_lines(task.case, answer)
-        check_words(answer, task.word_limit)
-        check_citations(answer, frozenset(task.essential))
-
-    def mend(self, task: SummaryTask, output: Lines) -> Lines | None:
-        """As for `Compress`."""
-        return _shortened(output, frozenset(task.essential), task.word_limit)
 
 
 def question_and_evidence(case: Case, essential: frozenset[str]) -> CitedAnswer:
@@ -76,8 +93,3 @@ def question_and_evidence(case: Case, essential: frozenset[str]) -> CitedAnswer:
     return CitedAnswer(
         claims=(*(Claim(text=line, citations=()) for line in lines[:-1]), Claim(text=lines[-1], citations=chosen))
     )
-
-
-def _shortened(output: Lines, allowed: frozenset[str], word_limit: int) -> Lines | None:
-    answer = restricted(output.as_answer(), allowed)
-    return Lines.of(answer) if answer is not None and answer.words <= word_limit else None
