@@ -54,6 +54,7 @@ class Settings(BaseSettings, PipelineSettings):
         default=None, validation_alias=AliasChoices("api_key", "ARCHQA_API_KEY", "OPENAI_API_KEY")
     )
     pipeline: str | None = None
+    record: str | None = Field(default=None, description="a FHIR store (file) or server (URL)")
     jobs: int = Field(default=8, ge=1)
     requests_per_minute: int | None = Field(default=None, ge=1, description="started at most; all servers together")
     tokens_per_minute: int | None = Field(default=None, ge=1, description="of prompts started, estimated")

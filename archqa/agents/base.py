@@ -10,6 +10,8 @@ from typing import Any, ClassVar, Generic, Protocol, TypeVar
 from archqa.core.case import Case
 from archqa.core.step import Step
 from archqa.core.value import Value
+from archqa.errors import CallerError
+from archqa.fhir.base import Record
 from archqa.llm.structured import Choices, Rejected
 
 __all__ = ["Agent", "CaseTask", "Desk", "Mind", "Rejected", "check_ids", "mentioned"]
@@ -22,7 +24,7 @@ class CaseTask(Value):
     context: str = ""
 
 
-Task = TypeVar("Task", bound=CaseTask)
+Task = TypeVar("Task", bound=Value)
 Output = TypeVar("Output", bound=Value)
 
 
@@ -36,7 +38,7 @@ class Agent(Generic[Task, Output]):
 
     def choices(self, task: Task) -> Choices:
         """What may stand where the output type is marked with `choices`, for this very task."""
-        return {"sentence": task.case.sentence_ids}
+        return {"sentence": task.case.sentence_ids} if isinstance(task, CaseTask) else {}
 
     def check(self, task: Task, output: Output) -> None:
         """Raise `Rejected` with words for the model when the output will not do."""
@@ -65,11 +67,24 @@ class Mind(Protocol):
 
 
 class Desk:
-    """Where the agents of one case work: who performs whom, and the record of every step."""
+    """Where the agents of one case work: who performs whom, the patient's record, and the record of every step."""
 
-    def __init__(self, minds: Mapping[str, Mind], record: Callable[[Step], Any] = lambda _: None) -> None:
+    def __init__(
+        self,
+        minds: Mapping[str, Mind],
+        record: Callable[[Step], Any] = lambda _: None,
+        store: Record | None = None,
+    ) -> None:
         self._minds = minds
         self.record = record
+        self._store = store
+
+    @property
+    def store(self) -> Record:
+        """The FHIR record that questions are asked of. Raises `CallerError` if the run has none."""
+        if self._store is None:
+            raise CallerError("This needs a FHIR record.\nName a store or a server with --record.")
+        return self._store
 
     def mind(self, agent: str) -> Mind:
         """Who performs the agent of this name."""

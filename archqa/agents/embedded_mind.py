@@ -21,7 +21,7 @@ from archqa.errors import Unusable
 from archqa.evidence import Engine
 from archqa.llm.structured import Rejected
 
-Task = TypeVar("Task", bound=CaseTask)
+Task = TypeVar("Task", bound=Value)
 Output = TypeVar("Output", bound=Value)
 
 _UNSTATED = {Relevance.ESSENTIAL: 0.8, Relevance.SUPPLEMENTARY: 0.3, Relevance.NOT_RELEVANT: 0.1}

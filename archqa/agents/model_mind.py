@@ -2,7 +2,7 @@
 
 from typing import TypeVar
 
-from archqa.agents.base import Agent, CaseTask, Desk
+from archqa.agents.base import Agent, Desk
 from archqa.core.step import Step
 from archqa.core.value import Value
 from archqa.errors import CaseFailed, Refused, Truncated, Unusable
@@ -10,7 +10,7 @@ from archqa.llm.base import Finish, Message, Model, Reply, Request
 from archqa.llm.prompts import Prompts, default_prompts
 from archqa.llm.structured import Rejected, parse, strict_schema
 
-Task = TypeVar("Task", bound=CaseTask)
+Task = TypeVar("Task", bound=Value)
 Output = TypeVar("Output", bound=Value)
 
 

@@ -6,14 +6,13 @@ later prompts have about the length they will have.
 
 from typing import NamedTuple, TypeVar
 
-from archqa.agents.base import Agent, CaseTask, Desk
-from archqa.agents.embedded_mind import EmbeddedMind
+from archqa.agents.base import Agent, Desk, Mind
 from archqa.agents.model_mind import ModelMind
 from archqa.core.value import Value
 from archqa.llm.base import Reply, Request
 from archqa.llm.cache import Cache
 
-Task = TypeVar("Task", bound=CaseTask)
+Task = TypeVar("Task", bound=Value)
 Output = TypeVar("Output", bound=Value)
 
 
@@ -31,7 +30,7 @@ class RehearsalMind:
 
     kind = "rehearsal"
 
-    def __init__(self, mind: ModelMind, stand_in: EmbeddedMind, cache: Cache | None, calls: list[Rehearsed]) -> None:
+    def __init__(self, mind: ModelMind, stand_in: Mind, cache: Cache | None, calls: list[Rehearsed]) -> None:
         self._mind = mind
         self._stand_in = stand_in
         self._cache = cache

@@ -1,18 +1,18 @@
 """Benchmarks: their cases, their keys, their submission formats."""
 
-from archqa.benchmarks.archehr import dump_json, dump_line
-from archqa.benchmarks.base import Benchmark, CaseFile, KeyFile, NotBuilt
+from archqa.benchmarks.archehr import dump_json
+from archqa.benchmarks.base import Benchmark, CaseFile, Ended, KeyFile, NotBuilt
 from archqa.benchmarks.catalogue import find, find_key, load_cases, load_key, names, recognise
 from archqa.benchmarks.pair import check_pair
 
 __all__ = [
     "Benchmark",
     "CaseFile",
+    "Ended",
     "KeyFile",
     "NotBuilt",
     "check_pair",
     "dump_json",
-    "dump_line",
     "find",
     "find_key",
     "load_cases",

@@ -10,12 +10,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from archqa.benchmarks.archehr_key import read_key
-from archqa.benchmarks.base import Benchmark, Readable
+from archqa.benchmarks.base import Benchmark, Ended, Readable
 from archqa.benchmarks.content import FORMAT
 from archqa.benchmarks.mistakes import Mistakes, shown
 from archqa.benchmarks.node import Content, Node
 from archqa.benchmarks.source import Source, open_source
-from archqa.core.answer import CitedAnswer
 from archqa.core.case import Case, Phrase, Sentence
 from archqa.core.key import CaseKey
 
@@ -44,20 +43,18 @@ class ArchehrQa(Benchmark):
         """See `archehr_key.read_key`."""
         return read_key(open_source(source))
 
-    def submission(self, answers: Iterable[tuple[str, CitedAnswer]]) -> list[dict[str, Any]]:
+    def read_line(self, line: bytes, path: str) -> Case:
+        """The case in one line of a JSON Lines file. Raises `InputError` with every mistake of the line."""
+        [case] = _read_cases(Source(path, b"[" + line.strip() + b"]"))
+        return case
+
+    def dump_line(self, item: Case) -> str:
+        """A case as one line of a JSON Lines file, which `read_line` reads back unchanged."""
+        return json.dumps(_plain(item), ensure_ascii=False)
+
+    def submission(self, ended: Iterable[Ended]) -> list[dict[str, Any]]:
         """`[{"case_id", "answer"}]`, the answer one sentence a line with `|ids|` at its end."""
-        return [{"case_id": case_id, "answer": answer.submission} for case_id, answer in answers]
-
-
-def read_line(line: bytes, path: str) -> Case:
-    """The case in one line of a JSON Lines file. Raises `InputError` with every mistake of the line."""
-    [case] = _read_cases(Source(path, b"[" + line.strip() + b"]"))
-    return case
-
-
-def dump_line(case: Case) -> str:
-    """A case as one line of a JSON Lines file, which `read_line` reads back unchanged."""
-    return json.dumps(_plain(case), ensure_ascii=False)
+        return [{"case_id": each.item.id, "answer": each.answer.submission} for each in ended if each.answer]
 
 
 def dump_json(cases: Iterable[Case]) -> str:

@@ -1,9 +1,9 @@
 """What a benchmark is: cases, a key and a submission format. Every benchmark of this room is one instance of it."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple, cast
 
 from archqa.benchmarks.cohort import CasesOnDisk
 from archqa.benchmarks.node import Content
@@ -11,6 +11,8 @@ from archqa.benchmarks.source import Source
 from archqa.core.answer import CitedAnswer
 from archqa.core.case import Case
 from archqa.core.key import CaseKey
+from archqa.core.question import Item
+from archqa.core.usage import Usage
 from archqa.errors import CallerError
 
 Readable = Source | str | Path | bytes
@@ -32,7 +34,7 @@ class CaseFile:
 
     path: Path
     task: str
-    cases: Sequence[Case]
+    cases: Sequence[Item]
     sha256: str
     format: Literal["xml", "json", "jsonl", "csv"]
 
@@ -41,7 +43,14 @@ class CaseFile:
         """The cases' ids, in file order."""
         return self.cases.ids if isinstance(self.cases, CasesOnDisk) else tuple(case.id for case in self.cases)
 
-    def at(self, places: Sequence[int]) -> Sequence[Case]:
+    @property
+    def notes(self) -> Sequence[Case]:
+        """The cases of a file that holds notes. Raises `CallerError` if it holds questions to a FHIR record."""
+        if any(not isinstance(case, Case) for case in self.cases[:1]):
+            raise CallerError(f"{self.path} is of {self.task}, which has no notes.\nName an ArchEHR-QA case file.")
+        return cast("Sequence[Case]", self.cases)
+
+    def at(self, places: Sequence[int]) -> Sequence[Item]:
         """The cases at these places; those of a cohort stay on disk."""
         return (
             self.cases.at(places) if isinstance(self.cases, CasesOnDisk) else tuple(self.cases[each] for each in places)
@@ -55,6 +64,16 @@ class KeyFile:
     path: Path
     sha256: str
     keys: dict[str, CaseKey]
+
+
+class Ended(NamedTuple):
+    """How one item of a run ended, as a submission takes it. `error` is empty unless it failed."""
+
+    item: Item
+    answer: CitedAnswer | None = None
+    result: Mapping[str, Any] = {}
+    error: str = ""
+    usage: Usage = Usage()
 
 
 @dataclass(frozen=True)
@@ -74,14 +93,22 @@ class Benchmark:
         """Whether a file's content is of this benchmark."""
         return bool(self.marks) and self.marks <= content.fields
 
-    def load(self, source: Readable) -> tuple[Case, ...]:
+    def load(self, source: Readable) -> tuple[Item, ...]:
         """The cases of a file, in its order. Raises `InputError` with every mistake of the file."""
+        raise NotBuilt(self.name)
+
+    def dump_line(self, item: Any) -> str:
+        """An item as one line of a JSON Lines file, which `read_line` reads back unchanged."""
+        raise NotBuilt(self.name)
+
+    def read_line(self, line: bytes, path: str) -> Item:
+        """The item in one line of a JSON Lines file. Raises `InputError` with every mistake of the line."""
         raise NotBuilt(self.name)
 
     def load_key(self, source: Readable) -> dict[str, CaseKey]:
         """Case id to key. Raises `InputError` with every mistake of the file."""
         raise NotBuilt(self.name)
 
-    def submission(self, answers: Iterable[tuple[str, CitedAnswer]]) -> list[dict[str, Any]]:
-        """Answers by case id in the form that the organisers take, ready for `json.dump`."""
+    def submission(self, ended: Iterable[Ended]) -> Any:
+        """What the organisers take, ready for `json.dump`."""
         raise NotBuilt(self.name)

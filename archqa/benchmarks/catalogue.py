@@ -3,8 +3,8 @@
 import difflib
 from pathlib import Path
 
-from archqa.benchmarks.archehr import ArchehrQa, read_line
-from archqa.benchmarks.base import Benchmark, CaseFile, KeyFile, NotBuilt, Readable
+from archqa.benchmarks.archehr import ArchehrQa
+from archqa.benchmarks.base import Benchmark, CaseFile, KeyFile, Readable
 from archqa.benchmarks.cohort import SUFFIXES, open_cohort
 from archqa.benchmarks.content import FORMAT
 from archqa.benchmarks.source import Source, located, open_source
@@ -60,8 +60,7 @@ def recognise(source: Readable) -> Benchmark:
 def load_cases(source: Readable, task: str | None = None) -> CaseFile:
     """Read a case file: a path, `-` (standard input) or `mini`; JSON Lines stay on disk. `task` overrides its content.
 
-    Raises `InputError` with every mistake of the file, `CallerError` for an unknown task, `NotBuilt` for one that
-    this version cannot do.
+    Raises `InputError` with every mistake of the file, `CallerError` for an unknown task.
     """
     if isinstance(source, str | Path) and Path(source).suffix in SUFFIXES and Path(source).is_file():
         return _load_cohort(Path(source), task)
@@ -74,9 +73,7 @@ def load_cases(source: Readable, task: str | None = None) -> CaseFile:
 def _load_cohort(path: Path, task: str | None) -> CaseFile:
     """JSON Lines are ours alone, so they hold ArchEHR-QA cases, unless `task` says otherwise."""
     benchmark = ARCHEHR_2025 if task is None else find(task)
-    if not isinstance(benchmark, ArchehrQa):
-        raise NotBuilt(f"{benchmark.name} from JSON Lines")
-    cases, sha256 = open_cohort(path, read_line)
+    cases, sha256 = open_cohort(path, benchmark.read_line)
     return CaseFile(path, benchmark.name, cases, sha256, "jsonl")
 
 

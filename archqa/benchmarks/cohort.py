@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import overload
 
 from archqa.benchmarks.mistakes import Mistakes
-from archqa.core.case import Case
+from archqa.core.question import Item
 from archqa.errors import InputError
 
 SUFFIXES = frozenset({".jsonl", ".ndjson"})
@@ -18,11 +18,11 @@ SUFFIXES = frozenset({".jsonl", ".ndjson"})
 _MOST_TOLD = 100
 """Mistakes told of one file: all of a hand-written one, the first of a broken export."""
 
-ReadCase = Callable[[bytes, str], Case]
+ReadCase = Callable[[bytes, str], Item]
 """Reads one case of one line, named by a path for messages; raises `InputError`."""
 
 
-class CasesOnDisk(Sequence[Case]):
+class CasesOnDisk(Sequence[Item]):
     """The cases of a checked file, read when they are asked for."""
 
     def __init__(self, path: Path, read: ReadCase, ids: Sequence[str], offsets: Sequence[int]) -> None:
@@ -35,10 +35,10 @@ class CasesOnDisk(Sequence[Case]):
         return len(self._offsets)
 
     @overload
-    def __getitem__(self, place: int) -> Case: ...
+    def __getitem__(self, place: int) -> Item: ...
     @overload
     def __getitem__(self, place: slice) -> "CasesOnDisk": ...
-    def __getitem__(self, place: int | slice) -> "Case | CasesOnDisk":
+    def __getitem__(self, place: int | slice) -> "Item | CasesOnDisk":
         """One case, or a part of them that stays on disk."""
         if isinstance(place, slice):
             return self.at(range(len(self))[place])
@@ -46,7 +46,7 @@ class CasesOnDisk(Sequence[Case]):
             file.seek(self._offsets[place])
             return self._read(file.readline(), str(self._path))
 
-    def __iter__(self) -> Iterator[Case]:
+    def __iter__(self) -> Iterator[Item]:
         return (self[place] for place in range(len(self)))
 
     def at(self, places: Iterable[int]) -> "CasesOnDisk":
@@ -81,7 +81,7 @@ class _Findings:
         self._mistakes = Mistakes(str(path), "One case a line; data/README.md shows its fields.")
         self._count = 0
 
-    def try_line(self, line: bytes, number: int, read: ReadCase) -> Case | None:
+    def try_line(self, line: bytes, number: int, read: ReadCase) -> Item | None:
         """The case of a line; None if the line is blank or wrong."""
         if not line.strip():
             return None

@@ -7,6 +7,7 @@ import typer
 
 from archqa import benchmarks
 from archqa.cli.words import notice, out, print_json
+from archqa.core.case import Case
 
 app = typer.Typer(help="Case files.", no_args_is_help=True)
 
@@ -30,8 +31,8 @@ def check(
     """
     found = benchmarks.load_cases(file, task)
     key = key or (benchmarks.find_key(file) if file != "-" else None)
-    warnings = benchmarks.check_pair(found.cases, benchmarks.load_key(key).keys) if key else []
-    sentences = sum(len(case.sentences) for case in found.cases)
+    warnings = benchmarks.check_pair(found.notes, benchmarks.load_key(key).keys) if key else []
+    sentences = sum(len(case.sentences) for case in found.cases if isinstance(case, Case))
     if as_json:
         ids = [case.id for case in found.cases]
         print_json(

@@ -69,7 +69,7 @@ def _labelled(path: Path) -> list[tuple[Case, CaseKey]]:
     if key is None:
         raise CallerError(f"There is no key beside {path}.\nIt should be {path.stem}_key.json.")
     keys = benchmarks.load_key(key).keys
-    return [(case, keys[case.id]) for case in benchmarks.load_cases(path).cases if case.id in keys]
+    return [(case, keys[case.id]) for case in benchmarks.load_cases(path).notes if case.id in keys]
 
 
 def _train_reader(kinds: list[list[tuple[Case, CaseKey]]], seed: int) -> None:

@@ -37,7 +37,7 @@ def command(kind: Annotated[str, typer.Argument(help="What to list; without it, 
 
 
 def _pipelines() -> Iterable[str]:
-    return (f"{each.name:10} {each.summary}" for each in pipelines.PIPELINES.values())
+    return (f"{each.name:10} {each.summary}" for each in pipelines.PIPELINES)
 
 
 def _tasks() -> Iterable[str]:

@@ -66,7 +66,7 @@ def command(
       archqa predict dev.xml --base-url http://127.0.0.1:8000/v1 --set labels=multiclass --set experts=off
     """
     set_logging(verbose=verbose)
-    _refuse_unbuilt(runner=runner, record=record)
+    _refuse_unbuilt(runner=runner)
     typed: dict[str, Any] = {
         "pipeline": pipeline,
         "model": model,
@@ -74,14 +74,15 @@ def command(
         "jobs": jobs,
         "max_cost": max_cost,
         "operating_point": operating_point,
+        "record": record,
     }
     settings = load_settings(config, typed, assign or ())
-    performer = choose_pipeline(settings)
+    file = benchmarks.load_cases(cases, task)
+    performer = choose_pipeline(settings, file.task)
     if performer.mind == "model" and not dry_run:
         settings = settle_model(settings)
     if performer.mind == "embedded" and not quiet:
         notice("the embedded engine answers (no model server, no network); --model or --base-url names another.")
-    file = benchmarks.load_cases(cases, task)
     selection = Selection(tuple(case or ()), limit, Shard.parse(shard) if shard else None)
     if dry_run:
         tell_foresight(foresee(selection.of(file), performer, settings), as_json=as_json)
@@ -103,12 +104,11 @@ def command(
         raise typer.Exit(1)
 
 
-def _refuse_unbuilt(*, runner: str, record: str | None) -> None:
+def _refuse_unbuilt(*, runner: str) -> None:
     if runner not in {"local", "ray"}:
         raise CallerError(f"There is no runner {runner!r}.\nThere are: local, ray.")
-    for asked, name in ((runner == "ray", "--runner ray"), (record is not None, "--record")):
-        if asked:
-            raise CallerError(f"{name} is not built yet in this version.\nSee CHANGELOG.md for what is.")
+    if runner == "ray":
+        raise CallerError("--runner ray is not built yet in this version.\nSee CHANGELOG.md for what is.")
 
 
 def _tell(run: Run, *, as_json: bool, quiet: bool) -> None:

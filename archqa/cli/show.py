@@ -1,5 +1,6 @@
 """`archqa show RUN [CASE]`: the note with the cited sentences marked, and what each agent held of each sentence."""
 
+import json
 import re
 from pathlib import Path
 from typing import Annotated
@@ -14,6 +15,7 @@ from archqa.cli.words import out
 from archqa.core.case import Case
 from archqa.core.judgement import Judgement, Relevance
 from archqa.core.key import CaseKey
+from archqa.core.question import ClinicalTask, RecordQuestion
 from archqa.errors import CallerError
 from archqa.runs.record import CaseRecord
 from archqa.runs.run import Run
@@ -22,6 +24,9 @@ NAME = "show"
 
 _FONTS = re.compile(r"@font-face \{.*?\}", re.DOTALL)
 """Rich's pictures ask another host for their fonts; ours ask nobody."""
+
+_LONG = frozenset({"trace", "history", "rows", "agent_fhir_resources"})
+"""What a page shows better than a terminal."""
 
 _SHORT = {Relevance.ESSENTIAL: "E", Relevance.SUPPLEMENTARY: "s", Relevance.NOT_RELEVANT: "·"}
 
@@ -56,20 +61,23 @@ def _show(opened: Run, case: str | None, key: Path | None, *, rationales: bool) 
     if record is None:
         raise CallerError(f"The run has no case {case!r}.\nIt has: {', '.join(each.id for each in opened.records)}.")
     shown = next(each for each in opened.cases if each.id == case)
-    _show_case(shown, record, _key_of(opened, key, case), rationales=rationales)
+    if isinstance(shown, Case):
+        _show_case(shown, record, _key_of(opened, key, case), rationales=rationales)
+    else:
+        _show_item(shown, record)
 
 
 def _overview(run: Run) -> Table:
     table = Table()
     for name in ("case", "status", "sentences", "cited", "words", "calls", "cost", "remarks or error"):
         table.add_column(name)
-    sizes = {case.id: len(case.sentences) for case in run.cases}
+    sizes = {case.id: len(case.sentences) for case in run.notes}
     for record in run.records:
         answer = record.answer
         table.add_row(
             Text(record.id),
             record.status.value,
-            str(sizes[record.id]),
+            str(sizes.get(record.id, "")),
             Text(",".join(record.evidence)),
             str(answer.words) if answer else "",
             str(record.usage.calls),
@@ -77,6 +85,19 @@ def _overview(run: Run) -> Table:
             Text(record.error or "; ".join(record.remarks)),
         )
     return table
+
+
+def _show_item(item: RecordQuestion | ClinicalTask, record: CaseRecord) -> None:
+    """A question or task on a FHIR record: what was asked, and all that was made of it but its conversation."""
+    for name, text in item.model_dump(exclude={"id"}).items():
+        if text:
+            out.print(Text(f"\n{name.replace('_', ' ')}", style="bold"))
+            out.print(Text(text))
+    out.print(Text(f"\nResult ({record.status.value})", style="bold"))
+    told = {name: value for name, value in record.result.items() if name not in _LONG and value}
+    out.print(Text(json.dumps(told, ensure_ascii=False, indent=2) if told else record.error))
+    for remark in record.remarks:
+        out.print(Text(f"  remark: {remark}", style="dim"))
 
 
 def _show_case(case: Case, record: CaseRecord, key: CaseKey | None, *, rationales: bool) -> None:

@@ -1,22 +1,39 @@
-"""Arrangements of agents: plain async functions from a case to an outcome, found by name."""
+"""Arrangements of agents: plain async functions from a case, question or task to its ending, found by name."""
 
 from archqa.errors import CallerError
-from archqa.pipelines.base import Outcome, Pipeline, PipelineSettings
-from archqa.pipelines.dmis import PROMPTS, dmis
+from archqa.pipelines.base import Ending, Outcome, Pipeline, PipelineSettings
+from archqa.pipelines.dmis import AGENTS, PROMPTS, dmis
 
-__all__ = ["PIPELINES", "Outcome", "Pipeline", "PipelineSettings", "find"]
+__all__ = ["PIPELINES", "Ending", "Outcome", "Pipeline", "PipelineSettings", "default", "find", "of_task"]
 
-PIPELINES: dict[str, Pipeline] = {
-    each.name: each
-    for each in (
-        Pipeline("dmis", "the six stages of DMIS Lab (ArchEHR-QA 2025), performed by a model", "model", dmis, PROMPTS),
-        Pipeline("embedded", "the same stages, performed by the engine inside archqa", "embedded", dmis, PROMPTS),
-    )
-}
+PIPELINES = (
+    Pipeline(
+        "dmis", "the six stages of DMIS Lab (ArchEHR-QA 2025), performed by a model", "model", dmis, PROMPTS, AGENTS
+    ),
+    Pipeline("embedded", "the same stages, performed by the engine inside archqa", "embedded", dmis, PROMPTS, AGENTS),
+)
+"""Each task's first one with a model is what a model performs unless told otherwise; likewise without."""
 
 
-def find(name: str) -> Pipeline:
-    """The pipeline of this name. Raises `CallerError` that lists the names there are."""
-    if name not in PIPELINES:
-        raise CallerError(f"There is no pipeline {name!r}.\nThere are: {', '.join(PIPELINES)}.")
-    return PIPELINES[name]
+def of_task(task: str) -> tuple[Pipeline, ...]:
+    """The pipelines that can do a task."""
+    return tuple(each for each in PIPELINES if task in each.tasks)
+
+
+def find(name: str, task: str = "archehr-2025") -> Pipeline:
+    """The pipeline of this name for a task. Raises `CallerError` that lists the names there are."""
+    able = of_task(task)
+    for each in able:
+        if each.name == name:
+            return each
+    raise CallerError(f"There is no pipeline {name!r} for {task}.\nThere are: {', '.join(each.name for each in able)}.")
+
+
+def default(task: str, *, model: bool) -> Pipeline:
+    """The pipeline for a task when none is named. Raises `CallerError` if the task cannot be done without a model."""
+    mind = "model" if model else "embedded"
+    able = [each for each in of_task(task) if each.mind == mind]
+    if not able:
+        known = ", ".join(each.name for each in of_task(task))
+        raise CallerError(f"{task} needs a model.\nName one with --model or --base-url, or a --pipeline of {known}.")
+    return able[0]

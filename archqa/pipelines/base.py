@@ -9,12 +9,14 @@ from pydantic import Field
 from archqa.agents.base import Desk
 from archqa.agents.judging import Labels
 from archqa.core.answer import WORD_LIMIT, CitedAnswer
-from archqa.core.case import Case
 from archqa.core.judgement import Judgement
 from archqa.core.value import Value
 from archqa.llm.batch import Pending
 
 Result = TypeVar("Result")
+
+NOTE_TASKS = ("archehr-2025", "archehr-2026-st1", "archehr-2026-st2", "archehr-2026-st3", "archehr-2026-st4")
+"""The tasks whose evidence is the sentences of a note; the others read a FHIR record."""
 
 Strategy = Literal["cited", "evidence", "summary"]
 """What is handed in: the decision's own answer; the questions and the chosen sentences; or a summary of those."""
@@ -36,25 +38,45 @@ class PipelineSettings(Value):
     )
 
 
-class Outcome(Value):
-    """What a pipeline made of a case. `remarks` tell what failed on the way and how it was made good."""
+class Ending(Value):
+    """What a pipeline made of one item. `remarks` tell what failed on the way and how it was made good.
+
+    `result` holds what the task's own submission has beside, or instead of, a cited answer.
+    """
+
+    result: dict[str, Any] = {}
+    remarks: tuple[str, ...] = ()
+
+
+class Outcome(Ending):
+    """What a pipeline made of a case: the cited answer, and every judgement on the way to it."""
 
     answer: CitedAnswer
     essential: tuple[str, ...]
     judgements: dict[str, tuple[Judgement, ...]] = {}
     context: str = ""
     experts: tuple[str, ...] = ()
-    remarks: tuple[str, ...] = ()
 
 
 class Pipeline(NamedTuple):
-    """A named arrangement of agents, and the kind of mind that performs them unless settings say otherwise."""
+    """A named arrangement of agents for some tasks, and the kind of mind that performs them unless settings say so.
+
+    `ways` is the FHIR profile it expects of a record in a file.
+    """
 
     name: str
     summary: str
     mind: Literal["model", "embedded"]
-    run: Callable[[Case, Desk, PipelineSettings], Awaitable[Outcome]]
+    run: Callable[[Any, Desk, PipelineSettings], Awaitable[Ending]]
     prompts: tuple[str, ...]
+    agents: tuple[str, ...]
+    tasks: tuple[str, ...] = NOTE_TASKS
+    ways: str = "archqa"
+
+    @property
+    def reads_notes(self) -> bool:
+        """Whether its evidence is the sentences of a note, not the resources of a record."""
+        return self.tasks[0] in NOTE_TASKS
 
 
 async def in_parallel(*steps: Coroutine[Any, Any, Result]) -> list[Result]:

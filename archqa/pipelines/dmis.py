@@ -24,6 +24,7 @@ Judgements = tuple[Judgement, ...]
 GENERAL_EXPERT = "general expert"
 
 _AGENTS = (Context, GeneralExpert, GeneralExpertBatch, Recruiting, Specialist, Decision, Compress, Summary)
+AGENTS = tuple(dict.fromkeys(agent.name for agent in _AGENTS))
 PROMPTS = tuple(agent.prompt for agent in _AGENTS)
 """The prompts of the six stages."""
 

@@ -13,7 +13,7 @@ from collections import Counter, defaultdict
 from pathlib import Path
 from typing import Literal, NamedTuple
 
-from archqa.core.case import Case
+from archqa.core.question import Item
 from archqa.core.step import Step
 from archqa.core.usage import total
 from archqa.core.value import Value
@@ -150,17 +150,17 @@ class BatchRun:
     def _replies(self) -> Cache:
         return Cache(self._place / "replies.db")
 
-    async def _advance(self, cases: list[Case]) -> None:
+    async def _advance(self, cases: list[Item]) -> None:
         manifest = self.folder.manifest()
         with self._replies() as replies:
             model = PendingModel(replies, self._waiting, self._hopeless())
-            minds = Minds(self._settings, find(manifest.pipeline), model)
-            job = Job(self.folder, find(manifest.pipeline), self._settings, minds, {}, lambda _: None)
+            minds = Minds(self._settings, find(manifest.pipeline, manifest.task), model)
+            job = Job(self.folder, find(manifest.pipeline, manifest.task), self._settings, minds, {}, lambda _: None)
             for case in cases:
                 await self._case(case, job)
             await minds.close()
 
-    async def _case(self, case: Case, job: Job) -> None:
+    async def _case(self, case: Item, job: Job) -> None:
         """The steps are written only when the case ends, so that a trace tells each once."""
         steps: list[Step] = []
         try:

@@ -11,7 +11,7 @@ from itertools import pairwise
 from typing import Any, NamedTuple
 
 from archqa.agents.rehearsal_mind import Rehearsed
-from archqa.core.case import Case
+from archqa.core.question import Item
 from archqa.errors import CaseFailed
 from archqa.llm.base import CHARACTERS_PER_TOKEN, Request
 from archqa.llm.prices import Price
@@ -73,7 +73,7 @@ class Foresight(NamedTuple):
 
 
 def foresee(
-    cases: Sequence[Case], pipeline: Pipeline, settings: Settings, *, sample_size: int | None = None
+    cases: Sequence[Item], pipeline: Pipeline, settings: Settings, *, sample_size: int | None = None
 ) -> Foresight:
     """Rehearse the cases, or an even sample of them, and add up what all of them would ask."""
     sample = cases[:: max(1, -(-len(cases) // (sample_size or len(cases))))]
@@ -81,7 +81,7 @@ def foresee(
     return Foresight(tuple(_rows(calls, settings, len(cases) / len(sample))), len(cases), len(sample))
 
 
-async def _rehearse(cases: Sequence[Case], pipeline: Pipeline, settings: Settings) -> list[Rehearsed]:
+async def _rehearse(cases: Sequence[Item], pipeline: Pipeline, settings: Settings) -> list[Rehearsed]:
     minds = Minds(settings, pipeline, ScriptedModel([]))  # A rehearsal needs no key.
     calls: list[Rehearsed] = []
     try:

@@ -61,9 +61,9 @@ class Files(NamedTuple):
         if self.data is None and self.run is not None:
             read = self.run.manifest.data.sha256
             if not path.is_file() or open_source(path).sha256 != read:
-                return benchmarks.load_cases(self.run.path / "cases.json", "archehr-2025").cases, read
+                return benchmarks.load_cases(self.run.path / "input.jsonl", "archehr-2025").notes, read
         file = benchmarks.load_cases(path, "archehr-2025")
-        return file.cases, file.sha256
+        return file.notes, file.sha256
 
     def choose(self, known: Iterable[str]) -> Chosen:
         """Those of the key's ids that `--case-ids` names; all without it. Raises `CallerError` if it names none."""

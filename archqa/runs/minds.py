@@ -1,8 +1,7 @@
 """Who performs the agents of a run: built once from the settings, handed to each case as a desk."""
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Callable
 
-import httpx2
 import openai
 
 from archqa.agents.base import Desk, Mind
@@ -12,16 +11,16 @@ from archqa.agents.rehearsal_mind import RehearsalMind, Rehearsed
 from archqa.core.step import Step
 from archqa.errors import AuthenticationFailed, CallerError
 from archqa.evidence import Engine
+from archqa.fhir import connect
 from archqa.llm.base import Model
 from archqa.llm.budget import Budget, BudgetedModel
 from archqa.llm.cache import GIBIBYTE, Cache, CachedModel
 from archqa.llm.client import ServerModel
 from archqa.llm.limits import LimitedModel, Limiter
 from archqa.llm.retries import RetryingModel
+from archqa.llm.wire import Heed, HttpWire
 from archqa.pipelines.base import Pipeline
-from archqa.settings import AGENTS, CONTEXT_MODEL, DEFAULT_MODEL, Settings
-
-Heed = Callable[[Mapping[str, str]], None]
+from archqa.settings import CONTEXT_MODEL, DEFAULT_MODEL, Settings
 
 
 class Minds:
@@ -31,43 +30,51 @@ class Minds:
         self._settings = settings
         self._pipeline = pipeline
         self._scripted = model
-        self._clients: list[openai.AsyncOpenAI] = []
+        self._wires: list[HttpWire] = []
         self._limiter = Limiter(settings.jobs, settings.requests_per_minute, settings.tokens_per_minute)
         self._budget = Budget(settings.max_cost)
         self._models: dict[str | None, Model] = {}
         self._cache = open_cache(settings) if settings.cache and self.ask_models else None
-        self._engine = Engine.load() if "embedded" in self._kinds else None
+        self._engine = Engine.load() if "embedded" in self._kinds and pipeline.reads_notes else None
+        self._store = connect(settings.record, ways=pipeline.ways) if settings.record else None
         for name in self._asking:
             self._model(self._server(name))  # A missing key or a bad URL shows before anything is written.
 
     def describe(self) -> dict[str, str]:
         """Agent name to who performs it, for `run.json`."""
-        return {name: self._described(name, kind) for name, kind in zip(AGENTS, self._kinds, strict=True)}
+        return {
+            name: self._described(name, kind) for name, kind in zip(self._pipeline.agents, self._kinds, strict=True)
+        }
 
     def desk(self, record: Callable[[Step], None]) -> Desk:
         """A desk for one case."""
-        embedded = EmbeddedMind(self._engine, self._settings.operating_point) if self._engine is not None else None
-        minds = {name: self._mind(name, kind, embedded) for name, kind in zip(AGENTS, self._kinds, strict=True)}
-        return Desk(minds, record)
+        embedded = self._embedded() if "embedded" in self._kinds else None
+        minds = {
+            name: self._mind(name, kind, embedded)
+            for name, kind in zip(self._pipeline.agents, self._kinds, strict=True)
+        }
+        return Desk(minds, record, self._store)
 
     def rehearsal(self, calls: list[Rehearsed]) -> Desk:
         """A desk at which nobody is asked; the calls that would be made are appended to `calls`."""
-        embedded = EmbeddedMind(Engine.load(), self._settings.operating_point)
-        minds: dict[str, Mind] = dict.fromkeys(AGENTS, embedded)
+        embedded = self._embedded()
+        minds: dict[str, Mind] = dict.fromkeys(self._pipeline.agents, embedded)
         for name in self._asking:
             minds[name] = RehearsalMind(self._model_mind(name), embedded, self._cache, calls)
-        return Desk(minds)
+        return Desk(minds, store=self._store)
 
     async def close(self) -> None:
-        """Close connections and the cache."""
-        for client in self._clients:
-            await client.close()
+        """Close connections, the record and the cache."""
+        for wire in self._wires:
+            await wire.close()
+        if self._store is not None:
+            self._store.close()
         if self._cache is not None:
             self._cache.close()
 
     @property
     def _kinds(self) -> list[str]:
-        return [self._settings.agent(name).mind or self._pipeline.mind for name in AGENTS]
+        return [self._settings.agent(name).mind or self._pipeline.mind for name in self._pipeline.agents]
 
     @property
     def ask_models(self) -> bool:
@@ -77,17 +84,21 @@ class Minds:
     @property
     def _asking(self) -> list[str]:
         """The agents that models perform."""
-        return [name for name, kind in zip(AGENTS, self._kinds, strict=True) if kind == "model"]
+        return [name for name, kind in zip(self._pipeline.agents, self._kinds, strict=True) if kind == "model"]
 
     def _server(self, name: str) -> str | None:
         return self._settings.agent(name).base_url or self._settings.base_url
 
     def _described(self, name: str, kind: str) -> str:
-        if kind == "embedded" and self._engine is not None:
-            return f"embedded:{self._engine.fingerprint[:12]}"
+        if kind == "embedded":
+            return f"embedded:{self._engine.fingerprint[:12]}" if self._engine else "embedded"
         return f"{self._model_name(name)} at {self._server(name) or 'api.openai.com'}"
 
-    def _mind(self, name: str, kind: str, embedded: EmbeddedMind | None) -> Mind:
+    def _embedded(self) -> Mind:
+        """The mind inside archqa for what the pipeline reads: a note, or a record."""
+        return EmbeddedMind(self._engine, self._settings.operating_point)
+
+    def _mind(self, name: str, kind: str, embedded: Mind | None) -> Mind:
         if kind == "embedded":
             assert embedded is not None
             return embedded
@@ -119,10 +130,10 @@ class Minds:
             self._models[base_url] = CachedModel(asked, self._cache) if self._cache is not None else asked
         return self._models[base_url]
 
-    def _open(self, base_url: str | None) -> openai.AsyncOpenAI:
-        client = open_client(self._settings, base_url, self._limiter.heed)
-        self._clients.append(client)
-        return client
+    def _open(self, base_url: str | None) -> HttpWire:
+        wire = open_wire(self._settings, base_url, self._limiter.heed)
+        self._wires.append(wire)
+        return wire
 
 
 def open_cache(settings: Settings) -> Cache:
@@ -130,11 +141,23 @@ def open_cache(settings: Settings) -> Cache:
     return Cache(settings.cache_path, round(settings.cache_gib * GIBIBYTE))
 
 
-def open_client(settings: Settings, base_url: str | None, heed: Heed | None = None) -> openai.AsyncOpenAI:
-    """A connection to one server; `heed` is told the headers of each reply.
+def open_client(settings: Settings, base_url: str | None) -> openai.AsyncOpenAI:
+    """The openai package's connection to one server, for files and lists of models. Raises as `open_wire` does."""
+    url, key = _address(settings, base_url)
+    return openai.AsyncOpenAI(api_key=key, base_url=url, max_retries=0, timeout=settings.timeout)
+
+
+def open_wire(settings: Settings, base_url: str | None, heed: Heed = lambda _: None) -> HttpWire:
+    """A line to one server for many questions; `heed` is told the headers of each answer.
 
     Raises `AuthenticationFailed` without a key for api.openai.com, `CallerError` for what is no URL.
     """
+    url, key = _address(settings, base_url)
+    return HttpWire(url, key, settings.timeout, heed)
+
+
+def _address(settings: Settings, base_url: str | None) -> tuple[str, str]:
+    """A server's URL and the key for it."""
     key = settings.key_for(base_url)
     if key is None and base_url is None:
         raise AuthenticationFailed(
@@ -143,14 +166,4 @@ def open_client(settings: Settings, base_url: str | None, heed: Heed | None = No
         )
     if base_url is not None and not base_url.startswith(("http://", "https://")):
         raise CallerError(f"--base-url {base_url!r} is not a URL.\nFor example: http://127.0.0.1:8000/v1")
-    secret = key.get_secret_value() if key else "none"
-    url = base_url or "https://api.openai.com/v1"
-    http = openai.DefaultAsyncHttpxClient(event_hooks={"response": [_telling(heed)] if heed else []})
-    return openai.AsyncOpenAI(api_key=secret, base_url=url, max_retries=0, timeout=settings.timeout, http_client=http)
-
-
-def _telling(heed: Heed) -> Callable[[httpx2.Response], Awaitable[None]]:
-    async def tell(response: httpx2.Response) -> None:
-        heed(response.headers)
-
-    return tell
+    return base_url or "https://api.openai.com/v1", key.get_secret_value() if key else "none"

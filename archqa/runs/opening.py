@@ -28,7 +28,7 @@ def new_folder(plan: Plan, out: Path | None) -> RunFolder:
     """The folder of a run that begins: its description and its cases. Raises `CallerError` if it exists."""
     folder = RunFolder.create(out or Path("runs") / plan.manifest.run)
     folder.write_manifest(plan.manifest)
-    write_cases(folder, plan.cases)
+    write_cases(folder, plan.manifest.task, plan.cases)
     return folder
 
 

@@ -11,7 +11,7 @@ from typing import NamedTuple
 import archqa
 from archqa import benchmarks, pipelines
 from archqa.benchmarks import CaseFile
-from archqa.core.case import Case
+from archqa.core.question import Item
 from archqa.llm.prompts import default_prompts
 from archqa.pipelines.base import Pipeline
 from archqa.runs.folder import new_name
@@ -26,21 +26,23 @@ class Plan(NamedTuple):
     """All that is decided before the first case starts."""
 
     manifest: RunManifest
-    cases: Sequence[Case]
+    cases: Sequence[Item]
     pipeline: Pipeline
     settings: Settings
 
 
-def choose_pipeline(settings: Settings) -> Pipeline:
+def choose_pipeline(settings: Settings, task: str) -> Pipeline:
     """The pipeline asked for; else the paper's if a model is set up, else the embedded engine's."""
-    return pipelines.find(settings.pipeline or ("dmis" if settings.has_model else "embedded"))
+    if settings.pipeline:
+        return pipelines.find(settings.pipeline, task)
+    return pipelines.default(task, model=settings.has_model)
 
 
 def plan_run(source: str | Path | CaseFile, task: str | None, selection: Selection, settings: Settings) -> Plan:
     """What a run of these cases with these settings would be; nothing is written yet."""
     file = source if isinstance(source, CaseFile) else benchmarks.load_cases(str(source), task)
     places = selection.places(file.ids)
-    pipeline = choose_pipeline(settings)
+    pipeline = choose_pipeline(settings, file.task)
     now = datetime.now(UTC)
     manifest = RunManifest(
         run=new_name(now, file.task, pipeline.name),

@@ -57,11 +57,15 @@ class RunManifest(Value):
 
 
 class CaseRecord(Value):
-    """One line of `cases.jsonl`. `error` is a type and a sentence, without record text."""
+    """One line of `cases.jsonl`. `error` is a type and a sentence, without record text.
+
+    `result` is what the task's submission takes where that is not the cited answer of a note.
+    """
 
     id: str
     status: CaseStatus
     answer: CitedAnswer | None = None
+    result: dict[str, Any] = {}
     evidence: tuple[str, ...] = ()
     judgements: dict[str, tuple[Judgement, ...]] = {}
     experts: tuple[str, ...] = ()

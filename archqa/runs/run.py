@@ -7,7 +7,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from archqa import benchmarks
+from archqa.benchmarks import Ended
 from archqa.core.case import Case
+from archqa.core.question import Item
 from archqa.core.usage import Usage, total
 from archqa.runs.folder import Records, RunFolder
 from archqa.runs.record import CaseRecord, CaseStatus, RunManifest
@@ -52,9 +54,14 @@ class Run:
         return self.folder.records()
 
     @cached_property
-    def cases(self) -> Sequence[Case]:
+    def cases(self) -> Sequence[Item]:
         """The cases as the run read them (`input.jsonl`)."""
         return benchmarks.load_cases(self.path / "input.jsonl", task=self.manifest.task).cases
+
+    @property
+    def notes(self) -> Sequence[Case]:
+        """The cases of a run over notes; empty for questions to a FHIR record."""
+        return [case for case in self.cases if isinstance(case, Case)]
 
     @property
     def usage(self) -> Usage:
@@ -93,10 +100,16 @@ class Run:
             "seconds": round(self.manifest.seconds, 3),
         }
 
-    def submission(self) -> list[dict[str, Any]]:
-        """The answered cases in the task's own format."""
-        answered = ((record.id, record.answer) for record in self.each_record() if record.answer is not None)
-        return benchmarks.find(self.manifest.task).submission(answered)
+    def ended(self) -> Iterator[Ended]:
+        """Every case that ended, with how it ended, in the order of the case file."""
+        for case in self.cases:
+            if case.id in self._ended:
+                record = self._ended[case.id]
+                yield Ended(case, record.answer, record.result, record.error, record.usage)
+
+    def submission(self) -> Any:
+        """The ended cases in the task's own format."""
+        return benchmarks.find(self.manifest.task).submission(self.ended())
 
     def write_submission(self) -> Path:
         """Write `submission.json` into the folder."""
@@ -109,9 +122,10 @@ class Run:
         return pandas.DataFrame(_row(record) for record in self.each_record())
 
 
-def write_cases(folder: RunFolder, cases: Iterable[Case]) -> None:
+def write_cases(folder: RunFolder, task: str, cases: Iterable[Item]) -> None:
     """Keep the cases with the run, so that it can be shown and scored wherever the data went."""
-    folder.write_lines("input.jsonl", (benchmarks.dump_line(case) for case in cases))
+    benchmark = benchmarks.find(task)
+    folder.write_lines("input.jsonl", (benchmark.dump_line(case) for case in cases))
 
 
 def _row(record: CaseRecord) -> dict[str, Any]:

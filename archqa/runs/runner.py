@@ -6,14 +6,14 @@ import time
 import traceback
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-from archqa.core.case import Case
+from archqa.core.question import Item
 from archqa.core.step import Step
 from archqa.core.usage import total
 from archqa.errors import ArchqaError, BudgetExceeded, CaseFailed, ModelError, Refused, ServerUnavailable
 from archqa.llm.batch import Pending
-from archqa.pipelines.base import Outcome, Pipeline
+from archqa.pipelines.base import Ending, Outcome, Pipeline
 from archqa.runs.folder import RunFolder
 from archqa.runs.minds import Minds
 from archqa.runs.record import CaseRecord, CaseStatus
@@ -36,7 +36,7 @@ class Job(NamedTuple):
     on_case: OnCase
 
 
-async def run_cases(cases: Iterable[Case], job: Job) -> None:
+async def run_cases(cases: Iterable[Item], job: Job) -> None:
     """Run the cases, several at a time; stops at what no other case can survive (`ModelError`, `BudgetExceeded`)."""
     waiting = iter(cases)
     patience = _Patience()
@@ -71,7 +71,7 @@ class _Patience:
             raise self._last
 
 
-async def _work_off(waiting: Iterator[Case], job: Job, patience: _Patience) -> None:
+async def _work_off(waiting: Iterator[Item], job: Job, patience: _Patience) -> None:
     for case in waiting:
         record, failure = await run_case(case, job)
         job.folder.add(record)
@@ -79,7 +79,7 @@ async def _work_off(waiting: Iterator[Case], job: Job, patience: _Patience) -> N
         patience.after(failure)
 
 
-async def run_case(case: Case, job: Job) -> tuple[CaseRecord, ArchqaError | None]:
+async def run_case(case: Item, job: Job) -> tuple[CaseRecord, ArchqaError | None]:
     """Take one case through the pipeline; its steps go into its trace as they end. Raises what ends the whole run."""
     began = time.monotonic()
     usages = [step.usage for step in job.folder.steps(case.id)]
@@ -93,15 +93,15 @@ async def run_case(case: Case, job: Job) -> tuple[CaseRecord, ArchqaError | None
     return found.model_copy(update=measured), failure
 
 
-async def attempt(case: Case, job: Job, record: Callable[[Step], None]) -> tuple[CaseRecord, ArchqaError | None]:
+async def attempt(case: Item, job: Job, record: Callable[[Step], None]) -> tuple[CaseRecord, ArchqaError | None]:
     """How one case ends, and the foreseen failure if it was one. Raises what ends the whole run, and `Pending`."""
     outcome, failure, error = await _outcome(case, job, record)
     return _record(case.id, outcome, failure, error), failure
 
 
 async def _outcome(
-    case: Case, job: Job, record: Callable[[Step], None]
-) -> tuple[Outcome | None, ArchqaError | None, str]:
+    case: Item, job: Job, record: Callable[[Step], None]
+) -> tuple[Ending | None, ArchqaError | None, str]:
     """The outcome, or why there is none. Raises what ends the whole run."""
     try:
         return await job.pipeline.run(case, job.minds.desk(record), job.settings.stages), None, ""
@@ -120,19 +120,21 @@ async def _outcome(
         )
 
 
-def _record(case_id: str, outcome: Outcome | None, failure: ArchqaError | None, error: str) -> CaseRecord:
+def _record(case_id: str, outcome: Ending | None, failure: ArchqaError | None, error: str) -> CaseRecord:
     if outcome is None:
         status = CaseStatus.UNANSWERABLE if isinstance(failure, Refused) else CaseStatus.FAILED
         return CaseRecord(id=case_id, status=status, error=error)
-    return CaseRecord(
-        id=case_id,
-        status=CaseStatus.ANSWERED,
-        answer=outcome.answer,
-        evidence=outcome.essential,
-        judgements=outcome.judgements,
-        experts=outcome.experts,
-        remarks=outcome.remarks,
-    )
+    answered = CaseRecord(id=case_id, status=CaseStatus.ANSWERED, result=outcome.result, remarks=outcome.remarks)
+    return answered.model_copy(update=_of_note(outcome)) if isinstance(outcome, Outcome) else answered
+
+
+def _of_note(outcome: Outcome) -> dict[str, Any]:
+    return {
+        "answer": outcome.answer,
+        "evidence": outcome.essential,
+        "judgements": outcome.judgements,
+        "experts": outcome.experts,
+    }
 
 
 def _cases_at_once(job: Job) -> int:

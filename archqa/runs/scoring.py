@@ -85,12 +85,14 @@ def score(
     judge: Panel | None = None,
     official: Path | None = None,
     settings: ScoreSettings | None = None,
+    keep: bool = True,
 ) -> Report:
     """Score a run folder or a submission file. A run knows its data; a bare file needs `data` or `key`.
 
     `task` names the task where the rows do not tell it; `case_ids` (`121-167 5`) narrows the key; `judge` decides
     FHIR-AgentBench replies that no rule does; `official` is where to write the organisers' file. Writes `scores.json`
-    into a run folder, and `disagreements.jsonl` beside the scores where a judge was not of one mind. Raises
+    into a run folder, and `disagreements.jsonl` beside the scores where a judge was not of one mind, unless `keep` is
+    False: those who only look leave no trace. Raises
     `InputError` for files that are absent, malformed or do not belong together, `CallerError` for an unknown task or
     metric or a file that was not named, `ModelError` if the judge cannot be asked.
     """
@@ -99,7 +101,8 @@ def score(
         raise CallerError(f"A judge decides answers of FHIR-AgentBench, not of {submission.task}.")
     files = gold.Files(key, data, second_key, case_ids, submission.run)
     asked = _Asked(submission, files, settings or ScoreSettings(), judge, official)
-    return _leave(_RULERS[submission.task](asked), asked)
+    report = _RULERS[submission.task](asked)
+    return _leave(report, asked) if keep else report
 
 
 def compare_runs(
@@ -112,7 +115,7 @@ def compare_runs(
 ) -> dict[str, Comparison]:
     """A paired test of two runs of the same cases, score by score (`scoring.compare`). Raises as `score` does."""
     settings = ScoreSettings(metrics=metrics)
-    one, two = (score(path, key=key, settings=settings).scores for path in (first, second))
+    one, two = (score(path, key=key, settings=settings, keep=False).scores for path in (first, second))
     try:
         return compare(one, two, method)
     except ScoringError as error:
@@ -145,7 +148,7 @@ def _fitted_cases(run: Run | None) -> list[str]:
     if run is None or not any(mind.startswith("embedded:") for mind in run.manifest.minds.values()):
         return []
     fitted = set(Engine.load().fitted_on)
-    seen = sum(case_digest(case) in fitted for case in run.cases)
+    seen = sum(case_digest(case) in fitted for case in run.notes)
     what = f"{seen} of {len(run.cases)} cases were in the fit of the embedded engine: these scores flatter it."
     return [what] if seen else []
 

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import NamedTuple, Self
 
 from archqa.benchmarks import CaseFile
-from archqa.core.case import Case
+from archqa.core.question import Item
 from archqa.errors import CallerError
 
 
@@ -43,6 +43,6 @@ class Selection(NamedTuple):
             raise CallerError("No case is left to run.\nCheck --case, --shard and the case file.")
         return chosen[: self.limit]
 
-    def of(self, file: CaseFile) -> Sequence[Case]:
+    def of(self, file: CaseFile) -> Sequence[Item]:
         """The cases selected from a file."""
         return file.at(self.places(file.ids))

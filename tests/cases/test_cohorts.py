@@ -5,9 +5,11 @@ from pathlib import Path
 
 import pytest
 
-from archqa.benchmarks import dump_line, load_cases
+from archqa.benchmarks import find, load_cases
 from archqa.core.case import Case, Sentence
 from archqa.errors import InputError
+
+dump_line = find("archehr-2025").dump_line
 
 
 def cohort(folder: Path, *lines: str) -> Path:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from archqa.benchmarks import NotBuilt, find, find_key, load_cases, names, recognise
+from archqa.benchmarks import Ended, NotBuilt, find, find_key, load_cases, names, recognise
 from archqa.core.answer import CitedAnswer, Claim
 from archqa.core.case import Case, Phrase, Sentence
 from archqa.errors import CallerError, InputError
@@ -154,7 +154,7 @@ def test_a_submission_has_one_line_a_claim_with_its_ids_at_the_end() -> None:
         claims=(Claim(text="He had\nfever.", citations=("2", "5")), Claim(text="Ask us.", citations=()))
     )
 
-    assert find("archehr-2025").submission([("5", answer)]) == [
+    assert find("archehr-2025").submission([Ended(Case(id="5"), answer)]) == [
         {"case_id": "5", "answer": "He had fever. |2,5|\nAsk us."}
     ]
     assert find("archehr-2025").word_limit == 75

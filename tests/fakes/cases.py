@@ -4,7 +4,7 @@ import random
 from collections.abc import Iterator
 from pathlib import Path
 
-from archqa.benchmarks import dump_line
+from archqa.benchmarks import find
 from archqa.core.case import Case, Sentence
 
 _WORDS = (
@@ -34,7 +34,8 @@ def synthetic(count: int, sentences: int = 23, seed: int = 7) -> Iterator[Case]:
 def write(path: Path, count: int, sentences: int = 23) -> Path:
     """The cases as a file of JSON Lines."""
     with path.open("w", encoding="utf-8") as file:
-        file.writelines(f"{dump_line(case)}\n" for case in synthetic(count, sentences))
+        dump = find("archehr-2025").dump_line
+        file.writelines(f"{dump(case)}\n" for case in synthetic(count, sentences))
     return path
 
 
