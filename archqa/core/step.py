@@ -7,7 +7,11 @@ from archqa.core.value import Value
 
 
 class Step(Value):
-    """One call of one agent. `rejected` tells why the output was sent back; `parsed` is None if nothing was usable."""
+    """One call of one agent. `rejected` tells why the output was sent back; `parsed` is None if nothing was usable.
+
+    `messages` of a call that goes on with the conversation of the step before are the new ones only; `tool_calls` are
+    the tools the reply calls: `id`, `name`, and `arguments` as the model wrote them.
+    """
 
     agent: str
     about: str = ""
@@ -15,9 +19,10 @@ class Step(Value):
     model: str = ""
     prompt: str = ""
     prompt_digest: str = ""
-    messages: tuple[dict[str, str], ...] = ()
+    messages: tuple[dict[str, Any], ...] = ()
     reply: str = ""
     finish: str = "complete"
+    tool_calls: tuple[dict[str, Any], ...] = ()
     parsed: dict[str, Any] | None = None
     rejected: str = ""
     mended: bool = False

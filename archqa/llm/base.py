@@ -9,22 +9,48 @@ from enum import StrEnum
 from functools import cached_property
 from typing import Any, Literal, Protocol
 
+from pydantic import SerializerFunctionWrapHandler, model_serializer
+
 from archqa.core.usage import Usage
 from archqa.core.value import Value
 
 CHARACTERS_PER_TOKEN = 4
 
 
-class Message(Value):
-    """One turn of a conversation."""
+class ToolCall(Value):
+    """What a model wants a tool to do. `arguments` is the JSON text as the model wrote it, checked by nobody yet."""
 
-    role: Literal["system", "user", "assistant"]
+    id: str
+    name: str
+    arguments: str = "{}"
+
+
+class ToolSpec(Value):
+    """A tool as it is offered to a model; `parameters` is the JSON Schema of its arguments."""
+
+    name: str
+    description: str
+    parameters: dict[str, Any]
+
+
+class Message(Value):
+    """One turn of a conversation. An assistant's may hold `tool_calls`; a tool's answers the one of `tool_call_id`."""
+
+    role: Literal["system", "user", "assistant", "tool"]
     content: str
+    tool_calls: tuple[ToolCall, ...] = ()
+    tool_call_id: str = ""
+
+    @model_serializer(mode="wrap")
+    def _without_tools(self, dump: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """A turn without tools is written as it was before there were any: digests stay."""
+        return _filled(dump(self), "tool_calls", "tool_call_id")
 
 
 class Request(Value):
     """One question to one model. `output_schema` is the JSON Schema the reply must fill; None asks for prose.
 
+    `tools` are those the model may call, several at once; the caller runs them and asks again with what they gave.
     `repetition` tells otherwise equal questions apart, so that asking again is not answered from the cache.
     """
 
@@ -35,6 +61,12 @@ class Request(Value):
     temperature: float | None = 0.0
     max_tokens: int | None = None
     repetition: int = 0
+    tools: tuple[ToolSpec, ...] = ()
+
+    @model_serializer(mode="wrap")
+    def _without_tools(self, dump: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """As for `Message`."""
+        return _filled(dump(self), "tools")
 
     @cached_property
     def digest(self) -> str:
@@ -44,8 +76,9 @@ class Request(Value):
 
     @property
     def characters(self) -> int:
-        """Length of the whole prompt."""
-        return sum(len(message.content) for message in self.messages)
+        """Length of the whole prompt: what was said, and what tools were asked for."""
+        called = (call for message in self.messages for call in message.tool_calls)
+        return sum(len(message.content) for message in self.messages) + sum(len(call.arguments) for call in called)
 
     @property
     def tokens(self) -> int:
@@ -64,12 +97,18 @@ class Finish(StrEnum):
 
 
 class Reply(Value):
-    """What a model said. `text` of a refusal is its wording."""
+    """What a model said. `text` of a refusal is its wording; with `tool_calls` it may be empty."""
 
     text: str
     finish: Finish = Finish.COMPLETE
     usage: Usage = Usage()
     served_by: str = ""
+    tool_calls: tuple[ToolCall, ...] = ()
+
+    @property
+    def turn(self) -> Message:
+        """The reply as a turn of the conversation that goes on."""
+        return Message(role="assistant", content=self.text, tool_calls=self.tool_calls)
 
 
 class Model(Protocol):
@@ -86,3 +125,7 @@ class Transient(Exception):
     def __init__(self, why: str, retry_after: float | None = None) -> None:
         super().__init__(why)
         self.retry_after = retry_after
+
+
+def _filled(fields: dict[str, Any], *optional: str) -> dict[str, Any]:
+    return {name: value for name, value in fields.items() if value or name not in optional}

@@ -1,25 +1,23 @@
-"""A model behind an OpenAI-compatible server (`POST /chat/completions`), spoken to through the openai package.
+"""A model behind an OpenAI-compatible server (`POST /chat/completions`).
 
 Source of the protocol: the OpenAI API reference, "Chat completions" and "Structured outputs". Other servers
 (vLLM, Ollama, llama.cpp, Azure's v1 endpoint) speak parts of it; see `dialect`.
 """
 
-import asyncio
+import json
 import re
 import time
 from collections import Counter
 from collections.abc import Callable
-from contextlib import AbstractAsyncContextManager
 from email.utils import parsedate_to_datetime
 from typing import Any
 
-import openai
-
 from archqa.core.usage import Usage
 from archqa.errors import ArchqaError, AuthenticationFailed, ContextTooLong, ModelError, ModelNotFound
-from archqa.llm.base import Finish, Reply, Request, Transient
+from archqa.llm.base import Finish, Reply, Request, ToolCall, Transient
 from archqa.llm.dialect import Dialect
 from archqa.llm.prices import Price
+from archqa.llm.wire import Answer, Unreachable, Wire
 
 TRANSIENT = frozenset({408, 409, 425, 429, 500, 502, 503, 504, 529})
 _FINISH = {"length": Finish.LENGTH, "content_filter": Finish.FILTERED}
@@ -27,14 +25,17 @@ _FINISH = {"length": Finish.LENGTH, "content_filter": Finish.FILTERED}
 _TOO_LONG = re.compile(r"context[ _](?:length|window|size)|prompt is too long")
 """How OpenAI, Azure, vLLM and llama.cpp say that a prompt does not fit (lower case)."""
 
+_NO_TOOLS = re.compile(r"\btools?\b.{0,80}(?:not support|unsupported|requires|unexpected)|not support.{0,40}\btools?\b")
+"""How Ollama, vLLM and llama.cpp say that a model, or the server as it was started, calls no tools (lower case)."""
+
 _CODE = re.compile(r"[a-z0-9_.-]{1,40}")
 
 
 class ServerModel:
     """Asks one server, once. Learns per model what the server cannot do; raises `Transient` for what may pass."""
 
-    def __init__(self, client: openai.AsyncOpenAI, price_of: Callable[[str], Price | None] = lambda _: None) -> None:
-        self._client = client
+    def __init__(self, wire: Wire, price_of: Callable[[str], Price | None] = lambda _: None) -> None:
+        self._wire = wire
         self._price_of = price_of
         self._dialects: dict[str, Dialect] = {}
         self._proven: set[str] = set()
@@ -45,30 +46,22 @@ class ServerModel:
         dialect: Dialect | None = self._dialects.get(request.model, Dialect())
         while dialect is not None:
             began = time.monotonic()
-            try:
-                async with self._deadline():
-                    completion = await self._post(dialect.arguments(request))
-            except TimeoutError:
-                raise Transient("the server did not answer in time") from None
-            except openai.APIStatusError as error:
-                dialect = self._after_refusal(error, dialect, request)
-            except openai.APIConnectionError as error:
-                raise Transient(_cause(error)) from None
-            except (openai.APIError, ValueError, TypeError) as error:
-                raise Transient(f"the reply is not a chat completion ({type(error).__name__})") from None
-            else:
-                self._learn(request, dialect)
-                return read_completion(completion, self._price_of(request.model), time.monotonic() - began)
-        raise ModelError(f"{self._client.base_url} understands no form of the request.")
+            answer = await self._post(dialect.arguments(request))
+            if answer.status >= 400:
+                dialect = self._after_refusal(answer, dialect, request)
+                continue
+            completion = _read_json(answer.body)
+            self._learn(request, dialect)
+            return read_completion(completion, self._price_of(request.model), time.monotonic() - began)
+        raise ModelError(f"{self._wire.base_url} understands no form of the request.")
 
-    async def _post(self, arguments: dict[str, Any]) -> object:
-        """What `chat.completions.create` does, without its walks through every message: a third of a call's cost."""
-        return await self._client.post("/chat/completions", body=arguments, cast_to=object)
-
-    def _deadline(self) -> AbstractAsyncContextManager[object]:
-        """The client's own timeout is for each read; a server that drips must end too."""
-        seconds = self._client.timeout
-        return asyncio.timeout(seconds if isinstance(seconds, int | float) else None)
+    async def _post(self, arguments: dict[str, Any]) -> Answer:
+        # Half a character (a lone surrogate) goes as JSON escapes it.
+        body = json.dumps(arguments, separators=(",", ":")).encode()
+        try:
+            return await self._wire.post("/chat/completions", body)
+        except Unreachable as error:
+            raise Transient(str(error)) from None
 
     def _learn(self, request: Request, dialect: Dialect) -> None:
         """A form that worked is kept; of several that did, the firmest. Prose proves nothing about structure."""
@@ -86,19 +79,24 @@ class ServerModel:
             return False
         return request.model not in self._proven or dialect.structure > self._dialects[request.model].structure
 
-    def _after_refusal(self, error: openai.APIStatusError, dialect: Dialect, request: Request) -> Dialect:
+    def _after_refusal(self, refusal: Answer, dialect: Dialect, request: Request) -> Dialect:
         """A weaker dialect to try at once; raises what the refusal means otherwise."""
-        words = _words(error)
+        words = refusal.body.decode("utf-8", "replace").lower()
         structured = self._in_question(request, dialect)
-        if error.status_code in {400, 404, 415, 422, 501} and not _TOO_LONG.search(words):
+        if refusal.status in {400, 404, 415, 422, 501} and not _TOO_LONG.search(words):
             weaker = dialect.weaker(words, structured=structured)
             if weaker is not None:
                 return weaker
-        if error.status_code == 500 and structured and self._crashed_before(request):
+        if refusal.status == 500 and structured and self._crashed_before(request):
             weaker = dialect.less_structured()
             if weaker is not None:
                 return weaker
-        raise _meaning(error, words, request.model, str(self._client.base_url))
+        if request.tools and refusal.status in {400, 404, 422, 500, 501} and _NO_TOOLS.search(words):
+            raise ModelError(
+                f"{self._wire.base_url} cannot let {request.model} call tools.\n"
+                "Take a model that can, or a --pipeline that needs none (`archqa list pipelines`)."
+            )
+        raise _meaning(refusal, words, request.model, self._wire.base_url)
 
     def _crashed_before(self, request: Request) -> bool:
         """Servers without json_schema may crash on it instead of refusing: twice on one request is no passing fault."""
@@ -112,18 +110,33 @@ def read_completion(completion: Any, price: Price | None, seconds: float = 0.0) 
         choice = completion["choices"][0]
         message = choice["message"]
         text, refusal = message.get("content") or "", message.get("refusal")
-        finish = _finish(choice.get("finish_reason"), text, refusal)
+        calls = _tool_calls(message)
+        finish = _finish(choice.get("finish_reason"), text, refusal, calls)
         usage = _usage(completion, price, seconds)
-        return Reply(text=refusal or text, finish=finish, usage=usage, served_by=completion.get("model") or "")
+        served_by = completion.get("model") or ""
+        return Reply(text=refusal or text, finish=finish, usage=usage, served_by=served_by, tool_calls=calls)
     except (AttributeError, IndexError, KeyError, TypeError, ValueError) as error:
         raise Transient(f"the reply is not a chat completion ({type(error).__name__})") from None
 
 
-def _finish(reason: str | None, text: str, refusal: str | None) -> Finish:
+def _finish(reason: str | None, text: str, refusal: str | None, calls: tuple[ToolCall, ...]) -> Finish:
     if refusal:
         return Finish.REFUSED
     finish = _FINISH.get(reason or "", Finish.COMPLETE)
-    return Finish.EMPTY if finish is Finish.COMPLETE and not text.strip() else finish
+    return Finish.EMPTY if finish is Finish.COMPLETE and not text.strip() and not calls else finish
+
+
+def _tool_calls(message: Any) -> tuple[ToolCall, ...]:
+    """The tools a message calls. Some servers number no calls, and some give arguments as an object."""
+    rows = message.get("tool_calls") or ()
+    return tuple(_tool_call(row, number) for number, row in enumerate(rows, start=1))
+
+
+def _tool_call(row: Any, number: int) -> ToolCall:
+    asked = row["function"]
+    arguments = asked.get("arguments") or {}
+    written = arguments if isinstance(arguments, str) else json.dumps(arguments, ensure_ascii=False)
+    return ToolCall(id=row.get("id") or f"call_{number}", name=asked["name"], arguments=written)
 
 
 def _usage(completion: Any, price: Price | None, seconds: float) -> Usage:
@@ -149,17 +162,17 @@ def _count(completion: Any, *way: str) -> int | None:
     return found if isinstance(found, int) else None
 
 
-def _words(error: openai.APIStatusError) -> str:
-    return f"{error.message} {error.param or ''} {error.code or ''}".lower()
+def _read_json(body: bytes) -> Any:
+    """A body that should be JSON. Raises `Transient`: a page of a proxy, or half a reply, may pass."""
+    try:
+        return json.loads(body)
+    except (ValueError, RecursionError) as error:
+        raise Transient(f"the reply is not a chat completion ({type(error).__name__})") from None
 
 
-def _cause(error: openai.APIConnectionError) -> str:
-    return "the server did not answer in time" if isinstance(error, openai.APITimeoutError) else "the connection failed"
-
-
-def _meaning(error: openai.APIStatusError, words: str, model: str, url: str) -> Exception:
+def _meaning(refusal: Answer, words: str, model: str, url: str) -> Exception:
     """What a status means for whoever must act. Server texts can quote the prompt, so none is passed on."""
-    status = error.status_code
+    status = refusal.status
     if status in {401, 403}:
         return AuthenticationFailed(f"{url} refuses the key (HTTP {status}).\nSet OPENAI_API_KEY to a key it accepts.")
     if status == 413 or (status in {400, 422} and _TOO_LONG.search(words)):
@@ -167,20 +180,29 @@ def _meaning(error: openai.APIStatusError, words: str, model: str, url: str) -> 
     if status == 404:
         return ModelNotFound(f"{url} does not know the model {model!r}.\nList its models with: archqa list models")
     if status in TRANSIENT or status >= 500:
-        return Transient(f"HTTP {status}", _retry_after(error))
-    return _refused_request(status, error.code, url)
+        return Transient(f"HTTP {status}", _retry_after(refusal))
+    return _refused_request(status, _code(refusal), url)
 
 
-def _refused_request(status: int, code: str | None, url: str) -> ArchqaError:
-    named = f" ({code})" if _CODE.fullmatch(str(code or "")) else ""
+def _code(refusal: Answer) -> str:
+    """The error's code, where it has one that is a word and no text."""
+    try:
+        code = str(json.loads(refusal.body)["error"]["code"] or "")
+    except (ValueError, KeyError, TypeError, RecursionError):
+        return ""
+    return code if _CODE.fullmatch(code) else ""
+
+
+def _refused_request(status: int, code: str, url: str) -> ArchqaError:
+    named = f" ({code})" if code else ""
     return ModelError(
         f"{url} refuses the request with HTTP {status}{named}.\nSee `archqa doctor` for what it supports."
     )
 
 
-def _retry_after(error: openai.APIStatusError) -> float | None:
+def _retry_after(refusal: Answer) -> float | None:
     """Seconds to wait, given as such or as an HTTP date (RFC 9110, 10.2.3)."""
-    said = error.response.headers.get("retry-after", "")
+    said = refusal.headers.get("retry-after", "")
     try:
         seconds = float(said) if said[:1].isdigit() else parsedate_to_datetime(said).timestamp() - time.time()
     except (ValueError, OverflowError):

@@ -1,8 +1,8 @@
 """What of the chat-completions protocol a server speaks, learned from its refusals, never from its name.
 
 Servers differ: some have no strict JSON schema (llama-cpp-python answers 500), reasoning models take no
-temperature, newer ones want `max_completion_tokens`, some templates have no system role. A request is first made
-in full; a refusal that names a parameter drops that parameter for good.
+temperature, newer ones want `max_completion_tokens`, some templates have no system role, some call one tool at a
+time. A request is first made in full; a refusal that names a parameter drops that parameter for good.
 """
 
 import json
@@ -28,6 +28,7 @@ class Dialect(Value):
     temperature: bool = True
     token_word: str = "max_tokens"
     system_role: bool = True
+    parallel_tools: bool = True
 
     def arguments(self, request: Request) -> dict[str, Any]:
         """The keyword arguments of `chat.completions.create`."""
@@ -38,6 +39,8 @@ class Dialect(Value):
             arguments["temperature"] = request.temperature
         if request.output_schema is not None and self.structure is not Structure.TEXT:
             arguments["response_format"] = self._response_format(request)
+        if request.tools:
+            arguments |= self._tools(request)
         return arguments
 
     def weaker(self, refusal: str, *, structured: bool) -> "Dialect | None":
@@ -48,6 +51,8 @@ class Dialect(Value):
             return self.model_copy(update={"token_word": "max_completion_tokens"})
         if self.system_role and "system" in refusal and "role" in refusal:
             return self.model_copy(update={"system_role": False})
+        if self.parallel_tools and "parallel_tool_calls" in refusal:
+            return self.model_copy(update={"parallel_tools": False})
         if structured and self.structure > Structure.TEXT and _about_structure(refusal):
             return self.less_structured()
         return None
@@ -58,19 +63,36 @@ class Dialect(Value):
             return None
         return self.model_copy(update={"structure": Structure(self.structure - 1)})
 
-    def _messages(self, request: Request) -> list[dict[str, str]]:
+    def _messages(self, request: Request) -> list[dict[str, Any]]:
         messages = list(request.messages)
         if request.output_schema is not None and self.structure is not Structure.SCHEMA:
             messages[-1] = _with_schema(messages[-1], request.output_schema)
         if not self.system_role:
             messages = _without_system(messages)
-        return [message.model_dump() for message in messages]
+        return [_wire(message) for message in messages]
+
+    def _tools(self, request: Request) -> dict[str, Any]:
+        tools = [{"type": "function", "function": tool.model_dump()} for tool in request.tools]
+        return {"tools": tools} | ({"parallel_tool_calls": True} if self.parallel_tools else {})
 
     def _response_format(self, request: Request) -> dict[str, Any]:
         if self.structure is Structure.JSON:
             return {"type": "json_object"}
         schema = {"name": request.schema_name, "strict": True, "schema": request.output_schema}
         return {"type": "json_schema", "json_schema": schema}
+
+
+def _wire(message: Message) -> dict[str, Any]:
+    """A turn as the protocol has it."""
+    if message.role == "tool":
+        return {"role": "tool", "tool_call_id": message.tool_call_id, "content": message.content}
+    if not message.tool_calls:
+        return {"role": message.role, "content": message.content}
+    calls = [
+        {"id": call.id, "type": "function", "function": {"name": call.name, "arguments": call.arguments}}
+        for call in message.tool_calls
+    ]
+    return {"role": message.role, "content": message.content or None, "tool_calls": calls}
 
 
 def _about_structure(refusal: str) -> bool:

@@ -1,9 +1,11 @@
 """Models that say what they are told to: for tests, demonstrations and dry runs."""
 
+import json
 from collections.abc import Callable, Iterable
+from typing import Any
 
 from archqa.core.usage import Usage
-from archqa.llm.base import Finish, Reply, Request
+from archqa.llm.base import Finish, Reply, Request, ToolCall
 
 Line = str | Reply | Exception
 
@@ -32,6 +34,15 @@ def refusal(text: str = "I cannot help with that.") -> Reply:
 def cut_off(text: str) -> Reply:
     """A reply that ended at its token limit."""
     return Reply(text=text, finish=Finish.LENGTH, usage=Usage(calls=1))
+
+
+def calling(*calls: tuple[str, dict[str, Any]], text: str = "") -> Reply:
+    """A reply in which the model calls tools, each by its name and arguments: `calling(("add", {"a": 1, "b": 2}))`."""
+    asked = tuple(
+        ToolCall(id=f"call_{number}", name=name, arguments=json.dumps(arguments))
+        for number, (name, arguments) in enumerate(calls, start=1)
+    )
+    return Reply(text=text, usage=Usage(calls=1), tool_calls=asked)
 
 
 def _in_order(script: Iterable[Line]) -> Callable[[Request], Line]:

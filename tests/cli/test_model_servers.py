@@ -2,11 +2,10 @@
 
 import json
 from pathlib import Path
-from typing import Any
 
-import httpx2
 import pytest
 
+from archqa.llm.wire import Answer, HttpWire
 from tests.cli.test_commands import archqa
 from tests.fakes.server import FakeServer
 
@@ -98,19 +97,18 @@ def test_a_key_goes_to_the_server_it_belongs_to_and_to_no_other(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     told: dict[str, list[str]] = {}
-    real = httpx2.AsyncClient.send
+    real = HttpWire.post
 
-    async def overheard(self: httpx2.AsyncClient, request: httpx2.Request, **options: Any) -> httpx2.Response:
-        told.setdefault(str(request.url.port), []).append(request.headers["authorization"])
-        return await real(self, request, **options)
+    async def overheard(self: HttpWire, path: str, body: bytes) -> Answer:
+        told.setdefault(self.base_url, []).append(self._open().headers["Authorization"])
+        return await real(self, path, body)
 
-    monkeypatch.setattr(httpx2.AsyncClient, "send", overheard)
+    monkeypatch.setattr(HttpWire, "post", overheard)
     with FakeServer() as own, FakeServer() as other:
         servers = ["--base-url", own.base_url, "--set", f"agents.specialist.base_url={other.base_url}"]
         words = ["predict", "mini", "--limit", "1", "--model", "m", "--json", *servers]
         archqa(*words, "--out", "one", "--set", "cache=off", cwd=tmp_path, OPENAI_API_KEY="sk-own")
         variable = ["--set", "agents.specialist.key_variable=OTHER_KEY", "--set", "cache=off", "--out", "two"]
         archqa(*words, *variable, cwd=tmp_path, OPENAI_API_KEY="sk-own", OTHER_KEY="sk-other")
-        ports = [server.base_url.split(":")[2].removesuffix("/v1") for server in (own, other)]
-    assert set(told[ports[0]]) == {"Bearer sk-own"}
-    assert set(told[ports[1]]) == {"Bearer none", "Bearer sk-other"}
+    assert set(told[own.base_url]) == {"Bearer sk-own"}
+    assert set(told[other.base_url]) == {"Bearer none", "Bearer sk-other"}

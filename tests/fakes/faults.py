@@ -107,7 +107,7 @@ def _choice(finish: str, **message: Any) -> Effect:
 
 def _said(change: Callable[[str], str]) -> Effect:
     """The content in other words."""
-    return lambda struck: _with_content(struck, change(struck.completion["choices"][0]["message"]["content"]))
+    return lambda struck: _with_content(struck, change(struck.completion["choices"][0]["message"]["content"] or ""))
 
 
 def _meant(change: Callable[[Json], Json]) -> Effect:
@@ -117,6 +117,19 @@ def _meant(change: Callable[[Json], Json]) -> Effect:
     )
 
 
+def _called(change: Callable[[Json], Json]) -> Effect:
+    """The tools called in another way; a reply that calls none stays as it is."""
+
+    def effect(struck: Struck) -> HttpAnswer:
+        calls = struck.completion["choices"][0]["message"].get("tool_calls")
+        if not calls:
+            return answered(struck.completion)
+        changed = [{**call, "function": change(call["function"])} for call in calls]
+        return _choice("tool_calls", tool_calls=changed)(struck)
+
+    return effect
+
+
 def _with_content(struck: Struck, content: str) -> HttpAnswer:
     choice = struck.completion["choices"][0]
     message = {**choice["message"], "content": content}
@@ -124,7 +137,7 @@ def _with_content(struck: Struck, content: str) -> HttpAnswer:
 
 
 def _cut_off(struck: Struck) -> HttpAnswer:
-    text = struck.completion["choices"][0]["message"]["content"]
+    text = struck.completion["choices"][0]["message"]["content"] or ""
     return _choice("length", content=text[: len(text) // 2])(struck)
 
 
@@ -187,6 +200,9 @@ FAULTS: dict[str, Effect | None] = {
     "duplicate-sentences": _meant(_verdicts(lambda verdicts: [*verdicts, verdicts[0]])),
     "too-many-words": _meant(_lines(lambda text: f"{text} " + "and so on " * 30)),
     "marks-in-text": _meant(_lines(lambda text: f"{text} |1|")),
+    "bad-tool-arguments": _called(lambda function: {**function, "arguments": '{"resource_type": "Obs'}),
+    "unknown-tool": _called(lambda function: {**function, "name": "read_my_mind"}),
+    "arguments-as-object": _called(lambda function: {**function, "arguments": json.loads(function["arguments"])}),
     # What a server lacks; see `gaps`.
     "no-json-schema": None,
     "no-json-schema-500": None,
@@ -195,5 +211,7 @@ FAULTS: dict[str, Effect | None] = {
     "no-max-tokens": None,
     "no-system-role": None,
     "no-usage": None,
+    "no-tools": None,
+    "no-parallel-tools": None,
 }
 """Every fault by name; those without an effect are gaps of a whole server, not accidents of one request."""

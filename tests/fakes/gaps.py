@@ -61,6 +61,17 @@ def _no_system_role(body: Json) -> HttpAnswer | None:
     return refused(400, "System role not supported: roles must alternate user/assistant.")
 
 
+def _no_tools(body: Json) -> HttpAnswer | None:
+    """As Ollama with a model whose template has none."""
+    return refused(400, f"{body['model']} does not support tools") if body.get("tools") else None
+
+
+def _no_parallel_tools(body: Json) -> HttpAnswer | None:
+    if "parallel_tool_calls" not in body:
+        return None
+    return refused(400, "Unsupported parameter: 'parallel_tool_calls'.", "unsupported_parameter", "parallel_tool_calls")
+
+
 _OBJECTIONS: dict[str, Callable[[Json], HttpAnswer | None]] = {
     "no-json-schema": _no_json_schema,
     "no-json-schema-500": _no_json_schema_500,
@@ -68,4 +79,6 @@ _OBJECTIONS: dict[str, Callable[[Json], HttpAnswer | None]] = {
     "no-temperature": _no_temperature,
     "no-max-tokens": _no_max_tokens,
     "no-system-role": _no_system_role,
+    "no-tools": _no_tools,
+    "no-parallel-tools": _no_parallel_tools,
 }

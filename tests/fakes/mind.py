@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 from tests.fakes.faults import FAULTS, Fault, Struck, answered, chance, refused
 from tests.fakes.gaps import objection
-from tests.fakes.replies import content_for, schema_of
+from tests.fakes.replies import calls_for, content_for, schema_of
 from tests.fakes.wire import HttpAnswer, HttpRequest
 
 Json = dict[str, Any]
@@ -95,7 +95,7 @@ class Mind:
 
     def _outcome(self, body: Json, prompt: str, agent: str, opening: bytes, attempt: int) -> tuple[str, HttpAnswer]:
         content = content_for(schema_of(body), prompt, prompt)
-        completion = self._completion(body, prompt, content)
+        completion = self._completion(body, prompt, content, calls_for(body, prompt, prompt))
         struck = Struck(completion, content, self._quoted(prompt), self._options.retry_after)
         for fault in self._faults:
             if fault.strikes(agent, opening.hex(), attempt, self._options.seed):
@@ -104,15 +104,17 @@ class Mind:
                 return fault.name, effect(struck)
         return "ok", answered(completion)
 
-    def _completion(self, body: Json, prompt: str, content: Json | str) -> Json:
+    def _completion(self, body: Json, prompt: str, content: Json | str, calls: list[Json]) -> Json:
         text = content if isinstance(content, str) else json.dumps(content, ensure_ascii=False)
-        message = {"role": "assistant", "content": text}
+        message: Json = {"role": "assistant", "content": text}
+        if calls:
+            message, text = {"role": "assistant", "content": None, "tool_calls": calls}, json.dumps(calls)
         completion: Json = {
             "id": "chatcmpl-fake",
             "object": "chat.completion",
             "created": 0,
             "model": body["model"],
-            "choices": [{"index": 0, "finish_reason": "stop", "message": message}],
+            "choices": [{"index": 0, "finish_reason": "tool_calls" if calls else "stop", "message": message}],
         }
         return completion if "no-usage" in self._gaps else {**completion, "usage": self._usage(prompt, text)}
 
@@ -152,7 +154,7 @@ _NORMAL = NormalDist()
 
 def _opening(messages: list[Json]) -> bytes:
     """What tells a conversation apart: its first words, whatever turns follow."""
-    first = [message["content"] for message in messages[:2]]
+    first = [message["content"] or "" for message in messages[:2]]
     return hashlib.blake2b("\n".join(first).encode("utf-8", "surrogatepass"), digest_size=16).digest()
 
 

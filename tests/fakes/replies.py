@@ -19,6 +19,10 @@ _WORDS = (  # noqa: SIM905
     "care in hospital with close watch of blood pressure and kidney function until discharge home"
 ).split()
 
+ENOUGH = 3
+"""Tool results after which a reply is an answer."""
+
+_PATIENT = re.compile(r"Patient FHIR ID is ([0-9A-Za-z.-]+?)\.?(?:\s|$)")
 _SCHEMA_IN_TEXT = re.compile(r"fits this JSON Schema, and nothing else:\n(\{.*\})\s*$", re.DOTALL)
 _CHOSEN = re.compile(r"^The chosen sentences: (.+)$", re.MULTILINE)
 _DRAFT = re.compile(r"<draft>\n(.*?)\n</draft>", re.DOTALL)
@@ -32,7 +36,7 @@ def schema_of(body: Json) -> Json | None:
     if asked.get("type") == "json_schema":
         schema: Json = asked["json_schema"]["schema"]
         return schema
-    written = _SCHEMA_IN_TEXT.search(body["messages"][-1]["content"])
+    written = _SCHEMA_IN_TEXT.search(body["messages"][-1]["content"] or "")
     return json.loads(written.group(1)) if written else None
 
 
@@ -40,7 +44,7 @@ def content_for(schema: Json | None, prompt: str, seed: str) -> Json | str:
     """A reply to `prompt` that fits `schema`; prose where there is none."""
     chance = random.Random(seed)
     if schema is None:
-        return _prose(chance, 20)
+        return f"{_prose(chance, 20)} The final answer is: {chance.randint(0, 9)}"
     names = set(schema.get("properties", {}))
     if names == {"verdicts"}:
         return _verdicts(schema, chance)
@@ -51,6 +55,29 @@ def content_for(schema: Json | None, prompt: str, seed: str) -> Json | str:
     filled = _fill(schema, schema.get("$defs", {}), chance)
     assert isinstance(filled, dict)
     return filled
+
+
+def calls_for(body: Json, prompt: str, seed: str) -> list[Json]:
+    """The tools a reply calls: one or two in each of the first turns, none once `ENOUGH` results are there."""
+    tools = [each["function"] for each in body.get("tools") or ()]
+    results = sum(message["role"] == "tool" for message in body["messages"])
+    if not tools or results >= ENOUGH:
+        return []
+    chance = random.Random(seed)
+    chosen = [chance.choice(tools) for _ in range(chance.choice((1, 2)) if body.get("parallel_tool_calls") else 1)]
+    return [_call(tool, number, prompt, chance) for number, tool in enumerate(chosen, start=results + 1)]
+
+
+def _call(tool: Json, number: int, prompt: str, chance: random.Random) -> Json:
+    parameters = tool["parameters"]
+    arguments = _fill(parameters, parameters.get("$defs", {}), chance)
+    patient = _PATIENT.search(prompt)
+    known = {"patient_fhir_id": patient.group(1) if patient else "nobody", "code": "answer = 6 * 7"}
+    arguments |= {name: value for name, value in known.items() if name in arguments}
+    if "query_string" in arguments:
+        arguments["query_string"] = f"Encounter?patient={known['patient_fhir_id']}"
+    function = {"name": tool["name"], "arguments": json.dumps(arguments)}
+    return {"id": f"call_{number}", "type": "function", "function": function}
 
 
 def ids_in(schema: Json) -> list[str]:

@@ -1,17 +1,15 @@
 """What the tests of this room ask, and whom."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from typing import Any
-
-import httpx2
-import openai
 
 from archqa.agents.judging import Verdict
 from archqa.llm.base import Message, Reply, Request
 from archqa.llm.client import ServerModel
 from archqa.llm.prices import Price
 from archqa.llm.structured import strict_schema
+from archqa.llm.wire import Answer, HttpWire
 from tests.fakes.server import FakeServer, FakeServerProcess
 
 SECRET = "Quagga-4711 was given 40 mg"
@@ -35,11 +33,11 @@ async def model_at(
     server: FakeServer | FakeServerProcess, patience: float = 5.0, price: Price | None = None
 ) -> AsyncIterator[ServerModel]:
     """A model behind the fake server, asked once a request."""
-    plain = httpx2.AsyncClient(verify=False)  # Loading certificates takes longer than the rest of a test.
-    async with openai.AsyncOpenAI(
-        api_key=KEY, base_url=server.base_url, max_retries=0, timeout=patience, http_client=plain
-    ) as client:
-        yield ServerModel(client, lambda _: price)
+    wire = HttpWire(server.base_url, KEY, patience)
+    try:
+        yield ServerModel(wire, lambda _: price)
+    finally:
+        await wire.close()
 
 
 async def asked_of(server: FakeServer, request: Request | None = None, **options: Any) -> Reply:
@@ -50,11 +48,21 @@ async def asked_of(server: FakeServer, request: Request | None = None, **options
 
 def replying(content: bytes, status: int = 200, **headers: str) -> ServerModel:
     """A model whose server always sends these very bytes; no socket is opened."""
-    sent = {"content-type": "application/json"} | {name.replace("_", "-"): value for name, value in headers.items()}
-    return served_by(httpx2.MockTransport(lambda _: httpx2.Response(status, content=content, headers=sent)))
+    sent = {name.replace("_", "-"): value for name, value in headers.items()}
+
+    async def answer(_: bytes) -> Answer:
+        return Answer(status, sent, content)
+
+    return ServerModel(CannedWire(answer))
 
 
-def served_by(transport: httpx2.AsyncBaseTransport) -> ServerModel:
-    """A model behind a transport."""
-    client = httpx2.AsyncClient(transport=transport)
-    return ServerModel(openai.AsyncOpenAI(api_key=KEY, base_url="http://server/v1", max_retries=0, http_client=client))
+class CannedWire:
+    """A line that ends in a function of the body."""
+
+    base_url = "http://server/v1"
+
+    def __init__(self, answer: Callable[[bytes], Awaitable[Answer]]) -> None:
+        self._answer = answer
+
+    async def post(self, path: str, body: bytes) -> Answer:
+        return await self._answer(body)

@@ -3,18 +3,19 @@
 import asyncio
 from typing import Any
 
-import httpx2
 import pytest
 
 from archqa.errors import ModelError
 from archqa.llm.base import Finish, Message, Transient
+from archqa.llm.client import ServerModel
 from archqa.llm.dialect import Dialect, Structure
 from archqa.llm.retries import RetryingModel
 from archqa.llm.structured import parse
+from archqa.llm.wire import Answer
 from tests.fakes.mind import Mind, Options
 from tests.fakes.server import FakeServer
 from tests.fakes.wire import HttpRequest
-from tests.llm.asking import asked_of, model_at, question, served_by
+from tests.llm.asking import CannedWire, asked_of, model_at, question
 
 
 def form(body: dict[str, Any]) -> str:
@@ -160,13 +161,13 @@ async def test_whoever_learns_of_a_refusal_late_still_finds_the_form_that_works(
     quick_is_done = asyncio.Event()
     mind = Mind(Options(faults=("no-json-schema",)))
 
-    async def handle(request: httpx2.Request) -> httpx2.Response:
-        answer, _ = mind.answer(HttpRequest("POST", "/v1/chat/completions", request.content))
-        if b"slow" in request.content:
+    async def handle(body: bytes) -> Answer:
+        answer, _ = mind.answer(HttpRequest("POST", "/v1/chat/completions", body))
+        if b"slow" in body:
             await quick_is_done.wait()
-        return httpx2.Response(answer.status, content=answer.body, headers={"content-type": answer.content_type})
+        return Answer(answer.status, {}, answer.body)
 
-    model = served_by(httpx2.MockTransport(handle))
+    model = ServerModel(CannedWire(handle))
     slow = asyncio.create_task(model.ask(question("slow")))
     await asyncio.sleep(0)
     await model.ask(question("quick"))

@@ -8,7 +8,6 @@ from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from typing import Any
 
-import openai
 import pytest
 
 from archqa.agents.base import CaseTask, Desk
@@ -22,6 +21,7 @@ from archqa.errors import ContextTooLong, Truncated
 from archqa.llm.base import Finish, Message, Request
 from archqa.llm.client import ServerModel
 from archqa.llm.structured import strict_schema
+from archqa.llm.wire import HttpWire
 from archqa.runs.predict import predict
 from archqa.runs.record import CaseStatus
 from archqa.runs.run import Run
@@ -64,8 +64,9 @@ def run(base_url: str, tmp_path_factory: pytest.TempPathFactory) -> Run:
 
 @pytest.fixture
 async def model(base_url: str) -> AsyncIterator[ServerModel]:
-    async with openai.AsyncOpenAI(api_key="none", base_url=base_url, max_retries=0, timeout=120) as client:
-        yield ServerModel(client)
+    wire = HttpWire(base_url, "none", timeout=120)
+    yield ServerModel(wire)
+    await wire.close()
 
 
 def steps(run: Run) -> list[Step]:

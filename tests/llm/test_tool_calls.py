@@ -1,0 +1,134 @@
+"""Models call tools: what goes to the server, what comes back, and that questions without tools are as they were."""
+
+import hashlib
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from archqa.errors import ModelError
+from archqa.llm.base import Finish, Message, Reply, Request, ToolCall, ToolSpec, Transient
+from archqa.llm.cache import Cache, CachedModel
+from archqa.llm.client import read_completion
+from archqa.llm.dialect import Dialect
+from archqa.llm.scripted import ScriptedModel, calling
+from tests.fakes.server import FakeServer
+from tests.llm.asking import asked_of, replying
+
+ADD = ToolSpec(
+    name="add",
+    description="Adds.",
+    parameters={"type": "object", "properties": {"a": {"type": "integer"}}, "required": ["a"]},
+)
+
+
+def asking(*turns: Message, tools: tuple[ToolSpec, ...] = (ADD,)) -> Request:
+    return Request(model="fake", messages=(Message(role="user", content="Add."), *turns), tools=tools)
+
+
+def told(result: str, call: str = "call_1") -> Message:
+    return Message(role="tool", content=result, tool_call_id=call)
+
+
+def completion(**message: Any) -> dict[str, Any]:
+    choice = {"finish_reason": "tool_calls", "message": {"role": "assistant", "content": None, **message}}
+    return {"model": "m", "choices": [choice]}
+
+
+def test_a_question_without_tools_has_the_digest_it_had_before_there_were_tools() -> None:
+    canonical = {
+        "model": "m",
+        "messages": [{"role": "user", "content": "Ä"}],
+        "output_schema": None,
+        "schema_name": "output",
+        "temperature": 0.0,
+        "max_tokens": None,
+        "repetition": 0,
+    }
+    text = json.dumps(canonical, sort_keys=True, ensure_ascii=False)
+    request = Request(model="m", messages=(Message(role="user", content="Ä"),))
+    assert request.digest == hashlib.sha256(text.encode()).hexdigest()
+
+
+def test_tools_their_calls_and_their_results_tell_questions_apart() -> None:
+    call = calling(("add", {"a": 1})).turn
+    asked = [asking(tools=()), asking(), asking(call), asking(call, told("2")), asking(call, told("3"))]
+    assert len({each.digest for each in asked}) == len(asked)
+
+
+def test_tools_go_out_as_the_protocol_has_them() -> None:
+    said = calling(("add", {"a": 1}), ("add", {"a": 2}))
+    sent = Dialect().arguments(asking(said.turn, told("2"), told("3", "call_2")))
+    assert sent["tools"] == [{"type": "function", "function": ADD.model_dump()}]
+    assert sent["parallel_tool_calls"] is True
+    _, called, first, second = sent["messages"]
+    assert called["content"] is None
+    assert [each["function"] for each in called["tool_calls"]] == [
+        {"name": "add", "arguments": '{"a": 1}'},
+        {"name": "add", "arguments": '{"a": 2}'},
+    ]
+    assert first == {"role": "tool", "tool_call_id": "call_1", "content": "2"}
+    assert second["tool_call_id"] == "call_2"
+
+
+def test_a_question_without_tools_says_nothing_of_them() -> None:
+    assert not {"tools", "parallel_tool_calls"} & set(Dialect().arguments(asking(tools=())))
+
+
+def test_a_reply_that_only_calls_tools_is_complete() -> None:
+    function = {"name": "add", "arguments": '{"a": 1}'}
+    reply = read_completion(completion(tool_calls=[{"id": "x", "type": "function", "function": function}]), None)
+    assert reply.finish is Finish.COMPLETE
+    assert reply.tool_calls == (ToolCall(id="x", name="add", arguments='{"a": 1}'),)
+    assert read_completion(completion(tool_calls=[]), None).finish is Finish.EMPTY
+
+
+def test_calls_without_ids_and_with_arguments_as_objects_are_read() -> None:
+    calls = [{"function": {"name": "add", "arguments": {"a": 1}}}, {"function": {"name": "now"}}]
+    reply = read_completion(completion(tool_calls=calls), None)
+    assert [each.id for each in reply.tool_calls] == ["call_1", "call_2"]
+    assert [each.arguments for each in reply.tool_calls] == ['{"a": 1}', "{}"]
+
+
+@pytest.mark.parametrize("calls", [[{}], [{"function": {}}], [None], "add", [{"function": {"name": 3}}]])
+async def test_what_is_no_tool_call_is_no_reply(calls: Any) -> None:
+    with pytest.raises(Transient):
+        await replying(json.dumps(completion(tool_calls=calls)).encode()).ask(asking())
+
+
+async def test_a_cached_reply_still_calls_its_tools(tmp_path: Path) -> None:
+    model = ScriptedModel([calling(("add", {"a": 1}))])
+    with Cache(tmp_path / "replies.db") as cache:
+        first, again = [await CachedModel(model, cache).ask(asking()) for _ in range(2)]
+    assert first.tool_calls == again.tool_calls != ()
+    assert again.usage.cached_calls == 1
+
+
+def test_a_reply_kept_by_an_earlier_version_can_still_be_read() -> None:
+    kept = '{"text": "x", "finish": "complete", "usage": {"calls": 1}, "served_by": ""}'
+    assert Reply.model_validate_json(kept).tool_calls == ()
+
+
+async def test_the_fake_server_calls_tools_and_then_answers() -> None:
+    turns: list[Message] = []
+    with FakeServer() as server:
+        for _ in range(5):
+            reply = await asked_of(server, asking(*turns))
+            turns += [reply.turn, *(told("3", call.id) for call in reply.tool_calls)]
+            if not reply.tool_calls:
+                break
+    assert reply.text
+    assert sum(turn.role == "tool" for turn in turns) >= 3
+
+
+async def test_a_server_that_calls_one_tool_at_a_time_is_asked_so() -> None:
+    with FakeServer("no-parallel-tools", keep_bodies=True) as server:
+        reply = await asked_of(server, asking())
+        assert ["parallel_tool_calls" in body for body in server.bodies] == [True, False]
+    assert len(reply.tool_calls) == 1
+
+
+async def test_a_server_that_calls_no_tools_says_what_else_can_be_done() -> None:
+    with FakeServer("no-tools") as server, pytest.raises(ModelError, match="--pipeline that needs none"):
+        await asked_of(server, asking())
