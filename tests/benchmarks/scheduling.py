@@ -13,6 +13,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -77,25 +78,30 @@ def start_cpu() -> float:
     return used.ru_utime + used.ru_stime
 
 
-def main() -> None:
+def measure_and_say(cases: int = 120, sentences: int = 23, jobs: Sequence[int] = (16, 32, 64, 128)) -> None:
     """Measure and print one row a number of jobs."""
+    start = start_cpu()
+    say(f"start-up: {start:.2f} s of processor, not counted per call")
+    say("jobs   wall s   ideal s   wall/ideal   calls   client ms/call   peak MiB   sequential s")
+    with tempfile.TemporaryDirectory() as folder:
+        path = write(Path(folder, "cases.jsonl"), cases, sentences)
+        for count in jobs:
+            one = measure(path, count, Path(folder, f"run-{count}"))
+            per_call = 1000 * (one.cpu - start) / one.calls
+            say(
+                f"{count:4d} {one.wall:8.1f} {one.ideal:9.1f} {one.wall / one.ideal:12.3f} {one.calls:7d} "
+                f"{per_call:16.2f} {one.peak / 1024:10.0f} {one.total:14.0f}"
+            )
+
+
+def main() -> None:
+    """Read the options and measure."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--cases", type=int, default=120)
     parser.add_argument("--sentences", type=int, default=23)
     parser.add_argument("--jobs", type=int, nargs="+", default=[16, 32, 64, 128])
     asked: Any = parser.parse_args()
-    start = start_cpu()
-    say(f"start-up: {start:.2f} s of processor, not counted per call")
-    say("jobs   wall s   ideal s   wall/ideal   calls   client ms/call   peak MiB   sequential s")
-    with tempfile.TemporaryDirectory() as folder:
-        cases = write(Path(folder, "cases.jsonl"), asked.cases, asked.sentences)
-        for jobs in asked.jobs:
-            one = measure(cases, jobs, Path(folder, f"run-{jobs}"))
-            per_call = 1000 * (one.cpu - start) / one.calls
-            say(
-                f"{jobs:4d} {one.wall:8.1f} {one.ideal:9.1f} {one.wall / one.ideal:12.3f} {one.calls:7d} "
-                f"{per_call:16.2f} {one.peak / 1024:10.0f} {one.total:14.0f}"
-            )
+    measure_and_say(asked.cases, asked.sentences, asked.jobs)
 
 
 def say(line: str) -> None:
