@@ -6,13 +6,18 @@ Belonging is by `subject` or `patient` only: whom a resource is about, not who a
 """
 
 import sqlite3
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Self
 
 from archqa.fhir import comparing, pointing, reaching
 from archqa.fhir.base import Entry, Page
+from archqa.fhir.dates import EARLIEST, LATEST, Stretch, stretch
 from archqa.fhir.outcome import FhirError
 from archqa.fhir.parameters import parameters
 from archqa.fhir.resource_types import R4, did_you_mean
 from archqa.fhir.searching import Searcher
+from archqa.fhir.urls import put_together
 
 
 def of(path: str) -> tuple[str, list[tuple[str, str]]]:
@@ -55,27 +60,97 @@ def owning(connection: sqlite3.Connection) -> dict[int, str]:
     }
 
 
-def everything(
-    connection: sqlite3.Connection, searcher: Searcher, patient: str, place: tuple[int, int], types: tuple[str, ...]
-) -> Page:
-    """One page (count, offset) of all that a patient's record holds and refers to. Raises `FhirError` (404)."""
-    count, offset = place
+@dataclass(frozen=True)
+class Everything:
+    """What of a patient's record is asked for: one page, of some types, of care between two dates, changed since.
+
+    Resources without a clinical date are in, whatever the dates. `start` and `end` are microseconds on the wall clock
+    (half-open), `since` in UTC; `kept` are the parameters that the next page needs again.
+    """
+
+    count: int = 1000
+    offset: int = 0
+    types: tuple[str, ...] = ()
+    start: int | None = None
+    end: int | None = None
+    since: int | None = None
+    kept: tuple[tuple[str, str], ...] = ()
+
+    @classmethod
+    def read(cls, params: Iterable[tuple[str, str]]) -> Self:
+        """The parameters of `$everything`. Raises `FhirError` with what is wrong with them."""
+        given = dict(params)
+        types = tuple(each for each in given.get("_type", "").split(",") if each)
+        for each in types:
+            if each not in R4:
+                raise FhirError(f"_type names a type FHIR does not have.{did_you_mean(each, R4)}")
+        start, end, since = (_stretch(name, given.get(name)) for name in ("start", "end", "_since"))
+        return cls(
+            count=max(1, _whole("_count", given.get("_count", "1000"))),
+            offset=_whole("_offset", given.get("_offset", "0")),
+            types=types,
+            start=start.low if start else None,
+            end=end.high if end else None,
+            since=since.low_utc if since else None,
+            kept=tuple((name, value) for name, value in given.items() if name not in {"_count", "_offset"}),
+        )
+
+
+def _whole(name: str, text: str) -> int:
+    if not (text.isdecimal() and len(text) < 10):
+        raise FhirError(f"{name} must be a whole number.")
+    return int(text)
+
+
+def _stretch(name: str, text: str | None) -> Stretch | None:
+    if text is None:
+        return None
+    found = stretch(text)
+    if found is None:
+        raise FhirError(f"{name} must be a date such as 2180-08-06.")
+    return found
+
+
+def everything(connection: sqlite3.Connection, searcher: Searcher, patient: str, wanted: Everything) -> Page:
+    """One page of all that a patient's record holds and refers to. Raises `FhirError` (404)."""
     first = numbered(connection, patient)
     if not first:
         raise FhirError("There is no such patient.", 404, "not-found")
     found = dict.fromkeys([*first, *_theirs(connection, patient), *_reached(connection, patient)])
-    wanted = [n for n in found if not types or _type(connection, n) in types]
-    entries = searcher.resources(wanted[offset : offset + count])
-    more = offset + count < len(wanted)
+    numbers = [n for n in found if _is_wanted(connection, n, wanted)]
+    offset, end = wanted.offset, wanted.offset + wanted.count
     here = f"Patient/{patient}/$everything"
+    following = (*wanted.kept, ("_count", str(wanted.count)), ("_offset", str(end)))
     return Page(
         query=here,
-        entries=tuple(Entry(kind, name, text) for kind, name, text in entries),
-        total=len(wanted),
-        next=f"{here}?_count={count}&_offset={offset + count}" if more else None,
+        entries=tuple(Entry(kind, name, text) for kind, name, text in searcher.resources(numbers[offset:end])),
+        total=len(numbers),
+        next=put_together(here, following) if end < len(numbers) else None,
         offset=offset,
-        count=count,
+        count=wanted.count,
     )
+
+
+_CARE = "SELECT count(*), ifnull(max(x.low < ? AND x.high > ?), 0) FROM date x JOIN element e ON e.p = x.p"
+_NOT_CARE = ("birthDate", "deceasedDateTime", "issued", "meta.lastUpdated")
+"""Dates that tell of no care: when somebody was born, or when something was published."""
+
+
+def _is_wanted(connection: sqlite3.Connection, n: int, wanted: Everything) -> bool:
+    if wanted.types and _type(connection, n) not in wanted.types:
+        return False
+    if wanted.since is not None and _updated(connection, n) < wanted.since:
+        return False
+    if wanted.start is None and wanted.end is None:
+        return True
+    ends = (LATEST if wanted.end is None else wanted.end, EARLIEST if wanted.start is None else wanted.start)
+    find = f"{_CARE} WHERE x.n = ? AND e.path NOT IN ({', '.join('?' * len(_NOT_CARE))})"
+    dated, within = connection.execute(find, (*ends, n, *_NOT_CARE)).fetchone()
+    return not dated or bool(within)
+
+
+def _updated(connection: sqlite3.Connection, n: int) -> int:
+    return int(connection.execute("SELECT updated FROM resource WHERE n = ?", (n,)).fetchone()[0])
 
 
 def _theirs(connection: sqlite3.Connection, patient: str) -> list[int]:

@@ -4,7 +4,7 @@ import sqlite3
 import time
 from abc import ABC, abstractmethod
 from array import array
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Self
@@ -132,17 +132,17 @@ class LocalRecord(ABC):
 
     def everything(self, patient: str) -> Iterator[Resource]:
         """The patient, all that is theirs, and what that refers to. Raises `FhirError` (404): no such patient."""
-        page = self.everything_page(patient, 1000)
+        page = self.everything_page(patient)
         while page.next is not None:
             yield from page.resources
-            page = self.everything_page(patient, 1000, page.offset + page.count)
+            page = self.everything_page(patient, compartment.Everything(offset=page.offset + page.count))
         yield from page.resources
 
-    def everything_page(self, patient: str, count: int, offset: int = 0, types: Iterable[str] = ()) -> Page:
-        """One page of `Patient/{id}/$everything`, of these types only if any are named. Raises `FhirError` (404)."""
+    def everything_page(self, patient: str, wanted: compartment.Everything | None = None) -> Page:
+        """One page of `Patient/{id}/$everything`. Raises `FhirError` (404)."""
         with self.reading() as session:
             searcher = self._searcher(session)
-            return compartment.everything(session.connection, searcher, patient, (count, offset), tuple(types))
+            return compartment.everything(session.connection, searcher, patient, wanted or compartment.Everything())
 
     def counts(self, patient: str | None = None) -> dict[str, int]:
         """How many resources of each type there are, in all or of one patient."""

@@ -108,6 +108,8 @@ class Matcher:
     def _rows(self, resource_type: str, wanted: Filter) -> Match:
         """What has an index row that passes."""
         numbers = self.numbers(resource_type, wanted.parameter)
+        if wanted.parameter.kind is Kind.TOKEN and wanted.modifier != "text":
+            return self._where(Kind.TOKEN, numbers, self._tokens(wanted, numbers))
         where = any_of([self._value(resource_type, wanted, value, numbers) for value in wanted.values])
         return self._where(wanted.parameter.kind, numbers, where)
 
@@ -126,7 +128,7 @@ class Matcher:
     def _value(self, resource_type: str, wanted: Filter, value: str, numbers: str) -> Clause:
         parameter, kind = wanted.parameter, wanted.parameter.kind
         if kind is Kind.TOKEN:
-            return self._words(value, numbers) if wanted.modifier == "text" else self._token(parameter, value, numbers)
+            return self._words(value, numbers)
         if kind is Kind.DATE:
             longest = self._longest(numbers)
             return comparing.date(parameter, value, wall_clock=self._profile.wall_clock, longest=longest)
@@ -139,11 +141,21 @@ class Matcher:
             return comparing.number(parameter, value)
         return comparing.string(value, "exact" if kind is Kind.URI else wanted.modifier)
 
+    def _tokens(self, wanted: Filter, numbers: str) -> Clause:
+        """Any of these codes: their terms are looked up first, so that many codes take hardly longer than one."""
+        systems = [comparing.only_system(value) for value in wanted.values]
+        clauses = [clause for clause in systems if clause is not None]
+        terms: list[int] = []
+        for value, system in zip(wanted.values, systems, strict=True):
+            if system is None:
+                found = self._token(wanted.parameter, value, numbers)
+                terms += (t for (t,) in self._connection.execute(f"SELECT t FROM term x WHERE {found.sql}", found.args))
+        if terms or not clauses:
+            clauses.append(Clause(f"x.t IN ({pointing.listed(dict.fromkeys(terms))})"))
+        return any_of(clauses)
+
     def _token(self, parameter: Parameter, value: str, numbers: str) -> Clause:
         """A code; in the archqa profile, one that occurs nowhere is tried without regard to case and white space."""
-        system = comparing.only_system(value)
-        if system is not None:
-            return system
         where = comparing.term(value)
         exact = Clause(f"x.t IN (SELECT t FROM term WHERE {where.sql})", where.args)
         if not self._profile.helpful or self._occurs(exact, numbers):

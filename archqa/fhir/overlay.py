@@ -47,9 +47,9 @@ class Overlay(LocalRecord):
         """An empty overlay over a store."""
         return cls(store.path, store.profile)
 
-    def create(self, resource: Resource) -> Resource:
+    def create(self, resource: Resource, new_id: str | None = None) -> Resource:
         """Store a resource under a new id; what was stored. Raises `FhirError` if it is none."""
-        new_id, now = str(uuid.uuid4()), dates.text_of(dates.now())
+        new_id, now = new_id or str(uuid.uuid4()), dates.text_of(dates.now())
         given = {name: value for name, value in resource.items() if name not in {"resourceType", "id"}}
         meta = {**(given.get("meta") or {}), "versionId": "1", "lastUpdated": now}
         stored = {"resourceType": resource.get("resourceType"), "id": new_id, **given, "meta": meta}
@@ -65,6 +65,17 @@ class Overlay(LocalRecord):
             raise FhirError("There is a resource of this type and id already.", 409, "conflict")
         with self._lock, self._transaction():
             self._loader.put(digest_of([Found(text, resource, {})]))
+
+    @contextmanager
+    def all_or_nothing(self) -> Iterator[None]:
+        """What is added within is kept if it ends well, else forgotten."""
+        with self._lock:
+            try:
+                with self._transaction():
+                    yield
+            except BaseException:
+                self._loader = Loader(self._session.connection, "main", _FLOOR)  # It knew what is gone.
+                raise
 
     def added(self) -> list[Resource]:
         """What was added, in order."""
@@ -97,7 +108,11 @@ class Overlay(LocalRecord):
 
     @contextmanager
     def _transaction(self) -> Iterator[None]:
+        """A transaction, or a part of the one that is open."""
         connection = self._session.connection
+        if connection.in_transaction:
+            yield
+            return
         connection.execute("BEGIN")
         try:
             yield

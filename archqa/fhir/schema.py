@@ -60,6 +60,10 @@ INDEXES = {
 _WITHOUT_ROWID = {*ROWS, "vocabulary"}
 
 
+class Busy(InputError):
+    """Somebody else is writing the file; it will be there again."""
+
+
 def connect(path: Path, *, write: bool) -> sqlite3.Connection:
     """A connection to a record's file; a new one may be made where `write` is set.
 
@@ -87,7 +91,7 @@ def connect(path: Path, *, write: bool) -> sqlite3.Connection:
     except sqlite3.DatabaseError as error:
         connection.close()
         if "locked" in str(error):
-            raise InputError(path, [": another load is writing it."], "Wait until it is done.") from None
+            raise Busy(path, [": another load is writing it."], "Wait until it is done.") from None
         raise InputError(path, [f": is no record ({error})."], "Name another file.") from None
     except InputError:
         connection.close()

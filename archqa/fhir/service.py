@@ -13,14 +13,16 @@ from archqa.errors import ArchqaError
 from archqa.fhir import bundle
 from archqa.fhir.base import Page
 from archqa.fhir.capability import statement
+from archqa.fhir.compartment import Everything
+from archqa.fhir.exchange import carry_out
 from archqa.fhir.local import LocalRecord
 from archqa.fhir.outcome import FhirError, outcome
 from archqa.fhir.overlay import Overlay
 from archqa.fhir.profile import ARCHQA, GCP, Profile
 from archqa.fhir.resource_types import R4, did_you_mean
-from archqa.fhir.spans import parse
+from archqa.fhir.schema import Busy
 from archqa.fhir.urls import pairs, put_together, take_apart
-from archqa.fhir.writing import Mode, Writer
+from archqa.fhir.writing import Mode, Writer, Written
 
 _log = logging.getLogger(__name__)
 
@@ -63,6 +65,9 @@ class Service:
             status, text, more = self._answer(method, url, body, headers or {})
         except FhirError as error:
             status, text, more = error.status, json.dumps(error.outcome()), {}
+        except Busy:
+            found = outcome(["The record is being loaded just now. Ask again later."], "error", "transient")
+            status, text, more = 503, json.dumps(found), {"retry-after": "5"}
         except ArchqaError as error:
             _log.error("%s", type(error).__name__)
             found = outcome(["The record cannot be read. Its keeper finds more in the log."], "fatal", "exception")
@@ -78,7 +83,7 @@ class Service:
         if path.endswith("_search"):
             return 200, self._search(path, [*params, *pairs(body)], headers), {}
         if not path:
-            return 200, self._bundle(body), {}
+            return 200, self._bundle(body, headers.get("x-archqa-who", "")), {}
         return self._create(path, body, headers)
 
     def _read(self, path: str, params: list[tuple[str, str]], headers: Mapping[str, str]) -> str:
@@ -113,15 +118,8 @@ class Service:
         return bundle.write(page, self.base, self.record.profile, url)
 
     def _everything(self, patient: str, params: list[tuple[str, str]]) -> str:
-        given = dict(bundle.without_token(params))
-        numbers = [given.get("_count", "1000"), given.get("_offset", "0")]
-        if not all(each.isdecimal() and len(each) < 10 for each in numbers) or numbers[0] == "0":
-            raise FhirError("_count and _offset must be whole numbers.")
-        types = tuple(each for each in given.get("_type", "").split(",") if each)
-        unknown = [each for each in types if each not in R4]
-        if unknown:
-            raise FhirError(f"_type names a type FHIR does not have.{did_you_mean(unknown[0], R4)}")
-        page = self.record.everything_page(patient, int(numbers[0]), int(numbers[1]), types)
+        wanted = Everything.read(bundle.without_token(params))
+        page = self.record.everything_page(patient, wanted)
         url = f"{self.base}/{put_together(page.query, params)}"
         return bundle.write(page, self.base, self._readable(), url)
 
@@ -139,36 +137,16 @@ class Service:
             return written.status, json.dumps(written.stored, ensure_ascii=False), location
         return written.status, json.dumps(written.outcome()), {}
 
-    def _bundle(self, body: str) -> str:
-        """A batch or transaction that loads resources: `POST Type` and `PUT Type/id` of what is not there yet."""
-        if self.writer.mode is not Mode.APPLY or not isinstance(self.record, Overlay):
-            raise FhirError("Bundles are loaded in mode apply only.", 403, "forbidden")
-        try:
-            content = parse(body)
-        except (ValueError, RecursionError):
-            raise FhirError("The body is not JSON.") from None
-        entries = content.get("entry") if isinstance(content, dict) else None
-        if not isinstance(entries, list) or content.get("type") not in {"batch", "transaction"}:
-            raise FhirError("The body must be a Bundle of type batch or transaction with entries.")
-        return json.dumps(_load(self.record, entries, content["type"]))
+    def _bundle(self, body: str, who: str) -> str:
+        """A batch or transaction: reads everywhere, loads in mode apply."""
+        able = self.writer.mode is Mode.APPLY and isinstance(self.record, Overlay)
 
+        def get(url: str) -> tuple[int, str]:
+            reply = self.get(url)
+            return reply.status, reply.body
 
-def _load(record: Overlay, entries: list[Any], kind: str) -> dict[str, Any]:
-    responses = [_load_one(record, entry) for entry in entries]
-    return {"resourceType": "Bundle", "type": f"{kind}-response", "entry": [{"response": each} for each in responses]}
+        def note(method: str, url: str, payload: Any, status: int) -> None:
+            self.writer.note(method, url, payload, Written(status=status), who=who)
 
-
-def _load_one(record: Overlay, entry: Any) -> dict[str, Any]:
-    resource = entry.get("resource") if isinstance(entry, dict) else None
-    request = entry.get("request") if isinstance(entry, dict) else None
-    method = request.get("method") if isinstance(request, dict) else None
-    try:
-        if not isinstance(resource, dict) or method not in {"POST", "PUT"}:
-            raise FhirError("An entry needs a resource and a request POST or PUT.")
-        if method == "PUT":
-            record.put(json.dumps(resource, ensure_ascii=False), resource)
-        else:
-            resource = record.create(resource)
-    except FhirError as error:
-        return {"status": str(error.status), "outcome": error.outcome()}
-    return {"status": "201", "location": f"{resource['resourceType']}/{resource['id']}/_history/1"}
+        overlay = self.record if able and isinstance(self.record, Overlay) else None
+        return json.dumps(carry_out(body, overlay, get, note))

@@ -5,34 +5,12 @@ Source: hl7.org/fhir/R4/search.html#summary and #elements; the members marked Σ
 
 import json
 from collections.abc import Iterable
+from functools import cache
+from pathlib import Path
 
 from archqa.fhir.spans import members
 
 _ALWAYS = frozenset({"resourceType", "id", "meta", "implicitRules"})
-_NAMES = """
-text contained extension modifierExtension language note contact communication photo maritalStatus
-multipleBirthBoolean multipleBirthInteger method device referenceRange severity evidence stage complication followUp
-focalDevice usedReference usedCode dispenseRequest substitution priorPrescription detectedIssue eventHistory
-dosageInstruction dosage reasonCode reasonReference supportingInformation batch statusHistory classHistory
-hospitalization diagnosis account telecom hoursOfOperation availabilityExceptions endpoint position collection
-processing container condition patientInstruction relevantHistory relatesTo context media presentedForm
-abatementDateTime abatementPeriod abatementString reaction
-"""
-
-_NO_SUMMARY = frozenset(_NAMES.split())
-"""Members that are in no summary of the types archqa knows, but for those in `_IN_SUMMARY`."""
-
-_IN_SUMMARY = {
-    "Patient": {"telecom"},
-    "Organization": {"contact"},
-    "Procedure": {"reasonCode", "reasonReference"},
-    "Encounter": {"reasonCode", "reasonReference", "diagnosis"},
-    "Condition": {"stage", "evidence"},
-    "ServiceRequest": {"reasonCode", "reasonReference", "patientInstruction"},
-    "DocumentReference": {"relatesTo", "context"},
-    "DiagnosticReport": {"media"},
-    "Specimen": {"collection"},
-}
 _SUBSETTED = '{"system":"http://terminology.hl7.org/CodeSystem/v3-ObservationValue","code":"SUBSETTED"}'
 _MANDATORY = {
     "status",
@@ -57,10 +35,18 @@ def part(text: str, resource_type: str, elements: Iterable[str], summary: str) -
     elif summary == "text":
         spans = {name: span for name, span in spans.items() if name in _ALWAYS | _MANDATORY | {"text"}}
     elif summary == "true":
-        dropped = _NO_SUMMARY - _IN_SUMMARY.get(resource_type, set())
-        spans = {name: span for name, span in spans.items() if name not in dropped}
+        kept = _summaries().get(resource_type, spans.keys() - {"text"}) | _ALWAYS
+        spans = {name: span for name, span in spans.items() if name in kept}
     spans["meta"] = _marked(spans.get("meta", "{}"))
     return "{" + ", ".join(f"{json.dumps(name)}: {span}" for name, span in spans.items()) + "}"
+
+
+@cache
+def _summaries() -> dict[str, frozenset[str]]:
+    """The members in each type's summary: `summary.tsv`."""
+    lines = (Path(__file__).parent / "summary.tsv").read_text(encoding="utf-8").splitlines()
+    rows = (line.split("\t") for line in lines if not line.startswith("#"))
+    return {resource_type: frozenset(names.split()) for resource_type, names in rows}
 
 
 def _base(name: str) -> str:

@@ -64,26 +64,44 @@ class Writer:
         self._audit = audit
 
     def post(
-        self, resource_type: str, body: str, *, url: str = "", who: str = "", evidence: Sequence[str] = ()
+        self,
+        resource_type: str,
+        body: str,
+        *,
+        url: str = "",
+        who: str = "",
+        evidence: Sequence[str] = (),
+        against: Sequence[str] = (),
     ) -> Written:
-        """Write one resource; `body` is its JSON. Never raises for a bad body: what is wrong stands in the findings."""
+        """Write one resource; `body` is its JSON. Never raises for a bad body: what is wrong stands in the findings.
+
+        `against` are reasons that somebody else has: with any of them nothing is written, and they are kept.
+        """
         payload = _parsed(body)
-        written = self._written(resource_type, payload)
-        if self._audit is not None:
-            entry = AuditEntry(
-                at=dates.text_of(dates.now()),
-                who=who,
-                mode=self.mode.value,
-                method="POST",
-                url=url or resource_type,
-                payload=body if payload is _NO_JSON else payload,
-                status=written.status,
-                findings=tuple(each.model_dump() for each in written.findings),
-                location=written.location,
-                evidence=tuple(evidence),
-            )
-            self._audit.add(entry)
+        written = _refused(409, *against) if against else self._written(resource_type, payload)
+        said = body if payload is _NO_JSON else payload
+        self.note("POST", url or resource_type, said, written, who=who, evidence=evidence)
         return written
+
+    def note(
+        self, method: str, url: str, payload: Any, written: Written, *, who: str = "", evidence: Sequence[str] = ()
+    ) -> None:
+        """Write down what was asked and what became of it, where there is an audit log."""
+        if self._audit is None:
+            return
+        entry = AuditEntry(
+            at=dates.text_of(dates.now()),
+            who=who,
+            mode=self.mode.value,
+            method=method,
+            url=url,
+            payload=payload,
+            status=written.status,
+            findings=tuple(each.model_dump() for each in written.findings),
+            location=written.location,
+            evidence=tuple(evidence),
+        )
+        self._audit.add(entry)
 
     def _written(self, resource_type: str, payload: Any) -> Written:
         if self.mode is Mode.READ_ONLY:
@@ -115,8 +133,8 @@ def _parsed(body: str) -> Any:
     return value
 
 
-def _refused(status: int, message: str) -> Written:
-    return Written(status=status, findings=(Finding(level="error", path="", message=message),))
+def _refused(status: int, *messages: str) -> Written:
+    return Written(status=status, findings=tuple(Finding(level="error", path="", message=each) for each in messages))
 
 
 def _softer(finding: Finding) -> dict[str, str]:
