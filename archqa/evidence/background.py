@@ -12,6 +12,7 @@ from archqa.evidence.glossary import SOURCE, explained
 from archqa.evidence.semantics import asked
 
 MOST_TERMS = 24
+NOTHING = "No term or abbreviation of this case is in the glossary."
 ASKED, TOLD, NOTED = 4.0, 2.0, 0.5
 """How much a concept of the question, the message and the note says about who should be asked."""
 GENERALIST = "internal medicine"
@@ -23,7 +24,7 @@ def context(case: Case) -> str:
     """One line a term: what is written, stands for and means; the question's terms first, the source last."""
     texts = [asked(case), case.patient_narrative, *(sentence.text for sentence in case.sentences)]
     lines = list(dict.fromkeys(line for text in texts for line in explained(text)))[:MOST_TERMS]
-    return "\n".join([*lines, f"Source: {SOURCE}."]) if lines else ""
+    return "\n".join([*(lines or [NOTHING]), f"Source: {SOURCE}."])
 
 
 def specialties(case: Case) -> tuple[str, ...]:

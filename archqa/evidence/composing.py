@@ -1,7 +1,8 @@
 """The cited answer: the chosen sentences, shortened until they fit, each id on the line of its content.
 
 Which sentence gets how many words is a knapsack: a wording is worth the sentence's probability times the
-share of it that is kept; a sentence that gets no line of its own is cited on the line most like it.
+share of it that is kept. A sentence that gets no line of its own is cited on the line that says most of it, or else
+on the nearest one.
 """
 
 from typing import NamedTuple
@@ -66,7 +67,7 @@ def _value(offer: Offer, wording: Wording) -> float:
 
 
 def _with_the_rest(lines: list[tuple[Offer, str]], offers: list[Offer]) -> tuple[Claim, ...]:
-    """Claims in note order; a sentence without a line is cited on the one most like it, or else nearest."""
+    """Claims in note order; a sentence without a line is cited on the one that says most of it, or else nearest."""
     cited: dict[str, list[str]] = {offer.id: [] for offer, _ in lines}
     order = [offer.id for offer in offers]
     for offer in offers:
@@ -76,9 +77,11 @@ def _with_the_rest(lines: list[tuple[Offer, str]], offers: list[Offer]) -> tuple
 
 
 def _likeness(offer: Offer, line: tuple[Offer, str], order: list[str]) -> tuple[float, int]:
-    mine, other = frozenset(stems(offer.text)), frozenset(stems(line[1]))
-    shared = (
-        len(mine & other) + 2 * len(names(offer.text) & names(line[1])) + len(numbers(offer.text) & numbers(line[1]))
-    )
     distance = abs(order.index(offer.id) - order.index(line[0].id))
-    return shared / (1 + len(mine)), -distance
+    return _shared(offer, line[1]) / (1 + len(frozenset(stems(offer.text)))), -distance
+
+
+def _shared(offer: Offer, line: str) -> int:
+    """Content words, numbers and (doubly) concepts of a sentence that a line says too."""
+    words = len(frozenset(stems(offer.text)) & frozenset(stems(line)))
+    return words + 2 * len(names(offer.text) & names(line)) + len(numbers(offer.text) & numbers(line))

@@ -1,4 +1,8 @@
-"""A sentence made shorter, never cut mid-way: clauses, asides and long-winded forms go; numbers stay longest."""
+"""A sentence made shorter, never cut mid-way: clauses, asides and long-winded forms go; numbers stay longest.
+
+The shortest wording is the gist: the one piece between commas that says most of what is asked, as a clinician notes it
+down. It is taken only where the rest holds no negation, doubt, contrast or condition that the piece would lose.
+"""
 
 import re
 from collections.abc import Iterator
@@ -22,6 +26,26 @@ _TAIL = re.compile(
     r"per)\b[^,;]*$",
     re.IGNORECASE,
 )
+_PIECE = re.compile(r"\s*[,;]\s+(?:and\s+)?")
+_BINDING = re.compile(
+    r"\b(?:no|not|none|nor|never|neither|without|denie[sd]|deny|negative|absent|unlikely|less likely|ruled? out|r/o|"
+    r"free of|if|unless|until|or|versus|vs|but|although|though|however|while|despite|instead|rather|except|only|either|"
+    r"possib\w+|probab\w+|likely|may|might|could|would|should|suspect\w*|suggest\w*|appear\w*|questionable|"
+    r"concern\w*|felt|thought|judged|believed|consider\w*|history|h/o|father|mother|brother|sister|family|"
+    r"hold|held|stop\w*|discontinu\w*|avoid\w*|refus\w*|declin\w*|cannot|unable|un\w+ed)\b|n't\b|\?",
+    re.IGNORECASE,
+)
+"""Words that bind the rest of their sentence: left behind, they would change what a piece of it says."""
+_DANGLING = re.compile(
+    r"^(?:and|or|but|if|unless|although|though|until|since|once|which|who|whom|that|where|when|while|then|to|of|in|on|"
+    r"at|by|from|for|as|than|with|without|after|because|due|per|incl\w*|given|already|also|still|so|may|might|can|will|would|should|must|has|had|have|"
+    r"does|did|is|are|his|her|its)\b|\b(?:and|or|the|a|an|of|to|in|on|at|by|for|with|was|were|is|are|his|her|any|not)[.]?$",
+    re.IGNORECASE,
+)
+_CARRIER = re.compile(r"^(?:(?:the\s+)?(?:patient|pt)|he|she|it|there)\s+(?:was|is|were|are)\s+(?=\w)", re.IGNORECASE)
+_HEADED = re.compile(r"^[A-Z][\w/ -]{0,24}:\s")
+LEAST_CLAUSE, LEAST_GIST = 5, 3
+"""Words of the shortest clause and gist that may stand for their sentence: a shorter clause leans on the one before."""
 
 
 class Wording(NamedTuple):
@@ -61,6 +85,7 @@ def _shorter_and_shorter(text: str, wanted: frozenset[str]) -> Iterator[str]:
         yield text
     text = _without_opener(_best_clause(text, wanted))
     yield text
+    yield _gist(text, wanted)
 
 
 def finished(text: str) -> str:
@@ -103,8 +128,26 @@ def _without_tail(text: str) -> str:
 def _best_clause(text: str, wanted: frozenset[str]) -> str:
     """Of several independent clauses the one that says most of what is asked, and the later among equals."""
     parts = [part for piece in _SEMICOLON.split(text) for part in _TURN.split(piece)]
-    whole = [part for part in parts if len(part.split()) >= 4]
+    whole = [part for part in parts if len(part.split()) >= LEAST_CLAUSE]
     return max(reversed(whole), key=lambda part: _weight(part, wanted)) if len(whole) > 1 else text
+
+
+def _gist(text: str, wanted: frozenset[str]) -> str:
+    """The piece that says most for its words, under its sentence's heading; the whole where none may stand alone."""
+    headed = _HEADED.match(text)
+    head, body = (headed[0], text[headed.end() :]) if headed else ("", text)
+    pieces = [piece for piece in _PIECE.split(body.rstrip(". ")) if piece]
+    able = [piece for at, piece in enumerate(pieces) if _stands_alone(piece, pieces[:at] + pieces[at + 1 :])]
+    if not able:
+        return text
+    best = max(able, key=lambda piece: _weight(piece, wanted) / (3 + len(piece.split())) + (piece is pieces[0]) / 3)
+    bare_piece = _CARRIER.sub("", best)
+    return head + (bare_piece if len(bare_piece.split()) >= LEAST_GIST else best)
+
+
+def _stands_alone(piece: str, rest: list[str]) -> bool:
+    enough = len(piece.split()) >= LEAST_GIST
+    return enough and not _DANGLING.search(piece) and not any(_BINDING.search(each) for each in rest)
 
 
 def _weight(text: str, wanted: frozenset[str]) -> float:

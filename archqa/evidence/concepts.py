@@ -11,6 +11,10 @@ from typing import NamedTuple
 from archqa.evidence.tables import rows
 from archqa.evidence.words import LONGEST
 
+OPENING = 3
+"""Letters by which ways of writing are looked up."""
+_OPENING = re.compile(rf"(?<!\w)(?=(.{{1,{OPENING}}}))", re.DOTALL)
+
 
 class Concept(NamedTuple):
     """One thing of the clinic. `kind` is condition, finding, drug, procedure or test."""
@@ -32,7 +36,7 @@ class Mention(NamedTuple):
 def mentions(text: str) -> tuple[Mention, ...]:
     """The concepts that `text` names, each once, in the order of the terminology."""
     text = text[:LONGEST]
-    found = ((concept, small.search(text) or large.search(text)) for concept, small, large in _matchers())
+    found = ((each.concept, each.small.search(text) or each.large.search(text)) for each in _likely(text))
     return tuple(Mention(concept, match[0]) for concept, match in found if match)
 
 
@@ -47,14 +51,45 @@ def concepts() -> dict[str, Concept]:
     return {row[0]: Concept(row[0], row[1], row[2], row[4]) for row in rows("terms.tsv")}
 
 
+class _Matcher(NamedTuple):
+    """A concept and its ways of writing: case ignored, and as they stand."""
+
+    concept: Concept
+    small: re.Pattern[str]
+    large: re.Pattern[str]
+
+
+def _likely(text: str) -> list[_Matcher]:
+    """The concepts of which some way of writing begins as some word of `text` does: the only ones it can name."""
+    words = _OPENING.findall(text.lower())
+    openings = {word[:size] for word in words for size in range(OPENING + 1)}
+    places = {at for opening in openings for at in _by_opening().get(opening, ())}
+    return [_matchers()[at] for at in sorted(places)]
+
+
 @cache
-def _matchers() -> tuple[tuple[Concept, re.Pattern[str], re.Pattern[str]], ...]:
+def _by_opening() -> dict[str, tuple[int, ...]]:
+    """Places in `_matchers` by the first letters of a way of writing, "" where that begins with a pattern."""
+    found: dict[str, list[int]] = {}
+    for at, row in enumerate(rows("terms.tsv")):
+        for opening in {_opening(form) for form in _alternatives(row[3])}:
+            found.setdefault(opening, []).append(at)
+    return {opening: tuple(places) for opening, places in found.items()}
+
+
+def _opening(form: str) -> str:
+    literal = re.match(r"(?:[a-z0-9 -](?![?*{]))*", form.lower())
+    return literal[0][:OPENING] if literal else ""
+
+
+@cache
+def _matchers() -> tuple[_Matcher, ...]:
     table = []
     for name, _, _, written, _ in rows("terms.tsv"):
         forms = _alternatives(written)
         exact = [form for form in forms if form != form.lower() and "\\" not in form]
         loose = [form for form in forms if form not in exact]
-        table.append((concepts()[name], _whole(loose, re.IGNORECASE), _whole(exact, 0)))
+        table.append(_Matcher(concepts()[name], _whole(loose, re.IGNORECASE), _whole(exact, 0)))
     return tuple(table)
 
 

@@ -1,6 +1,7 @@
 """The embedded engine: a case in; judgements, a set and a cited answer out. No model server, no network."""
 
 from collections import OrderedDict
+from concurrent.futures import Future
 from functools import cache
 from threading import Lock
 from typing import NamedTuple
@@ -14,7 +15,7 @@ from archqa.core.judgement import Judgement, Relevance
 from archqa.evidence import background, composing, model, reasons
 from archqa.evidence.digest import case_digest
 from archqa.evidence.encoder import Encoder, default_encoder
-from archqa.evidence.features import table
+from archqa.evidence.features import Table, reading, unread
 from archqa.evidence.reader import Reader, default_reader
 from archqa.evidence.selection import Corpus, choose
 
@@ -35,7 +36,7 @@ class Engine:
     def __init__(self, shipped: model.Shipped, encoder: Encoder, reader: Reader) -> None:
         self._model, self.fingerprint = shipped
         self._encoder, self._reader = encoder, reader
-        self._seen: OrderedDict[str, Assessment] = OrderedDict()
+        self._seen: OrderedDict[str, Future[Assessment]] = OrderedDict()
         self._alone = Lock()
 
     @staticmethod
@@ -96,16 +97,29 @@ class Engine:
         return composing.compose(case, frozenset(ids), worth, word_limit)
 
     def _assess(self, case: Case) -> Assessment:
+        """Several stages ask for one case at once: the first computes, the others wait; other cases go on meanwhile."""
         key = case_digest(case)
-        with self._alone:  # several stages ask for one case at once: the first computes, the others wait for it
-            if key not in self._seen:
-                self._seen[key] = self._fresh(case)
+        with self._alone:
+            mine = key not in self._seen
+            assessment = self._seen.setdefault(key, Future())
             while len(self._seen) > REMEMBERED:
                 self._seen.popitem(last=False)
-            return self._seen[key]
+        if mine:
+            self._compute(case, key, assessment)
+        return assessment.result()
+
+    def _compute(self, case: Case, key: str, assessment: Future[Assessment]) -> None:
+        try:
+            assessment.set_result(self._fresh(case))
+        except BaseException as why:
+            with self._alone:
+                self._seen.pop(key, None)
+            assessment.set_exception(why)
 
     def _fresh(self, case: Case) -> Assessment:
-        columns = table(case, self._encoder, self._reader.logits(case))
+        read = self._reader.start(case)
+        rest = unread(case, self._encoder)
+        columns = Table(reading(read()) | rest)
         added = self._model.contributions(columns)
         names = self._model.columns
         return Assessment(added.sum(1) + self._model.bias, tuple(reasons.rationale(names, row) for row in added))

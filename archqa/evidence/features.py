@@ -31,19 +31,23 @@ class Table:
 
 def table(case: Case, encoder: Encoder, read: Column) -> Table:
     """Every feature of every sentence of `case`, which must have one. `read`: the reader's log-odds, one a sentence."""
+    return Table(reading(read) | unread(case, encoder))
+
+
+def unread(case: Case, encoder: Encoder) -> dict[str, Column]:
+    """The features that do without the reader."""
     spots = places(case)
     near = semantics.columns(semantics.meaning(case, encoder))
-    columns = _read(read) | _spread({f"near.{name}": column for name, column in near.items()})
+    columns = _spread({f"near.{name}": column for name, column in near.items()})
     columns |= topics.columns(case, spots)
     columns |= _around(columns["near.blend.z"], columns["topic.question"], spots)
     columns |= _spread(_overlap(case))
     columns |= _shape(case, spots)
     columns |= _sections(spots)
-    columns |= _wording(case)
-    return Table(columns)
+    return columns | _wording(case)
 
 
-def _read(logits: Column) -> dict[str, Column]:
+def reading(logits: Column) -> dict[str, Column]:
     """The reader's verdict on the sentence, on its neighbours, and on the case: how much evidence it sees at all."""
     edge = np.concatenate([logits[:1], logits, logits[-1:]])
     return {

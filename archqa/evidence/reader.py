@@ -4,6 +4,8 @@ Shipped as int8 ONNX (`data/reader.onnx`), built by `reader_training.py`. Unlike
 at a time, it sees what a sentence's neighbours say.
 """
 
+from collections.abc import Callable
+from concurrent.futures import Future
 from functools import cache
 from pathlib import Path
 
@@ -11,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from archqa.core.case import Case
-from archqa.evidence.encoder import session
+from archqa.evidence.encoder import at_work, session
 from archqa.evidence.tables import FOLDER
 from archqa.evidence.windows import Window, views, windows
 
@@ -21,26 +23,32 @@ SHIPPED = FOLDER / "reader.onnx"
 class Reader:
     """Log-odds that a sentence is essential, before calibration."""
 
-    def __init__(self, model: Path = SHIPPED, threads: int = 2) -> None:
-        self._session = session(model, threads)
+    def __init__(self, model: Path = SHIPPED) -> None:
+        self._session = session(model)
 
     def logits(self, case: Case) -> NDArray[np.float64]:
         """Of shape (sentences,): the mean over the case's views, and over the windows that share a sentence."""
-        verdicts: NDArray[np.float64] = np.mean([self._view(view) for view in views(case)], axis=0)
-        return verdicts
+        return self.start(case)()
 
-    def _view(self, case: Case) -> NDArray[np.float64]:
-        total, seen = np.zeros(len(case.sentences)), np.zeros(len(case.sentences))
-        for window in windows(case):
-            places = [span.sentence for span in window.spans]
-            total[places] += self._read(window)
-            seen[places] += 1
-        return total / np.maximum(seen, 1)
+    def start(self, case: Case) -> Callable[[], NDArray[np.float64]]:
+        """Begins to read; call what is returned for the `logits`."""
+        reading = [[(window, at_work(self._read, window)) for window in windows(view)] for view in views(case)]
+        return lambda: np.mean([_merged(view, len(case.sentences)) for view in reading], axis=0)
 
     def _read(self, window: Window) -> NDArray[np.float64]:
         feed = inputs(window)
         out: NDArray[np.float64] = self._session.run(None, feed)[0][0].astype(np.float64)
         return out
+
+
+def _merged(reading: list[tuple[Window, Future[NDArray[np.float64]]]], sentences: int) -> NDArray[np.float64]:
+    """The mean verdict on each sentence over the windows that hold it."""
+    total, seen = np.zeros(sentences), np.zeros(sentences)
+    for window, verdicts in reading:
+        places = [span.sentence for span in window.spans]
+        total[places] += verdicts.result()
+        seen[places] += 1
+    return total / np.maximum(seen, 1)
 
 
 @cache

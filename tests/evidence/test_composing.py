@@ -89,3 +89,40 @@ def test_no_wording_drops_one_side_of_a_contrast_or_a_doubt(text: str) -> None:
         assert ("but was judged" in each.text) == ("but was judged" in text)
         assert ("although" in each.text) == ("although" in text)
         assert ("felt to be" in each.text) == ("felt to be" in text)
+
+
+def gist(text: str) -> str:
+    return wordings(Sentence(id="1", text=text))[-1].text
+
+
+def test_the_gist_is_a_piece_that_stands_alone_under_the_heading_of_its_sentence() -> None:
+    said = gist("Renal US: kidneys of 11.2 and 11.0 cm, a simple cyst on the left, mild cortical thinning.")
+    assert said.startswith("Renal US: ")
+    assert len(said.split()) < 10
+
+
+@pytest.mark.parametrize(
+    ("text", "binding"),
+    [
+        ("There was no evidence of pneumonia, pleural effusion on either side, or acute heart failure.", "no evidence"),
+        ("If the pain returns at night, take one tablet with food, call the clinic the next day.", "if the pain"),
+        ("She was thought to have a small stroke, weakness of the left arm for two days.", "thought"),
+        ("His father had a stroke at forty, weakness of the left arm for two days.", "father"),
+        ("Metoprolol was stopped on day three, diltiazem 120 mg daily by mouth.", "stopped"),
+    ],
+)
+def test_no_gist_leaves_behind_the_word_that_negates_doubts_or_conditions_it(text: str, binding: str) -> None:
+    assert binding in gist(text).lower()
+
+
+def test_a_clause_that_leans_on_the_one_before_does_not_stand_for_both() -> None:
+    assert "recover" in gist("Most of these recover within several months; a few do not.")
+
+
+def test_more_of_the_evidence_is_said_where_sentences_come_in_pieces() -> None:
+    texts = tuple(
+        f"Scan {at} of the chest showed a nodule in lobe {at}, mild scarring at the base, old fractures of the ribs."
+        for at in range(6)
+    )
+    answer = answered(case_of(texts), frozenset(f"s{at}" for at in range(6)))
+    assert len(answer.claims) == 6

@@ -1,8 +1,9 @@
 import time
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from archqa.core.case import Case
+from archqa.core.case import Case, Sentence
 from archqa.core.judgement import Judgement, Relevance
 from archqa.errors import CallerError, InputError
 from archqa.evidence import Engine, case_digest
@@ -34,6 +35,27 @@ def test_the_same_case_gets_the_same_judgements_whatever_came_before(engine: Eng
     engine._seen.clear()
     engine.judge(case_of(("Something else.",) * 3))
     assert engine.judge(pyelonephritis) == first
+
+
+def test_cases_judged_at_the_same_time_get_what_they_get_alone(engine: Engine) -> None:
+    cases = [case_of((*NOTE, f"Her weight was {number} kg.")) for number in range(3)]
+    alone = [engine.judge(case) for case in cases]
+    engine._seen.clear()
+    with ThreadPoolExecutor(6) as threads:
+        assert list(threads.map(engine.judge, [*cases, *cases])) == [*alone, *alone]
+
+
+def test_a_case_that_failed_is_tried_again(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
+    case = case_of((*NOTE, "He was seen once more."))
+
+    def failing(case: Case) -> None:
+        raise OSError("no memory")
+
+    with monkeypatch.context() as broken:
+        broken.setattr(engine, "_fresh", failing)
+        with pytest.raises(OSError, match="no memory"):
+            engine.judge(case)
+    assert len(engine.judge(case)) == len(NOTE) + 1
 
 
 def test_ids_do_not_move_a_probability(engine: Engine, pyelonephritis: Case) -> None:
@@ -108,6 +130,11 @@ def test_judgements_of_other_minds_can_be_selected_from(engine: Engine) -> None:
     labels = [Relevance.ESSENTIAL, Relevance.NOT_RELEVANT, Relevance.ESSENTIAL]
     judgements = tuple(Judgement(sentence_id=str(at), label=label) for at, label in enumerate(labels))
     assert engine.select(judgements) == {"0", "2"}
+
+
+def test_a_case_without_known_terms_has_a_context_that_says_so(engine: Engine) -> None:
+    plain = engine.context(Case(id="1", sentences=(Sentence(id="1", text="The dog is well."),)))
+    assert plain.startswith("No term or abbreviation")
 
 
 def test_the_context_explains_abbreviations_and_names_its_source(engine: Engine) -> None:
