@@ -2,6 +2,7 @@
 
 from functools import cached_property
 
+from archqa.core import html
 from archqa.core.value import Value
 
 WORD_LIMIT = 75
@@ -34,6 +35,9 @@ class CitedAnswer(Value):
     def submission(self) -> str:
         """The answer in the submission's form: `text |1,2|` on each line, ids without spaces."""
         return "\n".join(_line(claim) for claim in self.claims)
+
+    def _repr_html_(self) -> str:
+        return html.numbered(f"{html.text(each.text)} {html.citations(each.citations)}" for each in self.claims)
 
 
 def _line(claim: Claim) -> str:

@@ -5,6 +5,7 @@ Source: ArchEHR-QA 2025 and 2026 data files (`archehr-qa.xml`); fields that a re
 
 from functools import cached_property
 
+from archqa.core import html
 from archqa.core.value import Value
 
 
@@ -51,3 +52,8 @@ class Case(Value):
     def in_note_order(self, ids: frozenset[str] | set[str]) -> tuple[str, ...]:
         """Those of `ids` that the note has, in the note's order."""
         return tuple(each for each in self.sentence_ids if each in ids)
+
+    def _repr_html_(self) -> str:
+        asked = (("Question", self.clinician_question), ("Patient", self.patient_narrative))
+        note = html.table(("id", "sentence"), ((html.text(each.id), html.text(each.text)) for each in self.sentences))
+        return "".join(html.paragraph(name, words) for name, words in asked) + note

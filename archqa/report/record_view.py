@@ -1,0 +1,105 @@
+"""A question to a FHIR record: the query in words, the rows it found, and the resources the answer rests on."""
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from archqa.benchmarks.fhir_agentbench import FhirQuestion
+from archqa.report.timeline import Panel, timeline
+from archqa.runs.record import CaseRecord
+
+_MOST_ROWS = 200
+_SIGNS = {"right": "✓", "wrong": "✕", "missed": "○", "cited": "▸"}
+
+
+class Reference(NamedTuple):
+    """A resource that was cited, or should have been."""
+
+    name: str
+    mark: str
+    sign: str
+
+
+class RowView(NamedTuple):
+    """One row of the record that the query found."""
+
+    time: str
+    name: str
+    value: str
+    unit: str
+    references: tuple[str, ...]
+    chosen: bool
+
+
+class RecordView(NamedTuple):
+    """What became of one question with one run. `left_out` rows are in the run's folder only."""
+
+    sentence: str
+    answer: str
+    gold: str
+    rows: tuple[RowView, ...]
+    left_out: int
+    chosen: int
+    panels: tuple[Panel, ...]
+    references: tuple[Reference, ...]
+    warnings: tuple[str, ...]
+    faults: tuple[str, ...]
+    query: Any
+
+
+def record_view(record: CaseRecord | None, gold: FhirQuestion | None, faults: Mapping[str, Any]) -> RecordView:
+    """The view of a record's `result`; what a pipeline does not write is empty. `faults` has the scorer's `tags`."""
+    result: Mapping[str, Any] = record.result if record else {}
+    rows = [each for each in result.get("rows") or () if isinstance(each, Mapping)]
+    shown = sorted(enumerate(rows), key=lambda each: (not each[1].get("chosen"), each[0]))[:_MOST_ROWS]
+    return RecordView(
+        sentence=str(result.get("sentence") or ""),
+        answer=_answer(result, record),
+        gold=gold.true_answer if gold else "",
+        rows=tuple(_row(row) for _, row in sorted(shown, key=lambda each: each[0])),
+        left_out=len(rows) - len(shown),
+        chosen=sum(bool(each.get("chosen")) for each in rows),
+        panels=timeline(rows),
+        references=_references(result, gold),
+        warnings=tuple(str(each) for each in result.get("warnings") or ()),
+        faults=tuple(str(each).replace("_", " ") for each in faults.get("tags") or ()),
+        query=result.get("query"),
+    )
+
+
+def _answer(result: Mapping[str, Any], record: CaseRecord | None) -> str:
+    found = result.get("agent_answer")
+    return str(found) if found is not None else (record.error if record else "")
+
+
+def _row(row: Mapping[str, Any]) -> RowView:
+    names = row.get("references") or ()
+    return RowView(
+        time=str(row.get("time") or "").replace("T", " ")[:16],
+        name=_text(row.get("name")),
+        value=_text(row.get("value")) or _text(row.get("text")),
+        unit=_text(row.get("unit")),
+        references=(names,) if isinstance(names, str) else tuple(map(str, names)),
+        chosen=bool(row.get("chosen")),
+    )
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, float):
+        return f"{value:g}"
+    return "" if value is None else str(value)
+
+
+def _references(result: Mapping[str, Any], gold: FhirQuestion | None) -> tuple[Reference, ...]:
+    cited = _names(result.get("cited_fhir_resources") or result.get("agent_fhir_resources") or {})
+    true = _names(gold.true_fhir_ids) if gold else set()
+    found = []
+    for name in sorted(cited | true):
+        mark = "cited" if gold is None else "missed" if name not in cited else "right" if name in true else "wrong"
+        found.append(Reference(name, mark, _SIGNS[mark]))
+    return tuple(found)
+
+
+def _names(by_type: Any) -> set[str]:
+    if not isinstance(by_type, Mapping):
+        return set()
+    return {f"{kind}/{each}" for kind, ids in by_type.items() if not isinstance(ids, str) for each in ids}

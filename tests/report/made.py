@@ -1,0 +1,125 @@
+"""Runs made by hand: synthetic cases, dice for judges, a key that is known. No engine, no model."""
+
+import json
+import random
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from archqa.benchmarks import dump_json
+from archqa.core.answer import CitedAnswer, Claim
+from archqa.core.case import Case
+from archqa.core.judgement import Judgement, Relevance
+from archqa.core.question import Item
+from archqa.core.step import Step
+from archqa.core.usage import Usage
+from archqa.runs.folder import RunFolder
+from archqa.runs.record import CaseRecord, CaseStatus, DataFingerprint, RunManifest, RunStatus
+from archqa.runs.run import write_cases
+from tests.fakes.cases import synthetic
+
+AGENTS = ("general expert", "cardiology", "nephrology", "internal medicine")
+SPECIALTIES = ("cardiology", "surgery", "oncology")
+
+
+def specialised(count: int, sentences: int = 23) -> list[Case]:
+    """Synthetic cases of three specialties."""
+    return [
+        case.model_copy(update={"clinical_specialty": SPECIALTIES[at % 3]})
+        for at, case in enumerate(synthetic(count, sentences))
+    ]
+
+
+def made_run(
+    folder: Path, cases: Sequence[Case], *, seed: int = 1, name: str = "run", keyed: bool = True, threshold: float = 0.5
+) -> Path:
+    """A finished run of the cases, with its case file (and key) beside it. Deterministic for a seed."""
+    data = folder / "cases.json"
+    data.write_text(dump_json(cases), encoding="utf-8")
+    gold = {case.id: gold_of(case) for case in cases}
+    if keyed:
+        (folder / "cases_key.json").write_text(json.dumps([_key(case, gold[case.id]) for case in cases]))
+    run = _folder(folder / name, "archehr-2025", "dmis", data, cases)
+    dice = random.Random(seed)
+    for case in cases:
+        _end(run, case, gold[case.id], dice, threshold)
+    return run.path
+
+
+def record_run(folder: Path, task: str, items: Sequence[Item], results: Sequence[dict[str, Any]]) -> Path:
+    """A finished run of questions or tasks on a FHIR record, with these results."""
+    run = _folder(folder / "run", task, "embedded", folder / "gone.json", items)
+    for item, result in zip(items, results, strict=True):
+        run.add(CaseRecord(id=item.id, status=CaseStatus.ANSWERED, result=result))
+    return run.path
+
+
+def gold_of(case: Case) -> dict[str, Relevance]:
+    """Every fifth sentence is essential, the one after it supplementary."""
+    kinds = {0: Relevance.ESSENTIAL, 1: Relevance.SUPPLEMENTARY}
+    return {each: kinds.get(at % 5, Relevance.NOT_RELEVANT) for at, each in enumerate(case.sentence_ids)}
+
+
+def _folder(path: Path, task: str, pipeline: str, data: Path, items: Sequence[Item]) -> RunFolder:
+    run = RunFolder.create(path)
+    now = datetime(2026, 3, 1, 12, tzinfo=UTC)
+    run.write_manifest(
+        RunManifest(
+            run=path.name,
+            status=RunStatus.FINISHED,
+            started_at=now,
+            ended_at=now,
+            task=task,
+            pipeline=pipeline,
+            data=DataFingerprint(path=str(data), sha256="0" * 64),
+            case_ids=tuple(item.id for item in items),
+            settings={"model": "m1"},
+            minds={"decision": "m1 at http://127.0.0.1"},
+            prompts={},
+            versions={"archqa": "0.1.0"},
+            seconds=12.0,
+        )
+    )
+    write_cases(run, task, items)
+    return run
+
+
+def _end(run: RunFolder, case: Case, gold: dict[str, Relevance], dice: random.Random, threshold: float) -> None:
+    held = {name: tuple(_judgement(each, gold[each], dice) for each in case.sentence_ids) for name in AGENTS}
+    mean = {each: sum(_of(held[name], each) for name in AGENTS) / len(AGENTS) for each in case.sentence_ids}
+    cited = tuple(each for each in case.sentence_ids if mean[each] >= threshold) or case.sentence_ids[:1]
+    claims = tuple(Claim(text=f"As sentence {each} says.", citations=(each,)) for each in cited)
+    usage = Usage(calls=2, prompt_tokens=900, completion_tokens=80, cost_usd=0.01, seconds=1.5)
+    run.add_step(case.id, Step(agent="decision", mind="model", model="m1", reply="What the model said.", usage=usage))
+    run.add(
+        CaseRecord(
+            id=case.id,
+            status=CaseStatus.ANSWERED,
+            answer=CitedAnswer(claims=claims),
+            evidence=cited,
+            judgements=held,
+            experts=AGENTS[1:],
+            usage=usage,
+            seconds=1.5,
+        )
+    )
+
+
+def _judgement(sentence: str, label: Relevance, dice: random.Random) -> Judgement:
+    probability = min(max(dice.gauss(0.7 if label is Relevance.ESSENTIAL else 0.3, 0.2), 0.01), 0.99)
+    return Judgement(
+        sentence_id=sentence,
+        label=Relevance.ESSENTIAL if probability >= 0.5 else Relevance.NOT_RELEVANT,
+        rationale=f"Because of what {sentence} says of the question; seen {probability:.3f}.",
+        probability=probability,
+    )
+
+
+def _of(judged: tuple[Judgement, ...], sentence: str) -> float:
+    return next(each.probability or 0.0 for each in judged if each.sentence_id == sentence)
+
+
+def _key(case: Case, gold: dict[str, Relevance]) -> dict[str, Any]:
+    answers = [{"sentence_id": each, "relevance": label.value} for each, label in gold.items()]
+    return {"case_id": case.id, "answers": answers}

@@ -1,0 +1,86 @@
+"""The example notebook runs as it stands, and cases and answers show themselves without trusting their text."""
+
+import ast
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from archqa.core.answer import CitedAnswer, Claim
+from archqa.core.case import Case, Sentence
+from archqa.errors import CallerError
+from archqa.report import show_case
+from archqa.runs.run import Run
+from tests.conftest import ROOT
+from tests.report.made import made_run, specialised
+
+NOTEBOOK = ROOT / "data" / "example.ipynb"
+
+
+def _cells() -> list[dict[str, Any]]:
+    content = json.loads(NOTEBOOK.read_text(encoding="utf-8"))
+    return [cell for cell in content["cells"] if cell["cell_type"] == "code"]
+
+
+def _run(source: str, names: dict[str, Any]) -> Any:
+    """The cell's last expression, as a notebook shows it."""
+    *before, last = ast.parse(source).body
+    assert isinstance(last, ast.Expr)
+    exec(compile(ast.Module(before, []), "cell", "exec"), names)
+    return eval(compile(ast.Expression(last.value), "cell", "eval"), names)
+
+
+def test_the_example_notebook_runs_and_says_what_it_said() -> None:
+    names: dict[str, Any] = {}
+    for cell in _cells():
+        value = _run("".join(cell["source"]), names)
+        [output] = cell["outputs"]
+        told = output["data"]
+        if isinstance(value, str):  # Signatures are the same everywhere; last digits are the processor's.
+            assert "".join(told["text/plain"]).strip("'").partition(" = ")[0] == value.partition(" = ")[0]
+        elif isinstance(value, list):
+            said = ast.literal_eval("".join(told["text/plain"]))
+            assert [(each, text) for each, _, text in said] == [(each, text) for each, _, text in value]
+        else:
+            assert ("text/html" in told) == bool(value._repr_html_())
+
+
+def test_the_notebook_names_no_place_on_the_machine_it_was_made_on() -> None:
+    text = NOTEBOOK.read_text(encoding="utf-8")
+    assert "/tmp/" not in text
+    assert "/home/" not in text
+
+
+@pytest.mark.parametrize("words", ["<script>alert(1)</script>", "a & b < c", '"quoted"'])
+def test_a_case_and_an_answer_show_text_as_text(words: str) -> None:
+    case = Case(id="1", patient_narrative=words, sentences=(Sentence(id="<i>", text=words),))
+    answer = CitedAnswer(claims=(Claim(text=words, citations=("<b>",)),))
+    for html in (case._repr_html_(), answer._repr_html_()):
+        assert "<script>" not in html
+        assert "<i>" not in html
+        assert "<b>]" not in html
+        assert "&lt;" in html
+
+
+def test_a_run_gives_tables_of_cases_and_of_judgements(tmp_path: Path) -> None:
+    run = Run.open(made_run(tmp_path, specialised(2, sentences=5)))
+    assert list(run.to_pandas()["case_id"]) == ["s1", "s2"]
+    held = run.judgements_to_pandas()
+    assert len(held) == 2 * 5 * 4  # cases, sentences, agents
+    assert set(held.columns) >= {"case_id", "sentence_id", "agent", "label", "probability", "cited"}
+    record = run.record_of("s1")
+    assert record is not None
+    assert set(held[(held.case_id == "s1") & held.cited].sentence_id) == set(record.evidence)
+    assert "As sentence" in record._repr_html_()
+    assert "archehr-2025" in run._repr_html_()
+
+
+def test_one_case_is_shown_in_a_frame_of_its_own(tmp_path: Path) -> None:
+    path = made_run(tmp_path, specialised(2, sentences=5))
+    shown = show_case(path, "s2")
+    assert shown._repr_html_().startswith('<iframe srcdoc="&lt;!doctype html')
+    assert "sandbox" in shown._repr_html_()
+    assert '<article class="case' in shown.html
+    with pytest.raises(CallerError, match="s1, s2"):
+        show_case(path, "s9")
