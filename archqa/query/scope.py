@@ -1,0 +1,136 @@
+"""When: which visit, which stretch of time, and which one in the order of time.
+
+A person says "the last time on the first ICU visit since 03/this year"; that is one visit, one span and one position.
+"""
+
+import calendar
+from typing import Literal, Self
+
+from pydantic import Field, model_validator
+
+from archqa.core.value import Value
+
+Position = Literal["first", "second", "third", "third_to_last", "second_to_last", "last"]
+"""Which one in the order of time; all rows of that time count as one."""
+
+VisitKind = Literal["hospital", "icu"]
+Unit = Literal["minute", "hour", "day", "week", "month", "year"]
+
+
+class Visit(Value):
+    """One visit of the patient: the first or last by its start, or the current one, which has not ended."""
+
+    kind: VisitKind
+    which: Position | Literal["current"]
+
+    def __str__(self) -> str:
+        which = self.which.replace("_", " ")
+        return f"the {which} {'ICU stay' if self.kind == 'icu' else 'hospital visit'}"
+
+
+class Ago(Value):
+    """A length of time counted back from the clock: "since 3 months ago"."""
+
+    count: int = Field(ge=0)
+    unit: Unit
+
+    def __str__(self) -> str:
+        return f"{self.count} {self.unit}{'' if self.count == 1 else 's'} ago"
+
+
+class Span(Value):
+    """A stretch of calendar time, as precise as its smallest part: a year, a month, a day, a minute or a second.
+
+    A year, month or day is either a number (2147, 11, 30) or counted back from the clock's own (0: this one, 1: the
+    last one). "On 03/12/this year": years_back=0, month=3, day=12. "On last month/29": months_back=1, day=29.
+    "Yesterday": days_back=1. "Since 3 months ago": relation since, ago=3 months.
+    """
+
+    relation: Literal["in", "since", "after", "before", "until"] = Field(
+        default="in", description="in: within the stretch; since/until: with its own part; after/before: without."
+    )
+    year: int | None = Field(default=None, ge=1, le=9999)
+    month: int | None = Field(default=None, ge=1, le=12)
+    day: int | None = Field(default=None, ge=1, le=31)
+    clock: str | None = Field(default=None, description="Time of day, 24 hours: 21:00 or 21:00:00. Needs a day.")
+    years_back: int | None = Field(default=None, ge=0, description="0: this year, 1: last year.")
+    months_back: int | None = Field(default=None, ge=0, description="0: this month, 1: last month.")
+    days_back: int | None = Field(default=None, ge=0, description="0: today, 1: yesterday.")
+    ago: Ago | None = Field(default=None, description="A length before the clock; then nothing else is given.")
+
+    @model_validator(mode="after")
+    def _is_one_stretch(self) -> Self:
+        wholes = [self.year, self.years_back, self.months_back, self.days_back, self.ago]
+        if sum(each is not None for each in wholes) != 1:
+            raise ValueError("a span names exactly one of year, years_back, months_back, days_back and ago")
+        by_year = self.year is not None or self.years_back is not None
+        if self.month is not None and not by_year:
+            raise ValueError("a month needs its year or years_back")
+        if self.day is not None and self.month is None and self.months_back is None:
+            raise ValueError("a day needs its month or months_back")
+        if self.clock is not None:
+            if self.day is None and self.days_back is None:
+                raise ValueError("a time of day needs its day or days_back")
+            _check_clock(self.clock)
+        return self
+
+    @property
+    def is_relative(self) -> bool:
+        """Whether the clock must be known."""
+        return self.year is None
+
+    def __str__(self) -> str:
+        date = f"{self._date()}{f' at {self.clock}' if self.clock else ''}"
+        return date if self.relation == "in" and self._is_adverb else f"{self._preposition} {date}"
+
+    @property
+    def _is_adverb(self) -> bool:
+        """Whether it needs no preposition: this year, last month, today."""
+        back = self.years_back if self.month is None else None
+        backs = (back, None if self.day else self.months_back, self.days_back)
+        return any(each is not None and each < 2 for each in backs)
+
+    @property
+    def _preposition(self) -> str:
+        return "on" if self.relation == "in" and (self.day or self.days_back) else self.relation
+
+    def _date(self) -> str:
+        if self.ago is not None:
+            return str(self.ago)
+        if self.days_back is not None:
+            return _back(self.days_back, "day", ("today", "yesterday"))
+        if self.months_back is not None:
+            month = _back(self.months_back, "month", ("this month", "last month"))
+            return f"day {self.day} of {month}" if self.day else month
+        year = str(self.year) if self.year else _back(self.years_back or 0, "year", ("this year", "last year"))
+        if self.month is None:
+            return year
+        month = calendar.month_name[self.month]
+        return f"{self.day} {month} {_of(year)}" if self.day else f"{month} {_of(year)}"
+
+
+class When(Value):
+    """Which visit, which spans (all of them), and which one in the order of time. Empty: ever, all of them."""
+
+    visit: Visit | None = None
+    spans: tuple[Span, ...] = ()
+    position: Position | None = None
+
+    def __str__(self) -> str:
+        parts = [f"during {self.visit}"] if self.visit else []
+        return ", ".join([*parts, *map(str, self.spans)])
+
+
+def _check_clock(text: str) -> None:
+    parts = text.split(":")
+    valid = len(parts) in {2, 3} and all(part.isdecimal() and len(part) == 2 for part in parts)
+    if not valid or int(parts[0]) > 23 or any(int(part) > 59 for part in parts[1:]):
+        raise ValueError(f"{text!r} is no time of day such as 21:00 or 21:00:00")
+
+
+def _back(count: int, unit: str, words: tuple[str, str]) -> str:
+    return words[count] if count < 2 else f"the {unit} {count} {unit}s before"
+
+
+def _of(year: str) -> str:
+    return year if year.isdecimal() else f"of {year}"
