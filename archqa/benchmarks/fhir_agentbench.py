@@ -6,23 +6,24 @@ both are only ever read as literals.
 """
 
 import ast
-import csv
-import io
+import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
-from archqa.benchmarks.base import Readable
-from archqa.benchmarks.json_node import JsonContent
+from archqa.benchmarks.base import Benchmark, Ended, Readable
 from archqa.benchmarks.mistakes import Mistakes, misspelt, shown
-from archqa.benchmarks.source import LARGEST_FILE, Source, open_source
+from archqa.benchmarks.rows import Row, rows_of
+from archqa.benchmarks.source import Source, open_source
+from archqa.core.question import RecordQuestion
+from archqa.core.usage import Usage
 from archqa.core.value import Value
 
 _FIX = "Not the form of FHIR-AgentBench's questions: CSV or JSON with the benchmark's columns."
 _ALWAYS = ("question_id", "question")
 _GOLD = ("true_answer", "true_fhir_ids")
+_ASKED = (*_ALWAYS, "patient_fhir_id")
 _OPTIONAL = ("patient_fhir_id", "assumption", "template", "split", "main_table_name")
 
 
@@ -48,25 +49,38 @@ class QuestionFile(NamedTuple):
     questions: tuple[FhirQuestion, ...]
 
 
-class _Row(Protocol):
-    def value(self, name: str) -> Any: ...
-
-    def complain(self, name: str, what: str) -> None: ...
-
-
 @dataclass(frozen=True)
-class _CsvRow:
-    """A line of a table: `line` is where it begins."""
+class FhirAgentBench(Benchmark):
+    """FHIR-AgentBench: what an agent is given of a question is its words, its patient and its assumption."""
 
-    values: Mapping[str, str]
-    line: int
-    mistakes: Mistakes
+    def load(self, source: Readable) -> tuple[RecordQuestion, ...]:
+        """The questions of a CSV or JSON file; answers, resources and templates in it are not even read.
 
-    def value(self, name: str) -> str | None:
-        return self.values.get(name) or None
+        Raises `InputError` with every mistake of the file.
+        """
+        opened = open_source(source)
+        mistakes = Mistakes(opened.path, _FIX)
+        _check_columns(opened.content.fields, _ASKED, mistakes)
+        mistakes.settle()
+        rows = rows_of(opened, mistakes)
+        questions = tuple(_record_question(row) for row in rows)
+        _refuse_twins(rows, [each.id for each in questions])
+        mistakes.settle()
+        return questions
 
-    def complain(self, name: str, what: str) -> None:
-        self.mistakes.add(f":{self.line}", f"{name} {what}")
+    def dump_line(self, item: RecordQuestion) -> str:
+        """A question as one line of a JSON Lines file, which `read_line` reads back unchanged."""
+        fields = item.model_dump()
+        return json.dumps({"question_id": fields.pop("id"), **fields}, ensure_ascii=False)
+
+    def read_line(self, line: bytes, path: str) -> RecordQuestion:
+        """The question in one line of a JSON Lines file. Raises `InputError` with every mistake of the line."""
+        [question] = self.load(Source(path, b"[" + line.strip() + b"]"))
+        return question
+
+    def submission(self, ended: Iterable[Ended]) -> list[dict[str, Any]]:
+        """The benchmark's records, and `cited_fhir_resources`: what each answer rests on. Failed questions, too."""
+        return [_record(each) for each in ended if isinstance(each.item, RecordQuestion)]
 
 
 def load_questions(source: Readable, *, gold: bool = True) -> QuestionFile:
@@ -80,9 +94,9 @@ def load_questions(source: Readable, *, gold: bool = True) -> QuestionFile:
     wanted = (*_ALWAYS, *(_GOLD if gold else ()))
     _check_columns(opened.content.fields, wanted, mistakes)
     mistakes.settle()  # What follows would say the same of every row.
-    rows = _rows(opened, mistakes)
+    rows = rows_of(opened, mistakes)
     questions = tuple(_question(row, wanted) for row in rows)
-    _refuse_twins(rows, questions)
+    _refuse_twins(rows, [each.question_id for each in questions])
     mistakes.settle()
     return QuestionFile(opened.path, opened.sha256, questions)
 
@@ -108,49 +122,13 @@ def _check_columns(given: frozenset[str], wanted: Sequence[str], mistakes: Mista
             mistakes.add("", f"there is no column {name}{hint}")
 
 
-def _rows(source: Source, mistakes: Mistakes) -> Sequence[_Row]:
-    if isinstance(source.content, JsonContent):
-        return source.content.entries(mistakes)
-    rows = list(_table(source.text, mistakes))
-    if not rows:
-        mistakes.add("", "the table has no rows.")
-    return rows
-
-
-def _table(text: str, mistakes: Mistakes) -> Iterator[_CsvRow]:
-    with _room_for_big_fields():
-        lines = csv.reader(io.StringIO(text.lstrip(), newline=""), strict=True)
-        begun = text[: len(text) - len(text.lstrip())].count("\n") + 1
-        blank = begun - 1
-        try:
-            head = [name.strip() for name in next(lines)]
-            for fields in lines:
-                first, begun = begun + 1, lines.line_num + blank
-                if len(fields) == len(head):
-                    yield _CsvRow(dict(zip(head, fields, strict=True)), first, mistakes)
-                elif fields:
-                    mistakes.add(f":{first}", f"the row has {len(fields)} fields, the head has {len(head)}.")
-        except csv.Error as error:
-            mistakes.add(f":{lines.line_num + blank}", f"not CSV: {error}.")
-
-
-@contextmanager
-def _room_for_big_fields() -> Iterator[None]:
-    """One question has 2,257 gold ids, which is more than the csv module's limit on one field leaves room for."""
-    limit = csv.field_size_limit(LARGEST_FILE)
-    try:
-        yield
-    finally:
-        csv.field_size_limit(limit)
-
-
-def _question(row: _Row, wanted: Sequence[str]) -> FhirQuestion:
+def _question(row: Row, wanted: Sequence[str]) -> FhirQuestion:
     texts = {name: _text(row, name, needed=name in wanted) for name in (*_ALWAYS, *_OPTIONAL)}
     gold = {"true_answer": _answer(row, wanted), "true_fhir_ids": _resources(row, wanted)}
     return FhirQuestion.model_validate({**texts, **gold})
 
 
-def _text(row: _Row, name: str, *, needed: bool) -> str:
+def _text(row: Row, name: str, *, needed: bool) -> str:
     value = row.value(name)
     if value is not None and not isinstance(value, str):
         row.complain(name, "should be text in quotes.")
@@ -159,7 +137,7 @@ def _text(row: _Row, name: str, *, needed: bool) -> str:
     return value.strip() if isinstance(value, str) else ""
 
 
-def _answer(row: _Row, wanted: Sequence[str]) -> str:
+def _answer(row: Row, wanted: Sequence[str]) -> str:
     value = row.value("true_answer")
     if value is None and "true_answer" not in wanted:
         return ""
@@ -172,7 +150,7 @@ def _answer(row: _Row, wanted: Sequence[str]) -> str:
     return str(printed).replace("\r\n", "\n")
 
 
-def _resources(row: _Row, wanted: Sequence[str]) -> dict[str, tuple[str, ...]]:
+def _resources(row: Row, wanted: Sequence[str]) -> dict[str, tuple[str, ...]]:
     value = row.value("true_fhir_ids")
     if value is None and "true_fhir_ids" not in wanted:
         return {}
@@ -193,12 +171,47 @@ def _are_resources(value: Any) -> bool:
     )
 
 
-def _refuse_twins(rows: Sequence[_Row], questions: Sequence[FhirQuestion]) -> None:
+def _refuse_twins(rows: Sequence[Row], ids: Sequence[str]) -> None:
     seen: set[str] = set()
-    for row, question in zip(rows, questions, strict=True):
-        if question.question_id and question.question_id in seen:
-            row.complain("question_id", f"'{shown(question.question_id)}' stands in an earlier row too; keep one.")
-        seen.add(question.question_id)
+    for row, each in zip(rows, ids, strict=True):
+        if each and each in seen:
+            row.complain("question_id", f"'{shown(each)}' stands in an earlier row too; keep one.")
+        seen.add(each)
+
+
+def _record_question(row: Row) -> RecordQuestion:
+    texts = {name: _text(row, name, needed=name in _ASKED) for name in (*_ASKED, "assumption")}
+    return RecordQuestion(id=texts.pop("question_id"), **texts)
+
+
+def _record(ended: Ended) -> dict[str, Any]:
+    question, result = ended.item, ended.result
+    assert isinstance(question, RecordQuestion)
+    context = f"Patient FHIR ID is {question.patient_fhir_id}. {question.assumption}".strip()
+    return {
+        "question_id": question.id,
+        "question": question.question,
+        "assumption": question.assumption,
+        "question_with_context": f"Question: {question.question}\nContext: {context}",
+        "patient_fhir_id": question.patient_fhir_id,
+        "agent_answer": result.get("agent_answer"),
+        "agent_fhir_resources": result.get("agent_fhir_resources", {}),
+        "cited_fhir_resources": result.get("cited_fhir_resources", {}),
+        "trace": result.get("trace", []),
+        "error": ended.error or None,
+        "usage": _usage(ended.usage),
+    }
+
+
+def _usage(usage: Usage) -> dict[str, Any]:
+    """As the benchmark counts it; a cost that is not known is null."""
+    return {
+        "prompt_tokens": usage.prompt_tokens,
+        "completion_tokens": usage.completion_tokens,
+        "total_tokens": usage.prompt_tokens + usage.completion_tokens,
+        "cost": None if usage.cost_usd is None else round(usage.cost_usd, 4),
+        "llm_calls": usage.calls,
+    }
 
 
 def _literal(text: str) -> Any:

@@ -1,0 +1,67 @@
+"""The planner: turns a question about a record into a typed query; the executor does the rest.
+
+Performed by a model it may first look words up among the record's codes, and it is told what became of a query that
+would not do; performed by the parser inside archqa (`QueryMind`) it writes the query at once, or says what it does not
+understand.
+"""
+
+from pydantic import Field
+
+from archqa.agents.base import Agent, Rejected
+from archqa.core.value import Value
+from archqa.query import Query
+
+MOST_WORDS = 8
+"""Words that may be looked up in one turn."""
+
+
+class Looked(Value):
+    """What looking a word up gave: `type element system code "display" (count)`, a line each."""
+
+    words: str
+    lines: tuple[str, ...] = ()
+
+
+class Tried(Value):
+    """A query that was carried out or could not be, and what came of it."""
+
+    query: str
+    outcome: str
+
+
+class PlannerTask(Value):
+    """A question, and what is known by now of the record and of earlier attempts."""
+
+    question: str
+    patient_fhir_id: str = ""
+    assumption: str = ""
+    card: str = ""
+    found: tuple[Looked, ...] = ()
+    tried: tuple[Tried, ...] = ()
+    last_turn: bool = False
+
+
+class Plan(Value):
+    """What to do next: look words up among the codes of the record, or carry out a query."""
+
+    thought: str = Field(default="", description="In a sentence or two: what is asked, and what is still unclear.")
+    look_up: tuple[str, ...] = Field(
+        default=(), max_length=MOST_WORDS, description="Names to look up in this patient's record; empty with a query."
+    )
+    query: Query | None = Field(default=None, description="The query; null while something is looked up.")
+
+
+class Planner(Agent[PlannerTask, Plan]):
+    """Writes the query; never computes."""
+
+    name = "planner"
+    prompt = "planner/v1"
+    takes = PlannerTask
+    returns = Plan
+
+    def check(self, task: PlannerTask, output: Plan) -> None:
+        """Either words to look up or a query; on the last turn a query."""
+        if (output.query is None) == (not output.look_up):
+            raise Rejected("Give either words in look_up or a query, and not both.")
+        if output.query is None and task.last_turn:
+            raise Rejected("Nothing more can be looked up. Give the query that fits best.")

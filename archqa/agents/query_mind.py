@@ -1,0 +1,48 @@
+"""The mind that reads questions about a record without a model: the parser performs the planner."""
+
+import asyncio
+from typing import TypeVar, cast
+
+from archqa.agents.base import Agent, Desk
+from archqa.agents.planner import Plan, Planner, PlannerTask
+from archqa.core.step import Step
+from archqa.core.value import Value
+from archqa.errors import Refused, Unusable
+from archqa.fhir import Record
+from archqa.query import Query
+from archqa.query.parsing import parse
+
+Task = TypeVar("Task", bound=Value)
+Output = TypeVar("Output", bound=Value)
+
+_MODEL = "embedded:query-parser"
+
+
+class QueryMind:
+    """Performs the planner on one record. Equal questions get equal queries; nothing is asked of anybody."""
+
+    kind = "embedded"
+
+    def __init__(self, record: Record) -> None:
+        self._record = record
+
+    async def perform(self, agent: Agent[Task, Output], task: Task, desk: Desk) -> Output:
+        """The query of a question. Raises `Refused` with the part not understood, `Unusable` for other agents."""
+        if not isinstance(agent, Planner) or not isinstance(task, PlannerTask):
+            raise Unusable(f"The parser has no skill for the agent {agent.name}.")
+        try:
+            query = await asyncio.to_thread(self._read, task)
+        except Refused as why:
+            desk.record(_step(agent.name, None, str(why)))
+            raise
+        plan = Plan(query=query)
+        desk.record(_step(agent.name, plan, ""))
+        return cast("Output", plan)
+
+    def _read(self, task: PlannerTask) -> Query:
+        return parse(task.question, task.assumption, self._record, task.patient_fhir_id)
+
+
+def _step(agent: str, plan: Plan | None, rejected: str) -> Step:
+    parsed = plan.model_dump(mode="json", exclude_defaults=True) if plan else None
+    return Step(agent=agent, mind=QueryMind.kind, model=_MODEL, parsed=parsed, rejected=rejected)
