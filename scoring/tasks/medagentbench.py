@@ -1,6 +1,6 @@
 """MedAgentBench (Jiang et al., NEJM AI 2025): the rates over graded tasks, and what doing nothing would have scored.
 
-Official: `refsol.py` grades each task (that is the MedAgentBench room's work); here graded tasks become the published
+Official: `refsol.py` grades each task (`medagentbench_grading` does that); here graded tasks become the published
 rates. Tasks 1, 2, 4, 6 and 7 ask (query), 3, 5, 8, 9 and 10 act (action). A task without a result counts as wrong.
 """
 
@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
 
@@ -51,7 +51,7 @@ class SuccessRate(Metric[Graded]):
 
     def value(self, total: FloatArray) -> FloatArray:
         """Percent done right."""
-        return 100 * ratio(total[..., 0], total[..., 1])
+        return ratio(100 * total[..., 0], total[..., 1])
 
 
 def score(
@@ -62,28 +62,39 @@ def score(
     bootstrap: int = 1000,
     seed: int = 12345,
     on_missing: OnMissing = "floor",
+    grading: Literal["official", "clinical", "both"] = "both",
 ) -> Scores:
     """Success rates (0 to 100) of graded tasks over `task_ids` (`task3_12`), which decide what counts.
 
     graded: rows with task_id, correct, and clinical_correct where that grading was made. baselines: name → rows
     graded alike, for the replies that do nothing (`FINISH([])` and the like); they come back as the table
-    `baselines`. Raises ScoringError that lists every malformed row.
+    `baselines`. Rows that say what failed (`failure`, `clinical_failure`) come back counted as the table `by_failure`.
+    grading: which of the two is told. Raises ScoringError that lists every malformed row.
     """
     rows = _read(graded)
     scores = Scores(TASK, cases=len(task_ids), warnings=settle_cases(list(rows), list(task_ids), on_missing))
     cases = {task: _graded(task, rows.get(task, {})) for task in task_ids}
-    clinical = any("clinical_correct" in row for row in rows.values())
-    for name, metric in _leaderboard(bootstrap, seed, clinical).items():
+    told = _told(grading, rows.values())
+    for name, metric in _leaderboard(bootstrap, seed, told).items():
         measure(name, metric, cases, scores)
-    scores.tables["by_task"] = _by_task(cases, clinical)
+    scores.tables["by_task"] = _by_task(cases, told)
+    if failures := _failures(rows.values(), told):
+        scores.tables["by_failure"] = failures
     if baselines:
-        scores.tables["baselines"] = {name: _rates(own, task_ids) for name, own in baselines.items()}
+        scores.tables["baselines"] = {name: _rates(own, task_ids, grading) for name, own in baselines.items()}
     return scores
 
 
-def _leaderboard(bs: int, seed: int, clinical: bool) -> dict[str, Metric[Any]]:
+def _told(grading: str, rows: Iterable[Mapping[str, Any]]) -> dict[str, str]:
+    """Prefix → grading, for those asked for and made."""
+    made = {"": "official"}
+    if any("clinical_correct" in row for row in rows):
+        made["clinical_"] = "clinical"
+    return {prefix: name for prefix, name in made.items() if grading in (name, "both")}
+
+
+def _leaderboard(bs: int, seed: int, gradings: Mapping[str, str]) -> dict[str, Metric[Any]]:
     groups = {"success_rate": "all", "query_success_rate": "query", "action_success_rate": "action"}
-    gradings = {"": "official", "clinical_": "clinical"} if clinical else {"": "official"}
     return {
         f"{prefix}{name}": SuccessRate(tasks=group, grading=grading, bs=bs, seed=seed)  # type: ignore[arg-type]
         for prefix, grading in gradings.items()
@@ -111,16 +122,26 @@ def _graded(task: str, row: Mapping[str, Any]) -> Graded:
     return Graded(int(number[1]), bool(row.get("correct")), bool(row.get("clinical_correct")))
 
 
-def _by_task(cases: Mapping[str, Graded], clinical: bool) -> dict[str, dict[str, float]]:
+def _by_task(cases: Mapping[str, Graded], gradings: Mapping[str, str]) -> dict[str, dict[str, float]]:
     table = {}
     for number in sorted({case.number for case in cases.values()}):
         own = [case for case in cases.values() if case.number == number]
-        rates = {"success_rate": 100 * sum(case.official for case in own) / len(own)}
-        if clinical:
-            rates["clinical_success_rate"] = 100 * sum(case.clinical for case in own) / len(own)
+        rates = {
+            f"{prefix}success_rate": 100 * sum(getattr(case, name) for case in own) / len(own)
+            for prefix, name in gradings.items()
+        }
         table[f"task{number}"] = {"tasks": float(len(own)), **rates}
     return table
 
 
-def _rates(graded: Sequence[Mapping[str, Any]], task_ids: Sequence[str]) -> dict[str, float]:
-    return score(graded, task_ids, bootstrap=0).scores
+def _failures(rows: Iterable[Mapping[str, Any]], gradings: Mapping[str, str]) -> dict[str, dict[str, float]]:
+    """Kind of failure → how many tasks failed so first, by each grading."""
+    counts = {name: Counter(row.get(f"{prefix}failure") for row in rows) for prefix, name in gradings.items()}
+    kinds = sorted({kind for count in counts.values() for kind in count if kind})
+    return {kind: {name: float(count[kind]) for name, count in counts.items()} for kind in kinds}
+
+
+def _rates(
+    graded: Sequence[Mapping[str, Any]], task_ids: Sequence[str], grading: Literal["official", "clinical", "both"]
+) -> dict[str, float]:
+    return score(graded, task_ids, bootstrap=0, grading=grading).scores

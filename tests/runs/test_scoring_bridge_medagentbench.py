@@ -69,15 +69,26 @@ def test_a_task_without_a_result_is_wrong_and_told(folder: Path) -> None:
     [
         json.dumps({"task1_1": f"[{SECRET!r}]", "task3_1": "[]"}),
         json.dumps([{"task_id": "task1_1", "result": SECRET}]),
-        '{"index": "task1_1", "output": {"status": "completed"}}\n{"index": "task3_1", "output": {}}\n',
     ],
-    ids=["submission.json", "rows", "runs.jsonl"],
+    ids=["submission.json", "rows"],
 )
-def test_transcripts_without_grades_get_one_clear_error(content: str, folder: Path) -> None:
+def test_answers_without_their_conversations_get_one_clear_error(content: str, folder: Path) -> None:
     (folder / "results.json").write_text(content)
     done = run("score", "results.json", "--key", "tasks.json", cwd=folder)
     assert done.returncode == 2
-    assert "grading is not built yet in this version" in done.stderr
+    assert "Name the run folder, or its runs.jsonl" in done.stderr
+    assert SECRET not in done.stderr
+
+
+def test_conversations_without_a_record_get_one_clear_error(folder: Path) -> None:
+    line = {
+        "index": 0,
+        "output": {"status": "completed", "result": "[]", "history": [{"role": "agent", "content": SECRET}]},
+    }
+    (folder / "runs.jsonl").write_text(json.dumps(line) + "\n")
+    done = run("score", "runs.jsonl", "--key", "tasks.json", cwd=folder)
+    assert done.returncode == 2
+    assert "--record STORE_OR_URL" in done.stderr
     assert SECRET not in done.stderr
 
 
