@@ -1,8 +1,22 @@
 """A spending limit for a whole run."""
 
+from typing import Protocol
+
 from archqa.core.usage import Usage
 from archqa.errors import BudgetExceeded
 from archqa.llm.base import Model, Reply, Request
+
+
+class Purse(Protocol):
+    """Whoever knows what may still be spent."""
+
+    async def check(self, model: str) -> None:
+        """Raise `BudgetExceeded` if nothing more may be spent, or if that cannot be known."""
+        ...
+
+    async def add(self, usage: Usage) -> None:
+        """Count a reply."""
+        ...
 
 
 class Budget:
@@ -12,7 +26,7 @@ class Budget:
         self._most = most
         self._spent = Usage()
 
-    def check(self, model: str) -> None:
+    async def check(self, model: str) -> None:
         """Raise `BudgetExceeded` if nothing more may be spent, or if that cannot be known."""
         if self._most is None:
             return
@@ -27,7 +41,7 @@ class Budget:
                 "Raise --max-cost and go on with --resume."
             )
 
-    def add(self, usage: Usage) -> None:
+    async def add(self, usage: Usage) -> None:
         """Count a reply."""
         self._spent += usage
 
@@ -35,13 +49,13 @@ class Budget:
 class BudgetedModel:
     """Asks only while money is left; replies already on their way still count."""
 
-    def __init__(self, inner: Model, budget: Budget) -> None:
+    def __init__(self, inner: Model, budget: Purse) -> None:
         self._inner = inner
         self._budget = budget
 
     async def ask(self, request: Request) -> Reply:
         """Answer one request. Raises `BudgetExceeded`."""
-        self._budget.check(request.model)
+        await self._budget.check(request.model)
         reply = await self._inner.ask(request)
-        self._budget.add(reply.usage)
+        await self._budget.add(reply.usage)
         return reply

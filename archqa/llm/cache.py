@@ -9,7 +9,7 @@ import os
 import sqlite3
 import time
 from pathlib import Path
-from typing import NamedTuple, Self
+from typing import NamedTuple, Protocol, Self
 
 from archqa.core.usage import Usage
 from archqa.errors import InputError
@@ -35,11 +35,60 @@ class Contents(NamedTuple):
     by_model: dict[str, int]
 
 
+class Replies(Protocol):
+    """Where replies are kept: `Cache` is a file on this machine, `postgres.SharedCache` a server for many.
+
+    `far` tells that every look takes a trip through the network, so that nobody must wait for it standing.
+    """
+
+    far: bool
+
+    def get(self, digest: str) -> Reply | None:
+        """The kept reply to the request of this digest."""
+        ...
+
+    def put(self, request: Request, reply: Reply) -> None:
+        """Keep a reply; it is kept for good when this returns."""
+        ...
+
+    def contents(self) -> Contents:
+        """How much there is, and of which models."""
+        ...
+
+    def clear(self) -> int:
+        """Drop every reply; returns how many there were."""
+        ...
+
+    def __len__(self) -> int: ...
+
+    def close(self) -> None:
+        """Let go of the file or the connection."""
+        ...
+
+    def __enter__(self) -> Self: ...
+
+    def __exit__(self, *_: object) -> None: ...
+
+
+class Claims(Protocol):
+    """Who is asking what just now, among all who share a cache."""
+
+    async def take(self, digest: str) -> bool:
+        """Whether the request is ours to ask; False, once it is over, if somebody else was asking it."""
+        ...
+
+    def give(self, digest: str) -> None:
+        """The request is over, however it ended."""
+        ...
+
+
 class Cache:
     """The file of replies. Safe with several processes (WAL). Raises `InputError` if the file is something else.
 
     Past `most` bytes of content the oldest replies are dropped, a tenth at a time.
     """
+
+    far = False
 
     def __init__(self, path: Path, most: int = 4 * GIBIBYTE) -> None:
         self.path = path
@@ -115,17 +164,21 @@ class Cache:
 
 
 class CachedModel:
-    """Answers from the cache where it can; equal requests that are under way at once are asked once."""
+    """Answers from the cache where it can; equal requests that are under way at once are asked once.
 
-    def __init__(self, inner: Model, cache: Cache) -> None:
+    With `claims`, also when they are under way on different machines.
+    """
+
+    def __init__(self, inner: Model, cache: Replies, claims: Claims | None = None) -> None:
         self._inner = inner
         self._cache = cache
+        self._claims = claims
         self._under_way: dict[str, asyncio.Future[Reply]] = {}
 
     async def ask(self, request: Request) -> Reply:
         """Answer one request; a reply that was paid before costs nothing and counts as cached."""
         while True:
-            kept = self._cache.get(request.digest)
+            kept = await self._find(request)
             if kept is not None:
                 return _free(kept)
             asked = self._under_way.get(request.digest)
@@ -139,9 +192,7 @@ class CachedModel:
         future: asyncio.Future[Reply] = asyncio.get_running_loop().create_future()
         self._under_way[request.digest] = future
         try:
-            reply = await self._inner.ask(request)
-            if reply.finish is Finish.COMPLETE:
-                self._cache.put(request, reply)
+            reply = await (self._pay(request) if self._claims is None else self._claim(request, self._claims))
             future.set_result(reply)
             return reply
         except asyncio.CancelledError:
@@ -153,6 +204,36 @@ class CachedModel:
             raise
         finally:
             del self._under_way[request.digest]
+
+    async def _claim(self, request: Request, claims: Claims) -> Reply:
+        """Ask if nobody else, on any machine, is asking the same or has just been answered."""
+        while True:
+            ours = await claims.take(request.digest)
+            try:
+                kept = await self._find(request)
+                if kept is not None:
+                    return _free(kept)
+                if ours:
+                    return await self._pay(request)
+            finally:
+                if ours:
+                    claims.give(request.digest)
+
+    async def _pay(self, request: Request) -> Reply:
+        reply = await self._inner.ask(request)
+        if reply.finish is Finish.COMPLETE:
+            await self._keep(request, reply)
+        return reply
+
+    async def _find(self, request: Request) -> Reply | None:
+        digest = request.digest
+        return await asyncio.to_thread(self._cache.get, digest) if self._cache.far else self._cache.get(digest)
+
+    async def _keep(self, request: Request, reply: Reply) -> None:
+        if self._cache.far:
+            await asyncio.to_thread(self._cache.put, request, reply)
+        else:
+            self._cache.put(request, reply)
 
 
 def _free(reply: Reply) -> Reply:

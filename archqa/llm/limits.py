@@ -21,7 +21,7 @@ LONGEST_HOLD = 600.0
 class Bucket:
     """Lets amounts start at an even pace of `per_minute`; None sets no pace."""
 
-    def __init__(self, per_minute: int | None) -> None:
+    def __init__(self, per_minute: float | None) -> None:
         self._seconds_each = 60.0 / per_minute if per_minute else 0.0
         self._free_at = 0.0
 
@@ -38,8 +38,8 @@ class Limiter:
     def __init__(
         self,
         jobs: int,
-        requests_per_minute: int | None = None,
-        tokens_per_minute: int | None = None,
+        requests_per_minute: float | None = None,
+        tokens_per_minute: float | None = None,
         *,
         clock: Callable[[], float] = time.monotonic,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
@@ -53,11 +53,19 @@ class Limiter:
 
     async def pace(self, tokens: int) -> None:
         """Wait for the moment at which a request of so many tokens may start."""
-        now = self._clock()
-        wait = max(self._requests.reserve(1, now), self._tokens.reserve(tokens, now), self._held_until - now)
+        wait = self.reserve(tokens)
         while wait > 0:
             await self._sleep(wait)
-            wait = self._held_until - self._clock()  # Meanwhile a server may have asked for more.
+            wait = self.held()  # Meanwhile a server may have asked for more.
+
+    def reserve(self, tokens: int) -> float:
+        """Take the next free moment for a request of so many tokens; returns the seconds until then."""
+        now = self._clock()
+        return max(self._requests.reserve(1, now), self._tokens.reserve(tokens, now), self._held_until - now)
+
+    def held(self) -> float:
+        """Seconds for which a server still asks to be left alone; not above 0 if none does."""
+        return self._held_until - self._clock()
 
     def hold(self, seconds: float) -> None:
         """Start nothing for so long, or for `LONGEST_HOLD`."""

@@ -1,0 +1,36 @@
+"""`archqa merge RUN RUN…`: parts of one run, made by hand with --shard, become that run."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from archqa.cli.words import notice, print_json
+from archqa.runs.merging import merge
+
+NAME = "merge"
+
+
+def command(
+    runs: Annotated[list[Path], typer.Argument(help="The folders of the parts, in any order.", metavar="RUN...")],
+    out: Annotated[Path, typer.Option(help="The folder of the merged run; a new one.")],
+    data: Annotated[Path | None, typer.Option(help="The case file, if it has moved.")] = None,
+    partial: Annotated[bool, typer.Option("--partial", help="Merge what is there, though cases are missing.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object about the run.")] = False,
+) -> None:
+    """Put the parts of one run together, in the order of the case file. The parts stay as they are.
+
+    The parts must be of the same cases, settings, pipeline and prompts, share no case and together have all of them.
+
+    Examples:
+      archqa predict cases.jsonl --shard 1/2 --out runs/one     (here)
+      archqa predict cases.jsonl --shard 2/2 --out runs/two     (elsewhere)
+      archqa merge runs/one runs/two --out runs/whole
+    """
+    run = merge(runs, out, data=data, partial=partial)
+    if not run.complete:
+        notice(f"{len(run.records)} of {len(run.manifest.case_ids)} cases have ended; the rest is missing.")
+    if as_json:
+        print_json(run.summary())
+    else:
+        print(run.path)

@@ -1,0 +1,136 @@
+"""The limits of the whole run, held by one actor; and how they look to a worker: like its own.
+
+A worker asks for what must be known everywhere: the moment a request may start, whether money is left, whether another
+worker is asking the same. How many requests it has in flight is its own affair: it was given its share.
+"""
+
+import asyncio
+from typing import Any
+
+from archqa.core.usage import Usage
+from archqa.errors import BudgetExceeded
+from archqa.llm.budget import Budget
+from archqa.llm.limits import LONGEST_HOLD, Limiter
+from archqa.runs.minds import Shared
+from archqa.settings import Settings
+
+_MINUTE = 61.0
+"""Seconds in which a minute's requests start. A server counts arrivals, and the ways to it differ in length."""
+
+
+class Limits:
+    """The actor: pace, budget and claims of all workers."""
+
+    def __init__(self, requests_per_minute: int | None, tokens_per_minute: int | None, most: float | None) -> None:
+        self._limiter = Limiter(1, _slower(requests_per_minute), _slower(tokens_per_minute))
+        self._budget = Budget(most)
+        self._claims: dict[str, tuple[str, asyncio.Event]] = {}
+
+    async def reserve(self, tokens: int) -> float:
+        """See `Limiter.reserve`."""
+        return self._limiter.reserve(tokens)
+
+    async def held(self) -> float:
+        """See `Limiter.held`."""
+        return self._limiter.held()
+
+    async def hold(self, seconds: float) -> None:
+        """See `Limiter.hold`."""
+        self._limiter.hold(seconds)
+
+    async def check(self, model: str) -> BudgetExceeded | None:
+        """See `Budget.check`."""
+        try:
+            await self._budget.check(model)
+        except BudgetExceeded as spent:
+            return spent
+        return None
+
+    async def add(self, usage: Usage) -> None:
+        """See `Budget.add`."""
+        await self._budget.add(usage)
+
+    async def take(self, digest: str, worker: str) -> bool:
+        """See `Claims.take`."""
+        if digest not in self._claims:
+            self._claims[digest] = worker, asyncio.Event()
+            return True
+        await self._claims[digest][1].wait()
+        return False
+
+    async def give(self, digest: str) -> None:
+        """See `Claims.give`."""
+        _, over = self._claims.pop(digest, ("", asyncio.Event()))
+        over.set()
+
+    async def forget(self, worker: str) -> None:
+        """A worker is gone: what it was asking, others may."""
+        for digest in [each for each, (holder, _) in self._claims.items() if holder == worker]:
+            await self.give(digest)
+
+
+def _slower(per_minute: int | None) -> float | None:
+    return per_minute * 60.0 / _MINUTE if per_minute else None
+
+
+def shared(limits: Any, worker: str, settings: Settings, jobs: int) -> Shared:
+    """The limits as one worker sees them: its own share of places, the run's pace, budget and claims."""
+    paced = settings.requests_per_minute is not None or settings.tokens_per_minute is not None
+    return Shared(
+        SharedLimiter(limits, jobs, paced=paced), SharedPurse(limits, settings.max_cost), _Claims(limits, worker)
+    )
+
+
+class SharedLimiter(Limiter):
+    """Places of its own, the pace of the run. Without a pace nobody is asked before a server asks to be left alone."""
+
+    def __init__(self, limits: Any, jobs: int, *, paced: bool) -> None:
+        super().__init__(jobs)
+        self._limits = limits
+        self._paced = paced
+
+    async def pace(self, tokens: int) -> None:
+        """Wait for the moment at which a request of so many tokens may start, among all workers."""
+        wait = await self._limits.reserve.remote(tokens) if self._paced else self.held()
+        while wait > 0:
+            await self._sleep(wait)
+            wait = max(self.held(), await self._limits.held.remote())
+
+    def hold(self, seconds: float) -> None:
+        """Start nothing for so long, here and on every other worker that keeps to a pace or waits already."""
+        super().hold(seconds)
+        self._limits.hold.remote(min(seconds, LONGEST_HOLD))
+
+
+class SharedPurse:
+    """The run's budget; nobody is asked where there is none."""
+
+    def __init__(self, limits: Any, most: float | None) -> None:
+        self._limits = limits
+        self._limited = most is not None
+
+    async def check(self, model: str) -> None:
+        """See `Budget.check`."""
+        if self._limited and (spent := await self._limits.check.remote(model)):
+            raise spent
+
+    async def add(self, usage: Usage) -> None:
+        """See `Budget.add`."""
+        if self._limited:
+            await self._limits.add.remote(usage)
+
+
+class _Claims:
+    """Who is asking what, among all workers."""
+
+    def __init__(self, limits: Any, worker: str) -> None:
+        self._limits = limits
+        self._worker = worker
+
+    async def take(self, digest: str) -> bool:
+        """See `Claims.take`."""
+        return bool(await self._limits.take.remote(digest, self._worker))
+
+    def give(self, digest: str) -> None:
+        """See `Claims.give`."""
+        self._limits.give.remote(digest)
