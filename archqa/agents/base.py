@@ -5,14 +5,19 @@ the output is the same type and has passed the same check.
 """
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, ClassVar, Generic, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, Protocol, TypeVar
 
 from archqa.core.case import Case
 from archqa.core.step import Step
 from archqa.core.value import Value
 from archqa.errors import CallerError
+from archqa.fhir.audit import AuditLog
 from archqa.fhir.base import Record
+from archqa.llm.base import Reply
 from archqa.llm.structured import Choices, Rejected
+
+if TYPE_CHECKING:
+    from archqa.agents.exemplars import Exemplars
 
 __all__ = ["Agent", "CaseTask", "Desk", "Mind", "Rejected", "check_ids", "mentioned"]
 
@@ -23,6 +28,9 @@ class CaseTask(Value):
     case: Case
     context: str = ""
 
+
+Confirm = Callable[[str, Mapping[str, Any]], bool]
+"""Asks a person whether a resource may be posted to a URL."""
 
 Task = TypeVar("Task", bound=Value)
 Output = TypeVar("Output", bound=Value)
@@ -35,6 +43,7 @@ class Agent(Generic[Task, Output]):
     prompt: ClassVar[str]
     takes: type[Task]
     returns: type[Output]
+    likelihoods: ClassVar[bool] = False
 
     def choices(self, task: Task) -> Choices:
         """What may stand where the output type is marked with `choices`, for this very task."""
@@ -46,6 +55,10 @@ class Agent(Generic[Task, Output]):
     def mend(self, task: Task, output: Output) -> Output | None:
         """What can be saved of an output that still fails its check after the last turn; None if nothing."""
         return None
+
+    def weigh(self, task: Task, output: Output, reply: Reply) -> Output:
+        """The output with what the tokens of the reply say of it; asked for where `likelihoods` is set."""
+        return output
 
     def about(self, task: Task) -> str:
         """What sets this call apart from the agent's others on the case, for traces: a sentence id, a specialty."""
@@ -74,10 +87,16 @@ class Desk:
         minds: Mapping[str, Mind],
         record: Callable[[Step], Any] = lambda _: None,
         store: Record | None = None,
+        voters: Mapping[str, Mapping[str, Mind]] | None = None,
+        exemplars: "Exemplars | None" = None,
     ) -> None:
         self._minds = minds
         self.record = record
+        self.exemplars = exemplars
+        self.audit: AuditLog | None = None
+        self.confirm: Confirm | None = None
         self._store = store
+        self._voters = voters or {}
 
     @property
     def store(self) -> Record:
@@ -89,6 +108,10 @@ class Desk:
     def mind(self, agent: str) -> Mind:
         """Who performs the agent of this name."""
         return self._minds[agent]
+
+    def voters(self, agent: str) -> Mapping[str, Mind]:
+        """Everyone who performs the agent of this name where several may, by the name they vote under."""
+        return self._voters.get(agent) or {self._minds[agent].kind: self._minds[agent]}
 
 
 def check_ids(ids: Iterable[str], case: Case, what: str) -> None:

@@ -8,6 +8,7 @@ from archqa.agents.answer import Compress, CompressTask, Summary, SummaryTask
 from archqa.agents.base import Agent, CaseTask, Desk
 from archqa.agents.context import Context, MedicalContext
 from archqa.agents.decision import Decided, Decision, DecisionTask
+from archqa.agents.embedded_panel import SKILLS
 from archqa.agents.general_expert import BatchTask, GeneralExpert, GeneralExpertBatch, ScreeningTask
 from archqa.agents.judging import SentenceVerdict, Verdict, Verdicts
 from archqa.agents.recruiting import Panel, Recruiting, RecruitingTask
@@ -19,13 +20,11 @@ from archqa.core.step import Step
 from archqa.core.value import Value
 from archqa.errors import Unusable
 from archqa.evidence import Engine
+from archqa.evidence.combining import stated
 from archqa.llm.structured import Rejected
 
 Task = TypeVar("Task", bound=Value)
 Output = TypeVar("Output", bound=Value)
-
-_UNSTATED = {Relevance.ESSENTIAL: 0.8, Relevance.SUPPLEMENTARY: 0.3, Relevance.NOT_RELEVANT: 0.1}
-"""What a bare label is taken to say of the probability, where an agent states none."""
 
 
 class EmbeddedMind:
@@ -64,6 +63,8 @@ class EmbeddedMind:
             Compress: self._compress,
             Summary: self._summarise,
         }
+        if type(agent) in SKILLS:
+            return lambda task: asyncio.to_thread(SKILLS[type(agent)], self._engine, task)
         if type(agent) not in skills:
             raise Unusable(f"The embedded engine has no skill for the agent {agent.name}.")
         return skills[type(agent)]
@@ -124,14 +125,13 @@ def _verdicts(judgements: Any) -> Verdicts:
 
 def _consensus(task: DecisionTask) -> tuple[Judgement, ...]:
     """One judgement a sentence: the mean of what the agents who judged it hold its probability to be."""
-    stated: dict[str, list[float]] = {each: [] for each in task.case.sentence_ids}
+    said: dict[str, list[float]] = {each: [] for each in task.case.sentence_ids}
     for judgements in task.judgements.values():
         for each in judgements:
-            known = each.probability
-            stated[each.sentence_id].append(_UNSTATED[each.label] if known is None else known)
+            said[each.sentence_id].append(stated(each))
     return tuple(
         Judgement(
             sentence_id=each, label=Relevance.NOT_RELEVANT, probability=sum(values) / len(values) if values else 0.0
         )
-        for each, values in stated.items()
+        for each, values in said.items()
     )

@@ -9,8 +9,9 @@ from typing import NamedTuple, TypeVar
 from archqa.agents.base import Agent, Desk, Mind
 from archqa.agents.model_mind import ModelMind
 from archqa.core.value import Value
-from archqa.llm.base import Reply, Request
-from archqa.llm.cache import Cache
+from archqa.errors import Unusable
+from archqa.llm.base import Message, Reply, Request, ToolSpec
+from archqa.llm.cache import Replies
 
 Task = TypeVar("Task", bound=Value)
 Output = TypeVar("Output", bound=Value)
@@ -30,7 +31,7 @@ class RehearsalMind:
 
     kind = "rehearsal"
 
-    def __init__(self, mind: ModelMind, stand_in: Mind, cache: Cache | None, calls: list[Rehearsed]) -> None:
+    def __init__(self, mind: ModelMind, stand_in: Mind, cache: Replies | None, calls: list[Rehearsed]) -> None:
         self._mind = mind
         self._stand_in = stand_in
         self._cache = cache
@@ -45,6 +46,31 @@ class RehearsalMind:
             kept, output = None, await self._stand_in.perform(agent, task, desk)
         self._calls.append(Rehearsed(agent.name, request, _length(kept, output), kept is not None))
         return output
+
+    def opening(self, agent: Agent[Task, Output], task: Task) -> tuple[Message, ...]:
+        """What a conversation begins with."""
+        return self._mind.opening(agent, task)
+
+    def words(self, template: str) -> str:
+        """A fixed text out of the prompts."""
+        return self._mind.words(template)
+
+    async def say(
+        self,
+        agent: Agent[Task, Output],
+        task: Task,
+        desk: Desk,
+        messages: tuple[Message, ...],
+        tools: tuple[ToolSpec, ...] = (),
+        recorded: int = 0,
+    ) -> Reply:
+        """The turn as it was taken before; a conversation is rehearsed as far as that. Raises `Unusable` there."""
+        request = self._mind.turn_request(messages, tools)
+        kept = self._cache.get(request.digest) if self._cache is not None else None
+        self._calls.append(Rehearsed(agent.name, request, len(kept.text) if kept else 0, kept is not None))
+        if kept is None:
+            raise Unusable("Nobody is asked in a rehearsal; how a conversation goes on cannot be foreseen.")
+        return kept
 
 
 def _length(kept: Reply | None, output: Value) -> int:

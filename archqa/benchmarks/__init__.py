@@ -3,6 +3,7 @@
 from archqa.benchmarks.archehr import dump_json
 from archqa.benchmarks.base import Benchmark, CaseFile, Ended, KeyFile, NotBuilt
 from archqa.benchmarks.catalogue import find, find_key, load_cases, load_key, names, recognise
+from archqa.benchmarks.clinician_answers import clinician_sentences, with_answers
 from archqa.benchmarks.pair import check_pair
 
 __all__ = [
@@ -12,6 +13,7 @@ __all__ = [
     "KeyFile",
     "NotBuilt",
     "check_pair",
+    "clinician_sentences",
     "dump_json",
     "find",
     "find_key",
@@ -19,4 +21,5 @@ __all__ = [
     "load_key",
     "names",
     "recognise",
+    "with_answers",
 ]

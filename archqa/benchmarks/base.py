@@ -36,7 +36,7 @@ class CaseFile:
     task: str
     cases: Sequence[Item]
     sha256: str
-    format: Literal["xml", "json", "jsonl", "csv"]
+    format: Literal["xml", "json", "jsonl", "csv", "parquet"]
 
     @property
     def ids(self) -> tuple[str, ...]:
@@ -74,6 +74,7 @@ class Ended(NamedTuple):
     result: Mapping[str, Any] = {}
     error: str = ""
     usage: Usage = Usage()
+    evidence: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

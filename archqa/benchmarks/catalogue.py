@@ -4,9 +4,13 @@ import difflib
 from pathlib import Path
 
 from archqa.benchmarks.archehr import ArchehrQa
+from archqa.benchmarks.archehr_2026 import SUBTASKS
 from archqa.benchmarks.base import Benchmark, CaseFile, KeyFile, Readable
 from archqa.benchmarks.cohort import SUFFIXES, open_cohort
 from archqa.benchmarks.content import FORMAT
+from archqa.benchmarks.fhir_agentbench import FhirAgentBench
+from archqa.benchmarks.medagentbench import MedAgentBench
+from archqa.benchmarks.parquet import SUFFIX, open_parquet
 from archqa.benchmarks.source import Source, located, open_source
 from archqa.core.answer import WORD_LIMIT
 from archqa.errors import CallerError, InputError
@@ -15,13 +19,9 @@ ARCHEHR_2025 = ArchehrQa("archehr-2025", "ArchEHR-QA 2025: cited answers", word_
 
 _ALL = (
     ARCHEHR_2025,
-    # Cases of 2026 look like those of 2025: only `--task` can tell their subtasks apart.
-    Benchmark("archehr-2026-st1", "ArchEHR-QA 2026, subtask 1: question interpretation", word_limit=15),
-    Benchmark("archehr-2026-st2", "ArchEHR-QA 2026, subtask 2: evidence identification"),
-    Benchmark("archehr-2026-st3", "ArchEHR-QA 2026, subtask 3: answer generation", word_limit=75),
-    Benchmark("archehr-2026-st4", "ArchEHR-QA 2026, subtask 4: answer-evidence alignment"),
-    Benchmark("fhir-agentbench", "FHIR-AgentBench", marks=frozenset({"question", "patient_fhir_id"})),
-    Benchmark("medagentbench", "MedAgentBench", marks=frozenset({"instruction", "eval_MRN"})),
+    *SUBTASKS,
+    FhirAgentBench("fhir-agentbench", "FHIR-AgentBench", marks=frozenset({"question", "patient_fhir_id"})),
+    MedAgentBench("medagentbench", "MedAgentBench", marks=frozenset({"instruction", "eval_MRN"})),
 )
 
 _MISTAKEN = (
@@ -62,7 +62,7 @@ def load_cases(source: Readable, task: str | None = None) -> CaseFile:
 
     Raises `InputError` with every mistake of the file, `CallerError` for an unknown task.
     """
-    if isinstance(source, str | Path) and Path(source).suffix in SUFFIXES and Path(source).is_file():
+    if isinstance(source, str | Path) and Path(source).suffix in {*SUFFIXES, SUFFIX} and Path(source).is_file():
         return _load_cohort(Path(source), task)
     opened = open_source(source)
     benchmark = recognise(opened) if task is None else find(task)
@@ -71,8 +71,11 @@ def load_cases(source: Readable, task: str | None = None) -> CaseFile:
 
 
 def _load_cohort(path: Path, task: str | None) -> CaseFile:
-    """JSON Lines are ours alone, so they hold ArchEHR-QA cases, unless `task` says otherwise."""
+    """JSON Lines and Parquet are ours alone, so they hold ArchEHR-QA cases, unless `task` says otherwise."""
     benchmark = ARCHEHR_2025 if task is None else find(task)
+    if path.suffix == SUFFIX:
+        rows, sha256 = open_parquet(path, benchmark.read_line)
+        return CaseFile(path, benchmark.name, rows, sha256, "parquet")
     cases, sha256 = open_cohort(path, benchmark.read_line)
     return CaseFile(path, benchmark.name, cases, sha256, "jsonl")
 

@@ -42,9 +42,13 @@ class CasesOnDisk(Sequence[Item]):
         """One case, or a part of them that stays on disk."""
         if isinstance(place, slice):
             return self.at(range(len(self))[place])
+        return self._read(self.line(place), str(self._path))
+
+    def line(self, place: int) -> bytes:
+        """One case as a JSON line."""
         with self._path.open("rb") as file:
             file.seek(self._offsets[place])
-            return self._read(file.readline(), str(self._path))
+            return file.readline()
 
     def __iter__(self) -> Iterator[Item]:
         return (self[place] for place in range(len(self)))
@@ -53,13 +57,13 @@ class CasesOnDisk(Sequence[Item]):
         """The cases at these places."""
         chosen = list(places)
         ids, offsets = [self.ids[each] for each in chosen], array("Q", (self._offsets[each] for each in chosen))
-        return CasesOnDisk(self._path, self._read, ids, offsets)
+        return type(self)(self._path, self._read, ids, offsets)
 
 
 def open_cohort(path: Path, read: ReadCase) -> tuple[CasesOnDisk, str]:
     """The cases of a file and its sha256. Raises `InputError` with the mistakes of all its lines, by their numbers."""
     ids: dict[str, int] = {}
-    offsets, digest, found = array("Q"), hashlib.sha256(), _Findings(path)
+    offsets, digest, found = array("Q"), hashlib.sha256(), Findings(path)
     with path.open("rb") as file:
         offset = 0
         for number, line in enumerate(file, start=1):
@@ -73,7 +77,7 @@ def open_cohort(path: Path, read: ReadCase) -> tuple[CasesOnDisk, str]:
     return CasesOnDisk(path, read, tuple(ids), offsets), digest.hexdigest()
 
 
-class _Findings:
+class Findings:
     """What is wrong, line by line."""
 
     def __init__(self, path: Path) -> None:
@@ -93,12 +97,14 @@ class _Findings:
             return None
 
     def is_new(self, case_id: str, number: int, ids: dict[str, int]) -> bool:
+        """Whether no earlier line has this id."""
         if case_id not in ids:
             return True
         self._add(number, f"the case id is taken by line {ids[case_id]}; give each its own.")
         return False
 
     def settle(self, *, empty: bool) -> None:
+        """Raise `InputError` if anything was wrong, or nothing was there."""
         if empty and not self._count:
             self._mistakes.add("", "the file holds no case.")
         self._mistakes.settle()

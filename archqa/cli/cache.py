@@ -27,10 +27,10 @@ def info(as_json: Annotated[bool, typer.Option("--json", help="Print one JSON ob
     with open_cache(settings) as cache:
         held = cache.contents()
     if as_json:
-        print_json({"path": str(settings.cache_path), **held._asdict()})
+        print_json({"path": settings.cache_place, **held._asdict()})
         return
     out.print(
-        f"{settings.cache_path}: {held.replies} replies, {held.size / 2**20:.1f} MiB of {settings.cache_gib:g} GiB"
+        f"{settings.cache_place}: {held.replies} replies, {held.size / 2**20:.1f} MiB of {settings.cache_gib:g} GiB"
     )
     for model, count in held.by_model.items():
         out.print(f"  {model}: {count}", markup=False)

@@ -52,7 +52,7 @@ def _look() -> Iterator[Finding]:
     yield Finding("openai", True, metadata.version("openai"))
     yield Finding("prompts", resources.prompts().is_dir(), str(resources.prompts()))
     yield Finding("bundled cases", resources.mini().is_dir(), str(resources.mini()))
-    yield Finding("reply cache", True, f"{settings.cache_path} ({'on' if settings.cache else 'off'})")
+    yield Finding("reply cache", True, f"{settings.cache_place} ({'on' if settings.cache else 'off'})")
     yield _engine()
     yield _server(settings)
     yield from _metrics()

@@ -7,7 +7,7 @@ import typer
 
 from archqa.cli.words import notice
 from archqa.errors import CallerError
-from archqa.runs.export import FORMATS, export
+from archqa.runs.export import FORMATS, ZIPPED, export, zipped
 
 NAME = "export"
 
@@ -22,6 +22,7 @@ def command(
 
     Examples:
       archqa export runs/dev --format archehr-2025 --out submission.json
+      archqa export runs/dev --format archehr-2026-st2 --out submission.zip
       archqa export runs/dev --format csv --out answers.csv
     """
     if format_name not in FORMATS:
@@ -30,5 +31,6 @@ def command(
     if out is None:
         typer.echo(content, nl=False)
         return
-    out.write_text(content, encoding="utf-8")
+    as_zip = out.suffix == ".zip" or (format_name in ZIPPED and out.suffix != ".json")
+    out.write_bytes(zipped(content) if as_zip else content.encode())
     notice(f"{format_name} written to {out}")

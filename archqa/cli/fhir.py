@@ -1,4 +1,4 @@
-"""`archqa fhir load|search|get|serve|card|lookup`: a FHIR record in one file."""
+"""`archqa fhir load|split|search|get|serve|card|lookup`: a FHIR record in one file."""
 
 import json
 import os
@@ -57,6 +57,30 @@ def load(
         _tell(report, into)
     if report.bad:
         raise typer.Exit(1)
+
+
+@app.command("split")
+def split(
+    store: Annotated[Path, typer.Argument(help="A record made by fhir load.")],
+    shards: Annotated[int, typer.Option(min=1, help="How many files.")],
+    into: Annotated[Path, typer.Option(help="A new folder.")],
+    as_json: AsJson = False,
+) -> None:
+    """Split a record by its patients, so that each machine of a cluster reads files of its own.
+
+    predict takes the folder as --record. Each patient's record is in one file, told by the patient's id; what is
+    nobody's own (wards, drugs, organizations) is in every file.
+
+    Example:
+      archqa fhir split record.db --shards 4 --into shards
+    """
+    with fhir.Store.open(store) as place:
+        made = fhir.split(place, shards, into)
+    if as_json:
+        print_json([{**each._asdict(), "path": str(each.path)} for each in made])
+        return
+    for each in made:
+        out.print(f"{each.path}: {each.patients} patients, {each.resources} resources", markup=False)
 
 
 @app.command("search")

@@ -7,19 +7,27 @@ import typer
 import archqa
 from archqa.cli import (
     ablate,
+    ask,
     batch,
     cache,
+    calibrate,
     cases,
     compare,
     config,
     doctor,
     evidence,
+    evidence_links,
     export,
     fhir,
     listing,
+    merge,
     predict,
+    report,
     score,
+    serve,
     show,
+    tune,
+    what_if,
 )
 from archqa.cli.words import tell_error
 from archqa.errors import ArchqaError
@@ -34,11 +42,28 @@ app = typer.Typer(
     add_completion=False,
     pretty_exceptions_enable=False,
 )
-for module in (predict, score, compare, show, export, ablate, listing, doctor):
+for module in (
+    predict,
+    score,
+    compare,
+    show,
+    report,
+    serve,
+    ask,
+    export,
+    merge,
+    calibrate,
+    what_if,
+    tune,
+    ablate,
+    listing,
+    doctor,
+):
     app.command(module.NAME)(module.command)
 app.add_typer(cases.app, name="cases")
 app.add_typer(batch.app, name="batch")
 app.add_typer(cache.app, name="cache")
+evidence.app.command("links")(evidence_links.command)
 app.add_typer(evidence.app, name="evidence")
 app.add_typer(fhir.app, name="fhir")
 app.add_typer(config.app, name="config")

@@ -6,10 +6,11 @@ from typing import Annotated, Any
 import typer
 
 from archqa import benchmarks
+from archqa.cli.confirming import ask_before_writing
 from archqa.cli.foresight import ask_before_spending, tell_foresight
 from archqa.cli.progress import Progress, result_table, stage_table
 from archqa.cli.words import notice, out, print_json, set_logging
-from archqa.errors import CallerError
+from archqa.pipelines import Pipeline
 from archqa.runs.foresight import foresee
 from archqa.runs.plan import choose_pipeline
 from archqa.runs.predict import predict
@@ -42,17 +43,26 @@ def command(
     case: Annotated[list[str] | None, typer.Option(help="Only this case; repeatable.")] = None,
     resume: Annotated[bool, typer.Option("--resume", help="Go on with a run that stopped.")] = False,
     shard: Annotated[str | None, typer.Option(metavar="K/N", help="Only part K of N of the cases.")] = None,
-    runner: Annotated[str, typer.Option(help="local, or ray.")] = "local",
+    runner: Annotated[str | None, typer.Option(help="local, or ray: a cluster.  [default: local]")] = None,
+    ray_address: Annotated[
+        str | None, typer.Option(metavar="ADDR", help="The cluster's head, or auto; default: a new one here.")
+    ] = None,
     max_cost: Annotated[float | None, typer.Option(metavar="USD", help="Stop when this much is spent.")] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Render every prompt, call nobody.")] = False,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask before spending.")] = False,
     assign: Annotated[
         list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Any setting; repeatable.")
     ] = None,
+    key: Annotated[
+        Path | None, typer.Option(help="Holds the answers that subtask 4 links; only their words are read.")
+    ] = None,
     operating_point: Annotated[str | None, typer.Option(help="f1, precision or recall.")] = None,
     config: Annotated[Path | None, typer.Option(help="A TOML file of settings.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object about the run.")] = False,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress, no table.")] = False,
+    confirm: Annotated[
+        bool, typer.Option("--confirm", help="Ask before anything is written to a record (MedAgentBench).")
+    ] = False,
     verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Say more on stderr.")] = False,
 ) -> None:
     """Answer every case of a file, each claim with its evidence.
@@ -64,9 +74,9 @@ def command(
       archqa predict data/dev.json --out runs/dev
       archqa predict data/dev.json --model gpt-4.1 --jobs 16
       archqa predict dev.xml --base-url http://127.0.0.1:8000/v1 --set labels=multiclass --set experts=off
+      archqa predict tasks.json --record record.db --model gpt-4.1 --pipeline typed
     """
     set_logging(verbose=verbose)
-    _refuse_unbuilt(runner=runner)
     typed: dict[str, Any] = {
         "pipeline": pipeline,
         "model": model,
@@ -75,21 +85,24 @@ def command(
         "max_cost": max_cost,
         "operating_point": operating_point,
         "record": record,
+        "answer_key": key,
+        "runner": runner,
+        "ray_address": ray_address,
     }
     settings = load_settings(config, typed, assign or ())
-    file = benchmarks.load_cases(cases, task)
+    file = benchmarks.with_answers(benchmarks.load_cases(cases, task), settings.answer_key)
     performer = choose_pipeline(settings, file.task)
     if performer.mind == "model" and not dry_run:
         settings = settle_model(settings)
-    if performer.mind == "embedded" and not quiet:
-        notice("the embedded engine answers (no model server, no network); --model or --base-url names another.")
+    if performer.mind != "model" and not quiet:
+        notice(_who_answers(performer))
     selection = Selection(tuple(case or ()), limit, Shard.parse(shard) if shard else None)
     if dry_run:
         tell_foresight(foresee(selection.of(file), performer, settings), as_json=as_json)
         return
     if performer.mind == "model" and not (yes or quiet or as_json):
         ask_before_spending(foresee(selection.of(file), performer, settings, sample_size=8))
-    with Progress(quiet=quiet or as_json) as progress:
+    with Progress(quiet=quiet or as_json or confirm) as progress:
         run = predict(
             file,
             out=out_dir,
@@ -98,17 +111,17 @@ def command(
             settings=settings,
             on_start=progress.start,
             on_case=progress.case,
+            confirm=ask_before_writing() if confirm else None,
         )
     _tell(run, as_json=as_json, quiet=quiet)
     if run.count(CaseStatus.FAILED):
         raise typer.Exit(1)
 
 
-def _refuse_unbuilt(*, runner: str) -> None:
-    if runner not in {"local", "ray"}:
-        raise CallerError(f"There is no runner {runner!r}.\nThere are: local, ray.")
-    if runner == "ray":
-        raise CallerError("--runner ray is not built yet in this version.\nSee CHANGELOG.md for what is.")
+def _who_answers(performer: Pipeline) -> str:
+    if performer.mind == "script":
+        return f"{performer.name} is a fixed policy: its score is no score of any model."
+    return "the embedded engine answers (no model server, no network); --model or --base-url names another."
 
 
 def _tell(run: Run, *, as_json: bool, quiet: bool) -> None:

@@ -1,7 +1,7 @@
 """`archqa score RUN_OR_FILE`: the official numbers, each with its interval and signature."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 from rich.markup import escape
@@ -14,7 +14,7 @@ from archqa.settings import load_settings
 
 NAME = "score"
 
-_HEADLINES = ("strict_micro_f1", "micro_f1", "answer_correctness", "success_rate")
+_HEADLINES = ("strict_micro_f1", "micro_f1", "answer_correctness", "success_rate", "clinical_success_rate")
 _BY_CASE = (
     "strict_macro_f1",
     "strict_micro_f1",
@@ -25,7 +25,10 @@ _BY_CASE = (
     "rougeLsum",
 )
 _COUNTS = ("questions", "tasks")
-_COLUMNS = (*_COUNTS, "precision", "recall", "f1", "answer_correctness", "success_rate", "clinical_success_rate")
+_COLUMNS = (
+    *_COUNTS, "precision", "recall", "f1", "answer_correctness", "success_rate", "clinical_success_rate",
+    "official", "clinical",
+)  # fmt: skip
 
 
 def command(
@@ -36,6 +39,10 @@ def command(
     case_ids: Annotated[
         str | None, typer.Option(metavar="IDS", help='Only these cases of the key, e.g. "121-167 5 7-9".')
     ] = None,
+    record: Annotated[
+        str | None, typer.Option(metavar="STORE_OR_URL", help="The FHIR record to grade MedAgentBench against.")
+    ] = None,
+    grading: Annotated[str, typer.Option(help="MedAgentBench: official, clinical or both.")] = "both",
     second_key: Annotated[Path | None, typer.Option(help="A second reader's key, to read the score against.")] = None,
     metric: Annotated[list[str] | None, typer.Option(help='Only these, e.g. "bleu" or "rouge(variant=L)".')] = None,
     reference_order: Annotated[str, typer.Option(help="note, or hash:SEED as the official script orders.")] = "note",
@@ -63,6 +70,7 @@ def command(
       archqa score submission.json --data data/dev.json
       archqa score links.json --task archehr-2026-st4 --key data/dev_key.json
       archqa score results.json --key questions.csv --judge-model o4-mini --judge-votes 3
+      archqa score runs/med --key tasks.json --record record.db --grading both
     """
     settings = ScoreSettings(
         metrics=tuple(metric) if metric else None,
@@ -72,6 +80,7 @@ def command(
         quickumls_path=quickumls,
         alignscore_path=alignscore,
         bertscore_model=bertscore_model,
+        grading=_grading(grading),
     )
     report = score(
         target,
@@ -79,6 +88,7 @@ def command(
         key=key,
         data=data,
         second_key=second_key,
+        record=record,
         case_ids=tuple((case_ids or "").split()),
         judge=_panel(judge_model, judge_votes, base_url, config),
         official=official_json,
@@ -89,6 +99,13 @@ def command(
     else:
         _tell(report, per_case=per_case)
     _warn(report, gaps=not as_json)
+
+
+def _grading(name: str) -> Literal["official", "clinical", "both"]:
+    for known in ("official", "clinical", "both"):
+        if name == known:
+            return known
+    raise CallerError(f"There is no grading {name!r}.\nThere are: official, clinical, both.")
 
 
 def _panel(model: str | None, votes: int, base_url: str | None, config: Path | None) -> Panel | None:
@@ -102,6 +119,8 @@ def _panel(model: str | None, votes: int, base_url: str | None, config: Path | N
 def _tell(report: Report, *, per_case: bool) -> None:
     out.print(_table(report))
     for name, table in report.scores.tables.items():
+        if table == report.baselines:
+            continue  # They are told below.
         out.print(_breakdown(name, table, _digits(report)))
     out.print("  signatures: --json, or scores.json in the run folder", style="dim")
     for name, scores in report.baselines.items():

@@ -1,16 +1,38 @@
 """Arrangements of agents: plain async functions from a case, question or task to its ending, found by name."""
 
 from archqa.errors import CallerError
-from archqa.pipelines.base import Ending, Outcome, Pipeline, PipelineSettings
+from archqa.pipelines.archehr_2026 import SUBTASK_PIPELINES
+from archqa.pipelines.base import ANSWERED, Ending, Outcome, Pipeline, PipelineSettings
 from archqa.pipelines.dmis import AGENTS, PROMPTS, dmis
+from archqa.pipelines.fhir import RECORD_PIPELINES
+from archqa.pipelines.medagent import CLINICAL_PIPELINES
+from archqa.pipelines.panel import PANEL
 
 __all__ = ["PIPELINES", "Ending", "Outcome", "Pipeline", "PipelineSettings", "default", "find", "of_task"]
 
 PIPELINES = (
     Pipeline(
-        "dmis", "the six stages of DMIS Lab (ArchEHR-QA 2025), performed by a model", "model", dmis, PROMPTS, AGENTS
+        name="dmis",
+        summary="the six stages of DMIS Lab (ArchEHR-QA 2025), performed by a model",
+        mind="model",
+        run=dmis,
+        prompts=PROMPTS,
+        agents=AGENTS,
+        tasks=ANSWERED,
     ),
-    Pipeline("embedded", "the same stages, performed by the engine inside archqa", "embedded", dmis, PROMPTS, AGENTS),
+    PANEL,
+    Pipeline(
+        name="embedded",
+        summary="the same stages, performed by the engine inside archqa",
+        mind="embedded",
+        run=dmis,
+        prompts=PROMPTS,
+        agents=AGENTS,
+        tasks=ANSWERED,
+    ),
+    *SUBTASK_PIPELINES,
+    *RECORD_PIPELINES,
+    *CLINICAL_PIPELINES,
 )
 """Each task's first one with a model is what a model performs unless told otherwise; likewise without."""
 
@@ -33,6 +55,9 @@ def default(task: str, *, model: bool) -> Pipeline:
     """The pipeline for a task when none is named. Raises `CallerError` if the task cannot be done without a model."""
     mind = "model" if model else "embedded"
     able = [each for each in of_task(task) if each.mind == mind]
+    scripts = [each.name for each in of_task(task) if each.mind == "script"]
+    if not able and scripts:
+        raise CallerError(f"{task} needs a model, or --pipeline {'|'.join(scripts)}")
     if not able:
         known = ", ".join(each.name for each in of_task(task))
         raise CallerError(f"{task} needs a model.\nName one with --model or --base-url, or a --pipeline of {known}.")

@@ -12,18 +12,24 @@ from archqa.core.answer import WORD_LIMIT, CitedAnswer
 from archqa.core.judgement import Judgement
 from archqa.core.value import Value
 from archqa.llm.batch import Pending
+from archqa.pipelines.clinical_settings import ClinicalSettings
+from archqa.pipelines.panel_settings import PanelSettings
+from archqa.pipelines.record_settings import RecordSettings
 
 Result = TypeVar("Result")
 
 NOTE_TASKS = ("archehr-2025", "archehr-2026-st1", "archehr-2026-st2", "archehr-2026-st3", "archehr-2026-st4")
 """The tasks whose evidence is the sentences of a note; the others read a FHIR record."""
 
+ANSWERED = ("archehr-2025", "archehr-2026-st2", "archehr-2026-st3")
+"""Those that a cited answer serves: evidence and answer are parts of it."""
+
 Strategy = Literal["cited", "evidence", "summary"]
 """What is handed in: the decision's own answer; the questions and the chosen sentences; or a summary of those."""
 
 
-class PipelineSettings(Value):
-    """What can be switched in the six stages; the defaults are the paper's best row (Table 1, last)."""
+class PipelineSettings(PanelSettings, RecordSettings, ClinicalSettings):
+    """What can be switched in the six stages and the panel; the defaults are the paper's best row (Table 1, last)."""
 
     labels: Labels = "binary"
     context: bool = True
@@ -58,20 +64,32 @@ class Outcome(Ending):
     experts: tuple[str, ...] = ()
 
 
+Run = Callable[[Any, Desk, PipelineSettings], Awaitable[Ending]]
+"""What takes an item to a desk and comes back with its ending."""
+
+
 class Pipeline(NamedTuple):
     """A named arrangement of agents for some tasks, and the kind of mind that performs them unless settings say so.
 
-    `ways` is the FHIR profile it expects of a record in a file.
+    `ways` is the FHIR profile it expects of a record in a file; `several` names the agents that several models may
+    perform side by side. `needs_record` is off where a task of a record is done without looking at it.
     """
 
     name: str
     summary: str
-    mind: Literal["model", "embedded"]
-    run: Callable[[Any, Desk, PipelineSettings], Awaitable[Ending]]
+    mind: Literal["model", "embedded", "script"]
+    run: Run
     prompts: tuple[str, ...]
     agents: tuple[str, ...]
     tasks: tuple[str, ...] = NOTE_TASKS
     ways: str = "archqa"
+    several: tuple[str, ...] = ()
+    needs_record: bool = True
+
+    @property
+    def reads_record(self) -> bool:
+        """Whether it cannot do without a FHIR record."""
+        return self.needs_record and not self.reads_notes
 
     @property
     def reads_notes(self) -> bool:

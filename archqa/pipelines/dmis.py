@@ -3,21 +3,19 @@
 Recruiting and the specialists need only the context, so they run beside the screening.
 """
 
-from typing import NamedTuple
-
-from archqa.agents.answer import Compress, CompressTask, Summary, SummaryTask, question_and_evidence
-from archqa.agents.base import CaseTask, Desk
+from archqa.agents.answer import Compress, Summary
+from archqa.agents.base import Desk
 from archqa.agents.context import Context
 from archqa.agents.decision import Decided, Decision, DecisionTask
 from archqa.agents.embedded_mind import EmbeddedMind
 from archqa.agents.general_expert import BatchTask, GeneralExpert, GeneralExpertBatch, ScreeningTask, named
 from archqa.agents.recruiting import Recruiting, RecruitingTask
 from archqa.agents.specialist import Specialist, SpecialistTask
-from archqa.core.answer import CitedAnswer
 from archqa.core.case import Case, Sentence
 from archqa.core.judgement import Judgement
 from archqa.errors import CaseFailed, ContextTooLong, Truncated, Unusable
 from archqa.pipelines.base import Outcome, PipelineSettings, in_parallel
+from archqa.pipelines.work import Work, hand_in, medical_context
 
 Judgements = tuple[Judgement, ...]
 
@@ -29,32 +27,19 @@ PROMPTS = tuple(agent.prompt for agent in _AGENTS)
 """The prompts of the six stages."""
 
 
-class _Work(NamedTuple):
-    """One case under way."""
-
-    case: Case
-    desk: Desk
-    settings: PipelineSettings
-    remarks: list[str]
-
-    def remark(self, what: str, failure: CaseFailed) -> None:
-        """Keep in mind what failed, and why in a word."""
-        self.remarks.append(f"{what} ({type(failure).__name__})")
-
-
 async def dmis(case: Case, desk: Desk, settings: PipelineSettings) -> Outcome:
     """Answer one case. Raises `CaseFailed` when there is nothing left to answer from."""
     if not case.sentences:
         raise Unusable("The note has no sentences, so nothing can be cited.")
-    work = _Work(case, desk, settings, [])
-    context = await _context(work) if settings.context else ""
+    work = Work(case, desk, settings, [])
+    context = await medical_context(work) if settings.context else ""
     screened, panel = await in_parallel(_screen(work, context), _panel(work, context))
     judgements = {name: labels for name, labels in {**screened, **panel}.items() if labels}
     if not judgements:
         raise Unusable("No agent could judge the note; see the trace.")
     task = DecisionTask(case=case, context=context, judgements=judgements, word_limit=settings.word_limit)
     decided = await _decision(work, task)
-    answer = await _hand_in(work, context, decided)
+    answer = await hand_in(work, context, decided.as_answer(), decided.essential)
     return Outcome(
         answer=answer,
         essential=decided.essential,
@@ -65,15 +50,7 @@ async def dmis(case: Case, desk: Desk, settings: PipelineSettings) -> Outcome:
     )
 
 
-async def _context(work: _Work) -> str:
-    try:
-        return (await Context().run(CaseTask(case=work.case), work.desk)).context
-    except CaseFailed as failure:
-        work.remark("no medical context: the agent failed", failure)
-        return ""
-
-
-async def _screen(work: _Work, context: str) -> dict[str, Judgements]:
+async def _screen(work: Work, context: str) -> dict[str, Judgements]:
     """The general expert's labels; a sentence it fails on is left to the specialists."""
     if work.settings.screen == "per-sentence":
         found = await in_parallel(*(_screen_one(work, context, each) for each in work.case.sentences))
@@ -82,7 +59,7 @@ async def _screen(work: _Work, context: str) -> dict[str, Judgements]:
     return {GENERAL_EXPERT: tuple(judgement for judgements in found for judgement in judgements)}
 
 
-async def _screen_one(work: _Work, context: str, sentence: Sentence) -> Judgements:
+async def _screen_one(work: Work, context: str, sentence: Sentence) -> Judgements:
     task = ScreeningTask(case=work.case, context=context, labels=work.settings.labels, sentence=sentence)
     try:
         verdict = await GeneralExpert().run(task, work.desk)
@@ -92,7 +69,7 @@ async def _screen_one(work: _Work, context: str, sentence: Sentence) -> Judgemen
     return (named(sentence.id, verdict).as_judgement(),)
 
 
-async def _screen_batch(work: _Work, context: str, sentences: tuple[Sentence, ...]) -> Judgements:
+async def _screen_batch(work: Work, context: str, sentences: tuple[Sentence, ...]) -> Judgements:
     task = BatchTask(case=work.case, context=context, labels=work.settings.labels, sentences=sentences)
     try:
         return (await GeneralExpertBatch().run(task, work.desk)).judgements()
@@ -102,12 +79,12 @@ async def _screen_batch(work: _Work, context: str, sentences: tuple[Sentence, ..
         return ()
 
 
-def _batches(work: _Work) -> list[tuple[Sentence, ...]]:
+def _batches(work: Work) -> list[tuple[Sentence, ...]]:
     sentences, size = work.case.sentences, work.settings.batch_size
     return [sentences[start : start + size] for start in range(0, len(sentences), size)]
 
 
-async def _panel(work: _Work, context: str) -> dict[str, Judgements]:
+async def _panel(work: Work, context: str) -> dict[str, Judgements]:
     """Each recruited specialist's labels, by specialty; those who fail are left out."""
     if not work.settings.experts:
         return {}
@@ -121,7 +98,7 @@ async def _panel(work: _Work, context: str) -> dict[str, Judgements]:
     return {name: labels for name, labels in zip(panel.experts, found, strict=True) if labels}
 
 
-async def _specialist(work: _Work, context: str, specialty: str) -> Judgements:
+async def _specialist(work: Work, context: str, specialty: str) -> Judgements:
     try:
         return await _specialist_on(work, context, specialty, work.case)
     except CaseFailed as failure:
@@ -129,7 +106,7 @@ async def _specialist(work: _Work, context: str, specialty: str) -> Judgements:
         return ()
 
 
-async def _specialist_on(work: _Work, context: str, specialty: str, case: Case) -> Judgements:
+async def _specialist_on(work: Work, context: str, specialty: str, case: Case) -> Judgements:
     """The labels of one specialist; a note that is too long for one call is judged half by half."""
     task = SpecialistTask(case=case, context=context, labels=work.settings.labels, specialty=specialty)
     try:
@@ -149,7 +126,7 @@ def _halves(case: Case) -> tuple[Case, Case]:
     return first, second
 
 
-async def _decision(work: _Work, task: DecisionTask) -> Decided:
+async def _decision(work: Work, task: DecisionTask) -> Decided:
     """The agent's decision; the embedded engine's, from the same judgements, when the agent cannot make one."""
     try:
         return await Decision().run(task, work.desk)
@@ -158,25 +135,3 @@ async def _decision(work: _Work, task: DecisionTask) -> Decided:
             raise
         work.remark("the embedded engine decides from the judgements: the decision agent failed", failure)
         return await EmbeddedMind().perform(Decision(), task, work.desk)
-
-
-async def _hand_in(work: _Work, context: str, decided: Decided) -> CitedAnswer:
-    """The answer in the form the settings ask for."""
-    limit = work.settings.word_limit
-    if work.settings.strategy == "evidence":
-        return question_and_evidence(work.case, frozenset(decided.essential))
-    if work.settings.strategy == "summary":
-        task = SummaryTask(case=work.case, context=context, essential=decided.essential, word_limit=limit)
-        return (await Summary().run(task, work.desk)).as_answer()
-    answer = decided.as_answer()
-    return answer if answer.words <= limit else await _compressed(work, context, answer)
-
-
-async def _compressed(work: _Work, context: str, draft: CitedAnswer) -> CitedAnswer:
-    """A shorter answer with the same citations; in the note's own words when the agent cannot do it."""
-    task = CompressTask(case=work.case, context=context, draft=draft, word_limit=work.settings.word_limit)
-    try:
-        return (await Compress().run(task, work.desk)).as_answer()
-    except CaseFailed as failure:
-        work.remark("the answer is extracted from the note: the agent could not shorten its own", failure)
-        return (await EmbeddedMind().perform(Compress(), task, work.desk)).as_answer()

@@ -1,7 +1,7 @@
 """What a score should be read against: doing everything, doing nothing, and the second reader where there is one."""
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from archqa.runs.gold import Gold
@@ -49,10 +49,31 @@ def archehr_2026(gold: Gold[archehr2026.Reference], subtask: archehr2026.Subtask
 
 
 def fhir_agentbench(questions: Sequence[Question]) -> Baselines:
-    """Retrieving nothing and declining every question."""
-    rows = [{"question_id": each.question_id, "agent_answer": NO_ANSWER} for each in questions]
+    """Retrieving nothing and declining every question, or giving the usual answer of its template."""
+    found = {"always_no_answer": dict.fromkeys((each.question_id for each in questions), NO_ANSWER)}
+    if any(each.template for each in questions):
+        found["majority_per_template"] = _majority(questions)
+    return {name: _answering(questions, answers) for name, answers in found.items()}
+
+
+def _answering(questions: Sequence[Question], answers: Mapping[str, str]) -> dict[str, float]:
+    rows = [{"question_id": one, "agent_answer": answer} for one, answer in answers.items()]
     scores: Scores = fhir.score(rows, questions, bootstrap=0)
-    return {"always_no_answer": scores.scores}
+    return scores.scores
+
+
+def _majority(questions: Sequence[Question]) -> dict[str, str]:
+    """Question id → the most frequent answer of the template's other questions: its own is not looked at."""
+    usual: dict[str, Counter[str]] = {}
+    for each in questions:
+        usual.setdefault(each.template, Counter())[each.reference] += 1
+    answers = {}
+    for each in questions:
+        others = usual[each.template].copy()
+        others[each.reference] -= 1
+        [(answer, count)] = others.most_common(1)
+        answers[each.question_id] = answer if count else NO_ANSWER
+    return answers
 
 
 def medagentbench(task_ids: Sequence[str]) -> Baselines:

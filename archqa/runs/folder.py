@@ -76,6 +76,11 @@ class RunFolder:
         """Append one step to a case's trace."""
         self._append(f"trace/{file_name(case_id)}.jsonl", step.model_dump_json())
 
+    def add_steps(self, case_id: str, lines: Iterable[str]) -> None:
+        """Append steps that are JSON already to a case's trace."""
+        if text := "\n".join(lines):
+            self._append(f"trace/{file_name(case_id)}.jsonl", text)
+
     def steps(self, case_id: str) -> list[Step]:
         """The trace of a case, every try of it."""
         return [Step.model_validate_json(line) for line in self._lines(f"trace/{file_name(case_id)}.jsonl")]

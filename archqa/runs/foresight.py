@@ -87,7 +87,7 @@ async def _rehearse(cases: Sequence[Item], pipeline: Pipeline, settings: Setting
     try:
         for case in cases:
             try:
-                await pipeline.run(case, minds.rehearsal(calls), settings.stages)
+                await pipeline.run(case, minds.rehearsal(calls, case), settings.stages)
             except CaseFailed:
                 continue  # A case that cannot be answered costs what it asked until then.
     finally:

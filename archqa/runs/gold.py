@@ -13,8 +13,9 @@ from archqa.benchmarks.source import Source, open_source
 from archqa.core.case import Case
 from archqa.core.key import CaseKey
 from archqa.errors import CallerError, InputError
+from archqa.runs.clinical_grading import tasks_in
 from archqa.runs.run import Run
-from scoring.tasks import archehr2025, archehr2026, fhir_agentbench
+from scoring.tasks import archehr2025, archehr2026, fhir_agentbench, medagentbench_transcript
 
 Reference = TypeVar("Reference")
 _Labelled = archehr2025.Reference | archehr2026.Reference
@@ -42,7 +43,8 @@ class Chosen(NamedTuple):
 class Files(NamedTuple):
     """What was named to score against. A run knows its own data, which stands in where `data` is None.
 
-    `case_ids` are the words of `--case-ids`, as the organisers' flag takes them: `121-167 5 7-9`.
+    `case_ids` are the words of `--case-ids`, as the organisers' flag takes them: `121-167 5 7-9`; `record` is a FHIR
+    store or server.
     """
 
     key: Path | None = None
@@ -50,6 +52,7 @@ class Files(NamedTuple):
     second_key: Path | None = None
     case_ids: tuple[str, ...] = ()
     run: Run | None = None
+    record: str | None = None
 
     @property
     def case_file(self) -> Path | None:
@@ -118,14 +121,15 @@ def as_ruled(question: FhirQuestion) -> fhir_agentbench.Question:
     )
 
 
-def medagentbench(files: Files) -> Gold[str]:
-    """The ids of MedAgentBench's tasks. Raises `CallerError` if no file was named, `InputError`."""
+def medagentbench(files: Files) -> Gold[medagentbench_transcript.Task]:
+    """MedAgentBench's tasks with what they are graded by. Raises `CallerError` if no file was named, `InputError`."""
     path = files.key or files.case_file
     if path is None:
         raise CallerError("Rates are taken over the benchmark's tasks.\nName their file with --key FILE.")
     source = open_source(path)
     chosen = files.choose(_task_ids(source))
-    return Gold(chosen.ids, [], {"key": source.sha256}, chosen)
+    tasks = [task for task in tasks_in(path) if task.id not in chosen.left_out]
+    return Gold(tasks, [], {"key": source.sha256}, chosen)
 
 
 def _task_ids(source: Source) -> list[str]:

@@ -20,6 +20,7 @@ from archqa.llm.base import Model, Reply, Request
 from archqa.pipelines.base import in_parallel
 from archqa.runs.loops import run_to_end
 from archqa.runs.minds import Minds
+from archqa.runs.performers import performers
 from archqa.settings import AgentSettings, Settings, load_settings
 from scoring.fhir_answers import decide, read_gold
 from scoring.tasks import fhir_agentbench
@@ -102,10 +103,11 @@ class _JudgesMinds(Minds):
 
     def seat(self, vote: int, record: Callable[[Step], None]) -> Desk:
         """Where the n-th vote is taken."""
-        model = _Again(self._model(self._server("judge")), vote * self._agent.turns)
+        judge = performers(self._settings, "judge")[0]
+        model = _Again(self._model(judge.base_url), vote * self._agent.turns)
         mind = ModelMind(
             model,
-            self._model_name("judge"),
+            judge.model,
             temperature=self._agent.temperature,
             max_tokens=self._agent.max_tokens,
             turns=self._agent.turns,

@@ -1,67 +1,103 @@
 """Who performs the agents of a run: built once from the settings, handed to each case as a desk."""
 
 from collections.abc import Callable
+from typing import NamedTuple
 
 import openai
 
-from archqa.agents.base import Desk, Mind
+from archqa.agents.base import Confirm, Desk, Mind
 from archqa.agents.embedded_mind import EmbeddedMind
 from archqa.agents.model_mind import ModelMind
+from archqa.agents.query_mind import QueryMind
 from archqa.agents.rehearsal_mind import RehearsalMind, Rehearsed
+from archqa.core.question import Item, RecordQuestion
 from archqa.core.step import Step
 from archqa.errors import AuthenticationFailed, CallerError
 from archqa.evidence import Engine
-from archqa.fhir import connect
+from archqa.fhir import AuditLog, Record, Shards, connect, is_sharded
 from archqa.llm.base import Model
-from archqa.llm.budget import Budget, BudgetedModel
-from archqa.llm.cache import GIBIBYTE, Cache, CachedModel
+from archqa.llm.budget import Budget, BudgetedModel, Purse
+from archqa.llm.cache import GIBIBYTE, Cache, CachedModel, Claims, Replies
 from archqa.llm.client import ServerModel
 from archqa.llm.limits import LimitedModel, Limiter
+from archqa.llm.postgres import SharedCache
 from archqa.llm.retries import RetryingModel
 from archqa.llm.wire import Heed, HttpWire
 from archqa.pipelines.base import Pipeline
-from archqa.settings import CONTEXT_MODEL, DEFAULT_MODEL, Settings
+from archqa.runs.performers import Performer, advisers, check_performers, performers, worked_examples
+from archqa.settings import Settings
+
+
+class Shared(NamedTuple):
+    """What a run's processes have in common where there are several: its pace, its budget, who asks what."""
+
+    limiter: Limiter
+    budget: Purse
+    claims: Claims | None = None
 
 
 class Minds:
     """The minds of one run. `close` ends the connections."""
 
-    def __init__(self, settings: Settings, pipeline: Pipeline, model: Model | None = None) -> None:
+    def __init__(
+        self, settings: Settings, pipeline: Pipeline, model: Model | None = None, shared: Shared | None = None
+    ) -> None:
         self._settings = settings
         self._pipeline = pipeline
         self._scripted = model
+        self.audit: AuditLog | None = None
+        self.confirm: Confirm | None = None
         self._wires: list[HttpWire] = []
-        self._limiter = Limiter(settings.jobs, settings.requests_per_minute, settings.tokens_per_minute)
-        self._budget = Budget(settings.max_cost)
+        self._shared = shared or _alone(settings)
         self._models: dict[str | None, Model] = {}
         self._cache = open_cache(settings) if settings.cache and self.ask_models else None
         self._engine = Engine.load() if "embedded" in self._kinds and pipeline.reads_notes else None
-        self._store = connect(settings.record, ways=pipeline.ways) if settings.record else None
+        self._store = _open_record(settings.record, pipeline.ways) if settings.record else None
+        if isinstance(self._store, Shards) and settings.runner == "local":
+            self._store.check_here()  # On a cluster each machine may have a part.
+        if self._store is None and pipeline.reads_record:
+            raise CallerError(
+                f"The pipeline {pipeline.name} reads a FHIR record.\nName a store or a server with --record."
+            )
+        self._exemplars = worked_examples(settings.exemplars) if pipeline.several else None
+        check_performers(settings, pipeline)
         for name in self._asking:
-            self._model(self._server(name))  # A missing key or a bad URL shows before anything is written.
+            for performer in performers(settings, name):
+                self._model(performer.base_url)  # A missing key or a bad URL shows before anything is written.
 
     def describe(self) -> dict[str, str]:
         """Agent name to who performs it, for `run.json`."""
-        return {
-            name: self._described(name, kind) for name, kind in zip(self._pipeline.agents, self._kinds, strict=True)
-        }
+        agents = zip(self._pipeline.agents, self._kinds, strict=True)
+        return {name: self._described(name, kind) for name, kind in agents} | advisers(self._settings, self._pipeline)
 
-    def desk(self, record: Callable[[Step], None]) -> Desk:
-        """A desk for one case."""
-        embedded = self._embedded() if "embedded" in self._kinds else None
+    def desk(self, record: Callable[[Step], None], case: Item | None = None) -> Desk:
+        """A desk for one case, with the record of its patient."""
+        store = self._record_of(case)
+        embedded = self._embedded(store) if "embedded" in self._kinds else None
         minds = {
             name: self._mind(name, kind, embedded)
             for name, kind in zip(self._pipeline.agents, self._kinds, strict=True)
         }
-        return Desk(minds, record, self._store)
+        voters = {name: self._voters(name, kind, embedded) for name, kind in self._several}
+        desk = Desk(minds, record, store, voters, self._exemplars)
+        desk.audit, desk.confirm = self.audit, self.confirm
+        return desk
 
-    def rehearsal(self, calls: list[Rehearsed]) -> Desk:
+    def rehearsal(self, calls: list[Rehearsed], case: Item | None = None) -> Desk:
         """A desk at which nobody is asked; the calls that would be made are appended to `calls`."""
-        embedded = self._embedded()
+        store = self._record_of(case)
+        embedded = self._embedded(store)
         minds: dict[str, Mind] = dict.fromkeys(self._pipeline.agents, embedded)
         for name in self._asking:
             minds[name] = RehearsalMind(self._model_mind(name), embedded, self._cache, calls)
-        return Desk(minds, store=self._store)
+        voters: dict[str, dict[str, Mind]] = {
+            name: {
+                label: RehearsalMind(mind, embedded, self._cache, calls) if isinstance(mind, ModelMind) else mind
+                for label, mind in self._voters(name, kind, embedded).items()
+            }
+            for name, kind in self._several
+        }
+        return Desk(minds, store=store, voters=voters, exemplars=self._exemplars)
 
     async def close(self) -> None:
         """Close connections, the record and the cache."""
@@ -86,17 +122,42 @@ class Minds:
         """The agents that models perform."""
         return [name for name, kind in zip(self._pipeline.agents, self._kinds, strict=True) if kind == "model"]
 
-    def _server(self, name: str) -> str | None:
-        return self._settings.agent(name).base_url or self._settings.base_url
+    @property
+    def _several(self) -> list[tuple[str, str]]:
+        """The agents that several minds may perform, and the kind of mind that is set for them."""
+        agents = zip(self._pipeline.agents, self._kinds, strict=True)
+        return [(name, kind) for name, kind in agents if name in self._pipeline.several]
 
     def _described(self, name: str, kind: str) -> str:
         if kind == "embedded":
             return f"embedded:{self._engine.fingerprint[:12]}" if self._engine else "embedded"
-        return f"{self._model_name(name)} at {self._server(name) or 'api.openai.com'}"
+        named = performers(self._settings, name)
+        servers = " and ".join(dict.fromkeys(each.base_url or "api.openai.com" for each in named))
+        return f"{', '.join(each.label for each in named)} at {servers}"
 
-    def _embedded(self) -> Mind:
+    @property
+    def shards(self) -> Shards | None:
+        """The record's shards, where it is in several."""
+        return self._store if isinstance(self._store, Shards) else None
+
+    def _record_of(self, case: Item | None) -> Record | None:
+        """The whole record, or the shard that has the patient of the case. Raises `CallerError` if it names none."""
+        if not isinstance(self._store, Shards):
+            return self._store
+        if self._pipeline.reads_notes:
+            return None
+        if isinstance(case, RecordQuestion) and case.patient_fhir_id:
+            return self._store.of(case.patient_fhir_id)
+        raise CallerError(
+            f"{self._store.folder} is a record in shards, which only questions that name a patient can be asked of.\n"
+            "Name the whole store with --record."
+        )
+
+    def _embedded(self, store: Record | None) -> Mind:
         """The mind inside archqa for what the pipeline reads: a note, or a record."""
-        return EmbeddedMind(self._engine, self._settings.operating_point)
+        if self._pipeline.reads_notes or store is None:
+            return EmbeddedMind(self._engine, self._settings.operating_point)
+        return QueryMind(store)
 
     def _mind(self, name: str, kind: str, embedded: Mind | None) -> Mind:
         if kind == "embedded":
@@ -104,41 +165,61 @@ class Minds:
             return embedded
         return self._model_mind(name)
 
-    def _model_mind(self, name: str) -> ModelMind:
+    def _voters(self, name: str, kind: str, embedded: Mind | None) -> dict[str, Mind]:
+        """Everyone who performs an agent, by the name they vote under."""
+        if kind == "embedded":
+            return {kind: self._mind(name, kind, embedded)}
+        return {each.label: self._model_mind(name, each) for each in performers(self._settings, name)}
+
+    def _model_mind(self, name: str, performer: Performer | None = None) -> ModelMind:
         agent = self._settings.agent(name)
+        performer = performer or performers(self._settings, name)[0]
         return ModelMind(
-            self._model(self._server(name)),
-            self._model_name(name),
+            self._model(performer.base_url),
+            performer.model,
             temperature=agent.temperature,
             max_tokens=agent.max_tokens,
             turns=agent.turns,
+            prompt=agent.prompt,
         )
 
-    def _model_name(self, name: str) -> str:
-        """An agent's own model, else the run's, else the paper's for this stage."""
-        paper = CONTEXT_MODEL if name == "context" else DEFAULT_MODEL
-        return self._settings.agent(name).model or self._settings.model or paper
-
     def _model(self, base_url: str | None) -> Model:
-        """The model behind one server: cache, budget, retries, limit and connection, from outside in."""
+        """The model behind one server: cache, retries, limit, budget and connection, from outside in."""
         if base_url not in self._models:
             settings = self._settings
             asked: Model = self._scripted or ServerModel(self._open(base_url), settings.price_of)
-            limited = LimitedModel(asked, self._limiter)
+            # What waited for its turn looks at the budget last: others may have spent it meanwhile.
+            limited = LimitedModel(BudgetedModel(asked, self._shared.budget), self._shared.limiter)
             asked = RetryingModel(limited, tries=settings.tries, first_wait=settings.first_wait)
-            asked = BudgetedModel(asked, self._budget)
-            self._models[base_url] = CachedModel(asked, self._cache) if self._cache is not None else asked
+            cache, claims = self._cache, self._shared.claims
+            self._models[base_url] = asked if cache is None else CachedModel(asked, cache, claims)
         return self._models[base_url]
 
     def _open(self, base_url: str | None) -> HttpWire:
-        wire = open_wire(self._settings, base_url, self._limiter.heed)
+        wire = open_wire(self._settings, base_url, self._shared.limiter.heed)
         self._wires.append(wire)
         return wire
 
 
-def open_cache(settings: Settings) -> Cache:
-    """The replies that were paid for. Raises `InputError` if the file is something else."""
-    return Cache(settings.cache_path, round(settings.cache_gib * GIBIBYTE))
+def open_cache(settings: Settings) -> Replies:
+    """The replies that were paid for, on a server if one is set up, else in a file.
+
+    Raises `InputError` if the file is something else, `ServerUnavailable` if the server does not answer.
+    """
+    most = round(settings.cache_gib * GIBIBYTE)
+    if settings.cache_url is None:
+        return Cache(settings.cache_path, most)
+    return SharedCache(settings.cache_url.get_secret_value(), most)
+
+
+def _open_record(place: str, ways: str) -> Record | Shards:
+    return Shards.open(place, ways) if is_sharded(place) else connect(place, ways=ways)
+
+
+def _alone(settings: Settings) -> Shared:
+    """What one process needs."""
+    limiter = Limiter(settings.jobs, settings.requests_per_minute, settings.tokens_per_minute)
+    return Shared(limiter, Budget(settings.max_cost))
 
 
 def open_client(settings: Settings, base_url: str | None) -> openai.AsyncOpenAI:

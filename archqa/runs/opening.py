@@ -9,7 +9,8 @@ from archqa.runs.record import RunManifest, RunStatus
 from archqa.runs.run import write_cases
 
 _PACE = frozenset({"jobs", "requests_per_minute", "tokens_per_minute", "timeout", "tries", "first_wait"})
-_HARMLESS = _PACE | {"max_cost", "base_url", "cache", "cache_dir", "cache_gib", "prices", "pipeline"}
+_PLACE = frozenset({"runner", "ray_address", "workers", "cache_url"})
+_HARMLESS = _PACE | {"max_cost", "base_url", "cache", "cache_dir", "cache_gib", "prices", "pipeline"} | _PLACE
 """Settings that may change between a run and its resumption: they change no prediction."""
 
 
@@ -35,16 +36,17 @@ def new_folder(plan: Plan, out: Path | None) -> RunFolder:
 def _reopen(path: Path, wanted: RunManifest) -> tuple[RunFolder, RunManifest]:
     folder = RunFolder.open(path)
     there = folder.manifest()
-    differences = _differences(there, wanted)
-    if differences:
+    changed = differences(there, wanted)
+    if changed:
         raise CallerError(
-            f"{path} was another run: {', '.join(differences)} differ.\nResume it as it was begun, or name a new --out."
+            f"{path} was another run: {', '.join(changed)} differ.\nResume it as it was begun, or name a new --out."
         )
     folder.mend()
     return folder, there.model_copy(update={"status": RunStatus.RUNNING, "ended_at": None})
 
 
-def _differences(there: RunManifest, wanted: RunManifest) -> list[str]:
+def differences(there: RunManifest, wanted: RunManifest) -> list[str]:
+    """By what two runs differ that may change a prediction, in names."""
     names = [name for name in ("task", "pipeline", "case_ids", "prompts") if _field(there, wanted, name)]
     if _performers(there) != _performers(wanted):
         names.append("minds")
@@ -68,6 +70,6 @@ def _unfinished(runs: Path, wanted: RunManifest) -> Path | None:
     """The latest run of the same cases and settings that did not finish."""
     for path in sorted((each.parent for each in runs.glob("*/run.json")), reverse=True):
         there = RunFolder(path).manifest()
-        if there.status is not RunStatus.FINISHED and not _differences(there, wanted):
+        if there.status is not RunStatus.FINISHED and not differences(there, wanted):
             return path
     return None

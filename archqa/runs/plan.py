@@ -41,6 +41,7 @@ def choose_pipeline(settings: Settings, task: str) -> Pipeline:
 def plan_run(source: str | Path | CaseFile, task: str | None, selection: Selection, settings: Settings) -> Plan:
     """What a run of these cases with these settings would be; nothing is written yet."""
     file = source if isinstance(source, CaseFile) else benchmarks.load_cases(str(source), task)
+    file = benchmarks.with_answers(file, settings.answer_key)
     places = selection.places(file.ids)
     pipeline = choose_pipeline(settings, file.task)
     now = datetime.now(UTC)
@@ -53,7 +54,7 @@ def plan_run(source: str | Path | CaseFile, task: str | None, selection: Selecti
         case_ids=tuple(file.ids[each] for each in places),
         settings=settings.without_secrets(),
         minds={},
-        prompts={name: default_prompts().digest(name) for name in pipeline.prompts},
+        prompts={name: default_prompts().digest(name) for name in map(settings.version_of, pipeline.prompts)},
         versions=_versions(),
         git_revision=_git_revision(),
     )

@@ -1,13 +1,21 @@
 """The main job: cases in, a run folder out; new, or going on where a run stopped."""
 
 import time
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable, Iterable
+from contextlib import nullcontext
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from archqa.agents.base import Confirm
 from archqa.benchmarks import CaseFile
+from archqa.core.question import Item
+from archqa.errors import CallerError
+from archqa.fhir import AuditLog
 from archqa.llm.base import Model
+from archqa.runs.clinical_files import check_writes, leave_clinical_files
+from archqa.runs.cluster import driver as cluster
+from archqa.runs.cluster.joining import joined
 from archqa.runs.folder import RunFolder
 from archqa.runs.loops import run_to_end
 from archqa.runs.minds import Minds
@@ -37,20 +45,33 @@ def predict(
     scripted: Model | None = None,
     on_start: OnStart = _unheard,
     on_case: OnCase = _unheard,
+    confirm: Confirm | None = None,
     **typed: Any,
 ) -> Run:
     """Answer every case of a file and return the run.
 
     `cases` is a path, `-`, `mini` or what `load_cases` gave; `selection` narrows it. `typed` are settings by name
-    (`pipeline="embedded"`, `labels="multiclass"`). `scripted` replaces the server, for tests. Cases that fail are lines
+    (`pipeline="embedded"`, `labels="multiclass"`). `confirm` is asked before anything is written to a record.
+    `scripted` replaces the server, for tests. Cases that fail are lines
     of the run. Raises `CallerError`, `InputError`, `ModelError` and `BudgetExceeded`; the run folder stays resumable.
     """
     settings = settings or load_settings(typed=typed)
+    if scripted is not None and settings.runner == "ray":
+        raise CallerError("A scripted model works in this process alone.\nLeave runner='ray' out.")
+    check_writes(settings, confirmed=confirm is not None)
     plan = plan_run(cases, task, selection or Selection(), settings)
     minds = Minds(settings, plan.pipeline, scripted)
+    minds.confirm = confirm
     plan = plan._replace(manifest=plan.manifest.model_copy(update={"minds": minds.describe()}))
-    folder, manifest = open_folder(plan, Path(out) if out else None, resume=resume)
-    return run_to_end(_carry_out(folder, plan._replace(manifest=manifest), minds, on_start, on_case))
+    with joined(settings) if settings.runner == "ray" else nullcontext():  # Before anything is written.
+        folder, manifest = open_folder(plan, Path(out) if out else None, resume=resume)
+        minds.audit = AuditLog(folder.path / "audit.jsonl")
+        return run_to_end(_carry_out(folder, plan._replace(manifest=manifest), minds, on_start, on_case))
+
+
+def _runner(settings: Settings) -> Callable[[Iterable[Item], Job], Awaitable[None]]:
+    """Who takes the cases through the pipeline: this process, or a cluster."""
+    return cluster.run_cases if settings.runner == "ray" else run_cases
 
 
 async def _carry_out(folder: RunFolder, plan: Plan, minds: Minds, on_start: OnStart, on_case: OnCase) -> Run:
@@ -63,7 +84,7 @@ async def _carry_out(folder: RunFolder, plan: Plan, minds: Minds, on_start: OnSt
     on_start(plan.manifest, len(done))
     status = RunStatus.STOPPED
     try:
-        await run_cases(waiting, Job(folder, plan.pipeline, plan.settings, minds, tries, on_case))
+        await _runner(plan.settings)(waiting, Job(folder, plan.pipeline, plan.settings, minds, tries, on_case))
         status = RunStatus.FINISHED
     finally:
         seconds = before + time.monotonic() - began
@@ -72,4 +93,5 @@ async def _carry_out(folder: RunFolder, plan: Plan, minds: Minds, on_start: OnSt
         await minds.close()
     run = Run(folder)
     run.write_submission()
+    leave_clinical_files(run)
     return run

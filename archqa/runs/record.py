@@ -4,8 +4,9 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Any
 
+from archqa.core import html
 from archqa.core.answer import CitedAnswer
-from archqa.core.judgement import Judgement
+from archqa.core.judgement import Judgement, pooled
 from archqa.core.usage import Usage
 from archqa.core.value import Value
 
@@ -74,3 +75,11 @@ class CaseRecord(Value):
     seconds: float = 0.0
     tries: int = 1
     error: str = ""
+
+    def _repr_html_(self) -> str:
+        """The answer with the evidence it was chosen from; what failed is told in its own words."""
+        head = html.paragraph(f"Case {self.id}", self.error or self.status.value)
+        answer = self.answer._repr_html_() if self.answer else ""
+        held = pooled(self.judgements)
+        rows = ((html.text(each), f"{held[each]:.2f}" if each in held else "–") for each in self.evidence)
+        return head + answer + (html.table(("evidence", "probability"), rows) if self.evidence else "")

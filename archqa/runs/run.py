@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from archqa import benchmarks
 from archqa.benchmarks import Ended
+from archqa.core import html
 from archqa.core.case import Case
 from archqa.core.question import Item
 from archqa.core.usage import Usage, total
@@ -63,6 +64,10 @@ class Run:
         """The cases of a run over notes; empty for questions to a FHIR record."""
         return [case for case in self.cases if isinstance(case, Case)]
 
+    def record_of(self, case_id: str) -> CaseRecord | None:
+        """How one case ended; None if it has not been reached."""
+        return self._ended.get(case_id)
+
     @property
     def usage(self) -> Usage:
         """What all cases cost together."""
@@ -105,7 +110,7 @@ class Run:
         for case in self.cases:
             if case.id in self._ended:
                 record = self._ended[case.id]
-                yield Ended(case, record.answer, record.result, record.error, record.usage)
+                yield Ended(case, record.answer, record.result, record.error, record.usage, record.evidence)
 
     def submission(self) -> Any:
         """The ended cases in the task's own format."""
@@ -121,6 +126,20 @@ class Run:
 
         return pandas.DataFrame(_row(record) for record in self.each_record())
 
+    def judgements_to_pandas(self) -> "pandas.DataFrame":
+        """One row a judgement: case_id, sentence_id, agent, label, probability, rationale, and whether it is cited."""
+        import pandas
+
+        rows = (row for record in self.each_record() for row in _judgement_rows(record))
+        return pandas.DataFrame(rows, columns=_JUDGEMENT)
+
+    def _repr_html_(self) -> str:
+        facts = ((html.text(name), html.text(str(value))) for name, value in self.summary().items())
+        return html.table(("run", ""), facts)
+
+
+_JUDGEMENT = ("case_id", "sentence_id", "agent", "label", "probability", "rationale", "cited")
+
 
 def write_cases(folder: RunFolder, task: str, cases: Iterable[Item]) -> None:
     """Keep the cases with the run, so that it can be shown and scored wherever the data went."""
@@ -132,7 +151,7 @@ def _row(record: CaseRecord) -> dict[str, Any]:
     return {
         "case_id": record.id,
         "status": record.status.value,
-        "answer": record.answer.submission if record.answer else None,
+        "answer": record.answer.submission if record.answer else _said(record),
         "evidence": list(record.evidence),
         "words": record.answer.words if record.answer else None,
         "calls": record.usage.calls,
@@ -143,3 +162,17 @@ def _row(record: CaseRecord) -> dict[str, Any]:
         "tries": record.tries,
         "error": record.error,
     }
+
+
+def _said(record: CaseRecord) -> str | None:
+    """The answer of a question or task on a FHIR record, which is in no note's form."""
+    found = record.result.get("agent_answer", record.result.get("result"))
+    return None if found is None else str(found)
+
+
+def _judgement_rows(record: CaseRecord) -> Iterator[tuple[Any, ...]]:
+    cited = record.answer.cited if record.answer else frozenset(record.evidence)
+    for agent, judged in record.judgements.items():
+        for each in judged:
+            held = (each.label.value, each.probability, each.rationale)
+            yield record.id, each.sentence_id, agent, *held, each.sentence_id in cited

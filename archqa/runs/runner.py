@@ -39,7 +39,7 @@ class Job(NamedTuple):
 async def run_cases(cases: Iterable[Item], job: Job) -> None:
     """Run the cases, several at a time; stops at what no other case can survive (`ModelError`, `BudgetExceeded`)."""
     waiting = iter(cases)
-    patience = _Patience()
+    patience = Patience()
     try:
         async with asyncio.TaskGroup() as group:
             for _ in range(_cases_at_once(job)):
@@ -49,7 +49,7 @@ async def run_cases(cases: Iterable[Item], job: Job) -> None:
     patience.at_the_end()
 
 
-class _Patience:
+class Patience:
     """Counts cases lost to an unreachable server since the last that was not."""
 
     def __init__(self) -> None:
@@ -71,7 +71,7 @@ class _Patience:
             raise self._last
 
 
-async def _work_off(waiting: Iterator[Item], job: Job, patience: _Patience) -> None:
+async def _work_off(waiting: Iterator[Item], job: Job, patience: Patience) -> None:
     for case in waiting:
         record, failure = await run_case(case, job)
         job.folder.add(record)
@@ -104,7 +104,7 @@ async def _outcome(
 ) -> tuple[Ending | None, ArchqaError | None, str]:
     """The outcome, or why there is none. Raises what ends the whole run."""
     try:
-        return await job.pipeline.run(case, job.minds.desk(record), job.settings.stages), None, ""
+        return await job.pipeline.run(case, job.minds.desk(record, case), job.settings.stages), None, ""
     except (CaseFailed, ServerUnavailable) as failure:
         return None, failure, f"{type(failure).__name__}: {failure}"
     except (ModelError, BudgetExceeded, Pending):
@@ -123,7 +123,8 @@ async def _outcome(
 def _record(case_id: str, outcome: Ending | None, failure: ArchqaError | None, error: str) -> CaseRecord:
     if outcome is None:
         status = CaseStatus.UNANSWERABLE if isinstance(failure, Refused) else CaseStatus.FAILED
-        return CaseRecord(id=case_id, status=status, error=error)
+        result = dict(failure.result) if isinstance(failure, CaseFailed) else {}
+        return CaseRecord(id=case_id, status=status, error=error, result=result)
     answered = CaseRecord(id=case_id, status=CaseStatus.ANSWERED, result=outcome.result, remarks=outcome.remarks)
     return answered.model_copy(update=_of_note(outcome)) if isinstance(outcome, Outcome) else answered
 

@@ -1,17 +1,19 @@
 """Where a run meets the rulers: what was handed in, what is held to be true, and the official numbers of both.
 
-Only this file and its neighbours `gold`, `gold_2026`, `beside`, `judges` and `official` know both archqa and `scoring`.
+Only this file and its neighbours (`gold`, `gold_2026`, `beside`, `failures`, `judges`, `official` …) know both archqa
+and `scoring`.
 """
 
 import re
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from archqa.core.usage import Usage
 from archqa.errors import CallerError, InputError
 from archqa.evidence import Engine, case_digest
-from archqa.runs import beside, gold, gold_2026
+from archqa.runs import beside, failures, gold, gold_2026
+from archqa.runs.clinical_scoring import score_clinical
 from archqa.runs.judges import Panel, Verdicts
 from archqa.runs.official import write_about, write_evaluation, write_leaderboard, write_lines
 from archqa.runs.run import Run
@@ -34,6 +36,7 @@ class ScoreSettings(NamedTuple):
     quickumls_path: Path | None = None
     alignscore_path: Path | None = None
     bertscore_model: str | None = None
+    grading: Literal["official", "clinical", "both"] = "both"
 
     @property
     def common(self) -> dict[str, Any]:
@@ -51,7 +54,7 @@ class Report(NamedTuple):
     """Scores beside what they should be read against. `baselines` maps a name to its scores.
 
     `disagreements` are the replies on which judges were not of one mind, `disagreements_path` is where they were
-    written; `judging` is what the judge cost.
+    written; `judging` is what the judge cost; `faults` maps questions and tasks to what went wrong.
     """
 
     scores: Scores
@@ -60,10 +63,12 @@ class Report(NamedTuple):
     disagreements: tuple[dict[str, Any], ...] = ()
     disagreements_path: Path | None = None
     judging: Usage | None = None
+    faults: dict[str, dict[str, Any]] | None = None
 
     def as_json(self) -> dict[str, Any]:
         """The object that `archqa score --json` prints."""
-        return {**self.scores.as_json(), "baselines": self.baselines, "fingerprints": self.fingerprints}
+        faults = {} if self.faults is None else {"faults": self.faults}
+        return {**self.scores.as_json(), "baselines": self.baselines, "fingerprints": self.fingerprints, **faults}
 
 
 class _Asked(NamedTuple):
@@ -81,6 +86,7 @@ def score(
     key: Path | None = None,
     data: Path | None = None,
     second_key: Path | None = None,
+    record: str | None = None,
     case_ids: tuple[str, ...] = (),
     judge: Panel | None = None,
     official: Path | None = None,
@@ -89,7 +95,8 @@ def score(
 ) -> Report:
     """Score a run folder or a submission file. A run knows its data; a bare file needs `data` or `key`.
 
-    `task` names the task where the rows do not tell it; `case_ids` (`121-167 5`) narrows the key; `judge` decides
+    `record` is what MedAgentBench's conversations are graded against; `task` names the task where rows do not tell it;
+    `case_ids` (`121-167 5`) narrows the key; `judge` decides
     FHIR-AgentBench replies that no rule does; `official` is where to write the organisers' file. Writes `scores.json`
     into a run folder, and `disagreements.jsonl` beside the scores where a judge was not of one mind, unless `keep` is
     False: those who only look leave no trace. Raises
@@ -99,7 +106,7 @@ def score(
     submission = open_submission(Path(target), task)
     if judge is not None and submission.task != fhir_agentbench.TASK:
         raise CallerError(f"A judge decides answers of FHIR-AgentBench, not of {submission.task}.")
-    files = gold.Files(key, data, second_key, case_ids, submission.run)
+    files = gold.Files(key, data, second_key, case_ids, submission.run, record)
     asked = _Asked(submission, files, settings or ScoreSettings(), judge, official)
     report = _RULERS[submission.task](asked)
     return _leave(report, asked) if keep else report
@@ -182,11 +189,32 @@ def _fhir_agentbench(asked: _Asked) -> Report:
     scores = _ruled(asked, ruler)
     if asked.official:
         write_evaluation(asked.official, scores, asked.submission, held.references)
-    report = _report(asked, held, scores, beside.fhir_agentbench(questions))
+    found = _failures(questions, rows, scores)
+    scores.tables["by_failure"] = failures.table(found, len(questions))
+    faults = {question: {"tags": tags} for question, tags in found.items() if tags}
+    report = _report(asked, held, scores, beside.fhir_agentbench(questions))._replace(faults=faults)
     if verdicts is None:
         return report
     scores.warnings.extend(verdicts.warnings)
     return report._replace(disagreements=tuple(verdicts.disagreements), judging=verdicts.usage)
+
+
+def _failures(questions: list[fhir_agentbench.Question], rows: list[Any], scores: Scores) -> dict[str, list[str]]:
+    """Question id → what went wrong; empty unless answers and resources were both scored."""
+    answered, recalled = scores.tallies.get("answer_correctness"), scores.tallies.get("strict_recall")
+    if answered is None or recalled is None:
+        return {}
+    by_id = {str(row["question_id"]): row for row in rows}
+    return {
+        each.question_id: failures.tags(
+            each,
+            by_id.get(each.question_id),
+            failures.Verdict(
+                bool(answered[place][0]), scores.per_case[each.question_id]["strict_recall"] == 1 or not each.resources
+            ),
+        )
+        for place, each in enumerate(questions)
+    }
 
 
 def _medagentbench(asked: _Asked) -> Report:
@@ -194,10 +222,10 @@ def _medagentbench(asked: _Asked) -> Report:
         raise CallerError("MedAgentBench's rates come together.\nLeave --metric out.")
     held = gold.medagentbench(asked.files)
     rows = _of(asked, held, "task_id")
-    scores = medagentbench.score(rows, held.references, **asked.settings.common)
+    found = score_clinical(rows, held.references, asked.files, asked.settings.grading, asked.settings.common)
     if asked.official:
-        write_leaderboard(asked.official, scores)
-    return _report(asked, held, scores, beside.medagentbench(held.references))
+        write_leaderboard(asked.official, found.scores)
+    return _report(asked, held, found.scores, found.baselines)._replace(faults=found.faults)
 
 
 _RULERS: dict[str, Callable[[_Asked], Report]] = {

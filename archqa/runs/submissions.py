@@ -14,13 +14,14 @@ from typing import Any, NamedTuple
 from archqa import benchmarks
 from archqa.benchmarks.mistakes import shown
 from archqa.errors import CallerError, InputError
+from archqa.runs.clinical_rows import run_rows
 from archqa.runs.run import Run
 
 _FIX = 'A submission is [{"case_id": "1", "answer": "... |2|"}]; each task has its own fields.'
 _MED_ID = re.compile(r"task[0-9]+_[0-9]+")
-_UNGRADED = (
-    "These MedAgentBench results carry no `correct`: grading is not built yet in this version.\n"
-    'Graded rows read {"task_id": "task3_12", "correct": true, "clinical_correct": true}.'
+_NO_CONVERSATION = (
+    "These MedAgentBench results are answers without the conversations that led to them, which is what is graded.\n"
+    "Name the run folder, or its runs.jsonl."
 )
 
 
@@ -59,6 +60,10 @@ def _of_run(run: Run, task: str | None) -> Submission:
         rows = run.submission()
         written = json.dumps(rows, ensure_ascii=False, indent=2) + "\n"
         return Submission(run.path, run.manifest.task, rows, _sha256(written.encode("utf-8", "surrogatepass")), run)
+    if run.manifest.task == "medagentbench":
+        lines = [json.dumps(row, ensure_ascii=False) for row in run_rows(run)]
+        rows = [json.loads(line) for line in lines]
+        return Submission(run.path, run.manifest.task, rows, _sha256("\n".join(lines).encode("utf-8", "replace")), run)
     return _of_file(run.path / "submission.json", run.manifest.task)._replace(run=run)
 
 
@@ -75,6 +80,8 @@ def _rows(path: Path, data: bytes) -> list[Any]:
     content = _parsed(path, data)
     if isinstance(content, dict) and content and all(map(_MED_ID.fullmatch, content)):
         return [{"task_id": task_id, "result": result} for task_id, result in content.items()]
+    if isinstance(content, dict) and {"index", "output"} <= content.keys():
+        return [content]  # A runs.jsonl of one line.
     if not isinstance(content, list):
         raise InputError(path, [": is not a list."], _FIX)
     return content
@@ -149,8 +156,10 @@ def _record_mistakes(rows: list[Any]) -> Iterator[str]:
 
 
 def _grade_mistakes(rows: list[Any]) -> Iterator[str]:
+    if all(isinstance(row, dict) and "output" in row for row in rows):
+        return
     if not any(isinstance(row, dict) and "correct" in row for row in rows):
-        raise CallerError(_UNGRADED)
+        raise CallerError(_NO_CONVERSATION)
     for at, row in enumerate(rows):
         if not isinstance(row, dict) or not _MED_ID.fullmatch(str(row.get("task_id"))):
             yield f"row {at}: no task_id like task3_12."

@@ -213,5 +213,6 @@ FAULTS: dict[str, Effect | None] = {
     "no-usage": None,
     "no-tools": None,
     "no-parallel-tools": None,
+    "no-assistant-last": None,
 }
 """Every fault by name; those without an effect are gaps of a whole server, not accidents of one request."""

@@ -72,6 +72,13 @@ def _no_parallel_tools(body: Json) -> HttpAnswer | None:
     return refused(400, "Unsupported parameter: 'parallel_tool_calls'.", "unsupported_parameter", "parallel_tool_calls")
 
 
+def _no_assistant_last(body: Json) -> HttpAnswer | None:
+    """As llama.cpp, which takes one turn of the model at the end for a beginning, and two for a mistake."""
+    if [message["role"] for message in body["messages"]][-2:] != ["assistant", "assistant"]:
+        return None
+    return refused(400, "Cannot have 2 or more assistant messages at the end of the list.")
+
+
 _OBJECTIONS: dict[str, Callable[[Json], HttpAnswer | None]] = {
     "no-json-schema": _no_json_schema,
     "no-json-schema-500": _no_json_schema_500,
@@ -81,4 +88,5 @@ _OBJECTIONS: dict[str, Callable[[Json], HttpAnswer | None]] = {
     "no-system-role": _no_system_role,
     "no-tools": _no_tools,
     "no-parallel-tools": _no_parallel_tools,
+    "no-assistant-last": _no_assistant_last,
 }

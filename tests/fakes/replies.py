@@ -72,7 +72,11 @@ def _call(tool: Json, number: int, prompt: str, chance: random.Random) -> Json:
     parameters = tool["parameters"]
     arguments = _fill(parameters, parameters.get("$defs", {}), chance)
     patient = _PATIENT.search(prompt)
-    known = {"patient_fhir_id": patient.group(1) if patient else "nobody", "code": "answer = 6 * 7"}
+    known = {
+        "patient_fhir_id": patient.group(1) if patient else "nobody",
+        "resource_type": chance.choice(("Encounter", "Observation", "MedicationRequest")),
+        "code": "answer = 6 * 7",
+    }
     arguments |= {name: value for name, value in known.items() if name in arguments}
     if "query_string" in arguments:
         arguments["query_string"] = f"Encounter?patient={known['patient_fhir_id']}"

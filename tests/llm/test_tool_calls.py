@@ -132,3 +132,25 @@ async def test_a_server_that_calls_one_tool_at_a_time_is_asked_so() -> None:
 async def test_a_server_that_calls_no_tools_says_what_else_can_be_done() -> None:
     with FakeServer("no-tools") as server, pytest.raises(ModelError, match="--pipeline that needs none"):
         await asked_of(server, asking())
+
+
+async def test_a_server_that_wants_the_last_word_from_the_user_gets_it() -> None:
+    """A turn with neither a tool call nor an answer goes round again: two of the model's turns stand at the end."""
+    thinking = Message(role="assistant", content="Let me think.")
+    with FakeServer("no-assistant-last", keep_bodies=True) as server:
+        assert (await asked_of(server, asking(thinking, thinking))).tool_calls
+        assert [body["messages"][-1]["role"] for body in server.bodies] == ["assistant", "user"]
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "Cannot have 2 or more assistant messages at the end of the list.",
+        "Assistant response prefill is incompatible with enable_thinking.",
+        "Expected last role User or Tool (or Assistant with prefix True) for serving but got assistant",
+        "This model does not support assistant message prefill. The conversation must end with a user message.",
+    ],
+)
+def test_it_is_learned_from_what_servers_say(words: str) -> None:
+    weaker = Dialect().weaker(words.lower(), structured=False)
+    assert weaker == Dialect(assistant_last=False)

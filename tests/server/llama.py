@@ -2,7 +2,7 @@
 
 In a process of its own, since the library prints, takes threads and cannot be stopped from inside:
 
-    python -m tests.server.llama
+    python -m tests.server.llama 4096 [tools]
 """
 
 import importlib.util
@@ -39,9 +39,9 @@ def weights() -> Path | None:
 
 
 @contextmanager
-def llama_server() -> Iterator[str]:
-    """The base URL of a server that runs for as long as the `with` lasts."""
-    command = [sys.executable, "-m", "tests.server.llama"]
+def llama_server(*, tools: bool = False, context: int = CONTEXT) -> Iterator[str]:
+    """The base URL of a server that runs for as long as the `with` lasts; with `tools` it reads and calls them."""
+    command = [sys.executable, "-m", "tests.server.llama", str(context), *(["tools"] if tools else [])]
     process = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
     assert process.stdout is not None
     try:
@@ -54,13 +54,16 @@ def llama_server() -> Iterator[str]:
         process.stdout.close()
 
 
-def serve() -> None:
-    """Serve until killed."""
+def serve(context: int = CONTEXT, *, tools: bool = False) -> None:
+    """Serve until killed. The template that comes with the model has no tools: with them, llama.cpp's own format."""
     import xllamacpp  # type: ignore[import-untyped,import-not-found,unused-ignore]
 
     params = xllamacpp.CommonParams()
     params.model.path = str(weights())
-    params.n_ctx = CONTEXT * SLOTS
+    params.n_ctx = context * SLOTS
+    if tools:
+        params.use_jinja = params.enable_chat_template = True
+        params.chat_template = Path(__file__).with_name("tools.jinja").read_text()
     params.n_parallel = SLOTS
     params.kv_unified = False
     params.cpuparams.n_threads = params.cpuparams_batch.n_threads = 1  # Two that spin for each other crawl under load.
@@ -74,4 +77,4 @@ def serve() -> None:
 
 
 if __name__ == "__main__":
-    serve()
+    serve(int(sys.argv[1]), tools="tools" in sys.argv[2:])

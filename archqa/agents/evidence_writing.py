@@ -1,0 +1,42 @@
+"""The panel's decision: the evidence is chosen; this writes the answer that rests on all of it and nothing else."""
+
+from archqa.agents.base import Agent, CaseTask
+from archqa.agents.writing import Line, Lines, check_citations, check_lines, restricted
+from archqa.core.answer import WORD_LIMIT
+from archqa.evidence.words import stems
+
+
+class EvidenceTask(CaseTask):
+    """The sentences the answer has to rest on."""
+
+    chosen: tuple[str, ...]
+    word_limit: int = WORD_LIMIT
+
+
+class DecisionFromEvidence(Agent[EvidenceTask, Lines]):
+    """Writes the cited answer from the chosen sentences."""
+
+    name = "decision"
+    prompt = "decision_from_evidence/v1"
+    takes = EvidenceTask
+    returns = Lines
+
+    def check(self, task: EvidenceTask, output: Lines) -> None:
+        """The answer cites the chosen sentences, all and only those."""
+        answer = output.as_answer()
+        check_lines(task.case, answer)
+        check_citations(answer, frozenset(task.chosen))
+
+    def mend(self, task: EvidenceTask, output: Lines) -> Lines | None:
+        """Drop citations of other sentences; a chosen one that no line cites goes to the line most like it."""
+        answer = restricted(output.as_answer(), frozenset(task.chosen))
+        if answer is None:
+            return None
+        lines = [(claim.text, list(claim.citations)) for claim in answer.claims]
+        for each in task.case.in_note_order(frozenset(task.chosen) - answer.cited):
+            max(lines, key=lambda line: _shared(line[0], task.case.text_of[each]))[1].append(each)
+        return Lines(answer=tuple(Line(text=text, citations=tuple(ids)) for text, ids in lines))
+
+
+def _shared(one: str, other: str) -> int:
+    return len(set(stems(one)) & set(stems(other)))

@@ -1,0 +1,84 @@
+"""Prompts of the panel and of 2026: asked for is what is given, and one mini case's words are kept as snapshots."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+from archqa.agents.alignment import Alignment, AlignmentTask
+from archqa.agents.answer_first import AnswerFirst, AnswerFirstTask
+from archqa.agents.base import Agent, CaseTask
+from archqa.agents.evidence_writing import DecisionFromEvidence, EvidenceTask
+from archqa.agents.exemplars import Exemplar, Labelled
+from archqa.agents.question_interpretation import QuestionInterpretation, QuestionTask
+from archqa.agents.verification import Verification, VerificationTask
+from archqa.agents.voting import GeneralVote, SpecialistVote, VotingTask
+from archqa.benchmarks import load_cases
+from archqa.core.answer import CitedAnswer, Claim
+from archqa.core.case import Case, Phrase
+from archqa.core.judgement import Relevance
+from archqa.llm.prompts import default_prompts
+
+SNAPSHOTS = Path(__file__).parent / "snapshots"
+CONTEXT = "1. Background that a reader needs."
+EXEMPLAR = Exemplar(
+    digest="0",
+    question="Why was a drain placed?",
+    sentences=(Labelled(mark="E1", text="The drain emptied pus.", label=Relevance.ESSENTIAL),),
+    others=7,
+    answer=CitedAnswer(claims=(Claim(text="It emptied an abscess.", citations=("E1",)),)),
+)
+
+
+def mini() -> Case:
+    case = load_cases("mini").notes[0]
+    return case.model_copy(update={"answer_sentences": (Phrase(id="1", text="It was takotsubo."),)})
+
+
+def task_of(agent: Agent) -> CaseTask:  # type: ignore[type-arg]
+    case = mini()
+    first, second = (each.id for each in case.sentences[:2])
+    shown = {"case": case, "context": CONTEXT, "exemplars": (EXEMPLAR,)}
+    tasks: dict[type, CaseTask] = {
+        VotingTask: VotingTask(**shown, specialty="cardiology"),
+        AnswerFirstTask: AnswerFirstTask(**shown),
+        VerificationTask: VerificationTask(case=case, context=CONTEXT, chosen=(first, second), doubtful=(second,)),
+        EvidenceTask: EvidenceTask(case=case, context=CONTEXT, chosen=(first, second)),
+        QuestionTask: QuestionTask.of(case),
+        AlignmentTask: AlignmentTask(case=case),
+    }
+    return tasks[agent.takes]
+
+
+AGENTS: tuple[Agent, ...] = (  # type: ignore[type-arg]
+    GeneralVote(), SpecialistVote(), AnswerFirst(), Verification(), DecisionFromEvidence(), QuestionInterpretation(),
+    Alignment(),
+)  # fmt: skip
+PROMPTS = [(agent, agent.prompt) for agent in AGENTS] + [(AnswerFirst(), "answer_first/v2")]
+
+
+@pytest.mark.parametrize(("agent", "prompt"), PROMPTS, ids=[prompt for _, prompt in PROMPTS])
+def test_a_prompt_asks_only_for_fields_of_its_agents_task(agent: Agent, prompt: str) -> None:  # type: ignore[type-arg]
+    assert default_prompts().fields(prompt) <= set(agent.takes.model_fields)
+
+
+@pytest.mark.parametrize(("agent", "prompt"), PROMPTS, ids=[prompt for _, prompt in PROMPTS])
+def test_the_rendered_prompt_of_a_mini_case_is_the_snapshot(agent: Agent, prompt: str) -> None:  # type: ignore[type-arg]
+    messages = default_prompts().render(prompt, dict(task_of(agent)))
+    text = "\n\n".join(f"=== {message.role} ===\n{message.content}" for message in messages) + "\n"
+    kept = SNAPSHOTS / f"{prompt.replace('/', '-')}.txt"
+    if os.environ.get("ARCHQA_UPDATE_SNAPSHOTS"):
+        kept.write_text(text, encoding="utf-8")
+    assert text == kept.read_text(encoding="utf-8")
+
+
+def test_without_exemplars_a_prompt_says_nothing_of_them() -> None:
+    task = VotingTask(case=mini())
+    words = "\n".join(message.content for message in default_prompts().render("general_vote/v1", dict(task)))
+    assert "exemplar" not in words
+
+
+def test_the_specialty_comes_last_so_that_servers_reuse_what_is_before_it() -> None:
+    tasks = (VotingTask(case=mini(), specialty=each) for each in ("cardiology", "oncology"))
+    first, second = (default_prompts().render("specialist_vote/v1", dict(task))[1].content for task in tasks)
+    assert first.removesuffix("cardiology") == second.removesuffix("oncology")

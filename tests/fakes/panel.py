@@ -1,0 +1,77 @@
+"""A scripted panel: models that hold some sentences essential, each in the form the agent asks for."""
+
+import json
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from archqa.llm.base import Request
+
+
+def note_ids(request: Request) -> list[str]:
+    """The ids that the request's schema allows."""
+    found: list[str] = []
+
+    def walk(node: Any, under: str = "") -> None:
+        if isinstance(node, dict):
+            if "enum" in node and under in {"sentence_id", "citations", "evidence_id", "essential"}:
+                found.extend(each for each in node["enum"] if each not in found)
+            for name, child in node.items():
+                walk(child, under if name in {"items", "anyOf"} else name)
+        elif isinstance(node, list):
+            for child in node:
+                walk(child, under)
+
+    walk(request.output_schema or {})
+    return found
+
+
+def panellist(
+    essential: Iterable[str] | Callable[[Request], Iterable[str]], *, sure: int = 90, unsure: int = 5
+) -> Callable[[Request], str]:
+    """A model that calls these sentences essential, `sure` percent, and the others `unsure`."""
+
+    def answer(request: Request) -> str:
+        held = list(essential(request) if callable(essential) else essential)
+        ids = note_ids(request)
+        mine = [each for each in ids if each in held]
+        lines = [{"text": f"It says {each}.", "citations": [each]} for each in mine or ids[:1]]
+        return json.dumps(_reply(request, ids, mine, lines, sure, unsure))
+
+    return answer
+
+
+def _reply(
+    request: Request, ids: list[str], mine: list[str], lines: list[dict[str, Any]], sure: int, unsure: int
+) -> dict[str, Any]:
+    fields = (request.output_schema or {}).get("properties", {})
+    if "verdicts" in fields:
+        labels = {each: "essential" if each in mine else "not-relevant" for each in ids}
+        rows = [{"rationale": "r", "label": label, "sentence_id": each} for each, label in labels.items()]
+        return {"verdicts": [{**row, "percent": sure if row["sentence_id"] in mine else unsure} for row in rows]}
+    if "answers" in fields:
+        roles = [{"sentence_id": each, "role": "decisive"} for each in mine or ids[:1]]
+        return {"answers": [{"answer": lines}] * _asked_for(request), "roles": roles}
+    if "checks" in fields:
+        return {"checks": [{"rationale": "r", "keep": each in mine, "sentence_id": each} for each in ids]}
+    if "links" in fields:
+        answers = request.output_schema["$defs"]["AnswerLinks"]["properties"]["answer_id"]["enum"]  # type: ignore[index]
+        return {"links": [{"rationale": "r", "answer_id": each, "evidence_id": mine} for each in answers]}
+    if "experts" in fields:
+        return {"experts": ["surgery"]}
+    if "question" in fields:
+        return {"question": "Why was the tube placed?"}
+    if "context" in fields:
+        return {"context": "Background."}
+    return {"answer": _over(lines, request)}
+
+
+def _over(lines: list[dict[str, Any]], request: Request) -> list[dict[str, Any]]:
+    """The deciding agent cites what it was told to, whatever this model holds."""
+    told = request.messages[1].content.rpartition("The chosen sentences: ")[2].partition("\n")[0]
+    chosen = [each.strip() for each in told.split(",") if each.strip()]
+    return [{"text": "It drained the abscess.", "citations": chosen}] if chosen else lines
+
+
+def _asked_for(request: Request) -> int:
+    words = request.messages[1].content.rpartition("Write ")[2].split()
+    return int(words[0]) if words and words[0].isdigit() else 3
