@@ -11,6 +11,7 @@
     ├── BudgetExceeded     exit 4   the spending limit is reached; resumable
     └── CaseFailed         exit 1   one case ended without an answer; the run goes on
         ├── Refused                 the model declined, or its provider's filter did
+        │   └── NotUnderstood       the embedded parser could not read a part of the question
         ├── Truncated               the reply was cut off at its token limit
         ├── ContextTooLong          the prompt does not fit the model
         └── Unusable                every repair turn failed the agent's check
@@ -18,14 +19,25 @@
 Every message says what happened, then what to do. None holds record text.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
+from typing import Any
 
 
 class ArchqaError(Exception):
     """Something foreseen went wrong; `exit_code` is what the command line ends with."""
 
     exit_code = 1
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """An error crosses from one process to another unchanged, whatever its class is made from."""
+        return _again, (type(self), self.args, self.__dict__)
+
+
+def _again(kind: type[ArchqaError], args: tuple[Any, ...], fields: dict[str, Any]) -> ArchqaError:
+    error = kind.__new__(kind, *args)
+    error.__dict__.update(fields)
+    return error
 
 
 class CallerError(ArchqaError):
@@ -82,11 +94,27 @@ class BudgetExceeded(ArchqaError):
 
 
 class CaseFailed(ArchqaError):
-    """One case, or one stage of it, ended without a usable output."""
+    """One case, or one stage of it, ended without a usable output.
+
+    `result` is what a submission takes all the same, such as the resources that were retrieved until then.
+    """
+
+    result: Mapping[str, Any] = {}
 
 
 class Refused(CaseFailed):
     """The model declined to answer, or a content filter stopped it."""
+
+
+class NotUnderstood(Refused):
+    """The embedded parser could not read a part of the question, and does not guess.
+
+    `part` holds the words, or says what is missing.
+    """
+
+    def __init__(self, part: str, why: str = "is not understood") -> None:
+        self.part = part
+        super().__init__(f"{part!r} {why}. Say it in other words, or ask with a model.")
 
 
 class Truncated(CaseFailed):

@@ -1,6 +1,6 @@
 """How archqa is set up: what was typed, then the environment (`ARCHQA_…`), then a TOML file, then the defaults.
 
-`OPENAI_API_KEY` and `OPENAI_BASE_URL` are honoured. The key is the only secret; it is never written anywhere.
+`OPENAI_API_KEY` and `OPENAI_BASE_URL` are honoured. The key and `cache_url` are secret and never written anywhere.
 """
 
 import difflib
@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, Literal
 
-from pydantic import AliasChoices, Field, SecretStr, ValidationError
+from pydantic import AliasChoices, Field, SecretStr, ValidationError, field_validator
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict, TomlConfigSettingsSource
 
 from archqa.core.value import Value
@@ -18,7 +18,12 @@ from archqa.errors import CallerError, InputError
 from archqa.llm.prices import Price, listed_prices
 from archqa.pipelines.base import PipelineSettings
 
-AGENTS = ("context", "general_expert", "recruiting", "specialist", "decision", "answer")
+AGENTS = (
+    "context", "general_expert", "recruiting", "specialist", "decision", "answer",
+    "answer_first", "verification", "question_interpretation", "alignment",
+    "planner", "fhir_request", "fhir_retriever", "fhir_retriever_code", "fhir_multi_turn", "fhir_multi_turn_code",
+    "clinical_paper", "clinical_typed",
+)  # fmt: skip
 
 DEFAULT_MODEL = "gpt-4.1"
 """The paper's model for every stage but the first (§4)."""
@@ -37,6 +42,21 @@ class AgentSettings(Value):
     temperature: float | None = 0.0
     max_tokens: int | None = 4096
     turns: int = Field(default=3, ge=1, le=10)
+    models: tuple[str, ...] = Field(default=(), description="several that vote: names, or name@server")
+    prompt: str | None = Field(default=None, description="another version of its prompt, such as answer_first/v2")
+
+    @field_validator("models", mode="before")
+    @classmethod
+    def _listed(cls, value: Any) -> Any:
+        """`--set agents.specialist.models=a,b` gives one word."""
+        return tuple(each.strip() for each in value.split(",") if each.strip()) if isinstance(value, str) else value
+
+
+class ServerSettings(Value):
+    """A model server by name, so that `model@server` can be said."""
+
+    base_url: str
+    key_variable: str | None = Field(default=None, description="environment variable with the key of this server")
 
 
 class Settings(BaseSettings, PipelineSettings):
@@ -62,11 +82,18 @@ class Settings(BaseSettings, PipelineSettings):
     tries: int = Field(default=5, ge=1, description="of one request, when a fault may pass")
     first_wait: float = Field(default=0.5, ge=0, description="seconds before the second try; doubled with each")
     max_cost: float | None = Field(default=None, gt=0, description="US dollars")
-    operating_point: Literal["f1", "precision", "recall"] = "f1"
     cache: bool = True
     cache_gib: float = Field(default=4.0, gt=0, description="size past which the oldest replies are dropped")
     cache_dir: Path = Field(default_factory=lambda: _user_cache())
+    cache_url: SecretStr | None = Field(default=None, description="a PostgreSQL server that keeps the replies instead")
+    runner: Literal["local", "ray"] = Field(default="local", description="this process, or a Ray cluster")
+    ray_address: str | None = Field(default=None, description="the cluster's head, or auto; a new one here if none")
+    workers: int | None = Field(default=None, ge=1, description="on Ray; one a node, or one a core without a model")
     agents: dict[str, AgentSettings] = {}
+    servers: dict[str, ServerSettings] = {}
+    answer_key: Path | None = Field(
+        default=None, description="a key whose answers subtask 4 links; never its citations"
+    )
     prices: dict[str, Price] = {}
 
     @classmethod
@@ -94,11 +121,17 @@ class Settings(BaseSettings, PipelineSettings):
         """The settings of one agent."""
         return self.agents.get(name, AgentSettings())
 
+    def version_of(self, prompt: str) -> str:
+        """The version of a prompt that is set for the agent it belongs to, else the prompt itself."""
+        versions = {each.prompt.partition("/")[0]: each.prompt for each in self.agents.values() if each.prompt}
+        return versions.get(prompt.partition("/")[0], prompt)
+
     def key_for(self, base_url: str | None) -> SecretStr | None:
         """The key for one server. The run's key goes to the run's server alone, never to one an agent names."""
         if base_url == self.base_url:
             return self.api_key
-        variables = (each.key_variable for each in self.agents.values() if each.base_url == base_url)
+        named: list[AgentSettings | ServerSettings] = [*self.agents.values(), *self.servers.values()]
+        variables = (each.key_variable for each in named if each.base_url == base_url)
         found = next((os.environ[name] for name in variables if name and name in os.environ), None)
         return SecretStr(found) if found else None
 
@@ -111,9 +144,14 @@ class Settings(BaseSettings, PipelineSettings):
         """The file of replies."""
         return self.cache_dir / "replies.db"
 
+    @property
+    def cache_place(self) -> str:
+        """Where the replies are, in words that show no password."""
+        return str(self.cache_path) if self.cache_url is None else "a PostgreSQL server (cache_url)"
+
     def without_secrets(self) -> dict[str, Any]:
-        """Every setting as JSON values, the key left out."""
-        return self.model_dump(mode="json", exclude={"api_key"})
+        """Every setting as JSON values; the key and the cache's address, which may hold a password, left out."""
+        return self.model_dump(mode="json", exclude={"api_key", "cache_url"})
 
 
 def load_settings(

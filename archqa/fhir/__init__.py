@@ -22,6 +22,8 @@ from archqa.fhir.profile import ARCHQA, GCP, HAPI, PROFILES, Profile
 from archqa.fhir.projection import Projection, project, project_all
 from archqa.fhir.resolver import Resolver, name_of
 from archqa.fhir.service import Reply, Service
+from archqa.fhir.sharded import Shards, is_sharded
+from archqa.fhir.splitting import Shard, split
 from archqa.fhir.store import Store
 from archqa.fhir.validation import Finding
 from archqa.fhir.writing import Mode, Writer, Written
@@ -55,13 +57,17 @@ __all__ = [
     "Resource",
     "SchemaCard",
     "Service",
+    "Shard",
+    "Shards",
     "Store",
     "Writer",
     "Written",
     "card",
     "connect",
+    "is_sharded",
     "lookup",
     "name_of",
     "project",
     "project_all",
+    "split",
 ]

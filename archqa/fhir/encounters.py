@@ -6,6 +6,7 @@ from typing import Any
 
 from archqa.fhir.base import Record, Resource
 from archqa.fhir.dates import LATEST, stretch
+from archqa.fhir.paths import walk
 from archqa.fhir.references import target
 
 
@@ -29,12 +30,12 @@ def kind_of(encounter: Resource) -> EncounterKind:
 
     MIMIC's class does not tell: a hospital visit that began in the emergency department has class EMER too.
     """
-    for identifier in encounter.get("identifier") or []:
+    for identifier in walk("identifier")(encounter):
         system = str(identifier.get("system", "")) if isinstance(identifier, dict) else ""
         for suffix, kind in _SUFFIX.items():
             if system.endswith(suffix):
                 return kind
-    code = (encounter.get("class") or {}).get("code")
+    code = next(iter(walk("class.code")(encounter)), None)
     if code == "EMER":
         return EncounterKind.EMERGENCY
     return EncounterKind.ICU if code == "ACUTE" and "partOf" in encounter else EncounterKind.HOSPITAL
@@ -108,6 +109,6 @@ def _moment(encounter: Resource, end: str) -> int:
 
 
 def _part_of(encounter: Resource) -> str | None:
-    reference = (encounter.get("partOf") or {}).get("reference")
+    reference = next(iter(walk("partOf.reference")(encounter)), None)
     found = target(reference) if isinstance(reference, str) else None
     return found.id if found else None

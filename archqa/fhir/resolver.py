@@ -90,17 +90,17 @@ class Resolver:
         """Where the patient was during an encounter, and when, as listed."""
         self.at(encounter, "location.location")
         found = []
-        for each in encounter.get("location") or []:
-            place = self.resolve(each.get("location"))
+        for each in walk("location")(encounter):
+            place = self.resolve(each.get("location")) if isinstance(each, dict) else None
             if place is not None:
-                when = each.get("period") or {}
-                found.append(Stay(place, when.get("start"), when.get("end")))
+                start, end = (next(iter(walk(f"period.{end}")(each)), None) for end in ("start", "end"))
+                found.append(Stay(place, start, end))
         return found
 
 
 def name_of(resource: Resource) -> str:
     """What people call a resource: a drug's or ward's name, a code's words; empty if nothing says."""
-    for identifier in resource.get("identifier") or []:
+    for identifier in walk("identifier")(resource):
         if isinstance(identifier, dict) and str(identifier.get("system", "")).endswith(MEDICATION_NAME):
             return str(identifier.get("value", "")).strip()
     name = resource.get("name")

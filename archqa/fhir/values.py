@@ -135,6 +135,6 @@ def amounts(value: Any) -> Iterator[Amount]:
         exact = float(number)
     except OverflowError:
         return
-    low = -math.inf if comparator in {"<", "<="} else exact
-    high = math.inf if comparator in {">", ">="} else exact
+    low = -math.inf if comparator in ("<", "<=") else exact  # A set would fail for a list, which is no comparator.
+    high = math.inf if comparator in (">", ">=") else exact
     yield Amount(low, high, unit)

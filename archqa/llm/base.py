@@ -52,6 +52,7 @@ class Request(Value):
 
     `tools` are those the model may call, several at once; the caller runs them and asks again with what they gave.
     `repetition` tells otherwise equal questions apart, so that asking again is not answered from the cache.
+    `likelihoods` asks for the tokens' probabilities, where the server gives them.
     """
 
     model: str
@@ -62,11 +63,12 @@ class Request(Value):
     max_tokens: int | None = None
     repetition: int = 0
     tools: tuple[ToolSpec, ...] = ()
+    likelihoods: bool = False
 
     @model_serializer(mode="wrap")
     def _without_tools(self, dump: SerializerFunctionWrapHandler) -> dict[str, Any]:
         """As for `Message`."""
-        return _filled(dump(self), "tools")
+        return _filled(dump(self), "tools", "likelihoods")
 
     @cached_property
     def digest(self) -> str:
@@ -96,6 +98,13 @@ class Finish(StrEnum):
     EMPTY = "empty"
 
 
+class Token(Value):
+    """One token of a reply, and the probability of each that could well have stood in its place."""
+
+    text: str
+    likely: dict[str, float] = {}
+
+
 class Reply(Value):
     """What a model said. `text` of a refusal is its wording; with `tool_calls` it may be empty."""
 
@@ -104,6 +113,7 @@ class Reply(Value):
     usage: Usage = Usage()
     served_by: str = ""
     tool_calls: tuple[ToolCall, ...] = ()
+    tokens: tuple[Token, ...] = ()
 
     @property
     def turn(self) -> Message:

@@ -16,6 +16,7 @@ from archqa.core.usage import Usage
 from archqa.errors import ArchqaError, AuthenticationFailed, ContextTooLong, ModelError, ModelNotFound
 from archqa.llm.base import Finish, Reply, Request, ToolCall, Transient
 from archqa.llm.dialect import Dialect
+from archqa.llm.likelihood import read_tokens
 from archqa.llm.prices import Price
 from archqa.llm.wire import Answer, Unreachable, Wire
 
@@ -114,7 +115,14 @@ def read_completion(completion: Any, price: Price | None, seconds: float = 0.0) 
         finish = _finish(choice.get("finish_reason"), text, refusal, calls)
         usage = _usage(completion, price, seconds)
         served_by = completion.get("model") or ""
-        return Reply(text=refusal or text, finish=finish, usage=usage, served_by=served_by, tool_calls=calls)
+        return Reply(
+            text=refusal or text,
+            finish=finish,
+            usage=usage,
+            served_by=served_by,
+            tool_calls=calls,
+            tokens=read_tokens(choice),
+        )
     except (AttributeError, IndexError, KeyError, TypeError, ValueError) as error:
         raise Transient(f"the reply is not a chat completion ({type(error).__name__})") from None
 

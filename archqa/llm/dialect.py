@@ -2,15 +2,26 @@
 
 Servers differ: some have no strict JSON schema (llama-cpp-python answers 500), reasoning models take no
 temperature, newer ones want `max_completion_tokens`, some templates have no system role, some call one tool at a
-time. A request is first made in full; a refusal that names a parameter drops that parameter for good.
+time, some want the last word from the user. A request is first made in full; a refusal that names a parameter drops
+that parameter for good.
 """
 
 import json
+import re
 from enum import IntEnum
 from typing import Any
 
 from archqa.core.value import Value
 from archqa.llm.base import Message, Request
+
+LIKELIEST = 5
+"""Alternatives asked for at each token, where their probabilities are asked for."""
+
+
+_ABOUT_THE_LAST = re.compile(
+    r"assistant.{0,80}(?:end of the list|prefill)|(?:last role|must end with|end with a).{0,80}(?:user|assistant)"
+)
+"""How llama.cpp, vLLM (Mistral) and Anthropic say that a conversation must not end with the model's own turn."""
 
 
 class Structure(IntEnum):
@@ -29,6 +40,8 @@ class Dialect(Value):
     token_word: str = "max_tokens"
     system_role: bool = True
     parallel_tools: bool = True
+    assistant_last: bool = True
+    likelihoods: bool = True
 
     def arguments(self, request: Request) -> dict[str, Any]:
         """The keyword arguments of `chat.completions.create`."""
@@ -41,16 +54,22 @@ class Dialect(Value):
             arguments["response_format"] = self._response_format(request)
         if request.tools:
             arguments |= self._tools(request)
+        if request.likelihoods and self.likelihoods:
+            arguments |= {"logprobs": True, "top_logprobs": LIKELIEST}
         return arguments
 
     def weaker(self, refusal: str, *, structured: bool) -> "Dialect | None":
         """The dialect that avoids what `refusal` (lower case) complains of; None if it complains of something else."""
+        if self.likelihoods and "logprobs" in refusal:
+            return self.model_copy(update={"likelihoods": False})
         if self.temperature and "temperature" in refusal:
             return self.model_copy(update={"temperature": False})
         if self.token_word == "max_tokens" and "max_completion_tokens" in refusal:
             return self.model_copy(update={"token_word": "max_completion_tokens"})
         if self.system_role and "system" in refusal and "role" in refusal:
             return self.model_copy(update={"system_role": False})
+        if self.assistant_last and _ABOUT_THE_LAST.search(refusal):
+            return self.model_copy(update={"assistant_last": False})
         if self.parallel_tools and "parallel_tool_calls" in refusal:
             return self.model_copy(update={"parallel_tools": False})
         if structured and self.structure > Structure.TEXT and _about_structure(refusal):
@@ -69,6 +88,8 @@ class Dialect(Value):
             messages[-1] = _with_schema(messages[-1], request.output_schema)
         if not self.system_role:
             messages = _without_system(messages)
+        if not self.assistant_last and messages[-1].role == "assistant":
+            messages.append(Message(role="user", content="Go on."))
         return [_wire(message) for message in messages]
 
     def _tools(self, request: Request) -> dict[str, Any]:

@@ -16,9 +16,8 @@ from archqa import resources
 from archqa.errors import CallerError
 from archqa.llm.base import Message
 
-_DELIMITER = re.compile(
-    r"<(?=\s*/?\s*(?:note|message|clinician_question|context|sentence|judgements|draft)\b)", re.IGNORECASE
-)
+_TAGS = "note|message|clinician_question|context|sentence|judgements|draft|exemplars|answer|question|card|found|tried"
+_DELIMITER = re.compile(rf"<(?=\s*/?\s*(?:{_TAGS})\b)", re.IGNORECASE)
 
 
 class Prompts:
