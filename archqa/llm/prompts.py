@@ -34,6 +34,7 @@ class Prompts:
             autoescape=False,
             auto_reload=False,
         )
+        self._environment.globals.clear()  # No prompt uses Jinja's own functions; they are copied at every rendering.
         self._environment.filters["record"] = as_data
         self._environment.filters["line"] = as_line
         self._digests: dict[str, str] = {}

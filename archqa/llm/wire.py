@@ -5,9 +5,10 @@ against 0.4), more than everything else a call needs. Proxies are taken from the
 """
 
 from collections.abc import Callable, Mapping
-from typing import NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
-import aiohttp
+if TYPE_CHECKING:
+    import aiohttp
 
 Heed = Callable[[Mapping[str, str]], None]
 
@@ -46,6 +47,8 @@ class HttpWire:
 
     async def post(self, path: str, body: bytes) -> Answer:
         """Send JSON to a path below the base URL. Raises `Unreachable`, also when the body drips past the timeout."""
+        import aiohttp  # Slow to import, and not every command asks a server.
+
         try:
             async with self._open().post(self.base_url + path, data=body) as response:
                 answer = Answer(response.status, response.headers, await response.read())
@@ -61,9 +64,11 @@ class HttpWire:
         if self._session is not None:
             await self._session.close()
 
-    def _open(self) -> aiohttp.ClientSession:
+    def _open(self) -> "aiohttp.ClientSession":
         """The session, made with the first post: it belongs to the loop that is running then."""
         if self._session is None:
+            import aiohttp
+
             self._session = aiohttp.ClientSession(
                 headers=self._headers,
                 timeout=aiohttp.ClientTimeout(total=self._timeout),

@@ -3,15 +3,16 @@
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Literal
-
-import openai
+from typing import TYPE_CHECKING, Literal
 
 from archqa.errors import AuthenticationFailed, ModelError, ServerUnavailable
 from archqa.llm.batch import ENDPOINT
 from archqa.runs.batch import BatchRun, Round
-from archqa.runs.minds import open_client
+from archqa.runs.servers import open_client
 from archqa.settings import Settings
+
+if TYPE_CHECKING:
+    import openai
 
 WINDOW: Literal["24h"] = "24h"
 
@@ -36,7 +37,7 @@ async def fetch(run: BatchRun, settings: Settings) -> int:
         return sum([await _fetch(client, run, each) for each in run.rounds if each.status == "submitted"])
 
 
-async def _upload(client: openai.AsyncOpenAI, run: BatchRun, written: Round) -> Round:
+async def _upload(client: "openai.AsyncOpenAI", run: BatchRun, written: Round) -> Round:
     file = await client.files.create(file=run.path_of(written), purpose="batch")
     batch = await client.batches.create(input_file_id=file.id, endpoint=ENDPOINT, completion_window=WINDOW)
     submitted = written.model_copy(update={"status": "submitted", "batch_id": batch.id})
@@ -44,13 +45,13 @@ async def _upload(client: openai.AsyncOpenAI, run: BatchRun, written: Round) -> 
     return submitted
 
 
-async def _status(client: openai.AsyncOpenAI, submitted: Round) -> str:
+async def _status(client: "openai.AsyncOpenAI", submitted: Round) -> str:
     batch = await client.batches.retrieve(submitted.batch_id or "")
     counts = batch.request_counts
     return f"{batch.status}, {counts.completed} of {counts.total} done" if counts else str(batch.status)
 
 
-async def _fetch(client: openai.AsyncOpenAI, run: BatchRun, submitted: Round) -> int:
+async def _fetch(client: "openai.AsyncOpenAI", run: BatchRun, submitted: Round) -> int:
     batch = await client.batches.retrieve(submitted.batch_id or "")
     if batch.status not in _OVER:
         return 0
@@ -72,7 +73,9 @@ def _kept(run: BatchRun, submitted: Round, file_id: str, content: bytes) -> Path
 
 
 @asynccontextmanager
-async def _client(settings: Settings) -> AsyncIterator[openai.AsyncOpenAI]:
+async def _client(settings: Settings) -> AsyncIterator["openai.AsyncOpenAI"]:
+    import openai
+
     client = open_client(settings, settings.base_url)
     try:
         yield client

@@ -3,8 +3,6 @@
 from collections.abc import Callable
 from typing import NamedTuple
 
-import openai
-
 from archqa.agents.base import Confirm, Desk, Mind
 from archqa.agents.embedded_mind import EmbeddedMind
 from archqa.agents.model_mind import ModelMind
@@ -222,22 +220,16 @@ def _alone(settings: Settings) -> Shared:
     return Shared(limiter, Budget(settings.max_cost))
 
 
-def open_client(settings: Settings, base_url: str | None) -> openai.AsyncOpenAI:
-    """The openai package's connection to one server, for files and lists of models. Raises as `open_wire` does."""
-    url, key = _address(settings, base_url)
-    return openai.AsyncOpenAI(api_key=key, base_url=url, max_retries=0, timeout=settings.timeout)
-
-
 def open_wire(settings: Settings, base_url: str | None, heed: Heed = lambda _: None) -> HttpWire:
     """A line to one server for many questions; `heed` is told the headers of each answer.
 
     Raises `AuthenticationFailed` without a key for api.openai.com, `CallerError` for what is no URL.
     """
-    url, key = _address(settings, base_url)
+    url, key = address(settings, base_url)
     return HttpWire(url, key, settings.timeout, heed)
 
 
-def _address(settings: Settings, base_url: str | None) -> tuple[str, str]:
+def address(settings: Settings, base_url: str | None) -> tuple[str, str]:
     """A server's URL and the key for it."""
     key = settings.key_for(base_url)
     if key is None and base_url is None:

@@ -1,12 +1,14 @@
 """What a model server says of itself."""
 
 import asyncio
-
-import openai
+from typing import TYPE_CHECKING
 
 from archqa.errors import AuthenticationFailed, CallerError, ServerUnavailable
-from archqa.runs.minds import open_client
+from archqa.runs.minds import address
 from archqa.settings import DEFAULT_MODEL, Settings
+
+if TYPE_CHECKING:
+    import openai
 
 
 def settle_model(settings: Settings) -> Settings:
@@ -29,6 +31,8 @@ def settle_model(settings: Settings) -> Settings:
 
 async def models_of(settings: Settings) -> list[str]:
     """The names of the models the server in the settings serves (`GET /models`). Raises `ModelError`."""
+    import openai
+
     client = open_client(settings, settings.base_url)
     try:
         return [model.id async for model in client.models.list()]
@@ -41,3 +45,14 @@ async def models_of(settings: Settings) -> list[str]:
         raise ServerUnavailable(f"{why}\nCheck --base-url and whether the server runs.") from None
     finally:
         await client.close()
+
+
+def open_client(settings: Settings, base_url: str | None) -> "openai.AsyncOpenAI":
+    """The openai package's connection to one server, for its files and its list of models; slow to import.
+
+    Raises `AuthenticationFailed` without a key for api.openai.com, `CallerError` for what is no URL.
+    """
+    import openai
+
+    url, key = address(settings, base_url)
+    return openai.AsyncOpenAI(api_key=key, base_url=url, max_retries=0, timeout=settings.timeout)
