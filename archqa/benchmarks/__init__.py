@@ -1,7 +1,7 @@
 """Benchmarks: their cases, their keys, their submission formats."""
 
 from archqa.benchmarks.archehr import dump_json
-from archqa.benchmarks.base import Benchmark, CaseFile, Ended, KeyFile, NotBuilt
+from archqa.benchmarks.base import Benchmark, CaseFile, Ended, KeyFile
 from archqa.benchmarks.catalogue import find, find_key, load_cases, load_key, names, recognise
 from archqa.benchmarks.clinician_answers import clinician_sentences, with_answers
 from archqa.benchmarks.pair import check_pair
@@ -11,7 +11,6 @@ __all__ = [
     "CaseFile",
     "Ended",
     "KeyFile",
-    "NotBuilt",
     "check_pair",
     "clinician_sentences",
     "dump_json",

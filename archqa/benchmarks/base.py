@@ -1,5 +1,6 @@
 """What a benchmark is: cases, a key and a submission format. Every benchmark of this room is one instance of it."""
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,15 +18,6 @@ from archqa.errors import CallerError
 
 Readable = Source | str | Path | bytes
 """A path, `-` (standard input), `mini` (the bundled cases), or what was read of a file before."""
-
-
-class NotBuilt(CallerError):
-    """The benchmark is known, this version cannot do it yet."""
-
-    def __init__(self, name: str) -> None:
-        super().__init__(
-            f"{name} is not built yet in this version.\nA later one may have it (CHANGELOG.md); archehr-2025 is built."
-        )
 
 
 @dataclass(frozen=True)
@@ -78,8 +70,8 @@ class Ended(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Benchmark:
-    """A benchmark that is known by name and by content. Subclasses can do it; this one says that it cannot.
+class Benchmark(ABC):
+    """A benchmark that is known by name and by content.
 
     `marks` are the fields of a file that tell it; empty if only `--task` chooses it. `word_limit` is None when
     answers may have any length.
@@ -94,22 +86,18 @@ class Benchmark:
         """Whether a file's content is of this benchmark."""
         return bool(self.marks) and self.marks <= content.fields
 
+    @abstractmethod
     def load(self, source: Readable) -> tuple[Item, ...]:
         """The cases of a file, in its order. Raises `InputError` with every mistake of the file."""
-        raise NotBuilt(self.name)
 
+    @abstractmethod
     def dump_line(self, item: Any) -> str:
         """An item as one line of a JSON Lines file, which `read_line` reads back unchanged."""
-        raise NotBuilt(self.name)
 
+    @abstractmethod
     def read_line(self, line: bytes, path: str) -> Item:
         """The item in one line of a JSON Lines file. Raises `InputError` with every mistake of the line."""
-        raise NotBuilt(self.name)
 
-    def load_key(self, source: Readable) -> dict[str, CaseKey]:
-        """Case id to key. Raises `InputError` with every mistake of the file."""
-        raise NotBuilt(self.name)
-
+    @abstractmethod
     def submission(self, ended: Iterable[Ended]) -> Any:
         """What the organisers take, ready for `json.dump`."""
-        raise NotBuilt(self.name)
