@@ -13,7 +13,7 @@ NAME = "merge"
 
 def command(
     runs: Annotated[list[Path], typer.Argument(help="The folders of the parts, in any order.", metavar="RUN...")],
-    out: Annotated[Path, typer.Option(help="The folder of the merged run; a new one.")],
+    out: Annotated[Path | None, typer.Option(help="The folder of the merged run; default: a new one in runs/.")] = None,
     data: Annotated[Path | None, typer.Option(help="The case file, if it has moved.")] = None,
     partial: Annotated[bool, typer.Option("--partial", help="Merge what is there, though cases are missing.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object about the run.")] = False,

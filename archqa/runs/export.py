@@ -12,8 +12,17 @@ from archqa.runs.record import CaseStatus
 from archqa.runs.run import Run
 
 
-def _submission(run: Run) -> str:
-    return json.dumps(run.submission(), ensure_ascii=False, indent=2) + "\n"
+def _own(task: str) -> Callable[[Run], str]:
+    """The submission of a run of this very task."""
+
+    def written(run: Run) -> str:
+        if run.manifest.task != task:
+            raise CallerError(
+                f"{run.path} is a run of {run.manifest.task}.\nExport it with --format {run.manifest.task}."
+            )
+        return json.dumps(run.submission(), ensure_ascii=False, indent=2) + "\n"
+
+    return written
 
 
 def _csv(run: Run) -> str:
@@ -50,8 +59,10 @@ SUBMISSIONS = ("archehr-2025", *ZIPPED)
 """Formats that organisers refuse where cases are lacking."""
 
 FORMATS: dict[str, Callable[[Run], str]] = {
-    "archehr-2025": _submission,
+    "archehr-2025": _own("archehr-2025"),
     **{name: _subtask(name) for name in _MADE_BY},
+    "fhir-agentbench": _own("fhir-agentbench"),
+    "medagentbench": _own("medagentbench"),
     "csv": _csv,
     "jsonl": _jsonl,
 }

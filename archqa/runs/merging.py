@@ -21,11 +21,12 @@ Owners = Mapping[str, Run]
 """Case id to the run that has it."""
 
 
-def merge(paths: Sequence[Path], out: Path, *, data: Path | None = None, partial: bool = False) -> Run:
+def merge(paths: Sequence[Path], out: Path | None = None, *, data: Path | None = None, partial: bool = False) -> Run:
     """The runs in these folders as one, in the order of their case file; what lies in them stays as it is.
 
-    `data` is the case file, where it is no longer at the place the runs read it from. With `partial`, cases may be
-    missing. Raises `CallerError` for runs that are not parts of one, `InputError` for a case file that is not theirs.
+    `out` is the folder of the merged run, by default a new one under `runs/`. `data` is the case file, where it is no
+    longer at the place the runs read it from. With `partial`, cases may be missing. Raises `CallerError` for runs that
+    are not parts of one, `InputError` for a case file that is not theirs.
     """
     parts = [Run.open(path) for path in paths]
     _check_alike(parts)
@@ -83,9 +84,10 @@ def _ids_of(manifest: RunManifest, data: Path | None) -> tuple[str, ...]:
     return file.ids
 
 
-def _write(parts: Sequence[Run], owners: Owners, out: Path, *, whole: bool) -> Run:
-    folder = RunFolder.create(out)
-    folder.write_manifest(_manifest([each.manifest for each in parts], tuple(owners), whole=whole))
+def _write(parts: Sequence[Run], owners: Owners, out: Path | None, *, whole: bool) -> Run:
+    manifest = _manifest([each.manifest for each in parts], tuple(owners), whole=whole)
+    folder = RunFolder.create(out or Path("runs") / manifest.run)
+    folder.write_manifest(manifest)
     write_cases(folder, parts[0].manifest.task, _items(parts, owners))
     folder.write_lines("cases.jsonl", _records(parts, owners))
     for case_id, owner in owners.items():

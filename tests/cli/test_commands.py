@@ -149,6 +149,9 @@ def test_export_writes_the_official_submission(finished: Path, tmp_path: Path) -
     assert done.returncode == 0
     assert json.loads((tmp_path / "s.json").read_text()) == json.loads((finished / "submission.json").read_text())
     assert archqa("export", str(finished), "--format", "csv").stdout.startswith("case_id,status,answer")
+    foreign = archqa("export", str(finished), "--format", "medagentbench")
+    assert foreign.returncode == 2
+    assert "is a run of archehr-2025" in foreign.stderr
 
 
 def test_ablate_prints_the_rows_of_both_tables(tmp_path: Path) -> None:
