@@ -50,8 +50,8 @@ def _key(name: str) -> str:
 def _value(value: Any) -> str:
     if isinstance(value, bool):
         return str(value).lower()
-    return (
-        str(value)
-        if isinstance(value, int | float)
-        else '"' + str(value).replace("\\", "\\\\").replace('"', '\\"') + '"'
-    )
+    if isinstance(value, list | tuple):
+        return f"[{', '.join(map(_value, value))}]"
+    if isinstance(value, int | float):
+        return str(value)
+    return '"' + str(value).replace("\\", "\\\\").replace('"', '\\"') + '"'

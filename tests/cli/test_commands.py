@@ -203,7 +203,7 @@ def test_config_show_prints_toml_that_is_read_back(tmp_path: Path) -> None:
     ("words", "code", "said"),
     [
         (["predict", "absent.json"], 3, "absent.json"),
-        (["predict", "mini", "--pipeline", "nope"], 2, "There are: dmis, embedded"),
+        (["predict", "mini", "--pipeline", "nope"], 2, "There are: dmis, panel, embedded"),
         (["predict", "mini", "--set", "labels=five"], 2, "labels"),
         (["predict", "mini", "--set", "lables=binary"], 2, "did you mean labels?"),
         (["predict", "mini", "--set", "agents.nobody.model=x"], 2, "There is no agent nobody"),
