@@ -6,6 +6,7 @@ print(archqa.score(run.path).scores.scores["strict_micro_f1"])
 run.to_pandas()
 """
 
+import logging
 from typing import TYPE_CHECKING, Any
 
 __version__ = "0.1.0"
@@ -17,6 +18,8 @@ if TYPE_CHECKING:
     from archqa.runs.predict import predict
     from archqa.runs.run import Run
     from archqa.runs.scoring import score
+
+logging.getLogger("stamina").addHandler(logging.NullHandler())  # Of retries reads who sets logging up; else nobody.
 
 _WHERE = {
     "Run": "archqa.runs.run",

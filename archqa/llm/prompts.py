@@ -5,7 +5,7 @@ Record text is data: the `record` filter takes the power from anything in it tha
 
 import hashlib
 import re
-from functools import cache
+from functools import cache, lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -99,6 +99,7 @@ def as_data(text: str) -> str:
     return _DELIMITER.sub("\u2039", text)
 
 
+@lru_cache(4096)
 def as_line(text: str) -> str:
     """`as_data` on one line: a sentence with a line break in it could pass for two numbered ones."""
     return " ".join(as_data(text).split())

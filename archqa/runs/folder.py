@@ -115,11 +115,15 @@ class RunFolder:
                 yield from (line for line in file if line.endswith("\n"))
 
     def _append(self, name: str, line: str, *, sync: bool = False) -> None:
-        with _private(self.path / name, os.O_WRONLY | os.O_CREAT | os.O_APPEND) as file:
-            file.write(f"{line}\n")
-            file.flush()
+        place = os.open(self.path / name, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+        try:
+            left = memoryview(f"{line}\n".encode())
+            while left:
+                left = left[os.write(place, left) :]
             if sync:
-                os.fsync(file.fileno())
+                os.fsync(place)
+        finally:
+            os.close(place)
 
 
 class Records(Mapping[str, CaseRecord]):
