@@ -15,7 +15,7 @@ from archqa.fhir.base import Entry, Page
 from archqa.fhir.outcome import FhirError
 from archqa.fhir.profile import Profile
 from archqa.fhir.spans import items, members
-from archqa.fhir.urls import pairs, put_together, take_apart
+from archqa.fhir.urls import put_together, take_apart
 
 
 def write(page: Page, base: str, profile: Profile, self_url: str) -> str:
@@ -134,8 +134,3 @@ def _read_entry(text: str, start: int) -> Entry | None:
         return None
     kind = str(resource.get("resourceType", ""))
     return Entry(kind, str(resource.get("id", "")), span, "outcome" if kind == "OperationOutcome" else mode)
-
-
-def params_of(body: str) -> list[tuple[str, str]]:
-    """The parameters of a form that was posted."""
-    return pairs(body)

@@ -1,8 +1,5 @@
 """What the agents of a record are told: only what their task holds, kept as a snapshot."""
 
-import os
-from pathlib import Path
-
 import pytest
 
 from archqa.agents.base import Agent
@@ -17,8 +14,8 @@ from archqa.agents.fhir_conversation import (
 from archqa.agents.planner import Looked, Planner, PlannerTask, Tried
 from archqa.core.value import Value
 from archqa.llm.prompts import default_prompts
+from tests.agents.rendering import check_snapshot
 
-SNAPSHOTS = Path(__file__).parent / "snapshots"
 AGENTS: tuple[Agent, ...] = (  # type: ignore[type-arg]
     FhirRequest(), FhirRetriever(), FhirRetrieverCode(), FhirMultiTurn(), FhirMultiTurnCode(), Planner(),
 )  # fmt: skip
@@ -47,13 +44,7 @@ def test_a_prompt_asks_only_for_fields_of_its_agents_task(agent: Agent) -> None:
 
 @pytest.mark.parametrize("agent", AGENTS, ids=lambda agent: agent.prompt)
 def test_the_rendered_prompt_is_the_snapshot(agent: Agent) -> None:  # type: ignore[type-arg]
-    messages = default_prompts().render(agent.prompt, dict(task_of(agent)))
-    text = "\n\n".join(f"=== {message.role} ===\n{message.content}" for message in messages) + "\n"
-    kept = SNAPSHOTS / f"{agent.prompt.replace('/', '-')}.txt"
-    if os.environ.get("ARCHQA_UPDATE_SNAPSHOTS"):
-        kept.parent.mkdir(exist_ok=True)
-        kept.write_text(text, encoding="utf-8")
-    assert text == kept.read_text(encoding="utf-8")
+    check_snapshot(agent.prompt, task_of(agent))
 
 
 def test_data_of_the_record_cannot_close_a_tag() -> None:

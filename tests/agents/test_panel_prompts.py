@@ -1,8 +1,5 @@
 """Prompts of the panel and of 2026: asked for is what is given, and one mini case's words are kept as snapshots."""
 
-import os
-from pathlib import Path
-
 import pytest
 
 from archqa.agents.alignment import Alignment, AlignmentTask
@@ -18,8 +15,8 @@ from archqa.core.answer import CitedAnswer, Claim
 from archqa.core.case import Case, Phrase
 from archqa.core.judgement import Relevance
 from archqa.llm.prompts import default_prompts
+from tests.agents.rendering import check_snapshot
 
-SNAPSHOTS = Path(__file__).parent / "snapshots"
 CONTEXT = "1. Background that a reader needs."
 EXEMPLAR = Exemplar(
     digest="0",
@@ -64,12 +61,7 @@ def test_a_prompt_asks_only_for_fields_of_its_agents_task(agent: Agent, prompt: 
 
 @pytest.mark.parametrize(("agent", "prompt"), PROMPTS, ids=[prompt for _, prompt in PROMPTS])
 def test_the_rendered_prompt_of_a_mini_case_is_the_snapshot(agent: Agent, prompt: str) -> None:  # type: ignore[type-arg]
-    messages = default_prompts().render(prompt, dict(task_of(agent)))
-    text = "\n\n".join(f"=== {message.role} ===\n{message.content}" for message in messages) + "\n"
-    kept = SNAPSHOTS / f"{prompt.replace('/', '-')}.txt"
-    if os.environ.get("ARCHQA_UPDATE_SNAPSHOTS"):
-        kept.write_text(text, encoding="utf-8")
-    assert text == kept.read_text(encoding="utf-8")
+    check_snapshot(prompt, task_of(agent))
 
 
 def test_without_exemplars_a_prompt_says_nothing_of_them() -> None:

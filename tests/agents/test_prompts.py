@@ -1,6 +1,5 @@
 """Prompts: what is asked for is given, what is released stays, and what one mini case is told is kept as a snapshot."""
 
-import os
 from pathlib import Path
 
 import pytest
@@ -18,8 +17,8 @@ from archqa.core.answer import CitedAnswer, Claim
 from archqa.core.case import Case
 from archqa.core.judgement import Judgement, Relevance
 from archqa.llm.prompts import Prompts, default_prompts
+from tests.agents.rendering import UPDATING, check_snapshot
 
-SNAPSHOTS = Path(__file__).parent / "snapshots"
 AGENTS: tuple[Agent, ...] = (  # type: ignore[type-arg]
     Context(), GeneralExpert(), GeneralExpertBatch(), Recruiting(), Specialist(), Decision(), Compress(), Summary(),
     Judge(),
@@ -59,13 +58,7 @@ def test_a_prompt_asks_only_for_fields_of_its_agents_task(agent: Agent) -> None:
 
 @pytest.mark.parametrize("agent", AGENTS, ids=lambda agent: agent.prompt)
 def test_the_rendered_prompt_of_a_mini_case_is_the_snapshot(agent: Agent) -> None:  # type: ignore[type-arg]
-    messages = default_prompts().render(agent.prompt, dict(task_of(agent)))
-    text = "\n\n".join(f"=== {message.role} ===\n{message.content}" for message in messages) + "\n"
-    kept = SNAPSHOTS / f"{agent.prompt.replace('/', '-')}.txt"
-    if os.environ.get("ARCHQA_UPDATE_SNAPSHOTS"):
-        kept.parent.mkdir(exist_ok=True)
-        kept.write_text(text, encoding="utf-8")
-    assert text == kept.read_text(encoding="utf-8")
+    check_snapshot(agent.prompt, task_of(agent))
 
 
 def test_a_released_prompt_is_never_edited() -> None:
@@ -73,7 +66,7 @@ def test_a_released_prompt_is_never_edited() -> None:
     prompts = default_prompts()
     names = sorted(str(path.parent.relative_to(prompts.folder)) for path in prompts.folder.glob("*/v*/system.jinja"))
     lock = prompts.folder / "released.lock"
-    if os.environ.get("ARCHQA_UPDATE_SNAPSHOTS"):
+    if UPDATING:
         lock.write_text("".join(f"{prompts.digest(name)}  {name}\n" for name in names), encoding="utf-8")
     released = dict(reversed(line.split("  ")) for line in lock.read_text(encoding="utf-8").splitlines())
     assert {name: prompts.digest(name) for name in names} == released
