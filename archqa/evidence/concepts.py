@@ -32,7 +32,7 @@ class Mention(NamedTuple):
     written: str
 
 
-@lru_cache(maxsize=8192)
+@lru_cache(maxsize=2048)
 def mentions(text: str) -> tuple[Mention, ...]:
     """The concepts that `text` names, each once, in the order of the terminology."""
     text = text[:LONGEST]

@@ -19,7 +19,7 @@ class Entry(NamedTuple):
     plain: str
 
 
-@lru_cache(maxsize=4096)
+@lru_cache(maxsize=2048)
 def explained(text: str) -> tuple[str, ...]:
     """The terms of `text` explained, a line each, in the order of the text."""
     words = (word.rstrip(".,'-/") for word in _WORD.findall(text[:LONGEST]))

@@ -28,7 +28,7 @@ LONGEST = 4000
 """Characters of one text that are looked at; a sentence of a note is far shorter."""
 
 
-@lru_cache(maxsize=8192)
+@lru_cache(maxsize=2048)
 def stems(text: str) -> tuple[str, ...]:
     """The content words of `text`, stemmed, in order."""
     words = _TOKEN.findall(text[:LONGEST].lower())

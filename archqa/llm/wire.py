@@ -6,6 +6,8 @@ against 0.4), more than everything else a call needs. Proxies are taken from the
 
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, NamedTuple, Protocol
+from urllib.parse import urlsplit
+from urllib.request import getproxies, proxy_bypass
 
 if TYPE_CHECKING:
     import aiohttp
@@ -73,6 +75,18 @@ class HttpWire:
                 headers=self._headers,
                 timeout=aiohttp.ClientTimeout(total=self._timeout),
                 connector=aiohttp.TCPConnector(limit=0),  # The limiter decides how many are in flight.
-                trust_env=True,
+                proxy=proxy_for(self.base_url),
             )
         return self._session
+
+
+def proxy_for(url: str) -> str | None:
+    """The HTTP proxy that the environment names for this URL (`https_proxy`, `http_proxy`, `no_proxy`).
+
+    Looked up once: aiohttp's own `trust_env` does it for each request, in another thread, at a tenth of a call's cost.
+    """
+    parts = urlsplit(url)
+    proxy = getproxies().get(parts.scheme, "")
+    if not urlsplit(proxy).scheme.startswith("http") or proxy_bypass(parts.netloc):
+        return None
+    return proxy
