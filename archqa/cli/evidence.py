@@ -28,8 +28,11 @@ def train(
     cases: Files,
     out_file: Annotated[Path, typer.Option("--out", help="Where the fitted model goes, as JSON.")],
     reader: Annotated[
-        bool, typer.Option("--reader", help="Train the reader anew too: about an hour; extra `train`.")
+        bool, typer.Option("--reader", help="Train the reader anew too: about two hours; extra `train`.")
     ] = False,
+    further: Annotated[
+        Path | None, typer.Option(help="Folder of further questions for the reader, as data/further.")
+    ] = None,
     seed: Annotated[int, typer.Option(help="Of the folds and the reader.")] = 0,
 ) -> None:
     """Fit the engine's model. The shipped one was fitted on train and train-real; dev only chose its settings.
@@ -37,10 +40,10 @@ def train(
     Example:
       archqa evidence train data/train.json data/train-real.json --out model.json
     """
-    kinds = [_labelled(path) for path in cases]
+    kinds = {path.stem: _labelled(path) for path in cases}
     if reader:
-        _train_reader(kinds, seed)
-    fitted = training.train([pair for kind in kinds for pair in kind], seed=seed, progress=_progress)
+        _train_reader(kinds, further, seed)
+    fitted = training.train([pair for kind in kinds.values() for pair in kind], seed=seed, progress=_progress)
     model.save(fitted, out_file)
     notice(f"fitted on {len(fitted.fitted_on)} cases: {out_file}")
 
@@ -72,11 +75,13 @@ def _labelled(path: Path) -> list[tuple[Case, CaseKey]]:
     return [(case, keys[case.id]) for case in benchmarks.load_cases(path).notes if case.id in keys]
 
 
-def _train_reader(kinds: list[list[tuple[Case, CaseKey]]], seed: int) -> None:
-    from archqa.evidence import reader_build
+def _train_reader(kinds: dict[str, list[tuple[Case, CaseKey]]], folder: Path | None, seed: int) -> None:
+    from archqa.evidence import further, reader_build
     from archqa.evidence.reader_training import Recipe
 
-    reader_build.build(kinds, Recipe(seed=seed), _progress)
+    notes = {f"{name}/{case.id}": case for name, kind in kinds.items() for case, _ in kind}
+    more = further.read(folder, notes) if folder else []
+    reader_build.build(kinds, more, Recipe(seed=seed), _progress)
 
 
 def _progress(what: str, done: int, of: int) -> None:

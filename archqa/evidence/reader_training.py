@@ -29,9 +29,11 @@ TARGET = {Relevance.ESSENTIAL: 1.0, Relevance.SUPPLEMENTARY: 0.25, Relevance.NOT
 class Recipe(NamedTuple):
     """How the reader is trained. Chosen by cross-fit over cases (README.md)."""
 
-    epochs: int = 6
+    epochs: int = 2
     rate: float = 1e-4
     batch: int = 4
+    still: int = 2
+    """Lower layers that keep their weights: a third of the time, and they hold what few cases cannot teach."""
     warm_up: float = 0.1
     shuffle: float = 0.5
     forget: float = 0.3
@@ -46,12 +48,12 @@ def starting_weights() -> Path:
     return Path(spec.origin).parent / "model"
 
 
-def train_reader(pairs: list[Labelled], recipe: Recipe, *, progress: Report, start: Path | None = None) -> Any:
+def train_reader(pairs: list[Labelled], recipe: Recipe, *, progress: Report) -> Any:
     """A torch module fine-tuned on `pairs`; the same pairs, recipe and thread count give the same weights."""
     torch = _torch()
     random.seed(recipe.seed)
     torch.manual_seed(recipe.seed)
-    model = _network(start or starting_weights())
+    model = _network(starting_weights(), recipe.still)
     steps = recipe.epochs * -(-sum(len(windows(case)) for case, _ in pairs) // recipe.batch)
     optimizer, schedule = _optimizer(model, recipe, steps)
     for epoch in range(recipe.epochs):
@@ -89,7 +91,7 @@ def _view(model: Any, case: Case) -> NDArray[np.float64]:
     for window in windows(case):
         at = [span.sentence for span in window.spans]
         with torch.no_grad():
-            total[at] += model(**_tensors(window))[0].float().numpy()
+            total[at] += model(**_tensors(window))[0].numpy()
         seen[at] += 1
     return total / np.maximum(seen, 1)
 
@@ -99,12 +101,14 @@ def export(model: Any, path: Path, example: Case) -> None:
     torch = _torch()
     from onnxruntime.quantization import QuantType, quantize_dynamic  # needs `onnx`, of the training extra
 
+    plain = _network(starting_weights(), attention="eager").eval()  # The other attention has no export.
+    plain.load_state_dict(model.state_dict())
     window = windows(example)[0]
     whole, draft = path.with_suffix(".float.onnx"), path.with_suffix(".draft.onnx")
     axes = {"pieces": {1: "length"}, "kinds": {1: "length"}, "marks": {1: "count"}, "mean": {1: "count", 2: "length"}}
     names = ["pieces", "kinds", "marks", "mean"]
     values = tuple(_tensors(window)[name] for name in names)
-    torch.onnx.export(model.float(), values, str(whole), input_names=names, output_names=["logits"], dynamic_axes=axes,
+    torch.onnx.export(plain, values, str(whole), input_names=names, output_names=["logits"], dynamic_axes=axes,
                       opset_version=17, dynamo=False)  # fmt: skip
     quantize_dynamic(str(whole), str(draft), weight_type=QuantType.QInt8, per_channel=True)
     whole.unlink()
@@ -133,12 +137,11 @@ def _step(model: Any, batch: list[tuple[Window, list[float]]], optimizer: Any, s
     torch = _torch()
     model.train()
     losses = []
-    with torch.autocast("cpu", torch.bfloat16):
-        said = model(**_batched([window for window, _ in batch]))
+    said = model(**_batched([window for window, _ in batch]))
     for row, (_, target) in enumerate(batch):
         gold = torch.tensor(target)
         loss = torch.nn.functional.binary_cross_entropy_with_logits
-        losses.append(loss(said[row, : len(target)].float(), gold, reduction="sum"))
+        losses.append(loss(said[row, : len(target)], gold, reduction="sum"))
     optimizer.zero_grad()
     (sum(losses) / sum(len(target) for _, target in batch)).backward()
     torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
@@ -177,8 +180,8 @@ def _batched(batch: list[Window]) -> dict[str, Any]:
     return found
 
 
-def _network(weights: Path) -> Any:
-    """MiniLM and a linear head over each sentence's mark and mean; few cases cannot mend piece embeddings: frozen."""
+def _network(weights: Path, still: int = 0, attention: str = "sdpa") -> Any:
+    """MiniLM and a linear head over each sentence's mark and mean; piece embeddings and `still` layers are frozen."""
     torch = _torch()
     from transformers import AutoModel
 
@@ -187,9 +190,10 @@ def _network(weights: Path) -> Any:
 
         def __init__(self) -> None:
             super().__init__()
-            options = {"add_pooling_layer": False, "attention_probs_dropout_prob": 0.0, "attn_implementation": "eager"}
-            self.encoder = AutoModel.from_pretrained(weights, **options)
+            options = {"add_pooling_layer": False, "attention_probs_dropout_prob": 0.0}
+            self.encoder = AutoModel.from_pretrained(weights, attn_implementation=attention, **options)
             self.encoder.embeddings.requires_grad_(False)
+            self.encoder.encoder.layer[:still].requires_grad_(False)
             self.dropout = torch.nn.Dropout(0.1)
             self.head = torch.nn.Linear(2 * self.encoder.config.hidden_size, 1)
             torch.nn.init.normal_(self.head.weight, std=0.02)
@@ -197,7 +201,7 @@ def _network(weights: Path) -> Any:
 
         def forward(self, pieces: Any, kinds: Any, marks: Any, mean: Any) -> Any:
             mask = (pieces != 0).long()
-            hidden = self.encoder(input_ids=pieces, attention_mask=mask, token_type_ids=kinds).last_hidden_state.float()
+            hidden = self.encoder(input_ids=pieces, attention_mask=mask, token_type_ids=kinds).last_hidden_state
             marked = torch.gather(hidden, 1, marks[..., None].expand(-1, -1, hidden.shape[-1]))
             return self.head(self.dropout(torch.cat([marked, mean @ hidden], -1)))[..., 0]
 

@@ -45,8 +45,9 @@ async def test_tokens_are_paced_as_well() -> None:
     assert await limits.reserve(1) == pytest.approx(30.5, abs=0.05)
 
 
-async def test_a_server_that_asks_to_be_left_alone_is_left_alone_by_all_who_keep_a_pace() -> None:
-    handle, settings = Handle(Limits(60_000, None, None)), Settings(requests_per_minute=60_000)
+@pytest.mark.parametrize("pace", [None, 60_000])
+async def test_a_server_that_asks_to_be_left_alone_is_left_alone_by_all(pace: int | None) -> None:
+    handle, settings = Handle(Limits(pace, None, None)), Settings(requests_per_minute=pace)
     one, two = (shared(handle, name, settings, 4).limiter for name in ("one", "two"))
     one.hold(0.15)
     await asyncio.sleep(0)

@@ -75,29 +75,25 @@ def _slower(per_minute: int | None) -> float | None:
 
 def shared(limits: Any, worker: str, settings: Settings, jobs: int) -> Shared:
     """The limits as one worker sees them: its own share of places, the run's pace, budget and claims."""
-    paced = settings.requests_per_minute is not None or settings.tokens_per_minute is not None
-    return Shared(
-        SharedLimiter(limits, jobs, paced=paced), SharedPurse(limits, settings.max_cost), _Claims(limits, worker)
-    )
+    return Shared(SharedLimiter(limits, jobs), SharedPurse(limits, settings.max_cost), _Claims(limits, worker))
 
 
 class SharedLimiter(Limiter):
-    """Places of its own, the pace of the run. Without a pace nobody is asked before a server asks to be left alone."""
+    """Places of its own, the pace of the run; what a server asks of one worker, all heed."""
 
-    def __init__(self, limits: Any, jobs: int, *, paced: bool) -> None:
+    def __init__(self, limits: Any, jobs: int) -> None:
         super().__init__(jobs)
         self._limits = limits
-        self._paced = paced
 
     async def pace(self, tokens: int) -> None:
         """Wait for the moment at which a request of so many tokens may start, among all workers."""
-        wait = await self._limits.reserve.remote(tokens) if self._paced else self.held()
+        wait = max(self.held(), await self._limits.reserve.remote(tokens))
         while wait > 0:
             await self._sleep(wait)
             wait = max(self.held(), await self._limits.held.remote())
 
     def hold(self, seconds: float) -> None:
-        """Start nothing for so long, here and on every other worker that keeps to a pace or waits already."""
+        """Start nothing for so long, here and on every other worker."""
         super().hold(seconds)
         self._limits.hold.remote(min(seconds, LONGEST_HOLD))
 

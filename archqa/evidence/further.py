@@ -1,0 +1,104 @@
+"""Further questions, which the reader alone is trained on: on the training notes, and on notes written for it.
+
+`data/further/questions.jsonl` and `notes.jsonl` of the repository; `data/README.md` tells who wrote them. No figure is
+ever taken on them.
+"""
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import NamedTuple, TypeVar
+
+from pydantic import ValidationError
+
+from archqa.core.case import Case, Phrase, Sentence
+from archqa.core.judgement import Relevance
+from archqa.core.key import CaseKey
+from archqa.core.value import Value
+from archqa.errors import InputError
+
+Line = TypeVar("Line", bound=Value)
+
+
+class Note(Value):
+    """A note by its name; `sentences` are id, paragraph and text."""
+
+    note: str
+    style: str
+    sentences: tuple[tuple[str, str, str], ...]
+
+
+class Question(Value):
+    """A message about a note, what it asks, and the ids of the sentences that the answer needs."""
+
+    note: str
+    narrative: str
+    question: str
+    clinician_question: str
+    essential: tuple[str, ...]
+    supplementary: tuple[str, ...]
+
+
+class Further(NamedTuple):
+    """A labelled case and the name of its note: what was trained on one is never judged by the other."""
+
+    note: str
+    case: Case
+    key: CaseKey
+
+
+def read(folder: Path, known: Mapping[str, Case]) -> list[Further]:
+    """All further questions. `known` are the cases whose notes they may be about, by `<file>/<id>`, as `train/12`.
+
+    Raises `InputError` with every line that does not fit.
+    """
+    written = {each.note: _case(each) for _, each in _lines(folder / "notes.jsonl", Note)}
+    asked = list(_lines(folder / "questions.jsonl", Question))
+    notes = {**known, **written}
+    mistakes = [f":{at}: {why}" for at, each in asked for why in _mistakes(each, notes)]
+    if mistakes:
+        raise InputError(folder / "questions.jsonl", mistakes, "data/README.md shows the format.")
+    return [_labelled(f"{each.note}+{at}", each, notes[each.note]) for at, each in asked]
+
+
+def _lines(path: Path, kind: type[Line]) -> Iterator[tuple[int, Line]]:
+    found, mistakes = list[tuple[int, Line]](), list[str]()
+    try:
+        lines = path.read_text(encoding="utf-8").splitlines()
+    except OSError:
+        raise InputError(path, [": is not there."], "It is part of the repository.") from None
+    for at, line in enumerate(lines, start=1):
+        try:
+            found.append((at, kind.model_validate_json(line)))
+        except ValidationError as malformed:
+            mistakes += [f":{at}: {'.'.join(map(str, each['loc']))}: {each['msg']}" for each in malformed.errors()]
+    if mistakes:
+        raise InputError(path, mistakes, "data/README.md shows the format.")
+    return iter(found)
+
+
+def _mistakes(asked: Question, notes: Mapping[str, Case]) -> Iterator[str]:
+    if asked.note not in notes:
+        yield f"there is no note {asked.note}."
+        return
+    unknown = {*asked.essential, *asked.supplementary} - set(notes[asked.note].sentence_ids)
+    if unknown:
+        yield f"the note {asked.note} has no sentence {', '.join(sorted(unknown))}."
+    if not asked.essential or set(asked.essential) & set(asked.supplementary):
+        yield "a question needs an essential sentence, and none that is supplementary as well."
+    if asked.question not in asked.narrative:
+        yield "the question is no part of the narrative."
+
+
+def _case(note: Note) -> Case:
+    sentences = tuple(Sentence(id=at, paragraph_id=paragraph, text=text) for at, paragraph, text in note.sentences)
+    return Case(id=note.note, sentences=sentences)
+
+
+def _labelled(name: str, asked: Question, about: Case) -> Further:
+    words = {"patient_narrative": asked.narrative, "clinician_question": asked.clinician_question}
+    phrase = Phrase(id="0", text=asked.question)
+    case = about.model_copy(update={"id": name, "title": "", "patient_question": (phrase,), **words})
+    labels = dict.fromkeys(about.sentence_ids, Relevance.NOT_RELEVANT)
+    labels |= dict.fromkeys(asked.supplementary, Relevance.SUPPLEMENTARY)
+    labels |= dict.fromkeys(asked.essential, Relevance.ESSENTIAL)
+    return Further(asked.note, case, CaseKey(case_id=name, labels=labels))
