@@ -12,9 +12,12 @@ from archqa.core.case import Case
 from archqa.core.key import CaseKey
 from archqa.errors import CallerError
 from archqa.evidence import evaluation, model, training
+from archqa.evidence import further as further_data
+from archqa.evidence.further import Further
 
 app = typer.Typer(help="The embedded engine's model.", no_args_is_help=True)
 
+Kinds = dict[str, list[tuple[Case, CaseKey]]]
 Files = Annotated[list[Path], typer.Argument(metavar="CASES...", help="Case files, each with its key beside it.")]
 
 
@@ -31,19 +34,25 @@ def train(
         bool, typer.Option("--reader", help="Train the reader anew too: about two hours; extra `train`.")
     ] = False,
     further: Annotated[
-        Path | None, typer.Option(help="Folder of further questions for the reader, as data/further.")
+        Path | None, typer.Option(help="What the reader is trained on beside the cases: data/further.")
     ] = None,
     seed: Annotated[int, typer.Option(help="Of the folds and the reader.")] = 0,
 ) -> None:
     """Fit the engine's model. The shipped one was fitted on train and train-real; dev only chose its settings.
 
     Example:
-      archqa evidence train data/train.json data/train-real.json --out model.json
+      archqa evidence train data/train.json data/train-real.json --further data/further --out model.json
     """
     kinds = {path.stem: _labelled(path) for path in cases}
+    more = _further(further, kinds)
     if reader:
-        _train_reader(kinds, further, seed)
-    fitted = training.train([pair for kind in kinds.values() for pair in kind], seed=seed, progress=_progress)
+        _train_reader(kinds, more, seed)
+    fitted = training.train(
+        [pair for kind in kinds.values() for pair in kind],
+        further=[each.case for some in more for each in some],
+        seed=seed,
+        progress=_progress,
+    )
     model.save(fitted, out_file)
     notice(f"fitted on {len(fitted.fitted_on)} cases: {out_file}")
 
@@ -75,12 +84,15 @@ def _labelled(path: Path) -> list[tuple[Case, CaseKey]]:
     return [(case, keys[case.id]) for case in benchmarks.load_cases(path).notes if case.id in keys]
 
 
-def _train_reader(kinds: dict[str, list[tuple[Case, CaseKey]]], folder: Path | None, seed: int) -> None:
-    from archqa.evidence import further, reader_build
+def _further(folder: Path | None, kinds: Kinds) -> Further:
+    notes = {f"{name}/{case.id}": case for name, kind in kinds.items() for case, _ in kind}
+    return further_data.read(folder, notes) if folder else Further()
+
+
+def _train_reader(kinds: Kinds, more: Further, seed: int) -> None:
+    from archqa.evidence import reader_build
     from archqa.evidence.reader_training import Recipe
 
-    notes = {f"{name}/{case.id}": case for name, kind in kinds.items() for case, _ in kind}
-    more = further.read(folder, notes) if folder else []
     reader_build.build(kinds, more, Recipe(seed=seed), _progress)
 
 

@@ -46,8 +46,8 @@ class Engine:
 
     @property
     def fitted_on(self) -> tuple[str, ...]:
-        """`case_digest` of every case the model was fitted on."""
-        return self._model.fitted_on
+        """`case_digest` of every case that the model, or its reader, was fitted on."""
+        return (*self._model.fitted_on, *self._model.reader_further)
 
     def judge(self, case: Case, *, specialty: str | None = None) -> tuple[Judgement, ...]:
         """One judgement a sentence in note order, with a calibrated probability and its reasons in words.

@@ -1,7 +1,7 @@
-"""Further questions, which the reader alone is trained on: on the training notes, and on notes written for it.
+"""What the reader alone is trained on, beside the cases: further questions on their notes, and further notes.
 
-`data/further/questions.jsonl` and `notes.jsonl` of the repository; `data/README.md` tells who wrote them. No figure is
-ever taken on them.
+`data/further/{questions,alike,notes}.jsonl` of the repository; `data/README.md` tells who wrote them. No figure is ever
+taken on them.
 """
 
 from collections.abc import Iterator, Mapping
@@ -38,7 +38,7 @@ class Question(Value):
     supplementary: tuple[str, ...]
 
 
-class Further(NamedTuple):
+class Asked(NamedTuple):
     """A labelled case and the name of its note: what was trained on one is never judged by the other."""
 
     note: str
@@ -46,18 +46,28 @@ class Further(NamedTuple):
     key: CaseKey
 
 
-def read(folder: Path, known: Mapping[str, Case]) -> list[Further]:
-    """All further questions. `known` are the cases whose notes they may be about, by `<file>/<id>`, as `train/12`.
+class Further(NamedTuple):
+    """Questions on any matter of a note, and cases that are written and labelled as the training cases are."""
+
+    questions: tuple[Asked, ...] = ()
+    alike: tuple[Asked, ...] = ()
+
+
+def read(folder: Path, known: Mapping[str, Case]) -> Further:
+    """All of a folder. `known` are the cases whose notes may be asked about, by `<file>/<id>`, as `train/12`.
 
     Raises `InputError` with every line that does not fit.
     """
-    written = {each.note: _case(each) for _, each in _lines(folder / "notes.jsonl", Note)}
-    asked = list(_lines(folder / "questions.jsonl", Question))
-    notes = {**known, **written}
+    notes = {**known, **{each.note: _case(each) for _, each in _lines(folder / "notes.jsonl", Note)}}
+    return Further(_asked(folder / "questions.jsonl", notes), _asked(folder / "alike.jsonl", notes))
+
+
+def _asked(path: Path, notes: Mapping[str, Case]) -> tuple[Asked, ...]:
+    asked = list(_lines(path, Question))
     mistakes = [f":{at}: {why}" for at, each in asked for why in _mistakes(each, notes)]
     if mistakes:
-        raise InputError(folder / "questions.jsonl", mistakes, "data/README.md shows the format.")
-    return [_labelled(f"{each.note}+{at}", each, notes[each.note]) for at, each in asked]
+        raise InputError(path, mistakes, "data/README.md shows the format.")
+    return tuple(_labelled(f"{each.note}+{at}", each, notes[each.note]) for at, each in asked)
 
 
 def _lines(path: Path, kind: type[Line]) -> Iterator[tuple[int, Line]]:
@@ -94,11 +104,11 @@ def _case(note: Note) -> Case:
     return Case(id=note.note, sentences=sentences)
 
 
-def _labelled(name: str, asked: Question, about: Case) -> Further:
+def _labelled(name: str, asked: Question, about: Case) -> Asked:
     words = {"patient_narrative": asked.narrative, "clinician_question": asked.clinician_question}
     phrase = Phrase(id="0", text=asked.question)
     case = about.model_copy(update={"id": name, "title": "", "patient_question": (phrase,), **words})
     labels = dict.fromkeys(about.sentence_ids, Relevance.NOT_RELEVANT)
     labels |= dict.fromkeys(asked.supplementary, Relevance.SUPPLEMENTARY)
     labels |= dict.fromkeys(asked.essential, Relevance.ESSENTIAL)
-    return Further(asked.note, case, CaseKey(case_id=name, labels=labels))
+    return Asked(asked.note, case, CaseKey(case_id=name, labels=labels))

@@ -16,27 +16,38 @@ from archqa.core.value import Value
 from archqa.errors import InputError
 from archqa.evidence.boosting import Forest, Tree
 from archqa.evidence.features import Matrix, Table
+from archqa.evidence.linear import Linear
 
 SHIPPED = Path(__file__).parent / "data"
 
 
 class Model(Value):
-    """Boosted trees over columns. `expected_f1` and `mass` serve selection; `fitted_on` holds digests."""
+    """Boosted trees over columns, and a regression over some of them: the log-odds are the mean of both.
 
-    schema_version: int = 2
+    `bias` is that mean of what holds without any column. `expected_f1` and `mass` serve selection.
+
+    `fitted_on` holds the digests of the cases, `reader_further` those that the reader was trained on beside them.
+    """
+
+    schema_version: int = 3
     columns: tuple[str, ...]
     bias: float
     trees: tuple[Tree, ...]
+    linear: Linear
     expected_f1: float
     mass: float
     fitted_on: tuple[str, ...] = ()
     seed: int = 0
     reader_sha256: str = ""
+    reader_further: tuple[str, ...] = ()
     made_by: str = ""
 
     def contributions(self, table: Table) -> Matrix:
-        """What each column adds to each sentence's log-odds in the trees, of shape (sentences, columns)."""
-        return self._forest.paths(table.matrix(self.columns))
+        """What each column adds to each sentence's log-odds, of shape (sentences, columns)."""
+        added = self._forest.paths(table.matrix(self.columns)) / 2
+        places = [self.columns.index(name) for name in self.linear.columns]
+        added[:, places] += self.linear.contributions(table.matrix(self.linear.columns)) / 2
+        return added
 
     @cached_property
     def _forest(self) -> Forest:

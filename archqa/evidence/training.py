@@ -1,10 +1,10 @@
-"""Fitting the engine from cases and their keys: boosted trees over features, and what selection needs.
+"""Fitting the engine from cases and their keys: boosted trees and a regression over features, and what selection needs.
 
 numpy alone. Settings and features were chosen by cross-fit over cases (README.md).
 """
 
 import hashlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
 import numpy as np
@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from archqa.core.case import Case
 from archqa.core.key import CaseKey
+from archqa.evidence import linear
 from archqa.evidence.boosting import Settings, Tree, boost
 from archqa.evidence.digest import case_digest
 from archqa.evidence.encoder import default_encoder
@@ -66,11 +67,15 @@ def unseen_verdicts(case: Case, reader: Reader) -> Binary:
     return reader.logits(case) if kept is None else kept
 
 
-def train(pairs: list[Labelled], *, seed: int = 0, progress: Progress = silent) -> Model:
-    """Fits a model on `pairs`. The same pairs and seed give the same model."""
+def train(pairs: list[Labelled], *, further: Iterable[Case] = (), seed: int = 0, progress: Progress = silent) -> Model:
+    """Fits a model on `pairs`. The same pairs and seed give the same model.
+
+    `further` are the cases that the reader was trained on beside them: the model only notes which.
+    """
     examples = prepare(pairs, progress=progress)
     held_out = cross_fit(examples, seed=seed, progress=progress)
-    return fit(examples, expected_f1=expected_f1(np.concatenate(held_out)), seed=seed)
+    fitted = fit(examples, expected_f1=expected_f1(np.concatenate(held_out)), seed=seed)
+    return fitted.model_copy(update={"reader_further": tuple(case_digest(case) for case in further)})
 
 
 def cross_fit(
@@ -94,15 +99,17 @@ def folds_of(cases: int, folds: int, seed: int) -> NDArray[np.int64]:
 
 
 def fit(examples: list[Example], *, expected_f1: float = 0.5, seed: int = 0) -> Model:
-    """Boosted trees over all sentences of `examples`."""
+    """Boosted trees and a regression over all sentences of `examples`."""
     names = tuple(examples[0].table.columns)
     rows = np.concatenate([example.table.matrix(names) for example in examples])
     truth = np.concatenate([example.essential for example in examples])
     runs = [boost(rows, truth, SETTINGS, seed * SEEDS + run) for run in range(SEEDS)]
+    steady = linear.fit(np.concatenate([example.table.matrix(linear.COLUMNS) for example in examples]), truth)
     return Model(
         columns=names,
-        bias=runs[0][0],
+        bias=(runs[0][0] + steady.bias) / 2,
         trees=tuple(_scaled(tree, 1 / SEEDS) for _, trees in runs for tree in trees),
+        linear=steady,
         expected_f1=expected_f1,
         mass=MASS,
         fitted_on=tuple(case_digest(example.case) for example in examples),
