@@ -16,9 +16,12 @@ from archqa.evidence import background, composing, model, reasons
 from archqa.evidence.digest import case_digest
 from archqa.evidence.encoder import Encoder, default_encoder
 from archqa.evidence.features import Table, reading, unread
+from archqa.evidence.note import speaks_to_a_machine
 from archqa.evidence.reader import Reader, default_reader
 from archqa.evidence.selection import Corpus, choose
 
+NO_EVIDENCE = -6.0
+"""Log-odds at most of a sentence that is not about a patient at all."""
 REMEMBERED = 64
 """Cases whose assessment is kept: the stages of one case ask for it several times."""
 
@@ -122,7 +125,11 @@ class Engine:
         columns = Table(reading(read()) | rest)
         added = self._model.contributions(columns)
         names = self._model.columns
-        return Assessment(added.sum(1) + self._model.bias, tuple(reasons.rationale(names, row) for row in added))
+        logits, why = added.sum(1) + self._model.bias, [reasons.rationale(names, row) for row in added]
+        for at, sentence in enumerate(case.sentences):
+            if speaks_to_a_machine(sentence.text):
+                logits[at], why[at] = min(logits[at], NO_EVIDENCE), "It tells whoever answers what to do: no evidence."
+        return Assessment(logits, tuple(why))
 
     def _corpus(self) -> Corpus:
         return Corpus(self._model.expected_f1, self._model.mass)

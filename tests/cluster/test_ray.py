@@ -57,16 +57,16 @@ def test_two_nodes_predict_what_one_process_does(tmp_path: Path, ray_nodes: Any)
 def test_a_node_that_dies_half_way_loses_nothing_and_repeats_only_what_was_in_flight(
     tmp_path: Path, ray_nodes: Any
 ) -> None:
-    cases = write(tmp_path / "cases.jsonl", count=120, sentences=4)
-    with FakeServer(latency=0.2, sigma=0.5, seed=1) as server:
+    cases = write(tmp_path / "cases.jsonl", count=2000, sentences=4)
+    with FakeServer(latency=0.1, sigma=0.5, seed=1) as server:
         here = predict(cases, out=tmp_path / "here", base_url=server.base_url, cache=False, jobs=8, **LEAN)
         asked = server.count
-        killed = after(40, lambda: ray_nodes.remove_node(ray_nodes.second, allow_graceful=False))
+        killed = after(1000, lambda: ray_nodes.remove_node(ray_nodes.second, allow_graceful=False))
         there = on_ray(cases, tmp_path / "there", server, ray_nodes, on_case=killed)
         repeated = server.count - 2 * asked
     assert killed.done.is_set()
     assert (there.path / "submission.json").read_bytes() == (here.path / "submission.json").read_bytes()
-    assert len((there.path / "cases.jsonl").read_text().splitlines()) == 120
+    assert len((there.path / "cases.jsonl").read_text().splitlines()) == 2000
     assert 0 <= repeated <= 4, "the places of the node that died"
 
 

@@ -1,0 +1,44 @@
+import numpy as np
+import pytest
+
+from archqa.evidence import linear, logistic
+from archqa.evidence.linear import DICTATED, SPREAD, STYLE
+
+COLUMNS = (STYLE, "reader.logit")
+
+
+def rows_of(style: float, seed: int, count: int = 2000) -> tuple[np.ndarray, np.ndarray]:
+    """Rows of one style, in which the reader is right in typed notes and means nothing in dictated ones."""
+    rng = np.random.default_rng(seed)
+    logit = rng.normal(size=count)
+    right = logistic.expit(4 * logit) if style > DICTATED else np.full(count, 0.5)
+    return np.column_stack([np.full(count, style), logit]), (rng.random(count) < right).astype(float)
+
+
+@pytest.fixture(scope="module")
+def fitted() -> linear.Linear:
+    typed, dictated = rows_of(DICTATED + SPREAD, 1), rows_of(DICTATED - SPREAD, 2)
+    return linear.fit(np.concatenate([typed[0], dictated[0]]), np.concatenate([typed[1], dictated[1]]), COLUMNS)
+
+
+@pytest.mark.parametrize(("style", "slope"), [(DICTATED + SPREAD, 4.0), (DICTATED - SPREAD, 0.0)])
+def test_a_column_weighs_as_much_as_the_style_of_the_note_gives_it(
+    fitted: linear.Linear, style: float, slope: float
+) -> None:
+    low, high = fitted.contributions(np.array([[style, -0.5], [style, 0.5]])).sum(1)
+    assert high - low == pytest.approx(slope, abs=0.4)
+
+
+def test_probabilities_are_those_of_the_data(fitted: linear.Linear) -> None:
+    rows, truth = rows_of(DICTATED + SPREAD, 3)
+    said = logistic.expit(fitted.contributions(rows).sum(1) + fitted.bias)
+    assert said.mean() == pytest.approx(truth.mean(), abs=0.04)
+
+
+def test_each_column_is_told_its_own_part(fitted: linear.Linear) -> None:
+    rows, _ = rows_of(DICTATED + SPREAD, 4, count=5)
+    moved = rows.copy()
+    moved[:, 1] += 1.0
+    change = fitted.contributions(moved) - fitted.contributions(rows)
+    assert np.allclose(change[:, 0], 0.0)
+    assert (change[:, 1] > 3.0).all()
