@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 
 from archqa.core.value import Value
 from archqa.evidence import logistic
+from archqa.evidence.note import DICTATED
 
 Floats = NDArray[np.float64]
 
@@ -18,8 +19,8 @@ COLUMNS = (
 )  # fmt: skip
 """The reader's verdicts and what is plainest of the rest."""
 STYLE = "shape.telegraphic"
-DICTATED, SPREAD = 0.085, 0.05
-"""Share of shorthand between dictated and typed notes, and how far from it a note is wholly of one kind."""
+SPREAD = 0.05
+"""How far from `DICTATED` the share of shorthand is in a note that is wholly of one kind."""
 RIDGE = 10 / 3
 
 

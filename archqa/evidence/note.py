@@ -80,6 +80,10 @@ def section_kinds() -> tuple[str, ...]:
     return (*(kind for kind, _ in _sections()), "none", "other")
 
 
+DICTATED = 0.085
+"""What `telegraphic` gives between dictated and typed notes."""
+
+
 def telegraphic(case: Case) -> float:
     """The share of words that are shorthand (`w/`, `->`, `CXR`): about .12 in typed notes, .05 in dictated ones."""
     words = [word.strip(".,:;()") for sentence in case.sentences for word in sentence.text.split()]

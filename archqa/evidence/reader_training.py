@@ -17,14 +17,12 @@ from archqa.core.case import Case
 from archqa.core.judgement import Relevance
 from archqa.core.key import CaseKey
 from archqa.errors import MissingExtra
-from archqa.evidence.note import places, telegraphic
+from archqa.evidence.note import DICTATED, places, telegraphic
 from archqa.evidence.reader import inputs
 from archqa.evidence.windows import Window, views, windows
 
 Labelled = tuple[Case, CaseKey]
 Report = Callable[[str, int, int], None]
-DICTATED = 0.085
-"""Share of shorthand below which a note counts as dictated."""
 TARGET = {Relevance.ESSENTIAL: 1.0, Relevance.SUPPLEMENTARY: 0.25, Relevance.NOT_RELEVANT: 0.0}
 """Supplementary sentences count as a quarter essential: they are nearer to it than the rest is."""
 

@@ -93,7 +93,7 @@ def test_the_requests_of_all_workers_together_keep_to_the_minute(tmp_path: Path,
     assert len(arrived) == 300
     for first, later in zip(arrived, arrived[240:], strict=False):
         assert later - first >= 60.0
-    assert arrived[-1] - arrived[0] <= 299 * 61 / 240 + 3, "slower than it must be"
+    assert arrived[-1] - arrived[0] <= 299 * 62 / 240 + 3, "slower than it must be"
 
 
 def test_a_spent_budget_stops_all_workers_within_one_call_each(tmp_path: Path, ray_nodes: Any) -> None:

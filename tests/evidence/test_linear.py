@@ -2,7 +2,8 @@ import numpy as np
 import pytest
 
 from archqa.evidence import linear, logistic
-from archqa.evidence.linear import DICTATED, SPREAD, STYLE
+from archqa.evidence.linear import SPREAD, STYLE
+from archqa.evidence.note import DICTATED
 
 COLUMNS = (STYLE, "reader.logit")
 

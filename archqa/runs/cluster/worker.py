@@ -64,6 +64,8 @@ class Worker:
             self._job = self._prepared(order)
         except ArchqaError as failure:
             return failure
+        if self._job.minds.ask_models:
+            import aiohttp  # noqa: F401  # Now: a first request that waits for it arrives late, and a minute's too many.
         return None
 
     async def shards(self) -> frozenset[int]:
