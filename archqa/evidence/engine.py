@@ -14,7 +14,6 @@ from archqa.core.case import Case
 from archqa.core.judgement import Judgement, Relevance
 from archqa.evidence import background, composing, model, reasons
 from archqa.evidence.digest import case_digest
-from archqa.evidence.encoder import Encoder, default_encoder
 from archqa.evidence.features import Table, reading, unread
 from archqa.evidence.note import speaks_to_a_machine
 from archqa.evidence.reader import Reader, default_reader
@@ -36,9 +35,9 @@ class Assessment(NamedTuple):
 class Engine:
     """Judges, selects and answers. Use `Engine.load`; one engine may serve many threads."""
 
-    def __init__(self, shipped: model.Shipped, encoder: Encoder, reader: Reader) -> None:
+    def __init__(self, shipped: model.Shipped, reader: Reader) -> None:
         self._model, self.fingerprint = shipped
-        self._encoder, self._reader = encoder, reader
+        self._reader = reader
         self._seen: OrderedDict[str, Future[Assessment]] = OrderedDict()
         self._alone = Lock()
 
@@ -121,7 +120,7 @@ class Engine:
 
     def _fresh(self, case: Case) -> Assessment:
         read = self._reader.start(case)
-        rest = unread(case, self._encoder)
+        rest = unread(case)
         columns = Table(reading(read()) | rest)
         added = self._model.contributions(columns)
         names = self._model.columns
@@ -143,4 +142,4 @@ def _probability(judgement: Judgement) -> float:
 
 @cache
 def _loaded(name: str) -> Engine:
-    return Engine(model.load(name), default_encoder(), default_reader())
+    return Engine(model.load(name), default_reader())

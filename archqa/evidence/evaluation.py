@@ -9,7 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from archqa.core.value import Value
+from archqa.evidence.encoder import default_encoder
 from archqa.evidence.selection import Corpus, choose
+from archqa.evidence.semantics import nearness
 from archqa.evidence.training import FOLDS, MASS, Example, Labelled, Progress, cross_fit, expected_f1, prepare, silent
 
 RESAMPLES = 2000
@@ -116,7 +118,7 @@ def reliability(probabilities: NDArray[np.float64], truth: NDArray[np.float64]) 
 
 def _near(example: Example) -> NDArray[np.int64]:
     """The baseline: sentences whose cosine to the question lies 0.3 standard deviations above the case's mean."""
-    return np.flatnonzero(example.table.columns["near.question.z"] > 0.3).astype(np.int64)
+    return np.flatnonzero(nearness(example.case, default_encoder()) > 0.3).astype(np.int64)
 
 
 def _counts(examples: list[Example], chosen: list[NDArray[np.int64]]) -> Counts:

@@ -8,11 +8,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from archqa.core.case import Case
-from archqa.evidence import semantics, topics
+from archqa.evidence import topics
 from archqa.evidence.cues import sentence_cues, strengths
-from archqa.evidence.encoder import Encoder
 from archqa.evidence.note import Place, bare, places, section_kinds, telegraphic
-from archqa.evidence.semantics import Column
+from archqa.evidence.semantics import Column, asked
 from archqa.evidence.words import LONGEST, numbers, stems
 
 Matrix = NDArray[np.float64]
@@ -29,18 +28,16 @@ class Table:
         return np.column_stack([self.columns[name] for name in names]).astype(np.float64)
 
 
-def table(case: Case, encoder: Encoder, read: Column) -> Table:
+def table(case: Case, read: Column) -> Table:
     """Every feature of every sentence of `case`, which must have one. `read`: the reader's log-odds, one a sentence."""
-    return Table(reading(read) | unread(case, encoder))
+    return Table(reading(read) | unread(case))
 
 
-def unread(case: Case, encoder: Encoder) -> dict[str, Column]:
+def unread(case: Case) -> dict[str, Column]:
     """The features that do without the reader."""
     spots = places(case)
-    near = semantics.columns(semantics.meaning(case, encoder))
-    columns = _spread({f"near.{name}": column for name, column in near.items()})
-    columns |= topics.columns(case, spots)
-    columns |= _around(columns["near.blend.z"], columns["topic.question"], spots)
+    columns = topics.columns(case, spots)
+    columns |= _around(columns["topic.question"], spots)
     columns |= _spread(_overlap(case))
     columns |= _shape(case, spots)
     columns |= _sections(spots)
@@ -70,27 +67,24 @@ def _spread(columns: dict[str, Column]) -> dict[str, Column]:
     return spread
 
 
-def _around(near: Column, topic: Column, spots: tuple[Place, ...]) -> dict[str, Column]:
-    """The company a sentence keeps: how near its neighbours and its block are to the question."""
-    edge = np.concatenate([[near.min()], near, [near.min()]])
+def _around(topic: Column, spots: tuple[Place, ...]) -> dict[str, Column]:
+    """The company a sentence keeps: how much of its block is about the question, and where in the block it stands."""
     block = np.array([spot.block for spot in spots])
-    columns = {"before": edge[:-2], "after": edge[2:], "carried": topics.carried(near + 3.0, spots) - 3.0}
-    for name, column in (("near", near), ("topic", topic)):
-        inside = [column[block == each] for each in block]
-        columns[f"block_{name}"] = np.array([each.mean() for each in inside])
-        columns[f"block_{name}_best"] = np.array([each.max() for each in inside])
-    size = np.array([float((block == each).sum()) for each in block])
-    columns |= {"block_size": np.log(size), "block_alone": (size == 1).astype(float)}
-    columns["block_first"] = np.array([float(spot.depth == 0) for spot in spots])
-    top = np.array([column_max == columns["block_near"].max() for column_max in columns["block_near"]])
-    columns["block_nearest"] = top.astype(float)
-    return {f"around.{name}": column for name, column in columns.items()}
+    inside = [topic[block == each] for each in block]
+    size = np.array([float(len(each)) for each in inside])
+    return {
+        "around.block_topic": np.array([each.mean() for each in inside]),
+        "around.block_topic_best": np.array([each.max() for each in inside]),
+        "around.block_size": np.log(size),
+        "around.block_alone": (size == 1).astype(float),
+        "around.block_first": np.array([float(spot.depth == 0) for spot in spots]),
+    }
 
 
 def _overlap(case: Case) -> dict[str, Column]:
     """Shared content words, weighted by their rarity in the note, and shared numbers."""
     sentences = [frozenset(stems(each.text)) for each in case.sentences]
-    sources = {"question": stems(semantics.asked(case)), "message": stems(case.patient_narrative)}
+    sources = {"question": stems(asked(case)), "message": stems(case.patient_narrative)}
     sources["phrase"] = tuple(word for phrase in case.patient_question for word in stems(phrase.text))
     weight = _rarity(sentences)
     columns = {

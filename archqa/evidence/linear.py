@@ -15,7 +15,7 @@ Floats = NDArray[np.float64]
 COLUMNS = (
     "reader.logit", "reader.standing", "reader.before", "reader.after", "reader.best", "reader.evidence",
     "shape.telegraphic", "shape.heading", "shape.length", "shape.position", "shape.note",
-    "near.question.z", "near.blend.z", "topic.question", "around.block_topic_best", "words.question", "words.phrase",
+    "topic.question", "around.block_topic_best", "words.question", "words.phrase",
 )  # fmt: skip
 """The reader's verdicts and what is plainest of the rest."""
 STYLE = "shape.telegraphic"

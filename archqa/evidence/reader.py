@@ -1,7 +1,7 @@
 """The reader: MiniLM fine-tuned to read question and note together and mark each sentence that the answer needs.
 
-Shipped as int8 ONNX (`data/reader.onnx`), built by `reader_training.py`. Unlike the encoder, which sees one sentence
-at a time, it sees what a sentence's neighbours say.
+Shipped as int8 ONNX (`data/reader.onnx`), built by `reader_build.py`; `reader_network.py` is what it computes. Unlike
+the encoder, which sees one sentence at a time, it sees what a sentence's neighbours say.
 """
 
 from collections.abc import Callable
@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from archqa.core.case import Case
 from archqa.evidence.encoder import at_work, session
 from archqa.evidence.tables import FOLDER
-from archqa.evidence.windows import Window, views, windows
+from archqa.evidence.windows import Window, windows
 
 SHIPPED = FOLDER / "reader.onnx"
 
@@ -27,13 +27,13 @@ class Reader:
         self._session = session(model)
 
     def logits(self, case: Case) -> NDArray[np.float64]:
-        """Of shape (sentences,): the mean over the case's views, and over the windows that share a sentence."""
+        """Of shape (sentences,): the mean over the windows that share a sentence."""
         return self.start(case)()
 
     def start(self, case: Case) -> Callable[[], NDArray[np.float64]]:
         """Begins to read; call what is returned for the `logits`."""
-        reading = [[(window, at_work(self._read, window)) for window in windows(view)] for view in views(case)]
-        return lambda: np.mean([_merged(view, len(case.sentences)) for view in reading], axis=0)
+        reading = [(window, at_work(self._read, window)) for window in windows(case)]
+        return lambda: _merged(reading, len(case.sentences))
 
     def _read(self, window: Window) -> NDArray[np.float64]:
         feed = inputs(window)

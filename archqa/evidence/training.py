@@ -15,7 +15,6 @@ from archqa.core.key import CaseKey
 from archqa.evidence import linear
 from archqa.evidence.boosting import Settings, Tree, boost
 from archqa.evidence.digest import case_digest
-from archqa.evidence.encoder import default_encoder
 from archqa.evidence.features import Table, table
 from archqa.evidence.heldout import heldout
 from archqa.evidence.model import Model
@@ -52,11 +51,11 @@ def prepare(pairs: list[Labelled], progress: Progress = silent) -> list[Example]
     The reader's verdicts on the cases it was trained on come from `data/reader_heldout.tsv`, made by readers that
     had not seen them.
     """
-    encoder, reader, examples = default_encoder(), default_reader(), list[Example]()
+    reader, examples = default_reader(), list[Example]()
     for done, (case, key) in enumerate(pairs):
         if case.sentences:
             essential = np.array([float(sid in key.essential) for sid in case.sentence_ids])
-            examples.append(Example(case, table(case, encoder, unseen_verdicts(case, reader)), essential))
+            examples.append(Example(case, table(case, unseen_verdicts(case, reader)), essential))
         progress("features", done + 1, len(pairs))
     return examples
 

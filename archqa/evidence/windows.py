@@ -10,8 +10,8 @@ from archqa.evidence.semantics import asked
 from archqa.evidence.wordpiece import piece_ids
 
 CLS, SEP, MARK = 101, 102, 1
-LONGEST = 400
-"""Pieces of one window."""
+LONGEST = 510
+"""Pieces of one window: nearly what the network can hold, so that most notes need two."""
 QUESTION = 110
 """Pieces of the question part: the clinician's question, the patient's phrases, then the message as far as it goes."""
 SENTENCE = 90
@@ -34,12 +34,6 @@ class Window(NamedTuple):
     pieces: list[int]
     question: int
     spans: list[Span]
-
-
-def views(case: Case) -> tuple[Case, ...]:
-    """The case as a whole, and asked by the clinician alone: the mean of both is steadier than either."""
-    alone = case.model_copy(update={"patient_narrative": "", "patient_question": ()})
-    return (case, alone) if case.clinician_question.strip() and case != alone else (case,)
 
 
 def windows(case: Case) -> list[Window]:

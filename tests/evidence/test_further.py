@@ -9,6 +9,7 @@ from archqa.core.case import Case
 from archqa.core.judgement import Relevance
 from archqa.errors import InputError
 from archqa.evidence import further, reader_build
+from archqa.evidence.note import DICTATED, telegraphic
 from archqa.evidence.reader_build import Kinds
 
 DATA = Path(__file__).resolve().parents[2] / "data"
@@ -74,10 +75,29 @@ def test_no_reader_has_read_the_note_it_judges() -> None:
     assert more.alike
     fold_of = reader_build.folds(kinds, seed=0)
     for fold in range(reader_build.FOLDS):
-        read = {_note(case) for pairs in reader_build.lessons(kinds, more, fold_of, fold) for case, _ in pairs}
+        taught = reader_build.lessons(kinds, more, fold_of, fold)
+        on_notes = [*taught.questions, *taught.apart.questions, *taught.apart.alike]
+        read = {_note(case) for case, _ in taught.cases} | {_note(each.case) for each in on_notes}
+        assert len(taught.questions) + len(taught.apart.questions) < len(more.questions)
         judged = {_note(case) for name, case in known(kinds).items() if fold_of[name] == fold}
         assert judged
         assert not read & judged
+
+
+def test_an_epoch_takes_some_questions_on_each_note_and_no_typed_note_closely() -> None:
+    kinds = kinds_of_the_repository()
+    more = further.read(DATA / "further", known(kinds))
+    taught = reader_build.lessons(kinds, more, reader_build.folds(kinds, seed=0))
+    broad, close = reader_build.broadly(taught.apart), reader_build.closely(taught)
+    notes = {each.note for each in taught.apart.questions}
+    assert len(broad) == len(taught.apart.alike) + sum(
+        min(reader_build.BROADLY, sum(each.note == note for each in taught.apart.questions)) for note in notes
+    )
+    assert {case.id for case, _ in taught.cases} <= {case.id for case, _ in close}
+    asked = [each.case for each in taught.questions if each.case.id in {case.id for case, _ in close}]
+    dictated = [case for case in known(kinds).values() if telegraphic(case) < DICTATED]
+    assert len(asked) == reader_build.CLOSELY * len(dictated)
+    assert all(telegraphic(case) < DICTATED for case in asked)
 
 
 def test_further_questions_are_about_no_note_of_dev() -> None:
@@ -85,6 +105,21 @@ def test_further_questions_are_about_no_note_of_dev() -> None:
     more = further.read(DATA / "further", known(kinds))
     dev = {_note(case) for case in benchmarks.load_cases(DATA / "dev.json").notes}
     assert not {_note(each.case) for some in more for each in some} & dev
+
+
+def test_no_ten_words_in_a_row_of_dev_stand_in_further_texts() -> None:
+    kinds = kinds_of_the_repository()
+    more = further.read(DATA / "further", known(kinds))
+    fictional = [each.case for some in more for each in some if each.note not in known(kinds)]
+    told = {_note(case) for case in fictional} | {each.case.patient_narrative for some in more for each in some}
+    of_dev = [(_note(case), case.patient_narrative) for case in benchmarks.load_cases(DATA / "dev.json").notes]
+    assert not _tens(told) & _tens({text for both in of_dev for text in both})
+    assert _tens(told) & _tens({_note(fictional[0])})
+
+
+def _tens(texts: set[str]) -> set[tuple[str, ...]]:
+    split = [text.lower().split() for text in texts]
+    return {tuple(words[at : at + 10]) for words in split for at in range(len(words) - 9)}
 
 
 def _note(case: Case) -> str:

@@ -1,3 +1,4 @@
+import copy
 from pathlib import Path
 from typing import Any
 
@@ -9,28 +10,67 @@ from archqa.evidence.further import Asked, Further
 from archqa.evidence.reader import Reader
 from archqa.evidence.reader_training import Recipe
 from archqa.evidence.training import silent
+from archqa.evidence.windows import windows
 
+from .conftest import case_of
 from .test_training import labelled
 
 pytestmark = pytest.mark.heavy
+NEEDED = "Apixaban was stopped because of bleeding from the stomach."
+IDLE = "She ate a regular diet and walked in the hall."
+
+
+@pytest.fixture(scope="module")
+def network() -> Any:
+    pytest.importorskip("torch")
+    return reader_training.untrained(Recipe()).eval()
+
+
+def asking(*sentences: str) -> Any:
+    changed = {
+        "clinician_question": "Why was the anticoagulant stopped?",
+        "patient_narrative": "",
+        "patient_question": (),
+    }
+    return case_of(sentences).model_copy(update=changed)
+
+
+def test_before_training_a_sentence_near_the_question_stands_first(network: Any) -> None:
+    said = reader_training.logits(network, asking(IDLE, NEEDED, IDLE.replace("hall", "garden")))
+    assert said.argmax() == 1
+
+
+def test_a_window_says_the_same_beside_a_longer_one(network: Any) -> None:
+    short, long = windows(asking(NEEDED, IDLE))[0], windows(asking(*[NEEDED, IDLE] * 4))[0]
+    alone = network(**reader_training._batched([short]))[0].detach().numpy()
+    beside = network(**reader_training._batched([long, short]))[1, :2].detach().numpy()
+    assert np.abs(alone - beside).max() < 1e-4
+
+
+def test_training_moves_the_head_and_leaves_the_still_layers(network: Any) -> None:
+    before = copy.deepcopy(network.state_dict())
+    trained = reader_training.read(
+        copy.deepcopy(network), lambda: [labelled(50)], 2, Recipe(still=2, batch=1), progress=silent
+    ).state_dict()
+    moved = {name for name in before if not before[name].equal(trained[name])}
+    assert {"likeness.weight", "seen.weight", "matters.weight", "encoder.encoder.layer.2.output.dense.weight"} <= moved
+    assert not [name for name in moved if "embeddings" in name or ".layer.0." in name or ".layer.1." in name]
 
 
 def test_the_reader_is_built_from_cases(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("torch")
     pytest.importorskip("onnx")
     monkeypatch.setattr(reader_build, "FOLDS", 2)
-    settled: list[Any] = []
-    settle = reader_training.settle
-    monkeypatch.setattr(
-        reader_training, "settle", lambda *args, **ways: settled.append(settle(*args, **ways)) or settled[-1]
-    )
+    made: list[Any] = []
+    mean_of = reader_training.mean_of
+    monkeypatch.setattr(reader_training, "mean_of", lambda models: made.extend([*models, mean_of(models)]) or made[-1])
     pairs = [labelled(50 + number) for number in range(4)]
     kinds = {"train": [(case.model_copy(update={"id": str(at)}), key) for at, (case, key) in enumerate(pairs)]}
     further = Further((Asked("train/1", *labelled(98)),), (Asked("new/1", *labelled(99)),))
     reader_build.build(kinds, further, Recipe(broad=1, epochs=1), silent, into=tmp_path)
     case = kinds["train"][0][0]
     assert len((tmp_path / heldout.NAME).read_text().splitlines()) == 1 + 4
-    assert len(settled) == 2 + 1
-    shipped, whole = Reader(tmp_path / "reader.onnx").logits(case), reader_training.logits(settled[-1], case)
+    assert len(made) == 2 + 1
+    shipped, whole = Reader(tmp_path / "reader.onnx").logits(case), reader_training.logits(made[-1], case)
     assert np.abs(shipped - whole).max() < 0.5  # int8 beside float
     assert (tmp_path / "reader.onnx").stat().st_size < 30e6
