@@ -31,7 +31,7 @@ def train(
     cases: Files,
     out_file: Annotated[Path, typer.Option("--out", help="Where the fitted model goes, as JSON.")],
     reader: Annotated[
-        bool, typer.Option("--reader", help="Train the reader anew too: about two hours; extra `train`.")
+        bool, typer.Option("--reader", help="Train the reader anew too: over an hour; extra `train`.")
     ] = False,
     further: Annotated[
         Path | None, typer.Option(help="What the reader is trained on beside the cases: data/further.")

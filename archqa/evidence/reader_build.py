@@ -44,7 +44,7 @@ class Lessons(NamedTuple):
 
 
 def build(kinds: Kinds, further: Further, recipe: Recipe, progress: Progress, into: Path = FOLDER) -> None:
-    """Trains and writes both files. Each kind of case is spread evenly over the folds. Two hours on two slow cores."""
+    """Trains and writes both files. Each kind of case is spread evenly over the folds. Over an hour on two cores."""
     fold_of = folds(kinds, recipe.seed)
     apart = lessons(kinds, further, fold_of).apart
     broad = reader_training.untrained(recipe)

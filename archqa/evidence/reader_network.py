@@ -21,7 +21,8 @@ HEAD = QUESTION + 2
 SHARP = 10.0
 """Likenesses lie close together; this spreads them to the size of log-odds."""
 START = (0.5, 0.0, 0.0, 0.0, 1.0, 0.0, 0.2, 0.0)
-"""What the likenesses weigh before training: those to what is asked, against the note's average."""
+"""What the likenesses weigh before training: of means and of nearest pieces, to what is asked and to what else is
+told; then the same four against the note's average."""
 RARELY = -1.4
 """Log-odds that a sentence is essential before anything is known of it."""
 
