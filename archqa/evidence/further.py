@@ -28,11 +28,11 @@ class Note(Value):
 
 
 class Question(Value):
-    """A message about a note, what it asks, and the ids of the sentences that the answer needs."""
+    """A message about a note, the parts of it that ask, and the ids of the sentences that the answer needs."""
 
     note: str
     narrative: str
-    question: str
+    question: tuple[str, ...]
     clinician_question: str
     essential: tuple[str, ...]
     supplementary: tuple[str, ...]
@@ -95,7 +95,7 @@ def _mistakes(asked: Question, notes: Mapping[str, Case]) -> Iterator[str]:
         yield f"the note {asked.note} has no sentence {', '.join(sorted(unknown))}."
     if not asked.essential or set(asked.essential) & set(asked.supplementary):
         yield "a question needs an essential sentence, and none that is supplementary as well."
-    if asked.question not in asked.narrative:
+    if not all(part in asked.narrative for part in asked.question):
         yield "the question is no part of the narrative."
 
 
@@ -106,8 +106,8 @@ def _case(note: Note) -> Case:
 
 def _labelled(name: str, asked: Question, about: Case) -> Asked:
     words = {"patient_narrative": asked.narrative, "clinician_question": asked.clinician_question}
-    phrase = Phrase(id="0", text=asked.question)
-    case = about.model_copy(update={"id": name, "title": "", "patient_question": (phrase,), **words})
+    phrases = tuple(Phrase(id=str(at), text=part) for at, part in enumerate(asked.question))
+    case = about.model_copy(update={"id": name, "title": "", "patient_question": phrases, **words})
     labels = dict.fromkeys(about.sentence_ids, Relevance.NOT_RELEVANT)
     labels |= dict.fromkeys(asked.supplementary, Relevance.SUPPLEMENTARY)
     labels |= dict.fromkeys(asked.essential, Relevance.ESSENTIAL)

@@ -17,7 +17,7 @@ NOTE = {"note": "new/1", "style": "real", "sentences": [["1", "0", "She fell."],
 ASKED = {
     "note": "new/1",
     "narrative": "Hi. What broke? Thanks.",
-    "question": "What broke?",
+    "question": ["What broke?"],
     "clinician_question": "Which fracture was found?",
     "essential": ["2"],
     "supplementary": ["1"],
@@ -46,7 +46,7 @@ def test_a_further_question_is_a_labelled_case(tmp_path: Path) -> None:
         ({"essential": ["7"]}, "has no sentence 7"),
         ({"essential": []}, "needs an essential sentence"),
         ({"essential": ["1"]}, "none that is supplementary as well"),
-        ({"question": "Why?"}, "no part of the narrative"),
+        ({"question": ["What broke?", "Why?"]}, "no part of the narrative"),
         ({"narrative": 3}, "narrative"),
     ],
 )
