@@ -42,6 +42,12 @@ _DANGLING = re.compile(
     r"does|did|is|are|his|her|its)\b|\b(?:and|or|the|a|an|of|to|in|on|at|by|for|with|was|were|is|are|his|her|any|not)[.]?$",
     re.IGNORECASE,
 )
+_PREDICATE = re.compile(
+    r"^(?:already|also|still|again|then|later|may|might|can|will|would|should|must|has|had|have|does|did|is|are|was|"
+    r"were|show(?:s|ed)?|reveal(?:s|ed)?|demonstrate[sd]?|grew|remain(?:s|ed)?|became)\b",
+    re.IGNORECASE,
+)
+"""How a piece begins whose subject stands before it: what comes before is no sentence without it."""
 _CARRIER = re.compile(r"^(?:(?:the\s+)?(?:patient|pt)|he|she|it|there)\s+(?:was|is|were|are)\s+(?=\w)", re.IGNORECASE)
 _HEADED = re.compile(r"^[A-Z][\w/ -]{0,24}:\s")
 LEAST_CLAUSE, LEAST_GIST = 5, 3
@@ -137,7 +143,10 @@ def _gist(text: str, wanted: frozenset[str]) -> str:
     headed = _HEADED.match(text)
     head, body = (headed[0], text[headed.end() :]) if headed else ("", text)
     pieces = [piece for piece in _PIECE.split(body.rstrip(". ")) if piece]
-    able = [piece for at, piece in enumerate(pieces) if _stands_alone(piece, pieces[:at] + pieces[at + 1 :])]
+    told = max((at for at, piece in enumerate(pieces) if _PREDICATE.match(piece)), default=-1)
+    able = [
+        piece for at, piece in enumerate(pieces) if at > told and _stands_alone(piece, pieces[:at] + pieces[at + 1 :])
+    ]
     if not able:
         return text
     best = max(able, key=lambda piece: _weight(piece, wanted) / (3 + len(piece.split())) + (piece is pieces[0]) / 3)

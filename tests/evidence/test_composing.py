@@ -115,6 +115,18 @@ def test_no_gist_leaves_behind_the_word_that_negates_doubts_or_conditions_it(tex
     assert binding in gist(text).lower()
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Labs drawn that morning, before the scan, already show a creatinine of 3.2.",
+        "The culture of the knee, taken in the operating room, grew staphylococcus in two of three bottles.",
+    ],
+)
+def test_a_subject_is_not_parted_from_what_is_said_of_it_after_an_aside(text: str) -> None:
+    said = gist(text)
+    assert "creatinine of 3.2" in said or "staphylococcus" in said
+
+
 def test_a_clause_that_leans_on_the_one_before_does_not_stand_for_both() -> None:
     assert "recover" in gist("Most of these recover within several months; a few do not.")
 
