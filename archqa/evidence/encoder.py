@@ -61,7 +61,7 @@ class Encoder:
 def session(model: Path) -> ort.InferenceSession:
     """One onnxruntime session on the processor, each run of it on the thread that asks for it.
 
-    Its memory arena keeps what the largest input took; without it a third of a run would be the fetching of new pages.
+    Its memory arena keeps what the largest input took; without it every run fetches its pages anew.
     """
     options = ort.SessionOptions()
     options.intra_op_num_threads = 1

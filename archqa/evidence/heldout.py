@@ -1,4 +1,4 @@
-"""What readers said of training cases they had not seen: the only verdicts the logistic model may be fitted on.
+"""What readers said of training cases they had not seen: the only verdicts the model may be fitted on.
 
 `data/reader_heldout.tsv`: a case's digest, then the log-odds of its sentences. Made by the recipe of the
 shipped reader, each case by the reader of the other folds.

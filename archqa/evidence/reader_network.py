@@ -2,7 +2,7 @@
 
 The head is told outright how near each sentence comes to what is asked, as late interaction does (Khattab & Zaharia
 2020, ColBERT: for each piece of the question the likest piece of the sentence). A head that sees the sentence alone
-has to learn that comparison from labels, and a few thousand do not teach it (README.md).
+has to learn that comparison from labels, and several hundred cases did not teach it (README.md).
 """
 
 from pathlib import Path
