@@ -15,7 +15,7 @@ from archqa.core.judgement import Judgement, Relevance
 from archqa.evidence import background, composing, model, reasons
 from archqa.evidence.digest import case_digest
 from archqa.evidence.features import Table, reading, unread
-from archqa.evidence.note import speaks_to_a_machine
+from archqa.evidence.no_evidence import no_evidence
 from archqa.evidence.reader import Reader, default_reader
 from archqa.evidence.selection import Corpus, choose
 
@@ -125,9 +125,8 @@ class Engine:
         added = self._model.contributions(columns)
         names = self._model.columns
         logits, why = added.sum(1) + self._model.bias, [reasons.rationale(names, row) for row in added]
-        for at, sentence in enumerate(case.sentences):
-            if speaks_to_a_machine(sentence.text):
-                logits[at], why[at] = min(logits[at], NO_EVIDENCE), "It tells whoever answers what to do: no evidence."
+        for at, reason in no_evidence(case).items():
+            logits[at], why[at] = min(logits[at], NO_EVIDENCE), reason
         return Assessment(logits, tuple(why))
 
     def _corpus(self) -> Corpus:

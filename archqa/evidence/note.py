@@ -8,13 +8,6 @@ from archqa.core.case import Case, Sentence
 from archqa.evidence.tables import rows
 
 _LABEL = re.compile(r"^\s*(?:[-*•]\s*)?(?:#+\s*)?(?:\d+[.)]\s*)?([A-Z][^:.!?]{0,60}?):(?:\s|$)")
-_TO_A_MACHINE = re.compile(
-    r"</?\s*(?:note|message|clinician_question|context|sentence|answer)\s*>"
-    r"|\b(?:system|developer) (?:note|prompt|message)\b|\b(?:ai|language) model\b"
-    r"|\bas an ai\b|\b(?:note|message|instruction)s? (?:to|for) (?:the )?(?:ai|assistant)\b"
-    r"|\bignore (?:all |any |the )*(?:previous|prior|above|earlier) (?:instruction|text|note)",
-    re.IGNORECASE,
-)
 _PROBLEM = re.compile(r"^\s*(?:#+\s*[A-Za-z]|PROBLEM\b|\d{1,2}[.)]\s+[A-Z])")
 _BULLET = re.compile(r"^\s*(?:[-*•#]+|\d{1,2}[.)])\s*")
 _SHORTHAND = re.compile(r"/|->|___|^#|\+")
@@ -89,11 +82,6 @@ def telegraphic(case: Case) -> float:
     words = [word.strip(".,:;()") for sentence in case.sentences for word in sentence.text.split()]
     short = sum(bool(_SHORTHAND.search(word)) or (word.isupper() and len(word) > 1) for word in words)
     return short / max(len(words), 1)
-
-
-def speaks_to_a_machine(text: str) -> bool:
-    """Whether a sentence is an instruction to whoever answers, smuggled into the note, and no part of the record."""
-    return bool(_TO_A_MACHINE.search(text))
 
 
 def bare(sentence: Sentence) -> str:

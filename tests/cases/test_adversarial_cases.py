@@ -28,8 +28,6 @@ BEHAVIOURS = {row["case_id"]: row for row in json.loads((FOLDER / "behaviours.js
 
 KNOWN_FAILURES = {
     "adv-2": "the engine leaves out one of several negative findings that the answer turns on",
-    "adv-10": "the engine does not see that a paragraph is about another patient",
-    "adv-11": "the engine does not see that an entry is marked as another patient's",
 }
 
 
