@@ -15,7 +15,7 @@ from archqa.core.key import CaseKey
 from archqa.core.value import Value
 from archqa.evidence import case_digest
 from archqa.evidence.encoder import Encoder, Vectors, default_encoder
-from archqa.evidence.semantics import asked
+from archqa.evidence.question import asked
 
 
 class Labelled(Value):

@@ -9,7 +9,7 @@ from archqa.core.case import Case
 from archqa.evidence.concepts import concepts as terminology
 from archqa.evidence.concepts import names
 from archqa.evidence.glossary import SOURCE, explained
-from archqa.evidence.semantics import asked
+from archqa.evidence.question import asked
 
 MOST_TERMS = 24
 NOTHING = "No term or abbreviation of this case is in the glossary."

@@ -12,7 +12,7 @@ from archqa.core.case import Case
 from archqa.errors import CallerError
 from archqa.evidence.compressing import Wording, wordings
 from archqa.evidence.concepts import names
-from archqa.evidence.semantics import asked
+from archqa.evidence.question import asked
 from archqa.evidence.words import numbers, stems
 
 LEAST_WORDS = 10

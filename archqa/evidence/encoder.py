@@ -5,18 +5,15 @@ sentence-transformers does it for this model. With int8 activations a vector dep
 batch: batches are therefore cut in one fixed way for each case.
 """
 
-from collections.abc import Callable
-from concurrent.futures import Future, ThreadPoolExecutor
 from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TypeVar
 
 import numpy as np
-import onnxruntime as ort
 from numpy.typing import NDArray
 
 from archqa.errors import MissingExtra
+from archqa.evidence.networks import at_work, session
 from archqa.evidence.wordpiece import batch
 
 DIMENSIONS = 384
@@ -24,12 +21,7 @@ LONGEST = 128
 """Pieces of a text that are read: what the encoder was trained on."""
 BATCH = 4
 """Texts computed at once: neighbours in length, so that little of a batch is padding."""
-WORKERS = 2
-"""Runs of a network at the same time, each on one core: quicker than one run shared by two cores."""
-
 Vectors = NDArray[np.float32]
-Task = TypeVar("Task")
-Result = TypeVar("Result")
 
 
 class Encoder:
@@ -56,28 +48,6 @@ class Encoder:
         mean = (hidden * weight).sum(1) / weight.sum(1)
         unit: Vectors = (mean / np.maximum(np.linalg.norm(mean, axis=1, keepdims=True), 1e-9)).astype(np.float32)
         return unit
-
-
-def session(model: Path) -> ort.InferenceSession:
-    """One onnxruntime session on the processor, each run of it on the thread that asks for it.
-
-    Its memory arena keeps what the largest input took; without it every run fetches its pages anew.
-    """
-    options = ort.SessionOptions()
-    options.intra_op_num_threads = 1
-    options.inter_op_num_threads = 1
-    options.log_severity_level = 3
-    return ort.InferenceSession(str(model), options, providers=["CPUExecutionProvider"])
-
-
-def at_work(run: Callable[[Task], Result], task: Task) -> Future[Result]:
-    """Hands one run of a network to the workers, which all networks share. A run must not wait for another."""
-    return _workers().submit(run, task)
-
-
-@cache
-def _workers() -> ThreadPoolExecutor:
-    return ThreadPoolExecutor(WORKERS, "archqa-evidence")
 
 
 @cache

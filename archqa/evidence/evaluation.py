@@ -8,10 +8,12 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from archqa.core.case import Case
 from archqa.core.value import Value
-from archqa.evidence.encoder import default_encoder
+from archqa.evidence.encoder import Encoder, default_encoder
+from archqa.evidence.note import bare
+from archqa.evidence.question import asked
 from archqa.evidence.selection import Corpus, choose
-from archqa.evidence.semantics import nearness
 from archqa.evidence.training import FOLDS, MASS, Example, Labelled, Progress, cross_fit, expected_f1, prepare, silent
 
 RESAMPLES = 2000
@@ -119,6 +121,14 @@ def reliability(probabilities: NDArray[np.float64], truth: NDArray[np.float64]) 
 def _near(example: Example) -> NDArray[np.int64]:
     """The baseline: sentences whose cosine to the question lies 0.3 standard deviations above the case's mean."""
     return np.flatnonzero(nearness(example.case, default_encoder()) > 0.3).astype(np.int64)
+
+
+def nearness(case: Case, encoder: Encoder) -> NDArray[np.float64]:
+    """The cosine of every sentence to what is asked, in standard deviations from the case's mean."""
+    vectors = encoder.encode([*(bare(each) for each in case.sentences), asked(case)])
+    cosine = (vectors[:-1] @ vectors[-1]).astype(np.float64)
+    standing: NDArray[np.float64] = (cosine - cosine.mean()) / (cosine.std() + 1e-6)
+    return standing
 
 
 def _counts(examples: list[Example], chosen: list[NDArray[np.int64]]) -> Counts:

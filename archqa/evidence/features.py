@@ -11,7 +11,8 @@ from archqa.core.case import Case
 from archqa.evidence import topics
 from archqa.evidence.cues import sentence_cues, strengths
 from archqa.evidence.note import Place, bare, places, section_kinds, telegraphic
-from archqa.evidence.semantics import Column, asked
+from archqa.evidence.question import asked
+from archqa.evidence.topics import Column
 from archqa.evidence.words import LONGEST, numbers, stems
 
 Matrix = NDArray[np.float64]

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from archqa.core.case import Case
-from archqa.evidence.encoder import at_work, session
+from archqa.evidence.networks import at_work, session
 from archqa.evidence.tables import FOLDER
 from archqa.evidence.windows import Window, windows
 

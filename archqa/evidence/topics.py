@@ -1,12 +1,15 @@
 """Whether a sentence is about what is asked: shared concepts, shared body system, and the topic carried from above."""
 
 import numpy as np
+from numpy.typing import NDArray
 
 from archqa.core.case import Case
 from archqa.evidence.concepts import concepts, names
 from archqa.evidence.note import Place
-from archqa.evidence.semantics import Column, asked
+from archqa.evidence.question import asked
 
+Column = NDArray[np.float64]
+"""One number for each sentence of a case."""
 CARRY = 0.7
 """What is left of a topic one sentence further on."""
 

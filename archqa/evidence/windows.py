@@ -6,7 +6,7 @@ A long note is read in several windows that overlap, so that nothing is read wit
 from typing import NamedTuple
 
 from archqa.core.case import Case
-from archqa.evidence.semantics import asked
+from archqa.evidence.question import asked
 from archqa.evidence.wordpiece import piece_ids
 
 CLS, SEP, MARK = 101, 102, 1
