@@ -1,7 +1,6 @@
 """A sentence made shorter, never cut mid-way: clauses, asides and long-winded forms go; numbers stay longest.
 
-The shortest wording is the gist: the one piece between commas that says most of what is asked, as a clinician notes it
-down. It is taken only where the rest holds no negation, doubt, contrast or condition that the piece would lose.
+The shortest wordings are gists (gist.py).
 """
 
 import re
@@ -11,6 +10,7 @@ from typing import NamedTuple
 
 from archqa.core.case import Sentence
 from archqa.evidence.concepts import names
+from archqa.evidence.gist import gists
 from archqa.evidence.note import bare
 from archqa.evidence.tables import rows
 from archqa.evidence.words import stems
@@ -22,36 +22,21 @@ _SUBJECT = r"(?:he|she|it|they|the|this|his|her|there|was|were|has|had|will|is)"
 _TURN = re.compile(rf",\s+(?=(?:and|so)\s+{_SUBJECT}\b)")
 """Between independent clauses. Never before but, although or while: half of a contrast says something else."""
 _TAIL = re.compile(
-    r",\s+(?:which|who|whom|where|with|without|including|as well as|along with|in addition to|status post|after|given|"
+    r",\s+(?:which|who|whom|where|with|without|including|as well as|along with|in addition to|status post|after|"
     r"per)\b[^,;]*$",
     re.IGNORECASE,
 )
-_PIECE = re.compile(r"\s*[,;]\s+(?:and\s+)?")
-_BINDING = re.compile(
-    r"\b(?:no|not|none|nor|never|neither|without|denie[sd]|deny|negative|absent|unlikely|less likely|ruled? out|r/o|"
-    r"free of|if|unless|until|or|versus|vs|but|although|though|however|while|despite|instead|rather|except|only|either|"
-    r"possib\w+|probab\w+|likely|may|might|could|would|should|suspect\w*|suggest\w*|appear\w*|questionable|"
-    r"concern\w*|felt|thought|judged|believed|consider\w*|history|h/o|father|mother|brother|sister|family|"
-    r"hold|held|stop\w*|discontinu\w*|avoid\w*|refus\w*|declin\w*|cannot|unable|un\w+ed)\b|n't\b|\?",
+_CONTRAST = re.compile(r"\b(?:but|however|although|though|not everyone|only|unless|if|until|once)\b", re.IGNORECASE)
+_CONNECTIVE = re.compile(
+    r"^(?:(?:and|so|next|then|also|however|therefore|in addition|additionally|furthermore|moreover),?\s+)"
+    r"(?=(?:the|he|she|they|it|his|her|we|i|a|an|there|this)\b)",
     re.IGNORECASE,
 )
-"""Words that bind the rest of their sentence: left behind, they would change what a piece of it says."""
-_DANGLING = re.compile(
-    r"^(?:and|or|but|if|unless|although|though|until|since|once|which|who|whom|that|where|when|while|then|to|of|in|on|"
-    r"at|by|from|for|as|than|with|without|after|because|due|per|incl\w*|given|already|also|still|so|may|might|can|will|would|should|must|has|had|have|"
-    r"does|did|is|are|his|her|its)\b|\b(?:and|or|the|a|an|of|to|in|on|at|by|for|with|was|were|is|are|his|her|any|not)[.]?$",
-    re.IGNORECASE,
-)
-_PREDICATE = re.compile(
-    r"^(?:already|also|still|again|then|later|may|might|can|will|would|should|must|has|had|have|does|did|is|are|was|"
-    r"were|show(?:s|ed)?|reveal(?:s|ed)?|demonstrate[sd]?|grew|remain(?:s|ed)?|became)\b",
-    re.IGNORECASE,
-)
-"""How a piece begins whose subject stands before it: what comes before is no sentence without it."""
-_CARRIER = re.compile(r"^(?:(?:the\s+)?(?:patient|pt)|he|she|it|there)\s+(?:was|is|were|are)\s+(?=\w)", re.IGNORECASE)
-_HEADED = re.compile(r"^[A-Z][\w/ -]{0,24}:\s")
-LEAST_CLAUSE, LEAST_GIST = 5, 3
-"""Words of the shortest clause and gist that may stand for their sentence: a shorter clause leans on the one before."""
+"""What ties a sentence to the one before it: a line of an answer stands by itself."""
+_LABEL = re.compile(r"^(?:(?:brief )?hospital course|history of present illness|hpi|assessment|impression):\s+", re.I)
+_SMALL = re.compile(r"^[a-z]+\b")
+LEAST_CLAUSE = 5
+"""Words of the shortest clause that may stand for its sentence: a shorter one leans on the one before."""
 
 
 class Wording(NamedTuple):
@@ -91,19 +76,20 @@ def _shorter_and_shorter(text: str, wanted: frozenset[str]) -> Iterator[str]:
         yield text
     text = _without_opener(_best_clause(text, wanted))
     yield text
-    yield _gist(text, wanted)
+    yield from gists(text, wanted)
 
 
 def finished(text: str) -> str:
-    """A capital first, one full stop last."""
+    """A capital first (but for the likes of iCa), one full stop last."""
     text = text.strip(" ,;:-")
-    text = text[:1].upper() + text[1:]
+    text = text[:1].upper() + text[1:] if _SMALL.match(text) else text
     return text if text.endswith((".", "!", "?")) else f"{text}."
 
 
 def _plain(text: str) -> str:
-    """One line, no bar (it would end the citation), no list number."""
-    return _NUMBERED.sub("", " ".join(text.replace("|", "/").split()))
+    """One line, no bar (it would end the citation), no list number, no label of a section, nothing to lean on."""
+    text = _NUMBERED.sub("", " ".join(text.replace("|", "/").split()))
+    return _CONNECTIVE.sub("", _LABEL.sub("", text))
 
 
 def _short(text: str) -> str:
@@ -135,28 +121,10 @@ def _best_clause(text: str, wanted: frozenset[str]) -> str:
     """Of several independent clauses the one that says most of what is asked, and the later among equals."""
     parts = [part for piece in _SEMICOLON.split(text) for part in _TURN.split(piece)]
     whole = [part for part in parts if len(part.split()) >= LEAST_CLAUSE]
-    return max(reversed(whole), key=lambda part: _weight(part, wanted)) if len(whole) > 1 else text
-
-
-def _gist(text: str, wanted: frozenset[str]) -> str:
-    """The piece that says most for its words, under its sentence's heading; the whole where none may stand alone."""
-    headed = _HEADED.match(text)
-    head, body = (headed[0], text[headed.end() :]) if headed else ("", text)
-    pieces = [piece for piece in _PIECE.split(body.rstrip(". ")) if piece]
-    told = max((at for at, piece in enumerate(pieces) if _PREDICATE.match(piece)), default=-1)
-    able = [
-        piece for at, piece in enumerate(pieces) if at > told and _stands_alone(piece, pieces[:at] + pieces[at + 1 :])
-    ]
-    if not able:
+    if len(whole) < 2:
         return text
-    best = max(able, key=lambda piece: _weight(piece, wanted) / (3 + len(piece.split())) + (piece is pieces[0]) / 3)
-    bare_piece = _CARRIER.sub("", best)
-    return head + (bare_piece if len(bare_piece.split()) >= LEAST_GIST else best)
-
-
-def _stands_alone(piece: str, rest: list[str]) -> bool:
-    enough = len(piece.split()) >= LEAST_GIST
-    return enough and not _DANGLING.search(piece) and not any(_BINDING.search(each) for each in rest)
+    best = max(reversed(whole), key=lambda part: _weight(part, wanted))
+    return text if any(_CONTRAST.search(part) for part in parts if part is not best) else best
 
 
 def _weight(text: str, wanted: frozenset[str]) -> float:

@@ -127,6 +127,39 @@ def test_a_subject_is_not_parted_from_what_is_said_of_it_after_an_aside(text: st
     assert "creatinine of 3.2" in said or "staphylococcus" in said
 
 
+def test_what_is_inferred_from_findings_is_not_left_with_the_normal_one_of_them() -> None:
+    said = gist("On day two the tone was low with a weak suck, no high pitched cry, consistent with encephalopathy.")
+    assert ("consistent" in said) == ("tone was low" in said)
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("However, the CRP was elevated.", "The CRP was elevated."),
+        ("HOSPITAL COURSE: She was given two units of blood.", "She was given two units of blood."),
+        ("iCa was 0.86 on arrival.", "iCa was 0.86 on arrival."),
+    ],
+)
+def test_a_line_leans_on_nothing_before_it(text: str, said: str) -> None:
+    assert wordings(Sentence(id="1", text=text))[0].text == said
+
+
+@pytest.mark.parametrize(
+    ("text", "kept"),
+    [
+        ("Walked 150 ft with PT, who cleared her for home.", "PT"),
+        ("Hearing will be tested at the clinic at 4, 8 and 12 months, and the family agrees.", "4, 8 and 12 months"),
+        ("She was given fluids and she was admitted to the ward, with her sister at the bedside.", "She was given"),
+    ],
+)
+def test_no_wording_breaks_what_belongs_together(text: str, kept: str) -> None:
+    assert all(kept in each.text for each in wordings(Sentence(id="1", text=text)))
+
+
+def test_of_a_list_the_abnormal_is_said_and_not_what_is_shortest() -> None:
+    assert "2 mm" in gist("Exam: light perception only, pupil fixed at 2 mm after drops, lids normal.")
+
+
 def test_a_clause_that_leans_on_the_one_before_does_not_stand_for_both() -> None:
     assert "recover" in gist("Most of these recover within several months; a few do not.")
 
