@@ -17,7 +17,6 @@ from archqa.evidence.further import Further
 
 app = typer.Typer(help="The embedded engine's model.", no_args_is_help=True)
 
-Kinds = dict[str, list[tuple[Case, CaseKey]]]
 Files = Annotated[list[Path], typer.Argument(metavar="CASES...", help="Case files, each with its key beside it.")]
 
 
@@ -31,28 +30,24 @@ def train(
     cases: Files,
     out_file: Annotated[Path, typer.Option("--out", help="Where the fitted model goes, as JSON.")],
     reader: Annotated[
-        bool, typer.Option("--reader", help="Train the reader anew too: over an hour; extra `train`.")
+        bool, typer.Option("--reader", help="Train the reader anew too: an hour and a half; extra `train`.")
     ] = False,
-    further: Annotated[
-        Path | None, typer.Option(help="What the reader is trained on beside the cases: data/further.")
-    ] = None,
-    seed: Annotated[int, typer.Option(help="Of the folds and the reader.")] = 0,
+    further: Annotated[Path | None, typer.Option(help="What the reader is trained on: data/further.")] = None,
+    seed: Annotated[int, typer.Option(help="Of the reader and the trees.")] = 0,
 ) -> None:
     """Fit the engine's model. The shipped one was fitted on train and train-real; dev only chose its settings.
 
     Example:
       archqa evidence train data/train.json data/train-real.json --further data/further --out model.json
     """
-    kinds = {path.stem: _labelled(path) for path in cases}
-    more = _further(further, kinds)
+    pairs = [pair for path in cases for pair in _labelled(path)]
+    taught = further_data.read(further) if further else Further()
+    if reader and not taught.alike:
+        raise CallerError("There is nothing to train the reader on.\nAdd --further data/further.")
     if reader:
-        _train_reader(kinds, more, seed)
-    fitted = training.train(
-        [pair for kind in kinds.values() for pair in kind],
-        further=[each.case for some in more for each in some],
-        seed=seed,
-        progress=_progress,
-    )
+        _train_reader(taught, seed)
+    read = [each.case for some in taught for each in some]
+    fitted = training.train(pairs, further=read, seed=seed, progress=_progress)
     model.save(fitted, out_file)
     notice(f"fitted on {len(fitted.fitted_on)} cases: {out_file}")
 
@@ -84,16 +79,11 @@ def _labelled(path: Path) -> list[tuple[Case, CaseKey]]:
     return [(case, keys[case.id]) for case in benchmarks.load_cases(path).notes if case.id in keys]
 
 
-def _further(folder: Path | None, kinds: Kinds) -> Further:
-    notes = {f"{name}/{case.id}": case for name, kind in kinds.items() for case, _ in kind}
-    return further_data.read(folder, notes) if folder else Further()
-
-
-def _train_reader(kinds: Kinds, more: Further, seed: int) -> None:
+def _train_reader(taught: Further, seed: int) -> None:
     from archqa.evidence import reader_build
     from archqa.evidence.reader_training import Recipe
 
-    reader_build.build(kinds, more, Recipe(seed=seed), _progress)
+    reader_build.build(taught, Recipe(seed=seed), _progress)
 
 
 def _progress(what: str, done: int, of: int) -> None:

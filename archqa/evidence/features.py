@@ -8,14 +8,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from archqa.core.case import Case
-from archqa.evidence import topics
-from archqa.evidence.cues import sentence_cues, strengths
-from archqa.evidence.note import Place, bare, places, section_kinds, telegraphic
+from archqa.evidence.concepts import names
+from archqa.evidence.note import Place, bare, places, telegraphic
 from archqa.evidence.question import asked
-from archqa.evidence.topics import Column
-from archqa.evidence.words import LONGEST, numbers, stems
+from archqa.evidence.words import numbers, stems
 
 Matrix = NDArray[np.float64]
+Column = NDArray[np.float64]
+"""One number for each sentence of a case."""
+COMMON = 0.2
+"""What a concept is worth at least that half the note names."""
 
 
 class Table:
@@ -37,12 +39,10 @@ def table(case: Case, read: Column) -> Table:
 def unread(case: Case) -> dict[str, Column]:
     """The features that do without the reader."""
     spots = places(case)
-    columns = topics.columns(case, spots)
-    columns |= _around(columns["topic.question"], spots)
-    columns |= _spread(_overlap(case))
-    columns |= _shape(case, spots)
-    columns |= _sections(spots)
-    return columns | _wording(case)
+    topic = _topic(case)
+    block = np.array([spot.block for spot in spots])
+    around = np.array([topic[block == each].max() for each in block])
+    return {"topic.question": topic, "around.block_topic_best": around} | _overlap(case) | _shape(case, spots)
 
 
 def reading(logits: Column) -> dict[str, Column]:
@@ -58,50 +58,33 @@ def reading(logits: Column) -> dict[str, Column]:
     }
 
 
-def _spread(columns: dict[str, Column]) -> dict[str, Column]:
-    """Each column with its standing within the case: z-score and rank (0 the lowest, 1 the highest)."""
-    spread: dict[str, Column] = {}
-    for name, column in columns.items():
-        spread[name] = column
-        spread[f"{name}.z"] = (column - column.mean()) / (column.std() + 1e-6)
-        spread[f"{name}.rank"] = np.argsort(np.argsort(column, kind="stable"), kind="stable") / max(len(column) - 1, 1)
-    return spread
-
-
-def _around(topic: Column, spots: tuple[Place, ...]) -> dict[str, Column]:
-    """The company a sentence keeps: how much of its block is about the question, and where in the block it stands."""
-    block = np.array([spot.block for spot in spots])
-    inside = [topic[block == each] for each in block]
-    size = np.array([float(len(each)) for each in inside])
-    return {
-        "around.block_topic": np.array([each.mean() for each in inside]),
-        "around.block_topic_best": np.array([each.max() for each in inside]),
-        "around.block_size": np.log(size),
-        "around.block_alone": (size == 1).astype(float),
-        "around.block_first": np.array([float(spot.depth == 0) for spot in spots]),
-    }
+def _topic(case: Case) -> Column:
+    """Clinical concepts shared with the question, weighted by their rarity in the note."""
+    found = [names(each.text) for each in case.sentences]
+    question = names(" . ".join([asked(case), *(phrase.text for phrase in case.patient_question)]))
+    weight = _rarity(found)
+    return np.array([sum(max(COMMON, weight[name]) for name in each & question) for each in found], dtype=np.float64)
 
 
 def _overlap(case: Case) -> dict[str, Column]:
-    """Shared content words, weighted by their rarity in the note, and shared numbers."""
+    """Shared content words, weighted in the same way."""
     sentences = [frozenset(stems(each.text)) for each in case.sentences]
-    sources = {"question": stems(asked(case)), "message": stems(case.patient_narrative)}
-    sources["phrase"] = tuple(word for phrase in case.patient_question for word in stems(phrase.text))
+    sources = {"question": frozenset(stems(asked(case)))}
+    sources["phrase"] = frozenset(word for phrase in case.patient_question for word in stems(phrase.text))
     weight = _rarity(sentences)
-    columns = {
-        f"words.{name}": np.array([sum(weight.get(word, 0.0) for word in set(source) & each) for each in sentences])
+    return {
+        f"words.{name}": np.array([sum(weight[word] for word in source & each) for each in sentences], dtype=np.float64)
         for name, source in sources.items()
     }
-    told = numbers(case.patient_narrative) | numbers(case.clinician_question)
-    return columns | {"words.numbers": np.array([float(len(numbers(each.text) & told)) for each in case.sentences])}
 
 
-def _rarity(sentences: list[frozenset[str]]) -> dict[str, float]:
+def _rarity(found: list[frozenset[str]]) -> dict[str, float]:
+    """What stands in every second sentence of a note tells little; what stands in one tells much."""
     counts: dict[str, int] = {}
-    for words in sentences:
-        for word in words:
-            counts[word] = counts.get(word, 0) + 1
-    return {word: float(np.log((len(sentences) + 1) / (count + 0.5))) for word, count in counts.items()}
+    for each in found:
+        for name in each:
+            counts[name] = counts.get(name, 0) + 1
+    return {name: float(np.log((len(found) + 1) / (count + 0.5))) for name, count in counts.items()}
 
 
 def _shape(case: Case, spots: tuple[Place, ...]) -> dict[str, Column]:
@@ -121,12 +104,3 @@ def _shape(case: Case, spots: tuple[Place, ...]) -> dict[str, Column]:
         "shape.digits": np.array([min(len(numbers(text)), 8) / 8 for text in texts]),
         "shape.commas": np.array([min(text.count(","), 8) / 8 for text in texts]),
     }
-
-
-def _sections(spots: tuple[Place, ...]) -> dict[str, Column]:
-    return {f"section.{kind}": np.array([float(spot.section == kind) for spot in spots]) for kind in section_kinds()}
-
-
-def _wording(case: Case) -> dict[str, Column]:
-    found = np.array([strengths(sentence_cues(), each.text[:LONGEST]) for each in case.sentences])
-    return {f"cue.{cue.name}": found[:, at] for at, cue in enumerate(sentence_cues())}

@@ -1,7 +1,7 @@
-"""What the reader alone is trained on, beside the cases: further questions on their notes, and further notes.
+"""What the reader is trained on: questions about notes that were written for it.
 
 `data/further/{questions,alike,notes}.jsonl` of the repository; `data/README.md` tells who wrote them. No figure is ever
-taken on them.
+taken on them, and no case of a key is about one of these notes.
 """
 
 from collections.abc import Iterator, Mapping
@@ -39,7 +39,7 @@ class Question(Value):
 
 
 class Asked(NamedTuple):
-    """A labelled case and the name of its note: what was trained on one is never judged by the other."""
+    """A labelled case and the name of its note."""
 
     note: str
     case: Case
@@ -53,12 +53,9 @@ class Further(NamedTuple):
     alike: tuple[Asked, ...] = ()
 
 
-def read(folder: Path, known: Mapping[str, Case]) -> Further:
-    """All of a folder. `known` are the cases whose notes may be asked about, by `<file>/<id>`, as `train/12`.
-
-    Raises `InputError` with every line that does not fit.
-    """
-    notes = {**known, **{each.note: _case(each) for _, each in _lines(folder / "notes.jsonl", Note)}}
+def read(folder: Path) -> Further:
+    """All of a folder. Raises `InputError` with every line that does not fit."""
+    notes = {each.note: _case(each) for _, each in _lines(folder / "notes.jsonl", Note)}
     return Further(_asked(folder / "questions.jsonl", notes), _asked(folder / "alike.jsonl", notes))
 
 

@@ -41,6 +41,8 @@ _PREDICATE = re.compile(
 """How a piece begins that is said of what stands before it: neither is whole without the other."""
 _CARRIER = re.compile(r"^(?:(?:the\s+)?(?:patient|pt)|he|she|it)\s+(?:was|is|were|are)\s+(?=\w)(?!to\b)", re.IGNORECASE)
 _VERB = re.compile(r"\b(?:was|were|is|are|has|had|have|did|will)\b", re.IGNORECASE)
+_SAYS = re.compile(r"\d|->|\b(?:was|were|is|are|has|had|have|did|will|due to|\w{3,}ed)\b", re.IGNORECASE)
+"""What a piece must have that is not the first: else it may be the tail of a list (`fatigue, nausea, low fever`)."""
 _HEADED = re.compile(r"^[A-Z][\w/ -]{0,24}:\s")
 _NORMAL = re.compile(r"\b(?:no|not|negative|normal|absent|without|unremarkable|stable)\b", re.IGNORECASE)
 _REASON = re.compile(r"\b(?:because|due to|caused?|given|since|so|therefore|2/2|from)\b|->", re.IGNORECASE)
@@ -76,7 +78,7 @@ def _runs(body: str, wanted: frozenset[str]) -> Iterator[tuple[float, str]]:
         for last in range(first, len(pieces)):
             run, rest = pieces[first : last + 1], pieces[:first] + pieces[last + 1 :]
             said = body[run[0].start : run[-1].end]
-            whole = first > told or (last >= told and first == 0)
+            whole = (first > told and (first == 0 or bool(_SAYS.search(said)))) or (last >= told and first == 0)
             if rest and whole and _stands_alone(said, rest):
                 named = frozenset[str]().union(*(piece.says for piece in run))
                 worth = sum(piece.worth for piece in run) + len(named) + len(named & wanted)

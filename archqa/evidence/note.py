@@ -19,7 +19,6 @@ class Place(NamedTuple):
 
     heading: bool
     section: str
-    title: str
     bullet: bool
     labelled: bool
     block: int
@@ -28,7 +27,7 @@ class Place(NamedTuple):
 
 def places(case: Case) -> tuple[Place, ...]:
     """The place of each sentence, in note order. A section lasts until the next heading, a block until the next one."""
-    section, title, block, depth, paragraph = "none", "", -1, 0, None
+    section, block, depth, paragraph = "none", -1, 0, None
     found = []
     for sentence in case.sentences:
         heading, label = is_heading(sentence.text), _LABEL.match(sentence.text)
@@ -36,11 +35,9 @@ def places(case: Case) -> tuple[Place, ...]:
             section = section_kind(label[1] if label else sentence.text)
         opens = heading or label is not None or opens_problem(sentence.text) or sentence.paragraph_id != paragraph
         block, depth = (block + 1, 0) if opens or block < 0 else (block, depth + 1)
-        if opens:
-            title = _title(sentence.text, heading, label)
         paragraph = sentence.paragraph_id
         bullet = bool(_BULLET.match(sentence.text))
-        found.append(Place(heading, section, title, bullet, label is not None, block, depth))
+        found.append(Place(heading, section, bullet, label is not None, block, depth))
     return tuple(found)
 
 
@@ -87,12 +84,6 @@ def telegraphic(case: Case) -> float:
 def bare(sentence: Sentence) -> str:
     """The sentence without list marks and with single spaces."""
     return " ".join(_BULLET.sub("", sentence.text).split())
-
-
-def _title(text: str, heading: bool, label: re.Match[str] | None) -> str:
-    if label:
-        return label[1].strip()
-    return _BULLET.sub("", text).strip().rstrip(":") if heading else ""
 
 
 @cache

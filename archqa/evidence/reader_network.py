@@ -5,6 +5,7 @@ The head is told outright how near each sentence comes to what is asked, as late
 has to learn that comparison from labels, and several hundred cases did not teach it (README.md).
 """
 
+import logging
 from pathlib import Path
 from typing import NamedTuple
 
@@ -14,6 +15,8 @@ from torch.nn.functional import normalize
 from transformers import AutoModel
 
 from archqa.evidence.windows import CLS, QUESTION, SEP
+
+logging.getLogger("transformers").setLevel(logging.ERROR)  # it would report at length that the pooler is not wanted
 
 PAD = 0
 HEAD = QUESTION + 2

@@ -5,7 +5,6 @@ from functools import cache
 import numpy as np
 from numpy.typing import NDArray
 
-from archqa.evidence.cues import sentence_cues
 from archqa.evidence.tables import rows
 
 SHOWN_FOR, SHOWN_AGAINST = 3, 2
@@ -30,15 +29,11 @@ def rationale(names: tuple[str, ...], added: NDArray[np.float64]) -> str:
 
 @cache
 def group(name: str) -> str:
-    """The longest prefix of a column's name that `data/reasons.tsv` puts in words; cues stand for themselves."""
-    if name.startswith("cue."):
-        return name
+    """The longest prefix of a column's name that `data/reasons.tsv` puts in words."""
     return max((prefix for prefix in _phrases() if name.startswith(prefix)), key=len, default=name)
 
 
 def _say(name: str, good: bool) -> str:
-    if name.startswith("cue."):
-        return f"{'' if good else 'it '}{_cue_words()[name.removeprefix('cue.')]}"
     good_words, bad_words = _phrases().get(name, (name, name))
     return good_words if good else bad_words
 
@@ -46,8 +41,3 @@ def _say(name: str, good: bool) -> str:
 @cache
 def _phrases() -> dict[str, tuple[str, str]]:
     return {row[0]: (row[1], row[2]) for row in rows("reasons.tsv")}
-
-
-@cache
-def _cue_words() -> dict[str, str]:
-    return {cue.name: cue.words for cue in sentence_cues()}

@@ -16,9 +16,8 @@ from archqa.evidence import linear
 from archqa.evidence.boosting import Settings, Tree, boost
 from archqa.evidence.digest import case_digest
 from archqa.evidence.features import Table, table
-from archqa.evidence.heldout import heldout
 from archqa.evidence.model import Model
-from archqa.evidence.reader import SHIPPED, Reader, default_reader
+from archqa.evidence.reader import SHIPPED, default_reader
 
 Labelled = tuple[Case, CaseKey]
 Progress = Callable[[str, int, int], None]
@@ -28,6 +27,8 @@ Binary = NDArray[np.float64]
 SETTINGS = Settings()
 SEEDS = 3
 """Runs of boosting whose mean is shipped: one run depends on its draw of rows and columns."""
+OF_TREES = ("reader.", "shape.")
+"""The columns that trees see: given more, they find in few cases what is not there."""
 MASS = 10.0
 """Sentences of an average corpus that selection counts in."""
 FOLDS = 8
@@ -48,28 +49,21 @@ def silent(what: str, done: int, of: int) -> None:
 def prepare(pairs: list[Labelled], progress: Progress = silent) -> list[Example]:
     """Features of every case with a sentence; a sentence that the key does not name counts as not essential.
 
-    The reader's verdicts on the cases it was trained on come from `data/reader_heldout.tsv`, made by readers that
-    had not seen them.
+    The reader must not have been trained on them, as the shipped one was not (`data/further` alone).
     """
     reader, examples = default_reader(), list[Example]()
     for done, (case, key) in enumerate(pairs):
         if case.sentences:
             essential = np.array([float(sid in key.essential) for sid in case.sentence_ids])
-            examples.append(Example(case, table(case, unseen_verdicts(case, reader)), essential))
+            examples.append(Example(case, table(case, reader.logits(case)), essential))
         progress("features", done + 1, len(pairs))
     return examples
-
-
-def unseen_verdicts(case: Case, reader: Reader) -> Binary:
-    """The reader's log-odds for each sentence, as of a reader that was not trained on this case."""
-    kept = heldout().get(case_digest(case))
-    return reader.logits(case) if kept is None else kept
 
 
 def train(pairs: list[Labelled], *, further: Iterable[Case] = (), seed: int = 0, progress: Progress = silent) -> Model:
     """Fits a model on `pairs`. The same pairs and seed give the same model.
 
-    `further` are the cases that the reader was trained on beside them: the model only notes which.
+    `further` are the cases that the reader was trained on: the model only notes which.
     """
     examples = prepare(pairs, progress=progress)
     held_out = cross_fit(examples, seed=seed, progress=progress)
@@ -99,13 +93,13 @@ def folds_of(cases: int, folds: int, seed: int) -> NDArray[np.int64]:
 
 def fit(examples: list[Example], *, expected_f1: float = 0.5, seed: int = 0) -> Model:
     """Boosted trees and a regression over all sentences of `examples`."""
-    names = tuple(examples[0].table.columns)
-    rows = np.concatenate([example.table.matrix(names) for example in examples])
+    of_trees = tuple(name for name in examples[0].table.columns if name.startswith(OF_TREES))
+    rows = np.concatenate([example.table.matrix(of_trees) for example in examples])
     truth = np.concatenate([example.essential for example in examples])
     runs = [boost(rows, truth, SETTINGS, seed * SEEDS + run) for run in range(SEEDS)]
     steady = linear.fit(np.concatenate([example.table.matrix(linear.COLUMNS) for example in examples]), truth)
     return Model(
-        columns=names,
+        columns=(*of_trees, *(name for name in linear.COLUMNS if name not in of_trees)),
         bias=(runs[0][0] + steady.bias) / 2,
         trees=tuple(_scaled(tree, 1 / SEEDS) for _, trees in runs for tree in trees),
         linear=steady,

@@ -251,3 +251,10 @@ def test_a_malformed_file_gets_one_clear_error_and_exit_3(name: str, tmp_path: P
     assert name in done.stderr
     assert "Traceback" not in done.stderr
     assert not list(tmp_path.glob("runs/*"))
+
+
+def test_a_reader_is_not_trained_on_nothing(tmp_path: Path) -> None:
+    done = archqa("evidence", "train", str(MINI), "--reader", "--out", str(tmp_path / "model.json"))
+    assert done.returncode == 2
+    assert "--further" in done.stderr
+    assert not (tmp_path / "model.json").exists()

@@ -156,6 +156,10 @@ def test_no_wording_breaks_what_belongs_together(text: str, kept: str) -> None:
     assert all(kept in each.text for each in wordings(Sentence(id="1", text=text)))
 
 
+def test_the_tail_of_a_list_is_no_gist() -> None:
+    assert "fatigue" in gist("63F with reflux sent by her doctor after two weeks of fatigue, nausea, low grade temps.")
+
+
 def test_of_a_list_the_abnormal_is_said_and_not_what_is_shortest() -> None:
     assert "2 mm" in gist("Exam: light perception only, pupil fixed at 2 mm after drops, lids normal.")
 
