@@ -49,12 +49,16 @@ _REASON = re.compile(r"\b(?:because|due to|caused?|given|since|so|therefore|2/2|
 
 
 class Piece(NamedTuple):
-    """A part of a sentence from `start` to `end`; `says` is what of the question and of medicine it names."""
+    """A part of a sentence from `start` to `end`; `says` is what of the question and of medicine it names.
+
+    `binding`: it holds a word that binds the rest.
+    """
 
     start: int
     end: int
     text: str
     says: frozenset[str]
+    binding: bool
     worth: float
 
 
@@ -71,15 +75,17 @@ def gists(text: str, wanted: frozenset[str]) -> Iterator[str]:
 
 
 def _runs(body: str, wanted: frozenset[str]) -> Iterator[tuple[float, str]]:
-    """Every run of neighbouring pieces that may stand alone and is not all, with what it is worth."""
+    """Every short run of neighbouring pieces that may stand alone and is not all, with what it is worth."""
     pieces = _pieces(body, wanted)
     told = max((at for at, piece in enumerate(pieces) if _PREDICATE.match(piece.text)), default=-1)
+    binding = sum(piece.binding for piece in pieces)
     for first in range(len(pieces)):
-        for last in range(first, len(pieces)):
-            run, rest = pieces[first : last + 1], pieces[:first] + pieces[last + 1 :]
+        for last in range(first, min(first + LENGTHS[0], len(pieces))):
+            run = pieces[first : last + 1]
             said = body[run[0].start : run[-1].end]
-            whole = (first > told and (first == 0 or bool(_SAYS.search(said)))) or (last >= told and first == 0)
-            if rest and whole and _stands_alone(said, rest):
+            lost = len(run) == len(pieces) or binding > sum(piece.binding for piece in run)
+            whole = first > told or (first == 0 and last >= told)
+            if whole and not lost and _stands_alone(said, opens=first == 0):
                 named = frozenset[str]().union(*(piece.says for piece in run))
                 worth = sum(piece.worth for piece in run) + len(named) + len(named & wanted)
                 if worth > 0:
@@ -99,12 +105,13 @@ def _piece(body: str, start: int, end: int, wanted: frozenset[str]) -> Piece:
     says = known | (wanted & frozenset(stems(text)))
     numbers = sum(bool(re.search(r"\d", word)) for word in text.split())
     ordinary = bool(_NORMAL.search(text)) and not says & wanted
-    return Piece(start, end, text, says, min(numbers, 3) + 1.5 * bool(_REASON.search(text)) - 2.0 * ordinary)
+    binding = bool(_BINDING.search(text))
+    return Piece(start, end, text, says, binding, min(numbers, 3) + 1.5 * bool(_REASON.search(text)) - 2.0 * ordinary)
 
 
-def _stands_alone(said: str, rest: list[Piece]) -> bool:
-    enough = len(said.split()) >= LEAST
-    return enough and not _DANGLING.search(said) and not any(_BINDING.search(piece.text) for piece in rest)
+def _stands_alone(said: str, *, opens: bool) -> bool:
+    """Whether it is long enough, leans on nothing and, unless it opens the sentence, says something of its own."""
+    return len(said.split()) >= LEAST and not _DANGLING.search(said) and (opens or bool(_SAYS.search(said)))
 
 
 def _without_carrier(said: str) -> str:

@@ -1,4 +1,5 @@
 import re
+import time
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -154,6 +155,12 @@ def test_a_line_leans_on_nothing_before_it(text: str, said: str) -> None:
 )
 def test_no_wording_breaks_what_belongs_together(text: str, kept: str) -> None:
     assert all(kept in each.text for each in wordings(Sentence(id="1", text=text)))
+
+
+def test_a_sentence_of_thousands_of_pieces_is_worded_at_once() -> None:
+    began = time.perf_counter()
+    assert wordings(Sentence(id="1", text=", ".join(f"value {at} was {at % 7}" for at in range(3000))))
+    assert time.perf_counter() - began < 30  # a loaded machine; every pair of pieces would take minutes
 
 
 def test_the_tail_of_a_list_is_no_gist() -> None:
