@@ -14,7 +14,7 @@ from archqa.core.case import Case
 from archqa.core.judgement import Judgement, Relevance
 from archqa.evidence import background, composing, model, reasons
 from archqa.evidence.digest import case_digest
-from archqa.evidence.features import Table, reading, unread
+from archqa.evidence.features import Table, reading, shared_concepts, unread
 from archqa.evidence.no_evidence import no_evidence
 from archqa.evidence.reader import Reader, default_reader
 from archqa.evidence.selection import Corpus, choose
@@ -124,7 +124,9 @@ class Engine:
         columns = Table(reading(read()) | rest)
         added = self._model.contributions(columns)
         names = self._model.columns
-        logits, why = added.sum(1) + self._model.bias, [reasons.rationale(names, row) for row in added]
+        shared = shared_concepts(case)
+        logits = added.sum(1) + self._model.bias
+        why = [reasons.rationale(names, row, of) for row, of in zip(added, shared, strict=True)]
         for at, reason in no_evidence(case).items():
             logits[at], why[at] = min(logits[at], NO_EVIDENCE), reason
         return Assessment(logits, tuple(why))

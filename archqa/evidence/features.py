@@ -45,6 +45,12 @@ def unread(case: Case) -> dict[str, Column]:
     return {"topic.question": topic, "around.block_topic_best": around} | _overlap(case) | _shape(case, spots)
 
 
+def shared_concepts(case: Case) -> list[frozenset[str]]:
+    """The clinical concepts that each sentence and the question both name."""
+    question = names(" . ".join([asked(case), *(phrase.text for phrase in case.patient_question)]))
+    return [names(each.text) & question for each in case.sentences]
+
+
 def reading(logits: Column) -> dict[str, Column]:
     """The reader's verdict on the sentence, on its neighbours, and on the case: how much evidence it sees at all."""
     edge = np.concatenate([logits[:1], logits, logits[-1:]])
@@ -59,11 +65,10 @@ def reading(logits: Column) -> dict[str, Column]:
 
 
 def _topic(case: Case) -> Column:
-    """Clinical concepts shared with the question, weighted by their rarity in the note."""
-    found = [names(each.text) for each in case.sentences]
-    question = names(" . ".join([asked(case), *(phrase.text for phrase in case.patient_question)]))
-    weight = _rarity(found)
-    return np.array([sum(max(COMMON, weight[name]) for name in each & question) for each in found], dtype=np.float64)
+    """The concepts shared with the question, weighted by their rarity in the note."""
+    weight = _rarity([names(each.text) for each in case.sentences])
+    shared = shared_concepts(case)
+    return np.array([sum(max(COMMON, weight[name]) for name in each) for each in shared], dtype=np.float64)
 
 
 def _overlap(case: Case) -> dict[str, Column]:
