@@ -15,29 +15,28 @@ _ENDING = re.compile(r"[.!?;]\s*$")
 
 
 class Place(NamedTuple):
-    """Where one sentence stands. `block` counts from 0; `depth` is its place within the block, 0 the first."""
+    """Where one sentence stands. `block` counts from 0."""
 
     heading: bool
     section: str
     bullet: bool
     labelled: bool
     block: int
-    depth: int
 
 
 def places(case: Case) -> tuple[Place, ...]:
     """The place of each sentence, in note order. A section lasts until the next heading, a block until the next one."""
-    section, block, depth, paragraph = "none", -1, 0, None
+    section, block, paragraph = "none", -1, None
     found = []
     for sentence in case.sentences:
         heading, label = is_heading(sentence.text), _LABEL.match(sentence.text)
         if heading or (label and section_kind(label[1]) != "other"):
             section = section_kind(label[1] if label else sentence.text)
         opens = heading or label is not None or opens_problem(sentence.text) or sentence.paragraph_id != paragraph
-        block, depth = (block + 1, 0) if opens or block < 0 else (block, depth + 1)
+        block += opens or block < 0
         paragraph = sentence.paragraph_id
         bullet = bool(_BULLET.match(sentence.text))
-        found.append(Place(heading, section, bullet, label is not None, block, depth))
+        found.append(Place(heading, section, bullet, label is not None, block))
     return tuple(found)
 
 
@@ -58,16 +57,11 @@ def opens_problem(text: str) -> bool:
 
 
 def section_kind(title: str) -> str:
-    """The kind of section a heading opens: one of `section_kinds()`, "other" where no word is known."""
+    """The kind of section a heading opens: a kind of `sections.tsv`, "other" where no word is known."""
     for kind, expression in _sections():
         if expression.search(title):
             return kind
     return "other"
-
-
-def section_kinds() -> tuple[str, ...]:
-    """Every kind of section, "none" (before any heading) and "other" last."""
-    return (*(kind for kind, _ in _sections()), "none", "other")
 
 
 DICTATED = 0.085
