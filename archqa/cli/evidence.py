@@ -30,9 +30,10 @@ def train(
     cases: Files,
     out_file: Annotated[Path, typer.Option("--out", help="Where the fitted model goes, as JSON.")],
     reader: Annotated[
-        bool, typer.Option("--reader", help="Train the reader anew too: an hour and a half; extra `train`.")
+        bool, typer.Option("--reader", help="Train the reader anew too: an hour or several; extra `train`.")
     ] = False,
     further: Annotated[Path | None, typer.Option(help="What the reader is trained on: data/further.")] = None,
+    weights: Annotated[Path | None, typer.Option(help="Folder of the weights that --reader starts from.")] = None,
     seed: Annotated[int, typer.Option(help="Of the reader and the trees.")] = 0,
 ) -> None:
     """Fit the engine's model. The shipped one was fitted on train and train-real; dev only chose its settings.
@@ -45,7 +46,7 @@ def train(
     if reader and not taught.alike:
         raise CallerError("There is nothing to train the reader on.\nAdd --further data/further.")
     if reader:
-        _train_reader(taught, seed)
+        _train_reader(taught, weights, seed)
     read = [each.case for some in taught for each in some]
     fitted = training.train(pairs, further=read, seed=seed, progress=_progress)
     model.save(fitted, out_file)
@@ -79,11 +80,15 @@ def _labelled(path: Path) -> list[tuple[Case, CaseKey]]:
     return [(case, keys[case.id]) for case in benchmarks.load_cases(path).notes if case.id in keys]
 
 
-def _train_reader(taught: Further, seed: int) -> None:
-    from archqa.evidence import reader_build
+def _train_reader(taught: Further, weights: Path | None, seed: int) -> None:
+    from archqa.evidence import reader_build, starting_weights
     from archqa.evidence.reader_training import Recipe
 
-    reader_build.build(taught, Recipe(seed=seed), _progress)
+    if weights is None:
+        raise CallerError(
+            f"Add --weights FOLDER, with what --reader starts from (438 MB):\n{starting_weights.DOWNLOAD}"
+        )
+    reader_build.build(taught, weights, Recipe(seed=seed), _progress)
 
 
 def _progress(what: str, done: int, of: int) -> None:

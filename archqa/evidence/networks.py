@@ -6,10 +6,18 @@ from functools import cache
 from pathlib import Path
 from typing import TypeVar
 
+import numpy as np
 import onnxruntime as ort
+from numpy.typing import NDArray
+
+from archqa.evidence import packing
+from archqa.evidence.packing import Packed
 
 WORKERS = 2
 """Runs of a network at the same time, each on one core: quicker than one run shared by two cores."""
+
+TABLE = "encoder.embeddings.pieces.table"
+"""The one packed weight that a graph holds as it is packed; it multiplies by the others from the right."""
 
 Task = TypeVar("Task")
 Result = TypeVar("Result")
@@ -18,13 +26,27 @@ Result = TypeVar("Result")
 def session(model: Path) -> ort.InferenceSession:
     """One onnxruntime session on the processor, each run of it on the thread that asks for it.
 
-    Its memory arena keeps what the largest input took; without it every run fetches its pages anew.
+    Its memory arena keeps what the largest input took; without it every run fetches its pages anew. Weights that are
+    packed beside the graph, in a file of its name and `.npz`, are unpacked into it.
     """
     options = ort.SessionOptions()
     options.intra_op_num_threads = 1
     options.inter_op_num_threads = 1
     options.log_severity_level = 3
+    weights = _unpacked(model.with_suffix(".npz"))
+    values = [ort.OrtValue.ortvalue_from_numpy(each) for each in weights.values()]
+    options.add_external_initializers(list(weights), values)
     return ort.InferenceSession(str(model), options, providers=["CPUExecutionProvider"])
+
+
+def _unpacked(file: Path) -> dict[str, NDArray[np.int8]]:
+    if not file.exists():
+        return {}
+    with np.load(file) as arrays:
+        names = {name.rsplit("/", 1)[0] for name in arrays.files}
+        packed = {name: Packed(*(arrays[f"{name}/{part}"] for part in Packed._fields)) for name in sorted(names)}
+    whole = {name: packing.unpack(each) for name, each in packed.items()}
+    return {name: each if name == TABLE else np.ascontiguousarray(each.T) for name, each in whole.items()}
 
 
 def at_work(run: Callable[[Task], Result], task: Task) -> Future[Result]:

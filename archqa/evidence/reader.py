@@ -1,9 +1,11 @@
-"""The reader: MiniLM fine-tuned to read question and note together and mark each sentence that the answer needs.
+"""The reader: MPNet fine-tuned to read question and note together and mark each sentence that the answer needs.
 
-Shipped as int8 ONNX (`data/reader.onnx`), built by `reader_build.py`; `reader_network.py` is what it computes. Unlike
-the encoder, which sees one sentence at a time, it sees what a sentence's neighbours say.
+Shipped as integer ONNX (`data/reader.onnx`, its weights in `data/reader.npz`), built by `reader_build.py`;
+`reader_network.py` is what it computes. Unlike the encoder, which sees one sentence at a time, it sees what a
+sentence's neighbours say.
 """
 
+import hashlib
 from collections.abc import Callable
 from concurrent.futures import Future
 from functools import cache
@@ -55,6 +57,12 @@ def _merged(reading: list[tuple[Window, Future[NDArray[np.float64]]]], sentences
 def default_reader() -> Reader:
     """The shipped reader, loaded once."""
     return Reader()
+
+
+def shipped_sha256() -> str:
+    """Of both of the shipped reader's files, one after the other."""
+    both = SHIPPED.read_bytes() + SHIPPED.with_suffix(".npz").read_bytes()
+    return hashlib.sha256(both).hexdigest()
 
 
 def inputs(window: Window) -> dict[str, NDArray[np.generic]]:

@@ -1,4 +1,4 @@
-"""Makes the reader, `data/reader.onnx`. Needs the training extra.
+"""Makes the reader, `data/reader.onnx` and `data/reader.npz`. Needs the training extra.
 
 It is trained on questions about notes that were written for it and on nothing else. So every case with a key is new to
 it: the trees are fitted on what it says of them, and no fold of them has to be kept from it.
@@ -20,10 +20,12 @@ OF_EACH = 1
 Progress = Callable[[str, int, int], None]
 
 
-def build(taught: Further, recipe: Recipe, progress: Progress, into: Path = FOLDER) -> None:
-    """Trains on what is taught and writes the file. An hour and a half on two cores."""
-    draw = partial(epoch, taught)
-    trained = reader_training.read(reader_training.untrained(recipe), draw, recipe, progress=progress)
+def build(
+    taught: Further, weights: Path, recipe: Recipe, progress: Progress, into: Path = FOLDER, **sizes: int
+) -> None:
+    """Trains on what is taught, from a folder's starting weights, and writes the files."""
+    untrained = reader_training.untrained(weights, recipe, **sizes)
+    trained = reader_training.read(untrained, partial(epoch, taught), recipe, progress=progress)
     reader_training.export(trained, into / reader.SHIPPED.name, taught.alike[0].case)
 
 

@@ -1,24 +1,22 @@
-"""The reader's network in PyTorch: MiniLM over question and note at once, and a head that compares the two.
+"""The reader's network in PyTorch: MPNet's lower layers over question and note at once, and a head that compares both.
 
 The head is told outright how near each sentence comes to what is asked, as late interaction does (Khattab & Zaharia
 2020, ColBERT: for each piece of the question the likest piece of the sentence). A head that sees the sentence alone
 has to learn that comparison from labels, and several hundred cases did not teach it (README.md).
 """
 
-import logging
-from pathlib import Path
+from collections.abc import Mapping
 from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
 from torch.nn.functional import normalize
-from transformers import AutoModel
 
-from archqa.evidence.windows import CLS, QUESTION, SEP
+from archqa.evidence.mpnet import Encoder
+from archqa.evidence.windows import CLS, LONGEST, PAD, QUESTION, SEP
 
-logging.getLogger("transformers").setLevel(logging.ERROR)  # it would report at length that the pooler is not wanted
-
-PAD = 0
+LAYERS = 6
+"""Of MPNet's twelve. Four read worse; twelve are too slow, and read little better (README.md)."""
 HEAD = QUESTION + 2
 """Pieces within which the question ends."""
 SHARP = 10.0
@@ -40,20 +38,14 @@ class Parts(NamedTuple):
 class Network(nn.Module):
     """Pieces in, one logit a sentence out. Piece embeddings and the `still` lower layers keep their weights.
 
-    `for_export`: with the attention that ONNX knows, and for one window at a time, which needs no mask.
+    `alone`: for one window at a time, which needs no mask.
     """
 
-    def __init__(self, weights: Path, still: int = 0, *, for_export: bool = False) -> None:
+    def __init__(self, weights: Mapping[str, Tensor], still: int = 0, *, layers: int = LAYERS) -> None:
         super().__init__()
-        self.alone = for_export
-        calm = {"hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0}
-        attention = "eager" if for_export else "sdpa"
-        self.encoder = AutoModel.from_pretrained(
-            weights, attn_implementation=attention, add_pooling_layer=False, **calm
-        )
-        self.encoder.embeddings.requires_grad_(False)
-        self.encoder.encoder.layer[:still].requires_grad_(False)
-        size = self.encoder.config.hidden_size
+        self.alone = False
+        self.encoder = Encoder(weights, layers, LONGEST + 2, still)
+        size = self.encoder.size
         self.dropout = nn.Dropout(0.1)
         self.matters = nn.Linear(size, 1)
         self.seen = nn.Linear(4 * size, 1)
@@ -67,8 +59,7 @@ class Network(nn.Module):
     def forward(self, pieces: Tensor, kinds: Tensor, marks: Tensor, mean: Tensor) -> Tensor:
         """Of shape (windows, sentences); the mask is taken from the padding."""
         mask = (pieces != PAD).long()
-        heeded = None if self.alone else mask
-        hidden = self.encoder(input_ids=pieces, attention_mask=heeded, token_type_ids=kinds).last_hidden_state
+        hidden = self.encoder(pieces, None if self.alone else 1 - mask)
         marked = torch.gather(hidden, 1, marks[..., None].expand(-1, -1, hidden.shape[-1]))
         sentence, parts = mean @ hidden, _parts(pieces, kinds, mask)
         products, likenesses = [], []

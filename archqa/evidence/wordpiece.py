@@ -1,6 +1,6 @@
 """Text as the pieces a BERT encoder reads.
 
-The vocabulary is `bert-base-uncased`'s, as all-MiniLM-L6-v2 ships it (Apache-2.0, LICENSE-minilm-apache-2.0.txt).
+The vocabulary is `bert-base-uncased`'s, as all-MiniLM-L6-v2 ships it (Apache-2.0, LICENSE-apache-2.0.txt).
 """
 
 from functools import cache

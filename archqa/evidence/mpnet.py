@@ -1,0 +1,129 @@
+"""The lower layers of MPNet in PyTorch (Song et al. 2020, arXiv:2004.09297), read from all-mpnet-base-v2's weights.
+
+Written out rather than taken from a library, so that the same module trains with fused attention and exports to ONNX,
+and so that its piece embeddings can be the ones that ship: rounded to four bits (`packing.py`) before training begins.
+"""
+
+import math
+from collections.abc import Mapping
+
+import torch
+from torch import Tensor, nn
+from torch.nn.functional import gelu, scaled_dot_product_attention
+
+from archqa.evidence import packing
+from archqa.evidence.windows import CLS, PAD, SEP, UNKNOWN
+
+HEADS = 12
+FIRST_POSITION = 2
+NUDGED = 4
+"""MPNet's vocabulary is BERT's with four pieces before it."""
+SPECIAL = {PAD: 1, CLS: 0, SEP: 2, UNKNOWN: 3}
+"""BERT's special pieces and the rows of MPNet's own."""
+NEARBY, FARTHEST = 8, 128
+"""Distances that have a bucket each, and the one from which on all share the last."""
+
+
+class Embeddings(nn.Module):
+    """Pieces, by their BERT ids, and where they stand; never trained."""
+
+    def __init__(self, weights: Mapping[str, Tensor]) -> None:
+        super().__init__()
+        self.pieces = _table(_rounded(_by_bert_id(weights["embeddings.word_embeddings.weight"])))
+        self.places = _table(weights["embeddings.position_embeddings.weight"][FIRST_POSITION:])
+        self.norm = _norm(weights, "embeddings.LayerNorm")
+        self.requires_grad_(False)
+
+    def forward(self, pieces: Tensor) -> Tensor:
+        """A vector for each piece."""
+        places = self.places(torch.arange(pieces.shape[1], device=pieces.device))
+        normed: Tensor = self.norm(self.pieces(pieces) + places)
+        return normed
+
+
+class Layer(nn.Module):
+    """Attention with a bias for each distance, then two linear maps; the norm comes after each."""
+
+    def __init__(self, weights: Mapping[str, Tensor], at: int) -> None:
+        super().__init__()
+        name = f"encoder.layer.{at}."
+        self.query, self.key, self.value, self.out = (
+            _linear(weights, f"{name}attention.attn.{each}") for each in ("q", "k", "v", "o")
+        )
+        self.attended = _norm(weights, f"{name}attention.LayerNorm")
+        self.wide = _linear(weights, f"{name}intermediate.dense")
+        self.narrow = _linear(weights, f"{name}output.dense")
+        self.norm = _norm(weights, f"{name}output.LayerNorm")
+
+    def forward(self, hidden: Tensor, bias: Tensor) -> Tensor:
+        """`bias` is added to what each head makes of each pair of pieces."""
+        query, key, value = (self._heads(each(hidden)) for each in (self.query, self.key, self.value))
+        seen = scaled_dot_product_attention(query, key, value, attn_mask=bias.to(query.dtype))
+        middle = self.attended(hidden + self.out(seen.transpose(1, 2).flatten(2)))
+        found: Tensor = self.norm(middle + self.narrow(gelu(self.wide(middle))))
+        return found
+
+    def _heads(self, mapped: Tensor) -> Tensor:
+        return mapped.view(*mapped.shape[:2], HEADS, -1).transpose(1, 2)
+
+
+class Encoder(nn.Module):
+    """Pieces, of shape (windows, length), in; a vector of `size` for each out. `still` lower layers are not trained."""
+
+    def __init__(self, weights: Mapping[str, Tensor], layers: int, longest: int, still: int = 0) -> None:
+        super().__init__()
+        self.embeddings = Embeddings(weights)
+        self.layers = nn.ModuleList(Layer(weights, at) for at in range(layers))
+        self.layers[:still].requires_grad_(False)
+        self.size: int = self.embeddings.pieces.embedding_dim
+        self.longest = longest
+        buckets = _buckets(torch.arange(1 - longest, longest))
+        self.by_distance: Tensor
+        self.register_buffer("by_distance", weights["encoder.relative_attention_bias.weight"][buckets].T.contiguous())
+
+    def forward(self, pieces: Tensor, hidden_pieces: Tensor | None = None) -> Tensor:
+        """`hidden_pieces` is 1 where no piece may look, of the pieces' shape; None where all may."""
+        at = torch.arange(pieces.shape[1], device=pieces.device)
+        bias = self.by_distance[:, at[None] - at[:, None] + self.longest - 1][None]
+        if hidden_pieces is not None:
+            bias = bias - 1e4 * hidden_pieces[:, None, None]
+        hidden: Tensor = self.embeddings(pieces)
+        for layer in self.layers:
+            hidden = layer(hidden, bias)
+        return hidden
+
+
+def _buckets(distance: Tensor) -> Tensor:
+    """The bucket of each distance, as in T5 (Raffel et al. 2020, section 2.1): one each when near, then log-spaced."""
+    far = distance.abs().clamp(min=NEARBY).float() / NEARBY
+    spaced = NEARBY + (torch.log(far) / math.log(FARTHEST / NEARBY) * NEARBY).long()
+    one_sided = torch.where(distance.abs() < NEARBY, distance.abs(), spaced.clamp(max=2 * NEARBY - 1))
+    return one_sided + 2 * NEARBY * (distance > 0).long()
+
+
+def _by_bert_id(table: Tensor) -> Tensor:
+    ordered = table[NUDGED:-1].clone()  # the last is MPNet's own mask
+    for bert, own in SPECIAL.items():
+        ordered[bert] = table[own]
+    return ordered
+
+
+def _rounded(table: Tensor) -> Tensor:
+    return torch.from_numpy(packing.restored(packing.pack(table.numpy())))
+
+
+def _table(rows: Tensor) -> nn.Embedding:
+    return nn.Embedding(rows.shape[0], rows.shape[1], _weight=rows)
+
+
+def _linear(weights: Mapping[str, Tensor], name: str) -> nn.Linear:
+    outward, inward = weights[f"{name}.weight"].shape
+    made = nn.Linear(inward, outward)
+    made.load_state_dict({part: weights[f"{name}.{part}"] for part in ("weight", "bias")})
+    return made
+
+
+def _norm(weights: Mapping[str, Tensor], name: str) -> nn.LayerNorm:
+    made = nn.LayerNorm(len(weights[f"{name}.weight"]), eps=1e-5)
+    made.load_state_dict({part: weights[f"{name}.{part}"] for part in ("weight", "bias")})
+    return made

@@ -1,0 +1,31 @@
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+
+from archqa.evidence import packing
+
+ROWS = st.integers(1, 4)
+
+
+@given(ROWS, st.sampled_from([64, 128, 384]), st.integers(0, 2**32 - 1), st.floats(1e-6, 1e3))
+def test_a_weight_comes_back_within_half_a_step_of_its_block(rows: int, columns: int, seed: int, size: float) -> None:
+    weight = (np.random.default_rng(seed).normal(size=(rows, columns)) * size).astype(np.float32)
+    packed = packing.pack(weight)
+    back = packing.restored(packed)
+    assert ((back - weight) ** 2).sum() <= 0.02 * (weight**2).sum()
+    assert np.abs(packing.unpack(packed).astype(int)).max() <= 63
+
+
+def test_what_was_packed_once_packs_into_the_same_integers() -> None:
+    whole = np.arange(-7, 8, dtype=np.float32).repeat(9)[:128].reshape(1, 128) * 9
+    assert np.array_equal(packing.restored(packing.pack(whole)), whole)
+
+
+def test_a_row_of_zeros_stays_zero() -> None:
+    assert not packing.restored(packing.pack(np.zeros((2, 64), np.float32))).any()
+
+
+def test_half_a_byte_a_weight() -> None:
+    packed = packing.pack(np.ones((3, 256), np.float32), packing.WIDE)
+    assert packed.codes.shape == (3, 128)
+    assert packed.factors.shape == (3, 2)
