@@ -125,7 +125,7 @@ class Engine:
         added = self._model.contributions(columns)
         names = self._model.columns
         shared = shared_concepts(case)
-        logits = added.sum(1) + self._model.bias
+        logits = added.sum(1) + self._model.linear.bias
         why = [reasons.rationale(names, row, of) for row, of in zip(added, shared, strict=True)]
         for at, reason in no_evidence(case).items():
             logits[at], why[at] = min(logits[at], NO_EVIDENCE), reason

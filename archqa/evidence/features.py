@@ -11,7 +11,7 @@ from archqa.core.case import Case
 from archqa.evidence.concepts import names
 from archqa.evidence.note import Place, bare, places, telegraphic
 from archqa.evidence.question import asked
-from archqa.evidence.words import numbers, stems
+from archqa.evidence.words import stems
 
 Matrix = NDArray[np.float64]
 Column = NDArray[np.float64]
@@ -94,18 +94,10 @@ def _rarity(found: list[frozenset[str]]) -> dict[str, float]:
 
 def _shape(case: Case, spots: tuple[Place, ...]) -> dict[str, Column]:
     texts = [bare(each) for each in case.sentences]
-    length = np.array([float(len(text.split())) for text in texts])
-    at = np.arange(len(texts)) / max(len(texts) - 1, 1)
     return {
         "shape.heading": np.array([float(spot.heading) for spot in spots]),
-        "shape.bullet": np.array([float(spot.bullet) for spot in spots]),
-        "shape.labelled": np.array([float(spot.labelled) for spot in spots]),
-        "shape.length": np.log1p(length),
-        "shape.short": (length < 5).astype(float),
-        "shape.position": at,
-        "shape.last_third": (at > 0.67).astype(float),
+        "shape.length": np.log1p(np.array([float(len(text.split())) for text in texts])),
+        "shape.position": np.arange(len(texts)) / max(len(texts) - 1, 1),
         "shape.telegraphic": np.full(len(texts), telegraphic(case)),
         "shape.note": np.full(len(texts), np.log(len(texts))),
-        "shape.digits": np.array([min(len(numbers(text)), 8) / 8 for text in texts]),
-        "shape.commas": np.array([min(text.count(","), 8) / 8 for text in texts]),
     }

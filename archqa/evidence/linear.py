@@ -1,6 +1,7 @@
-"""The steady half of the model: a logistic regression over a few columns, each also crossed with the note's style.
+"""The model of the engine: a logistic regression over a few columns, gated by the note's style.
 
-Trees find what few cases seem to show; a sum of a dozen columns cannot, and carries over better to unseen notes.
+In a typed note all columns speak, in a dictated one the reader alone: there the others are noise to a reader that
+knows better (README.md, sixth round). Notes between the two kinds get some of both.
 """
 
 import numpy as np
@@ -18,47 +19,57 @@ COLUMNS = (
     "topic.question", "around.block_topic_best", "words.question", "words.phrase",
 )  # fmt: skip
 """The reader's verdicts and what is plainest of the rest."""
+READER = "reader.logit"
+"""The one column that dictated notes go by."""
 STYLE = "shape.telegraphic"
 SPREAD = 0.05
 """How far from `DICTATED` the share of shorthand is in a note that is wholly of one kind."""
-RIDGE = 10 / 3
+RIDGE = 10.0
+SURE = 1.0
+"""The ridge on the reader's own verdict and on the style, which need no holding back."""
 
 
 class Linear(Value):
-    """Weights of columns, then of the same columns times the style; all are centred and scaled first."""
+    """Weights of columns in typed notes, of the reader in dictated ones, of the style; columns are standardised."""
 
     columns: tuple[str, ...]
     centre: tuple[float, ...]
     scale: tuple[float, ...]
-    weights: tuple[float, ...]
+    typed: tuple[float, ...]
+    dictated: float
+    style: float
     bias: float
 
     def contributions(self, rows: Floats) -> Floats:
         """What each column adds to each log-odds: of the shape of `rows`, (sentences, columns)."""
-        both = crossed(rows, self.columns)
-        added = (both - np.array(self.centre)) / np.array(self.scale) * np.array(self.weights)
-        summed: Floats = added[:, : len(self.columns)] + added[:, len(self.columns) :]
-        return summed
+        weights = np.array([*self.typed, self.dictated, self.style])
+        added = _design(rows, self.columns, np.array(self.centre), np.array(self.scale)) * weights
+        own: Floats = added[:, : len(self.columns)]
+        own[:, self.columns.index(READER)] += added[:, -2]
+        own[:, self.columns.index(STYLE)] += added[:, -1]
+        return own
 
 
 def fit(rows: Floats, truth: Floats, columns: tuple[str, ...] = COLUMNS) -> Linear:
     """The regression of `truth` (1 where essential) on `rows`, of shape (sentences, columns)."""
-    both = crossed(rows, columns)
-    centre, scale = both.mean(0), np.maximum(both.std(0), 1e-6)
-    design = np.column_stack([(both - centre) / scale, np.ones(len(both))])
-    ridge = np.full(design.shape[1], RIDGE)
-    ridge[-1] = 0.0
-    weights = logistic.fit(design, truth, prior=np.zeros(design.shape[1]), ridge=ridge)
+    centre, scale = rows.mean(0), np.maximum(rows.std(0), 1e-6)
+    design = np.column_stack([_design(rows, columns, centre, scale), np.ones(len(rows))])
+    ridge = np.array([*(SURE if name == READER else RIDGE for name in columns), SURE, SURE, 0.0])
+    weights = logistic.fit(design, truth, prior=np.zeros(design.shape[1]), ridge=ridge).tolist()
     return Linear(
         columns=columns,
         centre=tuple(centre.tolist()),
         scale=tuple(scale.tolist()),
-        weights=tuple(weights[:-1].tolist()),
-        bias=float(weights[-1]),
+        typed=tuple(weights[: len(columns)]),
+        dictated=weights[-3],
+        style=weights[-2],
+        bias=weights[-1],
     )
 
 
-def crossed(rows: Floats, columns: tuple[str, ...]) -> Floats:
-    """The columns beside themselves times the style: −1 in a dictated note, 1 in a typed one."""
-    style = np.clip((rows[:, [columns.index(STYLE)]] - DICTATED) / SPREAD, -1.0, 1.0)
-    return np.hstack([rows, rows * style])
+def _design(rows: Floats, columns: tuple[str, ...], centre: Floats, scale: Floats) -> Floats:
+    """The columns as far as the note is typed (0 to 1), the reader's as far as it is dictated, and how typed it is."""
+    style = (rows[:, [columns.index(STYLE)]] - DICTATED) / SPREAD
+    typed = (np.clip(style, -1.0, 1.0) + 1) / 2
+    own = (rows - centre) / scale
+    return np.hstack([own * typed, own[:, [columns.index(READER)]] * (1 - typed), typed])

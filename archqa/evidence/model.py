@@ -1,11 +1,10 @@
 """The fitted model: named columns in, a calibrated probability for each sentence out.
 
-A JSON file holds all of it, so that anyone can see every split. `fingerprint` is the file's sha256.
+A JSON file holds all of it, so that anyone can see every weight. `fingerprint` is the file's sha256.
 """
 
 import hashlib
 import json
-from functools import cached_property
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -14,7 +13,6 @@ from numpy.typing import NDArray
 
 from archqa.core.value import Value
 from archqa.errors import InputError
-from archqa.evidence.boosting import Forest, Tree
 from archqa.evidence.features import Matrix, Table
 from archqa.evidence.linear import Linear
 
@@ -22,17 +20,12 @@ SHIPPED = Path(__file__).parent / "data"
 
 
 class Model(Value):
-    """Boosted trees over columns, and a regression over some of them: the log-odds are the mean of both.
-
-    `bias` is that mean of what holds without any column. `expected_f1` and `mass` serve selection.
+    """A regression over columns. `expected_f1` and `mass` serve selection.
 
     `fitted_on` holds the digests of the cases, `reader_further` those that the reader was trained on beside them.
     """
 
-    schema_version: int = 3
-    columns: tuple[str, ...]
-    bias: float
-    trees: tuple[Tree, ...]
+    schema_version: int = 4
     linear: Linear
     expected_f1: float
     mass: float
@@ -44,18 +37,16 @@ class Model(Value):
 
     def contributions(self, table: Table) -> Matrix:
         """What each column adds to each sentence's log-odds, of shape (sentences, columns)."""
-        added = self._forest.paths(table.matrix(self.columns)) / 2
-        places = [self.columns.index(name) for name in self.linear.columns]
-        added[:, places] += self.linear.contributions(table.matrix(self.linear.columns)) / 2
-        return added
+        return self.linear.contributions(table.matrix(self.columns))
 
-    @cached_property
-    def _forest(self) -> Forest:
-        return Forest(self.trees)
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The names of the columns."""
+        return self.linear.columns
 
     def logits(self, table: Table) -> NDArray[np.float64]:
         """Log-odds of being essential, of shape (sentences,)."""
-        summed: NDArray[np.float64] = self.contributions(table).sum(1) + self.bias
+        summed: NDArray[np.float64] = self.contributions(table).sum(1) + self.linear.bias
         return summed
 
 

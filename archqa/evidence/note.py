@@ -19,8 +19,6 @@ class Place(NamedTuple):
 
     heading: bool
     section: str
-    bullet: bool
-    labelled: bool
     block: int
 
 
@@ -35,8 +33,7 @@ def places(case: Case) -> tuple[Place, ...]:
         opens = heading or label is not None or opens_problem(sentence.text) or sentence.paragraph_id != paragraph
         block += opens or block < 0
         paragraph = sentence.paragraph_id
-        bullet = bool(_BULLET.match(sentence.text))
-        found.append(Place(heading, section, bullet, label is not None, block))
+        found.append(Place(heading, section, block))
     return tuple(found)
 
 

@@ -1,4 +1,4 @@
-"""Fitting the engine from cases and their keys: boosted trees and a regression over features, and what selection needs.
+"""Fitting the engine from cases and their keys: a regression over features, and what selection needs.
 
 numpy alone. Settings and features were chosen by cross-fit over cases (README.md).
 """
@@ -12,7 +12,6 @@ from numpy.typing import NDArray
 from archqa.core.case import Case
 from archqa.core.key import CaseKey
 from archqa.evidence import linear
-from archqa.evidence.boosting import Settings, Tree, boost
 from archqa.evidence.digest import case_digest
 from archqa.evidence.features import Table, table
 from archqa.evidence.model import Model
@@ -23,11 +22,6 @@ Progress = Callable[[str, int, int], None]
 """Called with what is being done, how many are done, and of how many."""
 Binary = NDArray[np.float64]
 
-SETTINGS = Settings()
-SEEDS = 3
-"""Runs of boosting whose mean is shipped: one run depends on its draw of rows and columns."""
-OF_TREES = ("reader.", "shape.")
-"""The columns that trees see: given more, they find in few cases what is not there."""
 MASS = 10.0
 """Sentences of an average corpus that selection counts in."""
 FOLDS = 8
@@ -91,17 +85,11 @@ def folds_of(cases: int, folds: int, seed: int) -> NDArray[np.int64]:
 
 
 def fit(examples: list[Example], *, expected_f1: float = 0.5, seed: int = 0) -> Model:
-    """Boosted trees and a regression over all sentences of `examples`."""
-    of_trees = tuple(name for name in examples[0].table.columns if name.startswith(OF_TREES))
-    rows = np.concatenate([example.table.matrix(of_trees) for example in examples])
+    """The regression over all sentences of `examples`."""
+    rows = np.concatenate([example.table.matrix(linear.COLUMNS) for example in examples])
     truth = np.concatenate([example.essential for example in examples])
-    runs = [boost(rows, truth, SETTINGS, seed * SEEDS + run) for run in range(SEEDS)]
-    steady = linear.fit(np.concatenate([example.table.matrix(linear.COLUMNS) for example in examples]), truth)
     return Model(
-        columns=(*of_trees, *(name for name in linear.COLUMNS if name not in of_trees)),
-        bias=(runs[0][0] + steady.bias) / 2,
-        trees=tuple(_scaled(tree, 1 / SEEDS) for _, trees in runs for tree in trees),
-        linear=steady,
+        linear=linear.fit(rows, truth),
         expected_f1=expected_f1,
         mass=MASS,
         fitted_on=tuple(case_digest(example.case) for example in examples),
@@ -109,10 +97,6 @@ def fit(examples: list[Example], *, expected_f1: float = 0.5, seed: int = 0) -> 
         reader_sha256=shipped_sha256(),
         made_by="archqa.evidence.training",
     )
-
-
-def _scaled(tree: Tree, by: float) -> Tree:
-    return tree.model_copy(update={"value": tuple(each * by for each in tree.value)})
 
 
 def expected_f1(probabilities: Binary) -> float:
