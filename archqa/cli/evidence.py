@@ -34,7 +34,7 @@ def train(
     ] = False,
     further: Annotated[Path | None, typer.Option(help="What the reader is trained on: data/further.")] = None,
     weights: Annotated[Path | None, typer.Option(help="Folder of the weights that --reader starts from.")] = None,
-    seed: Annotated[int, typer.Option(help="Of the reader and the trees.")] = 0,
+    seed: Annotated[int, typer.Option(help="Of the reader and the folds.")] = 0,
 ) -> None:
     """Fit the engine's model. The shipped one was fitted on train and train-real; dev only chose its settings.
 

@@ -1,7 +1,7 @@
 """Makes the reader, `data/reader.onnx` and `data/reader.npz`. Needs the training extra.
 
 It is trained on questions about notes that were written for it and on nothing else. So every case with a key is new to
-it: the trees are fitted on what it says of them, and no fold of them has to be kept from it.
+it: the regression is fitted on what it says of them, and no fold of them has to be kept from it.
 """
 
 import random
