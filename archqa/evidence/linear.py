@@ -24,9 +24,8 @@ READER = "reader.logit"
 STYLE = "shape.telegraphic"
 SPREAD = 0.05
 """How far from `DICTATED` the share of shorthand is in a note that is wholly of one kind."""
-RIDGE = 10.0
-SURE = 1.0
-"""The ridge on the reader's own verdict and on the style, which need no holding back."""
+RIDGE, SURE = 10.0, 1.0
+"""How strongly weights are held back; and those of the reader's own verdict and of the style, which need it little."""
 
 
 class Linear(Value):

@@ -1,7 +1,8 @@
 """The lower layers of MPNet in PyTorch (Song et al. 2020, arXiv:2004.09297), read from all-mpnet-base-v2's weights.
 
 Written out rather than taken from a library, so that the same module trains with fused attention and exports to ONNX,
-and so that its piece embeddings can be the ones that ship: rounded to four bits (`packing.py`) before training begins.
+and so that it is trained on piece embeddings near those that ship: rounded to four bits (`packing.py`) before training
+begins. The export rounds them again, which moves them by .2 % of their square sum.
 """
 
 import math

@@ -37,6 +37,9 @@ def weights(tmp_path_factory: pytest.TempPathFactory) -> Path:
     with torch.no_grad():  # by chance all distances would weigh the same, and places as much as pieces
         model.encoder.relative_attention_bias.weight.normal_()
         model.embeddings.position_embeddings.weight.mul_(0.1)
+        for name, weight in model.encoder.named_parameters():  # nor would what the layers do be seen
+            if name.endswith(("dense.weight", ".v.weight", ".o.weight")):
+                weight.mul_(3.0)
     folder = tmp_path_factory.mktemp("weights")
     model.save_pretrained(folder)
     return folder
