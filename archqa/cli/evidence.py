@@ -30,10 +30,12 @@ def train(
     cases: Files,
     out_file: Annotated[Path, typer.Option("--out", help="Where the fitted model goes, as JSON.")],
     reader: Annotated[
-        bool, typer.Option("--reader", help="Train the reader anew too: an hour or several; extra `train`.")
+        bool, typer.Option("--reader", help="First teach the shipped reader further: an hour or more; extra `train`.")
     ] = False,
     further: Annotated[Path | None, typer.Option(help="What the reader is trained on: data/further.")] = None,
-    weights: Annotated[Path | None, typer.Option(help="Folder of the weights that --reader starts from.")] = None,
+    weights: Annotated[
+        Path | None, typer.Option(metavar="FOLDER", help="Teach a new reader instead, from the weights there.")
+    ] = None,
     seed: Annotated[int, typer.Option(help="Of the reader and the folds.")] = 0,
 ) -> None:
     """Fit the engine's model. The shipped one was fitted on train and train-real; dev only chose its settings.
@@ -81,14 +83,13 @@ def _labelled(path: Path) -> list[tuple[Case, CaseKey]]:
 
 
 def _train_reader(taught: Further, weights: Path | None, seed: int) -> None:
-    from archqa.evidence import reader_build, starting_weights
+    from archqa.evidence import reader_build
     from archqa.evidence.reader_training import Recipe
 
     if weights is None:
-        raise CallerError(
-            f"Add --weights FOLDER, with what --reader starts from (438 MB):\n{starting_weights.DOWNLOAD}"
-        )
-    reader_build.build(taught, weights, Recipe(seed=seed), _progress)
+        reader_build.continue_shipped(taught, reader_build.AFTER._replace(seed=seed), _progress)
+    else:
+        reader_build.build(taught, weights, Recipe(seed=seed), _progress)
 
 
 def _progress(what: str, done: int, of: int) -> None:

@@ -84,14 +84,20 @@ class Encoder(nn.Module):
 
     def forward(self, pieces: Tensor, hidden_pieces: Tensor | None = None) -> Tensor:
         """`hidden_pieces` is 1 where no piece may look, of the pieces' shape; None where all may."""
-        at = torch.arange(pieces.shape[1], device=pieces.device)
-        bias = self.by_distance[:, at[None] - at[:, None] + self.longest - 1][None]
+        length = pieces.shape[1]
+        bias = self._between()[:, :length, :length][None]
         if hidden_pieces is not None:
             bias = bias - 1e4 * hidden_pieces[:, None, None]
         hidden: Tensor = self.embeddings(pieces)
         for layer in self.layers:
             hidden = layer(hidden, bias)
         return hidden
+
+    def _between(self) -> Tensor:
+        """Of all places that there can be: onnxruntime then works it out once, when it loads the graph."""
+        at = torch.arange(self.longest, device=self.by_distance.device)
+        between: Tensor = self.by_distance[:, at[None] - at[:, None] + self.longest - 1]
+        return between
 
 
 def _buckets(distance: Tensor) -> Tensor:

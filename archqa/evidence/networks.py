@@ -39,13 +39,17 @@ def session(model: Path) -> ort.InferenceSession:
     return ort.InferenceSession(str(model), options, providers=["CPUExecutionProvider"])
 
 
-def _unpacked(file: Path) -> dict[str, NDArray[np.int8]]:
+def packed(file: Path) -> dict[str, Packed]:
+    """The packed weights of a file by the names that the graph knows them by; none where there is no such file."""
     if not file.exists():
         return {}
     with np.load(file) as arrays:
         names = {name.rsplit("/", 1)[0] for name in arrays.files}
-        packed = {name: Packed(*(arrays[f"{name}/{part}"] for part in Packed._fields)) for name in sorted(names)}
-    whole = {name: packing.unpack(each) for name, each in packed.items()}
+        return {name: Packed(*(arrays[f"{name}/{part}"] for part in Packed._fields)) for name in sorted(names)}
+
+
+def _unpacked(file: Path) -> dict[str, NDArray[np.int8]]:
+    whole = {name: packing.unpack(each) for name, each in packed(file).items()}
     return {name: each if name == TABLE else np.ascontiguousarray(each.T) for name, each in whole.items()}
 
 

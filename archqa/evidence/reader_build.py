@@ -8,6 +8,7 @@ import random
 from collections.abc import Callable, Iterable
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 from archqa.evidence import reader, reader_training
 from archqa.evidence.further import Asked, Further
@@ -16,17 +17,51 @@ from archqa.evidence.tables import FOLDER
 
 OF_EACH = 1
 """Questions on any matter of one note that are read in an epoch; more of them would outweigh the cases alike."""
+WIDTH = 2048
+"""Units that stay of the 3,072 in a layer's wide map: a multiple of `packing.WIDE`."""
+LOOKED_AT = 180
+"""Cases by which it is told which units matter."""
+AFTER = Recipe(epochs=1, rate=7e-5)
+"""For a reader that has been trained: once more over all, at a lower rate."""
 
 Progress = Callable[[str, int, int], None]
 
 
 def build(
-    taught: Further, weights: Path, recipe: Recipe, progress: Progress, into: Path = FOLDER, **sizes: int
+    taught: Further,
+    weights: Path,
+    recipe: Recipe,
+    progress: Progress,
+    into: Path = FOLDER,
+    *,
+    width: int = WIDTH,
+    **sizes: int,
 ) -> None:
-    """Trains on what is taught, from a folder's starting weights, and writes the files."""
-    untrained = reader_training.untrained(weights, recipe, **sizes)
-    trained = reader_training.read(untrained, partial(epoch, taught), recipe, progress=progress)
+    """Trains from a folder's starting weights, narrows, trains `AFTER` that, and writes the files."""
+    model = reader_training.untrained(weights, recipe, **sizes)
+    reader_training.read(model, partial(epoch, taught), recipe, progress=progress)
+    _narrow(model, taught, width, progress)
+    _taught_on(model, taught, AFTER._replace(seed=recipe.seed), progress, into)
+
+
+def continue_shipped(taught: Further, recipe: Recipe, progress: Progress, into: Path = FOLDER) -> None:
+    """Teaches the shipped reader further and writes the files."""
+    _taught_on(reader_training.shipped(recipe), taught, recipe, progress, into)
+
+
+def _taught_on(model: Any, taught: Further, recipe: Recipe, progress: Progress, into: Path) -> None:
+    trained = reader_training.read(model, partial(epoch, taught), recipe, progress=progress)
     reader_training.export(trained, into / reader.SHIPPED.name, taught.alike[0].case)
+
+
+def _narrow(model: Any, taught: Further, width: int, progress: Progress) -> None:
+    from archqa.evidence.narrowing import narrow  # torch
+
+    some = epoch(taught)
+    some = random.sample(some, min(LOOKED_AT, len(some)))
+    progress("units looked at, cases", 0, len(some))
+    narrow(model, reader_training.losses(model, some), width)
+    progress("units looked at, cases", len(some), len(some))
 
 
 def epoch(taught: Further) -> list[Labelled]:

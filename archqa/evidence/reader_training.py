@@ -4,7 +4,8 @@ Never imported at run time.
 """
 
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -18,7 +19,7 @@ from archqa.core.key import CaseKey
 from archqa.errors import MissingExtra
 from archqa.evidence import starting_weights
 from archqa.evidence.note import places
-from archqa.evidence.reader import inputs
+from archqa.evidence.reader import SHIPPED, inputs
 from archqa.evidence.windows import Window, windows
 
 Labelled = tuple[Case, CaseKey]
@@ -52,13 +53,25 @@ def untrained(weights: Path, recipe: Recipe, **sizes: int) -> Any:
 
     Raises MissingExtra for whatever training and exporting will need.
     """
-    absent = [each for each in NEEDED if find_spec(each) is None]
-    if absent:
-        raise MissingExtra(f"What training the reader needs ({', '.join(absent)})", "train")
+    _require()
     _torch().manual_seed(recipe.seed)
     from archqa.evidence.reader_network import Network
 
     return Network(starting_weights.read(weights), recipe.still, **sizes)
+
+
+def shipped(recipe: Recipe, graph: Path = SHIPPED) -> Any:
+    """The reader's files as a torch module, to be taught further. Raises as `untrained`."""
+    _require()
+    from archqa.evidence import reader_import
+
+    return reader_import.network(graph, recipe.still)
+
+
+def _require() -> None:
+    absent = [each for each in NEEDED if find_spec(each) is None]
+    if absent:
+        raise MissingExtra(f"What training the reader needs ({', '.join(absent)})", "train")
 
 
 def read(model: Any, drawn: Draw, recipe: Recipe, *, progress: Report) -> Any:
@@ -143,21 +156,29 @@ def _examples(case: Case, key: CaseKey) -> list[Example]:
     return [(window, [target[span.sentence] for span in window.spans]) for window in windows(case)]
 
 
+def losses(model: Any, pairs: list[Labelled]) -> Iterator[Callable[[], Any]]:
+    """Of each window of the cases, a function that works its loss out."""
+    return (partial(_loss, model, [example]) for case, key in pairs for example in _examples(case, key))
+
+
 def _step(model: Any, batch: list[Example], optimizer: Any) -> None:
-    torch = _torch()
     model.train()
-    losses = []
-    with torch.autocast("cpu", dtype=torch.bfloat16, enabled=_short_floats()):
-        said = model(**_batched([window for window, _ in batch]))
-    said = said.float()
-    for row, (_, target) in enumerate(batch):
-        gold = torch.tensor(target)
-        loss = torch.nn.functional.binary_cross_entropy_with_logits
-        losses.append(loss(said[row, : len(target)], gold, reduction="sum"))
     optimizer.zero_grad()
-    (sum(losses) / sum(len(target) for _, target in batch)).backward()
-    torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+    _loss(model, batch).backward()
+    _torch().nn.utils.clip_grad_norm_(model.parameters(), 1.0)
     optimizer.step()
+
+
+def _loss(model: Any, batch: list[Example]) -> Any:
+    """Cross-entropy, the mean over the sentences of a batch."""
+    torch = _torch()
+    with torch.autocast("cpu", dtype=torch.bfloat16, enabled=_short_floats()):
+        said = model(**_batched([window for window, _ in batch])).float()
+    missed = torch.nn.functional.binary_cross_entropy_with_logits
+    each = [
+        missed(said[row, : len(target)], torch.tensor(target), reduction="sum") for row, (_, target) in enumerate(batch)
+    ]
+    return sum(each) / sum(len(target) for _, target in batch)
 
 
 def _short_floats() -> bool:

@@ -128,13 +128,68 @@ def test_the_reader_is_built_from_questions_and_exported_whole(
     made: list[Any] = []
     read = reader_training.read
     monkeypatch.setattr(reader_training, "read", lambda *given, **more: made.append(read(*given, **more)) or made[-1])
-    taught = Further((Asked("new/1", *labelled(98)),), (Asked("new/2", *labelled(99)),))
-    reader_build.build(taught, weights, Recipe(epochs=1), silent, tmp_path, **SMALL)
+    reader_build.build(taught(), weights, Recipe(epochs=1), silent, tmp_path, width=256, **SMALL)
     case, _ = labelled(50)
-    shipped, whole = Reader(tmp_path / "reader.onnx").logits(case), reader_training.logits(made[0], case)
+    last = made[-1]
+    assert last.encoder.layers[1].wide.weight.shape == (256, 384)
+    shipped, whole = Reader(tmp_path / "reader.onnx").logits(case), reader_training.logits(last, case)
     assert np.abs(shipped - whole).max() < 0.5  # four bits beside float
     assert np.corrcoef(shipped, whole)[0, 1] > 0.98
     assert sorted(file.name for file in tmp_path.iterdir()) == ["reader.npz", "reader.onnx"]
+
+
+def taught() -> Further:
+    return Further((Asked("new/1", *labelled(98)),), (Asked("new/2", *labelled(99)),))
+
+
+def test_a_shipped_reader_comes_back_as_the_network_that_its_files_stand_for(tmp_path: Path, network: Any) -> None:
+    torch = pytest.importorskip("torch")
+    pytest.importorskip("onnx")
+    moved = copy.deepcopy(network)
+    for weight in moved.parameters():  # of two that are equal, as untrained ones are, the exporter keeps one
+        weight.data += 0.01 * torch.randn_like(weight)
+    case, _ = labelled(50)
+    reader_training.export(moved, tmp_path / "reader.onnx", case)
+    back = reader_training.shipped(Recipe(still=1), tmp_path / "reader.onnx").eval()
+    assert [each.requires_grad for each in back.encoder.layers[0].parameters()] == [False] * 16
+    same = reader_training.logits(moved, case), reader_training.logits(back, case)
+    assert np.abs(same[0] - same[1]).max() < 0.2  # four bits beside float
+    assert np.abs(Reader(tmp_path / "reader.onnx").logits(case) - same[1]).max() < 0.2
+    for name, weight in moved.state_dict().items():
+        if name.startswith(("seen", "matters", "likeness")):
+            assert weight.equal(back.state_dict()[name])
+
+
+def test_the_shipped_reader_is_taught_further_into_new_files(
+    tmp_path: Path, network: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("onnx")
+    monkeypatch.setattr(reader_training, "shipped", lambda recipe: copy.deepcopy(network))
+    reader_build.continue_shipped(taught(), reader_build.AFTER, silent, tmp_path)
+    case, _ = labelled(50)
+    assert np.abs(Reader(tmp_path / "reader.onnx").logits(case) - reader_training.logits(network, case)).max() > 0.01
+
+
+def test_units_that_say_what_others_say_go_unmissed(network: Any) -> None:
+    """Half of the units are copies of the other half: without them nothing is lost."""
+    torch = pytest.importorskip("torch")
+    from archqa.evidence.narrowing import narrow
+
+    double = copy.deepcopy(network)
+    for layer in double.encoder.layers:
+        layer.wide.weight.data[192:] = layer.wide.weight.data[:192]
+        layer.wide.bias.data[192:] = layer.wide.bias.data[:192]
+    pairs = [labelled(seed) for seed in (50, 51)]
+    before = reader_training.logits(double, pairs[0][0])
+    cut, blunt = copy.deepcopy(double), copy.deepcopy(double)
+    narrow(cut, reader_training.losses(cut, pairs), 256)
+    assert cut.encoder.layers[0].wide.weight.shape == (256, 384)
+    assert cut.encoder.layers[1].narrow.weight.shape == (384, 256)
+    for layer in blunt.encoder.layers:
+        layer.narrow.weight.data[:, 256:] = 0.0
+    missed = np.abs(reader_training.logits(cut, pairs[0][0]) - before).max()
+    with torch.no_grad():
+        assert missed < 0.2 * np.abs(reader_training.logits(blunt, pairs[0][0]) - before).max()
 
 
 def test_what_training_lacks_is_said_before_it_begins(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
