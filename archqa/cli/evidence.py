@@ -42,6 +42,9 @@ def train(
 
     Example:
       archqa evidence train data/train.json data/train-real.json --further data/further --out model.json
+
+    With --reader, questions on notes of your own, in the form of data/further, teach the shipped reader further; its
+    files are written over.
     """
     pairs = [pair for path in cases for pair in _labelled(path)]
     taught = further_data.read(further) if further else Further()

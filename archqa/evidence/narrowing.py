@@ -33,8 +33,9 @@ def narrow(model: Network, losses: Iterable[Loss], width: int) -> None:
     for layer, units in zip(layers, _seen(model, layers, losses), strict=True):
         kept = torch.topk(units.matters, width).indices.sort().values
         narrower = _fitted(layer.narrow.weight.detach(), units.products, kept)
-        layer.wide = _linear(layer.wide.weight[kept], layer.wide.bias[kept])
-        layer.narrow = _linear(narrower, layer.narrow.bias)
+        still = not layer.wide.weight.requires_grad
+        layer.wide = _linear(layer.wide.weight[kept], layer.wide.bias[kept], still)
+        layer.narrow = _linear(narrower, layer.narrow.bias, still)
 
 
 def _seen(model: Network, layers: list[Layer], losses: Iterable[Loss]) -> list[Units]:
@@ -45,7 +46,7 @@ def _seen(model: Network, layers: list[Layer], losses: Iterable[Loss]) -> list[U
     for loss in losses:
         gradients = torch.autograd.grad(loss(), [at_work[at] for at in range(len(layers))])
         for at, gradient in enumerate(gradients):
-            units = at_work[at].detach()[0]
+            units = at_work[at].detach()[0].float()  # where the processor takes short floats, too coarse to add up
             found[at].matters.add_((gradient[0] * units).sum(0).abs())
             found[at].products.add_(units.T @ units)
     for hook in hooks:
@@ -72,7 +73,7 @@ def _fitted(weight: Tensor, products: Tensor, kept: Tensor) -> Tensor:
     return fitted
 
 
-def _linear(weight: Tensor, bias: Tensor) -> nn.Linear:
+def _linear(weight: Tensor, bias: Tensor, still: bool) -> nn.Linear:
     made = nn.Linear(weight.shape[1], weight.shape[0])
-    made.weight.data, made.bias.data = weight.detach().clone().contiguous(), bias.detach().clone()
-    return made
+    made.load_state_dict({"weight": weight, "bias": bias})
+    return made.requires_grad_(not still)

@@ -184,6 +184,7 @@ def test_units_that_say_what_others_say_go_unmissed(network: Any) -> None:
     cut, blunt = copy.deepcopy(double), copy.deepcopy(double)
     narrow(cut, reader_training.losses(cut, pairs), 256)
     assert cut.encoder.layers[0].wide.weight.shape == (256, 384)
+    assert [layer.wide.weight.requires_grad for layer in cut.encoder.layers] == [False, True]
     assert cut.encoder.layers[1].narrow.weight.shape == (384, 256)
     for layer in blunt.encoder.layers:
         layer.narrow.weight.data[:, 256:] = 0.0
