@@ -18,6 +18,8 @@ from archqa.evidence.further import Further
 app = typer.Typer(help="The embedded engine's model.", no_args_is_help=True)
 
 Files = Annotated[list[Path], typer.Argument(metavar="CASES...", help="Case files, each with its key beside it.")]
+Kinds = dict[str, list[tuple[Case, CaseKey]]]
+"""Labelled cases by the name of their file."""
 
 
 @app.callback()
@@ -46,12 +48,16 @@ def train(
     With --reader, questions on notes of your own, in the form of data/further, teach the shipped reader further; its
     files are written over.
     """
-    pairs = [pair for path in cases for pair in _labelled(path)]
-    taught = further_data.read(further) if further else Further()
+    kinds: Kinds = {}
+    for path in cases:
+        kinds.setdefault(path.stem, []).extend(_labelled(path))
+    pairs = [pair for each in kinds.values() for pair in each]
+    known = {f"{kind}/{case.id}": case for kind, each in kinds.items() for case, _ in each}
+    taught = further_data.read(further, known) if further else Further()
     if reader and not taught.alike:
         raise CallerError("There is nothing to train the reader on.\nAdd --further data/further.")
     if reader:
-        _train_reader(taught, weights, seed)
+        _train_reader(taught, kinds, weights, seed)
     read = [each.case for some in taught for each in some]
     fitted = training.train(pairs, further=read, seed=seed, progress=_progress)
     model.save(fitted, out_file)
@@ -85,14 +91,14 @@ def _labelled(path: Path) -> list[tuple[Case, CaseKey]]:
     return [(case, keys[case.id]) for case in benchmarks.load_cases(path).notes if case.id in keys]
 
 
-def _train_reader(taught: Further, weights: Path | None, seed: int) -> None:
+def _train_reader(taught: Further, kinds: Kinds, weights: Path | None, seed: int) -> None:
     from archqa.evidence import reader_build
     from archqa.evidence.reader_training import Recipe
 
     if weights is None:
         reader_build.continue_shipped(taught, reader_build.AFTER._replace(seed=seed), _progress)
     else:
-        reader_build.build(taught, weights, Recipe(seed=seed), _progress)
+        reader_build.build(taught, kinds, weights, Recipe(seed=seed), _progress)
 
 
 def _progress(what: str, done: int, of: int) -> None:

@@ -1,11 +1,12 @@
-"""What the reader is trained on: questions about notes that were written for it.
+"""What the reader is trained on: questions about notes that were written for it, and about notes of cases with a key.
 
-`data/further/{questions,alike,notes}.jsonl` of the repository; `data/README.md` tells who wrote them. No figure is ever
-taken on them, and no case of a key is about one of these notes.
+`data/further/{questions,alike,near,notes}.jsonl` of the repository; `data/README.md` tells who wrote them. No figure is
+ever taken on them. Whatever reader judges a case has read nothing that is asked about the case's note.
 """
 
 from collections.abc import Iterator, Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import NamedTuple, TypeVar
 
 from pydantic import ValidationError
@@ -47,20 +48,32 @@ class Asked(NamedTuple):
 
 
 class Further(NamedTuple):
-    """Questions on any matter of a note, and cases that are written and labelled as the training cases are."""
+    """Questions on any matter of a note; cases that are written and labelled as the training cases are, on notes of
+    their own; and such cases on notes of the training cases.
+    """
 
     questions: tuple[Asked, ...] = ()
     alike: tuple[Asked, ...] = ()
+    near: tuple[Asked, ...] = ()
 
 
-def read(folder: Path) -> Further:
-    """All of a folder. Raises `InputError` with every line that does not fit."""
+def read(folder: Path, known: Mapping[str, Case] = MappingProxyType({})) -> Further:
+    """All of a folder; `near.jsonl` may be absent. Raises `InputError` with every line that does not fit.
+
+    `known` are the training cases by `<file>/<id>`, as `train-real/12`; what is asked about others' notes is left out.
+    """
     notes = {each.note: _case(each) for _, each in _lines(folder / "notes.jsonl", Note)}
-    return Further(_asked(folder / "questions.jsonl", notes), _asked(folder / "alike.jsonl", notes))
+    near = folder / "near.jsonl"
+    return Further(
+        questions=_asked(folder / "questions.jsonl", notes),
+        alike=_asked(folder / "alike.jsonl", notes),
+        near=_asked(near, known, others=True) if near.exists() else (),
+    )
 
 
-def _asked(path: Path, notes: Mapping[str, Case]) -> tuple[Asked, ...]:
-    asked = list(_lines(path, Question))
+def _asked(path: Path, notes: Mapping[str, Case], *, others: bool = False) -> tuple[Asked, ...]:
+    """`others`: whether there may be questions on notes that are not here."""
+    asked = [(at, each) for at, each in _lines(path, Question) if each.note in notes or not others]
     mistakes = [f":{at}: {why}" for at, each in asked for why in _mistakes(each, notes)]
     if mistakes:
         raise InputError(path, mistakes, "data/README.md shows the format.")

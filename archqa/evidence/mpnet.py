@@ -32,13 +32,14 @@ class Embeddings(nn.Module):
         super().__init__()
         self.pieces = _table(_rounded(_by_bert_id(weights["embeddings.word_embeddings.weight"])))
         self.places = _table(weights["embeddings.position_embeddings.weight"][FIRST_POSITION:])
+        self.known: int = self.places.num_embeddings
         self.norm = _norm(weights, "embeddings.LayerNorm")
         self.requires_grad_(False)
 
     def forward(self, pieces: Tensor) -> Tensor:
         """A vector for each piece."""
-        places = self.places(torch.arange(pieces.shape[1], device=pieces.device))
-        normed: Tensor = self.norm(self.pieces(pieces) + places)
+        at = torch.arange(pieces.shape[1], device=pieces.device)
+        normed: Tensor = self.norm(self.pieces(pieces) + self.places(_place(at, self.known)))
         return normed
 
 
@@ -94,10 +95,21 @@ class Encoder(nn.Module):
         return hidden
 
     def _between(self) -> Tensor:
-        """Of all places that there can be: onnxruntime then works it out once, when it loads the graph."""
-        at = torch.arange(self.longest, device=self.by_distance.device)
+        """Of all places that there can be: onnxruntime then works it out once, when it loads the graph.
+
+        Places are counted from numbers that the module holds: else the exporter would work the table of distances out
+        and write it, megabytes, into the graph.
+        """
+        ones = 0 * self.by_distance[0, : self.longest] + 1
+        at = torch.cumsum(ones, 0).long()
         between: Tensor = self.by_distance[:, at[None] - at[:, None] + self.longest - 1]
         return between
+
+
+def _place(at: Tensor, known: int) -> Tensor:
+    """Beyond the places that MPNet knows, its upper half again: how far apart two pieces are, the bias says."""
+    half = known // 2
+    return torch.where(at < known, at, half + (at - known) % half)
 
 
 def _buckets(distance: Tensor) -> Tensor:

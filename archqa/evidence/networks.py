@@ -26,13 +26,15 @@ Result = TypeVar("Result")
 def session(model: Path) -> ort.InferenceSession:
     """One onnxruntime session on the processor, each run of it on the thread that asks for it.
 
-    Its memory arena keeps what the largest input took; without it every run fetches its pages anew. Weights that are
-    packed beside the graph, in a file of its name and `.npz`, are unpacked into it.
+    Its memory arena keeps what the largest input took; without it every run fetches its pages anew. It plans no memory
+    by shapes: notes differ in length, and each would keep room of its own. Weights that are packed beside the graph, in
+    a file of its name and `.npz`, are unpacked into it.
     """
     options = ort.SessionOptions()
     options.intra_op_num_threads = 1
     options.inter_op_num_threads = 1
     options.log_severity_level = 3
+    options.enable_mem_pattern = False
     weights = _unpacked(model.with_suffix(".npz"))
     values = [ort.OrtValue.ortvalue_from_numpy(each) for each in weights.values()]
     options.add_external_initializers(list(weights), values)

@@ -1,19 +1,32 @@
 """Makes the reader, `data/reader.onnx` and `data/reader.npz`. Needs the training extra.
 
-It is trained on questions about notes that were written for it and on nothing else. So every case with a key is new to
-it: the regression is fitted on what it says of them, and no fold of them has to be kept from it.
+It first reads broadly, questions about notes that were written for it; then closely, the cases with a key and further
+questions about their notes. The regression must be fitted on verdicts about cases that the reader has not read: so the
+close reading is done once for each fold, and each of these readers judges the cases it was kept from (`heldout.py`).
+Each is taken half way back to the broad reader, which forgets less (Wortsman et al. 2022, arXiv:2109.01903). The mean
+of their weights, which has read all, is shipped. Whoever is kept from a case is kept from all that is asked about its
+note.
 """
 
+import copy
 import random
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any
 
-from archqa.evidence import reader, reader_training
+import numpy as np
+from numpy.typing import NDArray
+
+from archqa.core.case import Case
+from archqa.core.key import CaseKey
+from archqa.evidence import heldout, reader, reader_training
+from archqa.evidence.digest import case_digest
 from archqa.evidence.further import Asked, Further
+from archqa.evidence.note import DICTATED, telegraphic
 from archqa.evidence.reader_training import Labelled, Recipe
 from archqa.evidence.tables import FOLDER
+from archqa.evidence.training import folds_of
 
 OF_EACH = 1
 """Questions on any matter of one note that are read in an epoch; more of them would outweigh the cases alike."""
@@ -23,12 +36,19 @@ LOOKED_AT = 180
 """Cases by which it is told which units matter."""
 AFTER = Recipe(epochs=1, rate=7e-5)
 """For a reader that has been trained: once more over all, at a lower rate."""
+CLOSELY = Recipe(epochs=3, rate=3e-5, batch=4)
+FOLDS = 4
+TWICE, NEAR = 2, 2
+"""How often dictated cases are read in an epoch of close reading, and of how many questions about their notes."""
 
+Kinds = Mapping[str, list[Labelled]]
+"""Cases by the name of their file."""
 Progress = Callable[[str, int, int], None]
 
 
 def build(
     taught: Further,
+    kinds: Kinds,
     weights: Path,
     recipe: Recipe,
     progress: Progress,
@@ -37,21 +57,56 @@ def build(
     width: int = WIDTH,
     **sizes: int,
 ) -> None:
-    """Trains from a folder's starting weights, narrows, trains `AFTER` that, and writes the files."""
+    """Trains from a folder's starting weights, narrows, trains `AFTER` that, then `closely`, and writes the files."""
     model = reader_training.untrained(weights, recipe, **sizes)
     reader_training.read(model, partial(epoch, taught), recipe, progress=progress)
     _narrow(model, taught, width, progress)
-    _taught_on(model, taught, AFTER._replace(seed=recipe.seed), progress, into)
+    reader_training.read(model, partial(epoch, taught), AFTER._replace(seed=recipe.seed), progress=progress)
+    closely(model, taught, kinds, CLOSELY._replace(seed=recipe.seed), progress, into)
 
 
 def continue_shipped(taught: Further, recipe: Recipe, progress: Progress, into: Path = FOLDER) -> None:
-    """Teaches the shipped reader further and writes the files."""
-    _taught_on(reader_training.shipped(recipe), taught, recipe, progress, into)
-
-
-def _taught_on(model: Any, taught: Further, recipe: Recipe, progress: Progress, into: Path) -> None:
+    """Teaches the shipped reader further and writes its files; what was held out from it stays as it is."""
+    model = reader_training.shipped(recipe)
     trained = reader_training.read(model, partial(epoch, taught), recipe, progress=progress)
     reader_training.export(trained, into / reader.SHIPPED.name, taught.alike[0].case)
+
+
+def closely(model: Any, taught: Further, kinds: Kinds, recipe: Recipe, progress: Progress, into: Path = FOLDER) -> None:
+    """Teaches `model` the cases with a key, once for each fold; writes the held-out verdicts and the readers' mean."""
+    fold_of = folds(kinds, recipe.seed)
+    readers, verdicts = list[Any](), dict[str, NDArray[np.float64]]()
+    for fold in range(FOLDS):
+        draw = partial(close_epoch, kinds, taught.near, {note for note, its in fold_of.items() if its != fold})
+        close = reader_training.read(copy.deepcopy(model), draw, recipe, progress=progress)
+        readers.append(reader_training.mean_of([model, close]))
+        apart = [case for name, case, _ in _named(kinds) if fold_of[name] == fold]
+        verdicts |= {case_digest(case): reader_training.logits(readers[-1], case) for case in apart}
+        progress("folds", fold + 1, FOLDS)
+    heldout.write(verdicts, into / heldout.NAME)
+    reader_training.export(reader_training.mean_of(readers), into / reader.SHIPPED.name, taught.alike[0].case)
+
+
+def folds(kinds: Kinds, seed: int) -> dict[str, int]:
+    """The fold of each note, by the name that further questions call it (`train/12`); kinds are spread evenly."""
+    drawn = {name: folds_of(len(pairs), FOLDS, seed) for name, pairs in kinds.items()}
+    return {
+        f"{name}/{case.id}": int(fold)
+        for name, pairs in kinds.items()
+        for (case, _), fold in zip(pairs, drawn[name], strict=True)
+    }
+
+
+def close_epoch(kinds: Kinds, near: Iterable[Asked], notes: set[str]) -> list[Labelled]:
+    """The cases on `notes`, dictated ones twice, and some of the questions about these notes."""
+    cases = [(case, key) for name, case, key in _named(kinds) if name in notes]
+    dictated = [(case, key) for case, key in cases if telegraphic(case) < DICTATED]
+    asked = _some_of_each((each for each in near if each.note in notes), NEAR)
+    return [*cases, *dictated * (TWICE - 1), *_pairs(asked)]
+
+
+def _named(kinds: Kinds) -> Iterator[tuple[str, Case, CaseKey]]:
+    return ((f"{name}/{case.id}", case, key) for name, pairs in kinds.items() for case, key in pairs)
 
 
 def _narrow(model: Any, taught: Further, width: int, progress: Progress) -> None:
@@ -66,11 +121,15 @@ def _narrow(model: Any, taught: Further, width: int, progress: Progress) -> None
 
 def epoch(taught: Further) -> list[Labelled]:
     """All cases alike, and some questions on each of the other notes."""
-    return [(each.case, each.key) for each in [*_some_of_each(taught.questions), *taught.alike]]
+    return _pairs([*_some_of_each(taught.questions, OF_EACH), *taught.alike])
 
 
-def _some_of_each(asked: Iterable[Asked]) -> list[Asked]:
+def _some_of_each(asked: Iterable[Asked], most: int) -> list[Asked]:
     on: dict[str, list[Asked]] = {}
     for each in asked:
         on.setdefault(each.note, []).append(each)
-    return [each for some in on.values() for each in random.sample(some, min(OF_EACH, len(some)))]
+    return [each for some in on.values() for each in random.sample(some, min(most, len(some)))]
+
+
+def _pairs(asked: Iterable[Asked]) -> list[Labelled]:
+    return [(each.case, each.key) for each in asked]

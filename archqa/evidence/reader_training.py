@@ -3,6 +3,7 @@
 Never imported at run time.
 """
 
+import copy
 import random
 from collections.abc import Callable, Iterator
 from functools import partial
@@ -91,6 +92,14 @@ def read(model: Any, drawn: Draw, recipe: Recipe, *, progress: Report) -> Any:
             _step(model, batch, optimizer)
             progress(f"epoch {epoch + 1} of {recipe.epochs}, batches", at, len(batches))
     return model.eval()
+
+
+def mean_of(models: list[Any]) -> Any:
+    """A module whose weights are the mean of those of several, all trained from the same start."""
+    mean = copy.deepcopy(models[0])
+    states = [model.state_dict() for model in models]
+    mean.load_state_dict({name: sum(state[name] for state in states) / len(states) for name in states[0]})
+    return mean
 
 
 def _batches(examples: list[Example], size: int) -> list[list[Example]]:

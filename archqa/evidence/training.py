@@ -14,8 +14,9 @@ from archqa.core.key import CaseKey
 from archqa.evidence import linear
 from archqa.evidence.digest import case_digest
 from archqa.evidence.features import Table, table
+from archqa.evidence.heldout import heldout
 from archqa.evidence.model import Model
-from archqa.evidence.reader import default_reader, shipped_sha256
+from archqa.evidence.reader import Reader, default_reader, shipped_sha256
 
 Labelled = tuple[Case, CaseKey]
 Progress = Callable[[str, int, int], None]
@@ -42,15 +43,20 @@ def silent(what: str, done: int, of: int) -> None:
 def prepare(pairs: list[Labelled], progress: Progress = silent) -> list[Example]:
     """Features of every case with a sentence; a sentence that the key does not name counts as not essential.
 
-    The reader must not have been trained on them, as the shipped one was not (`data/further` alone).
+    Of cases that the reader was trained on, the verdicts are those of readers that were not (`heldout`).
     """
     reader, examples = default_reader(), list[Example]()
     for done, (case, key) in enumerate(pairs):
         if case.sentences:
             essential = np.array([float(sid in key.essential) for sid in case.sentence_ids])
-            examples.append(Example(case, table(case, reader.logits(case)), essential))
+            examples.append(Example(case, table(case, _unseen(case, reader)), essential))
         progress("features", done + 1, len(pairs))
     return examples
+
+
+def _unseen(case: Case, reader: Reader) -> Binary:
+    kept = heldout().get(case_digest(case))
+    return reader.logits(case) if kept is None else kept
 
 
 def train(pairs: list[Labelled], *, further: Iterable[Case] = (), seed: int = 0, progress: Progress = silent) -> Model:

@@ -10,8 +10,8 @@ from archqa.evidence.question import asked
 from archqa.evidence.wordpiece import piece_ids
 
 PAD, UNKNOWN, CLS, SEP, MARK = 0, 100, 101, 102, 1
-LONGEST = 510
-"""Pieces of one window: nearly what the network can hold, so that most notes need two."""
+LONGEST = 894
+"""Pieces of one window: an excerpt of a note fits, so that all of it is seen at once."""
 QUESTION = 110
 """Pieces of the question part: the clinician's question, the patient's phrases, then the message as far as it goes."""
 SENTENCE = 90

@@ -55,6 +55,19 @@ def test_a_line_that_does_not_fit_is_named(changed: dict[str, Any], words: str, 
     assert "questions.jsonl:1: " in str(raised.value)
 
 
+REAL = {f"train-real/{case.id}": case for case in benchmarks.load_cases(DATA / "train-real.json").notes}
+
+
+def test_questions_on_the_notes_of_training_cases_are_read_where_the_cases_are_given(tmp_path: Path) -> None:
+    about = further.read(folder(tmp_path)).questions[0].case
+    (tmp_path / "near.jsonl").write_text(json.dumps(ASKED | {"note": "train/3"}) + "\n")
+    (one,) = further.read(tmp_path, {"train/3": about}).near
+    assert (one.note, one.case.sentences) == ("train/3", about.sentences)
+    assert further.read(tmp_path).near == ()
+    with pytest.raises(InputError, match=r"near\.jsonl:1: the note train/3 has no sentence 2"):
+        further.read(tmp_path, {"train/3": about.model_copy(update={"sentences": about.sentences[:1]})})
+
+
 def cases_with_a_key() -> list[Case]:
     return [
         case for name in ("train", "train-real", "dev") for case in benchmarks.load_cases(DATA / f"{name}.json").notes
@@ -70,8 +83,10 @@ def test_an_epoch_takes_all_cases_alike_and_some_questions_on_each_note() -> Non
 
 
 def test_no_ten_words_in_a_row_of_a_case_with_a_key_stand_in_further_texts() -> None:
-    taught = [each.case for some in further.read(DATA / "further") for each in some]
-    told = {_note(case) for case in taught} | {case.patient_narrative for case in taught}
+    written = further.read(DATA / "further", REAL)
+    taught = [each.case for each in (*written.questions, *written.alike)]
+    told = {_note(case) for case in taught} | {each.case.patient_narrative for some in written for each in some}
+    assert written.near
     scored = {text for case in cases_with_a_key() for text in (_note(case), case.patient_narrative)}
     assert not _tens(told) & _tens(scored)
     assert _tens(told) & _tens({_note(taught[0])})

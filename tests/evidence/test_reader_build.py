@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 from archqa.errors import CallerError, MissingExtra
-from archqa.evidence import mpnet, reader_build, reader_training, starting_weights
+from archqa.evidence import heldout, mpnet, reader_build, reader_training, starting_weights
+from archqa.evidence.digest import case_digest
 from archqa.evidence.further import Asked, Further
 from archqa.evidence.reader import Reader
 from archqa.evidence.reader_training import Recipe
@@ -60,6 +61,18 @@ def test_the_encoder_says_what_transformers_says(weights: Path) -> None:
     own = torch.tensor([[0, *range(1004, 1254), 2]])
     with torch.no_grad():
         assert torch.allclose(ours(pieces), theirs(own).last_hidden_state, atol=1e-4)
+
+
+def test_how_far_apart_two_pieces_are_is_looked_up_right(weights: Path) -> None:
+    torch = pytest.importorskip("torch")
+    encoder = mpnet.Encoder(starting_weights.read(weights), layers=1, longest=40)
+    at = torch.arange(40)
+    assert encoder._between().equal(encoder.by_distance[:, at[None] - at[:, None] + 39])
+
+
+def test_beyond_the_places_that_mpnet_knows_its_upper_half_begins_again() -> None:
+    torch = pytest.importorskip("torch")
+    assert mpnet._place(torch.tensor([0, 511, 512, 767, 768]), 512).tolist() == [0, 511, 256, 511, 256]
 
 
 def test_weights_come_out_of_the_five_parts_as_they_went_in(weights: Path, tmp_path: Path) -> None:
@@ -128,14 +141,59 @@ def test_the_reader_is_built_from_questions_and_exported_whole(
     made: list[Any] = []
     read = reader_training.read
     monkeypatch.setattr(reader_training, "read", lambda *given, **more: made.append(read(*given, **more)) or made[-1])
-    reader_build.build(taught(), weights, Recipe(epochs=1), silent, tmp_path, width=256, **SMALL)
+    kinds = {"train": [labelled(number) for number in range(50, 54)]}
+    reader_build.build(taught(), kinds, weights, Recipe(epochs=1), silent, tmp_path, width=256, **SMALL)
     case, _ = labelled(50)
-    last = made[-1]
-    assert last.encoder.layers[1].wide.weight.shape == (256, 384)
-    shipped, whole = Reader(tmp_path / "reader.onnx").logits(case), reader_training.logits(last, case)
+    broad, *close = made[-reader_build.FOLDS - 1 :]
+    mean = reader_training.mean_of([reader_training.mean_of([broad, each]) for each in close])
+    assert mean.encoder.layers[1].wide.weight.shape == (256, 384)
+    shipped, whole = Reader(tmp_path / "reader.onnx").logits(case), reader_training.logits(mean, case)
     assert np.abs(shipped - whole).max() < 0.5  # four bits beside float
     assert np.corrcoef(shipped, whole)[0, 1] > 0.98
-    assert sorted(file.name for file in tmp_path.iterdir()) == ["reader.npz", "reader.onnx"]
+    assert sorted(file.name for file in tmp_path.iterdir()) == ["reader.npz", "reader.onnx", "reader_heldout.tsv"]
+
+
+def test_each_case_is_judged_by_the_reader_that_has_read_nothing_about_its_note(
+    tmp_path: Path, network: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Here a reader is the set of notes that it has read about."""
+    kinds = {"train-real": [_numbered(number) for number in range(9)], "train": [_numbered(9), _numbered(10)]}
+    near = tuple(Asked(f"train-real/{number}", *labelled(200 + number)) for number in range(9))
+    about = {case_digest(each.case): each.note for each in near}
+    about |= {case_digest(case): f"{kind}/{case.id}" for kind, pairs in kinds.items() for case, _ in pairs}
+    judged: list[str] = []
+
+    def read(_: Any, drawn: Any, recipe: Recipe, progress: Any) -> set[str]:
+        return {about[case_digest(case)] for case, _ in drawn()}
+
+    def logits(reader: set[str], case: Any) -> Any:
+        note = about[case_digest(case)]
+        judged.append(note)
+        assert note not in reader
+        assert len(reader) >= len(set(about.values())) / 2
+        return np.arange(len(case.sentences), dtype=float)
+
+    monkeypatch.setattr(reader_training, "read", read)
+    monkeypatch.setattr(reader_training, "logits", logits)
+    monkeypatch.setattr(reader_training, "mean_of", lambda models: models[-1])
+    monkeypatch.setattr(reader_training, "export", lambda *_: None)
+    given = taught()._replace(near=near)
+    reader_build.closely(network, given, kinds, Recipe(), silent, tmp_path)
+    assert sorted(judged) == sorted(f"{kind}/{case.id}" for kind, pairs in kinds.items() for case, _ in pairs)
+    lines = (tmp_path / heldout.NAME).read_text().splitlines()[1:]
+    assert {line.split("\t")[0] for line in lines} == {case_digest(case) for each in kinds.values() for case, _ in each}
+    assert all(line.split("\t")[1].startswith("0.000 1.000 ") for line in lines)
+
+
+def _numbered(number: int) -> Any:
+    case, key = labelled(number)
+    return case.model_copy(update={"id": str(number)}), key
+
+
+def test_the_mean_of_readers_lies_between_them(network: Any, moved: Any) -> None:
+    first, second, mean = (each.state_dict() for each in (network, moved, reader_training.mean_of([network, moved])))
+    assert mean["seen.weight"].allclose((first["seen.weight"] + second["seen.weight"]) / 2)
+    assert not mean["seen.weight"].equal(first["seen.weight"])
 
 
 def taught() -> Further:

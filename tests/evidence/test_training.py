@@ -1,14 +1,22 @@
+from pathlib import Path
+
 import numpy as np
 import pytest
 
+from archqa import benchmarks
 from archqa.core.case import Case
 from archqa.core.judgement import Relevance
 from archqa.core.key import CaseKey
+from archqa.evidence import training
+from archqa.evidence.digest import case_digest
 from archqa.evidence.evaluation import evaluate, reliability
+from archqa.evidence.heldout import heldout
+from archqa.evidence.reader import default_reader
 from archqa.evidence.training import Labelled, cross_fit, fit, folds_of, prepare, train
 
 from .conftest import NOTE, case_of
 
+DATA = Path(__file__).resolve().parents[2] / "data"
 ESSENTIAL = {"s2", "s3", "s6"}
 
 
@@ -29,6 +37,24 @@ def test_the_same_cases_give_the_same_model(pairs: list[Labelled]) -> None:
 
 def test_the_model_names_the_cases_it_was_fitted_on(pairs: list[Labelled]) -> None:
     assert len(set(train(pairs).fitted_on)) == len(pairs)
+
+
+def test_a_case_that_the_reader_has_read_is_fitted_on_what_a_reader_said_that_had_not(
+    pairs: list[Labelled], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first, second = pairs[:2]
+    said = np.arange(len(first[0].sentences), dtype=float)
+    monkeypatch.setattr(training, "heldout", lambda: {case_digest(first[0]): said})
+    kept, read = prepare([first, second])
+    assert kept.table.columns["reader.logit"].tolist() == said.tolist()
+    assert read.table.columns["reader.logit"].tolist() == pytest.approx(default_reader().logits(second[0]).tolist())
+
+
+def test_there_is_such_a_verdict_on_each_sentence_of_each_training_case() -> None:
+    cases = [case for name in ("train", "train-real") for case in benchmarks.load_cases(DATA / f"{name}.json").notes]
+    assert {digest: len(said) for digest, said in heldout().items()} == {
+        case_digest(case): len(case.sentences) for case in cases
+    }
 
 
 def test_progress_is_told(pairs: list[Labelled]) -> None:
