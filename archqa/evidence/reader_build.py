@@ -37,6 +37,7 @@ LOOKED_AT = 180
 AFTER = Recipe(epochs=1, rate=7e-5)
 """For a reader that has been trained: once more over all, at a lower rate."""
 CLOSELY = Recipe(epochs=3, rate=3e-5, batch=4)
+"""For the cases themselves, which are few."""
 FOLDS = 4
 TWICE, NEAR = 2, 2
 """How often dictated cases are read in an epoch of close reading, and of how many questions about their notes."""
