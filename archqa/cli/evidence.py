@@ -8,18 +8,15 @@ from rich.table import Table
 
 from archqa import benchmarks
 from archqa.cli.words import err, notice, out, print_json
-from archqa.core.case import Case
-from archqa.core.key import CaseKey
 from archqa.errors import CallerError
 from archqa.evidence import evaluation, model, training
 from archqa.evidence import further as further_data
 from archqa.evidence.further import Further
+from archqa.evidence.training import Kinds, Labelled
 
 app = typer.Typer(help="The embedded engine's model.", no_args_is_help=True)
 
 Files = Annotated[list[Path], typer.Argument(metavar="CASES...", help="Case files, each with its key beside it.")]
-Kinds = dict[str, list[tuple[Case, CaseKey]]]
-"""Labelled cases by the name of their file."""
 
 
 @app.callback()
@@ -83,7 +80,7 @@ def evaluate(
     out.print(_table(reports))
 
 
-def _labelled(path: Path) -> list[tuple[Case, CaseKey]]:
+def _labelled(path: Path) -> list[Labelled]:
     key = benchmarks.find_key(path)
     if key is None:
         raise CallerError(f"There is no key beside {path}.\nIt should be {path.stem}_key.json.")

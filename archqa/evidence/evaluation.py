@@ -14,7 +14,7 @@ from archqa.evidence.encoder import Encoder, default_encoder
 from archqa.evidence.note import bare
 from archqa.evidence.question import asked
 from archqa.evidence.selection import Corpus, choose
-from archqa.evidence.training import FOLDS, MASS, Example, Labelled, Progress, cross_fit, expected_f1, prepare, silent
+from archqa.evidence.training import FOLDS, MASS, Example, Kinds, Progress, cross_fit, expected_f1, prepare, silent
 
 RESAMPLES = 2000
 BINS = 10
@@ -62,7 +62,7 @@ class Counts(NamedTuple):
     gold: NDArray[np.float64]
 
 
-def evaluate(kinds: dict[str, list[Labelled]], *, seed: int = 0, progress: Progress = silent) -> tuple[Report, ...]:
+def evaluate(kinds: Kinds, *, seed: int = 0, progress: Progress = silent) -> tuple[Report, ...]:
     """One report a kind of case, all kinds fitted together: one model, one rule. Folds are drawn over cases."""
     examples = {kind: prepare(pairs, progress=progress) for kind, pairs in kinds.items()}
     everything = [example for each in examples.values() for example in each]

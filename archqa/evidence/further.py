@@ -1,7 +1,7 @@
 """What the reader is trained on: questions about notes that were written for it, and about notes of cases with a key.
 
 `data/further/{questions,alike,near,notes}.jsonl` of the repository; `data/README.md` tells who wrote them. No figure is
-ever taken on them. Whatever reader judges a case has read nothing that is asked about the case's note.
+ever taken on them; and where one is taken on a case with a key, the reader has read nothing about the case's note.
 """
 
 from collections.abc import Iterator, Mapping

@@ -10,7 +10,7 @@ note.
 
 import copy
 import random
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -26,7 +26,7 @@ from archqa.evidence.further import Asked, Further
 from archqa.evidence.note import DICTATED, telegraphic
 from archqa.evidence.reader_training import Labelled, Recipe
 from archqa.evidence.tables import FOLDER
-from archqa.evidence.training import folds_of
+from archqa.evidence.training import Kinds, folds_of
 
 OF_EACH = 1
 """Questions on any matter of one note that are read in an epoch; more of them would outweigh the cases alike."""
@@ -42,8 +42,6 @@ FOLDS = 4
 TWICE, NEAR = 2, 2
 """How often dictated cases are read in an epoch of close reading, and of how many questions about their notes."""
 
-Kinds = Mapping[str, list[Labelled]]
-"""Cases by the name of their file."""
 Progress = Callable[[str, int, int], None]
 
 

@@ -19,6 +19,8 @@ from archqa.evidence.model import Model
 from archqa.evidence.reader import Reader, default_reader, shipped_sha256
 
 Labelled = tuple[Case, CaseKey]
+Kinds = dict[str, list[Labelled]]
+"""Labelled cases by the name of their file."""
 Progress = Callable[[str, int, int], None]
 """Called with what is being done, how many are done, and of how many."""
 Binary = NDArray[np.float64]

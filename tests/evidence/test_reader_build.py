@@ -185,6 +185,22 @@ def test_each_case_is_judged_by_the_reader_that_has_read_nothing_about_its_note(
     assert all(line.split("\t")[1].startswith("0.000 1.000 ") for line in lines)
 
 
+def test_an_epoch_of_close_reading_takes_dictated_cases_twice_and_some_questions_about_their_notes() -> None:
+    typed = case_of(["# AKI: Cr 2.1 -> 4.4, +WBC casts"] * 4).model_copy(update={"id": "typed"})
+    dictated = case_of([IDLE] * 4).model_copy(update={"id": "dictated"})
+    _, key = labelled(50)
+    near = [Asked("train/dictated", *labelled(number)) for number in (60, 61, 62)]
+    elsewhere = Asked("train/other", *labelled(63))
+    drawn = reader_build.close_epoch(
+        {"train": [(typed, key), (dictated, key)]}, [*near, elsewhere], {"train/typed", "train/dictated"}
+    )
+    cases = [case for case, _ in drawn]
+    assert (cases.count(typed), cases.count(dictated)) == (1, 2)
+    asked = [case for case in cases if case not in (typed, dictated)]
+    assert len(asked) == reader_build.NEAR
+    assert all(case in [each.case for each in near] for case in asked)
+
+
 def _numbered(number: int) -> Any:
     case, key = labelled(number)
     return case.model_copy(update={"id": str(number)}), key
@@ -223,6 +239,21 @@ def test_a_shipped_reader_comes_back_as_the_network_that_its_files_stand_for(tmp
     for name, weight in moved.state_dict().items():
         if name.startswith(("seen", "matters", "likeness")):
             assert weight.equal(back.state_dict()[name])
+
+
+def test_a_reader_in_its_file_reads_beyond_the_places_that_mpnet_knows(
+    tmp_path: Path, moved: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("onnx")
+    long = asking(*[NEEDED, IDLE] * 30)
+    (window,) = windows(long)
+    assert len(window.pieces) > moved.encoder.embeddings.known
+    reader_training.export(moved, tmp_path / "reader.onnx", asking(NEEDED, IDLE))
+    back = reader_training.shipped(Recipe(), tmp_path / "reader.onnx").eval()
+    said, same = Reader(tmp_path / "reader.onnx").logits(long), reader_training.logits(back, long)
+    monkeypatch.setattr(mpnet, "_place", lambda at, known: at.clamp(max=known - 1))
+    other = reader_training.logits(back, long)
+    assert np.abs(said - same).max() < np.abs(other - same).max() / 3  # integers beside float
 
 
 def test_the_shipped_reader_is_taught_further_into_new_files(
