@@ -93,7 +93,7 @@ def _train_reader(taught: Further, kinds: Kinds, weights: Path | None, seed: int
     from archqa.evidence.reader_training import Recipe
 
     if weights is None:
-        reader_build.continue_shipped(taught, reader_build.AFTER._replace(seed=seed), _progress)
+        reader_build.continue_shipped(taught, Recipe(seed=seed), _progress)
     else:
         reader_build.build(taught, kinds, weights, Recipe(seed=seed), _progress)
 

@@ -1,8 +1,8 @@
-"""The lower layers of MPNet in PyTorch (Song et al. 2020, arXiv:2004.09297), read from all-mpnet-base-v2's weights.
+"""MPNet's layers in PyTorch (Song et al. 2020, arXiv:2004.09297), read from all-mpnet-base-v2's weights.
 
 Written out rather than taken from a library, so that the same module trains with fused attention and exports to ONNX,
-and so that it is trained on piece embeddings near those that ship: rounded to four bits (`packing.py`) before training
-begins. The export rounds them again, which moves them by .2 % of their square sum.
+and so that it is trained on piece embeddings near those that ship: rounded (`packing.py`) before training begins. The
+export rounds them again, which moves them little.
 """
 
 import math
@@ -128,7 +128,7 @@ def _by_bert_id(table: Tensor) -> Tensor:
 
 
 def _rounded(table: Tensor) -> Tensor:
-    return torch.from_numpy(packing.restored(packing.pack(table.numpy())))
+    return torch.from_numpy(packing.restored(packing.pack(table.numpy(), most=packing.PIECES)))
 
 
 def _table(rows: Tensor) -> nn.Embedding:

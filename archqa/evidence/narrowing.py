@@ -2,7 +2,8 @@
 
 The wide maps of MPNet's layers (3,072 units each) are two thirds of the work. The units whose silence would change the
 loss least are dropped, by first-order Taylor importance (Molchanov et al. 2019, arXiv:1906.10771, section 3), and the
-map that follows is fitted anew by least squares, so that those that stay stand in for those that go.
+map that follows is fitted anew by least squares, so that those that stay stand in for those that go. Layers differ in
+how much they need: the lower ones keep most, the upper ones next to nothing.
 """
 
 from collections.abc import Callable, Iterable
@@ -11,6 +12,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor, nn
 
+from archqa.evidence import packing
 from archqa.evidence.mpnet import Layer
 from archqa.evidence.reader_network import Network
 
@@ -28,14 +30,26 @@ class Units(NamedTuple):
 
 
 def narrow(model: Network, losses: Iterable[Loss], width: int) -> None:
-    """Leaves the `width` units of each layer that matter most to the losses. A loss is of one window, made on call."""
+    """Leaves the units that matter most to the losses, `width` a layer on average. A loss is of one window."""
     layers = [layer for layer in model.encoder.layers if isinstance(layer, Layer)]
-    for layer, units in zip(layers, _seen(model, layers, losses), strict=True):
-        kept = torch.topk(units.matters, width).indices.sort().values
+    seen = _seen(model, layers, losses)
+    for layer, units, most in zip(layers, seen, _widths([each.matters for each in seen], width), strict=True):
+        kept = torch.topk(units.matters, most).indices.sort().values
         narrower = _fitted(layer.narrow.weight.detach(), units.products, kept)
         still = not layer.wide.weight.requires_grad
         layer.wide = _linear(layer.wide.weight[kept], layer.wide.bias[kept], still)
         layer.narrow = _linear(narrower, layer.narrow.bias, still)
+
+
+def _widths(matters: list[Tensor], width: int) -> list[int]:
+    """Of each layer: as many whole blocks of a packed weight as bring most, and one at least."""
+    block = packing.WIDE
+    gains = [each.sort(descending=True).values.view(-1, block) for each in matters]
+    taken = [1] * len(matters)
+    for _ in range(len(matters) * (width // block - 1)):
+        left = [float(gain[had].sum()) if had < len(gain) else -1.0 for gain, had in zip(gains, taken, strict=True)]
+        taken[left.index(max(left))] += 1
+    return [had * block for had in taken]
 
 
 def _seen(model: Network, layers: list[Layer], losses: Iterable[Loss]) -> list[Units]:

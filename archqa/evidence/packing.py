@@ -1,8 +1,8 @@
-"""Weights in four bits each, which become the eight-bit integers that a processor multiplies.
+"""Weights in at most four bits each, which become the eight-bit integers that a processor multiplies.
 
-A row shares a scale, a block of a row a factor of 1 to 9, a weight is -7 to 7: weight = scale x factor x code. So
-factor x code fits seven bits, as the quickest integer products of processors without VNNI want (`reduce_range` of
-onnxruntime's quantization page), and a file holds half of what int8 takes.
+A row shares a scale, a block of a row a factor, a weight is a small code: weight = scale x factor x code. Factor x code
+fits seven bits, as the quickest integer products of processors without VNNI want (`reduce_range` of onnxruntime's
+quantization page). A code takes half a byte; where fewer than 15 are used, compressing the file saves the rest.
 """
 
 from typing import NamedTuple
@@ -13,9 +13,12 @@ from numpy.typing import NDArray
 BLOCK = 64
 WIDE = 128
 """Weights that share a factor: of embeddings, and of layers."""
-MOST, FACTORS = 7, 9
-TRIED = 3
-"""The factors that are tried for a block: from the least that clips nothing downwards; the closest fit is taken."""
+MOST, LARGEST = 7, 63
+"""The greatest code that half a byte holds, and the greatest factor x code."""
+PIECES, MAPS = 3, 5
+"""The greatest code of the reader's piece embeddings, and of its layers' maps."""
+TRIED = (1.0, 0.9, 0.8, 0.7, 0.6)
+"""Of the least factor that clips nothing, the shares that are tried for a block; the closest fit is taken."""
 
 Floats = NDArray[np.float32]
 
@@ -28,12 +31,24 @@ class Packed(NamedTuple):
     scale: Floats
 
 
-def pack(weight: Floats, block: int = BLOCK) -> Packed:
-    """Each weight to the nearest code; of shape (rows, columns), columns a multiple of `block`."""
-    scale = _scale(weight)
-    parts = np.split(weight / scale[:, None], weight.shape[1] // block, axis=1)
-    factors = [_factor(part) for part in parts]
-    return _packed([_codes(part, factor) for part, factor in zip(parts, factors, strict=True)], factors, scale)
+def pack(weight: Floats, block: int = BLOCK, most: int = MOST) -> Packed:
+    """Each weight to the nearest code of -`most` to `most`; of shape (rows, columns), columns a multiple of `block`."""
+    scale, factors = factors_of(weight, block, most)
+    codes = np.clip(np.round(weight / (scale[:, None] * factors.repeat(block, axis=1))), -most, most)
+    shifted = (codes + MOST).astype(np.uint8)
+    return Packed(np.bitwise_or(shifted[:, 0::2], shifted[:, 1::2] * np.uint8(16)), factors.astype(np.uint8), scale)
+
+
+def factors_of(weight: Floats, block: int, most: int) -> tuple[Floats, Floats]:
+    """The scale of each row and the factor of each block, (rows,) and (rows, blocks): the closest of those tried."""
+    top = LARGEST // most
+    scale: Floats = np.maximum(np.abs(weight).max(1), np.float32(1e-8)) / np.float32(most * top)
+    parts = (weight / scale[:, None]).reshape(len(weight), -1, block)
+    least = np.clip(np.ceil(np.abs(parts).max(2) / most - 1e-4), 1, top)
+    tried = [np.maximum(np.round(least * share), 1).astype(np.float32) for share in TRIED]
+    errors = [_error(parts, factor, most) for factor in tried]
+    best: Floats = np.choose(np.argmin(errors, axis=0), tried)
+    return scale, best
 
 
 def unpack(packed: Packed) -> NDArray[np.int8]:
@@ -53,26 +68,7 @@ def restored(packed: Packed) -> Floats:
     return unpack(packed) * packed.scale[:, None]
 
 
-def _scale(weight: Floats) -> Floats:
-    scale: Floats = np.maximum(np.abs(weight).max(1), np.float32(1e-8)) / np.float32(MOST * FACTORS)
-    return scale
-
-
-def _factor(part: Floats) -> Floats:
-    """Of each row of a block: the one whose rounding is closest."""
-    least = np.clip(np.ceil(np.abs(part).max(1) / MOST - 1e-4), 1, FACTORS)
-    tried = [np.maximum(least - fewer, 1).astype(np.float32) for fewer in range(TRIED)]
-    errors = [((_codes(part, factor) * factor[:, None] - part) ** 2).sum(1) for factor in tried]
-    best: Floats = np.choose(np.argmin(errors, axis=0), tried)
-    return best
-
-
-def _codes(part: Floats, factor: Floats) -> Floats:
-    codes: Floats = np.clip(np.round(part / factor[:, None]), -MOST, MOST)
-    return codes
-
-
-def _packed(codes: list[Floats], factors: list[Floats], scale: Floats) -> Packed:
-    shifted = (np.concatenate(codes, axis=1) + MOST).astype(np.uint8)
-    two = np.bitwise_or(shifted[:, 0::2], shifted[:, 1::2] * np.uint8(16))
-    return Packed(two, np.stack(factors, axis=1).astype(np.uint8), scale)
+def _error(parts: Floats, factor: Floats, most: int) -> Floats:
+    step = factor[..., None]
+    missed: Floats = ((np.clip(np.round(parts / step), -most, most) * step - parts) ** 2).sum(2)
+    return missed

@@ -21,7 +21,6 @@ from numpy.typing import NDArray
 from archqa.core.case import Case
 from archqa.core.key import CaseKey
 from archqa.evidence import heldout, reader, reader_training
-from archqa.evidence.digest import case_digest
 from archqa.evidence.further import Asked, Further
 from archqa.evidence.note import DICTATED, telegraphic
 from archqa.evidence.reader_training import Labelled, Recipe
@@ -30,13 +29,15 @@ from archqa.evidence.training import Kinds, folds_of
 
 OF_EACH = 1
 """Questions on any matter of one note that are read in an epoch; more of them would outweigh the cases alike."""
-WIDTH = 2048
-"""Units that stay of the 3,072 in a layer's wide map: a multiple of `packing.WIDE`."""
-LOOKED_AT = 180
+WIDTH = 1152
+"""Units that stay of the 3,072 in a layer's wide map, on average: a multiple of `packing.WIDE`."""
+LOOKED_AT = 110
 """Cases by which it is told which units matter."""
-AFTER = Recipe(epochs=1, rate=7e-5)
-"""For a reader that has been trained: once more over all, at a lower rate."""
-CLOSELY = Recipe(epochs=3, rate=3e-5, batch=4)
+BEFORE = 0.57
+"""The share of the cases that is read before the network is narrowed."""
+FEW, AS_MANY = 0.25, 1.0
+"""Dictated cases that are read beside all typed ones, for each of these."""
+CLOSELY = Recipe(epochs=3, rate=3e-5)
 """For the cases themselves, which are few."""
 FOLDS = 4
 TWICE, NEAR = 2, 2
@@ -56,18 +57,20 @@ def build(
     width: int = WIDTH,
     **sizes: int,
 ) -> None:
-    """Trains from a folder's starting weights, narrows, trains `AFTER` that, then `closely`, and writes the files."""
+    """Trains from a folder's starting weights, narrows, trains rounded, then `closely`, and writes the files."""
     model = reader_training.untrained(weights, recipe, **sizes)
-    reader_training.read(model, partial(epoch, taught), recipe, progress=progress)
-    _narrow(model, taught, width, progress)
-    reader_training.read(model, partial(epoch, taught), AFTER._replace(seed=recipe.seed), progress=progress)
+    first, *others = _passes(taught, random.Random(recipe.seed))
+    reader_training.read(model, lambda: first, recipe, progress=progress)
+    _narrow(model, first, width, progress)
+    for cases in others:
+        reader_training.read_rounded(model, partial(list, cases), recipe, progress=progress)
     closely(model, taught, kinds, CLOSELY._replace(seed=recipe.seed), progress, into)
 
 
 def continue_shipped(taught: Further, recipe: Recipe, progress: Progress, into: Path = FOLDER) -> None:
     """Teaches the shipped reader further and writes its files; what was held out from it stays as it is."""
     model = reader_training.shipped(recipe)
-    trained = reader_training.read(model, partial(epoch, taught), recipe, progress=progress)
+    trained = reader_training.read_rounded(model, partial(epoch, taught), recipe, progress=progress)
     reader_training.export(trained, into / reader.SHIPPED.name, taught.alike[0].case)
 
 
@@ -77,10 +80,10 @@ def closely(model: Any, taught: Further, kinds: Kinds, recipe: Recipe, progress:
     readers, verdicts = list[Any](), dict[str, NDArray[np.float64]]()
     for fold in range(FOLDS):
         draw = partial(close_epoch, kinds, taught.near, {note for note, its in fold_of.items() if its != fold})
-        close = reader_training.read(copy.deepcopy(model), draw, recipe, progress=progress)
+        close = reader_training.read_rounded(copy.deepcopy(model), draw, recipe, progress=progress)
         readers.append(reader_training.mean_of([model, close]))
         apart = [case for name, case, _ in _named(kinds) if fold_of[name] == fold]
-        verdicts |= {case_digest(case): reader_training.logits(readers[-1], case) for case in apart}
+        verdicts |= reader_training.verdicts(readers[-1], apart)
         progress("folds", fold + 1, FOLDS)
     heldout.write(verdicts, into / heldout.NAME)
     reader_training.export(reader_training.mean_of(readers), into / reader.SHIPPED.name, taught.alike[0].case)
@@ -108,11 +111,23 @@ def _named(kinds: Kinds) -> Iterator[tuple[str, Case, CaseKey]]:
     return ((f"{name}/{case.id}", case, key) for name, pairs in kinds.items() for case, key in pairs)
 
 
-def _narrow(model: Any, taught: Further, width: int, progress: Progress) -> None:
+def _passes(taught: Further, chance: random.Random) -> list[list[Labelled]]:
+    """What is read before narrowing, the rest, and then, with the questions last, typed notes, which are few."""
+    alike = chance.sample(_pairs(taught.alike), len(taught.alike))
+    before = round(BEFORE * len(alike))
+    typed = [(case, key) for case, key in alike if telegraphic(case) >= DICTATED]
+    dictated = [(case, key) for case, key in alike if telegraphic(case) < DICTATED]
+
+    def mixed(share: float) -> list[Labelled]:
+        return typed + chance.sample(dictated, min(round(share * len(typed)), len(dictated)))
+
+    return [alike[:before], alike[before:], mixed(FEW), mixed(FEW), _pairs(taught.questions) + mixed(AS_MANY)]
+
+
+def _narrow(model: Any, read: list[Labelled], width: int, progress: Progress) -> None:
     from archqa.evidence.narrowing import narrow  # torch
 
-    some = epoch(taught)
-    some = random.sample(some, min(LOOKED_AT, len(some)))
+    some = read[:LOOKED_AT]
     progress("units looked at, cases", 0, len(some))
     narrow(model, reader_training.losses(model, some), width)
     progress("units looked at, cases", len(some), len(some))

@@ -1,4 +1,4 @@
-"""The trained reader as two files: `reader.onnx`, what is computed, and `reader.npz`, its large weights in four bits.
+"""The trained reader as two files: `reader.onnx`, what is computed, and `reader.npz`, its large weights packed.
 
 Needs the training extra. Integers keep to seven of int8's eight bits (`packing.py`): with eight, processors without
 VNNI overflow where they add products in pairs, and say something else than the others (onnxruntime, quantization).
@@ -52,7 +52,7 @@ def export(model: Network, graph: Path, example: Mapping[str, Tensor]) -> None:
     plain.alone = True
     layers = {_content(each.weight): packed for each in _linears(plain) for packed in [_pack(each)]}
     rows = plain.encoder.embeddings
-    table = packing.pack(_common(rows.pieces.weight.numpy()))
+    table = packing.pack(_common(rows.pieces.weight.numpy()), most=packing.PIECES)
     rows.add_module("pieces", Lookup(torch.from_numpy(packing.unpack(table)), torch.from_numpy(table.scale)))
     rows.add_module("places", _eight_bits(rows.places.weight))
     draft = graph.with_suffix(".draft.onnx")
@@ -72,7 +72,7 @@ def _linears(model: Network) -> list[nn.Linear]:
 
 def _pack(layer: nn.Linear) -> Packed:
     """Packs a layer's weight, which becomes what the packed one stands for."""
-    packed = packing.pack(layer.weight.detach().numpy(), packing.WIDE)
+    packed = packing.pack(layer.weight.detach().numpy(), packing.WIDE, packing.MAPS)
     layer.weight.data = torch.from_numpy(packing.restored(packed))
     return packed
 

@@ -1,4 +1,4 @@
-"""The reader's network in PyTorch: MPNet's lower layers over question and note at once, and a head that compares both.
+"""The reader's network in PyTorch: MPNet over question and note at once, and a head that compares both.
 
 The head is told outright how near each sentence comes to what is asked, as late interaction does (Khattab & Zaharia
 2020, ColBERT: for each piece of the question the likest piece of the sentence). A head that sees the sentence alone
@@ -15,8 +15,8 @@ from torch.nn.functional import normalize
 from archqa.evidence.mpnet import Encoder
 from archqa.evidence.windows import CLS, LONGEST, PAD, QUESTION, SEP
 
-LAYERS = 6
-"""Of MPNet's twelve. Four read worse; twelve are too slow, and read little better (README.md)."""
+LAYERS = 12
+"""All of MPNet's: the lower six, which the shipped reader still has, read real notes worse (README.md, ninth round)."""
 HEAD = QUESTION + 2
 """Pieces within which the question ends."""
 SHARP = 10.0

@@ -1,4 +1,4 @@
-"""Trains the reader: the lower layers of MPNet, fine-tuned on labelled cases. Needs the training extra.
+"""Trains the reader: MPNet, fine-tuned on labelled cases. Needs the training extra.
 
 Never imported at run time.
 """
@@ -19,6 +19,7 @@ from archqa.core.judgement import Relevance
 from archqa.core.key import CaseKey
 from archqa.errors import MissingExtra
 from archqa.evidence import starting_weights
+from archqa.evidence.digest import case_digest
 from archqa.evidence.note import places
 from archqa.evidence.reader import SHIPPED, inputs
 from archqa.evidence.windows import Window, windows
@@ -38,10 +39,10 @@ TARGET = {Relevance.ESSENTIAL: 1.0, Relevance.SUPPLEMENTARY: 0.25, Relevance.NOT
 class Recipe(NamedTuple):
     """How the reader is trained. Chosen on cases that were new to it then, and on dev (README.md)."""
 
-    epochs: int = 3
-    rate: float = 1e-4
-    batch: int = 8
-    still: int = 1
+    epochs: int = 1
+    rate: float = 5e-5
+    batch: int = 4
+    still: int = 4
     """Lower layers that keep their weights: they take time, and hold what few cases cannot teach."""
     warm_up: float = 0.08
     shuffle: float = 0.5
@@ -73,6 +74,16 @@ def _require() -> None:
     absent = [each for each in NEEDED if find_spec(each) is None]
     if absent:
         raise MissingExtra(f"What training the reader needs ({', '.join(absent)})", "train")
+
+
+def read_rounded(model: Any, drawn: Draw, recipe: Recipe, *, progress: Report) -> Any:
+    """As `read`, with the layers' weights rounded while it reads; what it returns has them unrounded."""
+    from archqa.evidence import rounding  # torch
+
+    rounding.begin(model)
+    read(model, drawn, recipe, progress=progress)
+    rounding.end(model)
+    return model
 
 
 def read(model: Any, drawn: Draw, recipe: Recipe, *, progress: Report) -> Any:
@@ -138,6 +149,14 @@ def logits(model: Any, case: Case) -> NDArray[np.float64]:
             total[at] += model(**_tensors(window))[0].numpy()
         seen[at] += 1
     return total / np.maximum(seen, 1)
+
+
+def verdicts(model: Any, cases: list[Case]) -> dict[str, NDArray[np.float64]]:
+    """Log-odds by case digest, of the network with its weights as they would be packed."""
+    from archqa.evidence import rounding  # torch
+
+    packed = rounding.as_packed(model)
+    return {case_digest(case): logits(packed, case) for case in cases}
 
 
 def export(model: Any, path: Path, example: Case) -> None:

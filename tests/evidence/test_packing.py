@@ -7,15 +7,20 @@ from archqa.evidence import packing
 ROWS = st.integers(1, 4)
 
 
-@given(ROWS, st.sampled_from([64, 128, 384]), st.integers(0, 2**32 - 1), st.floats(1e-6, 1e3))
-def test_a_weight_comes_back_within_half_a_step_of_its_block(rows: int, columns: int, seed: int, size: float) -> None:
+@given(
+    ROWS, st.sampled_from([64, 128, 384]), st.integers(0, 2**32 - 1), st.floats(1e-6, 1e3), st.sampled_from([3, 5, 7])
+)
+def test_a_weight_comes_back_within_half_a_step_of_its_block(
+    rows: int, columns: int, seed: int, size: float, most: int
+) -> None:
     weight = (np.random.default_rng(seed).normal(size=(rows, columns)) * size).astype(np.float32)
-    packed = packing.pack(weight)
+    packed = packing.pack(weight, most=most)
     missed = (packing.restored(packed) - weight).reshape(rows, -1, packing.BLOCK)
     greatest = np.abs(weight).reshape(rows, -1, packing.BLOCK).max(2)
-    step = greatest / packing.MOST + packed.scale[:, None]
+    step = greatest / most + packed.scale[:, None]
     assert (np.sqrt((missed**2).mean(2)) <= 0.501 * step).all()
-    assert np.abs(packing.unpack(packed).astype(int)).max() <= 63
+    assert np.abs(packing.unpack(packed).astype(int)).max() <= packing.LARGEST
+    assert np.ptp((packed.codes & 15).astype(int)) <= 2 * most
 
 
 def test_what_was_packed_once_packs_into_the_same_integers() -> None:
