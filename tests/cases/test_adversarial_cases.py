@@ -27,8 +27,6 @@ CASES = {case.id: case for case in load_cases(FOLDER / "adversarial.json").notes
 BEHAVIOURS = {row["case_id"]: row for row in json.loads((FOLDER / "behaviours.json").read_text(encoding="utf-8"))}
 
 KNOWN_FAILURES = {
-    "adv-2": "the engine leaves out one of several negative findings that the answer turns on",
-    "adv-4": "the engine holds a preliminary read for the whole answer and leaves out the addendum against it",
     "adv-6": "the engine does not take the finding for the cause that no shared word names",
 }
 
