@@ -110,8 +110,10 @@ class Encoder(nn.Module):
 def _attended(query: Tensor, key: Tensor, value: Tensor, bias: Tensor) -> Tensor:
     """All heads at once; in a graph that is exported some at a time, so that a long note does not need room for all."""
     at_once = AT_ONCE if torch.onnx.is_in_onnx_export() else HEADS
-    parts = (tuple(each[:, at : at + at_once] for each in (query, key, value, bias)) for at in range(0, HEADS, at_once))
-    return torch.cat([scaled_dot_product_attention(*heads, attn_mask=near) for *heads, near in parts], 1)
+    split = (torch.split(each, at_once, 1) for each in (query, key, value, bias))
+    return torch.cat(
+        [scaled_dot_product_attention(q, k, v, attn_mask=near) for q, k, v, near in zip(*split, strict=True)], 1
+    )
 
 
 def _place(at: Tensor, known: int) -> Tensor:

@@ -151,8 +151,9 @@ def test_the_reader_is_built_from_questions_and_exported_whole(
     kinds = {"train": [labelled(number) for number in range(50, 54)]}
     reader_build.build(taught(), kinds, weights, RECIPE, silent, tmp_path, width=256, **SMALL)
     case, _ = labelled(50)
-    broad, *close = made[-reader_build.FOLDS - 1 :]
-    mean = reader_training.mean_of([reader_training.mean_of([broad, each]) for each in close])
+    broad, *close = made[-2 * reader_build.FOLDS - 1 :]
+    again = reader_training.mean_of(close)
+    mean = reader_training.mean_of([broad, again, again, again])
     assert sum(len(layer.wide.weight) for layer in mean.encoder.layers) == 2 * 256
     shipped, whole = Reader(tmp_path / "reader.onnx").logits(case), packed_logits(mean, case)
     assert np.abs(shipped - whole).max() < 0.5  # integers beside float
@@ -192,7 +193,7 @@ def test_each_case_is_judged_by_the_reader_that_has_read_nothing_about_its_note(
     assert all(line.split("\t")[1].startswith("0.000 1.000 ") for line in lines)
 
 
-def test_an_epoch_of_close_reading_takes_dictated_cases_twice_and_some_questions_about_their_notes() -> None:
+def test_an_epoch_of_close_reading_takes_cases_twice_and_some_questions_about_their_notes() -> None:
     typed = case_of(["# AKI: Cr 2.1 -> 4.4, +WBC casts"] * 4).model_copy(update={"id": "typed"})
     dictated = case_of([IDLE] * 4).model_copy(update={"id": "dictated"})
     _, key = labelled(50)
@@ -202,7 +203,7 @@ def test_an_epoch_of_close_reading_takes_dictated_cases_twice_and_some_questions
         {"train": [(typed, key), (dictated, key)]}, [*near, elsewhere], {"train/typed", "train/dictated"}
     )
     cases = [case for case, _ in drawn]
-    assert (cases.count(typed), cases.count(dictated)) == (1, 2)
+    assert (cases.count(typed), cases.count(dictated)) == (2, 2)
     asked = [case for case in cases if case not in (typed, dictated)]
     assert len(asked) == reader_build.NEAR
     assert all(case in [each.case for each in near] for case in asked)
