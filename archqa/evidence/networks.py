@@ -1,8 +1,8 @@
 """Running the engine's networks by onnxruntime: how one is opened, and the workers that all of them share."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import TypeVar
 
@@ -41,18 +41,24 @@ def session(model: Path) -> ort.InferenceSession:
     return ort.InferenceSession(str(model), options, providers=["CPUExecutionProvider"])
 
 
-def packed(file: Path) -> dict[str, Packed]:
-    """The packed weights of a file by the names that the graph knows them by; none where there is no such file."""
+def packed(file: Path) -> Iterator[tuple[str, Packed]]:
+    """The packed weights of a file with the names that the graph knows them by; none where there is no such file."""
     if not file.exists():
-        return {}
+        return
     with np.load(file) as arrays:
-        names = {name.rsplit("/", 1)[0] for name in arrays.files}
-        return {name: Packed(*(arrays[f"{name}/{part}"] for part in Packed._fields)) for name in sorted(names)}
+        for name in sorted({name.rsplit("/", 1)[0] for name in arrays.files}):
+            yield name, Packed(*(arrays[f"{name}/{part}"] for part in Packed._fields))
 
 
 def _unpacked(file: Path) -> dict[str, NDArray[np.int8]]:
-    whole = {name: packing.unpack(each) for name, each in packed(file).items()}
-    return {name: each if name == TABLE else np.ascontiguousarray(each.T) for name, each in whole.items()}
+    """Some are unpacked while the next are read."""
+    at_hand = {name: at_work(partial(_laid_out, name), each) for name, each in packed(file)}
+    return {name: each.result() for name, each in at_hand.items()}
+
+
+def _laid_out(name: str, packed_one: Packed) -> NDArray[np.int8]:
+    whole = packing.unpack(packed_one)
+    return whole if name == TABLE else np.ascontiguousarray(whole.T)
 
 
 def at_work(run: Callable[[Task], Result], task: Task) -> Future[Result]:

@@ -44,7 +44,7 @@ def network(graph: Path, still: int) -> Network:
 
 
 def _state(graph: Path) -> Iterator[tuple[str, Tensor]]:
-    packed = {name: packing.restored(each) for name, each in networks.packed(graph.with_suffix(".npz")).items()}
+    packed = {name: packing.restored(each) for name, each in networks.packed(graph.with_suffix(".npz"))}
     model = onnx.load(str(graph), load_external_data=False).graph
     plain = {each.name: numpy_helper.to_array(each) for each in model.initializer if not each.external_data}
     yield "encoder.embeddings.pieces.weight", torch.from_numpy(packed[networks.TABLE])
