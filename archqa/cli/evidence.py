@@ -80,9 +80,10 @@ def evaluate(
 
 
 def _kinds(files: list[Path]) -> Kinds:
-    twice = sorted({each.name for each in files if [other.stem for other in files].count(each.stem) > 1})
-    if twice:
-        raise CallerError(f"Files go by their names, and {', '.join(twice)} is given twice.\nRename one of each.")
+    stems = [each.stem for each in files]
+    alike = [str(each) for each in files if stems.count(each.stem) > 1]
+    if alike:
+        raise CallerError(f"Kinds of cases go by file names, and these share one: {', '.join(alike)}.\nRename one.")
     return {path.stem: _labelled(path) for path in files}
 
 

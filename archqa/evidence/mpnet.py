@@ -17,6 +17,7 @@ from archqa.evidence.windows import CLS, PAD, SEP, UNKNOWN
 
 HEADS = 12
 AT_ONCE = 4
+"""Heads that an exported graph works out together."""
 FIRST_POSITION = 2
 NUDGED = 4
 """MPNet's vocabulary is BERT's with four pieces before it."""

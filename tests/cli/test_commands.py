@@ -286,4 +286,4 @@ def test_of_two_files_of_one_name_none_is_lost_in_silence(tmp_path: Path) -> Non
         (tmp_path / folder / "mini.json").write_bytes(MINI.read_bytes())
     done = archqa("evidence", "evaluate", "one/mini.json", "two/mini.json", cwd=tmp_path)
     assert done.returncode == 2
-    assert "mini.json is given twice" in done.stderr
+    assert "one/mini.json, two/mini.json" in done.stderr
