@@ -19,7 +19,6 @@ from archqa.core.judgement import Relevance
 from archqa.core.key import CaseKey
 from archqa.errors import MissingExtra
 from archqa.evidence import starting_weights
-from archqa.evidence.digest import case_digest
 from archqa.evidence.note import places
 from archqa.evidence.reader import SHIPPED, inputs
 from archqa.evidence.windows import Window, windows
@@ -149,14 +148,6 @@ def logits(model: Any, case: Case) -> NDArray[np.float64]:
             total[at] += model(**_tensors(window))[0].numpy()
         seen[at] += 1
     return total / np.maximum(seen, 1)
-
-
-def verdicts(model: Any, cases: list[Case]) -> dict[str, NDArray[np.float64]]:
-    """Log-odds by case digest, of the network with its weights as they would be packed."""
-    from archqa.evidence import rounding  # torch
-
-    packed = rounding.as_packed(model)
-    return {case_digest(case): logits(packed, case) for case in cases}
 
 
 def export(model: Any, path: Path, example: Case) -> None:

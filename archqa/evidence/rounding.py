@@ -5,9 +5,7 @@ et al. 2013, arXiv:1308.3432). What is learned so loses little when it is packed
 would else cost some three points of average precision (README.md).
 """
 
-import copy
 from collections.abc import Iterator
-from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -54,14 +52,6 @@ def end(network: Network) -> None:
     for layer in maps(network):
         if parametrize.is_parametrized(layer):
             parametrize.remove_parametrizations(layer, "weight", leave_parametrized=False)
-
-
-def as_packed(network: Any) -> Any:
-    """A copy of a network whose layers have the weights that their packed ones stand for."""
-    copied = copy.deepcopy(network)
-    for layer in maps(copied):
-        layer.weight.data = _rounded(layer.weight)
-    return copied
 
 
 def maps(network: Network) -> Iterator[nn.Linear]:

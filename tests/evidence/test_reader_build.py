@@ -137,7 +137,12 @@ def test_each_example_is_in_one_batch_beside_others_of_its_length() -> None:
 
 def packed_logits(network: Any, case: Any) -> Any:
     """What the network says when its layers have the weights of its file."""
-    return reader_training.verdicts(network.eval(), [case])[case_digest(case)]
+    from archqa.evidence import rounding
+
+    packed = copy.deepcopy(network).eval()
+    for layer in rounding.maps(packed):
+        layer.weight.data = rounding._rounded(layer.weight)
+    return reader_training.logits(packed, case)
 
 
 def test_the_reader_is_built_from_questions_and_exported_whole(
@@ -151,7 +156,8 @@ def test_the_reader_is_built_from_questions_and_exported_whole(
     kinds = {"train": [labelled(number) for number in range(50, 54)]}
     reader_build.build(taught(), kinds, weights, RECIPE, silent, tmp_path, width=256, **SMALL)
     case, _ = labelled(50)
-    broad, *close = made[-2 * reader_build.FOLDS - 1 :]
+    assert len(made) == 5 + 2 * reader_build.FOLDS
+    broad, *close = made[4:]
     again = reader_training.mean_of(close)
     mean = reader_training.mean_of([broad, again, again, again])
     assert sum(len(layer.wide.weight) for layer in mean.encoder.layers) == 2 * 256
@@ -174,7 +180,7 @@ def test_each_case_is_judged_by_the_reader_that_has_read_nothing_about_its_note(
     def read(_: Any, drawn: Any, recipe: Recipe, progress: Any) -> set[str]:
         return {about[case_digest(case)] for case, _ in drawn()}
 
-    def verdicts(reader: set[str], cases: list[Any]) -> Any:
+    def verdicts(reader: set[str], cases: list[Any], _: Path) -> Any:
         notes = [about[case_digest(case)] for case in cases]
         judged.extend(notes)
         assert not reader & set(notes)
@@ -182,8 +188,10 @@ def test_each_case_is_judged_by_the_reader_that_has_read_nothing_about_its_note(
         return {case_digest(case): np.arange(len(case.sentences), dtype=float) for case in cases}
 
     monkeypatch.setattr(reader_training, "read_rounded", read)
-    monkeypatch.setattr(reader_training, "verdicts", verdicts)
-    monkeypatch.setattr(reader_training, "mean_of", lambda models: models[-1])
+    monkeypatch.setattr(reader_build, "_as_shipped", verdicts)
+    monkeypatch.setattr(
+        reader_training, "mean_of", lambda models: set().union(*(m for m in models if m is not network))
+    )
     monkeypatch.setattr(reader_training, "export", lambda *_: None)
     given = taught()._replace(near=near)
     reader_build.closely(network, given, kinds, Recipe(), silent, tmp_path)
@@ -191,6 +199,41 @@ def test_each_case_is_judged_by_the_reader_that_has_read_nothing_about_its_note(
     lines = (tmp_path / heldout.NAME).read_text().splitlines()[1:]
     assert {line.split("\t")[0] for line in lines} == {case_digest(case) for each in kinds.values() for case, _ in each}
     assert all(line.split("\t")[1].startswith("0.000 1.000 ") for line in lines)
+
+
+def test_two_readings_with_draws_of_their_own_weigh_three_times_what_the_broad_reader_does(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    torch = pytest.importorskip("torch")
+    broad = torch.nn.Linear(1, 1, bias=False)
+    torch.nn.init.constant_(broad.weight, 8.0)
+
+    def read(model: Any, _: Any, recipe: Recipe, progress: Any) -> Any:
+        torch.nn.init.constant_(model.weight, {5: 16.0, 6: 32.0}[recipe.seed])
+        return model
+
+    monkeypatch.setattr(reader_training, "read_rounded", read)
+    mean = reader_build._read_closely(broad, lambda: [], Recipe(seed=5), silent)
+    assert mean.weight.item() == pytest.approx(0.25 * 8 + 0.75 * 24)
+    assert broad.weight.item() == 8
+
+
+def test_what_is_held_out_is_what_the_file_says(tmp_path: Path, network: Any) -> None:
+    pytest.importorskip("onnx")
+    case, _ = labelled(50)
+    said = reader_build._as_shipped(network, [case], tmp_path)[case_digest(case)]
+    assert not list(tmp_path.iterdir())
+    reader_training.export(network, tmp_path / "reader.onnx", case)
+    assert said.tolist() == Reader(tmp_path / "reader.onnx").logits(case).tolist()
+
+
+def test_an_exported_graph_attends_by_some_heads_at_a_time(tmp_path: Path, network: Any) -> None:
+    onnx = pytest.importorskip("onnx")
+    case, _ = labelled(50)
+    reader_training.export(network, tmp_path / "reader.onnx", case)
+    nodes = onnx.load(str(tmp_path / "reader.onnx"), load_external_data=False).graph.node
+    attending = [node for node in nodes if node.op_type == "Softmax" and "/layers." in node.name]
+    assert len(attending) == 2 * mpnet.HEADS / mpnet.AT_ONCE
 
 
 def test_an_epoch_of_close_reading_takes_cases_twice_and_some_questions_about_their_notes() -> None:
