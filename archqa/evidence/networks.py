@@ -56,8 +56,8 @@ def _unpacked(file: Path) -> dict[str, NDArray[np.int8]]:
     return {name: each.result() for name, each in at_hand.items()}
 
 
-def _laid_out(name: str, packed_one: Packed) -> NDArray[np.int8]:
-    whole = packing.unpack(packed_one)
+def _laid_out(name: str, weight: Packed) -> NDArray[np.int8]:
+    whole = packing.unpack(weight)
     return whole if name == TABLE else np.ascontiguousarray(whole.T)
 
 
