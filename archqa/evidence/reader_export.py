@@ -2,11 +2,12 @@
 
 Needs the training extra. Integers keep to seven of int8's eight bits (`packing.py`): with eight, processors without
 VNNI overflow where they add products in pairs, and say something else than the others (onnxruntime, quantization).
+What they multiply is rounded piece by piece, as in ZeroQuant (Yao et al. 2022, arXiv:2206.01861, section 4.1).
 """
 
 import copy
 import warnings
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ import torch
 from onnx import TensorProto, numpy_helper
 from onnxruntime.quantization import QuantType, quantize_dynamic
 from torch import Tensor, nn
+from torch.nn.functional import linear
 
 from archqa.evidence import packing
 from archqa.evidence.networks import TABLE
@@ -29,6 +31,8 @@ AXES = {"pieces": {1: "length"}, "kinds": {1: "length"}, "marks": {1: "count"}, 
 LATIN = 0x250
 GREEK = range(0x370, 0x400)
 SIGNS = range(0x2000, 0x2300)
+LOWEST = 1e-6
+"""A piece of which nothing is left is not divided by nothing."""
 
 
 class Lookup(nn.Module):
@@ -46,11 +50,27 @@ class Lookup(nn.Module):
         return self.table[rows].float() * self.scale[rows]
 
 
+class Levelled(nn.Module):
+    """A linear map whose input is brought to one height, piece by piece, before it is rounded to integers.
+
+    onnxruntime rounds a whole window by one step: the few pieces that stand out would leave little to the others.
+    """
+
+    def __init__(self, plain: nn.Linear) -> None:
+        super().__init__()
+        self.weight, self.bias = plain.weight, plain.bias
+
+    def forward(self, hidden: Tensor) -> Tensor:
+        """What the linear map says."""
+        height = hidden.abs().amax(-1, keepdim=True).clamp(min=LOWEST)
+        return linear(hidden / height, self.weight) * height + self.bias
+
+
 def export(model: Network, graph: Path, example: Mapping[str, Tensor]) -> None:
     """Writes `graph` and, beside it, its weights (.npz), each in one move. `example` is what one window gives."""
     plain = copy.deepcopy(model).eval()
     plain.alone = True
-    layers = {_content(each.weight): packed for each in _linears(plain) for packed in [_pack(each)]}
+    layers = {_content(each.weight): packed for each in _levelled(plain) for packed in [_pack(each)]}
     rows = plain.encoder.embeddings
     table = packing.pack(_common(rows.pieces.weight.numpy()), most=packing.PIECES)
     rows.add_module("pieces", Lookup(torch.from_numpy(packing.unpack(table)), torch.from_numpy(table.scale)))
@@ -66,11 +86,17 @@ def _eight_bits(weight: Tensor) -> Lookup:
     return Lookup(torch.round(weight / scale[:, None]).to(torch.int8), scale)
 
 
-def _linears(model: Network) -> list[nn.Linear]:
-    return [each for each in model.encoder.modules() if isinstance(each, nn.Linear)]
+def _levelled(model: Network) -> Iterator[Levelled]:
+    """Each linear map of the layers, from now on a levelled one."""
+    for layer in model.encoder.layers:
+        for name, each in list(layer.named_children()):
+            if isinstance(each, nn.Linear):
+                made = Levelled(each)
+                layer.add_module(name, made)
+                yield made
 
 
-def _pack(layer: nn.Linear) -> Packed:
+def _pack(layer: Levelled) -> Packed:
     """Packs a layer's weight, which becomes what the packed one stands for."""
     packed = packing.pack(layer.weight.detach().numpy(), packing.WIDE, packing.MAPS)
     layer.weight.data = torch.from_numpy(packing.restored(packed))
