@@ -10,7 +10,6 @@ from archqa.core.value import Value
 from archqa.errors import Refused, Unusable
 from archqa.fhir import Record
 from archqa.query import Query
-from archqa.query.parsing import parse
 
 Task = TypeVar("Task", bound=Value)
 Output = TypeVar("Output", bound=Value)
@@ -40,6 +39,8 @@ class QueryMind:
         return cast("Output", plan)
 
     def _read(self, task: PlannerTask) -> Query:
+        from archqa.query.parsing import parse  # Slow to import, and not every command asks a record.
+
         return parse(task.question, task.assumption, self._record, task.patient_fhir_id)
 
 

@@ -6,7 +6,7 @@ export rounds them again, which moves them little.
 """
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import torch
 from torch import Tensor, nn
@@ -17,7 +17,7 @@ from archqa.evidence.windows import CLS, PAD, SEP, UNKNOWN
 
 HEADS = 12
 AT_ONCE = 4
-"""Heads that an exported graph works out together."""
+"""Heads that an exported graph works out together, so that a long note does not need room for all."""
 FIRST_POSITION = 2
 NUDGED = 4
 """MPNet's vocabulary is BERT's with four pieces before it."""
@@ -59,10 +59,10 @@ class Layer(nn.Module):
         self.narrow = _linear(weights, f"{name}output.dense")
         self.norm = _norm(weights, f"{name}output.LayerNorm")
 
-    def forward(self, hidden: Tensor, bias: Tensor) -> Tensor:
-        """`bias` is added to what each head makes of each pair of pieces."""
+    def forward(self, hidden: Tensor, biases: Sequence[Tensor]) -> Tensor:
+        """A bias, of some heads, is added to what each of them makes of each pair of pieces."""
         query, key, value = (self._heads(each(hidden)) for each in (self.query, self.key, self.value))
-        seen = _attended(query, key, value, bias.to(query.dtype))
+        seen = _attended(query, key, value, biases)
         middle = self.attended(hidden + self.out(seen.transpose(1, 2).flatten(2)))
         found: Tensor = self.norm(middle + self.narrow(gelu(self.wide(middle))))
         return found
@@ -88,15 +88,16 @@ class Encoder(nn.Module):
     def forward(self, pieces: Tensor, hidden_pieces: Tensor | None = None) -> Tensor:
         """`hidden_pieces` is 1 where no piece may look, of the pieces' shape; None where all may."""
         length = pieces.shape[1]
-        bias = self._between()[:, :length, :length][None]
+        at_once = AT_ONCE if torch.onnx.is_in_onnx_export() else HEADS
+        biases = [each[:, :length, :length][None] for each in self._between(at_once)]
         if hidden_pieces is not None:
-            bias = bias - 1e4 * hidden_pieces[:, None, None]
+            biases = [each - 1e4 * hidden_pieces[:, None, None] for each in biases]
         hidden: Tensor = self.embeddings(pieces)
         for layer in self.layers:
-            hidden = layer(hidden, bias)
+            hidden = layer(hidden, biases)
         return hidden
 
-    def _between(self) -> Tensor:
+    def _between(self, at_once: int) -> list[Tensor]:
         """Of all places that there can be: onnxruntime then works it out once, when it loads the graph.
 
         Places are counted from numbers that the module holds: else the exporter would work the table of distances out
@@ -104,17 +105,19 @@ class Encoder(nn.Module):
         """
         ones = 0 * self.by_distance[0, : self.longest] + 1
         at = torch.cumsum(ones, 0).long()
-        between: Tensor = self.by_distance[:, at[None] - at[:, None] + self.longest - 1]
-        return between
+        apart = at[None] - at[:, None] + self.longest - 1
+        return [heads[:, apart] for heads in torch.split(self.by_distance, at_once)]
 
 
-def _attended(query: Tensor, key: Tensor, value: Tensor, bias: Tensor) -> Tensor:
-    """All heads at once; in a graph that is exported some at a time, so that a long note does not need room for all."""
-    at_once = AT_ONCE if torch.onnx.is_in_onnx_export() else HEADS
-    split = (torch.split(each, at_once, 1) for each in (query, key, value, bias))
-    return torch.cat(
-        [scaled_dot_product_attention(q, k, v, attn_mask=near) for q, k, v, near in zip(*split, strict=True)], 1
-    )
+def _attended(query: Tensor, key: Tensor, value: Tensor, biases: Sequence[Tensor]) -> Tensor:
+    """As many heads at once as a bias is for. The scale is a plain number, which a graph joins to the product."""
+    scale = 1 / math.sqrt(int(query.shape[-1]))
+    parts = (torch.split(each, HEADS // len(biases), 1) for each in (query, key, value))
+    seen = [
+        scaled_dot_product_attention(q, k, v, attn_mask=bias.to(q.dtype), scale=scale)
+        for q, k, v, bias in zip(*parts, biases, strict=True)
+    ]
+    return torch.cat(seen, 1)
 
 
 def _place(at: Tensor, known: int) -> Tensor:

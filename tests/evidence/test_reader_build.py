@@ -71,7 +71,9 @@ def test_how_far_apart_two_pieces_are_is_looked_up_right(weights: Path) -> None:
     torch = pytest.importorskip("torch")
     encoder = mpnet.Encoder(starting_weights.read(weights), layers=1, longest=40)
     at = torch.arange(40)
-    assert encoder._between().equal(encoder.by_distance[:, at[None] - at[:, None] + 39])
+    between = encoder.by_distance[:, at[None] - at[:, None] + 39]
+    assert torch.cat(encoder._between(2)).equal(between)
+    assert encoder._between(mpnet.HEADS)[0].equal(between)
 
 
 def test_beyond_the_places_that_mpnet_knows_its_upper_half_begins_again() -> None:
