@@ -241,6 +241,18 @@ def test_a_levelled_map_says_what_the_plain_one_says_even_of_nothing() -> None:
     assert Levelled(plain)(hidden).allclose(plain(hidden), rtol=1e-4, atol=1e-4)
 
 
+def test_whatever_an_exported_graph_rounds_is_levelled_first(tmp_path: Path, network: Any) -> None:
+    onnx = pytest.importorskip("onnx")
+    case, _ = labelled(50)
+    reader_training.export(network, tmp_path / "reader.onnx", case)
+    nodes = onnx.load(str(tmp_path / "reader.onnx"), load_external_data=False).graph.node
+    made_by = {name: node for node in nodes for name in node.output}
+    rounded = [made_by[node.input[0]] for node in nodes if node.op_type == "DynamicQuantizeLinear"]
+    assert len(rounded) >= 2 * 4  # queries, keys and values share one, or have one each
+    assert {node.op_type for node in rounded} == {"Div"}
+    assert {made_by[node.input[1]].op_type for node in rounded} == {"Clip"}
+
+
 def test_the_shipped_file_says_in_integers_what_its_weights_say_in_floats() -> None:
     """A root mean square of .09 by all maps levelled, of .51 by none (README.md, twelfth round)."""
     pytest.importorskip("onnx")
