@@ -14,18 +14,20 @@ __version__ = "0.1.0"
 __all__ = ["Run", "__version__", "load_cases", "predict", "score"]
 
 if TYPE_CHECKING:
-    from archqa.benchmarks import load_cases
+    from archqa.evaluation.scoring import score
     from archqa.runs.predict import predict
     from archqa.runs.run import Run
-    from archqa.runs.scoring import score
+    from archqa.tasks import load_cases
 
-logging.getLogger("stamina").addHandler(logging.NullHandler())  # Of retries reads who sets logging up; else nobody.
+logging.getLogger("stamina").addHandler(
+    logging.NullHandler()
+)  # Of retries reads who sets logging up; else nobody.
 
 _WHERE = {
     "Run": "archqa.runs.run",
-    "load_cases": "archqa.benchmarks",
+    "load_cases": "archqa.tasks",
     "predict": "archqa.runs.predict",
-    "score": "archqa.runs.scoring",
+    "score": "archqa.evaluation.scoring",
 }
 
 

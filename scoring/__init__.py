@@ -10,21 +10,27 @@ Knows nothing of archqa. Heavy parts (torch, spaCy, QuickUMLS) are imported when
 
 from .citations import Citations, Links
 from .errors import ScoringError
-from .metric import Mean, Metric, known_metrics, parse_metric
-from .resampling import Comparison, Interval, approximate_randomisation, bootstrap_interval, paired_bootstrap
+from .metric import Metric, MetricMean, known_metrics, parse_metric
+from .resampling import (
+    Comparison,
+    Interval,
+    approximate_randomisation,
+    bootstrap_interval,
+    paired_bootstrap,
+)
 from .scores import Scores, compare
-from .texts import Texts
+from .texts import TextSample
 
 __all__ = [
     "Citations",
     "Comparison",
     "Interval",
     "Links",
-    "Mean",
     "Metric",
+    "MetricMean",
     "Scores",
     "ScoringError",
-    "Texts",
+    "TextSample",
     "approximate_randomisation",
     "bootstrap_interval",
     "compare",

@@ -15,11 +15,17 @@ from pathlib import Path
 from typing import Any
 
 from .errors import ScoringError
-from .files import case_range, fingerprint, read_json, references_2025, references_2026
+from .files import (
+    fingerprint,
+    load_references_2025,
+    load_references_2026,
+    parse_case_range,
+    read_json,
+)
 from .scores import Scores
 from .submission import parse_answer, read_submission
 from .tasks import archehr2025, archehr2026
-from .tasks.selection import settle_cases
+from .tasks.selection import check_case_coverage
 
 TASKS = (archehr2025.TASK, *archehr2026.SUBTASKS)
 DIAGNOSTICS = ("question_overlap",)
@@ -33,7 +39,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except ScoringError as error:
         print(_official_words(error), file=sys.stderr)
         return 3
-    for line in (*scores.warnings, *(f"{name} is missing: {reason}" for name, reason in scores.missing.items())):
+    for line in (
+        *scores.warnings,
+        *(f"{name} is missing: {reason}" for name, reason in scores.missing.items()),
+    ):
         print(f"note: {line}", file=sys.stderr)
     leaderboard = {name: value for name, value in scores.scores.items() if name not in DIAGNOSTICS}
     if asked.out_file_path:
@@ -44,18 +53,33 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="python -m scoring", description=(__doc__ or "").partition("\n")[0])
+    parser = argparse.ArgumentParser(
+        prog="python -m scoring", description=(__doc__ or "").partition("\n")[0]
+    )
     parser.add_argument("--submission_path", type=Path, required=True, help="submission JSON")
-    parser.add_argument("--key_path", type=Path, required=True, help="archehr-qa_key.json (2026 subtask 1: the XML)")
+    parser.add_argument(
+        "--key_path", type=Path, required=True, help="archehr-qa_key.json (2026 subtask 1: the XML)"
+    )
     parser.add_argument("--data_path", type=Path, help="archehr-qa.xml")
-    parser.add_argument("--quickumls_path", type=Path, help="folder of a QuickUMLS index, for MEDCON")
+    parser.add_argument(
+        "--quickumls_path", type=Path, help="folder of a QuickUMLS index, for MEDCON"
+    )
     parser.add_argument("--out_file_path", type=Path, help="where to write the leaderboard JSON")
     parser.add_argument("--alignscore_path", type=Path, help="AlignScore-base.ckpt")
     parser.add_argument(
-        "--bertscore_model", type=Path, help="folder of an encoder; other than the official: a stand-in"
+        "--bertscore_model",
+        type=Path,
+        help="folder of an encoder; other than the official: a stand-in",
     )
-    parser.add_argument("--reference_order", default="note", help="note (reproducible) or hash:SEED (as published)")
-    parser.add_argument("--case_ids_to_score", nargs="+", default=[], help="2026: ids and ranges, as in 121-167 5 7-9")
+    parser.add_argument(
+        "--reference_order", default="note", help="note (reproducible) or hash:SEED (as published)"
+    )
+    parser.add_argument(
+        "--case_ids_to_score",
+        nargs="+",
+        default=[],
+        help="2026: ids and ranges, as in 121-167 5 7-9",
+    )
     parser.add_argument("--task", choices=TASKS, default=TASKS[0])
     return parser
 
@@ -64,21 +88,28 @@ def _score_2025(asked: argparse.Namespace) -> Scores:
     if asked.data_path is None:
         raise ScoringError("ArchEHR-QA 2025 needs --data_path archehr-qa.xml.")
     submission = read_json(asked.submission_path)
-    references = references_2025(asked.data_path, asked.key_path)
+    references = load_references_2025(asked.data_path, asked.key_path)
     _refuse_as_officially(submission, references)
-    return archehr2025.score(submission, references, reference_order=asked.reference_order, **_models(asked))
+    return archehr2025.score(
+        submission, references, reference_order=asked.reference_order, **_models(asked)
+    )
 
 
 def _score_2026(asked: argparse.Namespace) -> Scores:
-    wanted = case_range(asked.case_ids_to_score)
-    references = references_2026(asked.data_path, asked.key_path, wanted)
+    wanted = parse_case_range(asked.case_ids_to_score)
+    references = load_references_2026(asked.data_path, asked.key_path, wanted)
     submission = read_json(asked.submission_path)
     subtask = archehr2026.SUBTASKS[asked.task]
-    return archehr2026.score(submission, references, subtask=subtask, on_missing="refuse", **_models(asked))
+    return archehr2026.score(
+        submission, references, subtask=subtask, on_missing="refuse", **_models(asked)
+    )
 
 
 def _models(asked: argparse.Namespace) -> dict[str, Any]:
-    return {name: getattr(asked, name) for name in ("quickumls_path", "alignscore_path", "bertscore_model")}
+    return {
+        name: getattr(asked, name)
+        for name in ("quickumls_path", "alignscore_path", "bertscore_model")
+    }
 
 
 def _refuse_as_officially(submission: Any, references: Sequence[archehr2025.Reference]) -> None:
@@ -88,18 +119,25 @@ def _refuse_as_officially(submission: Any, references: Sequence[archehr2025.Refe
         if not answer.citations:
             raise ScoringError(f"AssertionError: [case {answer.case_id}]: No citations found.")
     labelled = [reference.case_id for reference in references if reference.labels]
-    settle_cases([answer.case_id for answer in answers], labelled, "refuse")
+    check_case_coverage([answer.case_id for answer in answers], labelled, "refuse")
     if not all(answer.text for answer in answers):
         raise ScoringError("ZeroDivisionError: float division by zero")
 
 
 def _official_words(error: ScoringError) -> str:
-    return f"ValueError: {error}" if str(error).startswith(("missing {", "missing set()")) else str(error)
+    return (
+        f"ValueError: {error}"
+        if str(error).startswith(("missing {", "missing set()"))
+        else str(error)
+    )
 
 
 def _about(asked: argparse.Namespace, scores: Scores) -> dict[str, Any]:
     files = {"submission": asked.submission_path, "key": asked.key_path, "data": asked.data_path}
-    return {**scores.as_json(), "sha256": {name: fingerprint(path) for name, path in files.items() if path}}
+    return {
+        **scores.as_json(),
+        "sha256": {name: fingerprint(path) for name, path in files.items() if path},
+    }
 
 
 def _write(path: Path, value: object) -> None:

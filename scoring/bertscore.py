@@ -18,9 +18,9 @@ from typing import Any
 
 import numpy as np
 
-from .availability import absent, local_model
+from .availability import find_local_model, missing_packages
 from .metric import FloatArray
-from .texts import TextMetric, Texts
+from .texts import TextMetric, TextSample
 
 OFFICIAL_MODEL = "distilbert-base-uncased"
 # The hub moved the model under its makers' name.
@@ -47,7 +47,9 @@ class BertScore(TextMetric):
         if self.model in _OFFICIAL_NAMES:
             return True
         config = Path(self.model) / "config.json"
-        names = {part.removeprefix("models--").replace("--", "/") for part in Path(self.model).parts}
+        names = {
+            part.removeprefix("models--").replace("--", "/") for part in Path(self.model).parts
+        }
         if names.isdisjoint(_OFFICIAL_NAMES) or not config.exists():
             return False
         shape = json.loads(config.read_text(encoding="utf-8"))
@@ -56,21 +58,23 @@ class BertScore(TextMetric):
     @property
     def folder(self) -> Path | None:
         """Where the encoder's files are on this machine, or None."""
-        return local_model(*(_OFFICIAL_NAMES if self.model in _OFFICIAL_NAMES else (self.model,)))
+        return find_local_model(
+            *(_OFFICIAL_NAMES if self.model in _OFFICIAL_NAMES else (self.model,))
+        )
 
     def availability(self) -> str | None:
         """None when torch, bert-score and the encoder's files are here."""
-        if lacking := absent("torch", "transformers", "bert_score"):
+        if lacking := missing_packages("torch", "transformers", "bert_score"):
             return f"needs {', '.join(lacking)}: pip install 'archqa[bertscore]' (a CPU build of torch is enough)."
         if self.folder is None:
             return f"needs {self.model}: put its files in a folder of that name and give the path as bertscore_model."
         return None
 
-    def score(self, case: Texts) -> float:
+    def score(self, case: TextSample) -> float:
         """Rescaled F of one prediction in percent."""
         return float(self._scores([case])[0])
 
-    def tallies(self, cases: Sequence[Texts]) -> FloatArray:
+    def tallies(self, cases: Sequence[TextSample]) -> FloatArray:
         """All cases in one batch, as officially: padding moves the last digits, and for one-word answers the fourth."""
         tallies = np.array([[self.floor, 1.0]] * len(cases)).reshape(len(cases), 2)
         told = [place for place, case in enumerate(cases) if case.prediction.strip()]
@@ -78,9 +82,11 @@ class BertScore(TextMetric):
             tallies[told, 0] = self._scores([cases[place] for place in told])
         return tallies
 
-    def _scores(self, cases: Sequence[Texts]) -> FloatArray:
+    def _scores(self, cases: Sequence[TextSample]) -> FloatArray:
         scorer = _scorer(str(self.folder), self.layer)
-        scores = scorer.score([case.prediction for case in cases], [case.reference for case in cases])[2]
+        scores = scorer.score(
+            [case.prediction for case in cases], [case.reference for case in cases]
+        )[2]
         # In single precision, as bert-score itself rescales, so that the last digits agree.
         baseline = np.float32(_baseline(self.layer))
         return np.asarray(100 * ((scores.numpy() - baseline) / (1 - baseline)).astype(np.float64))
@@ -92,7 +98,9 @@ def _scorer(folder: str, layer: int) -> Any:
 
     # A library shows no progress bars.
     importlib.import_module("transformers.utils.logging").disable_progress_bar()
-    return bert_score.BERTScorer(model_type=folder, num_layers=layer, idf=False, lang="en", device="cpu")
+    return bert_score.BERTScorer(
+        model_type=folder, num_layers=layer, idf=False, lang="en", device="cpu"
+    )
 
 
 @lru_cache

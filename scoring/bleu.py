@@ -11,8 +11,8 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from .texts import TextMetric, Texts
-from .tokens import tokens_13a
+from .texts import TextMetric, TextSample
+from .tokens import tokenize_13a
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -22,14 +22,18 @@ class Bleu(TextMetric):
     name = "bleu"
     max_order: int = 4
 
-    def score(self, case: Texts) -> float:
+    def score(self, case: TextSample) -> float:
         """BLEU of one prediction in percent."""
-        return 100 * bleu(tokens_13a(case.prediction), tokens_13a(case.reference), self.max_order)
+        return 100 * bleu(
+            tokenize_13a(case.prediction), tokenize_13a(case.reference), self.max_order
+        )
 
 
 def bleu(prediction: Sequence[str], reference: Sequence[str], max_order: int = 4) -> float:
     """BLEU (0 to 1) of one tokenised prediction; 0 when any order has no match or the prediction has no token."""
-    precisions = [_clipped_precision(prediction, reference, order) for order in range(1, max_order + 1)]
+    precisions = [
+        _clipped_precision(prediction, reference, order) for order in range(1, max_order + 1)
+    ]
     if min(precisions) == 0:
         return 0.0
     geometric_mean = math.exp(sum(math.log(precision) for precision in precisions) / max_order)

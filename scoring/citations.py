@@ -64,12 +64,18 @@ class SetMetric(Metric[Case]):
         counts = self.counts(case)
         if self.avg == "micro":
             return tuple(map(float, counts))
-        own = float(_score(np.array(counts, dtype=np.float64), self.part)) if any(counts) else self.both_empty
+        own = (
+            float(_score(np.array(counts, dtype=np.float64), self.part))
+            if any(counts)
+            else self.both_empty
+        )
         return own, 1.0
 
     def value(self, total: FloatArray) -> FloatArray:
         """The score in percent; 0 where a denominator is 0."""
-        return 100 * (_score(total, self.part) if self.avg == "micro" else ratio(total[..., 0], total[..., 1]))
+        return 100 * (
+            _score(total, self.part) if self.avg == "micro" else ratio(total[..., 0], total[..., 1])
+        )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -178,4 +184,8 @@ def _score(counts: FloatArray, part: str) -> FloatArray:
     """Precision, recall or F1 (0 to 1) from counts of shape (..., 3)."""
     tp, fp, fn = counts[..., 0], counts[..., 1], counts[..., 2]
     precision, recall = ratio(tp, tp + fp), ratio(tp, tp + fn)
-    return {"precision": precision, "recall": recall, "f1": ratio(2 * precision * recall, precision + recall)}[part]
+    return {
+        "precision": precision,
+        "recall": recall,
+        "f1": ratio(2 * precision * recall, precision + recall),
+    }[part]

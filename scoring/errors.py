@@ -9,6 +9,6 @@ class ScoringError(ValueError):
     """A submission, a key or a setting that cannot be scored; its text names every mistake and the way out."""
 
     @classmethod
-    def listing(cls, subject: str, mistakes: Iterable[str]) -> ScoringError:
+    def from_mistakes(cls, subject: str, mistakes: Iterable[str]) -> ScoringError:
         """One error for all mistakes of one input: `subject`, then one indented line a mistake."""
         return cls("\n  ".join([f"{subject}:", *mistakes]))

@@ -33,7 +33,7 @@ def read_json(path: Path) -> Any:
         raise ScoringError(f"{path}: not JSON ({error}).") from error
 
 
-def references_2025(data: Path, key: Path) -> list[archehr2025.Reference]:
+def load_references_2025(data: Path, key: Path) -> list[archehr2025.Reference]:
     """The cases of an ArchEHR-QA XML with the labels of its key; a case that the key lacks has none."""
     rows = _rows(key)
     return [
@@ -50,18 +50,24 @@ def references_2025(data: Path, key: Path) -> list[archehr2025.Reference]:
     ]
 
 
-def references_2026(data: Path | None, key: Path, wanted: Sequence[str] = ()) -> list[archehr2026.Reference]:
+def load_references_2026(
+    data: Path | None, key: Path, wanted: Sequence[str] = ()
+) -> list[archehr2026.Reference]:
     """The cases of a 2026 key, or of an XML given as the key (subtask 1), only those in `wanted` if any."""
     key_is_data = key.suffix == ".xml"
     cases = _cases(key if key_is_data else data) if key_is_data or data else {}
     rows = {} if key_is_data else _rows(key)
-    ids = [case_id for case_id in (cases if key_is_data else rows) if not wanted or case_id in wanted]
-    return [_reference_2026(key, case_id, cases.get(case_id), rows.get(case_id, {})) for case_id in ids]
+    ids = [
+        case_id for case_id in (cases if key_is_data else rows) if not wanted or case_id in wanted
+    ]
+    return [
+        _reference_2026(key, case_id, cases.get(case_id), rows.get(case_id, {})) for case_id in ids
+    ]
 
 
-def case_range(pieces: Sequence[str]) -> list[str]:
+def parse_case_range(pieces: Sequence[str]) -> list[str]:
     """The ids that `121-167 5 7-9` names."""
-    return [case_id for piece in pieces for case_id in archehr2026.read_citations(piece)]
+    return [case_id for piece in pieces for case_id in archehr2026.parse_citations(piece)]
 
 
 def _reference_2026(
@@ -78,7 +84,7 @@ def _reference_2026(
         clinician_question=_text(case, "clinician_question"),
         clinician_answer=str(row.get("clinician_answer_without_citations", "")),
         citations={
-            str(sentence["id"]): archehr2026.read_citations(sentence.get("citations", []))
+            str(sentence["id"]): archehr2026.parse_citations(sentence.get("citations", []))
             for sentence in answer_sentences
             if cited
         },
@@ -92,7 +98,9 @@ def _cases(path: Path | None) -> dict[str, ElementTree.Element]:
         text = path.read_text(encoding="utf-8")
         # No ArchEHR-QA file declares entities; a file that does can make the parser write gigabytes.
         if "<!DOCTYPE" in text or "<!ENTITY" in text:
-            raise ScoringError(f"{path}: has a document type declaration, which ArchEHR-QA files do not; remove it.")
+            raise ScoringError(
+                f"{path}: has a document type declaration, which ArchEHR-QA files do not; remove it."
+            )
         root = ElementTree.fromstring(text)
     except OSError as error:
         raise ScoringError(f"{path}: {error.strerror}.") from error
@@ -103,13 +111,18 @@ def _cases(path: Path | None) -> dict[str, ElementTree.Element]:
 
 def _rows(path: Path) -> dict[str, Mapping[str, Any]]:
     rows = read_json(path)
-    if not isinstance(rows, list) or not all(isinstance(row, dict) and "case_id" in row for row in rows):
+    if not isinstance(rows, list) or not all(
+        isinstance(row, dict) and "case_id" in row for row in rows
+    ):
         raise ScoringError(f"{path}: a key is a list of objects with a case_id.")
     return {str(row["case_id"]): row for row in rows}
 
 
 def _labels(path: Path, row: Mapping[str, Any]) -> dict[str, str]:
-    labels = {str(answer.get("sentence_id")): answer.get("relevance", "") for answer in row.get("answers", [])}
+    labels = {
+        str(answer.get("sentence_id")): answer.get("relevance", "")
+        for answer in row.get("answers", [])
+    }
     if unknown := sorted({str(label) for label in labels.values()} - LABELS):
         words = f"case {row['case_id']} has the labels {', '.join(unknown)}"
         raise ScoringError(f"{path}: {words}; the task's are {', '.join(sorted(LABELS))}.")

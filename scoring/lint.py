@@ -9,15 +9,15 @@ from dataclasses import dataclass
 from .bleu import ngrams
 from .metric import FloatArray, Metric, ratio
 from .rouge import rouge_tokens
-from .submission import WORD_LIMIT, Answer
-from .texts import Texts
+from .submission import WORD_LIMIT, ParsedAnswer
+from .texts import TextSample
 
 # Reference answers to the 28 dev cases reach 0.3, the same behind the clinician's question 13.
 OVERLAP_WORTH_A_WARNING = 10.0
 
 
 @dataclass(frozen=True, kw_only=True)
-class QuestionOverlap(Metric[Texts]):
+class QuestionOverlap(Metric[TextSample]):
     """The percentage of the answers' runs of `n` words that stand in the question already (the text's source).
 
     Not an official score. Five of the six relevance metrics of 2025 have the question in their reference, so that
@@ -33,35 +33,40 @@ class QuestionOverlap(Metric[Texts]):
         """Runs that the question has, and all runs."""
         return 2
 
-    def tally(self, case: Texts) -> tuple[float, ...]:
+    def tally(self, case: TextSample) -> tuple[float, ...]:
         """(runs of the answer that are in the question, runs of the answer)."""
-        runs, echoed = (ngrams(rouge_tokens(text), self.n) for text in (case.prediction, case.source))
-        return float(sum(count for run, count in runs.items() if run in echoed)), float(runs.total())
+        runs, echoed = (
+            ngrams(rouge_tokens(text), self.n) for text in (case.prediction, case.source)
+        )
+        return float(sum(count for run, count in runs.items() if run in echoed)), float(
+            runs.total()
+        )
 
     def value(self, total: FloatArray) -> FloatArray:
         """Percent of all runs of all answers."""
         return 100 * ratio(total[..., 0], total[..., 1])
 
 
-def lint(answers: Sequence[Answer], sentence_ids: Mapping[str, set[str]]) -> Iterator[str]:
+def lint(answers: Sequence[ParsedAnswer], sentence_ids: Mapping[str, set[str]]) -> Iterator[str]:
     """Warnings about answers to known cases; `sentence_ids` is case id → the ids of its note."""
     for case_id, times in Counter(answer.case_id for answer in answers).items():
         if times > 1:
             yield f"case {case_id} is answered {times} times; each counts, as in the official script. Keep one."
     for answer in answers:
-        yield from (f"case {answer.case_id}: {trap}" for trap in _traps(answer, sentence_ids[answer.case_id]))
+        yield from (
+            f"case {answer.case_id}: {trap}"
+            for trap in _traps(answer, sentence_ids[answer.case_id])
+        )
 
 
-def echo_warning(overlap: float) -> str | None:
+def question_overlap_warning(overlap: float) -> str | None:
     """A warning when much of the answers is the question's own words (`overlap` in percent)."""
     if overlap < OVERLAP_WORTH_A_WARNING:
         return None
-    return (
-        f"{overlap:.0f} % of the answers' word runs are the question's own; all relevance metrics but SARI reward it."
-    )
+    return f"{overlap:.0f} % of the answers' word runs are the question's own; all relevance metrics but SARI reward it."
 
 
-def _traps(answer: Answer, known: set[str]) -> Iterator[str]:
+def _traps(answer: ParsedAnswer, known: set[str]) -> Iterator[str]:
     spaced = sorted(cited for cited in answer.citations if cited != cited.strip())
     unknown = sorted(cited for cited in answer.citations if cited.strip() not in known)
     if spaced:
@@ -77,7 +82,7 @@ def _traps(answer: Answer, known: set[str]) -> Iterator[str]:
         yield from _cut_citations(answer)
 
 
-def _cut_citations(answer: Answer) -> Iterator[str]:
+def _cut_citations(answer: ParsedAnswer) -> Iterator[str]:
     words_before, seen, lost = 0, set[str](), set[str]()
     for line in answer.lines:
         (seen if words_before < WORD_LIMIT or not line.text else lost).update(line.citations)

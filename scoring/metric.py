@@ -16,7 +16,17 @@ import re
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Generic, Literal, Protocol, TypeVar, get_args, get_origin, get_type_hints
+from typing import (
+    Any,
+    ClassVar,
+    Generic,
+    Literal,
+    Protocol,
+    TypeVar,
+    get_args,
+    get_origin,
+    get_type_hints,
+)
 from urllib.parse import quote, unquote
 
 import numpy as np
@@ -29,7 +39,7 @@ Case = TypeVar("Case")
 _REGISTRY: dict[str, type[Metric[Any]]] = {}
 
 
-class Ruler(Protocol):
+class AggregateMetric(Protocol):
     """Whatever turns summed tallies into a score: a metric or a mean of metrics."""
 
     @property
@@ -71,7 +81,7 @@ class Metric(ABC, Generic[Case]):
         if self.bs < 0:
             wrong.append(f"bs={self.bs}: resamples are 0 (no interval) or more")
         if wrong:
-            raise ScoringError.listing(f"metric {self.name}", wrong)
+            raise ScoringError.from_mistakes(f"metric {self.name}", wrong)
 
     @property
     @abstractmethod
@@ -88,22 +98,26 @@ class Metric(ABC, Generic[Case]):
 
     def tallies(self, cases: Sequence[Case]) -> FloatArray:
         """The tallies of many cases, shape (cases, width); metrics that work in batches override it."""
-        return np.array([self.tally(case) for case in cases], dtype=np.float64).reshape(len(cases), self.width)
+        return np.array([self.tally(case) for case in cases], dtype=np.float64).reshape(
+            len(cases), self.width
+        )
 
     def availability(self) -> str | None:
         """None when the metric can run here, else one sentence: what is missing and how to get it."""
         return None
 
     def __str__(self) -> str:
-        settings = [f"{setting}:{_write(getattr(self, setting))}" for setting in _settings(type(self))]
+        settings = [
+            f"{setting}:{_write(getattr(self, setting))}" for setting in _settings(type(self))
+        ]
         return "|".join([self.name, *settings, f"rev:{self.rev}"])
 
 
 @dataclass(frozen=True)
-class Mean:
+class MetricMean:
     """The plain mean of several metrics over the same cases, as leaderboards define their overall scores."""
 
-    parts: tuple[Metric[Any] | Mean, ...]
+    parts: tuple[Metric[Any] | MetricMean, ...]
 
     @property
     def bs(self) -> int:
@@ -133,17 +147,22 @@ class Mean:
 
 def ratio(numerator: FloatArray, denominator: FloatArray) -> FloatArray:
     """Elementwise division in which nothing over nothing is 0, as in all the organisers' scorers."""
-    return np.divide(numerator, denominator, out=np.zeros_like(numerator, dtype=np.float64), where=denominator != 0)
+    return np.divide(
+        numerator,
+        denominator,
+        out=np.zeros_like(numerator, dtype=np.float64),
+        where=denominator != 0,
+    )
 
 
-def parse_metric(text: str) -> Metric[Any] | Mean:
+def parse_metric(text: str) -> Metric[Any] | MetricMean:
     """The metric that a text names: a signature, a bare name, or `name(setting=value, …)` as typed by hand.
 
     Raises ScoringError that lists every unknown setting and suggests near names.
     """
     text = text.strip()
     if text.startswith("mean[") and text.endswith("]"):
-        return Mean(tuple(parse_metric(part) for part in _split_outside_brackets(text[5:-1])))
+        return MetricMean(tuple(parse_metric(part) for part in _split_outside_brackets(text[5:-1])))
     name, settings = _by_hand(text) if "(" in text else _from_signature(text)
     if name not in _REGISTRY:
         raise ScoringError(
@@ -160,7 +179,9 @@ def known_metrics() -> list[str]:
 def _settings(metric: type[Metric[Any]]) -> dict[str, Any]:
     """Setting → type; a metric's own settings come first, those of every metric last."""
     hints, fields = get_type_hints(metric), {field.name for field in dataclasses.fields(metric)}
-    written = [name for base in metric.__mro__ for name in inspect.get_annotations(base) if name in fields]
+    written = [
+        name for base in metric.__mro__ for name in inspect.get_annotations(base) if name in fields
+    ]
     return {name: hints[name] for name in dict.fromkeys(written)}
 
 
@@ -177,7 +198,9 @@ def _from_signature(text: str) -> tuple[str, dict[str, str]]:
 def _by_hand(text: str) -> tuple[str, dict[str, str]]:
     match = re.fullmatch(r"\s*([\w.-]+)\s*\((.*)\)\s*", text, flags=re.DOTALL)
     if not match:
-        raise ScoringError(f"metric {text!r} cannot be read; write name(setting=value, setting=value).")
+        raise ScoringError(
+            f"metric {text!r} cannot be read; write name(setting=value, setting=value)."
+        )
     pairs = [pair.partition("=") for pair in match[2].split(",") if pair.strip()]
     return match[1], {setting.strip(): value.strip() for setting, _, value in pairs}
 
@@ -191,17 +214,21 @@ def _build(metric: type[Metric[Any]], written: Mapping[str, str]) -> Metric[Any]
             else:
                 values[setting] = _read(text, kinds[setting])
         except KeyError:
-            wrong.append(f"{setting}: no such setting{_near(setting, kinds)}; it has {', '.join(kinds)}")
+            wrong.append(
+                f"{setting}: no such setting{_near(setting, kinds)}; it has {', '.join(kinds)}"
+            )
         except ValueError as error:
             wrong.append(f"{setting}: {error}")
     if wrong:
-        raise ScoringError.listing(f"metric {metric.name}", wrong)
+        raise ScoringError.from_mistakes(f"metric {metric.name}", wrong)
     return metric(**values)
 
 
 def _check_revision(metric: type[Metric[Any]], text: str) -> None:
     if text != str(metric.rev):
-        raise ValueError(f"revision {text} was computed by another release; this one computes revision {metric.rev}")
+        raise ValueError(
+            f"revision {text} was computed by another release; this one computes revision {metric.rev}"
+        )
 
 
 def _read(text: str, kind: Any) -> Any:

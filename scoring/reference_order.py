@@ -17,7 +17,9 @@ from functools import lru_cache
 
 from .errors import ScoringError
 
-_SET_ORDER = "import json, sys; json.dump([list(set(ids)) for ids in json.load(sys.stdin)], sys.stdout)"
+_SET_ORDER = (
+    "import json, sys; json.dump([list(set(ids)) for ids in json.load(sys.stdin)], sys.stdout)"
+)
 
 
 def order_ids(ids: Mapping[str, Sequence[str]], order: str) -> dict[str, list[str]]:
@@ -40,6 +42,8 @@ def _set_orders(ids: tuple[tuple[str, ...], ...], seed: str) -> list[list[str]]:
     # A process fixes its hash seed at start-up, so another one has to be asked.
     environment = {**os.environ, "PYTHONHASHSEED": seed}
     command = [sys.executable, "-S", "-c", _SET_ORDER]
-    asked = subprocess.run(command, input=json.dumps(ids), capture_output=True, text=True, env=environment, check=True)
+    asked = subprocess.run(
+        command, input=json.dumps(ids), capture_output=True, text=True, env=environment, check=True
+    )
     orders: list[list[str]] = json.loads(asked.stdout)
     return orders

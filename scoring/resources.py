@@ -13,14 +13,14 @@ from typing import ClassVar, Literal, NamedTuple
 
 from .metric import FloatArray, Metric, ratio
 
-Resources = Mapping[str, Sequence[str]]
+ResourceIds = Mapping[str, Sequence[str]]
 
 
 class Retrieval(NamedTuple):
     """Gold and predicted resources of one question, type → ids; predicted None where the question was not answered."""
 
-    gold: Resources
-    predicted: Resources | None
+    gold: ResourceIds
+    predicted: ResourceIds | None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -40,8 +40,16 @@ class ResourceMetric(Metric[Retrieval]):
         """(precision or 0, 1 if defined, recall or 0, 1 if defined)."""
         if case.predicted is None:
             return 0.0, 1.0, 0.0, 1.0
-        both = _official(case.gold, case.predicted) if self.form == "official" else _strict(case.gold, case.predicted)
-        return tuple(number for defined in both for number in ((0.0, 0.0) if defined is None else (defined, 1.0)))
+        both = (
+            _official(case.gold, case.predicted)
+            if self.form == "official"
+            else _strict(case.gold, case.predicted)
+        )
+        return tuple(
+            number
+            for defined in both
+            for number in ((0.0, 0.0) if defined is None else (defined, 1.0))
+        )
 
     def value(self, total: FloatArray) -> FloatArray:
         """The score from summed tallies, 0 to 1."""
@@ -71,14 +79,14 @@ class ResourceF1(ResourceMetric):
     part = "f1"
 
 
-def _official(gold: Resources, predicted: Resources) -> tuple[float | None, float | None]:
+def _official(gold: ResourceIds, predicted: ResourceIds) -> tuple[float | None, float | None]:
     wanted = {one for ids in gold.values() for one in ids}
     found = [one for kind, ids in predicted.items() if gold.get(kind) for one in ids]
     hits = sum(one in wanted for one in found)
     return _precision_recall(len(wanted), len(found), hits, all_found=wanted <= set(found))
 
 
-def _strict(gold: Resources, predicted: Resources) -> tuple[float | None, float | None]:
+def _strict(gold: ResourceIds, predicted: ResourceIds) -> tuple[float | None, float | None]:
     wanted = {(kind, one) for kind, ids in gold.items() for one in ids}
     found = {(kind, one) for kind, ids in predicted.items() for one in ids}
     return _precision_recall(len(wanted), len(found), len(wanted & found))

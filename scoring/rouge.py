@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from .bleu import ngrams
-from .texts import TextMetric, Texts
+from .texts import TextMetric, TextSample
 
 Tokens = Sequence[str]
 
@@ -27,7 +27,7 @@ class Rouge(TextMetric):
     name = "rouge"
     variant: Literal["1", "2", "L", "Lsum"] = "Lsum"
 
-    def score(self, case: Texts) -> float:
+    def score(self, case: TextSample) -> float:
         """ROUGE of one prediction in percent."""
         if self.variant == "Lsum":
             return 100 * rouge_lsum(_lines(case.reference), _lines(case.prediction))
@@ -52,7 +52,9 @@ def rouge_n(reference: Tokens, prediction: Tokens, order: int) -> float:
 
 def rouge_l(reference: Tokens, prediction: Tokens) -> float:
     """F-measure (0 to 1) of the longest common subsequence."""
-    return _f_measure(len(_common_subsequence(reference, prediction)), len(reference), len(prediction))
+    return _f_measure(
+        len(_common_subsequence(reference, prediction)), len(reference), len(prediction)
+    )
 
 
 def rouge_lsum(reference: Sequence[Tokens], prediction: Sequence[Tokens]) -> float:

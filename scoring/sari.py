@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from .bleu import ngrams
-from .texts import Against, TextMetric, Texts
-from .tokens import tokens_13a
+from .texts import ReferenceKind, TextMetric, TextSample
+from .tokens import tokenize_13a
 
 Ngrams = Counter[tuple[str, ...]]
 
@@ -24,24 +24,29 @@ class Sari(TextMetric):
     """Mean of keep F1, deletion precision and addition F1; the source is the question."""
 
     name = "sari"
-    against: Against = "essential"
+    against: ReferenceKind = "essential"
     source: Literal["question", "narrative"] = "question"
 
-    def score(self, case: Texts) -> float:
+    def score(self, case: TextSample) -> float:
         """SARI of one prediction, 0 to 100."""
-        return 100 * sari(*(_tokens(text) for text in (case.source, case.prediction, case.reference)))
+        return 100 * sari(
+            *(_tokens(text) for text in (case.source, case.prediction, case.reference))
+        )
 
 
 def sari(source: Sequence[str], prediction: Sequence[str], reference: Sequence[str]) -> float:
     """SARI (0 to 1) of one tokenised prediction against one reference."""
-    orders = [[ngrams(tokens, order) for tokens in (source, prediction, reference)] for order in range(1, 5)]
+    orders = [
+        [ngrams(tokens, order) for tokens in (source, prediction, reference)]
+        for order in range(1, 5)
+    ]
     operations = [operation(*grams) for operation in (_keep, _delete, _add) for grams in orders]
     return sum(operations) / len(operations)
 
 
 def _tokens(text: str) -> list[str]:
     # The official code splits the joined tokens at spaces, which makes of an empty text one empty token.
-    return tokens_13a(text.lower()) or [""]
+    return tokenize_13a(text.lower()) or [""]
 
 
 def _keep(source: Ngrams, prediction: Ngrams, reference: Ngrams) -> float:

@@ -9,8 +9,14 @@ from typing import Any
 import numpy as np
 
 from .errors import ScoringError
-from .metric import FloatArray, Mean, Metric, Ruler, parse_metric
-from .resampling import Comparison, Interval, approximate_randomisation, bootstrap_interval, paired_bootstrap
+from .metric import AggregateMetric, FloatArray, Metric, MetricMean, parse_metric
+from .resampling import (
+    Comparison,
+    Interval,
+    approximate_randomisation,
+    bootstrap_interval,
+    paired_bootstrap,
+)
 
 
 @dataclass(frozen=True)
@@ -55,7 +61,7 @@ class Scores:
             yield f"{self.signatures.get(name, name)} = {value:.2f}{sure} (n={self.cases})"
 
 
-def measure(name: str, metric: Metric[Any], cases: Mapping[str, Any], into: Scores) -> None:
+def add_metric(name: str, metric: Metric[Any], cases: Mapping[str, Any], into: Scores) -> None:
     """Score `cases` (case id → what the metric tallies) and write everything about it into `into` under `name`.
 
     A metric that cannot run here goes to `missing` with its reason.
@@ -66,7 +72,9 @@ def measure(name: str, metric: Metric[Any], cases: Mapping[str, Any], into: Scor
     record(name, metric, list(cases), metric.tallies(list(cases.values())), into)
 
 
-def record(name: str, metric: Ruler, case_ids: Sequence[str], tallies: FloatArray, into: Scores) -> None:
+def record(
+    name: str, metric: AggregateMetric, case_ids: Sequence[str], tallies: FloatArray, into: Scores
+) -> None:
     """Write the score, interval, signature and single cases of one metric, from its tallies, into `into`."""
     into.scores[name] = float(metric.value(tallies.sum(axis=0)))
     into.signatures[name] = str(metric)
@@ -77,22 +85,31 @@ def record(name: str, metric: Ruler, case_ids: Sequence[str], tallies: FloatArra
         into.per_case.setdefault(case_id, {})[name] = float(value)
 
 
-def combine(name: str, parts: Sequence[str], into: Scores) -> None:
+def add_mean_score(name: str, parts: Sequence[str], into: Scores) -> None:
     """Write the mean of `parts` under `name`, or into `missing` which of them are not there."""
     if absent := [part for part in parts if part not in into.scores]:
-        into.missing[name] = f"needs {', '.join(absent)}; a mean without them is not the official score."
+        into.missing[name] = (
+            f"needs {', '.join(absent)}; a mean without them is not the official score."
+        )
         return
     metrics = tuple(parse_metric(into.signatures[part]) for part in parts)
-    metric = metrics[0] if len(metrics) == 1 else Mean(metrics)
-    record(name, metric, list(into.per_case), np.hstack([into.tallies[part] for part in parts]), into)
+    metric = metrics[0] if len(metrics) == 1 else MetricMean(metrics)
+    record(
+        name, metric, list(into.per_case), np.hstack([into.tallies[part] for part in parts]), into
+    )
 
 
-def compare(first: Scores, second: Scores, method: str = "paired-bootstrap") -> dict[str, Comparison]:
+def compare(
+    first: Scores, second: Scores, method: str = "paired-bootstrap"
+) -> dict[str, Comparison]:
     """A paired test (`paired-bootstrap` or `approximate-randomisation`) for every score that two runs share.
 
     Raises ScoringError when the runs were not scored on the same cases, or the method is unknown.
     """
-    tests = {"paired-bootstrap": paired_bootstrap, "approximate-randomisation": approximate_randomisation}
+    tests = {
+        "paired-bootstrap": paired_bootstrap,
+        "approximate-randomisation": approximate_randomisation,
+    }
     if method not in tests:
         raise ScoringError(f"{method!r} is no paired test; choose one of {', '.join(tests)}.")
     if first.task != second.task or set(first.per_case) != set(second.per_case):
@@ -103,10 +120,12 @@ def compare(first: Scores, second: Scores, method: str = "paired-bootstrap") -> 
     places = {case_id: place for place, case_id in enumerate(second.per_case)}
     order = [places[case_id] for case_id in first.per_case]
     return {
-        name: tests[method](parse_metric(first.signatures[name]), first.tallies[name], second.tallies[name][order])
+        name: tests[method](
+            parse_metric(first.signatures[name]), first.tallies[name], second.tallies[name][order]
+        )
         for name in first.tallies
         if second.signatures.get(name) == first.signatures[name]
     }
 
 
-__all__ = ["Comparison", "Interval", "Scores", "combine", "compare", "measure", "record"]
+__all__ = ["Comparison", "Interval", "Scores", "add_mean_score", "add_metric", "compare", "record"]

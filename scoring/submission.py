@@ -24,7 +24,7 @@ class Line(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Answer:
+class ParsedAnswer:
     """What the official scorer sees of one answer: `text` is cut to 75 words, `citations` come from all lines."""
 
     case_id: str
@@ -52,9 +52,11 @@ class Answer:
         return frozenset(citation for line in self.lines for citation in line.citations)
 
 
-def parse_answer(case_id: str, answer: str) -> Answer:
+def parse_answer(case_id: str, answer: str) -> ParsedAnswer:
     """An answer as the official scorer reads it; never fails, whatever the text."""
-    return Answer(case_id, tuple(_line(line) for line in answer.strip().split("\n") if line.strip()))
+    return ParsedAnswer(
+        case_id, tuple(_line(line) for line in answer.strip().split("\n") if line.strip())
+    )
 
 
 def read_submission(
@@ -65,10 +67,14 @@ def read_submission(
     Raises ScoringError that lists every row without a case id or with a value that is not of `kind`.
     """
     if not isinstance(rows, Sequence) or isinstance(rows, str):
-        raise ScoringError(f'a submission is a list of {{"case_id": …, "{field}": …}}, not a {type(rows).__name__}.')
-    mistakes = [mistake for at, row in enumerate(rows) if (mistake := _mistake(at, row, field, kind))]
+        raise ScoringError(
+            f'a submission is a list of {{"case_id": …, "{field}": …}}, not a {type(rows).__name__}.'
+        )
+    mistakes = [
+        mistake for at, row in enumerate(rows) if (mistake := _mistake(at, row, field, kind))
+    ]
     if mistakes:
-        raise ScoringError.listing("submission", mistakes)
+        raise ScoringError.from_mistakes("submission", mistakes)
     return [(str(row["case_id"]), row[field]) for row in rows]
 
 
@@ -88,7 +94,10 @@ def _line(line: str) -> Line:
     parts = line.rsplit("|", maxsplit=2)
     if len(parts) < 3:
         return Line(_with_full_stop(line.strip()), ())
-    return Line(_with_full_stop(parts[0].strip()), tuple(part for part in parts[1].split(",") if part.strip()))
+    return Line(
+        _with_full_stop(parts[0].strip()),
+        tuple(part for part in parts[1].split(",") if part.strip()),
+    )
 
 
 def _with_full_stop(sentence: str) -> str:

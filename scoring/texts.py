@@ -9,7 +9,7 @@ from typing import ClassVar, Literal, NamedTuple
 from .metric import FloatArray, Metric, ratio
 
 
-class Texts(NamedTuple):
+class TextSample(NamedTuple):
     """One answer, the reference that it should say, and the source that it answers (SARI's and the overlap's)."""
 
     prediction: str
@@ -17,11 +17,11 @@ class Texts(NamedTuple):
     source: str = ""
 
 
-Against = Literal["question+essential", "essential", "clinician_question", "clinician_answer"]
+ReferenceKind = Literal["question+essential", "essential", "clinician_question", "clinician_answer"]
 
 
 @dataclass(frozen=True, kw_only=True)
-class TextMetric(Metric[Texts]):
+class TextMetric(Metric[TextSample]):
     """A mean over cases of a score of texts (0 to 100 when good).
 
     `against` names the reference that the task must hand over, `order` how the essential sentences in it are ordered
@@ -30,7 +30,7 @@ class TextMetric(Metric[Texts]):
     """
 
     floor: ClassVar[float] = 0.0
-    against: Against = "question+essential"
+    against: ReferenceKind = "question+essential"
     order: str = "note"
 
     @property
@@ -39,10 +39,10 @@ class TextMetric(Metric[Texts]):
         return 2
 
     @abstractmethod
-    def score(self, case: Texts) -> float:
+    def score(self, case: TextSample) -> float:
         """The score of one case with a prediction, on the leaderboard's scale."""
 
-    def tally(self, case: Texts) -> tuple[float, ...]:
+    def tally(self, case: TextSample) -> tuple[float, ...]:
         """(score of the case, 1)."""
         return (self.score(case) if case.prediction.strip() else self.floor), 1.0
 

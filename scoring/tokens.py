@@ -16,7 +16,7 @@ _BEFORE_NON_DIGIT = re.compile(r"([.,])([^0-9])")
 _HYPHEN_AFTER_DIGIT = re.compile(r"([0-9])(-)")
 
 
-def tokens_13a(text: str) -> list[str]:
+def tokenize_13a(text: str) -> list[str]:
     """The tokens of a text, case kept: punctuation apart, but 1,000 and 6.2 and well-known whole."""
     text = text.replace("<skipped>", "").replace("-\n", "").replace("\n", " ")
     for entity, letter in _ENTITIES:

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 Value = float | datetime | bool | str | None
 
 
-class Moment(NamedTuple):
+class DateValue(NamedTuple):
     """A date, on the wall clock of whoever wrote it, and whether a time of day was given."""
 
     when: datetime
@@ -37,7 +37,8 @@ _NOTHING = re.compile(
     re.IGNORECASE,
 )
 _DECLINES = re.compile(
-    r"(?:there (?:is|are|was|were) no|no \w+|i (?:could|can) ?not find|unable to|none of)\b", re.IGNORECASE
+    r"(?:there (?:is|are|was|were) no|no \w+|i (?:could|can) ?not find|unable to|none of)\b",
+    re.IGNORECASE,
 )
 _NUMBER_WORDS = re.compile(
     r"\b(?:zero|once|one|twice|two|three|four|five|six|seven|eight|nine|ten|eleven|twelve|\w+teen|twenty|\w+ty-\w+)\b",
@@ -46,12 +47,12 @@ _NUMBER_WORDS = re.compile(
 _YES_NO = {"yes": True, "true": True, "no": False, "false": False}
 
 
-def final_part(reply: str) -> str:
+def final_answer_text(reply: str) -> str:
     """What follows the last "the final answer is", or all of the reply, without mark-up and the closing full stop."""
     return _FINAL.split(reply)[-1].strip(" \t\r\n*`").rstrip(" .*`")
 
 
-def whole_value(text: str) -> list[Any] | None:
+def parse_values(text: str) -> list[Any] | None:
     """The values that a text consists of: a list as printed by Python, JSON or numpy, one value, or [] for "no
     answer".
 
@@ -60,12 +61,12 @@ def whole_value(text: str) -> list[Any] | None:
     if not text or _NOTHING.fullmatch(text):
         return []
     if text[0] in "[({" and (literal := _literal(text)) is not None:
-        return list(map(typed, flat(literal)))
-    value = typed(text)
+        return list(map(parse_scalar, flatten_values(literal)))
+    value = parse_scalar(text)
     return None if isinstance(value, str) else [value]
 
 
-def typed(value: Any) -> Any:
+def parse_scalar(value: Any) -> Any:
     """A scalar as a bool, float, Moment, None or text."""
     if value is None or isinstance(value, bool):
         return value
@@ -79,13 +80,19 @@ def typed(value: Any) -> Any:
     return read_number(number[1]) if (number := _NUMBER_WITH_UNIT.fullmatch(text)) else text
 
 
-def flat(value: Any) -> list[Any]:
+def flatten_values(value: Any) -> list[Any]:
     """The scalars of nested lists, tuples and objects, in order."""
-    parts = value.values() if isinstance(value, Mapping) else value if isinstance(value, list | tuple) else None
-    return [value] if parts is None else [one for part in parts for one in flat(part)]
+    parts = (
+        value.values()
+        if isinstance(value, Mapping)
+        else value
+        if isinstance(value, list | tuple)
+        else None
+    )
+    return [value] if parts is None else [one for part in parts for one in flatten_values(part)]
 
 
-def numbers_in(text: str) -> list[float]:
+def find_numbers(text: str) -> list[float]:
     """The numbers that stand alone in a text; dates, times and identifiers of seven digits and more are not numbers."""
     found = (number[0] for number in _NUMBERS.finditer(_MOMENTS.sub(" ", text)))
     return [read_number(number) for number in found if len(number) < 7 or not number.isdigit()]
@@ -96,21 +103,27 @@ def has_number_words(text: str) -> bool:
     return bool(_NUMBER_WORDS.search(text))
 
 
-def moments_in(text: str) -> list[Moment]:
+def find_dates(text: str) -> list[DateValue]:
     """The dates in a text."""
-    return [moment for found in _MOMENTS.finditer(text) if (moment := read_moment(found[0])) is not None]
+    return [
+        moment for found in _MOMENTS.finditer(text) if (moment := read_moment(found[0])) is not None
+    ]
 
 
-def read_moment(text: str) -> Moment | None:
+def read_moment(text: str) -> DateValue | None:
     """A date written 2133-12-31, 12/31/2133 or December 31, 2133, with or without a time; its zone is dropped."""
     if not _MOMENTS.fullmatch(text):
         return None
-    plain = re.sub(r"(?:Z|(?<=:\d\d)[+-]\d{2}:?\d{2})$", "", text).replace(" at ", " ").replace("T", " ")
+    plain = (
+        re.sub(r"(?:Z|(?<=:\d\d)[+-]\d{2}:?\d{2})$", "", text)
+        .replace(" at ", " ")
+        .replace("T", " ")
+    )
     plain = re.sub(r"(\d{4}), ", r"\1 ", plain)
     for date in ("%Y-%m-%d", "%m/%d/%Y", "%B %d, %Y", "%b %d, %Y"):
         for time in ("", " %H:%M", " %H:%M:%S", " %H:%M:%S.%f"):
             with suppress(ValueError):
-                return Moment(datetime.strptime(plain, date + time), bool(time))
+                return DateValue(datetime.strptime(plain, date + time), bool(time))
     return None
 
 
@@ -122,17 +135,23 @@ def read_number(text: str) -> float:
 def leading_yes_no(text: str) -> bool | None:
     """Whether a sentence begins with yes or no; None when it begins otherwise."""
     first = re.match(r"\W*(\w+)\b", text)
-    return _YES_NO.get(first[1].lower()) if first and re.match(r"\W*\w+\s*(?:[,.;:!]|$|-)", text) else None
+    return (
+        _YES_NO.get(first[1].lower())
+        if first and re.match(r"\W*\w+\s*(?:[,.;:!]|$|-)", text)
+        else None
+    )
 
 
-def declines(text: str) -> bool:
+def states_no_answer(text: str) -> bool:
     """Whether a sentence begins by saying that there is nothing, or that it cannot be told."""
     return bool(_NOTHING.fullmatch(text) or _DECLINES.match(text)) or leading_yes_no(text) is False
 
 
 def _literal(text: str) -> Any:
     # numpy prints rows under each other without commas and nan for nothing.
-    python = re.sub(r"\bnan\b|\bnull\b", "None", re.sub(r"\]\s*\n\s*\[", "],[", text).replace("\n", ","))
+    python = re.sub(
+        r"\bnan\b|\bnull\b", "None", re.sub(r"\]\s*\n\s*\[", "],[", text).replace("\n", ",")
+    )
     for read, written in ((json.loads, text), (ast.literal_eval, python)):
         with suppress(ValueError, SyntaxError, MemoryError, RecursionError):
             return read(written)

@@ -10,13 +10,15 @@ SHARED = ROOT.parent / "shared"
 
 
 @pytest.fixture(autouse=True)
-def nothing_leaves_this_machine() -> None:
+def block_network() -> None:
     enable_socket()
     socket_allow_hosts(["127.0.0.1", "::1", "localhost"], allow_unix_socket=True)
 
 
 @pytest.fixture(autouse=True)
-def a_home_of_its_own(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
+def isolated_home(
+    tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
+) -> None:
     home = tmp_path_factory.mktemp("home")
     monkeypatch.setenv("XDG_CACHE_HOME", str(home / "cache"))
     monkeypatch.setenv("XDG_CONFIG_HOME", str(home / "config"))

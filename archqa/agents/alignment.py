@@ -5,9 +5,9 @@ from typing import Annotated
 
 from pydantic import Field
 
-from archqa.agents.base import Agent, CaseTask, Rejected, check_ids, mentioned
-from archqa.core.value import Value
-from archqa.llm.structured import Choices, SentenceId
+from archqa.agents.agent import Agent, CaseTask, Rejected, check_ids, join_ids
+from archqa.core.value import FrozenModel
+from archqa.llm.structured import AllowedValues, SentenceId
 
 
 class AlignmentTask(CaseTask):
@@ -19,7 +19,7 @@ class AlignmentTask(CaseTask):
         return tuple(each.id for each in self.case.answer_sentences)
 
 
-class AnswerLinks(Value):
+class AnswerLinks(FrozenModel):
     """One answer sentence and the note sentences that support it; the reason comes first."""
 
     rationale: str
@@ -27,7 +27,7 @@ class AnswerLinks(Value):
     evidence_id: tuple[SentenceId, ...]
 
 
-class Links(Value):
+class EvidenceLinks(FrozenModel):
     """The links of every answer sentence."""
 
     links: tuple[AnswerLinks, ...]
@@ -37,30 +37,30 @@ class Links(Value):
         return frozenset((each.answer_id, one) for each in self.links for one in each.evidence_id)
 
 
-class Alignment(Agent[AlignmentTask, Links]):
+class AlignmentAgent(Agent[AlignmentTask, EvidenceLinks]):
     """Links each answer sentence to its evidence."""
 
     name = "alignment"
     prompt = "alignment/v1"
     takes = AlignmentTask
-    returns = Links
+    returns = EvidenceLinks
 
-    def choices(self, task: AlignmentTask) -> Choices:
+    def choices(self, task: AlignmentTask) -> AllowedValues:
         """The note's ids, and the answer's."""
         return {"sentence": task.case.sentence_ids, "answer": task.answer_ids}
 
-    def check(self, task: AlignmentTask, output: Links) -> None:
+    def check(self, task: AlignmentTask, output: EvidenceLinks) -> None:
         """Every answer sentence once; only ids that there are."""
         counts = Counter(each.answer_id for each in output.links)
         if set(counts) != set(task.answer_ids) or max(counts.values()) > 1:
-            raise Rejected(f"Give each answer sentence exactly once: {mentioned(task.answer_ids)}.")
+            raise Rejected(f"Give each answer sentence exactly once: {join_ids(task.answer_ids)}.")
         check_ids((one for _, one in output.as_pairs()), task.case, "You link")
 
-    def mend(self, task: AlignmentTask, output: Links) -> Links | None:
+    def mend(self, task: AlignmentTask, output: EvidenceLinks) -> EvidenceLinks | None:
         """The first entry of each answer sentence, with the ids the note has."""
         first: dict[str, AnswerLinks] = {}
         for each in output.links:
             if each.answer_id in task.answer_ids:
                 ids = task.case.in_note_order(set(each.evidence_id))
                 first.setdefault(each.answer_id, each.model_copy(update={"evidence_id": ids}))
-        return Links(links=tuple(first.values())) if first else None
+        return EvidenceLinks(links=tuple(first.values())) if first else None

@@ -1,18 +1,24 @@
 """Last of the six: the answer as it is handed in (paper §3.2, Final Answer Generation; §4.3.2 for the two strategies).
 
-`Compress` shortens a cited answer to the word limit; `Summary` writes one from the chosen sentences alone.
-`question_and_evidence` is the paper's submitted form and needs no model.
+`CompressionAgent` shortens a cited answer to the word limit; `SummaryAgent` writes one from the chosen sentences alone.
+`concatenate_question_and_evidence` is the paper's submitted form and needs no model.
 """
 
 from typing import TypeVar
 
-from archqa.agents.base import Agent, CaseTask
-from archqa.agents.writing import Lines, check_citations, check_lines, check_words, restricted
+from archqa.agents.agent import Agent, CaseTask
+from archqa.agents.cited_lines import (
+    Lines,
+    check_citations,
+    check_lines,
+    check_word_limit,
+    restrict_citations,
+)
 from archqa.core.answer import WORD_LIMIT, CitedAnswer, Claim
 from archqa.core.case import Case
 
 
-class ShortTask(CaseTask):
+class ShortAnswerTask(CaseTask):
     """An answer to be written within a limit of words."""
 
     word_limit: int = WORD_LIMIT
@@ -23,10 +29,10 @@ class ShortTask(CaseTask):
         raise NotImplementedError
 
 
-Task = TypeVar("Task", bound=ShortTask)
+Task = TypeVar("Task", bound=ShortAnswerTask)
 
 
-class ShortAnswer(Agent[Task, Lines]):
+class ShortAnswerAgent(Agent[Task, Lines]):
     """Writes a short answer that cites what its task wants."""
 
     name = "answer"
@@ -36,16 +42,16 @@ class ShortAnswer(Agent[Task, Lines]):
         """Short enough, and citing all that is wanted and nothing else."""
         answer = output.as_answer()
         check_lines(task.case, answer)
-        check_words(answer, task.word_limit)
+        check_word_limit(answer, task.word_limit)
         check_citations(answer, task.wanted)
 
     def mend(self, task: Task, output: Lines) -> Lines | None:
         """A short answer that lost a citation is better than none; one that is too long is not."""
-        answer = restricted(output.as_answer(), task.wanted)
+        answer = restrict_citations(output.as_answer(), task.wanted)
         return Lines.of(answer) if answer is not None and answer.words <= task.word_limit else None
 
 
-class CompressTask(ShortTask):
+class CompressionTask(ShortAnswerTask):
     """A cited answer that is too long."""
 
     draft: CitedAnswer
@@ -56,14 +62,14 @@ class CompressTask(ShortTask):
         return self.draft.cited
 
 
-class Compress(ShortAnswer[CompressTask]):
+class CompressionAgent(ShortAnswerAgent[CompressionTask]):
     """Says the same in fewer words, keeping every citation."""
 
     prompt = "compress/v1"
-    takes = CompressTask
+    takes = CompressionTask
 
 
-class SummaryTask(ShortTask):
+class SummaryTask(ShortAnswerTask):
     """The sentences an answer is to be written from."""
 
     essential: tuple[str, ...]
@@ -74,22 +80,29 @@ class SummaryTask(ShortTask):
         return frozenset(self.essential)
 
 
-class Summary(ShortAnswer[SummaryTask]):
+class SummaryAgent(ShortAnswerAgent[SummaryTask]):
     """Writes a short answer in its own words from the essential sentences (paper Table 2, second row)."""
 
     prompt = "summary/v1"
     takes = SummaryTask
 
 
-def question_and_evidence(case: Case, essential: frozenset[str]) -> CitedAnswer:
+def concatenate_question_and_evidence(case: Case, essential: frozenset[str]) -> CitedAnswer:
     """The questions and the chosen sentences, uncut, every id on the last line (paper Table 2, first row).
 
     The scorer cuts it to 75 words, citations surviving the cut; the questions alone are often longer.
     """
     chosen = case.in_note_order(essential)
-    texts = [case.patient_narrative, case.clinician_question, *(case.text_of[each] for each in chosen)]
+    texts = [
+        case.patient_narrative,
+        case.clinician_question,
+        *(case.text_of[each] for each in chosen),
+    ]
     # The scorer reads from the last pipe of a line, so a pipe in the text would be read as a citation mark.
     lines = [" ".join(text.replace("|", "/").split()) for text in texts if text.strip()]
     return CitedAnswer(
-        claims=(*(Claim(text=line, citations=()) for line in lines[:-1]), Claim(text=lines[-1], citations=chosen))
+        claims=(
+            *(Claim(text=line, citations=()) for line in lines[:-1]),
+            Claim(text=lines[-1], citations=chosen),
+        )
     )

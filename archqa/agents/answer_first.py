@@ -9,12 +9,12 @@ from typing import Literal
 
 import numpy as np
 
-from archqa.agents.base import Agent, CaseTask, Rejected, check_ids, mentioned
+from archqa.agents.agent import Agent, CaseTask, Rejected, check_ids, join_ids
+from archqa.agents.cited_lines import Lines, check_lines, restrict_citations
 from archqa.agents.exemplars import Exemplar
-from archqa.agents.writing import Lines, check_lines, restricted
 from archqa.core.judgement import Judgement, Relevance
-from archqa.core.value import Value
-from archqa.evidence.logistic import expit, logit
+from archqa.core.value import FrozenModel
+from archqa.engine.logistic_regression import expit, logit
 from archqa.llm.structured import SentenceId
 
 _ROLE_SHIFT = {"decisive": 0.7, "supporting": -0.7}
@@ -30,14 +30,14 @@ class AnswerFirstTask(CaseTask):
     repetition: int = 0
 
 
-class Role(Value):
+class Role(FrozenModel):
     """What a cited sentence is to the answers."""
 
     sentence_id: SentenceId
     role: Literal["decisive", "supporting"]
 
 
-class Drafts(Value):
+class DraftAnswers(FrozenModel):
     """The answers, and the role of every sentence that one of them cites."""
 
     answers: tuple[Lines, ...]
@@ -47,36 +47,42 @@ class Drafts(Value):
         """A vote on each sentence: (citing answers + ½) of (answers + 1), moved by its role."""
         counts = Counter(each for answer in self.answers for each in answer.as_answer().cited)
         roles = {each.sentence_id: each.role for each in self.roles}
-        return tuple(_vote(each, counts[each], len(self.answers), roles.get(each, "")) for each in ids)
+        return tuple(
+            _vote(each, counts[each], len(self.answers), roles.get(each, "")) for each in ids
+        )
 
 
-class AnswerFirst(Agent[AnswerFirstTask, Drafts]):
+class AnswerFirstAgent(Agent[AnswerFirstTask, DraftAnswers]):
     """Writes several short cited answers, then names each cited sentence's role."""
 
     name = "answer_first"
     prompt = "answer_first/v1"
     takes = AnswerFirstTask
-    returns = Drafts
+    returns = DraftAnswers
 
-    def check(self, task: AnswerFirstTask, output: Drafts) -> None:
+    def check(self, task: AnswerFirstTask, output: DraftAnswers) -> None:
         """As many answers as asked for, each a cited answer; a role for each sentence that is cited, and no other."""
         if len(output.answers) != task.answers:
-            raise Rejected(f"You give {len(output.answers)} answers; write {task.answers}, each complete in itself.")
+            raise Rejected(
+                f"You give {len(output.answers)} answers; write {task.answers}, each complete in itself."
+            )
         for answer in output.answers:
             check_lines(task.case, answer.as_answer())
         roles = {each.sentence_id for each in output.roles}
         check_ids(roles, task.case, "You give roles to")
         missing = sorted(_cited(output) - roles)
         if missing:
-            raise Rejected(f"You cite {mentioned(missing)} but give no role. Name the role of every cited sentence.")
+            raise Rejected(
+                f"You cite {join_ids(missing)} but give no role. Name the role of every cited sentence."
+            )
 
-    def mend(self, task: AnswerFirstTask, output: Drafts) -> Drafts | None:
+    def mend(self, task: AnswerFirstTask, output: DraftAnswers) -> DraftAnswers | None:
         """Keep the answers that cite sentences of the note; roles may be missing."""
         known = frozenset(task.case.sentence_ids)
-        kept = [restricted(each.as_answer(), known) for each in output.answers]
+        kept = [restrict_citations(each.as_answer(), known) for each in output.answers]
         roles = tuple(each for each in output.roles if each.sentence_id in known)
         answers = tuple(Lines.of(each) for each in kept if each is not None)
-        return Drafts(answers=answers, roles=roles) if answers else None
+        return DraftAnswers(answers=answers, roles=roles) if answers else None
 
     def about(self, task: AnswerFirstTask) -> str:
         """Which asking it is."""
@@ -94,5 +100,5 @@ def _vote(sentence_id: str, count: int, of: int, role: str) -> Judgement:
     )
 
 
-def _cited(output: Drafts) -> set[str]:
+def _cited(output: DraftAnswers) -> set[str]:
     return {each for answer in output.answers for each in answer.as_answer().cited}

@@ -1,16 +1,16 @@
 """First of the six: what a reader must know of medicine before judging the note (paper §3.2, Context Generation)."""
 
-from archqa.agents.base import Agent, CaseTask, Rejected
-from archqa.core.value import Value
+from archqa.agents.agent import Agent, CaseTask, Rejected
+from archqa.core.value import FrozenModel
 
 
-class MedicalContext(Value):
+class MedicalContext(FrozenModel):
     """The medical context K: prose, in numbered points where there are several."""
 
     context: str
 
 
-class Context(Agent[CaseTask, MedicalContext]):
+class MedicalContextAgent(Agent[CaseTask, MedicalContext]):
     """Explains the medicine behind the question, from the question and the note."""
 
     name = "context"
@@ -21,4 +21,6 @@ class Context(Agent[CaseTask, MedicalContext]):
     def check(self, task: CaseTask, output: MedicalContext) -> None:
         """Some context must be there."""
         if not output.context.strip():
-            raise Rejected("The context is empty. Write the medical background a reader of this note needs.")
+            raise Rejected(
+                "The context is empty. Write the medical background a reader of this note needs."
+            )

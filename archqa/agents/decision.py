@@ -1,7 +1,7 @@
 """Fifth of the six: weighs every judgement, settles the essential set, writes the answer (paper §3.2, Consensus)."""
 
-from archqa.agents.base import Agent, CaseTask, Rejected, check_ids
-from archqa.agents.writing import Lines, check_citations, check_lines, restricted
+from archqa.agents.agent import Agent, CaseTask, Rejected, check_ids
+from archqa.agents.cited_lines import Lines, check_citations, check_lines, restrict_citations
 from archqa.core.judgement import Judgement
 from archqa.llm.structured import SentenceId
 
@@ -13,21 +13,21 @@ class DecisionTask(CaseTask):
     word_limit: int = 75
 
 
-class Decided(Lines):
+class DecisionOutput(Lines):
     """The essential sentences, and the answer that rests on them."""
 
     essential: tuple[SentenceId, ...]
 
 
-class Decision(Agent[DecisionTask, Decided]):
+class DecisionAgent(Agent[DecisionTask, DecisionOutput]):
     """Consolidates the panel into one essential set and one cited answer."""
 
     name = "decision"
     prompt = "decision/v1"
     takes = DecisionTask
-    returns = Decided
+    returns = DecisionOutput
 
-    def check(self, task: DecisionTask, output: Decided) -> None:
+    def check(self, task: DecisionTask, output: DecisionOutput) -> None:
         """The essential ids exist, and the answer cites them: all of them and no other."""
         if not output.essential:
             raise Rejected("You name no essential sentence. Name those the answer rests on.")
@@ -36,9 +36,11 @@ class Decision(Agent[DecisionTask, Decided]):
         check_lines(task.case, answer)
         check_citations(answer, frozenset(output.essential))
 
-    def mend(self, task: DecisionTask, output: Decided) -> Decided | None:
+    def mend(self, task: DecisionTask, output: DecisionOutput) -> DecisionOutput | None:
         """Cite only sentences of the note; what is cited is then what is essential."""
-        answer = restricted(output.as_answer(), frozenset(task.case.sentence_ids))
+        answer = restrict_citations(output.as_answer(), frozenset(task.case.sentence_ids))
         if answer is None:
             return None
-        return Decided(answer=Lines.of(answer).answer, essential=task.case.in_note_order(answer.cited))
+        return DecisionOutput(
+            answer=Lines.of(answer).answer, essential=task.case.in_note_order(answer.cited)
+        )

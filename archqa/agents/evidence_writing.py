@@ -1,35 +1,35 @@
 """The panel's decision: the evidence is chosen; this writes the answer that rests on all of it and nothing else."""
 
-from archqa.agents.base import Agent, CaseTask
-from archqa.agents.writing import Line, Lines, check_citations, check_lines, restricted
+from archqa.agents.agent import Agent, CaseTask
+from archqa.agents.cited_lines import Line, Lines, check_citations, check_lines, restrict_citations
 from archqa.core.answer import WORD_LIMIT
-from archqa.evidence.words import stems
+from archqa.notes.tokens import stems
 
 
-class EvidenceTask(CaseTask):
+class EvidenceDecisionTask(CaseTask):
     """The sentences the answer has to rest on."""
 
     chosen: tuple[str, ...]
     word_limit: int = WORD_LIMIT
 
 
-class DecisionFromEvidence(Agent[EvidenceTask, Lines]):
+class EvidenceDecisionAgent(Agent[EvidenceDecisionTask, Lines]):
     """Writes the cited answer from the chosen sentences."""
 
     name = "decision"
     prompt = "decision_from_evidence/v1"
-    takes = EvidenceTask
+    takes = EvidenceDecisionTask
     returns = Lines
 
-    def check(self, task: EvidenceTask, output: Lines) -> None:
+    def check(self, task: EvidenceDecisionTask, output: Lines) -> None:
         """The answer cites the chosen sentences, all and only those."""
         answer = output.as_answer()
         check_lines(task.case, answer)
         check_citations(answer, frozenset(task.chosen))
 
-    def mend(self, task: EvidenceTask, output: Lines) -> Lines | None:
+    def mend(self, task: EvidenceDecisionTask, output: Lines) -> Lines | None:
         """Drop citations of other sentences; a chosen one that no line cites goes to the line most like it."""
-        answer = restricted(output.as_answer(), frozenset(task.chosen))
+        answer = restrict_citations(output.as_answer(), frozenset(task.chosen))
         if answer is None:
             return None
         lines = [(claim.text, list(claim.citations)) for claim in answer.claims]

@@ -1,42 +1,42 @@
 """Second of the six: a generalist labels each sentence by itself (paper §3.2, General Medical Expert)."""
 
-from archqa.agents.judging import (
-    JudgingAgent,
-    JudgingTask,
+from archqa.agents.labelling import (
+    LabellingAgent,
+    LabellingTask,
     SentenceVerdict,
     Verdict,
     Verdicts,
     check_label,
     check_verdicts,
-    usable,
+    usable_verdicts,
 )
 from archqa.core.case import Sentence
 
 
-class ScreeningTask(JudgingTask):
+class SentenceLabellingTask(LabellingTask):
     """One sentence of the case to be labelled."""
 
     sentence: Sentence
 
 
-class GeneralExpert(JudgingAgent[ScreeningTask, Verdict]):
+class GeneralExpertAgent(LabellingAgent[SentenceLabellingTask, Verdict]):
     """Labels one sentence with the whole note in view."""
 
     name = "general_expert"
     prompt = "general_expert/v1"
-    takes = ScreeningTask
+    takes = SentenceLabellingTask
     returns = Verdict
 
-    def check(self, task: ScreeningTask, output: Verdict) -> None:
+    def check(self, task: SentenceLabellingTask, output: Verdict) -> None:
         """The label is one of the variant's."""
         check_label(task, output)
 
-    def about(self, task: ScreeningTask) -> str:
+    def about(self, task: SentenceLabellingTask) -> str:
         """The sentence."""
         return task.sentence.id
 
 
-class BatchTask(JudgingTask):
+class BatchLabellingTask(LabellingTask):
     """Several sentences of the case to be labelled in one call."""
 
     sentences: tuple[Sentence, ...]
@@ -47,31 +47,31 @@ class BatchTask(JudgingTask):
         return tuple(sentence.id for sentence in self.sentences)
 
 
-class GeneralExpertBatch(JudgingAgent[BatchTask, Verdicts]):
+class GeneralExpertBatchAgent(LabellingAgent[BatchLabellingTask, Verdicts]):
     """Labels several sentences in one call: cheaper, and less independent, than one by one."""
 
     name = "general_expert"
     prompt = "general_expert_batch/v1"
-    takes = BatchTask
+    takes = BatchLabellingTask
     returns = Verdicts
 
-    def choices(self, task: BatchTask) -> dict[str, tuple[str, ...]]:
+    def choices(self, task: BatchLabellingTask) -> dict[str, tuple[str, ...]]:
         """Only the sentences of this batch."""
-        return {"sentence": task.wanted, "label": task.allowed}
+        return {"sentence": task.wanted, "label": task.allowed_labels}
 
-    def check(self, task: BatchTask, output: Verdicts) -> None:
+    def check(self, task: BatchLabellingTask, output: Verdicts) -> None:
         """Every sentence of the batch once."""
         check_verdicts(task, output, task.wanted)
 
-    def mend(self, task: BatchTask, output: Verdicts) -> Verdicts | None:
+    def mend(self, task: BatchLabellingTask, output: Verdicts) -> Verdicts | None:
         """Keep the labels that are usable; the others are missing votes."""
-        return usable(output, task.wanted)
+        return usable_verdicts(output, task.wanted)
 
-    def about(self, task: BatchTask) -> str:
+    def about(self, task: BatchLabellingTask) -> str:
         """The sentences."""
         return ",".join(task.wanted)
 
 
-def named(sentence_id: str, verdict: Verdict) -> SentenceVerdict:
+def with_sentence_id(sentence_id: str, verdict: Verdict) -> SentenceVerdict:
     """A verdict with the sentence it is about."""
     return SentenceVerdict(sentence_id=sentence_id, **dict(verdict))

@@ -1,57 +1,63 @@
 """The planner: turns a question about a record into a typed query; the executor does the rest.
 
 Performed by a model it may first look words up among the record's codes, and it is told what became of a query that
-would not do; performed by the parser inside archqa (`QueryMind`) it writes the query at once, or says what it does not
+would not do; performed by the parser inside archqa (`GrammarBackend`) it writes the query at once, or says what it does not
 understand.
 """
 
 from pydantic import Field
 
-from archqa.agents.base import Agent, Rejected
-from archqa.core.value import Value
+from archqa.agents.agent import Agent, Rejected
+from archqa.core.value import FrozenModel
 from archqa.query import Query
 
 MOST_WORDS = 8
 """Words that may be looked up in one turn."""
 
 
-class Looked(Value):
+class LookupResult(FrozenModel):
     """What looking a word up gave: `type element system code "display" (count)`, a line each."""
 
     words: str
     lines: tuple[str, ...] = ()
 
 
-class Tried(Value):
+class QueryAttempt(FrozenModel):
     """A query that was carried out or could not be, and what came of it."""
 
     query: str
     outcome: str
 
 
-class PlannerTask(Value):
+class PlannerTask(FrozenModel):
     """A question, and what is known by now of the record and of earlier attempts."""
 
     question: str
     patient_fhir_id: str = ""
     assumption: str = ""
     card: str = ""
-    found: tuple[Looked, ...] = ()
-    tried: tuple[Tried, ...] = ()
+    found: tuple[LookupResult, ...] = ()
+    tried: tuple[QueryAttempt, ...] = ()
     last_turn: bool = False
 
 
-class Plan(Value):
+class Plan(FrozenModel):
     """What to do next: look words up among the codes of the record, or carry out a query."""
 
-    thought: str = Field(default="", description="In a sentence or two: what is asked, and what is still unclear.")
-    look_up: tuple[str, ...] = Field(
-        default=(), max_length=MOST_WORDS, description="Names to look up in this patient's record; empty with a query."
+    thought: str = Field(
+        default="", description="In a sentence or two: what is asked, and what is still unclear."
     )
-    query: Query | None = Field(default=None, description="The query; null while something is looked up.")
+    look_up: tuple[str, ...] = Field(
+        default=(),
+        max_length=MOST_WORDS,
+        description="Names to look up in this patient's record; empty with a query.",
+    )
+    query: Query | None = Field(
+        default=None, description="The query; null while something is looked up."
+    )
 
 
-class Planner(Agent[PlannerTask, Plan]):
+class PlannerAgent(Agent[PlannerTask, Plan]):
     """Writes the query; never computes."""
 
     name = "planner"

@@ -3,53 +3,57 @@
 The task holds the message alone: a clinician's question that the case may have is what is to be found, not to be seen.
 """
 
-from archqa.agents.base import Agent, CaseTask, Rejected
+from archqa.agents.agent import Agent, CaseTask, Rejected
 from archqa.core.case import Case
-from archqa.core.value import Value
-from archqa.llm.structured import Choices
+from archqa.core.value import FrozenModel
+from archqa.llm.structured import AllowedValues
 
-QUESTION_WORDS = 15
+MAX_QUESTION_WORDS = 15
 """Words of a question that are scored (ArchEHR-QA 2026, subtask 1)."""
 
 
-class QuestionTask(CaseTask):
+class QuestionInterpretationTask(CaseTask):
     """A message to be read. Made by `of`, which leaves out all but the message."""
 
-    word_limit: int = QUESTION_WORDS
+    word_limit: int = MAX_QUESTION_WORDS
 
     @classmethod
-    def of(cls, case: Case) -> "QuestionTask":
+    def of(cls, case: Case) -> "QuestionInterpretationTask":
         """The task of a case, blind to everything but the patient's own words."""
         return cls(case=Case(id=case.id, patient_narrative=case.patient_narrative))
 
 
-class ClinicianQuestion(Value):
+class ClinicianQuestion(FrozenModel):
     """The question as a clinician would put it to the record."""
 
     question: str
 
 
-class QuestionInterpretation(Agent[QuestionTask, ClinicianQuestion]):
+class QuestionInterpretationAgent(Agent[QuestionInterpretationTask, ClinicianQuestion]):
     """Says what the patient wants to know in at most 15 words."""
 
     name = "question_interpretation"
     prompt = "question_interpretation/v1"
-    takes = QuestionTask
+    takes = QuestionInterpretationTask
     returns = ClinicianQuestion
 
-    def choices(self, task: QuestionTask) -> Choices:
+    def choices(self, task: QuestionInterpretationTask) -> AllowedValues:
         """No ids to choose from."""
         return {}
 
-    def check(self, task: QuestionTask, output: ClinicianQuestion) -> None:
+    def check(self, task: QuestionInterpretationTask, output: ClinicianQuestion) -> None:
         """There are words, and not too many."""
         count = len(output.question.split())
         if not count:
             raise Rejected("Your question is empty. Write the one question the message asks.")
         if count > task.word_limit:
-            raise Rejected(f"Your question has {count} words; at most {task.word_limit} are allowed.")
+            raise Rejected(
+                f"Your question has {count} words; at most {task.word_limit} are allowed."
+            )
 
-    def mend(self, task: QuestionTask, output: ClinicianQuestion) -> ClinicianQuestion | None:
+    def mend(
+        self, task: QuestionInterpretationTask, output: ClinicianQuestion
+    ) -> ClinicianQuestion | None:
         """The first words, as the scorer would take them."""
         words = output.question.split()[: task.word_limit]
         return ClinicianQuestion(question=" ".join(words)) if words else None

@@ -1,7 +1,7 @@
 """Third of the six: which specialists should look at this case (paper §3.2, Experts Recruitment)."""
 
-from archqa.agents.base import Agent, CaseTask, Rejected
-from archqa.core.value import Value
+from archqa.agents.agent import Agent, CaseTask, Rejected
+from archqa.core.value import FrozenModel
 
 
 class RecruitingTask(CaseTask):
@@ -10,30 +10,36 @@ class RecruitingTask(CaseTask):
     most: int = 4
 
 
-class Panel(Value):
+class RecruitedExperts(FrozenModel):
     """The specialties called in, each named once, in lower case."""
 
     experts: tuple[str, ...]
 
 
-class Recruiting(Agent[RecruitingTask, Panel]):
+class RecruitingAgent(Agent[RecruitingTask, RecruitedExperts]):
     """Names the medical specialties whose view this question needs."""
 
     name = "recruiting"
     prompt = "recruiting/v1"
     takes = RecruitingTask
-    returns = Panel
+    returns = RecruitedExperts
 
-    def check(self, task: RecruitingTask, output: Panel) -> None:
+    def check(self, task: RecruitingTask, output: RecruitedExperts) -> None:
         """Between one and `most` names, none twice, none longer than a name."""
         if not 1 <= len(output.experts) <= task.most:
-            raise Rejected(f"Name between 1 and {task.most} specialties; you name {len(output.experts)}.")
+            raise Rejected(
+                f"Name between 1 and {task.most} specialties; you name {len(output.experts)}."
+            )
         if any(not name.strip() or len(name) > 60 for name in output.experts):
-            raise Rejected("Each expert is the short name of one medical specialty, such as cardiology.")
+            raise Rejected(
+                "Each expert is the short name of one medical specialty, such as cardiology."
+            )
         if len({name.strip().lower() for name in output.experts}) < len(output.experts):
             raise Rejected("You name a specialty twice; name each once.")
 
-    def mend(self, task: RecruitingTask, output: Panel) -> Panel | None:
+    def mend(self, task: RecruitingTask, output: RecruitedExperts) -> RecruitedExperts | None:
         """The first usable names."""
-        names = dict.fromkeys(name.strip().lower() for name in output.experts if name.strip() and len(name) <= 60)
-        return Panel(experts=tuple(names)[: task.most]) if names else None
+        names = dict.fromkeys(
+            name.strip().lower() for name in output.experts if name.strip() and len(name) <= 60
+        )
+        return RecruitedExperts(experts=tuple(names)[: task.most]) if names else None

@@ -1,15 +1,21 @@
 """Fourth of the six: a specialist labels every sentence from the view of the field (paper §3.2, Domain-Specific)."""
 
-from archqa.agents.judging import JudgingAgent, JudgingTask, Verdicts, check_verdicts, usable
+from archqa.agents.labelling import (
+    LabellingAgent,
+    LabellingTask,
+    Verdicts,
+    check_verdicts,
+    usable_verdicts,
+)
 
 
-class SpecialistTask(JudgingTask):
+class SpecialistTask(LabellingTask):
     """The case, and the specialty it is to be seen from."""
 
     specialty: str
 
 
-class Specialist(JudgingAgent[SpecialistTask, Verdicts]):
+class SpecialistAgent(LabellingAgent[SpecialistTask, Verdicts]):
     """Labels all sentences in one call."""
 
     name = "specialist"
@@ -23,7 +29,7 @@ class Specialist(JudgingAgent[SpecialistTask, Verdicts]):
 
     def mend(self, task: SpecialistTask, output: Verdicts) -> Verdicts | None:
         """Keep the labels that are usable; the others are missing votes."""
-        return usable(output, task.case.sentence_ids)
+        return usable_verdicts(output, task.case.sentence_ids)
 
     def about(self, task: SpecialistTask) -> str:
         """The specialty."""

@@ -5,10 +5,10 @@ Source of the idea: the optional tightening pass of Yale at ArchEHR-QA 2026.
 
 from collections import Counter
 
-from archqa.agents.base import Agent, CaseTask, Rejected, check_ids, mentioned
+from archqa.agents.agent import Agent, CaseTask, Rejected, check_ids, join_ids
 from archqa.core.judgement import Judgement, Relevance
-from archqa.core.value import Value
-from archqa.llm.structured import Choices, SentenceId
+from archqa.core.value import FrozenModel
+from archqa.llm.structured import AllowedValues, SentenceId
 
 
 class VerificationTask(CaseTask):
@@ -18,7 +18,7 @@ class VerificationTask(CaseTask):
     doubtful: tuple[str, ...]
 
 
-class Check(Value):
+class Check(FrozenModel):
     """Whether a chosen sentence stays, and why; the reason comes first, so that it is thought of first."""
 
     rationale: str
@@ -26,7 +26,7 @@ class Check(Value):
     sentence_id: SentenceId
 
 
-class Checks(Value):
+class VerificationChecks(FrozenModel):
     """One check for each sentence in doubt."""
 
     checks: tuple[Check, ...]
@@ -48,29 +48,31 @@ class Checks(Value):
         )
 
 
-class Verification(Agent[VerificationTask, Checks]):
+class VerificationAgent(Agent[VerificationTask, VerificationChecks]):
     """Asks of each doubtful sentence whether the answer is worse without it."""
 
     name = "verification"
     prompt = "verification/v1"
     takes = VerificationTask
-    returns = Checks
+    returns = VerificationChecks
 
-    def choices(self, task: VerificationTask) -> Choices:
+    def choices(self, task: VerificationTask) -> AllowedValues:
         """Only the sentences in doubt."""
         return {"sentence": task.doubtful}
 
-    def check(self, task: VerificationTask, output: Checks) -> None:
+    def check(self, task: VerificationTask, output: VerificationChecks) -> None:
         """Each sentence in doubt once, and no other."""
         counts = Counter(each.sentence_id for each in output.checks)
         check_ids(counts, task.case, "You check")
         if set(counts) != set(task.doubtful) or max(counts.values()) > 1:
-            raise Rejected(f"Check each of {mentioned(task.doubtful)} exactly once, and no other sentence.")
+            raise Rejected(
+                f"Check each of {join_ids(task.doubtful)} exactly once, and no other sentence."
+            )
 
-    def mend(self, task: VerificationTask, output: Checks) -> Checks | None:
+    def mend(self, task: VerificationTask, output: VerificationChecks) -> VerificationChecks | None:
         """The first check of each sentence in doubt; those that were not checked stay."""
         first: dict[str, Check] = {}
         for each in output.checks:
             if each.sentence_id in task.doubtful:
                 first.setdefault(each.sentence_id, each)
-        return Checks(checks=tuple(first.values())) if first else None
+        return VerificationChecks(checks=tuple(first.values())) if first else None

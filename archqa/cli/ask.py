@@ -8,10 +8,10 @@ import typer
 from rich.table import Table
 from rich.text import Text
 
-from archqa.cli.words import notice, out, print_json, set_logging
+from archqa.ask.chart import ask_patient
+from archqa.ask.note import AskResult, ask_note
+from archqa.cli.console import configure_logging, console, print_json, print_notice
 from archqa.errors import CallerError, InputError
-from archqa.runs.asking_note import Answered, ask_note
-from archqa.runs.asking_patient import ask_patient
 from archqa.settings import load_settings
 
 NAME = "ask"
@@ -19,15 +19,26 @@ NAME = "ask"
 
 def command(
     question: Annotated[str, typer.Argument(help="What to ask.")],
-    note: Annotated[Path | None, typer.Option(help="A note as plain text, - for standard input.")] = None,
-    patient: Annotated[str | None, typer.Option(help="A patient of the record, by FHIR id.")] = None,
-    record: Annotated[str | None, typer.Option(help="The FHIR store or server that has the patient.")] = None,
-    context: Annotated[str, typer.Option(help='What else is known, e.g. "The current time is 2153-12-31".')] = "",
-    model: Annotated[str | None, typer.Option(help="Model for every agent; default: the embedded engine.")] = None,
+    note: Annotated[
+        Path | None, typer.Option(help="A note as plain text, - for standard input.")
+    ] = None,
+    patient: Annotated[
+        str | None, typer.Option(help="A patient of the record, by FHIR id.")
+    ] = None,
+    record: Annotated[
+        str | None, typer.Option(help="The FHIR store or server that has the patient.")
+    ] = None,
+    context: Annotated[
+        str, typer.Option(help='What else is known, e.g. "The current time is 2153-12-31".')
+    ] = "",
+    model: Annotated[
+        str | None, typer.Option(help="Model for every agent; default: the embedded engine.")
+    ] = None,
     base_url: Annotated[str | None, typer.Option(help="An OpenAI-compatible server.")] = None,
     config: Annotated[Path | None, typer.Option(help="A TOML file of settings.")] = None,
     assign: Annotated[
-        list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Any setting; repeatable.")
+        list[str] | None,
+        typer.Option("--set", metavar="KEY=VALUE", help="Any setting; repeatable."),
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
     verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Say more on stderr.")] = False,
@@ -41,10 +52,12 @@ def command(
       archqa ask "Why was he given furosemide?" --note discharge.txt
       archqa ask "What was the last creatinine?" --patient 1b7c7 --record mimic.db
     """
-    set_logging(verbose=verbose)
+    configure_logging(verbose=verbose)
     settings = load_settings(config, {"model": model, "base_url": base_url}, assign or ())
     if (note is None) == (patient is None):
-        raise CallerError("Ask of one thing: a note or a patient.\nName --note FILE, or --patient ID with --record.")
+        raise CallerError(
+            "Ask of one thing: a note or a patient.\nName --note FILE, or --patient ID with --record."
+        )
     if patient is not None:
         if record is None:
             raise CallerError("A patient is in a record.\nName the store or server with --record.")
@@ -64,12 +77,16 @@ def _read(note: Path) -> str:
     try:
         return note.read_text(encoding="utf-8")
     except UnicodeDecodeError as error:
-        raise InputError(note, [f": byte {error.start + 1} is not UTF-8."], "Save the note as UTF-8 text.") from None
+        raise InputError(
+            note, [f": byte {error.start + 1} is not UTF-8."], "Save the note as UTF-8 text."
+        ) from None
     except OSError as error:
-        raise InputError(note, [f": {error.strerror}."], "Name a note as a plain text file.") from None
+        raise InputError(
+            note, [f": {error.strerror}."], "Name a note as a plain text file."
+        ) from None
 
 
-def _plain(answered: Answered) -> dict[str, Any]:
+def _plain(answered: AskResult) -> dict[str, Any]:
     """The object that `--json` prints."""
     return {
         "question": answered.question,
@@ -84,17 +101,24 @@ def _plain(answered: Answered) -> dict[str, Any]:
     }
 
 
-def _tell(answered: Answered) -> None:
+def _tell(answered: AskResult) -> None:
     for claim in answered.claims:
-        out.print(Text(claim.text) + Text(f"  [{', '.join(claim.citations)}]", style="cyan"), soft_wrap=False)
-    table = Table(box=None, padding=(0, 2, 0, 0), show_edge=False, title="\nEvidence", title_justify="left")
+        console.print(
+            Text(claim.text) + Text(f"  [{', '.join(claim.citations)}]", style="cyan"),
+            soft_wrap=False,
+        )
+    table = Table(
+        box=None, padding=(0, 2, 0, 0), show_edge=False, title="\nEvidence", title_justify="left"
+    )
     for name, ratio in (("", None), ("", 1), ("probability", None)):
         table.add_column(name, ratio=ratio, justify="right" if name else "left")
     for each in answered.evidence:
         sure = "–" if each.probability is None else f"{each.probability:.2f}"
         source = f"  {each.source}" if each.kind == "sentence" and each.source else ""
-        table.add_row(Text(each.id, style="cyan"), Text(each.text) + Text(source, style="dim"), sure)
-    out.print(table)
+        table.add_row(
+            Text(each.id, style="cyan"), Text(each.text) + Text(source, style="dim"), sure
+        )
+    console.print(table)
     for remark in answered.remarks:
-        notice(remark)
-    notice(f"answered by {answered.performer}.")
+        print_notice(remark)
+    print_notice(f"answered by {answered.performer}.")

@@ -6,18 +6,22 @@ from typing import Annotated, Any
 
 import typer
 
-from archqa.cli.words import notice, out
+from archqa.cli.console import console, print_notice
 from archqa.errors import CallerError
-from archqa.runs.batch import BatchRun, Progress, open_batch
-from archqa.runs.batch_server import fetch as fetch_batches
-from archqa.runs.batch_server import statuses, upload
+from archqa.runs.batch.batch_run import BatchProgress, BatchRun, open_batch
+from archqa.runs.batch.server import fetch as fetch_batches
+from archqa.runs.batch.server import statuses, upload
+from archqa.runs.case_selection import Selection
 from archqa.runs.plan import plan_run
-from archqa.runs.selection import Selection
 from archqa.settings import load_settings
 
-app = typer.Typer(help="Runs by the Batch API: half the price, up to a day a stage.", no_args_is_help=True)
+app = typer.Typer(
+    help="Runs by the Batch API: half the price, up to a day a stage.", no_args_is_help=True
+)
 
-Run = Annotated[Path, typer.Argument(metavar="RUN", help="A run folder that `archqa batch submit` made.")]
+Run = Annotated[
+    Path, typer.Argument(metavar="RUN", help="A run folder that `archqa batch submit` made.")
+]
 
 
 @app.callback()
@@ -28,15 +32,24 @@ def _group() -> None:
 @app.command("submit")
 def submit(
     target: Annotated[
-        str, typer.Argument(metavar="CASES_OR_RUN", help="A case file to begin, or a run to go on with.")
+        str,
+        typer.Argument(
+            metavar="CASES_OR_RUN", help="A case file to begin, or a run to go on with."
+        ),
     ],
-    out_dir: Annotated[Path | None, typer.Option("--out", help="The run folder of a new run.")] = None,
+    out_dir: Annotated[
+        Path | None, typer.Option("--out", help="The run folder of a new run.")
+    ] = None,
     model: Annotated[str | None, typer.Option(help="Model for every agent.")] = None,
     base_url: Annotated[str | None, typer.Option(help="A server with the Batch API.")] = None,
     limit: Annotated[int | None, typer.Option(min=1, help="Only the first N cases.")] = None,
-    assign: Annotated[list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Any setting.")] = None,
+    assign: Annotated[
+        list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Any setting.")
+    ] = None,
     config: Annotated[Path | None, typer.Option(help="A TOML file of settings.")] = None,
-    offline: Annotated[bool, typer.Option("--offline", help="Write the file, hand nothing in.")] = False,
+    offline: Annotated[
+        bool, typer.Option("--offline", help="Write the file, hand nothing in.")
+    ] = False,
 ) -> None:
     """Write the requests that can be asked now into a file and hand it in; again after each `fetch`.
 
@@ -56,15 +69,17 @@ def submit(
     _tell(run.advance())
     written = run.write_rounds()
     for each in written:
-        out.print(f"{run.path_of(each)}: {len(each.digests)} requests", markup=False)
+        console.print(f"{run.input_path(each)}: {len(each.digests)} requests", markup=False)
     if not offline and any(each.status == "written" for each in run.rounds):
         for each in asyncio.run(upload(run, settings)):
-            out.print(f"round {each.number} is submitted as {each.batch_id}", markup=False)
+            console.print(f"round {each.number} is submitted as {each.batch_id}", markup=False)
     print(run.folder.path)
 
 
 @app.command("status")
-def status(run: Run, config: Annotated[Path | None, typer.Option(help="A TOML file of settings.")] = None) -> None:
+def status(
+    run: Run, config: Annotated[Path | None, typer.Option(help="A TOML file of settings.")] = None
+) -> None:
     """Ask the server how the files stand that are handed in.
 
     Example:
@@ -72,10 +87,15 @@ def status(run: Run, config: Annotated[Path | None, typer.Option(help="A TOML fi
     """
     settings = load_settings(config)
     opened = open_batch(run, settings)
-    asked = asyncio.run(statuses(opened, settings)) if any(each.status == "submitted" for each in opened.rounds) else {}
+    asked = (
+        asyncio.run(statuses(opened, settings))
+        if any(each.status == "submitted" for each in opened.rounds)
+        else {}
+    )
     for each in opened.rounds:
-        out.print(
-            f"round {each.number}: {len(each.digests)} requests, {asked.get(each.number, each.status)}", markup=False
+        console.print(
+            f"round {each.number}: {len(each.digests)} requests, {asked.get(each.number, each.status)}",
+            markup=False,
         )
 
 
@@ -83,7 +103,8 @@ def status(run: Run, config: Annotated[Path | None, typer.Option(help="A TOML fi
 def fetch(
     run: Run,
     files: Annotated[
-        list[Path] | None, typer.Option("--from", help="An output file got by other means; repeatable.")
+        list[Path] | None,
+        typer.Option("--from", help="An output file got by other means; repeatable."),
     ] = None,
     config: Annotated[Path | None, typer.Option(help="A TOML file of settings.")] = None,
 ) -> None:
@@ -96,14 +117,24 @@ def fetch(
     settings = load_settings(config)
     opened = open_batch(run, settings)
     if not opened.rounds:
-        raise CallerError(f"{run} has no batch.\nBegin one with: archqa batch submit CASES --out RUN")
-    taken = sum(opened.take(file) for file in files) if files else asyncio.run(fetch_batches(opened, settings))
-    notice(f"{taken} replies came")
+        raise CallerError(
+            f"{run} has no batch.\nBegin one with: archqa batch submit CASES --out RUN"
+        )
+    taken = (
+        sum(opened.take(file) for file in files)
+        if files
+        else asyncio.run(fetch_batches(opened, settings))
+    )
+    print_notice(f"{taken} replies came")
     _tell(opened.advance())
     print(opened.folder.path)
 
 
-def _tell(progress: Progress) -> None:
-    out.print(f"{progress.ended} of {progress.cases} cases have ended; {progress.waiting} requests wait")
-    if progress.waiting:
-        notice("`archqa batch submit RUN` hands them in, unless they are under way; `archqa batch status RUN` tells.")
+def _tell(progress: BatchProgress) -> None:
+    console.print(
+        f"{progress.ended} of {progress.cases} cases have ended; {progress.pending_requests} requests wait"
+    )
+    if progress.pending_requests:
+        print_notice(
+            "`archqa batch submit RUN` hands them in, unless they are under way; `archqa batch status RUN` tells."
+        )

@@ -4,8 +4,8 @@ from typing import Annotated
 
 import typer
 
-from archqa.cli.words import out, print_json
-from archqa.runs.minds import open_cache
+from archqa.cli.console import console, print_json
+from archqa.runs.backends import open_cache
 from archqa.settings import load_settings
 
 app = typer.Typer(help="The replies that were paid for.", no_args_is_help=True)
@@ -17,7 +17,9 @@ def _group() -> None:
 
 
 @app.command("info")
-def info(as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False) -> None:
+def info(
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+) -> None:
     """Where the cache lies, how much it holds, and of which models.
 
     Example:
@@ -27,13 +29,13 @@ def info(as_json: Annotated[bool, typer.Option("--json", help="Print one JSON ob
     with open_cache(settings) as cache:
         held = cache.contents()
     if as_json:
-        print_json({"path": settings.cache_place, **held._asdict()})
+        print_json({"path": settings.cache_location, **held._asdict()})
         return
-    out.print(
-        f"{settings.cache_place}: {held.replies} replies, {held.size / 2**20:.1f} MiB of {settings.cache_gib:g} GiB"
+    console.print(
+        f"{settings.cache_location}: {held.replies} replies, {held.size / 2**20:.1f} MiB of {settings.cache_gib:g} GiB"
     )
     for model, count in held.by_model.items():
-        out.print(f"  {model}: {count}", markup=False)
+        console.print(f"  {model}: {count}", markup=False)
 
 
 @app.command("clear")
@@ -46,4 +48,4 @@ def clear(yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] 
     with open_cache(load_settings()) as cache:
         if not yes:
             typer.confirm(f"Drop {len(cache)} replies?", abort=True)
-        out.print(f"{cache.clear()} replies dropped")
+        console.print(f"{cache.clear()} replies dropped")

@@ -7,18 +7,21 @@ import typer
 from rich.markup import escape
 from rich.table import Table
 
-from archqa.cli.words import notice, out, print_json
-from archqa.evidence.combiner_fitting import Held
-from archqa.runs.calibration import Calibration, calibrate
+from archqa.cli.console import console, print_json, print_notice
+from archqa.evaluation.calibration import Calibration, calibrate
+from archqa.panel.calibration import SelectionQuality
 
 NAME = "calibrate"
 
 
 def command(
     run: Annotated[Path, typer.Argument(metavar="RUN", help="A finished run folder.")],
-    key: Annotated[Path | None, typer.Option(help="The key; default: the one beside the case file.")] = None,
+    key: Annotated[
+        Path | None, typer.Option(help="The key; default: the one beside the case file.")
+    ] = None,
     out_file: Annotated[
-        Path | None, typer.Option("--out", help="Where the combiner goes; default: combiner.json in the run.")
+        Path | None,
+        typer.Option("--out", help="Where the combiner goes; default: combiner.json in the run."),
     ] = None,
     seed: Annotated[int, typer.Option(help="Of the folds.")] = 0,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
@@ -33,22 +36,35 @@ def command(
     if as_json:
         print_json(found.as_json())
         return
-    out.print(_table(found))
-    notice(f"the combiner is in {found.path}; use it with --set combiner={found.path}")
+    console.print(_table(found))
+    print_notice(f"the combiner is in {found.path}; use it with --set combiner={found.path}")
 
 
 def _table(found: Calibration) -> Table:
     told = found.combiner.provenance
-    table = Table(title=f"{told.cases} cases, {told.sentences} sentences; strict micro, percent", title_justify="left")
+    table = Table(
+        title=f"{told.cases} cases, {told.sentences} sentences; strict micro, percent",
+        title_justify="left",
+    )
     for name in ("", "weight", "precision", "recall", "F1", "calibration error"):
         table.add_column(name, justify="right" if name else "left")
     for voter, held in found.alone.items():
         weight = found.combiner.weights.get(voter)
         table.add_row(escape(voter), "" if weight is None else f"{weight:.2f}", *_cells(held))
     table.add_row("all alike (no fit)", "", *_cells(found.unfitted))
-    table.add_row(f"fitted, on cases held out ({told.folds} folds)", "", *_cells(found.held_out), style="bold")
+    table.add_row(
+        f"fitted, on cases held out ({told.folds} folds)",
+        "",
+        *_cells(found.out_of_fold),
+        style="bold",
+    )
     return table
 
 
-def _cells(held: Held) -> tuple[str, ...]:
-    return (f"{held.precision:.1f}", f"{held.recall:.1f}", f"{held.f1:.1f}", f"{held.calibration_error:.3f}")
+def _cells(held: SelectionQuality) -> tuple[str, ...]:
+    return (
+        f"{held.precision:.1f}",
+        f"{held.recall:.1f}",
+        f"{held.f1:.1f}",
+        f"{held.calibration_error:.3f}",
+    )

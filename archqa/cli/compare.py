@@ -6,8 +6,8 @@ from typing import Annotated
 import typer
 from rich.table import Table
 
-from archqa.cli.words import out, print_json
-from archqa.runs.scoring import compare_runs
+from archqa.cli.console import console, print_json
+from archqa.evaluation.scoring import compare_runs
 
 NAME = "compare"
 
@@ -15,9 +15,13 @@ NAME = "compare"
 def command(
     first: Annotated[Path, typer.Argument(metavar="RUN", help="A run folder.")],
     second: Annotated[Path, typer.Argument(metavar="RUN", help="Another, of the same cases.")],
-    key: Annotated[Path | None, typer.Option(help="The key; default: the one beside the case file.")] = None,
+    key: Annotated[
+        Path | None, typer.Option(help="The key; default: the one beside the case file.")
+    ] = None,
     metric: Annotated[list[str] | None, typer.Option(help="Only these.")] = None,
-    method: Annotated[str, typer.Option(help="paired-bootstrap or approximate-randomisation.")] = "paired-bootstrap",
+    method: Annotated[
+        str, typer.Option(help="paired-bootstrap or approximate-randomisation.")
+    ] = "paired-bootstrap",
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
     """Compare two runs of the same cases by a paired test over cases.
@@ -25,7 +29,9 @@ def command(
     Example:
       archqa compare runs/one runs/two --metric strict_micro_f1
     """
-    found = compare_runs(first, second, key=key, metrics=tuple(metric) if metric else None, method=method)
+    found = compare_runs(
+        first, second, key=key, metrics=tuple(metric) if metric else None, method=method
+    )
     if as_json:
         print_json({name: each._asdict() for name, each in found.items()})
         return
@@ -35,4 +41,4 @@ def command(
     for name, each in found.items():
         interval = f"{each.low:+.1f} to {each.high:+.1f}"
         table.add_row(name, f"{each.difference:+.1f}", interval, f"{each.p_value:.3f}")
-    out.print(table)
+    console.print(table)

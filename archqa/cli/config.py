@@ -5,8 +5,8 @@ from typing import Annotated, Any
 
 import typer
 
-from archqa.cli.words import notice
-from archqa.settings import default_config, load_settings
+from archqa.cli.console import print_notice
+from archqa.settings import default_config_path, load_settings
 
 app = typer.Typer(help="The settings in force.", no_args_is_help=True)
 
@@ -19,7 +19,9 @@ def _group() -> None:
 @app.command("show")
 def show(
     config: Annotated[Path | None, typer.Option(help="A TOML file of settings.")] = None,
-    assign: Annotated[list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Any setting.")] = None,
+    assign: Annotated[
+        list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Any setting.")
+    ] = None,
 ) -> None:
     """Print the settings in force as TOML: typed, environment, file, defaults. The key is left out.
 
@@ -27,19 +29,29 @@ def show(
       archqa config show > archqa.toml
     """
     settings = load_settings(config, assignments=assign or ())
-    notice(f"settings file: {config or default_config() or 'none'}; key: {'set' if settings.api_key else 'not set'}")
+    print_notice(
+        f"settings file: {config or default_config_path() or 'none'}; key: {'set' if settings.api_key else 'not set'}"
+    )
     typer.echo("\n".join(_toml(settings.without_secrets())))
 
 
 def _toml(values: dict[str, Any], table: str = "") -> list[str]:
     """Plain values first, then tables; what is unset stands as a comment."""
-    lines = [f"{name} = {_value(value)}" for name, value in values.items() if not isinstance(value, dict | None)]
+    lines = [
+        f"{name} = {_value(value)}"
+        for name, value in values.items()
+        if not isinstance(value, dict | None)
+    ]
     lines += [f"# {name} is not set" for name, value in values.items() if value is None]
     for name, value in values.items():
         if isinstance(value, dict) and value:
             inner = f"{table}.{_key(name)}" if table else _key(name)
             rows = _toml(value, inner)
-            lines += ["", f"[{inner}]", *rows] if any(not isinstance(each, dict) for each in value.values()) else rows
+            lines += (
+                ["", f"[{inner}]", *rows]
+                if any(not isinstance(each, dict) for each in value.values())
+                else rows
+            )
     return lines
 
 

@@ -11,11 +11,11 @@ from rich.markup import escape
 
 import archqa
 from archqa import resources
-from archqa.cli.words import out, print_json
+from archqa.cli.console import console, print_json
+from archqa.engine import Engine
 from archqa.errors import ArchqaError
-from archqa.evidence import Engine
-from archqa.runs.scoring import availability
-from archqa.runs.servers import models_of
+from archqa.evaluation.scoring import metric_availability
+from archqa.runs.model_server import list_models
 from archqa.settings import Settings, load_settings
 
 NAME = "doctor"
@@ -29,7 +29,9 @@ class Finding(NamedTuple):
     words: str
 
 
-def command(as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False) -> None:
+def command(
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+) -> None:
     """Look at the installation: engine, prompts, cache, model server, and which metrics can run.
 
     Example:
@@ -41,7 +43,7 @@ def command(as_json: Annotated[bool, typer.Option("--json", help="Print one JSON
     else:
         signs = {True: "[green]ok[/]     ", False: "[red]broken[/] ", None: "[yellow]absent[/] "}
         for each in findings:
-            out.print(f"{signs[each.ok]} {escape(f'{each.what}: {each.words}')}")
+            console.print(f"{signs[each.ok]} {escape(f'{each.what}: {each.words}')}")
     if any(each.ok is False for each in findings):
         raise typer.Exit(3)
 
@@ -50,9 +52,13 @@ def _look() -> Iterator[Finding]:
     settings = load_settings()
     yield Finding("archqa", True, f"{archqa.__version__} on Python {platform.python_version()}")
     yield Finding("openai", True, metadata.version("openai"))
-    yield Finding("prompts", resources.prompts().is_dir(), str(resources.prompts()))
-    yield Finding("bundled cases", resources.mini().is_dir(), str(resources.mini()))
-    yield Finding("reply cache", True, f"{settings.cache_place} ({'on' if settings.cache else 'off'})")
+    yield Finding("prompts", resources.prompts_dir().is_dir(), str(resources.prompts_dir()))
+    yield Finding(
+        "bundled cases", resources.mini_dataset_dir().is_dir(), str(resources.mini_dataset_dir())
+    )
+    yield Finding(
+        "reply cache", True, f"{settings.cache_location} ({'on' if settings.cache else 'off'})"
+    )
     yield _engine()
     yield _server(settings)
     yield from _metrics()
@@ -67,14 +73,20 @@ def _engine() -> Finding:
 
 def _server(settings: Settings) -> Finding:
     if not settings.has_model:
-        return Finding("model server", None, "none is set up; OPENAI_API_KEY, --model or --base-url name one")
+        return Finding(
+            "model server", None, "none is set up; OPENAI_API_KEY, --model or --base-url name one"
+        )
     try:
-        models = asyncio.run(models_of(settings))
+        models = asyncio.run(list_models(settings))
     except ArchqaError as error:
         return Finding("model server", False, " ".join(str(error).split()))
-    return Finding("model server", True, f"{settings.base_url or 'api.openai.com'} serves {', '.join(models[:5])}")
+    return Finding(
+        "model server",
+        True,
+        f"{settings.base_url or 'api.openai.com'} serves {', '.join(models[:5])}",
+    )
 
 
 def _metrics() -> Iterator[Finding]:
-    for name, reason in availability().items():
+    for name, reason in metric_availability().items():
         yield Finding(f"metric {name}", None if reason else True, reason or "can run")

@@ -6,17 +6,20 @@ from typing import Annotated
 import typer
 from rich.table import Table
 
-from archqa import benchmarks
-from archqa.cli.words import err, notice, out, print_json
+from archqa import tasks
+from archqa.cli.console import console, err_console, print_json, print_notice
+from archqa.engine import model
+from archqa.engine.training import auxiliary_corpus as further_data
+from archqa.engine.training import cross_validation, regression
+from archqa.engine.training.auxiliary_corpus import AuxiliaryCorpus
+from archqa.engine.training.regression import LabelledCase, LabelledSets
 from archqa.errors import CallerError
-from archqa.evidence import evaluation, model, training
-from archqa.evidence import further as further_data
-from archqa.evidence.further import Further
-from archqa.evidence.training import Kinds, Labelled
 
 app = typer.Typer(help="The embedded engine's model.", no_args_is_help=True)
 
-Files = Annotated[list[Path], typer.Argument(metavar="CASES...", help="Case files, each with its key beside it.")]
+Files = Annotated[
+    list[Path], typer.Argument(metavar="CASES...", help="Case files, each with its key beside it.")
+]
 
 
 @app.callback()
@@ -29,11 +32,18 @@ def train(
     cases: Files,
     out_file: Annotated[Path, typer.Option("--out", help="Where the fitted model goes, as JSON.")],
     reader: Annotated[
-        bool, typer.Option("--reader", help="First teach the shipped reader further: an hour or more; extra `train`.")
+        bool,
+        typer.Option(
+            "--reader",
+            help="First teach the shipped reader further: an hour or more; extra `train`.",
+        ),
     ] = False,
-    further: Annotated[Path | None, typer.Option(help="What the reader is trained on: data/further.")] = None,
+    further: Annotated[
+        Path | None, typer.Option(help="What the reader is trained on: data/further.")
+    ] = None,
     weights: Annotated[
-        Path | None, typer.Option(metavar="FOLDER", help="Teach a new reader instead, from the weights there.")
+        Path | None,
+        typer.Option(metavar="FOLDER", help="Teach a new reader instead, from the weights there."),
     ] = None,
     seed: Annotated[int, typer.Option(help="Of the reader and the folds.")] = 0,
 ) -> None:
@@ -46,19 +56,21 @@ def train(
     files are written over.
     """
     if weights and not reader:
-        raise CallerError("--weights is for a new reader.\nAdd --reader, which takes hours, or leave --weights out.")
+        raise CallerError(
+            "--weights is for a new reader.\nAdd --reader, which takes hours, or leave --weights out."
+        )
     kinds = _kinds(cases)
     pairs = [pair for each in kinds.values() for pair in each]
     known = {f"{kind}/{case.id}": case for kind, each in kinds.items() for case, _ in each}
-    taught = further_data.read(further, known) if further else Further()
+    taught = further_data.read_corpus(further, known) if further else AuxiliaryCorpus()
     if reader and not taught.alike:
         raise CallerError("There is nothing to train the reader on.\nAdd --further data/further.")
     if reader:
         _train_reader(taught, kinds, weights, seed)
     read = [each.case for some in taught for each in some]
-    fitted = training.train(pairs, further=read, seed=seed, progress=_progress)
+    fitted = regression.train(pairs, further=read, seed=seed, progress=_progress)
     model.save(fitted, out_file)
-    notice(f"fitted on {len(fitted.fitted_on)} cases: {out_file}")
+    print_notice(f"fitted on {len(fitted.fitted_on)} cases: {out_file}")
 
 
 @app.command("evaluate")
@@ -72,49 +84,71 @@ def evaluate(
     Example:
       archqa evidence evaluate data/train.json data/train-real.json
     """
-    reports = evaluation.evaluate(_kinds(cases), seed=seed, progress=_progress)
+    reports = cross_validation.evaluate(_kinds(cases), seed=seed, progress=_progress)
     if as_json:
         print_json([each.model_dump(mode="json") for each in reports])
         return
-    out.print(_table(reports))
+    console.print(_table(reports))
 
 
-def _kinds(files: list[Path]) -> Kinds:
+def _kinds(files: list[Path]) -> LabelledSets:
     stems = [each.stem for each in files]
     alike = [str(each) for each in files if stems.count(each.stem) > 1]
     if alike:
-        raise CallerError(f"Kinds of cases go by file names, and these share one: {', '.join(alike)}.\nRename one.")
+        raise CallerError(
+            f"Kinds of cases go by file names, and these share one: {', '.join(alike)}.\nRename one."
+        )
     return {path.stem: _labelled(path) for path in files}
 
 
-def _labelled(path: Path) -> list[Labelled]:
-    key = benchmarks.find_key(path)
+def _labelled(path: Path) -> list[LabelledCase]:
+    key = tasks.find_key(path)
     if key is None:
         raise CallerError(f"There is no key beside {path}.\nIt should be {path.stem}_key.json.")
-    keys = benchmarks.load_key(key).keys
-    return [(case, keys[case.id]) for case in benchmarks.load_cases(path).notes if case.id in keys]
+    keys = tasks.load_key(key).keys
+    return [(case, keys[case.id]) for case in tasks.load_cases(path).notes if case.id in keys]
 
 
-def _train_reader(taught: Further, kinds: Kinds, weights: Path | None, seed: int) -> None:
-    from archqa.evidence import reader_build
-    from archqa.evidence.reader_training import Recipe
+def _train_reader(
+    taught: AuxiliaryCorpus, kinds: LabelledSets, weights: Path | None, seed: int
+) -> None:
+    from archqa.engine.training import build
+    from archqa.engine.training.fine_tuning import TrainingConfig
 
     if weights is None:
-        reader_build.continue_shipped(taught, Recipe(seed=seed), _progress)
+        build.fine_tune_default(taught, TrainingConfig(seed=seed), _progress)
     else:
-        reader_build.build(taught, kinds, weights, Recipe(seed=seed), _progress)
+        build.build_cross_encoder(taught, kinds, weights, TrainingConfig(seed=seed), _progress)
 
 
 def _progress(what: str, done: int, of: int) -> None:
-    err.print(f"{what}: {done} of {of}", end="\n" if done == of else "\r")
+    err_console.print(f"{what}: {done} of {of}", end="\n" if done == of else "\r")
 
 
-def _table(reports: tuple[evaluation.Report, ...]) -> Table:
-    table = Table(title="strict micro F1 by cross-fit over cases, 95 % intervals", title_justify="left")
-    for name in ("cases", "F1", "precision", "recall", "cite everything", "cosine", "above cosine", "ECE"):
+def _table(reports: tuple[cross_validation.EvaluationReport, ...]) -> Table:
+    table = Table(
+        title="strict micro F1 by cross-fit over cases, 95 % intervals", title_justify="left"
+    )
+    for name in (
+        "cases",
+        "F1",
+        "precision",
+        "recall",
+        "cite everything",
+        "cosine",
+        "above cosine",
+        "ECE",
+    ):
         table.add_column(name, justify="left" if name == "cases" else "right")
     for each in reports:
-        intervals = (each.f1, each.precision, each.recall, each.everything, each.cosine, each.above_cosine)
+        intervals = (
+            each.f1,
+            each.precision,
+            each.recall,
+            each.everything,
+            each.cosine,
+            each.above_cosine,
+        )
         shown = (f"{one.value:.1f} ({one.low:.1f} to {one.high:.1f})" for one in intervals)
         table.add_row(f"{each.kind} ({each.cases})", *shown, f"{each.calibration_error:.3f}")
     return table

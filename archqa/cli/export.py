@@ -5,18 +5,22 @@ from typing import Annotated
 
 import typer
 
-from archqa.cli.words import notice
+from archqa.cli.console import print_notice
 from archqa.errors import CallerError
-from archqa.runs.export import FORMATS, ZIPPED, export, zipped
+from archqa.runs.export import FORMATS, ZIP_FORMATS, export, zip_submission
 
 NAME = "export"
 
 
 def command(
     run: Annotated[Path, typer.Argument(metavar="RUN", help="A run folder.")],
-    format_name: Annotated[str, typer.Option("--format", help="See `archqa list formats`.")] = "archehr-2025",
+    format_name: Annotated[
+        str, typer.Option("--format", help="See `archqa list formats`.")
+    ] = "archehr-2025",
     out: Annotated[Path | None, typer.Option(help="Where to; default: standard output.")] = None,
-    partial: Annotated[bool, typer.Option("--partial", help="Export although some cases have no answer.")] = False,
+    partial: Annotated[
+        bool, typer.Option("--partial", help="Export although some cases have no answer.")
+    ] = False,
 ) -> None:
     """Write a run's answers as a submission or a table.
 
@@ -31,6 +35,6 @@ def command(
     if out is None:
         typer.echo(content, nl=False)
         return
-    as_zip = out.suffix == ".zip" or (format_name in ZIPPED and out.suffix != ".json")
-    out.write_bytes(zipped(content) if as_zip else content.encode())
-    notice(f"{format_name} written to {out}")
+    as_zip = out.suffix == ".zip" or (format_name in ZIP_FORMATS and out.suffix != ".json")
+    out.write_bytes(zip_submission(content) if as_zip else content.encode())
+    print_notice(f"{format_name} written to {out}")

@@ -10,14 +10,19 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
 from archqa import fhir
-from archqa.cli.words import err, notice, out, print_json
+from archqa.cli.console import console, err_console, print_json, print_notice
 from archqa.errors import CallerError
 
 app = typer.Typer(help="FHIR records.", no_args_is_help=True)
 
-Place = Annotated[str, typer.Option("--record", help="The record: a file made by fhir load, or a server's address.")]
+Place = Annotated[
+    str,
+    typer.Option("--record", help="The record: a file made by fhir load, or a server's address."),
+]
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
-OfPatient = Annotated[str | None, typer.Option("--patient", help="One patient's id; default: the whole record.")]
+OfPatient = Annotated[
+    str | None, typer.Option("--patient", help="One patient's id; default: the whole record.")
+]
 
 
 @app.callback()
@@ -28,10 +33,13 @@ def _group() -> None:
 @app.command("load")
 def load(
     paths: Annotated[
-        list[Path], typer.Argument(help="NDJSON, Bundles or resources, also gzipped, and folders of them.")
+        list[Path],
+        typer.Argument(help="NDJSON, Bundles or resources, also gzipped, and folders of them."),
     ],
     into: Annotated[Path, typer.Option(help="The record's file; made if it is not there.")],
-    strict: Annotated[bool, typer.Option("--strict", help="Load nothing if anything is malformed.")] = False,
+    strict: Annotated[
+        bool, typer.Option("--strict", help="Load nothing if anything is malformed.")
+    ] = False,
     quiet: Annotated[bool, typer.Option("--quiet", help="No progress on stderr.")] = False,
     as_json: AsJson = False,
 ) -> None:
@@ -44,13 +52,18 @@ def load(
         task = bar.add_task("loading", total=None)
 
         def progress(at: fhir.LoadProgress) -> None:
-            bar.update(task, description=f"{at.resources} resources", completed=at.bytes_read, total=at.bytes_total)
+            bar.update(
+                task,
+                description=f"{at.resources} resources",
+                completed=at.bytes_read,
+                total=at.bytes_total,
+            )
 
         report = store.load(paths, strict=strict, progress=progress)
     for path in report.skipped:
-        notice(f"{path}: is no FHIR; skipped")
+        print_notice(f"{path}: is no FHIR; skipped")
     for mistake in report.mistakes:
-        notice(mistake)
+        print_notice(mistake)
     if as_json:
         print_json(report.model_dump(mode="json"))
     else:
@@ -75,12 +88,14 @@ def split(
       archqa fhir split record.db --shards 4 --into shards
     """
     with fhir.Store.open(store) as place:
-        made = fhir.split(place, shards, into)
+        made = fhir.split_by_patient(place, shards, into)
     if as_json:
         print_json([{**each._asdict(), "path": str(each.path)} for each in made])
         return
     for each in made:
-        out.print(f"{each.path}: {each.patients} patients, {each.resources} resources", markup=False)
+        console.print(
+            f"{each.path}: {each.patients} patients, {each.resources} resources", markup=False
+        )
 
 
 @app.command("search")
@@ -89,8 +104,12 @@ def search(
     record: Place,
     profile: Annotated[str, typer.Option(help="Whose ways: archqa, gcp or hapi.")] = "archqa",
     every: Annotated[bool, typer.Option("--all", help="All pages.")] = False,
-    small: Annotated[bool, typer.Option("--small", help="Without narrative, codes as words.")] = False,
-    lenient: Annotated[bool, typer.Option("--lenient", help="Ignore unknown parameters, and say so.")] = False,
+    small: Annotated[
+        bool, typer.Option("--small", help="Without narrative, codes as words.")
+    ] = False,
+    lenient: Annotated[
+        bool, typer.Option("--lenient", help="Ignore unknown parameters, and say so.")
+    ] = False,
 ) -> None:
     """Search a record: one resource a line on stdout, notices and totals on stderr.
 
@@ -106,11 +125,11 @@ def search(
             page = place.search(page.next) if every and page.next else None
     assert first is not None
     for text in first.notices:
-        notice(text)
+        print_notice(text)
     total = "" if first.total is None else f"{first.total} in all"
     more = "" if every or first.next is None else f"{'; ' if total else ''}more with: {first.next}"
     if total or more:
-        notice(f"{total}{more}")
+        print_notice(f"{total}{more}")
 
 
 @app.command("get")
@@ -134,36 +153,40 @@ def get(
             text = None if found is None else json.dumps(found, ensure_ascii=False)
     if text is None:
         raise fhir.FhirError(f"There is no {kind} of that id in the record.", 404, "not-found")
-    out.print(text, markup=False)
+    console.print(text, markup=False)
 
 
 @app.command("serve")
 def serve(
     store: Annotated[Path, typer.Argument(help="A record made by fhir load.")],
     port: Annotated[int, typer.Option(min=0, max=65535)] = 8080,
-    host: Annotated[str, typer.Option(help="Where to listen; anything but loopback needs a token.")] = "127.0.0.1",
+    host: Annotated[
+        str, typer.Option(help="Where to listen; anything but loopback needs a token.")
+    ] = "127.0.0.1",
     path: Annotated[str, typer.Option(help="Where the record lies on the server.")] = "/fhir",
     profile: Annotated[str, typer.Option(help="Whose ways: archqa, gcp or hapi.")] = "archqa",
-    writes: Annotated[fhir.Mode, typer.Option(help="What becomes of a write; apply keeps them in memory.")] = (
-        fhir.Mode.READ_ONLY
-    ),
+    writes: Annotated[
+        fhir.WriteMode, typer.Option(help="What becomes of a write; apply keeps them in memory.")
+    ] = (fhir.WriteMode.READ_ONLY),
     audit: Annotated[Path | None, typer.Option(help="Log every write to this file.")] = None,
-    token: Annotated[str | None, typer.Option(help="Bearer token; default: ARCHQA_FHIR_TOKEN.")] = None,
+    token: Annotated[
+        str | None, typer.Option(help="Bearer token; default: ARCHQA_FHIR_TOKEN.")
+    ] = None,
 ) -> None:
     """Serve a record over HTTP, to any FHIR client.
 
     Example:
       archqa fhir serve record.db --port 8080 --profile hapi
     """
-    from archqa.fhir.server import serve as run
+    from archqa.fhir.server.http import serve as run
 
     opened = fhir.Store.open(store, profile)
-    record = fhir.Overlay.over(opened) if writes is fhir.Mode.APPLY else opened
+    record = fhir.Overlay.over(opened) if writes is fhir.WriteMode.APPLY else opened
     writer = fhir.Writer(record, writes, fhir.AuditLog(audit) if audit else None)
     base = f"http://{host}:{port}/{path.strip('/')}"
-    notice(f"serving {store} at {base} ({profile}, {writes.value}); end with Ctrl-C")
+    print_notice(f"serving {store} at {base} ({profile}, {writes.value}); end with Ctrl-C")
     run(
-        fhir.Service(record, base, writer),
+        fhir.FhirService(record, base, writer),
         host=host,
         port=port,
         path=path,
@@ -179,11 +202,11 @@ def card(record: Place, patient: OfPatient = None, as_json: AsJson = False) -> N
       archqa fhir card --record record.db --patient 123
     """
     with fhir.connect(record) as place:
-        found = fhir.card(place, patient)
+        found = fhir.build_schema_card(place, patient)
     if as_json:
         print_json(found.model_dump(mode="json"))
     else:
-        out.print(found.text, markup=False)
+        console.print(found.text, markup=False)
 
 
 @app.command("lookup")
@@ -191,7 +214,9 @@ def lookup(
     words: Annotated[list[str], typer.Argument(help="What to look for, for example: heart rate.")],
     record: Place,
     patient: OfPatient = None,
-    kind: Annotated[list[str] | None, typer.Option("--type", help="Only in this type (repeatable).")] = None,
+    kind: Annotated[
+        list[str] | None, typer.Option("--type", help="Only in this type (repeatable).")
+    ] = None,
     limit: Annotated[int, typer.Option(min=1)] = 20,
     as_json: AsJson = False,
 ) -> None:
@@ -208,19 +233,29 @@ def lookup(
     table = Table("match", "type.element", "code", "words", "resources", "system")
     for hit in hits:
         each = hit.found
-        table.add_row(hit.match, f"{each.type}.{each.element}", each.code, each.display, str(each.count), each.system)
-    out.print(table if hits else "no code of this record fits these words")
+        table.add_row(
+            hit.match,
+            f"{each.type}.{each.element}",
+            each.code,
+            each.display,
+            str(each.count),
+            each.system,
+        )
+    console.print(table if hits else "no code of this record fits these words")
 
 
 def _bar(quiet: bool) -> Progress:
     columns = (TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn())
-    return Progress(*columns, console=err, disable=quiet, transient=True)
+    return Progress(*columns, console=err_console, disable=quiet, transient=True)
 
 
 def _tell(report: fhir.LoadReport, into: Path) -> None:
     counts = ", ".join(f"{number} {name}" for name, number in report.by_type.items())
-    out.print(f"{into}: {report.added} added, {report.replaced} replaced, {report.unchanged} unchanged", markup=False)
+    console.print(
+        f"{into}: {report.added} added, {report.replaced} replaced, {report.unchanged} unchanged",
+        markup=False,
+    )
     checks = f"; {report.checksums} checksums are right" if report.checksums else ""
-    out.print(f"{report.files} files: {counts or 'nothing'}{checks}", markup=False)
+    console.print(f"{report.files} files: {counts or 'nothing'}{checks}", markup=False)
     if report.bad:
-        out.print(f"{report.bad} malformed, left out", markup=False)
+        console.print(f"{report.bad} malformed, left out", markup=False)

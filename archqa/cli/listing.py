@@ -7,33 +7,38 @@ from typing import Annotated
 
 import typer
 
-from archqa import benchmarks, pipelines
-from archqa.cli.words import out
+from archqa import tasks
+from archqa.cli.console import console
 from archqa.errors import CallerError
+from archqa.evaluation.scoring import metric_names
 from archqa.llm.prices import listed_prices
 from archqa.llm.prompts import default_prompts
 from archqa.runs.export import FORMATS
+from archqa.runs.model_server import list_models
 from archqa.runs.run import Run
-from archqa.runs.scoring import metric_names
-from archqa.runs.servers import models_of
 from archqa.settings import AGENTS, Settings, load_settings
+from archqa.tasks import pipelines
 
 NAME = "list"
 
 
-def command(kind: Annotated[str, typer.Argument(help="What to list; without it, the kinds.")] = "kinds") -> None:
+def command(
+    kind: Annotated[str, typer.Argument(help="What to list; without it, the kinds.")] = "kinds",
+) -> None:
     """List pipelines, tasks, agents, prompts, metrics, formats, prices, settings, runs or the server's models.
 
     Example:
       archqa list pipelines
     """
     if kind == "kinds":
-        out.print("\n".join(_KINDS))
+        console.print("\n".join(_KINDS))
         return
     if kind not in _KINDS:
-        raise CallerError(f"There is nothing called {kind!r} to list.\nThere are: {', '.join(_KINDS)}.")
+        raise CallerError(
+            f"There is nothing called {kind!r} to list.\nThere are: {', '.join(_KINDS)}."
+        )
     for line in _KINDS[kind]():
-        out.print(line, markup=False)
+        console.print(line, markup=False)
 
 
 def _pipelines() -> Iterable[str]:
@@ -41,12 +46,15 @@ def _pipelines() -> Iterable[str]:
 
 
 def _tasks() -> Iterable[str]:
-    return (f"{name:18} {benchmarks.find(name).title}" for name in benchmarks.names())
+    return (f"{name:18} {tasks.find(name).title}" for name in tasks.names())
 
 
 def _prompts() -> Iterable[str]:
     prompts = default_prompts()
-    names = sorted(str(path.parent.relative_to(prompts.folder)) for path in prompts.folder.glob("*/v*/system.jinja"))
+    names = sorted(
+        str(path.parent.relative_to(prompts.folder))
+        for path in prompts.folder.glob("*/v*/system.jinja")
+    )
     return (f"{name:26} sha256 {prompts.digest(name)[:12]}" for name in names)
 
 
@@ -68,7 +76,7 @@ def _runs() -> Iterable[str]:
 
 
 def _models() -> Iterable[str]:
-    return asyncio.run(models_of(load_settings()))
+    return asyncio.run(list_models(load_settings()))
 
 
 _KINDS: dict[str, Callable[[], Iterable[str]]] = {

@@ -29,7 +29,7 @@ from archqa.cli import (
     tune,
     what_if,
 )
-from archqa.cli.words import tell_error
+from archqa.cli.console import print_error
 from archqa.errors import ArchqaError
 
 EPILOG = "First steps:  archqa predict mini   then   archqa score RUN   and   archqa show RUN CASE"
@@ -70,7 +70,9 @@ app.add_typer(config.app, name="config")
 
 
 @app.callback(invoke_without_command=True)
-def main(version: bool = typer.Option(False, "--version", help="Print the version and end.")) -> None:
+def main(
+    version: bool = typer.Option(False, "--version", help="Print the version and end."),
+) -> None:
     """Answers questions from a patient's own record and shows, for every claim, the evidence it rests on."""
     if version:
         typer.echo(f"archqa {archqa.__version__}")
@@ -82,7 +84,7 @@ def run() -> None:
     try:
         app()
     except ArchqaError as error:
-        tell_error(error)
+        print_error(error)
         sys.exit(error.exit_code)
     except KeyboardInterrupt:
         print("archqa: interrupted; a run goes on with --resume", file=sys.stderr)

@@ -5,18 +5,26 @@ from typing import Annotated
 
 import typer
 
-from archqa.cli.words import notice, print_json
+from archqa.cli.console import print_json, print_notice
 from archqa.runs.merging import merge
 
 NAME = "merge"
 
 
 def command(
-    runs: Annotated[list[Path], typer.Argument(help="The folders of the parts, in any order.", metavar="RUN...")],
-    out: Annotated[Path | None, typer.Option(help="The folder of the merged run; default: a new one in runs/.")] = None,
+    runs: Annotated[
+        list[Path], typer.Argument(help="The folders of the parts, in any order.", metavar="RUN...")
+    ],
+    out: Annotated[
+        Path | None, typer.Option(help="The folder of the merged run; default: a new one in runs/.")
+    ] = None,
     data: Annotated[Path | None, typer.Option(help="The case file, if it has moved.")] = None,
-    partial: Annotated[bool, typer.Option("--partial", help="Merge what is there, though cases are missing.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object about the run.")] = False,
+    partial: Annotated[
+        bool, typer.Option("--partial", help="Merge what is there, though cases are missing.")
+    ] = False,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Print one JSON object about the run.")
+    ] = False,
 ) -> None:
     """Put the parts of one run together, in the order of the case file. The parts stay as they are.
 
@@ -29,7 +37,9 @@ def command(
     """
     run = merge(runs, out, data=data, partial=partial)
     if not run.complete:
-        notice(f"{len(run.records)} of {len(run.manifest.case_ids)} cases have ended; the rest is missing.")
+        print_notice(
+            f"{len(run.records)} of {len(run.manifest.case_ids)} cases have ended; the rest is missing."
+        )
     if as_json:
         print_json(run.summary())
     else:

@@ -5,63 +5,91 @@ from typing import Annotated, Any
 
 import typer
 
-from archqa import benchmarks
-from archqa.cli.confirming import ask_before_writing
-from archqa.cli.foresight import ask_before_spending, tell_foresight
+from archqa import tasks
+from archqa.cli.confirmation import confirm_writes
+from archqa.cli.console import configure_logging, console, print_json, print_notice
+from archqa.cli.cost_estimate import confirm_cost, print_cost_estimate
 from archqa.cli.progress import Progress, result_table, stage_table
-from archqa.cli.words import notice, out, print_json, set_logging
-from archqa.pipelines import Pipeline
-from archqa.runs.foresight import foresee
+from archqa.runs.case_selection import Selection, Shard
+from archqa.runs.cost_estimate import estimate_cost
+from archqa.runs.model_server import resolve_model
 from archqa.runs.plan import choose_pipeline
 from archqa.runs.predict import predict
 from archqa.runs.record import CaseStatus
 from archqa.runs.run import Run
-from archqa.runs.selection import Selection, Shard
-from archqa.runs.servers import settle_model
-from archqa.runs.stages import stage_usage
+from archqa.runs.stage_usage import stage_usage
 from archqa.settings import load_settings
+from archqa.tasks.pipelines import Pipeline
 
 NAME = "predict"
 
 Cases = Annotated[
-    str, typer.Argument(help="Cases (ArchEHR-QA XML, JSON or JSON Lines), - for standard input, or mini.")
+    str,
+    typer.Argument(
+        help="Cases (ArchEHR-QA XML, JSON or JSON Lines), - for standard input, or mini."
+    ),
 ]
 
 
 def command(
     cases: Cases,
-    task: Annotated[str | None, typer.Option(help="The task, where its content does not tell.")] = None,
-    record: Annotated[str | None, typer.Option(help="A FHIR store or server (FHIR benchmarks).")] = None,
+    task: Annotated[
+        str | None, typer.Option(help="The task, where its content does not tell.")
+    ] = None,
+    record: Annotated[
+        str | None, typer.Option(help="A FHIR store or server (FHIR benchmarks).")
+    ] = None,
     pipeline: Annotated[str | None, typer.Option(help="See `archqa list pipelines`.")] = None,
     model: Annotated[str | None, typer.Option(help="Model for every agent, e.g. gpt-4.1.")] = None,
     base_url: Annotated[str | None, typer.Option(help="An OpenAI-compatible server.")] = None,
     out_dir: Annotated[
-        Path | None, typer.Option("--out", help="The run folder itself; default: a new one in runs/.")
+        Path | None,
+        typer.Option("--out", help="The run folder itself; default: a new one in runs/."),
     ] = None,
-    jobs: Annotated[int | None, typer.Option(min=1, help="Requests in flight at once.  [default: 8]")] = None,
+    jobs: Annotated[
+        int | None, typer.Option(min=1, help="Requests in flight at once.  [default: 8]")
+    ] = None,
     limit: Annotated[int | None, typer.Option(min=1, help="Only the first N cases.")] = None,
     case: Annotated[list[str] | None, typer.Option(help="Only this case; repeatable.")] = None,
-    resume: Annotated[bool, typer.Option("--resume", help="Go on with a run that stopped.")] = False,
-    shard: Annotated[str | None, typer.Option(metavar="K/N", help="Only part K of N of the cases.")] = None,
-    runner: Annotated[str | None, typer.Option(help="local, or ray: a cluster.  [default: local]")] = None,
-    ray_address: Annotated[
-        str | None, typer.Option(metavar="ADDR", help="The cluster's head, or auto; default: a new one here.")
+    resume: Annotated[
+        bool, typer.Option("--resume", help="Go on with a run that stopped.")
+    ] = False,
+    shard: Annotated[
+        str | None, typer.Option(metavar="K/N", help="Only part K of N of the cases.")
     ] = None,
-    max_cost: Annotated[float | None, typer.Option(metavar="USD", help="Stop when this much is spent.")] = None,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Render every prompt, call nobody.")] = False,
+    runner: Annotated[
+        str | None, typer.Option(help="local, or ray: a cluster.  [default: local]")
+    ] = None,
+    ray_address: Annotated[
+        str | None,
+        typer.Option(metavar="ADDR", help="The cluster's head, or auto; default: a new one here."),
+    ] = None,
+    max_cost: Annotated[
+        float | None, typer.Option(metavar="USD", help="Stop when this much is spent.")
+    ] = None,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Render every prompt, call nobody.")
+    ] = False,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask before spending.")] = False,
     assign: Annotated[
-        list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Any setting; repeatable.")
+        list[str] | None,
+        typer.Option("--set", metavar="KEY=VALUE", help="Any setting; repeatable."),
     ] = None,
     key: Annotated[
-        Path | None, typer.Option(help="Holds the answers that subtask 4 links; only their words are read.")
+        Path | None,
+        typer.Option(help="Holds the answers that subtask 4 links; only their words are read."),
     ] = None,
     operating_point: Annotated[str | None, typer.Option(help="f1, precision or recall.")] = None,
     config: Annotated[Path | None, typer.Option(help="A TOML file of settings.")] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object about the run.")] = False,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Print one JSON object about the run.")
+    ] = False,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress, no table.")] = False,
     confirm: Annotated[
-        bool, typer.Option("--confirm", help="Ask before anything is written to a record (MedAgentBench).")
+        bool,
+        typer.Option(
+            "--confirm", help="Ask before anything is written to a record (MedAgentBench)."
+        ),
     ] = False,
     verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Say more on stderr.")] = False,
 ) -> None:
@@ -76,7 +104,7 @@ def command(
       archqa predict dev.xml --base-url http://127.0.0.1:8000/v1 --set labels=multiclass --set experts=off
       archqa predict tasks.json --record record.db --model gpt-4.1 --pipeline typed
     """
-    set_logging(verbose=verbose)
+    configure_logging(verbose=verbose)
     typed: dict[str, Any] = {
         "pipeline": pipeline,
         "model": model,
@@ -90,18 +118,18 @@ def command(
         "ray_address": ray_address,
     }
     settings = load_settings(config, typed, assign or ())
-    file = benchmarks.with_answers(benchmarks.load_cases(cases, task), settings.answer_key)
+    file = tasks.with_clinician_answers(tasks.load_cases(cases, task), settings.answer_key)
     performer = choose_pipeline(settings, file.task)
     if performer.mind == "model" and not dry_run:
-        settings = settle_model(settings)
+        settings = resolve_model(settings)
     if performer.mind != "model" and not quiet:
-        notice(_who_answers(performer))
+        print_notice(_who_answers(performer))
     selection = Selection(tuple(case or ()), limit, Shard.parse(shard) if shard else None)
     if dry_run:
-        tell_foresight(foresee(selection.of(file), performer, settings), as_json=as_json)
+        print_cost_estimate(estimate_cost(selection.of(file), performer, settings), as_json=as_json)
         return
     if performer.mind == "model" and not (yes or quiet or as_json):
-        ask_before_spending(foresee(selection.of(file), performer, settings, sample_size=8))
+        confirm_cost(estimate_cost(selection.of(file), performer, settings, sample_size=8))
     with Progress(quiet=quiet or as_json or confirm) as progress:
         run = predict(
             file,
@@ -111,7 +139,7 @@ def command(
             settings=settings,
             on_start=progress.start,
             on_case=progress.case,
-            confirm=ask_before_writing() if confirm else None,
+            confirm=confirm_writes() if confirm else None,
         )
     _tell(run, as_json=as_json, quiet=quiet)
     if run.count(CaseStatus.FAILED):
@@ -129,8 +157,8 @@ def _tell(run: Run, *, as_json: bool, quiet: bool) -> None:
         print_json(run.summary())
         return
     if not quiet:
-        out.print(result_table(run))
+        console.print(result_table(run))
         stages = stage_usage(run)
         if stages:
-            out.print(stage_table(stages))
+            console.print(stage_table(stages))
     print(run.path)

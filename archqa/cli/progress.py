@@ -3,15 +3,21 @@
 from types import TracebackType
 from typing import Self
 
-from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    TextColumn,
+    TimeElapsedColumn,
+    TimeRemainingColumn,
+)
 from rich.progress import Progress as RichProgress
 from rich.table import Table
 
-from archqa.cli.words import err
+from archqa.cli.console import err_console
 from archqa.core.usage import Usage
 from archqa.runs.record import CaseRecord, CaseStatus, RunManifest
 from archqa.runs.run import Run
-from archqa.runs.stages import StageUsage
+from archqa.runs.stage_usage import StageUsage
 
 
 class Progress:
@@ -27,7 +33,7 @@ class Progress:
             TimeElapsedColumn(),
             TimeRemainingColumn(),
             TextColumn("{task.fields[spent]}"),
-            console=err,
+            console=err_console,
             disable=quiet,
         )
         self._task = self._bar.add_task("starting", total=None, spent="")
@@ -36,29 +42,38 @@ class Progress:
         self._bar.start()
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        at: TracebackType | None,
+    ) -> None:
         self._bar.stop()
 
     def start(self, manifest: RunManifest, done: int) -> None:
         """The run is laid out; `done` cases had ended before."""
-        self._bar.update(self._task, description="cases", total=len(manifest.case_ids), completed=done)
+        self._bar.update(
+            self._task, description="cases", total=len(manifest.case_ids), completed=done
+        )
 
     def case(self, record: CaseRecord) -> None:
         """One more case has ended."""
         self._usage += record.usage
-        self._bar.update(self._task, advance=1, spent=spent(self._usage))
+        self._bar.update(self._task, advance=1, spent=format_usage(self._usage))
         if record.status is not CaseStatus.ANSWERED and not self._quiet:
-            self._bar.console.print(f"case {record.id} {record.status.value}: {record.error}", markup=False)
+            self._bar.console.print(
+                f"case {record.id} {record.status.value}: {record.error}", markup=False
+            )
 
 
-def spent(usage: Usage) -> str:
+def format_usage(usage: Usage) -> str:
     """Calls and dollars in a few words; nothing where no model was asked."""
     if not usage.calls:
         return ""
-    return f"{usage.calls} calls, {money(usage.cost_usd)}"
+    return f"{usage.calls} calls, {format_dollars(usage.cost_usd)}"
 
 
-def money(dollars: float | None) -> str:
+def format_dollars(dollars: float | None) -> str:
     """Dollars as they are printed; an unknown cost is said to be unknown."""
     return "cost unknown" if dollars is None else f"${dollars:.4f}"
 
@@ -66,16 +81,24 @@ def money(dollars: float | None) -> str:
 def result_table(run: Run) -> Table:
     """How the run ended, in one small table."""
     summary = run.summary()
-    table = Table(title=f"{summary['task']} by {summary['pipeline']}", show_header=False, title_justify="left")
+    table = Table(
+        title=f"{summary['task']} by {summary['pipeline']}", show_header=False, title_justify="left"
+    )
     for name in ("answered", "failed", "unanswerable"):
         table.add_row(name, f"{summary[name]} of {summary['cases']}")
     if summary["calls"] or summary["cached_calls"]:
-        table.add_row("model calls", f"{summary['calls']} (and {summary['cached_calls']} from the cache)")
-        table.add_row("tokens", f"{summary['prompt_tokens']} in, {summary['completion_tokens']} out")
-        table.add_row("cost", money(summary["cost_usd"]))
+        table.add_row(
+            "model calls", f"{summary['calls']} (and {summary['cached_calls']} from the cache)"
+        )
+        table.add_row(
+            "tokens", f"{summary['prompt_tokens']} in, {summary['completion_tokens']} out"
+        )
+        table.add_row("cost", format_dollars(summary["cost_usd"]))
     remarks = sum(len(record.remarks) for record in run.records)
     if remarks:
-        table.add_row("remarks", f"{remarks} (stages that failed and were made good; see archqa show)")
+        table.add_row(
+            "remarks", f"{remarks} (stages that failed and were made good; see archqa show)"
+        )
     table.add_row("seconds", f"{summary['seconds']:.1f}")
     return table
 
@@ -101,6 +124,15 @@ def stage_table(stages: list[StageUsage]) -> Table:
         used = each.usage
         tokens = (used.prompt_tokens, used.cached_prompt_tokens, used.completion_tokens)
         counts = (used.calls, used.cached_calls, each.rejected, *tokens)
-        seconds = ("" if each.p50 is None else f"{each.p50:.2f} s", "" if each.p95 is None else f"{each.p95:.2f} s")
-        table.add_row(each.agent, each.model, *(f"{count:,}" for count in counts), money(used.cost_usd), *seconds)
+        seconds = (
+            "" if each.p50 is None else f"{each.p50:.2f} s",
+            "" if each.p95 is None else f"{each.p95:.2f} s",
+        )
+        table.add_row(
+            each.agent,
+            each.model,
+            *(f"{count:,}" for count in counts),
+            format_dollars(used.cost_usd),
+            *seconds,
+        )
     return table

@@ -5,20 +5,31 @@ from typing import Annotated
 
 import typer
 
-from archqa.cli.words import notice
+from archqa.cli.console import print_notice
 from archqa.report import write_report
 
 NAME = "report"
 
 
 def command(
-    runs: Annotated[list[Path], typer.Argument(metavar="RUN...", help="Run folders; two are compared.")],
+    runs: Annotated[
+        list[Path], typer.Argument(metavar="RUN...", help="Run folders; two are compared.")
+    ],
     out_file: Annotated[
-        Path | None, typer.Option("--out", metavar="FILE", help="Default: report.html in the (first) run's folder.")
+        Path | None,
+        typer.Option(
+            "--out", metavar="FILE", help="Default: report.html in the (first) run's folder."
+        ),
     ] = None,
-    key: Annotated[Path | None, typer.Option(help="The key; default: the one beside the case file.")] = None,
+    key: Annotated[
+        Path | None, typer.Option(help="The key; default: the one beside the case file.")
+    ] = None,
     without_text: Annotated[
-        bool, typer.Option("--without-text", help="Leave out every word of the record: numbers, ids and labels stay.")
+        bool,
+        typer.Option(
+            "--without-text",
+            help="Leave out every word of the record: numbers, ids and labels stay.",
+        ),
     ] = False,
 ) -> None:
     """Write one HTML file that shows what was answered, from where, how sure, and what went wrong.
@@ -33,5 +44,5 @@ def command(
     """
     place = write_report(runs, out_file, key=key, text=not without_text)
     if not without_text:
-        notice("the page holds record text: keep it as you would keep the record.")
+        print_notice("the page holds record text: keep it as you would keep the record.")
     print(place)

@@ -7,14 +7,20 @@ import typer
 from rich.markup import escape
 from rich.table import Table
 
-from archqa.cli.words import notice, out, print_json
+from archqa.cli.console import console, print_json, print_notice
 from archqa.errors import CallerError
-from archqa.runs.scoring import Panel, Report, ScoreSettings, score
+from archqa.evaluation.scoring import JudgePanel, ScoreReport, ScoreSettings, score
 from archqa.settings import load_settings
 
 NAME = "score"
 
-_HEADLINES = ("strict_micro_f1", "micro_f1", "answer_correctness", "success_rate", "clinical_success_rate")
+_HEADLINES = (
+    "strict_micro_f1",
+    "micro_f1",
+    "answer_correctness",
+    "success_rate",
+    "clinical_success_rate",
+)
 _BY_CASE = (
     "strict_macro_f1",
     "strict_micro_f1",
@@ -32,20 +38,38 @@ _COLUMNS = (
 
 
 def command(
-    target: Annotated[Path, typer.Argument(metavar="RUN_OR_FILE", help="A run folder, or a submission.json.")],
-    key: Annotated[Path | None, typer.Option(help="The key; default: the one beside the case file.")] = None,
-    data: Annotated[Path | None, typer.Option(help="The case file a bare submission answers.")] = None,
+    target: Annotated[
+        Path, typer.Argument(metavar="RUN_OR_FILE", help="A run folder, or a submission.json.")
+    ],
+    key: Annotated[
+        Path | None, typer.Option(help="The key; default: the one beside the case file.")
+    ] = None,
+    data: Annotated[
+        Path | None, typer.Option(help="The case file a bare submission answers.")
+    ] = None,
     task: Annotated[str | None, typer.Option(help="The task, where the rows do not tell.")] = None,
     case_ids: Annotated[
-        str | None, typer.Option(metavar="IDS", help='Only these cases of the key, e.g. "121-167 5 7-9".')
+        str | None,
+        typer.Option(metavar="IDS", help='Only these cases of the key, e.g. "121-167 5 7-9".'),
     ] = None,
     record: Annotated[
-        str | None, typer.Option(metavar="STORE_OR_URL", help="The FHIR record to grade MedAgentBench against.")
+        str | None,
+        typer.Option(
+            metavar="STORE_OR_URL", help="The FHIR record to grade MedAgentBench against."
+        ),
     ] = None,
-    grading: Annotated[str, typer.Option(help="MedAgentBench: official, clinical or both.")] = "both",
-    second_key: Annotated[Path | None, typer.Option(help="A second reader's key, to read the score against.")] = None,
-    metric: Annotated[list[str] | None, typer.Option(help='Only these, e.g. "bleu" or "rouge(variant=L)".')] = None,
-    reference_order: Annotated[str, typer.Option(help="note, or hash:SEED as the official script orders.")] = "note",
+    grading: Annotated[
+        str, typer.Option(help="MedAgentBench: official, clinical or both.")
+    ] = "both",
+    second_key: Annotated[
+        Path | None, typer.Option(help="A second reader's key, to read the score against.")
+    ] = None,
+    metric: Annotated[
+        list[str] | None, typer.Option(help='Only these, e.g. "bleu" or "rouge(variant=L)".')
+    ] = None,
+    reference_order: Annotated[
+        str, typer.Option(help="note, or hash:SEED as the official script orders.")
+    ] = "note",
     bootstrap: Annotated[int, typer.Option(min=0, help="Resamples for the 95 % intervals.")] = 1000,
     seed: Annotated[int, typer.Option(help="Of the resampling.")] = 12345,
     quickumls: Annotated[Path | None, typer.Option(help="A QuickUMLS index (MEDCON).")] = None,
@@ -54,13 +78,24 @@ def command(
         str | None, typer.Option(help="An encoder's folder, where the hub is not at hand.")
     ] = None,
     judge_model: Annotated[
-        str | None, typer.Option(metavar="NAME", help="Decides FHIR-AgentBench answers that no rule does.")
+        str | None,
+        typer.Option(metavar="NAME", help="Decides FHIR-AgentBench answers that no rule does."),
     ] = None,
-    judge_votes: Annotated[int, typer.Option(min=1, metavar="N", help="Times the judge is asked about each.")] = 1,
-    base_url: Annotated[str | None, typer.Option(help="The judge's OpenAI-compatible server.")] = None,
-    config: Annotated[Path | None, typer.Option(help="A TOML file of settings, for the judge.")] = None,
-    official_json: Annotated[Path | None, typer.Option(help="Also write the organisers' own file here.")] = None,
-    per_case: Annotated[bool, typer.Option("--per-case", help="Also each case's score, worst first.")] = False,
+    judge_votes: Annotated[
+        int, typer.Option(min=1, metavar="N", help="Times the judge is asked about each.")
+    ] = 1,
+    base_url: Annotated[
+        str | None, typer.Option(help="The judge's OpenAI-compatible server.")
+    ] = None,
+    config: Annotated[
+        Path | None, typer.Option(help="A TOML file of settings, for the judge.")
+    ] = None,
+    official_json: Annotated[
+        Path | None, typer.Option(help="Also write the organisers' own file here.")
+    ] = None,
+    per_case: Annotated[
+        bool, typer.Option("--per-case", help="Also each case's score, worst first.")
+    ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
     """Score a run or a submission by the task's official rules, beside what it should be read against.
@@ -108,48 +143,54 @@ def _grading(name: str) -> Literal["official", "clinical", "both"]:
     raise CallerError(f"There is no grading {name!r}.\nThere are: official, clinical, both.")
 
 
-def _panel(model: str | None, votes: int, base_url: str | None, config: Path | None) -> Panel | None:
+def _panel(
+    model: str | None, votes: int, base_url: str | None, config: Path | None
+) -> JudgePanel | None:
     if model is not None:
-        return Panel(model, votes, load_settings(config, {"base_url": base_url}))
+        return JudgePanel(model, votes, load_settings(config, {"base_url": base_url}))
     if votes > 1 or base_url is not None or config is not None:
         raise CallerError("There is no judge to ask.\nName one with --judge-model NAME.")
     return None
 
 
-def _tell(report: Report, *, per_case: bool) -> None:
-    out.print(_table(report))
+def _tell(report: ScoreReport, *, per_case: bool) -> None:
+    console.print(_table(report))
     for name, table in report.scores.tables.items():
         if table == report.baselines:
             continue  # They are told below.
-        out.print(_breakdown(name, table, _digits(report)))
-    out.print("  signatures: --json, or scores.json in the run folder", style="dim")
+        console.print(_breakdown(name, table, _digits(report)))
+    console.print("  signatures: --json, or scores.json in the run folder", style="dim")
     for name, scores in report.baselines.items():
         first = next((each for each in _HEADLINES if each in scores), None)
         if first:
             told = f"{name.replace('_', ' ')}: {first} {scores[first]:.{_digits(report)}f}"
-            out.print(f"  beside it: {told}", markup=False)
+            console.print(f"  beside it: {told}", markup=False)
     if per_case:
-        out.print(_cases_table(report))
+        console.print(_cases_table(report))
 
 
-def _warn(report: Report, *, gaps: bool) -> None:
+def _warn(report: ScoreReport, *, gaps: bool) -> None:
     for name, reason in report.scores.missing.items() if gaps else ():
-        notice(f"{name} is missing: {reason}")
+        print_notice(f"{name} is missing: {reason}")
     for warning in report.scores.warnings:
-        notice(warning)
-    if usage := report.judging:
+        print_notice(warning)
+    if usage := report.judge_usage:
         cost = "at unknown cost" if usage.cost_usd is None else f"for ${usage.cost_usd:.2f}"
-        notice(f"the judge was asked {usage.calls} times {cost}; {usage.cached_calls} more came from the cache.")
+        print_notice(
+            f"the judge was asked {usage.calls} times {cost}; {usage.cached_calls} more came from the cache."
+        )
     if report.disagreements:
-        notice(f"{len(report.disagreements)} replies with disagreement are in {report.disagreements_path}.")
+        print_notice(
+            f"{len(report.disagreements)} replies with disagreement are in {report.disagreements_path}."
+        )
 
 
-def _digits(report: Report) -> int:
+def _digits(report: ScoreReport) -> int:
     """FHIR-AgentBench counts from 0 to 1, all others from 0 to 100."""
     return 3 if report.scores.task == "fhir-agentbench" else 1
 
 
-def _table(report: Report) -> Table:
+def _table(report: ScoreReport) -> Table:
     scores, digits = report.scores, _digits(report)
     table = Table(title=f"{scores.task}, {scores.cases} cases", title_justify="left")
     table.add_column("score")
@@ -177,7 +218,7 @@ def _cell(row: dict[str, float], name: str, digits: int) -> str:
     return f"{row[name]:.{0 if name in _COUNTS else digits}f}" if name in row else ""
 
 
-def _cases_table(report: Report) -> Table:
+def _cases_table(report: ScoreReport) -> Table:
     named = {name for values in report.scores.per_case.values() for name in values}
     name = next((each for each in _BY_CASE if each in named), "")
     table = Table(title=f"{name} by case, worst first", title_justify="left")

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from archqa.cli.words import notice, set_logging
+from archqa.cli.console import configure_logging, print_notice
 from archqa.errors import CallerError, MissingExtra
 from archqa.settings import load_settings
 
@@ -17,21 +17,31 @@ NAME = "serve"
 
 def command(
     runs: Annotated[
-        list[Path] | None, typer.Argument(metavar="[RUNS]", help="Folders of runs, or runs.  [default: runs]")
+        list[Path] | None,
+        typer.Argument(metavar="[RUNS]", help="Folders of runs, or runs.  [default: runs]"),
     ] = None,
-    host: Annotated[str, typer.Option(help="Elsewhere than on loopback, a token is asked for.")] = "127.0.0.1",
+    host: Annotated[
+        str, typer.Option(help="Elsewhere than on loopback, a token is asked for.")
+    ] = "127.0.0.1",
     port: Annotated[int, typer.Option(min=0, max=65535, help="0: any that is free.")] = 8484,
     record: Annotated[
         str | None, typer.Option(help="A FHIR store or server whose patients may be asked about.")
     ] = None,
-    key: Annotated[Path | None, typer.Option(help="The key; default: the one beside each case file.")] = None,
-    annotations: Annotated[
-        Path | None, typer.Option(help="Where reviews are saved.  [default: annotations/ beside the runs]")
+    key: Annotated[
+        Path | None, typer.Option(help="The key; default: the one beside each case file.")
     ] = None,
-    model: Annotated[str | None, typer.Option(help="Model that answers; default: the embedded engine.")] = None,
+    annotations: Annotated[
+        Path | None,
+        typer.Option(help="Where reviews are saved.  [default: annotations/ beside the runs]"),
+    ] = None,
+    model: Annotated[
+        str | None, typer.Option(help="Model that answers; default: the embedded engine.")
+    ] = None,
     base_url: Annotated[str | None, typer.Option(help="An OpenAI-compatible server.")] = None,
     config: Annotated[Path | None, typer.Option(help="A TOML file of settings.")] = None,
-    verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Say more on stderr; never record text.")] = False,
+    verbose: Annotated[
+        bool, typer.Option("--verbose", "-v", help="Say more on stderr; never record text.")
+    ] = False,
 ) -> None:
     """Show runs in a browser, review answers, and ask questions about a pasted note or a patient.
 
@@ -40,22 +50,28 @@ def command(
       archqa serve runs --record mimic.db
       archqa serve runs --host 0.0.0.0
     """
-    set_logging(verbose=verbose)
+    configure_logging(verbose=verbose)
     try:
         import uvicorn
 
-        from archqa.web.app import Shown, create_app, new_token
+        from archqa.web.app import WebConfig, create_app, new_token
     except ImportError:
         raise MissingExtra("The web part (FastAPI, uvicorn)", "web") from None
     settings = load_settings(config, {"model": model, "base_url": base_url})
     token = None if _is_loopback(host) else new_token()
-    app = create_app(Shown(_folders(runs), record, key, annotations), token=token, settings=settings)
+    app = create_app(
+        WebConfig(_folders(runs), record, key, annotations), token=token, settings=settings
+    )
     listening = _listen(host, port)
-    address = f"http://{_shown(host)}:{listening.getsockname()[1]}/{f'?token={token}' if token else ''}"
-    notice("the pages hold record text; press Ctrl+C to end.")
+    address = (
+        f"http://{_shown(host)}:{listening.getsockname()[1]}/{f'?token={token}' if token else ''}"
+    )
+    print_notice("the pages hold record text; press Ctrl+C to end.")
     print(address, flush=True)
     # No access log: addresses may hold case ids, and what is posted is nobody else's business.
-    server: Any = uvicorn.Server(uvicorn.Config(app, log_level="warning", access_log=False, lifespan="on"))
+    server: Any = uvicorn.Server(
+        uvicorn.Config(app, log_level="warning", access_log=False, lifespan="on")
+    )
     server.run(sockets=[listening])
 
 
@@ -91,5 +107,7 @@ def _listen(host: str, port: int) -> socket.socket:
         listening.close()
         taken = error.errno == errno.EADDRINUSE
         why = f"Port {port} is taken." if taken else f"{host}:{port} cannot be listened on."
-        raise CallerError(f"{why}\nName another with --host and --port; --port 0 takes any that is free.") from None
+        raise CallerError(
+            f"{why}\nName another with --host and --port; --port 0 takes any that is free."
+        ) from None
     return listening

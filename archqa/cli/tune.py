@@ -6,9 +6,9 @@ from typing import Annotated, Any
 import typer
 from rich.table import Table
 
+from archqa.cli.console import configure_logging, console, print_json
 from archqa.cli.progress import Progress
-from archqa.cli.words import out, print_json, set_logging
-from archqa.runs.prompt_search import Search, search_prompts
+from archqa.evaluation.prompt_tuning import PromptSearchResult, search_prompts
 from archqa.settings import load_settings
 
 NAME = "tune"
@@ -16,18 +16,26 @@ NAME = "tune"
 
 def command(
     cases: Annotated[str, typer.Argument(help="A case file with a key, or mini.")],
-    agent: Annotated[str, typer.Option(help="The agent whose prompt is searched.")] = "answer_first",
+    agent: Annotated[
+        str, typer.Option(help="The agent whose prompt is searched.")
+    ] = "answer_first",
     prompts: Annotated[
         str, typer.Option(metavar="NAMES", help="Versions, with commas.")
     ] = "answer_first/v1,answer_first/v2",
-    key: Annotated[Path | None, typer.Option(help="The key; default: the one beside the file.")] = None,
+    key: Annotated[
+        Path | None, typer.Option(help="The key; default: the one beside the file.")
+    ] = None,
     pipeline: Annotated[str, typer.Option(help="See `archqa list pipelines`.")] = "panel",
     model: Annotated[str | None, typer.Option(help="Model for every agent.")] = None,
     base_url: Annotated[str | None, typer.Option(help="An OpenAI-compatible server.")] = None,
-    out_dir: Annotated[Path | None, typer.Option("--out", help="Holds one run folder a version.")] = None,
+    out_dir: Annotated[
+        Path | None, typer.Option("--out", help="Holds one run folder a version.")
+    ] = None,
     jobs: Annotated[int | None, typer.Option(min=1, help="Requests in flight at once.")] = None,
     limit: Annotated[int | None, typer.Option(min=1, help="Only the first N cases.")] = None,
-    assign: Annotated[list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Any setting.")] = None,
+    assign: Annotated[
+        list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Any setting.")
+    ] = None,
     config: Annotated[Path | None, typer.Option(help="A TOML file of settings.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress.")] = False,
@@ -39,8 +47,13 @@ def command(
     Example:
       archqa tune data/dev.json --model gpt-4.1 --agent answer_first --prompts answer_first/v1,answer_first/v2
     """
-    set_logging(verbose=False)
-    typed: dict[str, Any] = {"pipeline": pipeline, "model": model, "base_url": base_url, "jobs": jobs}
+    configure_logging(verbose=False)
+    typed: dict[str, Any] = {
+        "pipeline": pipeline,
+        "model": model,
+        "base_url": base_url,
+        "jobs": jobs,
+    }
     versions = tuple(dict.fromkeys(each.strip() for each in prompts.split(",") if each.strip()))
     with Progress(quiet=quiet or as_json) as progress:
         found = search_prompts(
@@ -57,11 +70,11 @@ def command(
     if as_json:
         print_json(found.as_json())
         return
-    out.print(_table(found))
-    out.print(f"use it with --set agents.{found.agent}.prompt={found.best}", markup=False)
+    console.print(_table(found))
+    console.print(f"use it with --set agents.{found.agent}.prompt={found.best}", markup=False)
 
 
-def _table(found: Search) -> Table:
+def _table(found: PromptSearchResult) -> Table:
     table = Table(title="strict micro F1, percent", title_justify="left")
     for name in ("prompt", "F1", "chosen for"):
         table.add_column(name, justify="left" if name == "prompt" else "right")

@@ -6,8 +6,8 @@ from typing import Annotated
 import typer
 from rich.table import Table
 
-from archqa.cli.words import notice, out, print_json
-from archqa.runs.what_if import WhatIf, settings_of, what_if
+from archqa.cli.console import console, print_json, print_notice
+from archqa.evaluation.what_if import WhatIfResult, settings_from_run, what_if
 
 NAME = "what-if"
 
@@ -16,10 +16,18 @@ def command(
     run: Annotated[Path, typer.Argument(metavar="RUN", help="A run folder.")],
     assign: Annotated[
         list[str] | None,
-        typer.Option("--set", metavar="KEY=VALUE", help="threshold, voters, combiner, operating_point or verify."),
+        typer.Option(
+            "--set",
+            metavar="KEY=VALUE",
+            help="threshold, voters, combiner, operating_point or verify.",
+        ),
     ] = None,
-    key: Annotated[Path | None, typer.Option(help="The key; default: the one beside the case file.")] = None,
-    out_dir: Annotated[Path | None, typer.Option("--out", help="Leave the result there, as a run of its own.")] = None,
+    key: Annotated[
+        Path | None, typer.Option(help="The key; default: the one beside the case file.")
+    ] = None,
+    out_dir: Annotated[
+        Path | None, typer.Option("--out", help="Leave the result there, as a run of its own.")
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
     """Decide a run anew from the votes it kept. Nobody is asked.
@@ -31,23 +39,25 @@ def command(
       archqa what-if runs/dev --set voters="answer first,embedded engine" --out runs/two-voters
       archqa what-if runs/dev --set combiner=combiner.json --set operating_point=recall
     """
-    found = what_if(run, settings_of(run, assign or ()), key=key, out=out_dir)
+    found = what_if(run, settings_from_run(run, assign or ()), key=key, out=out_dir)
     if as_json:
         print_json(found.as_json())
         return
-    out.print(
+    console.print(
         f"{found.changed} of {found.cases} cases would rest on other evidence; {len(found.voters)} voters counted:"
     )
-    out.print(", ".join(found.voters), markup=False)
+    console.print(", ".join(found.voters), markup=False)
     if found.before and found.after:
-        out.print(_table(found))
+        console.print(_table(found))
     else:
-        notice("there is no key beside the cases, so nothing is scored; name it with --key FILE.")
+        print_notice(
+            "there is no key beside the cases, so nothing is scored; name it with --key FILE."
+        )
     if found.run:
         print(found.run)
 
 
-def _table(found: WhatIf) -> Table:
+def _table(found: WhatIfResult) -> Table:
     table = Table(title="evidence, strict micro, percent", title_justify="left")
     for name in ("", "precision", "recall", "F1"):
         table.add_column(name, justify="right" if name else "left")

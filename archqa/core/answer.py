@@ -3,20 +3,20 @@
 from functools import cached_property
 
 from archqa.core import html
-from archqa.core.value import Value
+from archqa.core.value import FrozenModel
 
 WORD_LIMIT = 75
 """Words of an answer that are scored (ArchEHR-QA 2025, submission rules)."""
 
 
-class Claim(Value):
+class Claim(FrozenModel):
     """One line of an answer, without citation marks, and the ids of its evidence."""
 
     text: str
     citations: tuple[str, ...]
 
 
-class CitedAnswer(Value):
+class CitedAnswer(FrozenModel):
     """An answer as the shared task wants it: one claim a line."""
 
     claims: tuple[Claim, ...]
@@ -37,7 +37,9 @@ class CitedAnswer(Value):
         return "\n".join(_line(claim) for claim in self.claims)
 
     def _repr_html_(self) -> str:
-        return html.numbered(f"{html.text(each.text)} {html.citations(each.citations)}" for each in self.claims)
+        return html.ordered_list(
+            f"{html.text(each.text)} {html.citations(each.citations)}" for each in self.claims
+        )
 
 
 def _line(claim: Claim) -> str:

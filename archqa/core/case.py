@@ -6,10 +6,10 @@ Source: ArchEHR-QA 2025 and 2026 data files (`archehr-qa.xml`); fields that a re
 from functools import cached_property
 
 from archqa.core import html
-from archqa.core.value import Value
+from archqa.core.value import FrozenModel
 
 
-class Sentence(Value):
+class Sentence(FrozenModel):
     """One numbered sentence of a note. Its id is an opaque string, never a position."""
 
     id: str
@@ -18,7 +18,7 @@ class Sentence(Value):
     start_char_index: int | None = None
 
 
-class Phrase(Value):
+class Phrase(FrozenModel):
     """A span of the patient's message that holds the question itself."""
 
     id: str
@@ -26,7 +26,7 @@ class Phrase(Value):
     start_char_index: int | None = None
 
 
-class Case(Value):
+class Case(FrozenModel):
     """One question and the record it must be answered from."""
 
     id: str
@@ -55,5 +55,8 @@ class Case(Value):
 
     def _repr_html_(self) -> str:
         asked = (("Question", self.clinician_question), ("Patient", self.patient_narrative))
-        note = html.table(("id", "sentence"), ((html.text(each.id), html.text(each.text)) for each in self.sentences))
+        note = html.table(
+            ("id", "sentence"),
+            ((html.text(each.id), html.text(each.text)) for each in self.sentences),
+        )
         return "".join(html.paragraph(name, words) for name, words in asked) + note

@@ -20,12 +20,13 @@ def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     """A table whose cells are HTML already and whose head is not."""
     names = "".join(f'<th style="text-align:left">{escape(each)}</th>' for each in head)
     lines = "".join(
-        "<tr>" + "".join(f'<td style="text-align:left">{cell}</td>' for cell in row) + "</tr>" for row in rows
+        "<tr>" + "".join(f'<td style="text-align:left">{cell}</td>' for cell in row) + "</tr>"
+        for row in rows
     )
     return f"<table><thead><tr>{names}</tr></thead><tbody>{lines}</tbody></table>"
 
 
-def numbered(lines: Iterable[str]) -> str:
+def ordered_list(lines: Iterable[str]) -> str:
     """Lines that are HTML already, numbered."""
     return f"<ol>{''.join(f'<li>{line}</li>' for line in lines)}</ol>"
 

@@ -3,10 +3,10 @@
 from functools import cached_property
 
 from archqa.core.judgement import Relevance
-from archqa.core.value import Value
+from archqa.core.value import FrozenModel
 
 
-class ClinicianSentence(Value):
+class ClinicianSentence(FrozenModel):
     """One sentence of the clinician's answer with the note sentences it rests on (2026 key)."""
 
     id: str
@@ -14,7 +14,7 @@ class ClinicianSentence(Value):
     citations: tuple[str, ...] = ()
 
 
-class CaseKey(Value):
+class CaseKey(FrozenModel):
     """What the organisers hold to be true of one case. `labels` maps sentence id to relevance."""
 
     case_id: str
@@ -26,4 +26,6 @@ class CaseKey(Value):
     @cached_property
     def essential(self) -> frozenset[str]:
         """Ids of the sentences an answer must rest on."""
-        return frozenset(each for each, label in self.labels.items() if label is Relevance.ESSENTIAL)
+        return frozenset(
+            each for each, label in self.labels.items() if label is Relevance.ESSENTIAL
+        )

@@ -4,10 +4,10 @@ Sources: FHIR-AgentBench's question file (its answers stay in its key); MedAgent
 """
 
 from archqa.core.case import Case
-from archqa.core.value import Value
+from archqa.core.value import FrozenModel
 
 
-class RecordQuestion(Value):
+class RecordQuestion(FrozenModel):
     """One question that a patient's FHIR resources answer. `assumption` is the benchmark's context sentence."""
 
     id: str
@@ -16,7 +16,7 @@ class RecordQuestion(Value):
     assumption: str = ""
 
 
-class ClinicalTask(Value):
+class ClinicalTask(FrozenModel):
     """One instruction of MedAgentBench: a question to the record, or something to be written into it."""
 
     id: str

@@ -3,10 +3,10 @@
 from typing import Any
 
 from archqa.core.usage import Usage
-from archqa.core.value import Value
+from archqa.core.value import FrozenModel
 
 
-class Step(Value):
+class Step(FrozenModel):
     """One call of one agent. `rejected` tells why the output was sent back; `parsed` is None if nothing was usable.
 
     `messages` of a call that goes on with the conversation of the step before are the new ones only; `tool_calls` are

@@ -2,10 +2,10 @@
 
 from collections.abc import Iterable
 
-from archqa.core.value import Value
+from archqa.core.value import FrozenModel
 
 
-class Usage(Value):
+class Usage(FrozenModel):
     """Sums of model calls. `cost_usd` is None as soon as one part of it is unknown."""
 
     calls: int = 0
@@ -29,6 +29,6 @@ class Usage(Value):
         )
 
 
-def total(usages: Iterable[Usage]) -> Usage:
+def sum_usage(usages: Iterable[Usage]) -> Usage:
     """The sum of many usages."""
     return sum(usages, Usage())

@@ -6,7 +6,7 @@ from typing import Any, Self
 from pydantic import BaseModel, ConfigDict
 
 
-class Value(BaseModel):
+class FrozenModel(BaseModel):
     """A frozen value with a JSON schema."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")

@@ -8,25 +8,25 @@
 `connect(place)` opens a file or a server; both are a `Record`.
 """
 
-from archqa.fhir.audit import AuditEntry, AuditLog
-from archqa.fhir.base import CodeCount, Creator, Entry, Page, Record, Resource
-from archqa.fhir.card import SchemaCard, card
-from archqa.fhir.client import Client
-from archqa.fhir.connecting import connect
-from archqa.fhir.encounters import EncounterKind, Encounters
-from archqa.fhir.loading import LoadProgress, LoadReport
-from archqa.fhir.lookup import Hit, lookup
+from archqa.fhir.client.http_client import FhirClient
+from archqa.fhir.connection import connect
+from archqa.fhir.index.loading import LoadProgress, LoadReport
+from archqa.fhir.index.shards import ShardedStore, is_sharded
+from archqa.fhir.index.splitting import Shard, split_by_patient
 from archqa.fhir.outcome import FhirError
-from archqa.fhir.overlay import Overlay
 from archqa.fhir.profile import ARCHQA, GCP, HAPI, PROFILES, Profile
-from archqa.fhir.projection import Projection, project, project_all
-from archqa.fhir.resolver import Resolver, name_of
-from archqa.fhir.service import Reply, Service
-from archqa.fhir.sharded import Shards, is_sharded
-from archqa.fhir.splitting import Shard, split
+from archqa.fhir.record import CodeCount, Entry, Page, Record, Resource, WritableRecord
+from archqa.fhir.server.service import FhirResponse, FhirService
 from archqa.fhir.store import Store
-from archqa.fhir.validation import Finding
-from archqa.fhir.writing import Mode, Writer, Written
+from archqa.fhir.views.card import SchemaCard, build_schema_card
+from archqa.fhir.views.encounters import EncounterKind, Encounters
+from archqa.fhir.views.lookup import CodeMatch, lookup
+from archqa.fhir.views.projection import Projection, project, project_all
+from archqa.fhir.views.resolver import Resolver, display_name
+from archqa.fhir.write.audit import AuditEntry, AuditLog
+from archqa.fhir.write.overlay import Overlay
+from archqa.fhir.write.validation import Finding
+from archqa.fhir.write.writer import WriteMode, Writer, WriteResult
 
 __all__ = [
     "ARCHQA",
@@ -35,39 +35,39 @@ __all__ = [
     "PROFILES",
     "AuditEntry",
     "AuditLog",
-    "Client",
     "CodeCount",
-    "Creator",
+    "CodeMatch",
     "EncounterKind",
     "Encounters",
     "Entry",
+    "FhirClient",
     "FhirError",
+    "FhirResponse",
+    "FhirService",
     "Finding",
-    "Hit",
     "LoadProgress",
     "LoadReport",
-    "Mode",
     "Overlay",
     "Page",
     "Profile",
     "Projection",
     "Record",
-    "Reply",
     "Resolver",
     "Resource",
     "SchemaCard",
-    "Service",
     "Shard",
-    "Shards",
+    "ShardedStore",
     "Store",
+    "WritableRecord",
+    "WriteMode",
+    "WriteResult",
     "Writer",
-    "Written",
-    "card",
+    "build_schema_card",
     "connect",
+    "display_name",
     "is_sharded",
     "lookup",
-    "name_of",
     "project",
     "project_all",
-    "split",
+    "split_by_patient",
 ]

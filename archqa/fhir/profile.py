@@ -10,7 +10,7 @@ from enum import StrEnum
 from archqa.errors import CallerError
 
 
-class Unknown(StrEnum):
+class UnknownParameterPolicy(StrEnum):
     """What becomes of a search parameter that the type does not have."""
 
     IGNORE = "ignore"
@@ -22,10 +22,10 @@ class Profile:
     """The ways of one server."""
 
     name: str
-    unknown: Unknown
+    unknown_parameters: UnknownParameterPolicy
     default_count: int
     max_count: int | None
-    total_always: bool
+    always_total: bool
     helpful: bool
     """Reads `id` as `_id`, finds a patient's Locations, tries codes without case, matches words apart, says so."""
     wall_clock: bool
@@ -35,14 +35,23 @@ class Profile:
 
 _FHIR_JSON = "application/fhir+json"
 
-ARCHQA = Profile("archqa", Unknown.REFUSE, 100, 5000, True, True, True, _FHIR_JSON)
-GCP = Profile("gcp", Unknown.IGNORE, 100, 1000, True, False, False, f"{_FHIR_JSON};charset=utf-8")
-HAPI = Profile("hapi", Unknown.REFUSE, 20, None, False, False, False, _FHIR_JSON)
+ARCHQA = Profile("archqa", UnknownParameterPolicy.REFUSE, 100, 5000, True, True, True, _FHIR_JSON)
+GCP = Profile(
+    "gcp",
+    UnknownParameterPolicy.IGNORE,
+    100,
+    1000,
+    True,
+    False,
+    False,
+    f"{_FHIR_JSON};charset=utf-8",
+)
+HAPI = Profile("hapi", UnknownParameterPolicy.REFUSE, 20, None, False, False, False, _FHIR_JSON)
 
 PROFILES = {profile.name: profile for profile in (ARCHQA, GCP, HAPI)}
 
 
-def profile(name: str | Profile) -> Profile:
+def get_profile(name: str | Profile) -> Profile:
     """The profile of that name. Raises `CallerError` if there is none."""
     if isinstance(name, Profile):
         return name

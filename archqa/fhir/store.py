@@ -11,10 +11,10 @@ from pathlib import Path
 from weakref import WeakSet
 
 from archqa.errors import InputError
-from archqa.fhir import loading, schema
-from archqa.fhir.loading import LoadProgress, LoadReport
-from archqa.fhir.local import LocalRecord, Session
-from archqa.fhir.profile import ARCHQA, Profile, profile
+from archqa.fhir.index import loading, schema
+from archqa.fhir.index.loading import LoadProgress, LoadReport
+from archqa.fhir.local_record import LocalRecord, ReadSession
+from archqa.fhir.profile import ARCHQA, Profile, get_profile
 
 
 class Store(LocalRecord):
@@ -24,24 +24,26 @@ class Store(LocalRecord):
         super().__init__(path, ways)
         self._local = threading.local()
         # Weak: the session of a thread that has ended closes its connection by itself.
-        self._sessions: WeakSet[Session] = WeakSet()
+        self._sessions: WeakSet[ReadSession] = WeakSet()
         self._lock = threading.Lock()
 
     @classmethod
-    def open(cls, path: str | Path, ways: str | Profile = ARCHQA, *, create: bool = False) -> "Store":
+    def open(
+        cls, path: str | Path, ways: str | Profile = ARCHQA, *, create: bool = False
+    ) -> "Store":
         """Open a record; `create` makes an empty one where there is none. `ways` is a profile or its name.
 
         Raises `InputError` if there is no record, `CallerError` if there is no such profile.
         """
-        store = cls(Path(path), profile(ways))
+        store = cls(Path(path), get_profile(ways))
         if create:
-            schema.connect(store.path, write=True).close()
+            schema.open_connection(store.path, write=True).close()
         store.session()
         return store
 
     def as_profile(self, ways: str | Profile) -> "Store":
         """The same record with the ways of another server. Raises `CallerError` if there is no such profile."""
-        return Store(self.path, profile(ways))
+        return Store(self.path, get_profile(ways))
 
     def load(
         self,
@@ -54,7 +56,7 @@ class Store(LocalRecord):
 
         Raises `InputError` for absent files, wrong checksums and, if `strict`, bad lines.
         """
-        connection = schema.connect(self.path, write=True)
+        connection = schema.open_connection(self.path, write=True)
         try:
             return loading.load(connection, paths, strict=strict, progress=progress)
         except sqlite3.OperationalError as error:
@@ -63,11 +65,11 @@ class Store(LocalRecord):
         finally:
             connection.close()
 
-    def session(self) -> Session:
+    def session(self) -> ReadSession:
         """The session of the calling thread."""
-        found: Session | None = getattr(self._local, "session", None)
+        found: ReadSession | None = getattr(self._local, "session", None)
         if found is None:
-            found = Session(schema.connect(self.path, write=False))
+            found = ReadSession(schema.open_connection(self.path, write=False))
             with self._lock:
                 self._sessions.add(found)
             self._local.session = found

@@ -9,33 +9,35 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Literal, NamedTuple
 
 from archqa.errors import ServerUnavailable
-from archqa.llm.base import Reply, Request, Transient
-from archqa.llm.cache import Cache
-from archqa.llm.client import read_completion
+from archqa.llm.cache import SqliteCache
+from archqa.llm.client import parse_completion
 from archqa.llm.dialect import Dialect
+from archqa.llm.model import Reply, Request, TransientError
 from archqa.llm.prices import Price
 
-ENDPOINT: Literal["/v1/chat/completions"] = "/v1/chat/completions"
+BATCH_ENDPOINT: Literal["/v1/chat/completions"] = "/v1/chat/completions"
 
 DISCOUNT = 0.5
 """What a batched token costs of its price (OpenAI pricing page, "Batch API price")."""
 
 
-LARGEST = 50_000
+MAX_REQUESTS_PER_FILE = 50_000
 """Requests a file may hold, all of one model (same source)."""
 
 
-class Pending(Exception):
+class ReplyPending(Exception):
     """The reply has not come yet: its request goes into the next file."""
 
 
-class PendingModel:
-    """Answers from the replies that have come; a request without one is put into `waiting` and raises `Pending`.
+class BatchModel:
+    """Answers from the replies that have come; a request without one is put into `waiting` and raises `ReplyPending`.
 
     A request that is among the `hopeless` raises `ServerUnavailable`.
     """
 
-    def __init__(self, replies: Cache, waiting: dict[str, Request], hopeless: frozenset[str]) -> None:
+    def __init__(
+        self, replies: SqliteCache, waiting: dict[str, Request], hopeless: frozenset[str]
+    ) -> None:
         self._replies = replies
         self._waiting = waiting
         self._hopeless = hopeless
@@ -47,7 +49,7 @@ class PendingModel:
             raise ServerUnavailable("The batch failed this request again and again.")
         if reply is None:
             self._waiting[request.digest] = request
-            raise Pending
+            raise ReplyPending
         return reply
 
 
@@ -59,15 +61,18 @@ class BatchReply(NamedTuple):
     error: str
 
 
-def request_line(request: Request, dialect: Dialect) -> str:
+def batch_request_line(request: Request, dialect: Dialect) -> str:
     """A request as one line of an input file."""
     body = dialect.arguments(request)
     return json.dumps(
-        {"custom_id": request.digest, "method": "POST", "url": ENDPOINT, "body": body}, ensure_ascii=False
+        {"custom_id": request.digest, "method": "POST", "url": BATCH_ENDPOINT, "body": body},
+        ensure_ascii=False,
     )
 
 
-def read_output(lines: Iterable[str], price_of: Callable[[str], Price | None]) -> Iterator[BatchReply]:
+def read_batch_output(
+    lines: Iterable[str], price_of: Callable[[str], Price | None]
+) -> Iterator[BatchReply]:
     """The replies in an output or error file. Raises `ValueError` with the number of a line that is neither."""
     for number, line in enumerate(lines, start=1):
         if line.strip():
@@ -81,15 +86,19 @@ def _read_line(line: str, number: int, price_of: Callable[[str], Price | None]) 
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
         raise ValueError(f":{number}: is not a line of a batch output file.") from None
     if row.get("error") or response.get("status_code") != 200:
-        return BatchReply(digest, None, f"HTTP {response.get('status_code')}" if response else "the request expired")
+        return BatchReply(
+            digest,
+            None,
+            f"HTTP {response.get('status_code')}" if response else "the request expired",
+        )
     try:
         return BatchReply(digest, _reply(response["body"], price_of), "")
-    except (Transient, KeyError, TypeError) as error:
+    except (TransientError, KeyError, TypeError) as error:
         return BatchReply(digest, None, str(error))
 
 
 def _reply(body: dict[str, Any], price_of: Callable[[str], Price | None]) -> Reply:
-    reply = read_completion(body, price_of(str(body.get("model", ""))))
+    reply = parse_completion(body, price_of(str(body.get("model", ""))))
     cost = reply.usage.cost_usd
     half = reply.usage.model_copy(update={"cost_usd": None if cost is None else cost * DISCOUNT})
     return reply.model_copy(update={"usage": half})

@@ -4,10 +4,10 @@ from typing import Protocol
 
 from archqa.core.usage import Usage
 from archqa.errors import BudgetExceeded
-from archqa.llm.base import Model, Reply, Request
+from archqa.llm.model import Model, Reply, Request
 
 
-class Purse(Protocol):
+class BudgetProtocol(Protocol):
     """Whoever knows what may still be spent."""
 
     async def check(self, model: str) -> None:
@@ -49,7 +49,7 @@ class Budget:
 class BudgetedModel:
     """Asks only while money is left; replies already on their way still count."""
 
-    def __init__(self, inner: Model, budget: Purse) -> None:
+    def __init__(self, inner: Model, budget: BudgetProtocol) -> None:
         self._inner = inner
         self._budget = budget
 

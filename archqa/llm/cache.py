@@ -13,7 +13,7 @@ from typing import NamedTuple, Protocol, Self
 
 from archqa.core.usage import Usage
 from archqa.errors import InputError
-from archqa.llm.base import Finish, Model, Reply, Request
+from archqa.llm.model import FinishReason, Model, Reply, Request
 
 GIBIBYTE = 2**30
 
@@ -27,7 +27,7 @@ CREATE TABLE IF NOT EXISTS reply (
 """
 
 
-class Contents(NamedTuple):
+class CacheStats(NamedTuple):
     """What a cache holds: replies, bytes on disk, and replies by model."""
 
     replies: int
@@ -35,8 +35,8 @@ class Contents(NamedTuple):
     by_model: dict[str, int]
 
 
-class Replies(Protocol):
-    """Where replies are kept: `Cache` is a file on this machine, `postgres.SharedCache` a server for many.
+class ReplyCache(Protocol):
+    """Where replies are kept: `SqliteCache` is a file on this machine, `postgres.SharedCache` a server for many.
 
     `far` tells that every look takes a trip through the network, so that nobody must wait for it standing.
     """
@@ -51,7 +51,7 @@ class Replies(Protocol):
         """Keep a reply; it is kept for good when this returns."""
         ...
 
-    def contents(self) -> Contents:
+    def contents(self) -> CacheStats:
         """How much there is, and of which models."""
         ...
 
@@ -70,7 +70,7 @@ class Replies(Protocol):
     def __exit__(self, *_: object) -> None: ...
 
 
-class Claims(Protocol):
+class InFlightRequests(Protocol):
     """Who is asking what just now, among all who share a cache."""
 
     async def take(self, digest: str) -> bool:
@@ -82,7 +82,7 @@ class Claims(Protocol):
         ...
 
 
-class Cache:
+class SqliteCache:
     """The file of replies. Safe with several processes (WAL). Raises `InputError` if the file is something else.
 
     Past `most` bytes of content the oldest replies are dropped, a tenth at a time.
@@ -95,7 +95,9 @@ class Cache:
         self._most = most
         self._kept = 0
         _private_file(path)
-        self._connection = sqlite3.connect(path, timeout=30, isolation_level=None, check_same_thread=False)
+        self._connection = sqlite3.connect(
+            path, timeout=30, isolation_level=None, check_same_thread=False
+        )
         try:
             self._connection.execute("PRAGMA journal_mode=WAL")
             self._connection.execute("PRAGMA synchronous=NORMAL")
@@ -107,7 +109,9 @@ class Cache:
 
     def get(self, digest: str) -> Reply | None:
         """The kept reply to the request of this digest."""
-        row = self._connection.execute("SELECT reply FROM reply WHERE digest = ?", (digest,)).fetchone()
+        row = self._connection.execute(
+            "SELECT reply FROM reply WHERE digest = ?", (digest,)
+        ).fetchone()
         return Reply.model_validate_json(row[0]) if row else None
 
     def put(self, request: Request, reply: Reply) -> None:
@@ -122,10 +126,12 @@ class Cache:
         while self._kept % _LOOK_EVERY == 0 and self._size() > self._most:
             self._drop_oldest()
 
-    def contents(self) -> Contents:
+    def contents(self) -> CacheStats:
         """How much there is, and of which models."""
-        rows = self._connection.execute("SELECT model, count(*) FROM reply GROUP BY model ORDER BY model").fetchall()
-        return Contents(len(self), self._size(), dict(rows))
+        rows = self._connection.execute(
+            "SELECT model, count(*) FROM reply GROUP BY model ORDER BY model"
+        ).fetchall()
+        return CacheStats(len(self), self._size(), dict(rows))
 
     def clear(self) -> int:
         """Drop every reply and give the space back; returns how many there were."""
@@ -169,7 +175,9 @@ class CachedModel:
     With `claims`, also when they are under way on different machines.
     """
 
-    def __init__(self, inner: Model, cache: Replies, claims: Claims | None = None) -> None:
+    def __init__(
+        self, inner: Model, cache: ReplyCache, claims: InFlightRequests | None = None
+    ) -> None:
         self._inner = inner
         self._cache = cache
         self._claims = claims
@@ -185,14 +193,18 @@ class CachedModel:
             if asked is None:
                 return await self._ask_once(request)
             await asyncio.wait([asked])
-            if not asked.cancelled():  # Else whoever asked was called off, and the next in line asks.
+            if (
+                not asked.cancelled()
+            ):  # Else whoever asked was called off, and the next in line asks.
                 return _free(asked.result())
 
     async def _ask_once(self, request: Request) -> Reply:
         future: asyncio.Future[Reply] = asyncio.get_running_loop().create_future()
         self._under_way[request.digest] = future
         try:
-            reply = await (self._pay(request) if self._claims is None else self._claim(request, self._claims))
+            reply = await (
+                self._pay(request) if self._claims is None else self._claim(request, self._claims)
+            )
             future.set_result(reply)
             return reply
         except asyncio.CancelledError:
@@ -205,7 +217,7 @@ class CachedModel:
         finally:
             del self._under_way[request.digest]
 
-    async def _claim(self, request: Request, claims: Claims) -> Reply:
+    async def _claim(self, request: Request, claims: InFlightRequests) -> Reply:
         """Ask if nobody else, on any machine, is asking the same or has just been answered."""
         while True:
             ours = await claims.take(request.digest)
@@ -221,13 +233,17 @@ class CachedModel:
 
     async def _pay(self, request: Request) -> Reply:
         reply = await self._inner.ask(request)
-        if reply.finish is Finish.COMPLETE:
+        if reply.finish is FinishReason.COMPLETE:
             await self._keep(request, reply)
         return reply
 
     async def _find(self, request: Request) -> Reply | None:
         digest = request.digest
-        return await asyncio.to_thread(self._cache.get, digest) if self._cache.far else self._cache.get(digest)
+        return (
+            await asyncio.to_thread(self._cache.get, digest)
+            if self._cache.far
+            else self._cache.get(digest)
+        )
 
     async def _keep(self, request: Request, reply: Reply) -> None:
         if self._cache.far:

@@ -13,29 +13,39 @@ from email.utils import parsedate_to_datetime
 from typing import Any
 
 from archqa.core.usage import Usage
-from archqa.errors import ArchqaError, AuthenticationFailed, ContextTooLong, ModelError, ModelNotFound
-from archqa.llm.base import Finish, Reply, Request, ToolCall, Transient
+from archqa.errors import (
+    ArchqaError,
+    AuthenticationFailed,
+    ContextTooLong,
+    ModelError,
+    ModelNotFound,
+)
 from archqa.llm.dialect import Dialect
-from archqa.llm.likelihood import read_tokens
+from archqa.llm.likelihood import parse_logprobs
+from archqa.llm.model import FinishReason, Reply, Request, ToolCall, TransientError
 from archqa.llm.prices import Price
-from archqa.llm.wire import Answer, Unreachable, Wire
+from archqa.llm.transport import HttpResponse, Transport, TransportError
 
-TRANSIENT = frozenset({408, 409, 425, 429, 500, 502, 503, 504, 529})
-_FINISH = {"length": Finish.LENGTH, "content_filter": Finish.FILTERED}
+TRANSIENT_STATUS_CODES = frozenset({408, 409, 425, 429, 500, 502, 503, 504, 529})
+_FINISH = {"length": FinishReason.LENGTH, "content_filter": FinishReason.FILTERED}
 
 _TOO_LONG = re.compile(r"context[ _](?:length|window|size)|prompt is too long")
 """How OpenAI, Azure, vLLM and llama.cpp say that a prompt does not fit (lower case)."""
 
-_NO_TOOLS = re.compile(r"\btools?\b.{0,80}(?:not support|unsupported|requires|unexpected)|not support.{0,40}\btools?\b")
+_NO_TOOLS = re.compile(
+    r"\btools?\b.{0,80}(?:not support|unsupported|requires|unexpected)|not support.{0,40}\btools?\b"
+)
 """How Ollama, vLLM and llama.cpp say that a model, or the server as it was started, calls no tools (lower case)."""
 
 _CODE = re.compile(r"[a-z0-9_.-]{1,40}")
 
 
 class ServerModel:
-    """Asks one server, once. Learns per model what the server cannot do; raises `Transient` for what may pass."""
+    """Asks one server, once. Learns per model what the server cannot do; raises `TransientError` for what may pass."""
 
-    def __init__(self, wire: Wire, price_of: Callable[[str], Price | None] = lambda _: None) -> None:
+    def __init__(
+        self, wire: Transport, price_of: Callable[[str], Price | None] = lambda _: None
+    ) -> None:
         self._wire = wire
         self._price_of = price_of
         self._dialects: dict[str, Dialect] = {}
@@ -53,22 +63,26 @@ class ServerModel:
                 continue
             completion = _read_json(answer.body)
             self._learn(request, dialect)
-            return read_completion(completion, self._price_of(request.model), time.monotonic() - began)
+            return parse_completion(
+                completion, self._price_of(request.model), time.monotonic() - began
+            )
         raise ModelError(f"{self._wire.base_url} understands no form of the request.")
 
-    async def _post(self, arguments: dict[str, Any]) -> Answer:
+    async def _post(self, arguments: dict[str, Any]) -> HttpResponse:
         # Half a character (a lone surrogate) goes as JSON escapes it.
         body = json.dumps(arguments, separators=(",", ":")).encode()
         try:
             return await self._wire.post("/chat/completions", body)
-        except Unreachable as error:
-            raise Transient(str(error)) from None
+        except TransportError as error:
+            raise TransientError(str(error)) from None
 
     def _learn(self, request: Request, dialect: Dialect) -> None:
         """A form that worked is kept; of several that did, the firmest. Prose proves nothing about structure."""
         known = self._dialects.get(request.model, Dialect())
         if request.output_schema is None:
-            self._dialects[request.model] = dialect.model_copy(update={"structure": known.structure})
+            self._dialects[request.model] = dialect.model_copy(
+                update={"structure": known.structure}
+            )
             return
         if request.model not in self._proven or dialect.structure >= known.structure:
             self._dialects[request.model] = dialect
@@ -78,21 +92,28 @@ class ServerModel:
         """Whether the structure asked for may be what the server objects to: it is firmer than any that worked."""
         if request.output_schema is None:
             return False
-        return request.model not in self._proven or dialect.structure > self._dialects[request.model].structure
+        return (
+            request.model not in self._proven
+            or dialect.structure > self._dialects[request.model].structure
+        )
 
-    def _after_refusal(self, refusal: Answer, dialect: Dialect, request: Request) -> Dialect:
+    def _after_refusal(self, refusal: HttpResponse, dialect: Dialect, request: Request) -> Dialect:
         """A weaker dialect to try at once; raises what the refusal means otherwise."""
         words = refusal.body.decode("utf-8", "replace").lower()
         structured = self._in_question(request, dialect)
         if refusal.status in {400, 404, 415, 422, 501} and not _TOO_LONG.search(words):
-            weaker = dialect.weaker(words, structured=structured)
+            weaker = dialect.fallback_for(words, structured=structured)
             if weaker is not None:
                 return weaker
         if refusal.status == 500 and structured and self._crashed_before(request):
-            weaker = dialect.less_structured()
+            weaker = dialect.with_weaker_structure()
             if weaker is not None:
                 return weaker
-        if request.tools and refusal.status in {400, 404, 422, 500, 501} and _NO_TOOLS.search(words):
+        if (
+            request.tools
+            and refusal.status in {400, 404, 422, 500, 501}
+            and _NO_TOOLS.search(words)
+        ):
             raise ModelError(
                 f"{self._wire.base_url} cannot let {request.model} call tools.\n"
                 "Take a model that can, or a --pipeline that needs none (`archqa list pipelines`)."
@@ -105,8 +126,8 @@ class ServerModel:
         return self._crashes[request.digest] > 1
 
 
-def read_completion(completion: Any, price: Price | None, seconds: float = 0.0) -> Reply:
-    """The reply in a chat completion, as its JSON has it. Raises `Transient` for what is not one."""
+def parse_completion(completion: Any, price: Price | None, seconds: float = 0.0) -> Reply:
+    """The reply in a chat completion, as its JSON has it. Raises `TransientError` for what is not one."""
     try:
         choice = completion["choices"][0]
         message = choice["message"]
@@ -121,17 +142,25 @@ def read_completion(completion: Any, price: Price | None, seconds: float = 0.0) 
             usage=usage,
             served_by=served_by,
             tool_calls=calls,
-            tokens=read_tokens(choice),
+            tokens=parse_logprobs(choice),
         )
     except (AttributeError, IndexError, KeyError, TypeError, ValueError) as error:
-        raise Transient(f"the reply is not a chat completion ({type(error).__name__})") from None
+        raise TransientError(
+            f"the reply is not a chat completion ({type(error).__name__})"
+        ) from None
 
 
-def _finish(reason: str | None, text: str, refusal: str | None, calls: tuple[ToolCall, ...]) -> Finish:
+def _finish(
+    reason: str | None, text: str, refusal: str | None, calls: tuple[ToolCall, ...]
+) -> FinishReason:
     if refusal:
-        return Finish.REFUSED
-    finish = _FINISH.get(reason or "", Finish.COMPLETE)
-    return Finish.EMPTY if finish is Finish.COMPLETE and not text.strip() and not calls else finish
+        return FinishReason.REFUSED
+    finish = _FINISH.get(reason or "", FinishReason.COMPLETE)
+    return (
+        FinishReason.EMPTY
+        if finish is FinishReason.COMPLETE and not text.strip() and not calls
+        else finish
+    )
 
 
 def _tool_calls(message: Any) -> tuple[ToolCall, ...]:
@@ -149,7 +178,10 @@ def _tool_call(row: Any, number: int) -> ToolCall:
 
 def _usage(completion: Any, price: Price | None, seconds: float) -> Usage:
     """What the server counted; a reply whose tokens it did not count was still paid, at an unknown cost."""
-    prompt, said = _count(completion, "usage", "prompt_tokens"), _count(completion, "usage", "completion_tokens")
+    prompt, said = (
+        _count(completion, "usage", "prompt_tokens"),
+        _count(completion, "usage", "completion_tokens"),
+    )
     if prompt is None or said is None:
         return Usage(calls=1, cost_usd=None, seconds=seconds)
     cached = _count(completion, "usage", "prompt_tokens_details", "cached_tokens") or 0
@@ -171,28 +203,36 @@ def _count(completion: Any, *way: str) -> int | None:
 
 
 def _read_json(body: bytes) -> Any:
-    """A body that should be JSON. Raises `Transient`: a page of a proxy, or half a reply, may pass."""
+    """A body that should be JSON. Raises `TransientError`: a page of a proxy, or half a reply, may pass."""
     try:
         return json.loads(body)
     except (ValueError, RecursionError) as error:
-        raise Transient(f"the reply is not a chat completion ({type(error).__name__})") from None
+        raise TransientError(
+            f"the reply is not a chat completion ({type(error).__name__})"
+        ) from None
 
 
-def _meaning(refusal: Answer, words: str, model: str, url: str) -> Exception:
+def _meaning(refusal: HttpResponse, words: str, model: str, url: str) -> Exception:
     """What a status means for whoever must act. Server texts can quote the prompt, so none is passed on."""
     status = refusal.status
     if status in {401, 403}:
-        return AuthenticationFailed(f"{url} refuses the key (HTTP {status}).\nSet OPENAI_API_KEY to a key it accepts.")
+        return AuthenticationFailed(
+            f"{url} refuses the key (HTTP {status}).\nSet OPENAI_API_KEY to a key it accepts."
+        )
     if status == 413 or (status in {400, 422} and _TOO_LONG.search(words)):
-        return ContextTooLong(f"The prompt and the reply's max_tokens do not fit {model}'s context window.")
+        return ContextTooLong(
+            f"The prompt and the reply's max_tokens do not fit {model}'s context window."
+        )
     if status == 404:
-        return ModelNotFound(f"{url} does not know the model {model!r}.\nList its models with: archqa list models")
-    if status in TRANSIENT or status >= 500:
-        return Transient(f"HTTP {status}", _retry_after(refusal))
+        return ModelNotFound(
+            f"{url} does not know the model {model!r}.\nList its models with: archqa list models"
+        )
+    if status in TRANSIENT_STATUS_CODES or status >= 500:
+        return TransientError(f"HTTP {status}", _retry_after(refusal))
     return _refused_request(status, _code(refusal), url)
 
 
-def _code(refusal: Answer) -> str:
+def _code(refusal: HttpResponse) -> str:
     """The error's code, where it has one that is a word and no text."""
     try:
         code = str(json.loads(refusal.body)["error"]["code"] or "")
@@ -208,11 +248,15 @@ def _refused_request(status: int, code: str, url: str) -> ArchqaError:
     )
 
 
-def _retry_after(refusal: Answer) -> float | None:
+def _retry_after(refusal: HttpResponse) -> float | None:
     """Seconds to wait, given as such or as an HTTP date (RFC 9110, 10.2.3)."""
     said = refusal.headers.get("retry-after", "")
     try:
-        seconds = float(said) if said[:1].isdigit() else parsedate_to_datetime(said).timestamp() - time.time()
+        seconds = (
+            float(said)
+            if said[:1].isdigit()
+            else parsedate_to_datetime(said).timestamp() - time.time()
+        )
     except (ValueError, OverflowError):
         return None
     return max(0.0, seconds)

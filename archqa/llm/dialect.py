@@ -11,8 +11,8 @@ import re
 from enum import IntEnum
 from typing import Any
 
-from archqa.core.value import Value
-from archqa.llm.base import Message, Request
+from archqa.core.value import FrozenModel
+from archqa.llm.model import Message, Request
 
 LIKELIEST = 5
 """Alternatives asked for at each token, where their probabilities are asked for."""
@@ -24,7 +24,7 @@ _ABOUT_THE_LAST = re.compile(
 """How llama.cpp, vLLM (Mistral) and Anthropic say that a conversation must not end with the model's own turn."""
 
 
-class Structure(IntEnum):
+class StructuredOutputMode(IntEnum):
     """How firmly a server can be held to a schema."""
 
     TEXT = 0
@@ -32,12 +32,12 @@ class Structure(IntEnum):
     SCHEMA = 2
 
 
-class Dialect(Value):
+class Dialect(FrozenModel):
     """One server's (and model's) ways. `weaker` gives the next to try after a refusal."""
 
-    structure: Structure = Structure.SCHEMA
+    structure: StructuredOutputMode = StructuredOutputMode.SCHEMA
     temperature: bool = True
-    token_word: str = "max_tokens"
+    max_tokens_field: str = "max_tokens"
     system_role: bool = True
     parallel_tools: bool = True
     assistant_last: bool = True
@@ -47,10 +47,10 @@ class Dialect(Value):
         """The keyword arguments of `chat.completions.create`."""
         arguments: dict[str, Any] = {"model": request.model, "messages": self._messages(request)}
         if request.max_tokens is not None:
-            arguments[self.token_word] = request.max_tokens
+            arguments[self.max_tokens_field] = request.max_tokens
         if request.temperature is not None and self.temperature:
             arguments["temperature"] = request.temperature
-        if request.output_schema is not None and self.structure is not Structure.TEXT:
+        if request.output_schema is not None and self.structure is not StructuredOutputMode.TEXT:
             arguments["response_format"] = self._response_format(request)
         if request.tools:
             arguments |= self._tools(request)
@@ -58,33 +58,33 @@ class Dialect(Value):
             arguments |= {"logprobs": True, "top_logprobs": LIKELIEST}
         return arguments
 
-    def weaker(self, refusal: str, *, structured: bool) -> "Dialect | None":
+    def fallback_for(self, refusal: str, *, structured: bool) -> "Dialect | None":
         """The dialect that avoids what `refusal` (lower case) complains of; None if it complains of something else."""
         if self.likelihoods and "logprobs" in refusal:
             return self.model_copy(update={"likelihoods": False})
         if self.temperature and "temperature" in refusal:
             return self.model_copy(update={"temperature": False})
-        if self.token_word == "max_tokens" and "max_completion_tokens" in refusal:
-            return self.model_copy(update={"token_word": "max_completion_tokens"})
+        if self.max_tokens_field == "max_tokens" and "max_completion_tokens" in refusal:
+            return self.model_copy(update={"max_tokens_field": "max_completion_tokens"})
         if self.system_role and "system" in refusal and "role" in refusal:
             return self.model_copy(update={"system_role": False})
         if self.assistant_last and _ABOUT_THE_LAST.search(refusal):
             return self.model_copy(update={"assistant_last": False})
         if self.parallel_tools and "parallel_tool_calls" in refusal:
             return self.model_copy(update={"parallel_tools": False})
-        if structured and self.structure > Structure.TEXT and _about_structure(refusal):
-            return self.less_structured()
+        if structured and self.structure > StructuredOutputMode.TEXT and _about_structure(refusal):
+            return self.with_weaker_structure()
         return None
 
-    def less_structured(self) -> "Dialect | None":
+    def with_weaker_structure(self) -> "Dialect | None":
         """One step from schema to JSON mode to text; None below that."""
-        if self.structure is Structure.TEXT:
+        if self.structure is StructuredOutputMode.TEXT:
             return None
-        return self.model_copy(update={"structure": Structure(self.structure - 1)})
+        return self.model_copy(update={"structure": StructuredOutputMode(self.structure - 1)})
 
     def _messages(self, request: Request) -> list[dict[str, Any]]:
         messages = list(request.messages)
-        if request.output_schema is not None and self.structure is not Structure.SCHEMA:
+        if request.output_schema is not None and self.structure is not StructuredOutputMode.SCHEMA:
             messages[-1] = _with_schema(messages[-1], request.output_schema)
         if not self.system_role:
             messages = _without_system(messages)
@@ -97,7 +97,7 @@ class Dialect(Value):
         return {"tools": tools} | ({"parallel_tool_calls": True} if self.parallel_tools else {})
 
     def _response_format(self, request: Request) -> dict[str, Any]:
-        if self.structure is Structure.JSON:
+        if self.structure is StructuredOutputMode.JSON:
             return {"type": "json_object"}
         schema = {"name": request.schema_name, "strict": True, "schema": request.output_schema}
         return {"type": "json_schema", "json_schema": schema}
@@ -110,14 +110,21 @@ def _wire(message: Message) -> dict[str, Any]:
     if not message.tool_calls:
         return {"role": message.role, "content": message.content}
     calls = [
-        {"id": call.id, "type": "function", "function": {"name": call.name, "arguments": call.arguments}}
+        {
+            "id": call.id,
+            "type": "function",
+            "function": {"name": call.name, "arguments": call.arguments},
+        }
         for call in message.tool_calls
     ]
     return {"role": message.role, "content": message.content or None, "tool_calls": calls}
 
 
 def _about_structure(refusal: str) -> bool:
-    return any(word in refusal for word in ("response_format", "json_schema", "json_object", "schema", "grammar"))
+    return any(
+        word in refusal
+        for word in ("response_format", "json_schema", "json_object", "schema", "grammar")
+    )
 
 
 def _with_schema(message: Message, schema: dict[str, Any]) -> Message:

@@ -8,31 +8,36 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
-from archqa.core.value import Value
-from archqa.llm.base import Reply, Token
+from archqa.core.value import FrozenModel
+from archqa.llm.model import Reply, Token
 
 _LEAST_SEEN = 0.5
 """Probability that the choices must have together; below it, the tokens tell of something else."""
 
 
-class _Place(Value):
+class _Place(FrozenModel):
     """Where a chosen word begins: the token that holds its first letter, and what of it comes before."""
 
     token: int
     before: str
 
 
-def choice_probabilities(reply: Reply, field: str, choices: Sequence[str]) -> list[dict[str, float] | None]:
+def label_probabilities(
+    reply: Reply, field: str, choices: Sequence[str]
+) -> list[dict[str, float] | None]:
     """For each time `field` is filled in a JSON reply, in order: choice to probability; None where it cannot be told.
 
     Empty if the server gave no token probabilities.
     """
     if not reply.tokens:
         return []
-    return [_told(reply.tokens[place.token], place.before, choices) for place in _places(reply.tokens, field)]
+    return [
+        _told(reply.tokens[place.token], place.before, choices)
+        for place in _places(reply.tokens, field)
+    ]
 
 
-def read_tokens(choice: Any) -> tuple[Token, ...]:
+def parse_logprobs(choice: Any) -> tuple[Token, ...]:
     """The tokens in a choice of a chat completion; empty if it has none or they are of another form."""
     try:
         rows = choice["logprobs"]["content"]
@@ -55,7 +60,11 @@ def _places(tokens: Sequence[Token], field: str) -> list[_Place]:
         starts.append(at)
         at += len(token.text)
     ends = [match.end() for match in re.finditer(rf'"{re.escape(field)}"\s*:\s*"', text)]
-    holding = [(end, max(at for at, start in enumerate(starts) if start <= end)) for end in ends if end < len(text)]
+    holding = [
+        (end, max(at for at, start in enumerate(starts) if start <= end))
+        for end in ends
+        if end < len(text)
+    ]
     return [_Place(token=at, before=text[starts[at] : end]) for end, at in holding]
 
 
@@ -63,7 +72,11 @@ def _told(token: Token, before: str, choices: Sequence[str]) -> dict[str, float]
     mass = dict.fromkeys(choices, 0.0)
     for text, chance in token.likely.items():
         rest = text.removeprefix(before)
-        fitting = [each for each in choices if rest and _begins(each, rest)] if text.startswith(before) else []
+        fitting = (
+            [each for each in choices if rest and _begins(each, rest)]
+            if text.startswith(before)
+            else []
+        )
         if len(fitting) == 1:
             mass[fitting[0]] += chance
     seen = sum(mass.values())

@@ -9,16 +9,16 @@ import re
 import time
 from collections.abc import Awaitable, Callable, Mapping
 
-from archqa.llm.base import Model, Reply, Request, Transient
+from archqa.llm.model import Model, Reply, Request, TransientError
 
 _DURATION = re.compile(r"(\d+(?:\.\d+)?)(ms|h|m|s)")
 _SECONDS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
 
-LONGEST_HOLD = 600.0
+MAX_RETRY_AFTER_SECONDS = 600.0
 """Seconds; a server that asks to be left alone for longer is asked again all the same, and may refuse again."""
 
 
-class Bucket:
+class RateBucket:
     """Lets amounts start at an even pace of `per_minute`; None sets no pace."""
 
     def __init__(self, per_minute: float | None) -> None:
@@ -32,7 +32,7 @@ class Bucket:
         return start - now
 
 
-class Limiter:
+class RateLimiter:
     """So many places in flight, first come, first served; and the paces that were set or that a server asked for."""
 
     def __init__(
@@ -45,8 +45,8 @@ class Limiter:
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
         self.places = asyncio.Semaphore(jobs)
-        self._requests = Bucket(requests_per_minute)
-        self._tokens = Bucket(tokens_per_minute)
+        self._requests = RateBucket(requests_per_minute)
+        self._tokens = RateBucket(tokens_per_minute)
         self._held_until = 0.0
         self._clock = clock
         self._sleep = sleep
@@ -61,15 +61,21 @@ class Limiter:
     def reserve(self, tokens: int) -> float:
         """Take the next free moment for a request of so many tokens; returns the seconds until then."""
         now = self._clock()
-        return max(self._requests.reserve(1, now), self._tokens.reserve(tokens, now), self._held_until - now)
+        return max(
+            self._requests.reserve(1, now),
+            self._tokens.reserve(tokens, now),
+            self._held_until - now,
+        )
 
     def held(self) -> float:
         """Seconds for which a server still asks to be left alone; not above 0 if none does."""
         return self._held_until - self._clock()
 
     def hold(self, seconds: float) -> None:
-        """Start nothing for so long, or for `LONGEST_HOLD`."""
-        self._held_until = max(self._held_until, self._clock() + min(seconds, LONGEST_HOLD))
+        """Start nothing for so long, or for `MAX_RETRY_AFTER_SECONDS`."""
+        self._held_until = max(
+            self._held_until, self._clock() + min(seconds, MAX_RETRY_AFTER_SECONDS)
+        )
 
     def heed(self, headers: Mapping[str, str]) -> None:
         """Hold when a server says that nothing is left of this minute's requests or tokens."""
@@ -78,10 +84,10 @@ class Limiter:
                 self.hold(_seconds(headers.get(f"x-ratelimit-reset-{kind}", "")))
 
 
-class LimitedModel:
+class RateLimitedModel:
     """Lets a request through when the limiter has a place and a moment for it."""
 
-    def __init__(self, inner: Model, limiter: Limiter) -> None:
+    def __init__(self, inner: Model, limiter: RateLimiter) -> None:
         self._inner = inner
         self._limiter = limiter
 
@@ -91,7 +97,7 @@ class LimitedModel:
             await self._limiter.pace(request.tokens)
             try:
                 return await self._inner.ask(request)
-            except Transient as fault:
+            except TransientError as fault:
                 if fault.retry_after is not None:
                     self._limiter.hold(fault.retry_after)
                 raise

@@ -9,8 +9,8 @@ import time
 from typing import TYPE_CHECKING, Any, Self, cast
 
 from archqa.errors import CallerError, MissingExtra, ServerUnavailable
-from archqa.llm.base import Reply, Request
-from archqa.llm.cache import GIBIBYTE, Contents
+from archqa.llm.cache import GIBIBYTE, CacheStats
+from archqa.llm.model import Reply, Request
 
 if TYPE_CHECKING:
     import psycopg_pool
@@ -36,7 +36,7 @@ ON CONFLICT (digest) DO UPDATE SET stored_at = excluded.stored_at, reply = exclu
 _OLDEST = "DELETE FROM archqa_reply WHERE digest IN (SELECT digest FROM archqa_reply ORDER BY stored_at LIMIT %s)"
 
 
-class SharedCache:
+class PostgresCache:
     """The table of replies at a URL. Safe with several threads, processes and machines.
 
     Past `most` bytes of replies the oldest are dropped, a tenth at a time. Raises `CallerError` for a URL that is none,
@@ -65,10 +65,10 @@ class SharedCache:
         while self._kept % _LOOK_EVERY == 0 and self._size() > self._most:
             self._run(_OLDEST, max(1, len(self) // 10))
 
-    def contents(self) -> Contents:
+    def contents(self) -> CacheStats:
         """How much there is, and of which models."""
         rows = self._run("SELECT model, count(*) FROM archqa_reply GROUP BY model ORDER BY model")
-        return Contents(len(self), self._size(), dict(cast("list[tuple[str, int]]", rows)))
+        return CacheStats(len(self), self._size(), dict(cast("list[tuple[str, int]]", rows)))
 
     def clear(self) -> int:
         """Drop every reply and give the space back; returns how many there were."""
@@ -78,7 +78,9 @@ class SharedCache:
 
     def _size(self) -> int:
         """Bytes of replies."""
-        return int(self._run("SELECT coalesce(sum(octet_length(reply)), 0) FROM archqa_reply")[0][0])
+        return int(
+            self._run("SELECT coalesce(sum(octet_length(reply)), 0) FROM archqa_reply")[0][0]
+        )
 
     def __len__(self) -> int:
         return int(self._run("SELECT count(*) FROM archqa_reply")[0][0])
@@ -104,7 +106,9 @@ class SharedCache:
                 return rows
         except psycopg.Error as error:
             why = f"The cache's server failed ({type(error).__name__})."
-            raise ServerUnavailable(f"{why}\nMend it, or go on without: --set cache=off --resume") from None
+            raise ServerUnavailable(
+                f"{why}\nMend it, or go on without: --set cache=off --resume"
+            ) from None
 
 
 def _pool(url: str) -> "psycopg_pool.ConnectionPool[Any]":
@@ -114,8 +118,12 @@ def _pool(url: str) -> "psycopg_pool.ConnectionPool[Any]":
     except ImportError:
         raise MissingExtra("The PostgreSQL client", "ray") from None
     if not url.startswith(("postgresql://", "postgres://")):
-        raise CallerError("cache_url is no address of PostgreSQL.\nFor example: postgresql://user@host/archqa")
-    logging.getLogger("psycopg.pool").setLevel(logging.ERROR)  # It tells every try; the last is told by our error.
+        raise CallerError(
+            "cache_url is no address of PostgreSQL.\nFor example: postgresql://user@host/archqa"
+        )
+    logging.getLogger("psycopg.pool").setLevel(
+        logging.ERROR
+    )  # It tells every try; the last is told by our error.
     pool: psycopg_pool.ConnectionPool[Any] = psycopg_pool.ConnectionPool(
         url, min_size=1, max_size=_CONNECTIONS, open=False, reconnect_timeout=30
     )

@@ -5,12 +5,12 @@ from datetime import date
 from functools import cache
 from pathlib import Path
 
-from archqa.core.value import Value
+from archqa.core.value import FrozenModel
 
 MILLION = 1_000_000
 
 
-class Price(Value):
+class Price(FrozenModel):
     """US dollars per million tokens; `cached` is for prompt tokens the server had already read."""
 
     prompt: float
@@ -22,7 +22,9 @@ class Price(Value):
     def cost(self, prompt_tokens: int, cached_tokens: int, completion_tokens: int) -> float:
         """Dollars for one reply; `cached_tokens` are part of `prompt_tokens`."""
         fresh = prompt_tokens - cached_tokens
-        dollars = fresh * self.prompt + cached_tokens * self.cached + completion_tokens * self.completion
+        dollars = (
+            fresh * self.prompt + cached_tokens * self.cached + completion_tokens * self.completion
+        )
         return dollars / MILLION
 
 

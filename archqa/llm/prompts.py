@@ -14,7 +14,7 @@ from jinja2 import meta
 
 from archqa import resources
 from archqa.errors import CallerError
-from archqa.llm.base import Message
+from archqa.llm.model import Message
 
 _TAGS = "note|message|clinician_question|context|sentence|judgements|draft|exemplars|answer|question|card|found|tried"
 _DELIMITER = re.compile(rf"<(?=\s*/?\s*(?:{_TAGS})\b)", re.IGNORECASE)
@@ -24,7 +24,7 @@ class Prompts:
     """A folder of prompts. `render` fills one; `digest` names its exact words, includes and all."""
 
     def __init__(self, folder: Path | None = None) -> None:
-        self.folder = folder or resources.prompts()
+        self.folder = folder or resources.prompts_dir()
         self._environment = jinja2.Environment(
             loader=jinja2.FileSystemLoader(self.folder),
             undefined=jinja2.StrictUndefined,
@@ -35,14 +35,16 @@ class Prompts:
             auto_reload=False,
         )
         self._environment.globals.clear()  # No prompt uses Jinja's own functions; they are copied at every rendering.
-        self._environment.filters["record"] = as_data
+        self._environment.filters["record"] = escape_delimiters
         self._environment.filters["line"] = as_line
         self._digests: dict[str, str] = {}
 
     def render(self, name: str, values: dict[str, Any]) -> tuple[Message, ...]:
         """The system and user message of a prompt such as `decision/v1`."""
         roles: tuple[tuple[Any, str], ...] = (("system", "system.jinja"), ("user", "user.jinja"))
-        texts = [(role, self._template(f"{name}/{file}").render(values).strip()) for role, file in roles]
+        texts = [
+            (role, self._template(f"{name}/{file}").render(values).strip()) for role, file in roles
+        ]
         return tuple(Message(role=role, content=text) for role, text in texts)
 
     def render_text(self, name: str, values: dict[str, Any]) -> str:
@@ -52,7 +54,9 @@ class Prompts:
     def digest(self, name: str) -> str:
         """sha256 over the prompt's files and everything they include."""
         if name not in self._digests:
-            sources = {each: self._source(each) for each in sorted(self._with_includes(self._files(name)))}
+            sources = {
+                each: self._source(each) for each in sorted(self._with_includes(self._files(name)))
+            }
             text = "\n".join(f"{each}\n{source}" for each, source in sources.items())
             self._digests[name] = hashlib.sha256(text.encode()).hexdigest()
         return self._digests[name]
@@ -75,7 +79,9 @@ class Prompts:
             name = pending.pop()
             if name not in found:
                 found.add(name)
-                pending += [each for each in meta.find_referenced_templates(self._parsed(name)) if each]
+                pending += [
+                    each for each in meta.find_referenced_templates(self._parsed(name)) if each
+                ]
         return found
 
     def _parsed(self, name: str) -> jinja2.nodes.Template:
@@ -94,12 +100,12 @@ def default_prompts() -> Prompts:
     return Prompts()
 
 
-def as_data(text: str) -> str:
+def escape_delimiters(text: str) -> str:
     """`text` with anything that could close or open one of our delimiters made harmless."""
     return _DELIMITER.sub("\u2039", text)
 
 
 @lru_cache(4096)
 def as_line(text: str) -> str:
-    """`as_data` on one line: a sentence with a line break in it could pass for two numbered ones."""
-    return " ".join(as_data(text).split())
+    """`escape_delimiters` on one line: a sentence with a line break in it could pass for two numbered ones."""
+    return " ".join(escape_delimiters(text).split())

@@ -3,14 +3,16 @@
 import stamina
 
 from archqa.errors import ServerUnavailable
-from archqa.llm.base import Model, Reply, Request, Transient
-from archqa.llm.limits import LONGEST_HOLD
+from archqa.llm.limits import MAX_RETRY_AFTER_SECONDS
+from archqa.llm.model import Model, Reply, Request, TransientError
 
 
 class RetryingModel:
     """Tries a request up to `tries` times with growing, jittered waits; then raises `ServerUnavailable`."""
 
-    def __init__(self, inner: Model, *, tries: int = 5, first_wait: float = 0.5, longest_wait: float = 30.0) -> None:
+    def __init__(
+        self, inner: Model, *, tries: int = 5, first_wait: float = 0.5, longest_wait: float = 30.0
+    ) -> None:
         self._inner = inner
         self._tries = tries
         self._first_wait = first_wait
@@ -24,9 +26,11 @@ class RetryingModel:
                 tried = attempt.num
                 with attempt:
                     return await self._inner.ask(request)
-        except Transient as last:
+        except TransientError as last:
             why = f"The model's server failed {tried} times; the last time: {last}."
-            raise ServerUnavailable(f"{why}\nTry again later: --resume goes on where this run stopped.") from None
+            raise ServerUnavailable(
+                f"{why}\nTry again later: --resume goes on where this run stopped."
+            ) from None
         raise AssertionError("the loop returns or raises")
 
     def _attempts(self) -> stamina._core._RetryContextIterator:
@@ -42,8 +46,8 @@ class RetryingModel:
 
 def _when(error: Exception) -> bool | float:
     """Whether to ask again, or after how many seconds where the server said so."""
-    if not isinstance(error, Transient):
+    if not isinstance(error, TransientError):
         return False
     if error.retry_after is None:
         return True
-    return error.retry_after if error.retry_after <= LONGEST_HOLD else False
+    return error.retry_after if error.retry_after <= MAX_RETRY_AFTER_SECONDS else False

@@ -7,17 +7,23 @@ A mind (the embedded parser, or a model) writes the query; `execute` computes th
 rests on. `conventions("mimic-ehrsql")` are a benchmark's ways, the default `clinical` is medicine's.
 """
 
-from archqa.query.base import Against, Companion, Query, ValueTest
-from archqa.query.chart import Chart, Charts
-from archqa.query.conventions import CLINICAL, CONVENTIONS, MIMIC_EHRSQL, Conventions, conventions
-from archqa.query.execution import execute
-from archqa.query.findings import Answer, Findings
-from archqa.query.printing import agent_answer
-from archqa.query.problems import CannotExecute
-from archqa.query.rows import Row
+from archqa.query.benchmark_format import format_agent_answer
+from archqa.query.conventions import (
+    CLINICAL,
+    CONVENTIONS,
+    MIMIC_EHRSQL,
+    Conventions,
+    get_conventions,
+)
+from archqa.query.execution.chart import Chart, ChartCache
+from archqa.query.execution.executor import execute
+from archqa.query.execution.findings import Answer, QueryResult
+from archqa.query.execution.problems import CannotExecute
+from archqa.query.execution.rows import Row
+from archqa.query.explanation import Explanation, VerifiedClaim, explain
+from archqa.query.model import Against, Companion, Query, ValueTest
+from archqa.query.query_text import query_text
 from archqa.query.scope import Ago, Span, Visit, When
-from archqa.query.telling import Claim, Told, tell
-from archqa.query.wording import sentence
 
 __all__ = [
     "CLINICAL",
@@ -28,21 +34,21 @@ __all__ = [
     "Answer",
     "CannotExecute",
     "Chart",
-    "Charts",
-    "Claim",
+    "ChartCache",
     "Companion",
     "Conventions",
-    "Findings",
+    "Explanation",
     "Query",
+    "QueryResult",
     "Row",
     "Span",
-    "Told",
     "ValueTest",
+    "VerifiedClaim",
     "Visit",
     "When",
-    "agent_answer",
-    "conventions",
     "execute",
-    "sentence",
-    "tell",
+    "explain",
+    "format_agent_answer",
+    "get_conventions",
+    "query_text",
 ]

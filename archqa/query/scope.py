@@ -8,7 +8,7 @@ from typing import Literal, Self
 
 from pydantic import Field, model_validator
 
-from archqa.core.value import Value
+from archqa.core.value import FrozenModel
 
 Position = Literal["first", "second", "third", "third_to_last", "second_to_last", "last"]
 """Which one in the order of time; all rows of that time count as one."""
@@ -17,7 +17,7 @@ VisitKind = Literal["hospital", "icu"]
 Unit = Literal["minute", "hour", "day", "week", "month", "year"]
 
 
-class Visit(Value):
+class Visit(FrozenModel):
     """One visit of the patient: the first or last by its start, or the current one, which has not ended."""
 
     kind: VisitKind
@@ -28,7 +28,7 @@ class Visit(Value):
         return f"the {which} {'ICU stay' if self.kind == 'icu' else 'hospital visit'}"
 
 
-class Ago(Value):
+class Ago(FrozenModel):
     """A length of time counted back from the clock: "since 3 months ago"."""
 
     count: int = Field(ge=0)
@@ -38,7 +38,7 @@ class Ago(Value):
         return f"{self.count} {self.unit}{'' if self.count == 1 else 's'} ago"
 
 
-class Span(Value):
+class Span(FrozenModel):
     """A stretch of calendar time, as precise as its smallest part: a year, a month, a day, a minute or a second.
 
     A year, month or day is either a number (2147, 11, 30) or counted back from the clock's own (0: this one, 1: the
@@ -47,22 +47,29 @@ class Span(Value):
     """
 
     relation: Literal["in", "since", "after", "before", "until"] = Field(
-        default="in", description="in: within the stretch; since/until: with its own part; after/before: without."
+        default="in",
+        description="in: within the stretch; since/until: with its own part; after/before: without.",
     )
     year: int | None = Field(default=None, ge=1, le=9999)
     month: int | None = Field(default=None, ge=1, le=12)
     day: int | None = Field(default=None, ge=1, le=31)
-    clock: str | None = Field(default=None, description="Time of day, 24 hours: 21:00 or 21:00:00. Needs a day.")
+    clock: str | None = Field(
+        default=None, description="Time of day, 24 hours: 21:00 or 21:00:00. Needs a day."
+    )
     years_back: int | None = Field(default=None, ge=0, description="0: this year, 1: last year.")
     months_back: int | None = Field(default=None, ge=0, description="0: this month, 1: last month.")
     days_back: int | None = Field(default=None, ge=0, description="0: today, 1: yesterday.")
-    ago: Ago | None = Field(default=None, description="A length before the clock; then nothing else is given.")
+    ago: Ago | None = Field(
+        default=None, description="A length before the clock; then nothing else is given."
+    )
 
     @model_validator(mode="after")
     def _is_one_stretch(self) -> Self:
         wholes = [self.year, self.years_back, self.months_back, self.days_back, self.ago]
         if sum(each is not None for each in wholes) != 1:
-            raise ValueError("a span names exactly one of year, years_back, months_back, days_back and ago")
+            raise ValueError(
+                "a span names exactly one of year, years_back, months_back, days_back and ago"
+            )
         by_year = self.year is not None or self.years_back is not None
         if self.month is not None and not by_year:
             raise ValueError("a month needs its year or years_back")
@@ -102,14 +109,18 @@ class Span(Value):
         if self.months_back is not None:
             month = _back(self.months_back, "month", ("this month", "last month"))
             return f"day {self.day} of {month}" if self.day else month
-        year = str(self.year) if self.year else _back(self.years_back or 0, "year", ("this year", "last year"))
+        year = (
+            str(self.year)
+            if self.year
+            else _back(self.years_back or 0, "year", ("this year", "last year"))
+        )
         if self.month is None:
             return year
         month = calendar.month_name[self.month]
         return f"{self.day} {month} {_of(year)}" if self.day else f"{month} {_of(year)}"
 
 
-class When(Value):
+class When(FrozenModel):
     """Which visit, which spans (all of them), and which one in the order of time. Empty: ever, all of them."""
 
     visit: Visit | None = None

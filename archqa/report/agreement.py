@@ -5,7 +5,7 @@ from itertools import combinations_with_replacement
 from typing import NamedTuple
 
 from archqa.core.judgement import Relevance
-from archqa.report.material import Material
+from archqa.report.material import ReportData
 
 KEY = "the key"
 _MOST = 10
@@ -14,22 +14,22 @@ _MOST = 10
 _Labels = Mapping[tuple[str, str], bool]
 
 
-class Cell(NamedTuple):
+class PairAgreement(NamedTuple):
     """Two judges: kappa (1 all alike, 0 as by chance; None where one of them never differs) over so many sentences."""
 
     kappa: float | None
-    share: float | None
+    observed_agreement: float | None
     sentences: int
 
 
-class Agreement(NamedTuple):
+class AgreementTable(NamedTuple):
     """The table: `cells[a][b]` for judges a and b by place."""
 
     names: tuple[str, ...]
-    cells: tuple[tuple[Cell, ...], ...]
+    cells: tuple[tuple[PairAgreement, ...], ...]
 
 
-def agreement(material: Material) -> Agreement | None:
+def agreement_table(material: ReportData) -> AgreementTable | None:
     """The table of a run's agents, the busiest first and the key last; None with fewer than two judges."""
     judged = _judged(material)
     names = sorted(judged, key=lambda name: (-len(judged[name]), name))[:_MOST]
@@ -38,30 +38,37 @@ def agreement(material: Material) -> Agreement | None:
         names.append(KEY)
     if len(names) < 2:
         return None
-    found: dict[tuple[int, int], Cell] = {}
+    found: dict[tuple[int, int], PairAgreement] = {}
     for one, other in combinations_with_replacement(range(len(names)), 2):
         found[one, other] = found[other, one] = _cell(judged[names[one]], judged[names[other]])
     places = range(len(names))
-    return Agreement(tuple(names), tuple(tuple(found[one, other] for other in places) for one in places))
+    return AgreementTable(
+        tuple(names), tuple(tuple(found[one, other] for other in places) for one in places)
+    )
 
 
-def kappa(both: int, first: int, second: int, count: int) -> float | None:
+def cohens_kappa(both: int, first: int, second: int, count: int) -> float | None:
     """Cohen's kappa of two judges of `count` sentences: `both` said yes, `first` and `second` each (Cohen 1960)."""
     alike = both + (count - first - second + both)
     chance = (first * second + (count - first) * (count - second)) / count
     return None if chance == count else (alike - chance) / (count - chance)
 
 
-def _judged(material: Material) -> dict[str, dict[tuple[str, str], bool]]:
+def _judged(material: ReportData) -> dict[str, dict[tuple[str, str], bool]]:
     found: dict[str, dict[tuple[str, str], bool]] = {}
-    for record in material.run.each_record():
+    for record in material.run.iter_records():
         for name, judged in record.judgements.items():
             mine = found.setdefault(name, {})
-            mine.update({(record.id, each.sentence_id): each.label is Relevance.ESSENTIAL for each in judged})
+            mine.update(
+                {
+                    (record.id, each.sentence_id): each.label is Relevance.ESSENTIAL
+                    for each in judged
+                }
+            )
     return found
 
 
-def _key(material: Material) -> dict[tuple[str, str], bool]:
+def _key(material: ReportData) -> dict[tuple[str, str], bool]:
     return {
         (case_id, sentence): label is Relevance.ESSENTIAL
         for case_id, key in material.keys.items()
@@ -69,11 +76,13 @@ def _key(material: Material) -> dict[tuple[str, str], bool]:
     }
 
 
-def _cell(one: _Labels, other: _Labels) -> Cell:
+def _cell(one: _Labels, other: _Labels) -> PairAgreement:
     shared = one.keys() & other.keys()
     if not shared:
-        return Cell(None, None, 0)
+        return PairAgreement(None, None, 0)
     both = sum(one[each] and other[each] for each in shared)
     first, second = (sum(judge[each] for each in shared) for judge in (one, other))
     alike = 2 * both + len(shared) - first - second
-    return Cell(kappa(both, first, second, len(shared)), alike / len(shared), len(shared))
+    return PairAgreement(
+        cohens_kappa(both, first, second, len(shared)), alike / len(shared), len(shared)
+    )

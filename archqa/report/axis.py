@@ -27,13 +27,13 @@ class Axis(NamedTuple):
 
     def ticks(self, most: int = 5) -> tuple[Tick, ...]:
         """At most so many round values within the axis."""
-        step = round_step(self.high - self.low, most)
+        step = nice_step(self.high - self.low, most)
         first = math.ceil(self.low / step - 1e-9)
         last = math.floor(self.high / step + 1e-9)
         return tuple(Tick(self(each * step), f"{each * step:g}") for each in range(first, last + 1))
 
 
-def round_step(span: float, most: int) -> float:
+def nice_step(span: float, most: int) -> float:
     """The smallest of 1, 2, 2.5 and 5 times a power of ten that parts a span into at most `most` - 1 pieces."""
     if span <= 0:
         return 1.0

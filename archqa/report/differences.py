@@ -6,17 +6,17 @@ from typing import NamedTuple
 
 from archqa.core.case import Case
 from archqa.errors import ArchqaError
+from archqa.evaluation.scoring import compare_runs
 from archqa.report.axis import Axis, Tick
-from archqa.report.material import Material
-from archqa.report.note_view import cited_in
-from archqa.report.scoreboard import case_score_name
-from archqa.runs.scoring import compare_runs
+from archqa.report.material import ReportData
+from archqa.report.note_view import cited_ids
+from archqa.report.scoreboard import case_metric_name
 
 WIDTH = 320
 _SURE = 0.05
 
 
-class Tested(NamedTuple):
+class ScoreDifference(NamedTuple):
     """One score of both runs and the paired test of their difference (the second minus the first)."""
 
     name: str
@@ -29,7 +29,7 @@ class Tested(NamedTuple):
     sure: bool
 
 
-class Parted(NamedTuple):
+class CaseDifference(NamedTuple):
     """One case on which the runs part: both scores, their places on the strip, and the citations of one run only."""
 
     id: str
@@ -37,61 +37,76 @@ class Parted(NamedTuple):
     first: float | None
     second: float | None
     change: float
-    at_first: float | None
-    at_second: float | None
-    only_first: tuple[str, ...]
-    only_second: tuple[str, ...]
+    first_x: float | None
+    second_x: float | None
+    cited_only_by_first: tuple[str, ...]
+    cited_only_by_second: tuple[str, ...]
 
 
-class Differences(NamedTuple):
-    """The comparison; `why_untested` is empty where the paired test could be made."""
+class RunComparison(NamedTuple):
+    """The comparison; `test_skipped_reason` is empty where the paired test could be made."""
 
-    tested: tuple[Tested, ...]
-    why_untested: str
+    score_differences: tuple[ScoreDifference, ...]
+    test_skipped_reason: str
     by_case: str
-    parted: tuple[Parted, ...]
+    case_differences: tuple[CaseDifference, ...]
     alike: int
     ticks: tuple[Tick, ...]
 
 
-def differences(first: Material, second: Material, key: Path | None) -> Differences:
+def compare_for_report(first: ReportData, second: ReportData, key: Path | None) -> RunComparison:
     """What changes from the first run to the second, the greatest changes first."""
     tested, why = _tested(first, second, key)
-    axis = Axis(0, first.top, 6, WIDTH - 6)
+    axis = Axis(0, first.max_score, 6, WIDTH - 6)
     found = list(_parted(first, second, axis))
-    parted = [each for each in found if each.change or each.only_first or each.only_second]
+    parted = [
+        each
+        for each in found
+        if each.change or each.cited_only_by_first or each.cited_only_by_second
+    ]
     parted.sort(key=lambda each: (-abs(each.change), each.place))
-    name = case_score_name(first)
-    return Differences(tested, why, name, tuple(parted), len(found) - len(parted), axis.ticks())
+    name = case_metric_name(first)
+    return RunComparison(tested, why, name, tuple(parted), len(found) - len(parted), axis.ticks())
 
 
-def _tested(first: Material, second: Material, key: Path | None) -> tuple[tuple[Tested, ...], str]:
+def _tested(
+    first: ReportData, second: ReportData, key: Path | None
+) -> tuple[tuple[ScoreDifference, ...], str]:
     try:
         found = compare_runs(second.run.path, first.run.path, key=key, method="paired-bootstrap")
     except ArchqaError as error:
         return (), str(error).splitlines()[0]
     ours, theirs = ((each.scores or {}).get("scores", {}) for each in (first, second))
     return tuple(
-        Tested(name, ours[name], theirs[name], each.difference, each.low, each.high, each.p_value, each.p_value < _SURE)
+        ScoreDifference(
+            name,
+            ours[name],
+            theirs[name],
+            each.difference,
+            each.low,
+            each.high,
+            each.p_value,
+            each.p_value < _SURE,
+        )
         for name, each in found.items()
         if name in ours and name in theirs
     ), ""
 
 
-def _parted(first: Material, second: Material, axis: Axis) -> Iterator[Parted]:
-    name = case_score_name(first)
+def _parted(first: ReportData, second: ReportData, axis: Axis) -> Iterator[CaseDifference]:
+    name = case_metric_name(first)
     for place, item in enumerate(first.run.cases):
         one, other = (each.per_case.get(item.id, {}).get(name) for each in (first, second))
-        ours, theirs = (cited_in(each.run.record_of(item.id)) for each in (first, second))
+        ours, theirs = (cited_ids(each.run.get_record(item.id)) for each in (first, second))
         order = item.in_note_order if isinstance(item, Case) else lambda ids: tuple(sorted(ids))
-        yield Parted(
+        yield CaseDifference(
             id=item.id,
             place=place,
             first=one,
             second=other,
             change=(other or 0.0) - (one or 0.0),
-            at_first=None if one is None else axis(one),
-            at_second=None if other is None else axis(other),
-            only_first=order(ours - theirs),
-            only_second=order(theirs - ours),
+            first_x=None if one is None else axis(one),
+            second_x=None if other is None else axis(other),
+            cited_only_by_first=order(ours - theirs),
+            cited_only_by_second=order(theirs - ours),
         )

@@ -4,12 +4,12 @@ import json
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from archqa import benchmarks
-from archqa.benchmarks.fhir_agentbench import FhirQuestion, load_questions
+from archqa import tasks
 from archqa.core.key import CaseKey
 from archqa.errors import ArchqaError
+from archqa.evaluation.scoring import ScoreReport, ScoreSettings, score
 from archqa.runs.run import Run
-from archqa.runs.scoring import Report, ScoreSettings, score
+from archqa.tasks.fhir_agentbench.cases import FhirQuestion, load_questions
 
 _QUICK: dict[str, tuple[str, ...]] = {
     "archehr-2025": ("strict_micro_precision", "strict_micro_recall", "strict_micro_f1"),
@@ -21,8 +21,8 @@ _QUICK: dict[str, tuple[str, ...]] = {
 """What is computed of each case where the run has its scores already."""
 
 
-class Material(NamedTuple):
-    """A run and what is known beside it. `why_unscored` is empty where there are scores.
+class ReportData(NamedTuple):
+    """A run and what is known beside it. `unscored_reason` is empty where there are scores.
 
     `scores` is the content of `scores.json`; `per_case` case id → score name → value; `keys` the gold of notes,
     `questions` that of FHIR-AgentBench; `faults` maps a question or task to what its graders found wrong.
@@ -34,20 +34,20 @@ class Material(NamedTuple):
     keys: dict[str, CaseKey]
     questions: dict[str, FhirQuestion]
     faults: dict[str, dict[str, Any]]
-    why_unscored: str = ""
+    unscored_reason: str = ""
 
     @property
-    def digits(self) -> int:
+    def decimals(self) -> int:
         """FHIR-AgentBench counts from 0 to 1, all others from 0 to 100."""
         return 3 if self.run.manifest.task == "fhir-agentbench" else 1
 
     @property
-    def top(self) -> float:
+    def max_score(self) -> float:
         """The best score there can be."""
         return 1.0 if self.run.manifest.task == "fhir-agentbench" else 100.0
 
 
-def gather(path: str | Path, key: Path | None = None) -> Material:
+def load_report_data(path: str | Path, key: Path | None = None) -> ReportData:
     """Read a run folder and its scores; they are computed if the run has none and a key is at hand.
 
     Nothing is written. Raises `InputError` if the folder is no run or the key is malformed.
@@ -58,7 +58,7 @@ def gather(path: str | Path, key: Path | None = None) -> Material:
     scores = kept or (found.as_json() if found else None)
     faults = (scores or {}).get("faults") or {}
     per_case = found.scores.per_case if found else {}
-    return Material(run, scores, per_case, _keys(run, key), _questions(run, key), faults, why)
+    return ReportData(run, scores, per_case, _keys(run, key), _questions(run, key), faults, why)
 
 
 def _kept_scores(run: Run) -> dict[str, Any] | None:
@@ -69,7 +69,9 @@ def _kept_scores(run: Run) -> dict[str, Any] | None:
     return content if isinstance(content, dict) else None
 
 
-def _scored(run: Run, key: Path | None, kept: dict[str, Any] | None) -> tuple[Report | None, str]:
+def _scored(
+    run: Run, key: Path | None, kept: dict[str, Any] | None
+) -> tuple[ScoreReport | None, str]:
     """The scores, for each case too, or why there are none."""
     quick = _QUICK.get(run.manifest.task) if kept else None
     settings = ScoreSettings(metrics=quick, bootstrap=0 if kept else 1000)
@@ -83,8 +85,8 @@ def _keys(run: Run, key: Path | None) -> dict[str, CaseKey]:
     if not run.manifest.task.startswith("archehr"):
         return {}
     data = Path(run.manifest.data.path)
-    found = key or (benchmarks.find_key(data) if data.is_file() else None)
-    return benchmarks.load_key(found).keys if found else {}
+    found = key or (tasks.find_key(data) if data.is_file() else None)
+    return tasks.load_key(found).keys if found else {}
 
 
 def _questions(run: Run, key: Path | None) -> dict[str, FhirQuestion]:

@@ -5,12 +5,13 @@ from typing import NamedTuple
 
 from archqa.core.answer import Claim
 from archqa.core.case import Case
-from archqa.core.judgement import Judgement, Relevance, pooled
+from archqa.core.judgement import Judgement, Relevance
 from archqa.core.key import CaseKey
-from archqa.report.page import clipped
+from archqa.core.probability import mean_probabilities
+from archqa.report.page import shorten
 from archqa.runs.record import CaseRecord
 
-WORDS = {
+MARK_LABELS = {
     "right": "cited, essential",
     "aside": "cited, supplementary",
     "wrong": "cited, not relevant",
@@ -19,7 +20,7 @@ WORDS = {
     "plain": "",
 }
 """How a mark is said; it is never shown by colour alone."""
-SIGNS = {"right": "✓", "aside": "≈", "wrong": "✕", "missed": "○", "cited": "▸", "plain": ""}
+MARK_SYMBOLS = {"right": "✓", "aside": "≈", "wrong": "✕", "missed": "○", "cited": "▸", "plain": ""}
 
 _SHORT = {Relevance.ESSENTIAL: "E", Relevance.SUPPLEMENTARY: "s", Relevance.NOT_RELEVANT: "·"}
 _REASON, _EXCERPT = 280, 90
@@ -49,22 +50,22 @@ class SentenceView(NamedTuple):
     id: str
     anchor: str
     text: str
-    opens: bool
+    starts_paragraph: bool
     label: str
     marks: tuple[str, ...]
     cited_by: tuple[tuple[str, str], ...]
     probability: float | None
 
 
-class Cell(NamedTuple):
+class JudgementCell(NamedTuple):
     """One agent on one sentence: its label in a letter, and the probability it states."""
 
-    letter: str
+    label_code: str
     label: str
     probability: float | None
 
 
-class Row(NamedTuple):
+class JudgementGridRow(NamedTuple):
     """One sentence and all agents. `reasons` joins agents who say the same."""
 
     id: str
@@ -72,46 +73,52 @@ class Row(NamedTuple):
     excerpt: str
     mark: str
     gold: str
-    cells: tuple[Cell, ...]
-    reasons: tuple[tuple[str, str], ...]
+    cells: tuple[JudgementCell, ...]
+    rationales: tuple[tuple[str, str], ...]
 
 
-class Grid(NamedTuple):
+class JudgementGrid(NamedTuple):
     """Sentences by agents, and how many sentences more there are."""
 
     agents: tuple[str, ...]
-    rows: tuple[Row, ...]
+    rows: tuple[JudgementGridRow, ...]
     left_out: int
 
 
-def marks(case: Case, record: CaseRecord | None, key: CaseKey | None) -> dict[str, str]:
-    """Sentence id to mark, one of `WORDS`. Without a key a citation is neither right nor wrong."""
-    cited = cited_in(record)
+def sentence_marks(case: Case, record: CaseRecord | None, key: CaseKey | None) -> dict[str, str]:
+    """Sentence id to mark, one of `MARK_LABELS`. Without a key a citation is neither right nor wrong."""
+    cited = cited_ids(record)
     labels = key.labels if key else {}
     return {each: _mark(each in cited, labels.get(each), key is None) for each in case.sentence_ids}
 
 
-def cited_in(record: CaseRecord | None) -> frozenset[str]:
+def cited_ids(record: CaseRecord | None) -> frozenset[str]:
     """The ids a record cites, or links; where its task asks for neither, those it hands in as evidence."""
     if record is None:
         return frozenset()
-    linked = frozenset(each for link in record.result.get("links") or () for each in link["evidence_id"])
-    return linked or (record.answer.cited if record.answer and record.answer.cited else frozenset(record.evidence))
+    linked = frozenset(
+        each for link in record.result.get("links") or () for each in link["evidence_id"]
+    )
+    return linked or (
+        record.answer.cited if record.answer and record.answer.cited else frozenset(record.evidence)
+    )
 
 
-def held_against(record: CaseRecord | None, key: CaseKey | None) -> CaseKey | None:
+def key_for_subtask(record: CaseRecord | None, key: CaseKey | None) -> CaseKey | None:
     """The key as the record's subtask of 2026 takes it: what an answer's sentences rest on; nothing for a question."""
     if record is None or key is None or "question" in record.result:
         return None if record and "question" in record.result else key
     if "links" not in record.result or not key.clinician_answer_sentences:
         return key
     linked = {each for sentence in key.clinician_answer_sentences for each in sentence.citations}
-    known = {*key.labels, *linked, *cited_in(record)}
-    labels = {each: Relevance.ESSENTIAL if each in linked else Relevance.NOT_RELEVANT for each in known}
+    known = {*key.labels, *linked, *cited_ids(record)}
+    labels = {
+        each: Relevance.ESSENTIAL if each in linked else Relevance.NOT_RELEVANT for each in known
+    }
     return key.model_copy(update={"labels": labels})
 
 
-def claims(
+def claim_views(
     case: Case, record: CaseRecord | None, prefix: str, number: int, marked: Mapping[str, str]
 ) -> list[ClaimView]:
     """The lines of an answer; `number` is that of the run, `prefix` the case's anchor."""
@@ -122,7 +129,7 @@ def claims(
     ]
 
 
-def sentences(
+def sentence_views(
     case: Case,
     key: CaseKey | None,
     prefix: str,
@@ -142,7 +149,7 @@ def sentences(
             id=each.id,
             anchor=f"{prefix}-s{at}",
             text=each.text,
-            opens=at > 0 and paragraphs[at] != each.paragraph_id,
+            starts_paragraph=at > 0 and paragraphs[at] != each.paragraph_id,
             label=_label(key, each.id),
             marks=tuple(mark[each.id] for mark in marked),
             cited_by=tuple(citing.get(each.id, ())),
@@ -152,31 +159,40 @@ def sentences(
     )
 
 
-def grid(
-    case: Case, record: CaseRecord | None, key: CaseKey | None, prefix: str, marked: Mapping[str, str], *, text: bool
-) -> Grid | None:
+def judgement_grid(
+    case: Case,
+    record: CaseRecord | None,
+    key: CaseKey | None,
+    prefix: str,
+    marked: Mapping[str, str],
+    *,
+    text: bool,
+) -> JudgementGrid | None:
     """Who held what; None where no agent judged."""
     if record is None or not record.judgements:
         return None
-    judged = {name: {each.sentence_id: each for each in found} for name, found in record.judgements.items()}
+    judged = {
+        name: {each.sentence_id: each for each in found}
+        for name, found in record.judgements.items()
+    }
     rows = tuple(
-        Row(
+        JudgementGridRow(
             id=each.id,
             anchor=f"{prefix}-s{at}",
-            excerpt=clipped(each.text, _EXCERPT) if text else "",
+            excerpt=shorten(each.text, _EXCERPT) if text else "",
             mark=marked[each.id],
             gold=_label(key, each.id),
             cells=tuple(_cell(found.get(each.id)) for found in judged.values()),
-            reasons=_reasons(judged, each.id) if text else (),
+            rationales=_reasons(judged, each.id) if text else (),
         )
         for at, each in enumerate(case.sentences[:_MOST_GRID])
     )
-    return Grid(tuple(judged), rows, max(0, len(case.sentences) - _MOST_GRID))
+    return JudgementGrid(tuple(judged), rows, max(0, len(case.sentences) - _MOST_GRID))
 
 
-def probabilities(record: CaseRecord | None) -> dict[str, float]:
+def pooled_probabilities(record: CaseRecord | None) -> dict[str, float]:
     """What the agents of a record hold of each sentence, taken together."""
-    return pooled(record.judgements) if record else {}
+    return mean_probabilities(record.judgements) if record else {}
 
 
 def _said(case: Case, record: CaseRecord | None) -> tuple[Claim, ...]:
@@ -185,7 +201,10 @@ def _said(case: Case, record: CaseRecord | None) -> tuple[Claim, ...]:
         return record.answer.claims if record and record.answer else ()
     texts = {each.id: each.text for each in case.answer_sentences}
     linked = tuple(
-        Claim(text=texts.get(link["answer_id"], link["answer_id"]), citations=tuple(link["evidence_id"]))
+        Claim(
+            text=texts.get(link["answer_id"], link["answer_id"]),
+            citations=tuple(link["evidence_id"]),
+        )
         for link in record.result.get("links") or ()
     )
     question = record.result.get("question")
@@ -200,24 +219,32 @@ def _mark(cited: bool, label: Relevance | None, keyless: bool) -> str:
     return "missed" if label is Relevance.ESSENTIAL else "plain"
 
 
-def _citations(claim: Claim, anchors: Mapping[str, str], marked: Mapping[str, str]) -> tuple[Citation, ...]:
-    return tuple(Citation(each, anchors.get(each, ""), marked.get(each, "wrong")) for each in claim.citations)
+def _citations(
+    claim: Claim, anchors: Mapping[str, str], marked: Mapping[str, str]
+) -> tuple[Citation, ...]:
+    return tuple(
+        Citation(each, anchors.get(each, ""), marked.get(each, "wrong")) for each in claim.citations
+    )
 
 
 def _label(key: CaseKey | None, sentence: str) -> str:
     return key.labels[sentence].value if key and sentence in key.labels else ""
 
 
-def _cell(judgement: Judgement | None) -> Cell:
+def _cell(judgement: Judgement | None) -> JudgementCell:
     if judgement is None:
-        return Cell("", "not judged", None)
-    return Cell(_SHORT[judgement.label], judgement.label.value, judgement.probability)
+        return JudgementCell("", "not judged", None)
+    return JudgementCell(_SHORT[judgement.label], judgement.label.value, judgement.probability)
 
 
-def _reasons(judged: Mapping[str, Mapping[str, Judgement]], sentence: str) -> tuple[tuple[str, str], ...]:
+def _reasons(
+    judged: Mapping[str, Mapping[str, Judgement]], sentence: str
+) -> tuple[tuple[str, str], ...]:
     said: dict[str, list[str]] = {}
     for name, found in judged.items():
         if sentence in found and found[sentence].rationale:
-            said.setdefault(clipped(found[sentence].rationale, _REASON), []).append(name)
+            said.setdefault(shorten(found[sentence].rationale, _REASON), []).append(name)
     everybody = len(judged) > 1 and any(len(names) == len(judged) for names in said.values())
-    return tuple(("all agents" if everybody else ", ".join(names), reason) for reason, names in said.items())
+    return tuple(
+        ("all agents" if everybody else ", ".join(names), reason) for reason, names in said.items()
+    )

@@ -5,12 +5,12 @@ from pathlib import Path
 
 from archqa.errors import CallerError
 from archqa.report.case_view import case_view
-from archqa.report.material import gather
-from archqa.report.note_view import SIGNS, WORDS
+from archqa.report.material import load_report_data
+from archqa.report.note_view import MARK_LABELS, MARK_SYMBOLS
 from archqa.report.page import render
 
 
-class Shown:
+class NotebookPage:
     """A page that a notebook shows in a frame of its own; `html` is all of it."""
 
     def __init__(self, html: str, height: int) -> None:
@@ -25,16 +25,26 @@ class Shown:
         return f'<iframe srcdoc="{escape(self.html)}" {frame}></iframe>'
 
 
-def show_case(run: str | Path, case_id: str, *, key: Path | None = None, height: int = 720) -> Shown:
+def show_case(
+    run: str | Path, case_id: str, *, key: Path | None = None, height: int = 720
+) -> NotebookPage:
     """One case of a run: question, answer, the note with its evidence marked, who held what.
 
     Raises `CallerError` for a case the run does not have, `InputError` for what is no run.
     """
-    material = gather(run, key)
+    material = load_report_data(run, key)
     places = {item.id: at for at, item in enumerate(material.run.cases)}
     if case_id not in places:
         raise CallerError(f"The run has no case {case_id!r}.\nIt has: {', '.join(places)}.")
     place = places[case_id]
     view = case_view(place, material.run.cases[place], [material])
-    page = render("alone.html.jinja", case=view, digits=material.digits, words=WORDS, signs=SIGNS, text=True, live=None)
-    return Shown(page, height)
+    page = render(
+        "alone.html.jinja",
+        case=view,
+        digits=material.decimals,
+        words=MARK_LABELS,
+        signs=MARK_SYMBOLS,
+        text=True,
+        live=None,
+    )
+    return NotebookPage(page, height)

@@ -12,17 +12,19 @@ from markupsafe import Markup
 
 TEMPLATES = Path(__file__).resolve().parent / "templates"
 
-_BIDI = str.maketrans(dict.fromkeys("\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069\u200e\u200f", ""))
+_BIDI = str.maketrans(
+    dict.fromkeys("\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069\u200e\u200f", "")
+)
 """Characters that turn the writing round are dropped: with them a note could show another text than it holds."""
 
 
 def render(template: str, **values: Any) -> str:
     """A template of this room, filled in; every value is escaped."""
-    return environment().get_template(template).render(**values)
+    return jinja_environment().get_template(template).render(**values)
 
 
 @cache
-def environment(*more: Path) -> Environment:
+def jinja_environment(*more: Path) -> Environment:
     """The environment; `more` are folders of templates beside this room's, as the live pages have them."""
     found = Environment(
         loader=FileSystemLoader([TEMPLATES, *more]),
@@ -36,7 +38,7 @@ def environment(*more: Path) -> Environment:
     return found
 
 
-def number(value: float | None, digits: int = 1) -> str:
+def format_score(value: float | None, digits: int = 1) -> str:
     """A score with so many digits; a dash for None."""
     return "–" if value is None else f"{value:.{digits}f}"
 
@@ -56,7 +58,7 @@ def count(value: int | None) -> str:
     return "–" if value is None else f"{value:,}".replace(",", "\u202f")
 
 
-def money(value: float | None) -> str:
+def format_cost(value: float | None) -> str:
     """US dollars; "unknown" for None, which is never nothing."""
     if value is None:
         return "unknown"
@@ -75,17 +77,17 @@ def duration(seconds: float | None) -> str:
     return f"{minutes} min {rest} s" if minutes < 60 else f"{minutes // 60} h {minutes % 60} min"
 
 
-def moment(value: datetime | None) -> str:
+def format_time(value: datetime | None) -> str:
     """A time in UTC to the minute; a dash for None."""
     return "–" if value is None else f"{value:%Y-%m-%d %H:%M} UTC"
 
 
-def clipped(text: str, most: int) -> str:
+def shorten(text: str, most: int) -> str:
     """A text cut to so many characters, with an ellipsis where something was cut."""
     return text if len(text) <= most else f"{text[: most - 1].rstrip()}…"
 
 
-def plain(text: str) -> str:
+def strip_bidi(text: str) -> str:
     """A text of the record without characters that turn its direction round."""
     return text.translate(_BIDI)
 
@@ -96,14 +98,14 @@ def as_json(value: Any) -> str:
 
 
 _FILTERS: Mapping[str, Callable[..., Any]] = {
-    "number": number,
+    "format_score": format_score,
     "signed": signed,
     "p_value": p_value,
     "count": count,
-    "money": money,
+    "format_cost": format_cost,
     "duration": duration,
-    "moment": moment,
-    "clipped": clipped,
-    "plain": plain,
+    "format_time": format_time,
+    "shorten": shorten,
+    "strip_bidi": strip_bidi,
     "as_json": as_json,
 }

@@ -3,9 +3,9 @@
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from archqa.benchmarks.fhir_agentbench import FhirQuestion
-from archqa.report.timeline import Panel, timeline
+from archqa.report.timeline import TimelinePanel, timeline_panels
 from archqa.runs.record import CaseRecord
+from archqa.tasks.fhir_agentbench.cases import FhirQuestion
 
 _MOST_ROWS = 200
 _SIGNS = {"right": "✓", "wrong": "✕", "missed": "○", "cited": "▸"}
@@ -30,7 +30,7 @@ class RowView(NamedTuple):
     chosen: bool
 
 
-class RecordView(NamedTuple):
+class FhirQuestionView(NamedTuple):
     """What became of one question with one run. `left_out` rows are in the run's folder only."""
 
     sentence: str
@@ -39,26 +39,30 @@ class RecordView(NamedTuple):
     rows: tuple[RowView, ...]
     left_out: int
     chosen: int
-    panels: tuple[Panel, ...]
+    timelines: tuple[TimelinePanel, ...]
     references: tuple[Reference, ...]
     warnings: tuple[str, ...]
     faults: tuple[str, ...]
     query: Any
 
 
-def record_view(record: CaseRecord | None, gold: FhirQuestion | None, faults: Mapping[str, Any]) -> RecordView:
+def fhir_question_view(
+    record: CaseRecord | None, gold: FhirQuestion | None, faults: Mapping[str, Any]
+) -> FhirQuestionView:
     """The view of a record's `result`; what a pipeline does not write is empty. `faults` has the scorer's `tags`."""
     result: Mapping[str, Any] = record.result if record else {}
     rows = [each for each in result.get("rows") or () if isinstance(each, Mapping)]
-    shown = sorted(enumerate(rows), key=lambda each: (not each[1].get("chosen"), each[0]))[:_MOST_ROWS]
-    return RecordView(
+    shown = sorted(enumerate(rows), key=lambda each: (not each[1].get("chosen"), each[0]))[
+        :_MOST_ROWS
+    ]
+    return FhirQuestionView(
         sentence=str(result.get("sentence") or ""),
         answer=_answer(result, record),
         gold=gold.true_answer if gold else "",
         rows=tuple(_row(row) for _, row in sorted(shown, key=lambda each: each[0])),
         left_out=len(rows) - len(shown),
         chosen=sum(bool(each.get("chosen")) for each in rows),
-        panels=timeline(rows),
+        timelines=timeline_panels(rows),
         references=_references(result, gold),
         warnings=tuple(str(each) for each in result.get("warnings") or ()),
         faults=tuple(str(each).replace("_", " ") for each in faults.get("tags") or ()),
@@ -94,7 +98,15 @@ def _references(result: Mapping[str, Any], gold: FhirQuestion | None) -> tuple[R
     true = _names(gold.true_fhir_ids) if gold else set()
     found = []
     for name in sorted(cited | true):
-        mark = "cited" if gold is None else "missed" if name not in cited else "right" if name in true else "wrong"
+        mark = (
+            "cited"
+            if gold is None
+            else "missed"
+            if name not in cited
+            else "right"
+            if name in true
+            else "wrong"
+        )
         found.append(Reference(name, mark, _SIGNS[mark]))
     return tuple(found)
 
@@ -102,4 +114,9 @@ def _references(result: Mapping[str, Any], gold: FhirQuestion | None) -> tuple[R
 def _names(by_type: Any) -> set[str]:
     if not isinstance(by_type, Mapping):
         return set()
-    return {f"{kind}/{each}" for kind, ids in by_type.items() if not isinstance(ids, str) for each in ids}
+    return {
+        f"{kind}/{each}"
+        for kind, ids in by_type.items()
+        if not isinstance(ids, str)
+        for each in ids
+    }

@@ -5,23 +5,41 @@ from typing import Any, NamedTuple
 
 from archqa.core.case import Case
 from archqa.report.axis import Axis
-from archqa.report.material import Material
+from archqa.report.material import ReportData
 
 HEADLINES: dict[str, tuple[str, ...]] = {
-    "archehr-2025": ("overall_score", "overall_factuality_score", "overall_relevance_score", "partial_relevance_score"),
+    "archehr-2025": (
+        "overall_score",
+        "overall_factuality_score",
+        "overall_relevance_score",
+        "partial_relevance_score",
+    ),
     "archehr-2026-st1": ("overall_score", "rougeLsum"),
-    "archehr-2026-st2": ("overall_score", "strict_micro_f1", "strict_micro_precision", "strict_micro_recall"),
+    "archehr-2026-st2": (
+        "overall_score",
+        "strict_micro_f1",
+        "strict_micro_precision",
+        "strict_micro_recall",
+    ),
     "archehr-2026-st3": ("overall_score", "rougeLsum", "bleu", "sari"),
     "archehr-2026-st4": ("overall_score", "micro_f1", "micro_precision", "micro_recall"),
     "fhir-agentbench": ("answer_correctness", "precision", "recall", "f1", "cited_f1"),
     "medagentbench": ("success_rate", "query_success_rate", "action_success_rate"),
 }
 
-_BY_CASE = ("strict_micro_f1", "micro_f1", "answer_correctness", "f1", "success_rate", "rougeLsum", "overall_score")
+_BY_CASE = (
+    "strict_micro_f1",
+    "micro_f1",
+    "answer_correctness",
+    "f1",
+    "success_rate",
+    "rougeLsum",
+    "overall_score",
+)
 _WIDTH = 160
 
 
-class Line(NamedTuple):
+class ScoreLine(NamedTuple):
     """One score; `left`, `right` and `at` are places of its interval on a strip `_WIDTH` wide, None without one."""
 
     name: str
@@ -57,8 +75,8 @@ class CaseScore(NamedTuple):
 class Scoreboard(NamedTuple):
     """All scores of a run. `headline` are the lines of the official headline scores, the main one first."""
 
-    headline: tuple[Line, ...]
-    lines: tuple[Line, ...]
+    headline: tuple[ScoreLine, ...]
+    lines: tuple[ScoreLine, ...]
     missing: Mapping[str, str]
     warnings: tuple[str, ...]
     baselines: tuple[tuple[str, str, float], ...]
@@ -67,12 +85,17 @@ class Scoreboard(NamedTuple):
     cases: tuple[CaseScore, ...]
 
 
-def scoreboard(material: Material) -> Scoreboard:
+def scoreboard(material: ReportData) -> Scoreboard:
     """Everything about the scores of a run; empty lines where it was not scored."""
     content = material.scores or {}
-    lines = tuple(_lines(content, material.top))
-    by_case = case_score_name(material)
-    cases = tuple(sorted(_cases(material, by_case), key=lambda each: (each.value is None, each.value or 0, each.place)))
+    lines = tuple(_lines(content, material.max_score))
+    by_case = case_metric_name(material)
+    cases = tuple(
+        sorted(
+            _cases(material, by_case),
+            key=lambda each: (each.value is None, each.value or 0, each.place),
+        )
+    )
     return Scoreboard(
         headline=_headline(lines, material.run.manifest.task),
         lines=lines,
@@ -85,13 +108,13 @@ def scoreboard(material: Material) -> Scoreboard:
     )
 
 
-def case_score_name(material: Material) -> str:
+def case_metric_name(material: ReportData) -> str:
     """The score by which the cases are ordered; empty where no case has one."""
     named = {name for values in material.per_case.values() for name in values}
     return next((each for each in _BY_CASE if each in named), "")
 
 
-def _lines(content: Mapping[str, Any], top: float) -> Iterator[Line]:
+def _lines(content: Mapping[str, Any], top: float) -> Iterator[ScoreLine]:
     axis = Axis(0, top, 4, _WIDTH - 4)
     for name, value in content.get("scores", {}).items():
         if isinstance(value, dict):
@@ -99,14 +122,18 @@ def _lines(content: Mapping[str, Any], top: float) -> Iterator[Line]:
         low, high = content.get("intervals", {}).get(name, (None, None))
         signature = content.get("signatures", {}).get(name, "")
         ends = (axis(low), axis(high)) if low is not None else (None, None)
-        yield Line(name, value, low, high, signature, axis(min(max(value, 0), top)), *ends)
+        yield ScoreLine(name, value, low, high, signature, axis(min(max(value, 0), top)), *ends)
 
 
-def _headline(lines: tuple[Line, ...], task: str) -> tuple[Line, ...]:
+def _headline(lines: tuple[ScoreLine, ...], task: str) -> tuple[ScoreLine, ...]:
     by_name = {line.name: line for line in lines}
     found = [by_name[name] for name in HEADLINES.get(task, ()) if name in by_name]
     if task == "archehr-2025":  # The paper's own row stands beside the leaderboard's.
-        found += [by_name[name] for name in ("strict_micro_precision", "strict_micro_recall") if name in by_name]
+        found += [
+            by_name[name]
+            for name in ("strict_micro_precision", "strict_micro_recall")
+            if name in by_name
+        ]
     return tuple(found[:4]) or lines[:4]
 
 
@@ -117,8 +144,8 @@ def _baselines(content: Mapping[str, Any]) -> Iterator[tuple[str, str, float]]:
             yield name.replace("_", " "), first, scores[first]
 
 
-def _cases(material: Material, by_case: str) -> Iterator[CaseScore]:
-    records = {record.id: record.status.value for record in material.run.each_record()}
+def _cases(material: ReportData, by_case: str) -> Iterator[CaseScore]:
+    records = {record.id: record.status.value for record in material.run.iter_records()}
     for place, item in enumerate(material.run.cases):
         values = material.per_case.get(item.id, {})
         family = by_case.removesuffix("f1")
@@ -153,5 +180,7 @@ def _tables(content: Mapping[str, Any]) -> Iterator[Breakdown]:
     for title, rows in content.get("scores", {}).items():
         if isinstance(rows, dict) and rows:
             columns = tuple(dict.fromkeys(name for row in rows.values() for name in row))
-            lines = tuple((group, tuple(row.get(name) for name in columns)) for group, row in rows.items())
+            lines = tuple(
+                (group, tuple(row.get(name) for name in columns)) for group, row in rows.items()
+            )
             yield Breakdown(title.replace("_", " ").capitalize(), columns, lines)

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
-from archqa.report.page import clipped
+from archqa.report.page import shorten
 from archqa.runs.record import CaseRecord
 
 _LONGEST_TURN = 4000
@@ -14,11 +14,11 @@ class Turn(NamedTuple):
     """One message: who spoke (prompt, agent or record), what kind of move it was, and its words."""
 
     role: str
-    move: str
+    action: str
     words: str
 
 
-class Finding(NamedTuple):
+class GraderFinding(NamedTuple):
     """What one grader holds of the outcome; `passed` is None where it only remarks."""
 
     grader: str
@@ -32,10 +32,12 @@ class TaskView(NamedTuple):
     turns: tuple[Turn, ...]
     left_out: int
     answer: str
-    findings: tuple[Finding, ...]
+    findings: tuple[GraderFinding, ...]
 
 
-def task_view(record: CaseRecord | None, scores: Mapping[str, float], faults: Mapping[str, Any]) -> TaskView:
+def task_view(
+    record: CaseRecord | None, scores: Mapping[str, float], faults: Mapping[str, Any]
+) -> TaskView:
     """The view of a record's `result`; `scores` are those of the case, 100 for a pass; `faults` those found."""
     result: Mapping[str, Any] = record.result if record else {}
     history = [each for each in result.get("history") or () if isinstance(each, Mapping)]
@@ -50,26 +52,28 @@ def task_view(record: CaseRecord | None, scores: Mapping[str, float], faults: Ma
 
 def _turn(at: int, message: Mapping[str, Any]) -> Turn:
     words = str(message.get("content") or "")
-    role = "agent" if message.get("role") in {"agent", "assistant"} else "record" if at else "prompt"
+    role = (
+        "agent" if message.get("role") in {"agent", "assistant"} else "record" if at else "prompt"
+    )
     first = words.lstrip("`\n ").split("(", 1)[0].split(" ", 1)[0].upper()
     move = first if role == "agent" and first in {"GET", "POST", "FINISH"} else ""
-    return Turn(role, move, clipped(words, _LONGEST_TURN))
+    return Turn(role, move, shorten(words, _LONGEST_TURN))
 
 
-def _scored(scores: Mapping[str, float]) -> Iterable[Finding]:
+def _scored(scores: Mapping[str, float]) -> Iterable[GraderFinding]:
     for name in ("success_rate", "clinical_success_rate"):
         if name in scores:
             grader = "clinical grader" if name.startswith("clinical") else "official grader"
             passed = scores[name] > 0
-            yield Finding(grader, passed, "passed" if passed else "not passed")
+            yield GraderFinding(grader, passed, "passed" if passed else "not passed")
 
 
-def _faults(faults: Mapping[str, Any]) -> Iterable[Finding]:
+def _faults(faults: Mapping[str, Any]) -> Iterable[GraderFinding]:
     """Each fault in the words of its grader."""
     for grader, found in faults.items():
         for each in found if isinstance(found, list | tuple) else [found]:
             if each:
-                yield Finding(f"{grader} grader", None, _words(each))
+                yield GraderFinding(f"{grader} grader", None, _words(each))
 
 
 def _words(fault: Any) -> str:

@@ -4,7 +4,7 @@ import json
 from typing import Any, NamedTuple
 
 from archqa.core.step import Step
-from archqa.report.page import clipped
+from archqa.report.page import shorten
 from archqa.runs.run import Run
 
 _MOST_STEPS = 60
@@ -30,10 +30,12 @@ class Trace(NamedTuple):
     left_out: int
 
 
-def trace(run: Run, case_id: str, *, text: bool = True) -> Trace:
+def case_trace(run: Run, case_id: str, *, text: bool = True) -> Trace:
     """The steps of a case; without `text` only who was asked and what it cost."""
     steps = run.folder.steps(case_id)
-    return Trace(tuple(_step(each, text) for each in steps[:_MOST_STEPS]), max(0, len(steps) - _MOST_STEPS))
+    return Trace(
+        tuple(_step(each, text) for each in steps[:_MOST_STEPS]), max(0, len(steps) - _MOST_STEPS)
+    )
 
 
 def _step(step: Step, text: bool) -> TraceStep:
@@ -42,7 +44,7 @@ def _step(step: Step, text: bool) -> TraceStep:
         agent=step.agent.replace("_", " "),
         about=step.about,
         performer=step.model or step.mind,
-        words=clipped(_words(step), _MOST_CHARACTERS) if text else "",
+        words=shorten(_words(step), _MOST_CHARACTERS) if text else "",
         rejected=(step.rejected if text else "sent back") if step.rejected else "",
         tokens=step.usage.prompt_tokens + step.usage.completion_tokens if asked else None,
         seconds=step.usage.seconds if asked else None,
@@ -60,7 +62,9 @@ def _words(step: Step) -> str:
         found = [str(each.get("label")) for each in parsed["verdicts"] if isinstance(each, dict)]
         return f"{len(found)} sentences judged, {found.count('essential')} essential"
     if isinstance(parsed.get("answer"), list):
-        return " / ".join(str(each.get("text", "")) for each in parsed["answer"] if isinstance(each, dict))
+        return " / ".join(
+            str(each.get("text", "")) for each in parsed["answer"] if isinstance(each, dict)
+        )
     return "; ".join(_said(value) for value in parsed.values())
 
 

@@ -4,14 +4,14 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from archqa.report.axis import Axis, Tick
-from archqa.report.observed import Observed
+from archqa.report.observed import SentencePrediction
 
 SIZE = 320
 _FEWEST = 30
 _MOST_POINTS = 160
 
 
-class Level(NamedTuple):
+class IsoF1Curve(NamedTuple):
     """A line of equal F1."""
 
     path: str
@@ -31,12 +31,12 @@ class Point(NamedTuple):
     words: str
 
 
-class Tradeoff(NamedTuple):
+class PrecisionRecallPlot(NamedTuple):
     """The drawing: the curve, lines of equal F1, what the run did, and what citing everything would do."""
 
     path: str
-    levels: tuple[Level, ...]
-    operating: Point
+    iso_f1_curves: tuple[IsoF1Curve, ...]
+    operating_point: Point
     everything: Point
     best: Point | None
     x_ticks: tuple[Tick, ...]
@@ -54,7 +54,7 @@ class _Rate(NamedTuple):
         return 2 * self.precision * self.recall / both if both else 0.0
 
 
-def tradeoff(found: Sequence[Observed]) -> Tradeoff | None:
+def precision_recall_plot(found: Sequence[SentencePrediction]) -> PrecisionRecallPlot | None:
     """The figure, over all sentences together (micro); None where there are too few or none is essential."""
     if len(found) < _FEWEST or not any(each.essential for each in found):
         return None
@@ -66,10 +66,13 @@ def tradeoff(found: Sequence[Observed]) -> Tradeoff | None:
     whole = sum(each.essential for each in found)
     rate = _Rate(sum(cited) / len(cited) if cited else 0.0, sum(cited) / whole, 0)
     best = max(curve, key=lambda each: each.f1)
-    return Tradeoff(
-        path=" ".join(f"{'L' if at else 'M'}{x(each.recall)} {y(each.precision)}" for at, each in enumerate(curve)),
-        levels=tuple(_level(f1 / 10, x, y) for f1 in range(2, 10, 2)),
-        operating=_point("this run", rate, x, y),
+    return PrecisionRecallPlot(
+        path=" ".join(
+            f"{'L' if at else 'M'}{x(each.recall)} {y(each.precision)}"
+            for at, each in enumerate(curve)
+        ),
+        iso_f1_curves=tuple(_level(f1 / 10, x, y) for f1 in range(2, 10, 2)),
+        operating_point=_point("this run", rate, x, y),
         everything=_point("every sentence", _Rate(whole / len(found), 1.0, 0), x, y),
         best=_point(f"at {best.threshold:.2f}", best, x, y),
         x_ticks=x.ticks(),
@@ -77,7 +80,7 @@ def tradeoff(found: Sequence[Observed]) -> Tradeoff | None:
     )
 
 
-def _curve(found: Sequence[Observed]) -> list[_Rate]:
+def _curve(found: Sequence[SentencePrediction]) -> list[_Rate]:
     """Precision and recall when all sentences from each probability upwards are cited, highest first."""
     ordered = sorted(found, key=lambda each: -each.probability)
     whole = sum(each.essential for each in found)
@@ -91,13 +94,13 @@ def _curve(found: Sequence[Observed]) -> list[_Rate]:
     return rates[::step] + ([rates[-1]] if (len(rates) - 1) % step else [])
 
 
-def _level(f1: float, x: Axis, y: Axis) -> Level:
+def _level(f1: float, x: Axis, y: Axis) -> IsoF1Curve:
     """Where precision and recall give this F1: p = f·r / (2r − f)."""
     least = f1 / (2 - f1)
     recalls = [least + (1 - least) * each / 40 for each in range(41)]
     places = [(x(recall), y(f1 * recall / (2 * recall - f1))) for recall in recalls]
     path = " ".join(f"{'L' if at else 'M'}{a} {b}" for at, (a, b) in enumerate(places))
-    return Level(path, f"{f1:.1f}", x(f1) + 4, y(f1) - 4)
+    return IsoF1Curve(path, f"{f1:.1f}", x(f1) + 4, y(f1) - 4)
 
 
 def _point(name: str, rate: _Rate, x: Axis, y: Axis) -> Point:

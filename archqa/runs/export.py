@@ -6,7 +6,7 @@ import zipfile
 from collections.abc import Callable
 from pathlib import Path
 
-from archqa import benchmarks
+from archqa import tasks
 from archqa.errors import CallerError
 from archqa.runs.record import CaseStatus
 from archqa.runs.run import Run
@@ -37,10 +37,12 @@ def _subtask(name: str) -> Callable[[Run], str]:
     """A subtask of 2026 from any run that made what it takes: one panel run serves the first three."""
 
     def written(run: Run) -> str:
-        rows = benchmarks.find(name).submission(run.ended())
+        rows = tasks.find(name).submission(run.ended())
         lacking = run.count(CaseStatus.ANSWERED) - len(rows)
         if lacking:
-            raise CallerError(f"{lacking} answered cases of {run.path} have nothing for {name}.\n{_MADE_BY[name]}")
+            raise CallerError(
+                f"{lacking} answered cases of {run.path} have nothing for {name}.\n{_MADE_BY[name]}"
+            )
         return json.dumps(rows, ensure_ascii=False, indent=2) + "\n"
 
     return written
@@ -52,10 +54,10 @@ _MADE_BY = {
     "archehr-2026-st3": "Runs over notes with cited answers have it.",
     "archehr-2026-st4": "Runs of --task archehr-2026-st4 have it.",
 }
-ZIPPED = tuple(_MADE_BY)
+ZIP_FORMATS = tuple(_MADE_BY)
 """Formats whose organisers take a zip."""
 
-SUBMISSIONS = ("archehr-2025", *ZIPPED)
+SUBMISSIONS = ("archehr-2025", *ZIP_FORMATS)
 """Formats that organisers refuse where cases are lacking."""
 
 FORMATS: dict[str, Callable[[Run], str]] = {
@@ -68,7 +70,7 @@ FORMATS: dict[str, Callable[[Run], str]] = {
 }
 
 
-def zipped(content: str) -> bytes:
+def zip_submission(content: str) -> bytes:
     """A submission of 2026 as its organisers take it: a zip that holds `submission.json` alone.
 
     Equal submissions make equal bytes: the time in it is the zip format's earliest.

@@ -20,7 +20,7 @@ from pydantic import ValidationError
 
 from archqa.core.step import Step
 from archqa.errors import CallerError, InputError
-from archqa.runs.record import SCHEMA, CaseRecord, RunManifest
+from archqa.runs.record import SCHEMA_VERSION, CaseRecord, RunManifest
 
 _LONGEST_NAME = 120
 
@@ -35,7 +35,9 @@ class RunFolder:
     def create(cls, path: Path) -> "RunFolder":
         """A new, empty run folder. Raises `CallerError` if something is there already."""
         if path.exists() and (not path.is_dir() or any(path.iterdir())):
-            raise CallerError(f"{path} exists already.\nGo on with it by --resume, or name another folder with --out.")
+            raise CallerError(
+                f"{path} exists already.\nGo on with it by --resume, or name another folder with --out."
+            )
         path.mkdir(mode=0o700, parents=True, exist_ok=True)
         path.chmod(0o700)
         (path / "trace").mkdir(mode=0o700)
@@ -46,7 +48,9 @@ class RunFolder:
     def open(cls, path: Path) -> "RunFolder":
         """An existing run folder. Raises `InputError` if it is none."""
         if not (path / "run.json").is_file():
-            raise InputError(path, [": is not a run folder (it has no run.json)."], "archqa predict makes one.")
+            raise InputError(
+                path, [": is not a run folder (it has no run.json)."], "archqa predict makes one."
+            )
         return cls(path)
 
     def manifest(self) -> RunManifest:
@@ -54,11 +58,15 @@ class RunFolder:
         path = self.path / "run.json"
         try:
             content = json.loads(path.read_text(encoding="utf-8"))
-            if isinstance(content, dict) and content.get("schema_version", 0) > SCHEMA:
-                raise InputError(path, [": was written by a newer archqa."], "Update archqa to read it.")
+            if isinstance(content, dict) and content.get("schema_version", 0) > SCHEMA_VERSION:
+                raise InputError(
+                    path, [": was written by a newer archqa."], "Update archqa to read it."
+                )
             return RunManifest.model_validate(content)
         except (ValueError, RecursionError):
-            raise InputError(path, [": is not a run's description."], "Run `archqa predict` anew.") from None
+            raise InputError(
+                path, [": is not a run's description."], "Run `archqa predict` anew."
+            ) from None
 
     def write_manifest(self, manifest: RunManifest) -> None:
         """Replace `run.json` in one step."""
@@ -74,16 +82,19 @@ class RunFolder:
 
     def add_step(self, case_id: str, step: Step) -> None:
         """Append one step to a case's trace."""
-        self._append(f"trace/{file_name(case_id)}.jsonl", step.model_dump_json())
+        self._append(f"trace/{case_file_name(case_id)}.jsonl", step.model_dump_json())
 
     def add_steps(self, case_id: str, lines: Iterable[str]) -> None:
         """Append steps that are JSON already to a case's trace."""
         if text := "\n".join(lines):
-            self._append(f"trace/{file_name(case_id)}.jsonl", text)
+            self._append(f"trace/{case_file_name(case_id)}.jsonl", text)
 
     def steps(self, case_id: str) -> list[Step]:
         """The trace of a case, every try of it."""
-        return [Step.model_validate_json(line) for line in self._lines(f"trace/{file_name(case_id)}.jsonl")]
+        return [
+            Step.model_validate_json(line)
+            for line in self._lines(f"trace/{case_file_name(case_id)}.jsonl")
+        ]
 
     def mend(self) -> None:
         """Drop what a kill left of a last line, so that appending goes on cleanly."""
@@ -167,13 +178,13 @@ class Records(Mapping[str, CaseRecord]):
             raise InputError(self._path, [f":{number}: is not a case record."], fix) from None
 
 
-def new_name(at: datetime, task: str, pipeline: str) -> str:
+def new_run_name(at: datetime, task: str, pipeline: str) -> str:
     """A run's name: `<utc-time>-<task>-<pipeline>-<4 letters>`."""
     letters = "".join(secrets.choice(string.ascii_lowercase) for _ in range(4))
     return f"{at:%Y%m%dT%H%M%SZ}-{task}-{pipeline}-{letters}"
 
 
-def file_name(case_id: str) -> str:
+def case_file_name(case_id: str) -> str:
     """A case id as a file name: ids are opaque and may hold anything."""
     quoted = quote(case_id, safe=" ")
     if len(quoted) <= _LONGEST_NAME:

@@ -5,12 +5,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
-from archqa import benchmarks
+from archqa import tasks
 from archqa.core.question import Item
 from archqa.errors import CallerError, InputError
-from archqa.runs.clinical_files import leave_clinical_files
-from archqa.runs.folder import RunFolder, file_name, new_name
-from archqa.runs.opening import differences
+from archqa.runs.folder import RunFolder, case_file_name, new_run_name
+from archqa.runs.open_run import manifest_differences
 from archqa.runs.record import RunManifest, RunStatus
 from archqa.runs.run import Run, write_cases
 
@@ -21,7 +20,13 @@ Owners = Mapping[str, Run]
 """Case id to the run that has it."""
 
 
-def merge(paths: Sequence[Path], out: Path | None = None, *, data: Path | None = None, partial: bool = False) -> Run:
+def merge(
+    paths: Sequence[Path],
+    out: Path | None = None,
+    *,
+    data: Path | None = None,
+    partial: bool = False,
+) -> Run:
     """The runs in these folders as one, in the order of their case file; what lies in them stays as it is.
 
     `out` is the folder of the merged run, by default a new one under `runs/`. `data` is the case file, where it is no
@@ -39,14 +44,16 @@ def merge(paths: Sequence[Path], out: Path | None = None, *, data: Path | None =
             f"{len(missing)} of {len(ids)} cases are missing: {_some(missing)}.\n"
             "Name the runs that have them, finish those that stopped with --resume, or merge what is there: --partial"
         )
-    return _write(parts, {each: owners[each] for each in ids if each in owners}, out, whole=not missing)
+    return _write(
+        parts, {each: owners[each] for each in ids if each in owners}, out, whole=not missing
+    )
 
 
 def _check_alike(parts: Sequence[Run]) -> None:
     """Raise unless all were made of the same data, in the same way."""
     first = parts[0].manifest
     for each in parts[1:]:
-        found = [name for name in differences(first, each.manifest) if name != "case_ids"]
+        found = [name for name in manifest_differences(first, each.manifest) if name != "case_ids"]
         if first.versions.get("archqa") != each.manifest.versions.get("archqa"):
             found.append("archqa's version")
         if found:
@@ -75,10 +82,12 @@ def _ids_of(manifest: RunManifest, data: Path | None) -> tuple[str, ...]:
     path = data or Path(manifest.data.path)
     fix = "Name the case file of these runs with --data."
     if manifest.data.path == "-" and data is None:
-        raise CallerError(f"The runs read their cases from standard input, so their order is not known.\n{fix}")
+        raise CallerError(
+            f"The runs read their cases from standard input, so their order is not known.\n{fix}"
+        )
     if not path.is_file():
         raise InputError(path, [": the case file is not there."], fix)
-    file = benchmarks.load_cases(path, manifest.task)
+    file = tasks.load_cases(path, manifest.task)
     if file.sha256 != manifest.data.sha256:
         raise InputError(path, [": is not the file the runs read (its sha256 differs)."], fix)
     return file.ids
@@ -94,7 +103,7 @@ def _write(parts: Sequence[Run], owners: Owners, out: Path | None, *, whole: boo
         _copy_trace(owner.folder, folder, case_id)
     run = Run(folder)
     run.write_submission()
-    leave_clinical_files(run)
+    run.write_task_files()
     return run
 
 
@@ -103,7 +112,7 @@ def _manifest(parts: Sequence[RunManifest], ids: tuple[str, ...], *, whole: bool
     now = datetime.now(UTC)
     return parts[0].model_copy(
         update={
-            "run": new_name(now, parts[0].task, parts[0].pipeline),
+            "run": new_run_name(now, parts[0].task, parts[0].pipeline),
             "status": RunStatus.FINISHED if whole else RunStatus.STOPPED,
             "started_at": min(each.started_at for each in parts),
             "ended_at": max(each.ended_at or now for each in parts),
@@ -128,7 +137,7 @@ def _records(parts: Sequence[Run], owners: Owners) -> Iterator[str]:
 
 
 def _copy_trace(source: RunFolder, target: RunFolder, case_id: str) -> None:
-    name = f"trace/{file_name(case_id)}.jsonl"
+    name = f"trace/{case_file_name(case_id)}.jsonl"
     if (source.path / name).is_file():
         shutil.copyfile(source.path / name, target.path / name)
         (target.path / name).chmod(0o600)

@@ -9,15 +9,15 @@ from pathlib import Path
 from typing import NamedTuple
 
 import archqa
-from archqa import benchmarks, pipelines
-from archqa.benchmarks import CaseFile
+from archqa import tasks
 from archqa.core.question import Item
 from archqa.llm.prompts import default_prompts
-from archqa.pipelines.base import Pipeline
-from archqa.runs.folder import new_name
+from archqa.runs.case_selection import Selection
+from archqa.runs.folder import new_run_name
 from archqa.runs.record import DataFingerprint, RunManifest
-from archqa.runs.selection import Selection
 from archqa.settings import Settings
+from archqa.tasks import CaseFile, pipelines
+from archqa.tasks.pipeline import Pipeline
 
 _LIBRARIES = ("openai", "pydantic", "onnxruntime", "numpy")
 
@@ -38,23 +38,30 @@ def choose_pipeline(settings: Settings, task: str) -> Pipeline:
     return pipelines.default(task, model=settings.has_model)
 
 
-def plan_run(source: str | Path | CaseFile, task: str | None, selection: Selection, settings: Settings) -> Plan:
+def plan_run(
+    source: str | Path | CaseFile, task: str | None, selection: Selection, settings: Settings
+) -> Plan:
     """What a run of these cases with these settings would be; nothing is written yet."""
-    file = source if isinstance(source, CaseFile) else benchmarks.load_cases(str(source), task)
-    file = benchmarks.with_answers(file, settings.answer_key)
+    file = source if isinstance(source, CaseFile) else tasks.load_cases(str(source), task)
+    file = tasks.with_clinician_answers(file, settings.answer_key)
     places = selection.places(file.ids)
     pipeline = choose_pipeline(settings, file.task)
     now = datetime.now(UTC)
     manifest = RunManifest(
-        run=new_name(now, file.task, pipeline.name),
+        run=new_run_name(now, file.task, pipeline.name),
         started_at=now,
         task=file.task,
         pipeline=pipeline.name,
-        data=DataFingerprint(path=str(file.path.absolute()) if str(file.path) != "-" else "-", sha256=file.sha256),
+        data=DataFingerprint(
+            path=str(file.path.absolute()) if str(file.path) != "-" else "-", sha256=file.sha256
+        ),
         case_ids=tuple(file.ids[each] for each in places),
         settings=settings.without_secrets(),
         minds={},
-        prompts={name: default_prompts().digest(name) for name in map(settings.version_of, pipeline.prompts)},
+        prompts={
+            name: default_prompts().digest(name)
+            for name in map(settings.prompt_version, pipeline.prompts)
+        },
         versions=_versions(),
         git_revision=_git_revision(),
     )
@@ -72,7 +79,9 @@ def _git_revision() -> str | None:
     if not (here / ".git").exists():
         return None
     try:
-        done = subprocess.run(["git", "-C", str(here), "rev-parse", "HEAD"], capture_output=True, text=True, timeout=5)
+        done = subprocess.run(
+            ["git", "-C", str(here), "rev-parse", "HEAD"], capture_output=True, text=True, timeout=5
+        )
     except (OSError, subprocess.TimeoutExpired):
         return None
     return done.stdout.strip() or None

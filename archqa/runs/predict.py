@@ -7,25 +7,24 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from archqa.agents.base import Confirm
-from archqa.benchmarks import CaseFile
+from archqa.agents.agent import ConfirmWrite
 from archqa.core.question import Item
 from archqa.errors import CallerError
-from archqa.fhir import AuditLog
-from archqa.llm.base import Model
-from archqa.runs.clinical_files import check_writes, leave_clinical_files
-from archqa.runs.cluster import driver as cluster
-from archqa.runs.cluster.joining import joined
+from archqa.fhir import AuditLog, WriteMode
+from archqa.llm.model import Model
+from archqa.runs.backends import Backends
+from archqa.runs.case_selection import Selection
+from archqa.runs.event_loop import run_sync
 from archqa.runs.folder import RunFolder
-from archqa.runs.loops import run_to_end
-from archqa.runs.minds import Minds
-from archqa.runs.opening import open_folder
+from archqa.runs.open_run import open_folder
 from archqa.runs.plan import Plan, plan_run
+from archqa.runs.ray import driver as cluster
+from archqa.runs.ray.cluster import ray_cluster
 from archqa.runs.record import CaseStatus, RunManifest, RunStatus
 from archqa.runs.run import Run
 from archqa.runs.runner import Job, OnCase, run_cases
-from archqa.runs.selection import Selection
 from archqa.settings import Settings, load_settings
+from archqa.tasks import CaseFile
 
 OnStart = Callable[[RunManifest, int], None]
 
@@ -45,7 +44,7 @@ def predict(
     scripted: Model | None = None,
     on_start: OnStart = _unheard,
     on_case: OnCase = _unheard,
-    confirm: Confirm | None = None,
+    confirm: ConfirmWrite | None = None,
     **typed: Any,
 ) -> Run:
     """Answer every case of a file and return the run.
@@ -58,15 +57,27 @@ def predict(
     settings = settings or load_settings(typed=typed)
     if scripted is not None and settings.runner == "ray":
         raise CallerError("A scripted model works in this process alone.\nLeave runner='ray' out.")
-    check_writes(settings, confirmed=confirm is not None)
+    _check_writes(settings, confirmed=confirm is not None)
     plan = plan_run(cases, task, selection or Selection(), settings)
-    minds = Minds(settings, plan.pipeline, scripted)
+    minds = Backends(settings, plan.pipeline, scripted)
     minds.confirm = confirm
     plan = plan._replace(manifest=plan.manifest.model_copy(update={"minds": minds.describe()}))
-    with joined(settings) if settings.runner == "ray" else nullcontext():  # Before anything is written.
+    with (
+        ray_cluster(settings) if settings.runner == "ray" else nullcontext()
+    ):  # Before anything is written.
         folder, manifest = open_folder(plan, Path(out) if out else None, resume=resume)
         minds.audit = AuditLog(folder.path / "audit.jsonl")
-        return run_to_end(_carry_out(folder, plan._replace(manifest=manifest), minds, on_start, on_case))
+        return run_sync(
+            _carry_out(folder, plan._replace(manifest=manifest), minds, on_start, on_case)
+        )
+
+
+def _check_writes(settings: Settings, *, confirmed: bool) -> None:
+    """Raise `CallerError` for writes that nobody could answer for: on a cluster there is no audit log and no person."""
+    if settings.runner == "ray" and (confirmed or settings.writes is WriteMode.APPLY):
+        raise CallerError(
+            "On a cluster nothing is written to a record.\nRun it here, or leave writes=apply away."
+        )
 
 
 def _runner(settings: Settings) -> Callable[[Iterable[Item], Job], Awaitable[None]]:
@@ -74,17 +85,23 @@ def _runner(settings: Settings) -> Callable[[Iterable[Item], Job], Awaitable[Non
     return cluster.run_cases if settings.runner == "ray" else run_cases
 
 
-async def _carry_out(folder: RunFolder, plan: Plan, minds: Minds, on_start: OnStart, on_case: OnCase) -> Run:
+async def _carry_out(
+    folder: RunFolder, plan: Plan, minds: Backends, on_start: OnStart, on_case: OnCase
+) -> Run:
     ended = folder.records()
     tries = {record.id: record.tries for record in ended.values()}
     done = {record.id for record in ended.values() if record.status is not CaseStatus.FAILED}
-    waiting = (case for case in plan.cases if case.id not in done)  # Failed cases are tried again; a refusal stands.
+    waiting = (
+        case for case in plan.cases if case.id not in done
+    )  # Failed cases are tried again; a refusal stands.
     began, before = time.monotonic(), plan.manifest.seconds
     folder.write_manifest(plan.manifest)
     on_start(plan.manifest, len(done))
     status = RunStatus.STOPPED
     try:
-        await _runner(plan.settings)(waiting, Job(folder, plan.pipeline, plan.settings, minds, tries, on_case))
+        await _runner(plan.settings)(
+            waiting, Job(folder, plan.pipeline, plan.settings, minds, tries, on_case)
+        )
         status = RunStatus.FINISHED
     finally:
         seconds = before + time.monotonic() - began
@@ -93,5 +110,5 @@ async def _carry_out(folder: RunFolder, plan: Plan, minds: Minds, on_start: OnSt
         await minds.close()
     run = Run(folder)
     run.write_submission()
-    leave_clinical_files(run)
+    run.write_task_files()
     return run

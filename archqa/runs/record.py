@@ -6,11 +6,12 @@ from typing import Any
 
 from archqa.core import html
 from archqa.core.answer import CitedAnswer
-from archqa.core.judgement import Judgement, pooled
+from archqa.core.judgement import Judgement
+from archqa.core.probability import mean_probabilities
 from archqa.core.usage import Usage
-from archqa.core.value import Value
+from archqa.core.value import FrozenModel
 
-SCHEMA = 1
+SCHEMA_VERSION = 1
 """Version of the two file formats; a reader refuses a newer one."""
 
 
@@ -30,17 +31,17 @@ class CaseStatus(StrEnum):
     UNANSWERABLE = "unanswerable"
 
 
-class DataFingerprint(Value):
+class DataFingerprint(FrozenModel):
     """Which data was used: where it lay, and its sha256."""
 
     path: str
     sha256: str
 
 
-class RunManifest(Value):
+class RunManifest(FrozenModel):
     """`run.json`: all that must be known to understand a run, and to go on with it."""
 
-    schema_version: int = SCHEMA
+    schema_version: int = SCHEMA_VERSION
     run: str
     status: RunStatus = RunStatus.RUNNING
     started_at: datetime
@@ -57,7 +58,7 @@ class RunManifest(Value):
     seconds: float = 0.0
 
 
-class CaseRecord(Value):
+class CaseRecord(FrozenModel):
     """One line of `cases.jsonl`. `error` is a type and a sentence, without record text.
 
     `result` is what the task's submission takes where that is not the cited answer of a note.
@@ -80,6 +81,11 @@ class CaseRecord(Value):
         """The answer with the evidence it was chosen from; what failed is told in its own words."""
         head = html.paragraph(f"Case {self.id}", self.error or self.status.value)
         answer = self.answer._repr_html_() if self.answer else ""
-        held = pooled(self.judgements)
-        rows = ((html.text(each), f"{held[each]:.2f}" if each in held else "–") for each in self.evidence)
-        return head + answer + (html.table(("evidence", "probability"), rows) if self.evidence else "")
+        held = mean_probabilities(self.judgements)
+        rows = (
+            (html.text(each), f"{held[each]:.2f}" if each in held else "–")
+            for each in self.evidence
+        )
+        return (
+            head + answer + (html.table(("evidence", "probability"), rows) if self.evidence else "")
+        )

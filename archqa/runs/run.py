@@ -1,19 +1,20 @@
 """A run that is over, or under way: what its folder says, read once."""
 
+import json
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from archqa import benchmarks
-from archqa.benchmarks import Ended
+from archqa import tasks
 from archqa.core import html
 from archqa.core.case import Case
 from archqa.core.question import Item
-from archqa.core.usage import Usage, total
+from archqa.core.usage import Usage, sum_usage
 from archqa.runs.folder import Records, RunFolder
 from archqa.runs.record import CaseRecord, CaseStatus, RunManifest
+from archqa.tasks import CompletedCase, EndedRun
 
 if TYPE_CHECKING:
     import pandas
@@ -43,9 +44,9 @@ class Run:
     @property
     def records(self) -> tuple[CaseRecord, ...]:
         """How the cases ended, in the order of the case file; those not yet reached are absent."""
-        return tuple(self.each_record())
+        return tuple(self.iter_records())
 
-    def each_record(self) -> Iterator[CaseRecord]:
+    def iter_records(self) -> Iterator[CaseRecord]:
         """The same, one at a time, for runs too long to hold in memory."""
         found = self._ended
         return (found[each] for each in self.manifest.case_ids if each in found)
@@ -57,21 +58,21 @@ class Run:
     @cached_property
     def cases(self) -> Sequence[Item]:
         """The cases as the run read them (`input.jsonl`)."""
-        return benchmarks.load_cases(self.path / "input.jsonl", task=self.manifest.task).cases
+        return tasks.load_cases(self.path / "input.jsonl", task=self.manifest.task).cases
 
     @property
     def notes(self) -> Sequence[Case]:
         """The cases of a run over notes; empty for questions to a FHIR record."""
         return [case for case in self.cases if isinstance(case, Case)]
 
-    def record_of(self, case_id: str) -> CaseRecord | None:
+    def get_record(self, case_id: str) -> CaseRecord | None:
         """How one case ended; None if it has not been reached."""
         return self._ended.get(case_id)
 
     @property
     def usage(self) -> Usage:
         """What all cases cost together."""
-        return total(record.usage for record in self.each_record())
+        return sum_usage(record.usage for record in self.iter_records())
 
     @property
     def complete(self) -> bool:
@@ -80,13 +81,13 @@ class Run:
 
     def count(self, status: CaseStatus) -> int:
         """Cases that ended so."""
-        return sum(record.status is status for record in self.each_record())
+        return sum(record.status is status for record in self.iter_records())
 
     def summary(self) -> dict[str, Any]:
         """The object that `archqa predict --json` prints."""
         statuses: Counter[CaseStatus] = Counter()
         usage = Usage()
-        for record in self.each_record():
+        for record in self.iter_records():
             statuses[record.status] += 1
             usage += record.usage
         return {
@@ -105,32 +106,49 @@ class Run:
             "seconds": round(self.manifest.seconds, 3),
         }
 
-    def ended(self) -> Iterator[Ended]:
+    def ended(self) -> Iterator[CompletedCase]:
         """Every case that ended, with how it ended, in the order of the case file."""
         for case in self.cases:
             if case.id in self._ended:
                 record = self._ended[case.id]
-                yield Ended(case, record.answer, record.result, record.error, record.usage, record.evidence)
+                yield CompletedCase(
+                    case, record.answer, record.result, record.error, record.usage, record.evidence
+                )
 
     def submission(self) -> Any:
         """The ended cases in the task's own format."""
-        return benchmarks.find(self.manifest.task).submission(self.ended())
+        return tasks.find(self.manifest.task).submission(self.ended())
 
     def write_submission(self) -> Path:
         """Write `submission.json` into the folder."""
         return self.folder.write_json("submission.json", self.submission())
 
+    def as_ended(self) -> EndedRun:
+        """What the task needs to know of the run to write its benchmark's files."""
+        data = self.manifest.data
+        return EndedRun(Path(data.path), data.sha256, self.manifest.case_ids, tuple(self.ended()))
+
+    def write_task_files(self) -> None:
+        """Write what the task's benchmark keeps of a run beside the submission."""
+        for name, content in tasks.find(self.manifest.task).extra_files(self.as_ended()).items():
+            if name.endswith(".jsonl"):
+                self.folder.write_lines(
+                    name, (json.dumps(row, ensure_ascii=False) for row in content)
+                )
+            else:
+                self.folder.write_json(name, content)
+
     def to_pandas(self) -> "pandas.DataFrame":
         """One row a case: id, status, answer, evidence, words, calls, tokens, cost_usd, seconds, tries, error."""
         import pandas
 
-        return pandas.DataFrame(_row(record) for record in self.each_record())
+        return pandas.DataFrame(_row(record) for record in self.iter_records())
 
     def judgements_to_pandas(self) -> "pandas.DataFrame":
         """One row a judgement: case_id, sentence_id, agent, label, probability, rationale, and whether it is cited."""
         import pandas
 
-        rows = (row for record in self.each_record() for row in _judgement_rows(record))
+        rows = (row for record in self.iter_records() for row in _judgement_rows(record))
         return pandas.DataFrame(rows, columns=_JUDGEMENT)
 
     def _repr_html_(self) -> str:
@@ -143,7 +161,7 @@ _JUDGEMENT = ("case_id", "sentence_id", "agent", "label", "probability", "ration
 
 def write_cases(folder: RunFolder, task: str, cases: Iterable[Item]) -> None:
     """Keep the cases with the run, so that it can be shown and scored wherever the data went."""
-    benchmark = benchmarks.find(task)
+    benchmark = tasks.find(task)
     folder.write_lines("input.jsonl", (benchmark.dump_line(case) for case in cases))
 
 

@@ -10,14 +10,21 @@ from typing import Any, NamedTuple
 
 from archqa.core.question import Item
 from archqa.core.step import Step
-from archqa.core.usage import total
-from archqa.errors import ArchqaError, BudgetExceeded, CaseFailed, ModelError, Refused, ServerUnavailable
-from archqa.llm.batch import Pending
-from archqa.pipelines.base import Ending, Outcome, Pipeline
+from archqa.core.usage import sum_usage
+from archqa.errors import (
+    ArchqaError,
+    BudgetExceeded,
+    CaseFailed,
+    ModelError,
+    Refused,
+    ServerUnavailable,
+)
+from archqa.llm.batch import ReplyPending
+from archqa.runs.backends import Backends
 from archqa.runs.folder import RunFolder
-from archqa.runs.minds import Minds
 from archqa.runs.record import CaseRecord, CaseStatus
 from archqa.settings import Settings
+from archqa.tasks.pipeline import NoteResult, Pipeline, PipelineResult
 
 OnCase = Callable[[CaseRecord], None]
 
@@ -31,7 +38,7 @@ class Job(NamedTuple):
     folder: RunFolder
     pipeline: Pipeline
     settings: Settings
-    minds: Minds
+    minds: Backends
     tries: dict[str, int]
     on_case: OnCase
 
@@ -39,17 +46,17 @@ class Job(NamedTuple):
 async def run_cases(cases: Iterable[Item], job: Job) -> None:
     """Run the cases, several at a time; stops at what no other case can survive (`ModelError`, `BudgetExceeded`)."""
     waiting = iter(cases)
-    patience = Patience()
+    patience = OutageTracker()
     try:
         async with asyncio.TaskGroup() as group:
             for _ in range(_cases_at_once(job)):
                 group.create_task(_work_off(waiting, job, patience))
     except BaseExceptionGroup as failures:
         raise failures.exceptions[0] from None
-    patience.at_the_end()
+    patience.raise_if_all_failed()
 
 
-class Patience:
+class OutageTracker:
     """Counts cases lost to an unreachable server since the last that was not."""
 
     def __init__(self) -> None:
@@ -65,13 +72,13 @@ class Patience:
         if self._last and self._lost >= _PATIENCE:
             raise self._last
 
-    def at_the_end(self) -> None:
+    def raise_if_all_failed(self) -> None:
         """Raise when every case was lost, however few they were."""
         if self._last and not self._any_else:
             raise self._last
 
 
-async def _work_off(waiting: Iterator[Item], job: Job, patience: Patience) -> None:
+async def _work_off(waiting: Iterator[Item], job: Job, patience: OutageTracker) -> None:
     for case in waiting:
         record, failure = await run_case(case, job)
         job.folder.add(record)
@@ -88,30 +95,38 @@ async def run_case(case: Item, job: Job) -> tuple[CaseRecord, ArchqaError | None
         usages.append(step.usage)
         job.folder.add_step(case.id, step)
 
-    found, failure = await attempt(case, job, record)
-    measured = {"usage": total(usages), "seconds": time.monotonic() - began, "tries": job.tries.get(case.id, 0) + 1}
+    found, failure = await attempt_case(case, job, record)
+    measured = {
+        "usage": sum_usage(usages),
+        "seconds": time.monotonic() - began,
+        "tries": job.tries.get(case.id, 0) + 1,
+    }
     return found.model_copy(update=measured), failure
 
 
-async def attempt(case: Item, job: Job, record: Callable[[Step], None]) -> tuple[CaseRecord, ArchqaError | None]:
-    """How one case ends, and the foreseen failure if it was one. Raises what ends the whole run, and `Pending`."""
+async def attempt_case(
+    case: Item, job: Job, record: Callable[[Step], None]
+) -> tuple[CaseRecord, ArchqaError | None]:
+    """How one case ends, and the foreseen failure if it was one. Raises what ends the whole run, and `ReplyPending`."""
     outcome, failure, error = await _outcome(case, job, record)
     return _record(case.id, outcome, failure, error), failure
 
 
 async def _outcome(
     case: Item, job: Job, record: Callable[[Step], None]
-) -> tuple[Ending | None, ArchqaError | None, str]:
+) -> tuple[PipelineResult | None, ArchqaError | None, str]:
     """The outcome, or why there is none. Raises what ends the whole run."""
     try:
-        return await job.pipeline.run(case, job.minds.desk(record, case), job.settings.stages), None, ""
+        return (
+            await job.pipeline.run(case, job.minds.desk(record, case), job.settings.stages),
+            None,
+            "",
+        )
     except (CaseFailed, ServerUnavailable) as failure:
         return None, failure, f"{type(failure).__name__}: {failure}"
-    except (ModelError, BudgetExceeded, Pending):
+    except (ModelError, BudgetExceeded, ReplyPending):
         raise
-    except (
-        Exception
-    ) as unforeseen:  # One case must not end the run; its text may quote the record, so only the place is kept.
+    except Exception as unforeseen:  # One case must not end the run; its text may quote the record, so only the place is kept.
         place = traceback.extract_tb(unforeseen.__traceback__)[-1]
         return (
             None,
@@ -120,16 +135,24 @@ async def _outcome(
         )
 
 
-def _record(case_id: str, outcome: Ending | None, failure: ArchqaError | None, error: str) -> CaseRecord:
+def _record(
+    case_id: str, outcome: PipelineResult | None, failure: ArchqaError | None, error: str
+) -> CaseRecord:
     if outcome is None:
         status = CaseStatus.UNANSWERABLE if isinstance(failure, Refused) else CaseStatus.FAILED
         result = dict(failure.result) if isinstance(failure, CaseFailed) else {}
         return CaseRecord(id=case_id, status=status, error=error, result=result)
-    answered = CaseRecord(id=case_id, status=CaseStatus.ANSWERED, result=outcome.result, remarks=outcome.remarks)
-    return answered.model_copy(update=_of_note(outcome)) if isinstance(outcome, Outcome) else answered
+    answered = CaseRecord(
+        id=case_id, status=CaseStatus.ANSWERED, result=outcome.result, remarks=outcome.remarks
+    )
+    return (
+        answered.model_copy(update=_of_note(outcome))
+        if isinstance(outcome, NoteResult)
+        else answered
+    )
 
 
-def _of_note(outcome: Outcome) -> dict[str, Any]:
+def _of_note(outcome: NoteResult) -> dict[str, Any]:
     return {
         "answer": outcome.answer,
         "evidence": outcome.essential,
@@ -140,4 +163,6 @@ def _of_note(outcome: Outcome) -> dict[str, Any]:
 
 def _cases_at_once(job: Job) -> int:
     """Enough to keep every place at the server busy; the embedded engine has only the processor."""
-    return job.settings.jobs if job.minds.ask_models else min(job.settings.jobs, os.cpu_count() or 1)
+    return (
+        job.settings.jobs if job.minds.uses_models else min(job.settings.jobs, os.cpu_count() or 1)
+    )

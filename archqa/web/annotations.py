@@ -14,15 +14,15 @@ from pathlib import Path
 from threading import Lock
 from typing import Any
 
-from archqa import benchmarks
+from archqa import tasks
 from archqa.core.case import Case
 from archqa.core.judgement import Relevance
-from archqa.core.value import Value
+from archqa.core.value import FrozenModel
 
 _UNSAFE = re.compile(r"[^A-Za-z0-9._-]+")
 
 
-class Review(Value):
+class Review(FrozenModel):
     """One reviewer's word on one case. `labels` is empty where only a thumb was given."""
 
     case: Case
@@ -45,7 +45,9 @@ class Annotations:
 
     def row(self, name: str, case_id: str) -> Mapping[str, Any] | None:
         """What was said of a case so far; None if nothing was."""
-        return next((row for row in _rows(self.key_path(name)) if row.get("case_id") == case_id), None)
+        return next(
+            (row for row in _rows(self.key_path(name)) if row.get("case_id") == case_id), None
+        )
 
     def save(self, name: str, review: Review) -> Path:
         """Add a review, over an earlier one of the same case; what was given before stays where nothing is new."""
@@ -59,13 +61,15 @@ class Annotations:
         return key
 
     def _keep_case(self, path: Path, case: Case) -> None:
-        there = benchmarks.load_cases(path, "archehr-2025").notes if path.is_file() else ()
+        there = tasks.load_cases(path, "archehr-2025").notes if path.is_file() else ()
         kept = [*(each for each in there if each.id != case.id), case]
-        _replace(path, json.loads(benchmarks.dump_json(kept)))
+        _replace(path, json.loads(tasks.dump_json(kept)))
 
 
 def _row(review: Review, before: Mapping[str, Any]) -> dict[str, Any]:
-    labels = [{"sentence_id": each, "relevance": label.value} for each, label in review.labels.items()]
+    labels = [
+        {"sentence_id": each, "relevance": label.value} for each, label in review.labels.items()
+    ]
     said = dict(before.get("review") or {})
     row: dict[str, Any] = {
         "case_id": review.case.id,
@@ -89,6 +93,8 @@ def _rows(path: Path) -> list[dict[str, Any]]:
 
 def _replace(path: Path, content: Any) -> None:
     draft = path.with_name(f".{path.name}.{os.getpid()}")
-    with os.fdopen(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w", encoding="utf-8") as file:
+    with os.fdopen(
+        os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w", encoding="utf-8"
+    ) as file:
         json.dump(content, file, ensure_ascii=False, indent=1)
     draft.replace(path)

@@ -1,4 +1,4 @@
-"""The pages and the form, put together. `create_app` gives an ASGI application; who may see it is `Guard`'s affair."""
+"""The pages and the form, put together. `create_app` gives an ASGI application; who may see it is `AccessMiddleware`'s affair."""
 
 import secrets
 from collections.abc import AsyncIterator, Callable, Sequence
@@ -9,10 +9,10 @@ from typing import Any, NamedTuple
 from archqa.errors import MissingExtra
 from archqa.settings import Settings, load_settings
 from archqa.web.annotations import Annotations
-from archqa.web.enquiries import Enquiries
-from archqa.web.guard import Guard
-from archqa.web.library import Library
-from archqa.web.pages import Pages
+from archqa.web.enquiries import QuestionJobs
+from archqa.web.guard import AccessMiddleware
+from archqa.web.library import RunLibrary
+from archqa.web.pages import PageHandlers
 
 try:
     import python_multipart  # noqa: F401  # Starlette reads forms with it.
@@ -25,7 +25,7 @@ except ImportError:
 _STATIC = Path(__file__).resolve().parent / "static"
 
 
-class Shown(NamedTuple):
+class WebConfig(NamedTuple):
     """What a server shows: runs, and, where there is one, the record whose patients may be asked about."""
 
     runs: Sequence[Path]
@@ -34,30 +34,38 @@ class Shown(NamedTuple):
     annotations: Path | None = None
 
 
-def create_app(shown: Shown, *, token: str | None = None, settings: Settings | None = None) -> Guard:
+def create_app(
+    shown: WebConfig, *, token: str | None = None, settings: Settings | None = None
+) -> AccessMiddleware:
     """The server's application. `token` must be given unless it listens on loopback. Raises `InputError`."""
-    library = Library(shown.runs)
+    library = RunLibrary(shown.runs)
     annotations = Annotations(shown.annotations or library.home / "annotations")
-    pages = Pages(library, annotations, Enquiries(), settings or load_settings(), shown.record, shown.key)
+    pages = PageHandlers(
+        library, annotations, QuestionJobs(), settings or load_settings(), shown.record, shown.key
+    )
 
     @asynccontextmanager
     async def lifetime(_: FastAPI) -> AsyncIterator[None]:
         yield
-        pages.enquiries.close()
+        pages.question_jobs.close()
 
     # No interactive documentation: its pages would load scripts from elsewhere.
-    app = FastAPI(title="archqa", docs_url=None, redoc_url=None, openapi_url=None, lifespan=lifetime)
+    app = FastAPI(
+        title="archqa", docs_url=None, redoc_url=None, openapi_url=None, lifespan=lifetime
+    )
     _add_pages(app, pages)
     _add_forms(app, pages)
 
     @app.exception_handler(RequestValidationError)
     async def refuse(_: Request, __: Exception) -> Response:
-        return HTMLResponse("The form is not as this page sends it.", 400)  # The default would repeat its content.
+        return HTMLResponse(
+            "The form is not as this page sends it.", 400
+        )  # The default would repeat its content.
 
-    return Guard(app, token)
+    return AccessMiddleware(app, token)
 
 
-def _add_pages(app: FastAPI, pages: Pages) -> None:
+def _add_pages(app: FastAPI, pages: PageHandlers) -> None:
     def add(path: str, made: Callable[..., Any]) -> None:
         app.add_api_route(path, made, response_class=HTMLResponse, methods=["GET"])
 
@@ -67,7 +75,7 @@ def _add_pages(app: FastAPI, pages: Pages) -> None:
 
     @app.get("/runs/{name}/review/{place}")
     def review(name: str, place: int, saved: bool = False) -> Response:
-        return _html(pages.review(name, place, saved=saved))
+        return _html(pages.review_url(name, place, saved=saved))
 
     @app.get("/answers/{enquiry}")
     def answer(enquiry: str, saved: bool = False) -> Response:
@@ -76,34 +84,36 @@ def _add_pages(app: FastAPI, pages: Pages) -> None:
     @app.get("/answers/{enquiry}/events")
     async def stages(enquiry: str) -> Response:
         told = pages.events(enquiry)
-        return _html(None) if told is None else StreamingResponse(told, media_type="text/event-stream")
+        return (
+            _html(None) if told is None else StreamingResponse(told, media_type="text/event-stream")
+        )
 
     @app.get("/static/live.js")
     def script() -> Response:
         return FileResponse(_STATIC / "live.js", media_type="text/javascript")
 
 
-def _add_forms(app: FastAPI, pages: Pages) -> None:
+def _add_forms(app: FastAPI, pages: PageHandlers) -> None:
     @app.post("/ask")
     async def ask(request: Request) -> Response:
         form = await _form(request)
-        if not pages.ours(form.get("form_token", "")):
+        if not pages.is_valid_form_token(form.get("form_token", "")):
             return _refused()
         return _go(pages.ask(form))
 
     @app.post("/runs/{name}/review/{place}")
     async def review(request: Request, name: str, place: int) -> Response:
         form = await _form(request)
-        if not pages.ours(form.get("form_token", "")):
+        if not pages.is_valid_form_token(form.get("form_token", "")):
             return _refused()
-        return _go(pages.keep_review(name, place, form))
+        return _go(pages.save_review(name, place, form))
 
     @app.post("/answers/{enquiry}")
     async def review_answer(request: Request, enquiry: str) -> Response:
         form = await _form(request)
-        if not pages.ours(form.get("form_token", "")):
+        if not pages.is_valid_form_token(form.get("form_token", "")):
             return _refused()
-        return _go(pages.keep_answer_review(enquiry, form))
+        return _go(pages.save_answer_review(enquiry, form))
 
 
 def new_token() -> str:

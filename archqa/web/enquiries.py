@@ -9,24 +9,24 @@ from concurrent.futures import ThreadPoolExecutor
 from threading import Lock
 from typing import Any
 
+from archqa.ask.note import AskResult
 from archqa.core.step import Step
 from archqa.errors import ArchqaError
-from archqa.runs.asking_note import Answered
 
 _MOST_KEPT = 50
 _AT_ONCE = 2
 _PAUSE = 0.1
 
-Work = Callable[[Callable[[Step], object]], Answered]
+AnswerFunction = Callable[[Callable[[Step], object]], AskResult]
 
 
-class Enquiry:
+class QuestionJob:
     """One question under way, or answered, or failed with a sentence that holds no record text."""
 
     def __init__(self, question: str) -> None:
         self.id = secrets.token_urlsafe(12)
         self.question = question
-        self.answered: Answered | None = None
+        self.answered: AskResult | None = None
         self.failure = ""
         self._steps: Counter[str] = Counter()
         self._alone = Lock()
@@ -47,23 +47,23 @@ class Enquiry:
             return dict(self._steps)
 
 
-class Enquiries:
+class QuestionJobs:
     """All questions of this server, the latest fifty."""
 
     def __init__(self) -> None:
-        self._kept: OrderedDict[str, Enquiry] = OrderedDict()
+        self._kept: OrderedDict[str, QuestionJob] = OrderedDict()
         self._workers = ThreadPoolExecutor(_AT_ONCE, thread_name_prefix="asking")
 
-    def begin(self, question: str, work: Work) -> Enquiry:
+    def begin(self, question: str, work: AnswerFunction) -> QuestionJob:
         """Start to work on a question."""
-        enquiry = Enquiry(question)
+        enquiry = QuestionJob(question)
         self._kept[enquiry.id] = enquiry
         while len(self._kept) > _MOST_KEPT:
             self._kept.popitem(last=False)
         self._workers.submit(_work_on, enquiry, work)
         return enquiry
 
-    def find(self, enquiry_id: str) -> Enquiry | None:
+    def find(self, enquiry_id: str) -> QuestionJob | None:
         """The question of this id; None if there is none any more."""
         return self._kept.get(enquiry_id)
 
@@ -72,14 +72,16 @@ class Enquiries:
         self._workers.shutdown(wait=False, cancel_futures=True)
 
 
-async def events(enquiry: Enquiry) -> AsyncIterator[str]:
+async def events(enquiry: QuestionJob) -> AsyncIterator[str]:
     """Server-sent events: `stages` whenever a step has ended, `done` at the end (html.spec.whatwg.org, 9.2)."""
     told: dict[str, int] = {}
     while True:
         over, now = enquiry.over, enquiry.stages()
         if now != told:
             told = now
-            yield _event("stages", [{"agent": agent, "steps": count} for agent, count in now.items()])
+            yield _event(
+                "stages", [{"agent": agent, "steps": count} for agent, count in now.items()]
+            )
         if over:
             yield _event("done", {"failed": bool(enquiry.failure)})
             return
@@ -90,7 +92,7 @@ def _event(name: str, content: Any) -> str:
     return f"event: {name}\ndata: {json.dumps(content)}\n\n"
 
 
-def _work_on(enquiry: Enquiry, work: Work) -> None:
+def _work_on(enquiry: QuestionJob, work: AnswerFunction) -> None:
     try:
         enquiry.answered = work(enquiry.tell)
     except ArchqaError as error:

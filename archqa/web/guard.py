@@ -22,7 +22,7 @@ Send = Callable[[Message], Awaitable[None]]
 App = Callable[[Scope, Receive, Send], Awaitable[None]]
 
 LOOPBACK = frozenset({"127.0.0.1", "localhost", "::1"})
-LARGEST_BODY = 4 * 2**20
+MAX_BODY_BYTES = 4 * 2**20
 """Bytes of one form: a note of 2,000 sentences is a twentieth of it."""
 _COOKIE = "archqa_token"
 _HEADERS = (
@@ -40,7 +40,7 @@ _HEADERS = (
 )
 
 
-class Guard:
+class AccessMiddleware:
     """An ASGI application around the pages. `token` is None on loopback."""
 
     def __init__(self, app: App, token: str | None) -> None:
@@ -52,7 +52,9 @@ class Guard:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]}
+        headers = {
+            name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]
+        }
         if refusal := self._refusal(scope, headers):
             await _say(send, *refusal)
         elif entered := self._entering(scope):
@@ -66,7 +68,7 @@ class Guard:
             return 421, "This server answers on this machine alone."
         if scope["method"] not in {"GET", "HEAD"} and _foreign(headers, host):
             return 403, "The form was sent from another site."
-        if int(headers.get("content-length") or 0) > LARGEST_BODY:
+        if int(headers.get("content-length") or 0) > MAX_BODY_BYTES:
             return 413, "That is more than this form takes."
         if self._token is not None and not (self._known(headers) or self._offered(scope)):
             return 401, "A token is needed: open the address that archqa serve printed."
@@ -82,7 +84,9 @@ class Guard:
     def _offered(self, scope: Scope) -> bool:
         assert self._token is not None
         given = parse_qs(scope["query_string"].decode("latin-1")).get("token", [""])[0]
-        return scope["method"] == "GET" and secrets.compare_digest(given.encode(), self._token.encode())
+        return scope["method"] == "GET" and secrets.compare_digest(
+            given.encode(), self._token.encode()
+        )
 
     def _entering(self, scope: Scope) -> tuple[tuple[bytes, bytes], ...]:
         """Where the token stands in the address: a cookie instead, and the address without it."""
@@ -93,7 +97,10 @@ class Guard:
         rest = f"?{urlencode(query, doseq=True)}" if query else ""
         cookie = f"{_COOKIE}={self._token}; Path=/; HttpOnly; SameSite=Strict"
         path = "/" + scope["path"].lstrip("/\\")
-        return ((b"set-cookie", cookie.encode()), (b"location", f"{path}{rest}".encode("latin-1", "ignore")))
+        return (
+            (b"set-cookie", cookie.encode()),
+            (b"location", f"{path}{rest}".encode("latin-1", "ignore")),
+        )
 
     async def _pass(self, scope: Scope, receive: Receive, send: Send) -> None:
         begun = False
@@ -110,7 +117,12 @@ class Guard:
         except Exception as unforeseen:
             # Its words may quote a note, so only its kind and place are told.
             place = traceback.extract_tb(unforeseen.__traceback__)[-1]
-            _log.error("unforeseen %s at %s:%s", type(unforeseen).__name__, Path(place.filename).name, place.lineno)
+            _log.error(
+                "unforeseen %s at %s:%s",
+                type(unforeseen).__name__,
+                Path(place.filename).name,
+                place.lineno,
+            )
             if not begun:
                 await _say(send, 500, "Something unforeseen happened; the server's log says where.")
 
@@ -123,7 +135,7 @@ def _limited(receive: Receive) -> Receive:
         nonlocal taken
         message = await receive()
         taken += len(message.get("body", b""))
-        return {"type": "http.disconnect"} if taken > LARGEST_BODY else message
+        return {"type": "http.disconnect"} if taken > MAX_BODY_BYTES else message
 
     return limited
 
@@ -155,5 +167,7 @@ def _cookie(header: str) -> str:
 async def _say(send: Send, status: int, words: str, *headers: tuple[bytes, bytes]) -> None:
     body = words.encode()
     plain = (b"content-type", b"text/plain; charset=utf-8")
-    await send({"type": "http.response.start", "status": status, "headers": [plain, *headers, *_HEADERS]})
+    await send(
+        {"type": "http.response.start", "status": status, "headers": [plain, *headers, *_HEADERS]}
+    )
     await send({"type": "http.response.body", "body": body})

@@ -10,7 +10,7 @@ from archqa.runs.record import RunManifest
 from archqa.runs.run import Run
 
 
-class Shelved(NamedTuple):
+class RunListing(NamedTuple):
     """One run as the list shows it."""
 
     name: str
@@ -18,7 +18,7 @@ class Shelved(NamedTuple):
     ended: int
 
 
-class Library:
+class RunLibrary:
     """Folders of runs, or single runs. Names are looked up in what was found there, never joined to a path."""
 
     def __init__(self, places: Sequence[Path]) -> None:
@@ -37,7 +37,11 @@ class Library:
         """Each run's name and folder, the latest name first. Links that lead elsewhere are not followed."""
         found: dict[str, Path] = {}
         for place in self._places:
-            inside = [place] if _is_run(place) else [each for each in place.iterdir() if not each.is_symlink()]
+            inside = (
+                [place]
+                if _is_run(place)
+                else [each for each in place.iterdir() if not each.is_symlink()]
+            )
             found.update({each.name: each for each in inside if _is_run(each)})
         return dict(sorted(found.items(), reverse=True))
 
@@ -45,7 +49,7 @@ class Library:
         """The folder of the run of this name; None if there is none."""
         return self.paths().get(name)
 
-    def runs(self) -> list[Shelved]:
+    def runs(self) -> list[RunListing]:
         """The runs for the list, the latest begun first; damaged ones are left out."""
         found = [each for name, path in self.paths().items() if (each := _shelved(name, path))]
         return sorted(found, key=lambda each: each.manifest.started_at, reverse=True)
@@ -55,9 +59,9 @@ def _is_run(path: Path) -> bool:
     return (path / "run.json").is_file()
 
 
-def _shelved(name: str, path: Path) -> Shelved | None:
+def _shelved(name: str, path: Path) -> RunListing | None:
     try:
         run = Run(RunFolder.open(path))
-        return Shelved(name, run.manifest, sum(1 for _ in run.folder.records()))
+        return RunListing(name, run.manifest, sum(1 for _ in run.folder.records()))
     except ArchqaError:
         return None

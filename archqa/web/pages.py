@@ -7,22 +7,22 @@ from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.parse import quote
 
+from archqa.ask.chart import ask_patient
+from archqa.ask.note import AskResult, ask_note
 from archqa.core.case import Case
 from archqa.core.judgement import Relevance
 from archqa.core.step import Step
 from archqa.errors import ArchqaError, InputError
 from archqa.report import report_html
 from archqa.report.case_view import answer_view, case_view
-from archqa.report.material import Material, gather
-from archqa.report.note_view import SIGNS, WORDS, cited_in
-from archqa.report.page import environment
-from archqa.runs.asking_note import Answered, ask_note
-from archqa.runs.asking_patient import ask_patient
+from archqa.report.material import ReportData, load_report_data
+from archqa.report.note_view import MARK_LABELS, MARK_SYMBOLS, cited_ids
+from archqa.report.page import jinja_environment
 from archqa.runs.record import CaseRecord
 from archqa.settings import Settings
 from archqa.web.annotations import Annotations, Review
-from archqa.web.enquiries import Enquiries, events
-from archqa.web.library import Library
+from archqa.web.enquiries import QuestionJobs, events
+from archqa.web.library import RunLibrary
 
 TEMPLATES = Path(__file__).resolve().parent / "templates"
 _MOST_KEPT = 8
@@ -30,49 +30,55 @@ _LONGEST_QUESTION = 2000
 ASKED = "asked"
 
 
-class Live(NamedTuple):
+class LiveLinks(NamedTuple):
     """What the report adds where it is live: the address of a run's review pages, empty for several runs."""
 
-    review: str = ""
+    review_url: str = ""
 
 
-class Pages:
+class PageHandlers:
     """The pages over a library. `form_token` is in every form of this process, and a forged form has it not."""
 
     def __init__(
         self,
-        library: Library,
+        library: RunLibrary,
         annotations: Annotations,
-        enquiries: Enquiries,
+        enquiries: QuestionJobs,
         settings: Settings,
         record: str | None,
         key: Path | None,
     ) -> None:
-        self.enquiries = enquiries
+        self.question_jobs = enquiries
         self._library, self._annotations = library, annotations
         self._settings, self._record, self._key = settings, record, key
         self._form_token = secrets.token_urlsafe(24)
         self._made: OrderedDict[tuple[Any, ...], str] = OrderedDict()
 
-    def ours(self, form_token: str) -> bool:
+    def is_valid_form_token(self, form_token: str) -> bool:
         """Whether a form came from one of these pages."""
         return secrets.compare_digest(form_token.encode(), self._form_token.encode())
 
     def index(self) -> str:
         """The form, and every run."""
-        return self._page("index.html.jinja", runs=self._library.runs(), patients=self._record is not None)
+        return self._page(
+            "index.html.jinja", runs=self._library.runs(), patients=self._record is not None
+        )
 
     def run(self, name: str) -> str | None:
         """The report of a run, as it is now."""
         path = self._library.find(name)
-        return None if path is None else self._report([path], Live(f"/runs/{quote(name, safe='')}/review"))
+        return (
+            None
+            if path is None
+            else self._report([path], LiveLinks(f"/runs/{quote(name, safe='')}/review"))
+        )
 
     def compare(self, first: str, second: str) -> str | None:
         """The report of two runs."""
         paths = [path for name in (first, second) if (path := self._library.find(name))]
-        return self._report(paths, Live()) if len(paths) == 2 else None
+        return self._report(paths, LiveLinks()) if len(paths) == 2 else None
 
-    def review(self, name: str, place: int, *, saved: bool) -> str | None:
+    def review_url(self, name: str, place: int, *, saved: bool) -> str | None:
         """One case of a run with the form for thumbs and corrections."""
         found = self._case(name, place)
         if found is None:
@@ -92,7 +98,7 @@ class Pages:
             path=self._annotations.key_path(shelf),
         )
 
-    def keep_review(self, name: str, place: int, form: Mapping[str, str]) -> str | None:
+    def save_review(self, name: str, place: int, form: Mapping[str, str]) -> str | None:
         """Save what the form says; where to go then."""
         found = self._case(name, place)
         if found is None:
@@ -104,24 +110,34 @@ class Pages:
     def ask(self, form: Mapping[str, str]) -> str:
         """Begin to answer a question; where its answer will be."""
         question = " ".join(form.get("question", "").split())[:_LONGEST_QUESTION]
-        enquiry = self.enquiries.begin(question, self._work(question, form))
+        enquiry = self.question_jobs.begin(question, self._work(question, form))
         return f"/answers/{enquiry.id}"
 
     def answer(self, enquiry_id: str, *, saved: bool) -> str | None:
         """A question under way, or its answer."""
-        enquiry = self.enquiries.find(enquiry_id)
+        enquiry = self.question_jobs.find(enquiry_id)
         if enquiry is None:
             return None
         answered = enquiry.answered
-        view = answer_view(answered.case, answered.record) if answered and answered.case and answered.record else None
+        view = (
+            answer_view(answered.case, answered.record)
+            if answered and answered.case and answered.record
+            else None
+        )
         labels = _labels(answered.case, answered.record, {}) if answered and answered.case else {}
         return self._page(
-            "answer.html.jinja", enquiry=enquiry, answered=answered, case=view, labels=labels, saved=saved, said={}
+            "answer.html.jinja",
+            enquiry=enquiry,
+            answered=answered,
+            case=view,
+            labels=labels,
+            saved=saved,
+            said={},
         )
 
-    def keep_answer_review(self, enquiry_id: str, form: Mapping[str, str]) -> str | None:
+    def save_answer_review(self, enquiry_id: str, form: Mapping[str, str]) -> str | None:
         """Save what the form says of an answer; where to go then."""
-        enquiry = self.enquiries.find(enquiry_id)
+        enquiry = self.question_jobs.find(enquiry_id)
         if enquiry is None or enquiry.answered is None or enquiry.answered.case is None:
             return None
         case = enquiry.answered.case.model_copy(update={"id": f"asked-{enquiry.id}"})
@@ -130,16 +146,18 @@ class Pages:
 
     def events(self, enquiry_id: str) -> AsyncIterator[str] | None:
         """What happens to a question, as it happens."""
-        enquiry = self.enquiries.find(enquiry_id)
+        enquiry = self.question_jobs.find(enquiry_id)
         return None if enquiry is None else events(enquiry)
 
-    def _work(self, question: str, form: Mapping[str, str]) -> Callable[[Callable[[Step], object]], Answered]:
+    def _work(
+        self, question: str, form: Mapping[str, str]
+    ) -> Callable[[Callable[[Step], object]], AskResult]:
         note, patient, record = form.get("note", ""), form.get("patient", "").strip(), self._record
         if patient and record:
             return lambda tell: ask_patient(question, patient, record, self._settings, on_step=tell)
         return lambda tell: ask_note(question, note, self._settings, on_step=tell)
 
-    def _case(self, name: str, place: int) -> tuple[Case, CaseRecord | None, Material] | None:
+    def _case(self, name: str, place: int) -> tuple[Case, CaseRecord | None, ReportData] | None:
         path = self._library.find(name)
         if path is None:
             return None
@@ -147,15 +165,17 @@ class Pages:
         if not 0 <= place < len(material.run.cases):
             return None
         case = material.run.cases[place]
-        return (case, material.run.record_of(case.id), material) if isinstance(case, Case) else None
+        return (
+            (case, material.run.get_record(case.id), material) if isinstance(case, Case) else None
+        )
 
-    def _gather(self, path: Path) -> Material:
+    def _gather(self, path: Path) -> ReportData:
         try:
-            return gather(path, self._key)
+            return load_report_data(path, self._key)
         except InputError:
-            return gather(path)
+            return load_report_data(path)
 
-    def _report(self, paths: list[Path], live: Live) -> str:
+    def _report(self, paths: list[Path], live: LiveLinks) -> str:
         state = tuple((path, *_stamp(path)) for path in paths)
         if state not in self._made:
             try:
@@ -167,8 +187,14 @@ class Pages:
         return self._made[state]
 
     def _page(self, template: str, **values: Any) -> str:
-        pages = environment(TEMPLATES)
-        found = {"live": Live(), "words": WORDS, "signs": SIGNS, "form_token": self._form_token, "text": True}
+        pages = jinja_environment(TEMPLATES)
+        found = {
+            "live": LiveLinks(),
+            "words": MARK_LABELS,
+            "signs": MARK_SYMBOLS,
+            "form_token": self._form_token,
+            "text": True,
+        }
         return pages.get_template(template).render(**{**found, **values})
 
 
@@ -178,7 +204,7 @@ def _stamp(path: Path) -> tuple[float, ...]:
     return tuple(file.stat().st_mtime_ns if file.is_file() else 0 for file in files)
 
 
-def _shelf(material: Material) -> str:
+def _shelf(material: ReportData) -> str:
     """One annotation file for each data set: case ids are only unique within one."""
     data = material.run.manifest.data
     return f"{Path(data.path).stem or 'cases'}-{data.sha256[:8]}"
@@ -187,9 +213,12 @@ def _shelf(material: Material) -> str:
 def _labels(case: Case, record: CaseRecord | None, row: Mapping[str, Any]) -> dict[str, str]:
     """What the form begins with: what the reviewer said before, else what the run cites."""
     said = {each.get("sentence_id"): each.get("relevance") for each in row.get("answers") or ()}
-    cited = cited_in(record)
+    cited = cited_ids(record)
     essential, other = Relevance.ESSENTIAL.value, Relevance.NOT_RELEVANT.value
-    return {each: said.get(each) or (essential if each in cited else other) for each in case.sentence_ids}
+    return {
+        each: said.get(each) or (essential if each in cited else other)
+        for each in case.sentence_ids
+    }
 
 
 def _review(case: Case, form: Mapping[str, str], run: str) -> Review:

@@ -13,16 +13,22 @@ from typing import Any
 from ..bleu import Bleu
 from ..citations import CitationF1, CitationMetric, CitationPrecision, CitationRecall, Citations
 from ..errors import ScoringError
-from ..lint import QuestionOverlap, echo_warning, lint
+from ..lint import QuestionOverlap, lint, question_overlap_warning
 from ..metric import Metric
 from ..reference_order import order_ids
 from ..rouge import Rouge
 from ..sari import Sari
-from ..scores import Scores, measure
-from ..submission import Answer, parse_answer, read_submission
-from ..texts import TextMetric, Texts
+from ..scores import Scores, add_metric
+from ..submission import ParsedAnswer, parse_answer, read_submission
+from ..texts import TextMetric, TextSample
 from .models import model_metrics
-from .selection import OnMissing, chosen, combine_asked, labelled_rows, settle_cases
+from .selection import (
+    OnMissing,
+    add_combined_scores,
+    check_case_coverage,
+    rows_by_case,
+    select_metrics,
+)
 
 TASK = "archehr-2025"
 RELEVANCE = ("bleu", "rougeLsum", "sari", "bertscore", "alignscore", "medcon")
@@ -81,19 +87,21 @@ def score(
     unanswered case gets every metric's floor, or `refuse`. Raises ScoringError for a malformed submission, key,
     metric or order.
     """
-    known = leaderboard(reference_order, bootstrap, seed, quickumls_path, alignscore_path, bertscore_model)
-    wanted = chosen(metrics, known, COMBINED)
+    known = leaderboard_metrics(
+        reference_order, bootstrap, seed, quickumls_path, alignscore_path, bertscore_model
+    )
+    wanted = select_metrics(metrics, known, COMBINED)
     cases = {reference.case_id: reference for reference in references if reference.labels}
     answers = [parse_answer(*row) for row in read_submission(submission)]
     warnings = [
         *_not_scorable(references),
-        *settle_cases([answer.case_id for answer in answers], list(cases), on_missing),
+        *check_case_coverage([answer.case_id for answer in answers], list(cases), on_missing),
     ]
-    rows = labelled_rows(answers, cases, lambda case_id: Answer(case_id, ()))
+    rows = rows_by_case(answers, cases, lambda case_id: ParsedAnswer(case_id, ()))
     scores = Scores(TASK, cases=len(rows), warnings=warnings)
     for name, metric in wanted.items():
-        measure(name, metric, _inputs(metric, rows, cases), scores)
-    combine_asked(metrics, COMBINED, "overall_relevance_score", scores)
+        add_metric(name, metric, _inputs(metric, rows, cases), scores)
+    add_combined_scores(metrics, COMBINED, "overall_relevance_score", scores)
     _warn([answer for answer in answers if answer.case_id in cases], cases, scores)
     return scores
 
@@ -108,7 +116,7 @@ def cite_essential(references: Sequence[Reference]) -> list[dict[str, str]]:
     return [_cite(reference, reference.labelled("essential")) for reference in references]
 
 
-def leaderboard(
+def leaderboard_metrics(
     order: str = "note",
     bs: int = 1000,
     seed: int = 12345,
@@ -126,8 +134,14 @@ def leaderboard(
         for avg in ("macro", "micro")
         for part, family in families.items()
     }
-    metrics |= {f"rouge{variant}": Rouge(variant=variant, **text) for variant in ("1", "2", "L", "Lsum")}
-    metrics |= {"bleu": Bleu(**text), "sari": Sari(**text), **model_metrics(text, quickumls, alignscore, encoder)}
+    metrics |= {
+        f"rouge{variant}": Rouge(variant=variant, **text) for variant in ("1", "2", "L", "Lsum")
+    }
+    metrics |= {
+        "bleu": Bleu(**text),
+        "sari": Sari(**text),
+        **model_metrics(text, quickumls, alignscore, encoder),
+    }
     return metrics | {"question_overlap": QuestionOverlap(**common)}
 
 
@@ -136,32 +150,57 @@ def _not_scorable(references: Sequence[Reference]) -> list[str]:
     wrong = [
         f"case {reference.case_id}: the key labels {', '.join(unknown)}, which the note does not have"
         for reference in references
-        if (unknown := [sentence for sentence in reference.labels if sentence not in reference.sentences])
+        if (
+            unknown := [
+                sentence for sentence in reference.labels if sentence not in reference.sentences
+            ]
+        )
     ]
     if wrong:
-        raise ScoringError.listing("the key and the cases do not belong together", wrong)
+        raise ScoringError.from_mistakes("the key and the cases do not belong together", wrong)
     bare = [reference.case_id for reference in references if not reference.labels]
     if len(bare) == len(references):
-        raise ScoringError("no case has labels, so that nothing can be scored; give the key with --key.")
-    return [f"{len(bare)} cases have no labels in the key and are not scored: {', '.join(bare)}."] if bare else []
+        raise ScoringError(
+            "no case has labels, so that nothing can be scored; give the key with --key."
+        )
+    return (
+        [f"{len(bare)} cases have no labels in the key and are not scored: {', '.join(bare)}."]
+        if bare
+        else []
+    )
 
 
-def _inputs(metric: Metric[Any], rows: Mapping[str, Answer], cases: Mapping[str, Reference]) -> dict[str, Any]:
+def _inputs(
+    metric: Metric[Any], rows: Mapping[str, ParsedAnswer], cases: Mapping[str, Reference]
+) -> dict[str, Any]:
     """What this metric tallies of each row: citations, or an answer with the texts that the metric asks for."""
     if isinstance(metric, CitationMetric):
         return {row: _citations(answer, cases[answer.case_id]) for row, answer in rows.items()}
     if not isinstance(metric, TextMetric):
-        return {row: Texts(answer.text, "", cases[answer.case_id].asked) for row, answer in rows.items()}
-    order = order_ids({case_id: reference.labelled("essential") for case_id, reference in cases.items()}, metric.order)
-    return {row: _texts(metric, answer, cases[answer.case_id], order[answer.case_id]) for row, answer in rows.items()}
+        return {
+            row: TextSample(answer.text, "", cases[answer.case_id].asked)
+            for row, answer in rows.items()
+        }
+    order = order_ids(
+        {case_id: reference.labelled("essential") for case_id, reference in cases.items()},
+        metric.order,
+    )
+    return {
+        row: _texts(metric, answer, cases[answer.case_id], order[answer.case_id])
+        for row, answer in rows.items()
+    }
 
 
-def _citations(answer: Answer, reference: Reference) -> Citations:
-    essential, supplementary = (frozenset(reference.labelled(label)) for label in ("essential", "supplementary"))
+def _citations(answer: ParsedAnswer, reference: Reference) -> Citations:
+    essential, supplementary = (
+        frozenset(reference.labelled(label)) for label in ("essential", "supplementary")
+    )
     return Citations(answer.citations, essential, supplementary)
 
 
-def _texts(metric: TextMetric, answer: Answer, reference: Reference, order: Sequence[str]) -> Texts:
+def _texts(
+    metric: TextMetric, answer: ParsedAnswer, reference: Reference, order: Sequence[str]
+) -> TextSample:
     essential = "\n".join(reference.sentences[sentence].strip() for sentence in order)
     against = {
         "question+essential": f"{reference.asked}\n\n{essential}",
@@ -169,16 +208,24 @@ def _texts(metric: TextMetric, answer: Answer, reference: Reference, order: Sequ
         "clinician_question": reference.clinician_question,
         "clinician_answer": parse_answer(reference.case_id, reference.clinician_answer).text,
     }
-    source = reference.narrative if getattr(metric, "source", "question") == "narrative" else reference.asked
-    return Texts(answer.text, against[metric.against], source)
+    source = (
+        reference.narrative
+        if getattr(metric, "source", "question") == "narrative"
+        else reference.asked
+    )
+    return TextSample(answer.text, against[metric.against], source)
 
 
-def _warn(answers: Sequence[Answer], cases: Mapping[str, Reference], scores: Scores) -> None:
-    scores.warnings.extend(lint(answers, {case_id: set(reference.sentences) for case_id, reference in cases.items()}))
-    if warning := echo_warning(scores.scores.get("question_overlap", 0.0)):
+def _warn(answers: Sequence[ParsedAnswer], cases: Mapping[str, Reference], scores: Scores) -> None:
+    scores.warnings.extend(
+        lint(answers, {case_id: set(reference.sentences) for case_id, reference in cases.items()})
+    )
+    if warning := question_overlap_warning(scores.scores.get("question_overlap", 0.0)):
         scores.warnings.append(warning)
 
 
 def _cite(reference: Reference, sentences: Sequence[str]) -> dict[str, str]:
-    lines = [f"{' '.join(reference.sentences[sentence].split())} |{sentence}|" for sentence in sentences]
+    lines = [
+        f"{' '.join(reference.sentences[sentence].split())} |{sentence}|" for sentence in sentences
+    ]
     return {"case_id": reference.case_id, "answer": "\n".join(lines)}

@@ -27,11 +27,17 @@ from ..errors import ScoringError
 from ..metric import Metric
 from ..rouge import Rouge
 from ..sari import Sari
-from ..scores import Scores, measure
+from ..scores import Scores, add_metric
 from ..submission import read_submission
-from ..texts import Against, Texts
+from ..texts import ReferenceKind, TextSample
 from .models import model_metrics
-from .selection import OnMissing, chosen, combine_asked, labelled_rows, settle_cases
+from .selection import (
+    OnMissing,
+    add_combined_scores,
+    check_case_coverage,
+    rows_by_case,
+    select_metrics,
+)
 
 Subtask = Literal[1, 2, 3, 4]
 SUBTASKS: dict[str, Subtask] = {
@@ -55,7 +61,7 @@ class Reference:
     citations).
 
     sentences: note sentence id → text. labels: id → essential, supplementary, not-relevant. clinician_answer: without
-    citations. citations: answer sentence id → the note sentence ids it rests on, as `read_citations` returns them.
+    citations. citations: answer sentence id → the note sentence ids it rests on, as `parse_citations` returns them.
     """
 
     case_id: str
@@ -79,15 +85,19 @@ class Prediction:
     value: Any
 
 
-def read_citations(value: object) -> tuple[str, ...]:
+def parse_citations(value: object) -> tuple[str, ...]:
     """The ids of a key's `citations`, which were shipped as a list, as `"2,5"`, as `""` and as `"19-25"`.
 
     The published scorer walks over a string letter by letter; that is not copied. Raises ScoringError for anything
     else.
     """
     pieces = value.split(",") if isinstance(value, str) else value
-    if not isinstance(pieces, list | tuple) or not all(isinstance(piece, str | int) for piece in pieces):
-        raise ScoringError(f"citations are a list of ids or a text like '2,5' or '19-25', not {value!r}.")
+    if not isinstance(pieces, list | tuple) or not all(
+        isinstance(piece, str | int) for piece in pieces
+    ):
+        raise ScoringError(
+            f"citations are a list of ids or a text like '2,5' or '19-25', not {value!r}."
+        )
     ids = [each for piece in map(str, pieces) if piece.strip() for each in _range(piece.strip())]
     return tuple(dict.fromkeys(ids))
 
@@ -112,18 +122,25 @@ def score(
     """
     known = _leaderboard(subtask, bootstrap, seed, quickumls_path, alignscore_path, bertscore_model)
     combined = {"overall_score": OVERALL[subtask]}
-    wanted = chosen(metrics, known, combined)
-    cases = {reference.case_id: reference for reference in references if _scorable(reference, subtask)}
+    wanted = select_metrics(metrics, known, combined)
+    cases = {
+        reference.case_id: reference for reference in references if _scorable(reference, subtask)
+    }
     predictions = _read(submission, subtask, cases)
     warnings = _bare(references, cases, subtask)
-    warnings += settle_cases([prediction.case_id for prediction in predictions], list(cases), on_missing)
-    rows = labelled_rows(predictions, cases, lambda case_id: Prediction(case_id, None))
+    warnings += check_case_coverage(
+        [prediction.case_id for prediction in predictions], list(cases), on_missing
+    )
+    rows = rows_by_case(predictions, cases, lambda case_id: Prediction(case_id, None))
     warnings += _over_limit(rows, subtask)
     scores = Scores(f"archehr-2026-st{subtask}", cases=len(rows), warnings=warnings)
     for name, metric in wanted.items():
-        inputs = {row: _input(subtask, prediction, cases[prediction.case_id]) for row, prediction in rows.items()}
-        measure(name, metric, inputs, scores)
-    combine_asked(metrics, combined, "overall_score", scores)
+        inputs = {
+            row: _input(subtask, prediction, cases[prediction.case_id])
+            for row, prediction in rows.items()
+        }
+        add_metric(name, metric, inputs, scores)
+    add_combined_scores(metrics, combined, "overall_score", scores)
     return scores
 
 
@@ -135,9 +152,11 @@ def _leaderboard(
         return _evidence_metrics(common)
     if subtask == 4:
         return _link_metrics(common)
-    against: Against = "clinician_question" if subtask == 1 else "clinician_answer"
+    against: ReferenceKind = "clinician_question" if subtask == 1 else "clinician_answer"
     text = {**common, "against": against, "order": "-"}
-    metrics: dict[str, Metric[Any]] = {f"rouge{kind}": Rouge(variant=kind, **text) for kind in ("1", "2", "L", "Lsum")}
+    metrics: dict[str, Metric[Any]] = {
+        f"rouge{kind}": Rouge(variant=kind, **text) for kind in ("1", "2", "L", "Lsum")
+    }
     if subtask == 3:
         metrics |= {"bleu": Bleu(**text), "sari": Sari(source="narrative", **text)}
     return metrics | model_metrics(text, quickumls, alignscore, encoder)
@@ -156,21 +175,36 @@ def _evidence_metrics(common: dict[str, Any]) -> dict[str, Metric[Any]]:
 def _link_metrics(common: dict[str, Any]) -> dict[str, Metric[Any]]:
     families = {"precision": LinkPrecision, "recall": LinkRecall, "f1": LinkF1}
     return {
-        f"{avg}_{part}": family(avg=avg, **common) for avg in ("macro", "micro") for part, family in families.items()
+        f"{avg}_{part}": family(avg=avg, **common)
+        for avg in ("macro", "micro")
+        for part, family in families.items()
     }
 
 
 def _scorable(reference: Reference, subtask: Subtask) -> bool:
-    gold = (reference.clinician_question, reference.labels, reference.clinician_answer, reference.citations)
+    gold = (
+        reference.clinician_question,
+        reference.labels,
+        reference.clinician_answer,
+        reference.citations,
+    )
     return bool(gold[subtask - 1])
 
 
-def _bare(references: Sequence[Reference], cases: Mapping[str, Reference], subtask: Subtask) -> list[str]:
+def _bare(
+    references: Sequence[Reference], cases: Mapping[str, Reference], subtask: Subtask
+) -> list[str]:
     bare = [reference.case_id for reference in references if reference.case_id not in cases]
     if not cases:
-        raise ScoringError(f"no case has the gold of subtask {subtask}, so that nothing can be scored.")
+        raise ScoringError(
+            f"no case has the gold of subtask {subtask}, so that nothing can be scored."
+        )
     return (
-        [f"{len(bare)} cases lack the gold of subtask {subtask} and are not scored: {', '.join(bare)}."] if bare else []
+        [
+            f"{len(bare)} cases lack the gold of subtask {subtask} and are not scored: {', '.join(bare)}."
+        ]
+        if bare
+        else []
     )
 
 
@@ -180,9 +214,14 @@ def _read(
     kind = str if subtask in WORD_LIMITS else list
     rows = [Prediction(*row) for row in read_submission(submission, "prediction", kind)]
     check = {2: _evidence_mistakes, 4: _link_mistakes}.get(subtask)
-    mistakes = [mistake for row in rows if check and row.case_id in cases for mistake in check(row, cases[row.case_id])]
+    mistakes = [
+        mistake
+        for row in rows
+        if check and row.case_id in cases
+        for mistake in check(row, cases[row.case_id])
+    ]
     if mistakes:
-        raise ScoringError.listing("submission refused, as officially", mistakes)
+        raise ScoringError.from_mistakes("submission refused, as officially", mistakes)
     return rows
 
 
@@ -190,7 +229,11 @@ def _evidence_mistakes(row: Prediction, reference: Reference) -> list[str]:
     if not all(isinstance(sentence, str) for sentence in row.value):
         return [f"case {row.case_id}: the prediction must be a list of sentence ids as strings"]
     unknown = [sentence for sentence in row.value if sentence not in _sentence_ids(reference)]
-    return [f"case {row.case_id}: the note has no sentence {', '.join(map(repr, unknown))}"] if unknown else []
+    return (
+        [f"case {row.case_id}: the note has no sentence {', '.join(map(repr, unknown))}"]
+        if unknown
+        else []
+    )
 
 
 def _link_mistakes(row: Prediction, reference: Reference) -> list[str]:
@@ -202,9 +245,15 @@ def _link_mistakes(row: Prediction, reference: Reference) -> list[str]:
             )
             continue
         if link.get("answer_id") not in reference.citations:
-            mistakes.append(f"case {row.case_id}: the answer has no sentence {link.get('answer_id')!r}")
-        unknown = [sentence for sentence in link["evidence_id"] if sentence not in _sentence_ids(reference)]
-        mistakes += [f"case {row.case_id}: the note has no sentence {sentence!r}" for sentence in unknown]
+            mistakes.append(
+                f"case {row.case_id}: the answer has no sentence {link.get('answer_id')!r}"
+            )
+        unknown = [
+            sentence for sentence in link["evidence_id"] if sentence not in _sentence_ids(reference)
+        ]
+        mistakes += [
+            f"case {row.case_id}: the note has no sentence {sentence!r}" for sentence in unknown
+        ]
     return mistakes
 
 
@@ -222,17 +271,29 @@ def _over_limit(rows: Mapping[str, Prediction], subtask: Subtask) -> list[str]:
     ]
 
 
-def _input(subtask: Subtask, prediction: Prediction, reference: Reference) -> Citations | Links | Texts:
+def _input(
+    subtask: Subtask, prediction: Prediction, reference: Reference
+) -> Citations | Links | TextSample:
     if subtask == 2:
         cited = frozenset(prediction.value or ())
-        return Citations(cited, reference.labelled("essential"), reference.labelled("supplementary"))
+        return Citations(
+            cited, reference.labelled("essential"), reference.labelled("supplementary")
+        )
     if subtask == 4:
         links = prediction.value or ()
-        predicted = frozenset((link["answer_id"], sentence) for link in links for sentence in link["evidence_id"])
-        gold = ((answer, sentence) for answer, sentences in reference.citations.items() for sentence in sentences)
+        predicted = frozenset(
+            (link["answer_id"], sentence) for link in links for sentence in link["evidence_id"]
+        )
+        gold = (
+            (answer, sentence)
+            for answer, sentences in reference.citations.items()
+            for sentence in sentences
+        )
         return Links(predicted, frozenset(gold))
     gold_text = reference.clinician_question if subtask == 1 else reference.clinician_answer
-    return Texts(_cut(prediction.value or "", WORD_LIMITS[subtask]), gold_text, reference.narrative)
+    return TextSample(
+        _cut(prediction.value or "", WORD_LIMITS[subtask]), gold_text, reference.narrative
+    )
 
 
 def _cut(text: str, limit: int) -> str:

@@ -13,13 +13,20 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple
 
 from ..errors import ScoringError
-from ..fhir_answers import decide, read_gold
+from ..fhir_answers import is_correct, parse_gold_answer
 from ..metric import FloatArray, Metric, ratio
-from ..resources import ResourceF1, ResourceMetric, ResourcePrecision, ResourceRecall, Resources, Retrieval
-from ..scores import Scores, measure
-from ..values import Moment
-from .fhir_tables import tables
-from .selection import OnMissing, chosen, settle_cases
+from ..resources import (
+    ResourceF1,
+    ResourceIds,
+    ResourceMetric,
+    ResourcePrecision,
+    ResourceRecall,
+    Retrieval,
+)
+from ..scores import Scores, add_metric
+from ..values import DateValue
+from .fhir_tables import score_tables
+from .selection import OnMissing, check_case_coverage, select_metrics
 
 TASK = "fhir-agentbench"
 Judge = Callable[[str, str, str], bool]
@@ -46,14 +53,14 @@ class Question:
     @property
     def kind(self) -> str:
         """What is asked for: nothing, yes-or-count, number, time, text or list."""
-        values = read_gold(self.true_answer)
+        values = parse_gold_answer(self.true_answer)
         if not self.resources or not values or values == [None]:
             return "nothing"
         if len(values) > 1:
             return "list"
         if values[0] in (0.0, 1.0):
             return "yes-or-count"
-        return {float: "number", Moment: "time"}.get(type(values[0]), "text")
+        return {float: "number", DateValue: "time"}.get(type(values[0]), "text")
 
 
 class Verdict(NamedTuple):
@@ -108,15 +115,17 @@ def score(
     """
     records = _read(submission)
     key = {question.question_id: question for question in questions}
-    warnings = settle_cases(list(records), list(key), on_missing)
+    warnings = check_case_coverage(list(records), list(key), on_missing)
     scores = Scores(TASK, cases=len(key), warnings=warnings)
-    verdicts = {one: _verdict(key[one], records.get(one), judge, votes, scores.disagreements) for one in key}
+    verdicts = {
+        one: _verdict(key[one], records.get(one), judge, votes, scores.disagreements) for one in key
+    }
     known = _leaderboard(judge_name if judge else "none", votes if judge else 0, bootstrap, seed)
-    wanted = chosen(metrics, known, {})
+    wanted = select_metrics(metrics, known, {})
     if not any("cited_fhir_resources" in record for record in records.values()):
         _drop_cited(wanted, scores)
     for name, metric in wanted.items():
-        measure(name, metric, _inputs(metric, key, records, verdicts), scores)
+        add_metric(name, metric, _inputs(metric, key, records, verdicts), scores)
     _warn(verdicts, records, bool(judge), scores)
     return _with_tables(scores, key, wanted)
 
@@ -137,11 +146,19 @@ def _leaderboard(judge: str, votes: int, bs: int, seed: int) -> dict[str, Metric
 
 
 def _read(submission: Sequence[Mapping[str, Any]]) -> dict[str, Mapping[str, Any]]:
-    mistakes = [mistake for at, record in enumerate(submission) for mistake in _mistakes(at, record)]
-    times = Counter(str(record.get("question_id")) for record in submission if isinstance(record, Mapping))
-    mistakes += [f"question {one}: answered {count} times; keep one" for one, count in times.items() if count > 1]
+    mistakes = [
+        mistake for at, record in enumerate(submission) for mistake in _mistakes(at, record)
+    ]
+    times = Counter(
+        str(record.get("question_id")) for record in submission if isinstance(record, Mapping)
+    )
+    mistakes += [
+        f"question {one}: answered {count} times; keep one"
+        for one, count in times.items()
+        if count > 1
+    ]
     if mistakes:
-        raise ScoringError.listing("submission", mistakes)
+        raise ScoringError.from_mistakes("submission", mistakes)
     return {str(record["question_id"]): record for record in submission}
 
 
@@ -157,28 +174,41 @@ def _mistakes(at: int, record: object) -> list[str]:
 
 
 def _is_resources(value: object) -> bool:
-    return isinstance(value, Mapping) and all(isinstance(ids, list | tuple) for ids in value.values())
+    return isinstance(value, Mapping) and all(
+        isinstance(ids, list | tuple) for ids in value.values()
+    )
 
 
 def _verdict(
-    question: Question, record: Mapping[str, Any] | None, judge: Judge | None, votes: int, disagreements: list[Any]
+    question: Question,
+    record: Mapping[str, Any] | None,
+    judge: Judge | None,
+    votes: int,
+    disagreements: list[Any],
 ) -> Verdict:
     reply = None if record is None or record.get("error") else record.get("agent_answer")
     if reply is None or "Input tokens exceeded" in str(reply):
         return Verdict(False, False, False)
-    gold = read_gold(question.true_answer)
+    gold = parse_gold_answer(question.true_answer)
     asked = {"no_answer": not question.resources}
-    strict = decide(question.question, gold, reply, strict=True, **asked)
-    official = decide(question.question, gold, reply, **asked)
+    strict = is_correct(question.question, gold, reply, strict=True, **asked)
+    official = is_correct(question.question, gold, reply, **asked)
     if official is not None or judge is None:
         return Verdict(bool(official), bool(strict), official is None)
     return Verdict(_judged(question, str(reply), judge, votes, disagreements), bool(strict), False)
 
 
-def _judged(question: Question, reply: str, judge: Judge, votes: int, disagreements: list[Any]) -> bool:
+def _judged(
+    question: Question, reply: str, judge: Judge, votes: int, disagreements: list[Any]
+) -> bool:
     ballots = [judge(question.question, question.reference, reply) for _ in range(votes)]
     if len(set(ballots)) > 1:
-        row = {"question_id": question.question_id, "reference": question.reference, "reply": reply, "votes": ballots}
+        row = {
+            "question_id": question.question_id,
+            "reference": question.reference,
+            "reply": reply,
+            "votes": ballots,
+        }
         disagreements.append(row)
     return sum(ballots) * 2 > len(ballots)
 
@@ -192,28 +222,41 @@ def _inputs(
     if not isinstance(metric, ResourceMetric):
         return verdicts
     name = "agent_fhir_resources" if metric.ids == "retrieved" else "cited_fhir_resources"
-    predicted: dict[str, Resources | None] = {one: record.get(name) or {} for one, record in records.items()}
+    predicted: dict[str, ResourceIds | None] = {
+        one: record.get(name) or {} for one, record in records.items()
+    }
     return {one: Retrieval(question.resources, predicted.get(one)) for one, question in key.items()}
 
 
 def _drop_cited(wanted: dict[str, Metric[Any]], scores: Scores) -> None:
     for name in [name for name in wanted if "cited_" in name]:
         del wanted[name]
-        scores.missing[name] = "needs cited_fhir_resources in the records: the ids that each answer rests on."
+        scores.missing[name] = (
+            "needs cited_fhir_resources in the records: the ids that each answer rests on."
+        )
 
 
 def _warn(
-    verdicts: Mapping[str, Verdict], records: Mapping[str, Mapping[str, Any]], judged: bool, scores: Scores
+    verdicts: Mapping[str, Verdict],
+    records: Mapping[str, Mapping[str, Any]],
+    judged: bool,
+    scores: Scores,
 ) -> None:
     if opened := sum(verdict.open for verdict in verdicts.values()):
-        scores.warnings.append(f"{opened} replies only a judge could decide; without one they count as wrong.")
+        scores.warnings.append(
+            f"{opened} replies only a judge could decide; without one they count as wrong."
+        )
     if failed := sum(bool(record.get("error")) for record in records.values()):
         scores.warnings.append(f"{failed} records ended in an error and count as wrong.")
     if judged and scores.disagreements:
-        scores.warnings.append(f"the judge's votes were split on {len(scores.disagreements)} replies.")
+        scores.warnings.append(
+            f"the judge's votes were split on {len(scores.disagreements)} replies."
+        )
 
 
-def _with_tables(scores: Scores, key: Mapping[str, Question], wanted: Mapping[str, Metric[Any]]) -> Scores:
+def _with_tables(
+    scores: Scores, key: Mapping[str, Question], wanted: Mapping[str, Metric[Any]]
+) -> Scores:
     facts = {
         one: {
             "by_resource_type": "{" + ", ".join(sorted(question.resources)) + "}",
@@ -223,5 +266,5 @@ def _with_tables(scores: Scores, key: Mapping[str, Question], wanted: Mapping[st
         }
         for one, question in key.items()
     }
-    scores.tables.update(tables(facts, wanted, scores))
+    scores.tables.update(score_tables(facts, wanted, scores))
     return scores

@@ -17,7 +17,7 @@ Table = dict[str, dict[str, float]]
 _SIZES = ((0, "0"), (1, "1"), (5, "2-5"), (20, "6-20"), (100, "21-100"))
 
 
-def tables(
+def score_tables(
     facts: Mapping[str, Mapping[str, Any]], metrics: Mapping[str, Metric[Any]], scores: Scores
 ) -> dict[str, Table]:
     """Table name → group → score name → value, with `questions` in each group; facts: case id → table name → group."""
@@ -35,7 +35,9 @@ def tables(
     }
 
 
-def _row(members: list[int], metrics: Mapping[str, Metric[Any]], scores: Scores) -> dict[str, float]:
+def _row(
+    members: list[int], metrics: Mapping[str, Metric[Any]], scores: Scores
+) -> dict[str, float]:
     values = {
         name: float(metric.value(scores.tallies[name][members].sum(axis=0)))
         for name, metric in metrics.items()

@@ -14,8 +14,8 @@ from typing import Any, Literal, NamedTuple
 
 from ..errors import ScoringError
 from ..metric import FloatArray, Metric, ratio
-from ..scores import Scores, measure
-from .selection import OnMissing, settle_cases
+from ..scores import Scores, add_metric
+from .selection import OnMissing, check_case_coverage
 
 TASK = "medagentbench"
 QUERY_TASKS = frozenset({1, 2, 4, 6, 7})
@@ -72,16 +72,22 @@ def score(
     grading: which of the two is told. Raises ScoringError that lists every malformed row.
     """
     rows = _read(graded)
-    scores = Scores(TASK, cases=len(task_ids), warnings=settle_cases(list(rows), list(task_ids), on_missing))
+    scores = Scores(
+        TASK,
+        cases=len(task_ids),
+        warnings=check_case_coverage(list(rows), list(task_ids), on_missing),
+    )
     cases = {task: _graded(task, rows.get(task, {})) for task in task_ids}
     told = _told(grading, rows.values())
     for name, metric in _leaderboard(bootstrap, seed, told).items():
-        measure(name, metric, cases, scores)
+        add_metric(name, metric, cases, scores)
     scores.tables["by_task"] = _by_task(cases, told)
     if failures := _failures(rows.values(), told):
         scores.tables["by_failure"] = failures
     if baselines:
-        scores.tables["baselines"] = {name: _rates(own, task_ids, grading) for name, own in baselines.items()}
+        scores.tables["baselines"] = {
+            name: _rates(own, task_ids, grading) for name, own in baselines.items()
+        }
     return scores
 
 
@@ -106,12 +112,15 @@ def _read(graded: Sequence[Mapping[str, Any]]) -> dict[str, Mapping[str, Any]]:
     mistakes = [
         f"row {at}: write task_id (like task3_12) and correct (true or false)"
         for at, row in enumerate(graded)
-        if not isinstance(row.get("correct"), bool) or not re.fullmatch(r"task\d+_\d+", str(row.get("task_id")))
+        if not isinstance(row.get("correct"), bool)
+        or not re.fullmatch(r"task\d+_\d+", str(row.get("task_id")))
     ]
     times = Counter(str(row.get("task_id")) for row in graded)
-    mistakes += [f"{task}: graded {count} times; keep one" for task, count in times.items() if count > 1]
+    mistakes += [
+        f"{task}: graded {count} times; keep one" for task, count in times.items() if count > 1
+    ]
     if mistakes:
-        raise ScoringError.listing("graded tasks", mistakes)
+        raise ScoringError.from_mistakes("graded tasks", mistakes)
     return {row["task_id"]: row for row in graded}
 
 
@@ -122,7 +131,9 @@ def _graded(task: str, row: Mapping[str, Any]) -> Graded:
     return Graded(int(number[1]), bool(row.get("correct")), bool(row.get("clinical_correct")))
 
 
-def _by_task(cases: Mapping[str, Graded], gradings: Mapping[str, str]) -> dict[str, dict[str, float]]:
+def _by_task(
+    cases: Mapping[str, Graded], gradings: Mapping[str, str]
+) -> dict[str, dict[str, float]]:
     table = {}
     for number in sorted({case.number for case in cases.values()}):
         own = [case for case in cases.values() if case.number == number]
@@ -134,14 +145,21 @@ def _by_task(cases: Mapping[str, Graded], gradings: Mapping[str, str]) -> dict[s
     return table
 
 
-def _failures(rows: Iterable[Mapping[str, Any]], gradings: Mapping[str, str]) -> dict[str, dict[str, float]]:
+def _failures(
+    rows: Iterable[Mapping[str, Any]], gradings: Mapping[str, str]
+) -> dict[str, dict[str, float]]:
     """Kind of failure → how many tasks failed so first, by each grading."""
-    counts = {name: Counter(row.get(f"{prefix}failure") for row in rows) for prefix, name in gradings.items()}
+    counts = {
+        name: Counter(row.get(f"{prefix}failure") for row in rows)
+        for prefix, name in gradings.items()
+    }
     kinds = sorted({kind for count in counts.values() for kind in count if kind})
     return {kind: {name: float(count[kind]) for name, count in counts.items()} for kind in kinds}
 
 
 def _rates(
-    graded: Sequence[Mapping[str, Any]], task_ids: Sequence[str], grading: Literal["official", "clinical", "both"]
+    graded: Sequence[Mapping[str, Any]],
+    task_ids: Sequence[str],
+    grading: Literal["official", "clinical", "both"],
 ) -> dict[str, float]:
     return score(graded, task_ids, bootstrap=0, grading=grading).scores

@@ -5,19 +5,29 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
-SYSTEM = "system_error"
-FINISH = "invalid_finish_format"
-RESULT = "invalid_json_result"
-ROUNDS = "max_rounds_reached"
-READ_ONLY = "readonly_violation"
-POSTS = "wrong_post_count"
-ENDPOINT = "wrong_endpoint"
-PAYLOAD = "payload_validation_error"
-ANSWER = "answer_mismatch"
+SYSTEM_ERROR = "system_error"
+INVALID_FINISH = "invalid_finish_format"
+INVALID_RESULT = "invalid_json_result"
+MAX_ROUNDS_REACHED = "max_rounds_reached"
+READ_ONLY_VIOLATION = "readonly_violation"
+WRONG_POST_COUNT = "wrong_post_count"
+WRONG_ENDPOINT = "wrong_endpoint"
+INVALID_PAYLOAD = "payload_validation_error"
+ANSWER_MISMATCH = "answer_mismatch"
 
-KINDS = (SYSTEM, FINISH, RESULT, ROUNDS, READ_ONLY, POSTS, ENDPOINT, PAYLOAD, ANSWER)
+KINDS = (
+    SYSTEM_ERROR,
+    INVALID_FINISH,
+    INVALID_RESULT,
+    MAX_ROUNDS_REACHED,
+    READ_ONLY_VIOLATION,
+    WRONG_POST_COUNT,
+    WRONG_ENDPOINT,
+    INVALID_PAYLOAD,
+    ANSWER_MISMATCH,
+)
 
-_ENDED = {"task limit reached": ROUNDS, "agent invalid action": FINISH}
+_ENDED = {"task limit reached": MAX_ROUNDS_REACHED, "agent invalid action": INVALID_FINISH}
 
 
 class Fault(NamedTuple):
@@ -31,14 +41,16 @@ class Fault(NamedTuple):
 Step = str | int
 
 
-def unfinished(status: str) -> Fault:
+def unfinished_fault(status: str) -> Fault:
     """A conversation that did not come to FINISH( )."""
-    return Fault(_ENDED.get(status, SYSTEM), "", f"ended without FINISH: {status}")
+    return Fault(_ENDED.get(status, SYSTEM_ERROR), "", f"ended without FINISH: {status}")
 
 
 def dotted(steps: tuple[Step, ...]) -> str:
     """`dosageInstruction[0].route` for ("dosageInstruction", 0, "route")."""
-    return "".join(f"[{each}]" if isinstance(each, int) else f".{each}" for each in steps).lstrip(".")
+    return "".join(f"[{each}]" if isinstance(each, int) else f".{each}" for each in steps).lstrip(
+        "."
+    )
 
 
 def at(payload: Any, steps: tuple[Step, ...]) -> Any:
@@ -48,19 +60,21 @@ def at(payload: Any, steps: tuple[Step, ...]) -> Any:
     return payload
 
 
-def must(payload: Any, holds: Callable[[Any], Any], wanted: str, *steps: Step) -> Iterator[Fault]:
+def require(
+    payload: Any, holds: Callable[[Any], Any], wanted: str, *steps: Step
+) -> Iterator[Fault]:
     """A fault unless the value at the place is there and passes."""
     try:
         good = bool(holds(at(payload, steps)))
     except (KeyError, IndexError):
-        yield Fault(PAYLOAD, dotted(steps), f"is missing; it must be {wanted}")
+        yield Fault(INVALID_PAYLOAD, dotted(steps), f"is missing; it must be {wanted}")
         return
     except (TypeError, AttributeError, ValueError):
         good = False
     if not good:
-        yield Fault(PAYLOAD, dotted(steps), f"must be {wanted}")
+        yield Fault(INVALID_PAYLOAD, dotted(steps), f"must be {wanted}")
 
 
-def must_equal(payload: Any, wanted: Any, *steps: Step) -> Iterator[Fault]:
+def require_equal(payload: Any, wanted: Any, *steps: Step) -> Iterator[Fault]:
     """A fault unless the value at the place is exactly this."""
-    return must(payload, lambda found: found == wanted, repr(wanted), *steps)
+    return require(payload, lambda found: found == wanted, repr(wanted), *steps)

@@ -10,7 +10,7 @@ from .medagentbench_clinical import clinical_faults
 from .medagentbench_faults import Fault
 from .medagentbench_official import official_faults
 from .medagentbench_reference import Lookup
-from .medagentbench_transcript import Task, Transcript, constant
+from .medagentbench_transcript import Task, Transcript, finish_only_transcript
 
 IDLE = ("FINISH([])", "FINISH([-1])", "FINISH()")
 """Replies that do nothing; what they score stands beside every result."""
@@ -43,11 +43,18 @@ def grade(task: Task, transcript: Transcript, lookup: Lookup) -> Grade:
     return Grade(task.id, tuple(official), tuple(clinical_faults(task, transcript, lookup)))
 
 
-def grade_all(tasks: Sequence[Task], transcripts: Mapping[str, Transcript], lookup: Lookup) -> list[dict[str, Any]]:
+def grade_all(
+    tasks: Sequence[Task], transcripts: Mapping[str, Transcript], lookup: Lookup
+) -> list[dict[str, Any]]:
     """The rows of every task that has a transcript, in the order of the tasks."""
-    return [grade(task, transcripts[task.id], lookup).row() for task in tasks if task.id in transcripts]
+    return [
+        grade(task, transcripts[task.id], lookup).row() for task in tasks if task.id in transcripts
+    ]
 
 
-def grade_idle(tasks: Sequence[Task], lookup: Lookup) -> dict[str, list[dict[str, Any]]]:
+def grade_do_nothing(tasks: Sequence[Task], lookup: Lookup) -> dict[str, list[dict[str, Any]]]:
     """What the replies that do nothing would have got."""
-    return {reply: grade_all(tasks, {task.id: constant(reply) for task in tasks}, lookup) for reply in IDLE}
+    return {
+        reply: grade_all(tasks, {task.id: finish_only_transcript(reply) for task in tasks}, lookup)
+        for reply in IDLE
+    }

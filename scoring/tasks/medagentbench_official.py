@@ -12,25 +12,25 @@ from dataclasses import dataclass
 from typing import Any
 
 from .medagentbench_faults import (
-    ANSWER,
-    ENDPOINT,
-    POSTS,
-    READ_ONLY,
-    RESULT,
-    SYSTEM,
+    ANSWER_MISMATCH,
+    INVALID_RESULT,
+    READ_ONLY_VIOLATION,
+    SYSTEM_ERROR,
+    WRONG_ENDPOINT,
+    WRONG_POST_COUNT,
     Fault,
-    must,
-    must_equal,
-    unfinished,
+    require,
+    require_equal,
+    unfinished_fault,
 )
 from .medagentbench_reference import (
-    CLOCK,
+    BENCHMARK_TIME,
     DAY,
     YEAR_AGO,
     Chart,
     Lookup,
-    Measured,
-    age,
+    Measurement,
+    age_in_years,
     magnesium_dose,
     potassium_dose,
 )
@@ -70,11 +70,17 @@ class Graded:
 def official_faults(task: Task, transcript: Transcript, lookup: Lookup) -> list[Fault]:
     """Why the benchmark counts this task as wrong; nothing if it is right. Raises what `lookup` raises."""
     if transcript.result is None:
-        return [unfinished(transcript.status)]
+        return [unfinished_fault(transcript.status)]
     try:
         return list(_RULES[task.number](Graded(task, transcript, Chart(lookup, task.mrn))))
     except _FAILS as error:
-        return [Fault(SYSTEM, "", f"the grader fails at it ({type(error).__name__}), which counts as wrong")]
+        return [
+            Fault(
+                SYSTEM_ERROR,
+                "",
+                f"the grader fails at it ({type(error).__name__}), which counts as wrong",
+            )
+        ]
 
 
 def _find_patient(graded: Graded) -> Iterator[Fault]:
@@ -84,30 +90,32 @@ def _find_patient(graded: Graded) -> Iterator[Fault]:
 
 def _age(graded: Graded) -> Iterator[Fault]:
     yield from _no_post(graded)
-    yield from _answers(graded, [age(graded.chart.birth_date(), CLOCK.date())])
+    yield from _answers(graded, [age_in_years(graded.chart.birth_date(), BENCHMARK_TIME.date())])
 
 
 def _blood_pressure(graded: Graded) -> Iterator[Fault]:
     for post in _exactly(graded, "Observation"):
         payload = post.payload
-        yield from must(payload, lambda found: len(found) == 1, "a list of one", "category")
-        yield from must(payload, lambda found: len(found) == 1, "a list of one", "category", 0, "coding")
-        yield from must_equal(payload, VITAL_SIGNS, "category", 0, "coding", 0)
-        yield from must_equal(payload, {"text": "BP"}, "code")
-        yield from must_equal(payload, NOW, "effectiveDateTime")
-        yield from must_equal(payload, "final", "status")
-        yield from must_equal(payload, "118/77 mmHg", "valueString")
-        yield from must_equal(payload, graded.subject, "subject")
+        yield from require(payload, lambda found: len(found) == 1, "a list of one", "category")
+        yield from require(
+            payload, lambda found: len(found) == 1, "a list of one", "category", 0, "coding"
+        )
+        yield from require_equal(payload, VITAL_SIGNS, "category", 0, "coding", 0)
+        yield from require_equal(payload, {"text": "BP"}, "code")
+        yield from require_equal(payload, NOW, "effectiveDateTime")
+        yield from require_equal(payload, "final", "status")
+        yield from require_equal(payload, "118/77 mmHg", "valueString")
+        yield from require_equal(payload, graded.subject, "subject")
     yield from _post_faults(graded, "Observation")
 
 
 def _recent_magnesium(graded: Graded) -> Iterator[Fault]:
     yield from _no_post(graded)
-    yield from _answers(graded, _value(graded.chart.latest("MG", CLOCK - DAY)))
+    yield from _answers(graded, _value(graded.chart.latest("MG", BENCHMARK_TIME - DAY)))
 
 
 def _replace_magnesium(graded: Graded) -> Iterator[Fault]:
-    found = graded.chart.latest("MG", CLOCK - DAY)
+    found = graded.chart.latest("MG", BENCHMARK_TIME - DAY)
     if found is None:
         yield from _no_post(graded)
         return
@@ -123,14 +131,14 @@ def _replace_magnesium(graded: Graded) -> Iterator[Fault]:
 def _magnesium_order(graded: Graded, payload: Any, dose: int) -> Iterator[Fault]:
     rate = ("dosageInstruction", 0, "doseAndRate", 0)
     yield from _medication(graded, payload, "0338-1715-40")
-    yield from must_equal(payload, "IV", "dosageInstruction", 0, "route")
-    yield from must_equal(payload, {"value": dose, "unit": "g"}, *rate, "doseQuantity")
-    yield from must_equal(payload, {"value": dose, "unit": "h"}, *rate, "rateQuantity")
+    yield from require_equal(payload, "IV", "dosageInstruction", 0, "route")
+    yield from require_equal(payload, {"value": dose, "unit": "g"}, *rate, "doseQuantity")
+    yield from require_equal(payload, {"value": dose, "unit": "h"}, *rate, "rateQuantity")
 
 
 def _mean_glucose(graded: Graded) -> Iterator[Fault]:
     yield from _no_post(graded)
-    values = [each.value for each in graded.chart.measured("GLU", CLOCK - DAY)]
+    values = [each.value for each in graded.chart.measured("GLU", BENCHMARK_TIME - DAY)]
     mean = sum(values) / len(values) if values else -1
     yield from _answered(graded, lambda said: len(said) == 1 and abs(said[0] - mean) < 0.1)
 
@@ -141,11 +149,17 @@ def _latest_glucose(graded: Graded) -> Iterator[Fault]:
 
 
 def _referral(graded: Graded) -> Iterator[Fault]:
-    sentence = quoted(graded.task.instruction)
+    sentence = quoted_text(graded.task.instruction)
     for post in _exactly(graded, "ServiceRequest"):
         payload = post.payload
         yield from _service(graded, payload, "http://snomed.info/sct", "306181000000106")
-        yield from must(payload, lambda found: sentence in found, "the sentence of the instruction", "note", "text")
+        yield from require(
+            payload,
+            lambda found: sentence in found,
+            "the sentence of the instruction",
+            "note",
+            "text",
+        )
     yield from _post_faults(graded, "ServiceRequest")
 
 
@@ -154,7 +168,7 @@ def _replace_potassium(graded: Graded) -> Iterator[Fault]:
     if found is None or found.value >= 3.5:
         yield from _no_post(graded)
     else:
-        posts = graded.transcript.posts()
+        posts = graded.transcript.recorded_posts()
         if len(posts) == 2:
             yield from _potassium_order(graded, posts[0], potassium_dose(found.value))
             yield from _potassium_check(graded, posts[1])
@@ -165,15 +179,26 @@ def _replace_potassium(graded: Graded) -> Iterator[Fault]:
 def _potassium_order(graded: Graded, post: Post, dose: float) -> Iterator[Fault]:
     payload, quantity = post.payload, ("dosageInstruction", 0, "doseAndRate", 0, "doseQuantity")
     yield from _medication(graded, payload, "40032-917-01")
-    yield from must(payload, lambda found: found.lower().strip() == "oral", "'oral'", "dosageInstruction", 0, "route")
-    yield from must(payload, lambda found: abs(found - dose) <= 0.1, f"{dose:g}", *quantity, "value")
-    yield from must_equal(payload, "mEq", *quantity, "unit")
+    yield from require(
+        payload,
+        lambda found: found.lower().strip() == "oral",
+        "'oral'",
+        "dosageInstruction",
+        0,
+        "route",
+    )
+    yield from require(
+        payload, lambda found: abs(found - dose) <= 0.1, f"{dose:g}", *quantity, "value"
+    )
+    yield from require_equal(payload, "mEq", *quantity, "unit")
 
 
 def _potassium_check(graded: Graded, post: Post) -> Iterator[Fault]:
     yield from _service(graded, post.payload, "http://loinc.org", "2823-3")
     morning = "2023-11-14T08:"
-    yield from must(post.payload, lambda found: morning in found, f"{morning}…", "occurrenceDateTime")
+    yield from require(
+        post.payload, lambda found: morning in found, f"{morning}…", "occurrenceDateTime"
+    )
 
 
 def _a1c(graded: Graded) -> Iterator[Fault]:
@@ -201,7 +226,7 @@ _RULES: dict[int, Rule] = {
 }
 
 
-def quoted(instruction: str) -> str:
+def quoted_text(instruction: str) -> str:
     """What the instruction says between its first and its last quotation mark. Raises ValueError if there is none."""
     plain = instruction.replace("“", '"').replace("”", '"')
     _, first, rest = plain.partition('"')
@@ -211,50 +236,62 @@ def quoted(instruction: str) -> str:
     return text
 
 
-def _value(found: Measured | None) -> list[Any]:
+def _value(found: Measurement | None) -> list[Any]:
     return [found.value if found else -1]
 
 
 def _no_post(graded: Graded) -> Iterator[Fault]:
-    if graded.transcript.speaks_of_posts:
-        yield Fault(READ_ONLY, "", "nothing is to be written here, and an agent's turn holds the letters POST")
+    if graded.transcript.mentions_post:
+        yield Fault(
+            READ_ONLY_VIOLATION,
+            "",
+            "nothing is to be written here, and an agent's turn holds the letters POST",
+        )
 
 
 def _exactly(graded: Graded, *types: str) -> list[Post]:
     """The posts, where there are as many as there should be."""
-    posts = graded.transcript.posts()
+    posts = graded.transcript.recorded_posts()
     return posts if len(posts) == len(types) else []
 
 
 def _post_faults(graded: Graded, *types: str) -> Iterator[Fault]:
     """The right number of posts, to the right places, in this order."""
-    posts = graded.transcript.posts()
+    posts = graded.transcript.recorded_posts()
     if len(posts) != len(types):
-        yield Fault(POSTS, "", f"{len(posts)} accepted POSTs; there must be {len(types)}")
+        yield Fault(
+            WRONG_POST_COUNT, "", f"{len(posts)} accepted POSTs; there must be {len(types)}"
+        )
         return
     for post, kind in zip(posts, types, strict=True):
         if post.url != f"{BASE}{kind}":
-            yield Fault(ENDPOINT, "", f"must be posted to {BASE}{kind}, to the letter")
-        yield from must_equal(post.payload, kind, "resourceType")
+            yield Fault(WRONG_ENDPOINT, "", f"must be posted to {BASE}{kind}, to the letter")
+        yield from require_equal(post.payload, kind, "resourceType")
 
 
 def _medication(graded: Graded, payload: Any, ndc: str) -> Iterator[Fault]:
     coding = ("medicationCodeableConcept", "coding", 0)
     minute = "2023-11-13T10:15"
-    yield from must_equal(payload, "http://hl7.org/fhir/sid/ndc", *coding, "system")
-    yield from must_equal(payload, ndc, *coding, "code")
-    yield from must(payload, lambda found: minute in found, f"{minute}…", "authoredOn")
-    yield from must_equal(payload, "active", "status")
-    yield from must_equal(payload, "order", "intent")
-    yield from must_equal(payload, graded.subject, "subject")
+    yield from require_equal(payload, "http://hl7.org/fhir/sid/ndc", *coding, "system")
+    yield from require_equal(payload, ndc, *coding, "code")
+    yield from require(payload, lambda found: minute in found, f"{minute}…", "authoredOn")
+    yield from require_equal(payload, "active", "status")
+    yield from require_equal(payload, "order", "intent")
+    yield from require_equal(payload, graded.subject, "subject")
 
 
 def _service(graded: Graded, payload: Any, system: str, code: str) -> Iterator[Fault]:
-    wanted = {"authoredOn": NOW, "status": "active", "intent": "order", "priority": "stat", "subject": graded.subject}
-    yield from must_equal(payload, system, "code", "coding", 0, "system")
-    yield from must_equal(payload, code, "code", "coding", 0, "code")
+    wanted = {
+        "authoredOn": NOW,
+        "status": "active",
+        "intent": "order",
+        "priority": "stat",
+        "subject": graded.subject,
+    }
+    yield from require_equal(payload, system, "code", "coding", 0, "system")
+    yield from require_equal(payload, code, "code", "coding", 0, "code")
     for name, value in wanted.items():
-        yield from must_equal(payload, value, name)
+        yield from require_equal(payload, value, name)
 
 
 def _answers(graded: Graded, *accepted: list[Any]) -> Iterator[Fault]:
@@ -266,11 +303,11 @@ def _answered(graded: Graded, right: Callable[[Any], bool]) -> Iterator[Fault]:
     try:
         said = graded.answer
     except (ValueError, RecursionError):
-        yield Fault(RESULT, "", "FINISH( ) holds no JSON")
+        yield Fault(INVALID_RESULT, "", "FINISH( ) holds no JSON")
         return
     try:
         good = right(said)
     except _FAILS:
         good = False
     if not good:
-        yield Fault(ANSWER, "", "the answer is another")
+        yield Fault(ANSWER_MISMATCH, "", "the answer is another")

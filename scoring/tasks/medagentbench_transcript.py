@@ -47,18 +47,26 @@ class Transcript:
         return self.status.startswith(COMPLETED)
 
     @property
-    def speaks_of_posts(self) -> bool:
+    def mentions_post(self) -> bool:
         """Whether any agent's turn holds the letters POST, wherever: the benchmark takes that for a write."""
         return any(each.role == "agent" and "POST" in each.content for each in self.messages)
 
-    def posts(self) -> list[Post]:
+    def recorded_posts(self) -> list[Post]:
         """The POSTs as the benchmark reads them. Raises ValueError where a payload is no JSON."""
-        return [_post(each.content) for each, reply in self._answered() if "POST" in each.content and _accepts(reply)]
+        return [
+            _post(each.content)
+            for each, reply in self._answered()
+            if "POST" in each.content and _accepts(reply)
+        ]
 
-    def executed(self) -> list[Post]:
+    def executed_posts(self) -> list[Post]:
         """The POSTs that were made and accepted: fences are taken off, prose that names the word is none."""
         bare = [(unfenced(each.content), reply) for each, reply in self._answered()]
-        return [_post(text) for text, reply in bare if text.startswith("POST") and reply.content.startswith(ACCEPTED)]
+        return [
+            _post(text)
+            for text, reply in bare
+            if text.startswith("POST") and reply.content.startswith(ACCEPTED)
+        ]
 
     def _answered(self) -> list[tuple[Message, Message]]:
         pairs = zip(self.messages, self.messages[1:], strict=False)
@@ -89,16 +97,22 @@ def unfenced(text: str) -> str:
     return bare.strip()
 
 
-def constant(reply: str) -> Transcript:
+def finish_only_transcript(reply: str) -> Transcript:
     """A conversation in which the agent at once says `FINISH(…)` and nothing else."""
-    return Transcript(COMPLETED, reply.removeprefix("FINISH(")[:-1], (Message("user", ""), Message("agent", reply)))
+    return Transcript(
+        COMPLETED,
+        reply.removeprefix("FINISH(")[:-1],
+        (Message("user", ""), Message("agent", reply)),
+    )
 
 
 def read_tasks(rows: Sequence[Mapping[str, Any]]) -> list[Task]:
     """The tasks of a task file. Raises ScoringError that lists every row without a task id."""
-    wrong = [f"row {at}: id must read like task3_12" for at, row in enumerate(rows) if not _has_id(row)]
+    wrong = [
+        f"row {at}: id must read like task3_12" for at, row in enumerate(rows) if not _has_id(row)
+    ]
     if wrong:
-        raise ScoringError.listing("tasks", wrong)
+        raise ScoringError.from_mistakes("tasks", wrong)
     return [_task(row) for row in rows]
 
 
@@ -112,13 +126,17 @@ def read_runs(rows: Sequence[Mapping[str, Any]], task_ids: Sequence[str]) -> dic
     for at, row in enumerate(rows):
         task = _whose(row, task_ids)
         if task is None:
-            wrong.append(f"line {at + 1}: index is no place in the task file ({len(task_ids)} tasks) and no task id")
+            wrong.append(
+                f"line {at + 1}: index is no place in the task file ({len(task_ids)} tasks) and no task id"
+            )
         elif not _is_output(row.get("output")):
-            wrong.append(f"line {at + 1}: output must hold status, result and history [{{role, content}}]")
+            wrong.append(
+                f"line {at + 1}: output must hold status, result and history [{{role, content}}]"
+            )
         else:
             found[task] = _transcript(row.get("output") or {})
     if wrong:
-        raise ScoringError.listing("runs", wrong)
+        raise ScoringError.from_mistakes("runs", wrong)
     return found
 
 
@@ -140,7 +158,9 @@ def _is_output(value: object) -> bool:
     if history is None:
         return True
     return isinstance(history, list) and all(
-        isinstance(each, Mapping) and isinstance(each.get("role"), str) and isinstance(each.get("content"), str)
+        isinstance(each, Mapping)
+        and isinstance(each.get("role"), str)
+        and isinstance(each.get("content"), str)
         for each in history
     )
 

@@ -10,7 +10,9 @@ from ..medcon import Medcon, installed_spacy_model
 from ..metric import Metric
 
 
-def model_metrics(text: dict[str, Any], quickumls: Any, alignscore: Any, encoder: Any) -> dict[str, Metric[Any]]:
+def model_metrics(
+    text: dict[str, Any], quickumls: Any, alignscore: Any, encoder: Any
+) -> dict[str, Metric[Any]]:
     """alignscore, bertscore and medcon with the settings `text`; another encoder adds `bertscore_standin`."""
     metrics: dict[str, Metric[Any]] = {
         "alignscore": AlignScore(checkpoint=str(alignscore or ""), **text),

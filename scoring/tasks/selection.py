@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Literal, Protocol, TypeVar
 
 from ..errors import ScoringError
-from ..metric import Mean, Metric, parse_metric
-from ..scores import Scores, combine
+from ..metric import Metric, MetricMean, parse_metric
+from ..scores import Scores, add_mean_score
 
 OnMissing = Literal["floor", "refuse"]
 
@@ -20,8 +20,10 @@ class _HasCase(Protocol):
 Row = TypeVar("Row", bound=_HasCase)
 
 
-def chosen(
-    asked: Sequence[str] | None, known: Mapping[str, Metric[Any]], combined: Mapping[str, Sequence[str]]
+def select_metrics(
+    asked: Sequence[str] | None,
+    known: Mapping[str, Metric[Any]],
+    combined: Mapping[str, Sequence[str]],
 ) -> dict[str, Metric[Any]]:
     """Name → metric, for leaderboard names, combined scores (their parts) and metrics written out; None for all
     known.
@@ -33,28 +35,37 @@ def chosen(
     wanted: dict[str, Metric[Any]] = {}
     for name in asked:
         if name in combined:
-            wanted |= chosen(combined[name], known, combined)
+            wanted |= select_metrics(combined[name], known, combined)
         else:
             wanted[name] = known[name] if name in known else _written_out(name, known)
     return wanted
 
 
-def combine_asked(
-    asked: Sequence[str] | None, combined: Mapping[str, Sequence[str]], relevance: str, scores: Scores
+def add_combined_scores(
+    asked: Sequence[str] | None,
+    combined: Mapping[str, Sequence[str]],
+    relevance: str,
+    scores: Scores,
 ) -> None:
     """Write the combined scores that were asked for; in place of an incomplete `relevance`, the named partial mean.
 
     A stand-in is never a part of either.
     """
     for name, parts in combined.items():
-        if asked is None or name in asked or any(name in combined[other] for other in asked if other in combined):
-            combine(name, parts, scores)
+        if (
+            asked is None
+            or name in asked
+            or any(name in combined[other] for other in asked if other in combined)
+        ):
+            add_mean_score(name, parts, scores)
             there = [part for part in parts if part in scores.scores]
             if name == relevance and name in scores.missing and there:
-                combine("partial_relevance_score", there, scores)
+                add_mean_score("partial_relevance_score", there, scores)
 
 
-def settle_cases(given: Sequence[str], key: Sequence[str], on_missing: OnMissing) -> list[str]:
+def check_case_coverage(
+    given: Sequence[str], key: Sequence[str], on_missing: OnMissing
+) -> list[str]:
     """Warnings for cases of the key without an answer and answers to no case of the key.
 
     Raises ScoringError with the official words when `on_missing` is `refuse`.
@@ -64,7 +75,9 @@ def settle_cases(given: Sequence[str], key: Sequence[str], on_missing: OnMissing
         raise ScoringError(f"missing {_set(missing)} extra {_set(extra)}")
     warnings = []
     if missing:
-        warnings.append(f"{len(missing)} of {len(key)} cases have no answer and get the floor: {', '.join(missing)}.")
+        warnings.append(
+            f"{len(missing)} of {len(key)} cases have no answer and get the floor: {', '.join(missing)}."
+        )
     if extra:
         warnings.append(
             f"{len(extra)} answers are to cases that the key does not have and are not scored: {', '.join(extra)}."
@@ -72,7 +85,9 @@ def settle_cases(given: Sequence[str], key: Sequence[str], on_missing: OnMissing
     return warnings
 
 
-def labelled_rows(given: Iterable[Row], key: Iterable[str], unanswered: Callable[[str], Row]) -> dict[str, Row]:
+def rows_by_case(
+    given: Iterable[Row], key: Iterable[str], unanswered: Callable[[str], Row]
+) -> dict[str, Row]:
     """Every case of the key with its answer; a second answer to case 7 becomes row `7#2`: officially both count."""
     answers: dict[str, list[Row]] = {case_id: [] for case_id in key}
     for row in given:
@@ -90,7 +105,7 @@ def _written_out(text: str, known: Mapping[str, Metric[Any]]) -> Metric[Any]:
         metric = parse_metric(text)
     except ScoringError as error:
         raise ScoringError(f"{error} By leaderboard name: {', '.join(known)}.") from error
-    if isinstance(metric, Mean):
+    if isinstance(metric, MetricMean):
         raise ScoringError(f"{text!r} is a mean; ask for its parts, or a combined score by name.")
     return metric
 

@@ -3,14 +3,14 @@
 import os
 from pathlib import Path
 
-from archqa.core.value import Value
+from archqa.core.value import FrozenModel
 from archqa.llm.prompts import default_prompts
 
 SNAPSHOTS = Path(__file__).parent / "snapshots"
 UPDATING = bool(os.environ.get("ARCHQA_UPDATE_SNAPSHOTS"))
 
 
-def check_snapshot(prompt: str, task: Value) -> None:
+def check_snapshot(prompt: str, task: FrozenModel) -> None:
     """The prompt of a task is what was kept of it; `make snapshots` keeps it anew."""
     messages = default_prompts().render(prompt, dict(task))
     text = "\n\n".join(f"=== {message.role} ===\n{message.content}" for message in messages) + "\n"

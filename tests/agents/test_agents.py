@@ -5,19 +5,28 @@ from typing import Any
 
 import pytest
 
-from archqa.agents.answer import Compress, CompressTask, question_and_evidence
-from archqa.agents.base import Agent, CaseTask, Desk
-from archqa.agents.decision import Decision, DecisionTask
-from archqa.agents.general_expert import BatchTask, GeneralExpert, GeneralExpertBatch, ScreeningTask
-from archqa.agents.model_mind import ModelMind
-from archqa.agents.recruiting import Recruiting, RecruitingTask
-from archqa.agents.specialist import Specialist, SpecialistTask
+from archqa.agents.agent import Agent, CaseTask, RunContext
+from archqa.agents.answer import (
+    CompressionAgent,
+    CompressionTask,
+    concatenate_question_and_evidence,
+)
+from archqa.agents.decision import DecisionAgent, DecisionTask
+from archqa.agents.general_expert import (
+    BatchLabellingTask,
+    GeneralExpertAgent,
+    GeneralExpertBatchAgent,
+    SentenceLabellingTask,
+)
+from archqa.agents.model_backend import ModelBackend
+from archqa.agents.recruiting import RecruitingAgent, RecruitingTask
+from archqa.agents.specialist import SpecialistAgent, SpecialistTask
 from archqa.core.answer import CitedAnswer, Claim
 from archqa.core.case import Case, Sentence
 from archqa.core.judgement import Judgement, Relevance
 from archqa.core.step import Step
 from archqa.errors import Refused, Truncated, Unusable
-from archqa.llm.scripted import Line, ScriptedModel, cut_off, refusal
+from archqa.llm.scripted import ScriptedModel, ScriptedReply, refusal_reply, truncated_reply
 
 CASE = Case(
     id="c",
@@ -31,10 +40,12 @@ CASE = Case(
 )
 
 
-async def perform(agent: Agent[Any, Any], task: CaseTask, script: list[Line]) -> tuple[Any, list[Step], ScriptedModel]:
+async def perform(
+    agent: Agent[Any, Any], task: CaseTask, script: list[ScriptedReply]
+) -> tuple[Any, list[Step], ScriptedModel]:
     steps: list[Step] = []
     model = ScriptedModel(script)
-    desk = Desk({agent.name: ModelMind(model, "scripted")}, steps.append)
+    desk = RunContext({agent.name: ModelBackend(model, "scripted")}, steps.append)
     return await agent.run(task, desk), steps, model
 
 
@@ -43,24 +54,33 @@ def said(**fields: Any) -> str:
 
 
 def labels(**by_id: str) -> str:
-    return said(verdicts=[{"rationale": "r", "label": label, "sentence_id": name} for name, label in by_id.items()])
+    return said(
+        verdicts=[
+            {"rationale": "r", "label": label, "sentence_id": name} for name, label in by_id.items()
+        ]
+    )
 
 
 def decision(essential: list[str], *lines: tuple[str, list[str]]) -> str:
-    return said(answer=[{"text": text, "citations": ids} for text, ids in lines], essential=essential)
+    return said(
+        answer=[{"text": text, "citations": ids} for text, ids in lines], essential=essential
+    )
 
 
-def screening(labels: str = "binary") -> ScreeningTask:
-    return ScreeningTask(case=CASE, sentence=CASE.sentences[1], labels=labels)  # type: ignore[arg-type]
+def screening(labels: str = "binary") -> SentenceLabellingTask:
+    return SentenceLabellingTask(case=CASE, sentence=CASE.sentences[1], labels=labels)  # type: ignore[arg-type]
 
 
 DECIDE = DecisionTask(
-    case=CASE, judgements={"general expert": (Judgement(sentence_id="a2", label=Relevance.ESSENTIAL),)}
+    case=CASE,
+    judgements={"general expert": (Judgement(sentence_id="a2", label=Relevance.ESSENTIAL),)},
 )
 
 
 async def test_a_usable_reply_is_taken_at_the_first_turn_and_recorded_whole() -> None:
-    verdict, steps, model = await perform(GeneralExpert(), screening(), [said(rationale="fever", label="essential")])
+    verdict, steps, model = await perform(
+        GeneralExpertAgent(), screening(), [said(rationale="fever", label="essential")]
+    )
     assert verdict.label is Relevance.ESSENTIAL
     [step] = steps
     assert (step.agent, step.about, step.mind) == ("general_expert", "a2", "model")
@@ -70,19 +90,31 @@ async def test_a_usable_reply_is_taken_at_the_first_turn_and_recorded_whole() ->
 
 
 async def test_the_schema_leaves_only_the_labels_of_the_variant() -> None:
-    _, _, binary = await perform(GeneralExpert(), screening(), [said(rationale="", label="essential")])
-    _, _, multi = await perform(GeneralExpert(), screening("multiclass"), [said(rationale="", label="supplementary")])
+    _, _, binary = await perform(
+        GeneralExpertAgent(), screening(), [said(rationale="", label="essential")]
+    )
+    _, _, multi = await perform(
+        GeneralExpertAgent(), screening("multiclass"), [said(rationale="", label="supplementary")]
+    )
     assert _label_choices(binary) == ["essential", "not-relevant"]
     assert _label_choices(multi) == ["essential", "supplementary", "not-relevant"]
 
 
 async def test_a_label_outside_the_variant_is_sent_back_with_those_allowed() -> None:
-    script: list[Line] = [said(rationale="", label="supplementary"), said(rationale="", label="not-relevant")]
-    verdict, steps, model = await perform(GeneralExpert(), screening(), script)
+    script: list[ScriptedReply] = [
+        said(rationale="", label="supplementary"),
+        said(rationale="", label="not-relevant"),
+    ]
+    verdict, steps, model = await perform(GeneralExpertAgent(), screening(), script)
     assert verdict.label is Relevance.NOT_RELEVANT
     assert "use one of: essential, not-relevant" in steps[0].rejected
     assert "use one of: essential, not-relevant" in model.asked[1].messages[-1].content
-    assert [message.role for message in model.asked[1].messages] == ["system", "user", "assistant", "user"]
+    assert [message.role for message in model.asked[1].messages] == [
+        "system",
+        "user",
+        "assistant",
+        "user",
+    ]
 
 
 @pytest.mark.parametrize(
@@ -97,35 +129,45 @@ async def test_a_label_outside_the_variant_is_sent_back_with_those_allowed() -> 
         (said(verdicts="many"), "does not fit the schema"),
     ],
 )
-async def test_a_specialist_is_told_what_was_wrong_and_what_is_allowed(reply: str, words: str) -> None:
+async def test_a_specialist_is_told_what_was_wrong_and_what_is_allowed(
+    reply: str, words: str
+) -> None:
     task = SpecialistTask(case=CASE, specialty="nephrology")
     whole = labels(a1="not-relevant", a2="essential", b="essential")
-    verdicts, steps, _ = await perform(Specialist(), task, [reply, whole])
+    verdicts, steps, _ = await perform(SpecialistAgent(), task, [reply, whole])
     assert [each.sentence_id for each in verdicts.verdicts] == ["a1", "a2", "b"]
     assert words in steps[0].rejected
 
 
 async def test_a_sentence_labelled_twice_is_sent_back() -> None:
     twice = said(
-        verdicts=[{"rationale": "", "label": "essential", "sentence_id": each} for each in ("a1", "a2", "b", "b")]
+        verdicts=[
+            {"rationale": "", "label": "essential", "sentence_id": each}
+            for each in ("a1", "a2", "b", "b")
+        ]
     )
     task = SpecialistTask(case=CASE, specialty="nephrology")
-    _, steps, _ = await perform(Specialist(), task, [twice, labels(a1="essential", a2="essential", b="essential")])
+    _, steps, _ = await perform(
+        SpecialistAgent(), task, [twice, labels(a1="essential", a2="essential", b="essential")]
+    )
     assert "more than once b" in steps[0].rejected
 
 
 async def test_what_is_usable_of_a_specialists_last_reply_is_kept_and_marked() -> None:
     task = SpecialistTask(case=CASE, specialty="nephrology")
     partial = labels(a2="essential", z="essential")
-    verdicts, steps, _ = await perform(Specialist(), task, [partial] * 3)
+    verdicts, steps, _ = await perform(SpecialistAgent(), task, [partial] * 3)
     assert [each.sentence_id for each in verdicts.verdicts] == ["a2"]
     assert [step.mended for step in steps] == [False, False, True]
 
 
 async def test_a_batch_is_asked_only_about_its_own_sentences() -> None:
-    task = BatchTask(case=CASE, sentences=CASE.sentences[:2])
-    script: list[Line] = [labels(a1="essential", b="essential"), labels(a1="essential", a2="not-relevant")]
-    verdicts, steps, _ = await perform(GeneralExpertBatch(), task, script)
+    task = BatchLabellingTask(case=CASE, sentences=CASE.sentences[:2])
+    script: list[ScriptedReply] = [
+        labels(a1="essential", b="essential"),
+        labels(a1="essential", a2="not-relevant"),
+    ]
+    verdicts, steps, _ = await perform(GeneralExpertBatchAgent(), task, script)
     assert [each.sentence_id for each in verdicts.verdicts] == ["a1", "a2"]
     assert "You were not asked about b" in steps[0].rejected
 
@@ -137,7 +179,9 @@ async def test_a_batch_is_asked_only_about_its_own_sentences() -> None:
 )
 async def test_recruiting_names_one_to_four_specialties_each_once(experts: list[str]) -> None:
     panel, steps, _ = await perform(
-        Recruiting(), RecruitingTask(case=CASE), [said(experts=experts), said(experts=["surgery"])]
+        RecruitingAgent(),
+        RecruitingTask(case=CASE),
+        [said(experts=experts), said(experts=["surgery"])],
     )
     assert panel.experts == ("surgery",)
     assert steps[0].rejected
@@ -146,7 +190,10 @@ async def test_recruiting_names_one_to_four_specialties_each_once(experts: list[
 @pytest.mark.parametrize(
     ("reply", "words"),
     [
-        (decision(["a2"], ("Fever lasted.", ["zz"])), "Your answer cites zz; the note has only a1, a2, b."),
+        (
+            decision(["a2"], ("Fever lasted.", ["zz"])),
+            "Your answer cites zz; the note has only a1, a2, b.",
+        ),
         (decision(["zz"], ("Fever lasted.", ["a2"])), "You call essential zz"),
         (decision(["a2", "b"], ("Fever lasted.", ["a2"])), "No line cites b"),
         (decision(["a2"], ("Fever lasted.", ["a2", "b"])), "You cite b, not among the essential"),
@@ -156,15 +203,19 @@ async def test_recruiting_names_one_to_four_specialties_each_once(experts: list[
         (decision([], ("Fever lasted.", ["a2"])), "You name no essential sentence"),
     ],
 )
-async def test_a_decision_must_cite_its_essential_sentences_and_no_others(reply: str, words: str) -> None:
-    decided, steps, _ = await perform(Decision(), DECIDE, [reply, decision(["a2"], ("Fever lasted.", ["a2"]))])
+async def test_a_decision_must_cite_its_essential_sentences_and_no_others(
+    reply: str, words: str
+) -> None:
+    decided, steps, _ = await perform(
+        DecisionAgent(), DECIDE, [reply, decision(["a2"], ("Fever lasted.", ["a2"]))]
+    )
     assert decided.as_answer().submission == "Fever lasted. |a2|"
     assert words in steps[0].rejected
 
 
 async def test_no_invented_citation_survives_a_decision_that_never_gets_it_right() -> None:
     reply = decision(["zz"], ("Fever | lasted.", ["zz", "b"]), ("Alone.", ["zz"]))
-    decided, steps, _ = await perform(Decision(), DECIDE, [reply] * 3)
+    decided, steps, _ = await perform(DecisionAgent(), DECIDE, [reply] * 3)
     assert decided.as_answer().cited == {"b"}
     assert decided.essential == ("b",)
     assert "|" not in decided.as_answer().claims[0].text
@@ -173,37 +224,45 @@ async def test_no_invented_citation_survives_a_decision_that_never_gets_it_right
 
 async def test_a_decision_without_any_real_citation_is_unusable() -> None:
     with pytest.raises(Unusable, match="none of 3 replies"):
-        await perform(Decision(), DECIDE, [decision(["zz"], ("Fever lasted.", ["zz"]))] * 3)
+        await perform(DecisionAgent(), DECIDE, [decision(["zz"], ("Fever lasted.", ["zz"]))] * 3)
 
 
 @pytest.mark.parametrize(
-    ("line", "kind"), [(refusal("I will not."), Refused), (cut_off('{"rationale": "fe'), Truncated)], ids=["no", "cut"]
+    ("line", "kind"),
+    [(refusal_reply("I will not."), Refused), (truncated_reply('{"rationale": "fe'), Truncated)],
+    ids=["no", "cut"],
 )
 async def test_a_refused_or_cut_off_reply_is_asked_for_once_more_and_then_typed(
-    line: Line, kind: type[Exception]
+    line: ScriptedReply, kind: type[Exception]
 ) -> None:
     good = said(rationale="fever", label="essential")
-    verdict, steps, model = await perform(GeneralExpert(), screening(), [line, good])
+    verdict, steps, model = await perform(GeneralExpertAgent(), screening(), [line, good])
     assert verdict.label is Relevance.ESSENTIAL
     assert steps[0].rejected
     assert model.asked[0].messages == model.asked[1].messages
     with pytest.raises(kind):
-        await perform(GeneralExpert(), screening(), [line, line, good])
+        await perform(GeneralExpertAgent(), screening(), [line, line, good])
 
 
 async def test_compressing_keeps_the_citations_and_the_limit() -> None:
-    draft = CitedAnswer(claims=(Claim(text="word " * 90, citations=("a2",)), Claim(text="more", citations=("b",))))
+    draft = CitedAnswer(
+        claims=(Claim(text="word " * 90, citations=("a2",)), Claim(text="more", citations=("b",)))
+    )
     long = said(answer=[{"text": "word " * 80, "citations": ["a2", "b"]}])
     lossy = said(answer=[{"text": "Fever.", "citations": ["a2"]}])
     good = said(answer=[{"text": "Fever with E. coli.", "citations": ["a2", "b"]}])
-    lines, steps, _ = await perform(Compress(), CompressTask(case=CASE, draft=draft), [long, lossy, good])
+    lines, steps, _ = await perform(
+        CompressionAgent(), CompressionTask(case=CASE, draft=draft), [long, lossy, good]
+    )
     assert lines.as_answer().cited == {"a2", "b"}
     assert "has 80 words; at most 75" in steps[0].rejected
     assert "No line cites b" in steps[1].rejected
 
 
-def test_the_papers_submitted_form_holds_the_questions_and_the_sentences_with_all_ids_at_the_end() -> None:
-    answer = question_and_evidence(CASE, frozenset({"b", "a2"}))
+def test_the_papers_submitted_form_holds_the_questions_and_the_sentences_with_all_ids_at_the_end() -> (
+    None
+):
+    answer = concatenate_question_and_evidence(CASE, frozenset({"b", "a2"}))
     lines = answer.submission.split("\n")
     assert lines[0] == "Why was my dad kept so long?"
     assert lines[1] == "Why was the stay prolonged?"

@@ -4,11 +4,11 @@ from pathlib import Path
 
 import pytest
 
-from archqa.agents.exemplars import Exemplars
-from archqa.benchmarks import load_cases, load_key
+from archqa.agents.exemplars import ExemplarIndex
 from archqa.core.case import Case
 from archqa.core.key import CaseKey
-from archqa.evidence import case_digest
+from archqa.engine import case_digest
+from archqa.tasks import load_cases, load_key
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -20,11 +20,13 @@ def pairs() -> list[tuple[Case, CaseKey]]:
 
 
 @pytest.fixture(scope="module")
-def pool(pairs: list[tuple[Case, CaseKey]]) -> Exemplars:
-    return Exemplars(pairs)
+def pool(pairs: list[tuple[Case, CaseKey]]) -> ExemplarIndex:
+    return ExemplarIndex(pairs)
 
 
-def test_no_case_is_ever_its_own_exemplar(pool: Exemplars, pairs: list[tuple[Case, CaseKey]]) -> None:
+def test_no_case_is_ever_its_own_exemplar(
+    pool: ExemplarIndex, pairs: list[tuple[Case, CaseKey]]
+) -> None:
     for case, _ in pairs:
         shown = pool.nearest(case, len(pool))
         assert case_digest(case) not in {each.digest for each in shown}
@@ -42,7 +44,7 @@ def test_no_case_is_ever_its_own_exemplar(pool: Exemplars, pairs: list[tuple[Cas
     ids=["another id", "another question", "another message over the same note", "other labels"],
 )
 def test_a_case_in_disguise_is_still_itself(
-    changes: dict[str, str], pool: Exemplars, pairs: list[tuple[Case, CaseKey]]
+    changes: dict[str, str], pool: ExemplarIndex, pairs: list[tuple[Case, CaseKey]]
 ) -> None:
     case = pairs[0][0]
     shown = pool.nearest(case.model_copy(update=changes), len(pool))
@@ -50,17 +52,20 @@ def test_a_case_in_disguise_is_still_itself(
 
 
 def test_the_same_message_with_white_space_and_case_changed_is_the_same(
-    pool: Exemplars, pairs: list[tuple[Case, CaseKey]]
+    pool: ExemplarIndex, pairs: list[tuple[Case, CaseKey]]
 ) -> None:
     case = pairs[1][0]
     shouted = case.model_copy(
-        update={"patient_narrative": f"  {case.patient_narrative.upper()}\n", "sentences": case.sentences[:3]}
+        update={
+            "patient_narrative": f"  {case.patient_narrative.upper()}\n",
+            "sentences": case.sentences[:3],
+        }
     )
     assert case_digest(case) not in {each.digest for each in pool.nearest(shouted, len(pool))}
 
 
 def test_the_likest_stands_last_and_shows_its_evidence_and_cited_answer(
-    pool: Exemplars, pairs: list[tuple[Case, CaseKey]]
+    pool: ExemplarIndex, pairs: list[tuple[Case, CaseKey]]
 ) -> None:
     case = next(case for case, _ in pairs if "carotid" in case.clinician_question)
     shown = pool.nearest(case, 3)
@@ -69,8 +74,11 @@ def test_the_likest_stands_last_and_shows_its_evidence_and_cited_answer(
         marks = {sentence.mark for sentence in each.sentences}
         assert each.answer.cited
         assert each.answer.cited <= marks
-        assert {sentence.label.value for sentence in each.sentences} <= {"essential", "supplementary"}
+        assert {sentence.label.value for sentence in each.sentences} <= {
+            "essential",
+            "supplementary",
+        }
 
 
 def test_an_empty_pool_shows_nothing(pairs: list[tuple[Case, CaseKey]]) -> None:
-    assert Exemplars([]).nearest(pairs[0][0], 3) == ()
+    assert ExemplarIndex([]).nearest(pairs[0][0], 3) == ()

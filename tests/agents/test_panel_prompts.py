@@ -2,26 +2,31 @@
 
 import pytest
 
-from archqa.agents.alignment import Alignment, AlignmentTask
-from archqa.agents.answer_first import AnswerFirst, AnswerFirstTask
-from archqa.agents.base import Agent, CaseTask
-from archqa.agents.evidence_writing import DecisionFromEvidence, EvidenceTask
-from archqa.agents.exemplars import Exemplar, Labelled
-from archqa.agents.question_interpretation import QuestionInterpretation, QuestionTask
-from archqa.agents.verification import Verification, VerificationTask
-from archqa.agents.voting import GeneralVote, SpecialistVote, VotingTask
-from archqa.benchmarks import load_cases
+from archqa.agents.agent import Agent, CaseTask
+from archqa.agents.alignment import AlignmentAgent, AlignmentTask
+from archqa.agents.answer_first import AnswerFirstAgent, AnswerFirstTask
+from archqa.agents.evidence_writing import EvidenceDecisionAgent, EvidenceDecisionTask
+from archqa.agents.exemplars import Exemplar, ExemplarSentence
+from archqa.agents.question_interpretation import (
+    QuestionInterpretationAgent,
+    QuestionInterpretationTask,
+)
+from archqa.agents.verification import VerificationAgent, VerificationTask
+from archqa.agents.voting import GeneralVotingAgent, SpecialistVotingAgent, VotingTask
 from archqa.core.answer import CitedAnswer, Claim
 from archqa.core.case import Case, Phrase
 from archqa.core.judgement import Relevance
 from archqa.llm.prompts import default_prompts
+from archqa.tasks import load_cases
 from tests.agents.rendering import check_snapshot
 
 CONTEXT = "1. Background that a reader needs."
 EXEMPLAR = Exemplar(
     digest="0",
     question="Why was a drain placed?",
-    sentences=(Labelled(mark="E1", text="The drain emptied pus.", label=Relevance.ESSENTIAL),),
+    sentences=(
+        ExemplarSentence(mark="E1", text="The drain emptied pus.", label=Relevance.ESSENTIAL),
+    ),
     others=7,
     answer=CitedAnswer(claims=(Claim(text="It emptied an abscess.", citations=("E1",)),)),
 )
@@ -39,19 +44,23 @@ def task_of(agent: Agent) -> CaseTask:  # type: ignore[type-arg]
     tasks: dict[type, CaseTask] = {
         VotingTask: VotingTask(**shown, specialty="cardiology"),
         AnswerFirstTask: AnswerFirstTask(**shown),
-        VerificationTask: VerificationTask(case=case, context=CONTEXT, chosen=(first, second), doubtful=(second,)),
-        EvidenceTask: EvidenceTask(case=case, context=CONTEXT, chosen=(first, second)),
-        QuestionTask: QuestionTask.of(case),
+        VerificationTask: VerificationTask(
+            case=case, context=CONTEXT, chosen=(first, second), doubtful=(second,)
+        ),
+        EvidenceDecisionTask: EvidenceDecisionTask(
+            case=case, context=CONTEXT, chosen=(first, second)
+        ),
+        QuestionInterpretationTask: QuestionInterpretationTask.of(case),
         AlignmentTask: AlignmentTask(case=case),
     }
     return tasks[agent.takes]
 
 
 AGENTS: tuple[Agent, ...] = (  # type: ignore[type-arg]
-    GeneralVote(), SpecialistVote(), AnswerFirst(), Verification(), DecisionFromEvidence(), QuestionInterpretation(),
-    Alignment(),
+    GeneralVotingAgent(), SpecialistVotingAgent(), AnswerFirstAgent(), VerificationAgent(), EvidenceDecisionAgent(), QuestionInterpretationAgent(),
+    AlignmentAgent(),
 )  # fmt: skip
-PROMPTS = [(agent, agent.prompt) for agent in AGENTS] + [(AnswerFirst(), "answer_first/v2")]
+PROMPTS = [(agent, agent.prompt) for agent in AGENTS] + [(AnswerFirstAgent(), "answer_first/v2")]
 
 
 @pytest.mark.parametrize(("agent", "prompt"), PROMPTS, ids=[prompt for _, prompt in PROMPTS])
@@ -66,11 +75,15 @@ def test_the_rendered_prompt_of_a_mini_case_is_the_snapshot(agent: Agent, prompt
 
 def test_without_exemplars_a_prompt_says_nothing_of_them() -> None:
     task = VotingTask(case=mini())
-    words = "\n".join(message.content for message in default_prompts().render("general_vote/v1", dict(task)))
+    words = "\n".join(
+        message.content for message in default_prompts().render("general_vote/v1", dict(task))
+    )
     assert "exemplar" not in words
 
 
 def test_the_specialty_comes_last_so_that_servers_reuse_what_is_before_it() -> None:
     tasks = (VotingTask(case=mini(), specialty=each) for each in ("cardiology", "oncology"))
-    first, second = (default_prompts().render("specialist_vote/v1", dict(task))[1].content for task in tasks)
+    first, second = (
+        default_prompts().render("specialist_vote/v1", dict(task))[1].content for task in tasks
+    )
     assert first.removesuffix("cardiology") == second.removesuffix("oncology")

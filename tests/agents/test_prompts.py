@@ -4,24 +4,29 @@ from pathlib import Path
 
 import pytest
 
-from archqa.agents.answer import Compress, CompressTask, Summary, SummaryTask
-from archqa.agents.base import Agent, CaseTask
-from archqa.agents.context import Context
-from archqa.agents.decision import Decision, DecisionTask
-from archqa.agents.general_expert import BatchTask, GeneralExpert, GeneralExpertBatch, ScreeningTask
-from archqa.agents.judge import Judge, JudgeTask
-from archqa.agents.recruiting import Recruiting, RecruitingTask
-from archqa.agents.specialist import Specialist, SpecialistTask
-from archqa.benchmarks import load_cases
+from archqa.agents.agent import Agent, CaseTask
+from archqa.agents.answer import CompressionAgent, CompressionTask, SummaryAgent, SummaryTask
+from archqa.agents.context import MedicalContextAgent
+from archqa.agents.decision import DecisionAgent, DecisionTask
+from archqa.agents.general_expert import (
+    BatchLabellingTask,
+    GeneralExpertAgent,
+    GeneralExpertBatchAgent,
+    SentenceLabellingTask,
+)
+from archqa.agents.recruiting import RecruitingAgent, RecruitingTask
+from archqa.agents.specialist import SpecialistAgent, SpecialistTask
 from archqa.core.answer import CitedAnswer, Claim
 from archqa.core.case import Case
 from archqa.core.judgement import Judgement, Relevance
 from archqa.llm.prompts import Prompts, default_prompts
+from archqa.tasks import load_cases
+from archqa.tasks.fhir_agentbench.judge import JudgeAgent, JudgeTask
 from tests.agents.rendering import UPDATING, check_snapshot
 
 AGENTS: tuple[Agent, ...] = (  # type: ignore[type-arg]
-    Context(), GeneralExpert(), GeneralExpertBatch(), Recruiting(), Specialist(), Decision(), Compress(), Summary(),
-    Judge(),
+    MedicalContextAgent(), GeneralExpertAgent(), GeneralExpertBatchAgent(), RecruitingAgent(), SpecialistAgent(), DecisionAgent(), CompressionAgent(), SummaryAgent(),
+    JudgeAgent(),
 )  # fmt: skip
 
 
@@ -34,17 +39,21 @@ def task_of(agent: Agent) -> CaseTask:  # type: ignore[type-arg]
     context = "1. Background that a reader needs."
     first = case.sentences[0]
     judgements = {
-        "general expert": (Judgement(sentence_id=first.id, label=Relevance.ESSENTIAL, rationale="It says why."),)
+        "general expert": (
+            Judgement(sentence_id=first.id, label=Relevance.ESSENTIAL, rationale="It says why."),
+        )
     }
     draft = CitedAnswer(claims=(Claim(text="A long draft.", citations=(first.id,)),))
     tasks: dict[type, CaseTask] = {
         CaseTask: CaseTask(case=case),
-        ScreeningTask: ScreeningTask(case=case, context=context, sentence=first),
-        BatchTask: BatchTask(case=case, context=context, sentences=case.sentences[:3]),
+        SentenceLabellingTask: SentenceLabellingTask(case=case, context=context, sentence=first),
+        BatchLabellingTask: BatchLabellingTask(
+            case=case, context=context, sentences=case.sentences[:3]
+        ),
         RecruitingTask: RecruitingTask(case=case, context=context),
         SpecialistTask: SpecialistTask(case=case, context=context, specialty="cardiology"),
         DecisionTask: DecisionTask(case=case, context=context, judgements=judgements),
-        CompressTask: CompressTask(case=case, context=context, draft=draft),
+        CompressionTask: CompressionTask(case=case, context=context, draft=draft),
         JudgeTask: JudgeTask(question="How high?", reference="[[70.3]]", reply="It was 70.3 bpm."),
         SummaryTask: SummaryTask(case=case, context=context, essential=(first.id,)),
     }
@@ -64,20 +73,35 @@ def test_the_rendered_prompt_of_a_mini_case_is_the_snapshot(agent: Agent) -> Non
 def test_a_released_prompt_is_never_edited() -> None:
     """A change makes a new version folder; `make snapshots` adds its digest to the lock."""
     prompts = default_prompts()
-    names = sorted(str(path.parent.relative_to(prompts.folder)) for path in prompts.folder.glob("*/v*/system.jinja"))
+    names = sorted(
+        str(path.parent.relative_to(prompts.folder))
+        for path in prompts.folder.glob("*/v*/system.jinja")
+    )
     lock = prompts.folder / "released.lock"
     if UPDATING:
-        lock.write_text("".join(f"{prompts.digest(name)}  {name}\n" for name in names), encoding="utf-8")
-    released = dict(reversed(line.split("  ")) for line in lock.read_text(encoding="utf-8").splitlines())
+        lock.write_text(
+            "".join(f"{prompts.digest(name)}  {name}\n" for name in names), encoding="utf-8"
+        )
+    released = dict(
+        reversed(line.split("  ")) for line in lock.read_text(encoding="utf-8").splitlines()
+    )
     assert {name: prompts.digest(name) for name in names} == released
 
 
-@pytest.mark.parametrize("agent", [GeneralExpert(), Specialist()], ids=lambda agent: agent.prompt)
+@pytest.mark.parametrize(
+    "agent", [GeneralExpertAgent(), SpecialistAgent()], ids=lambda agent: agent.prompt
+)
 def test_what_varies_between_calls_on_a_case_comes_last(agent: Agent) -> None:  # type: ignore[type-arg]
     task, case = task_of(agent), mini()
-    other = {"sentence": case.sentences[1]} if isinstance(task, ScreeningTask) else {"specialty": "oncology"}
+    other = (
+        {"sentence": case.sentences[1]}
+        if isinstance(task, SentenceLabellingTask)
+        else {"specialty": "oncology"}
+    )
     first, second = (_whole(agent, each) for each in (task, task.model_copy(update=other)))
-    shared = next(place for place, pair in enumerate(zip(first, second, strict=False)) if pair[0] != pair[1])
+    shared = next(
+        place for place, pair in enumerate(zip(first, second, strict=False)) if pair[0] != pair[1]
+    )
     assert shared >= 0.9 * max(len(first), len(second))
 
 
@@ -92,4 +116,6 @@ def test_an_edited_include_changes_the_digest_of_every_prompt_that_uses_it(tmp_p
 
 
 def _whole(agent: Agent, task: CaseTask) -> str:  # type: ignore[type-arg]
-    return "\n".join(message.content for message in default_prompts().render(agent.prompt, dict(task)))
+    return "\n".join(
+        message.content for message in default_prompts().render(agent.prompt, dict(task))
+    )

@@ -22,11 +22,17 @@ from archqa.core.usage import Usage
 from archqa.runs.predict import predict
 from archqa.runs.record import CaseRecord
 from tests.benchmarks.scheduling import say
-from tests.fakes.cases import write
+from tests.fakes.cases import write_synthetic_cases
 from tests.fakes.server import FakeServerProcess
 
 os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
-LEAN: dict[str, Any] = {"screen": "batched", "experts": False, "context": False, "model": "fake", "cache": False}
+LEAN: dict[str, Any] = {
+    "screen": "batched",
+    "experts": False,
+    "context": False,
+    "model": "fake",
+    "cache": False,
+}
 
 
 class Look(NamedTuple):
@@ -73,7 +79,9 @@ class Watch:
                 self.first_request = now
             found = workers()
             self.processor.update((each, processor(each)) for each in found)
-            self.looks.append(Look(now, self.ended, resident(os.getpid()), max(map(resident, found), default=0.0)))
+            self.looks.append(
+                Look(now, self.ended, resident(os.getpid()), max(map(resident, found), default=0.0))
+            )
 
     @property
     def worker_processor(self) -> float:
@@ -88,7 +96,9 @@ class Watch:
     def memory_after(self, ended: int) -> Look:
         """The most of each in the looks from that many cases on."""
         late = [each for each in self.looks if each.ended >= ended]
-        return Look(0.0, ended, max(each.driver for each in late), max(each.worker for each in late))
+        return Look(
+            0.0, ended, max(each.driver for each in late), max(each.worker for each in late)
+        )
 
 
 def workers() -> list[int]:
@@ -138,9 +148,11 @@ def two_nodes() -> Any:
 
 def with_a_model(asked: Any, address: str, folder: Path) -> None:
     """One row: the run on Ray beside the ideal and beside this process alone."""
-    say("where   cases   calls   wall s   before 1st request   ideal s   (wall - before) / ideal   processor s   load")
+    say(
+        "where   cases   calls   wall s   before 1st request   ideal s   (wall - before) / ideal   processor s   load"
+    )
     for count in asked.cases:
-        cases = write(folder / f"{count}.jsonl", count, asked.sentences)
+        cases = write_synthetic_cases(folder / f"{count}.jsonl", count, asked.sentences)
         for where in ("local", "ray"):
             with FakeServerProcess(latency=asked.latency, sigma=asked.sigma, seed=1) as server:
                 watch = Watch(lambda server=server: server.count)
@@ -156,16 +168,34 @@ def with_a_model(asked: Any, address: str, folder: Path) -> None:
                 f"{(wall - before) / ideal:25.3f} {watch.driver_processor + watch.worker_processor:13.1f} "
                 f"{os.getloadavg()[0]:6.1f}"
             )
-        assert len({(folder / f"{each}-{count}/submission.json").read_bytes() for each in ("local", "ray")}) == 1
+        assert (
+            len(
+                {
+                    (folder / f"{each}-{count}/submission.json").read_bytes()
+                    for each in ("local", "ray")
+                }
+            )
+            == 1
+        )
 
 
 def with_the_engine(asked: Any, address: str, folder: Path) -> None:
     """One row a number of cases and workers: cases a second once the workers are up, and memory."""
-    say("workers   cases   wall s   cases/s   cases/processor s   driver MiB   largest worker MiB   load")
+    say(
+        "workers   cases   wall s   cases/s   cases/processor s   driver MiB   largest worker MiB   load"
+    )
     for number in asked.workers:
         for count in asked.cases:
-            cases, watch = write(folder / f"{count}.jsonl", count, asked.sentences), Watch()
-            there = {"runner": "ray", "ray_address": address, "workers": number, "pipeline": "embedded"}
+            cases, watch = (
+                write_synthetic_cases(folder / f"{count}.jsonl", count, asked.sentences),
+                Watch(),
+            )
+            there = {
+                "runner": "ray",
+                "ray_address": address,
+                "workers": number,
+                "pipeline": "embedded",
+            }
             out = folder / f"engine-{number}-{count}"
             run = predict(cases, out=out, on_start=watch.start, on_case=watch.case, jobs=8, **there)
             wall = watch.stop()

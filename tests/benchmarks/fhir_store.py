@@ -19,20 +19,30 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
-from archqa.fhir import Client, Store
+from archqa.fhir import FhirClient, Store
 from tests.fhir.third_party import fill, ours, sekmet
 
 
 def main() -> None:
     """Measure and print."""
-    words = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    words = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     words.add_argument("data", type=Path, help="the folder of the MIMIC-IV demo as FHIR")
-    words.add_argument("--record", type=Path, help="a record that holds it already: loading is not measured")
+    words.add_argument(
+        "--record", type=Path, help="a record that holds it already: loading is not measured"
+    )
     words.add_argument("--searches", type=int, default=1000)
-    words.add_argument("--beside", action="store_true", help="also against sekmet-fhir, both over HTTP")
+    words.add_argument(
+        "--beside", action="store_true", help="also against sekmet-fhir, both over HTTP"
+    )
     given = words.parse_args()
     with tempfile.TemporaryDirectory() as folder:
-        store = Store.open(given.record) if given.record else loaded(given.data, Path(folder) / "record.db")
+        store = (
+            Store.open(given.record)
+            if given.record
+            else loaded(given.data, Path(folder) / "record.db")
+        )
         searching(store, given.searches)
         scanning(store)
         if given.beside:
@@ -46,7 +56,9 @@ def loaded(data: Path, path: Path) -> Store:
     report = store.load([data], strict=True)
     wall, processor = time.perf_counter() - wall, time.process_time() - processor
     size = path.stat().st_size / 1e6
-    say(f"load: {report.added} resources in {wall:.1f} s ({processor:.1f} s of processor time), {size:.0f} MB")
+    say(
+        f"load: {report.added} resources in {wall:.1f} s ({processor:.1f} s of processor time), {size:.0f} MB"
+    )
     return store
 
 
@@ -57,17 +69,26 @@ def searching(store: Store, number: int) -> None:
     queries = []
     while len(queries) < number:
         patient = chance.choice(patients)
-        codes = [each for each in store.codes("Observation", patient) if each.element == "code" and each.code]
+        codes = [
+            each
+            for each in store.codes("Observation", patient)
+            if each.element == "code" and each.code
+        ]
         for each in chance.sample(codes, min(10, len(codes))):
             times = [
                 one["effectiveDateTime"]
                 for one in store.search(f"Observation?patient={patient}&code={each.code}").resources
             ]
             if times:
-                queries.append(f"Observation?patient={patient}&code={each.code}&date=ge{chance.choice(times)[:19]}")
+                queries.append(
+                    f"Observation?patient={patient}&code={each.code}&date=ge{chance.choice(times)[:19]}"
+                )
     chance.shuffle(queries)
     fresh = Store.open(store.path)
-    tell("patient + code + date", [timed(partial(fresh.search, query)) for query in dict.fromkeys(queries)])
+    tell(
+        "patient + code + date",
+        [timed(partial(fresh.search, query)) for query in dict.fromkeys(queries)],
+    )
 
 
 def scanning(store: Store) -> None:
@@ -88,7 +109,9 @@ def beside(store: Store, folder: Path) -> None:
     for patient in (each["id"] for each in store.search_all("Patient")):
         if len(resources) < 19_000:
             patients.append(patient)
-            resources |= {(each["resourceType"], each["id"]): each for each in store.everything(patient)}
+            resources |= {
+                (each["resourceType"], each["id"]): each for each in store.everything(patient)
+            }
     path = folder / "few.db"
     with Store.open(path, create=True) as few:
         few.load([_written(folder / "few.ndjson", resources.values())])
@@ -97,18 +120,26 @@ def beside(store: Store, folder: Path) -> None:
         fill(theirs, resources.values())
         kinds: dict[str, Callable[[str], str]] = {
             "patient + code": lambda patient: f"Observation?patient={patient}&code=50912&_count=50",
-            "patient + date": lambda patient: f"Observation?patient={patient}&date=ge2130-01-01&_count=50",
+            "patient + date": lambda patient: (
+                f"Observation?patient={patient}&date=ge2130-01-01&_count=50"
+            ),
             "_sort=-date": lambda patient: f"Observation?patient={patient}&_sort=-date&_count=50",
-            "_sort=-date, page 2": lambda patient: f"Observation?patient={patient}&_sort=-date&_count=50&_offset=50",
+            "_sort=-date, page 2": lambda patient: (
+                f"Observation?patient={patient}&_sort=-date&_count=50&_offset=50"
+            ),
         }
         for name, query in kinds.items():
             both = []
             for base in (theirs, our):
-                with Client(base, timeout=300) as client:
+                with FhirClient(base, timeout=300) as client:
                     client.search("Patient?_count=1")
-                    both.append([timed(partial(client.search, query(patient))) for patient in patients[:3]])
+                    both.append(
+                        [timed(partial(client.search, query(patient))) for patient in patients[:3]]
+                    )
             middle = [statistics.median(each) for each in both]
-            say(f"  {name}: theirs {middle[0]:.1f} ms, ours {middle[1]:.1f} ms, {middle[0] / middle[1]:.1f} times")
+            say(
+                f"  {name}: theirs {middle[0]:.1f} ms, ours {middle[1]:.1f} ms, {middle[0] / middle[1]:.1f} times"
+            )
 
 
 def _written(path: Path, resources: Iterable[dict]) -> Path:

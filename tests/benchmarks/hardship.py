@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from archqa.runs.predict import predict
 from archqa.runs.run import Run
-from tests.fakes.cases import write
+from tests.fakes.cases import write_synthetic_cases
 from tests.fakes.server import ROOT, FakeServer, FakeServerProcess
 
 TRANSIENT = (
@@ -49,11 +49,18 @@ class Killed(NamedTuple):
 
 def weather(folder: Path, count: int, sentences: int = 23, share: float = 0.3) -> Weathered:
     """Run cases while a share of all calls fails, in every way that may pass."""
-    cases = write(folder / "cases.jsonl", count, sentences)
+    cases = write_synthetic_cases(folder / "cases.jsonl", count, sentences)
     faults = [f"{fault}@{share / len(TRANSIENT)}" for fault in TRANSIENT]
     kind = FakeServer if count < 100 else FakeServerProcess
     with kind(*faults) as server:
-        run = predict(cases, out=folder / "run", base_url=server.base_url, model="fake", first_wait=0.001, jobs=16)
+        run = predict(
+            cases,
+            out=folder / "run",
+            base_url=server.base_url,
+            model="fake",
+            first_wait=0.001,
+            jobs=16,
+        )
         calls = server.count
     ended = run.records
     return Weathered(
@@ -70,12 +77,19 @@ def _invalid(run: Run) -> Iterable[bool]:
     known = {case.id: set(case.sentence_ids) for case in run.notes}
     for each in run.records:
         if each.answer is not None:
-            yield not each.answer.cited or not each.answer.cited <= known[each.id] or each.answer.words > 75
+            yield (
+                not each.answer.cited
+                or not each.answer.cited <= known[each.id]
+                or each.answer.words > 75
+            )
 
 
 def kill(folder: Path, times: int, count: int = 60, seed: int = 11) -> Killed:
     """Run cases whole, then again with a kill -9 at random moments and a resumption after each."""
-    cases, dice = write(folder / "cases.jsonl", count, sentences=12), random.Random(seed)
+    cases, dice = (
+        write_synthetic_cases(folder / "cases.jsonl", count, sentences=12),
+        random.Random(seed),
+    )
     with FakeServerProcess(latency=0.08) as server:
         whole = command(cases, folder / "whole", server.base_url)
         subprocess.run(whole, env=environment(folder / "a"), check=True)
@@ -88,7 +102,9 @@ def kill(folder: Path, times: int, count: int = 60, seed: int = 11) -> Killed:
     return Killed(kills, calls, repeated, one == two)
 
 
-def _killed_at_work(words: list[str], home: dict[str, str], server: FakeServerProcess, dice: random.Random) -> bool:
+def _killed_at_work(
+    words: list[str], home: dict[str, str], server: FakeServerProcess, dice: random.Random
+) -> bool:
     """Start the run, let it ask for a while, kill it; whether it was still at work."""
     before = server.count
     process = subprocess.Popen(words, env=home)
@@ -103,11 +119,13 @@ def _killed_at_work(words: list[str], home: dict[str, str], server: FakeServerPr
 
 def peak_memory(folder: Path, count: int) -> int:
     """Bytes at most, of a run with few and short calls a case, so that it is the cases that count."""
-    cases = write(folder / f"{count}.jsonl", count, sentences=6)
+    cases = write_synthetic_cases(folder / f"{count}.jsonl", count, sentences=6)
     lean = [word for setting in _LEAN for word in ("--set", setting)]
     with FakeServerProcess() as server:
         words = command(cases, folder / f"run-{count}", server.base_url, *lean, jobs=32)
-        process = subprocess.Popen(words, env=environment(folder / "home"), stdout=subprocess.DEVNULL)
+        process = subprocess.Popen(
+            words, env=environment(folder / "home"), stdout=subprocess.DEVNULL
+        )
         peak = _watched(process)
     assert process.returncode == 0, "the run failed"
     return peak
@@ -130,9 +148,25 @@ def command(cases: Path, out: Path, base_url: str, *more: str, jobs: int = JOBS)
     """The main job as a process, ready to be resumed."""
     program = "from archqa.cli.main import run; run()"
     where = ["--out", str(out), "--base-url", base_url, "--model", "fake", "--jobs", str(jobs)]
-    return [sys.executable, "-c", program, "predict", str(cases), *where, "--resume", "--yes", "--quiet", *more]
+    return [
+        sys.executable,
+        "-c",
+        program,
+        "predict",
+        str(cases),
+        *where,
+        "--resume",
+        "--yes",
+        "--quiet",
+        *more,
+    ]
 
 
 def environment(home: Path) -> dict[str, str]:
     """A cache and a key of its own."""
-    return {**os.environ, "PYTHONPATH": str(ROOT), "XDG_CACHE_HOME": str(home), "OPENAI_API_KEY": KEY}
+    return {
+        **os.environ,
+        "PYTHONPATH": str(ROOT),
+        "XDG_CACHE_HOME": str(home),
+        "OPENAI_API_KEY": KEY,
+    }

@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 
 from archqa.core.step import Step
 from archqa.runs.run import Run
-from tests.fakes.cases import write
+from tests.fakes.cases import write_synthetic_cases
 from tests.fakes.server import ROOT, FakeServerProcess
 
 PROGRAM = "from archqa.cli.main import run; run()"
@@ -44,7 +44,16 @@ class Measured(NamedTuple):
 def measure(cases: Path, jobs: int, folder: Path) -> Measured:
     """Run the main job once, in a process of its own, on a fresh server."""
     with FakeServerProcess(latency=0.5, sigma=0.5, seed=1) as server:
-        words = ["predict", str(cases), "--out", str(folder), "--base-url", server.base_url, "--model", "fake"]
+        words = [
+            "predict",
+            str(cases),
+            "--out",
+            str(folder),
+            "--base-url",
+            server.base_url,
+            "--model",
+            "fake",
+        ]
         options = ["--jobs", str(jobs), "--quiet", "--yes", "--set", "cache=off"]
         began = time.monotonic()
         process = subprocess.Popen(
@@ -55,7 +64,15 @@ def measure(cases: Path, jobs: int, folder: Path) -> Measured:
         stats = server.requests
     assert status == 0, "the run failed"
     cpu = used.ru_utime + used.ru_stime
-    return Measured(jobs, wall, cpu, stats.asked, stats.delay_seconds, critical_path(Run.open(folder)), used.ru_maxrss)
+    return Measured(
+        jobs,
+        wall,
+        cpu,
+        stats.asked,
+        stats.delay_seconds,
+        critical_path(Run.open(folder)),
+        used.ru_maxrss,
+    )
 
 
 def critical_path(run: Run) -> float:
@@ -68,23 +85,31 @@ def _chain(steps: list[Step]) -> float:
     for step in steps:
         slowest[step.agent] = max(slowest.get(step.agent, 0.0), step.usage.seconds)
     panel = slowest.get("recruiting", 0.0) + slowest.get("specialist", 0.0)
-    return slowest.get("context", 0.0) + max(slowest.get("general_expert", 0.0), panel) + slowest.get("decision", 0.0)
+    return (
+        slowest.get("context", 0.0)
+        + max(slowest.get("general_expert", 0.0), panel)
+        + slowest.get("decision", 0.0)
+    )
 
 
 def start_cpu() -> float:
     """Processor seconds of a command that does nothing: what a run spends before its first call."""
-    process = subprocess.Popen([sys.executable, "-c", PROGRAM, "--version"], cwd=ROOT, stdout=subprocess.DEVNULL)
+    process = subprocess.Popen(
+        [sys.executable, "-c", PROGRAM, "--version"], cwd=ROOT, stdout=subprocess.DEVNULL
+    )
     used = os.wait4(process.pid, 0)[2]
     return used.ru_utime + used.ru_stime
 
 
-def measure_and_say(cases: int = 120, sentences: int = 23, jobs: Sequence[int] = (16, 32, 64, 128)) -> None:
+def measure_and_say(
+    cases: int = 120, sentences: int = 23, jobs: Sequence[int] = (16, 32, 64, 128)
+) -> None:
     """Measure and print one row a number of jobs."""
     start = start_cpu()
     say(f"start-up: {start:.2f} s of processor, not counted per call")
     say("jobs   wall s   ideal s   wall/ideal   calls   client ms/call   peak MiB   sequential s")
     with tempfile.TemporaryDirectory() as folder:
-        path = write(Path(folder, "cases.jsonl"), cases, sentences)
+        path = write_synthetic_cases(Path(folder, "cases.jsonl"), cases, sentences)
         for count in jobs:
             one = measure(path, count, Path(folder, f"run-{count}"))
             per_call = 1000 * (one.cpu - start) / one.calls

@@ -9,14 +9,17 @@ import subprocess
 import sys
 import time
 
-IMPORT = "import time; start = time.perf_counter(); import scoring; print(time.perf_counter() - start)"
+IMPORT = (
+    "import time; start = time.perf_counter(); import scoring; print(time.perf_counter() - start)"
+)
 METRICS = ["overall_factuality_score", "bleu", "rouge1", "rouge2", "rougeL", "rougeLsum", "sari"]
 
 
 def main(cases: int = 100) -> None:
     """Print the seconds of the import and of scoring, the best of three."""
     imports = (
-        subprocess.run([sys.executable, "-c", IMPORT], capture_output=True, text=True, check=True) for _ in range(3)
+        subprocess.run([sys.executable, "-c", IMPORT], capture_output=True, text=True, check=True)
+        for _ in range(3)
     )
     print(f"import scoring: {min(float(done.stdout) for done in imports):.2f} s")  # noqa: T201
     references, submission = invented(cases)
@@ -43,10 +46,16 @@ def invented(cases: int) -> tuple[list, list]:
     references, submission = [], []
     for case in map(str, range(cases)):
         note = {str(number): " ".join(draw.choices(words, k=18)) + "." for number in range(24)}
-        labels = {sentence: draw.choice(["essential", "not-relevant", "not-relevant"]) for sentence in note}
+        labels = {
+            sentence: draw.choice(["essential", "not-relevant", "not-relevant"])
+            for sentence in note
+        }
         question = " ".join(draw.choices(words, k=90))
         references.append(Reference(case, question, note, labels, question, "Why was it done?"))
-        lines = [f"{' '.join(draw.choices(words, k=15))} |{sentence}|" for sentence in draw.sample(sorted(note), 5)]
+        lines = [
+            f"{' '.join(draw.choices(words, k=15))} |{sentence}|"
+            for sentence in draw.sample(sorted(note), 5)
+        ]
         submission.append({"case_id": case, "answer": "\n".join(lines)})
     return references, submission
 

@@ -66,11 +66,23 @@ def test_predict_ends_with_the_run_folder_and_says_who_answered(tmp_path: Path) 
 
 
 def test_the_installed_command_does_the_same(finished: Path, tmp_path: Path) -> None:
-    command = [sys.executable, "-c", "from archqa.cli.main import run; run()", "predict", "mini", "--out", "run"]
+    command = [
+        sys.executable,
+        "-c",
+        "from archqa.cli.main import run; run()",
+        "predict",
+        "mini",
+        "--out",
+        "run",
+    ]
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
-    done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=120)
+    done = subprocess.run(
+        command, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=120
+    )
     assert (done.returncode, done.stdout.splitlines()[-1]) == (0, "run"), done.stderr
-    assert (tmp_path / "run" / "submission.json").read_bytes() == (finished / "submission.json").read_bytes()
+    assert (tmp_path / "run" / "submission.json").read_bytes() == (
+        finished / "submission.json"
+    ).read_bytes()
 
 
 def test_predict_prints_one_json_object_when_asked(tmp_path: Path) -> None:
@@ -95,7 +107,9 @@ def test_score_reads_the_key_beside_the_cases_and_prints_official_names(finished
     done = archqa("score", str(finished), "--json")
     assert done.returncode == 0, done.stderr
     report = json.loads(done.stdout)
-    assert {"task", "scores", "intervals", "signatures", "missing", "warnings", "cases"} <= set(report)
+    assert {"task", "scores", "intervals", "signatures", "missing", "warnings", "cases"} <= set(
+        report
+    )
     for name in (
         "strict_micro_precision",
         "strict_micro_recall",
@@ -112,8 +126,12 @@ def test_score_reads_the_key_beside_the_cases_and_prints_official_names(finished
 
 
 @pytest.mark.parametrize(("name", "warned"), [("train", True), ("dev", False)])
-def test_scores_on_cases_the_engine_was_fitted_on_carry_a_warning(name: str, warned: bool, tmp_path: Path) -> None:
-    archqa("predict", str(ROOT / "data" / f"{name}.json"), "--limit", "1", "--out", "run", cwd=tmp_path)
+def test_scores_on_cases_the_engine_was_fitted_on_carry_a_warning(
+    name: str, warned: bool, tmp_path: Path
+) -> None:
+    archqa(
+        "predict", str(ROOT / "data" / f"{name}.json"), "--limit", "1", "--out", "run", cwd=tmp_path
+    )
     done = archqa("score", "run", "--metric", "strict_micro_f1", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     assert ("1 of 1 cases were in the fit of the embedded engine" in done.stderr) == warned
@@ -145,10 +163,16 @@ def test_show_without_a_case_lists_them(finished: Path) -> None:
 
 
 def test_export_writes_the_official_submission(finished: Path, tmp_path: Path) -> None:
-    done = archqa("export", str(finished), "--format", "archehr-2025", "--out", str(tmp_path / "s.json"))
+    done = archqa(
+        "export", str(finished), "--format", "archehr-2025", "--out", str(tmp_path / "s.json")
+    )
     assert done.returncode == 0
-    assert json.loads((tmp_path / "s.json").read_text()) == json.loads((finished / "submission.json").read_text())
-    assert archqa("export", str(finished), "--format", "csv").stdout.startswith("case_id,status,answer")
+    assert json.loads((tmp_path / "s.json").read_text()) == json.loads(
+        (finished / "submission.json").read_text()
+    )
+    assert archqa("export", str(finished), "--format", "csv").stdout.startswith(
+        "case_id,status,answer"
+    )
     foreign = archqa("export", str(finished), "--format", "medagentbench")
     assert foreign.returncode == 2
     assert "is a run of archehr-2025" in foreign.stderr
@@ -183,14 +207,22 @@ def test_doctor_finds_a_working_engine_and_says_what_is_absent() -> None:
     assert done.returncode == 0
     assert findings["embedded engine"]["ok"] is True
     assert findings["metric alignscore"]["ok"] is None
-    assert "pip install 'archqa[medcon]'" in archqa("doctor").stdout or findings["metric medcon"]["ok"]
+    assert (
+        "pip install 'archqa[medcon]'" in archqa("doctor").stdout or findings["metric medcon"]["ok"]
+    )
 
 
 def test_config_show_prints_toml_that_is_read_back(tmp_path: Path) -> None:
     import tomllib
 
     shown = archqa(
-        "config", "show", "--set", "labels=multiclass", "--set", "agents.context.model=o3", OPENAI_API_KEY="sk-canary"
+        "config",
+        "show",
+        "--set",
+        "labels=multiclass",
+        "--set",
+        "agents.context.model=o3",
+        OPENAI_API_KEY="sk-canary",
     )
     assert "sk-canary" not in shown.stdout + shown.stderr
     assert tomllib.loads(shown.stdout)["labels"] == "multiclass"

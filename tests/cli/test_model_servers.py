@@ -5,17 +5,28 @@ from pathlib import Path
 
 import pytest
 
-from archqa.llm.wire import Answer, HttpWire
+from archqa.llm.transport import HttpResponse, HttpTransport
 from tests.cli.test_commands import archqa
 from tests.fakes.server import FakeServer
 
 
 def test_predict_through_a_server_tells_calls_tokens_and_an_estimate(tmp_path: Path) -> None:
     with FakeServer() as server:
-        done = archqa("predict", "mini", "--base-url", server.base_url, "--model", "m", "--out", str(tmp_path / "run"))
+        done = archqa(
+            "predict",
+            "mini",
+            "--base-url",
+            server.base_url,
+            "--model",
+            "m",
+            "--out",
+            str(tmp_path / "run"),
+        )
         assert done.returncode == 0, done.stderr
         told = json.loads((tmp_path / "run" / "run.json").read_text())
-        again = archqa("predict", "mini", "--base-url", server.base_url, "--model", "m", "--json", cwd=tmp_path)
+        again = archqa(
+            "predict", "mini", "--base-url", server.base_url, "--model", "m", "--json", cwd=tmp_path
+        )
         calls = server.count
     assert "Estimate for 3 cases" in done.stderr
     assert "general_expert" in done.stdout
@@ -36,7 +47,9 @@ def test_the_openai_variables_are_honoured(tmp_path: Path) -> None:
 
 def test_a_server_with_one_model_needs_no_name_for_it(tmp_path: Path) -> None:
     with FakeServer(models=("tiny-7b",)) as server:
-        done = archqa("predict", "mini", "--base-url", server.base_url, "--out", "run", "--json", cwd=tmp_path)
+        done = archqa(
+            "predict", "mini", "--base-url", server.base_url, "--out", "run", "--json", cwd=tmp_path
+        )
     assert done.returncode == 0, done.stderr
     manifest = json.loads((tmp_path / "run" / "run.json").read_text())
     assert all(mind.startswith("tiny-7b at ") for mind in manifest["minds"].values())
@@ -49,17 +62,40 @@ def test_a_server_with_several_models_asks_which(tmp_path: Path) -> None:
     assert "tiny-7b, big-70b" in done.stderr
 
 
-@pytest.mark.parametrize(("fault", "said"), [("401", "refuses the key"), ("404-model", "does not know the model")])
-def test_what_no_case_can_survive_ends_the_run_at_once_with_exit_4(fault: str, said: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("fault", "said"), [("401", "refuses the key"), ("404-model", "does not know the model")]
+)
+def test_what_no_case_can_survive_ends_the_run_at_once_with_exit_4(
+    fault: str, said: str, tmp_path: Path
+) -> None:
     with FakeServer(f"{fault},always") as server:
-        done = archqa("predict", "mini", "--base-url", server.base_url, "--model", "m", "--jobs", "2", cwd=tmp_path)
+        done = archqa(
+            "predict",
+            "mini",
+            "--base-url",
+            server.base_url,
+            "--model",
+            "m",
+            "--jobs",
+            "2",
+            cwd=tmp_path,
+        )
         assert server.count <= 4
     assert done.returncode == 4
     assert said in done.stderr
 
 
 def test_a_server_that_is_not_there_is_one_clear_error(tmp_path: Path) -> None:
-    words = ["predict", "mini", "--base-url", "http://127.0.0.1:9/v1", "--model", "m", "--set", "tries=1"]
+    words = [
+        "predict",
+        "mini",
+        "--base-url",
+        "http://127.0.0.1:9/v1",
+        "--model",
+        "m",
+        "--set",
+        "tries=1",
+    ]
     done = archqa(*words, cwd=tmp_path)
     assert done.returncode == 4
     assert "--resume goes on" in done.stderr
@@ -73,7 +109,15 @@ def test_mixed_minds_ask_the_model_only_for_what_it_performs(tmp_path: Path) -> 
     ]
     with FakeServer() as server:
         done = archqa(
-            "predict", "mini", "--base-url", server.base_url, "--model", "m", "--json", *embedded, cwd=tmp_path
+            "predict",
+            "mini",
+            "--base-url",
+            server.base_url,
+            "--model",
+            "m",
+            "--json",
+            *embedded,
+            cwd=tmp_path,
         )
         assert server.requests.agents == {"decision": 3}
     assert json.loads(done.stdout)["answered"] == 3
@@ -97,18 +141,30 @@ def test_a_key_goes_to_the_server_it_belongs_to_and_to_no_other(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     told: dict[str, list[str]] = {}
-    real = HttpWire.post
+    real = HttpTransport.post
 
-    async def overheard(self: HttpWire, path: str, body: bytes) -> Answer:
+    async def overheard(self: HttpTransport, path: str, body: bytes) -> HttpResponse:
         told.setdefault(self.base_url, []).append(self._open().headers["Authorization"])
         return await real(self, path, body)
 
-    monkeypatch.setattr(HttpWire, "post", overheard)
+    monkeypatch.setattr(HttpTransport, "post", overheard)
     with FakeServer() as own, FakeServer() as other:
-        servers = ["--base-url", own.base_url, "--set", f"agents.specialist.base_url={other.base_url}"]
+        servers = [
+            "--base-url",
+            own.base_url,
+            "--set",
+            f"agents.specialist.base_url={other.base_url}",
+        ]
         words = ["predict", "mini", "--limit", "1", "--model", "m", "--json", *servers]
         archqa(*words, "--out", "one", "--set", "cache=off", cwd=tmp_path, OPENAI_API_KEY="sk-own")
-        variable = ["--set", "agents.specialist.key_variable=OTHER_KEY", "--set", "cache=off", "--out", "two"]
+        variable = [
+            "--set",
+            "agents.specialist.key_variable=OTHER_KEY",
+            "--set",
+            "cache=off",
+            "--out",
+            "two",
+        ]
         archqa(*words, *variable, cwd=tmp_path, OPENAI_API_KEY="sk-own", OTHER_KEY="sk-other")
     assert set(told[own.base_url]) == {"Bearer sk-own"}
     assert set(told[other.base_url]) == {"Bearer none", "Bearer sk-other"}

@@ -20,7 +20,16 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     with FakeServer() as server:
         models = ["--set", "servers.gone.base_url=http://127.0.0.1:9/v1", "--set", "tries=1"]
         models += ["--set", "agents.general_expert.models=m,other@gone"]
-        words = ["--base-url", server.base_url, "--model", "m", "--pipeline", "panel", "--out", str(folder / "run")]
+        words = [
+            "--base-url",
+            server.base_url,
+            "--model",
+            "m",
+            "--pipeline",
+            "panel",
+            "--out",
+            str(folder / "run"),
+        ]
         done = archqa("predict", "mini", *words, *models, "--json", cwd=folder)
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout)["answered"] == 3
@@ -30,7 +39,9 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_a_server_that_is_not_there_costs_its_vote_and_not_the_run(run: Path) -> None:
     lines = [json.loads(line) for line in (run / "cases.jsonl").read_text().splitlines()]
     for line in lines:
-        assert "the vote of general expert @ other@gone is lost (ServerUnavailable)" in line["remarks"]
+        assert (
+            "the vote of general expert @ other@gone is lost (ServerUnavailable)" in line["remarks"]
+        )
         assert "general expert @ m" in line["judgements"]
 
 
@@ -38,10 +49,18 @@ def test_calibrate_and_what_if_ask_nobody(run: Path, tmp_path: Path) -> None:
     fitted = archqa("calibrate", str(run), "--out", str(tmp_path / "c.json"))
     assert fitted.returncode == 0, fitted.stderr
     assert "fitted, on cases held out" in fitted.stdout
-    told = json.loads(archqa("calibrate", str(run), "--out", str(tmp_path / "c.json"), "--json").stdout)
+    told = json.loads(
+        archqa("calibrate", str(run), "--out", str(tmp_path / "c.json"), "--json").stdout
+    )
     assert told["provenance"]["cases"] == 3
     changed = archqa(
-        "what-if", str(run), "--set", f"combiner={tmp_path / 'c.json'}", "--out", str(tmp_path / "new"), "--json"
+        "what-if",
+        str(run),
+        "--set",
+        f"combiner={tmp_path / 'c.json'}",
+        "--out",
+        str(tmp_path / "new"),
+        "--json",
     )
     assert changed.returncode == 0, changed.stderr
     answer = json.loads(changed.stdout)
@@ -74,7 +93,17 @@ def test_a_subtask_the_run_has_nothing_for_is_said(run: Path) -> None:
 
 def test_tune_tries_versions_of_a_prompt(tmp_path: Path) -> None:
     with FakeServer() as server:
-        words = ["--base-url", server.base_url, "--model", "m", "--out", str(tmp_path / "t"), "--limit", "2", "--json"]
+        words = [
+            "--base-url",
+            server.base_url,
+            "--model",
+            "m",
+            "--out",
+            str(tmp_path / "t"),
+            "--limit",
+            "2",
+            "--json",
+        ]
         done = archqa("tune", "mini", *words, "--key", KEY, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     told = json.loads(done.stdout)
@@ -87,7 +116,9 @@ def test_tune_tries_versions_of_a_prompt(tmp_path: Path) -> None:
 def test_a_dry_run_counts_every_voter(tmp_path: Path) -> None:
     words = ["predict", "mini", "--pipeline", "panel", "--model", "gpt-4.1", "--dry-run", "--json"]
     one = json.loads(archqa(*words, cwd=tmp_path).stdout)
-    two = json.loads(archqa(*words, "--set", "agents.answer_first.models=gpt-4.1,o3", cwd=tmp_path).stdout)
+    two = json.loads(
+        archqa(*words, "--set", "agents.answer_first.models=gpt-4.1,o3", cwd=tmp_path).stdout
+    )
     assert calls_of(two, "answer_first") == {"gpt-4.1": 3, "o3": 3}
     assert calls_of(one, "answer_first") == {"gpt-4.1": 3}
 
@@ -99,7 +130,15 @@ def calls_of(foreseen: Any, agent: str) -> dict[str, int]:
 def test_subtask_4_reads_the_answers_of_a_key_that_is_named(tmp_path: Path) -> None:
     alone = tmp_path / "alone.json"
     alone.write_bytes((ROOT / "data" / "mini" / "mini.json").read_bytes())
-    words = ["predict", str(alone), "--task", "archehr-2026-st4", "--out", str(tmp_path / "run"), "--json"]
+    words = [
+        "predict",
+        str(alone),
+        "--task",
+        "archehr-2026-st4",
+        "--out",
+        str(tmp_path / "run"),
+        "--json",
+    ]
     refused = archqa(*words)
     assert refused.returncode == 2
     assert "Name a key that holds the answers with --key FILE." in refused.stderr

@@ -4,8 +4,8 @@ import random
 from collections.abc import Iterator
 from pathlib import Path
 
-from archqa.benchmarks import find
 from archqa.core.case import Case, Sentence
+from archqa.tasks import find
 
 _WORDS = (
     "stent",
@@ -22,20 +22,25 @@ _WORDS = (
 )
 
 
-def synthetic(count: int, sentences: int = 23, seed: int = 7) -> Iterator[Case]:
+def synthetic_cases(count: int, sentences: int = 23, seed: int = 7) -> Iterator[Case]:
     """So many cases of so many sentences of about twelve words; the same for the same seed."""
     dice = random.Random(seed)
     for number in range(1, count + 1):
         rows = (Sentence(id=str(place), text=_sentence(dice)) for place in range(1, sentences + 1))
         question = f"Why the {dice.choice(_WORDS)} ({number})?"
-        yield Case(id=f"s{number}", patient_narrative=question, clinician_question=question, sentences=tuple(rows))
+        yield Case(
+            id=f"s{number}",
+            patient_narrative=question,
+            clinician_question=question,
+            sentences=tuple(rows),
+        )
 
 
-def write(path: Path, count: int, sentences: int = 23) -> Path:
+def write_synthetic_cases(path: Path, count: int, sentences: int = 23) -> Path:
     """The cases as a file of JSON Lines."""
     with path.open("w", encoding="utf-8") as file:
         dump = find("archehr-2025").dump_line
-        file.writelines(f"{dump(case)}\n" for case in synthetic(count, sentences))
+        file.writelines(f"{dump(case)}\n" for case in synthetic_cases(count, sentences))
     return path
 
 

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from email.utils import formatdate
 from typing import Any, NamedTuple, Self
 
-from tests.fakes.wire import HttpAnswer, Manner
+from tests.fakes.wire import DeliveryMode, HttpResponse
 
 Json = dict[str, Any]
 
@@ -37,20 +37,20 @@ class Fault(NamedTuple):
         first = int(words["first"]) if "first" in words else None
         return cls(name, float(rate or 1), "always" in words, first, words.get("only"))
 
-    def strikes(self, agent: str, opening: str, attempt: int, seed: int) -> bool:
+    def applies_to(self, agent: str, opening: str, attempt: int, seed: int) -> bool:
         """Whether it befalls the `attempt`-th request (from 1) that begins with these messages."""
         if self.only not in (None, agent) or (self.first is not None and attempt > self.first):
             return False
         drawn = f"{seed}/{self.name}/{opening}" + ("" if self.always else f"/{attempt}")
-        return chance(drawn) < self.rate
+        return hash_to_unit_interval(drawn) < self.rate
 
 
-def chance(text: str) -> float:
+def hash_to_unit_interval(text: str) -> float:
     """A number in [0, 1) that is the same for the same text."""
     return int.from_bytes(hashlib.blake2b(text.encode(), digest_size=7).digest()) / 2**56
 
 
-class Struck(NamedTuple):
+class FaultContext(NamedTuple):
     """What a fault makes its answer from: the good completion, and the text quoted in refusals."""
 
     completion: Json
@@ -59,84 +59,95 @@ class Struck(NamedTuple):
     retry_after: float
 
 
-Effect = Callable[[Struck], HttpAnswer]
+Effect = Callable[[FaultContext], HttpResponse]
 
 
-def answered(completion: Json, manner: Manner = Manner.WHOLE) -> HttpAnswer:
+def completion_response(
+    completion: Json, manner: DeliveryMode = DeliveryMode.WHOLE
+) -> HttpResponse:
     """A completion as it goes out."""
-    return HttpAnswer(200, json.dumps(completion, ensure_ascii=False).encode(), manner=manner)
+    return HttpResponse(200, json.dumps(completion, ensure_ascii=False).encode(), delivery=manner)
 
 
-def refused(status: int, message: str, code: str | None = None, param: str | None = None) -> HttpAnswer:
+def error_response(
+    status: int, message: str, code: str | None = None, param: str | None = None
+) -> HttpResponse:
     """An error in OpenAI's shape."""
     error = {"message": message, "type": "invalid_request_error", "param": param, "code": code}
-    return HttpAnswer(status, json.dumps({"error": error}).encode())
+    return HttpResponse(status, json.dumps({"error": error}).encode())
 
 
 def _status(status: int, message: str, code: str | None = None) -> Effect:
-    return lambda struck: refused(status, message + struck.quoted, code)
+    return lambda struck: error_response(status, message + struck.quoted, code)
 
 
 def _overloaded(header: Callable[[float], str]) -> Effect:
-    def effect(struck: Struck) -> HttpAnswer:
+    def effect(struck: FaultContext) -> HttpResponse:
         headers = (("retry-after", header(struck.retry_after)),)
-        return refused(429, "Rate limit reached." + struck.quoted, "rate_limit_exceeded")._replace(headers=headers)
+        return error_response(
+            429, "Rate limit reached." + struck.quoted, "rate_limit_exceeded"
+        )._replace(headers=headers)
 
     return effect
 
 
 def _html(status: int) -> Effect:
     page = "<html><body><h1>Bad gateway</h1>{}</body></html>"
-    return lambda struck: HttpAnswer(status, page.format(struck.quoted).encode(), "text/html; charset=utf-8")
+    return lambda struck: HttpResponse(
+        status, page.format(struck.quoted).encode(), "text/html; charset=utf-8"
+    )
 
 
-def _sent(manner: Manner) -> Effect:
-    return lambda struck: answered(struck.completion, manner)
+def _sent(manner: DeliveryMode) -> Effect:
+    return lambda struck: completion_response(struck.completion, manner)
 
 
 def _choice(finish: str, **message: Any) -> Effect:
     """The one choice with another end, and another message where given."""
 
-    def effect(struck: Struck) -> HttpAnswer:
+    def effect(struck: FaultContext) -> HttpResponse:
         choice = struck.completion["choices"][0]
         changed = {**choice, "finish_reason": finish, "message": {**choice["message"], **message}}
-        return answered({**struck.completion, "choices": [changed]})
+        return completion_response({**struck.completion, "choices": [changed]})
 
     return effect
 
 
 def _said(change: Callable[[str], str]) -> Effect:
     """The content in other words."""
-    return lambda struck: _with_content(struck, change(struck.completion["choices"][0]["message"]["content"] or ""))
+    return lambda struck: _with_content(
+        struck, change(struck.completion["choices"][0]["message"]["content"] or "")
+    )
 
 
 def _meant(change: Callable[[Json], Json]) -> Effect:
     """Well-formed JSON that says something else."""
     return lambda struck: _with_content(
-        struck, json.dumps(change(struck.content)) if isinstance(struck.content, dict) else struck.content
+        struck,
+        json.dumps(change(struck.content)) if isinstance(struck.content, dict) else struck.content,
     )
 
 
 def _called(change: Callable[[Json], Json]) -> Effect:
     """The tools called in another way; a reply that calls none stays as it is."""
 
-    def effect(struck: Struck) -> HttpAnswer:
+    def effect(struck: FaultContext) -> HttpResponse:
         calls = struck.completion["choices"][0]["message"].get("tool_calls")
         if not calls:
-            return answered(struck.completion)
+            return completion_response(struck.completion)
         changed = [{**call, "function": change(call["function"])} for call in calls]
         return _choice("tool_calls", tool_calls=changed)(struck)
 
     return effect
 
 
-def _with_content(struck: Struck, content: str) -> HttpAnswer:
+def _with_content(struck: FaultContext, content: str) -> HttpResponse:
     choice = struck.completion["choices"][0]
     message = {**choice["message"], "content": content}
-    return answered({**struck.completion, "choices": [{**choice, "message": message}]})
+    return completion_response({**struck.completion, "choices": [{**choice, "message": message}]})
 
 
-def _cut_off(struck: Struck) -> HttpAnswer:
+def _cut_off(struck: FaultContext) -> HttpResponse:
     text = struck.completion["choices"][0]["message"]["content"] or ""
     return _choice("length", content=text[: len(text) // 2])(struck)
 
@@ -152,22 +163,28 @@ def _invented(content: Json) -> Json:
 
 
 def _verdicts(change: Callable[[list[Json]], list[Json]]) -> Callable[[Json], Json]:
-    return lambda content: {**content, "verdicts": change(content["verdicts"])} if "verdicts" in content else content
+    return lambda content: (
+        {**content, "verdicts": change(content["verdicts"])} if "verdicts" in content else content
+    )
 
 
 def _lines(change: Callable[[str], str]) -> Callable[[Json], Json]:
     def changed(content: Json) -> Json:
         lines = content.get("answer", [])
-        return {**content, "answer": [{**line, "text": change(line["text"])} for line in lines]} if lines else content
+        return (
+            {**content, "answer": [{**line, "text": change(line["text"])} for line in lines]}
+            if lines
+            else content
+        )
 
     return changed
 
 
 FAULTS: dict[str, Effect | None] = {
-    "connection-reset": _sent(Manner.RESET),
-    "no-answer": _sent(Manner.SILENT),
-    "slow-drip": _sent(Manner.DRIP),
-    "cut-off-body": _sent(Manner.CUT),
+    "connection-reset": _sent(DeliveryMode.RESET),
+    "no-answer": _sent(DeliveryMode.SILENT),
+    "slow-drip": _sent(DeliveryMode.DRIP),
+    "cut-off-body": _sent(DeliveryMode.CUT),
     "429": _status(429, "Rate limit reached.", "rate_limit_exceeded"),
     "429-retry-after": _overloaded(lambda seconds: f"{seconds:g}"),
     "429-retry-date": _overloaded(lambda seconds: formatdate(time.time() + seconds, usegmt=True)),
@@ -177,14 +194,16 @@ FAULTS: dict[str, Effect | None] = {
     "529": _status(529, "Overloaded."),
     "401": _status(401, "Incorrect API key provided.", "invalid_api_key"),
     "404-model": _status(404, "The model does not exist.", "model_not_found"),
-    "400-context": _status(400, "This model's maximum context length is 10 tokens.", "context_length_exceeded"),
+    "400-context": _status(
+        400, "This model's maximum context length is 10 tokens.", "context_length_exceeded"
+    ),
     "400-other": _status(400, "Something about this request is not liked."),
     "html-200": _html(200),
     "html-502": _html(502),
-    "not-json": lambda struck: HttpAnswer(200, b'{"choices": [{"mess'),
-    "other-json": lambda struck: HttpAnswer(200, b'{"object": "chat.completion"}'),
-    "empty-choices": lambda struck: answered({**struck.completion, "choices": []}),
-    "null-choices": lambda struck: answered({**struck.completion, "choices": None}),
+    "not-json": lambda struck: HttpResponse(200, b'{"choices": [{"mess'),
+    "other-json": lambda struck: HttpResponse(200, b'{"object": "chat.completion"}'),
+    "empty-choices": lambda struck: completion_response({**struck.completion, "choices": []}),
+    "null-choices": lambda struck: completion_response({**struck.completion, "choices": None}),
     "empty-content": _choice("stop", content=""),
     "null-content": _choice("stop", content=None),
     "length": _cut_off,
@@ -200,9 +219,13 @@ FAULTS: dict[str, Effect | None] = {
     "duplicate-sentences": _meant(_verdicts(lambda verdicts: [*verdicts, verdicts[0]])),
     "too-many-words": _meant(_lines(lambda text: f"{text} " + "and so on " * 30)),
     "marks-in-text": _meant(_lines(lambda text: f"{text} |1|")),
-    "bad-tool-arguments": _called(lambda function: {**function, "arguments": '{"resource_type": "Obs'}),
+    "bad-tool-arguments": _called(
+        lambda function: {**function, "arguments": '{"resource_type": "Obs'}
+    ),
     "unknown-tool": _called(lambda function: {**function, "name": "read_my_mind"}),
-    "arguments-as-object": _called(lambda function: {**function, "arguments": json.loads(function["arguments"])}),
+    "arguments-as-object": _called(
+        lambda function: {**function, "arguments": json.loads(function["arguments"])}
+    ),
     # What a server lacks; see `gaps`.
     "no-json-schema": None,
     "no-json-schema-500": None,

@@ -11,10 +11,17 @@ from collections import Counter
 from statistics import NormalDist
 from typing import Any, NamedTuple
 
-from tests.fakes.faults import FAULTS, Fault, Struck, answered, chance, refused
-from tests.fakes.gaps import objection
-from tests.fakes.replies import calls_for, content_for, schema_of
-from tests.fakes.wire import HttpAnswer, HttpRequest
+from tests.fakes.faults import (
+    FAULTS,
+    Fault,
+    FaultContext,
+    completion_response,
+    error_response,
+    hash_to_unit_interval,
+)
+from tests.fakes.gaps import unsupported_feature_error
+from tests.fakes.replies import reply_content, reply_tool_calls, requested_schema
+from tests.fakes.wire import HttpRequest, HttpResponse
 
 Json = dict[str, Any]
 
@@ -31,12 +38,12 @@ class Options(NamedTuple):
     seed: int = 0
     models: tuple[str, ...] = ()
     retry_after: float = 0.0
-    drip: float = 0.01
+    drip_seconds: float = 0.01
     quote_prompt: bool = False
     keep_bodies: bool = False
 
 
-class Seen(NamedTuple):
+class RecordedRequest(NamedTuple):
     """One chat request as it was met: `outcome` is `ok` or the fault's name, `repeated` if it had come before."""
 
     agent: str
@@ -47,7 +54,7 @@ class Seen(NamedTuple):
     delay: float
 
 
-class Mind:
+class FakeModel:
     """Answers requests, deterministically for a seed, and remembers what it was asked."""
 
     def __init__(self, options: Options) -> None:
@@ -58,20 +65,22 @@ class Mind:
         self._attempts: Counter[bytes] = Counter()
         self._whole: set[bytes] = set()
         self._prefixes: set[int] = set()
-        self.seen: list[Seen] = []
+        self.seen: list[RecordedRequest] = []
         self.bodies: list[Json] = []
 
-    def answer(self, request: HttpRequest) -> tuple[HttpAnswer, float]:
+    def answer(self, request: HttpRequest) -> tuple[HttpResponse, float]:
         """What is sent back, and after how many seconds."""
         if request.method == "GET" and request.path.endswith("/models"):
             return _models(self._options.models or ("fake",)), 0.0
         if request.method != "POST" or not request.path.endswith("/chat/completions"):
-            return refused(404, "There is no such place."), 0.0
+            return error_response(404, "There is no such place."), 0.0
         return self._chat(json.loads(request.body), request.body)
 
-    def _chat(self, body: Json, raw: bytes) -> tuple[HttpAnswer, float]:
+    def _chat(self, body: Json, raw: bytes) -> tuple[HttpResponse, float]:
         digest = hashlib.blake2b(raw, digest_size=16).digest()
-        prompt = "\n".join(f"{message['role']}: {message['content']}" for message in body["messages"])
+        prompt = "\n".join(
+            f"{message['role']}: {message['content']}" for message in body["messages"]
+        )
         opening = _opening(body["messages"])
         agent = ((body.get("response_format") or {}).get("json_schema") or {}).get("name", "")
         unwilling = self._unwilling(body)
@@ -79,44 +88,63 @@ class Mind:
         if unwilling is None:
             self._attempts[opening] += 1
         attempt = self._attempts[opening]
-        outcome, answer = ("refused", unwilling) if unwilling else self._outcome(body, prompt, agent, opening, attempt)
+        outcome, answer = (
+            ("refused", unwilling)
+            if unwilling
+            else self._outcome(body, prompt, agent, opening, attempt)
+        )
         delay = self._delay(opening.hex() + f"/{attempt}")
-        self.seen.append(Seen(agent, outcome, attempt, digest in self._whole, time.monotonic(), delay))
+        self.seen.append(
+            RecordedRequest(agent, outcome, attempt, digest in self._whole, time.monotonic(), delay)
+        )
         self._whole.add(digest)
         if self._options.keep_bodies:
             self.bodies.append(body)
         return answer, delay
 
-    def _unwilling(self, body: Json) -> HttpAnswer | None:
+    def _unwilling(self, body: Json) -> HttpResponse | None:
         """The refusal of a request the server can never answer."""
         if self._options.models and body.get("model") not in self._options.models:
-            return refused(404, f"The model {body.get('model')!r} does not exist.", "model_not_found")
-        return objection(self._gaps, body)
+            return error_response(
+                404, f"The model {body.get('model')!r} does not exist.", "model_not_found"
+            )
+        return unsupported_feature_error(self._gaps, body)
 
-    def _outcome(self, body: Json, prompt: str, agent: str, opening: bytes, attempt: int) -> tuple[str, HttpAnswer]:
-        content = content_for(schema_of(body), prompt, prompt)
-        completion = self._completion(body, prompt, content, calls_for(body, prompt, prompt))
-        struck = Struck(completion, content, self._quoted(prompt), self._options.retry_after)
+    def _outcome(
+        self, body: Json, prompt: str, agent: str, opening: bytes, attempt: int
+    ) -> tuple[str, HttpResponse]:
+        content = reply_content(requested_schema(body), prompt, prompt)
+        completion = self._completion(body, prompt, content, reply_tool_calls(body, prompt, prompt))
+        struck = FaultContext(completion, content, self._quoted(prompt), self._options.retry_after)
         for fault in self._faults:
-            if fault.strikes(agent, opening.hex(), attempt, self._options.seed):
+            if fault.applies_to(agent, opening.hex(), attempt, self._options.seed):
                 effect = FAULTS[fault.name]
                 assert effect is not None
                 return fault.name, effect(struck)
-        return "ok", answered(completion)
+        return "ok", completion_response(completion)
 
     def _completion(self, body: Json, prompt: str, content: Json | str, calls: list[Json]) -> Json:
         text = content if isinstance(content, str) else json.dumps(content, ensure_ascii=False)
         message: Json = {"role": "assistant", "content": text}
         if calls:
-            message, text = {"role": "assistant", "content": None, "tool_calls": calls}, json.dumps(calls)
+            message, text = (
+                {"role": "assistant", "content": None, "tool_calls": calls},
+                json.dumps(calls),
+            )
         completion: Json = {
             "id": "chatcmpl-fake",
             "object": "chat.completion",
             "created": 0,
             "model": body["model"],
-            "choices": [{"index": 0, "finish_reason": "tool_calls" if calls else "stop", "message": message}],
+            "choices": [
+                {"index": 0, "finish_reason": "tool_calls" if calls else "stop", "message": message}
+            ],
         }
-        return completion if "no-usage" in self._gaps else {**completion, "usage": self._usage(prompt, text)}
+        return (
+            completion
+            if "no-usage" in self._gaps
+            else {**completion, "usage": self._usage(prompt, text)}
+        )
 
     def _usage(self, prompt: str, text: str) -> Json:
         asked, said = len(prompt) // 4, len(text) // 4
@@ -133,7 +161,9 @@ class Mind:
         """Characters at the head of the prompt, in whole blocks, that were seen before."""
         ends = range(_BLOCK, len(prompt) + 1, _BLOCK)
         marks = [hash(prompt[:end]) for end in ends]
-        known = next((place for place, mark in enumerate(marks) if mark not in self._prefixes), len(marks))
+        known = next(
+            (place for place, mark in enumerate(marks) if mark not in self._prefixes), len(marks)
+        )
         self._prefixes.update(marks[known:])
         return known * _BLOCK
 
@@ -141,7 +171,7 @@ class Mind:
         options = self._options
         if not options.sigma:
             return options.latency
-        drawn = min(max(chance(f"{options.seed}/latency/{name}"), 1e-9), 1 - 1e-9)
+        drawn = min(max(hash_to_unit_interval(f"{options.seed}/latency/{name}"), 1e-9), 1 - 1e-9)
         return options.latency * math.exp(options.sigma * _NORMAL.inv_cdf(drawn))
 
     def _quoted(self, prompt: str) -> str:
@@ -155,9 +185,11 @@ _NORMAL = NormalDist()
 def _opening(messages: list[Json]) -> bytes:
     """What tells a conversation apart: its first words, whatever turns follow."""
     first = [message["content"] or "" for message in messages[:2]]
-    return hashlib.blake2b("\n".join(first).encode("utf-8", "surrogatepass"), digest_size=16).digest()
+    return hashlib.blake2b(
+        "\n".join(first).encode("utf-8", "surrogatepass"), digest_size=16
+    ).digest()
 
 
-def _models(names: tuple[str, ...]) -> HttpAnswer:
+def _models(names: tuple[str, ...]) -> HttpResponse:
     rows = [{"id": name, "object": "model", "created": 0, "owned_by": "fake"} for name in names]
-    return HttpAnswer(200, json.dumps({"object": "list", "data": rows}).encode())
+    return HttpResponse(200, json.dumps({"object": "list", "data": rows}).encode())

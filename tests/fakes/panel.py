@@ -4,10 +4,10 @@ import json
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from archqa.llm.base import Request
+from archqa.llm.model import Request
 
 
-def note_ids(request: Request) -> list[str]:
+def sentence_ids_in_schema(request: Request) -> list[str]:
     """The ids that the request's schema allows."""
     found: list[str] = []
 
@@ -25,14 +25,17 @@ def note_ids(request: Request) -> list[str]:
     return found
 
 
-def panellist(
-    essential: Iterable[str] | Callable[[Request], Iterable[str]], *, sure: int = 90, unsure: int = 5
+def scripted_panel_model(
+    essential: Iterable[str] | Callable[[Request], Iterable[str]],
+    *,
+    sure: int = 90,
+    unsure: int = 5,
 ) -> Callable[[Request], str]:
     """A model that calls these sentences essential, `sure` percent, and the others `unsure`."""
 
     def answer(request: Request) -> str:
         held = list(essential(request) if callable(essential) else essential)
-        ids = note_ids(request)
+        ids = sentence_ids_in_schema(request)
         mine = [each for each in ids if each in held]
         lines = [{"text": f"It says {each}.", "citations": [each]} for each in mine or ids[:1]]
         return json.dumps(_reply(request, ids, mine, lines, sure, unsure))
@@ -41,21 +44,41 @@ def panellist(
 
 
 def _reply(
-    request: Request, ids: list[str], mine: list[str], lines: list[dict[str, Any]], sure: int, unsure: int
+    request: Request,
+    ids: list[str],
+    mine: list[str],
+    lines: list[dict[str, Any]],
+    sure: int,
+    unsure: int,
 ) -> dict[str, Any]:
     fields = (request.output_schema or {}).get("properties", {})
     if "verdicts" in fields:
         labels = {each: "essential" if each in mine else "not-relevant" for each in ids}
-        rows = [{"rationale": "r", "label": label, "sentence_id": each} for each, label in labels.items()]
-        return {"verdicts": [{**row, "percent": sure if row["sentence_id"] in mine else unsure} for row in rows]}
+        rows = [
+            {"rationale": "r", "label": label, "sentence_id": each}
+            for each, label in labels.items()
+        ]
+        return {
+            "verdicts": [
+                {**row, "percent": sure if row["sentence_id"] in mine else unsure} for row in rows
+            ]
+        }
     if "answers" in fields:
         roles = [{"sentence_id": each, "role": "decisive"} for each in mine or ids[:1]]
         return {"answers": [{"answer": lines}] * _asked_for(request), "roles": roles}
     if "checks" in fields:
-        return {"checks": [{"rationale": "r", "keep": each in mine, "sentence_id": each} for each in ids]}
+        return {
+            "checks": [
+                {"rationale": "r", "keep": each in mine, "sentence_id": each} for each in ids
+            ]
+        }
     if "links" in fields:
         answers = request.output_schema["$defs"]["AnswerLinks"]["properties"]["answer_id"]["enum"]  # type: ignore[index]
-        return {"links": [{"rationale": "r", "answer_id": each, "evidence_id": mine} for each in answers]}
+        return {
+            "links": [
+                {"rationale": "r", "answer_id": each, "evidence_id": mine} for each in answers
+            ]
+        }
     if "experts" in fields:
         return {"experts": ["surgery"]}
     if "question" in fields:

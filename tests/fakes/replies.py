@@ -12,7 +12,15 @@ from typing import Any
 
 Json = dict[str, Any]
 
-SPECIALTIES = ("cardiology", "nephrology", "infectious disease", "surgery", "hematology", "neurology", "geriatrics")
+SPECIALTIES = (
+    "cardiology",
+    "nephrology",
+    "infectious disease",
+    "surgery",
+    "hematology",
+    "neurology",
+    "geriatrics",
+)
 
 _WORDS = (  # noqa: SIM905
     "the patient was given treatment because findings on admission showed risk and later tests were better after "
@@ -30,7 +38,7 @@ _CITED = re.compile(r"\(([^()]*)\)$", re.MULTILINE)
 _MOST = re.compile(r"between 1 and (\d+) specialties")
 
 
-def schema_of(body: Json) -> Json | None:
+def requested_schema(body: Json) -> Json | None:
     """The schema asked for: held to by the server, or only written at the end of the prompt."""
     asked = body.get("response_format") or {}
     if asked.get("type") == "json_schema":
@@ -40,7 +48,7 @@ def schema_of(body: Json) -> Json | None:
     return json.loads(written.group(1)) if written else None
 
 
-def content_for(schema: Json | None, prompt: str, seed: str) -> Json | str:
+def reply_content(schema: Json | None, prompt: str, seed: str) -> Json | str:
     """A reply to `prompt` that fits `schema`; prose where there is none."""
     chance = random.Random(seed)
     if schema is None:
@@ -57,15 +65,20 @@ def content_for(schema: Json | None, prompt: str, seed: str) -> Json | str:
     return filled
 
 
-def calls_for(body: Json, prompt: str, seed: str) -> list[Json]:
+def reply_tool_calls(body: Json, prompt: str, seed: str) -> list[Json]:
     """The tools a reply calls: one or two in each of the first turns, none once `ENOUGH` results are there."""
     tools = [each["function"] for each in body.get("tools") or ()]
     results = sum(message["role"] == "tool" for message in body["messages"])
     if not tools or results >= ENOUGH:
         return []
     chance = random.Random(seed)
-    chosen = [chance.choice(tools) for _ in range(chance.choice((1, 2)) if body.get("parallel_tool_calls") else 1)]
-    return [_call(tool, number, prompt, chance) for number, tool in enumerate(chosen, start=results + 1)]
+    chosen = [
+        chance.choice(tools)
+        for _ in range(chance.choice((1, 2)) if body.get("parallel_tool_calls") else 1)
+    ]
+    return [
+        _call(tool, number, prompt, chance) for number, tool in enumerate(chosen, start=results + 1)
+    ]
 
 
 def _call(tool: Json, number: int, prompt: str, chance: random.Random) -> Json:
@@ -92,7 +105,11 @@ def ids_in(schema: Json) -> list[str]:
 def _verdicts(schema: Json, chance: random.Random) -> Json:
     item = _resolved(schema["properties"]["verdicts"]["items"], schema["$defs"])
     said = [_fill(item, schema["$defs"], chance) for _ in ids_in(schema)]
-    return {"verdicts": [{**each, "sentence_id": name} for each, name in zip(said, ids_in(schema), strict=True)]}
+    return {
+        "verdicts": [
+            {**each, "sentence_id": name} for each, name in zip(said, ids_in(schema), strict=True)
+        ]
+    }
 
 
 def _answer(schema: Json, prompt: str, chance: random.Random) -> Json:
@@ -146,11 +163,18 @@ def _fill(node: Json, defs: Json, chance: random.Random) -> Any:
 def _of_type(node: Json, defs: Json, chance: random.Random) -> Any:
     kind = node.get("type", "object")
     if kind == "object":
-        return {name: _fill(child, defs, chance) for name, child in node.get("properties", {}).items()}
+        return {
+            name: _fill(child, defs, chance) for name, child in node.get("properties", {}).items()
+        }
     if kind == "array":
         count = max(node.get("minItems", 0), 2)
         return [_fill(node["items"], defs, chance) for _ in range(count)]
-    plain = {"string": _prose(chance, 9), "integer": chance.randint(0, 9), "number": 0.5, "boolean": True}
+    plain = {
+        "string": _prose(chance, 9),
+        "integer": chance.randint(0, 9),
+        "number": 0.5,
+        "boolean": True,
+    }
     return plain.get(kind)
 
 

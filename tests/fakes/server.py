@@ -20,8 +20,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple, Self
 
-from tests.fakes.mind import Mind, Options
-from tests.fakes.wire import Connection, HttpAnswer, HttpRequest
+from tests.fakes.mind import FakeModel, Options
+from tests.fakes.wire import Connection, HttpRequest, HttpResponse
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -43,15 +43,17 @@ class Service:
     """The server inside a running event loop."""
 
     def __init__(self, options: Options) -> None:
-        self.mind = Mind(options)
-        self._drip = options.drip
+        self.mind = FakeModel(options)
+        self._drip = options.drip_seconds
         self._in_flight = 0
         self._max_in_flight = 0
 
     async def listen(self, port: int = 0) -> asyncio.Server:
         """Listen on loopback; port 0 takes any free one."""
         loop = asyncio.get_running_loop()
-        return await loop.create_server(lambda: Connection(self._handle, self._drip), "127.0.0.1", port, backlog=1024)
+        return await loop.create_server(
+            lambda: Connection(self._handle, self._drip), "127.0.0.1", port, backlog=1024
+        )
 
     @property
     def stats(self) -> Stats:
@@ -68,9 +70,9 @@ class Service:
             delay_seconds=sum(each.delay for each in seen),
         )
 
-    async def _handle(self, request: HttpRequest) -> HttpAnswer:
+    async def _handle(self, request: HttpRequest) -> HttpResponse:
         if request.path == "/stats":
-            return HttpAnswer(200, json.dumps(self.stats._asdict()).encode())
+            return HttpResponse(200, json.dumps(self.stats._asdict()).encode())
         self._in_flight += 1
         self._max_in_flight = max(self._max_in_flight, self._in_flight)
         try:
@@ -136,7 +138,9 @@ class FakeServerProcess:
 
     def __init__(self, *faults: str, **options: Any) -> None:
         self._arguments = [f"--fault={each}" for each in faults]
-        self._arguments += [f"--{name.replace('_', '-')}={value}" for name, value in options.items()]
+        self._arguments += [
+            f"--{name.replace('_', '-')}={value}" for name, value in options.items()
+        ]
 
     def __enter__(self) -> Self:
         command = [sys.executable, "-m", "tests.fakes.server", *self._arguments]
@@ -160,7 +164,9 @@ class FakeServerProcess:
     @property
     def requests(self) -> Stats:
         """What was asked, summed up."""
-        with urllib.request.urlopen(self.base_url.removesuffix("/v1") + "/stats", timeout=10) as reply:
+        with urllib.request.urlopen(
+            self.base_url.removesuffix("/v1") + "/stats", timeout=10
+        ) as reply:
             return Stats(**json.load(reply))
 
     @property
@@ -179,14 +185,28 @@ def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         prog="python -m tests.fakes.server", description="A fake OpenAI-compatible server."
     )
-    parser.add_argument("--port", type=int, default=0, help="0 takes any free one; the URL is printed")
-    parser.add_argument("--latency", type=float, default=0.0, help="seconds; the median where --sigma is given")
-    parser.add_argument("--sigma", type=float, default=0.0, help="of the log-normal latency; 0 is constant")
-    parser.add_argument("--fault", action="append", default=[], help="name[@rate][,always][,first=N][,only=AGENT]")
+    parser.add_argument(
+        "--port", type=int, default=0, help="0 takes any free one; the URL is printed"
+    )
+    parser.add_argument(
+        "--latency", type=float, default=0.0, help="seconds; the median where --sigma is given"
+    )
+    parser.add_argument(
+        "--sigma", type=float, default=0.0, help="of the log-normal latency; 0 is constant"
+    )
+    parser.add_argument(
+        "--fault", action="append", default=[], help="name[@rate][,always][,first=N][,only=AGENT]"
+    )
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--model", action="append", default=[], help="served; any model is if none is named")
-    parser.add_argument("--retry-after", type=float, default=0.0, help="seconds that 429-retry-… ask for")
-    parser.add_argument("--drip", type=float, default=0.01, help="seconds between the bytes of slow-drip")
+    parser.add_argument(
+        "--model", action="append", default=[], help="served; any model is if none is named"
+    )
+    parser.add_argument(
+        "--retry-after", type=float, default=0.0, help="seconds that 429-retry-… ask for"
+    )
+    parser.add_argument(
+        "--drip", type=float, default=0.01, help="seconds between the bytes of slow-drip"
+    )
     return parser.parse_args()
 
 

@@ -8,22 +8,22 @@ from typing import Any
 import pytest
 
 from archqa.agents.context import MedicalContext
-from archqa.agents.decision import Decided
-from archqa.agents.judging import Verdict, Verdicts
-from archqa.agents.recruiting import Panel
-from archqa.core.value import Value
-from archqa.llm.structured import parse, strict_schema
+from archqa.agents.decision import DecisionOutput
+from archqa.agents.labelling import Verdict, Verdicts
+from archqa.agents.recruiting import RecruitedExperts
+from archqa.core.value import FrozenModel
+from archqa.llm.structured import parse_output, strict_schema
 from tests.fakes.faults import FAULTS, Fault
-from tests.fakes.mind import Mind, Options
-from tests.fakes.replies import content_for
+from tests.fakes.mind import FakeModel, Options
+from tests.fakes.replies import reply_content
 from tests.fakes.server import FakeServer, FakeServerProcess
 from tests.fakes.wire import HttpRequest
-from tests.llm.asking import model_at, question
+from tests.llm.asking import make_request, server_model
 
 CHOICES = {"sentence": ("1", "2", "3"), "label": ("essential", "not-relevant")}
 
 
-def ask(mind: Mind, text: str, **changed: Any) -> bytes:
+def ask(mind: FakeModel, text: str, **changed: Any) -> bytes:
     body = {"model": "fake", "messages": [{"role": "user", "content": text}], **changed}
     answer, _ = mind.answer(HttpRequest("POST", "/v1/chat/completions", json.dumps(body).encode()))
     return answer.body
@@ -34,17 +34,19 @@ def read(url: str) -> bytes:
         return bytes(reply.read())
 
 
-@pytest.mark.parametrize("output", [MedicalContext, Verdict, Verdicts, Panel, Decided])
-def test_a_reply_fits_any_agents_schema_and_is_always_the_same(output: type[Value]) -> None:
+@pytest.mark.parametrize(
+    "output", [MedicalContext, Verdict, Verdicts, RecruitedExperts, DecisionOutput]
+)
+def test_a_reply_fits_any_agents_schema_and_is_always_the_same(output: type[FrozenModel]) -> None:
     schema = strict_schema(output, CHOICES)
-    content = content_for(schema, "the prompt", "seed")
-    assert parse(json.dumps(content), output)
-    assert content_for(schema, "the prompt", "seed") == content
+    content = reply_content(schema, "the prompt", "seed")
+    assert parse_output(json.dumps(content), output)
+    assert reply_content(schema, "the prompt", "seed") == content
 
 
 def test_equal_seeds_strike_and_wait_alike_and_others_do_not() -> None:
     def course(seed: int) -> list[tuple[str, float]]:
-        mind = Mind(Options(faults=("500@0.3",), latency=0.5, sigma=0.5, seed=seed))
+        mind = FakeModel(Options(faults=("500@0.3",), latency=0.5, sigma=0.5, seed=seed))
         for number in range(100):
             ask(mind, f"question {number}")
         return [(each.outcome, each.delay) for each in mind.seen]
@@ -55,11 +57,18 @@ def test_equal_seeds_strike_and_wait_alike_and_others_do_not() -> None:
 
 
 def test_passing_faults_spare_another_attempt_and_lasting_ones_do_not() -> None:
-    passing, lasting = Mind(Options(faults=("500@0.5",))), Mind(Options(faults=("500@0.5,always",)))
+    passing, lasting = (
+        FakeModel(Options(faults=("500@0.5",))),
+        FakeModel(Options(faults=("500@0.5,always",))),
+    )
     for mind in (passing, lasting):
         for number in range(100):
             ask(mind, f"question {number % 20}")
-    outcomes = [{each.outcome for each in mind.seen[first::20]} for mind in (passing, lasting) for first in range(20)]
+    outcomes = [
+        {each.outcome for each in mind.seen[first::20]}
+        for mind in (passing, lasting)
+        for first in range(20)
+    ]
     assert sum(len(each) == 2 for each in outcomes[:20]) > 15
     assert all(len(each) == 1 for each in outcomes[20:])
 
@@ -73,8 +82,8 @@ def test_a_fault_nobody_knows_is_named_beside_those_there_are() -> None:
 
 async def test_it_counts_repetitions_and_what_is_in_flight_at_once() -> None:
     with FakeServer(latency=0.02) as server:
-        async with model_at(server) as model:
-            await asyncio.gather(*(model.ask(question(str(number % 6))) for number in range(8)))
+        async with server_model(server) as model:
+            await asyncio.gather(*(model.ask(make_request(str(number % 6))) for number in range(8)))
         seen = server.requests
     assert (seen.asked, seen.repeated, seen.in_flight) == (8, 2, 0)
     assert 2 <= seen.max_in_flight <= 8
@@ -83,9 +92,12 @@ async def test_it_counts_repetitions_and_what_is_in_flight_at_once() -> None:
 
 async def test_in_a_process_of_its_own_it_does_the_same() -> None:
     with FakeServerProcess("500,first=1", latency=0.001) as server:
-        assert json.loads(await asyncio.to_thread(read, f"{server.base_url}/models"))["data"][0]["id"] == "fake"
-        async with model_at(server) as model:
+        assert (
+            json.loads(await asyncio.to_thread(read, f"{server.base_url}/models"))["data"][0]["id"]
+            == "fake"
+        )
+        async with server_model(server) as model:
             for _ in range(2):
-                await asyncio.gather(model.ask(question()), return_exceptions=True)
+                await asyncio.gather(model.ask(make_request()), return_exceptions=True)
         assert server.requests.outcomes == {"500": 1, "ok": 1}
         assert (server.count, server.max_in_flight) == (2, 1)

@@ -15,7 +15,7 @@ from typing import NamedTuple
 _LENGTH = re.compile(rb"\r\ncontent-length:\s*(\d+)", re.IGNORECASE)
 
 
-class Manner(StrEnum):
+class DeliveryMode(StrEnum):
     """How the bytes of an answer go out."""
 
     WHOLE = "whole"
@@ -37,16 +37,16 @@ class HttpRequest(NamedTuple):
     body: bytes
 
 
-class HttpAnswer(NamedTuple):
+class HttpResponse(NamedTuple):
     """What is sent back."""
 
     status: int
     body: bytes
     content_type: str = "application/json"
     headers: tuple[tuple[str, str], ...] = ()
-    manner: Manner = Manner.WHOLE
+    delivery: DeliveryMode = DeliveryMode.WHOLE
 
-    def encoded(self) -> bytes:
+    def to_bytes(self) -> bytes:
         """Head and body."""
         lines = [
             f"HTTP/1.1 {self.status} {_phrase(self.status)}",
@@ -57,7 +57,7 @@ class HttpAnswer(NamedTuple):
         return "\r\n".join([*lines, "", ""]).encode() + self.body
 
 
-Handler = Callable[[HttpRequest], Awaitable[HttpAnswer]]
+Handler = Callable[[HttpRequest], Awaitable[HttpResponse]]
 
 
 class Connection(asyncio.Protocol):
@@ -100,7 +100,7 @@ class Connection(asyncio.Protocol):
 
     async def _serve(self, request: HttpRequest) -> None:
         answer = await self._handle(request)
-        await _MANNERS[answer.manner](self._transport, answer.encoded(), self._drip)
+        await _MANNERS[answer.delivery](self._transport, answer.to_bytes(), self._drip)
 
 
 async def _whole(transport: asyncio.Transport, content: bytes, drip: float) -> None:
@@ -109,7 +109,9 @@ async def _whole(transport: asyncio.Transport, content: bytes, drip: float) -> N
 
 async def _reset(transport: asyncio.Transport, content: bytes, drip: float) -> None:
     """A linger time of zero makes the close a reset."""
-    transport.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+    transport.get_extra_info("socket").setsockopt(
+        socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0)
+    )
     transport.abort()
 
 
@@ -129,12 +131,12 @@ async def _cut(transport: asyncio.Transport, content: bytes, drip: float) -> Non
     transport.close()
 
 
-_MANNERS: dict[Manner, Callable[[asyncio.Transport, bytes, float], Awaitable[None]]] = {
-    Manner.WHOLE: _whole,
-    Manner.RESET: _reset,
-    Manner.SILENT: _silent,
-    Manner.DRIP: _dripping,
-    Manner.CUT: _cut,
+_MANNERS: dict[DeliveryMode, Callable[[asyncio.Transport, bytes, float], Awaitable[None]]] = {
+    DeliveryMode.WHOLE: _whole,
+    DeliveryMode.RESET: _reset,
+    DeliveryMode.SILENT: _silent,
+    DeliveryMode.DRIP: _dripping,
+    DeliveryMode.CUT: _cut,
 }
 
 

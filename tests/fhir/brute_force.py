@@ -30,9 +30,14 @@ def interval(text: str, *, utc: bool) -> tuple[Interval, bool]:
     elif len(body) == 7:
         end = start + timedelta(days=calendar.monthrange(start.year, start.month)[1])
     else:
-        end = start + {10: timedelta(days=1), 16: timedelta(minutes=1), 19: timedelta(seconds=1)}[len(body)]
+        end = (
+            start
+            + {10: timedelta(days=1), 16: timedelta(minutes=1), 19: timedelta(seconds=1)}[len(body)]
+        )
     if utc and zone:
-        shift = datetime.fromisoformat(f"2000-01-01T00:00:00{zone.replace('Z', '+00:00')}").utcoffset()
+        shift = datetime.fromisoformat(
+            f"2000-01-01T00:00:00{zone.replace('Z', '+00:00')}"
+        ).utcoffset()
         assert shift is not None
         start, end = start - shift, end - shift
     return (start, end), zone is not None
@@ -61,7 +66,9 @@ def date_passes(stored: Any, wanted: str, *, wall_clock: bool) -> bool:
 
 
 def plain(text: str) -> str:
-    bare = "".join(sign for sign in unicodedata.normalize("NFD", text) if unicodedata.category(sign) != "Mn")
+    bare = "".join(
+        sign for sign in unicodedata.normalize("NFD", text) if unicodedata.category(sign) != "Mn"
+    )
     return re.sub(r"\s+", " ", bare.lower()).strip()
 
 
@@ -73,7 +80,8 @@ def codings(value: Any) -> list[tuple[str | None, str | None, str]]:
         return [(value.get("system", ""), value["value"], "")]
     if "coding" in value or "text" in value:
         found = [
-            (each.get("system", ""), each.get("code"), each.get("display", "")) for each in value.get("coding", [])
+            (each.get("system", ""), each.get("code"), each.get("display", ""))
+            for each in value.get("coding", [])
         ]
         return [*found, (None, None, value["text"])] if "text" in value else found
     return [(value.get("system", ""), value.get("code"), value.get("display", ""))]
@@ -170,7 +178,11 @@ class BruteForce:
         """The ids of all that match, in order."""
         sort = [value for name, value in params if name == "_sort"]
         filters = [(name, value) for name, value in params if name != "_sort"]
-        found = [each for each in self.of(kind) if all(self.passes(each, name, value) for name, value in filters)]
+        found = [
+            each
+            for each in self.of(kind)
+            if all(self.passes(each, name, value) for name, value in filters)
+        ]
         if sort:
             found = self.ordered(found, sort[0])
         return [each["id"] for each in found]
@@ -185,13 +197,19 @@ class BruteForce:
             theirs = ELEMENTS[source, by][1]
             return any(
                 self.passes(each, rest, value)
-                and any(ref["reference"] == f"{kind}/{resource['id']}" for ref in values(each, theirs))
+                and any(
+                    ref["reference"] == f"{kind}/{resource['id']}" for ref in values(each, theirs)
+                )
                 for each in self.of(source)
             )
         if "." in name:
             by, rest = name.split(".")
             target = {"patient": "Patient", "encounter": "Encounter", "part-of": "Encounter"}[by]
-            there = {f"{target}/{each['id']}" for each in self.of(target) if self.passes(each, rest, value)}
+            there = {
+                f"{target}/{each['id']}"
+                for each in self.of(target)
+                if self.passes(each, rest, value)
+            }
             return any(ref["reference"] in there for ref in values(resource, ELEMENTS[kind, by][1]))
         base, _, modifier = name.partition(":")
         if base == "_id":
@@ -205,7 +223,9 @@ class BruteForce:
             return not any(self.one(how, kind, base, stored, "", each) for each in alternatives)
         return any(self.one(how, kind, base, stored, modifier, each) for each in alternatives)
 
-    def one(self, how: str, kind: str, base: str, stored: list[Any], modifier: str, wanted: str) -> bool:
+    def one(
+        self, how: str, kind: str, base: str, stored: list[Any], modifier: str, wanted: str
+    ) -> bool:
         check: dict[str, Callable[[Any], bool]] = {
             "token": lambda value: self.token(kind, base, value, modifier, wanted),
             "date": lambda value: date_passes(value, wanted, wall_clock=self.helpful),
@@ -221,11 +241,17 @@ class BruteForce:
     def token(self, kind: str, base: str, value: Any, modifier: str, wanted: str) -> bool:
         if modifier == "text":
             words = [plain(each[2]) for each in codings(value) if each[2]]
-            return any(plain(wanted) in each if self.helpful else each.startswith(plain(wanted)) for each in words)
+            return any(
+                plain(wanted) in each if self.helpful else each.startswith(plain(wanted))
+                for each in words
+            )
         if any(token_passes(each, wanted) for each in codings(value)):
             return True
         everywhere = [
-            each for one in self.of(kind) for v in values(one, ELEMENTS[kind, base][1]) for each in codings(v)
+            each
+            for one in self.of(kind)
+            for v in values(one, ELEMENTS[kind, base][1])
+            for each in codings(v)
         ]
         if not self.helpful or any(token_passes(each, wanted) for each in everywhere):
             return False
@@ -269,5 +295,9 @@ def words_pass(stored: list[str], wanted: str) -> bool:
     """One part begins with all of it, or every word begins a word of some part."""
     if any(plain(value).startswith(plain(wanted)) for value in stored):
         return True
-    starts = [plain(value)[at:] for value in stored for at in [0, *(m.end() for m in re.finditer(" ", plain(value)))]]
+    starts = [
+        plain(value)[at:]
+        for value in stored
+        for at in [0, *(m.end() for m in re.finditer(" ", plain(value)))]
+    ]
     return all(any(start.startswith(word) for start in starts) for word in plain(wanted).split())

@@ -5,9 +5,9 @@ from pathlib import Path
 import pytest
 
 from archqa.fhir import Store
-from tests.fhir.invented import a_ward, store_of
+from tests.fhir.invented import build_store, ward_resources
 
 
 @pytest.fixture
-def ward(tmp_path: Path) -> Store:
-    return store_of(tmp_path / "ward", a_ward())
+def ward_store(tmp_path: Path) -> Store:
+    return build_store(tmp_path / "ward_store", ward_resources())

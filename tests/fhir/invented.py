@@ -16,12 +16,16 @@ CATEGORY = "http://terminology.hl7.org/CodeSystem/observation-category"
 NAME = "http://example.org/mimic-medication-name"
 
 
-def concept(code: str, display: str | None = None, system: str = LABS, text: str | None = None) -> Resource:
+def codeable_concept(
+    code: str, display: str | None = None, system: str = LABS, text: str | None = None
+) -> Resource:
     coding = {"system": system, "code": code, **({"display": display} if display else {})}
     return {"coding": [coding], **({"text": text} if text else {})}
 
 
-def patient(name: str, family: str = "Stone", given: Iterable[str] = ("Ann",), **more: Any) -> Resource:
+def patient(
+    name: str, family: str = "Stone", given: Iterable[str] = ("Ann",), **more: Any
+) -> Resource:
     return {
         "resourceType": "Patient",
         "id": name,
@@ -33,24 +37,32 @@ def patient(name: str, family: str = "Stone", given: Iterable[str] = ("Ann",), *
     }
 
 
-def observation(name: str, of: str, code: Resource | None = None, when: str | None = None, **more: Any) -> Resource:
+def observation(
+    name: str, of: str, code: Resource | None = None, when: str | None = None, **more: Any
+) -> Resource:
     return {
         "resourceType": "Observation",
         "id": name,
         "status": "final",
-        "category": [{"coding": [{"system": CATEGORY, "code": "laboratory", "display": "Laboratory"}]}],
-        "code": code or concept("GLU", "Glucose"),
+        "category": [
+            {"coding": [{"system": CATEGORY, "code": "laboratory", "display": "Laboratory"}]}
+        ],
+        "code": code or codeable_concept("GLU", "Glucose"),
         "subject": {"reference": f"Patient/{of}"},
         **({"effectiveDateTime": when} if when else {}),
         **more,
     }
 
 
-def encounter(name: str, of: str, start: str, end: str | None, kind: str = "hosp", **more: Any) -> Resource:
+def encounter(
+    name: str, of: str, start: str, end: str | None, kind: str = "hosp", **more: Any
+) -> Resource:
     return {
         "resourceType": "Encounter",
         "id": name,
-        "identifier": [{"system": f"http://example.org/identifier/encounter-{kind}", "value": f"E{name}"}],
+        "identifier": [
+            {"system": f"http://example.org/identifier/encounter-{kind}", "value": f"E{name}"}
+        ],
         "status": "finished" if end else "in-progress",
         "class": {"code": "IMP"},
         "subject": {"reference": f"Patient/{of}"},
@@ -62,7 +74,9 @@ def encounter(name: str, of: str, start: str, end: str | None, kind: str = "hosp
 def medication(name: str, called: str, ingredients: Iterable[str] = ()) -> Resource:
     items = [{"itemReference": {"reference": f"Medication/{each}"}} for each in ingredients]
     identifier = (
-        [{"system": NAME, "value": called}] if called else [{"system": "http://example.org/mix", "value": name}]
+        [{"system": NAME, "value": called}]
+        if called
+        else [{"system": "http://example.org/mix", "value": name}]
     )
     return {
         "resourceType": "Medication",
@@ -72,7 +86,9 @@ def medication(name: str, called: str, ingredients: Iterable[str] = ()) -> Resou
     }
 
 
-def order(name: str, of: str, drug: str, when: str = "2130-01-02T09:00:00-05:00", **more: Any) -> Resource:
+def medication_request(
+    name: str, of: str, drug: str, when: str = "2130-01-02T09:00:00-05:00", **more: Any
+) -> Resource:
     return {
         "resourceType": "MedicationRequest",
         "id": name,
@@ -98,7 +114,7 @@ def write_ndjson(path: Path, resources: Iterable[Resource]) -> Path:
     return path
 
 
-def store_of(folder: Path, resources: Iterable[Resource], profile: str = "archqa") -> Store:
+def build_store(folder: Path, resources: Iterable[Resource], profile: str = "archqa") -> Store:
     """A record that holds exactly these."""
     folder.mkdir(parents=True, exist_ok=True)
     store = Store.open(folder / "record.db", profile, create=True)
@@ -106,11 +122,18 @@ def store_of(folder: Path, resources: Iterable[Resource], profile: str = "archqa
     return store
 
 
-def a_ward() -> list[Resource]:
+def ward_resources() -> list[Resource]:
     """Two patients with visits, an ICU stay, results, orders of a drug and of a mix, and two wards."""
     return [
         patient("p1", "Stone", ["Ann", "Mary"]),
-        patient("p2", "Müller", ["Jürgen"], gender="male", birthDate="1950-01-01", deceasedDateTime="2131-02-03"),
+        patient(
+            "p2",
+            "Müller",
+            ["Jürgen"],
+            gender="male",
+            birthDate="1950-01-01",
+            deceasedDateTime="2131-02-03",
+        ),
         location("w1", "Medical Intensive Care Unit (MICU)"),
         location("w2", "Surgery"),
         location("w3", "Nobody's ward"),
@@ -119,7 +142,12 @@ def a_ward() -> list[Resource]:
             "p1",
             "2130-01-01T08:00:00-05:00",
             "2130-01-09T12:00:00-05:00",
-            location=[{"location": {"reference": "Location/w2"}, "period": {"start": "2130-01-01T08:00:00-05:00"}}],
+            location=[
+                {
+                    "location": {"reference": "Location/w2"},
+                    "period": {"start": "2130-01-01T08:00:00-05:00"},
+                }
+            ],
         ),
         encounter(
             "i1",
@@ -135,7 +163,7 @@ def a_ward() -> list[Resource]:
         observation(
             "o1",
             "p1",
-            concept("GLU", "Glucose"),
+            codeable_concept("GLU", "Glucose"),
             "2130-01-01T23:30:00-05:00",
             encounter={"reference": "Encounter/h1"},
             valueQuantity={"value": 5.4, "unit": "mmol/L", "code": "mmol/L"},
@@ -143,7 +171,7 @@ def a_ward() -> list[Resource]:
         observation(
             "o2",
             "p1",
-            concept("GLU", "Glucose"),
+            codeable_concept("GLU", "Glucose"),
             "2130-01-02T06:00:00-05:00",
             encounter={"reference": "Encounter/h1"},
             valueQuantity={"value": 7.10, "unit": "mmol/L"},
@@ -151,23 +179,23 @@ def a_ward() -> list[Resource]:
         observation(
             "o3",
             "p1",
-            concept("HR", "Heart Rate", ITEMS),
+            codeable_concept("HR", "Heart Rate", ITEMS),
             "2130-01-03T10:00:00-05:00",
             encounter={"reference": "Encounter/i1"},
-            category=[concept("Routine Vital Signs", system=ITEMS)],
+            category=[codeable_concept("Routine Vital Signs", system=ITEMS)],
             valueQuantity={"value": 88, "unit": "bpm"},
         ),
         observation(
             "o4",
             "p2",
-            concept("GLU", "Glucose"),
+            codeable_concept("GLU", "Glucose"),
             "2130-05-01T10:00:00-04:00",
             valueQuantity={"value": 4.9, "unit": "mmol/L"},
         ),
         observation(
             "o5",
             "p1",
-            concept("BC", "BLOOD CULTURE"),
+            codeable_concept("BC", "BLOOD CULTURE"),
             "2130-01-03T09:00:00-05:00",
             hasMember=[{"reference": "Observation/o6"}],
             specimen={"reference": "Specimen/s1"},
@@ -176,14 +204,14 @@ def a_ward() -> list[Resource]:
         observation(
             "o6",
             "p1",
-            concept("ORG", "STAPH AUREUS"),
+            codeable_concept("ORG", "STAPH AUREUS"),
             "2130-01-03T09:00:00-05:00",
             derivedFrom=[{"reference": "Observation/o5"}],
         ),
         {
             "resourceType": "Specimen",
             "id": "s1",
-            "type": concept("BLD", "BLOOD CULTURE"),
+            "type": codeable_concept("BLD", "BLOOD CULTURE"),
             "subject": {"reference": "Patient/p1"},
             "collection": {"collectedDateTime": "2130-01-03T08:55:00-05:00"},
         },
@@ -191,14 +219,19 @@ def a_ward() -> list[Resource]:
         medication("m2", "0.9% Sodium Chloride"),
         medication("m3", "", ["m1", "m2"]),
         medication("m4", "Heparin"),
-        order("r1", "p1", "m3"),
-        order("r2", "p1", "m4", "2130-01-05T09:00:00-05:00"),
-        order("r3", "p2", "m4", dosageInstruction=[{"timing": {"event": ["2130-05-01T10:00:00-04:00"]}}]),
+        medication_request("r1", "p1", "m3"),
+        medication_request("r2", "p1", "m4", "2130-01-05T09:00:00-05:00"),
+        medication_request(
+            "r3",
+            "p2",
+            "m4",
+            dosageInstruction=[{"timing": {"event": ["2130-05-01T10:00:00-04:00"]}}],
+        ),
         {
             "resourceType": "Condition",
             "id": "c1",
             "subject": {"reference": "Patient/p1"},
             "encounter": {"reference": "Encounter/h1"},
-            "code": concept("4280", "Congestive heart failure"),
+            "code": codeable_concept("4280", "Congestive heart failure"),
         },
     ]

@@ -5,28 +5,40 @@ from typing import Any
 
 import pytest
 
-from archqa.fhir import Client, Store
-from tests.fhir.invented import concept, encounter, observation, patient, store_of
+from archqa.fhir import FhirClient, Store
+from tests.fhir.invented import build_store, codeable_concept, encounter, observation, patient
 from tests.fhir.third_party import fill, sekmet, sekmet_command
 
 pytestmark = [
     pytest.mark.heavy,
-    pytest.mark.skipif(sekmet_command() is None, reason="sekmet-fhir is not here; tests/fhir/third_party.py says how"),
+    pytest.mark.skipif(
+        sekmet_command() is None,
+        reason="sekmet-fhir is not here; tests/fhir/third_party.py says how",
+    ),
 ]
 
 
 def a_clinic() -> list[dict[str, Any]]:
     """Patients with results at random times in several zones."""
     chance = random.Random(7)
-    found: list[dict[str, Any]] = [patient(f"p{at}", chance.choice(["Stone", "Stoner", "Miller"])) for at in range(8)]
+    found: list[dict[str, Any]] = [
+        patient(f"p{at}", chance.choice(["Stone", "Stoner", "Miller"])) for at in range(8)
+    ]
     found += [
-        encounter(f"e{at}", f"p{at}", f"2130-0{at + 1}-01T08:00:00Z", f"2130-0{at + 1}-05T08:00:00Z") for at in range(8)
+        encounter(
+            f"e{at}", f"p{at}", f"2130-0{at + 1}-01T08:00:00Z", f"2130-0{at + 1}-05T08:00:00Z"
+        )
+        for at in range(8)
     ]
     for at in range(400):
         of, zone = chance.randrange(8), chance.choice(["Z", "-05:00", "+05:30"])
         when = f"2130-{chance.randint(1, 12):02}-{chance.randint(1, 28):02}T{chance.randint(0, 23):02}:30:00{zone}"
         code = chance.choice(
-            [concept("GLU", "Glucose"), concept("MG", "Magnesium"), concept("HR", system="http://other")]
+            [
+                codeable_concept("GLU", "Glucose"),
+                codeable_concept("MG", "Magnesium"),
+                codeable_concept("HR", system="http://other"),
+            ]
         )
         more = {"encounter": {"reference": f"Encounter/e{of}"}} if chance.random() < 0.7 else {}
         value = {"value": chance.randint(1, 200), "unit": "mg/dL"}
@@ -64,13 +76,17 @@ SEARCHES = [
 @pytest.fixture(scope="module")
 def both(tmp_path_factory: pytest.TempPathFactory) -> Any:
     folder = tmp_path_factory.mktemp("third")
-    with sekmet(folder) as base, Client(base) as far, store_of(folder / "ours", a_clinic(), "hapi") as near:
+    with (
+        sekmet(folder) as base,
+        FhirClient(base) as far,
+        build_store(folder / "ours", a_clinic(), "hapi") as near,
+    ):
         fill(base, a_clinic())
         yield near, far
 
 
 @pytest.mark.parametrize("query", SEARCHES)
-def test_it_finds_the_same(both: tuple[Store, Client], query: str) -> None:
+def test_it_finds_the_same(both: tuple[Store, FhirClient], query: str) -> None:
     near, far = both
     ids = [each["id"] for each in near.search_all(query)]
     assert ids
@@ -78,7 +94,7 @@ def test_it_finds_the_same(both: tuple[Store, Client], query: str) -> None:
 
 
 @pytest.mark.parametrize("key", ["date", "-date"])
-def test_it_sorts_the_same(both: tuple[Store, Client], key: str) -> None:
+def test_it_sorts_the_same(both: tuple[Store, FhirClient], key: str) -> None:
     near, far = both
     query = f"Observation?patient=p1&_sort={key}&_count=200"
     times = [[each["effectiveDateTime"] for each in record.search_all(query)] for record in both]

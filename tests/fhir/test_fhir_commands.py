@@ -9,12 +9,12 @@ from typer.testing import CliRunner, Result
 from archqa.cli.fhir import app
 from archqa.errors import CallerError, InputError
 from archqa.fhir import FhirError
-from tests.fhir.invented import a_ward, write_ndjson
+from tests.fhir.invented import ward_resources, write_ndjson
 
 
 @pytest.fixture
 def record(tmp_path: Path) -> str:
-    write_ndjson(tmp_path / "ward.ndjson.gz", a_ward())
+    write_ndjson(tmp_path / "ward.ndjson.gz", ward_resources())
     run("load", str(tmp_path / "ward.ndjson.gz"), "--into", str(tmp_path / "record.db"), "--quiet")
     return str(tmp_path / "record.db")
 
@@ -27,13 +27,19 @@ def run(*words: str) -> Result:
 
 
 def test_load_tells_what_it_did_and_ends_with_1_if_lines_were_bad(tmp_path: Path) -> None:
-    path = write_ndjson(tmp_path / "ward.ndjson", a_ward())
-    told = json.loads(run("load", str(path), "--into", str(tmp_path / "a.db"), "--quiet", "--json").stdout)
-    assert (told["added"], told["by_type"]["Observation"], told["bad"]) == (len(a_ward()), 6, 0)
+    path = write_ndjson(tmp_path / "ward.ndjson", ward_resources())
+    told = json.loads(
+        run("load", str(path), "--into", str(tmp_path / "a.db"), "--quiet", "--json").stdout
+    )
+    assert (told["added"], told["by_type"]["Observation"], told["bad"]) == (
+        len(ward_resources()),
+        6,
+        0,
+    )
     path.write_text(path.read_text() + "no json\n")
     again = run("load", str(path), "--into", str(tmp_path / "a.db"), "--quiet")
     assert again.exit_code == 1
-    assert f"ward.ndjson:{len(a_ward()) + 1}: is not JSON" in again.output
+    assert f"ward.ndjson:{len(ward_resources()) + 1}: is not JSON" in again.output
     with pytest.raises(InputError):
         run("load", str(path), "--into", str(tmp_path / "b.db"), "--quiet", "--strict")
 
@@ -59,7 +65,9 @@ def test_get_prints_one_resource(record: str) -> None:
 def test_card_and_lookup(record: str) -> None:
     assert "Observation: 5" in run("card", "--record", record, "--patient", "p1").stdout
     assert json.loads(run("card", "--record", record, "--json").stdout)["types"]
-    assert "Heart Rate" in run("lookup", "heart", "rate", "--record", record, "--patient", "p1").stdout
+    assert (
+        "Heart Rate" in run("lookup", "heart", "rate", "--record", record, "--patient", "p1").stdout
+    )
     assert json.loads(run("lookup", "nothing here", "--record", record, "--json").stdout) == []
 
 

@@ -14,8 +14,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from archqa.errors import ArchqaError, InputError
-from archqa.fhir import FhirError, LoadProgress, Store, schema
-from tests.fhir.invented import a_ward, observation, patient, store_of, write_ndjson
+from archqa.fhir import FhirError, LoadProgress, Store
+from archqa.fhir.index import schema
+from tests.fhir.invented import build_store, observation, patient, ward_resources, write_ndjson
 
 
 @pytest.fixture
@@ -24,9 +25,7 @@ def empty(tmp_path: Path) -> Store:
 
 
 def test_the_text_of_a_resource_comes_back_exactly(empty: Store, tmp_path: Path) -> None:
-    text = (
-        '{"id": "o1",  "resourceType":"Observation", "b": 5.10, "a": 1e3, "c": 123456789012345.000, "é": "\\u00e9\\/"}'
-    )
+    text = '{"id": "o1",  "resourceType":"Observation", "b": 5.10, "a": 1e3, "c": 123456789012345.000, "é": "\\u00e9\\/"}'
     path = tmp_path / "one.ndjson"
     path.write_text(f"{text}\n", encoding="utf-8")
     empty.load([path])
@@ -34,8 +33,14 @@ def test_the_text_of_a_resource_comes_back_exactly(empty: Store, tmp_path: Path)
 
 
 json_values = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(),
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=8), inner, max_size=4),
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.floats(allow_nan=False, allow_infinity=False)
+    | st.text(),
+    lambda inner: (
+        st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=8), inner, max_size=4)
+    ),
     max_leaves=12,
 )
 
@@ -67,7 +72,9 @@ json_values = st.recursive(
 def test_whatever_a_resource_holds_it_is_loaded_and_comes_back(
     contents: list[dict[str, Any]], tmp_path_factory: pytest.TempPathFactory
 ) -> None:
-    resources = [{"resourceType": "Observation", "id": f"o{at}", **each} for at, each in enumerate(contents)]
+    resources = [
+        {"resourceType": "Observation", "id": f"o{at}", **each} for at, each in enumerate(contents)
+    ]
     folder = tmp_path_factory.mktemp("any")
     with Store.open(folder / "record.db", create=True) as store:
         lines = [json.dumps(each) for each in resources]
@@ -80,46 +87,62 @@ def test_whatever_a_resource_holds_it_is_loaded_and_comes_back(
 
 
 @pytest.mark.parametrize("name", ["a.ndjson", "a.ndjson.gz", "a.jsonl", "a.json"])
-def test_resources_a_line_are_read_whatever_the_file_is_called(empty: Store, tmp_path: Path, name: str) -> None:
-    report = empty.load([write_ndjson(tmp_path / name, a_ward())], strict=True)
-    assert report.added == len(a_ward())
-    assert [each["id"] for each in empty.search_all("Observation")] == ["o1", "o2", "o3", "o4", "o5", "o6"]
+def test_resources_a_line_are_read_whatever_the_file_is_called(
+    empty: Store, tmp_path: Path, name: str
+) -> None:
+    report = empty.load([write_ndjson(tmp_path / name, ward_resources())], strict=True)
+    assert report.added == len(ward_resources())
+    assert [each["id"] for each in empty.search_all("Observation")] == [
+        "o1",
+        "o2",
+        "o3",
+        "o4",
+        "o5",
+        "o6",
+    ]
 
 
-def test_a_bundle_gives_its_resources_as_they_are_written_in_it(empty: Store, tmp_path: Path) -> None:
+def test_a_bundle_gives_its_resources_as_they_are_written_in_it(
+    empty: Store, tmp_path: Path
+) -> None:
     inner = '{"resourceType": "Patient", "id": "p1",\n   "x": 1.50}'
     path = tmp_path / "bundle.json"
     path.write_text(
-        f'{{"resourceType": "Bundle", "type": "collection", "entry": [ {{"resource": {inner} }} ]}}', "utf-8"
+        f'{{"resourceType": "Bundle", "type": "collection", "entry": [ {{"resource": {inner} }} ]}}',
+        "utf-8",
     )
     assert empty.load([path], strict=True).added == 1
     assert empty.text("Patient", "p1") == inner
 
 
-def test_references_inside_a_bundle_by_urn_uuid_lead_to_what_they_stand_for(empty: Store, tmp_path: Path) -> None:
+def test_references_inside_a_bundle_by_urn_uuid_lead_to_what_they_stand_for(
+    empty: Store, tmp_path: Path
+) -> None:
     one = observation("o1", "x")
     one["subject"] = {"reference": "urn:uuid:0b2f"}
     entries = [
         {"fullUrl": "urn:uuid:0b2f", "resource": patient("p1")},
         {"fullUrl": "urn:uuid:77aa", "resource": one},
     ]
-    (tmp_path / "b.json").write_text(json.dumps({"resourceType": "Bundle", "type": "transaction", "entry": entries}))
+    (tmp_path / "b.json").write_text(
+        json.dumps({"resourceType": "Bundle", "type": "transaction", "entry": entries})
+    )
     empty.load([tmp_path / "b.json"], strict=True)
     assert [each["id"] for each in empty.search("Observation?patient=p1").resources] == ["o1"]
     assert empty.counts("p1") == {"Observation": 1, "Patient": 1}
 
 
 def test_what_has_no_id_in_a_bundle_gets_that_of_its_full_url(empty: Store, tmp_path: Path) -> None:
-    text = (
-        '{"resourceType": "Bundle", "entry": [{"fullUrl": "urn:uuid:aa-1", "resource": { "resourceType": "Patient"}}]}'
-    )
+    text = '{"resourceType": "Bundle", "entry": [{"fullUrl": "urn:uuid:aa-1", "resource": { "resourceType": "Patient"}}]}'
     (tmp_path / "b.json").write_text(text)
     empty.load([tmp_path / "b.json"], strict=True)
     assert empty.get("Patient", "aa-1") == {"id": "aa-1", "resourceType": "Patient"}
 
 
-def test_a_record_that_another_load_holds_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    store = store_of(tmp_path, [patient("p1")])
+def test_a_record_that_another_load_holds_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = build_store(tmp_path, [patient("p1")])
     monkeypatch.setattr(schema, "PATIENCE", 0.001)
     with sqlite3.connect(store.path, isolation_level=None) as other:
         other.execute("BEGIN EXCLUSIVE")
@@ -132,7 +155,9 @@ def test_a_record_that_another_load_holds_is_told(tmp_path: Path, monkeypatch: p
             store.search("Patient")
 
 
-def test_a_folder_is_read_whole_and_what_is_no_fhir_in_it_is_skipped(empty: Store, tmp_path: Path) -> None:
+def test_a_folder_is_read_whole_and_what_is_no_fhir_in_it_is_skipped(
+    empty: Store, tmp_path: Path
+) -> None:
     data = tmp_path / "data"
     (data / "inner").mkdir(parents=True)
     write_ndjson(data / "a.ndjson.gz", [patient("p1")])
@@ -144,10 +169,12 @@ def test_a_folder_is_read_whole_and_what_is_no_fhir_in_it_is_skipped(empty: Stor
     assert report.skipped == (str(data / "tasks.json"),)
 
 
-def test_loading_twice_changes_nothing_and_a_changed_resource_is_replaced_in_its_place(tmp_path: Path) -> None:
-    store = store_of(tmp_path, a_ward())
+def test_loading_twice_changes_nothing_and_a_changed_resource_is_replaced_in_its_place(
+    tmp_path: Path,
+) -> None:
+    store = build_store(tmp_path, ward_resources())
     again = store.load([tmp_path / "resources.ndjson"])
-    assert (again.added, again.replaced, again.unchanged) == (0, 0, len(a_ward()))
+    assert (again.added, again.replaced, again.unchanged) == (0, 0, len(ward_resources()))
     changed = observation("o1", "p2", when="2140-01-01")
     assert store.load([write_ndjson(tmp_path / "more.ndjson", [changed])]).replaced == 1
     assert store.get("Observation", "o1") == changed
@@ -156,7 +183,9 @@ def test_loading_twice_changes_nothing_and_a_changed_resource_is_replaced_in_its
     assert store.search("Observation?date=2130-01-01").total == 0
 
 
-def test_bad_lines_are_told_by_file_and_number_and_the_others_are_loaded(empty: Store, tmp_path: Path) -> None:
+def test_bad_lines_are_told_by_file_and_number_and_the_others_are_loaded(
+    empty: Store, tmp_path: Path
+) -> None:
     path = tmp_path / "bad.ndjson"
     good = json.dumps(patient("p1"))
     lines = [
@@ -185,7 +214,7 @@ def test_bad_lines_are_told_by_file_and_number_and_the_others_are_loaded(empty: 
 
 
 def test_strict_tells_every_mistake_of_the_file_and_loads_nothing(tmp_path: Path) -> None:
-    store = store_of(tmp_path, [patient("p1")])
+    store = build_store(tmp_path, [patient("p1")])
     path = tmp_path / "bad.ndjson"
     path.write_text(f"{json.dumps(patient('p2'))}\nnot json\n\n[]\n")
     with pytest.raises(InputError) as caught:
@@ -194,7 +223,9 @@ def test_strict_tells_every_mistake_of_the_file_and_loads_nothing(tmp_path: Path
     assert store.counts() == {"Patient": 1}
 
 
-def test_checksums_beside_the_files_are_verified_before_anything_is_loaded(empty: Store, tmp_path: Path) -> None:
+def test_checksums_beside_the_files_are_verified_before_anything_is_loaded(
+    empty: Store, tmp_path: Path
+) -> None:
     good = write_ndjson(tmp_path / "good.ndjson", [patient("p1")])
     bad = write_ndjson(tmp_path / "bad.ndjson", [patient("p2")])
     right = hashlib.sha256(good.read_bytes()).hexdigest()
@@ -205,8 +236,12 @@ def test_checksums_beside_the_files_are_verified_before_anything_is_loaded(empty
     assert empty.counts() == {"Patient": 1}
 
 
-def test_a_damaged_gzip_file_gives_what_is_good_and_tells_the_rest(empty: Store, tmp_path: Path) -> None:
-    whole = gzip.compress("".join(json.dumps(patient(f"p{at}")) + "\n" for at in range(3000)).encode())
+def test_a_damaged_gzip_file_gives_what_is_good_and_tells_the_rest(
+    empty: Store, tmp_path: Path
+) -> None:
+    whole = gzip.compress(
+        "".join(json.dumps(patient(f"p{at}")) + "\n" for at in range(3000)).encode()
+    )
     (tmp_path / "cut.ndjson.gz").write_bytes(whole[: len(whole) // 2])
     report = empty.load([tmp_path / "cut.ndjson.gz"])
     assert report.bad == 1
@@ -221,20 +256,25 @@ def test_absent_files_and_other_files_are_refused_in_words(tmp_path: Path) -> No
     with pytest.raises(InputError, match="is no record"):
         Store.open(tmp_path / "notes.txt")
     store = Store.open(tmp_path / "record.db", create=True)
-    for path, words in ((tmp_path / "absent.ndjson", "no such file"), (tmp_path / "void", "holds no FHIR")):
+    for path, words in (
+        (tmp_path / "absent.ndjson", "no such file"),
+        (tmp_path / "void", "holds no FHIR"),
+    ):
         with pytest.raises(InputError, match=words):
             store.load([path])
 
 
-def test_a_record_made_with_other_parameters_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    store_of(tmp_path, [patient("p1")]).close()
-    monkeypatch.setattr("archqa.fhir.schema.fingerprint", lambda: "another")
+def test_a_record_made_with_other_parameters_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    build_store(tmp_path, [patient("p1")]).close()
+    monkeypatch.setattr("archqa.fhir.index.schema.fingerprint", lambda: "another")
     with pytest.raises(InputError, match="another version"):
         Store.open(tmp_path / "record.db")
 
 
 def test_only_its_owner_may_read_a_record(tmp_path: Path) -> None:
-    store_of(tmp_path, [patient("p1")])
+    build_store(tmp_path, [patient("p1")])
     assert stat.S_IMODE((tmp_path / "record.db").stat().st_mode) == 0o600
 
 
@@ -249,32 +289,50 @@ def test_progress_is_told_and_ends_at_the_last_byte(empty: Store, tmp_path: Path
 
 def contents(store: Store) -> list[tuple[str, str]]:
     """Every resource of a record, in order, and what a few searches find."""
-    found = [(each.id, each.text) for kind in store.counts() for each in store.search(f"{kind}?_count=5000").entries]
-    for query in ("Observation?patient=p1&code=GLU&_sort=-date", "Patient?name=stone", "Observation?encounter=h1"):
+    found = [
+        (each.id, each.text)
+        for kind in store.counts()
+        for each in store.search(f"{kind}?_count=5000").entries
+    ]
+    for query in (
+        "Observation?patient=p1&code=GLU&_sort=-date",
+        "Patient?name=stone",
+        "Observation?encounter=h1",
+    ):
         found += [(query, each.id) for each in store.search(query).entries]
     return found
 
 
-def test_several_processes_load_what_one_does(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    many = [*a_ward(), *(observation(f"x{at}", f"p{at % 3}", when="2130-01-01") for at in range(4990)), *a_ward()]
+def test_several_processes_load_what_one_does(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    many = [
+        *ward_resources(),
+        *(observation(f"x{at}", f"p{at % 3}", when="2130-01-01") for at in range(4990)),
+        *ward_resources(),
+    ]
     path = write_ndjson(tmp_path / "many.ndjson", many)
     path.write_text(path.read_text() + "no json\n")
     one = Store.open(tmp_path / "one.db", create=True)
     alone = one.load([path])
-    monkeypatch.setattr("archqa.fhir.loading.workers_for", lambda _: 2)
+    monkeypatch.setattr("archqa.fhir.index.loading.worker_count_for", lambda _: 2)
     two = Store.open(tmp_path / "two.db", create=True)
     assert two.load([path]) == alone
-    assert (alone.added, alone.bad) == (len(many) - len(a_ward()), 1)
+    assert (alone.added, alone.bad) == (len(many) - len(ward_resources()), 1)
     assert contents(two) == contents(one)
 
 
-def test_a_process_that_is_killed_costs_nothing_but_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from archqa.fhir import workshop
+def test_a_process_that_is_killed_costs_nothing_but_time(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from archqa.fhir.index import workers
 
-    monkeypatch.setattr("archqa.fhir.loading.workers_for", lambda _: 2)
-    monkeypatch.setattr(workshop, "_PROGRAM", "raise SystemExit")
+    monkeypatch.setattr("archqa.fhir.index.loading.worker_count_for", lambda _: 2)
+    monkeypatch.setattr(workers, "_PROGRAM", "raise SystemExit")
     store = Store.open(tmp_path / "record.db", create=True)
-    assert store.load([write_ndjson(tmp_path / "a.ndjson", a_ward())], strict=True).added == len(a_ward())
+    assert store.load(
+        [write_ndjson(tmp_path / "a.ndjson", ward_resources())], strict=True
+    ).added == len(ward_resources())
 
 
 def test_a_resource_that_comes_twice_is_the_later_one(empty: Store, tmp_path: Path) -> None:
@@ -300,7 +358,9 @@ def spoil(text: bytes, chance: random.Random) -> bytes:
         text.replace(b'"p1"', b'"\\ud800"'),
         b'{"resourceType": "Bundle", "entry": [' + text[: at + 1],
         b'{"resourceType": "Bundle", "entry": {"resource": 1}}',
-        b'{"resourceType": "Bundle", "entry": [1, [], {}, {"resource": [1]}, {"resource": ' + text + b"}]}",
+        b'{"resourceType": "Bundle", "entry": [1, [], {}, {"resource": [1]}, {"resource": '
+        + text
+        + b"}]}",
         b"9" * 5000,
         b"\x1f\x8b" + text,
     ]
@@ -308,7 +368,9 @@ def spoil(text: bytes, chance: random.Random) -> bytes:
 
 
 @pytest.mark.parametrize("seed", range(200))
-def test_no_malformed_file_does_more_than_give_clear_mistakes(empty: Store, tmp_path: Path, seed: int) -> None:
+def test_no_malformed_file_does_more_than_give_clear_mistakes(
+    empty: Store, tmp_path: Path, seed: int
+) -> None:
     chance = random.Random(seed)
     path = tmp_path / chance.choice(["a.ndjson", "a.json", "a.ndjson.gz"])
     content = spoil(json.dumps(patient("p1")).encode(), chance)

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from archqa.fhir import Overlay, Store
 from tests.fhir.brute_force import BruteForce, interval
-from tests.fhir.invented import store_of
+from tests.fhir.invented import build_store
 
 PATIENTS = ["a", "b", "c"]
 CODES = ["GLU", "glu", "MG", "2160-0", "Hb A1c"]
@@ -54,7 +54,9 @@ def in_order(period: dict[str, str]) -> bool:
     """Whether it ends after it starts, on both clocks; what becomes of others has tests of its own."""
     if len(period) < 2:
         return bool(period)
-    clocks = [[interval(period[end], utc=utc)[0] for end in ("start", "end")] for utc in (False, True)]
+    clocks = [
+        [interval(period[end], utc=utc)[0] for end in ("start", "end")] for utc in (False, True)
+    ]
     return all(start[0] < end[1] for start, end in clocks)
 
 
@@ -67,7 +69,9 @@ concepts = st.builds(
     lambda codings, text: without_none({"coding": codings, "text": text}),
     st.lists(
         st.builds(
-            lambda system, code, display: without_none({"system": system, "code": code, "display": display}),
+            lambda system, code, display: without_none(
+                {"system": system, "code": code, "display": display}
+            ),
             maybe(st.sampled_from(SYSTEMS)),
             st.sampled_from(CODES),
             maybe(st.sampled_from(WORDS)),
@@ -77,10 +81,12 @@ concepts = st.builds(
     ),
     maybe(st.sampled_from(WORDS)),
 )
-quantities = st.builds(lambda value, unit: {"value": value, **unit}, st.sampled_from(NUMBERS), st.sampled_from(UNITS))
-subjects = st.sampled_from([*(f"Patient/{each}" for each in PATIENTS), "Patient/absent", "Group/a"]).map(
-    lambda text: {"reference": text}
+quantities = st.builds(
+    lambda value, unit: {"value": value, **unit}, st.sampled_from(NUMBERS), st.sampled_from(UNITS)
 )
+subjects = st.sampled_from(
+    [*(f"Patient/{each}" for each in PATIENTS), "Patient/absent", "Group/a"]
+).map(lambda text: {"reference": text})
 encounters_of = st.sampled_from(["Encounter/e0", "Encounter/e1", "Encounter/absent"]).map(
     lambda text: {"reference": text}
 )
@@ -144,14 +150,23 @@ def one_or_two(values: list[str]) -> st.SearchStrategy[str]:
 
 dates = st.tuples(st.sampled_from(PREFIXES), st.sampled_from(ASKED)).map("".join)
 tokens = one_or_two(
-    [*CODES, *(f"{SYSTEMS[0]}|{code}" for code in CODES), "|GLU", f"{SYSTEMS[1]}|", "absent", "hb  a1C"]
+    [
+        *CODES,
+        *(f"{SYSTEMS[0]}|{code}" for code in CODES),
+        "|GLU",
+        f"{SYSTEMS[1]}|",
+        "absent",
+        "hb  a1C",
+    ]
 )
 amounts = st.tuples(
     st.sampled_from(PREFIXES),
     st.sampled_from(["5", "5.4", "5.40", "100", "1e2", "-3.2", "0"]),
     st.sampled_from(["", "||mg/dL", "|http://unitsofmeasure.org|mg/dL", "||g"]),
 ).map("".join)
-who = st.sampled_from(["a", "Patient/b", "http://elsewhere.example/fhir/Patient/c", "absent", "Group/a", "a,b"])
+who = st.sampled_from(
+    ["a", "Patient/b", "http://elsewhere.example/fhir/Patient/c", "absent", "Group/a", "a,b"]
+)
 yes_or_no = st.sampled_from(["true", "false"])
 words = st.sampled_from(["glucose", "GLUCOSE LEVEL", "magnesium", "rate", "Heart"])
 names = one_or_two(["sto", "Stone", "muller", "Ann", "anna m", "maria", "cruz de", "Stone Ann"])
@@ -212,7 +227,9 @@ SORTS = {
 
 @st.composite
 def searches(draw: st.DrawFn) -> tuple[str, list[tuple[str, str]]]:
-    kind = draw(st.sampled_from(["Observation", "Observation", "Observation", "Patient", "Encounter"]))
+    kind = draw(
+        st.sampled_from(["Observation", "Observation", "Observation", "Patient", "Encounter"])
+    )
     params = draw(st.lists(FILTERS[kind], min_size=1, max_size=3))
     sort = draw(maybe(st.sampled_from(SORTS[kind])))
     return kind, [*params, *([("_sort", sort)] if sort else [])]
@@ -224,7 +241,10 @@ def searches(draw: st.DrawFn) -> tuple[str, list[tuple[str, str]]]:
 def test_random_searches_find_what_a_brute_force_search_finds(
     profile: str, world: list[dict[str, Any]], asked: list[tuple[str, list[tuple[str, str]]]]
 ) -> None:
-    with tempfile.TemporaryDirectory() as folder, store_of(Path(folder), world, profile) as store:
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        build_store(Path(folder), world, profile) as store,
+    ):
         slow = BruteForce(world, profile)
         for kind, params in asked:
             assert found(store, kind, params) == slow.search(kind, params), (kind, params)
@@ -240,7 +260,7 @@ def test_a_record_half_in_an_overlay_is_searched_as_if_it_were_whole(
     below, above = world[:part], world[part:]
     with (
         tempfile.TemporaryDirectory() as folder,
-        store_of(Path(folder), below) as store,
+        build_store(Path(folder), below) as store,
         Overlay.over(store) as overlay,
     ):
         for each in above:

@@ -10,7 +10,14 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from archqa.fhir import FhirError, Page, Store
-from tests.fhir.invented import NAME, a_ward, concept, observation, patient, store_of
+from tests.fhir.invented import (
+    NAME,
+    build_store,
+    codeable_concept,
+    observation,
+    patient,
+    ward_resources,
+)
 
 
 def ids(page: Page) -> list[str]:
@@ -22,17 +29,19 @@ def found(store: Store, query: str) -> list[str]:
 
 
 @pytest.fixture
-def gcp(ward: Store) -> Store:
-    return ward.as_profile("gcp")
+def gcp(ward_store: Store) -> Store:
+    return ward_store.as_profile("gcp")
 
 
 @pytest.fixture
-def hapi(ward: Store) -> Store:
-    return ward.as_profile("hapi")
+def hapi(ward_store: Store) -> Store:
+    return ward_store.as_profile("hapi")
 
 
-def test_an_unknown_parameter_is_refused_with_near_names_or_ignored(ward: Store, gcp: Store, hapi: Store) -> None:
-    for store in (ward, hapi):
+def test_an_unknown_parameter_is_refused_with_near_names_or_ignored(
+    ward_store: Store, gcp: Store, hapi: Store
+) -> None:
+    for store in (ward_store, hapi):
         with pytest.raises(FhirError, match="Did you mean patient") as caught:
             store.search("Observation?pateint=p1")
         assert caught.value.status == 400
@@ -40,23 +49,27 @@ def test_an_unknown_parameter_is_refused_with_near_names_or_ignored(ward: Store,
     assert gcp.search("Observation?pateint=p1").total == 6
     with pytest.raises(FhirError):
         gcp.search("Observation?pateint=p1", lenient=False)
-    lenient = ward.search("Observation?pateint=p1", lenient=True)
+    lenient = ward_store.search("Observation?pateint=p1", lenient=True)
     assert (lenient.total, len(lenient.notices)) == (6, 1)
 
 
-def test_id_without_its_underscore_is_what_each_server_makes_of_it(ward: Store, gcp: Store, hapi: Store) -> None:
-    page = ward.search("Observation?id=o1")
+def test_id_without_its_underscore_is_what_each_server_makes_of_it(
+    ward_store: Store, gcp: Store, hapi: Store
+) -> None:
+    page = ward_store.search("Observation?id=o1")
     assert (ids(page), len(page.notices)) == (["o1"], 1)
     assert gcp.search("Observation?id=o1").total == 6
     with pytest.raises(FhirError):
         hapi.search("Observation?id=o1")
 
 
-def test_a_patients_patient_and_wards_are_what_each_server_makes_of_them(ward: Store, gcp: Store, hapi: Store) -> None:
-    assert found(ward, "Patient?patient=p1") == ["p1"]
-    assert found(ward, "Location?patient=p1") == ["w1", "w2"]
-    assert found(ward, "Medication?patient=Patient/p1") == ["m1", "m2", "m3", "m4"]
-    assert found(ward, "Medication?patient=p2") == ["m4"]
+def test_a_patients_patient_and_wards_are_what_each_server_makes_of_them(
+    ward_store: Store, gcp: Store, hapi: Store
+) -> None:
+    assert found(ward_store, "Patient?patient=p1") == ["p1"]
+    assert found(ward_store, "Location?patient=p1") == ["w1", "w2"]
+    assert found(ward_store, "Medication?patient=Patient/p1") == ["m1", "m2", "m3", "m4"]
+    assert found(ward_store, "Medication?patient=p2") == ["m4"]
     assert gcp.search("Patient?patient=p1").total == 2
     assert gcp.search("Location?patient=p1").total == 3
     for name in ("Patient", "Location"):
@@ -66,125 +79,178 @@ def test_a_patients_patient_and_wards_are_what_each_server_makes_of_them(ward: S
 
 def test_pages_have_the_size_of_the_server_and_totals_as_it_tells_them(tmp_path: Path) -> None:
     resources = [observation(f"o{at}", "p1") for at in range(6000)]
-    store = store_of(tmp_path, resources)
+    store = build_store(tmp_path, resources)
     sizes = {}
     for name in ("archqa", "gcp", "hapi"):
         ways = store.as_profile(name)
         page, large = ways.search("Observation"), ways.search("Observation?_count=5999")
         sizes[name] = (len(page.entries), page.total, len(large.resources))
-    assert sizes == {"archqa": (100, 6000, 5000), "gcp": (100, 6000, 1000), "hapi": (20, None, 5999)}
+    assert sizes == {
+        "archqa": (100, 6000, 5000),
+        "gcp": (100, 6000, 1000),
+        "hapi": (20, None, 5999),
+    }
     hapi = store.as_profile("hapi")
     assert hapi.search("Observation?_id=o1,o2").total == 2
     assert hapi.search("Observation?_total=accurate").total == 6000
     counted = hapi.search("Observation?_summary=count")
     assert (counted.total, counted.entries, counted.next) == (6000, (), None)
-    assert [each["id"] for each in store.search_all("Observation?patient=p1")] == [each["id"] for each in resources]
+    assert [each["id"] for each in store.search_all("Observation?patient=p1")] == [
+        each["id"] for each in resources
+    ]
 
 
-def test_dates_are_wall_clock_here_and_utc_on_the_other_servers(ward: Store, hapi: Store) -> None:
-    assert found(ward, "Observation?date=2130-01-01") == ["o1"]
+def test_dates_are_wall_clock_here_and_utc_on_the_other_servers(
+    ward_store: Store, hapi: Store
+) -> None:
+    assert found(ward_store, "Observation?date=2130-01-01") == ["o1"]
     assert found(hapi, "Observation?date=2130-01-01") == []
     assert found(hapi, "Observation?date=2130-01-02") == ["o1", "o2"]
-    for store in (ward, hapi):
+    for store in (ward_store, hapi):
         assert found(store, "Observation?date=2130-01-02T04:30:00Z") == ["o1"]
-        assert found(store, "Observation?date=ge2130-01-02T04:30:00%2B00:00&date=lt2130-01-03") == ["o1", "o2"]
+        assert found(store, "Observation?date=ge2130-01-02T04:30:00%2B00:00&date=lt2130-01-03") == [
+            "o1",
+            "o2",
+        ]
         assert found(store, "Observation?date=2130-01-02T04:30:00+00:00") == ["o1"]
 
 
-def test_a_period_without_an_end_is_open(ward: Store) -> None:
-    assert found(ward, "Encounter?patient=p1&date=ge2200") == ["h2"]
-    assert found(ward, "Encounter?patient=p1&date=sa2130-06") == ["h2"]
+def test_a_period_without_an_end_is_open(ward_store: Store) -> None:
+    assert found(ward_store, "Encounter?patient=p1&date=ge2200") == ["h2"]
+    assert found(ward_store, "Encounter?patient=p1&date=sa2130-06") == ["h2"]
 
 
-def test_a_stay_in_the_doubled_hour_of_autumn_is_found_though_it_ends_before_it_starts(tmp_path: Path) -> None:
+def test_a_stay_in_the_doubled_hour_of_autumn_is_found_though_it_ends_before_it_starts(
+    tmp_path: Path,
+) -> None:
     period = {"start": "2130-11-05T01:50:00-04:00", "end": "2130-11-05T01:10:00-05:00"}
     backwards = {"start": "2130-11-06T00:00:00-05:00", "end": "2130-11-05T00:00:00-05:00"}
-    store = store_of(
-        tmp_path, [observation("o1", "p1", effectivePeriod=period), observation("o2", "p1", effectivePeriod=backwards)]
+    store = build_store(
+        tmp_path,
+        [
+            observation("o1", "p1", effectivePeriod=period),
+            observation("o2", "p1", effectivePeriod=backwards),
+        ],
     )
     assert found(store, "Observation?date=2130-11-05") == ["o1"]
     assert found(store, "Observation?date:missing=true") == ["o2"]
 
 
-def test_medication_dates_are_authored_or_timed_here_and_timed_elsewhere(ward: Store, hapi: Store) -> None:
-    assert found(ward, "MedicationRequest?date=2130-01-05") == ["r2"]
-    assert found(ward, "MedicationRequest?date=2130-05-01") == ["r3"]
+def test_medication_dates_are_authored_or_timed_here_and_timed_elsewhere(
+    ward_store: Store, hapi: Store
+) -> None:
+    assert found(ward_store, "MedicationRequest?date=2130-01-05") == ["r2"]
+    assert found(ward_store, "MedicationRequest?date=2130-05-01") == ["r3"]
     assert found(hapi, "MedicationRequest?date=2130-01-05") == []
     assert found(hapi, "MedicationRequest?date=2130-05-01") == ["r3"]
     assert found(hapi, "MedicationRequest?authoredon=2130-01-05") == ["r2"]
 
 
-def test_names_are_matched_by_word_here_and_by_part_elsewhere(ward: Store, hapi: Store) -> None:
-    assert found(ward, "Patient?name=Ann Stone") == ["p1"]
+def test_names_are_matched_by_word_here_and_by_part_elsewhere(
+    ward_store: Store, hapi: Store
+) -> None:
+    assert found(ward_store, "Patient?name=Ann Stone") == ["p1"]
     assert found(hapi, "Patient?name=Ann Stone") == []
     assert found(hapi, "Patient?name=Ann&name=Stone&birthdate=1932-12-29") == ["p1"]
-    assert found(ward, "Patient?family=muller") == found(ward, "Patient?given=JÜR") == ["p2"]
-    assert found(ward, "Patient?family:exact=Müller") == ["p2"]
-    assert found(ward, "Patient?family:exact=Muller") == []
-    assert found(ward, "Patient?family:contains=tone") == ["p1"]
+    assert (
+        found(ward_store, "Patient?family=muller")
+        == found(ward_store, "Patient?given=JÜR")
+        == ["p2"]
+    )
+    assert found(ward_store, "Patient?family:exact=Müller") == ["p2"]
+    assert found(ward_store, "Patient?family:exact=Muller") == []
+    assert found(ward_store, "Patient?family:contains=tone") == ["p1"]
 
 
-def test_a_code_in_another_case_is_found_here_with_a_notice(ward: Store, hapi: Store) -> None:
-    page = ward.search("Observation?code=glu")
+def test_a_code_in_another_case_is_found_here_with_a_notice(ward_store: Store, hapi: Store) -> None:
+    page = ward_store.search("Observation?code=glu")
     assert ids(page) == ["o1", "o2", "o4"]
     assert "without regard to case" in page.notices[0]
     assert found(hapi, "Observation?code=glu") == []
-    assert "code:text" in ward.search("Observation?code=2160-0").notices[0]
+    assert "code:text" in ward_store.search("Observation?code=2160-0").notices[0]
 
 
-def test_codes_are_found_by_system_and_by_words(ward: Store) -> None:
-    assert found(ward, "Observation?code=http://example.org/items|HR") == ["o3"]
-    assert found(ward, "Observation?code=http://example.org/items|") == ["o3"]
-    assert found(ward, "Observation?code=|HR") == []
-    assert found(ward, "Observation?code:text=rate") == ["o3"]
-    assert found(ward, "Observation?category=Routine%20Vital%20Signs") == ["o3"]
-    assert found(ward, "Observation?code:not=GLU,HR") == ["o5", "o6"]
-    assert found(ward, "Encounter?identifier=http://example.org/identifier/encounter-icu|") == ["i1"]
+def test_codes_are_found_by_system_and_by_words(ward_store: Store) -> None:
+    assert found(ward_store, "Observation?code=http://example.org/items|HR") == ["o3"]
+    assert found(ward_store, "Observation?code=http://example.org/items|") == ["o3"]
+    assert found(ward_store, "Observation?code=|HR") == []
+    assert found(ward_store, "Observation?code:text=rate") == ["o3"]
+    assert found(ward_store, "Observation?category=Routine%20Vital%20Signs") == ["o3"]
+    assert found(ward_store, "Observation?code:not=GLU,HR") == ["o5", "o6"]
+    assert found(
+        ward_store, "Encounter?identifier=http://example.org/identifier/encounter-icu|"
+    ) == ["i1"]
 
 
 def test_a_comma_that_is_meant_is_escaped(tmp_path: Path) -> None:
-    store = store_of(tmp_path, [observation("o1", "p", concept("A,B")), observation("o2", "p", concept("A"))])
+    store = build_store(
+        tmp_path,
+        [
+            observation("o1", "p", codeable_concept("A,B")),
+            observation("o2", "p", codeable_concept("A")),
+        ],
+    )
     assert found(store, r"Observation?code=A\,B") == ["o1"]
     assert found(store, "Observation?code=A,B") == ["o2"]
 
 
-def test_special_patient_parameters(ward: Store) -> None:
-    assert found(ward, "Patient?deceased=true") == ["p2"]
-    assert found(ward, "Patient?deceased=false") == ["p1"]
-    assert found(ward, "Patient?death-date=2131-02") == ["p2"]
-    assert found(ward, "Patient?legal-sex=female") == ["p1"]
-    assert found(ward, "Patient?identifier=MRN-p2") == found(ward, "Patient?identifier=http://example.org/mrn|MRN-p2")
+def test_special_patient_parameters(ward_store: Store) -> None:
+    assert found(ward_store, "Patient?deceased=true") == ["p2"]
+    assert found(ward_store, "Patient?deceased=false") == ["p1"]
+    assert found(ward_store, "Patient?death-date=2131-02") == ["p2"]
+    assert found(ward_store, "Patient?legal-sex=female") == ["p1"]
+    assert found(ward_store, "Patient?identifier=MRN-p2") == found(
+        ward_store, "Patient?identifier=http://example.org/mrn|MRN-p2"
+    )
 
 
 @pytest.mark.parametrize(
-    "form", ["p1", "Patient/p1", "http://x.example/fhir/Patient/p1", "urn:uuid:p1", "Patient/p1/_history/2"]
+    "form",
+    [
+        "p1",
+        "Patient/p1",
+        "http://x.example/fhir/Patient/p1",
+        "urn:uuid:p1",
+        "Patient/p1/_history/2",
+    ],
 )
-def test_a_patient_may_be_named_in_any_form(ward: Store, form: str) -> None:
-    assert ward.search("Observation", {"patient": form}).total == 5
-    assert found(ward, f"Encounter?subject={form}") == ["h1", "i1", "h2"]
+def test_a_patient_may_be_named_in_any_form(ward_store: Store, form: str) -> None:
+    assert ward_store.search("Observation", {"patient": form}).total == 5
+    assert found(ward_store, f"Encounter?subject={form}") == ["h1", "i1", "h2"]
 
 
-def test_references_are_followed_one_step(ward: Store) -> None:
-    assert found(ward, "Observation?patient.identifier=MRN-p2") == ["o4"]
-    assert found(ward, "Observation?subject:Patient.name=stone&code=HR") == ["o3"]
-    assert found(ward, f"MedicationRequest?medication.identifier={NAME}|Heparin") == ["r2", "r3"]
-    assert found(ward, "Patient?_has:Observation:patient:code=HR") == ["p1"]
-    assert found(ward, "Medication?_has:MedicationRequest:medication:patient=p2") == ["m4"]
+def test_references_are_followed_one_step(ward_store: Store) -> None:
+    assert found(ward_store, "Observation?patient.identifier=MRN-p2") == ["o4"]
+    assert found(ward_store, "Observation?subject:Patient.name=stone&code=HR") == ["o3"]
+    assert found(ward_store, f"MedicationRequest?medication.identifier={NAME}|Heparin") == [
+        "r2",
+        "r3",
+    ]
+    assert found(ward_store, "Patient?_has:Observation:patient:code=HR") == ["p1"]
+    assert found(ward_store, "Medication?_has:MedicationRequest:medication:patient=p2") == ["m4"]
 
 
-def test_what_belongs_to_matches_comes_with_them(ward: Store) -> None:
-    page = ward.search("MedicationRequest?patient=p1&_include=MedicationRequest:medication")
+def test_what_belongs_to_matches_comes_with_them(ward_store: Store) -> None:
+    page = ward_store.search("MedicationRequest?patient=p1&_include=MedicationRequest:medication")
     assert ([each["id"] for each in page.included], page.total) == (["m3", "m4"], 2)
     deeper = "MedicationRequest?_id=r1&_include=MedicationRequest:medication&_include:iterate=Medication:ingredient"
-    assert [each["id"] for each in ward.search(deeper).included] == ["m1", "m2", "m3"]
-    back = ward.search("Encounter?_id=h1&_revinclude=Condition:encounter&_revinclude=Observation:encounter")
+    assert [each["id"] for each in ward_store.search(deeper).included] == ["m1", "m2", "m3"]
+    back = ward_store.search(
+        "Encounter?_id=h1&_revinclude=Condition:encounter&_revinclude=Observation:encounter"
+    )
     assert [each["id"] for each in back.included] == ["o1", "o2", "c1"]
-    assert {each["id"] for each in ward.search("Observation?_id=o5&_include=*").included} == {"p1", "o6", "s1"}
-    assert [each["id"] for each in ward.search("Observation?_id=o5&_include=*:subject").included] == ["p1"]
+    assert {each["id"] for each in ward_store.search("Observation?_id=o5&_include=*").included} == {
+        "p1",
+        "o6",
+        "s1",
+    }
+    assert [
+        each["id"] for each in ward_store.search("Observation?_id=o5&_include=*:subject").included
+    ] == ["p1"]
 
 
 def test_results_are_sorted_by_several_keys_and_what_has_none_comes_last(tmp_path: Path) -> None:
-    store = store_of(
+    store = build_store(
         tmp_path,
         [
             observation("a", "p1", when="2130-01-02"),
@@ -198,9 +264,7 @@ def test_results_are_sorted_by_several_keys_and_what_has_none_comes_last(tmp_pat
 
 
 def test_parts_of_resources_keep_their_numbers(tmp_path: Path) -> None:
-    text = (
-        '{"resourceType":"Observation","id":"o1","text":{"div":"x"},"code":{"text":"K"},"valueQuantity":{"value":5.10}}'
-    )
+    text = '{"resourceType":"Observation","id":"o1","text":{"div":"x"},"code":{"text":"K"},"valueQuantity":{"value":5.10}}'
     (tmp_path / "one.ndjson").write_text(text)
     store = Store.open(tmp_path / "record.db", create=True)
     store.load([tmp_path / "one.ndjson"])
@@ -213,21 +277,24 @@ def test_parts_of_resources_keep_their_numbers(tmp_path: Path) -> None:
     assert "code" in store.search("Observation?_summary=true").entries[0].resource
 
 
-def test_the_compartment_and_everything_of_a_patient(ward: Store) -> None:
-    assert found(ward, "Patient/p2/Observation?code=GLU") == ["o4"]
-    assert [each["id"] for each in ward.everything("p2")] == ["p2", "h3", "o4", "r3", "m4"]
-    every = {each["id"] for each in ward.everything("p1")}
-    assert every == {each["id"] for each in a_ward()} - {"p2", "h3", "o4", "r3", "w3"}
+def test_the_compartment_and_everything_of_a_patient(ward_store: Store) -> None:
+    assert found(ward_store, "Patient/p2/Observation?code=GLU") == ["o4"]
+    assert [each["id"] for each in ward_store.everything("p2")] == ["p2", "h3", "o4", "r3", "m4"]
+    every = {each["id"] for each in ward_store.everything("p1")}
+    assert every == {each["id"] for each in ward_resources()} - {"p2", "h3", "o4", "r3", "w3"}
     with pytest.raises(FhirError):
-        list(ward.everything("absent"))
+        list(ward_store.everything("absent"))
 
 
 def test_the_searches_that_medagentbench_agents_make(tmp_path: Path) -> None:
     one = patient("S6426560", "Stafford", ["Peter"], birthDate="1932-12-29")
     value = observation(
-        "1", "S6426560", concept("MG", system="http://loinc.org", text="MG"), "2023-11-12T10:15:00+00:00"
+        "1",
+        "S6426560",
+        codeable_concept("MG", system="http://loinc.org", text="MG"),
+        "2023-11-12T10:15:00+00:00",
     )
-    store = store_of(tmp_path, [one, value], "hapi")
+    store = build_store(tmp_path, [one, value], "hapi")
     for query in (
         "Patient?name=Peter&name=Stafford&birthdate=1932-12-29&_format=json",
         "Patient?given=Peter&family=Stafford",
@@ -239,12 +306,15 @@ def test_the_searches_that_medagentbench_agents_make(tmp_path: Path) -> None:
         "Observation&_format=json",
     ):
         assert store.search(query).total == 1, query
-    for query in ("Condition?patient=S6426560&category=problem-list-item", "Procedure?patient=S6426560&date=ge2023"):
+    for query in (
+        "Condition?patient=S6426560&category=problem-list-item",
+        "Procedure?patient=S6426560&date=ge2023",
+    ):
         assert store.search(query).total == 0
 
 
 def test_a_thousand_ids_in_one_search(tmp_path: Path) -> None:
-    store = store_of(tmp_path, [observation(f"o{at}", "p") for at in range(1200)])
+    store = build_store(tmp_path, [observation(f"o{at}", "p") for at in range(1200)])
     query = f"Observation?_id={','.join(f'o{at}' for at in range(1000))}&_count=1000"
     assert len(store.search(query).entries) == 1000
 
@@ -279,22 +349,29 @@ def test_a_thousand_ids_in_one_search(tmp_path: Path) -> None:
         ("Observation?code=%ff", "not percent-encoded"),
     ],
 )
-def test_a_bad_search_is_answered_in_a_short_sentence(ward: Store, query: str, words: str) -> None:
+def test_a_bad_search_is_answered_in_a_short_sentence(
+    ward_store: Store, query: str, words: str
+) -> None:
     with pytest.raises(FhirError) as caught:
-        ward.search(query)
+        ward_store.search(query)
     assert words in str(caught.value)
     assert all(len(each) <= 600 for each in caught.value.diagnostics)
 
 
-def test_every_mistake_of_a_search_is_told_at_once(ward: Store) -> None:
+def test_every_mistake_of_a_search_is_told_at_once(ward_store: Store) -> None:
     with pytest.raises(FhirError) as caught:
-        ward.search("Observation?date=x&_count=y&colour=red")
+        ward_store.search("Observation?date=x&_count=y&colour=red")
     assert len(caught.value.diagnostics) == 3
 
 
 @settings(max_examples=300, deadline=None, suppress_health_check=list(HealthCheck))
-@given(text=st.text(max_size=60), values=st.dictionaries(st.text(max_size=10), st.text(max_size=10), max_size=3))
-def test_no_text_makes_a_search_fail_in_another_way(whole: Store, text: str, values: dict[str, str]) -> None:
+@given(
+    text=st.text(max_size=60),
+    values=st.dictionaries(st.text(max_size=10), st.text(max_size=10), max_size=3),
+)
+def test_no_text_makes_a_search_fail_in_another_way(
+    whole: Store, text: str, values: dict[str, str]
+) -> None:
     for query, params in (
         (text, values),
         ("Observation", values),
@@ -309,14 +386,14 @@ def test_no_text_makes_a_search_fail_in_another_way(whole: Store, text: str, val
 
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory: pytest.TempPathFactory) -> Store:
-    return store_of(tmp_path_factory.mktemp("whole"), a_ward())
+    return build_store(tmp_path_factory.mktemp("whole"), ward_resources())
 
 
-def test_many_threads_may_read_at_once(ward: Store) -> None:
+def test_many_threads_may_read_at_once(ward_store: Store) -> None:
     results: list[int | None] = []
 
     def read() -> None:
-        results.extend(ward.search("Observation?patient=p1").total for _ in range(20))
+        results.extend(ward_store.search("Observation?patient=p1").total for _ in range(20))
 
     threads = [threading.Thread(target=read) for _ in range(16)]
     for each in threads:
@@ -324,19 +401,21 @@ def test_many_threads_may_read_at_once(ward: Store) -> None:
     for each in threads:
         each.join()
     assert results == [5] * 320
-    ward.close()
-    assert ward.search("Observation?patient=p1").total == 5
+    ward_store.close()
+    assert ward_store.search("Observation?patient=p1").total == 5
 
 
-def test_threads_that_have_ended_leave_no_file_open(ward: Store) -> None:
+def test_threads_that_have_ended_leave_no_file_open(ward_store: Store) -> None:
     def opened() -> int:
-        return len([each for each in Path("/proc/self/fd").iterdir() if each.resolve() == ward.path])
+        return len(
+            [each for each in Path("/proc/self/fd").iterdir() if each.resolve() == ward_store.path]
+        )
 
     if not Path("/proc/self/fd").is_dir():
         pytest.skip("needs /proc")
     before = opened()
     for _ in range(20):
-        thread = threading.Thread(target=ward.search, args=("Observation",))
+        thread = threading.Thread(target=ward_store.search, args=("Observation",))
         thread.start()
         thread.join()
     gc.collect()
@@ -344,7 +423,9 @@ def test_threads_that_have_ended_leave_no_file_open(ward: Store) -> None:
 
 
 def test_a_search_that_takes_too_long_is_given_up(tmp_path: Path) -> None:
-    store = store_of(tmp_path, [observation(f"o{at}", "p", when="2130-01-01") for at in range(6000)])
+    store = build_store(
+        tmp_path, [observation(f"o{at}", "p", when="2130-01-01") for at in range(6000)]
+    )
     store.time_limit = 0.0
     with pytest.raises(FhirError, match="took longer") as caught:
         store.search("Observation?_sort=-date,status")

@@ -18,11 +18,23 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from archqa.errors import AuthenticationFailed, CallerError, InputError, ServerUnavailable
-from archqa.fhir import Client, FhirError, Mode, Overlay, Record, Service, Store, Writer, card, connect, lookup
-from archqa.fhir.connecting import TOKEN
-from archqa.fhir.server import Application, is_loopback, serve
-from archqa.fhir.smart import ClientCredentials
-from tests.fhir.invented import a_ward, store_of
+from archqa.fhir import (
+    FhirClient,
+    FhirError,
+    FhirService,
+    Overlay,
+    Record,
+    Store,
+    WriteMode,
+    Writer,
+    build_schema_card,
+    connect,
+    lookup,
+)
+from archqa.fhir.client.smart import ClientCredentials
+from archqa.fhir.connection import TOKEN_ENV_VAR
+from archqa.fhir.server.http import FhirApplication, is_loopback, serve
+from tests.fhir.invented import build_store, ward_resources
 from tests.fhir.test_writing import VITAL
 
 BASE = "http://localhost:8080/fhir"
@@ -35,18 +47,20 @@ def nobody_waits() -> Iterator[None]:
     stamina.set_testing(False)
 
 
-def client_of(service: Service, **options: Any) -> Client:
+def client_of(service: FhirService, **options: Any) -> FhirClient:
     """A client whose requests go straight to a service."""
 
     def answer(request: httpx2.Request) -> httpx2.Response:
         url = str(request.url).removeprefix(service.base).lstrip("/")
         reply = service.handle(request.method, url, request.content.decode(), dict(request.headers))
-        return httpx2.Response(reply.status, headers=dict(reply.headers), content=reply.body.encode())
+        return httpx2.Response(
+            reply.status, headers=dict(reply.headers), content=reply.body.encode()
+        )
 
-    return Client(service.base, transport=httpx2.MockTransport(answer), **options)
+    return FhirClient(service.base, transport=httpx2.MockTransport(answer), **options)
 
 
-def everything_next(service: Service, url: str) -> list[str]:
+def everything_next(service: FhirService, url: str) -> list[str]:
     """The ids on all pages, by the links."""
     found: list[str] = []
     while url:
@@ -58,14 +72,23 @@ def everything_next(service: Service, url: str) -> list[str]:
 
 
 @pytest.mark.parametrize("profile", ["archqa", "gcp", "hapi"])
-def test_links_lead_through_all_pages(ward: Store, profile: str) -> None:
-    service = Service(ward.as_profile(profile), BASE)
-    assert everything_next(service, "Observation?patient=p1&_count=2") == ["o1", "o2", "o3", "o5", "o6"]
-    assert len(everything_next(service, "Patient/p1/$everything?_count=3")) == len(a_ward()) - 5
+def test_links_lead_through_all_pages(ward_store: Store, profile: str) -> None:
+    service = FhirService(ward_store.as_profile(profile), BASE)
+    assert everything_next(service, "Observation?patient=p1&_count=2") == [
+        "o1",
+        "o2",
+        "o3",
+        "o5",
+        "o6",
+    ]
+    assert (
+        len(everything_next(service, "Patient/p1/$everything?_count=3"))
+        == len(ward_resources()) - 5
+    )
 
 
-def test_a_searchset_has_the_shape_of_hapis(ward: Store) -> None:
-    service = Service(ward.as_profile("hapi"), BASE)
+def test_a_searchset_has_the_shape_of_hapis(ward_store: Store) -> None:
+    service = FhirService(ward_store.as_profile("hapi"), BASE)
     reply = service.get("Observation?patient=p1&_count=2&_format=json")
     bundle = reply.json()
     assert reply.headers["content-type"] == "application/fhir+json"
@@ -82,15 +105,20 @@ def test_a_searchset_has_the_shape_of_hapis(ward: Store) -> None:
     assert "entry" not in empty
 
 
-def test_prefer_handling_strict_is_honoured(ward: Store) -> None:
-    service = Service(ward.as_profile("gcp"), BASE)
+def test_prefer_handling_strict_is_honoured(ward_store: Store) -> None:
+    service = FhirService(ward_store.as_profile("gcp"), BASE)
     assert service.get("Observation?colour=red").status == 200
-    assert service.handle("GET", "Observation?colour=red", headers={"prefer": "handling=strict"}).status == 400
+    assert (
+        service.handle(
+            "GET", "Observation?colour=red", headers={"prefer": "handling=strict"}
+        ).status
+        == 400
+    )
 
 
-def test_a_read_gives_the_text_and_errors_are_outcomes(ward: Store) -> None:
-    service = Service(ward, BASE)
-    assert service.get(f"{BASE}/Patient/p1").body == ward.text("Patient", "p1")
+def test_a_read_gives_the_text_and_errors_are_outcomes(ward_store: Store) -> None:
+    service = FhirService(ward_store, BASE)
+    assert service.get(f"{BASE}/Patient/p1").body == ward_store.text("Patient", "p1")
     assert service.get("Patient/p1&_format=json").status == 200
     for url, status in (
         ("Patient/absent", 404),
@@ -105,59 +133,81 @@ def test_a_read_gives_the_text_and_errors_are_outcomes(ward: Store) -> None:
     assert service.handle("POST", "Observation/_search", "patient=p1&code=GLU").json()["total"] == 2
 
 
-def test_the_capability_statement_names_types_and_parameters(ward: Store) -> None:
-    found = Service(ward, BASE).get("metadata").json()
+def test_the_capability_statement_names_types_and_parameters(ward_store: Store) -> None:
+    found = FhirService(ward_store, BASE).get("metadata").json()
     types = {each["type"]: each for each in found["rest"][0]["resource"]}
     assert found["fhirVersion"] == "4.0.1"
     assert {"name": "value-quantity", "type": "quantity"} in types["Observation"]["searchParam"]
 
 
-def test_writes_are_answered_by_their_mode(ward: Store) -> None:
+def test_writes_are_answered_by_their_mode(ward_store: Store) -> None:
     body = json.dumps(VITAL)
-    assert Service(ward, BASE).post("Observation", body).status == 403
-    assert Service(ward, BASE, Writer(ward, Mode.RECORD)).post("Observation", body).status == 200
-    with Overlay.over(ward) as overlay:
-        service = Service(overlay, BASE, Writer(overlay, Mode.APPLY))
+    assert FhirService(ward_store, BASE).post("Observation", body).status == 403
+    assert (
+        FhirService(ward_store, BASE, Writer(ward_store, WriteMode.RECORD))
+        .post("Observation", body)
+        .status
+        == 200
+    )
+    with Overlay.over(ward_store) as overlay:
+        service = FhirService(overlay, BASE, Writer(overlay, WriteMode.APPLY))
         reply = service.post("Observation", body)
-        assert (reply.status, reply.headers["location"]) == (201, f"{BASE}/Observation/{reply.json()['id']}/_history/1")
+        assert (reply.status, reply.headers["location"]) == (
+            201,
+            f"{BASE}/Observation/{reply.json()['id']}/_history/1",
+        )
         assert service.get("Observation?patient=p1&category=vital-signs").json()["total"] == 1
         entries = [
-            {"resource": {**VITAL, "id": "v9"}, "request": {"method": "PUT", "url": "Observation/v9"}},
+            {
+                "resource": {**VITAL, "id": "v9"},
+                "request": {"method": "PUT", "url": "Observation/v9"},
+            },
             {"resource": 1},
         ]
-        loaded = service.post("", json.dumps({"resourceType": "Bundle", "type": "batch", "entry": entries})).json()
+        loaded = service.post(
+            "", json.dumps({"resourceType": "Bundle", "type": "batch", "entry": entries})
+        ).json()
         assert [each["response"]["status"] for each in loaded["entry"]] == ["201", "400"]
         assert service.get("Observation/v9").status == 200
 
 
-def test_a_client_gives_what_the_store_gives(ward: Store) -> None:
-    with client_of(Service(ward, BASE)) as client:
+def test_a_client_gives_what_the_store_gives(ward_store: Store) -> None:
+    with client_of(FhirService(ward_store, BASE)) as client:
         assert isinstance(client, Record)
-        assert isinstance(ward, Record)
-        assert client.get("Patient", "p1") == ward.get("Patient", "p1")
+        assert isinstance(ward_store, Record)
+        assert client.get("Patient", "p1") == ward_store.get("Patient", "p1")
         assert client.get("Patient", "absent") is None
-        for query in ("Observation?patient=p1&_count=2", "MedicationRequest?_include=*", "Observation?code=glu"):
-            far, near = client.search(query), ward.search(query)
+        for query in (
+            "Observation?patient=p1&_count=2",
+            "MedicationRequest?_include=*",
+            "Observation?code=glu",
+        ):
+            far, near = client.search(query), ward_store.search(query)
             assert (far.entries, far.total, far.notices) == (near.entries, near.total, near.notices)
-            assert list(client.search_all(query)) == list(ward.search_all(query))
-        assert list(client.everything("p1")) == list(ward.everything("p1"))
-        assert client.counts() == ward.counts()
-        assert client.counts("p1") == ward.counts("p1")
-        assert client.codes("Observation", "p1") == ward.codes("Observation", "p1")
-        assert card(client, "p1") == card(ward, "p1")
-        assert lookup(client, "heart rate", patient="p1") == lookup(ward, "heart rate", patient="p1")
+            assert list(client.search_all(query)) == list(ward_store.search_all(query))
+        assert list(client.everything("p1")) == list(ward_store.everything("p1"))
+        assert client.counts() == ward_store.counts()
+        assert client.counts("p1") == ward_store.counts("p1")
+        assert client.codes("Observation", "p1") == ward_store.codes("Observation", "p1")
+        assert build_schema_card(client, "p1") == build_schema_card(ward_store, "p1")
+        assert lookup(client, "heart rate", patient="p1") == lookup(
+            ward_store, "heart rate", patient="p1"
+        )
         with pytest.raises(FhirError, match="Did you mean patient"):
             client.search("Observation?pateint=1")
 
 
-def test_a_client_writes_where_the_server_lets_it(ward: Store) -> None:
-    with Overlay.over(ward) as overlay, client_of(Service(overlay, BASE, Writer(overlay, Mode.APPLY))) as client:
-        stored = Writer(client, Mode.APPLY).post("Observation", json.dumps(VITAL)).stored
+def test_a_client_writes_where_the_server_lets_it(ward_store: Store) -> None:
+    with (
+        Overlay.over(ward_store) as overlay,
+        client_of(FhirService(overlay, BASE, Writer(overlay, WriteMode.APPLY))) as client,
+    ):
+        stored = Writer(client, WriteMode.APPLY).post("Observation", json.dumps(VITAL)).stored
         assert stored is not None
         assert client.get("Observation", stored["id"]) == stored
 
 
-def answering(*replies: httpx2.Response | Exception) -> tuple[Client, list[httpx2.Request]]:
+def answering(*replies: httpx2.Response | Exception) -> tuple[FhirClient, list[httpx2.Request]]:
     """A client to which these are said, one after the other, the last for ever."""
     asked: list[httpx2.Request] = []
 
@@ -168,13 +218,17 @@ def answering(*replies: httpx2.Response | Exception) -> tuple[Client, list[httpx
             raise found
         return httpx2.Response(found.status_code, headers=found.headers, content=found.content)
 
-    return Client("http://far.example/fhir", token="secret", transport=httpx2.MockTransport(answer)), asked
+    return FhirClient(
+        "http://far.example/fhir", token="secret", transport=httpx2.MockTransport(answer)
+    ), asked
 
 
 def searchset(*ids: str, following: str = "", total: int = 9) -> httpx2.Response:
     link = [{"relation": "next", "url": following}] if following else []
     entries = [{"resource": {"resourceType": "Patient", "id": each}} for each in ids]
-    return httpx2.Response(200, json={"resourceType": "Bundle", "total": total, "link": link, "entry": entries})
+    return httpx2.Response(
+        200, json={"resourceType": "Bundle", "total": total, "link": link, "entry": entries}
+    )
 
 
 def test_a_passing_fault_is_asked_again_and_a_lasting_one_is_told() -> None:
@@ -204,7 +258,8 @@ def test_a_token_goes_nowhere_else() -> None:
 
 
 @pytest.mark.parametrize(
-    "body", ["", "<html>", "[]", '{"resourceType": "Patient"}', '{"resourceType": "Bundle", "entry": 7}']
+    "body",
+    ["", "<html>", "[]", '{"resourceType": "Patient"}', '{"resourceType": "Bundle", "entry": 7}'],
 )
 def test_an_answer_that_is_no_bundle_is_told(body: str) -> None:
     client, _ = answering(httpx2.Response(200, text=body))
@@ -213,7 +268,7 @@ def test_an_answer_that_is_no_bundle_is_told(body: str) -> None:
 
 
 def test_an_answer_that_is_too_long_is_not_read(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("archqa.fhir.client.MOST_BYTES", 10)
+    monkeypatch.setattr("archqa.fhir.client.http_client.MOST_BYTES", 10)
     client, _ = answering(searchset("p1"))
     with pytest.raises(FhirError, match="too long"):
         client.search("Patient")
@@ -239,23 +294,34 @@ def test_tokens_are_fetched_by_client_credentials_once() -> None:
         return searchset("p1")
 
     token = ClientCredentials("me", "secret")
-    client = Client("http://far.example/fhir", token=token, transport=httpx2.MockTransport(answer))
+    client = FhirClient(
+        "http://far.example/fhir", token=token, transport=httpx2.MockTransport(answer)
+    )
     client.search("Patient")
     client.search("Patient")
-    assert asked == ["/fhir/.well-known/smart-configuration", "/token", "/fhir/Patient", "/fhir/Patient"]
+    assert asked == [
+        "/fhir/.well-known/smart-configuration",
+        "/token",
+        "/fhir/Patient",
+        "/fhir/Patient",
+    ]
     assert "secret" not in repr(token)
     assert "fresh" not in repr(token)
 
 
-def test_one_word_opens_a_file_or_a_server(ward: Store, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv(TOKEN, "secret")
-    assert isinstance(connect(ward.path), Store)
-    assert isinstance(connect("http://far.example/fhir"), Client)
+def test_one_word_opens_a_file_or_a_server(
+    ward_store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(TOKEN_ENV_VAR, "secret")
+    assert isinstance(connect(ward_store.path), Store)
+    assert isinstance(connect("http://far.example/fhir"), FhirClient)
     with pytest.raises(InputError):
         connect("absent.db")
 
 
-async def ask(application: Application, method: str, target: str, body: bytes = b"", **headers: str) -> tuple[int, str]:
+async def ask(
+    application: FhirApplication, method: str, target: str, body: bytes = b"", **headers: str
+) -> tuple[int, str]:
     """One request, as uvicorn hands it over."""
     path, _, query = target.partition("?")
     scope = {
@@ -278,8 +344,8 @@ async def ask(application: Application, method: str, target: str, body: bytes = 
     return sent[0]["status"], sent[1]["body"].decode()
 
 
-async def test_requests_are_answered_at_their_place_and_within_limits(ward: Store) -> None:
-    application = Application(Service(ward, BASE), most_bytes=100)
+async def test_requests_are_answered_at_their_place_and_within_limits(ward_store: Store) -> None:
+    application = FhirApplication(FhirService(ward_store, BASE), most_bytes=100)
     assert (await ask(application, "GET", "/fhir//Observation?patient=p1"))[0] == 200
     assert (await ask(application, "GET", "/fhir/Observation&patient=p1"))[0] == 200
     assert (await ask(application, "HEAD", "/fhir/metadata")) == (200, "")
@@ -289,33 +355,36 @@ async def test_requests_are_answered_at_their_place_and_within_limits(ward: Stor
     assert (await ask(application, "POST", "/fhir/Observation", b"\xff"))[0] == 400
 
 
-async def test_a_token_is_demanded_where_one_is_set(ward: Store) -> None:
-    application = Application(Service(ward, BASE), token="right")
+async def test_a_token_is_demanded_where_one_is_set(ward_store: Store) -> None:
+    application = FhirApplication(FhirService(ward_store, BASE), token="right")
     assert (await ask(application, "GET", "/fhir/metadata"))[0] == 401
     assert (await ask(application, "GET", "/fhir/metadata", authorization="Bearer wrong"))[0] == 401
     assert (await ask(application, "GET", "/fhir/metadata", authorization="bearer right"))[0] == 200
 
 
-def test_an_address_that_others_reach_needs_a_token(ward: Store) -> None:
+def test_an_address_that_others_reach_needs_a_token(ward_store: Store) -> None:
     pytest.importorskip("uvicorn")
     assert is_loopback("127.0.0.1")
     assert is_loopback("::1")
     assert not is_loopback("0.0.0.0")
     assert not is_loopback("example.org")
     with pytest.raises(CallerError, match="needs a token"):
-        serve(Service(ward, BASE), host="0.0.0.0")
+        serve(FhirService(ward_store, BASE), host="0.0.0.0")
 
 
-async def test_what_nobody_foresaw_is_not_shown(ward: Store, monkeypatch: pytest.MonkeyPatch) -> None:
-    service = Service(ward, BASE)
+async def test_what_nobody_foresaw_is_not_shown(
+    ward_store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    service = FhirService(ward_store, BASE)
     monkeypatch.setattr(service, "handle", lambda *_: 1 / 0)
-    status, body = await ask(Application(service), "GET", "/fhir/metadata")
+    status, body = await ask(FhirApplication(service), "GET", "/fhir/metadata")
     assert status == 500
     assert "ZeroDivision" not in body
 
 
 LEAK = re.compile(
-    r"Traceback|sqlite|SELECT |\.py|/tmp|/work|/home|no such (?:table|column)|syntax error", re.IGNORECASE
+    r"Traceback|sqlite|SELECT |\.py|/tmp|/work|/home|no such (?:table|column)|syntax error",
+    re.IGNORECASE,
 )
 
 NAMES = [
@@ -384,7 +453,11 @@ VALUES = [
     "$",
 ]
 params = st.lists(
-    st.tuples(st.sampled_from(NAMES) | st.text(max_size=12), st.sampled_from(VALUES) | st.text(max_size=20)), max_size=5
+    st.tuples(
+        st.sampled_from(NAMES) | st.text(max_size=12),
+        st.sampled_from(VALUES) | st.text(max_size=20),
+    ),
+    max_size=5,
 )
 paths = st.sampled_from(
     [
@@ -416,14 +489,30 @@ paths = st.sampled_from(
     path=paths,
     asked=params,
     raw=st.none() | st.text(max_size=30),
-    body=st.sampled_from([b"", b"{", b"[]", b"patient=p1&code=%", b"\xff", json.dumps(VITAL).encode()]),
+    body=st.sampled_from(
+        [b"", b"{", b"[]", b"patient=p1&code=%", b"\xff", json.dumps(VITAL).encode()]
+    ),
 )
 def test_no_request_makes_the_server_fail_or_tell_of_itself(
-    whole_ward: Store, profile: str, method: str, path: str, asked: list[tuple[str, str]], raw: str | None, body: bytes
+    whole_ward: Store,
+    profile: str,
+    method: str,
+    path: str,
+    asked: list[tuple[str, str]],
+    raw: str | None,
+    body: bytes,
 ) -> None:
-    query = raw if raw is not None else "&".join(f"{_quoted(name)}={_quoted(value)}" for name, value in asked)
+    query = (
+        raw
+        if raw is not None
+        else "&".join(f"{_quoted(name)}={_quoted(value)}" for name, value in asked)
+    )
     target = f"/fhir/{_quoted(path)}?{_quoted(query) if raw is not None else query}"
-    status, text = asyncio.run(ask(Application(Service(whole_ward.as_profile(profile), BASE)), method, target, body))
+    status, text = asyncio.run(
+        ask(
+            FhirApplication(FhirService(whole_ward.as_profile(profile), BASE)), method, target, body
+        )
+    )
     assert status < 500, target
     assert not LEAK.search(text), (target, text)
     if text and status >= 400:
@@ -436,16 +525,21 @@ def _quoted(text: str) -> str:
 
 @pytest.fixture(scope="module")
 def whole_ward(tmp_path_factory: pytest.TempPathFactory) -> Store:
-    return store_of(tmp_path_factory.mktemp("whole"), a_ward())
+    return build_store(tmp_path_factory.mktemp("whole"), ward_resources())
 
 
-def test_64_clients_at_once_are_all_served_over_the_network(ward: Store) -> None:
+def test_64_clients_at_once_are_all_served_over_the_network(ward_store: Store) -> None:
     uvicorn = pytest.importorskip("uvicorn")
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
     base = f"http://127.0.0.1:{port}/fhir"
-    config = uvicorn.Config(Application(Service(ward, base)), port=port, log_level="critical", lifespan="off")
+    config = uvicorn.Config(
+        FhirApplication(FhirService(ward_store, base)),
+        port=port,
+        log_level="critical",
+        lifespan="off",
+    )
     server = uvicorn.Server(config)
     thread = threading.Thread(target=server.run, daemon=True)
     thread.start()
@@ -456,8 +550,11 @@ def test_64_clients_at_once_are_all_served_over_the_network(ward: Store) -> None
         totals: list[int] = []
 
         def read() -> None:
-            with Client(base) as client:
-                totals.extend(len(list(client.search_all("Observation?patient=p1&_count=2"))) for _ in range(3))
+            with FhirClient(base) as client:
+                totals.extend(
+                    len(list(client.search_all("Observation?patient=p1&_count=2")))
+                    for _ in range(3)
+                )
 
         threads = [threading.Thread(target=read) for _ in range(64)]
         for each in threads:
@@ -470,22 +567,24 @@ def test_64_clients_at_once_are_all_served_over_the_network(ward: Store) -> None
         thread.join(10)
 
 
-def test_serving_without_uvicorn_says_how_to_get_it(ward: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_serving_without_uvicorn_says_how_to_get_it(
+    ward_store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
     import sys
 
     from archqa.errors import MissingExtra
 
     monkeypatch.setitem(sys.modules, "uvicorn", None)
     with pytest.raises(MissingExtra, match=r"archqa\[server\]"):
-        serve(Service(ward, BASE))
+        serve(FhirService(ward_store, BASE))
 
 
 def test_a_damaged_record_is_told_without_its_place(tmp_path: Path) -> None:
-    store = store_of(tmp_path, a_ward())
+    store = build_store(tmp_path, ward_resources())
     store.close()
     content = bytearray((tmp_path / "record.db").read_bytes())
     content[8192 * 2 :] = b"\x5a" * (len(content) - 8192 * 2)
     (tmp_path / "record.db").write_bytes(content)
-    reply = Service(store, BASE).get("Observation?patient=p1")
+    reply = FhirService(store, BASE).get("Observation?patient=p1")
     assert reply.status == 500
     assert str(tmp_path) not in reply.body

@@ -49,7 +49,17 @@ def ours(record: Path, profile: str = "hapi") -> Iterator[str]:
     """Our server over a record; its base URL."""
     port = free_port()
     program = "from archqa.cli.fhir import app; app()"
-    command = [sys.executable, "-c", program, "serve", str(record), "--port", str(port), "--profile", profile]
+    command = [
+        sys.executable,
+        "-c",
+        program,
+        "serve",
+        str(record),
+        "--port",
+        str(port),
+        "--profile",
+        profile,
+    ]
     with _running(command, record.parent, f"http://127.0.0.1:{port}/fhir") as base:
         yield base
 
@@ -60,11 +70,16 @@ def fill(base: str, resources: Iterable[dict[str, Any]], at_once: int = 500) -> 
     with httpx2.Client(timeout=300) as client:
         for start in range(0, len(every), at_once):
             entries = [
-                {"resource": each, "request": {"method": "PUT", "url": f"{each['resourceType']}/{each['id']}"}}
+                {
+                    "resource": each,
+                    "request": {"method": "PUT", "url": f"{each['resourceType']}/{each['id']}"},
+                }
                 for each in every[start : start + at_once]
             ]
             body = json.dumps({"resourceType": "Bundle", "type": "transaction", "entry": entries})
-            client.post(base, content=body, headers={"content-type": "application/fhir+json"}).raise_for_status()
+            client.post(
+                base, content=body, headers={"content-type": "application/fhir+json"}
+            ).raise_for_status()
 
 
 def free_port() -> int:

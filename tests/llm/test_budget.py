@@ -4,10 +4,10 @@ import pytest
 
 from archqa.core.usage import Usage
 from archqa.errors import BudgetExceeded
-from archqa.llm.base import Reply
 from archqa.llm.budget import Budget, BudgetedModel
+from archqa.llm.model import Reply
 from archqa.llm.scripted import ScriptedModel
-from tests.llm.asking import question
+from tests.llm.asking import make_request
 
 
 def costing(dollars: float | None) -> Reply:
@@ -18,21 +18,21 @@ async def test_requests_are_answered_until_the_money_is_spent() -> None:
     script = ScriptedModel(lambda _: costing(0.04))
     model = BudgetedModel(script, Budget(0.10))
     for _ in range(3):
-        assert (await model.ask(question())).text == "fine"
+        assert (await model.ask(make_request())).text == "fine"
     with pytest.raises(BudgetExceeded, match=r"\$0\.10 is spent \(\$0\.1200\).*\n.*--resume"):
-        await model.ask(question())
+        await model.ask(make_request())
     assert len(script.asked) == 3
 
 
 async def test_a_budget_cannot_be_kept_without_a_price() -> None:
     model = BudgetedModel(ScriptedModel(lambda _: costing(None)), Budget(10.0))
-    await model.ask(question())
+    await model.ask(make_request())
     with pytest.raises(BudgetExceeded, match="price of fake is not known"):
-        await model.ask(question())
+        await model.ask(make_request())
 
 
 async def test_a_failed_request_costs_nothing() -> None:
     model = BudgetedModel(ScriptedModel([KeyError("x"), costing(0.01)]), Budget(0.01))
     with pytest.raises(KeyError):
-        await model.ask(question())
-    assert (await model.ask(question())).text == "fine"
+        await model.ask(make_request())
+    assert (await model.ask(make_request())).text == "fine"

@@ -12,18 +12,21 @@ import pytest
 
 from archqa.core.usage import Usage
 from archqa.errors import InputError, Refused
-from archqa.llm.base import Finish, Reply, Request
-from archqa.llm.cache import Cache, CachedModel
-from archqa.llm.scripted import ScriptedModel, cut_off, refusal
+from archqa.llm.cache import CachedModel, SqliteCache
+from archqa.llm.model import FinishReason, Reply, Request
+from archqa.llm.scripted import ScriptedModel, refusal_reply, truncated_reply
 from tests.fakes.server import ROOT, FakeServer
-from tests.llm.asking import KEY, model_at, question
+from tests.llm.asking import API_KEY, make_request, server_model
 
-PAID = Reply(text="fine", usage=Usage(calls=1, prompt_tokens=100, completion_tokens=9, cost_usd=0.5, seconds=2.0))
+PAID = Reply(
+    text="fine",
+    usage=Usage(calls=1, prompt_tokens=100, completion_tokens=9, cost_usd=0.5, seconds=2.0),
+)
 
 
 @pytest.fixture
-def cache(tmp_path: Path) -> Cache:
-    return Cache(tmp_path / "archqa" / "replies.db")
+def cache(tmp_path: Path) -> SqliteCache:
+    return SqliteCache(tmp_path / "archqa" / "replies.db")
 
 
 class Slow:
@@ -39,26 +42,30 @@ class Slow:
         return PAID
 
 
-async def test_a_reply_is_asked_for_once_and_then_free(cache: Cache) -> None:
+async def test_a_reply_is_asked_for_once_and_then_free(cache: SqliteCache) -> None:
     script = ScriptedModel([PAID])
     model = CachedModel(script, cache)
-    assert (await model.ask(question())).usage == PAID.usage
-    again = await model.ask(question())
+    assert (await model.ask(make_request())).usage == PAID.usage
+    again = await model.ask(make_request())
     assert (again.text, again.usage) == ("fine", Usage(cached_calls=1))
     assert len(cache) == 1
 
 
 async def test_a_reply_outlives_the_process(tmp_path: Path) -> None:
-    first = Cache(tmp_path / "replies.db")
-    await CachedModel(ScriptedModel([PAID]), first).ask(question())
+    first = SqliteCache(tmp_path / "replies.db")
+    await CachedModel(ScriptedModel([PAID]), first).ask(make_request())
     first.close()
-    assert (await CachedModel(ScriptedModel([]), Cache(tmp_path / "replies.db")).ask(question())).text == "fine"
+    assert (
+        await CachedModel(ScriptedModel([]), SqliteCache(tmp_path / "replies.db")).ask(
+            make_request()
+        )
+    ).text == "fine"
 
 
-async def test_a_reply_is_on_disk_before_it_is_used(cache: Cache) -> None:
+async def test_a_reply_is_on_disk_before_it_is_used(cache: SqliteCache) -> None:
     """Whoever is killed while using a reply need not pay it again: another process sees it already."""
-    await CachedModel(ScriptedModel([PAID]), cache).ask(question())
-    assert Cache(cache.path).get(question().digest) == PAID
+    await CachedModel(ScriptedModel([PAID]), cache).ask(make_request())
+    assert SqliteCache(cache.path).get(make_request().digest) == PAID
 
 
 @pytest.mark.parametrize(
@@ -70,28 +77,40 @@ async def test_a_reply_is_on_disk_before_it_is_used(cache: Cache) -> None:
         {"max_tokens": 5},
         {"repetition": 1},
         {"output_schema": None},
-        {"messages": question("other words").messages},
+        {"messages": make_request("other words").messages},
     ],
 )
-async def test_another_question_is_another_reply(changed: dict[str, Any], cache: Cache) -> None:
+async def test_another_question_is_another_reply(
+    changed: dict[str, Any], cache: SqliteCache
+) -> None:
     model = CachedModel(ScriptedModel(["one", "two"]), cache)
-    await model.ask(question())
-    assert (await model.ask(question(**changed))).text == "two"
+    await model.ask(make_request())
+    assert (await model.ask(make_request(**changed))).text == "two"
 
 
-@pytest.mark.parametrize("line", [refusal(), cut_off("half"), Reply(text="", finish=Finish.EMPTY), Refused("no")])
-async def test_what_may_be_better_next_time_is_not_kept(line: Reply | Exception, cache: Cache) -> None:
+@pytest.mark.parametrize(
+    "line",
+    [
+        refusal_reply(),
+        truncated_reply("half"),
+        Reply(text="", finish=FinishReason.EMPTY),
+        Refused("no"),
+    ],
+)
+async def test_what_may_be_better_next_time_is_not_kept(
+    line: Reply | Exception, cache: SqliteCache
+) -> None:
     model = CachedModel(ScriptedModel([line, PAID]), cache)
     with suppress(Refused):
-        await model.ask(question())
+        await model.ask(make_request())
     assert len(cache) == 0
-    assert (await model.ask(question())).text == "fine"
+    assert (await model.ask(make_request())).text == "fine"
 
 
-async def test_equal_questions_at_once_are_asked_once_and_paid_once(cache: Cache) -> None:
+async def test_equal_questions_at_once_are_asked_once_and_paid_once(cache: SqliteCache) -> None:
     slow = Slow()
     model = CachedModel(slow, cache)
-    asking = [asyncio.create_task(model.ask(question())) for _ in range(5)]
+    asking = [asyncio.create_task(model.ask(make_request())) for _ in range(5)]
     await asyncio.sleep(0)
     slow.ready.set()
     replies = await asyncio.gather(*asking)
@@ -100,7 +119,7 @@ async def test_equal_questions_at_once_are_asked_once_and_paid_once(cache: Cache
     assert sum(reply.usage.cached_calls for reply in replies) == 4
 
 
-async def test_equal_questions_at_once_share_a_failure(cache: Cache) -> None:
+async def test_equal_questions_at_once_share_a_failure(cache: SqliteCache) -> None:
     class Failing(Slow):
         async def ask(self, request: Request) -> Reply:
             await super().ask(request)
@@ -108,18 +127,20 @@ async def test_equal_questions_at_once_share_a_failure(cache: Cache) -> None:
 
     failing = Failing()
     model = CachedModel(failing, cache)
-    asking = [asyncio.create_task(model.ask(question())) for _ in range(3)]
+    asking = [asyncio.create_task(model.ask(make_request())) for _ in range(3)]
     await asyncio.sleep(0)
     failing.ready.set()
-    assert all(isinstance(each, Refused) for each in await asyncio.gather(*asking, return_exceptions=True))
+    assert all(
+        isinstance(each, Refused) for each in await asyncio.gather(*asking, return_exceptions=True)
+    )
     assert failing.count == 1
 
 
-async def test_whoever_is_called_off_takes_nobody_along(cache: Cache) -> None:
+async def test_whoever_is_called_off_takes_nobody_along(cache: SqliteCache) -> None:
     """Another case waits for the same reply; it must get one, not a cancellation."""
     slow = Slow()
     model = CachedModel(slow, cache)
-    asking = [asyncio.create_task(model.ask(question())) for _ in range(3)]
+    asking = [asyncio.create_task(model.ask(make_request())) for _ in range(3)]
     for _ in range(3):
         await asyncio.sleep(0)
     asking[0].cancel()
@@ -130,18 +151,20 @@ async def test_whoever_is_called_off_takes_nobody_along(cache: Cache) -> None:
     assert slow.count == 2
 
 
-async def test_only_the_owner_can_read_it(cache: Cache) -> None:
-    await CachedModel(ScriptedModel([PAID]), cache).ask(question())
+async def test_only_the_owner_can_read_it(cache: SqliteCache) -> None:
+    await CachedModel(ScriptedModel([PAID]), cache).ask(make_request())
     assert cache.path.parent.stat().st_mode & 0o777 == 0o700
     files = list(cache.path.parent.iterdir())
     assert {file.name for file in files} >= {"replies.db", "replies.db-wal"}
     assert {file.stat().st_mode & 0o777 for file in files} == {0o600}
 
 
-def test_a_file_that_others_could_read_is_tightened_and_its_folder_left_alone(tmp_path: Path) -> None:
+def test_a_file_that_others_could_read_is_tightened_and_its_folder_left_alone(
+    tmp_path: Path,
+) -> None:
     tmp_path.chmod(0o755)
     (tmp_path / "replies.db").touch(0o644)
-    Cache(tmp_path / "replies.db")
+    SqliteCache(tmp_path / "replies.db")
     assert (tmp_path / "replies.db").stat().st_mode & 0o777 == 0o600
     assert tmp_path.stat().st_mode & 0o777 == 0o755
 
@@ -149,16 +172,16 @@ def test_a_file_that_others_could_read_is_tightened_and_its_folder_left_alone(tm
 def test_a_file_that_is_something_else_is_one_clear_error(tmp_path: Path) -> None:
     (tmp_path / "replies.db").write_bytes(os.urandom(8192))
     with pytest.raises(InputError, match=r"replies\.db: the cache cannot be opened"):
-        Cache(tmp_path / "replies.db")
+        SqliteCache(tmp_path / "replies.db")
 
 
-async def test_the_key_is_in_no_byte_of_it(cache: Cache) -> None:
+async def test_the_key_is_in_no_byte_of_it(cache: SqliteCache) -> None:
     with FakeServer() as server:
-        async with model_at(server) as model:
-            await CachedModel(model, cache).ask(question())
+        async with server_model(server) as model:
+            await CachedModel(model, cache).ask(make_request())
     kept = b"".join(file.read_bytes() for file in cache.path.parent.iterdir())
     assert b"not-relevant" in kept or b"essential" in kept
-    assert KEY.encode() not in kept
+    assert API_KEY.encode() not in kept
 
 
 WRITER = """
@@ -166,11 +189,11 @@ import sys
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
-from archqa.llm.base import Message, Reply, Request
-from archqa.llm.cache import Cache
+from archqa.llm.model import Message, Reply, Request
+from archqa.llm.cache import SqliteCache
 first = int(sys.argv[2])
 for number in range(first, first + 100):
-    cache = Cache(Path(sys.argv[1])) if number % 20 == 0 else cache
+    cache = SqliteCache(Path(sys.argv[1])) if number % 20 == 0 else cache
     request = Request(model="fake", messages=(Message(role="user", content=str(number)),))
     cache.put(request, Reply(text=f"reply to {number}"))
     assert cache.get(request.digest).text == f"reply to {number}"
@@ -183,11 +206,11 @@ def test_several_processes_write_one_cache_and_nothing_is_lost(tmp_path: Path) -
     commands = [[sys.executable, "-c", WRITER, str(path), str(first)] for first in (0, 40, 80)]
     writers = [subprocess.Popen(each, cwd=ROOT, stderr=subprocess.PIPE) for each in commands]
     assert [(writer.communicate()[1], writer.returncode) for writer in writers] == [(b"", 0)] * 3
-    assert len(Cache(path)) == 180
+    assert len(SqliteCache(path)) == 180
 
 
 def test_past_its_bound_the_oldest_replies_are_dropped(tmp_path: Path) -> None:
-    with Cache(tmp_path / "replies.db", most=1_000_000) as cache:
+    with SqliteCache(tmp_path / "replies.db", most=1_000_000) as cache:
         for number in range(1500):
             cache.keep(f"{number:064d}", Reply(text="word " * 400), "fake")
         held = cache.contents()
@@ -197,7 +220,7 @@ def test_past_its_bound_the_oldest_replies_are_dropped(tmp_path: Path) -> None:
 
 
 def test_a_cleared_cache_is_empty_and_small(tmp_path: Path) -> None:
-    with Cache(tmp_path / "replies.db") as cache:
+    with SqliteCache(tmp_path / "replies.db") as cache:
         for number in range(300):
             cache.keep(f"{number:064d}", Reply(text="word " * 400), "fake")
         assert cache.contents().by_model == {"fake": 300}

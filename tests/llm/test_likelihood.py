@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from archqa.llm.base import Message, Reply, Request, Token
-from archqa.llm.client import read_completion
+from archqa.llm.client import parse_completion
 from archqa.llm.dialect import Dialect
-from archqa.llm.likelihood import choice_probabilities
+from archqa.llm.likelihood import label_probabilities
+from archqa.llm.model import Message, Reply, Request, Token
 
 LABELS = ("essential", "supplementary", "not-relevant")
 
@@ -24,29 +24,45 @@ def test_the_probability_of_each_choice_is_that_of_the_token_it_begins_with() ->
         Token(text="ess", likely={"ess": 0.6, "not": 0.3, "sup": 0.05, "xyz": 0.05}),
         Token(text='ential"}'),
     )
-    [found] = choice_probabilities(said, "label", LABELS)
-    assert found == pytest.approx({"essential": 0.6 / 0.95, "supplementary": 0.05 / 0.95, "not-relevant": 0.3 / 0.95})
+    [found] = label_probabilities(said, "label", LABELS)
+    assert found == pytest.approx(
+        {"essential": 0.6 / 0.95, "supplementary": 0.05 / 0.95, "not-relevant": 0.3 / 0.95}
+    )
 
 
 def test_a_token_that_holds_the_quote_and_the_word_is_read_from_the_word_on() -> None:
     said = reply(
-        Token(text='{"label":'), Token(text=' "not', likely={' "not': 0.8, ' "ess': 0.2}), Token(text='-relevant"}')
+        Token(text='{"label":'),
+        Token(text=' "not', likely={' "not': 0.8, ' "ess': 0.2}),
+        Token(text='-relevant"}'),
     )
-    [found] = choice_probabilities(said, "label", LABELS)
+    [found] = label_probabilities(said, "label", LABELS)
     assert found == pytest.approx({"essential": 0.2, "supplementary": 0.0, "not-relevant": 0.8})
 
 
 def test_each_time_the_field_is_filled_in_counts_in_order() -> None:
-    one = (Token(text='{"label": "'), Token(text="essential", likely={"essential": 0.9, "not": 0.1}), Token(text='"}'))
-    two = (Token(text='{"label": "'), Token(text="not", likely={"not": 0.7, "ess": 0.3}), Token(text='-relevant"}'))
-    found = choice_probabilities(reply(*one, *two), "label", LABELS)
+    one = (
+        Token(text='{"label": "'),
+        Token(text="essential", likely={"essential": 0.9, "not": 0.1}),
+        Token(text='"}'),
+    )
+    two = (
+        Token(text='{"label": "'),
+        Token(text="not", likely={"not": 0.7, "ess": 0.3}),
+        Token(text='-relevant"}'),
+    )
+    found = label_probabilities(reply(*one, *two), "label", LABELS)
     assert [round(each["essential"], 2) for each in found if each] == [0.9, 0.3]
 
 
 def test_tokens_that_tell_of_something_else_say_nothing() -> None:
-    said = reply(Token(text='{"label": "'), Token(text="e", likely={"e": 0.2, "zzz": 0.7}), Token(text='ssential"}'))
-    assert choice_probabilities(said, "label", LABELS) == [None]
-    assert choice_probabilities(Reply(text='{"label": "essential"}'), "label", LABELS) == []
+    said = reply(
+        Token(text='{"label": "'),
+        Token(text="e", likely={"e": 0.2, "zzz": 0.7}),
+        Token(text='ssential"}'),
+    )
+    assert label_probabilities(said, "label", LABELS) == [None]
+    assert label_probabilities(Reply(text='{"label": "essential"}'), "label", LABELS) == []
 
 
 def completion(**choice: Any) -> dict[str, Any]:
@@ -56,21 +72,23 @@ def completion(**choice: Any) -> dict[str, Any]:
 def test_a_servers_logprobs_are_read_and_unlikely_ones_dropped() -> None:
     top = [{"token": "o", "logprob": math.log(0.9)}, {"token": "q", "logprob": math.log(0.001)}]
     content = [{"token": "ok", "logprob": math.log(0.9), "top_logprobs": top}]
-    [token] = read_completion(completion(logprobs={"content": content}), None).tokens
+    [token] = parse_completion(completion(logprobs={"content": content}), None).tokens
     assert token.text == "ok"
     assert set(token.likely) == {"o", "ok"}
 
 
-@pytest.mark.parametrize("logprobs", [None, {}, {"content": None}, {"content": [{"token": "x"}]}, "?"])
+@pytest.mark.parametrize(
+    "logprobs", [None, {}, {"content": None}, {"content": [{"token": "x"}]}, "?"]
+)
 def test_a_server_that_gives_none_or_odd_ones_is_no_fault(logprobs: object) -> None:
-    assert read_completion(completion(logprobs=logprobs), None).tokens == ()
+    assert parse_completion(completion(logprobs=logprobs), None).tokens == ()
 
 
 def test_they_are_asked_for_only_where_wanted_and_dropped_after_a_refusal() -> None:
     asking = Request(model="m", messages=(Message(role="user", content="?"),), likelihoods=True)
     assert Dialect().arguments(asking)["logprobs"] is True
     assert "logprobs" not in Dialect().arguments(asking.model_copy(update={"likelihoods": False}))
-    weaker = Dialect().weaker("'logprobs' is not supported with this model", structured=False)
+    weaker = Dialect().fallback_for("'logprobs' is not supported with this model", structured=False)
     assert weaker is not None
     assert "logprobs" not in weaker.arguments(asking)
 

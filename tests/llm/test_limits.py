@@ -4,10 +4,10 @@ import asyncio
 
 import pytest
 
-from archqa.llm.base import Reply, Request, Transient
-from archqa.llm.limits import Bucket, LimitedModel, Limiter
+from archqa.llm.limits import RateBucket, RateLimitedModel, RateLimiter
+from archqa.llm.model import Reply, Request, TransientError
 from archqa.llm.scripted import ScriptedModel
-from tests.llm.asking import question
+from tests.llm.asking import make_request
 
 
 class Gate:
@@ -29,8 +29,8 @@ class Gate:
 @pytest.mark.parametrize("jobs", [1, 3])
 async def test_no_more_are_in_flight_than_there_are_places(jobs: int) -> None:
     gate = Gate()
-    model = LimitedModel(gate, Limiter(jobs))
-    asking = [asyncio.create_task(model.ask(question(str(number)))) for number in range(7)]
+    model = RateLimitedModel(gate, RateLimiter(jobs))
+    asking = [asyncio.create_task(model.ask(make_request(str(number)))) for number in range(7)]
     for _ in range(3):
         await asyncio.sleep(0)
     assert gate.inside == [str(number) for number in range(jobs)]
@@ -44,10 +44,10 @@ async def test_a_place_is_given_back_when_a_request_fails() -> None:
         async def ask(self, request: Request) -> Reply:
             raise KeyError("broken")
 
-    model = LimitedModel(Broken(), Limiter(1))
+    model = RateLimitedModel(Broken(), RateLimiter(1))
     for _ in range(3):
         with pytest.raises(KeyError):
-            await model.ask(question())
+            await model.ask(make_request())
 
 
 class Watch:
@@ -61,34 +61,42 @@ class Watch:
 
 
 def test_a_bucket_spreads_its_amounts_evenly_over_the_minute() -> None:
-    bucket = Bucket(per_minute=120)
+    bucket = RateBucket(per_minute=120)
     assert [bucket.reserve(1, now=0.0) for _ in range(4)] == [0.0, 0.5, 1.0, 1.5]
     assert bucket.reserve(1, now=10.0) == 0.0
-    assert Bucket(None).reserve(10**9, now=0.0) == 0.0
+    assert RateBucket(None).reserve(10**9, now=0.0) == 0.0
 
 
 async def test_requests_start_no_faster_than_the_paces_allow() -> None:
     watch = Watch()
-    limiter = Limiter(4, requests_per_minute=60, tokens_per_minute=600, clock=lambda: watch.now, sleep=watch.sleep)
+    limiter = RateLimiter(
+        4, requests_per_minute=60, tokens_per_minute=600, clock=lambda: watch.now, sleep=watch.sleep
+    )
     for _ in range(4):
         await limiter.pace(tokens=20)
-    assert watch.now == 1000.0 + 3 * 2.0  # 20 tokens at 600 a minute take two seconds, a request at 60 a minute one
+    assert (
+        watch.now == 1000.0 + 3 * 2.0
+    )  # 20 tokens at 600 a minute take two seconds, a request at 60 a minute one
 
 
 async def test_after_retry_after_nothing_starts_until_the_server_said() -> None:
     watch = Watch()
-    limiter = Limiter(2, clock=lambda: watch.now, sleep=watch.sleep)
-    model = LimitedModel(ScriptedModel([Transient("HTTP 429", retry_after=7.0), "fine"]), limiter)
-    with pytest.raises(Transient):
-        await model.ask(question())
-    assert (await model.ask(question("other"))).text == "fine"
+    limiter = RateLimiter(2, clock=lambda: watch.now, sleep=watch.sleep)
+    model = RateLimitedModel(
+        ScriptedModel([TransientError("HTTP 429", retry_after=7.0), "fine"]), limiter
+    )
+    with pytest.raises(TransientError):
+        await model.ask(make_request())
+    assert (await model.ask(make_request("other"))).text == "fine"
     assert watch.now == 1007.0
 
 
-@pytest.mark.parametrize(("reset", "seconds"), [("6m0s", 360.0), ("20ms", 0.02), ("3", 3.0), ("soon", 0.0)])
+@pytest.mark.parametrize(
+    ("reset", "seconds"), [("6m0s", 360.0), ("20ms", 0.02), ("3", 3.0), ("soon", 0.0)]
+)
 async def test_an_empty_rate_limit_header_holds_until_its_reset(reset: str, seconds: float) -> None:
     watch = Watch()
-    limiter = Limiter(2, clock=lambda: watch.now, sleep=watch.sleep)
+    limiter = RateLimiter(2, clock=lambda: watch.now, sleep=watch.sleep)
     limiter.heed({"x-ratelimit-remaining-tokens": "0", "x-ratelimit-reset-tokens": reset})
     limiter.heed({"x-ratelimit-remaining-requests": "5", "x-ratelimit-reset-requests": "60s"})
     await limiter.pace(tokens=1)

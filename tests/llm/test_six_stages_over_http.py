@@ -7,16 +7,18 @@ from typing import Any
 import pytest
 
 from archqa.errors import AuthenticationFailed, ModelNotFound, ServerUnavailable
+from archqa.runs.case_selection import Selection
 from archqa.runs.predict import predict
 from archqa.runs.record import CaseStatus, RunStatus
 from archqa.runs.run import Run
-from archqa.runs.selection import Selection
 from archqa.settings import load_settings
 from tests.fakes.server import FakeServer
-from tests.llm.asking import KEY
+from tests.llm.asking import API_KEY
 
 STAGES = ["context", "general_expert", "recruiting", "specialist", "decision"]
-PRICES = {"fake": {"prompt": 2, "cached": 0.5, "completion": 8, "as_of": "2026-01-01", "source": "a test"}}
+PRICES = {
+    "fake": {"prompt": 2, "cached": 0.5, "completion": 8, "as_of": "2026-01-01", "source": "a test"}
+}
 
 
 @pytest.fixture(autouse=True)
@@ -33,11 +35,22 @@ def quick_tries(monkeypatch: pytest.MonkeyPatch) -> None:
 def run_on(tmp_path: Path) -> Any:
     """Predicts the first of the mini cases, or more, through a server."""
 
-    def run(server: FakeServer, *, out: str = "run", resume: bool = False, limit: int = 1, **typed: Any) -> Run:
-        named = {"base_url": server.base_url, "model": "fake", "api_key": KEY, "prices": PRICES} | typed
+    def run(
+        server: FakeServer, *, out: str = "run", resume: bool = False, limit: int = 1, **typed: Any
+    ) -> Run:
+        named = {
+            "base_url": server.base_url,
+            "model": "fake",
+            "api_key": API_KEY,
+            "prices": PRICES,
+        } | typed
         selection = Selection(limit=limit)
         return predict(
-            "mini", out=tmp_path / out, resume=resume, selection=selection, settings=load_settings(typed=named)
+            "mini",
+            out=tmp_path / out,
+            resume=resume,
+            selection=selection,
+            settings=load_settings(typed=named),
         )
 
     return run
@@ -85,14 +98,21 @@ def test_the_trace_tells_each_stages_words_reply_parse_and_cost(run_on: Any) -> 
             assert step.usage.cost_usd is not None
             assert step.prompt == f"{step.agent}/v1"
             assert len(step.prompt_digest) == 64
-        assert sum(step.usage.prompt_tokens for step in steps) == _record(run, case.id).usage.prompt_tokens
+        assert (
+            sum(step.usage.prompt_tokens for step in steps)
+            == _record(run, case.id).usage.prompt_tokens
+        )
 
 
 def test_most_of_the_prompt_tokens_come_from_the_servers_prefix_cache(run_on: Any) -> None:
     with FakeServer() as server:
         run = run_on(server)
-    screened = [step.usage for step in run.folder.steps(run.cases[0].id) if step.agent == "general_expert"]
-    assert sum(each.cached_prompt_tokens for each in screened) > 0.7 * sum(each.prompt_tokens for each in screened)
+    screened = [
+        step.usage for step in run.folder.steps(run.cases[0].id) if step.agent == "general_expert"
+    ]
+    assert sum(each.cached_prompt_tokens for each in screened) > 0.7 * sum(
+        each.prompt_tokens for each in screened
+    )
 
 
 def test_a_rerun_calls_nobody_and_says_the_same(run_on: Any) -> None:
@@ -148,8 +168,12 @@ def test_dressed_up_replies_need_no_repair(fault: str, run_on: Any) -> None:
     assert not [step for case in run.cases for step in run.folder.steps(case.id) if step.rejected]
 
 
-@pytest.mark.parametrize("fault", ["invented-ids,always", "duplicate-sentences,always", "missing-sentences,always"])
-def test_what_cannot_be_repaired_is_mended_and_no_invented_id_gets_out(fault: str, run_on: Any) -> None:
+@pytest.mark.parametrize(
+    "fault", ["invented-ids,always", "duplicate-sentences,always", "missing-sentences,always"]
+)
+def test_what_cannot_be_repaired_is_mended_and_no_invented_id_gets_out(
+    fault: str, run_on: Any
+) -> None:
     with FakeServer(fault) as server:
         run = run_on(server)
     assert run.count(CaseStatus.ANSWERED) == 1
@@ -174,7 +198,9 @@ def test_an_answer_nobody_can_shorten_is_taken_from_the_note(run_on: Any) -> Non
     assert all("extracted from the note" in " ".join(record.remarks) for record in run.records)
 
 
-@pytest.mark.parametrize("fault", ["length", "refusal", "content-filter", "400-context", "wrong-schema"])
+@pytest.mark.parametrize(
+    "fault", ["length", "refusal", "content-filter", "400-context", "wrong-schema"]
+)
 def test_specialists_who_fail_are_left_out_and_remarked(fault: str, run_on: Any) -> None:
     with FakeServer(f"{fault},always,only=specialist") as server:
         run = run_on(server)
@@ -198,11 +224,19 @@ def test_a_refused_decision_is_unanswerable_and_a_cut_off_one_failed(run_on: Any
     with FakeServer("length,only=decision") as server:
         run = run_on(server, out="cut", cache=False, fallback=False)
     assert run.count(CaseStatus.FAILED) == 1
-    assert all(record.error.startswith("Truncated: decision: the reply was cut off") for record in run.records)
+    assert all(
+        record.error.startswith("Truncated: decision: the reply was cut off")
+        for record in run.records
+    )
 
 
 @pytest.mark.parametrize(
-    ("fault", "error"), [("401", AuthenticationFailed), ("404-model", ModelNotFound), ("503,always", ServerUnavailable)]
+    ("fault", "error"),
+    [
+        ("401", AuthenticationFailed),
+        ("404-model", ModelNotFound),
+        ("503,always", ServerUnavailable),
+    ],
 )
 def test_what_no_case_can_survive_stops_the_run_resumably(
     fault: str, error: type[Exception], run_on: Any, tmp_path: Path
@@ -228,7 +262,17 @@ def test_a_run_that_stopped_goes_on_where_it_was(run_on: Any, tmp_path: Path) ->
 
 
 def test_faults_at_three_calls_in_ten_lose_no_case(run_on: Any) -> None:
-    names = ("429", "500", "502", "503", "529", "connection-reset", "html-200", "empty-choices", "not-json")
+    names = (
+        "429",
+        "500",
+        "502",
+        "503",
+        "529",
+        "connection-reset",
+        "html-200",
+        "empty-choices",
+        "not-json",
+    )
     with FakeServer(*(f"{name}@0.035" for name in names), seed=5) as server:
         run = run_on(server, limit=3)
         outcomes = server.requests.outcomes
@@ -242,10 +286,16 @@ def test_the_key_and_the_note_are_in_no_log_and_the_key_in_no_file(
     caplog.set_level(logging.DEBUG)
     with FakeServer("500@0.2", "wrong-schema@0.1", "refusal@0.05", quote_prompt=True) as server:
         run = run_on(server)
-    assert KEY not in caplog.text
-    assert not [each.text for case in run.cases for each in case.sentences if each.text in caplog.text]
+    assert API_KEY not in caplog.text
+    assert not [
+        each.text for case in run.cases for each in case.sentences if each.text in caplog.text
+    ]
     assert [path for path in run.path.rglob("*") if path.is_file()]
-    assert not [path for path in run.path.rglob("*") if path.is_file() and KEY in path.read_text(encoding="utf-8")]
+    assert not [
+        path
+        for path in run.path.rglob("*")
+        if path.is_file() and API_KEY in path.read_text(encoding="utf-8")
+    ]
     for record in run.records:
         said = " ".join([record.error, *record.remarks])
         assert not [each.text for case in run.cases for each in case.sentences if each.text in said]

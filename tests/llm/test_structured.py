@@ -8,16 +8,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from archqa.agents.cited_lines import Lines
 from archqa.agents.context import MedicalContext
-from archqa.agents.decision import Decided
-from archqa.agents.judging import Verdict, Verdicts
-from archqa.agents.recruiting import Panel
-from archqa.agents.writing import Lines
+from archqa.agents.decision import DecisionOutput
+from archqa.agents.labelling import Verdict, Verdicts
+from archqa.agents.recruiting import RecruitedExperts
 from archqa.core.judgement import Relevance
-from archqa.core.value import Value
-from archqa.llm.structured import Rejected, parse, strict_schema
+from archqa.core.value import FrozenModel
+from archqa.llm.structured import Rejected, parse_output, strict_schema
 
-OUTPUTS = [MedicalContext, Verdict, Verdicts, Panel, Decided, Lines]
+OUTPUTS = [MedicalContext, Verdict, Verdicts, RecruitedExperts, DecisionOutput, Lines]
 CHOICES = {"sentence": ("1", "2", "7b"), "label": ("essential", "not-relevant")}
 GOOD = '{"rationale": "It says {why}.", "label": "essential"}'
 
@@ -35,7 +35,7 @@ def objects(schema: Any) -> Iterator[dict[str, Any]]:
 
 
 @pytest.mark.parametrize("output", OUTPUTS)
-def test_every_property_is_required_and_no_other_allowed(output: type[Value]) -> None:
+def test_every_property_is_required_and_no_other_allowed(output: type[FrozenModel]) -> None:
     found = list(objects(strict_schema(output, CHOICES)))
     assert found
     for each in found:
@@ -44,9 +44,11 @@ def test_every_property_is_required_and_no_other_allowed(output: type[Value]) ->
 
 
 @pytest.mark.parametrize("output", OUTPUTS)
-def test_only_words_of_the_strict_subset_are_used(output: type[Value]) -> None:
+def test_only_words_of_the_strict_subset_are_used(output: type[FrozenModel]) -> None:
     said = json.dumps(strict_schema(output, CHOICES))
-    assert not [word for word in ('"choices":', '"hidden":', '"default":', '"title":') if word in said]
+    assert not [
+        word for word in ('"choices":', '"hidden":', '"default":', '"title":') if word in said
+    ]
 
 
 def test_hidden_fields_are_not_asked_for() -> None:
@@ -59,12 +61,12 @@ def test_ids_and_labels_are_enumerated_for_the_task_at_hand() -> None:
     verdict = schema["$defs"]["SentenceVerdict"]["properties"]
     assert verdict["sentence_id"] == {"type": "string", "enum": ["1", "2", "7b"]}
     assert verdict["label"] == {"type": "string", "enum": ["essential", "not-relevant"]}
-    decided = strict_schema(Decided, CHOICES)["properties"]
+    decided = strict_schema(DecisionOutput, CHOICES)["properties"]
     assert decided["essential"]["items"]["enum"] == ["1", "2", "7b"]
 
 
 def test_without_choices_an_id_is_any_string() -> None:
-    assert strict_schema(Decided)["properties"]["essential"]["items"] == {"type": "string"}
+    assert strict_schema(DecisionOutput)["properties"]["essential"]["items"] == {"type": "string"}
 
 
 def test_the_reason_is_thought_of_before_the_label() -> None:
@@ -72,7 +74,7 @@ def test_the_reason_is_thought_of_before_the_label() -> None:
 
 
 def test_properties_may_be_called_what_schemas_call_their_own_words() -> None:
-    class Work(Value):
+    class Work(FrozenModel):
         title: str
         default: str
         choices: str
@@ -101,7 +103,7 @@ def test_properties_may_be_called_what_schemas_call_their_own_words() -> None:
     ],
 )
 def test_the_object_is_found_with_whatever_around_it(reply: str) -> None:
-    assert parse(reply, Verdict).label == "essential"
+    assert parse_output(reply, Verdict).label == "essential"
 
 
 @pytest.mark.parametrize(
@@ -123,7 +125,7 @@ def test_the_object_is_found_with_whatever_around_it(reply: str) -> None:
 )
 def test_what_holds_no_object_is_sent_back_with_words_for_the_model(reply: str) -> None:
     with pytest.raises(Rejected, match="Your reply holds no complete JSON object"):
-        parse(reply, Verdict)
+        parse_output(reply, Verdict)
 
 
 @pytest.mark.parametrize(
@@ -131,27 +133,30 @@ def test_what_holds_no_object_is_sent_back_with_words_for_the_model(reply: str) 
     [
         ('{"rationale": "x"}', "label: Field required"),
         ('{"rationale": "x", "label": "maybe"}', "label: Input should be 'essential'"),
-        ('{"rationale": "x", "label": "essential", "mood": "good"}', "mood: Extra inputs are not permitted"),
+        (
+            '{"rationale": "x", "label": "essential", "mood": "good"}',
+            "mood: Extra inputs are not permitted",
+        ),
         ('{"rationale": null, "label": "essential"}', "rationale: Input should be a valid string"),
     ],
 )
 def test_what_does_not_fit_is_said_field_by_field(reply: str, words: str) -> None:
     with pytest.raises(Rejected, match=r"Your JSON does not fit the schema\.") as raised:
-        parse(reply, Verdict)
+        parse_output(reply, Verdict)
     assert words in str(raised.value)
 
 
 def test_what_is_said_to_the_model_is_short_whatever_it_sent() -> None:
     reply = json.dumps({"verdicts": [{"rationale": 5} for _ in range(500)]})
     with pytest.raises(Rejected) as raised:
-        parse(reply, Verdicts)
+        parse_output(reply, Verdicts)
     assert len(str(raised.value)) < 1000
 
 
 @given(st.text() | st.text(alphabet='{}[]":,`tn0 <think>/'))
 def test_any_text_is_parsed_or_rejected(text: str) -> None:
     try:
-        parse(text, Verdict)
+        parse_output(text, Verdict)
     except Rejected:
         return
 
@@ -160,4 +165,4 @@ def test_any_text_is_parsed_or_rejected(text: str) -> None:
 def test_what_was_said_is_what_is_read(rationale: str, before: str, after: str) -> None:
     said = Verdict(rationale=rationale, label=Relevance.ESSENTIAL)
     if "</think>" not in after and "```" not in before + after + rationale:
-        assert parse(f"{before}{said.model_dump_json()}{after}", Verdict) == said
+        assert parse_output(f"{before}{said.model_dump_json()}{after}", Verdict) == said

@@ -8,13 +8,21 @@ from typing import Any
 import pytest
 
 from archqa.errors import ModelError
-from archqa.llm.base import Finish, Message, Reply, Request, ToolCall, ToolSpec, Transient
-from archqa.llm.cache import Cache, CachedModel
-from archqa.llm.client import read_completion
+from archqa.llm.cache import CachedModel, SqliteCache
+from archqa.llm.client import parse_completion
 from archqa.llm.dialect import Dialect
-from archqa.llm.scripted import ScriptedModel, calling
+from archqa.llm.model import (
+    FinishReason,
+    Message,
+    Reply,
+    Request,
+    ToolCall,
+    ToolSpec,
+    TransientError,
+)
+from archqa.llm.scripted import ScriptedModel, tool_call_reply
 from tests.fakes.server import FakeServer
-from tests.llm.asking import asked_of, replying
+from tests.llm.asking import ask_server, model_replying_with
 
 ADD = ToolSpec(
     name="add",
@@ -24,7 +32,9 @@ ADD = ToolSpec(
 
 
 def asking(*turns: Message, tools: tuple[ToolSpec, ...] = (ADD,)) -> Request:
-    return Request(model="fake", messages=(Message(role="user", content="Add."), *turns), tools=tools)
+    return Request(
+        model="fake", messages=(Message(role="user", content="Add."), *turns), tools=tools
+    )
 
 
 def told(result: str, call: str = "call_1") -> Message:
@@ -32,7 +42,10 @@ def told(result: str, call: str = "call_1") -> Message:
 
 
 def completion(**message: Any) -> dict[str, Any]:
-    choice = {"finish_reason": "tool_calls", "message": {"role": "assistant", "content": None, **message}}
+    choice = {
+        "finish_reason": "tool_calls",
+        "message": {"role": "assistant", "content": None, **message},
+    }
     return {"model": "m", "choices": [choice]}
 
 
@@ -52,14 +65,20 @@ def test_a_question_without_tools_has_the_digest_it_had_before_there_were_tools(
 
 
 def test_tools_their_calls_and_their_results_tell_questions_apart() -> None:
-    call = calling(("add", {"a": 1})).turn
-    asked = [asking(tools=()), asking(), asking(call), asking(call, told("2")), asking(call, told("3"))]
+    call = tool_call_reply(("add", {"a": 1})).as_message
+    asked = [
+        asking(tools=()),
+        asking(),
+        asking(call),
+        asking(call, told("2")),
+        asking(call, told("3")),
+    ]
     assert len({each.digest for each in asked}) == len(asked)
 
 
 def test_tools_go_out_as_the_protocol_has_them() -> None:
-    said = calling(("add", {"a": 1}), ("add", {"a": 2}))
-    sent = Dialect().arguments(asking(said.turn, told("2"), told("3", "call_2")))
+    said = tool_call_reply(("add", {"a": 1}), ("add", {"a": 2}))
+    sent = Dialect().arguments(asking(said.as_message, told("2"), told("3", "call_2")))
     assert sent["tools"] == [{"type": "function", "function": ADD.model_dump()}]
     assert sent["parallel_tool_calls"] is True
     _, called, first, second = sent["messages"]
@@ -78,28 +97,32 @@ def test_a_question_without_tools_says_nothing_of_them() -> None:
 
 def test_a_reply_that_only_calls_tools_is_complete() -> None:
     function = {"name": "add", "arguments": '{"a": 1}'}
-    reply = read_completion(completion(tool_calls=[{"id": "x", "type": "function", "function": function}]), None)
-    assert reply.finish is Finish.COMPLETE
+    reply = parse_completion(
+        completion(tool_calls=[{"id": "x", "type": "function", "function": function}]), None
+    )
+    assert reply.finish is FinishReason.COMPLETE
     assert reply.tool_calls == (ToolCall(id="x", name="add", arguments='{"a": 1}'),)
-    assert read_completion(completion(tool_calls=[]), None).finish is Finish.EMPTY
+    assert parse_completion(completion(tool_calls=[]), None).finish is FinishReason.EMPTY
 
 
 def test_calls_without_ids_and_with_arguments_as_objects_are_read() -> None:
     calls = [{"function": {"name": "add", "arguments": {"a": 1}}}, {"function": {"name": "now"}}]
-    reply = read_completion(completion(tool_calls=calls), None)
+    reply = parse_completion(completion(tool_calls=calls), None)
     assert [each.id for each in reply.tool_calls] == ["call_1", "call_2"]
     assert [each.arguments for each in reply.tool_calls] == ['{"a": 1}', "{}"]
 
 
-@pytest.mark.parametrize("calls", [[{}], [{"function": {}}], [None], "add", [{"function": {"name": 3}}]])
+@pytest.mark.parametrize(
+    "calls", [[{}], [{"function": {}}], [None], "add", [{"function": {"name": 3}}]]
+)
 async def test_what_is_no_tool_call_is_no_reply(calls: Any) -> None:
-    with pytest.raises(Transient):
-        await replying(json.dumps(completion(tool_calls=calls)).encode()).ask(asking())
+    with pytest.raises(TransientError):
+        await model_replying_with(json.dumps(completion(tool_calls=calls)).encode()).ask(asking())
 
 
 async def test_a_cached_reply_still_calls_its_tools(tmp_path: Path) -> None:
-    model = ScriptedModel([calling(("add", {"a": 1}))])
-    with Cache(tmp_path / "replies.db") as cache:
+    model = ScriptedModel([tool_call_reply(("add", {"a": 1}))])
+    with SqliteCache(tmp_path / "replies.db") as cache:
         first, again = [await CachedModel(model, cache).ask(asking()) for _ in range(2)]
     assert first.tool_calls == again.tool_calls != ()
     assert again.usage.cached_calls == 1
@@ -114,8 +137,8 @@ async def test_the_fake_server_calls_tools_and_then_answers() -> None:
     turns: list[Message] = []
     with FakeServer() as server:
         for _ in range(5):
-            reply = await asked_of(server, asking(*turns))
-            turns += [reply.turn, *(told("3", call.id) for call in reply.tool_calls)]
+            reply = await ask_server(server, asking(*turns))
+            turns += [reply.as_message, *(told("3", call.id) for call in reply.tool_calls)]
             if not reply.tool_calls:
                 break
     assert reply.text
@@ -124,21 +147,24 @@ async def test_the_fake_server_calls_tools_and_then_answers() -> None:
 
 async def test_a_server_that_calls_one_tool_at_a_time_is_asked_so() -> None:
     with FakeServer("no-parallel-tools", keep_bodies=True) as server:
-        reply = await asked_of(server, asking())
+        reply = await ask_server(server, asking())
         assert ["parallel_tool_calls" in body for body in server.bodies] == [True, False]
     assert len(reply.tool_calls) == 1
 
 
 async def test_a_server_that_calls_no_tools_says_what_else_can_be_done() -> None:
-    with FakeServer("no-tools") as server, pytest.raises(ModelError, match="--pipeline that needs none"):
-        await asked_of(server, asking())
+    with (
+        FakeServer("no-tools") as server,
+        pytest.raises(ModelError, match="--pipeline that needs none"),
+    ):
+        await ask_server(server, asking())
 
 
 async def test_a_server_that_wants_the_last_word_from_the_user_gets_it() -> None:
     """A turn with neither a tool call nor an answer goes round again: two of the model's turns stand at the end."""
     thinking = Message(role="assistant", content="Let me think.")
     with FakeServer("no-assistant-last", keep_bodies=True) as server:
-        assert (await asked_of(server, asking(thinking, thinking))).tool_calls
+        assert (await ask_server(server, asking(thinking, thinking))).tool_calls
         assert [body["messages"][-1]["role"] for body in server.bodies] == ["assistant", "user"]
 
 
@@ -152,5 +178,5 @@ async def test_a_server_that_wants_the_last_word_from_the_user_gets_it() -> None
     ],
 )
 def test_it_is_learned_from_what_servers_say(words: str) -> None:
-    weaker = Dialect().weaker(words.lower(), structured=False)
+    weaker = Dialect().fallback_for(words.lower(), structured=False)
     assert weaker == Dialect(assistant_last=False)

@@ -2,7 +2,7 @@ import asyncio
 
 import pytest
 
-from archqa.llm.wire import HttpWire, proxy_for
+from archqa.llm.transport import HttpTransport, proxy_for
 
 
 @pytest.fixture(autouse=True)
@@ -17,8 +17,16 @@ def _no_proxies(monkeypatch: pytest.MonkeyPatch) -> None:
         ({}, "https://model.example/v1", None),
         ({"https_proxy": "http://proxy:3128"}, "https://model.example/v1", "http://proxy:3128"),
         ({"https_proxy": "http://proxy:3128"}, "http://model.example/v1", None),
-        ({"http_proxy": "http://proxy:3128", "no_proxy": "model.example"}, "http://model.example/v1", None),
-        ({"http_proxy": "http://proxy:3128", "no_proxy": "127.0.0.1"}, "http://127.0.0.1:8000/v1", None),
+        (
+            {"http_proxy": "http://proxy:3128", "no_proxy": "model.example"},
+            "http://model.example/v1",
+            None,
+        ),
+        (
+            {"http_proxy": "http://proxy:3128", "no_proxy": "127.0.0.1"},
+            "http://127.0.0.1:8000/v1",
+            None,
+        ),
         ({"http_proxy": "socks5://proxy:1080"}, "http://model.example/v1", None),
     ],
 )
@@ -41,7 +49,7 @@ async def test_posts_go_through_the_proxy(monkeypatch: pytest.MonkeyPatch) -> No
     async with await asyncio.start_server(proxy, "127.0.0.1", 0) as server:
         port = server.sockets[0].getsockname()[1]
         monkeypatch.setenv("http_proxy", f"http://127.0.0.1:{port}")
-        wire = HttpWire("http://model.example/v1", "key", timeout=5)
+        wire = HttpTransport("http://model.example/v1", "key", timeout=5)
         answer = await wire.post("/chat/completions", b"{}")
         await wire.close()
     assert answer.body == b"{}"

@@ -15,24 +15,37 @@ SYSTEMS = {
 }
 
 
-PLACES = {"first": 0, "second": 1, "third": 2, "third_to_last": -3, "second_to_last": -2, "last": -1}
+PLACES = {
+    "first": 0,
+    "second": 1,
+    "third": 2,
+    "third_to_last": -3,
+    "second_to_last": -2,
+    "last": -1,
+}
 
 
-class Hand:
+class ReferenceExecutor:
     """Computes by hand over one patient's resources; the query comes as JSON values."""
 
     def __init__(self, resources: list[Resource], patient: str) -> None:
         self.by = {f"{each['resourceType']}/{each['id']}": each for each in resources}
         mine = f"Patient/{patient}"
         self.mine = [
-            r for r in resources if r.get("subject", {}).get("reference") == mine or f"Patient/{r['id']}" == mine
+            r
+            for r in resources
+            if r.get("subject", {}).get("reference") == mine or f"Patient/{r['id']}" == mine
         ]
 
     def of(self, kind: str) -> list[Resource]:
         return [each for each in self.mine if each["resourceType"] == kind]
 
     def visits(self, kind: str) -> list[Resource]:
-        return [e for e in self.of("Encounter") if e["identifier"][0]["system"].endswith(f"encounter-{kind}")]
+        return [
+            e
+            for e in self.of("Encounter")
+            if e["identifier"][0]["system"].endswith(f"encounter-{kind}")
+        ]
 
     def rows(self, what: str) -> list[dict[str, Any]]:
         """Rows as dicts: ids, name, t, and what the sort has besides."""
@@ -79,11 +92,19 @@ class Hand:
     def tests(self):
         """(row of the test, [(organism, [susceptibilities])])"""
         for each in self.of("Observation"):
-            if each["code"]["coding"][0]["system"].endswith("microbiology-test") and "encounter" in each:
+            if (
+                each["code"]["coding"][0]["system"].endswith("microbiology-test")
+                and "encounter" in each
+            ):
                 row = self.row(each, each["effectiveDateTime"])
-                row["specimen"] = self.by[each["specimen"]["reference"]]["type"]["coding"][0]["display"]
+                row["specimen"] = self.by[each["specimen"]["reference"]]["type"]["coding"][0][
+                    "display"
+                ]
                 organisms = [self.by[m["reference"]] for m in each.get("hasMember", [])]
-                below = [(o, [self.by[m["reference"]] for m in o.get("hasMember", [])]) for o in organisms]
+                below = [
+                    (o, [self.by[m["reference"]] for m in o.get("hasMember", [])])
+                    for o in organisms
+                ]
                 yield row, below
 
     def microbiology_test(self):
@@ -104,7 +125,10 @@ class Hand:
         for row, organisms in self.tests():
             for organism, below in organisms:
                 for each in below:
-                    ids = row["ids"] | {f"Observation/{organism['id']}", f"Observation/{each['id']}"}
+                    ids = row["ids"] | {
+                        f"Observation/{organism['id']}",
+                        f"Observation/{each['id']}",
+                    }
                     name = each["code"]["coding"][0]["display"]
                     grown = organism["code"]["coding"][0]["display"]
                     result = each["valueCodeableConcept"]["coding"][0]["code"]
@@ -115,15 +139,25 @@ class Hand:
             named = self.by[order["medicationReference"]["reference"]]
             parts = [self.by[i["itemReference"]["reference"]] for i in named.get("ingredient", [])]
             for drug in parts or [named]:
-                row = self.row(order, order["dispenseRequest"].get("validityPeriod", {}).get("start"))
+                row = self.row(
+                    order, order["dispenseRequest"].get("validityPeriod", {}).get("start")
+                )
                 dosage = order["dosageInstruction"][0]
                 row |= {
                     "ids": row["ids"] | {f"Medication/{drug['id']}"},
-                    "name": next(i["value"] for i in drug["identifier"] if i["system"].endswith("medication-name")),
+                    "name": next(
+                        i["value"]
+                        for i in drug["identifier"]
+                        if i["system"].endswith("medication-name")
+                    ),
                     "route": dosage["route"]["coding"][0]["code"],
-                    "value": dosage.get("doseAndRate", [{}])[0].get("doseQuantity", {}).get("value"),
+                    "value": dosage.get("doseAndRate", [{}])[0]
+                    .get("doseQuantity", {})
+                    .get("value"),
                     "authored": order["authoredOn"][:19],
-                    "mix": (f"Medication/{named['id']}", order["id"], len(parts)) if parts else None,
+                    "mix": (f"Medication/{named['id']}", order["id"], len(parts))
+                    if parts
+                    else None,
                 }
                 yield row
 
@@ -138,11 +172,28 @@ class Hand:
 
     def stays(self, kind: str):
         for each in self.visits(kind):
-            row = self.row({**each, "encounter": {"reference": f"Encounter/{each['id']}"}}, each["period"]["start"])
-            source = each.get("hospitalization", {}).get("admitSource", {}).get("coding", [{}])[0].get("code", "")
-            places = [self.by[place["location"]["reference"]]["name"] for place in each.get("location", [])]
+            row = self.row(
+                {**each, "encounter": {"reference": f"Encounter/{each['id']}"}},
+                each["period"]["start"],
+            )
+            source = (
+                each.get("hospitalization", {})
+                .get("admitSource", {})
+                .get("coding", [{}])[0]
+                .get("code", "")
+            )
+            places = [
+                self.by[place["location"]["reference"]]["name"]
+                for place in each.get("location", [])
+            ]
             end = each["period"].get("end", "")[:19] or None
-            yield {**row, "end": end, "source": source, "name": "", "care_unit": list(dict.fromkeys(places))}
+            yield {
+                **row,
+                "end": end,
+                "source": source,
+                "name": "",
+                "care_unit": list(dict.fromkeys(places)),
+            }
 
     def hospital_visit(self):
         return self.stays("hosp")
@@ -155,8 +206,15 @@ class Hand:
             for place in each.get("location", []):
                 where = self.by[place["location"]["reference"]]
                 start, end = place["period"]["start"], place["period"].get("end", "")
-                row = self.row({**each, "encounter": {"reference": f"Encounter/{each['id']}"}}, start)
-                yield {**row, "ids": {f"Location/{where['id']}"}, "name": where["name"], "end": end[:19] or None}
+                row = self.row(
+                    {**each, "encounter": {"reference": f"Encounter/{each['id']}"}}, start
+                )
+                yield {
+                    **row,
+                    "ids": {f"Location/{where['id']}"},
+                    "name": where["name"],
+                    "end": end[:19] or None,
+                }
 
     def patient(self):
         for each in self.of("Patient"):
@@ -177,20 +235,36 @@ class Hand:
             return self.rows(what)
         rows = [row for row in self.rows(what) if not names or _same(row["name"], names)]
         if what == "medication":
-            rows = [{**row, "t": row["t"] or row["authored"]} for row in rows if row["t"] or not when["position"]]
+            rows = [
+                {**row, "t": row["t"] or row["authored"]}
+                for row in rows
+                if row["t"] or not when["position"]
+            ]
         rows = [row for row in rows if self.within(row, when["visit"])]
         if query["returns"] == "end_time" and what in {"hospital_visit", "icu_stay", "care_unit"}:
             rows = [{**row, "t": row["end"], "start": row["t"]} for row in rows]
-        rows = [row for row in rows if all(_in_span(row["t"], span, query["now"]) for span in when["spans"])]
+        rows = [
+            row
+            for row in rows
+            if all(_in_span(row["t"], span, query["now"]) for span in when["spans"])
+        ]
         rows = [row for row in rows if _passes(row, query)]
         if query["companion"]:
             near = self.companions(query["companion"], query["now"])
-            rows = [row for row in rows if any(_near(row, other, query["companion"]) for other in near)]
+            rows = [
+                row for row in rows if any(_near(row, other, query["companion"]) for other in near)
+            ]
         return _at(when["position"], _extreme(query["extreme"], rows))
 
     def companions(self, wanted: Resource, now: str) -> list[dict[str, Any]]:
         """The rows of which one must be near."""
-        empty: Resource = {"specimens": [], "routes": [], "admission_sources": [], "organisms": [], "grew": None}
+        empty: Resource = {
+            "specimens": [],
+            "routes": [],
+            "admission_sources": [],
+            "organisms": [],
+            "grew": None,
+        }
         limits = {"value": None, "extreme": None, "companion": None, "returns": "name", "now": now}
         query = {**empty, **limits, "what": wanted["what"], "routes": wanted["routes"]}
         return self.side(query, wanted["names"], wanted["when"])
@@ -226,7 +300,12 @@ class Hand:
         ids = self.ids([*rows, *others])
         if one is None or two is None:
             return [None], ids
-        relations = {"difference": one - two, "greater": one > two, "less": one < two, "equal": one == two}
+        relations = {
+            "difference": one - two,
+            "greater": one > two,
+            "less": one < two,
+            "equal": one == two,
+        }
         return [relations[against["relation"]]], ids
 
     def ids(self, rows: list[dict[str, Any]]) -> dict[str, set[str]]:
@@ -249,7 +328,10 @@ def _summed(query: Resource, rows: list[dict[str, Any]]) -> list[Any]:
     if query["per"]:
         length = {"day": 10, "month": 7, "year": 4}[query["per"]]
         periods = sorted({row["t"][:length] for row in rows if row["t"]})
-        found = [_figure(query, [row for row in rows if row["t"] and row["t"][:length] == each]) for each in periods]
+        found = [
+            _figure(query, [row for row in rows if row["t"] and row["t"][:length] == each])
+            for each in periods
+        ]
         return [value for value in found if value is not None]
     if summary in {"count", "minimum", "maximum", "average", "sum"}:
         return [_figure(query, rows)]
@@ -267,7 +349,10 @@ def _told(query: Resource, row: dict[str, Any]) -> list[Any]:
         end = row["end"] if returns == "end_time" else row["t"]
         return [end.replace("T", " ")] if end else []
     if returns in {"elapsed", "length_of_stay"}:
-        start, end = row["t"], row["end"] if returns == "length_of_stay" else query["now"][:10] + "T00:00:00"
+        start, end = (
+            row["t"],
+            row["end"] if returns == "length_of_stay" else query["now"][:10] + "T00:00:00",
+        )
         factor = {"hour": 24, "day": 1, None: 1}[query["unit"]]
         return [_days(end, start) * factor] if start and end else []
     if returns == "visit":
@@ -295,7 +380,12 @@ def _figure(query: Resource, rows: list[dict[str, Any]]) -> Any:
     values = [value for value in values if times or not isinstance(value, str)]
     if not values:
         return None
-    total = {"minimum": min, "maximum": max, "sum": sum, "average": lambda them: sum(them) / len(them)}
+    total = {
+        "minimum": min,
+        "maximum": max,
+        "sum": sum,
+        "average": lambda them: sum(them) / len(them),
+    }
     return total[query["summary"]](values)
 
 
@@ -308,10 +398,16 @@ def _same(name: str, wanted: list[str]) -> bool:
 
 
 def _passes(row: dict[str, Any], query: Resource) -> bool:
-    for field, wanted in (("specimen", "specimens"), ("route", "routes"), ("source", "admission_sources")):
+    for field, wanted in (
+        ("specimen", "specimens"),
+        ("route", "routes"),
+        ("source", "admission_sources"),
+    ):
         if query[wanted] and not _same(row.get(field, ""), query[wanted]):
             return False
-    if query["organisms"] and not any(_same(name, query["organisms"]) for name in row.get("organism", [])):
+    if query["organisms"] and not any(
+        _same(name, query["organisms"]) for name in row.get("organism", [])
+    ):
         return False
     if query["grew"] is not None and bool(row["organism"]) != query["grew"]:
         return False
@@ -333,7 +429,9 @@ def _extreme(extreme: str | None, rows: list[dict[str, Any]]) -> list[dict[str, 
     if not extreme:
         return rows
     values = sorted(row["value"] for row in rows if row["value"] is not None)
-    return [row for row in rows if values and row["value"] == values[0 if extreme == "minimum" else -1]]
+    return [
+        row for row in rows if values and row["value"] == values[0 if extreme == "minimum" else -1]
+    ]
 
 
 def _at(place: str | None, rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -367,7 +465,11 @@ def _in_span(t: str | None, span: Resource, now: str) -> bool:
     today = now[:10]
     text = t.replace("T", " ")
     if span["ago"]:
-        moment = _sqlite("SELECT datetime(?, ?)", f"{today} 00:00:00", f"-{span['ago']['count']} {span['ago']['unit']}")
+        moment = _sqlite(
+            "SELECT datetime(?, ?)",
+            f"{today} 00:00:00",
+            f"-{span['ago']['count']} {span['ago']['unit']}",
+        )
         return text >= moment and t[:10] <= today
     wanted = _prefix(span, today)
     own = text[: len(wanted)]
@@ -383,7 +485,9 @@ def _prefix(span: Resource, today: str) -> str:
     if span["days_back"] is not None:
         found = _sqlite("SELECT date(?, ?)", today, f"-{span['days_back']} day")
     elif span["months_back"] is not None:
-        found = _sqlite("SELECT date(?, 'start of month', ?)", today, f"-{span['months_back']} month")[:7]
+        found = _sqlite(
+            "SELECT date(?, 'start of month', ?)", today, f"-{span['months_back']} month"
+        )[:7]
     else:
         found = str(span["year"] or int(today[:4]) - span["years_back"])
     if span["month"]:

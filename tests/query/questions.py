@@ -5,7 +5,7 @@ from typing import Any, get_args
 from hypothesis import strategies as st
 
 from archqa.query import Against, Ago, Companion, Query, Span, ValueTest, Visit, When
-from archqa.query.base import NUMBERS, RETURNS, Summary
+from archqa.query.model import NUMERIC_FIELDS, RETURNABLE_FIELDS, Aggregation
 from archqa.query.scope import Position
 from tests.query import invented
 
@@ -22,7 +22,15 @@ NAMES: dict[str, list[str]] = {
     "diagnosis": [*invented.DIAGNOSES.values(), "diabetes"],
     "care_unit": [*invented.WARDS.values(), "trauma sicu (tsicu)"],
 }
-_DERIVED = {"age", "birth_date", "marital_status", "ethnicity", "language", "death_time", "discharge_destination"}
+_DERIVED = {
+    "age",
+    "birth_date",
+    "marital_status",
+    "ethnicity",
+    "language",
+    "death_time",
+    "discharge_destination",
+}
 _DERIVED |= {"admission_type", "route"}
 _POSITIONS = list(get_args(Position))
 _DAYS = [tuple(map(int, day.split("-"))) for day in invented.DAYS]
@@ -67,33 +75,62 @@ def whens() -> st.SearchStrategy[When]:
 @st.composite
 def queries(draw: Any, what: str) -> Query:
     """Any query of one sort that makes sense."""
-    returns = draw(st.sampled_from(sorted(RETURNS[what] - _DERIVED - ({"specimen"} if what == "lab" else set()))))
+    returns = draw(
+        st.sampled_from(
+            sorted(RETURNABLE_FIELDS[what] - _DERIVED - ({"specimen"} if what == "lab" else set()))
+        )
+    )
     summary = draw(st.sampled_from(_summaries(returns)))
     per = None
-    if what != "patient" and summary in {"minimum", "maximum", "average", "sum", "count"} and draw(st.booleans()):
+    if (
+        what != "patient"
+        and summary in {"minimum", "maximum", "average", "sum", "count"}
+        and draw(st.booleans())
+    ):
         per = draw(st.sampled_from(["day", "month", "year"]))
     fields = _limits(draw, what)
-    if returns in NUMBERS and summary in {"each", "sum", "average"} and not per and draw(st.booleans()):
+    if (
+        returns in NUMERIC_FIELDS
+        and summary in {"each", "sum", "average"}
+        and not per
+        and draw(st.booleans())
+    ):
         relation = draw(st.sampled_from(["difference", "greater", "less", "equal"]))
         fields["against"] = Against(relation=relation, when=draw(whens()))
     unit = draw(st.sampled_from(["hour", "day", None]))
     when = draw(whens())
-    return Query(what=what, returns=returns, summary=summary, per=per, unit=unit, when=when, now=NOW, **fields)
+    return Query(
+        what=what,
+        returns=returns,
+        summary=summary,
+        per=per,
+        unit=unit,
+        when=when,
+        now=NOW,
+        **fields,
+    )
 
 
 @st.composite
 def companions(draw: Any) -> Companion:
     """Any rows that others may stand beside."""
-    what = draw(st.sampled_from(sorted(set(RETURNS) - {"patient"})))
+    what = draw(st.sampled_from(sorted(set(RETURNABLE_FIELDS) - {"patient"})))
     names = tuple(draw(st.lists(st.sampled_from(NAMES[what]), max_size=2))) if what in NAMES else ()
-    within: Any = draw(st.sampled_from(["same_time", "same_day", "same_month", "same_visit", "ever"]))
+    within: Any = draw(
+        st.sampled_from(["same_time", "same_day", "same_month", "same_visit", "ever"])
+    )
     order: Any = draw(st.sampled_from(["any", "after", "before"]))
     return Companion(what=what, names=names, within=within, order=order, when=draw(whens()))
 
 
 def _summaries(returns: str) -> list[str]:
-    found = set(get_args(Summary)) - (set() if returns in NUMBERS else {"average", "sum"})
-    return sorted(found - (set() if returns in NUMBERS | {"time", "end_time"} else {"minimum", "maximum"}))
+    found = set(get_args(Aggregation)) - (
+        set() if returns in NUMERIC_FIELDS else {"average", "sum"}
+    )
+    return sorted(
+        found
+        - (set() if returns in NUMERIC_FIELDS | {"time", "end_time"} else {"minimum", "maximum"})
+    )
 
 
 def _limits(draw: Any, what: str) -> dict[str, Any]:
@@ -102,7 +139,10 @@ def _limits(draw: Any, what: str) -> dict[str, Any]:
     if what != "patient" and draw(st.integers(0, 3)) == 0:
         fields["companion"] = draw(companions())
     if what in {"microbiology_test", "organism", "susceptibility"}:
-        fields |= {"specimens": some(["urine", *invented.SPECIMENS]), "organisms": some(["yeast", "nothing"])}
+        fields |= {
+            "specimens": some(["urine", *invented.SPECIMENS]),
+            "organisms": some(["yeast", "nothing"]),
+        }
     if what == "microbiology_test":
         fields["grew"] = draw(st.sampled_from([None, True, False]))
     if what == "medication":

@@ -10,16 +10,16 @@ from archqa.fhir import Record, Store
 from archqa.query import (
     Against,
     Answer,
-    Findings,
     Query,
+    QueryResult,
     Span,
     When,
-    agent_answer,
     execute,
-    tell,
+    explain,
+    format_agent_answer,
 )
-from scoring.fhir_answers import decide, read_gold
-from tests.fhir.invented import store_of
+from scoring.fhir_answers import is_correct, parse_gold_answer
+from tests.fhir.invented import build_store
 from tests.query.test_conventions import lab, the_ward
 
 QUERY = Query(what="lab")
@@ -27,7 +27,7 @@ QUERY = Query(what="lab")
 
 @pytest.fixture(scope="module")
 def ward(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Store]:
-    with store_of(tmp_path_factory.mktemp("ward"), the_ward()) as store:
+    with build_store(tmp_path_factory.mktemp("ward"), the_ward()) as store:
         yield store
 
 
@@ -46,7 +46,12 @@ def ward(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Store]:
         ("time", ("2133-12-31 00:00:00",), "[['2133-12-31 00:00:00']]", "2133-12-31 00:00:00"),
         ("text", ("F",), "[['F']]", "F"),
         ("text", ("5% Dextrose",), "[['5% Dextrose']]", "5% Dextrose"),
-        ("text", ("Sodium Chloride 0.9%  Flush",), "[['Sodium Chloride 0.9%  Flush']]", "Sodium Chloride 0.9%  Flush"),
+        (
+            "text",
+            ("Sodium Chloride 0.9%  Flush",),
+            "[['Sodium Chloride 0.9%  Flush']]",
+            "Sodium Chloride 0.9%  Flush",
+        ),
         ("text", ("A, B and C", "D"), "[['D']\n ['A, B and C']]", '["A, B and C", "D"]'),
         ("text", ("400",), "[['400']]", "400"),
     ],
@@ -54,10 +59,14 @@ def ward(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Store]:
 def test_the_official_and_the_strict_judge_accept_what_is_printed(
     kind: Any, values: Any, gold: str, printed: str
 ) -> None:
-    findings = Findings(query=QUERY, patient="p", conventions="x", answer=Answer(kind=kind, values=values))
-    assert agent_answer(findings) == printed
+    findings = QueryResult(
+        query=QUERY, patient="p", conventions="x", answer=Answer(kind=kind, values=values)
+    )
+    assert format_agent_answer(findings) == printed
     for strict in (False, True):
-        assert decide("What was it?", read_gold(gold), printed, no_answer=False, strict=strict)
+        assert is_correct(
+            "What was it?", parse_gold_answer(gold), printed, no_answer=False, strict=strict
+        )
 
 
 @pytest.mark.parametrize(
@@ -71,18 +80,31 @@ def test_the_official_and_the_strict_judge_accept_what_is_printed(
     ],
 )
 def test_nothing_is_told_as_the_gold_has_it(kind: Any, values: Any, gold: str) -> None:
-    findings = Findings(query=QUERY, patient="p", conventions="x", answer=Answer(kind=kind, values=values))
+    findings = QueryResult(
+        query=QUERY, patient="p", conventions="x", answer=Answer(kind=kind, values=values)
+    )
     for strict in (False, True):
-        assert decide("Was there any?", read_gold(gold), agent_answer(findings), no_answer=True, strict=strict)
+        assert is_correct(
+            "Was there any?",
+            parse_gold_answer(gold),
+            format_agent_answer(findings),
+            no_answer=True,
+            strict=strict,
+        )
 
 
 def told(ward: Record, query: Query, ways: str = "clinical") -> Any:
-    return tell(execute(query, ward, "p", ways), ward)
+    return explain(execute(query, ward, "p", ways), ward)
 
 
 def test_each_row_is_cited_and_verified(ward: Store) -> None:
-    answer = told(ward, Query(what="medication", names=("vancomycin",), returns="time", when=When(position="last")))
-    assert answer.sentence == "The time of the last prescribed drug 'vancomycin': 2131-03-10 15:00:00."
+    answer = told(
+        ward,
+        Query(what="medication", names=("vancomycin",), returns="time", when=When(position="last")),
+    )
+    assert (
+        answer.sentence == "The time of the last prescribed drug 'vancomycin': 2131-03-10 15:00:00."
+    )
     assert answer.claims[0].refs == ("MedicationRequest/r2", "Medication/m2")
     assert "- vancomycin (2131-03-10 15:00:00) [MedicationRequest/r2, Medication/m2]" in answer.text
     assert answer.verified
@@ -130,7 +152,9 @@ def test_every_kind_of_answer_is_a_sentence(ward: Store, query: Query, sentence:
 
 
 def test_no_record_says_what_was_searched(ward: Store) -> None:
-    query = Query(what="lab", names=("Lactate",), when=When(spans=(Span(year=2140),), position="first"))
+    query = Query(
+        what="lab", names=("Lactate",), when=When(spans=(Span(year=2140),), position="first")
+    )
     assert told(ward, query).sentence == (
         "No record of lab results 'Lactate' in 2140 was found. "
         "Searched: lab results named 'Lactate': 0 in the record; 0 of them pass every limit."
@@ -139,7 +163,9 @@ def test_no_record_says_what_was_searched(ward: Store) -> None:
 
 def test_what_cannot_be_compared_is_said(ward: Store) -> None:
     against = Against(relation="difference", when=When(position="third"))
-    answer = told(ward, Query(what="lab", names=("Sodium",), when=When(position="first"), against=against))
+    answer = told(
+        ward, Query(what="lab", names=("Sodium",), when=When(position="first"), against=against)
+    )
     assert answer.sentence.startswith("This cannot be told from the record: The difference: ")
     assert "There is no number for the second of the two that are compared." in answer.warnings
 
@@ -151,9 +177,9 @@ def test_the_row_with_the_extreme_value_is_told_first_and_the_rest_counted(ward:
 
 def test_more_than_twelve_claims_are_counted(tmp_path: Path) -> None:
     many = [lab(f"n{at}", "Sodium", f"2131-01-{at + 1:02}T08:00:00-05:00", at) for at in range(15)]
-    with store_of(tmp_path / "many", [*the_ward()[:1], *many]) as store:
+    with build_store(tmp_path / "many", [*the_ward()[:1], *many]) as store:
         answer = told(store, Query(what="lab", summary="count"))
-    assert (len(answer.claims), answer.more) == (12, 3)
+    assert (len(answer.claims), answer.omitted) == (12, 3)
     assert answer.text.endswith("- and 3 more")
 
 
@@ -165,18 +191,24 @@ def test_more_than_twelve_claims_are_counted(tmp_path: Path) -> None:
         ({"code": {"text": "Salt"}}, "the name is not in it"),
     ],
 )
-def test_a_citation_that_does_not_hold_is_told(ward: Store, change: dict[str, Any], said: str, tmp_path: Path) -> None:
+def test_a_citation_that_does_not_hold_is_told(
+    ward: Store, change: dict[str, Any], said: str, tmp_path: Path
+) -> None:
     findings = execute(Query(what="lab", names=("Sodium",), when=When(position="first")), ward, "p")
 
-    changed = {each["id"]: {**each, **(change if each["id"] == "l8" else {})} for each in the_ward()}
-    with store_of(tmp_path / "changed", changed.values()) as later:
-        answer = tell(findings, later)
+    changed = {
+        each["id"]: {**each, **(change if each["id"] == "l8" else {})} for each in the_ward()
+    }
+    with build_store(tmp_path / "changed", changed.values()) as later:
+        answer = explain(findings, later)
     assert not answer.verified
     assert said in answer.text
 
 
-def test_a_citation_of_nothing_is_told(ward: Store, tmp_path_factory: pytest.TempPathFactory) -> None:
+def test_a_citation_of_nothing_is_told(
+    ward: Store, tmp_path_factory: pytest.TempPathFactory
+) -> None:
     findings = execute(Query(what="lab", names=("Sodium",), when=When(position="first")), ward, "p")
-    with store_of(tmp_path_factory.mktemp("other"), the_ward()[:1]) as other:
-        answer = tell(findings, other)
+    with build_store(tmp_path_factory.mktemp("other"), the_ward()[:1]) as other:
+        answer = explain(findings, other)
     assert answer.claims[0].wrong == "Observation/l8 not in the record"

@@ -20,19 +20,19 @@ from archqa.query import (
     Span,
     Visit,
     When,
-    conventions,
     execute,
+    get_conventions,
 )
 from tests.fhir.invented import (
     Resource,
-    concept,
+    build_store,
+    codeable_concept,
     encounter,
     location,
     medication,
+    medication_request,
     observation,
-    order,
     patient,
-    store_of,
 )
 
 SYSTEM = "http://mimic.mit.edu/fhir/mimic/CodeSystem/"
@@ -42,41 +42,62 @@ NOW = "2131-12-31T23:59:00"
 
 
 def lab(name: str, called: str, when: str, value: Any = 5, **more: Any) -> Resource:
-    amount = {"valueString": value} if isinstance(value, str) else {"valueQuantity": {"value": value, "unit": "mg/dL"}}
-    return observation(name, "p", concept(called, called, LABS), when, **{**amount, **more})
+    amount = (
+        {"valueString": value}
+        if isinstance(value, str)
+        else {"valueQuantity": {"value": value, "unit": "mg/dL"}}
+    )
+    return observation(
+        name, "p", codeable_concept(called, called, LABS), when, **{**amount, **more}
+    )
 
 
-def prescribed(name: str, drug: str, start: str | None, authored: str = "2131-01-05T08:00:00-05:00") -> Resource:
+def prescribed(
+    name: str, drug: str, start: str | None, authored: str = "2131-01-05T08:00:00-05:00"
+) -> Resource:
     period = {"dispenseRequest": {"validityPeriod": {"start": start}}} if start else {}
-    return order(name, "p", drug, authored, **HERE, **period)
+    return medication_request(name, "p", drug, authored, **HERE, **period)
 
 
 def done(name: str, system: str, encounter: str, **when: Any) -> Resource:
-    code = concept(name, "Line", f"{SYSTEM}{system}")
-    more = {"subject": {"reference": "Patient/p"}, "encounter": {"reference": f"Encounter/{encounter}"}, **when}
+    code = codeable_concept(name, "Line", f"{SYSTEM}{system}")
+    more = {
+        "subject": {"reference": "Patient/p"},
+        "encounter": {"reference": f"Encounter/{encounter}"},
+        **when,
+    }
     return {"resourceType": "Procedure", "id": name, "status": "completed", "code": code, **more}
 
 
 def visits() -> list[Resource]:
     """Two visits with an ICU stay in the second, at whose end the clocks go forward: 24 hours, or 23 in truth."""
-    source = {"hospitalization": {"admitSource": concept("PHYSICIAN REFERRAL", system=SYSTEM)}}
+    source = {
+        "hospitalization": {"admitSource": codeable_concept("PHYSICIAN REFERRAL", system=SYSTEM)}
+    }
     emergency = {**source, "class": {"code": "EMER", "display": "emergency"}}
     whole = {"partOf": {"reference": "Encounter/h2"}}
     return [
         encounter("h1", "p", "2130-01-01T08:00:00-05:00", "2130-01-09T12:00:00-05:00", **source),
         encounter("h2", "p", "2131-03-10T12:00:00-05:00", "2131-03-11T12:00:00-04:00", **emergency),
-        encounter("i1", "p", "2131-03-10T13:00:00-05:00", "2131-03-10T20:00:00-05:00", "icu", **whole),
+        encounter(
+            "i1", "p", "2131-03-10T13:00:00-05:00", "2131-03-10T20:00:00-05:00", "icu", **whole
+        ),
     ]
 
 
 def charted(name: str, called: str, value: float, unit: str) -> Resource:
-    amount = {"valueQuantity": {"value": value, "unit": unit}, "encounter": {"reference": "Encounter/i1"}}
-    return observation(name, "p", concept(name, called, CHART), "2131-03-10T14:00:00-05:00", **amount)
+    amount = {
+        "valueQuantity": {"value": value, "unit": unit},
+        "encounter": {"reference": "Encounter/i1"},
+    }
+    return observation(
+        name, "p", codeable_concept(name, called, CHART), "2131-03-10T14:00:00-05:00", **amount
+    )
 
 
 def the_ward() -> list[Resource]:
     return [
-        patient("p", maritalStatus=concept("S", system=SYSTEM)),
+        patient("p", maritalStatus=codeable_concept("S", system=SYSTEM)),
         *visits(),
         location("w1", "Medicine"),
         lab("l1", "Glucose", "2131-03-10T13:00:00-05:00", 100, **HERE),
@@ -84,7 +105,13 @@ def the_ward() -> list[Resource]:
         lab("l3", "glucose", "2132-01-01T00:00:00-05:00", 300, **HERE),
         lab("l4", "Glucose, CSF", "2131-03-10T15:00:00-05:00", 400, **HERE),
         lab("l5", "Troponin", "2131-03-10T15:00:00-05:00", "NEG", **HERE),
-        lab("l6", "Lactate", "2131-03-10T15:00:00-05:00", valueQuantity={"value": 3, "comparator": "<"}, **HERE),
+        lab(
+            "l6",
+            "Lactate",
+            "2131-03-10T15:00:00-05:00",
+            valueQuantity={"value": 3, "comparator": "<"},
+            **HERE,
+        ),
         lab("l7", "Lactate", "2131-03-10T16:00:00-05:00", 5, **HERE),
         lab("l8", "Sodium", "2131-11-30T12:00:00-05:00", 130, **HERE),
         lab("l9", "Sodium", "2131-12-01T12:00:00-05:00", 140, **HERE),
@@ -103,7 +130,7 @@ def the_ward() -> list[Resource]:
 
 @pytest.fixture(scope="module")
 def ward(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Store]:
-    with store_of(tmp_path_factory.mktemp("ward"), the_ward()) as store:
+    with build_store(tmp_path_factory.mktemp("ward"), the_ward()) as store:
         yield store
 
 
@@ -128,7 +155,14 @@ def test_the_current_visit_is_an_open_one_or_else_the_latest(ward: Store) -> Non
 
 
 def test_the_clock_can_be_turned_back_to_midnight(ward: Store) -> None:
-    query = Query(what="lab", names=("Sodium",), when=When(position="last"), returns="elapsed", unit="hour", now=NOW)
+    query = Query(
+        what="lab",
+        names=("Sodium",),
+        when=When(position="last"),
+        returns="elapsed",
+        unit="hour",
+        now=NOW,
+    )
     given, midnight = answer(ward, query)[0], answer(ward, query, now="midnight")[0]
     assert given - midnight == pytest.approx(23 + 59 / 60)
 
@@ -136,9 +170,9 @@ def test_the_clock_can_be_turned_back_to_midnight(ward: Store) -> None:
 def test_since_may_end_with_the_day_of_the_clock(ward: Store) -> None:
     query = counted("lab", "glucose", when=When(spans=(Span(relation="since", year=2131),)))
     assert answer(ward, query) == (3,)
-    assert answer(ward, query, since_ends="with_the_clock") == (2,)
+    assert answer(ward, query, since_window_end="with_the_clock") == (2,)
     open_ended = query.model_copy(update={"when": When(spans=(Span(relation="in", year=2132),))})
-    assert answer(ward, open_ended, since_ends="with_the_clock") == (1,)
+    assert answer(ward, open_ended, since_window_end="with_the_clock") == (1,)
 
 
 def test_a_month_before_the_31st_ends_or_overflows(ward: Store) -> None:
@@ -160,28 +194,30 @@ def test_names_are_whole_or_words(ward: Store) -> None:
 def test_different_names_may_differ_in_case_only(ward: Store) -> None:
     query = Query(what="medication", returns="name", summary="count_distinct")
     assert answer(ward, query) == (2,)
-    assert answer(ward, query, distinct_names="as_written") == (3,)
+    assert answer(ward, query, distinct_name_matching="as_written") == (3,)
 
 
 def test_lengths_are_true_or_those_of_the_clock_on_the_wall(ward: Store) -> None:
-    query = Query(what="hospital_visit", returns="length_of_stay", unit="hour", when=When(position="last"))
+    query = Query(
+        what="hospital_visit", returns="length_of_stay", unit="hour", when=When(position="last")
+    )
     assert answer(ward, query) == (pytest.approx(23),)
     assert answer(ward, query, times="wall_clock") == (pytest.approx(24),)
 
 
 def test_results_outside_of_encounters_can_be_left_out(ward: Store) -> None:
     query = counted("lab", "glucose")
-    assert answer(ward, query, needs_encounter=True) == (2,)
-    found = execute(query, ward, "p", CLINICAL.model_copy(update={"needs_encounter": True}))
+    assert answer(ward, query, requires_encounter=True) == (2,)
+    found = execute(query, ward, "p", CLINICAL.model_copy(update={"requires_encounter": True}))
     assert "1 of 3 lab results (33 %) have no encounter and are left out." in found.warnings
     inside = counted("lab", "glucose", when=last("icu", "last"))
     assert answer(ward, inside) == (2,)
-    assert answer(ward, inside, needs_encounter=True) == (1,)
+    assert answer(ward, inside, requires_encounter=True) == (1,)
 
 
 def test_what_was_done_in_the_icu_is_a_procedure_or_not(ward: Store) -> None:
     assert answer(ward, counted("procedure")) == (2,)
-    assert answer(ward, counted("procedure"), icu_procedures=False) == (1,)
+    assert answer(ward, counted("procedure"), include_icu_procedures=False) == (1,)
 
 
 def test_fahrenheit_is_converted_or_not(ward: Store) -> None:
@@ -189,29 +225,35 @@ def test_fahrenheit_is_converted_or_not(ward: Store) -> None:
     lowest = query.model_copy(update={"summary": "minimum"})
     assert answer(ward, query) == (38,)
     assert answer(ward, lowest) == (37,)
-    assert answer(ward, query, celsius=False) == (98.6,)
-    as_charted = execute(query, ward, "p", CLINICAL.model_copy(update={"celsius": False}))
+    assert answer(ward, query, convert_to_celsius=False) == (98.6,)
+    as_charted = execute(
+        query, ward, "p", CLINICAL.model_copy(update={"convert_to_celsius": False})
+    )
     assert any("different units" in each for each in as_charted.warnings)
 
 
 def test_a_mere_bound_counts_or_is_no_number(ward: Store) -> None:
     query = Query(what="lab", names=("Lactate",), summary="minimum")
     assert answer(ward, query) == (3,)
-    assert answer(ward, query, bounded_values="left_out") == (5,)
+    assert answer(ward, query, censored_values="left_out") == (5,)
 
 
 def test_a_result_in_words_is_told_or_is_no_value(ward: Store) -> None:
     query = Query(what="lab", names=("Troponin",))
     assert answer(ward, query) == ("NEG",)
-    assert answer(ward, query, text_values=False) == (None,)
+    assert answer(ward, query, include_text_values=False) == (None,)
 
 
 def test_a_prescription_without_a_start_has_the_time_of_writing(ward: Store) -> None:
     first = Query(what="medication", returns="name", when=When(position="first"))
     january = counted("medication", when=When(spans=(Span(year=2131, month=1),)))
     assert answer(ward, first) == ("Vancomycin HCl",)
-    assert answer(ward, first, missing_start="authored_unless_ordered") == ("Vancomycin",)
-    assert answer(ward, january) == answer(ward, january, missing_start="authored_unless_ordered") == (1,)
+    assert answer(ward, first, missing_start_policy="authored_unless_ordered") == ("Vancomycin",)
+    assert (
+        answer(ward, january)
+        == answer(ward, january, missing_start_policy="authored_unless_ordered")
+        == (1,)
+    )
 
 
 def test_the_admission_type_is_recorded_or_guessed(ward: Store) -> None:
@@ -223,13 +265,21 @@ def test_the_admission_type_is_recorded_or_guessed(ward: Store) -> None:
 def test_sex_and_marital_status_are_words_or_mimics_codes(ward: Store) -> None:
     sex, marital = (Query(what="patient", returns=each) for each in ("sex", "marital_status"))  # type: ignore[arg-type]
     assert answer(ward, sex) + answer(ward, marital) == ("female", "never married")
-    assert answer(ward, sex, coded_words="mimic") + answer(ward, marital, coded_words="mimic") == ("F", "SINGLE")
+    assert answer(ward, sex, demographic_coding="mimic") + answer(
+        ward, marital, demographic_coding="mimic"
+    ) == (
+        "F",
+        "SINGLE",
+    )
 
 
 def test_the_marital_status_may_be_that_of_the_last_admission(ward: Store) -> None:
     query = Query(what="patient", returns="marital_status")
     assert execute(query, ward, "p").evidence == {"Patient": ("p",)}
-    assert execute(query, ward, "p", "mimic-ehrsql").evidence == {"Encounter": ("h2",), "Patient": ("p",)}
+    assert execute(query, ward, "p", "mimic-ehrsql").evidence == {
+        "Encounter": ("h2",),
+        "Patient": ("p",),
+    }
 
 
 def test_every_switch_is_described_and_set_by_the_benchmark() -> None:
@@ -241,7 +291,7 @@ def test_every_switch_is_described_and_set_by_the_benchmark() -> None:
 
 def test_unknown_conventions_and_a_missing_clock_are_said_in_words(ward: Store) -> None:
     with pytest.raises(CallerError, match="clinical, mimic-ehrsql"):
-        conventions("sql")
+        get_conventions("sql")
     with pytest.raises(CannotExecute, match="what time it is"):
         execute(Query(what="lab", when=When(spans=(Span(years_back=0),))), ward, "p")
     with pytest.raises(CannotExecute, match="no such day"):

@@ -10,13 +10,27 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from archqa.fhir import Store
-from archqa.query import agent_answer, execute, tell
-from archqa.query.base import RETURNS
-from tests.fhir.invented import Resource, store_of
-from tests.query.invented import ward
+from archqa.query import execute, explain, format_agent_answer
+from archqa.query.model import RETURNABLE_FIELDS
+from tests.fhir.invented import Resource, build_store
+from tests.query.invented import random_record
 from tests.query.questions import queries
 
-JUNK: list[Any] = ["", "x", 7, -1.5, True, None, [], {}, [None], ["x"], [{}], {"reference": 3}, {"coding": "x"}]
+JUNK: list[Any] = [
+    "",
+    "x",
+    7,
+    -1.5,
+    True,
+    None,
+    [],
+    {},
+    [None],
+    ["x"],
+    [{}],
+    {"reference": 3},
+    {"coding": "x"},
+]
 
 
 def spoilt(resource: Resource, pick: random.Random) -> Resource:
@@ -52,19 +66,23 @@ def records(tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[Store]]:
     made = []
     for seed in range(SPOILT):
         pick = random.Random(seed)
-        resources = [spoilt(each, pick) if pick.random() < 0.6 else each for each in ward(seed)]
-        made.append(store_of(tmp_path_factory.mktemp("record"), resources))
+        resources = [
+            spoilt(each, pick) if pick.random() < 0.6 else each for each in random_record(seed)
+        ]
+        made.append(build_store(tmp_path_factory.mktemp("record"), resources))
     yield made
     for store in made:
         store.close()
 
 
-@pytest.mark.parametrize("what", sorted(RETURNS))
+@pytest.mark.parametrize("what", sorted(RETURNABLE_FIELDS))
 @settings(max_examples=40, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
 @given(data=st.data())
-def test_a_question_to_a_spoilt_record_ends_in_an_answer(what: str, data: st.DataObject, records: list[Store]) -> None:
+def test_a_question_to_a_spoilt_record_ends_in_an_answer(
+    what: str, data: st.DataObject, records: list[Store]
+) -> None:
     store = records[data.draw(st.integers(0, SPOILT - 1))]
     query = data.draw(queries(what))
     found = execute(query, store, "p", data.draw(st.sampled_from(["clinical", "mimic-ehrsql"])))
-    assert tell(found, store).text
-    assert agent_answer(found)
+    assert explain(found, store).text
+    assert format_agent_answer(found)

@@ -9,10 +9,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from archqa.query import Query, execute
-from archqa.query.base import RETURNS
-from tests.fhir.invented import store_of
-from tests.query.by_hand import Hand
-from tests.query.invented import ward
+from archqa.query.model import RETURNABLE_FIELDS
+from tests.fhir.invented import build_store
+from tests.query.by_hand import ReferenceExecutor
+from tests.query.invented import random_record
 from tests.query.questions import queries
 
 WARDS = 8
@@ -22,8 +22,10 @@ class Wards:
     """Random wards, and the stores that hold them. Not shown when a test fails: the seed says it."""
 
     def __init__(self, folder: Path) -> None:
-        self.resources = [ward(seed) for seed in range(WARDS)]
-        self.stores = [store_of(folder / str(seed), each) for seed, each in enumerate(self.resources)]
+        self.resources = [random_record(seed) for seed in range(WARDS)]
+        self.stores = [
+            build_store(folder / str(seed), each) for seed, each in enumerate(self.resources)
+        ]
 
     def __repr__(self) -> str:
         return "Wards()"
@@ -37,14 +39,20 @@ def wards(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Wards]:
         store.close()
 
 
-@pytest.mark.parametrize("what", sorted(RETURNS))
-@settings(max_examples=50, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
+@pytest.mark.parametrize("what", sorted(RETURNABLE_FIELDS))
+@settings(
+    max_examples=50, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow]
+)
 @given(data=st.data())
-def test_answer_and_ids_are_those_computed_by_hand(what: str, data: st.DataObject, wards: Wards) -> None:
+def test_answer_and_ids_are_those_computed_by_hand(
+    what: str, data: st.DataObject, wards: Wards
+) -> None:
     seed = data.draw(st.integers(0, WARDS - 1), label="ward")
     query = data.draw(queries(what), label="query")
     found = execute(query, wards.stores[seed], "p", "mimic-ehrsql")
-    values, ids = Hand(wards.resources[seed], "p").answer(json.loads(query.model_dump_json()))
+    values, ids = ReferenceExecutor(wards.resources[seed], "p").answer(
+        json.loads(query.model_dump_json())
+    )
     assert {kind: set(names) for kind, names in found.evidence.items()} == ids
     if not _is_ambiguous(query, found.rows):
         assert _sorted(map(_plain, found.answer.values)) == _sorted(map(_plain, values))
@@ -58,12 +66,19 @@ def _is_ambiguous(query: Query, rows: object) -> bool:
     assert isinstance(rows, tuple)
     if query.against is None or query.summary != "each":
         return False
-    return any(len([row for row in rows if row.chosen and row.side == side]) > 1 for side in ("own", "other"))
+    return any(
+        len([row for row in rows if row.chosen and row.side == side]) > 1
+        for side in ("own", "other")
+    )
 
 
 def _plain(value: object) -> str:
     """Numbers to seven digits: SQLite's days have no more."""
-    return f"{value:.5f}" if isinstance(value, int | float) and not isinstance(value, bool) else str(value).strip()
+    return (
+        f"{value:.5f}"
+        if isinstance(value, int | float) and not isinstance(value, bool)
+        else str(value).strip()
+    )
 
 
 def _sorted(values: Iterator[str]) -> list[str]:

@@ -11,8 +11,17 @@ import pytest
 from archqa.errors import NotUnderstood, Refused
 from archqa.fhir import Store
 from archqa.query import Query, Span, ValueTest, Visit, When
-from archqa.query.parsing import Parser, parse
-from tests.fhir.invented import Resource, concept, encounter, location, medication, observation, patient, store_of
+from archqa.query.grammar import Parser, parse
+from tests.fhir.invented import (
+    Resource,
+    build_store,
+    codeable_concept,
+    encounter,
+    location,
+    medication,
+    observation,
+    patient,
+)
 
 SYSTEM = "http://mimic.mit.edu/fhir/mimic/CodeSystem/mimic-"
 NOW = "Assume the current time is 2131-12-31 23:59:00."
@@ -27,7 +36,14 @@ OBSERVED = {
     "microbiology-organism": ["YEAST"],
     "microbiology-antibiotic": ["VANCOMYCIN"],
 }  # fmt: skip
-DRUGS = ("Insulin", "Aspirin", "Furosemide", "Heparin", "0.9% Sodium Chloride", "Clonidine Patch 0.2 mg/24 hr")
+DRUGS = (
+    "Insulin",
+    "Aspirin",
+    "Furosemide",
+    "Heparin",
+    "0.9% Sodium Chloride",
+    "Clonidine Patch 0.2 mg/24 hr",
+)
 PROCEDURES = (
     "Venous catheterization",
     "Continuous invasive mechanical ventilation for less than 96 consecutive hours",
@@ -41,29 +57,53 @@ def _record() -> list[Resource]:
     ]
     for system, names in OBSERVED.items():
         for at, name in enumerate(names):
-            found.append(observation(f"o-{system}-{at}", "p", concept(f"{system}{at}", name, SYSTEM + system)))
+            found.append(
+                observation(
+                    f"o-{system}-{at}",
+                    "p",
+                    codeable_concept(f"{system}{at}", name, SYSTEM + system),
+                )
+            )
     for at, name in enumerate(("URINE", "MRSA SCREEN")):
-        kind = concept(str(at), name, SYSTEM + "spec-type-desc")
-        found.append({"resourceType": "Specimen", "id": f"s{at}", "type": kind, "subject": {"reference": "Patient/p"}})
+        kind = codeable_concept(str(at), name, SYSTEM + "spec-type-desc")
+        found.append(
+            {
+                "resourceType": "Specimen",
+                "id": f"s{at}",
+                "type": kind,
+                "subject": {"reference": "Patient/p"},
+            }
+        )
     found += [medication(f"m{at}", name) for at, name in enumerate(DRUGS)]
     for at, name in enumerate(PROCEDURES):
-        code = concept(str(at), name, SYSTEM + "procedure-icd9")
+        code = codeable_concept(str(at), name, SYSTEM + "procedure-icd9")
         subject = {"reference": "Patient/p"}
         found.append(
-            {"resourceType": "Procedure", "id": f"q{at}", "status": "completed", "code": code, "subject": subject}
+            {
+                "resourceType": "Procedure",
+                "id": f"q{at}",
+                "status": "completed",
+                "code": code,
+                "subject": subject,
+            }
         )
     return [*found, location("w1", "Trauma SICU (TSICU)"), location("w2", "Emergency Department")]
 
 
 @pytest.fixture(scope="module")
 def record(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Store]:
-    with store_of(tmp_path_factory.mktemp("parsing"), _record()) as store:
+    with build_store(tmp_path_factory.mktemp("parsing"), _record()) as store:
         yield store
 
 
 def _paraphrases() -> Iterator[tuple[str, str]]:
     meaning = ""
-    for line in Path(__file__).with_name("test_parsing_paraphrases.txt").read_text(encoding="utf-8").splitlines():
+    for line in (
+        Path(__file__)
+        .with_name("test_parsing_paraphrases.txt")
+        .read_text(encoding="utf-8")
+        .splitlines()
+    ):
         if line.startswith("{"):
             meaning = line
         elif line and not line.startswith("#"):
@@ -75,7 +115,9 @@ def read(record: Store, question: str) -> Query:
 
 
 @pytest.mark.parametrize(("question", "meaning"), list(_paraphrases()))
-def test_paraphrases_of_one_question_are_one_query(record: Store, question: str, meaning: str) -> None:
+def test_paraphrases_of_one_question_are_one_query(
+    record: Store, question: str, meaning: str
+) -> None:
     assert read(record, question) == Query(**json.loads(meaning), now="2131-12-31T23:59:00")
 
 
@@ -131,7 +173,9 @@ def test_dates_are_read_in_many_forms(record: Store, words: str, span: Span) -> 
         ("since a couple of days ago", 2, "day"),
     ],
 )
-def test_lengths_of_time_count_back_from_the_clock(record: Store, words: str, count: int, unit: str) -> None:
+def test_lengths_of_time_count_back_from_the_clock(
+    record: Store, words: str, count: int, unit: str
+) -> None:
     spans = read(record, f"max heart rate {words}").when.spans
     assert [(span.relation, span.ago and (span.ago.count, span.ago.unit)) for span in spans] == [
         ("since", (count, unit))
@@ -147,9 +191,19 @@ def test_two_ends_make_a_stretch(record: Store) -> None:
 @pytest.mark.parametrize(
     ("words", "position"),
     [
-        *(("first", "first"), ("initial", "first"), ("earliest", "first"), ("2nd", "second"), ("third", "third")),
+        *(
+            ("first", "first"),
+            ("initial", "first"),
+            ("earliest", "first"),
+            ("2nd", "second"),
+            ("third", "third"),
+        ),
         *(("latest", "last"), ("most recent", "last"), ("final", "last")),
-        *(("penultimate", "second_to_last"), ("second to last", "second_to_last"), ("next-to-last", "second_to_last")),
+        *(
+            ("penultimate", "second_to_last"),
+            ("second to last", "second_to_last"),
+            ("next-to-last", "second_to_last"),
+        ),
     ],
 )
 def test_ordinals_are_positions(record: Store, words: str, position: str) -> None:
@@ -175,7 +229,11 @@ def test_a_slip_of_the_pen_is_put_right_but_not_in_short_or_distant_words(record
 def test_a_name_that_the_record_does_not_have_is_kept_as_it_was_written(record: Store) -> None:
     found = read(record, "Has the patient been prescribed zolpidem since 2131?")
     assert (found.what, found.names, found.summary) == ("medication", ("zolpidem",), "exists")
-    assert read(record, "Did he receive aspirin, zolpidem, or insulin?").names == ("Aspirin", "Insulin", "zolpidem")
+    assert read(record, "Did he receive aspirin, zolpidem, or insulin?").names == (
+        "Aspirin",
+        "Insulin",
+        "zolpidem",
+    )
 
 
 def test_numbers_and_ordinals_inside_a_name_are_part_of_it(record: Store) -> None:
@@ -186,7 +244,9 @@ def test_numbers_and_ordinals_inside_a_name_are_part_of_it(record: Store) -> Non
 
 def test_the_bare_name_means_the_lab_and_not_the_charted_copy_of_it(record: Store) -> None:
     assert read(record, "what was the last potassium").what == "lab"
-    assert read(record, "what was the last systolic bp").names == ("Arterial Blood Pressure systolic",)
+    assert read(record, "what was the last systolic bp").names == (
+        "Arterial Blood Pressure systolic",
+    )
 
 
 def test_pt_is_a_patient_or_a_lab(record: Store) -> None:
@@ -199,7 +259,10 @@ def test_the_context_names_items_and_the_clock(record: Store) -> None:
     found = parse("What was the first weight?", said, record, "p")
     assert (found.now, found.names) == ("2140-12-31T23:59:00", ("Admission Weight",))
     total = parse(
-        "What amount of insulin was given?", "I want the final output to be the sum of the results.", record, "p"
+        "What amount of insulin was given?",
+        "I want the final output to be the sum of the results.",
+        record,
+        "p",
     )
     assert (total.returns, total.summary, total.now) == ("dose", "sum", None)
 
@@ -207,7 +270,9 @@ def test_the_context_names_items_and_the_clock(record: Store) -> None:
 def test_a_number_to_hold_values_against_is_no_date(record: Store) -> None:
     found = read(record, "When was the foley output last above 2000?")
     assert (found.value, found.when.spans) == (ValueTest(comparison="greater", number=2000), ())
-    assert read(record, "how many times was HR at least 120").value == ValueTest(comparison="at_least", number=120)
+    assert read(record, "how many times was HR at least 120").value == ValueTest(
+        comparison="at_least", number=120
+    )
 
 
 def test_a_visit_about_which_nothing_else_is_asked_is_the_row_itself(record: Store) -> None:
@@ -228,7 +293,9 @@ def test_a_visit_about_which_nothing_else_is_asked_is_the_row_itself(record: Sto
         ("how many days since the last discharge from hospital", "discharge"),
     ],
 )
-def test_what_is_not_understood_is_refused_and_named(record: Store, question: str, part: str) -> None:
+def test_what_is_not_understood_is_refused_and_named(
+    record: Store, question: str, part: str
+) -> None:
     with pytest.raises(NotUnderstood) as refusal:
         read(record, question)
     assert isinstance(refusal.value, Refused)
@@ -237,11 +304,23 @@ def test_what_is_not_understood_is_refused_and_named(record: Store, question: st
 
 
 def test_a_parser_receives_the_question_its_context_and_the_patient_and_nothing_else() -> None:
-    assert list(inspect.signature(Parser.parse).parameters) == ["self", "question", "assumption", "patient"]
-    assert list(inspect.signature(parse).parameters) == ["question", "assumption", "record", "patient"]
+    assert list(inspect.signature(Parser.parse).parameters) == [
+        "self",
+        "question",
+        "assumption",
+        "patient",
+    ]
+    assert list(inspect.signature(parse).parameters) == [
+        "question",
+        "assumption",
+        "record",
+        "patient",
+    ]
 
 
-def test_the_record_is_asked_for_its_names_once(record: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_record_is_asked_for_its_names_once(
+    record: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
     read(record, "last sodium?")
 
     def no_more(*_: object) -> None:

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from archqa.llm.structured import Rejected, parse, strict_schema
+from archqa.llm.structured import Rejected, parse_output, strict_schema
 from archqa.query import Against, Ago, Companion, Query, Span, ValueTest, Visit, When
 
 TWO_DAYS = Span(relation="since", ago=Ago(count=2, unit="day"))
@@ -20,18 +20,33 @@ FIRST_ICU = Visit(kind="icu", which="first")
         ({"what": "medication", "returns": "name", "summary": "sum"}, "name is no number"),
         ({"what": "medication", "returns": "name", "summary": "maximum"}, "name has no maximum"),
         ({"what": "lab", "per": "day"}, "per needs"),
-        ({"what": "patient", "returns": "age", "summary": "maximum", "per": "day"}, "a patient has no time"),
+        (
+            {"what": "patient", "returns": "age", "summary": "maximum", "per": "day"},
+            "a patient has no time",
+        ),
         ({"what": "lab", "routes": ("PO",)}, "routes does not go with lab"),
-        ({"what": "icu_stay", "returns": "time", "names": ("x",)}, "names does not go with icu_stay"),
+        (
+            {"what": "icu_stay", "returns": "time", "names": ("x",)},
+            "names does not go with icu_stay",
+        ),
         ({"what": "lab", "grew": True}, "grew does not go with lab"),
         ({"what": "lab", "now": "tomorrow"}, "is no time"),
-        ({"what": "lab", "summary": "exists", "against": {"relation": "less"}}, "against compares single numbers"),
+        (
+            {"what": "lab", "summary": "exists", "against": {"relation": "less"}},
+            "against compares single numbers",
+        ),
         ({"what": "lab", "when": {"spans": [{"month": 3}]}}, "exactly one of"),
         ({"what": "lab", "when": {"spans": [{"year": 2131, "years_back": 0}]}}, "exactly one of"),
         ({"what": "lab", "when": {"spans": [{"year": 2131, "day": 3}]}}, "a day needs its month"),
-        ({"what": "lab", "when": {"spans": [{"days_back": 0, "month": 3}]}}, "a month needs its year"),
+        (
+            {"what": "lab", "when": {"spans": [{"days_back": 0, "month": 3}]}},
+            "a month needs its year",
+        ),
         ({"what": "lab", "when": {"spans": [{"year": 2131, "clock": "21:00"}]}}, "needs its day"),
-        ({"what": "lab", "when": {"spans": [{"days_back": 0, "clock": "25:00"}]}}, "no time of day"),
+        (
+            {"what": "lab", "when": {"spans": [{"days_back": 0, "clock": "25:00"}]}},
+            "no time of day",
+        ),
         ({"what": "aches"}, "Input should be"),
         ({"what": "lab", "colour": "red"}, "Extra inputs"),
     ],
@@ -40,14 +55,18 @@ def test_what_makes_no_sense_is_refused_in_words(fields: dict[str, Any], said: s
     with pytest.raises(ValidationError, match=said):
         Query.model_validate(fields)
     with pytest.raises(Rejected, match=said):
-        parse(json.dumps(fields), Query)
+        parse_output(json.dumps(fields), Query)
 
 
 @pytest.mark.parametrize(
     ("query", "sentence"),
     [
         (
-            Query(what="lab", names=("Glucose",), when=When(visit=FIRST_ICU, position="second_to_last")),
+            Query(
+                what="lab",
+                names=("Glucose",),
+                when=When(visit=FIRST_ICU, position="second_to_last"),
+            ),
             "The value of the second to last lab result 'Glucose' during the first ICU stay.",
         ),
         (
@@ -55,11 +74,19 @@ def test_what_makes_no_sense_is_refused_in_words(fields: dict[str, Any], said: s
             "How many different names do prescribed drugs have?",
         ),
         (
-            Query(what="organism", specimens=("URINE",), summary="exists", when=When(position="first")),
+            Query(
+                what="organism", specimens=("URINE",), summary="exists", when=When(position="first")
+            ),
             "Is there the first organism grown in a microbiology test on 'URINE'?",
         ),
         (
-            Query(what="vital", names=("Daily Weight",), summary="average", per="day", now="2131-12-31T23:59:00"),
+            Query(
+                what="vital",
+                names=("Daily Weight",),
+                summary="average",
+                per="day",
+                now="2131-12-31T23:59:00",
+            ),
             "The average value of charted measurements 'Daily Weight', for each day (the clock stands at "
             "2131-12-31 23:59:00).",
         ),
@@ -87,7 +114,9 @@ def test_what_makes_no_sense_is_refused_in_words(fields: dict[str, Any], said: s
             Query(
                 what="medication",
                 returns="name",
-                companion=Companion(what="diagnosis", names=("Sepsis",), order="after", within="same_day"),
+                companion=Companion(
+                    what="diagnosis", names=("Sepsis",), order="after", within="same_day"
+                ),
             ),
             "The name of prescribed drugs after and on the same day as diagnoses 'Sepsis'.",
         ),
@@ -112,5 +141,9 @@ def test_the_schema_is_strict_at_every_depth_and_its_json_comes_back() -> None:
             nodes += node.values()
         elif isinstance(node, list):
             nodes += node
-    query = Query(what="lab", names=("pH",), when=When(visit=FIRST_ICU, spans=(Span(days_back=1, clock="21:00"),)))
-    assert parse(query.model_dump_json(), Query) == query
+    query = Query(
+        what="lab",
+        names=("pH",),
+        when=When(visit=FIRST_ICU, spans=(Span(days_back=1, clock="21:00"),)),
+    )
+    assert parse_output(query.model_dump_json(), Query) == query

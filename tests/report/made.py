@@ -7,7 +7,6 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from archqa.benchmarks import dump_json
 from archqa.core.answer import CitedAnswer, Claim
 from archqa.core.case import Case
 from archqa.core.judgement import Judgement, Relevance
@@ -17,29 +16,38 @@ from archqa.core.usage import Usage
 from archqa.runs.folder import RunFolder
 from archqa.runs.record import CaseRecord, CaseStatus, DataFingerprint, RunManifest, RunStatus
 from archqa.runs.run import write_cases
-from tests.fakes.cases import synthetic
+from archqa.tasks import dump_json
+from tests.fakes.cases import synthetic_cases
 
 AGENTS = ("general expert", "cardiology", "nephrology", "internal medicine")
 SPECIALTIES = ("cardiology", "surgery", "oncology")
 
 
-def specialised(count: int, sentences: int = 23) -> list[Case]:
+def cases_with_specialties(count: int, sentences: int = 23) -> list[Case]:
     """Synthetic cases of three specialties."""
     return [
         case.model_copy(update={"clinical_specialty": SPECIALTIES[at % 3]})
-        for at, case in enumerate(synthetic(count, sentences))
+        for at, case in enumerate(synthetic_cases(count, sentences))
     ]
 
 
-def made_run(
-    folder: Path, cases: Sequence[Case], *, seed: int = 1, name: str = "run", keyed: bool = True, threshold: float = 0.5
+def create_run(
+    folder: Path,
+    cases: Sequence[Case],
+    *,
+    seed: int = 1,
+    name: str = "run",
+    keyed: bool = True,
+    threshold: float = 0.5,
 ) -> Path:
     """A finished run of the cases, with its case file (and key) beside it. Deterministic for a seed."""
     data = folder / "cases.json"
     data.write_text(dump_json(cases), encoding="utf-8")
     gold = {case.id: gold_of(case) for case in cases}
     if keyed:
-        (folder / "cases_key.json").write_text(json.dumps([_key(case, gold[case.id]) for case in cases]))
+        (folder / "cases_key.json").write_text(
+            json.dumps([_key(case, gold[case.id]) for case in cases])
+        )
     run = _folder(folder / name, "archehr-2025", "dmis", data, cases)
     dice = random.Random(seed)
     for case in cases:
@@ -47,7 +55,9 @@ def made_run(
     return run.path
 
 
-def record_run(folder: Path, task: str, items: Sequence[Item], results: Sequence[dict[str, Any]]) -> Path:
+def create_fhir_run(
+    folder: Path, task: str, items: Sequence[Item], results: Sequence[dict[str, Any]]
+) -> Path:
     """A finished run of questions or tasks on a FHIR record, with these results."""
     run = _folder(folder / "run", task, "embedded", folder / "gone.json", items)
     for item, result in zip(items, results, strict=True):
@@ -58,7 +68,9 @@ def record_run(folder: Path, task: str, items: Sequence[Item], results: Sequence
 def gold_of(case: Case) -> dict[str, Relevance]:
     """Every fifth sentence is essential, the one after it supplementary."""
     kinds = {0: Relevance.ESSENTIAL, 1: Relevance.SUPPLEMENTARY}
-    return {each: kinds.get(at % 5, Relevance.NOT_RELEVANT) for at, each in enumerate(case.sentence_ids)}
+    return {
+        each: kinds.get(at % 5, Relevance.NOT_RELEVANT) for at, each in enumerate(case.sentence_ids)
+    }
 
 
 def _folder(path: Path, task: str, pipeline: str, data: Path, items: Sequence[Item]) -> RunFolder:
@@ -85,13 +97,27 @@ def _folder(path: Path, task: str, pipeline: str, data: Path, items: Sequence[It
     return run
 
 
-def _end(run: RunFolder, case: Case, gold: dict[str, Relevance], dice: random.Random, threshold: float) -> None:
-    held = {name: tuple(_judgement(each, gold[each], dice) for each in case.sentence_ids) for name in AGENTS}
-    mean = {each: sum(_of(held[name], each) for name in AGENTS) / len(AGENTS) for each in case.sentence_ids}
-    cited = tuple(each for each in case.sentence_ids if mean[each] >= threshold) or case.sentence_ids[:1]
+def _end(
+    run: RunFolder, case: Case, gold: dict[str, Relevance], dice: random.Random, threshold: float
+) -> None:
+    held = {
+        name: tuple(_judgement(each, gold[each], dice) for each in case.sentence_ids)
+        for name in AGENTS
+    }
+    mean = {
+        each: sum(_of(held[name], each) for name in AGENTS) / len(AGENTS)
+        for each in case.sentence_ids
+    }
+    cited = (
+        tuple(each for each in case.sentence_ids if mean[each] >= threshold)
+        or case.sentence_ids[:1]
+    )
     claims = tuple(Claim(text=f"As sentence {each} says.", citations=(each,)) for each in cited)
     usage = Usage(calls=2, prompt_tokens=900, completion_tokens=80, cost_usd=0.01, seconds=1.5)
-    run.add_step(case.id, Step(agent="decision", mind="model", model="m1", reply="What the model said.", usage=usage))
+    run.add_step(
+        case.id,
+        Step(agent="decision", mind="model", model="m1", reply="What the model said.", usage=usage),
+    )
     run.add(
         CaseRecord(
             id=case.id,
@@ -107,7 +133,9 @@ def _end(run: RunFolder, case: Case, gold: dict[str, Relevance], dice: random.Ra
 
 
 def _judgement(sentence: str, label: Relevance, dice: random.Random) -> Judgement:
-    probability = min(max(dice.gauss(0.7 if label is Relevance.ESSENTIAL else 0.3, 0.2), 0.01), 0.99)
+    probability = min(
+        max(dice.gauss(0.7 if label is Relevance.ESSENTIAL else 0.3, 0.2), 0.01), 0.99
+    )
     return Judgement(
         sentence_id=sentence,
         label=Relevance.ESSENTIAL if probability >= 0.5 else Relevance.NOT_RELEVANT,

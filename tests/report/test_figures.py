@@ -6,12 +6,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from archqa.report.agreement import kappa
-from archqa.report.axis import Axis, round_step
-from archqa.report.calibration import calibration, wilson
-from archqa.report.observed import Observed
-from archqa.report.timeline import timeline
-from archqa.report.tradeoff import tradeoff
+from archqa.report.agreement import cohens_kappa
+from archqa.report.axis import Axis, nice_step
+from archqa.report.calibration import calibration_plot, wilson_interval
+from archqa.report.observed import SentencePrediction
+from archqa.report.timeline import timeline_panels
+from archqa.report.tradeoff import precision_recall_plot
 
 
 def test_an_axis_puts_its_ends_where_they_belong() -> None:
@@ -29,27 +29,28 @@ def test_ticks_are_few_round_and_within_the_axis(low: float, span: float, most: 
 
 
 def test_steps_are_one_two_two_and_a_half_or_five() -> None:
-    assert [round_step(span, 5) for span in (4, 7, 10, 17, 30)] == [1, 2, 2.5, 5, 10]
+    assert [nice_step(span, 5) for span in (4, 7, 10, 17, 30)] == [1, 2, 2.5, 5, 10]
 
 
 def test_wilson_s_interval_is_the_textbook_s() -> None:
-    low, high = wilson(0.5, 10)  # Newcombe 1998: 5 of 10 gives .2366 to .7634
+    low, high = wilson_interval(0.5, 10)  # Newcombe 1998: 5 of 10 gives .2366 to .7634
     assert (low, high) == (pytest.approx(0.2366, abs=1e-4), pytest.approx(0.7634, abs=1e-4))
-    assert wilson(0.0, 5)[0] == 0.0
+    assert wilson_interval(0.0, 5)[0] == 0.0
 
 
 def test_kappa_is_cohen_s() -> None:
     # Two judges of 50: both yes 20, first only 5, second only 10, both no 15; kappa 0.4 (the usual worked example).
-    assert kappa(20, 25, 30, 50) == pytest.approx(0.4)
-    assert kappa(10, 10, 10, 10) is None
+    assert cohens_kappa(20, 25, 30, 50) == pytest.approx(0.4)
+    assert cohens_kappa(10, 10, 10, 10) is None
 
 
 def test_calibration_of_a_perfect_prophet_has_no_error() -> None:
-    seen = [Observed(at / 99, False, at >= 50) for at in range(100)]
+    seen = [SentencePrediction(at / 99, False, at >= 50) for at in range(100)]
     sure = [
-        Observed(float(each.essential) * 0.98 + 0.01 + at * 1e-6, False, each.essential) for at, each in enumerate(seen)
+        SentencePrediction(float(each.essential) * 0.98 + 0.01 + at * 1e-6, False, each.essential)
+        for at, each in enumerate(seen)
     ]
-    figure = calibration(sure)
+    figure = calibration_plot(sure)
     assert figure is not None
     assert figure.brier < 0.001
     assert figure.error < 0.02
@@ -57,17 +58,20 @@ def test_calibration_of_a_perfect_prophet_has_no_error() -> None:
 
 
 def test_calibration_says_nothing_of_a_few_sentences_or_of_bare_labels() -> None:
-    assert calibration([Observed(0.5, False, True)] * 10) is None
-    assert calibration([Observed(float(at % 2), False, True) for at in range(100)]) is None
+    assert calibration_plot([SentencePrediction(0.5, False, True)] * 10) is None
+    assert (
+        calibration_plot([SentencePrediction(float(at % 2), False, True) for at in range(100)])
+        is None
+    )
 
 
 def test_the_operating_point_is_what_was_cited() -> None:
     # 10 of 40 essential; 8 cited, 6 of them essential: precision 6/8, recall 6/10.
-    seen = [Observed(1 - at / 40, at < 6 or at in (20, 21), at < 10) for at in range(40)]
-    figure = tradeoff(seen)
+    seen = [SentencePrediction(1 - at / 40, at < 6 or at in (20, 21), at < 10) for at in range(40)]
+    figure = precision_recall_plot(seen)
     assert figure is not None
-    assert figure.operating.precision == pytest.approx(0.75)
-    assert figure.operating.recall == pytest.approx(0.6)
+    assert figure.operating_point.precision == pytest.approx(0.75)
+    assert figure.operating_point.recall == pytest.approx(0.6)
     assert figure.everything.precision == pytest.approx(0.25)
     assert figure.best is not None
     assert (figure.best.precision, figure.best.recall) == (1.0, 1.0)
@@ -75,14 +79,26 @@ def test_the_operating_point_is_what_was_cited() -> None:
 
 def test_a_timeline_draws_dated_numbers_and_marks_the_chosen() -> None:
     rows = [
-        {"time": "2150-01-01T06:00:00-05:00", "name": "Glucose", "value": 90, "unit": "mg/dL", "chosen": False},
-        {"time": "2150-01-02T06:00:00-05:00", "name": "Glucose", "value": "140", "unit": "mg/dL", "chosen": True},
+        {
+            "time": "2150-01-01T06:00:00-05:00",
+            "name": "Glucose",
+            "value": 90,
+            "unit": "mg/dL",
+            "chosen": False,
+        },
+        {
+            "time": "2150-01-02T06:00:00-05:00",
+            "name": "Glucose",
+            "value": "140",
+            "unit": "mg/dL",
+            "chosen": True,
+        },
         {"time": "2150-01-03", "name": "Glucose", "value": 110.5, "unit": "mg/dL", "chosen": False},
         {"time": "2150-01-03", "name": "Glucose", "value": "positive", "unit": "", "chosen": True},
         {"time": None, "name": "Glucose", "value": 1, "unit": "mg/dL"},
         {"time": "2150-01-03", "name": "Sodium", "value": 140, "unit": "mEq/L"},
     ]
-    [panel] = timeline(rows)
+    [panel] = timeline_panels(rows)
     assert (panel.title, panel.unit, len(panel.dots)) == ("Glucose", "mg/dL", 3)
     assert [dot.chosen for dot in panel.dots] == [False, True, False]
     first, second, third = panel.dots

@@ -13,7 +13,7 @@ from archqa.errors import CallerError
 from archqa.report import show_case
 from archqa.runs.run import Run
 from tests.conftest import ROOT
-from tests.report.made import made_run, specialised
+from tests.report.made import cases_with_specialties, create_run
 
 NOTEBOOK = ROOT / "data" / "example.ipynb"
 
@@ -37,11 +37,18 @@ def test_the_example_notebook_runs_and_says_what_it_said() -> None:
         value = _run("".join(cell["source"]), names)
         [output] = cell["outputs"]
         told = output["data"]
-        if isinstance(value, str):  # Signatures are the same everywhere; last digits are the processor's.
-            assert "".join(told["text/plain"]).strip("'").partition(" = ")[0] == value.partition(" = ")[0]
+        if isinstance(
+            value, str
+        ):  # Signatures are the same everywhere; last digits are the processor's.
+            assert (
+                "".join(told["text/plain"]).strip("'").partition(" = ")[0]
+                == value.partition(" = ")[0]
+            )
         elif isinstance(value, list):
             said = ast.literal_eval("".join(told["text/plain"]))
-            assert [(each, text) for each, _, text in said] == [(each, text) for each, _, text in value]
+            assert [(each, text) for each, _, text in said] == [
+                (each, text) for each, _, text in value
+            ]
         else:
             assert ("text/html" in told) == bool(value._repr_html_())
 
@@ -64,12 +71,12 @@ def test_a_case_and_an_answer_show_text_as_text(words: str) -> None:
 
 
 def test_a_run_gives_tables_of_cases_and_of_judgements(tmp_path: Path) -> None:
-    run = Run.open(made_run(tmp_path, specialised(2, sentences=5)))
+    run = Run.open(create_run(tmp_path, cases_with_specialties(2, sentences=5)))
     assert list(run.to_pandas()["case_id"]) == ["s1", "s2"]
     held = run.judgements_to_pandas()
     assert len(held) == 2 * 5 * 4  # cases, sentences, agents
     assert set(held.columns) >= {"case_id", "sentence_id", "agent", "label", "probability", "cited"}
-    record = run.record_of("s1")
+    record = run.get_record("s1")
     assert record is not None
     assert set(held[(held.case_id == "s1") & held.cited].sentence_id) == set(record.evidence)
     assert "As sentence" in record._repr_html_()
@@ -77,7 +84,7 @@ def test_a_run_gives_tables_of_cases_and_of_judgements(tmp_path: Path) -> None:
 
 
 def test_one_case_is_shown_in_a_frame_of_its_own(tmp_path: Path) -> None:
-    path = made_run(tmp_path, specialised(2, sentences=5))
+    path = create_run(tmp_path, cases_with_specialties(2, sentences=5))
     shown = show_case(path, "s2")
     assert shown._repr_html_().startswith('<iframe srcdoc="&lt;!doctype html')
     assert "sandbox" in shown._repr_html_()

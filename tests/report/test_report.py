@@ -14,7 +14,7 @@ from archqa.core.case import Case, Phrase, Sentence
 from archqa.core.question import ClinicalTask, RecordQuestion
 from archqa.errors import CallerError, InputError
 from archqa.report import report_html, write_report
-from tests.report.made import made_run, record_run, specialised
+from tests.report.made import cases_with_specialties, create_fhir_run, create_run
 
 HOSTILE = (
     "<script>document.title='owned'</script>",
@@ -63,7 +63,7 @@ class Page(HTMLParser):
 
 @pytest.fixture(scope="module")
 def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return made_run(tmp_path_factory.mktemp("scored"), specialised(12))
+    return create_run(tmp_path_factory.mktemp("scored"), cases_with_specialties(12))
 
 
 @pytest.fixture(scope="module")
@@ -76,7 +76,11 @@ def test_a_report_stands_alone_and_needs_no_script(html: str) -> None:
     assert page.open == []
     assert "script" not in page.tags
     assert not [name for name, _ in page.attributes if name.startswith("on")]
-    outside = [value for name, value in page.attributes if name in {"src", "href"} and value and value[0] != "#"]
+    outside = [
+        value
+        for name, value in page.attributes
+        if name in {"src", "href"} and value and value[0] != "#"
+    ]
     assert outside == ["data:,"]
     assert not re.search(r"url\(|@import", html)
     assert "default-src 'none'" in html
@@ -92,16 +96,26 @@ def test_every_citation_leads_to_a_sentence_and_ids_are_used_once(html: str) -> 
 def test_scores_have_intervals_signatures_and_figures(html: str) -> None:
     assert "citation_f1 | credit:strict | avg:micro" in html
     assert "95 % interval" in html
-    for words in ("Calibration", "Precision and recall", "Agreement between agents", "By specialty", "$0.12"):
+    for words in (
+        "Calibration",
+        "Precision and recall",
+        "Agreement between agents",
+        "By specialty",
+        "$0.12",
+    ):
         assert words in html
 
 
 def test_a_mark_is_told_in_words_and_signs_and_counts_what_is_there(tmp_path: Path) -> None:
-    [case] = specialised(1, sentences=10)  # Essential: 1 and 6; supplementary: 2 and 7.
-    html = report_html([made_run(tmp_path, [case], threshold=0.0)])
+    [case] = cases_with_specialties(1, sentences=10)  # Essential: 1 and 6; supplementary: 2 and 7.
+    html = report_html([create_run(tmp_path, [case], threshold=0.0)])
     assert html.count('<li id="c1-s') == 10
     assert html.count("m-right") - html.count("m-right {") == 2
-    for words in ("✓ cited, essential · 2", "≈ cited, supplementary · 2", "✕ cited, not relevant · 6"):
+    for words in (
+        "✓ cited, essential · 2",
+        "≈ cited, supplementary · 2",
+        "✕ cited, not relevant · 6",
+    ):
         assert words in html
 
 
@@ -112,7 +126,7 @@ def test_cases_come_worst_first(html: str) -> None:
 
 
 def test_a_run_without_a_key_is_shown_without_judging_it(tmp_path: Path) -> None:
-    html = report_html([made_run(tmp_path, specialised(2), keyed=False)])
+    html = report_html([create_run(tmp_path, cases_with_specialties(2), keyed=False)])
     assert "This run has no scores" in html
     assert "m-cited" in html
     assert 'class="m-right' not in html
@@ -120,8 +134,15 @@ def test_a_run_without_a_key_is_shown_without_judging_it(tmp_path: Path) -> None
 
 def test_without_text_no_word_of_the_record_is_left(run: Path) -> None:
     html = report_html([run], text=False)
-    words = {word for case in specialised(12) for each in case.sentences for word in each.text.lower().split()}
-    assert not [word for word in words if re.search(rf">[^<]*\b{re.escape(word.strip('.'))}\b", html)]
+    words = {
+        word
+        for case in cases_with_specialties(12)
+        for each in case.sentences
+        for word in each.text.lower().split()
+    }
+    assert not [
+        word for word in words if re.search(rf">[^<]*\b{re.escape(word.strip('.'))}\b", html)
+    ]
     assert "As sentence" not in html
     assert "Because of" not in html
     assert "What the model said" not in html
@@ -130,8 +151,13 @@ def test_without_text_no_word_of_the_record_is_left(run: Path) -> None:
 
 def test_a_hostile_note_is_inert_and_legible(tmp_path: Path) -> None:
     rows = tuple(Sentence(id=str(at), text=text) for at, text in enumerate(HOSTILE))
-    case = Case(id="<b>x</b>\"'", patient_narrative=HOSTILE[0], clinician_question=HOSTILE[1], sentences=rows)
-    html = report_html([made_run(tmp_path, [case])])
+    case = Case(
+        id="<b>x</b>\"'",
+        patient_narrative=HOSTILE[0],
+        clinician_question=HOSTILE[1],
+        sentences=rows,
+    )
+    html = report_html([create_run(tmp_path, [case])])
     page = Page(html)
     assert page.open == []
     assert not {"script", "img", "b onerror"} & set(page.tags)
@@ -145,14 +171,14 @@ def test_a_hostile_note_is_inert_and_legible(tmp_path: Path) -> None:
 
 
 def test_a_note_of_two_thousand_sentences_is_shown_whole(tmp_path: Path) -> None:
-    html = report_html([made_run(tmp_path, specialised(1, sentences=2000))])
+    html = report_html([create_run(tmp_path, cases_with_specialties(1, sentences=2000))])
     assert html.count('<li id="c1-s') == 2000
     assert "1\u202f600 sentences more" in html
     assert len(html.encode()) < 5_000_000
 
 
 def test_a_report_of_120_cases_is_at_most_5_mb(tmp_path: Path) -> None:
-    path = write_report([made_run(tmp_path, specialised(120))])
+    path = write_report([create_run(tmp_path, cases_with_specialties(120))])
     assert path.stat().st_size <= 5_000_000
 
 
@@ -168,29 +194,33 @@ def test_reporting_changes_nothing_in_the_run(run: Path) -> None:
 
 
 def test_of_two_runs_the_differences_come_first(tmp_path: Path) -> None:
-    cases = specialised(12)
-    one = made_run(tmp_path, cases, name="one")
-    other = made_run(tmp_path, cases, name="other", threshold=0.35)
+    cases = cases_with_specialties(12)
+    one = create_run(tmp_path, cases, name="one")
+    other = create_run(tmp_path, cases, name="other", threshold=0.35)
     html = report_html([one, other])
     page = Page(html)
     assert page.open == []
     assert len(page.ids) == len(set(page.ids))
     assert html.index("What changes from run 1 to run 2") < html.index('id="scores1"')
     assert "paired bootstrap" in html
-    recall = re.search(r">strict micro recall</th><td[^>]*>([\d.]+)</td><td[^>]*>([\d.]+)</td>", html)
+    recall = re.search(
+        r">strict micro recall</th><td[^>]*>([\d.]+)</td><td[^>]*>([\d.]+)</td>", html
+    )
     assert recall
     assert float(recall[1]) < float(recall[2])  # A lower threshold cites more.
 
 
 def test_runs_of_different_tasks_are_not_laid_side_by_side(run: Path, tmp_path: Path) -> None:
     item = RecordQuestion(id="q", question="How many?", patient_fhir_id="p")
-    other = record_run(tmp_path, "fhir-agentbench", [item], [{"agent_answer": "3"}])
+    other = create_fhir_run(tmp_path, "fhir-agentbench", [item], [{"agent_answer": "3"}])
     with pytest.raises(CallerError, match="one task"):
         report_html([run, other])
 
 
 def test_a_question_to_a_record_shows_query_rows_and_timeline(tmp_path: Path) -> None:
-    item = RecordQuestion(id="q1", question="What was the last <i>glucose</i>?", patient_fhir_id="p")
+    item = RecordQuestion(
+        id="q1", question="What was the last <i>glucose</i>?", patient_fhir_id="p"
+    )
     rows = [
         {"time": f"2150-01-0{day}T06:00:00", "name": "Glucose", "value": 80 + day, "unit": "mg/dL",
          "references": [f"Observation/o{day}"], "chosen": day == 3}
@@ -204,9 +234,14 @@ def test_a_question_to_a_record_shows_query_rows_and_timeline(tmp_path: Path) ->
         "warnings": ["Two units occur."],
         "cited_fhir_resources": {"Observation": ["o3"]},
     }
-    html = report_html([record_run(tmp_path, "fhir-agentbench", [item], [result])])
+    html = report_html([create_fhir_run(tmp_path, "fhir-agentbench", [item], [result])])
     assert Page(html).open == []
-    for words in ("The last value of &#39;Glucose&#39;.", "◆ chosen", "Rows found (3, 1 chosen)", "Two units occur."):
+    for words in (
+        "The last value of &#39;Glucose&#39;.",
+        "◆ chosen",
+        "Rows found (3, 1 chosen)",
+        "Two units occur.",
+    ):
         assert words in html
     assert "▸ Observation/o3" in html
     assert html.count('class="pick"') == 1
@@ -224,9 +259,21 @@ def test_a_task_shows_its_conversation(tmp_path: Path) -> None:
         {"role": "user", "content": "Here is the response: <b>{}</b>"},
         {"role": "agent", "content": "FINISH([42])"},
     ]
-    html = report_html([record_run(tmp_path, "medagentbench", [item], [{"result": "[42]", "history": history}])])
+    html = report_html(
+        [
+            create_fhir_run(
+                tmp_path, "medagentbench", [item], [{"result": "[42]", "history": history}]
+            )
+        ]
+    )
     assert Page(html).open == []
-    for words in ("What the agent was told", "agent · GET", "agent · FINISH", "&lt;b&gt;{}&lt;/b&gt;", "[42]"):
+    for words in (
+        "What the agent was told",
+        "agent · GET",
+        "agent · FINISH",
+        "&lt;b&gt;{}&lt;/b&gt;",
+        "[42]",
+    ):
         assert words in html
 
 
@@ -246,7 +293,7 @@ def test_what_is_no_run_is_refused(tmp_path: Path) -> None:
 
 
 def test_scores_that_are_there_are_shown_and_not_computed_anew(tmp_path: Path) -> None:
-    path = made_run(tmp_path, specialised(3))
+    path = create_run(tmp_path, cases_with_specialties(3))
     kept = {
         "scores": {"strict_micro_f1": 12.3},
         "intervals": {},
@@ -265,9 +312,12 @@ def test_links_of_2026_are_shown_with_the_answer_they_align(tmp_path: Path) -> N
     given = (Phrase(id="a1", text="First said."), Phrase(id="a2", text="Then said."))
     case = Case(id="1", clinician_question="Why?", sentences=rows, answer_sentences=given)
     links = [{"answer_id": "a1", "evidence_id": ["1", "3"]}, {"answer_id": "a2", "evidence_id": []}]
-    run = record_run(tmp_path, "archehr-2026-st4", [case], [{"links": links}])
+    run = create_fhir_run(tmp_path, "archehr-2026-st4", [case], [{"links": links}])
     key = tmp_path / "key.json"
-    answers = [{"id": "a1", "text": "First said.", "citations": ["1"]}, {"id": "a2", "text": "x", "citations": ["2"]}]
+    answers = [
+        {"id": "a1", "text": "First said.", "citations": ["1"]},
+        {"id": "a2", "text": "x", "citations": ["2"]},
+    ]
     key.write_text(json.dumps([{"case_id": "1", "clinician_answer_sentences": answers}]))
     html = report_html([run], key=key)
     assert "First said." in html
@@ -276,8 +326,8 @@ def test_links_of_2026_are_shown_with_the_answer_they_align(tmp_path: Path) -> N
 
 
 def test_a_question_of_2026_is_shown_and_no_sentence_is_called_missed(tmp_path: Path) -> None:
-    [case] = specialised(1, sentences=5)
-    run = record_run(tmp_path, "archehr-2026-st1", [case], [{"question": "What is asked?"}])
+    [case] = cases_with_specialties(1, sentences=5)
+    run = create_fhir_run(tmp_path, "archehr-2026-st1", [case], [{"question": "What is asked?"}])
     key = tmp_path / "key.json"
     labels = [{"sentence_id": "1", "relevance": "essential"}]
     key.write_text(json.dumps([{"case_id": case.id, "answers": labels, "clinician_answer": "x"}]))

@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
+from archqa.ask.chart import ask_patient
+from archqa.ask.note import AskResult, EvidenceLine, ask_note
 from archqa.cli.main import app
 from archqa.errors import CallerError
 from archqa.fhir import Store
-from archqa.runs.asking_note import Answered, EvidenceLine, ask_note
-from archqa.runs.asking_patient import ask_patient
-from archqa.runs.documents import documents
+from archqa.notes.documents import patient_documents
 from archqa.settings import Settings
 
 NOTE = (
@@ -28,7 +28,9 @@ def _attachment(text: str, **more: Any) -> dict[str, Any]:
     return {"contentType": "text/plain", "data": base64.b64encode(text.encode()).decode(), **more}
 
 
-def _document(each: str, *attachments: dict[str, Any], patient: str = "p1", **more: Any) -> dict[str, Any]:
+def _document(
+    each: str, *attachments: dict[str, Any], patient: str = "p1", **more: Any
+) -> dict[str, Any]:
     return {
         "resourceType": "DocumentReference",
         "id": each,
@@ -48,7 +50,14 @@ def _observation(each: str, value: float, day: int) -> dict[str, Any]:
         }
     ]
     category = [
-        {"coding": [{"system": "http://terminology.hl7.org/CodeSystem/observation-category", "code": "laboratory"}]}
+        {
+            "coding": [
+                {
+                    "system": "http://terminology.hl7.org/CodeSystem/observation-category",
+                    "code": "laboratory",
+                }
+            ]
+        }
     ]
     return {
         "resourceType": "Observation",
@@ -58,7 +67,12 @@ def _observation(each: str, value: float, day: int) -> dict[str, Any]:
         "code": {"coding": coding},
         "subject": {"reference": "Patient/p1"},
         "effectiveDateTime": f"2150-03-0{day}T06:00:00-05:00",
-        "valueQuantity": {"value": value, "unit": "mg/dL", "system": "http://unitsofmeasure.org", "code": "mg/dL"},
+        "valueQuantity": {
+            "value": value,
+            "unit": "mg/dL",
+            "system": "http://unitsofmeasure.org",
+            "code": "mg/dL",
+        },
     }
 
 
@@ -76,7 +90,11 @@ def small_record(folder: Path) -> Path:
         _observation("o2", 2.9, 4),
         _document("d1", _attachment(NOTE), date="2150-03-05T10:00:00Z"),
         _document("d2", {"contentType": "application/pdf", "data": "JVBERi0="}),
-        _document("d3", {"contentType": "text/plain; charset=utf-8", "url": "Binary/b1"}, date="2149-01-01"),
+        _document(
+            "d3",
+            {"contentType": "text/plain; charset=utf-8", "url": "Binary/b1"},
+            date="2149-01-01",
+        ),
         _document("d4", _attachment("Written by mistake."), status="entered-in-error"),
         _document("d5", _attachment("Of somebody else."), patient="p2"),
         {
@@ -115,7 +133,9 @@ def test_the_command_prints_answer_evidence_and_probability(tmp_path: Path) -> N
     assert done.exit_code == 0
     assert "Evidence" in done.stdout
     assert "probability" in done.stdout
-    plain = CliRunner().invoke(app, ["ask", "Why did the creatinine rise?", "--note", str(file), "--json"])
+    plain = CliRunner().invoke(
+        app, ["ask", "Why did the creatinine rise?", "--note", str(file), "--json"]
+    )
     told = json.loads(plain.stdout)
     assert told["answer"].splitlines()[0].endswith("|")
     assert {each["id"] for each in told["evidence"]} == {
@@ -127,7 +147,11 @@ def test_wrong_calls_are_told_in_a_sentence(tmp_path: Path) -> None:
     runner = CliRunner()
     odd = tmp_path / "odd.txt"
     odd.write_bytes(b"caf\xe9")
-    calls = (["ask", "Why?"], ["ask", "Why?", "--note", "a", "--patient", "b"], ["ask", "Why?", "--patient", "b"])
+    calls = (
+        ["ask", "Why?"],
+        ["ask", "Why?", "--note", "a", "--patient", "b"],
+        ["ask", "Why?", "--patient", "b"],
+    )
     assert all(isinstance(runner.invoke(app, call).exception, CallerError) for call in calls)
     wrong = runner.invoke(app, ["ask", "Why?", "--note", str(odd)])
     assert "byte 4 is not UTF-8" in str(wrong.exception)
@@ -136,7 +160,7 @@ def test_wrong_calls_are_told_in_a_sentence(tmp_path: Path) -> None:
 
 def test_the_notes_of_a_patient_are_read_latest_first_and_whole(record: Path) -> None:
     with Store.open(record) as store:
-        found = documents(store, "Patient/p1")
+        found = patient_documents(store, "Patient/p1")
     assert [each.name for each in found.found] == ["DocumentReference/d1", "DocumentReference/d3"]
     assert [each.text for each in found.found] == [NOTE, "No allergies."]
     assert found.unreadable == 1
@@ -166,5 +190,7 @@ def test_a_patient_who_is_not_there_is_said_to_be_missing(record: Path) -> None:
         ask_patient("What was the last creatinine?", "p9", record, Settings())
 
 
-def _cites_only_its_evidence(answered: Answered) -> bool:
-    return {each for claim in answered.claims for each in claim.citations} == {each.id for each in answered.evidence}
+def _cites_only_its_evidence(answered: AskResult) -> bool:
+    return {each for claim in answered.claims for each in claim.citations} == {
+        each.id for each in answered.evidence
+    }

@@ -12,13 +12,13 @@ import pytest
 
 from archqa.cli import main
 from archqa.errors import InputError
-from archqa.llm.base import Message, Request
+from archqa.llm.model import Message, Request
 from archqa.llm.scripted import ScriptedModel
-from archqa.runs.batch import open_batch
+from archqa.runs.batch.batch_run import open_batch
 from archqa.runs.predict import predict
 from archqa.runs.run import Run
 from archqa.settings import Settings
-from tests.runs.conftest import obedient
+from tests.runs.conftest import default_reply
 
 Reply = Callable[[Request], str]
 
@@ -38,7 +38,7 @@ def request_in(line: dict[str, Any]) -> Request:
     return Request(model=body["model"], messages=messages, output_schema=schema)
 
 
-def answered(line: str, reply: Reply = obedient) -> str:
+def answered(line: str, reply: Reply = default_reply) -> str:
     """An output line, as the Batch API's reference shows one."""
     row = json.loads(line)
     message = {"role": "assistant", "content": reply(request_in(row))}
@@ -48,25 +48,46 @@ def answered(line: str, reply: Reply = obedient) -> str:
         "usage": {"prompt_tokens": 1000, "completion_tokens": 100, "total_tokens": 1100},
     }  # fmt: skip
     return json.dumps(
-        {"id": "b", "custom_id": row["custom_id"], "response": {"status_code": 200, "body": body}, "error": None}
+        {
+            "id": "b",
+            "custom_id": row["custom_id"],
+            "response": {"status_code": 200, "body": body},
+            "error": None,
+        }
     )
 
 
 def rounds_of(run: Path) -> list[Path]:
-    return sorted((run / "batch").glob("round-*.jsonl"), key=lambda path: int(path.stem.split("-")[1]))
+    return sorted(
+        (run / "batch").glob("round-*.jsonl"), key=lambda path: int(path.stem.split("-")[1])
+    )
 
 
 def begin(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    archqa_command("batch", "submit", "mini", "--model", "gpt-4.1", "--out", str(run), "--offline", capsys=capsys)
+    archqa_command(
+        "batch",
+        "submit",
+        "mini",
+        "--model",
+        "gpt-4.1",
+        "--out",
+        str(run),
+        "--offline",
+        capsys=capsys,
+    )
 
 
-def answer_rounds(run: Path, capsys: pytest.CaptureFixture[str], reply: Reply = obedient) -> list[set[str]]:
+def answer_rounds(
+    run: Path, capsys: pytest.CaptureFixture[str], reply: Reply = default_reply
+) -> list[set[str]]:
     """Answer file after file until nothing waits; returns which agents each file asked."""
     asked: list[set[str]] = []
     while len(rounds_of(run)) > len(asked):
         path = rounds_of(run)[-1]
         lines = path.read_text().splitlines()
-        asked.append({json.loads(line)["body"]["response_format"]["json_schema"]["name"] for line in lines})
+        asked.append(
+            {json.loads(line)["body"]["response_format"]["json_schema"]["name"] for line in lines}
+        )
         output = run.parent / f"out-{len(asked)}.jsonl"
         output.write_text("\n".join(answered(line, reply) for line in lines))
         archqa_command("batch", "fetch", str(run), "--from", str(output), capsys=capsys)
@@ -82,7 +103,13 @@ def test_a_batched_run_goes_stage_by_stage_and_ends_as_an_ordinary_one(
     stages = answer_rounds(tmp_path / "run", capsys)
     assert stages == [{"context"}, {"general_expert", "recruiting"}, {"specialist"}, {"decision"}]
     run = Run.open(tmp_path / "run")
-    ordinary = predict("mini", out=tmp_path / "whole", scripted=ScriptedModel(obedient), pipeline="dmis", cache=False)
+    ordinary = predict(
+        "mini",
+        out=tmp_path / "whole",
+        scripted=ScriptedModel(default_reply),
+        pipeline="dmis",
+        cache=False,
+    )
     assert run.submission() == ordinary.submission()
     assert run.summary()["calls"] == ordinary.summary()["calls"]
     assert len(run.folder.steps("3")) == run.records[0].usage.calls
@@ -97,18 +124,32 @@ def test_batched_tokens_cost_half(tmp_path: Path, capsys: pytest.CaptureFixture[
     assert summary["cost_usd"] == pytest.approx(summary["calls"] * dollars_a_call)
 
 
-def test_a_repair_turn_goes_into_the_next_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_repair_turn_goes_into_the_next_file(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     def careless(request: Request) -> str:
         recruiting = "experts" in (request.output_schema or {})["properties"]
-        return json.dumps({"experts": []}) if recruiting and len(request.messages) == 2 else obedient(request)
+        return (
+            json.dumps({"experts": []})
+            if recruiting and len(request.messages) == 2
+            else default_reply(request)
+        )
 
     begin(tmp_path / "run", capsys)
     stages = answer_rounds(tmp_path / "run", capsys, careless)
-    assert stages == [{"context"}, {"general_expert", "recruiting"}, {"recruiting"}, {"specialist"}, {"decision"}]
+    assert stages == [
+        {"context"},
+        {"general_expert", "recruiting"},
+        {"recruiting"},
+        {"specialist"},
+        {"decision"},
+    ]
     assert Run.open(tmp_path / "run").complete
 
 
-def test_a_file_of_another_run_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_file_of_another_run_is_refused(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     begin(tmp_path / "run", capsys)
     stranger = {"custom_id": "f" * 64, "response": {"status_code": 500}, "error": None}
     (tmp_path / "other.jsonl").write_text(json.dumps(stranger))
@@ -127,10 +168,18 @@ def test_a_request_that_fails_round_after_round_fails_its_stage(
     for number in range(3):
         path = rounds_of(tmp_path / "run")[-1]
         rows = [json.loads(line)["custom_id"] for line in path.read_text().splitlines()]
-        failed = [{"custom_id": row, "response": {"status_code": 500, "body": {}}, "error": None} for row in rows]
+        failed = [
+            {"custom_id": row, "response": {"status_code": 500, "body": {}}, "error": None}
+            for row in rows
+        ]
         (tmp_path / f"{number}.jsonl").write_text("\n".join(json.dumps(row) for row in failed))
         archqa_command(
-            "batch", "fetch", str(tmp_path / "run"), "--from", str(tmp_path / f"{number}.jsonl"), capsys=capsys
+            "batch",
+            "fetch",
+            str(tmp_path / "run"),
+            "--from",
+            str(tmp_path / f"{number}.jsonl"),
+            capsys=capsys,
         )
         archqa_command("batch", "submit", str(tmp_path / "run"), "--offline", capsys=capsys)
     run = Run.open(tmp_path / "run")
@@ -164,7 +213,9 @@ class BatchServer:
     def _upload(self, request: httpx2.Request) -> httpx2.Response:
         name = f"file-{len(self.files)}"
         content = request.read().decode()
-        self.files[name] = "\n".join(line.strip() for line in content.splitlines() if line.startswith("{"))
+        self.files[name] = "\n".join(
+            line.strip() for line in content.splitlines() if line.startswith("{")
+        )
         about = {
             "id": name,
             "object": "file",
@@ -197,13 +248,19 @@ def test_a_server_is_handed_the_files_and_asked_for_what_came(
 
     def connected(settings: Settings, base_url: str | None) -> openai.AsyncOpenAI:
         http = httpx2.AsyncClient(transport=httpx2.MockTransport(server))
-        return openai.AsyncOpenAI(api_key="none", base_url="http://127.0.0.1/v1", http_client=http, max_retries=0)
+        return openai.AsyncOpenAI(
+            api_key="none", base_url="http://127.0.0.1/v1", http_client=http, max_retries=0
+        )
 
-    monkeypatch.setattr("archqa.runs.batch_server.open_client", connected)
+    monkeypatch.setattr("archqa.runs.batch.server.open_client", connected)
     run = tmp_path / "run"
-    archqa_command("batch", "submit", "mini", "--model", "gpt-4.1", "--out", str(run), capsys=capsys)
+    archqa_command(
+        "batch", "submit", "mini", "--model", "gpt-4.1", "--out", str(run), capsys=capsys
+    )
     for _ in range(4):
-        assert "in_progress, 0 of 3 done" in archqa_command("batch", "status", str(run), capsys=capsys)
+        assert "in_progress, 0 of 3 done" in archqa_command(
+            "batch", "status", str(run), capsys=capsys
+        )
         server.finish()
         archqa_command("batch", "fetch", str(run), capsys=capsys)
         archqa_command("batch", "submit", str(run), capsys=capsys)

@@ -11,28 +11,37 @@ from typing import Any
 
 import pytest
 
-from archqa.benchmarks import find, load_cases
-from archqa.benchmarks.fhir_agentbench import FhirQuestion, load_questions
+from archqa.ask.record import ask_record
 from archqa.core.question import RecordQuestion
 from archqa.errors import CallerError, InputError
-from archqa.fhir import Service, Store
-from archqa.fhir.server import Application
-from archqa.llm.scripted import ScriptedModel, calling
-from archqa.pipelines.fhir_agents import THEIR_NAMES
-from archqa.runs.asking import ask_record
+from archqa.evaluation.scoring import ScoreReport, ScoreSettings, score
+from archqa.fhir import FhirService, Store
+from archqa.fhir.server.http import FhirApplication
+from archqa.llm.scripted import ScriptedModel, tool_call_reply
 from archqa.runs.predict import predict
 from archqa.runs.record import CaseStatus
 from archqa.runs.run import Run
-from archqa.runs.scoring import Report, ScoreSettings, score
 from archqa.settings import load_settings
+from archqa.tasks import find, load_cases
+from archqa.tasks.fhir_agentbench.cases import FhirQuestion, load_questions
+from archqa.tasks.fhir_agentbench.pipelines.published_agents import BENCHMARK_AGENT_NAMES
 from tests.fakes.server import FakeServer
-from tests.fhir.invented import store_of
-from tests.query.invented import ward
+from tests.fhir.invented import build_store
+from tests.query.invented import random_record
 
-RESOURCES = ward(3)
+RESOURCES = random_record(3)
 NOW = "Assume the current time is 2131-12-31 23:59:00."
 COLUMNS = (
-    *("split", "question_id", "question", "sql_query", "true_answer", "assumption", "patient_fhir_id", "template"),
+    *(
+        "split",
+        "question_id",
+        "question",
+        "sql_query",
+        "true_answer",
+        "assumption",
+        "patient_fhir_id",
+        "template",
+    ),
     *("val_dict", "proc_query", "main_table_name", "mappable_to_fhir", "true_fhir_ids"),
 )
 
@@ -51,7 +60,12 @@ def mine(kind: str, ending: str = "") -> list[str]:
 VISITS = mine("Encounter", "encounter-hosp")
 SEX = next(each["gender"] for each in RESOURCES if each["id"] == "p")
 QUESTIONS: tuple[tuple[str, str, dict[str, list[str]], str], ...] = (
-    ("Count the number of hospital visits of patient 1.", f"[[{len(VISITS)}]]", {"Encounter": VISITS}, "visits"),
+    (
+        "Count the number of hospital visits of patient 1.",
+        f"[[{len(VISITS)}]]",
+        {"Encounter": VISITS},
+        "visits",
+    ),
     ("What is the gender of patient 1?", f"[['{SEX[0].upper()}']]", {"Patient": ["p"]}, "gender"),
     ("Has patient 1 been prescribed dragon blood?", "[[0]]", {}, "drug"),
 )
@@ -85,7 +99,7 @@ def write(path: Path, table: list[dict[str, str]]) -> Path:
 @pytest.fixture(scope="module")
 def record(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("record")
-    store_of(folder, RESOURCES).close()
+    build_store(folder, RESOURCES).close()
     return folder / "record.db"
 
 
@@ -103,7 +117,9 @@ def submission(run: Run) -> list[dict[str, Any]]:
     return found
 
 
-def test_a_question_file_becomes_a_submission_and_a_score(questions: Path, record: Path, tmp_path: Path) -> None:
+def test_a_question_file_becomes_a_submission_and_a_score(
+    questions: Path, record: Path, tmp_path: Path
+) -> None:
     run = embedded(questions, record, tmp_path / "run")
     assert run.manifest.task == "fhir-agentbench"
     assert run.manifest.pipeline == "embedded"
@@ -118,12 +134,27 @@ def test_a_question_file_becomes_a_submission_and_a_score(questions: Path, recor
     assert scores["recall"] == scores["cited_recall"] == 1.0
 
 
-def test_a_submissions_record_has_the_benchmarks_fields(questions: Path, record: Path, tmp_path: Path) -> None:
+def test_a_submissions_record_has_the_benchmarks_fields(
+    questions: Path, record: Path, tmp_path: Path
+) -> None:
     asked = {"question_id", "question", "assumption", "question_with_context", "patient_fhir_id"}
-    given = {"agent_answer", "agent_fhir_resources", "cited_fhir_resources", "trace", "error", "usage"}
+    given = {
+        "agent_answer",
+        "agent_fhir_resources",
+        "cited_fhir_resources",
+        "trace",
+        "error",
+        "usage",
+    }
     for each in submission(embedded(questions, record, tmp_path / "run")):
         assert set(each) == asked | given
-        assert set(each["usage"]) == {"prompt_tokens", "completion_tokens", "total_tokens", "cost", "llm_calls"}
+        assert set(each["usage"]) == {
+            "prompt_tokens",
+            "completion_tokens",
+            "total_tokens",
+            "cost",
+            "llm_calls",
+        }
 
 
 def test_nothing_but_question_patient_and_assumption_reaches_a_pipeline(
@@ -133,12 +164,16 @@ def test_nothing_but_question_patient_and_assumption_reaches_a_pipeline(
     kept = {"question_id", "question", "assumption", "patient_fhir_id"}
     whole = submission(embedded(questions, record, tmp_path / "whole"))
     for name, other in (("blank", ""), ("lies", "[[not 'a literal")):
-        table = [{key: value if key in kept else other for key, value in row.items()} for row in rows()]
+        table = [
+            {key: value if key in kept else other for key, value in row.items()} for row in rows()
+        ]
         changed = embedded(write(tmp_path / f"{name}.csv", table), record, tmp_path / name)
         assert submission(changed) == whole
         assert "lit" not in (changed.path / "input.jsonl").read_text()
     only = [{key: value for key, value in row.items() if key in kept} for row in rows()]
-    assert submission(embedded(write(tmp_path / "only.csv", only), record, tmp_path / "only")) == whole
+    assert (
+        submission(embedded(write(tmp_path / "only.csv", only), record, tmp_path / "only")) == whole
+    )
 
 
 def test_csv_json_and_lines_hold_the_same_questions(questions: Path, tmp_path: Path) -> None:
@@ -163,7 +198,9 @@ def test_mistakes_of_a_question_file_are_told_all_at_once(tmp_path: Path) -> Non
     assert ":3" in caught.value.mistakes[0]
 
 
-def test_without_a_record_the_run_is_refused_before_anything_is_written(questions: Path, tmp_path: Path) -> None:
+def test_without_a_record_the_run_is_refused_before_anything_is_written(
+    questions: Path, tmp_path: Path
+) -> None:
     with pytest.raises(CallerError, match="--record"):
         predict(questions, out=tmp_path / "run")
     assert not (tmp_path / "run").exists()
@@ -171,7 +208,9 @@ def test_without_a_record_the_run_is_refused_before_anything_is_written(question
     assert [each["agent_answer"] for each in submission(declining)] == ["no answer"] * 3
 
 
-def test_a_stopped_run_goes_on_where_it_stopped(questions: Path, record: Path, tmp_path: Path) -> None:
+def test_a_stopped_run_goes_on_where_it_stopped(
+    questions: Path, record: Path, tmp_path: Path
+) -> None:
     whole = submission(embedded(questions, record, tmp_path / "whole"))
     part = embedded(questions, record, tmp_path / "part")
     kept = (part.path / "cases.jsonl").read_text().splitlines(keepends=True)[:1]
@@ -184,10 +223,19 @@ def test_a_stopped_run_goes_on_where_it_stopped(questions: Path, record: Path, t
 def test_failed_questions_are_handed_in_with_their_error_and_what_was_retrieved(
     questions: Path, record: Path, tmp_path: Path
 ) -> None:
-    retrieve = ("get_resources_by_patient_fhir_id", {"resource_type": "Encounter", "patient_fhir_id": "p"})
-    model = ScriptedModel(lambda request: calling(*[retrieve] * 300) if request.tools else "never asked")
+    retrieve = (
+        "get_resources_by_patient_fhir_id",
+        {"resource_type": "Encounter", "patient_fhir_id": "p"},
+    )
+    model = ScriptedModel(
+        lambda request: tool_call_reply(*[retrieve] * 300) if request.tools else "never asked"
+    )
     settings = load_settings(
-        typed={"pipeline": "single-turn-retriever", "model": "m", "base_url": "http://127.0.0.1:9/v1"},
+        typed={
+            "pipeline": "single-turn-retriever",
+            "model": "m",
+            "base_url": "http://127.0.0.1:9/v1",
+        },
         assignments=(f"record={record}", "cache=false"),
     )
     run = predict(questions, out=tmp_path / "run", settings=settings, scripted=model)
@@ -206,7 +254,9 @@ def served(record: Path) -> Iterator[str]:
     uvicorn = pytest.importorskip("uvicorn")
     with socket.create_server(("127.0.0.1", 0)) as listening, Store.open(record) as store:
         base = f"http://127.0.0.1:{listening.getsockname()[1]}/fhir"
-        config = uvicorn.Config(Application(Service(store, base)), log_level="critical", lifespan="off")
+        config = uvicorn.Config(
+            FhirApplication(FhirService(store, base)), log_level="critical", lifespan="off"
+        )
         server = uvicorn.Server(config)
         thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]}, daemon=True)
         thread.start()
@@ -217,19 +267,26 @@ def served(record: Path) -> Iterator[str]:
             thread.join(10)
 
 
-def test_a_record_on_a_server_gives_the_same_answers_as_the_file(questions: Path, record: Path, tmp_path: Path) -> None:
+def test_a_record_on_a_server_gives_the_same_answers_as_the_file(
+    questions: Path, record: Path, tmp_path: Path
+) -> None:
     beside = submission(embedded(questions, record, tmp_path / "beside"))
     with served(record) as url:
         far = submission(predict(questions, out=tmp_path / "far", record=url))
     assert far == beside
 
 
-@pytest.mark.parametrize("pipeline", [*THEIR_NAMES, "planner"])
+@pytest.mark.parametrize("pipeline", [*BENCHMARK_AGENT_NAMES, "planner"])
 def test_every_agent_ends_every_question_against_a_server(
     questions: Path, record: Path, tmp_path: Path, pipeline: str
 ) -> None:
     with FakeServer() as server:
-        typed = {"pipeline": pipeline, "model": "fake", "base_url": server.base_url, "record": str(record)}
+        typed = {
+            "pipeline": pipeline,
+            "model": "fake",
+            "base_url": server.base_url,
+            "record": str(record),
+        }
         run = predict(questions, out=tmp_path / "run", **typed)
         assert server.count >= 3
     assert run.complete
@@ -240,10 +297,18 @@ def test_every_agent_ends_every_question_against_a_server(
         assert all("final answer is" in each["agent_answer"] for each in submission(run))
 
 
-@pytest.mark.parametrize("fault", ["bad-tool-arguments", "unknown-tool", "arguments-as-object", "no-parallel-tools"])
-def test_tool_calls_of_a_server_that_errs_are_borne(questions: Path, record: Path, tmp_path: Path, fault: str) -> None:
+@pytest.mark.parametrize(
+    "fault", ["bad-tool-arguments", "unknown-tool", "arguments-as-object", "no-parallel-tools"]
+)
+def test_tool_calls_of_a_server_that_errs_are_borne(
+    questions: Path, record: Path, tmp_path: Path, fault: str
+) -> None:
     with FakeServer(fault) as server:
-        typed = {"pipeline": "multi-turn-retriever-code", "model": "fake", "base_url": server.base_url}
+        typed = {
+            "pipeline": "multi-turn-retriever-code",
+            "model": "fake",
+            "base_url": server.base_url,
+        }
         run = predict(questions, out=tmp_path / "run", record=str(record), **typed)
     assert run.count(CaseStatus.ANSWERED) == 3
 
@@ -259,9 +324,17 @@ def oracle(question: FhirQuestion) -> dict[str, Any]:
     }
 
 
-def perfect(report: Report) -> None:
+def perfect(report: ScoreReport) -> None:
     scores = report.scores.scores
-    names = ("precision", "recall", "f1", "cited_precision", "cited_recall", "cited_f1", "answer_correctness")
+    names = (
+        "precision",
+        "recall",
+        "f1",
+        "cited_precision",
+        "cited_recall",
+        "cited_f1",
+        "answer_correctness",
+    )
     for name in names:
         assert scores[name] == 1.0, name
         if name != "answer_correctness":
@@ -296,43 +369,62 @@ def mimic(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.long
-def test_retrieving_everything_has_the_papers_precision_on_dev(mimic: Path, shared: Path, tmp_path: Path) -> None:
+def test_retrieving_everything_has_the_papers_precision_on_dev(
+    mimic: Path, shared: Path, tmp_path: Path
+) -> None:
     """Patient .0100 is the paper's. Its Encounter .308 includes emergency-department stays that this data lacks."""
     import asyncio
 
-    from archqa.agents.base import Desk
-    from archqa.pipelines.base import PipelineSettings
-    from archqa.pipelines.fhir_baselines import retrieve_all
+    from archqa.agents.agent import RunContext
+    from archqa.tasks.fhir_agentbench.baselines import retrieve_all
+    from archqa.tasks.pipeline import PipelineSettings
 
     key = shared / "fhir" / "fhir-agentbench" / "questions_dev.csv"
     asked = load_questions(key).questions
     with Store.open(mimic, "gcp") as store:
-        desk = Desk({}, store=store)
+        desk = RunContext({}, store=store)
         found = {
             patient: asyncio.run(
-                retrieve_all(RecordQuestion(id="x", question="?", patient_fhir_id=patient), desk, PipelineSettings())
+                retrieve_all(
+                    RecordQuestion(id="x", question="?", patient_fhir_id=patient),
+                    desk,
+                    PipelineSettings(),
+                )
             ).result
             for patient in {each.patient_fhir_id for each in asked}
         }
     gold = {each.question_id: set(each.true_fhir_ids) for each in asked}
     handed_in = tmp_path / "everything.json"
     with handed_in.open("w") as file:
-        rows_ = (_of_gold_types(each, found[each.patient_fhir_id], gold[each.question_id]) for each in asked)
+        rows_ = (
+            _of_gold_types(each, found[each.patient_fhir_id], gold[each.question_id])
+            for each in asked
+        )
         file.write("[" + ",".join(map(json.dumps, rows_)) + "]")
-    scores = score(handed_in, key=key, settings=ScoreSettings(metrics=("precision", "recall"), bootstrap=0)).scores
+    scores = score(
+        handed_in, key=key, settings=ScoreSettings(metrics=("precision", "recall"), bootstrap=0)
+    ).scores
     by_type = scores.tables["by_resource_type"]
     assert by_type["{Patient}"]["precision"] == pytest.approx(0.0100, abs=5e-5)
     assert by_type["{Encounter}"]["precision"] == pytest.approx(0.395, abs=5e-4)
     assert scores.scores["recall"] == 1.0
 
 
-def _of_gold_types(question: FhirQuestion, result: dict[str, Any], kinds: set[str]) -> dict[str, Any]:
+def _of_gold_types(
+    question: FhirQuestion, result: dict[str, Any], kinds: set[str]
+) -> dict[str, Any]:
     """The evaluator looks at the gold's types only; handing in the others would take a gigabyte."""
     resources = {kind: ids for kind, ids in result["agent_fhir_resources"].items() if kind in kinds}
-    return {"question_id": question.question_id, "agent_answer": "no answer", "agent_fhir_resources": resources}
+    return {
+        "question_id": question.question_id,
+        "agent_answer": "no answer",
+        "agent_fhir_resources": resources,
+    }
 
 
-def test_the_usual_answer_of_a_template_is_a_baseline_that_does_not_look_at_its_own(tmp_path: Path) -> None:
+def test_the_usual_answer_of_a_template_is_a_baseline_that_does_not_look_at_its_own(
+    tmp_path: Path,
+) -> None:
     table = [{**rows()[0], "question_id": f"q{number}", "true_answer": answer, "template": "t"}
              for number, answer in enumerate(["[[3]]", "[[3]]", "[[3]]", "[[8]]"])]  # fmt: skip
     table.append({**rows()[0], "question_id": "q9", "true_answer": "[[3]]", "template": "alone"})
@@ -356,7 +448,10 @@ def test_one_question_is_answered_on_the_spot_with_verified_citations(record: Pa
 def test_the_present_is_named_only_where_the_question_needs_it(record: Path) -> None:
     ever, lately = (
         ask_record(question, "p", record)
-        for question in ("Count the number of hospital visits.", "Count the number of hospital visits this year.")
+        for question in (
+            "Count the number of hospital visits.",
+            "Count the number of hospital visits this year.",
+        )
     )
     assert "clock" not in ever.sentence
     assert "clock" in lately.sentence
@@ -372,7 +467,11 @@ def test_a_question_that_is_not_understood_is_a_refusal_and_no_guess(record: Pat
 
 def test_the_planner_answers_on_the_spot_where_a_model_is_set_up(record: Path) -> None:
     query = {"thought": "t", "look_up": [], "query": {"what": "hospital_visit", "summary": "count"}}
-    settings = load_settings(typed={"model": "m", "base_url": "http://127.0.0.1:9/v1"}, assignments=("cache=false",))
-    found = ask_record("How many visits?", "p", record, settings, scripted=ScriptedModel([json.dumps(query)]))
+    settings = load_settings(
+        typed={"model": "m", "base_url": "http://127.0.0.1:9/v1"}, assignments=("cache=false",)
+    )
+    found = ask_record(
+        "How many visits?", "p", record, settings, scripted=ScriptedModel([json.dumps(query)])
+    )
     assert found.query == {"what": "hospital_visit", "summary": "count"}
     assert str(len(VISITS)) in found.answer

@@ -8,7 +8,7 @@ import pytest
 
 from tests.benchmarks import hardship
 from tests.benchmarks.hardship import KEY, command, environment
-from tests.fakes.cases import write
+from tests.fakes.cases import write_synthetic_cases
 from tests.fakes.server import FakeServer
 
 
@@ -41,9 +41,13 @@ def test_killed_twenty_times_a_run_ends_with_the_same_predictions_and_repeats_on
 
 
 @pytest.mark.long
-def test_ten_thousand_cases_take_little_more_memory_than_a_hundred_and_twenty(tmp_path: Path) -> None:
+def test_ten_thousand_cases_take_little_more_memory_than_a_hundred_and_twenty(
+    tmp_path: Path,
+) -> None:
     few, many = (hardship.peak_memory(tmp_path, count) for count in (120, 10_000))
-    assert many - few <= 50 * 2**20, f"{few / 2**20:.0f} MiB for 120 cases, {many / 2**20:.0f} MiB for 10,000"
+    assert many - few <= 50 * 2**20, (
+        f"{few / 2**20:.0f} MiB for 120 cases, {many / 2**20:.0f} MiB for 10,000"
+    )
 
 
 def check_no_secret(folder: Path) -> None:
@@ -53,7 +57,7 @@ def check_no_secret(folder: Path) -> None:
 
 
 def test_a_run_through_a_server_writes_its_key_nowhere(tmp_path: Path) -> None:
-    cases = write(tmp_path / "cases.jsonl", count=2, sentences=4)
+    cases = write_synthetic_cases(tmp_path / "cases.jsonl", count=2, sentences=4)
     with FakeServer() as server:
         done = subprocess.run(
             command(cases, tmp_path / "run", server.base_url, "--verbose"),

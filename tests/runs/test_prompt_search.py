@@ -5,13 +5,13 @@ from pathlib import Path
 import pytest
 
 from archqa.errors import CallerError
-from archqa.llm.base import Request
+from archqa.evaluation import prompt_tuning
+from archqa.evaluation.prompt_tuning import _Count, choose_out_of_fold, search_prompts
+from archqa.llm.model import Request
 from archqa.llm.scripted import ScriptedModel
-from archqa.runs import prompt_search
 from archqa.runs.predict import predict
-from archqa.runs.prompt_search import _Count, choose_held_out, search_prompts
 from archqa.settings import load_settings
-from tests.fakes.panel import panellist
+from tests.fakes.panel import scripted_panel_model
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -26,8 +26,8 @@ def test_a_case_is_never_judged_by_a_choice_that_saw_it() -> None:
         "v1": {"1": count(True, "a"), "2": count(False, "b"), "3": count(False, "c")},
         "v2": {"1": count(False, "a"), "2": count(True, "b"), "3": count(False, "c")},
     }
-    assert choose_held_out(counts)["1"] == "v2"
-    assert choose_held_out(counts)["2"] == "v1"
+    assert choose_out_of_fold(counts)["1"] == "v2"
+    assert choose_out_of_fold(counts)["2"] == "v1"
 
 
 def test_a_copy_of_a_case_does_not_choose_for_it_either() -> None:
@@ -35,17 +35,23 @@ def test_a_copy_of_a_case_does_not_choose_for_it_either() -> None:
         "v1": {"1": count(True, "same"), "2": count(True, "same"), "3": count(False, "c")},
         "v2": {"1": count(False, "same"), "2": count(False, "same"), "3": count(True, "c")},
     }
-    assert choose_held_out(counts)["1"] == "v2"
+    assert choose_out_of_fold(counts)["1"] == "v2"
 
 
-def test_versions_are_run_and_the_better_one_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_versions_are_run_and_the_better_one_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def script(request: Request) -> str:
         """The comprehensive prompt makes this model cite the first half of a note, the other one the last sentence."""
         comprehensive = "a reader would want to see" in request.messages[0].content
-        return panellist([str(each) for each in range(1, 9)] if comprehensive else ["99"])(request)
+        return scripted_panel_model(
+            [str(each) for each in range(1, 9)] if comprehensive else ["99"]
+        )(request)
 
     monkeypatch.setattr(
-        prompt_search, "predict", lambda *words, **named: predict(*words, **named, scripted=ScriptedModel(script))
+        prompt_tuning,
+        "predict",
+        lambda *words, **named: predict(*words, **named, scripted=ScriptedModel(script)),
     )
     settings = load_settings(
         typed={"pipeline": "panel", "base_url": "http://127.0.0.1:9/v1", "cache": False},
@@ -54,7 +60,9 @@ def test_versions_are_run_and_the_better_one_is_named(tmp_path: Path, monkeypatc
     versions = ("answer_first/v1", "answer_first/v2")
     key = ROOT / "data/mini/mini_key.json"
     quiet = {"limit": None, "on_start": lambda *_: None, "on_case": lambda *_: None}
-    found = search_prompts("mini", "answer_first", versions, settings, key=key, out=tmp_path, **quiet)  # type: ignore[arg-type]
+    found = search_prompts(
+        "mini", "answer_first", versions, settings, key=key, out=tmp_path, **quiet
+    )  # type: ignore[arg-type]
     assert found.best == "answer_first/v2"
     assert found.versions["answer_first/v2"] > found.versions["answer_first/v1"]
     assert found.held_out_f1 == found.versions["answer_first/v2"]
@@ -63,8 +71,16 @@ def test_versions_are_run_and_the_better_one_is_named(tmp_path: Path, monkeypatc
 
 def test_one_version_or_an_unknown_one_is_refused(tmp_path: Path) -> None:
     settings = load_settings(typed={"pipeline": "panel"})
-    quiet = {"key": None, "out": tmp_path, "limit": None, "on_start": lambda *_: None, "on_case": lambda *_: None}
+    quiet = {
+        "key": None,
+        "out": tmp_path,
+        "limit": None,
+        "on_start": lambda *_: None,
+        "on_case": lambda *_: None,
+    }
     with pytest.raises(CallerError, match="needs two versions"):
         search_prompts("mini", "answer_first", ("answer_first/v1",), settings, **quiet)  # type: ignore[arg-type]
     with pytest.raises(CallerError, match="no prompt 'answer_first/v9'"):
-        search_prompts("mini", "answer_first", ("answer_first/v1", "answer_first/v9"), settings, **quiet)  # type: ignore[arg-type]
+        search_prompts(
+            "mini", "answer_first", ("answer_first/v1", "answer_first/v9"), settings, **quiet
+        )  # type: ignore[arg-type]

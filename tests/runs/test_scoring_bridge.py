@@ -10,7 +10,17 @@ import pytest
 from tests.cli.test_commands import ROOT
 from tests.cli.test_commands import archqa as run
 
-KEYS = {"task", "scores", "intervals", "signatures", "missing", "warnings", "cases", "baselines", "fingerprints"}
+KEYS = {
+    "task",
+    "scores",
+    "intervals",
+    "signatures",
+    "missing",
+    "warnings",
+    "cases",
+    "baselines",
+    "fingerprints",
+}
 SENTENCES = ["Course:", "Fever rose to 39.", "Cultures stayed negative.", "He ate well."]
 CASE = {
     "case_id": "3",
@@ -55,7 +65,10 @@ class Desk:
         return report
 
     def run(self, *predictions: Any, words: str = "--key cases_key.json") -> Any:
-        rows = [{"case_id": case, "prediction": one} for case, one in zip("34", predictions, strict=False)]
+        rows = [
+            {"case_id": case, "prediction": one}
+            for case, one in zip("34", predictions, strict=False)
+        ]
         self.write("given.json", rows)
         return run("score", "given.json", *words.split(), "--json", cwd=self.folder)
 
@@ -68,7 +81,9 @@ def desk(tmp_path: Path) -> Desk:
 LINKS = [{"answer_id": "1", "evidence_id": ["2", "1"]}, {"answer_id": "2", "evidence_id": ["3"]}]
 
 
-@pytest.mark.parametrize("key", [KEY, OFFICIAL_KEY], ids=["lines with |ids|", "the organisers' sentences"])
+@pytest.mark.parametrize(
+    "key", [KEY, OFFICIAL_KEY], ids=["lines with |ids|", "the organisers' sentences"]
+)
 def test_links_are_scored_against_either_form_of_key(key: dict[str, Any], tmp_path: Path) -> None:
     report = Desk(tmp_path, key).score(LINKS, LINKS)
     # Of 3 links 2 are among the gold's 3 (1-2, 2-3, 2-4), in both cases.
@@ -77,13 +92,18 @@ def test_links_are_scored_against_either_form_of_key(key: dict[str, Any], tmp_pa
     assert report["scores"]["micro_recall"] == pytest.approx(200 / 3)
     assert report["scores"]["overall_score"] == report["scores"]["micro_f1"]
     # All 2 x 4 links hold the 3: precision 3/8, recall 1.
-    assert report["baselines"]["link_everything"]["micro_f1"] == pytest.approx(100 * 2 * (3 / 8) / (11 / 8))
+    assert report["baselines"]["link_everything"]["micro_f1"] == pytest.approx(
+        100 * 2 * (3 / 8) / (11 / 8)
+    )
 
 
 def test_evidence_is_told_by_its_shape_and_stands_beside_citing_everything(desk: Desk) -> None:
     report = desk.score(["2", "4"], ["2", "4"])
     assert report["task"] == "archehr-2026-st2"
-    assert (report["scores"]["strict_micro_precision"], report["scores"]["strict_micro_recall"]) == (50, 50)
+    assert (
+        report["scores"]["strict_micro_precision"],
+        report["scores"]["strict_micro_recall"],
+    ) == (50, 50)
     # Leniently the supplementary 4 is dropped: precision 1, recall 1/2.
     assert report["scores"]["lenient_micro_f1"] == pytest.approx(100 * 2 / 3)
     assert report["baselines"]["cite_everything"]["strict_micro_f1"] == pytest.approx(100 * 2 / 3)
@@ -100,8 +120,12 @@ def test_a_second_reader_stands_beside_too(desk: Desk) -> None:
     assert (done.returncode, "second.json: case 3: labels 77" in done.stderr) == (3, True)
 
 
-@pytest.mark.parametrize("key", [KEY, OFFICIAL_KEY], ids=["lines with |ids|", "the organisers' sentences"])
-def test_answers_are_compared_with_the_clinicians_without_its_citations(key: dict[str, Any], tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "key", [KEY, OFFICIAL_KEY], ids=["lines with |ids|", "the organisers' sentences"]
+)
+def test_answers_are_compared_with_the_clinicians_without_its_citations(
+    key: dict[str, Any], tmp_path: Path
+) -> None:
     words = "--task archehr-2026-st3 --key cases_key.json --metric rouge1 --metric bleu"
     whole = "He was kept because of fever. Cultures stayed negative."
     assert Desk(tmp_path, key).score(whole, whole, words=words)["scores"]["rouge1"] == 100
@@ -110,9 +134,15 @@ def test_answers_are_compared_with_the_clinicians_without_its_citations(key: dic
     assert report["scores"]["rouge1"] == pytest.approx(50)
 
 
-def test_interpreted_questions_are_scored_against_the_case_file_given_as_the_key(desk: Desk) -> None:
+def test_interpreted_questions_are_scored_against_the_case_file_given_as_the_key(
+    desk: Desk,
+) -> None:
     # 4 of 5 words in both directions.
-    for words in ("--key cases.json", "--data cases.json", "--data cases.json --key cases_key.json"):
+    for words in (
+        "--key cases.json",
+        "--data cases.json",
+        "--data cases.json --key cases_key.json",
+    ):
         given = ("Why was the stay long?",) * 2
         report = desk.score(*given, words=f"--task archehr-2026-st1 {words} --metric rouge1")
         assert report["scores"]["rouge1"] == pytest.approx(80)
@@ -122,7 +152,9 @@ def test_interpreted_questions_are_scored_against_the_case_file_given_as_the_key
     assert "--data FILE" in done.stderr
 
 
-def test_what_cannot_be_computed_here_is_missing_and_no_overall_score_is_invented(desk: Desk) -> None:
+def test_what_cannot_be_computed_here_is_missing_and_no_overall_score_is_invented(
+    desk: Desk,
+) -> None:
     report = desk.score("Why?", "Why?", words="--task archehr-2026-st1 --key cases.json")
     assert "alignscore" in report["missing"]
     assert "overall_score" not in report["scores"]
@@ -139,17 +171,22 @@ def test_rows_that_fit_several_subtasks_get_one_error_that_names_task(
     assert "--task" in done.stderr
 
 
-def test_the_report_has_the_agreed_keys_and_the_fingerprints_of_all_that_was_read(desk: Desk) -> None:
+def test_the_report_has_the_agreed_keys_and_the_fingerprints_of_all_that_was_read(
+    desk: Desk,
+) -> None:
     report = desk.score(LINKS, LINKS)
     assert set(report) == KEYS
     files = {"submission": "given.json", "key": "cases_key.json", "data": "cases.json"}
     assert report["fingerprints"] == {
-        name: hashlib.sha256((desk.folder / file).read_bytes()).hexdigest() for name, file in files.items()
+        name: hashlib.sha256((desk.folder / file).read_bytes()).hexdigest()
+        for name, file in files.items()
     }
 
 
 def test_case_ids_narrow_the_key_as_the_organisers_flag_does(desk: Desk) -> None:
-    given = desk.write("g.json", [{"case_id": "4", "prediction": ["2", "3"]}, {"case_id": "3", "prediction": []}])
+    given = desk.write(
+        "g.json", [{"case_id": "4", "prediction": ["2", "3"]}, {"case_id": "3", "prediction": []}]
+    )
     key = desk.folder / "cases_key.json"
     done = run("score", str(given), "--key", str(key), "--case-ids", "4-9 12", "--json")
     report = json.loads(done.stdout)
@@ -167,7 +204,9 @@ def test_an_unanswered_case_gets_the_floor_and_is_told_on_stderr(desk: Desk) -> 
 
 
 def test_all_unknown_ids_of_a_submission_are_listed_and_refuse_it(desk: Desk) -> None:
-    done = desk.run(["2", "9"], ["11", "a sentence that should never have been written where an id belongs"])
+    done = desk.run(
+        ["2", "9"], ["11", "a sentence that should never have been written where an id belongs"]
+    )
     assert done.returncode == 3
     assert done.stderr.count("the note has no sentence") == 2
     assert "'9'" in done.stderr
@@ -176,7 +215,10 @@ def test_all_unknown_ids_of_a_submission_are_listed_and_refuse_it(desk: Desk) ->
 
 def test_all_malformed_links_are_listed_without_their_text(desk: Desk) -> None:
     secret = "He confided this to the nurse"
-    done = desk.run([{"answer_id": "1", "evidence_id": secret}, secret], [{"answer_id": ["1"], "evidence_id": []}])
+    done = desk.run(
+        [{"answer_id": "1", "evidence_id": secret}, secret],
+        [{"answer_id": ["1"], "evidence_id": []}],
+    )
     assert done.returncode == 3
     for place in ("case 3: link 0", "case 3: link 1", "case 4: link 0"):
         assert place in done.stderr
@@ -224,16 +266,38 @@ def test_the_dev_cases_can_be_scored_in_the_subtasks_of_2026(task: str, tmp_path
     """What the key itself says scores 100, since `data/dev_key.json` cites line by line."""
     key = json.loads((ROOT / "data" / "dev_key.json").read_text())
     (tmp_path / "given.json").write_text(json.dumps([_as_said(row, task) for row in key]))
-    words = ["--task", task, "--key", str(ROOT / "data" / "dev_key.json"), "--json", "--bootstrap", "0"]
-    done = run("score", "given.json", *words, *(["--metric", "rougeLsum"] if task.endswith("3") else []), cwd=tmp_path)
+    words = [
+        "--task",
+        task,
+        "--key",
+        str(ROOT / "data" / "dev_key.json"),
+        "--json",
+        "--bootstrap",
+        "0",
+    ]
+    done = run(
+        "score",
+        "given.json",
+        *words,
+        *(["--metric", "rougeLsum"] if task.endswith("3") else []),
+        cwd=tmp_path,
+    )
     report = json.loads(done.stdout)
     assert report["cases"] == 28
-    assert report["scores"]["rougeLsum" if task.endswith("3") else "overall_score"] == pytest.approx(100)
+    assert report["scores"][
+        "rougeLsum" if task.endswith("3") else "overall_score"
+    ] == pytest.approx(100)
 
 
 def _as_said(row: dict[str, Any], task: str) -> dict[str, Any]:
     lines = [line.split("|") for line in row["clinician_answer"].splitlines()]
     if task.endswith("3"):
-        return {"case_id": row["case_id"], "prediction": " ".join(line[0].strip() for line in lines)}
-    links = [{"answer_id": str(at), "evidence_id": line[1].split(",")} for at, line in enumerate(lines, 1)]
+        return {
+            "case_id": row["case_id"],
+            "prediction": " ".join(line[0].strip() for line in lines),
+        }
+    links = [
+        {"answer_id": str(at), "evidence_id": line[1].split(",")}
+        for at, line in enumerate(lines, 1)
+    ]
     return {"case_id": row["case_id"], "prediction": links}

@@ -16,16 +16,24 @@ from typing import Any
 import pytest
 
 from archqa.errors import CallerError
-from archqa.llm.scripted import ScriptedModel, refusal
+from archqa.evaluation.scoring import JudgePanel, ScoreReport, ScoreSettings, score
+from archqa.llm.scripted import ScriptedModel, refusal_reply
 from archqa.runs.folder import RunFolder
 from archqa.runs.record import DataFingerprint, RunManifest
-from archqa.runs.scoring import Panel, Report, ScoreSettings, score
 from tests.cli.test_commands import archqa as run
 from tests.fakes.server import FakeServer
 
 PROSE = "He was given Senna first, later Lactulose."
 DRUGS = {"Medication": ["m1"], "MedicationRequest": ["r1"]}
-COLUMNS = ("question_id", "question", "assumption", "patient_fhir_id", "true_answer", "true_fhir_ids", "template")
+COLUMNS = (
+    "question_id",
+    "question",
+    "assumption",
+    "patient_fhir_id",
+    "true_answer",
+    "true_fhir_ids",
+    "template",
+)
 QUESTIONS = (
     ("a", "How much did he weigh?", "None.", "p", "[[70.3]]", "{'Observation': ['o1', 'o2']}", "weight [t]"),
     ("b", "Which drugs?", "", "p", "[['Senna']\n ['Lactulose']]", str(DRUGS), "drug"),
@@ -55,13 +63,17 @@ def printed(folder: Path, *words: str) -> dict[str, Any]:
     return report
 
 
-def judged(folder: Path, model: ScriptedModel, votes: int = 1, name: str = "judge:8b", **more: Any) -> Report:
-    panel = Panel(name, votes, model=model)
+def judged(
+    folder: Path, model: ScriptedModel, votes: int = 1, name: str = "judge:8b", **more: Any
+) -> ScoreReport:
+    panel = JudgePanel(name, votes, model=model)
     return score(folder / "results.json", key=folder / "questions.csv", judge=panel, **more)
 
 
 def saying(*votes: bool) -> ScriptedModel:
-    return ScriptedModel([json.dumps({"rationale": "Compared.", "correct": vote}) for vote in votes])
+    return ScriptedModel(
+        [json.dumps({"rationale": "Compared.", "correct": vote}) for vote in votes]
+    )
 
 
 def test_retrieval_and_answers_are_scored_officially_and_strictly(folder: Path) -> None:
@@ -75,7 +87,10 @@ def test_retrieval_and_answers_are_scored_officially_and_strictly(folder: Path) 
 
 def test_what_only_a_judge_could_decide_counts_wrong_aloud_without_one(folder: Path) -> None:
     done = run("score", "results.json", "--key", "questions.csv", cwd=folder)
-    assert "archqa: 1 replies only a judge could decide; without one they count as wrong." in done.stderr
+    assert (
+        "archqa: 1 replies only a judge could decide; without one they count as wrong."
+        in done.stderr
+    )
     assert "archqa: 1 records ended in an error and count as wrong." in done.stderr
 
 
@@ -89,7 +104,9 @@ def test_all_break_downs_are_printed_and_stand_among_the_scores(folder: Path) ->
     assert scores["by_template"]["drug"]["questions"] == 2
     assert scores["by_template"]["drug"]["answer_correctness"] == 1 / 2
     assert scores["by_gold_size"]["2-5"]["precision"] == 3 / 4
-    assert scores["by_precision"] == {"0.8-1.0": {**scores["by_precision"]["0.8-1.0"], "questions": 2}}
+    assert scores["by_precision"] == {
+        "0.8-1.0": {**scores["by_precision"]["0.8-1.0"], "questions": 2}
+    }
 
 
 def test_declining_every_question_is_the_baseline(folder: Path) -> None:
@@ -102,7 +119,11 @@ def test_cited_resources_are_scored_where_records_have_them(folder: Path) -> Non
     cited = [{**record, "cited_fhir_resources": {"Observation": ["o1"]}} for record in RECORDS[:1]]
     (folder / "results.json").write_text(json.dumps(cited))
     report = printed(folder, "--case-ids", "a")
-    assert (report["cases"], report["scores"]["strict_cited_recall"], report["scores"]["cited_precision"]) == (
+    assert (
+        report["cases"],
+        report["scores"]["strict_cited_recall"],
+        report["scores"]["cited_precision"],
+    ) == (
         1,
         0.5,
         1,
@@ -112,9 +133,19 @@ def test_cited_resources_are_scored_where_records_have_them(folder: Path) -> Non
 def test_the_official_files_are_written_as_the_benchmark_writes_them(folder: Path) -> None:
     for _ in range(2):
         printed(folder, "--official-json", "results_eval.json")
-    records = {row["question_id"]: row for row in json.loads((folder / "results_eval.json").read_text())}
-    assert (records["a"]["precision"], records["a"]["recall"], records["a"]["answer_correctness"]) == (0.5, 0, 1)
-    assert (records["d"]["precision"], records["d"]["recall"], records["d"]["answer_correctness"]) == (None, 0, 0)
+    records = {
+        row["question_id"]: row for row in json.loads((folder / "results_eval.json").read_text())
+    }
+    assert (
+        records["a"]["precision"],
+        records["a"]["recall"],
+        records["a"]["answer_correctness"],
+    ) == (0.5, 0, 1)
+    assert (
+        records["d"]["precision"],
+        records["d"]["recall"],
+        records["d"]["answer_correctness"],
+    ) == (None, 0, 0)
     assert (records["c"]["true_answer_extracted"], records["c"]["agent_answer_normalized"]) == (
         "no answer",
         "no answer",
@@ -142,7 +173,9 @@ def test_the_judge_is_asked_only_where_no_rule_is_sure_and_signs_the_score(folde
     assert not (folder / "disagreements.jsonl").exists()
 
 
-def test_split_votes_are_counted_by_majority_and_written_down_for_its_owner_only(folder: Path) -> None:
+def test_split_votes_are_counted_by_majority_and_written_down_for_its_owner_only(
+    folder: Path,
+) -> None:
     report = judged(folder, saying(True, False, True), votes=3)
     assert report.scores.scores["answer_correctness"] == 3 / 4
     assert "the judge's votes were split on 1 replies." in report.scores.warnings
@@ -162,8 +195,8 @@ def test_each_vote_is_a_question_of_its_own_and_is_paid_once(folder: Path) -> No
     assert len({request.digest for request in first.asked}) == 3
     again = judged(folder, ScriptedModel([]), votes=3)
     assert again.scores.scores == report.scores.scores
-    assert again.judging is not None
-    assert (again.judging.calls, again.judging.cached_calls) == (0, 3)
+    assert again.judge_usage is not None
+    assert (again.judge_usage.calls, again.judge_usage.cached_calls) == (0, 3)
 
 
 def test_a_ruling_against_the_strict_comparer_is_a_disagreement(folder: Path) -> None:
@@ -173,13 +206,17 @@ def test_a_ruling_against_the_strict_comparer_is_a_disagreement(folder: Path) ->
     report = judged(folder, saying(True), case_ids=("a",))
     assert report.scores.scores["answer_correctness"] == 1
     assert report.scores.scores["strict_answer_correctness"] == 0
-    assert [(row["strict_comparer"], row["votes"]) for row in report.disagreements] == [(False, [True])]
+    assert [(row["strict_comparer"], row["votes"]) for row in report.disagreements] == [
+        (False, [True])
+    ]
 
 
 def test_a_judge_that_declines_counts_against_the_reply_aloud(folder: Path) -> None:
-    report = judged(folder, ScriptedModel(lambda _: refusal()))
+    report = judged(folder, ScriptedModel(lambda _: refusal_reply()))
     assert report.scores.scores["answer_correctness"] == 2 / 4
-    assert "1 votes of the judge were unusable and count against the reply." in report.scores.warnings
+    assert (
+        "1 votes of the judge were unusable and count against the reply." in report.scores.warnings
+    )
     assert report.disagreements[0]["votes"] == [None]
 
 
@@ -187,7 +224,9 @@ async def test_a_judge_works_where_a_loop_runs_already(folder: Path) -> None:
     assert judged(folder, saying(True)).scores.scores["answer_correctness"] == 3 / 4
 
 
-def test_nobody_is_asked_when_the_answers_are_not_scored_or_the_metric_is_misspelt(folder: Path) -> None:
+def test_nobody_is_asked_when_the_answers_are_not_scored_or_the_metric_is_misspelt(
+    folder: Path,
+) -> None:
     silent = ScriptedModel([])
     judged(folder, silent, settings=ScoreSettings(metrics=("recall",)))
     with pytest.raises(CallerError):
@@ -196,7 +235,17 @@ def test_nobody_is_asked_when_the_answers_are_not_scored_or_the_metric_is_misspe
 
 
 def test_the_command_asks_the_judge_at_its_server_and_says_what_that_took(folder: Path) -> None:
-    words = ("score", "results.json", "--key", "questions.csv", "--json", "--judge-model", "fake", "--judge-votes", "3")
+    words = (
+        "score",
+        "results.json",
+        "--key",
+        "questions.csv",
+        "--json",
+        "--judge-model",
+        "fake",
+        "--judge-votes",
+        "3",
+    )
     with FakeServer() as server:  # It says true to everything.
         done = run(*words, "--base-url", server.base_url, cwd=folder)
         assert json.loads(done.stdout)["scores"]["answer_correctness"] == 3 / 4
@@ -218,7 +267,9 @@ def test_the_command_asks_the_judge_at_its_server_and_says_what_that_took(folder
         (["--official-json", "absent/x.json"], 3, "cannot be written"),
     ],
 )
-def test_a_wrong_call_gets_one_clear_error(words: list[str], code: int, said: str, folder: Path) -> None:
+def test_a_wrong_call_gets_one_clear_error(
+    words: list[str], code: int, said: str, folder: Path
+) -> None:
     done = run("score", "results.json", "--key", "questions.csv", *words, cwd=folder)
     assert (done.returncode, "Traceback" in done.stderr) == (code, False), done.stderr
     assert said in done.stderr
@@ -253,7 +304,12 @@ def test_all_malformed_records_are_listed_at_once_without_their_text(folder: Pat
 
 
 def test_a_malformed_key_is_refused_with_all_its_mistakes(folder: Path) -> None:
-    text = (folder / "questions.csv").read_text().replace("[[70.3]]", "70.3 kg").replace("{'Encounter'", "Encounter")
+    text = (
+        (folder / "questions.csv")
+        .read_text()
+        .replace("[[70.3]]", "70.3 kg")
+        .replace("{'Encounter'", "Encounter")
+    )
     (folder / "questions.csv").write_text(text)
     done = run("score", "results.json", "--key", "questions.csv", cwd=folder)
     assert done.returncode == 3
@@ -262,7 +318,9 @@ def test_a_malformed_key_is_refused_with_all_its_mistakes(folder: Path) -> None:
 
 
 def test_nan_as_pandas_writes_it_is_no_answer_and_no_error(folder: Path) -> None:
-    (folder / "results.json").write_text('[{"question_id": "c", "agent_answer": "none", "error": NaN}]')
+    (folder / "results.json").write_text(
+        '[{"question_id": "c", "agent_answer": "none", "error": NaN}]'
+    )
     assert printed(folder, "--case-ids", "c")["scores"]["answer_correctness"] == 1
 
 
@@ -285,18 +343,26 @@ def test_a_run_knows_its_questions_and_keeps_its_scores(folder: Path) -> None:
     assert run("score", str(path), "--task", "fhir-agentbench").returncode == 0
 
 
-def test_every_gold_answer_of_the_dev_questions_scores_1_without_a_judge(shared: Path, folder: Path) -> None:
-    from archqa.benchmarks.fhir_agentbench import load_questions
+def test_every_gold_answer_of_the_dev_questions_scores_1_without_a_judge(
+    shared: Path, folder: Path
+) -> None:
+    from archqa.tasks.fhir_agentbench.cases import load_questions
 
     key = shared / "fhir" / "fhir-agentbench" / "questions_dev.csv"
     rows = [
-        {"question_id": each.question_id, "agent_answer": each.true_answer, "agent_fhir_resources": each.true_fhir_ids}
+        {
+            "question_id": each.question_id,
+            "agent_answer": each.true_answer,
+            "agent_fhir_resources": each.true_fhir_ids,
+        }
         for each in load_questions(key).questions
     ]
     (folder / "results.json").write_text(json.dumps(rows))
     report = score(folder / "results.json", key=key, settings=ScoreSettings(bootstrap=0))
     assert report.scores.cases == 2522
     assert report.scores.warnings == []
-    assert {report.scores.scores[name] for name in ("f1", "strict_f1", "strict_answer_correctness")} == {1}
+    assert {
+        report.scores.scores[name] for name in ("f1", "strict_f1", "strict_answer_correctness")
+    } == {1}
     # 592 of the 2,522 questions have no gold resources, and 2 have some whose value is text, so that [[None]] is right.
     assert report.baselines["always_no_answer"]["answer_correctness"] == pytest.approx(594 / 2522)

@@ -15,7 +15,10 @@ SECRET = "He confided this to the nurse"
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    write(tmp_path / "tasks.json", [{"id": task, "instruction": "Do.", "eval_MRN": "S1"} for task in TASKS])
+    write(
+        tmp_path / "tasks.json",
+        [{"id": task, "instruction": "Do.", "eval_MRN": "S1"} for task in TASKS],
+    )
     return tmp_path
 
 
@@ -43,7 +46,10 @@ def test_graded_tasks_become_the_published_rates(folder: Path) -> None:
 
 def test_the_clinical_grading_stands_beside(folder: Path) -> None:
     report = json.loads(scored(folder, graded("task1_1", clinical_correct=True)).stdout)
-    assert (report["scores"]["success_rate"], report["scores"]["clinical_success_rate"]) == (25, 100)
+    assert (report["scores"]["success_rate"], report["scores"]["clinical_success_rate"]) == (
+        25,
+        100,
+    )
 
 
 def test_doing_nothing_stands_beside_a_result_on_the_300_tasks(folder: Path) -> None:
@@ -72,7 +78,9 @@ def test_a_task_without_a_result_is_wrong_and_told(folder: Path) -> None:
     ],
     ids=["submission.json", "rows"],
 )
-def test_answers_without_their_conversations_get_one_clear_error(content: str, folder: Path) -> None:
+def test_answers_without_their_conversations_get_one_clear_error(
+    content: str, folder: Path
+) -> None:
     (folder / "results.json").write_text(content)
     done = run("score", "results.json", "--key", "tasks.json", cwd=folder)
     assert done.returncode == 2
@@ -83,7 +91,11 @@ def test_answers_without_their_conversations_get_one_clear_error(content: str, f
 def test_conversations_without_a_record_get_one_clear_error(folder: Path) -> None:
     line = {
         "index": 0,
-        "output": {"status": "completed", "result": "[]", "history": [{"role": "agent", "content": SECRET}]},
+        "output": {
+            "status": "completed",
+            "result": "[]",
+            "history": [{"role": "agent", "content": SECRET}],
+        },
     }
     (folder / "runs.jsonl").write_text(json.dumps(line) + "\n")
     done = run("score", "runs.jsonl", "--key", "tasks.json", cwd=folder)
@@ -107,7 +119,10 @@ def test_all_malformed_rows_are_listed_at_once_without_their_text(folder: Path) 
 
 
 def test_a_malformed_task_file_is_refused_with_all_its_mistakes(folder: Path) -> None:
-    write(folder / "tasks.json", [{"id": "one"}, {"instruction": "Do."}, {"id": "task1_1"}, {"id": "task1_1"}])
+    write(
+        folder / "tasks.json",
+        [{"id": "one"}, {"instruction": "Do."}, {"id": "task1_1"}, {"id": "task1_1"}],
+    )
     done = scored(folder, graded())
     assert done.returncode == 3
     assert done.stderr.count("tasks.json:") + done.stderr.count("$.id") >= 3

@@ -8,19 +8,19 @@ from typing import Any
 
 import pytest
 
-from archqa.benchmarks import load_cases, load_key
 from archqa.core.case import Case
 from archqa.errors import CallerError, InputError, ServerUnavailable
-from archqa.llm.base import Request
+from archqa.evaluation.calibration import calibrate
+from archqa.evaluation.scoring import ScoreSettings, score
+from archqa.evaluation.what_if import settings_from_run, what_if
+from archqa.llm.model import Request
 from archqa.llm.scripted import ScriptedModel
-from archqa.runs.calibration import calibrate
-from archqa.runs.export import export, zipped
+from archqa.runs.export import export, zip_submission
 from archqa.runs.predict import predict
 from archqa.runs.run import Run
-from archqa.runs.scoring import ScoreSettings, score
-from archqa.runs.what_if import settings_of, what_if
 from archqa.settings import load_settings
-from tests.fakes.panel import note_ids, panellist
+from archqa.tasks import load_cases, load_key
+from tests.fakes.panel import scripted_panel_model, sentence_ids_in_schema
 
 ROOT = Path(__file__).resolve().parents[2]
 MINI = load_cases("mini")
@@ -28,7 +28,9 @@ KEYS = load_key(ROOT / "data/mini/mini_key.json").keys
 
 
 def case_of(request: Request) -> Case:
-    return next(case for case in MINI.notes if case.patient_narrative[:60] in request.messages[1].content)
+    return next(
+        case for case in MINI.notes if case.patient_narrative[:60] in request.messages[1].content
+    )
 
 
 def good(request: Request) -> set[str]:
@@ -37,19 +39,25 @@ def good(request: Request) -> set[str]:
 
 def bad(request: Request) -> set[str]:
     """What no answer needs."""
-    return set(note_ids(request)) - good(request)
+    return set(sentence_ids_in_schema(request)) - good(request)
 
 
 def script(request: Request) -> Any:
     """Two models: one is right and one is wrong; a third is down."""
     if request.model == "dead":
         return ServerUnavailable("down")
-    return panellist(bad if request.model == "wrong" else good)(request)
+    return scripted_panel_model(bad if request.model == "wrong" else good)(request)
 
 
 def panel_run(out: Path, **typed: Any) -> tuple[Run, ScriptedModel]:
     model = ScriptedModel(script)
-    values = {"pipeline": "panel", "model": "right", "base_url": "http://127.0.0.1:9/v1", "cache": False, **typed}
+    values = {
+        "pipeline": "panel",
+        "model": "right",
+        "base_url": "http://127.0.0.1:9/v1",
+        "cache": False,
+        **typed,
+    }
     voters = ["agents.general_expert.models=right,wrong,dead", "agents.specialist.models=wrong"]
     settings = load_settings(typed=values, assignments=voters)
     return predict("mini", out=out, settings=settings, scripted=model), model
@@ -62,7 +70,12 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Run:
 
 def test_a_run_keeps_every_vote_and_says_who_is_lost(run: Run) -> None:
     record = run.records[0]
-    voters = {"general expert @ right", "general expert @ wrong", "answer first @ right", "embedded engine"}
+    voters = {
+        "general expert @ right",
+        "general expert @ wrong",
+        "answer first @ right",
+        "embedded engine",
+    }
     assert voters <= set(record.judgements)
     assert "the vote of general expert @ dead is lost (ServerUnavailable)" in record.remarks
     assert run.summary()["answered"] == 3
@@ -70,11 +83,13 @@ def test_a_run_keeps_every_vote_and_says_who_is_lost(run: Run) -> None:
     assert run.manifest.minds["embedded engine"].startswith("embedded:")
 
 
-def test_calibration_learns_whom_to_trust_and_writes_where_that_is_from(run: Run, tmp_path: Path) -> None:
+def test_calibration_learns_whom_to_trust_and_writes_where_that_is_from(
+    run: Run, tmp_path: Path
+) -> None:
     found = calibrate(run.path, key=ROOT / "data/mini/mini_key.json", out=tmp_path / "c.json")
     weights = found.combiner.weights
     assert weights["general expert @ right"] > 0 > weights["general expert @ wrong"]
-    assert found.held_out.f1 > found.unfitted.f1
+    assert found.out_of_fold.f1 > found.unfitted.f1
     told = json.loads((tmp_path / "c.json").read_text())["provenance"]
     assert told["run"] == run.manifest.run
     assert (told["cases"], told["data_sha256"]) == (3, run.manifest.data.sha256)
@@ -89,13 +104,15 @@ def test_a_fitted_combiner_decides_the_next_run(run: Run, tmp_path: Path) -> Non
 
 
 def test_without_a_change_the_same_is_decided(run: Run) -> None:
-    found = what_if(run.path, settings_of(run.path))
+    found = what_if(run.path, settings_from_run(run.path))
     assert (found.changed, found.cases) == (0, 3)
 
 
 def test_other_voters_decide_otherwise_without_a_call(run: Run, tmp_path: Path) -> None:
-    settings = settings_of(run.path, ["voters=general expert @ right", "verify=off"])
-    found = what_if(run.path, settings, key=ROOT / "data/mini/mini_key.json", out=tmp_path / "other")
+    settings = settings_from_run(run.path, ["voters=general expert @ right", "verify=off"])
+    found = what_if(
+        run.path, settings, key=ROOT / "data/mini/mini_key.json", out=tmp_path / "other"
+    )
     assert found.after is not None
     assert found.after.f1 == 100.0
     assert found.before is not None
@@ -112,7 +129,11 @@ def test_other_voters_decide_otherwise_without_a_call(run: Run, tmp_path: Path) 
 
 def test_a_lower_threshold_finds_more(run: Run) -> None:
     few, many = (
-        what_if(run.path, settings_of(run.path, [f"threshold={each}"]), key=ROOT / "data/mini/mini_key.json").after
+        what_if(
+            run.path,
+            settings_from_run(run.path, [f"threshold={each}"]),
+            key=ROOT / "data/mini/mini_key.json",
+        ).after
         for each in (0.8, 0.05)
     )
     assert few is not None
@@ -121,17 +142,21 @@ def test_a_lower_threshold_finds_more(run: Run) -> None:
 
 
 def test_what_needs_a_model_cannot_be_changed_afterwards(run: Run) -> None:
-    with pytest.raises(CallerError, match=r"labels cannot be changed afterwards.\nThese can: threshold, voters"):
-        settings_of(run.path, ["labels=multiclass"])
+    with pytest.raises(
+        CallerError, match=r"labels cannot be changed afterwards.\nThese can: threshold, voters"
+    ):
+        settings_from_run(run.path, ["labels=multiclass"])
     with pytest.raises(CallerError, match="None of the voters is 'nobody'"):
-        what_if(run.path, settings_of(run.path, ["voters=nobody"]))
+        what_if(run.path, settings_from_run(run.path, ["voters=nobody"]))
     with pytest.raises(InputError):
-        what_if(run.path, settings_of(run.path, ["combiner=absent.json"]))
+        what_if(run.path, settings_from_run(run.path, ["combiner=absent.json"]))
 
 
 def test_a_run_of_the_six_stages_can_be_decided_anew_as_well(tmp_path: Path) -> None:
     run = predict("mini", out=tmp_path / "run", pipeline="embedded")
-    found = what_if(run.path, settings_of(run.path, ["voters=general expert", "operating_point=recall"]))
+    found = what_if(
+        run.path, settings_from_run(run.path, ["voters=general expert", "operating_point=recall"])
+    )
     assert found.voters == ("general expert",)
     assert found.changed > 0
 
@@ -141,13 +166,17 @@ def test_one_panel_run_serves_the_first_three_subtasks_of_2026(run: Run, tmp_pat
     for subtask, metric in ((1, "rouge1"), (2, "strict_micro_f1"), (3, "rouge1")):
         name = f"archehr-2026-st{subtask}"
         content = export(run.path, name)
-        with zipfile.ZipFile(io.BytesIO(zipped(content))) as archive:
+        with zipfile.ZipFile(io.BytesIO(zip_submission(content))) as archive:
             assert archive.namelist() == ["submission.json"]
             rows = json.loads(archive.read("submission.json"))
         assert [set(row) for row in rows] == [{"case_id", "prediction"}] * 3
         (tmp_path / f"{name}.json").write_text(content)
         report = score(
-            tmp_path / f"{name}.json", task=name, key=key, data=data, settings=ScoreSettings(metrics=(metric,))
+            tmp_path / f"{name}.json",
+            task=name,
+            key=key,
+            data=data,
+            settings=ScoreSettings(metrics=(metric,)),
         )
         assert metric in report.scores.scores
 
@@ -156,43 +185,60 @@ def test_evidence_scores_the_same_in_both_years(run: Run, tmp_path: Path) -> Non
     (tmp_path / "st2.json").write_text(export(run.path, "archehr-2026-st2"))
     settings = ScoreSettings(metrics=("strict_micro_f1",))
     key, data = ROOT / "data/mini/mini_key.json", ROOT / "data/mini/mini.json"
-    in_2026 = score(tmp_path / "st2.json", task="archehr-2026-st2", key=key, data=data, settings=settings)
+    in_2026 = score(
+        tmp_path / "st2.json", task="archehr-2026-st2", key=key, data=data, settings=settings
+    )
     assert in_2026.scores.scores == score(run.path, key=key, settings=settings).scores.scores
 
 
 def test_a_run_without_a_question_says_who_has_one(tmp_path: Path) -> None:
     run = predict("mini", out=tmp_path / "run", pipeline="embedded")
-    with pytest.raises(CallerError, match=r"have nothing for archehr-2026-st1.\nRuns of --pipeline panel"):
+    with pytest.raises(
+        CallerError, match=r"have nothing for archehr-2026-st1.\nRuns of --pipeline panel"
+    ):
         export(run.path, "archehr-2026-st1")
 
 
 def test_equal_submissions_make_equal_zips() -> None:
-    assert zipped("[]") == zipped("[]")
+    assert zip_submission("[]") == zip_submission("[]")
 
 
 def test_a_server_that_nobody_defined_is_refused(tmp_path: Path) -> None:
-    settings = load_settings(typed={"pipeline": "panel"}, assignments=["agents.specialist.models=gpt-4.1,qwen3@vllm"])
+    settings = load_settings(
+        typed={"pipeline": "panel"}, assignments=["agents.specialist.models=gpt-4.1,qwen3@vllm"]
+    )
     with pytest.raises(CallerError, match="no server 'vllm' for the model 'qwen3@vllm'"):
         predict("mini", out=tmp_path / "run", settings=settings, scripted=ScriptedModel(script))
 
 
 def test_several_models_are_for_the_panel(tmp_path: Path) -> None:
-    settings = load_settings(typed={"pipeline": "dmis"}, assignments=["agents.specialist.models=a,b"])
-    with pytest.raises(CallerError, match=r"one model performs specialist, not several\.\n--pipeline panel"):
+    settings = load_settings(
+        typed={"pipeline": "dmis"}, assignments=["agents.specialist.models=a,b"]
+    )
+    with pytest.raises(
+        CallerError, match=r"one model performs specialist, not several\.\n--pipeline panel"
+    ):
         predict("mini", out=tmp_path / "run", settings=settings, scripted=ScriptedModel(script))
 
 
-def test_models_at_named_servers_are_asked_there_with_their_own_key(monkeypatch: pytest.MonkeyPatch) -> None:
-    from archqa.runs.performers import performers
+def test_models_at_named_servers_are_asked_there_with_their_own_key(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    from archqa.runs.models import model_endpoints
 
     monkeypatch.setenv("VLLM_KEY", "sk-vllm")
     words = ["servers.vllm.base_url=http://127.0.0.1:8/v1", "servers.vllm.key_variable=VLLM_KEY"]
     settings = load_settings(
-        typed={"api_key": "sk-own"}, assignments=[*words, "agents.specialist.models=gpt-4.1,qwen3-32b@vllm"]
+        typed={"api_key": "sk-own"},
+        assignments=[*words, "agents.specialist.models=gpt-4.1,qwen3-32b@vllm"],
     )
-    first, second = performers(settings, "specialist")
+    first, second = model_endpoints(settings, "specialist")
     assert (first.model, first.base_url) == ("gpt-4.1", None)
-    assert (second.label, second.model, second.base_url) == ("qwen3-32b@vllm", "qwen3-32b", "http://127.0.0.1:8/v1")
-    key = settings.key_for(second.base_url)
+    assert (second.label, second.model, second.base_url) == (
+        "qwen3-32b@vllm",
+        "qwen3-32b",
+        "http://127.0.0.1:8/v1",
+    )
+    key = settings.api_key_for(second.base_url)
     assert key is not None
     assert key.get_secret_value() == "sk-vllm"

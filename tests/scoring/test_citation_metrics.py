@@ -19,7 +19,9 @@ from scoring.citations import (
 from scoring.metric import Metric
 
 IDS = st.frozensets(st.sampled_from("12345678"))
-CASES = st.builds(lambda cited, essential, other: Citations(cited, essential, other - essential), IDS, IDS, IDS)
+CASES = st.builds(
+    lambda cited, essential, other: Citations(cited, essential, other - essential), IDS, IDS, IDS
+)
 METRICS = [
     family(credit=credit, avg=avg)
     for family in (CitationPrecision, CitationRecall, CitationF1)
@@ -78,7 +80,9 @@ def test_scores_lie_between_0_and_100_whatever_the_order_of_cases(cases: list[Ci
 @given(st.lists(CASES, min_size=1, max_size=6))
 def test_lenient_precision_is_never_below_strict(cases: list[Citations]) -> None:
     for avg in ("micro", "macro"):
-        strict, lenient = (CitationPrecision(credit=credit, avg=avg) for credit in ("strict", "lenient"))
+        strict, lenient = (
+            CitationPrecision(credit=credit, avg=avg) for credit in ("strict", "lenient")
+        )
         assert value(lenient, cases) >= value(strict, cases) - 1e-9
 
 
@@ -86,4 +90,8 @@ def test_lenient_precision_is_never_below_strict(cases: list[Citations]) -> None
 @given(st.lists(CASES.filter(lambda case: bool(case.essential)), min_size=1, max_size=6))
 def test_citing_exactly_the_key_is_perfect(cases: list[Citations]) -> None:
     perfect = [case._replace(cited=case.essential) for case in cases]
-    assert all(value(metric, perfect) == pytest.approx(100) for metric in METRICS if metric.credit == "strict")
+    assert all(
+        value(metric, perfect) == pytest.approx(100)
+        for metric in METRICS
+        if metric.credit == "strict"
+    )

@@ -24,7 +24,10 @@ def test_the_interval_of_a_mean_agrees_with_the_normal_approximation() -> None:
 
 def test_the_interval_covers_the_truth_about_as_often_as_it_says() -> None:
     rng = np.random.default_rng(2)
-    draws = (bootstrap_interval(Bleu(bs=300), means(rng.binomial(1, 0.3, size=60) * 100.0)) for _ in range(200))
+    draws = (
+        bootstrap_interval(Bleu(bs=300), means(rng.binomial(1, 0.3, size=60) * 100.0))
+        for _ in range(200)
+    )
     covered = sum(interval.low <= 30 <= interval.high for interval in draws if interval)
     assert 0.88 <= covered / 200 <= 0.99
 
@@ -75,7 +78,9 @@ def test_chance_is_called_significant_about_one_time_in_twenty(test: object) -> 
 
 def test_exact_randomisation_of_two_cases_is_met() -> None:
     # Of the four swaps of (1,0) and (1,0), two give a difference as large as the one seen.
-    compared = approximate_randomisation(Bleu(), means(np.array([1.0, 1.0])), means(np.array([0.0, 0.0])))
+    compared = approximate_randomisation(
+        Bleu(), means(np.array([1.0, 1.0])), means(np.array([0.0, 0.0]))
+    )
     assert compared.p_value == pytest.approx(0.5, abs=0.02)
 
 

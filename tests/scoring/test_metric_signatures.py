@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from scoring import Mean, ScoringError, known_metrics, parse_metric
+from scoring import MetricMean, ScoringError, known_metrics, parse_metric
 from scoring.bertscore import BertScore
 from scoring.bleu import Bleu
 from scoring.citations import CitationF1, CitationRecall
@@ -24,7 +24,7 @@ def test_every_metric_is_read_back_from_its_signature(name: str) -> None:
 
 
 def test_a_mean_of_means_is_read_back_from_its_signature() -> None:
-    mean = Mean((CitationF1(bs=10), Mean((Bleu(), CitationRecall(credit="lenient")))))
+    mean = MetricMean((CitationF1(bs=10), MetricMean((Bleu(), CitationRecall(credit="lenient")))))
     assert parse_metric(str(mean)) == mean
 
 
@@ -33,7 +33,7 @@ def test_a_mean_of_means_is_read_back_from_its_signature() -> None:
 def test_any_path_survives_the_signature(model: str, layer: int, seed: int) -> None:
     metric = BertScore(model=model, layer=layer, seed=seed)
     assert parse_metric(str(metric)) == metric
-    assert parse_metric(str(Mean((metric, metric)))) == Mean((metric, metric))
+    assert parse_metric(str(MetricMean((metric, metric)))) == MetricMean((metric, metric))
 
 
 def test_a_metric_can_be_typed_by_hand() -> None:
@@ -41,7 +41,16 @@ def test_a_metric_can_be_typed_by_hand() -> None:
 
 
 def test_two_settings_never_share_a_signature() -> None:
-    assert len({str(Bleu(max_order=order, order=ids)) for order in (1, 2) for ids in ("note", "hash:0")}) == 4
+    assert (
+        len(
+            {
+                str(Bleu(max_order=order, order=ids))
+                for order in (1, 2)
+                for ids in ("note", "hash:0")
+            }
+        )
+        == 4
+    )
 
 
 def test_all_mistakes_in_a_metric_are_told_at_once_with_near_names() -> None:

@@ -8,17 +8,26 @@ from pathlib import Path
 import pytest
 
 from scoring import Scores, ScoringError, compare, parse_metric
-from scoring.files import references_2025
+from scoring.files import load_references_2025
 from scoring.tasks import archehr2025
 from scoring.tasks.archehr2025 import Reference
 
-NOTE = {"1": "Brief Hospital Course:", "2": "A stone was seen.", "3": "It was removed on day 2.", "4": "She ate well."}
+NOTE = {
+    "1": "Brief Hospital Course:",
+    "2": "A stone was seen.",
+    "3": "It was removed on day 2.",
+    "4": "She ate well.",
+}
 LABELS = {"1": "not-relevant", "2": "essential", "3": "essential", "4": "supplementary"}
-ONE = Reference("1", "", NOTE, LABELS, "Why did they operate on my mother?", "Why was an operation done?")
+ONE = Reference(
+    "1", "", NOTE, LABELS, "Why did they operate on my mother?", "Why was an operation done?"
+)
 TWO = Reference("2", "", NOTE, LABELS, "Was it needed at all?", "Was the procedure needed?")
 
 
-def answer(case_id: str, text: str = "A stone was seen. |2|\nIt was removed on day 2. |3|") -> dict[str, str]:
+def answer(
+    case_id: str, text: str = "A stone was seen. |2|\nIt was removed on day 2. |3|"
+) -> dict[str, str]:
     return {"case_id": case_id, "answer": text}
 
 
@@ -66,7 +75,9 @@ def test_labels_that_fit_no_note_are_an_error_that_names_all_cases() -> None:
 
 def test_all_malformed_rows_are_listed_at_once() -> None:
     with pytest.raises(ScoringError) as caught:
-        archehr2025.score([{"answer": "A."}, {"case_id": "1"}, {"case_id": "2", "answer": 5}], [ONE])  # type: ignore[list-item]
+        archehr2025.score(
+            [{"answer": "A."}, {"case_id": "1"}, {"case_id": "2", "answer": 5}], [ONE]
+        )  # type: ignore[list-item]
     assert "row 0: no case_id" in str(caught.value)
     assert "case 1: no 'answer'" in str(caught.value)
     assert "case 2: 'answer' is a int" in str(caught.value)
@@ -78,7 +89,9 @@ def test_combined_scores_need_all_parts_and_the_partial_mean_says_which_are_miss
     assert {"overall_relevance_score", "overall_score"}.isdisjoint(scores.scores)
     parts = [scores.scores[name] for name in ("bleu", "rougeLsum", "sari")]
     assert scores.scores["partial_relevance_score"] == pytest.approx(sum(parts) / 3)
-    assert all(name in scores.missing["overall_relevance_score"] for name in ("alignscore", "medcon"))
+    assert all(
+        name in scores.missing["overall_relevance_score"] for name in ("alignscore", "medcon")
+    )
     assert all(reason.startswith("needs ") for reason in scores.missing.values())
 
 
@@ -91,7 +104,11 @@ def test_every_signature_can_be_read_back_and_gives_the_same_number() -> None:
 
 
 def test_metrics_can_be_chosen_by_leaderboard_name_or_written_out() -> None:
-    scores = score(answer("1"), answer("2"), metrics=["strict_micro_f1", "bleu(max_order=1, against=essential)"])
+    scores = score(
+        answer("1"),
+        answer("2"),
+        metrics=["strict_micro_f1", "bleu(max_order=1, against=essential)"],
+    )
     assert set(scores.scores) == {"strict_micro_f1", "bleu(max_order=1, against=essential)"}
     assert scores.missing == {}
     with pytest.raises(ScoringError, match="strict_micro_f1"):
@@ -99,7 +116,10 @@ def test_metrics_can_be_chosen_by_leaderboard_name_or_written_out() -> None:
 
 
 def test_the_order_of_answers_does_not_matter() -> None:
-    assert score(answer("1", "No. |1|"), answer("2")).scores == score(answer("2"), answer("1", "No. |1|")).scores
+    assert (
+        score(answer("1", "No. |1|"), answer("2")).scores
+        == score(answer("2"), answer("1", "No. |1|")).scores
+    )
 
 
 def test_a_second_answer_to_a_case_counts_too_as_officially_and_is_told() -> None:
@@ -122,7 +142,10 @@ def test_a_second_answer_to_a_case_counts_too_as_officially_and_is_told() -> Non
     ],
 )
 def test_each_trap_is_warned_of(text: str, warning: str) -> None:
-    assert any(warning in told for told in archehr2025.score([answer("1", text)], [ONE], bootstrap=0).warnings)
+    assert any(
+        warning in told
+        for told in archehr2025.score([answer("1", text)], [ONE], bootstrap=0).warnings
+    )
 
 
 def test_an_honest_answer_has_no_warnings() -> None:
@@ -141,11 +164,21 @@ def test_hash_order_is_the_set_order_of_a_process_with_that_seed() -> None:
     reference = Reference("1", "", note, dict.fromkeys(note, "essential"), "Why?", "Why?")
     program = f"print(' '.join(set({list(note)!r})))"
     order = subprocess.run(
-        [sys.executable, "-c", program], env={"PYTHONHASHSEED": "5"}, capture_output=True, text=True, check=True
+        [sys.executable, "-c", program],
+        env={"PYTHONHASHSEED": "5"},
+        capture_output=True,
+        text=True,
+        check=True,
     ).stdout.split()
     whole = "\n".join(f"{note[sentence]} |{sentence}|" for sentence in order)
     hashed, in_note_order = (
-        archehr2025.score([answer("1", whole)], [reference], reference_order=wanted, metrics=["rougeL"], bootstrap=0)
+        archehr2025.score(
+            [answer("1", whole)],
+            [reference],
+            reference_order=wanted,
+            metrics=["rougeL"],
+            bootstrap=0,
+        )
         for wanted in ("hash:5", "note")
     )
     assert hashed.scores["rougeL"] > in_note_order.scores["rougeL"]
@@ -161,7 +194,9 @@ def test_an_unknown_reference_order_is_an_error(order: str) -> None:
 def test_two_runs_are_compared_case_by_case() -> None:
     better, worse = score(answer("1"), answer("2")), score(answer("2"), answer("1", "No. |1|"))
     compared = compare(better, worse)
-    assert compared["strict_micro_f1"].difference == pytest.approx(100 - 200 * (2 / 3 * 0.5) / (2 / 3 + 0.5))
+    assert compared["strict_micro_f1"].difference == pytest.approx(
+        100 - 200 * (2 / 3 * 0.5) / (2 / 3 + 0.5)
+    )
     assert compared["strict_micro_f1"].n == 2
     with pytest.raises(ScoringError, match="do not cover the same cases"):
         compare(better, archehr2025.score([answer("1")], [ONE]))
@@ -169,16 +204,26 @@ def test_two_runs_are_compared_case_by_case() -> None:
 
 def test_as_json_has_the_keys_of_the_interface_and_is_json() -> None:
     written = json.loads(json.dumps(score(answer("1"), answer("2")).as_json()))
-    assert set(written) == {"task", "scores", "intervals", "signatures", "missing", "warnings", "cases"}
+    assert set(written) == {
+        "task",
+        "scores",
+        "intervals",
+        "signatures",
+        "missing",
+        "warnings",
+        "cases",
+    }
     assert written["task"] == "archehr-2025"
     low, high = written["intervals"]["rougeLsum"]
     assert low <= written["scores"]["rougeLsum"] <= high
 
 
-def test_on_the_dev_cases_citing_everything_and_a_second_reader_score_as_their_readme_says(shared: Path) -> None:
+def test_on_the_dev_cases_citing_everything_and_a_second_reader_score_as_their_readme_says(
+    shared: Path,
+) -> None:
     dev = shared / "cases" / "dev"
     first, second = (
-        references_2025(dev / "archehr-qa.xml", dev / key)
+        load_references_2025(dev / "archehr-qa.xml", dev / key)
         for key in ("archehr-qa_key.json", "second_annotation_key.json")
     )
     everything = archehr2025.score(archehr2025.cite_everything(first), first, bootstrap=0)

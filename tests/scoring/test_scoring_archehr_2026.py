@@ -6,7 +6,7 @@ import pytest
 
 from scoring import Scores, ScoringError
 from scoring.tasks import archehr2026
-from scoring.tasks.archehr2026 import Reference, read_citations
+from scoring.tasks.archehr2026 import Reference, parse_citations
 
 NOTE = {"1": "Course:", "2": "He had fever.", "5": "Cultures grew nothing.", "7": "He went home."}
 CASE = Reference(
@@ -23,7 +23,8 @@ EMPTY = Reference("4", {"1": "Course:"}, {"1": "not-relevant"}, citations={"1": 
 
 def score(subtask: Any, prediction: Any, *others: Any, metrics: list[str] | None = None) -> Scores:
     rows = [
-        {"case_id": case_id, "prediction": value} for case_id, value in zip("34", (prediction, *others), strict=False)
+        {"case_id": case_id, "prediction": value}
+        for case_id, value in zip("34", (prediction, *others), strict=False)
     ]
     references = [CASE, EMPTY] if others else [CASE]
     return archehr2026.score(rows, references, subtask=subtask, metrics=metrics, bootstrap=0)
@@ -48,7 +49,10 @@ def test_no_evidence_for_a_case_without_any_is_perfect_and_some_is_worthless() -
 
 
 def test_no_links_for_a_case_without_any_score_0() -> None:
-    links = [{"answer_id": "1", "evidence_id": ["2"]}, {"answer_id": "2", "evidence_id": ["5", "7"]}]
+    links = [
+        {"answer_id": "1", "evidence_id": ["2"]},
+        {"answer_id": "2", "evidence_id": ["5", "7"]},
+    ]
     assert score(4, links, []).scores["macro_f1"] == 50
     assert score(4, links, []).scores["overall_score"] == 100
 
@@ -77,7 +81,9 @@ def test_a_malformed_link_is_shown_how_it_should_look() -> None:
 def test_long_texts_are_cut_at_any_white_space(subtask: Any, limit: int) -> None:
     scores = score(subtask, "\t".join(["word"] * limit + ["fever"]), metrics=["rouge1"])
     assert scores.scores["rouge1"] == 0
-    assert scores.warnings == [f"case 3: {limit + 1} words; what follows word {limit} is not scored."]
+    assert scores.warnings == [
+        f"case 3: {limit + 1} words; what follows word {limit} is not scored."
+    ]
 
 
 def test_the_interpreted_question_is_compared_with_the_clinicians_alone() -> None:
@@ -113,14 +119,16 @@ def test_an_empty_text_gets_the_floor() -> None:
         ("19-21, 3", ("19", "20", "21", "3")),
     ],
 )
-def test_citations_of_a_key_are_read_in_every_form_that_was_shipped(written: Any, ids: tuple[str, ...]) -> None:
-    assert read_citations(written) == ids
+def test_citations_of_a_key_are_read_in_every_form_that_was_shipped(
+    written: Any, ids: tuple[str, ...]
+) -> None:
+    assert parse_citations(written) == ids
 
 
 @pytest.mark.parametrize("written", [None, 5, {"2": True}, [["2"]]])
 def test_other_citations_are_an_error(written: Any) -> None:
     with pytest.raises(ScoringError, match="citations are a list of ids"):
-        read_citations(written)
+        parse_citations(written)
 
 
 def test_a_key_without_the_subtasks_gold_is_an_error() -> None:

@@ -18,7 +18,10 @@ He had fever.
 KEY = [
     {
         "case_id": "3",
-        "answers": [{"sentence_id": "1", "relevance": "not-relevant"}, {"sentence_id": "2", "relevance": "essential"}],
+        "answers": [
+            {"sentence_id": "1", "relevance": "not-relevant"},
+            {"sentence_id": "2", "relevance": "essential"},
+        ],
         "clinician_answer_without_citations": "He had fever.",
         "clinician_answer_sentences": [{"id": "1", "text": "He had fever.", "citations": "2"}],
     }
@@ -34,8 +37,22 @@ def files(tmp_path: Path) -> Path:
 
 def run(files: Path, submission: object, *more: str, key: str = "key.json") -> int:
     (files / "submission.json").write_text(json.dumps(submission))
-    paths = {"submission": "submission.json", "key": key, "data": "data.xml", "out_file": "out.json"}
-    return main([*(part for flag, name in paths.items() for part in (f"--{flag}_path", str(files / name))), *more])
+    paths = {
+        "submission": "submission.json",
+        "key": key,
+        "data": "data.xml",
+        "out_file": "out.json",
+    }
+    return main(
+        [
+            *(
+                part
+                for flag, name in paths.items()
+                for part in (f"--{flag}_path", str(files / name))
+            ),
+            *more,
+        ]
+    )
 
 
 def test_the_leaderboard_is_written_with_what_it_rests_on_beside_it(files: Path) -> None:
@@ -106,7 +123,9 @@ def test_a_malformed_file_is_named(
     assert words in capsys.readouterr().err
 
 
-def test_a_key_without_citations_is_no_gold_for_subtask_4(files: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_key_without_citations_is_no_gold_for_subtask_4(
+    files: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     bare = [{"case_id": "3", "clinician_answer_sentences": [{"id": "1", "text": "Fever."}]}]
     (files / "key.json").write_text(json.dumps(bare))
     assert run(files, [{"case_id": "3", "prediction": []}], "--task", "archehr-2026-st4") == 3

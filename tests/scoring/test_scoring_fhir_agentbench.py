@@ -7,19 +7,32 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from scoring import Scores, ScoringError
-from scoring.fhir_answers import decide, read_gold
+from scoring.fhir_answers import is_correct, parse_gold_answer
 from scoring.tasks import fhir_agentbench
 from scoring.tasks.fhir_agentbench import Question
 
-WEIGHT = Question("a", "What was the patient's last weight?", "[[70.3]]", {"Observation": ["o1", "o2"]}, "weight")
+WEIGHT = Question(
+    "a", "What was the patient's last weight?", "[[70.3]]", {"Observation": ["o1", "o2"]}, "weight"
+)
 DRUG = Question(
-    "b", "Which drug?", "[['Senna']\n ['Lactulose']]", {"Medication": ["m"], "MedicationRequest": ["r"]}, "drug"
+    "b",
+    "Which drug?",
+    "[['Senna']\n ['Lactulose']]",
+    {"Medication": ["m"], "MedicationRequest": ["r"]},
+    "drug",
 )
 NOTHING = Question("c", "Has he been given any drug?", "[[0]]", {}, "drug")
 
 
-def record(question: Question, answer: Any = "no answer", found: Any = None, **more: Any) -> dict[str, Any]:
-    return {"question_id": question.question_id, "agent_answer": answer, "agent_fhir_resources": found or {}, **more}
+def record(
+    question: Question, answer: Any = "no answer", found: Any = None, **more: Any
+) -> dict[str, Any]:
+    return {
+        "question_id": question.question_id,
+        "agent_answer": answer,
+        "agent_fhir_resources": found or {},
+        **more,
+    }
 
 
 def score(*records: dict[str, Any], **settings: Any) -> Scores:
@@ -38,7 +51,9 @@ def test_official_recall_is_all_or_nothing_and_strict_recall_is_a_share() -> Non
 
 
 def test_official_predictions_are_filtered_to_the_golds_types_and_strict_ones_are_not() -> None:
-    scores = score(record(WEIGHT, found={"Observation": ["o1", "o2"], "Encounter": ["e1", "e2"]})).scores
+    scores = score(
+        record(WEIGHT, found={"Observation": ["o1", "o2"], "Encounter": ["e1", "e2"]})
+    ).scores
     assert scores["precision"] == 1
     assert scores["strict_precision"] == 0.5
 
@@ -63,26 +78,35 @@ def test_questions_without_a_precision_or_a_recall_are_left_out_of_that_mean() -
 
 
 def test_an_absent_record_counts_at_the_floor_and_is_told() -> None:
-    scores = fhir_agentbench.score([record(WEIGHT, "70.3", WEIGHT.resources)], [WEIGHT, NOTHING], bootstrap=0)
+    scores = fhir_agentbench.score(
+        [record(WEIGHT, "70.3", WEIGHT.resources)], [WEIGHT, NOTHING], bootstrap=0
+    )
     assert scores.scores["precision"] == scores.scores["answer_correctness"] == 0.5
     assert "1 of 2 cases have no answer and get the floor: c." in scores.warnings
 
 
 def test_cited_scores_need_the_cited_ids() -> None:
     assert "cited_f1" in score(record(WEIGHT)).missing
-    cited = score(record(WEIGHT, found=WEIGHT.resources, cited_fhir_resources={"Observation": ["o1"]}))
+    cited = score(
+        record(WEIGHT, found=WEIGHT.resources, cited_fhir_resources={"Observation": ["o1"]})
+    )
     assert (cited.scores["strict_cited_recall"], cited.scores["strict_recall"]) == (0.5, 1)
 
 
 def test_errors_and_overlong_inputs_are_wrong_even_when_the_answer_is_right() -> None:
-    wrong = [record(WEIGHT, "70.3", error="timeout"), record(NOTHING, "Input tokens exceeded: 40000 > 32000")]
+    wrong = [
+        record(WEIGHT, "70.3", error="timeout"),
+        record(NOTHING, "Input tokens exceeded: 40000 > 32000"),
+    ]
     assert score(*wrong).scores["answer_correctness"] == 0
 
 
 def test_what_only_a_judge_can_decide_is_wrong_without_one_and_is_counted() -> None:
     scores = score(record(DRUG, "He was given Senna first, later Lactulose."))
     assert scores.scores["answer_correctness"] == 0
-    assert "1 replies only a judge could decide; without one they count as wrong." in scores.warnings
+    assert (
+        "1 replies only a judge could decide; without one they count as wrong." in scores.warnings
+    )
     assert "judge:none" in scores.signatures["answer_correctness"]
 
 
@@ -102,7 +126,11 @@ def test_the_judge_is_asked_only_where_no_rule_is_sure_and_its_majority_counts()
 
 
 def test_the_same_scores_come_by_resource_type_template_kind_size_and_precision() -> None:
-    rows = [record(WEIGHT, "70.3", WEIGHT.resources), record(DRUG, "Senna", DRUG.resources), record(NOTHING)]
+    rows = [
+        record(WEIGHT, "70.3", WEIGHT.resources),
+        record(DRUG, "Senna", DRUG.resources),
+        record(NOTHING),
+    ]
     scores = score(*rows)
     by_type = scores.tables["by_resource_type"]
     assert set(by_type) == {"{Observation}", "{Medication, MedicationRequest}", "{}"}
@@ -117,7 +145,13 @@ def test_the_same_scores_come_by_resource_type_template_kind_size_and_precision(
 def test_all_malformed_records_are_listed_at_once() -> None:
     with pytest.raises(ScoringError) as caught:
         fhir_agentbench.score(
-            [{"answer": "x"}, record(WEIGHT, found={"Observation": "o1"}), record(DRUG), record(DRUG)], [WEIGHT]
+            [
+                {"answer": "x"},
+                record(WEIGHT, found={"Observation": "o1"}),
+                record(DRUG),
+                record(DRUG),
+            ],
+            [WEIGHT],
         )
     assert "record 0: no question_id" in str(caught.value)
     assert "question a: agent_fhir_resources must be" in str(caught.value)
@@ -180,9 +214,9 @@ COUNT = "How many drugs was the patient given?"
 def test_a_reply_is_decided_by_the_benchmarks_rules_and_strictly(
     question: str, gold: str, reply: Any, official: bool | None, strict: bool | None
 ) -> None:
-    values = read_gold(gold)
-    assert decide(question, values, reply, no_answer=False) is official
-    assert decide(question, values, reply, no_answer=False, strict=True) is strict
+    values = parse_gold_answer(gold)
+    assert is_correct(question, values, reply, no_answer=False) is official
+    assert is_correct(question, values, reply, no_answer=False, strict=True) is strict
 
 
 @pytest.mark.parametrize(
@@ -203,48 +237,64 @@ def test_a_reply_is_decided_by_the_benchmarks_rules_and_strictly(
 def test_a_question_without_gold_resources_wants_no_answer(
     gold: str, reply: str, official: bool | None, strict: bool | None
 ) -> None:
-    values = read_gold(gold)
-    assert decide("When?", values, reply, no_answer=True) is official
-    assert decide("When?", values, reply, no_answer=True, strict=True) is strict
+    values = parse_gold_answer(gold)
+    assert is_correct("When?", values, reply, no_answer=True) is official
+    assert is_correct("When?", values, reply, no_answer=True, strict=True) is strict
 
 
 @settings(deadline=None)
 @given(st.floats(-1e5, 1e5).map(lambda number: round(number, 3)))
 def test_a_number_is_right_as_itself_in_a_list_and_after_the_phrase(number: float) -> None:
-    gold = read_gold(f"[[{number!r}]]")
-    for reply in (repr(number), f"[[{number!r}]]", f"I counted. The final answer is: {number!r}", number):
-        assert decide("How much?", gold, reply, no_answer=False, strict=True) is True
+    gold = parse_gold_answer(f"[[{number!r}]]")
+    for reply in (
+        repr(number),
+        f"[[{number!r}]]",
+        f"I counted. The final answer is: {number!r}",
+        number,
+    ):
+        assert is_correct("How much?", gold, reply, no_answer=False, strict=True) is True
 
 
 @settings(deadline=None)
-@given(st.lists(st.floats(0, 300).map(lambda number: round(number, 1)), min_size=2, max_size=8), st.randoms())
+@given(
+    st.lists(st.floats(0, 300).map(lambda number: round(number, 1)), min_size=2, max_size=8),
+    st.randoms(),
+)
 def test_lists_are_compared_whatever_their_order(numbers: list[float], random: Any) -> None:
-    gold = read_gold("[" + "\n ".join(f"[{number}]" for number in numbers) + "]")
+    gold = parse_gold_answer("[" + "\n ".join(f"[{number}]" for number in numbers) + "]")
     shuffled = random.sample(numbers, len(numbers))
-    assert decide("Weights?", gold, str(shuffled), no_answer=False, strict=True) is True
-    assert decide("Weights?", gold, str(shuffled[1:]), no_answer=False, strict=True) is False
+    assert is_correct("Weights?", gold, str(shuffled), no_answer=False, strict=True) is True
+    assert is_correct("Weights?", gold, str(shuffled[1:]), no_answer=False, strict=True) is False
 
 
 @settings(deadline=None)
 @given(st.text(max_size=60))
 def test_any_reply_is_decided_or_left_open_without_failing(reply: str) -> None:
     for gold in ("[[70.3]]", "[['2133-12-31 02:00:00']]", "[['Senna']]", "[]"):
-        assert decide("When?", read_gold(gold), reply, no_answer=gold == "[]") in (True, False, None)
+        assert is_correct("When?", parse_gold_answer(gold), reply, no_answer=gold == "[]") in (
+            True,
+            False,
+            None,
+        )
 
 
-def test_every_gold_answer_of_the_dev_questions_is_right_as_it_stands_and_after_the_phrase(shared: Any) -> None:
+def test_every_gold_answer_of_the_dev_questions_is_right_as_it_stands_and_after_the_phrase(
+    shared: Any,
+) -> None:
     import csv
 
     csv.field_size_limit(10**8)
-    with (shared / "fhir" / "fhir-agentbench" / "questions_dev.csv").open(newline="", encoding="utf-8") as lines:
+    with (shared / "fhir" / "fhir-agentbench" / "questions_dev.csv").open(
+        newline="", encoding="utf-8"
+    ) as lines:
         rows = list(csv.DictReader(lines))
     wrong = [
         row["question_id"]
         for row in rows
         for said in ("", "I counted 3 of 7. The final answer is: ")
-        if not decide(
+        if not is_correct(
             row["question"],
-            read_gold(row["true_answer"]),
+            parse_gold_answer(row["true_answer"]),
             said + row["true_answer"],
             no_answer=row["true_fhir_ids"] == "{}",
             strict=True,

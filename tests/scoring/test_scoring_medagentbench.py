@@ -13,7 +13,9 @@ def graded(*right: str, **more: bool) -> list[dict[str, object]]:
 
 
 def test_queries_and_actions_are_the_two_groups_of_five() -> None:
-    scores = medagentbench.score(graded("task1_1", "task1_2", "task7_1", "task3_1"), TASKS, bootstrap=0).scores
+    scores = medagentbench.score(
+        graded("task1_1", "task1_2", "task7_1", "task3_1"), TASKS, bootstrap=0
+    ).scores
     assert scores == {"success_rate": 20, "query_success_rate": 30, "action_success_rate": 10}
 
 
@@ -39,11 +41,17 @@ def test_the_clinical_grading_stands_beside_the_official_one() -> None:
 def test_doing_nothing_is_printed_beside() -> None:
     nothing = {"FINISH([])": graded("task5_1", "task9_1", "task10_1")}
     table = medagentbench.score(graded(), TASKS, baselines=nothing, bootstrap=0).tables["baselines"]
-    assert table["FINISH([])"] == {"success_rate": 15, "query_success_rate": 0, "action_success_rate": 30}
+    assert table["FINISH([])"] == {
+        "success_rate": 15,
+        "query_success_rate": 0,
+        "action_success_rate": 30,
+    }
 
 
 def test_malformed_and_doubled_rows_are_listed_at_once() -> None:
     with pytest.raises(ScoringError) as caught:
-        medagentbench.score([{"task_id": "5", "correct": True}, *graded()[:1], *graded()[:1]], TASKS)
+        medagentbench.score(
+            [{"task_id": "5", "correct": True}, *graded()[:1], *graded()[:1]], TASKS
+        )
     assert "row 0: write task_id (like task3_12)" in str(caught.value)
     assert "task1_1: graded 2 times" in str(caught.value)

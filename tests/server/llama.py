@@ -41,11 +41,26 @@ def weights() -> Path | None:
 @contextmanager
 def llama_server(*, tools: bool = False, context: int = CONTEXT) -> Iterator[str]:
     """The base URL of a server that runs for as long as the `with` lasts; with `tools` it reads and calls them."""
-    command = [sys.executable, "-m", "tests.server.llama", str(context), *(["tools"] if tools else [])]
-    process = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+    command = [
+        sys.executable,
+        "-m",
+        "tests.server.llama",
+        str(context),
+        *(["tools"] if tools else []),
+    ]
+    process = subprocess.Popen(
+        command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
+    )
     assert process.stdout is not None
     try:
-        address = next((line.split(" ", 1)[1].strip() for line in process.stdout if line.startswith("listening ")), "")
+        address = next(
+            (
+                line.split(" ", 1)[1].strip()
+                for line in process.stdout
+                if line.startswith("listening ")
+            ),
+            "",
+        )
         assert address, "the llama.cpp server did not start"
         yield f"{address}/v1"
     finally:
@@ -66,7 +81,9 @@ def serve(context: int = CONTEXT, *, tools: bool = False) -> None:
         params.chat_template = Path(__file__).with_name("tools.jinja").read_text()
     params.n_parallel = SLOTS
     params.kv_unified = False
-    params.cpuparams.n_threads = params.cpuparams_batch.n_threads = 1  # Two that spin for each other crawl under load.
+    params.cpuparams.n_threads = params.cpuparams_batch.n_threads = (
+        1  # Two that spin for each other crawl under load.
+    )
     params.sampling.seed = 1
     params.sampling.dry_multiplier, params.sampling.dry_allowed_length = 0.8, 4
     params.sampling.dry_penalty_last_n = 256

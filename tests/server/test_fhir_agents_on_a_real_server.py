@@ -11,29 +11,37 @@ from typing import Any
 
 import pytest
 
-from archqa.agents.base import Desk
-from archqa.agents.model_mind import ModelMind
+from archqa.agents.agent import RunContext
+from archqa.agents.model_backend import ModelBackend
 from archqa.agents.planner import Plan
 from archqa.core.question import RecordQuestion
 from archqa.core.step import Step
 from archqa.errors import CaseFailed
 from archqa.fhir import Store
-from archqa.llm.base import Finish, Message, Model, Reply, Request, ToolCall
 from archqa.llm.client import ServerModel
-from archqa.llm.wire import HttpWire
-from archqa.pipelines import Ending, PipelineSettings, find
-from archqa.pipelines.fhir_agents import NO_FINAL_ANSWER, THEIR_NAMES
+from archqa.llm.model import FinishReason, Message, Model, Reply, Request, ToolCall
+from archqa.llm.transport import HttpTransport
 from archqa.query import Query
-from archqa.tools import GetResourcesByPatientFhirId
-from tests.fhir.invented import store_of
-from tests.query.invented import ward
+from archqa.tasks.fhir_agentbench.pipelines.published_agents import (
+    BENCHMARK_AGENT_NAMES,
+    NO_FINAL_ANSWER,
+)
+from archqa.tasks.fhir_agentbench.retrieval_tools import GetResourcesByPatientFhirId
+from archqa.tasks.pipelines import PipelineResult, PipelineSettings, find
+from tests.fhir.invented import build_store
+from tests.query.invented import random_record
 from tests.server.llama import llama_server, missing
 
 pytestmark = pytest.mark.server
 
-QUESTION = RecordQuestion(id="q1", question="Count the number of hospital visits of patient 1.", patient_fhir_id="p")
+QUESTION = RecordQuestion(
+    id="q1", question="Count the number of hospital visits of patient 1.", patient_fhir_id="p"
+)
 EXAMPLES: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
-    "fhir_request_get": ({"query_string": "Condition?patient=a"}, {"query_string": "Procedure?patient=b"}),
+    "fhir_request_get": (
+        {"query_string": "Condition?patient=a"},
+        {"query_string": "Procedure?patient=b"},
+    ),
     "get_resources_by_patient_fhir_id": (
         {"resource_type": "Condition", "patient_fhir_id": "a"},
         {"resource_type": "Procedure", "patient_fhir_id": "b"},
@@ -52,14 +60,14 @@ def base_url() -> Iterator[str]:
 
 @pytest.fixture
 async def model(base_url: str) -> AsyncIterator[ServerModel]:
-    wire = HttpWire(base_url, "none", timeout=300)
+    wire = HttpTransport(base_url, "none", timeout=300)
     yield ServerModel(wire)
     await wire.close()
 
 
 @pytest.fixture
 def record(tmp_path: Path) -> Store:
-    return store_of(tmp_path / "record", ward(3), "gcp")
+    return build_store(tmp_path / "record", random_record(3), "gcp")
 
 
 class Shown:
@@ -72,8 +80,14 @@ class Shown:
         if not request.tools or any(message.role == "tool" for message in request.messages):
             return await self._inner.ask(request)
         first, *rest = request.messages
-        examples = (turn for each in EXAMPLES[request.tools[0].name] for turn in _example(request.tools[0].name, each))
-        return await self._inner.ask(request.model_copy(update={"messages": (first, *examples, *rest)}))
+        examples = (
+            turn
+            for each in EXAMPLES[request.tools[0].name]
+            for turn in _example(request.tools[0].name, each)
+        )
+        return await self._inner.ask(
+            request.model_copy(update={"messages": (first, *examples, *rest)})
+        )
 
 
 def _example(name: str, arguments: dict[str, Any]) -> tuple[Message, ...]:
@@ -85,22 +99,32 @@ def _example(name: str, arguments: dict[str, Any]) -> tuple[Message, ...]:
     )
 
 
-async def ended(pipeline: str, model: Model, record: Store, **settings: Any) -> tuple[Ending | CaseFailed, list[Step]]:
+async def ended(
+    pipeline: str, model: Model, record: Store, **settings: Any
+) -> tuple[PipelineResult | CaseFailed, list[Step]]:
     chosen = find(pipeline, "fhir-agentbench")
     steps: list[Step] = []
-    mind = ModelMind(model, "smollm2", max_tokens=120, turns=2)
-    desk = Desk(dict.fromkeys(chosen.agents, mind), steps.append, record)
+    mind = ModelBackend(model, "smollm2", max_tokens=120, turns=2)
+    desk = RunContext(dict.fromkeys(chosen.agents, mind), steps.append, record)
     try:
-        return await chosen.run(QUESTION, desk, PipelineSettings(iterations=3, planner_turns=2, **settings)), steps
+        return await chosen.run(
+            QUESTION, desk, PipelineSettings(iterations=3, planner_turns=2, **settings)
+        ), steps
     except CaseFailed as failure:
         return failure, steps
 
 
-@pytest.mark.parametrize("pipeline", THEIR_NAMES)
-async def test_every_agent_ends_its_question(pipeline: str, model: ServerModel, record: Store) -> None:
+@pytest.mark.parametrize("pipeline", BENCHMARK_AGENT_NAMES)
+async def test_every_agent_ends_its_question(
+    pipeline: str, model: ServerModel, record: Store
+) -> None:
     found, steps = await ended(pipeline, Shown(model), record)
     assert steps
-    assert all(step.usage.calls == 1 and step.usage.prompt_tokens > 100 for step in steps if step.finish == "complete")
+    assert all(
+        step.usage.calls == 1 and step.usage.prompt_tokens > 100
+        for step in steps
+        if step.finish == "complete"
+    )
     assert found.result.keys() >= {"agent_answer", "agent_fhir_resources", "trace"}
     if isinstance(found, CaseFailed):
         assert str(found).startswith(("No tool calls found", "Expected '", "fhir_"))
@@ -111,7 +135,9 @@ async def test_every_agent_ends_its_question(pipeline: str, model: ServerModel, 
         )
 
 
-async def test_a_tool_that_the_model_calls_is_run_on_the_record(model: ServerModel, record: Store) -> None:
+async def test_a_tool_that_the_model_calls_is_run_on_the_record(
+    model: ServerModel, record: Store
+) -> None:
     """Shown often enough what a call looks like, even this model writes one, and the server reads it."""
     tool = GetResourcesByPatientFhirId()
     turns = [Message(role="system", content="Call the tool.")]
@@ -122,7 +148,7 @@ async def test_a_tool_that_the_model_calls_is_run_on_the_record(model: ServerMod
     request = Request(model="smollm2", messages=tuple(turns), tools=(tool.spec,), max_tokens=80)
     reply = await model.ask(request)
     [call] = reply.tool_calls
-    assert reply.finish is Finish.COMPLETE
+    assert reply.finish is FinishReason.COMPLETE
     assert call.name == tool.name
     given = tool.call(record, call.arguments)
     assert given.fault == ""
@@ -148,7 +174,7 @@ async def test_the_planner_is_held_to_the_querys_schema_and_the_question_ends(
     for step in steps:
         if step.mind == "model" and step.finish == "complete" and not step.rejected:
             Plan.model_validate_json(step.reply)
-    if isinstance(found, Ending):
+    if isinstance(found, PipelineResult):
         assert Query.model_validate(found.result["query"])
     else:
         assert str(found)

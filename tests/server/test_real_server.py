@@ -10,18 +10,18 @@ from typing import Any
 
 import pytest
 
-from archqa.agents.base import CaseTask, Desk
-from archqa.agents.context import Context
-from archqa.agents.decision import Decided
-from archqa.agents.judging import Verdict, Verdicts
-from archqa.agents.model_mind import ModelMind
+from archqa.agents.agent import CaseTask, RunContext
+from archqa.agents.context import MedicalContextAgent
+from archqa.agents.decision import DecisionOutput
+from archqa.agents.labelling import Verdict, Verdicts
+from archqa.agents.model_backend import ModelBackend
 from archqa.core.step import Step
-from archqa.core.value import Value
+from archqa.core.value import FrozenModel
 from archqa.errors import ContextTooLong, Truncated
-from archqa.llm.base import Finish, Message, Request
 from archqa.llm.client import ServerModel
+from archqa.llm.model import FinishReason, Message, Request
 from archqa.llm.structured import strict_schema
-from archqa.llm.wire import HttpWire
+from archqa.llm.transport import HttpTransport
 from archqa.runs.predict import predict
 from archqa.runs.record import CaseStatus
 from archqa.runs.run import Run
@@ -44,7 +44,11 @@ SETTINGS = (
 )
 """A small model that repeats itself would otherwise go on to the end of its context."""
 
-OUTPUTS: dict[str, type[Value]] = {"general_expert": Verdict, "specialist": Verdicts, "decision": Decided}
+OUTPUTS: dict[str, type[FrozenModel]] = {
+    "general_expert": Verdict,
+    "specialist": Verdicts,
+    "decision": DecisionOutput,
+}
 
 
 @pytest.fixture(scope="module")
@@ -59,12 +63,16 @@ def base_url() -> Iterator[str]:
 def run(base_url: str, tmp_path_factory: pytest.TempPathFactory) -> Run:
     """Two cases, all six stages, one call at a time: with a greedy model the same words on every run."""
     typed = {"base_url": base_url, "model": "smollm2", "jobs": 1, "cache": False}
-    return predict(CASES, out=tmp_path_factory.mktemp("run") / "r", settings=load_settings(None, typed, SETTINGS))
+    return predict(
+        CASES,
+        out=tmp_path_factory.mktemp("run") / "r",
+        settings=load_settings(None, typed, SETTINGS),
+    )
 
 
 @pytest.fixture
 async def model(base_url: str) -> AsyncIterator[ServerModel]:
-    wire = HttpWire(base_url, "none", timeout=120)
+    wire = HttpTransport(base_url, "none", timeout=120)
     yield ServerModel(wire)
     await wire.close()
 
@@ -73,18 +81,28 @@ def steps(run: Run) -> list[Step]:
     return [step for case in run.cases for step in run.folder.steps(case.id)]
 
 
-def asking(text: str, output: type[Value] = Verdict, **changed: Any) -> Request:
+def asking(text: str, output: type[FrozenModel] = Verdict, **changed: Any) -> Request:
     choices = {"label": ("essential", "not-relevant"), "sentence": ("1", "2")}
     words = (Message(role="user", content=text),)
-    return Request(model="smollm2", messages=words, output_schema=strict_schema(output, choices), **changed)
+    return Request(
+        model="smollm2", messages=words, output_schema=strict_schema(output, choices), **changed
+    )
 
 
 def test_every_stage_was_asked_and_every_case_has_an_end(run: Run) -> None:
-    assert {step.agent for step in steps(run)} >= {"context", "general_expert", "recruiting", "specialist", "decision"}
+    assert {step.agent for step in steps(run)} >= {
+        "context",
+        "general_expert",
+        "recruiting",
+        "specialist",
+        "decision",
+    }
     assert run.complete
     assert run.count(CaseStatus.ANSWERED) >= 1
     for record in run.records:
-        assert record.status is CaseStatus.ANSWERED or record.error.startswith(("Unusable: ", "Truncated: "))
+        assert record.status is CaseStatus.ANSWERED or record.error.startswith(
+            ("Unusable: ", "Truncated: ")
+        )
 
 
 def test_answers_cite_sentences_of_their_note_within_the_word_limit(run: Run) -> None:
@@ -98,7 +116,7 @@ def test_answers_cite_sentences_of_their_note_within_the_word_limit(run: Run) ->
 
 def test_whole_replies_are_json_that_keeps_to_the_grammar(run: Run) -> None:
     """The server can say no label and no sentence id but those the schema leaves."""
-    whole = [step for step in steps(run) if step.finish == Finish.COMPLETE]
+    whole = [step for step in steps(run) if step.finish == FinishReason.COMPLETE]
     assert len(whole) > len(steps(run)) / 2
     for step in whole:
         said = json.loads(step.reply)
@@ -107,7 +125,11 @@ def test_whole_replies_are_json_that_keeps_to_the_grammar(run: Run) -> None:
     ids = {case.id: set(case.sentence_ids) for case in run.cases}
     for case in run.cases:
         for step in run.folder.steps(case.id):
-            verdicts = json.loads(step.reply)["verdicts"] if step.agent == "specialist" and step in whole else []
+            verdicts = (
+                json.loads(step.reply)["verdicts"]
+                if step.agent == "specialist" and step in whole
+                else []
+            )
             assert {each["sentence_id"] for each in verdicts} <= ids[case.id]
 
 
@@ -116,26 +138,37 @@ def test_a_repair_turn_repeats_the_reply_and_says_what_was_wrong_with_it(run: Ru
     assert repairs
     for step in repairs:
         *before, said, why = step.messages
-        (rejected,) = [each for each in steps(run) if list(each.messages) == before and each.reply == said["content"]]
+        (rejected,) = [
+            each
+            for each in steps(run)
+            if list(each.messages) == before and each.reply == said["content"]
+        ]
         assert rejected.rejected
         assert rejected.rejected in why["content"]
 
 
 def test_what_was_cut_off_says_which_setting_to_raise(run: Run) -> None:
     for step in steps(run):
-        assert (step.finish == Finish.LENGTH) == (f"raise agents.{step.agent}.max_tokens" in step.rejected)
+        assert (step.finish == FinishReason.LENGTH) == (
+            f"raise agents.{step.agent}.max_tokens" in step.rejected
+        )
 
 
 def test_tokens_are_counted_and_their_sum_is_the_runs(run: Run) -> None:
     counted = [step.usage for step in steps(run)]
-    assert all(each.calls == 1 and each.prompt_tokens > 100 and each.completion_tokens > 1 for each in counted)
+    assert all(
+        each.calls == 1 and each.prompt_tokens > 100 and each.completion_tokens > 1
+        for each in counted
+    )
     assert run.usage.prompt_tokens == sum(each.prompt_tokens for each in counted)
     assert run.usage.cost_usd is None
 
 
 def test_the_server_need_not_read_the_shared_prefix_again(run: Run) -> None:
     for case in run.cases:
-        screened = [step.usage for step in run.folder.steps(case.id) if step.agent == "general_expert"]
+        screened = [
+            step.usage for step in run.folder.steps(case.id) if step.agent == "general_expert"
+        ]
         known = [each.cached_prompt_tokens / each.prompt_tokens for each in screened]
         assert sorted(known)[len(known) // 2] > 0.8
 
@@ -147,14 +180,14 @@ async def test_a_prompt_that_does_not_fit_is_too_long(model: ServerModel) -> Non
 
 async def test_a_reply_at_its_limit_is_cut_off(model: ServerModel) -> None:
     reply = await model.ask(asking("Why is the sky blue? Explain at length.", max_tokens=8))
-    assert reply.finish is Finish.LENGTH
+    assert reply.finish is FinishReason.LENGTH
     assert reply.usage.completion_tokens == 8
 
 
 async def test_an_agent_whose_reply_is_cut_off_says_so(model: ServerModel, run: Run) -> None:
-    mind = ModelMind(model, "smollm2", max_tokens=8)
+    mind = ModelBackend(model, "smollm2", max_tokens=8)
     with pytest.raises(Truncated, match=r"raise agents\.context\.max_tokens"):
-        await mind.perform(Context(), CaseTask(case=run.cases[0]), Desk({}))
+        await mind.perform(MedicalContextAgent(), CaseTask(case=run.cases[0]), RunContext({}))
 
 
 async def test_prose_comes_without_a_schema(model: ServerModel) -> None:

@@ -9,8 +9,15 @@ from typing import Any
 
 import pytest
 
-CHROMIUM = os.environ.get("ARCHQA_CHROMIUM") or shutil.which("chromium") or shutil.which("chromium-browser")
-AXE = Path(os.environ.get("ARCHQA_AXE") or Path(__file__).parents[2] / "node_modules" / "axe-core" / "axe.min.js")
+CHROMIUM = (
+    os.environ.get("ARCHQA_CHROMIUM")
+    or shutil.which("chromium")
+    or shutil.which("chromium-browser")
+)
+AXE = Path(
+    os.environ.get("ARCHQA_AXE")
+    or Path(__file__).parents[2] / "node_modules" / "axe-core" / "axe.min.js"
+)
 
 
 def needed() -> str:
@@ -54,6 +61,8 @@ def opened(width: int = 1280, scheme: str = "light", **more: Any) -> Iterator[Wa
 
     with sync_playwright() as play:
         browser = play.chromium.launch(executable_path=needed(), args=["--no-sandbox"])
-        context = browser.new_context(viewport={"width": width, "height": 900}, color_scheme=scheme, **more)
+        context = browser.new_context(
+            viewport={"width": width, "height": 900}, color_scheme=scheme, **more
+        )
         yield Watched(context.new_page())
         browser.close()

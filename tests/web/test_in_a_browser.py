@@ -10,7 +10,7 @@ import pytest
 from archqa.core.case import Case, Sentence
 from archqa.core.question import RecordQuestion
 from archqa.report import write_report
-from tests.report.made import made_run, record_run, specialised
+from tests.report.made import cases_with_specialties, create_fhir_run, create_run
 from tests.report.test_report import HOSTILE
 from tests.web.browser import needed, opened
 
@@ -28,17 +28,22 @@ def _browser() -> None:
 def pages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     """A report, a comparison, one about a record, and one of a hostile note."""
     folder = tmp_path_factory.mktemp("pages")
-    cases = specialised(6)
-    one, two = made_run(folder, cases, name="one"), made_run(folder, cases, name="two", threshold=0.35)
+    cases = cases_with_specialties(6)
+    one, two = (
+        create_run(folder, cases, name="one"),
+        create_run(folder, cases, name="two", threshold=0.35),
+    )
     (folder / "record").mkdir()
     (folder / "hostile").mkdir()
     rows = tuple(Sentence(id=str(at), text=text) for at, text in enumerate(HOSTILE))
-    hostile = Case(id="<i>h</i>", patient_narrative=HOSTILE[0], clinician_question=HOSTILE[1], sentences=rows)
+    hostile = Case(
+        id="<i>h</i>", patient_narrative=HOSTILE[0], clinician_question=HOSTILE[1], sentences=rows
+    )
     return {
         "report": write_report([one]),
         "comparison": write_report([one, two], folder / "both.html"),
         "record": write_report([_record(folder / "record")]),
-        "hostile": write_report([made_run(folder / "hostile", [hostile])]),
+        "hostile": write_report([create_run(folder / "hostile", [hostile])]),
         "bare": write_report([one], folder / "bare.html", text=False),
     }
 
@@ -49,10 +54,15 @@ def _record(folder: Path) -> Path:
          "references": [f"Observation/{day:036}"], "chosen": day == 3}
         for day in range(1, 28)
     ]  # fmt: skip
-    result = {"agent_answer": "83", "sentence": "The third value of 'Glucose'.", "query": {"what": "lab"}, "rows": rows}
+    result = {
+        "agent_answer": "83",
+        "sentence": "The third value of 'Glucose'.",
+        "query": {"what": "lab"},
+        "rows": rows,
+    }
     cited = {"cited_fhir_resources": {"Observation": [f"{3:036}"]}}
     item = RecordQuestion(id="q" * 24, question="What was the third glucose?", patient_fhir_id="p")
-    return record_run(folder, "fhir-agentbench", [item], [{**result, **cited}])
+    return create_fhir_run(folder, "fhir-agentbench", [item], [{**result, **cited}])
 
 
 @pytest.mark.parametrize("name", ["report", "comparison", "record", "hostile", "bare"])
@@ -95,14 +105,16 @@ def test_a_hostile_note_does_nothing(pages: dict[str, Path]) -> None:
 
 
 def test_a_report_of_120_cases_opens_in_two_seconds(tmp_path: Path) -> None:
-    path = write_report([made_run(tmp_path, specialised(120))])
+    path = write_report([create_run(tmp_path, cases_with_specialties(120))])
     assert path.stat().st_size <= 5_000_000
     with opened() as seen:
         clock = seen.page.context.new_cdp_session(seen.page)
         clock.send("Performance.enable", {"timeDomain": "threadTicks"})
         seen.page.goto(path.as_uri())
         seen.page.locator("h1").wait_for()
-        metrics = {each["name"]: each["value"] for each in clock.send("Performance.getMetrics")["metrics"]}
+        metrics = {
+            each["name"]: each["value"] for each in clock.send("Performance.getMetrics")["metrics"]
+        }
     # The page's own processor time, so that what else the machine is doing does not count; on an idle one it is nearly
     # all there is to wait for.
     assert metrics["ThreadTime"] < 1.5
@@ -112,9 +124,19 @@ def test_a_report_of_120_cases_opens_in_two_seconds(tmp_path: Path) -> None:
 def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """`archqa serve` over a folder with one run, on a port of its own; its address."""
     folder = tmp_path_factory.mktemp("served")
-    made_run(folder, specialised(2), name="one")
-    command = [sys.executable, "-c", "from archqa.cli.main import run; run()", "serve", str(folder), "--port", "0"]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as server:
+    create_run(folder, cases_with_specialties(2), name="one")
+    command = [
+        sys.executable,
+        "-c",
+        "from archqa.cli.main import run; run()",
+        "serve",
+        str(folder),
+        "--port",
+        "0",
+    ]
+    with subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
+    ) as server:
         assert server.stdout is not None
         yield server.stdout.readline().strip()
         server.terminate()

@@ -14,11 +14,11 @@ import pytest
 
 pytest.importorskip("fastapi", reason="the extra `web` is not installed")
 
-from archqa import benchmarks
+from archqa import tasks
 from archqa.settings import Settings
-from archqa.web.app import Shown, create_app
-from archqa.web.guard import Guard
-from tests.report.made import made_run, specialised
+from archqa.web.app import WebConfig, create_app
+from archqa.web.guard import AccessMiddleware
+from tests.report.made import cases_with_specialties, create_run
 from tests.runs.test_asking import small_record
 
 NOTE = "He was admitted with oedema.\n- ASA 81 mg p.o. daily\n\nFurosemide 40 mg daily was given for fluid overload."
@@ -30,13 +30,13 @@ def runs(tmp_path: Path) -> Path:
     folder = tmp_path / "runs"
     folder.mkdir()
     for name, threshold in (("one", 0.5), ("two", 0.35)):
-        made_run(folder, specialised(3), name=name, threshold=threshold)
+        create_run(folder, cases_with_specialties(3), name=name, threshold=threshold)
     return folder
 
 
 @pytest.fixture
 async def client(runs: Path) -> AsyncIterator[httpx2.AsyncClient]:
-    async with _client(create_app(Shown([runs]), settings=Settings())) as client:
+    async with _client(create_app(WebConfig([runs]), settings=Settings())) as client:
         yield client
 
 
@@ -51,7 +51,9 @@ async def _token_of(client: httpx2.AsyncClient) -> str:
     return found[1]
 
 
-async def _answered(client: httpx2.AsyncClient, note: str = NOTE, question: str = "Why furosemide?") -> str:
+async def _answered(
+    client: httpx2.AsyncClient, note: str = NOTE, question: str = "Why furosemide?"
+) -> str:
     """Ask, wait for the answer; its address."""
     form = {"form_token": await _token_of(client), "question": question, "note": note}
     asked = await client.post("/ask", data=form)
@@ -77,10 +79,14 @@ async def test_a_run_is_shown_live_and_two_are_compared(client: httpx2.AsyncClie
     assert "Copy answer with citations" in page.text
     both = await client.get("/compare", params={"first": "one", "second": "two"})
     assert "What changes from run 1 to run 2" in both.text
-    assert (await client.get("/compare", params={"first": "one", "second": "nine"})).status_code == 404
+    assert (
+        await client.get("/compare", params={"first": "one", "second": "nine"})
+    ).status_code == 404
 
 
-async def test_a_run_under_way_is_shown_as_it_is_now(client: httpx2.AsyncClient, runs: Path) -> None:
+async def test_a_run_under_way_is_shown_as_it_is_now(
+    client: httpx2.AsyncClient, runs: Path
+) -> None:
     await client.get("/runs/one")
     cases = runs / "one" / "cases.jsonl"
     cases.write_text(cases.read_text().splitlines(keepends=True)[0])
@@ -98,10 +104,10 @@ async def test_a_run_under_way_is_shown_as_it_is_now(client: httpx2.AsyncClient,
 async def test_no_path_leads_outside(runs: Path, path: str) -> None:
     (runs.parent / "etc").mkdir()
     (runs.parent / "etc" / "run.json").write_bytes((runs / "one" / "run.json").read_bytes())
-    assert await _status(create_app(Shown([runs]), settings=Settings()), path) in {400, 404}
+    assert await _status(create_app(WebConfig([runs]), settings=Settings()), path) in {400, 404}
 
 
-async def _status(app: Guard, path: str) -> int:
+async def _status(app: AccessMiddleware, path: str) -> int:
     """What a path as it stands, which no client has tidied up, is answered with."""
     told: list[MutableMapping[str, Any]] = []
 
@@ -126,9 +132,11 @@ async def _status(app: Guard, path: str) -> int:
     return int(told[0]["status"])
 
 
-async def test_a_link_out_of_the_folder_is_no_run(client: httpx2.AsyncClient, runs: Path, tmp_path: Path) -> None:
+async def test_a_link_out_of_the_folder_is_no_run(
+    client: httpx2.AsyncClient, runs: Path, tmp_path: Path
+) -> None:
     (tmp_path / "elsewhere").mkdir()
-    outside = made_run(tmp_path / "elsewhere", specialised(1))
+    outside = create_run(tmp_path / "elsewhere", cases_with_specialties(1))
     (runs / "linked").symlink_to(outside)
     assert (await client.get("/runs/linked")).status_code == 404
 
@@ -184,7 +192,9 @@ async def test_forms_from_elsewhere_are_refused(
 
 
 @pytest.mark.parametrize("path", ["/ask", "/runs/one/review/0", "/answers/x"])
-async def test_a_form_without_its_token_is_refused(client: httpx2.AsyncClient, path: str, runs: Path) -> None:
+async def test_a_form_without_its_token_is_refused(
+    client: httpx2.AsyncClient, path: str, runs: Path
+) -> None:
     for form in ({}, {"form_token": "guess"}, {"form_token": "", "label-0": "essential"}):
         assert (await client.post(path, data=form)).status_code == 403
     assert not (runs / "annotations").exists()
@@ -200,7 +210,7 @@ async def test_a_body_beyond_reason_is_refused(client: httpx2.AsyncClient) -> No
 
 
 async def test_elsewhere_a_token_is_needed(runs: Path) -> None:
-    app = create_app(Shown([runs]), token="geheim-123", settings=Settings())
+    app = create_app(WebConfig([runs]), token="geheim-123", settings=Settings())
     async with _client(app, "http://ward.example:8484") as client:
         for headers in ({}, {"authorization": "Bearer guess"}, {"cookie": "archqa_token=guess"}):
             refused = await client.get("/runs/one", headers=headers)
@@ -217,7 +227,7 @@ async def test_elsewhere_a_token_is_needed(runs: Path) -> None:
 
 
 async def test_no_redirect_leads_to_another_site(runs: Path) -> None:
-    app = create_app(Shown([runs]), token="geheim-123", settings=Settings())
+    app = create_app(WebConfig([runs]), token="geheim-123", settings=Settings())
     async with _client(app, "http://ward.example:8484") as client:
         entered = await client.get("http://ward.example:8484//evil.example/?token=geheim-123")
         assert entered.headers["location"].startswith("/evil.example")
@@ -225,21 +235,28 @@ async def test_no_redirect_leads_to_another_site(runs: Path) -> None:
 
 async def test_a_review_becomes_a_key_that_scores(client: httpx2.AsyncClient, runs: Path) -> None:
     labels = {f"label-{at}": "essential" if at == 2 else "not-relevant" for at in range(23)}
-    form = {"form_token": await _token_of(client), "thumb": "down", "answer": "Better words.", **labels}
+    form = {
+        "form_token": await _token_of(client),
+        "thumb": "down",
+        "answer": "Better words.",
+        **labels,
+    }
     saved = await client.post("/runs/one/review/1", data=form)
     assert saved.status_code == 303
     assert "✓ Saved" in (await client.get(str(saved.headers["location"]))).text
     key = runs / "annotations" / "cases-00000000_key.json"
     assert stat.S_IMODE(key.stat().st_mode) == 0o600
-    found = benchmarks.load_key(key).keys["s2"]
+    found = tasks.load_key(key).keys["s2"]
     assert found.essential == {"3"}
     assert found.clinician_answer == "Better words."
-    cases = benchmarks.load_cases(key.with_name("cases-00000000.json"))
+    cases = tasks.load_cases(key.with_name("cases-00000000.json"))
     assert [case.id for case in cases.cases] == ["s2"]
     assert json.loads(key.read_text())[0]["review"]["thumb"] == "down"
 
 
-async def test_a_thumb_keeps_the_labels_given_before(client: httpx2.AsyncClient, runs: Path) -> None:
+async def test_a_thumb_keeps_the_labels_given_before(
+    client: httpx2.AsyncClient, runs: Path
+) -> None:
     token = await _token_of(client)
     labels = {f"label-{at}": "essential" for at in range(23)}
     await client.post("/runs/one/review/0", data={"form_token": token, **labels})
@@ -265,17 +282,24 @@ async def test_the_review_page_does_not_show_the_key(client: httpx2.AsyncClient)
 
 async def test_an_answer_can_be_reviewed_too(client: httpx2.AsyncClient, runs: Path) -> None:
     place = await _answered(client)
-    form = {"form_token": await _token_of(client), "thumb": "up", **{f"label-{at}": "essential" for at in range(3)}}
+    form = {
+        "form_token": await _token_of(client),
+        "thumb": "up",
+        **{f"label-{at}": "essential" for at in range(3)},
+    }
     assert (await client.post(place, data=form)).status_code == 303
-    [case] = benchmarks.load_cases(runs / "annotations" / "asked.json").notes
+    [case] = tasks.load_cases(runs / "annotations" / "asked.json").notes
     assert case.note_excerpt == NOTE
-    assert benchmarks.load_key(runs / "annotations" / "asked_key.json").keys[case.id].essential == set(
+    assert tasks.load_key(runs / "annotations" / "asked_key.json").keys[case.id].essential == set(
         case.sentence_ids
     )
 
 
 async def test_no_note_text_gets_into_logs(
-    client: httpx2.AsyncClient, runs: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+    client: httpx2.AsyncClient,
+    runs: Path,
+    caplog: pytest.LogCaptureFixture,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     caplog.set_level(logging.DEBUG)
 
@@ -283,7 +307,7 @@ async def test_no_note_text_gets_into_logs(
         raise ValueError(f"cannot read {SECRET}")
 
     await _answered(client, f"{NOTE} {SECRET}", f"What of {SECRET}?")
-    monkeypatch.setattr("archqa.web.pages.Pages.index", explode)
+    monkeypatch.setattr("archqa.web.pages.PageHandlers.index", explode)
     broken = await client.get("/")
     assert broken.status_code == 500
     assert SECRET not in broken.text
@@ -292,7 +316,7 @@ async def test_no_note_text_gets_into_logs(
 
 
 async def test_a_patient_of_the_record_is_asked_about(runs: Path, tmp_path: Path) -> None:
-    app = create_app(Shown([runs], record=str(small_record(tmp_path))), settings=Settings())
+    app = create_app(WebConfig([runs], record=str(small_record(tmp_path))), settings=Settings())
     async with _client(app) as client:
         form = {
             "form_token": await _token_of(client),
@@ -308,5 +332,7 @@ async def test_a_patient_of_the_record_is_asked_about(runs: Path, tmp_path: Path
 
 
 async def test_several_questions_are_worked_on_at_once(client: httpx2.AsyncClient) -> None:
-    places = await asyncio.gather(*(_answered(client, NOTE, f"Why furosemide ({at})?") for at in range(3)))
+    places = await asyncio.gather(
+        *(_answered(client, NOTE, f"Why furosemide ({at})?") for at in range(3))
+    )
     assert len(set(places)) == 3

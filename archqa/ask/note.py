@@ -1,0 +1,128 @@
+"""One question about one note, answered on the spot: the task's own pipeline without a run folder."""
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+from archqa.core.answer import Claim
+from archqa.core.case import Case
+from archqa.core.probability import mean_probabilities
+from archqa.core.step import Step
+from archqa.core.usage import Usage, sum_usage
+from archqa.core.value import FrozenModel
+from archqa.llm.model import Model
+from archqa.notes.sentences import case_from_text
+from archqa.runs.backends import Backends
+from archqa.runs.event_loop import run_sync
+from archqa.runs.plan import choose_pipeline
+from archqa.runs.record import CaseRecord, CaseStatus
+from archqa.settings import Settings, load_settings
+from archqa.tasks.pipeline import NoteResult
+
+TASK = "archehr-2025"
+
+OnStep = Callable[[Step], object]
+
+
+class EvidenceLine(FrozenModel):
+    """What a claim rests on: a sentence of a note, or a resource of the record.
+
+    `probability` is the engine's or the agents' mean, of being essential; None where nobody stated one. `source` names
+    the document, `start_char_index` counts characters from its beginning.
+    """
+
+    id: str
+    kind: str
+    text: str
+    probability: float | None = None
+    source: str = ""
+    start_char_index: int | None = None
+
+
+class AskResult(NamedTuple):
+    """An answer with all that it rests on.
+
+    `case` and `record` are of the notes, None if there were none; `on_record` is the `RecordAnswer` of a patient's
+    resources, None for a pasted note.
+    """
+
+    question: str
+    claims: tuple[Claim, ...]
+    evidence: tuple[EvidenceLine, ...]
+    performer: str
+    remarks: tuple[str, ...] = ()
+    usage: Usage = Usage()
+    case: Case | None = None
+    record: CaseRecord | None = None
+    on_record: Any = None
+
+    @property
+    def text(self) -> str:
+        """The claims, one a line, each with its citations: `text |ids|`."""
+        return "\n".join(f"{each.text} |{','.join(each.citations)}|" for each in self.claims)
+
+
+def ask_note(
+    question: str,
+    note: str,
+    settings: Settings | None = None,
+    *,
+    on_step: OnStep = lambda _: None,
+    scripted: Model | None = None,
+) -> AskResult:
+    """The answer to a question from the text of a note, and the sentences it rests on.
+
+    `on_step` is told each step as it ends. Raises `CallerError` for an empty question or note, `CaseFailed` if there
+    is no answer, and `ModelError`.
+    """
+    settings = settings or load_settings()
+    return run_sync(answer_case(case_from_text(question, note), settings, on_step, scripted))
+
+
+async def answer_case(
+    case: Case, settings: Settings, on_step: OnStep = lambda _: None, scripted: Model | None = None
+) -> AskResult:
+    """The same for a case that is already split. Raises `CaseFailed`, `ModelError` and `BudgetExceeded`."""
+    settings = settings.model_copy(update={"record": None})
+    pipeline = choose_pipeline(settings, TASK)
+    minds = Backends(settings, pipeline, scripted)
+    usages: list[Usage] = []
+
+    def keep(step: Step) -> None:
+        usages.append(step.usage)
+        on_step(step)
+
+    try:
+        outcome = await pipeline.run(case, minds.desk(keep), settings.stages)
+    finally:
+        await minds.close()
+    assert isinstance(outcome, NoteResult)
+    performer = ", ".join(dict.fromkeys(minds.describe().values()))
+    return _answered(case, outcome, performer, sum_usage(usages))
+
+
+def _answered(case: Case, outcome: NoteResult, performer: str, usage: Usage) -> AskResult:
+    record = CaseRecord(
+        id=case.id,
+        status=CaseStatus.ANSWERED,
+        answer=outcome.answer,
+        evidence=outcome.essential,
+        judgements=outcome.judgements,
+        experts=outcome.experts,
+        remarks=outcome.remarks,
+        usage=usage,
+    )
+    held = mean_probabilities(outcome.judgements)
+    lines = tuple(
+        EvidenceLine(
+            id=each.id,
+            kind="sentence",
+            text=each.text,
+            probability=held.get(each.id),
+            start_char_index=each.start_char_index,
+        )
+        for each in case.sentences
+        if each.id in outcome.answer.cited
+    )
+    asked = case.clinician_question or case.patient_narrative
+    claims = outcome.answer.claims
+    return AskResult(asked, claims, lines, performer, outcome.remarks, usage, case, record)

@@ -1,0 +1,6 @@
+"""The embedded engine: from sentences to probabilities, a chosen set and a cited answer, without a model server."""
+
+from archqa.core.case_digest import case_digest
+from archqa.engine.engine import Engine
+
+__all__ = ["Engine", "case_digest"]

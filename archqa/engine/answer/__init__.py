@@ -1,0 +1,1 @@
+"""Extractive answers: the selected sentences, compressed, each citation on the line of its content."""

@@ -1,0 +1,1 @@
+"""Scoring of runs: references, baselines, comparison, judges, ablation and tuning."""

@@ -1,0 +1,116 @@
+"""The paper's own comparisons as one command: Table 1 (labels, experts, context) and Table 2 (answer strategies)."""
+
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from archqa.evaluation.scoring import score
+from archqa.runs.case_selection import Selection
+from archqa.runs.predict import OnStart, predict
+from archqa.runs.run import Run
+from archqa.runs.runner import OnCase
+from archqa.settings import Settings
+
+_RELEVANCE = (
+    "bleu",
+    "rougeLsum",
+    "sari",
+    "bertscore",
+    "alignscore",
+    "medcon",
+    "overall_relevance_score",
+)
+
+COLUMNS = {1: ("strict_micro_precision", "strict_micro_recall", "strict_micro_f1"), 2: _RELEVANCE}
+
+
+class Variant(NamedTuple):
+    """One row: which table, its name there, and the switches that make it."""
+
+    table: int
+    name: str
+    switches: dict[str, Any]
+
+    @property
+    def folder(self) -> str:
+        """The row's run folder."""
+        return (
+            f"table{self.table}-" + "-".join(f"{each}" for each in self.switches.values()).lower()
+        )
+
+
+class Row(NamedTuple):
+    """A variant's scores; one that could not be computed is absent from `scores`."""
+
+    table: int
+    name: str
+    run: Path
+    scores: dict[str, float]
+    missing: dict[str, str]
+    calls: int
+    cost_usd: float | None
+
+    def as_json(self) -> dict[str, Any]:
+        """The row as JSON values."""
+        return {**self._asdict(), "run": str(self.run)}
+
+
+def _table_1() -> list[Variant]:
+    parts = {
+        "w/ Experts": (True, False),
+        "w/ Context K": (False, True),
+        "w/ Experts + Context K": (True, True),
+    }
+    return [
+        Variant(1, f"{labels} {name}", {"labels": labels, "experts": experts, "context": context})
+        for labels in ("multiclass", "binary")
+        for name, (experts, context) in parts.items()
+    ]
+
+
+VARIANTS = (
+    *_table_1(),
+    Variant(2, "Questions + predicted sentences", {"strategy": "evidence"}),
+    Variant(2, "Summary of predicted sentences", {"strategy": "summary"}),
+)
+
+
+def ablate(
+    cases: str,
+    settings: Settings,
+    *,
+    key: Path | None,
+    out: Path | None,
+    limit: int | None,
+    on_start: OnStart,
+    on_case: OnCase,
+) -> list[Row]:
+    """Run and score every variant, each in a run folder of its own below `out`; finished ones are not run again."""
+    out = out or Path("runs") / f"ablation-{Path(cases).stem}"
+    rows = []
+    for variant in VARIANTS:
+        switched = settings.model_copy(update=variant.switches)
+        run = predict(
+            cases,
+            out=out / variant.folder,
+            resume=True,
+            selection=Selection(limit=limit),
+            settings=switched,
+            on_start=on_start,
+            on_case=on_case,
+        )
+        rows.append(_row(variant, run, key))
+    return rows
+
+
+def _row(variant: Variant, run: Run, key: Path | None) -> Row:
+    scores = score(run.path, key=key).scores
+    usage = run.usage
+    return Row(
+        variant.table,
+        variant.name,
+        run.path,
+        scores.scores,
+        scores.missing,
+        usage.calls,
+        usage.cost_usd,
+    )

@@ -1,0 +1,98 @@
+"""What each voter's word is worth, learned from a finished run and its key; nobody is asked again."""
+
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import archqa
+from archqa import tasks
+from archqa.errors import CallerError
+from archqa.evaluation.stored_votes import labelled_cases
+from archqa.panel.calibration import (
+    FOLDS,
+    SelectionQuality,
+    VotedCase,
+    evaluate_combiner,
+    evaluate_cross_fit,
+    fit_combiner,
+    restrict_to_voter,
+    voter_names,
+)
+from archqa.panel.combiner import UNFITTED, Combiner, Provenance, save
+from archqa.runs.run import Run
+
+
+class Calibration(NamedTuple):
+    """A fitted combiner, how it does on cases held out, and beside it no fit at all and every voter alone."""
+
+    combiner: Combiner
+    path: Path
+    out_of_fold: SelectionQuality
+    unfitted: SelectionQuality
+    alone: dict[str, SelectionQuality]
+
+    def as_json(self) -> dict[str, Any]:
+        """The object that `archqa calibrate --json` prints."""
+        return {
+            "combiner": str(self.path),
+            "weights": self.combiner.weights,
+            "bias": self.combiner.bias,
+            "provenance": self.combiner.provenance.model_dump(),
+            "cross_fit": self.out_of_fold._asdict(),
+            "unfitted": self.unfitted._asdict(),
+            "alone": {voter: held._asdict() for voter, held in self.alone.items()},
+        }
+
+
+def calibrate(
+    target: Path,
+    *,
+    key: Path | None = None,
+    out: Path | None = None,
+    seed: int = 0,
+    point: str = "f1",
+) -> Calibration:
+    """Fit a combiner on a run's votes and write it, by default as `combiner.json` into the run's folder.
+
+    Raises `InputError` for what is no run or no key, `CallerError` where there is no key or nothing to fit on.
+    """
+    run = Run.open(target)
+    key = key or tasks.find_key(run.manifest.data.path)
+    if key is None:
+        raise CallerError(
+            f"There is no key beside {run.manifest.data.path}.\nName it with --key FILE."
+        )
+    read = tasks.load_key(key)
+    cases = labelled_cases(run, read.keys)
+    if len(cases) < 2:
+        raise CallerError(
+            "A combiner is fitted on some cases and tried on others: one case is too few."
+        )
+    held = evaluate_cross_fit(cases, seed=seed, point=point)
+    provenance = _provenance(run, read.sha256, cases, held, seed)
+    combiner = fit_combiner(cases, seed=seed).model_copy(update={"provenance": provenance})
+    path = out or run.path / "combiner.json"
+    save(combiner, path)
+    alone = {
+        voter: evaluate_combiner(restrict_to_voter(cases, voter), UNFITTED, point)
+        for voter in voter_names(cases)
+    }
+    return Calibration(combiner, path, held, evaluate_combiner(cases, UNFITTED, point), alone)
+
+
+def _provenance(
+    run: Run, key_sha256: str, cases: list[VotedCase], held: SelectionQuality, seed: int
+) -> Provenance:
+    return Provenance(
+        run=run.manifest.run,
+        data_sha256=run.manifest.data.sha256,
+        key_sha256=key_sha256,
+        cases=len(cases),
+        sentences=sum(len(case.ids) for case in cases),
+        folds=min(FOLDS, len(cases)),
+        seed=seed,
+        cross_fit_f1=round(held.f1, 2),
+        calibration_error=round(held.calibration_error, 4),
+        made_by=f"archqa {archqa.__version__}",
+        made_at=datetime.now(UTC).isoformat(timespec="seconds"),
+    )

@@ -1,0 +1,1 @@
+"""A FHIR server as a record: requests, paging, SMART backend authorisation."""

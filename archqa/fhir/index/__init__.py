@@ -1,0 +1,1 @@
+"""How resources become a searchable file: reading, extraction, index batches and shards."""

@@ -1,0 +1,170 @@
+"""The file of a record: one SQLite file. Every resource has a number `n`; the index tables say what it is found by.
+
+`element.p` numbers what is indexed (type, kind, path), `term.t` codes, `target.t` what references name. Each index row
+repeats the patient whose record the resource belongs to (`target.t`, 0 for none), since most searches name one.
+The first key of each index table leads from a resource to its values, the second index from a value to resources.
+"""
+
+import hashlib
+import os
+import sqlite3
+from pathlib import Path
+
+from archqa.errors import InputError
+
+APPLICATION = 0x61464852
+VERSION = 1
+
+PATIENCE = 30.0
+"""Seconds to wait for another process that writes."""
+
+TABLE_COLUMNS = {
+    "type": "k INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE",
+    "element": "p INTEGER PRIMARY KEY, type TEXT NOT NULL, kind TEXT NOT NULL, path TEXT NOT NULL,"
+    " longest INTEGER NOT NULL, used INTEGER NOT NULL, UNIQUE (type, kind, path)",
+    "term": "t INTEGER PRIMARY KEY, system TEXT, code TEXT, folded TEXT, words TEXT, display TEXT",
+    "target": "t INTEGER PRIMARY KEY, id TEXT NOT NULL, type TEXT NOT NULL, UNIQUE (id, type)",
+    "dictionary": "d INTEGER PRIMARY KEY, content BLOB NOT NULL",
+    "resource": "n INTEGER PRIMARY KEY, type INTEGER NOT NULL, id TEXT NOT NULL, version INTEGER NOT NULL,"
+    " updated INTEGER NOT NULL, d INTEGER NOT NULL, body BLOB NOT NULL",
+    "token": "n INTEGER, p INTEGER, t INTEGER, patient INTEGER, PRIMARY KEY (n, p, t, patient)",
+    "reference": "n INTEGER, p INTEGER, t INTEGER, patient INTEGER, PRIMARY KEY (n, p, t, patient)",
+    "date": "n INTEGER, p INTEGER, low INTEGER, high INTEGER, low_utc INTEGER, high_utc INTEGER, patient INTEGER,"
+    " PRIMARY KEY (n, p, low, high, low_utc, high_utc, patient)",
+    "quantity": "n INTEGER, p INTEGER, low REAL, high REAL, t INTEGER, patient INTEGER,"
+    " PRIMARY KEY (n, p, low, high, t, patient)",
+    "string": "n INTEGER, p INTEGER, folded TEXT, exact TEXT, patient INTEGER,"
+    " PRIMARY KEY (n, p, folded, exact, patient)",
+    "vocabulary": "p INTEGER, t INTEGER, PRIMARY KEY (p, t)",
+    "setting": "name TEXT PRIMARY KEY, value TEXT NOT NULL",
+}
+
+INDEX_COLUMN_COUNTS = {"token": 4, "reference": 4, "date": 7, "quantity": 6, "string": 5}
+"""The index tables and how many columns each has."""
+
+INDEXES = {
+    "resource_id": "resource (id, type)",
+    "resource_type": "resource (type)",
+    "term_code": "term (code)",
+    "term_folded": "term (folded) WHERE folded IS NOT NULL",
+    "term_words": "term (words) WHERE words IS NOT NULL",
+    "token_value": "token (p, t, patient)",
+    "reference_value": "reference (p, t, patient)",
+    "date_patient": "date (p, patient, low)",
+    "date_value": "date (p, low)",
+    "quantity_patient": "quantity (p, patient, low)",
+    "quantity_value": "quantity (p, low)",
+    "string_value": "string (p, folded)",
+}
+
+_WITHOUT_ROWID = {*INDEX_COLUMN_COUNTS, "vocabulary"}
+
+
+class RecordLocked(InputError):
+    """Somebody else is writing the file; it will be there again."""
+
+
+def open_connection(path: Path, *, write: bool) -> sqlite3.Connection:
+    """A connection to a record's file; a new one may be made where `write` is set.
+
+    Raises `InputError` if there is no such file, or it is something else.
+    """
+    if write:
+        _private_file(path)
+    elif not path.is_file():
+        raise InputError(
+            path, [": no such record."], "Make one with: archqa fhir load DIR --into record.db"
+        )
+    mode = "rw" if write else "ro"
+    try:
+        connection = sqlite3.connect(
+            f"{path.resolve().as_uri()}?mode={mode}",
+            uri=True,
+            isolation_level=None,
+            timeout=PATIENCE,
+            check_same_thread=False,
+        )
+    except sqlite3.OperationalError as error:
+        raise InputError(path, [f": cannot be opened ({error})."]) from None
+    try:
+        if write:
+            _lay_out(connection)
+        _check(connection, path)
+    except sqlite3.DatabaseError as error:
+        connection.close()
+        if "locked" in str(error):
+            raise RecordLocked(
+                path, [": another load is writing it."], "Wait until it is done."
+            ) from None
+        raise InputError(path, [f": is no record ({error})."], "Name another file.") from None
+    except InputError:
+        connection.close()
+        raise
+    _tune(connection)
+    return connection
+
+
+def create_tables(connection: sqlite3.Connection, schema: str = "main") -> None:
+    """Make the tables, empty."""
+    for name, columns in TABLE_COLUMNS.items():
+        without = " WITHOUT ROWID" if name in _WITHOUT_ROWID else ""
+        connection.execute(f"CREATE TABLE IF NOT EXISTS {schema}.{name} ({columns}){without}")
+
+
+def create_indexes(connection: sqlite3.Connection, schema: str = "main") -> None:
+    """Make the indexes that lead from a value to resources."""
+    for name, columns in INDEXES.items():
+        unique = "UNIQUE " if name == "resource_id" else ""
+        connection.execute(f"CREATE {unique}INDEX IF NOT EXISTS {schema}.{name} ON {columns}")
+
+
+def drop_indexes(connection: sqlite3.Connection) -> None:
+    """Building them anew after a big load is faster than keeping them up to date."""
+    for name in INDEXES:
+        connection.execute(f"DROP INDEX IF EXISTS {name}")
+
+
+def fingerprint() -> str:
+    """Which elements are indexed: a file made with another table of parameters would answer wrongly."""
+    content = (Path(__file__).parents[1] / "values" / "search_parameters.tsv").read_bytes()
+    return hashlib.sha256(content).hexdigest()[:16]
+
+
+def _lay_out(connection: sqlite3.Connection) -> None:
+    """Make an empty file a record; leave anything else as it is."""
+    if connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]:
+        return
+    connection.execute("PRAGMA page_size = 8192")
+    connection.execute("BEGIN IMMEDIATE")
+    create_tables(connection)
+    create_indexes(connection)
+    connection.execute("INSERT INTO setting VALUES ('parameters', ?)", (fingerprint(),))
+    connection.execute(f"PRAGMA application_id = {APPLICATION}")
+    connection.execute(f"PRAGMA user_version = {VERSION}")
+    connection.execute("COMMIT")
+
+
+def _check(connection: sqlite3.Connection, path: Path) -> None:
+    if connection.execute("PRAGMA application_id").fetchone()[0] != APPLICATION:
+        raise InputError(path, [": is no record of archqa."], "Name another file, or a new one.")
+    same = connection.execute("SELECT value FROM setting WHERE name = 'parameters'").fetchone()
+    if connection.execute("PRAGMA user_version").fetchone()[0] != VERSION or same != (
+        fingerprint(),
+    ):
+        fix = "Load the data again into a new file: archqa fhir load DIR --into record.db"
+        raise InputError(path, [": was made by another version of archqa."], fix)
+
+
+def _tune(connection: sqlite3.Connection) -> None:
+    connection.execute("PRAGMA cache_size = -65536")
+    connection.execute("PRAGMA mmap_size = 1073741824")
+    connection.execute("PRAGMA temp_store = MEMORY")
+
+
+def _private_file(path: Path) -> None:
+    """Readable by its owner only: it holds record text."""
+    try:
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        os.close(os.open(path, os.O_CREAT | os.O_RDWR, 0o600))
+    except OSError as error:
+        raise InputError(path, [f": cannot be written ({error.strerror})."]) from None

@@ -1,0 +1,1 @@
+"""A FHIR server over a record: HTTP, bundles, capability statement."""

@@ -1,0 +1,1 @@
+"""Values of resources as search sees them: dates, tokens, references, paths."""

@@ -1,0 +1,1 @@
+"""Compact views of a record: schema card, lookup by name, projections, encounters."""

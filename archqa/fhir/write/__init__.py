@@ -1,0 +1,1 @@
+"""Writes to a record: validation, writer, overlay, audit log."""

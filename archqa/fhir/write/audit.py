@@ -1,0 +1,57 @@
+"""Who asked to write what, when, with what result: a file to which lines are only ever added.
+
+It holds record text, so that only its owner may read it.
+"""
+
+import json
+import os
+import threading
+from pathlib import Path
+from typing import Any
+
+from archqa.core.value import FrozenModel
+from archqa.errors import InputError
+
+
+class AuditEntry(FrozenModel):
+    """One request to write. `payload` is the body as it came; `evidence` the resources that justified it."""
+
+    at: str
+    who: str
+    mode: str
+    method: str
+    url: str
+    payload: Any
+    status: int
+    findings: tuple[dict[str, str], ...] = ()
+    location: str | None = None
+    evidence: tuple[str, ...] = ()
+
+
+class AuditLog:
+    """An append-only JSONL file, mode 0600. A line is on disk when `add` returns."""
+
+    def __init__(self, path: str | Path) -> None:
+        self.path = Path(path)
+        self._lock = threading.Lock()
+
+    def add(self, entry: AuditEntry) -> None:
+        """Append one line. Raises `InputError` if the file cannot be written."""
+        line = json.dumps(entry.model_dump(mode="json"), ensure_ascii=True) + "\n"
+        try:
+            with self._lock:
+                self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+                descriptor = os.open(self.path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+                with os.fdopen(descriptor, "w", encoding="utf-8", newline="\n") as file:
+                    file.write(line)
+                    file.flush()
+                    os.fsync(file.fileno())
+        except OSError as error:
+            raise InputError(self.path, [f": cannot be written ({error.strerror})."]) from None
+
+    def entries(self) -> list[AuditEntry]:
+        """Every line, oldest first."""
+        if not self.path.is_file():
+            return []
+        lines = self.path.read_text(encoding="utf-8").splitlines()
+        return [AuditEntry.model_validate_json(line) for line in lines if line]

@@ -1,0 +1,1 @@
+"""The text of clinical notes: sentences, sections, terminology."""

@@ -1,0 +1,1 @@
+"""Votes on sentences, the combiner that weighs them, and its calibration."""

@@ -1,0 +1,52 @@
+"""What can be switched in the panel: who votes, how votes are weighed, and what is chosen from them."""
+
+from pathlib import Path
+from typing import Literal
+
+from pydantic import Field
+
+from archqa.core.value import FrozenModel
+
+
+class PanelSettings(FrozenModel):
+    """The switches of the pipeline `panel`. None of them changes the six stages but `operating_point`."""
+
+    answers: int = Field(
+        default=3, ge=1, le=9, description="cited answers that answer_first writes"
+    )
+    repetitions: int = Field(
+        default=1, ge=1, le=20, description="times each judge of the panel is asked"
+    )
+    engine_vote: bool = Field(
+        default=True, description="whether the embedded engine is one more voter of the panel"
+    )
+    interpret: bool = Field(
+        default=True, description="whether the panel also says what the message asks (subtask 1)"
+    )
+    verify: bool = Field(
+        default=True, description="whether narrow choices of the panel are looked at again"
+    )
+    margin: float = Field(
+        default=0.15,
+        ge=0,
+        le=1,
+        description="probability above the threshold that counts as narrow",
+    )
+    operating_point: Literal["f1", "precision", "recall"] = "f1"
+    threshold: float | None = Field(
+        default=None,
+        ge=0,
+        lt=1,
+        description="take what is likelier than this, instead of the best expected F",
+    )
+    voters: str = Field(
+        default="",
+        description="whose votes count, with commas: roles, models or both; all if empty",
+    )
+    combiner: Path | None = Field(
+        default=None, description="how votes are weighed, as `archqa calibrate` fitted it"
+    )
+    exemplars: Path | None = Field(
+        default=None, description="cases with a key beside them, shown as worked examples"
+    )
+    shots: int = Field(default=3, ge=1, le=20, description="worked examples shown with a case")

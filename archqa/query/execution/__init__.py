@@ -1,0 +1,1 @@
+"""From a typed query to its rows, values and supporting resources."""

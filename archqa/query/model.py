@@ -1,0 +1,254 @@
+"""A clinical question as a typed query: what, which, when, and what to return.
+
+    Query(what="lab", names=("Glucose",), when=When(visit=Visit(kind="hospital", which="last"), position="first"),
+          returns="value")
+    str(_)  ->  "The value of the first lab result 'Glucose' during the last hospital visit."
+
+A mind (the embedded parser, or a model) only writes the query; `execute` computes the answer and the resources it
+rests on. Every `what` goes with every sensible `returns` and `summary`.
+"""
+
+import datetime
+from typing import Literal, Self
+
+from pydantic import Field, model_validator
+
+from archqa.core.value import FrozenModel
+from archqa.query.scope import When
+
+RowKind = Literal[
+    "lab",
+    "vital",
+    "output",
+    "microbiology_test",
+    "organism",
+    "susceptibility",
+    "medication",
+    "procedure",
+    "diagnosis",
+    "hospital_visit",
+    "icu_stay",
+    "care_unit",
+    "patient",
+]
+"""What sort of rows is asked about. A medication row is one drug of one order; a care unit row one stay in a unit."""
+
+ReturnedField = Literal[
+    "value",
+    "time",
+    "end_time",
+    "elapsed",
+    "length_of_stay",
+    "name",
+    "specimen",
+    "organism",
+    "route",
+    "dose",
+    "care_unit",
+    "visit",
+    "admission_type",
+    "admission_source",
+    "discharge_destination",
+    "sex",
+    "birth_date",
+    "age",
+    "marital_status",
+    "ethnicity",
+    "language",
+    "death_time",
+]
+"""What of each row is looked at. elapsed: from its time to the clock; end_time: discharge, or leaving the unit."""
+
+Aggregation = Literal[
+    "each", "count", "count_distinct", "exists", "minimum", "maximum", "average", "sum"
+]
+"""What is made of the rows: each value (words once), their number, how many different ones, yes or no, or a figure."""
+
+Relation = Literal["difference", "greater", "less", "equal"]
+
+RETURNABLE_FIELDS: dict[str, frozenset[str]] = {
+    "lab": frozenset({"value", "time", "elapsed", "name", "specimen", "visit"}),
+    "vital": frozenset({"value", "time", "elapsed", "name", "visit"}),
+    "output": frozenset({"value", "time", "elapsed", "name", "visit"}),
+    "microbiology_test": frozenset(
+        {"value", "time", "elapsed", "name", "specimen", "organism", "visit"}
+    ),
+    "organism": frozenset({"value", "time", "elapsed", "name", "specimen", "organism", "visit"}),
+    "susceptibility": frozenset(
+        {"value", "time", "elapsed", "name", "specimen", "organism", "visit"}
+    ),
+    "medication": frozenset({"name", "time", "end_time", "elapsed", "route", "dose", "visit"}),
+    "procedure": frozenset({"name", "time", "end_time", "elapsed", "visit"}),
+    "diagnosis": frozenset({"name", "time", "elapsed", "visit"}),
+    "hospital_visit": frozenset(
+        {"time", "end_time", "elapsed", "length_of_stay", "admission_type", "admission_source"}
+        | {"discharge_destination", "care_unit", "age", "visit"}
+    ),
+    "icu_stay": frozenset(
+        {"time", "end_time", "elapsed", "length_of_stay", "care_unit", "age", "visit"}
+    ),
+    "care_unit": frozenset(
+        {"name", "care_unit", "time", "end_time", "elapsed", "length_of_stay", "visit"}
+    ),
+    "patient": frozenset(
+        {"sex", "birth_date", "age", "marital_status", "ethnicity", "language", "death_time"}
+    ),
+}
+"""What each kind of row can return."""
+
+NUMERIC_FIELDS = frozenset({"value", "dose", "length_of_stay", "elapsed", "age"})
+"""What can be added up and compared; times have a minimum and a maximum, too."""
+
+_MOMENTS = frozenset({"time", "end_time", "birth_date", "death_time"})
+
+
+class ValueTest(FrozenModel):
+    """Only rows whose value stands so to a number."""
+
+    comparison: Literal["greater", "less", "at_least", "at_most", "equal"]
+    number: float
+
+    def __str__(self) -> str:
+        than = " than" if self.comparison in {"greater", "less"} else ""
+        return f"{self.comparison.replace('_', ' ')}{than} {self.number:g}"
+
+
+class Against(FrozenModel):
+    """The other side of a comparison: the same rows at another time, or other names.
+
+    A difference is the query's own side minus this one; greater: the query's own side is greater than this one.
+    """
+
+    relation: Relation
+    names: tuple[str, ...] = Field(default=(), description="Empty: the same names as the query's.")
+    when: When = When()
+
+
+class Companion(FrozenModel):
+    """Only rows that stand near rows of another kind: drugs ordered after a diagnosis within the same visit."""
+
+    what: RowKind
+    names: tuple[str, ...] = ()
+    routes: tuple[str, ...] = ()
+    within: Literal["same_time", "same_day", "same_month", "same_visit", "ever"] = "same_visit"
+    order: Literal["any", "after", "before"] = Field(
+        default="any", description="after: the query's rows come after the companion's."
+    )
+    when: When = When()
+
+
+class Query(FrozenModel):
+    """A question about one patient. Lists mean any of; an empty list or null means no such limit."""
+
+    what: RowKind
+    names: tuple[str, ...] = Field(
+        default=(), description="Names as the record has them; several: any of them."
+    )
+    specimens: tuple[str, ...] = Field(
+        default=(), description="Microbiology: what was tested, such as URINE."
+    )
+    organisms: tuple[str, ...] = Field(
+        default=(), description="Susceptibilities: of which organisms."
+    )
+    routes: tuple[str, ...] = Field(default=(), description="Medications: route codes, such as PO.")
+    admission_sources: tuple[str, ...] = Field(
+        default=(), description="Hospital visits: admitted through, such as EMERGENCY ROOM."
+    )
+    results: tuple[str, ...] = Field(
+        default=(), description="Results in words, such as R for a susceptibility."
+    )
+    value: ValueTest | None = None
+    grew: bool | None = Field(
+        default=None, description="Microbiology tests: only those with (without) an organism."
+    )
+    extreme: Literal["minimum", "maximum"] | None = Field(
+        default=None,
+        description="Only the rows with the smallest (largest) value of all that pass the other limits.",
+    )
+    companion: Companion | None = None
+    when: When = When()
+    returns: ReturnedField = "value"
+    summary: Aggregation = "each"
+    per: Literal["day", "month", "year"] | None = Field(
+        default=None, description="One summary for each day and so on."
+    )
+    unit: Literal["minute", "hour", "day", "week", "month", "year"] | None = Field(
+        default=None, description="Of elapsed time and lengths of stay; null: days."
+    )
+    against: Against | None = Field(
+        default=None, description="For a comparison of, or a change between, two times."
+    )
+    now: str | None = Field(
+        default=None, description="The clock of the question, such as 2133-12-31T23:59:00."
+    )
+
+    @model_validator(mode="after")
+    def _makes_sense(self) -> Self:
+        mistakes = [
+            *self._wrong_returns(),
+            *self._wrong_summary(),
+            *self._wrong_limits(),
+            *self._wrong_clock(),
+        ]
+        if mistakes:
+            raise ValueError("; ".join(mistakes))
+        return self
+
+    def _wrong_returns(self) -> list[str]:
+        if self.summary in {"count", "exists"} or self.returns in RETURNABLE_FIELDS[self.what]:
+            return []
+        return [
+            f"a {self.what} has no {self.returns}; it has {', '.join(sorted(RETURNABLE_FIELDS[self.what]))}"
+        ]
+
+    def _wrong_summary(self) -> list[str]:
+        wrong = []
+        if self.summary in {"average", "sum"} and self.returns not in NUMERIC_FIELDS:
+            wrong.append(f"{self.returns} is no number: there is no {self.summary} of it")
+        if self.summary in {"minimum", "maximum"} and self.returns not in NUMERIC_FIELDS | _MOMENTS:
+            wrong.append(f"{self.returns} has no {self.summary}")
+        if self.per and self.summary not in {"minimum", "maximum", "average", "sum", "count"}:
+            wrong.append("per needs a minimum, maximum, average, sum or count")
+        if self.per and self.what == "patient":
+            wrong.append("a patient has no time: no per")
+        if self.against and (self.per or self.summary in {"exists", "count_distinct"}):
+            wrong.append("against compares single numbers: no per, no exists")
+        return wrong
+
+    def _wrong_limits(self) -> list[str]:
+        micro = {"microbiology_test", "organism", "susceptibility"}
+        allowed = {
+            "specimens": (bool(self.specimens), micro | {"lab"}),
+            "organisms": (bool(self.organisms), micro),
+            "routes": (bool(self.routes), {"medication"}),
+            "admission_sources": (bool(self.admission_sources), {"hospital_visit"}),
+            "grew": (self.grew is not None, {"microbiology_test"}),
+            "names": (
+                bool(self.names),
+                set(RETURNABLE_FIELDS) - {"hospital_visit", "icu_stay", "patient"},
+            ),
+        }
+        return [
+            f"{name} does not go with {self.what}"
+            for name, (given, whats) in allowed.items()
+            if given and self.what not in whats
+        ]
+
+    def _wrong_clock(self) -> list[str]:
+        if self.now is None:
+            return []
+        try:
+            datetime.datetime.fromisoformat(self.now)
+        except ValueError:
+            return [f"now: {self.now!r} is no time such as 2133-12-31T23:59:00"]
+        return []
+
+    @property
+    def sentence(self) -> str:
+        """The query in words that a clinician can check."""
+        from archqa.query.query_text import query_text
+
+        return query_text(self)
+
+    def __str__(self) -> str:
+        return self.sentence

@@ -1,0 +1,1 @@
+"""Runs through the Batch API, one stage at a time."""

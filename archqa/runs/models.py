@@ -1,0 +1,87 @@
+"""Which models perform an agent, and at which servers: `name`, or `name@server` with a server the settings define."""
+
+from pathlib import Path
+from typing import NamedTuple
+
+from archqa import tasks
+from archqa.agents.exemplars import ExemplarIndex
+from archqa.engine import Engine
+from archqa.errors import CallerError
+from archqa.panel import combiner
+from archqa.panel.decision import ENGINE
+from archqa.settings import CONTEXT_MODEL, DEFAULT_MODEL, Settings
+from archqa.tasks.pipeline import Pipeline
+
+
+class ModelEndpoint(NamedTuple):
+    """A model at a server. `label` is what it was called in the settings, and what it votes under."""
+
+    label: str
+    model: str
+    base_url: str | None
+
+    def __str__(self) -> str:
+        return f"{self.label} at {self.base_url or 'api.openai.com'}"
+
+
+def model_endpoints(settings: Settings, agent: str) -> tuple[ModelEndpoint, ...]:
+    """Who performs an agent: its `models`, else its own model, else the run's, else the paper's for this stage.
+
+    Raises `CallerError` for a server that is not defined.
+    """
+    own = settings.agent(agent)
+    base_url = own.base_url or settings.base_url
+    if own.models:
+        return tuple(_named(each, settings, base_url) for each in own.models)
+    paper = CONTEXT_MODEL if agent == "context" else DEFAULT_MODEL
+    model = own.model or settings.model or paper
+    return (ModelEndpoint(model, model, base_url),)
+
+
+def check_model_counts(settings: Settings, pipeline: Pipeline) -> None:
+    """Raise `CallerError` where several models are set for a role that one performs."""
+    for agent in pipeline.agents:
+        if len(settings.agent(agent).models) > 1 and agent not in pipeline.multi_model_agents:
+            able = ", ".join(pipeline.multi_model_agents)
+            advice = (
+                f"Several may be: {able}." if able else "--pipeline panel lets several models vote."
+            )
+            raise CallerError(
+                f"In {pipeline.name} one model performs {agent}, not several.\n{advice}"
+            )
+
+
+def decision_components(settings: Settings, pipeline: Pipeline) -> dict[str, str]:
+    """What else decides beside the agents, for `run.json`: the combiner that is set, and the engine's vote."""
+    if "answer_first" not in pipeline.multi_model_agents:
+        return {}
+    found = {ENGINE: f"embedded:{Engine.load().fingerprint[:12]}"} if settings.engine_vote else {}
+    if settings.combiner:
+        found["combiner"] = f"combiner:{combiner.file_sha256(settings.combiner)[:12]}"
+    return found
+
+
+def load_exemplars(path: Path | None) -> ExemplarIndex | None:
+    """The exemplars in a case file with its key beside it; None where none are set. Raises `InputError`."""
+    if path is None:
+        return None
+    file, key = tasks.load_cases(path, "archehr-2025"), tasks.find_key(path)
+    if key is None:
+        raise CallerError(
+            f"There is no key beside {path}.\nExemplars need one: {path.stem}_key.json"
+        )
+    keys = tasks.load_key(key).keys
+    return ExemplarIndex((case, keys[case.id]) for case in file.notes if case.id in keys)
+
+
+def _named(name: str, settings: Settings, base_url: str | None) -> ModelEndpoint:
+    model, at, server = name.rpartition("@")
+    if not at:
+        return ModelEndpoint(name, name, base_url)
+    if server not in settings.servers:
+        known = ", ".join(settings.servers) or "none yet"
+        raise CallerError(
+            f"There is no server {server!r} for the model {name!r}.\n"
+            f"Servers defined: {known}. Add one with --set servers.{server}.base_url=URL."
+        )
+    return ModelEndpoint(name, model, settings.servers[server].base_url)

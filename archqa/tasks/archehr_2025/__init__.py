@@ -1,0 +1,1 @@
+"""ArchEHR-QA 2025: cited answers to patients' questions about a clinical note."""

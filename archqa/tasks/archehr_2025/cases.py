@@ -1,0 +1,150 @@
+"""ArchEHR-QA: a patient's message, a clinician's question, and the note sentences that must answer it.
+
+Source: archehr-qa.xml of the shared tasks of 2025 (soni-sarvesh/archehr-qa at 771b948) and 2026
+(soni-sarvesh/archehr-qa-2026 at 344b67e); our JSON holds the same fields under the names of `Case`.
+"""
+
+import json
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from archqa.core.case import Case, Phrase, Sentence
+from archqa.core.key import CaseKey
+from archqa.tasks.archehr_2025.key import read_key
+from archqa.tasks.files.content import FORMAT_HINT
+from archqa.tasks.files.mistakes import FileErrors, printable
+from archqa.tasks.files.node import Content, Node
+from archqa.tasks.files.source import Source, read_source
+from archqa.tasks.task import CaseSource, CompletedCase, Task
+
+_TEXTS = ("patient_narrative", "clinician_question", "note_excerpt", "clinical_specialty", "title")
+_LISTS = ("patient_question", "sentences", "answer_sentences")
+_SENTENCE = ("id", "text", "paragraph_id", "start_char_index")
+_TELLING = frozenset({"patient_narrative", "clinician_question", "note_excerpt", "sentences"})
+
+
+@dataclass(frozen=True)
+class ArchehrQa(Task):
+    """ArchEHR-QA with cited answers (2025)."""
+
+    def recognises(self, content: Content) -> bool:
+        """XML, or JSON with a field of its cases; releases withhold fields, so any one will do."""
+        return content.format == "xml" or (
+            content.format == "json" and bool(_TELLING & content.fields)
+        )
+
+    def load(self, source: CaseSource) -> tuple[Case, ...]:
+        """The cases of an XML or JSON file, 2025 or 2026; withheld fields are empty.
+
+        Raises `InputError` with every mistake of the file: by line in XML, by case id and path in JSON.
+        """
+        return _read_cases(read_source(source))
+
+    def load_key(self, source: CaseSource) -> dict[str, CaseKey]:
+        """See `archehr_key.read_key`."""
+        return read_key(read_source(source))
+
+    def read_line(self, line: bytes, path: str) -> Case:
+        """The case in one line of a JSON Lines file. Raises `InputError` with every mistake of the line."""
+        [case] = _read_cases(Source(path, b"[" + line.strip() + b"]"))
+        return case
+
+    def dump_line(self, item: Case) -> str:
+        """A case as one line of a JSON Lines file, which `read_line` reads back unchanged."""
+        return json.dumps(_plain(item), ensure_ascii=False)
+
+    def submission(self, ended: Iterable[CompletedCase]) -> list[dict[str, Any]]:
+        """`[{"case_id", "answer"}]`, the answer one sentence a line with `|ids|` at its end."""
+        return [
+            {"case_id": each.item.id, "answer": each.answer.submission}
+            for each in ended
+            if each.answer
+        ]
+
+
+def dump_json(cases: Iterable[Case]) -> str:
+    """Cases as our JSON file, which `load_cases` reads back unchanged. Fields without content are left out."""
+    return json.dumps([_plain(case) for case in cases], ensure_ascii=False, indent=1) + "\n"
+
+
+def _read_cases(source: Source) -> tuple[Case, ...]:
+    mistakes = FileErrors(source.path, FORMAT_HINT)
+    nodes = source.content.entries(mistakes)
+    cases = tuple(_case(node) for node in nodes)
+    _refuse_twins(nodes, cases, "case_id")
+    mistakes.settle()
+    return cases
+
+
+def _case(node: Node) -> Case:
+    node.expect(("case_id", *_TEXTS, *_LISTS))
+    return Case(
+        id=node.required("case_id"),
+        **{name: node.text(name) for name in _TEXTS},
+        patient_question=_phrases(node.rows("patient_question")),
+        sentences=_sentences(node.rows("sentences")),
+        answer_sentences=_phrases(node.rows("answer_sentences")),
+    )
+
+
+def _sentences(rows: Sequence[Node]) -> tuple[Sentence, ...]:
+    sentences = tuple(_sentence(row) for row in rows)
+    _refuse_twins(rows, sentences, "id")
+    return sentences
+
+
+def _sentence(row: Node) -> Sentence:
+    row.expect(_SENTENCE)
+    return Sentence(
+        id=_citable(row),
+        text=row.required("text"),
+        paragraph_id=row.text("paragraph_id"),
+        start_char_index=row.number("start_char_index"),
+    )
+
+
+def _phrases(rows: Sequence[Node]) -> tuple[Phrase, ...]:
+    phrases = tuple(_phrase(row) for row in rows)
+    _refuse_twins(rows, phrases, "id")
+    return phrases
+
+
+def _phrase(row: Node) -> Phrase:
+    row.expect(("id", "text", "start_char_index"))
+    return Phrase(
+        id=_citable(row), text=row.required("text"), start_char_index=row.number("start_char_index")
+    )
+
+
+def _citable(row: Node) -> str:
+    """An id as a submission can carry it: `|1,2|` has no way to write a comma, a bar or white space."""
+    each = row.required("id")
+    if any(char in ",|" or char.isspace() for char in each):
+        row.complain(
+            "id", "holds a comma, a bar or white space, which no citation can carry; rename it."
+        )
+    return each
+
+
+def _refuse_twins(
+    nodes: Sequence[Node], values: Sequence[Case | Sentence | Phrase], name: str
+) -> None:
+    seen: set[str] = set()
+    for node, value in zip(nodes, values, strict=True):
+        if value.id and value.id in seen:
+            node.complain(
+                name, f"'{printable(value.id)}' is taken by an earlier one; give each its own."
+            )
+        seen.add(value.id)
+
+
+def _plain(case: Case) -> dict[str, Any]:
+    fields = case.model_dump(exclude={"id"})
+    for name in _LISTS:
+        fields[name] = [_filled(row) for row in fields[name]]
+    return {"case_id": case.id, **_filled(fields)}
+
+
+def _filled(fields: dict[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in fields.items() if value not in (None, "", [])}

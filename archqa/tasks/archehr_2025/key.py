@@ -1,0 +1,142 @@
+"""Keys of ArchEHR-QA: which sentences matter (2025), and what each sentence of the clinician's answer rests on (2026).
+
+Source: archehr-qa_key.json of both shared tasks. Releases of 2026 hold `citations` as a list or as text with commas.
+"""
+
+import difflib
+import re
+from collections.abc import Iterator, Sequence
+
+from archqa.core.judgement import Relevance
+from archqa.core.key import CaseKey, ClinicianSentence
+from archqa.errors import InputError
+from archqa.tasks.files.json_node import JsonContent, JsonNode
+from archqa.tasks.files.mistakes import FileErrors, printable
+from archqa.tasks.files.source import Source
+
+_FIX = "Not the form of a key; data/README.md shows it."
+_HOLDS = (
+    "answers",
+    "clinician_answer",
+    "clinician_answer_without_citations",
+    "clinician_answer_sentences",
+)
+_LABELS = [str(label) for label in Relevance]
+_ID = re.compile(r"[A-Za-z0-9_.:-]+")
+_DIGITS = re.compile(r"[0-9-]*-[0-9-]*")
+_RANGE = re.compile(r"([0-9]{1,6})-([0-9]{1,6})")
+_LONGEST_RANGE = 1000
+_FORMS = 'should be ["2", "5"], "2,5", "" or a range "19-25"'
+
+
+def read_key(source: Source) -> dict[str, CaseKey]:
+    """Case id to key, in the file's order; labels and answers are empty where a release withholds them.
+
+    Raises `InputError` with every mistake of the file. Whether a key fits its cases is `check_key_matches`'s question.
+    """
+    content = source.content
+    if not isinstance(content, JsonContent):
+        raise InputError(
+            source.path, [f": a key is JSON; this file is {content.format.upper()}."], _FIX
+        )
+    mistakes = FileErrors(source.path, _FIX)
+    nodes = content.entries(mistakes)
+    if nodes and not content.fields & set(_HOLDS):
+        mistakes.add("", f"no entry has any of {', '.join(_HOLDS)}: this is no key.")
+    keys = _by_id((_key(node), node) for node in nodes)
+    mistakes.settle()
+    return keys
+
+
+def _by_id(keys: Iterator[tuple[CaseKey, JsonNode]]) -> dict[str, CaseKey]:
+    found: dict[str, CaseKey] = {}
+    for key, node in keys:
+        if key.case_id in found and key.case_id:
+            node.complain("case_id", "stands in an earlier entry too; keep one.")
+        found.setdefault(key.case_id, key)
+    return found
+
+
+def _key(node: JsonNode) -> CaseKey:
+    node.expect(("case_id", *_HOLDS))
+    return CaseKey(
+        case_id=node.required("case_id"),
+        labels=_labels(node.rows("answers")),
+        clinician_answer=node.text("clinician_answer"),
+        clinician_answer_without_citations=node.text("clinician_answer_without_citations"),
+        clinician_answer_sentences=_clinician_sentences(node.rows("clinician_answer_sentences")),
+    )
+
+
+def _labels(rows: Sequence[JsonNode]) -> dict[str, Relevance]:
+    labels: dict[str, Relevance] = {}
+    for row in rows:
+        row.expect(("sentence_id", "relevance"))
+        sentence_id, relevance = row.required("sentence_id"), _relevance(row)
+        if sentence_id and sentence_id in labels:
+            row.complain(
+                "sentence_id", f"'{printable(sentence_id)}' is labelled twice; keep one label."
+            )
+        labels.setdefault(sentence_id, relevance)
+    return labels
+
+
+def _relevance(row: JsonNode) -> Relevance:
+    text = row.required("relevance")
+    if text in _LABELS:
+        return Relevance(text)
+    if text:
+        near = difflib.get_close_matches(text.lower(), _LABELS, n=1)
+        advice = f"did you mean {near[0]}?" if near else f"write one of {', '.join(_LABELS)}."
+        row.complain("relevance", f"'{printable(text)}' is no label; {advice}")
+    return Relevance.NOT_RELEVANT  # never seen: the file is refused
+
+
+def _clinician_sentences(rows: Sequence[JsonNode]) -> tuple[ClinicianSentence, ...]:
+    sentences: dict[str, ClinicianSentence] = {}
+    for row in rows:
+        row.expect(("id", "text", "citations"))
+        each = ClinicianSentence(
+            id=row.required("id"), text=row.required("text"), citations=_citations(row)
+        )
+        if each.id and each.id in sentences:
+            row.complain(
+                "id", f"'{printable(each.id)}' is the id of an earlier sentence; give each its own."
+            )
+        sentences.setdefault(each.id, each)
+    return tuple(sentences.values())
+
+
+def _citations(row: JsonNode) -> tuple[str, ...]:
+    """The cited ids without repetition, in the key's order; none when a test release withholds them."""
+    if "citations" not in row:
+        return ()
+    ids: list[str] = []
+    for each in _pieces(row):
+        found = _expand(each)
+        if not found:
+            row.complain(
+                "citations", f"{_FORMS}; '{printable(each)}' is neither an id nor a range."
+            )
+        ids.extend(found)
+    return tuple(dict.fromkeys(ids))
+
+
+def _pieces(row: JsonNode) -> list[str]:
+    value = row.value("citations")
+    if isinstance(value, list) and all(isinstance(each, str) for each in value):
+        return [each.strip() for each in value]
+    if isinstance(value, str):
+        return [each.strip() for each in value.split(",")] if value.strip() else []
+    row.complain("citations", f"{_FORMS}.")
+    return []
+
+
+def _expand(piece: str) -> list[str]:
+    """`19-25` as seven ids, an id as itself, anything else as nothing."""
+    if found := _RANGE.fullmatch(piece):
+        first, last = int(found[1]), int(found[2])
+        return (
+            [str(each) for each in range(first, last + 1)] if last - first < _LONGEST_RANGE else []
+        )
+    return [piece] if _ID.fullmatch(piece) and not _DIGITS.fullmatch(piece) else []

@@ -1,0 +1,1 @@
+"""Pipelines over notes: the six stages of DMIS Lab and the panel."""

@@ -1,0 +1,1 @@
+"""ArchEHR-QA 2026: four subtasks over the same cases."""

@@ -1,0 +1,1 @@
+"""FHIR-AgentBench: questions about one patient's FHIR resources."""

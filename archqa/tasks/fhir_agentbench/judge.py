@@ -1,0 +1,44 @@
+"""The judge of FHIR-AgentBench: does a reply give the reference answer? Asked only where no rule is sure.
+
+Source: the benchmark's evaluation (glee4810/FHIR-AgentBench at bbb4290), whose judge's rules `prompts/judge/v1` puts
+in words of our own.
+"""
+
+from archqa.agents.agent import Agent, CaseTask, Rejected
+from archqa.core.case import Case
+from archqa.core.value import FrozenModel
+from archqa.llm.structured import AllowedValues
+
+
+class JudgeTask(CaseTask):
+    """A question, what is right by the benchmark, and what was replied. There is no note to look at."""
+
+    case: Case = Case(id="")
+    question: str
+    reference: str
+    reply: str
+
+
+class Ruling(FrozenModel):
+    """Whether the reply is right, and why; the reason comes first, so that it is thought of first."""
+
+    rationale: str
+    correct: bool
+
+
+class JudgeAgent(Agent[JudgeTask, Ruling]):
+    """Compares a reply with the reference answer, by the benchmark's rules."""
+
+    name = "judge"
+    prompt = "judge/v1"
+    takes = JudgeTask
+    returns = Ruling
+
+    def choices(self, task: JudgeTask) -> AllowedValues:
+        """No ids to choose from."""
+        return {}
+
+    def check(self, task: JudgeTask, output: Ruling) -> None:
+        """A judgement without a reason is a guess."""
+        if not output.rationale.strip():
+            raise Rejected('Your "rationale" is empty. Say in one sentence what you compared.')

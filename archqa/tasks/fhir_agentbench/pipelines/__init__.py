@@ -1,0 +1,1 @@
+"""Pipelines over a FHIR record: the typed query, and the paper's five agents."""

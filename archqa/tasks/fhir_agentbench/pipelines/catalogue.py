@@ -1,0 +1,90 @@
+"""The pipelines for questions about a FHIR record (the task `fhir-agentbench`)."""
+
+from typing import Literal
+
+from archqa.agents.planner import PlannerAgent
+from archqa.tasks.fhir_agentbench import baselines
+from archqa.tasks.fhir_agentbench.agents import (
+    FhirMultiTurnAgent,
+    FhirMultiTurnCodeAgent,
+    FhirRequestAgent,
+    FhirRetrieverAgent,
+    FhirRetrieverCodeAgent,
+)
+from archqa.tasks.fhir_agentbench.pipelines import published_agents
+from archqa.tasks.fhir_agentbench.pipelines.typed_query import typed_query
+from archqa.tasks.pipeline import Pipeline, PipelineFunction
+
+TASKS = ("fhir-agentbench",)
+
+GCP = "gcp"
+"""The ways of the benchmark's server, which its agents are compared on."""
+
+
+def _agent(
+    name: str, summary: str, run: PipelineFunction, agent: type[FhirRequestAgent]
+) -> Pipeline:
+    return Pipeline(name, summary, "model", run, (agent.prompt,), (agent.name,), TASKS, GCP)
+
+
+def _typed(name: str, summary: str, mind: Literal["model", "embedded"]) -> Pipeline:
+    return Pipeline(
+        name, summary, mind, typed_query, (PlannerAgent.prompt,), (PlannerAgent.name,), TASKS
+    )
+
+
+RECORD_PIPELINES = (
+    _typed("planner", "a model writes a typed query, the executor computes the answer", "model"),
+    _typed("embedded", "the parser inside archqa writes the typed query", "embedded"),
+    _agent(
+        "single-turn-request",
+        "FHIR-AgentBench's single_turn_request: searches of its own making, once",
+        published_agents.single_turn_request,
+        FhirRequestAgent,
+    ),
+    _agent(
+        "single-turn-retriever",
+        "FHIR-AgentBench's single_turn_resource: whole types, once",
+        published_agents.single_turn_retriever,
+        FhirRetrieverAgent,
+    ),
+    _agent(
+        "single-turn-retriever-code",
+        "FHIR-AgentBench's single_turn_code_resource: whole types, once, and code over them",
+        published_agents.single_turn_retriever_code,
+        FhirRetrieverCodeAgent,
+    ),
+    _agent(
+        "multi-turn-retriever",
+        "FHIR-AgentBench's multi_turn_resource: retrieves and reads in turns",
+        published_agents.multi_turn_retriever,
+        FhirMultiTurnAgent,
+    ),
+    _agent(
+        "multi-turn-retriever-code",
+        "FHIR-AgentBench's multi_turn_code_resource: retrieves and computes in turns",
+        published_agents.multi_turn_retriever_code,
+        FhirMultiTurnCodeAgent,
+    ),
+    Pipeline(
+        "no-answer",
+        "a baseline: retrieves nothing, declines all",
+        "embedded",
+        baselines.no_answer,
+        (),
+        (),
+        TASKS,
+        needs_record=False,
+    ),
+    Pipeline(
+        "retrieve-all",
+        "a baseline: retrieves all ten types of the patient",
+        "embedded",
+        baselines.retrieve_all,
+        (),
+        (),
+        TASKS,
+        GCP,
+    ),
+)
+"""Each task's first one with a model is what a model performs unless told otherwise; likewise without."""

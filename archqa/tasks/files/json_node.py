@@ -1,0 +1,207 @@
+"""JSON files: parsed without surprises, every field found again by its path."""
+
+import json
+import re
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, NoReturn
+
+from archqa.errors import InputError
+from archqa.tasks.files.mistakes import FileErrors, likely_typos, printable
+from archqa.tasks.files.node import MAX_NUMBER
+
+_SYNTAX = "Mend the JSON there; data/README.md shows the format."
+_DEEP = "No case is nested like this: name a case file."
+_STRING_OR_CONSTANT = re.compile(r'"(?:[^"\\]|\\.)*"|NaN|-?Infinity')
+_KINDS = {
+    str: "text",
+    bool: "true or false",
+    int: "a number",
+    float: "a number",
+    list: "a list",
+    type(None): "null",
+}
+
+
+class _Object(dict[str, Any]):
+    """A JSON object that remembers which of its names stood there twice."""
+
+    def __init__(self, pairs: list[tuple[str, Any]]) -> None:
+        super().__init__(pairs)
+        times = Counter(name for name, _ in pairs)
+        self.twice = [name for name, count in times.items() if count > 1]
+
+
+@dataclass(frozen=True)
+class JsonContent:
+    """A parsed JSON file."""
+
+    value: Any
+    format: Literal["json"] = "json"
+
+    @property
+    def fields(self) -> frozenset[str]:
+        """Field names of every entry of the list."""
+        entries = self.value if isinstance(self.value, list) else [self.value]
+        return frozenset(name for entry in entries if isinstance(entry, dict) for name in entry)
+
+    def entries(self, mistakes: FileErrors) -> "list[JsonNode]":
+        """One node for each object of the list; a mistake when the file is no list, or an empty one."""
+        if not isinstance(self.value, list):
+            mistakes.add(
+                "", f"the file holds {_kind(self.value)}; it should be a list: [{{…}}, {{…}}]."
+            )
+            return []
+        if not self.value:
+            mistakes.add("", "the list is empty; it should hold at least one case.")
+        numbered = [(_owner(value, place), value) for place, value in enumerate(self.value, 1)]
+        return [
+            JsonNode(v, "$", who, mistakes)
+            for who, v in numbered
+            if _is_object(v, f": {who}, $", mistakes)
+        ]
+
+
+class JsonNode:
+    """One JSON object; `path` leads to it from its case, `owner` names that case."""
+
+    def __init__(self, value: dict[str, Any], path: str, owner: str, mistakes: FileErrors) -> None:
+        self._value = value
+        self._path = path
+        self._owner = owner
+        self._mistakes = mistakes
+        for name in getattr(value, "twice", ()):
+            self.complain(printable(name), "stands twice in one object; keep one.")
+
+    def __contains__(self, name: str) -> bool:
+        return name in self._value
+
+    def value(self, name: str) -> Any:
+        """The field as JSON has it; None when it is absent."""
+        return self._value.get(name)
+
+    def text(self, name: str) -> str:
+        """See `Node.text`. null counts as absent."""
+        value = self._value.get(name)
+        if value is None:
+            return ""
+        if not isinstance(value, str):
+            self.complain(name, f"is {_kind(value)}; it should be text in quotes.")
+            return ""
+        if not _is_whole(value):
+            self.complain(name, "holds half a character (a lone surrogate); write the whole one.")
+            return ""
+        return value.strip()
+
+    def required(self, name: str) -> str:
+        """See `Node.required`."""
+        text = self.text(name)
+        if self._value.get(name) is None:
+            self.complain(name, "missing; give it one.")
+        elif isinstance(self._value[name], str) and not self._value[name].strip():
+            self.complain(name, "is empty; give it one, or take the whole object out.")
+        return text
+
+    def number(self, name: str) -> int | None:
+        """See `Node.number`."""
+        value = self._value.get(name)
+        if value is None:
+            return None
+        if not isinstance(value, int) or isinstance(value, bool):
+            self.complain(
+                name,
+                f"is {_kind(value)}; it should be a whole number without quotes." + _hint(value),
+            )
+        elif not 0 <= value <= MAX_NUMBER:
+            self.complain(name, f"is out of range; it should be from 0 to {MAX_NUMBER}.")
+        else:
+            return value
+        return None
+
+    def rows(self, name: str) -> "Sequence[JsonNode]":
+        """See `Node.rows`."""
+        value = self._value.get(name)
+        if value is None:
+            return []
+        if not isinstance(value, list):
+            self.complain(name, f"is {_kind(value)}; it should be a list: [{{…}}, {{…}}].")
+            return []
+        placed = [(f"{self._path}.{name}[{place}]", row) for place, row in enumerate(value)]
+        good = [
+            (path, row)
+            for path, row in placed
+            if _is_object(row, f": {self._owner}, {path}", self._mistakes)
+        ]
+        return [JsonNode(row, path, self._owner, self._mistakes) for path, row in good]
+
+    def expect(self, names: Iterable[str]) -> None:
+        """See `Node.expect`."""
+        for name, meant in likely_typos(self._value, names):
+            self.complain(printable(name), f"is no field of ours; did you mean {meant}?")
+
+    def complain(self, name: str, what: str) -> None:
+        """See `Node.complain`."""
+        self._mistakes.add(f": {self._owner}, {self._path}.{name}", what)
+
+
+def parse_json(text: str, path: str) -> JsonContent:
+    """Parse a JSON file. Raises `InputError` with the line where its syntax breaks."""
+    try:
+        # Numbers beyond 18 digits are no positions of ours; as floats they cost no time and `number` refuses them.
+        return JsonContent(
+            json.loads(
+                text,
+                object_pairs_hook=_Object,
+                parse_constant=lambda _: _refuse_constant(text, path),
+                parse_int=lambda digits: int(digits) if len(digits) <= 18 else float("inf"),
+            )
+        )
+    except json.JSONDecodeError as error:
+        raise InputError(path, [_syntax(error, text)], _SYNTAX) from None
+    except RecursionError:
+        raise InputError(path, [": its brackets are nested too deeply."], _DEEP) from None
+
+
+def _syntax(error: json.JSONDecodeError, text: str) -> str:
+    cut = error.pos >= len(text.rstrip()) or error.msg.startswith("Unterminated string")
+    reason = "the file breaks off, or a quote or bracket is not closed" if cut else error.msg
+    return f":{error.lineno}: not JSON: {reason} (column {error.colno})."
+
+
+def _refuse_constant(text: str, path: str) -> NoReturn:
+    places = (found for found in _STRING_OR_CONSTANT.finditer(text) if not found[0].startswith('"'))
+    found = next(places)
+    line = text.count("\n", 0, found.start()) + 1
+    raise InputError(
+        path,
+        [f":{line}: not JSON: {found[0]} is no number."],
+        "Write a number, or leave the field out.",
+    )
+
+
+def _is_object(value: object, where: str, mistakes: FileErrors) -> bool:
+    if not isinstance(value, dict):
+        mistakes.add(where, f"is {_kind(value)}; it should be an object: {{…}}.")
+    return isinstance(value, dict)
+
+
+def _owner(value: object, place: int) -> str:
+    case_id = value.get("case_id") if isinstance(value, dict) else None
+    return (
+        f"case {printable(case_id)}"
+        if isinstance(case_id, str) and case_id.strip()
+        else f"entry {place}"
+    )
+
+
+def _is_whole(text: str) -> bool:
+    return not any("\ud800" <= each <= "\udfff" for each in text)
+
+
+def _kind(value: object) -> str:
+    return _KINDS.get(type(value), "an object")
+
+
+def _hint(value: object) -> str:
+    return " It has a fraction or too many digits." if isinstance(value, float) else ""

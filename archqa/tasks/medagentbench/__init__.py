@@ -1,0 +1,1 @@
+"""MedAgentBench: instructions of physicians carried out on a FHIR server."""

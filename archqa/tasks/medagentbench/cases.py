@@ -1,0 +1,85 @@
+"""MedAgentBench: instructions of physicians to be carried out on a FHIR record.
+
+Source: `data/medagentbench/test_data_v1.json` and `_v2.json` of stanfordmlgroup/MedAgentBench (Jiang et al., NEJM AI
+2025). Answers and record numbers of the file stay in it: they are the key.
+"""
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from archqa.core.question import ClinicalTask
+from archqa.errors import ArchqaError, InputError
+from archqa.tasks.files.json_node import JsonContent, JsonNode
+from archqa.tasks.files.mistakes import FileErrors, printable
+from archqa.tasks.files.source import Source, read_source
+from archqa.tasks.medagentbench.files import benchmark_files
+from archqa.tasks.medagentbench.transcripts import transcript_rows
+from archqa.tasks.task import CaseSource, CompletedCase, EndedRun, Task
+
+_FIX = 'A task file is [{"id": "task1_1", "instruction": …, "context": …, "eval_MRN": …}, …].'
+_FIELDS = ("id", "instruction", "context", "eval_MRN", "sol")
+
+
+@dataclass(frozen=True)
+class MedAgentBench(Task):
+    """The tasks of MedAgentBench, version 1 or 2, or a file of the same form."""
+
+    def load(self, source: CaseSource) -> tuple[ClinicalTask, ...]:
+        """The tasks of a JSON file. Raises `InputError` with every mistake of the file."""
+        opened = read_source(source)
+        mistakes = FileErrors(opened.path, _FIX)
+        if not isinstance(opened.content, JsonContent):
+            raise InputError(opened.path, [": is not JSON."], _FIX)
+        rows = opened.content.entries(mistakes)
+        tasks = tuple(_task(row) for row in rows)
+        _refuse_twins(rows, tasks)
+        mistakes.settle()
+        return tasks
+
+    def dump_line(self, item: ClinicalTask) -> str:
+        """A task as one line of JSON, which `read_line` reads back unchanged."""
+        return json.dumps(item.model_dump(), ensure_ascii=False)
+
+    def read_line(self, line: bytes, path: str) -> ClinicalTask:
+        """The task in one line. Raises `InputError` with every mistake of it."""
+        [task] = self.load(Source(path, b"[" + line.strip() + b"]"))
+        return task
+
+    def submission(self, ended: Iterable[CompletedCase]) -> dict[str, Any]:
+        """`{task_id: result}`: the text between the brackets of FINISH( ), null where the agent did not come to it."""
+        return {each.item.id: each.result.get("result") for each in ended}
+
+    def extra_files(self, run: EndedRun) -> Mapping[str, Any]:
+        """`runs.jsonl`, `overall.json` and, where a conversation was lost, `error.jsonl`."""
+        return benchmark_files(self.transcripts(run), len(run.case_ids))
+
+    def transcripts(self, run: EndedRun) -> list[dict[str, Any]]:
+        """The lines of `runs.jsonl`, numbered as in the task file, or as in the run where that file has changed."""
+        return list(transcript_rows(run.ended, self._ids_in_file(run) or run.case_ids))
+
+    def _ids_in_file(self, run: EndedRun) -> list[str]:
+        try:
+            source = read_source(run.data_path)
+            return (
+                [task.id for task in self.load(source)] if source.sha256 == run.data_sha256 else []
+            )
+        except ArchqaError:
+            return []
+
+
+def _task(row: JsonNode) -> ClinicalTask:
+    row.expect(_FIELDS)
+    # Blanks at the ends are the benchmark's own, and stand in its prompt.
+    texts = {name: row.value(name) if row.text(name) else "" for name in ("instruction", "context")}
+    row.required("instruction")
+    return ClinicalTask(id=row.required("id"), **texts)
+
+
+def _refuse_twins(rows: Iterable[JsonNode], tasks: Iterable[ClinicalTask]) -> None:
+    seen: set[str] = set()
+    for row, task in zip(rows, tasks, strict=True):
+        if task.id and task.id in seen:
+            row.complain("id", f"'{printable(task.id)}' stands in an earlier task too; keep one.")
+        seen.add(task.id)

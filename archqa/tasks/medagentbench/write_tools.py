@@ -1,0 +1,140 @@
+"""Typed tools that write: a vital sign, an order of a medication, an order of a service."""
+
+from typing import Any, TypeVar
+
+from pydantic import Field
+
+from archqa.core.value import FrozenModel
+from archqa.tasks.medagentbench.clock import format_datetime
+from archqa.tasks.medagentbench.tool_implementations import ToolImplementations
+from archqa.tasks.medagentbench.typed_tool import ClinicalTool
+from archqa.tasks.medagentbench.write_intents import (
+    MedicationOrder,
+    ServiceOrder,
+    VitalSign,
+    WriteIntent,
+)
+
+Arguments = TypeVar("Arguments", bound=FrozenModel)
+
+Patient = Field(description="the patient's record number", min_length=1)
+Evidence = Field(default=(), description="what justifies it: resources read before, as Type/id")
+Settled = Field(default=False, description="false shows what would be written; true writes it")
+
+
+class WriteTool(ClinicalTool[Arguments]):
+    """A write, held as an intent: shown first, written when the same intent comes settled."""
+
+    def __init__(self, hands: ToolImplementations) -> None:
+        super().__init__(hands)
+        self._shown: list[WriteIntent] = []
+
+    def settle(
+        self, intent: WriteIntent, evidence: tuple[str, ...], *, settled: bool
+    ) -> dict[str, Any]:
+        """Show or write it. Raises `ActionFailed`."""
+        if not settled or intent not in self._shown:
+            payload, against = self.hands.preview(intent, evidence)
+            if not against:
+                self._shown.append(intent)
+            return {"written": False, "would_be_written": payload, "against_it": against}
+        return {"written": True, "payload": self.hands.write(intent, evidence)}
+
+
+class VitalArgs(FrozenModel):
+    """A vital sign."""
+
+    patient: str = Patient
+    flowsheet: str = Field(min_length=1, description="the flowsheet ID, as the context gives it")
+    value: str = Field(min_length=1, description="as it was said, with its unit")
+    evidence: tuple[str, ...] = Evidence
+    settled: bool = Settled
+
+
+class RecordVital(WriteTool[VitalArgs]):
+    """Files a vital sign."""
+
+    name = "record_vital"
+    description = "Files a vital sign, measured now, in the flowsheet."
+    takes = VitalArgs
+
+    def act(self, args: VitalArgs) -> dict[str, Any]:
+        """Show or write an Observation."""
+        sign = VitalSign(
+            patient=args.patient,
+            at=format_datetime(self.now),
+            flowsheet=args.flowsheet,
+            value=args.value,
+        )
+        return self.settle(sign, args.evidence, settled=args.settled)
+
+
+class MedicationArgs(FrozenModel):
+    """An order of a medication."""
+
+    patient: str = Patient
+    ndc: str = Field(min_length=1, description="the NDC, as the context gives it")
+    name: str = Field(min_length=1)
+    route: str = Field(
+        min_length=1, description="as the dosing instructions name it, such as IV or oral"
+    )
+    dose: float = Field(gt=0)
+    unit: str = Field(min_length=1, description="of the dose, as the dosing instructions name it")
+    hours: float | None = Field(
+        default=None, gt=0, description="over which it is given, for infusions"
+    )
+    evidence: tuple[str, ...] = Evidence
+    settled: bool = Settled
+
+
+class OrderMedication(WriteTool[MedicationArgs]):
+    """Orders a medication."""
+
+    name = "order_medication"
+    description = "Orders a medication, now."
+    takes = MedicationArgs
+
+    def act(self, args: MedicationArgs) -> dict[str, Any]:
+        """Show or write a MedicationRequest."""
+        fields = args.model_dump(exclude={"evidence", "settled"})
+        return self.settle(
+            MedicationOrder(at=format_datetime(self.now), **fields),
+            args.evidence,
+            settled=args.settled,
+        )
+
+
+class ServiceArgs(FrozenModel):
+    """An order of a service."""
+
+    patient: str = Patient
+    system: str = Field(
+        min_length=1, description="http://loinc.org for tests, http://snomed.info/sct for referrals"
+    )
+    code: str = Field(min_length=1, description="as the context gives it")
+    name: str = Field(min_length=1)
+    note: str = Field(
+        default="", description="free text, word for word as the instruction gives it"
+    )
+    when: str = Field(
+        default="", description="the time it is to be done, as the tool dates tells it"
+    )
+    evidence: tuple[str, ...] = Evidence
+    settled: bool = Settled
+
+
+class OrderService(WriteTool[ServiceArgs]):
+    """Orders a test or a referral."""
+
+    name = "order_service"
+    description = "Orders a laboratory test, a referral or another service, now."
+    takes = ServiceArgs
+
+    def act(self, args: ServiceArgs) -> dict[str, Any]:
+        """Show or write a ServiceRequest."""
+        fields = args.model_dump(exclude={"evidence", "settled"})
+        return self.settle(
+            ServiceOrder(at=format_datetime(self.now), **fields),
+            args.evidence,
+            settled=args.settled,
+        )

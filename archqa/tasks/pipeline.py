@@ -1,0 +1,128 @@
+"""The contract of the room: a pipeline takes a case to a desk and comes back with an outcome."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Coroutine
+from typing import Any, Literal, NamedTuple, TypeVar, cast
+
+from pydantic import Field
+
+from archqa.agents.agent import RunContext
+from archqa.agents.labelling import LabelScheme
+from archqa.core.answer import WORD_LIMIT, CitedAnswer
+from archqa.core.judgement import Judgement
+from archqa.core.value import FrozenModel
+from archqa.llm.batch import ReplyPending
+from archqa.panel.settings import PanelSettings
+from archqa.tasks.fhir_agentbench.settings import RecordSettings
+from archqa.tasks.medagentbench.settings import ClinicalSettings
+
+Result = TypeVar("Result")
+
+NOTE_TASKS = (
+    "archehr-2025",
+    "archehr-2026-st1",
+    "archehr-2026-st2",
+    "archehr-2026-st3",
+    "archehr-2026-st4",
+)
+"""The tasks whose evidence is the sentences of a note; the others read a FHIR record."""
+
+CITED_ANSWER_TASKS = ("archehr-2025", "archehr-2026-st2", "archehr-2026-st3")
+"""Those that a cited answer serves: evidence and answer are parts of it."""
+
+Strategy = Literal["cited", "evidence", "summary"]
+"""What is handed in: the decision's own answer; the questions and the chosen sentences; or a summary of those."""
+
+
+class PipelineSettings(PanelSettings, RecordSettings, ClinicalSettings):
+    """What can be switched in the six stages and the panel; the defaults are the paper's best row (Table 1, last)."""
+
+    labels: LabelScheme = "binary"
+    context: bool = True
+    experts: bool = True
+    most_experts: int = Field(default=4, ge=1, le=20)
+    screen: Literal["per-sentence", "batched"] = "per-sentence"
+    batch_size: int = Field(default=8, ge=1)
+    strategy: Strategy = "cited"
+    word_limit: int = Field(default=WORD_LIMIT, ge=10)
+    fallback: bool = Field(
+        default=True,
+        description="let the engine decide where the deciding model cannot, and say so",
+    )
+
+
+class PipelineResult(FrozenModel):
+    """What a pipeline made of one item. `remarks` tell what failed on the way and how it was made good.
+
+    `result` holds what the task's own submission has beside, or instead of, a cited answer.
+    """
+
+    result: dict[str, Any] = {}
+    remarks: tuple[str, ...] = ()
+
+
+class NoteResult(PipelineResult):
+    """What a pipeline made of a case: the cited answer, and every judgement on the way to it."""
+
+    answer: CitedAnswer
+    essential: tuple[str, ...]
+    judgements: dict[str, tuple[Judgement, ...]] = {}
+    context: str = ""
+    experts: tuple[str, ...] = ()
+
+
+PipelineFunction = Callable[[Any, RunContext, PipelineSettings], Awaitable[PipelineResult]]
+"""What takes an item to a desk and comes back with its ending."""
+
+
+class Pipeline(NamedTuple):
+    """A named arrangement of agents for some tasks, and the kind of mind that performs them unless settings say so.
+
+    `ways` is the FHIR profile it expects of a record in a file; `several` names the agents that several models may
+    perform side by side. `needs_record` is off where a task of a record is done without looking at it.
+    """
+
+    name: str
+    summary: str
+    mind: Literal["model", "embedded", "script"]
+    run: PipelineFunction
+    prompts: tuple[str, ...]
+    agents: tuple[str, ...]
+    tasks: tuple[str, ...] = NOTE_TASKS
+    ways: str = "archqa"
+    multi_model_agents: tuple[str, ...] = ()
+    needs_record: bool = True
+
+    @property
+    def reads_record(self) -> bool:
+        """Whether it cannot do without a FHIR record."""
+        return self.needs_record and not self.reads_notes
+
+    @property
+    def reads_notes(self) -> bool:
+        """Whether its evidence is the sentences of a note, not the resources of a record."""
+        return self.tasks[0] in NOTE_TASKS
+
+
+async def in_parallel(*steps: Coroutine[Any, Any, Result]) -> list[Result]:
+    """Run steps side by side; results in the order given. The first failure ends the others and is raised itself.
+
+    A step that must wait for the next batch ends nobody: the others' requests belong into the same file.
+    """
+    try:
+        async with asyncio.TaskGroup() as group:
+            tasks = [group.create_task(_or_pending(step)) for step in steps]
+    except BaseExceptionGroup as failures:
+        raise failures.exceptions[0] from None
+    results = [task.result() for task in tasks]
+    for result in results:
+        if isinstance(result, ReplyPending):
+            raise result
+    return cast("list[Result]", results)
+
+
+async def _or_pending(step: Coroutine[Any, Any, Result]) -> Result | ReplyPending:
+    try:
+        return await step
+    except ReplyPending as pending:
+        return pending

@@ -1,0 +1,124 @@
+"""What a benchmark is: cases, a key and a submission format. Every benchmark of this room is one instance of it."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal, NamedTuple, cast
+
+from archqa.core.answer import CitedAnswer
+from archqa.core.case import Case
+from archqa.core.key import CaseKey
+from archqa.core.question import Item
+from archqa.core.usage import Usage
+from archqa.errors import CallerError
+from archqa.tasks.files.json_lines import CasesOnDisk
+from archqa.tasks.files.node import Content
+from archqa.tasks.files.source import Source
+
+CaseSource = Source | str | Path | bytes
+"""A path, `-` (standard input), `mini` (the bundled cases), or what was read of a file before."""
+
+
+@dataclass(frozen=True)
+class CaseFile:
+    """A case file as it was read. `path` is `-` for standard input; `sha256` is of its bytes."""
+
+    path: Path
+    task: str
+    cases: Sequence[Item]
+    sha256: str
+    format: Literal["xml", "json", "jsonl", "csv", "parquet"]
+
+    @property
+    def ids(self) -> tuple[str, ...]:
+        """The cases' ids, in file order."""
+        return (
+            self.cases.ids
+            if isinstance(self.cases, CasesOnDisk)
+            else tuple(case.id for case in self.cases)
+        )
+
+    @property
+    def notes(self) -> Sequence[Case]:
+        """The cases of a file that holds notes. Raises `CallerError` if it holds questions to a FHIR record."""
+        if any(not isinstance(case, Case) for case in self.cases[:1]):
+            raise CallerError(
+                f"{self.path} is of {self.task}, which has no notes.\nName an ArchEHR-QA case file."
+            )
+        return cast("Sequence[Case]", self.cases)
+
+    def at(self, places: Sequence[int]) -> Sequence[Item]:
+        """The cases at these places; those of a cohort stay on disk."""
+        return (
+            self.cases.at(places)
+            if isinstance(self.cases, CasesOnDisk)
+            else tuple(self.cases[each] for each in places)
+        )
+
+
+@dataclass(frozen=True)
+class KeyFile:
+    """A key as it was read: case id to what the organisers hold true of that case."""
+
+    path: Path
+    sha256: str
+    keys: dict[str, CaseKey]
+
+
+class CompletedCase(NamedTuple):
+    """How one item of a run ended, as a submission takes it. `error` is empty unless it failed."""
+
+    item: Item
+    answer: CitedAnswer | None = None
+    result: Mapping[str, Any] = {}
+    error: str = ""
+    usage: Usage = Usage()
+    evidence: tuple[str, ...] = ()
+
+
+class EndedRun(NamedTuple):
+    """What a task's own files are made of: the case file that was read, its ids, and how each case ended."""
+
+    data_path: Path
+    data_sha256: str
+    case_ids: tuple[str, ...]
+    ended: tuple[CompletedCase, ...]
+
+
+@dataclass(frozen=True)
+class Task(ABC):
+    """A benchmark that is known by name and by content.
+
+    `marks` are the fields of a file that tell it; empty if only `--task` chooses it. `word_limit` is None when
+    answers may have any length.
+    """
+
+    name: str
+    title: str
+    marks: frozenset[str] = frozenset()
+    word_limit: int | None = None
+
+    def recognises(self, content: Content) -> bool:
+        """Whether a file's content is of this benchmark."""
+        return bool(self.marks) and self.marks <= content.fields
+
+    @abstractmethod
+    def load(self, source: CaseSource) -> tuple[Item, ...]:
+        """The cases of a file, in its order. Raises `InputError` with every mistake of the file."""
+
+    @abstractmethod
+    def dump_line(self, item: Any) -> str:
+        """An item as one line of a JSON Lines file, which `read_line` reads back unchanged."""
+
+    @abstractmethod
+    def read_line(self, line: bytes, path: str) -> Item:
+        """The item in one line of a JSON Lines file. Raises `InputError` with every mistake of the line."""
+
+    @abstractmethod
+    def submission(self, ended: Iterable[CompletedCase]) -> Any:
+        """What the organisers take, ready for `json.dump`."""
+
+    def extra_files(self, run: EndedRun) -> Mapping[str, Any]:
+        """The benchmark's own files beside `submission.json`: name to JSON value, to rows where it ends in `.jsonl`."""
+        return {}

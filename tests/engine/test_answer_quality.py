@@ -1,0 +1,32 @@
+from pathlib import Path
+
+import pytest
+
+from .answer_quality import WRITERS, Labelled, labelled, measured
+
+DEV = Path(__file__).parents[2] / "data" / "dev.json"
+
+
+@pytest.fixture(scope="module")
+def cases() -> Labelled:
+    return labelled(DEV, limit=4)
+
+
+def test_composed_answers_stand_above_the_first_sentences_of_the_note_by_the_official_rulers(
+    cases: Labelled,
+) -> None:
+    engine, first = (measured(cases, WRITERS[name]) for name in ("the engine", "first sentences"))
+    for ruler in ("strict_micro_f1", "rougeLsum", "rougeLsum_2026", "sari"):
+        assert engine[ruler] > first[ruler], ruler
+
+
+def test_the_reference_answer_is_perfect_by_the_ruler_whose_reference_it_is(
+    cases: Labelled,
+) -> None:
+    assert measured(cases, WRITERS["the key's reference answer"])[
+        "rougeLsum_2026"
+    ] == pytest.approx(100)
+
+
+def test_most_citations_stand_on_a_line_that_says_their_sentence(cases: Labelled) -> None:
+    assert measured(cases, WRITERS["the engine"])["own_line"] > 65

@@ -1,0 +1,218 @@
+import re
+import time
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from archqa.core.case import Case, Sentence
+from archqa.engine.answer.compression import sentence_variants
+from archqa.engine.answer.extractive import compose
+from archqa.errors import CallerError
+
+from .conftest import NOTE, make_case
+
+VOCABULARY = "the patient was started on heparin 5000 units because of a clot ; , and he (see note) improved | fever"
+words = st.sampled_from(VOCABULARY.split())
+text = st.one_of(
+    st.lists(words, max_size=60).map(" ".join), st.text(max_size=120), st.sampled_from(NOTE)
+)
+notes = st.lists(text, max_size=30).map(tuple)
+
+
+def answered(case: Case, chosen: frozenset[str], limit: int = 75):
+    return compose(case, chosen, dict.fromkeys(case.sentence_ids, 0.5), limit)
+
+
+@settings(deadline=None, suppress_health_check=[HealthCheck.too_slow], max_examples=150)
+@given(notes, st.integers(10, 90), st.data())
+def test_every_line_is_cited_and_the_words_are_kept_to(texts, limit, data) -> None:
+    case = make_case(texts)
+    chosen = frozenset(data.draw(st.sets(st.sampled_from(case.sentence_ids))) if texts else ())
+    answer = answered(case, chosen, limit) if chosen else None
+    if answer is None:
+        return
+    assert answer.words <= limit
+    assert answer.claims
+    assert all(claim.citations and claim.text.strip() for claim in answer.claims)
+    assert answer.cited == chosen
+    assert sum(len(claim.citations) for claim in answer.claims) == len(chosen)
+    assert all("|" not in claim.text and "\n" not in claim.text for claim in answer.claims)
+    assert all(claim.text[-1] in ".!?" for claim in answer.claims)
+
+
+def test_sentences_that_fit_are_said_in_full_in_note_order() -> None:
+    case = make_case(NOTE)
+    answer = answered(case, frozenset({"s3", "s2"}))
+    assert [claim.text for claim in answer.claims] == [NOTE[2], NOTE[3]]
+    assert [claim.citations for claim in answer.claims] == [("s2",), ("s3",)]
+
+
+def test_what_is_left_out_is_cited_with_its_like() -> None:
+    long = "The culture of the urine grew E. coli on the second day and again on the third day of the stay here."
+    texts = (long, "The heart was normal.", f"Again, {long[0].lower()}{long[1:]}")
+    answer = compose(
+        make_case(texts), frozenset({"s0", "s1", "s2"}), {"s0": 0.9, "s1": 0.8, "s2": 0.2}, 26
+    )
+    assert [claim.citations for claim in answer.claims] == [("s0", "s2"), ("s1",)]
+
+
+def test_a_sentence_too_long_to_say_is_pointed_to_and_never_cut() -> None:
+    endless = " ".join(f"word{at}" for at in range(300)) + "."
+    answer = answered(make_case((endless,)), frozenset({"s0"}))
+    assert answer.words <= 75
+    assert answer.claims[0].citations == ("s0",)
+    assert "word0" not in answer.claims[0].text
+
+
+def test_numbers_outlive_asides() -> None:
+    texts = (
+        "On admission, her potassium (measured by the night team) was 2.9, which surprised everyone.",
+        NOTE[2],
+    )
+    answer = answered(make_case(texts), frozenset({"s0", "s1"}), 17)
+    said = " ".join(claim.text for claim in answer.claims)
+    assert "2.9" in said
+    assert not re.search("surprised|night team", said)
+
+
+def test_too_few_words_are_refused() -> None:
+    with pytest.raises(CallerError, match="at least 10"):
+        answered(make_case(NOTE), frozenset({"s2"}), 9)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "An additive effect of the contrast could not be fully excluded, but was judged minor.",
+        "Cultures stayed negative although he was febrile for six days on the ward.",
+        "The rash was felt to be viral by the dermatologist who saw her on the second day.",
+    ],
+)
+def test_no_wording_drops_one_side_of_a_contrast_or_a_doubt(text: str) -> None:
+    for each in sentence_variants(Sentence(id="1", text=text)):
+        assert ("but was judged" in each.text) == ("but was judged" in text)
+        assert ("although" in each.text) == ("although" in text)
+        assert ("felt to be" in each.text) == ("felt to be" in text)
+
+
+def gist(text: str) -> str:
+    return sentence_variants(Sentence(id="1", text=text))[-1].text
+
+
+def test_the_gist_is_a_piece_that_stands_alone_under_the_heading_of_its_sentence() -> None:
+    said = gist(
+        "Renal US: kidneys of 11.2 and 11.0 cm, a simple cyst on the left, mild cortical thinning."
+    )
+    assert said.startswith("Renal US: ")
+    assert len(said.split()) < 10
+
+
+@pytest.mark.parametrize(
+    ("text", "binding"),
+    [
+        (
+            "There was no evidence of pneumonia, pleural effusion on either side, or acute heart failure.",
+            "no evidence",
+        ),
+        (
+            "If the pain returns at night, take one tablet with food, call the clinic the next day.",
+            "if the pain",
+        ),
+        (
+            "She was thought to have a small stroke, weakness of the left arm for two days.",
+            "thought",
+        ),
+        ("His father had a stroke at forty, weakness of the left arm for two days.", "father"),
+        ("Metoprolol was stopped on day three, diltiazem 120 mg daily by mouth.", "stopped"),
+    ],
+)
+def test_no_gist_leaves_behind_the_word_that_negates_doubts_or_conditions_it(
+    text: str, binding: str
+) -> None:
+    assert binding in gist(text).lower()
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Labs drawn that morning, before the scan, already show a creatinine of 3.2.",
+        "The culture of the knee, taken in the operating room, grew staphylococcus in two of three bottles.",
+    ],
+)
+def test_a_subject_is_not_parted_from_what_is_said_of_it_after_an_aside(text: str) -> None:
+    said = gist(text)
+    assert "creatinine of 3.2" in said or "staphylococcus" in said
+
+
+def test_what_is_inferred_from_findings_is_not_left_with_the_normal_one_of_them() -> None:
+    said = gist(
+        "On day two the tone was low with a weak suck, no high pitched cry, consistent with encephalopathy."
+    )
+    assert "tone was low" in said
+    assert "consistent with encephalopathy" in said
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("However, the CRP was elevated.", "The CRP was elevated."),
+        ("HOSPITAL COURSE: She was given two units of blood.", "She was given two units of blood."),
+        ("iCa was 0.86 on arrival.", "iCa was 0.86 on arrival."),
+    ],
+)
+def test_a_line_leans_on_nothing_before_it(text: str, said: str) -> None:
+    assert sentence_variants(Sentence(id="1", text=text))[0].text == said
+
+
+@pytest.mark.parametrize(
+    ("text", "kept"),
+    [
+        ("Walked 150 ft with PT, who cleared her for home.", "PT"),
+        (
+            "Hearing will be tested at the clinic at 4, 8 and 12 months, and the family agrees.",
+            "4, 8 and 12 months",
+        ),
+        (
+            "She was given fluids and she was admitted to the ward, with her sister at the bedside.",
+            "She was given",
+        ),
+    ],
+)
+def test_no_wording_breaks_what_belongs_together(text: str, kept: str) -> None:
+    assert all(kept in each.text for each in sentence_variants(Sentence(id="1", text=text)))
+
+
+def test_a_sentence_of_thousands_of_pieces_is_worded_at_once() -> None:
+    began = time.perf_counter()
+    assert sentence_variants(
+        Sentence(id="1", text=", ".join(f"value {at} was {at % 7}" for at in range(3000)))
+    )
+    assert (
+        time.perf_counter() - began < 30
+    )  # a loaded machine; every pair of pieces would take minutes
+
+
+def test_the_tail_of_a_list_is_no_gist() -> None:
+    assert "fatigue" in gist(
+        "63F with reflux sent by her doctor after two weeks of fatigue, nausea, low grade temps."
+    )
+
+
+def test_of_a_list_the_abnormal_is_said_and_not_what_is_shortest() -> None:
+    assert "2 mm" in gist(
+        "Exam: light perception only, pupil fixed at 2 mm after drops, lids normal."
+    )
+
+
+def test_a_clause_that_leans_on_the_one_before_does_not_stand_for_both() -> None:
+    assert "recover" in gist("Most of these recover within several months; a few do not.")
+
+
+def test_more_of_the_evidence_is_said_where_sentences_come_in_pieces() -> None:
+    texts = tuple(
+        f"Scan {at} of the chest showed a nodule in lobe {at}, mild scarring at the base, old fractures of the ribs."
+        for at in range(6)
+    )
+    answer = answered(make_case(texts), frozenset(f"s{at}" for at in range(6)))
+    assert len(answer.claims) == 6

@@ -1,0 +1,195 @@
+import time
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from archqa.core.case import Case, Sentence
+from archqa.core.judgement import Judgement, Relevance
+from archqa.engine import Engine, case_digest
+from archqa.errors import CallerError, InputError
+
+from .conftest import NOTE, make_case
+
+
+def test_there_is_one_judgement_a_sentence_in_note_order(
+    engine: Engine, pyelonephritis_case: Case
+) -> None:
+    judgements = engine.judge(pyelonephritis_case)
+    assert [each.sentence_id for each in judgements] == list(pyelonephritis_case.sentence_ids)
+    assert all(each.probability is not None and 0 < each.probability < 1 for each in judgements)
+    assert all(each.rationale for each in judgements)
+
+
+def test_essential_means_chosen(engine: Engine, pyelonephritis_case: Case) -> None:
+    judgements = engine.judge(pyelonephritis_case)
+    essential = {each.sentence_id for each in judgements if each.label is Relevance.ESSENTIAL}
+    assert essential == engine.select(judgements)
+
+
+def test_the_answer_is_ranked_above_headings_and_social_history(
+    engine: Engine, pyelonephritis_case: Case
+) -> None:
+    chance = {each.sentence_id: each.probability or 0 for each in engine.judge(pyelonephritis_case)}
+    assert chance["s2"] > max(chance["s0"], chance["s4"], chance["s5"], chance["s7"])
+    assert "s2" in engine.select(engine.judge(pyelonephritis_case))
+
+
+def test_the_same_case_gets_the_same_judgements_whatever_came_before(
+    engine: Engine, pyelonephritis_case: Case
+) -> None:
+    first = engine.judge(pyelonephritis_case)
+    engine._seen.clear()
+    engine.judge(make_case(("Something else.",) * 3))
+    assert engine.judge(pyelonephritis_case) == first
+
+
+def test_cases_judged_at_the_same_time_get_what_they_get_alone(engine: Engine) -> None:
+    cases = [make_case((*NOTE, f"Her weight was {number} kg.")) for number in range(3)]
+    alone = [engine.judge(case) for case in cases]
+    engine._seen.clear()
+    with ThreadPoolExecutor(6) as threads:
+        assert list(threads.map(engine.judge, [*cases, *cases])) == [*alone, *alone]
+
+
+def test_a_case_that_failed_is_tried_again(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
+    case = make_case((*NOTE, "He was seen once more."))
+
+    def failing(case: Case) -> None:
+        raise OSError("no memory")
+
+    with monkeypatch.context() as broken:
+        broken.setattr(engine, "_fresh", failing)
+        with pytest.raises(OSError, match="no memory"):
+            engine.judge(case)
+    assert len(engine.judge(case)) == len(NOTE) + 1
+
+
+def test_ids_do_not_move_a_probability(engine: Engine, pyelonephritis_case: Case) -> None:
+    renamed = tuple(
+        each.model_copy(update={"id": f"x{each.id}"}) for each in pyelonephritis_case.sentences
+    )
+    other = engine.judge(
+        pyelonephritis_case.model_copy(update={"sentences": renamed, "id": "another"})
+    )
+    assert [each.probability for each in other] == [
+        each.probability for each in engine.judge(pyelonephritis_case)
+    ]
+    assert [each.sentence_id for each in other] == [each.id for each in renamed]
+
+
+def test_a_specialist_leans_towards_the_own_field(
+    engine: Engine, pyelonephritis_case: Case
+) -> None:
+    plain, urologist = (
+        engine.judge(pyelonephritis_case, specialty=field) for field in (None, "urology")
+    )
+    assert (urologist[2].probability or 0) > (plain[2].probability or 0)
+
+
+def test_a_note_without_sentences_gets_no_judgement_and_no_answer(engine: Engine) -> None:
+    empty = make_case(())
+    assert engine.judge(empty) == ()
+    assert engine.select(()) == frozenset()
+    assert engine.compose(empty, frozenset()).claims == ()
+    assert engine.specialties(empty)
+
+
+def test_a_note_of_one_sentence_is_cited(engine: Engine) -> None:
+    judgements = engine.judge(make_case((NOTE[2],)))
+    assert engine.select(judgements) == {"s0"}
+
+
+BROKEN = [
+    "",
+    " ",
+    "\x00\x01\ufffd",
+    "\ud800 lone surrogate",
+    "患者因肺炎入院。",
+    "el paciente mejoró",
+    "|||",
+]
+
+
+@pytest.mark.parametrize("text", [*BROKEN, "a" * 50_000, "🙂" * 500])
+def test_text_that_is_no_english_sentence_is_judged_all_the_same(engine: Engine, text: str) -> None:
+    case = make_case((text, *NOTE, text))
+    judgements = engine.judge(case)
+    answer = engine.compose(case, frozenset(case.sentence_ids))
+    assert len(judgements) == len(NOTE) + 2
+    assert answer.words <= 75
+    assert answer.cited == frozenset(case.sentence_ids)
+
+
+def test_a_case_without_any_question_is_judged(engine: Engine) -> None:
+    case = Case(id="bare", sentences=make_case(NOTE).sentences)
+    assert len(engine.judge(case)) == len(NOTE)
+
+
+def test_a_note_of_two_thousand_sentences_is_judged(engine: Engine) -> None:
+    case = make_case(
+        tuple(f"On day {at} the patient was stable and ate breakfast." for at in range(2000))
+    )
+    chosen = engine.select(engine.judge(case))
+    answer = engine.compose(case, chosen)
+    assert chosen <= set(case.sentence_ids)
+    assert answer.words <= 75
+
+
+def test_it_loads_within_two_seconds_and_once() -> None:
+    started = time.perf_counter()
+    assert Engine.load() is Engine.load("default")
+    assert time.perf_counter() - started < 2
+
+
+def test_an_engine_that_is_not_shipped_is_named_with_those_that_are() -> None:
+    with pytest.raises(InputError, match="default"):
+        Engine.load("enormous")
+
+
+def test_an_unknown_operating_point_is_refused(engine: Engine) -> None:
+    judgement = Judgement(sentence_id="1", label=Relevance.ESSENTIAL)
+    with pytest.raises(CallerError, match="precision"):
+        engine.select((judgement,), "best")
+
+
+def test_judgements_of_other_minds_can_be_selected_from(engine: Engine) -> None:
+    labels = [Relevance.ESSENTIAL, Relevance.NOT_RELEVANT, Relevance.ESSENTIAL]
+    judgements = tuple(
+        Judgement(sentence_id=str(at), label=label) for at, label in enumerate(labels)
+    )
+    assert engine.select(judgements) == {"0", "2"}
+
+
+def test_a_case_without_known_terms_has_a_context_that_says_so(engine: Engine) -> None:
+    plain = engine.context(Case(id="1", sentences=(Sentence(id="1", text="The dog is well."),)))
+    assert plain.startswith("No term or abbreviation")
+
+
+def test_the_context_explains_abbreviations_and_names_its_source(engine: Engine) -> None:
+    case = make_case(("Pt with HTN and CHF was given Lasix.",))
+    context = engine.context(case)
+    assert "HTN: hypertension (high blood pressure)" in context
+    assert "Lasix: furosemide" in context
+    assert context.splitlines()[-1].startswith("Source: archqa glossary")
+
+
+def test_specialties_are_recruited_from_what_is_asked(
+    engine: Engine, pyelonephritis_case: Case
+) -> None:
+    found = engine.specialties(pyelonephritis_case)
+    assert 1 <= len(found) <= 4
+    assert {"infectious disease", "urology", "nephrology"} & set(found)
+
+
+def test_the_fingerprint_and_the_cases_it_was_fitted_on_are_digests(engine: Engine) -> None:
+    assert len(engine.fingerprint) == 64
+    assert len(engine.fitted_on) == len(set(engine.fitted_on)) > 0
+    assert all(len(each) == 64 for each in engine.fitted_on)
+
+
+def test_a_digest_tells_content_not_ids_or_white_space(pyelonephritis_case: Case) -> None:
+    spaced = pyelonephritis_case.model_copy(
+        update={"id": "7", "patient_narrative": f"  {pyelonephritis_case.patient_narrative}\n"}
+    )
+    other = pyelonephritis_case.model_copy(update={"clinician_question": "Why?"})
+    assert case_digest(spaced) == case_digest(pyelonephritis_case) != case_digest(other)

@@ -1,0 +1,51 @@
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+
+from archqa.engine import weight_packing
+
+ROWS = st.integers(1, 4)
+
+
+@given(
+    ROWS,
+    st.sampled_from([64, 128, 384]),
+    st.integers(0, 2**32 - 1),
+    st.floats(1e-6, 1e3),
+    st.sampled_from([3, 5, 7]),
+)
+def test_a_weight_comes_back_within_half_a_step_of_its_block(
+    rows: int, columns: int, seed: int, size: float, most: int
+) -> None:
+    weight = (np.random.default_rng(seed).normal(size=(rows, columns)) * size).astype(np.float32)
+    packed = weight_packing.pack_weights(weight, most=most)
+    missed = (weight_packing.dequantise(packed) - weight).reshape(
+        rows, -1, weight_packing.EMBEDDING_BLOCK_SIZE
+    )
+    greatest = np.abs(weight).reshape(rows, -1, weight_packing.EMBEDDING_BLOCK_SIZE).max(2)
+    step = greatest / most + packed.scale[:, None]
+    assert (np.sqrt((missed**2).mean(2)) <= 0.501 * step).all()
+    assert (
+        np.abs(weight_packing.unpack_weights(packed).astype(int)).max()
+        <= weight_packing.MAX_QUANTISED_VALUE
+    )
+    assert np.ptp((packed.codes & 15).astype(int)) <= 2 * most
+
+
+def test_what_was_packed_once_packs_into_the_same_integers() -> None:
+    whole = np.arange(-7, 8, dtype=np.float32).repeat(9)[:128].reshape(1, 128) * 9
+    assert np.array_equal(weight_packing.dequantise(weight_packing.pack_weights(whole)), whole)
+
+
+def test_a_row_of_zeros_stays_zero() -> None:
+    assert not weight_packing.dequantise(
+        weight_packing.pack_weights(np.zeros((2, 64), np.float32))
+    ).any()
+
+
+def test_half_a_byte_a_weight() -> None:
+    packed = weight_packing.pack_weights(
+        np.ones((3, 256), np.float32), weight_packing.LAYER_BLOCK_SIZE
+    )
+    assert packed.codes.shape == (3, 128)
+    assert packed.factors.shape == (3, 2)

@@ -1,0 +1,118 @@
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from archqa import tasks
+from archqa.core.case import Case
+from archqa.core.case_digest import case_digest
+from archqa.core.judgement import Relevance
+from archqa.core.key import CaseKey
+from archqa.engine.cross_encoder import default_cross_encoder
+from archqa.engine.training import regression
+from archqa.engine.training.cross_validation import evaluate, reliability_bins
+from archqa.engine.training.out_of_fold import load_out_of_fold_logits
+from archqa.engine.training.regression import (
+    LabelledCase,
+    assign_folds,
+    build_examples,
+    cross_fit,
+    fit,
+    train,
+)
+
+from .conftest import NOTE, make_case
+
+DATA = Path(__file__).resolve().parents[2] / "data"
+ESSENTIAL = {"s2", "s3", "s6"}
+
+
+def labelled(number: int) -> LabelledCase:
+    case = make_case((*NOTE, f"Her weight was {number} kg."))
+    labels = {
+        sid: Relevance.ESSENTIAL if sid in ESSENTIAL else Relevance.NOT_RELEVANT
+        for sid in case.sentence_ids
+    }
+    return case, CaseKey(case_id=case.id, labels=labels)
+
+
+@pytest.fixture(scope="module")
+def pairs() -> list[LabelledCase]:
+    return [labelled(50 + number) for number in range(6)]
+
+
+def test_the_same_cases_give_the_same_model(pairs: list[LabelledCase]) -> None:
+    assert train(pairs, seed=3) == train(pairs, seed=3)
+
+
+def test_the_model_names_the_cases_it_was_fitted_on(pairs: list[LabelledCase]) -> None:
+    assert len(set(train(pairs).fitted_on)) == len(pairs)
+
+
+def test_a_case_that_the_reader_has_read_is_fitted_on_what_a_reader_said_that_had_not(
+    pairs: list[LabelledCase], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first, second = pairs[:2]
+    said = np.arange(len(first[0].sentences), dtype=float)
+    monkeypatch.setattr(
+        regression, "load_out_of_fold_logits", lambda: {case_digest(first[0]): said}
+    )
+    kept, read = build_examples([first, second])
+    assert kept.table.columns["reader.logit"].tolist() == said.tolist()
+    assert read.table.columns["reader.logit"].tolist() == pytest.approx(
+        default_cross_encoder().logits(second[0]).tolist()
+    )
+
+
+def test_there_is_such_a_verdict_on_each_sentence_of_each_training_case() -> None:
+    cases = [
+        case
+        for name in ("train", "train-real")
+        for case in tasks.load_cases(DATA / f"{name}.json").notes
+    ]
+    assert {digest: len(said) for digest, said in load_out_of_fold_logits().items()} == {
+        case_digest(case): len(case.sentences) for case in cases
+    }
+
+
+def test_progress_is_told(pairs: list[LabelledCase]) -> None:
+    told: list[tuple[str, int, int]] = []
+    train(pairs, progress=lambda what, done, of: told.append((what, done, of)))
+    assert ("features", 6, 6) in told
+    assert {what for what, _, _ in told} == {"features", "folds"}
+
+
+def test_a_fit_tells_essential_sentences_of_its_own_cases_from_the_rest(
+    pairs: list[LabelledCase],
+) -> None:
+    examples = build_examples(pairs)
+    logits = fit(examples).logits(examples[0].table)
+    assert logits[examples[0].essential == 1].min() > logits[examples[0].essential == 0].mean()
+
+
+def test_cross_fit_covers_every_sentence_of_every_case(pairs: list[LabelledCase]) -> None:
+    examples = build_examples(pairs)
+    assert [len(each) for each in cross_fit(examples, folds=3)] == [len(NOTE) + 1] * len(pairs)
+
+
+def test_folds_are_even_and_cover_all() -> None:
+    fold = assign_folds(17, 4, seed=1)
+    assert sorted(np.bincount(fold).tolist()) == [4, 4, 4, 5]
+
+
+def test_a_report_holds_its_value_within_its_interval(pairs: list[LabelledCase]) -> None:
+    for report in evaluate({"written": pairs[:3], "real": pairs[3:]}):
+        assert report.f1.low <= report.f1.value <= report.f1.high
+        assert report.everything.value == pytest.approx(50.0)  # 3 of 9 sentences: 2*3/(9+3)
+        assert 0 <= report.calibration_error <= 1
+
+
+def test_a_case_without_sentences_is_passed_over(pairs: list[LabelledCase]) -> None:
+    assert len(build_examples([*pairs[:1], (Case(id="empty"), CaseKey(case_id="empty"))])) == 1
+
+
+def test_true_probabilities_are_reliable() -> None:
+    chance = np.full(1000, 0.25)
+    truth = np.tile([1.0, 0.0, 0.0, 0.0], 250)
+    (only,) = reliability_bins(chance, truth)
+    assert (only.sentences, only.said, only.true) == (1000, 0.25, 0.25)

@@ -1,0 +1,341 @@
+"""MedAgentBench as it is typed: predict, score, and an unmodified client against `archqa fhir serve`."""
+
+import json
+import shutil
+import threading
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from archqa.fhir import FhirService, Overlay, Store, WriteMode, Writer
+from archqa.fhir.server.http import FhirApplication
+from tests.cli.test_commands import archqa
+from tests.tasks.medagentbench.invented import SyntheticBenchmark, task
+from tests.tasks.medagentbench.test_protocol import fhir_server, says
+
+ONE = "S9000001"
+RATES = tuple(
+    f"{prefix}{group}success_rate"
+    for prefix in ("", "clinical_")
+    for group in ("", "query_", "action_")
+)
+
+
+@pytest.fixture(scope="module")
+def finished(benchmark: SyntheticBenchmark, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    out = tmp_path_factory.mktemp("runs") / "run"
+    words = (
+        "predict",
+        str(benchmark.tasks),
+        "--record",
+        str(benchmark.store),
+        "--pipeline",
+        "scripted",
+        "--out",
+        str(out),
+    )
+    done = archqa(*words)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines()[-1] == str(out)
+    assert "scripted is a fixed policy" in done.stderr
+    return out
+
+
+def scored(*words: str) -> dict[str, Any]:
+    done = archqa("score", *words, "--json")
+    assert done.returncode == 0, done.stderr
+    found: dict[str, Any] = json.loads(done.stdout)
+    return found
+
+
+def test_without_a_model_it_says_what_there_is(
+    benchmark: SyntheticBenchmark, tmp_path: Path
+) -> None:
+    done = archqa(
+        "predict",
+        str(benchmark.tasks),
+        "--record",
+        str(benchmark.store),
+        "--out",
+        str(tmp_path / "run"),
+    )
+    assert done.returncode == 2
+    assert "medagentbench needs a model, or --pipeline do-nothing|scripted" in done.stderr
+    assert not (tmp_path / "run").exists()
+
+
+def test_without_a_record_it_asks_for_one(benchmark: SyntheticBenchmark, tmp_path: Path) -> None:
+    words = (
+        "predict",
+        str(benchmark.tasks),
+        "--pipeline",
+        "scripted",
+        "--out",
+        str(tmp_path / "run"),
+    )
+    done = archqa(*words)
+    assert done.returncode == 2
+    assert "--record" in done.stderr
+
+
+def test_silence_needs_no_record_but_its_grading_does(
+    benchmark: SyntheticBenchmark, tmp_path: Path
+) -> None:
+    out = str(tmp_path / "run")
+    assert (
+        archqa("predict", str(benchmark.tasks), "--pipeline", "do-nothing", "--out", out).returncode
+        == 0
+    )
+    assert json.loads((tmp_path / "run" / "overall.json").read_text())["custom"] == {}
+    done = archqa("score", out)
+    assert done.returncode == 2
+    assert "Name it with --record STORE_OR_URL" in done.stderr
+    report = scored(out, "--record", str(benchmark.store))
+    assert report["scores"]["success_rate"] == report["baselines"]["FINISH([])"]["success_rate"] > 0
+
+
+def test_a_run_is_scored_by_both_gradings_beside_doing_nothing(
+    finished: Path, benchmark: SyntheticBenchmark
+) -> None:
+    report = scored(str(finished), "--key", str(benchmark.tasks), "--record", str(benchmark.store))
+    assert {name: report["scores"][name] for name in RATES} == dict.fromkeys(RATES, 100)
+    assert set(report["scores"]["by_task"]) == {f"task{number}" for number in range(1, 11)}
+    assert set(report["baselines"]) == {"FINISH([])", "FINISH([-1])", "FINISH()"}
+    assert report["baselines"]["FINISH()"]["success_rate"] == pytest.approx(
+        100 * 2 / len(benchmark.rows)
+    )
+    assert any("no score of any model" in each for each in report["warnings"])
+    assert any("context lengths do not" in each for each in report["warnings"])
+
+
+@pytest.mark.parametrize(("grading", "named"), [("official", RATES[:3]), ("clinical", RATES[3:])])
+def test_one_grading_may_be_asked_for(grading: str, named: tuple[str, ...], finished: Path) -> None:
+    report = scored(str(finished), "--grading", grading)
+    assert {name for name in report["scores"] if name.endswith("success_rate")} == set(named)
+
+
+def test_an_unknown_grading_is_refused(finished: Path) -> None:
+    done = archqa("score", str(finished), "--grading", "kind")
+    assert done.returncode == 2
+    assert "official, clinical, both" in done.stderr
+
+
+def test_bare_runs_are_graded_alike(
+    finished: Path, benchmark: SyntheticBenchmark, tmp_path: Path
+) -> None:
+    bare = tmp_path / "runs.jsonl"
+    lines = [json.loads(line) for line in (finished / "runs.jsonl").read_text().splitlines()]
+    # As the benchmark itself writes them: the place in the task file, no id.
+    bare.write_text(
+        "".join(
+            json.dumps({k: v for k, v in row.items() if k != "task_id"}) + "\n" for row in lines
+        )
+    )
+    report = scored(str(bare), "--key", str(benchmark.tasks), "--record", str(benchmark.store))
+    assert report["scores"]["success_rate"] == 100
+    assert report["faults"]["task3_1"] == {"official": [], "clinical": []}
+
+
+def test_faults_and_kinds_of_failure_come_with_the_scores(
+    benchmark: SyntheticBenchmark, tmp_path: Path
+) -> None:
+    row = {
+        "index": 0,
+        "output": {
+            "status": "completed",
+            "result": "[7]",
+            "history": [{"role": "agent", "content": "x"}],
+        },
+    }
+    wrong = [{**row, "index": place} for place in range(len(benchmark.rows))]
+    (tmp_path / "runs.jsonl").write_text("".join(json.dumps(each) + "\n" for each in wrong))
+    report = scored(
+        str(tmp_path / "runs.jsonl"),
+        "--key",
+        str(benchmark.tasks),
+        "--record",
+        str(benchmark.store),
+    )
+    assert report["scores"]["by_failure"]["wrong_post_count"]["official"] > 0
+    assert report["faults"]["task2_1"]["official"][0]["kind"] == "answer_mismatch"
+
+
+def test_a_record_that_is_gone_is_one_clear_error(finished: Path, tmp_path: Path) -> None:
+    done = archqa("score", str(finished), "--record", str(tmp_path / "none.db"))
+    assert done.returncode == 3
+    assert "none.db" in done.stderr
+
+
+def test_a_few_tasks_keep_their_places_in_the_file(
+    benchmark: SyntheticBenchmark, tmp_path: Path
+) -> None:
+    out = tmp_path / "run"
+    words = (
+        "--record",
+        str(benchmark.store),
+        "--pipeline",
+        "do-nothing",
+        "--case",
+        "task5_6",
+        "--out",
+        str(out),
+    )
+    assert archqa("predict", str(benchmark.tasks), *words).returncode == 0
+    [row] = [json.loads(line) for line in (out / "runs.jsonl").read_text().splitlines()]
+    assert row["index"] == [each["id"] for each in benchmark.rows].index("task5_6")
+    assert (
+        json.loads((out / "overall.json").read_text())["custom"]["success rate"] == 1
+    )  # Nothing was due.
+    assert scored(str(out))["scores"]["success_rate"] == pytest.approx(100 / len(benchmark.rows))
+
+
+def test_a_run_whose_tasks_and_record_moved_is_graded_where_they_are_named(
+    finished: Path, benchmark: SyntheticBenchmark, tmp_path: Path
+) -> None:
+    run, tasks, store = (tmp_path / name for name in ("run", "tasks.json", "record.db"))
+    shutil.copytree(finished, run)
+    shutil.copy(benchmark.tasks, tasks)
+    shutil.copy(benchmark.store, store)
+    assert (
+        scored(str(run), "--key", str(tasks), "--record", str(store))["scores"]["success_rate"]
+        == 100
+    )
+
+
+def test_a_person_at_the_terminal_is_asked(benchmark: SyntheticBenchmark, tmp_path: Path) -> None:
+    tasks = tmp_path / "tasks.json"
+    tasks.write_text(json.dumps([task(3, ONE)]))
+    words = ("--record", str(benchmark.store), "--pipeline", "scripted", "--confirm", "--quiet")
+    for answer, status in (("y\n", 200), ("n\n", 409), ("", 409)):
+        out = tmp_path / f"run{status}{len(answer)}"
+        done = archqa("predict", str(tasks), *words, "--out", str(out), stdin=answer)
+        assert "An agent wants to POST this" in done.stderr
+        [entry] = [json.loads(line) for line in (out / "audit.jsonl").read_text().splitlines()]
+        assert entry["status"] == status
+
+
+def test_malformed_tasks_are_refused_with_all_their_mistakes(tmp_path: Path) -> None:
+    tasks = tmp_path / "tasks.json"
+    rows = [
+        {"id": "task1_1", "instruction": "Do.", "eval_MRN": "S1"},
+        {"id": "task1_1", "instruction": 7},
+    ]
+    tasks.write_text(json.dumps(rows))
+    done = archqa("predict", str(tasks), "--pipeline", "do-nothing", "--record", "x.db")
+    assert done.returncode == 3
+    assert "stands in an earlier task too" in done.stderr
+    assert "$.instruction" in done.stderr
+
+
+def test_a_damaged_runs_file_is_refused_by_its_lines(
+    benchmark: SyntheticBenchmark, tmp_path: Path
+) -> None:
+    rows = [{"index": 9999, "output": {}}, {"index": 0, "output": {"history": [7]}}]
+    (tmp_path / "runs.jsonl").write_text("".join(json.dumps(each) + "\n" for each in rows))
+    words = ("--key", str(benchmark.tasks), "--record", str(benchmark.store))
+    done = archqa("score", str(tmp_path / "runs.jsonl"), *words)
+    assert done.returncode == 3
+    assert "line 1: index is no place" in done.stderr
+    assert "line 2: output must hold" in done.stderr
+
+
+def test_grading_a_server_that_fails_is_one_clear_error(
+    benchmark: SyntheticBenchmark, finished: Path
+) -> None:
+    with fhir_server(says(400, {"resourceType": "OperationOutcome", "issue": []})) as (url, _):
+        done = archqa("score", str(finished), "--record", url)
+    assert done.returncode != 0
+    assert "Traceback" not in done.stderr
+
+
+@contextmanager
+def served(record: Store | Overlay, mode: WriteMode) -> Iterator[str]:
+    """The record behind `archqa fhir serve`, on a free port; its base with a slash at the end."""
+    uvicorn = pytest.importorskip("uvicorn")
+    application = FhirApplication(
+        FhirService(record, "http://localhost:8080/fhir", Writer(record, mode)), path="/fhir"
+    )
+    server = uvicorn.Server(uvicorn.Config(application, port=0, log_level="error", lifespan="off"))
+    thread = threading.Thread(target=server.run, daemon=True)
+    thread.start()
+    while not server.started:
+        time.sleep(0.01)
+    try:
+        yield f"http://127.0.0.1:{server.servers[0].sockets[0].getsockname()[1]}/fhir/"
+    finally:
+        server.should_exit = True
+        thread.join(5)
+
+
+def test_an_unmodified_client_runs_against_the_served_record(benchmark: SyntheticBenchmark) -> None:
+    """What the benchmark's own client does: a start check, then GETs with &_format=json, doubled slashes and all."""
+    with Store.open(benchmark.store, "hapi") as store, served(store, WriteMode.READ_ONLY) as base:
+        assert _fetched(f"{base}metadata")["resourceType"] == "CapabilityStatement"
+        found = _fetched(f"{base}/Observation?patient={ONE}&code=MG&_count=5000&_format=json")
+        assert len(found["entry"]) == 3
+        assert found["entry"][0]["resource"]["code"]["text"] == "MG"
+        absent = _fetched(f"{base}Observation?patient=S9000007&code=MG&_count=5000&_format=json")
+        assert absent["total"] == 0
+        assert "entry" not in absent
+        with pytest.raises(urllib.error.HTTPError, match="400"):
+            _fetched(f"{base}Patient?foot=left&_format=json")
+
+
+def test_a_server_is_acted_on_and_graded_like_a_store(
+    benchmark: SyntheticBenchmark, tmp_path: Path
+) -> None:
+    with Store.open(benchmark.store, "hapi") as store, served(store, WriteMode.READ_ONLY) as base:
+        words = (
+            "--record",
+            base,
+            "--pipeline",
+            "scripted",
+            "--out",
+            str(tmp_path / "run"),
+            "--quiet",
+        )
+        assert archqa("predict", str(benchmark.tasks), *words).returncode == 0
+        assert scored(str(tmp_path / "run"), "--record", base)["scores"]["success_rate"] == 100
+        overall = json.loads((tmp_path / "run" / "overall.json").read_text())
+        assert overall["custom"]["success rate"] == 1
+
+
+def test_what_is_applied_on_a_server_stays_there_and_is_in_the_audit_log(
+    benchmark: SyntheticBenchmark, tmp_path: Path
+) -> None:
+    out = tmp_path / "run"
+    with (
+        Overlay.over(Store.open(benchmark.store, "hapi")) as overlay,
+        served(overlay, WriteMode.APPLY) as base,
+    ):
+        words = (
+            "--record",
+            base,
+            "--pipeline",
+            "scripted",
+            "--set",
+            "writes=apply",
+            "--out",
+            str(out),
+            "--quiet",
+        )
+        assert archqa("predict", str(benchmark.tasks), *words).returncode == 0
+        added = overlay.added()
+    audit = [json.loads(line) for line in (out / "audit.jsonl").read_text().splitlines()]
+    stored = [entry for entry in audit if entry["status"] == 201]
+    assert len(added) == len(stored)
+    assert {entry["location"].split("/")[1] for entry in stored} == {each["id"] for each in added}
+    assert all(entry["evidence"] for entry in stored)
+
+
+def _fetched(url: str) -> dict[str, Any]:
+    with urllib.request.urlopen(url, timeout=10) as reply:
+        assert reply.headers["content-type"] == "application/fhir+json"
+        found: dict[str, Any] = json.load(reply)
+        return found

@@ -1,0 +1,403 @@
+"""The agent with typed tools, performed by models that say what they are told to."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from archqa.errors import CallerError, InputError
+from archqa.evaluation.scoring import score
+from archqa.fhir import Store
+from archqa.llm.model import Reply, Request, ToolCall
+from archqa.llm.scripted import ScriptedModel, refusal_reply, tool_call_reply
+from archqa.runs.predict import predict
+from archqa.runs.record import CaseRecord, CaseStatus
+from archqa.settings import load_settings
+from archqa.tasks.medagentbench.memory import add_correction, load_corrections
+from tests.fakes.server import FakeServer
+from tests.tasks.medagentbench.invented import SENTENCE, SyntheticBenchmark, task
+
+ONE, TWO = "S9000001", "S9000002"
+Lines = list[Any] | Callable[[Request], Any]
+
+
+def worked(
+    place: SyntheticBenchmark, tmp_path: Path, row: dict[str, Any], lines: Lines, **more: Any
+) -> CaseRecord:
+    """How one task ends when a model calls tools like this."""
+    tasks = tmp_path / "tasks.json"
+    tasks.write_text(json.dumps([row]))
+    run = predict(
+        tasks,
+        out=tmp_path / "run",
+        pipeline="typed",
+        record=str(place.store),
+        scripted=ScriptedModel(lines),
+        model="m",
+        cache=False,
+        **more,
+    )
+    return run.records[0]
+
+
+def right(tmp_path: Path) -> bool:
+    """Whether both gradings find the work right."""
+    report = score(tmp_path / "run")
+    assert report.faults is not None
+    return not any(faults for each in report.faults.values() for faults in each.values())
+
+
+def told(asked: list[Request]) -> list[dict[str, Any]]:
+    """What the tools gave, in order, as the last request shows it."""
+    return [json.loads(message.content) for message in asked[-1].messages if message.role == "tool"]
+
+
+class Talk:
+    """Says lines in order and keeps what it was asked."""
+
+    def __init__(self, *lines: Any) -> None:
+        self.lines = list(lines)
+        self.asked: list[Request] = []
+
+    def __call__(self, request: Request) -> Any:
+        self.asked.append(request)
+        return self.lines.pop(0)
+
+
+def finish(*answers: Any, cited: tuple[str, ...] = ()) -> Reply:
+    return tool_call_reply(
+        ("finish", {"answers": list(answers), "explanation": "So it is.", "cited": list(cited)})
+    )
+
+
+def test_a_question_is_answered_with_what_it_cites(
+    benchmark: SyntheticBenchmark, tmp_path: Path
+) -> None:
+    look = tool_call_reply(("search_labs", {"patient": ONE, "code": "MG", "within_hours": 24}))
+    record = worked(
+        benchmark, tmp_path, task(4, ONE), [look, finish(1.9, cited=(f"Observation/{ONE}-2",))]
+    )
+    assert record.result["result"] == "[1.9]"
+    assert record.result["cited"] == {"Observation": [f"{ONE}-2"]}
+    assert record.result["explanation"] == "So it is."
+    assert right(tmp_path)
+
+
+def test_every_act_is_a_turn_of_the_benchmarks_conversation(
+    benchmark: SyntheticBenchmark, tmp_path: Path
+) -> None:
+    look = tool_call_reply(("search_labs", {"patient": ONE, "code": "MG", "within_hours": 24}))
+    record = worked(benchmark, tmp_path, task(4, ONE), [look, finish(1.9)])
+    said = [turn["content"] for turn in record.result["history"] if turn["role"] == "agent"]
+    assert said[0].startswith(
+        f"GET http://localhost:8080/fhir/Observation?patient={ONE}&code=MG&date=ge2023-11-12T10:15:00%2B00:00&"
+    )
+    assert said[1] == "FINISH([1.9])"
+
+
+def test_a_patient_is_found_by_name(benchmark: SyntheticBenchmark, tmp_path: Path) -> None:
+    talk = Talk(
+        tool_call_reply(("find_patients", {"name": "Ben", "birthdate": "1990-02-28"})), finish(TWO)
+    )
+    record = worked(benchmark, tmp_path, task(2, TWO), talk)
+    [found] = told(talk.asked)
+    assert found["resources"][0] == {
+        "id": f"Patient/{TWO}",
+        "name": [{"use": "official", "family": "Beispiel", "given": ["Ben"]}],
+        "birthDate": "1990-02-28",
+        "record_number": [TWO],
+    }
+    assert record.status is CaseStatus.ANSWERED
+
+
+@pytest.mark.parametrize(
+    "tool", ["search_vitals", "search_problems", "search_medications", "search_procedures"]
+)
+def test_the_other_searches_find_nothing_where_nothing_is(
+    tool: str, benchmark: SyntheticBenchmark, tmp_path: Path
+) -> None:
+    talk = Talk(tool_call_reply((tool, {"patient": ONE, "within_hours": 48})), finish())
+    worked(benchmark, tmp_path, task(3, ONE), talk)
+    assert told(talk.asked) == [{"found": 0, "resources": []}]
+
+
+ORDER = {
+    "patient": TWO,
+    "ndc": "0338-1715-40",
+    "name": "magnesium",
+    "route": "IV",
+    "dose": 2,
+    "unit": "g",
+    "hours": 2,
+}
+PROOF = {"evidence": [f"Observation/{TWO}-1"]}
+LOOK = tool_call_reply(("search_labs", {"patient": TWO, "code": "MG", "within_hours": 24}))
+
+
+def test_an_order_is_shown_before_it_is_written(
+    benchmark: SyntheticBenchmark, tmp_path: Path
+) -> None:
+    talk = Talk(
+        LOOK,
+        tool_call_reply(("replacement_dose", {"measured": 1.4})),
+        tool_call_reply(("order_medication", {**ORDER, **PROOF})),
+        tool_call_reply(("order_medication", {**ORDER, **PROOF, "settled": True})),
+        finish(1.4),
+    )
+    record = worked(benchmark, tmp_path, task(5, TWO), talk)
+    _, dose, shown, done = told(talk.asked)
+    assert dose == {"low": True, "dose": 2, "unit": "g", "route": "IV", "hours": 2}
+    assert (shown["written"], shown["against_it"]) == (False, [])
+    assert done == {"written": True, "payload": shown["would_be_written"]}
+    assert right(tmp_path)
+    [attempt] = record.result["written"]
+    assert attempt["evidence"] == (f"Observation/{TWO}-1",) or attempt["evidence"] == [
+        f"Observation/{TWO}-1"
+    ]
+
+
+def test_settled_at_once_is_shown_all_the_same(
+    benchmark: SyntheticBenchmark, tmp_path: Path
+) -> None:
+    talk = Talk(
+        LOOK,
+        tool_call_reply(("order_medication", {**ORDER, **PROOF, "settled": True})),
+        finish(1.4),
+    )
+    record = worked(benchmark, tmp_path, task(5, TWO), talk)
+    assert told(talk.asked)[1]["written"] is False
+    assert record.result["written"] == []
+
+
+AGAINST = {
+    "read first": ([], {}, "Read the patient's record before you write to it."),
+    "another patient": (
+        [LOOK],
+        {"patient": ONE},
+        f"The instruction is not about the patient {ONE}.",
+    ),
+    "no such patient": ([LOOK], {"patient": "S9999999"}, "The record has no patient S9999999."),
+    "another code": ([LOOK], {"ndc": "1-1-1"}, "The instruction names no code 1-1-1."),
+    "another unit": ([LOOK], {"unit": "mg"}, "The instruction gives no dose in mg."),
+    "invented evidence": (
+        [LOOK],
+        {"evidence": ["Observation/none"]},
+        "Observation/none was not read in this task.",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", AGAINST)
+def test_a_write_that_contradicts_the_record_is_refused_with_the_reason(
+    name: str, benchmark: SyntheticBenchmark, tmp_path: Path
+) -> None:
+    before, change, reason = AGAINST[name]
+    order = tool_call_reply(("order_medication", {**ORDER, **change}))
+    again = tool_call_reply(("order_medication", {**ORDER, **change, "settled": True}))
+    talk = Talk(*before, order, again, finish())
+    record = worked(benchmark, tmp_path, task(5, TWO), talk)
+    shown, again_shown = told(talk.asked)[-2:]
+    assert any(reason in each for each in shown["against_it"])
+    assert again_shown["written"] is False
+    assert record.result["written"] == []
+
+
+def test_a_condition_must_be_looked_at_before_an_order(
+    benchmark: SyntheticBenchmark, tmp_path: Path
+) -> None:
+    talk = Talk(
+        tool_call_reply(("find_patients", {"identifier": TWO})),
+        tool_call_reply(("order_medication", ORDER)),
+        finish(),
+    )
+    worked(benchmark, tmp_path, task(5, TWO), talk)
+    assert any("sets a condition" in each for each in told(talk.asked)[1]["against_it"])
+
+
+def test_nothing_is_written_that_was_not_asked_for(
+    benchmark: SyntheticBenchmark, tmp_path: Path
+) -> None:
+    sign = {"patient": TWO, "flowsheet": "BP", "value": "118/77 mmHg"}
+    talk = Talk(
+        tool_call_reply(("find_patients", {"identifier": TWO})),
+        tool_call_reply(("record_vital", sign)),
+        finish(1.4),
+    )
+    worked(benchmark, tmp_path, task(4, TWO), talk)
+    reasons = told(talk.asked)[1]["against_it"]
+    assert (
+        "The instruction does not ask for a Observation." in reasons or "does not ask" in reasons[0]
+    )
+
+
+def test_an_order_is_not_written_twice(benchmark: SyntheticBenchmark, tmp_path: Path) -> None:
+    referral = {
+        "patient": ONE,
+        "system": "http://snomed.info/sct",
+        "code": "306181000000106",
+        "name": "referral",
+        "note": SENTENCE,
+    }
+    twice = [
+        tool_call_reply(("order_service", referral)),
+        tool_call_reply(("order_service", {**referral, "settled": True})),
+    ]
+    talk = Talk(tool_call_reply(("find_patients", {"identifier": ONE})), *twice, twice[1], finish())
+    record = worked(benchmark, tmp_path, task(8, ONE), talk)
+    assert "written for this patient already" in told(talk.asked)[3]["error"]
+    assert [each["status"] for each in record.result["written"]] == [200, 409]
+    assert right(tmp_path)
+
+
+def test_a_vital_sign_and_a_time_relative_to_the_clock(
+    benchmark: SyntheticBenchmark, tmp_path: Path
+) -> None:
+    sign = {
+        "patient": ONE,
+        "flowsheet": "BP",
+        "value": "118/77 mmHg",
+        "evidence": [f"Patient/{ONE}"],
+    }
+    talk = Talk(
+        tool_call_reply(
+            ("find_patients", {"identifier": ONE}), ("dates", {"days": 1, "at": "08:00"})
+        ),
+        tool_call_reply(("record_vital", sign)),
+        tool_call_reply(("record_vital", {**sign, "settled": True})),
+        finish(),
+    )
+    worked(benchmark, tmp_path, task(3, ONE), talk)
+    assert told(talk.asked)[1] == {
+        "now": "2023-11-13T10:15:00+00:00",
+        "time": "2023-11-14T08:00:00+00:00",
+    }
+    assert right(tmp_path)
+
+
+def test_arithmetic_is_read_and_never_run(benchmark: SyntheticBenchmark, tmp_path: Path) -> None:
+    expressions = (
+        "(3.5 - 3.2) / 0.1 * 10",
+        "mean([90, 111])",
+        "__import__('os').getcwd()",
+        "9**9**9",
+        "1 / 0",
+    )
+    talk = Talk(
+        tool_call_reply(*(("calculate", {"expression": each}) for each in expressions)), finish()
+    )
+    worked(benchmark, tmp_path, task(6, ONE), talk)
+    sum_, mean, *refused = told(talk.asked)
+    assert (sum_["value"], mean["value"]) == (30, 100.5)
+    assert all("error" in each for each in refused)
+
+
+def test_wrong_calls_come_back_in_words(benchmark: SyntheticBenchmark, tmp_path: Path) -> None:
+    broken = Reply(
+        text="", tool_calls=(ToolCall(id="c", name="search_labs", arguments="{not json"),)
+    )
+    talk = Talk(
+        tool_call_reply(("search_everything", {})),
+        tool_call_reply(("search_labs", {"code": "MG"})),
+        broken,
+        tool_call_reply(("find_patients", {})),
+        tool_call_reply(("finish", {"answers": [[1.9]]})),
+        tool_call_reply(("finish", {"answers": [1.9], "cited": ["Observation/never-read"]})),
+        finish(1.9),
+    )
+    record = worked(benchmark, tmp_path, task(4, ONE), talk)
+    assert all("error" in each for each in told(talk.asked))
+    assert record.result["result"] == "[1.9]"
+
+
+def test_prose_is_reminded_of_tools_and_given_up_after_three(
+    benchmark: SyntheticBenchmark, tmp_path: Path
+) -> None:
+    record = worked(benchmark, tmp_path, task(4, ONE), lambda _: "It is 1.9, I think.")
+    assert record.result["status"] == "agent invalid action"
+    assert record.usage.calls == 3
+
+
+def test_an_agent_that_never_finishes_reaches_the_limit(
+    benchmark: SyntheticBenchmark, tmp_path: Path
+) -> None:
+    look = tool_call_reply(("search_labs", {"patient": ONE, "code": "MG"}))
+    record = worked(benchmark, tmp_path, task(4, ONE), lambda _: look)
+    assert record.result["status"] == "task limit reached"
+    # The last turn is kept for finish, so that seven searches are the most.
+    assert sum(turn["role"] == "agent" for turn in record.result["history"]) == 7
+
+
+def test_a_model_that_declines_is_a_refusal(benchmark: SyntheticBenchmark, tmp_path: Path) -> None:
+    assert (
+        worked(benchmark, tmp_path, task(4, ONE), [refusal_reply()]).status
+        is CaseStatus.UNANSWERABLE
+    )
+
+
+@pytest.mark.parametrize("pipeline", ["paper", "typed"])
+def test_a_model_behind_a_server_comes_to_an_end(
+    pipeline: str, benchmark: SyntheticBenchmark, tmp_path: Path
+) -> None:
+    with FakeServer() as server:
+        run = predict(
+            benchmark.tasks,
+            out=tmp_path / "run",
+            pipeline=pipeline,
+            record=str(benchmark.store),
+            base_url=server.base_url,
+            model="fake",
+            cache=False,
+        )
+    assert run.complete
+    assert {record.result["status"] for record in run.records} <= {
+        "agent invalid action", "task limit reached", "completed",
+    }  # fmt: skip
+    assert not any("Unforeseen" in record.error for record in run.records)
+    with Store.open(benchmark.store) as store:
+        assert set(store.counts()) == {"Patient", "Observation"}
+
+
+def test_memory_is_off_in_the_benchmarks_mode(tmp_path: Path) -> None:
+    with pytest.raises(CallerError, match="memory is off"):
+        load_settings(typed={"memory": tmp_path / "memory.jsonl"})
+
+
+def test_memory_is_told_but_never_of_the_instruction_it_came_from(
+    benchmark: SyntheticBenchmark, tmp_path: Path
+) -> None:
+    path = tmp_path / "memory.jsonl"
+    add_correction(path, task(7, ONE)["instruction"], "asked for a level", "tell the number alone")
+    talk = Talk(finish(1))
+    worked(benchmark, tmp_path, task(4, ONE), talk, writes="validate", memory=path)
+    assert "When asked for a level: tell the number alone" in talk.asked[0].messages[0].content
+    # Another patient makes it no other instruction.
+    assert load_corrections(path, task(7, TWO)["instruction"]) == ()
+    assert path.stat().st_mode & 0o077 == 0
+
+
+def test_memory_is_never_fed_with_graded_tasks(tmp_path: Path) -> None:
+    with pytest.raises(CallerError, match="graded"):
+        add_correction(tmp_path / "memory.jsonl", "Do.", "asked", "do", task_id="task7_1")
+
+
+def test_a_broken_memory_names_its_line(tmp_path: Path) -> None:
+    path = tmp_path / "memory.jsonl"
+    path.write_text('\n{"when": "x"}\n')
+    with pytest.raises(InputError, match=r"memory\.jsonl:2"):
+        load_corrections(path, "Do.")
+
+
+def test_a_text_of_the_record_changes_no_rule(
+    benchmark: SyntheticBenchmark, tmp_path: Path
+) -> None:
+    """What a record says is data: a model that obeys it still cannot write for another patient."""
+    sign = {"patient": "S9000006", "flowsheet": "BP", "value": "1/1 mmHg", "settled": True}
+    talk = Talk(
+        tool_call_reply(("find_patients", {"identifier": ONE})),
+        tool_call_reply(("record_vital", sign)),
+        finish(),
+    )
+    record = worked(benchmark, tmp_path, task(3, ONE), talk)
+    assert record.result["written"] == []

@@ -1,0 +1,231 @@
+"""The subtasks of 2026: a question from the message alone, and links of a given answer, by models and by the engine."""
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from archqa.agents.agent import Backend, RunContext
+from archqa.agents.engine_backend import EngineBackend
+from archqa.agents.model_backend import ModelBackend
+from archqa.core.answer import CitedAnswer, Claim
+from archqa.core.case import Case, Phrase, Sentence
+from archqa.errors import CallerError, ServerUnavailable, Unusable
+from archqa.evaluation.scoring import ScoreSettings, score
+from archqa.llm.model import Request
+from archqa.llm.scripted import ScriptedModel
+from archqa.runs.predict import predict
+from archqa.settings import load_settings
+from archqa.tasks import load_cases, load_key, with_clinician_answers
+from archqa.tasks.archehr_2026.pipelines import align, interpret, majority_links
+from archqa.tasks.archehr_2026.submission import to_plain_prose
+from archqa.tasks.pipelines import PipelineResult, PipelineSettings, default, find
+from tests.fakes.panel import scripted_panel_model
+
+ROOT = Path(__file__).resolve().parents[3]
+CASE = Case(
+    id="c",
+    patient_narrative="Why the tube? I live alone.",
+    clinician_question="A question only the key knows",
+    sentences=(
+        Sentence(id="1", text="Brief hospital course:"),
+        Sentence(id="2", text="A chest tube was placed on day 2 for a large right pneumothorax."),
+        Sentence(id="3", text="Metformin was held because of the contrast."),
+    ),
+    answer_sentences=(Phrase(id="1", text="The tube was placed for a large pneumothorax."),),
+)
+
+
+def desk_of(agent: str, scripts: Mapping[str, Any]) -> tuple[RunContext, dict[str, ScriptedModel]]:
+    models = {name: ScriptedModel(script) for name, script in scripts.items()}
+    minds: dict[str, Backend] = {name: ModelBackend(model, name) for name, model in models.items()}
+    return RunContext({agent: next(iter(minds.values()))}, voters={agent: minds}), models
+
+
+async def linked(**scripts: Any) -> PipelineResult:
+    desk, _ = desk_of("alignment", scripts)
+    return await align(CASE, desk, PipelineSettings())
+
+
+async def test_the_question_is_found_in_the_message_without_sight_of_the_clinicians() -> None:
+    desk, models = desk_of("question_interpretation", {"m": scripted_panel_model([])})
+    ending = await interpret(CASE, desk, PipelineSettings())
+    assert ending.result == {"question": "Why was the tube placed?"}
+    words = "\n".join(message.content for message in models["m"].asked[0].messages)
+    assert "only the key knows" not in words
+    assert "pneumothorax" not in words
+
+
+async def test_the_engine_does_not_see_the_clinicians_question_either() -> None:
+    for question in ("", "A question only the key knows"):
+        case = CASE.model_copy(update={"clinician_question": question})
+        ending = await interpret(
+            case, RunContext({"question_interpretation": EngineBackend()}), PipelineSettings()
+        )
+        assert ending.result == {"question": "Why the tube?"}
+
+
+async def test_a_question_that_stays_too_long_is_cut_where_the_scorer_cuts() -> None:
+    long = " ".join(["word"] * 30)
+    desk, models = desk_of(
+        "question_interpretation", {"m": lambda _: json.dumps({"question": long})}
+    )
+    ending = await interpret(CASE, desk, PipelineSettings())
+    assert ending.result["question"] == " ".join(["word"] * 15)
+    assert "at most 15 are allowed" in models["m"].asked[1].messages[-1].content
+
+
+async def test_links_of_one_model_stand() -> None:
+    ending = await linked(a=scripted_panel_model(["2"]))
+    assert ending.result == {"links": [{"answer_id": "1", "evidence_id": ["2"]}]}
+
+
+async def test_half_of_the_models_must_hold_a_link() -> None:
+    ending = await linked(
+        a=scripted_panel_model(["2"]),
+        b=scripted_panel_model(["2", "3"]),
+        c=scripted_panel_model(["2"]),
+    )
+    assert ending.result["links"][0]["evidence_id"] == ["2"]
+
+
+async def test_an_answer_sentence_without_an_agreed_link_gets_its_likeliest() -> None:
+    votes = [frozenset({("1", "2")}), frozenset({("2", "3")}), frozenset({("2", "3"), ("3", "4")})]
+    assert majority_links(votes) == {("1", "2"), ("2", "3"), ("3", "4")}
+
+
+async def test_a_voter_that_is_down_costs_its_vote() -> None:
+    ending = await linked(a=lambda _: ServerUnavailable("down"), b=scripted_panel_model(["2"]))
+    assert ending.result["links"][0]["evidence_id"] == ["2"]
+    assert ending.remarks == ("the vote of a is lost (ServerUnavailable)",)
+    with pytest.raises(ServerUnavailable):
+        await linked(a=lambda _: ServerUnavailable("down"))
+
+
+async def test_a_model_that_cannot_link_is_replaced_by_the_engine_and_remarked() -> None:
+    ending = await linked(a=lambda _: "no JSON")
+    assert ending.result["links"] == [{"answer_id": "1", "evidence_id": ["2"]}]
+    assert ending.remarks[-1].startswith("the embedded engine links the answer")
+
+
+async def test_ids_that_nobody_has_never_get_into_links() -> None:
+    def invents(request: Request) -> str:
+        return json.dumps(
+            {"links": [{"rationale": "r", "answer_id": "1", "evidence_id": ["2", "99"]}]}
+        )
+
+    ending = await linked(a=invents)
+    assert ending.result["links"] == [{"answer_id": "1", "evidence_id": ["2"]}]
+
+
+async def test_a_case_without_an_answer_says_what_to_do() -> None:
+    desk, _ = desk_of("alignment", {"a": scripted_panel_model([])})
+    with pytest.raises(Unusable, match="--key FILE"):
+        await align(CASE.model_copy(update={"answer_sentences": ()}), desk, PipelineSettings())
+
+
+def test_the_answers_come_from_the_case_else_from_the_key_and_never_their_citations() -> None:
+    file = with_clinician_answers(load_cases(ROOT / "data/dev.json", "archehr-2026-st4"), None)
+    keys = load_key(ROOT / "data/dev_key.json").keys
+    for case in file.notes:
+        said = " ".join(each.text for each in case.answer_sentences)
+        assert "|" not in said
+        assert keys[case.id].clinician_answer.split()[0] in said
+        assert not keys[case.id].labels.keys() & set(said.split("|")[1:])
+
+
+def test_without_any_answer_the_key_is_asked_for(tmp_path: Path) -> None:
+    alone = tmp_path / "alone.json"
+    alone.write_bytes((ROOT / "data/mini/mini.json").read_bytes())
+    with pytest.raises(CallerError, match=r"3 cases have no answer to link.\nName a key"):
+        with_clinician_answers(load_cases(alone, "archehr-2026-st4"), None)
+    assert with_clinician_answers(
+        load_cases(alone, "archehr-2026-st4"), ROOT / "data/mini/mini_key.json"
+    ).notes
+
+
+def test_an_answer_is_handed_in_as_prose_without_pipes_in_75_words() -> None:
+    claims = [
+        Claim(text=f"{'word ' * 30}a|b.", citations=("1",)),
+        Claim(text="Second line.", citations=("2",)),
+    ]
+    answer = CitedAnswer(claims=(*claims, Claim(text="last " * 60, citations=())))
+    said = to_plain_prose(answer)
+    assert "|" not in said
+    assert said.endswith("Second line.")
+    assert len(said.split()) <= 75
+
+
+@pytest.mark.parametrize("subtask", [1, 2, 3, 4])
+def test_each_subtask_has_a_pipeline_for_models_and_one_for_the_engine(subtask: int) -> None:
+    task = f"archehr-2026-st{subtask}"
+    assert default(task, model=False).name == "embedded"
+    assert default(task, model=True).mind == "model"
+    assert find("panel", task).mind == "model"
+
+
+@pytest.mark.parametrize(
+    ("subtask", "metric", "kind"),
+    [(1, "rouge1", str), (2, "strict_micro_f1", list), (3, "rouge1", str), (4, "micro_f1", list)],
+)
+def test_each_subtask_runs_with_the_engine_and_is_scored(
+    subtask: int, metric: str, kind: type, tmp_path: Path
+) -> None:
+    task = f"archehr-2026-st{subtask}"
+    run = predict("mini", task=task, out=tmp_path / "run")
+    rows = json.loads((run.path / "submission.json").read_text())
+    assert [row["case_id"] for row in rows] == [case.id for case in load_cases("mini").cases]
+    assert all(isinstance(row["prediction"], kind) and row["prediction"] for row in rows)
+    report = score(run.path, settings=ScoreSettings(metrics=(metric,)))
+    assert report.scores.scores[metric] > 0
+
+
+@pytest.mark.parametrize("subtask", [1, 2, 3, 4])
+def test_each_subtask_runs_with_a_model(subtask: int, tmp_path: Path) -> None:
+    task = f"archehr-2026-st{subtask}"
+    model = ScriptedModel(scripted_panel_model(["1", "2"]))
+    settings = load_settings(
+        typed={"pipeline": "panel", "base_url": "http://127.0.0.1:9/v1", "cache": False}
+    )
+    run = predict("mini", task=task, out=tmp_path / "run", settings=settings, scripted=model)
+    rows = json.loads((run.path / "submission.json").read_text())
+    assert len(rows) == 3
+    assert model.asked
+
+
+def test_evidence_of_the_engine_scores_the_same_in_both_years(tmp_path: Path) -> None:
+    metrics = ScoreSettings(
+        metrics=("strict_micro_f1", "strict_micro_precision", "strict_micro_recall")
+    )
+    one, two = (
+        score(predict("mini", task=task, out=tmp_path / task).path, settings=metrics).scores.scores
+        for task in ("archehr-2025", "archehr-2026-st2")
+    )
+    assert one == two
+
+
+def test_a_release_that_holds_messages_alone_is_enough_for_subtask_1(tmp_path: Path) -> None:
+    file = tmp_path / "st1.xml"
+    file.write_text(
+        '<annotations><case id="121"><patient_narrative>They cut my wife open twice. Why did they go back in?'
+        "</patient_narrative></case></annotations>"
+    )
+    run = predict(str(file), task="archehr-2026-st1", out=tmp_path / "run")
+    assert run.submission() == [{"case_id": "121", "prediction": "Why did they go back in?"}]
+
+
+def test_answer_sentences_of_the_case_file_are_linked_without_any_key(tmp_path: Path) -> None:
+    file = tmp_path / "st4.xml"
+    file.write_text(
+        '<annotations><case id="121"><patient_narrative>Why the tube?</patient_narrative><note_excerpt_sentences>'
+        '<sentence id="1">A chest tube was placed for a large right pneumothorax.</sentence>'
+        '<sentence id="2">Metformin was held because of the contrast.</sentence></note_excerpt_sentences>'
+        '<answer_sentences><sentence id="7">The tube was placed for a large pneumothorax.</sentence>'
+        "</answer_sentences></case></annotations>"
+    )
+    run = predict(str(file), task="archehr-2026-st4", out=tmp_path / "run")
+    assert run.submission() == [
+        {"case_id": "121", "prediction": [{"answer_id": "7", "evidence_id": ["1"]}]}
+    ]

@@ -1,0 +1,261 @@
+"""A typed query between question and answer: a model or the parser writes it, the executor answers, errors go back."""
+
+import asyncio
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from archqa.agents.agent import Backend, RunContext
+from archqa.agents.grammar_backend import GrammarBackend
+from archqa.agents.model_backend import ModelBackend
+from archqa.core.question import RecordQuestion
+from archqa.core.step import Step
+from archqa.errors import CaseFailed, NotUnderstood, Unusable
+from archqa.fhir import Store
+from archqa.llm.scripted import ScriptedModel, ScriptedReply, refusal_reply
+from archqa.tasks.pipelines import PipelineResult, PipelineSettings, default, find
+from tests.fhir.invented import build_store
+from tests.query.invented import random_record
+
+TASK = "fhir-agentbench"
+RESOURCES = random_record(3)
+DIABETES = sorted(
+    each["id"]
+    for each in RESOURCES
+    if each["resourceType"] == "Condition"
+    and each["subject"]["reference"] == "Patient/p"
+    and each["code"]["coding"][0].get("display") == "Diabetes"
+)
+VISITS = sorted(
+    each["id"]
+    for each in RESOURCES
+    if each["resourceType"] == "Encounter"
+    and each["subject"]["reference"] == "Patient/p"
+    and each["identifier"][0]["system"].endswith("encounter-hosp")
+)
+NOW = "Assume the current time is 2131-12-31 23:59:00."
+
+
+@pytest.fixture
+def record(tmp_path: Path) -> Store:
+    return build_store(tmp_path / "record", RESOURCES)
+
+
+def asking(question: str, patient: str = "p") -> RecordQuestion:
+    return RecordQuestion(id="q1", question=question, patient_fhir_id=patient, assumption=NOW)
+
+
+def plan(**query: Any) -> str:
+    return json.dumps({"thought": "t", "look_up": [], "query": query})
+
+
+def looking_up(*words: str) -> str:
+    return json.dumps({"thought": "t", "look_up": list(words), "query": None})
+
+
+class Played:
+    """How a question played out with a scripted planner."""
+
+    def __init__(
+        self, record: Store, question: str, *script: ScriptedReply, **settings: Any
+    ) -> None:
+        self.model = ScriptedModel(script)
+        self.steps: list[Step] = []
+        self.failure: CaseFailed | None = None
+        self.ending = PipelineResult()
+        try:
+            self.ending = carried_out(
+                record, ModelBackend(self.model, "m"), asking(question), self.steps, **settings
+            )
+        except CaseFailed as failure:
+            self.failure = failure
+
+    @property
+    def result(self) -> dict[str, Any]:
+        return self.ending.result
+
+    def prompt(self, turn: int) -> str:
+        return self.model.asked[turn].messages[-1].content
+
+
+def carried_out(
+    record: Store,
+    mind: Backend,
+    question: RecordQuestion,
+    steps: list[Step] | None = None,
+    **settings: Any,
+) -> PipelineResult:
+    kept = steps if steps is not None else []
+    desk = RunContext({"planner": mind}, kept.append, record)
+    return asyncio.run(find("planner", TASK).run(question, desk, PipelineSettings(**settings)))
+
+
+def test_the_invented_patient_has_what_these_tests_ask_for() -> None:
+    assert VISITS
+    assert DIABETES
+
+
+def test_a_models_query_is_carried_out_and_the_answer_rests_on_exact_resources(
+    record: Store,
+) -> None:
+    played = Played(
+        record,
+        "How often was diabetes coded?",
+        plan(what="diagnosis", names=["diabetes"], summary="count"),
+    )
+    assert played.result["agent_answer"] == str(len(DIABETES))
+    assert sorted(played.result["agent_fhir_resources"]["Condition"]) == DIABETES
+    assert played.result["cited_fhir_resources"] == played.result["agent_fhir_resources"]
+    assert played.result["query"] == {
+        "what": "diagnosis",
+        "names": ["diabetes"],
+        "summary": "count",
+    }
+    assert "diabetes" in played.result["sentence"]
+    assert len(played.result["rows"]) == len(DIABETES)
+    assert played.result["trace"][-1]["answer"] == str(len(DIABETES))
+
+
+def test_the_planner_is_shown_the_card_and_held_to_the_querys_schema(record: Store) -> None:
+    played = Played(record, "How many visits?", plan(what="hospital_visit", summary="count"))
+    [request] = played.model.asked
+    assert request.output_schema is not None
+    assert set(request.output_schema["properties"]) == {"thought", "look_up", "query"}
+    assert "Condition: " in played.prompt(0)
+    assert NOW in played.prompt(0)
+    assert played.result["agent_answer"] == str(len(VISITS))
+
+
+def test_words_are_looked_up_among_the_patients_codes_and_told_in_the_next_turn(
+    record: Store,
+) -> None:
+    query = plan(what="diagnosis", names=["Diabetes"], summary="exists")
+    played = Played(record, "Is she diabetic?", looking_up("diabetis", "unicorn"), query)
+    assert 'Condition code 25000 "Diabetes"' in played.prompt(1)
+    assert "unicorn:\n  nothing like it" in played.prompt(1)
+    assert "<found>" not in played.prompt(0)
+    assert played.result["agent_answer"] == "Yes"
+
+
+def test_an_error_of_the_executor_goes_back_to_the_planner(record: Store) -> None:
+    relative = {
+        "what": "hospital_visit",
+        "summary": "count",
+        "when": {"spans": [{"years_back": 0}]},
+    }
+    played = Played(
+        record,
+        "How many visits this year?",
+        plan(**relative),
+        plan(**relative, now="2131-12-31T23:59:00"),
+    )
+    assert played.result["trace"][0]["error"] in played.prompt(1)
+    assert "<tried>" in played.prompt(1)
+    assert played.result["agent_answer"].isdigit()
+
+
+def test_a_query_that_finds_nothing_is_told_similar_names_once_and_may_be_stood_by(
+    record: Store,
+) -> None:
+    wrong, right = (
+        plan(what="diagnosis", names=[name], summary="count") for name in ("diabetis", "diabetes")
+    )
+    played = Played(record, "How often was diabetes coded?", wrong, right)
+    assert "Nothing was found." in played.prompt(1)
+    assert '"Diabetes"' in played.prompt(1)
+    assert played.result["agent_answer"] == str(len(DIABETES))
+    insisting = Played(
+        record,
+        "How often was gout coded?",
+        *[plan(what="diagnosis", names=["gout"], summary="count")] * 2,
+    )
+    assert insisting.result["agent_answer"] == "0"
+    assert insisting.result["agent_fhir_resources"] == {}
+
+
+def test_a_query_that_makes_no_sense_is_sent_back_before_it_is_carried_out(record: Store) -> None:
+    senseless = plan(what="diagnosis", returns="dose")
+    played = Played(record, "q?", senseless, plan(what="hospital_visit", summary="count"))
+    assert "a diagnosis has no dose" in played.model.asked[1].messages[-1].content
+    assert played.steps[0].rejected
+
+
+def test_on_the_last_turn_nothing_can_be_looked_up_any_more(record: Store) -> None:
+    script = [looking_up("a"), looking_up("b"), plan(what="hospital_visit", summary="count")]
+    played = Played(record, "q?", *script, planner_turns=2)
+    assert "This is the last turn" in played.prompt(1)
+    assert "Nothing more can be looked up" in played.model.asked[2].messages[-1].content
+    assert played.result["agent_answer"] == str(len(VISITS))
+
+
+def test_where_the_planner_fails_the_parser_writes_the_query_and_says_so_unless_told_not_to(
+    record: Store,
+) -> None:
+    nonsense = ["no json"] * 3
+    played = Played(record, "Count the number of hospital visits of patient 1.", *nonsense)
+    assert played.result["agent_answer"] == str(len(VISITS))
+    assert played.ending.remarks == ("the parser writes the query: the planner failed (Unusable)",)
+    alone = Played(
+        record, "Count the number of hospital visits of patient 1.", *nonsense, fallback=False
+    )
+    assert isinstance(alone.failure, Unusable)
+    assert isinstance(Played(record, "Why is the sky blue?", *nonsense).failure, Unusable)
+
+
+def test_a_model_that_declines_is_not_replaced(record: Store) -> None:
+    played = Played(
+        record,
+        "Count the number of hospital visits of patient 1.",
+        refusal_reply(),
+        refusal_reply(),
+    )
+    assert played.failure is not None
+    assert type(played.failure).__name__ == "Refused"
+
+
+def test_the_parser_performs_the_same_agent_without_a_model(record: Store) -> None:
+    steps: list[Step] = []
+    question = asking("Count the number of hospital visits of patient 1.")
+    ending = carried_out(record, GrammarBackend(record), question, steps)
+    assert ending.result["agent_answer"] == str(len(VISITS))
+    assert sorted(ending.result["agent_fhir_resources"]["Encounter"]) == VISITS
+    assert [(step.agent, step.mind) for step in steps] == [("planner", "embedded")]
+
+
+def test_what_the_parser_does_not_understand_is_a_refusal_that_names_the_part(
+    record: Store,
+) -> None:
+    steps: list[Step] = []
+    with pytest.raises(NotUnderstood) as caught:
+        carried_out(
+            record,
+            GrammarBackend(record),
+            asking("Why did the patient prefer tea to coffee?"),
+            steps,
+        )
+    assert caught.value.result["agent_answer"] is None
+    assert steps[0].rejected == str(caught.value)
+
+
+def test_conventions_are_the_benchmarks_unless_told_otherwise(record: Store) -> None:
+    """A visit that has ended is not the current one for the benchmark; a clinician takes the latest."""
+    ended = [each for each in RESOURCES if each["id"] in VISITS and "end" in each["period"]]
+    current = plan(
+        what="hospital_visit",
+        summary="count",
+        when={"visit": {"kind": "hospital", "which": "current"}},
+    )
+    answers = {
+        ways: Played(record, "q?", current, current, conventions=ways).result["agent_answer"]
+        for ways in (None, "mimic-ehrsql", "clinical")
+    }
+    assert answers[None] == answers["mimic-ehrsql"]
+    if len(ended) == len(VISITS):
+        assert answers == {None: "0", "mimic-ehrsql": "0", "clinical": "1"}
+
+
+def test_without_a_pipelines_name_a_model_plans_and_else_the_parser_does() -> None:
+    assert default(TASK, model=True).name == "planner"
+    assert default(TASK, model=False).name == "embedded"
