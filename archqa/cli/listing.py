@@ -16,7 +16,8 @@ from archqa.llm.prompts import default_prompts
 from archqa.runs.export import FORMATS
 from archqa.runs.model_server import list_models
 from archqa.runs.run import Run
-from archqa.settings import AGENTS, Settings, load_settings
+from archqa.settings import agent_names, load_settings
+from archqa.settings.catalogue import SettingDescription, describe_settings
 from archqa.tasks import pipelines
 
 NAME = "list"
@@ -24,6 +25,9 @@ NAME = "list"
 
 def command(
     kind: Annotated[str, typer.Argument(help="What to list; without it, the kinds.")] = "kinds",
+    pipeline: Annotated[
+        str | None, typer.Option(help="Only the settings that this pipeline uses.")
+    ] = None,
 ) -> None:
     """List pipelines, tasks, agents, prompts, metrics, formats, prices, settings, runs or the server's models.
 
@@ -37,7 +41,12 @@ def command(
         raise CallerError(
             f"There is nothing called {kind!r} to list.\nThere are: {', '.join(_KINDS)}."
         )
-    for line in _KINDS[kind]():
+    if pipeline is not None and kind != "settings":
+        raise CallerError(
+            "--pipeline narrows settings alone: archqa list settings --pipeline panel"
+        )
+    lines = _settings(pipeline) if kind == "settings" else _KINDS[kind]()
+    for line in lines:
         console.print(line, markup=False)
 
 
@@ -64,9 +73,22 @@ def _prices() -> Iterable[str]:
         yield f"{name:14} {dollars} ({price.source}, {price.as_of})"
 
 
-def _settings() -> Iterable[str]:
-    for name, field in Settings.model_fields.items():
-        yield f"{name:16} {field.description or ''}".rstrip()
+def _settings(pipeline: str | None = None) -> Iterable[str]:
+    """The settings: name, short name, type, default, description, owners; with a pipeline, only those it uses."""
+    settings = describe_settings()
+    if pipeline is not None:
+        settings = [setting for setting in settings if pipeline in setting.owners]
+    if not settings:
+        known = ", ".join(dict.fromkeys(each.name for each in pipelines.PIPELINES))
+        raise CallerError(f"No pipeline {pipeline!r} has settings.\nThere are: {known}.")
+    return (_setting_line(setting) for setting in settings)
+
+
+def _setting_line(setting: SettingDescription) -> str:
+    short_name = f" ({setting.short_name})" if setting.short_name else ""
+    default = f" [default: {setting.default}]" if setting.default else ""
+    owners = f" (of {', '.join(setting.owners)})" if setting.owners != ("run",) else ""
+    return f"{setting.name}{short_name}: {setting.type}{default}. {setting.description}{owners}"
 
 
 def _runs() -> Iterable[str]:
@@ -82,7 +104,7 @@ def _models() -> Iterable[str]:
 _KINDS: dict[str, Callable[[], Iterable[str]]] = {
     "pipelines": _pipelines,
     "tasks": _tasks,
-    "agents": lambda: AGENTS,
+    "agents": agent_names,
     "prompts": _prompts,
     "metrics": metric_names,
     "formats": lambda: FORMATS,

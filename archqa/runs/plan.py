@@ -15,6 +15,7 @@ from archqa.llm.prompts import default_prompts
 from archqa.runs.case_selection import Selection
 from archqa.runs.folder import new_run_name
 from archqa.runs.record import DataFingerprint, RunManifest
+from archqa.runs.settings_check import check_settings_used
 from archqa.settings import Settings
 from archqa.tasks import CaseFile, pipelines
 from archqa.tasks.pipeline import Pipeline
@@ -46,6 +47,7 @@ def plan_run(
     file = tasks.with_clinician_answers(file, settings.answer_key)
     places = selection.places(file.ids)
     pipeline = choose_pipeline(settings, file.task)
+    check_settings_used(settings, pipeline)
     now = datetime.now(UTC)
     manifest = RunManifest(
         run=new_run_name(now, file.task, pipeline.name),
@@ -56,7 +58,7 @@ def plan_run(
             path=str(file.path.absolute()) if str(file.path) != "-" else "-", sha256=file.sha256
         ),
         case_ids=tuple(file.ids[each] for each in places),
-        settings=settings.without_secrets(),
+        settings=settings.without_secrets(pipeline),
         minds={},
         prompts={
             name: default_prompts().digest(name)

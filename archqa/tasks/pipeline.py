@@ -4,17 +4,12 @@ import asyncio
 from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any, Literal, NamedTuple, TypeVar, cast
 
-from pydantic import Field
-
 from archqa.agents.agent import RunContext
-from archqa.agents.labelling import LabelScheme
-from archqa.core.answer import WORD_LIMIT, CitedAnswer
+from archqa.core.answer import CitedAnswer
 from archqa.core.judgement import Judgement
 from archqa.core.value import FrozenModel
 from archqa.llm.batch import ReplyPending
-from archqa.panel.settings import PanelSettings
-from archqa.tasks.fhir_agentbench.settings import RecordSettings
-from archqa.tasks.medagentbench.settings import ClinicalSettings
+from archqa.tasks.pipeline_settings import PipelineSettings
 
 Result = TypeVar("Result")
 
@@ -29,26 +24,6 @@ NOTE_TASKS = (
 
 CITED_ANSWER_TASKS = ("archehr-2025", "archehr-2026-st2", "archehr-2026-st3")
 """Those that a cited answer serves: evidence and answer are parts of it."""
-
-Strategy = Literal["cited", "evidence", "summary"]
-"""What is handed in: the decision's own answer; the questions and the chosen sentences; or a summary of those."""
-
-
-class PipelineSettings(PanelSettings, RecordSettings, ClinicalSettings):
-    """What can be switched in the six stages and the panel; the defaults are the paper's best row (Table 1, last)."""
-
-    labels: LabelScheme = "binary"
-    context: bool = True
-    experts: bool = True
-    most_experts: int = Field(default=4, ge=1, le=20)
-    screen: Literal["per-sentence", "batched"] = "per-sentence"
-    batch_size: int = Field(default=8, ge=1)
-    strategy: Strategy = "cited"
-    word_limit: int = Field(default=WORD_LIMIT, ge=10)
-    fallback: bool = Field(
-        default=True,
-        description="let the engine decide where the deciding model cannot, and say so",
-    )
 
 
 class PipelineResult(FrozenModel):
@@ -71,8 +46,8 @@ class NoteResult(PipelineResult):
     experts: tuple[str, ...] = ()
 
 
-PipelineFunction = Callable[[Any, RunContext, PipelineSettings], Awaitable[PipelineResult]]
-"""What takes an item to a desk and comes back with its ending."""
+PipelineFunction = Callable[[Any, RunContext, Any], Awaitable[PipelineResult]]
+"""Takes an item through its agents. The settings are of the pipeline's `settings_type`."""
 
 
 class Pipeline(NamedTuple):
@@ -88,6 +63,7 @@ class Pipeline(NamedTuple):
     run: PipelineFunction
     prompts: tuple[str, ...]
     agents: tuple[str, ...]
+    settings_type: type[PipelineSettings]
     tasks: tuple[str, ...] = NOTE_TASKS
     ways: str = "archqa"
     multi_model_agents: tuple[str, ...] = ()

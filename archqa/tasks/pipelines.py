@@ -3,6 +3,7 @@
 from archqa.errors import CallerError
 from archqa.tasks.archehr_2025.pipelines.dmis import AGENTS, PROMPTS, dmis
 from archqa.tasks.archehr_2025.pipelines.panel import PANEL
+from archqa.tasks.archehr_2025.settings import DmisSettings
 from archqa.tasks.archehr_2026.pipelines import SUBTASK_PIPELINES
 from archqa.tasks.fhir_agentbench.pipelines.catalogue import RECORD_PIPELINES
 from archqa.tasks.medagentbench.pipelines.conversation import CLINICAL_PIPELINES
@@ -33,6 +34,7 @@ PIPELINES = (
         run=dmis,
         prompts=PROMPTS,
         agents=AGENTS,
+        settings_type=DmisSettings,
         tasks=CITED_ANSWER_TASKS,
     ),
     PANEL,
@@ -43,6 +45,7 @@ PIPELINES = (
         run=dmis,
         prompts=PROMPTS,
         agents=AGENTS,
+        settings_type=DmisSettings,
         tasks=CITED_ANSWER_TASKS,
     ),
     *SUBTASK_PIPELINES,

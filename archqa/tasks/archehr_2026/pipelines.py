@@ -15,6 +15,7 @@ from archqa.agents.question_interpretation import (
 )
 from archqa.core.case import Case
 from archqa.errors import ArchqaError, CaseFailed, ServerUnavailable, Unusable
+from archqa.tasks.archehr_2026.settings import AlignmentSettings
 from archqa.tasks.pipeline import (
     Pipeline,
     PipelineFunction,
@@ -34,7 +35,7 @@ async def interpret(case: Case, desk: RunContext, _: PipelineSettings) -> Pipeli
     return PipelineResult(result={"question": found.question})
 
 
-async def align(case: Case, desk: RunContext, settings: PipelineSettings) -> PipelineResult:
+async def align(case: Case, desk: RunContext, settings: AlignmentSettings) -> PipelineResult:
     """Subtask 4: links that at least half of the voters hold; an answer sentence without any gets its likeliest."""
     if not case.answer_sentences:
         raise Unusable(
@@ -102,11 +103,22 @@ def _rows(case: Case, pairs: Pairs) -> list[dict[str, object]]:
 
 
 def _both_minds(
-    agent: type[Agent[Any, Any]], run: PipelineFunction, task: str, what: str
+    agent: type[Agent[Any, Any]],
+    run: PipelineFunction,
+    settings_type: type[PipelineSettings],
+    task: str,
+    what: str,
 ) -> tuple[Pipeline, Pipeline]:
     """The pipeline of one agent, by models and by the embedded engine."""
     ours = Pipeline(
-        "panel", f"{what}, by a model", "model", run, (agent.prompt,), (agent.name,), (task,)
+        "panel",
+        f"{what}, by a model",
+        "model",
+        run,
+        (agent.prompt,),
+        (agent.name,),
+        settings_type,
+        (task,),
     )
     return ours, ours._replace(
         name="embedded", mind="embedded", summary=f"{what}, by the engine", multi_model_agents=()
@@ -114,12 +126,20 @@ def _both_minds(
 
 
 _LINKING, _LINKING_BY_ENGINE = _both_minds(
-    AlignmentAgent, align, "archehr-2026-st4", "subtask 4: what an answer rests on"
+    AlignmentAgent,
+    align,
+    AlignmentSettings,
+    "archehr-2026-st4",
+    "subtask 4: what an answer rests on",
 )
 
 SUBTASK_PIPELINES = (
     *_both_minds(
-        QuestionInterpretationAgent, interpret, "archehr-2026-st1", "subtask 1: what is asked"
+        QuestionInterpretationAgent,
+        interpret,
+        PipelineSettings,
+        "archehr-2026-st1",
+        "subtask 1: what is asked",
     ),
     _LINKING._replace(
         multi_model_agents=(AlignmentAgent.name,)

@@ -25,7 +25,7 @@ from archqa.tasks.fhir_agentbench.pipelines.published_agents import (
     BENCHMARK_AGENT_NAMES,
     NO_FINAL_ANSWER,
 )
-from archqa.tasks.pipelines import PipelineSettings, find
+from archqa.tasks.pipelines import find
 from tests.fhir.invented import build_store, ward_resources
 
 QUESTION = RecordQuestion(
@@ -56,7 +56,7 @@ class Played:
         mind = ModelBackend(self.model, "scripted")
         desk = RunContext(dict.fromkeys(chosen.agents, mind), self.steps.append, ward)
         try:
-            ending = asyncio.run(chosen.run(QUESTION, desk, PipelineSettings(**settings)))
+            ending = asyncio.run(chosen.run(QUESTION, desk, chosen.settings_type(**settings)))
             self.result = ending.result
         except CaseFailed as failure:
             self.failure, self.result = failure, dict(failure.result)
@@ -338,4 +338,4 @@ def test_a_conversation_needs_a_model(ward: Store) -> None:
     chosen = find("multi-turn-retriever", "fhir-agentbench")
     desk = RunContext(dict.fromkeys(chosen.agents, Nobody()), store=ward)  # type: ignore[arg-type]
     with pytest.raises(CallerError, match="converses with a model"):
-        asyncio.run(chosen.run(QUESTION, desk, PipelineSettings()))
+        asyncio.run(chosen.run(QUESTION, desk, chosen.settings_type()))

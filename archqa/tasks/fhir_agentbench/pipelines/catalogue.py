@@ -13,7 +13,8 @@ from archqa.tasks.fhir_agentbench.agents import (
 )
 from archqa.tasks.fhir_agentbench.pipelines import published_agents
 from archqa.tasks.fhir_agentbench.pipelines.typed_query import typed_query
-from archqa.tasks.pipeline import Pipeline, PipelineFunction
+from archqa.tasks.fhir_agentbench.settings import PIPELINE_SETTINGS, TypedQuerySettings
+from archqa.tasks.pipeline import Pipeline, PipelineFunction, PipelineSettings
 
 TASKS = ("fhir-agentbench",)
 
@@ -24,12 +25,22 @@ GCP = "gcp"
 def _agent(
     name: str, summary: str, run: PipelineFunction, agent: type[FhirRequestAgent]
 ) -> Pipeline:
-    return Pipeline(name, summary, "model", run, (agent.prompt,), (agent.name,), TASKS, GCP)
+    settings_type = PIPELINE_SETTINGS[name]
+    return Pipeline(
+        name, summary, "model", run, (agent.prompt,), (agent.name,), settings_type, TASKS, GCP
+    )
 
 
 def _typed(name: str, summary: str, mind: Literal["model", "embedded"]) -> Pipeline:
     return Pipeline(
-        name, summary, mind, typed_query, (PlannerAgent.prompt,), (PlannerAgent.name,), TASKS
+        name,
+        summary,
+        mind,
+        typed_query,
+        (PlannerAgent.prompt,),
+        (PlannerAgent.name,),
+        TypedQuerySettings,
+        TASKS,
     )
 
 
@@ -73,6 +84,7 @@ RECORD_PIPELINES = (
         baselines.no_answer,
         (),
         (),
+        PipelineSettings,
         TASKS,
         needs_record=False,
     ),
@@ -83,6 +95,7 @@ RECORD_PIPELINES = (
         baselines.retrieve_all,
         (),
         (),
+        PipelineSettings,
         TASKS,
         GCP,
     ),

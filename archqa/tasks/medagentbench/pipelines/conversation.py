@@ -38,6 +38,12 @@ from archqa.tasks.medagentbench.protocol import (
     parse_turn,
 )
 from archqa.tasks.medagentbench.session import ClinicalSession
+from archqa.tasks.medagentbench.settings import (
+    ClinicalSettings,
+    ClinicalToolSettings,
+    PayloadFormat,
+    TypedAgentSettings,
+)
 from archqa.tasks.medagentbench.tool_implementations import ActionFailed, ToolImplementations
 from archqa.tasks.medagentbench.tool_schemas import clinical_tools
 from archqa.tasks.medagentbench.typed_tool import ClinicalTool
@@ -49,7 +55,7 @@ _REMINDERS = 3
 """Replies in a row without any tool call after which the typed agent is given up."""
 
 
-async def paper(task: ClinicalTask, desk: RunContext, settings: PipelineSettings) -> PipelineResult:
+async def paper(task: ClinicalTask, desk: RunContext, settings: ClinicalSettings) -> PipelineResult:
     """The benchmark's own agent: what the model says is the turn."""
     with _at_work(task, desk, settings) as hands:
         talk = ClinicalConversation(MedAgentPaperAgent(), _told(task), desk)
@@ -61,9 +67,11 @@ async def paper(task: ClinicalTask, desk: RunContext, settings: PipelineSettings
         return _ended(hands)
 
 
-async def typed(task: ClinicalTask, desk: RunContext, settings: PipelineSettings) -> PipelineResult:
+async def typed(
+    task: ClinicalTask, desk: RunContext, settings: TypedAgentSettings
+) -> PipelineResult:
     """A model with typed tools."""
-    with _at_work(task, desk, settings) as hands:
+    with _at_work(task, desk, settings, settings.shape) as hands:
         memory = load_corrections(settings.memory, task.instruction) if settings.memory else ()
         told = MedAgentTypedTask(instruction=task.instruction, context=task.context, memory=memory)
         talk = ClinicalConversation(MedAgentTypedAgent(), told, desk)
@@ -73,10 +81,10 @@ async def typed(task: ClinicalTask, desk: RunContext, settings: PipelineSettings
 
 
 async def scripted(
-    task: ClinicalTask, desk: RunContext, settings: PipelineSettings
+    task: ClinicalTask, desk: RunContext, settings: ClinicalToolSettings
 ) -> PipelineResult:
     """The fixed policy."""
-    with _at_work(task, desk, settings) as hands:
+    with _at_work(task, desk, settings, settings.shape) as hands:
         with _ending(hands):
             await asyncio.to_thread(run_policy, hands.place.ask, hands)
         return _ended(hands)
@@ -96,7 +104,10 @@ async def do_nothing(
 
 @contextmanager
 def _at_work(
-    task: ClinicalTask, desk: RunContext, settings: PipelineSettings
+    task: ClinicalTask,
+    desk: RunContext,
+    settings: ClinicalSettings,
+    shape: PayloadFormat | None = None,
 ) -> Iterator[ToolImplementations]:
     """The hands of one task, the benchmark's prompt being the first turn of its conversation."""
     ask = TaskText(task.instruction, task.context)
@@ -107,7 +118,7 @@ def _at_work(
         yield ToolImplementations(
             TaskController(_prompt(task), place.gateway, place, settings.rounds),
             place,
-            settings.shape,
+            shape,
         )
 
 
@@ -221,6 +232,7 @@ CLINICAL_PIPELINES = (
         run=paper,
         prompts=(MedAgentPaperAgent.prompt,),
         agents=(MedAgentPaperAgent.name,),
+        settings_type=ClinicalSettings,
         tasks=(TASK,),
         ways="hapi",
     ),
@@ -231,6 +243,7 @@ CLINICAL_PIPELINES = (
         run=typed,
         prompts=(MedAgentTypedAgent.prompt, MedAgentPaperAgent.prompt),
         agents=(MedAgentTypedAgent.name,),
+        settings_type=TypedAgentSettings,
         tasks=(TASK,),
         ways="hapi",
     ),
@@ -241,6 +254,7 @@ CLINICAL_PIPELINES = (
         run=do_nothing,
         prompts=(MedAgentPaperAgent.prompt,),
         agents=(),
+        settings_type=PipelineSettings,
         tasks=(TASK,),
         ways="hapi",
         needs_record=False,
@@ -252,6 +266,7 @@ CLINICAL_PIPELINES = (
         run=scripted,
         prompts=(MedAgentPaperAgent.prompt,),
         agents=(),
+        settings_type=ClinicalToolSettings,
         tasks=(TASK,),
         ways="hapi",
     ),
