@@ -77,11 +77,15 @@ def _settings(pipeline: str | None = None) -> Iterable[str]:
     """The settings: name, short name, type, default, description, owners; with a pipeline, only those it uses."""
     settings = describe_settings()
     if pipeline is not None:
-        settings = [setting for setting in settings if pipeline in setting.owners]
+        settings = [_of_pipeline(pipeline, each) for each in settings if pipeline in each.owners]
     if not settings:
         known = ", ".join(dict.fromkeys(each.name for each in pipelines.PIPELINES))
         raise CallerError(f"No pipeline {pipeline!r} has settings.\nThere are: {known}.")
     return (_setting_line(setting) for setting in settings)
+
+
+def _of_pipeline(pipeline: str, setting: SettingDescription) -> SettingDescription:
+    return setting._replace(name=setting.name.replace("<name>", pipeline))
 
 
 def _setting_line(setting: SettingDescription) -> str:

@@ -34,11 +34,12 @@ def describe_settings() -> list[SettingDescription]:
 
 def _run_settings() -> Iterator[SettingDescription]:
     for name, field in Settings.model_fields.items():
-        section = field.annotation
+        section: Any = field.annotation
         if name == "pipelines" or get_origin(section) is dict:
             continue
         if isinstance(section, type) and issubclass(section, BaseModel):
-            for inner_name, inner in section.model_fields.items():
+            fields: dict[str, FieldInfo] = section.model_fields
+            for inner_name, inner in fields.items():
                 yield _described(f"{name}.{inner_name}", inner, ("run",))
         else:
             yield _described(name, field, ("run",))

@@ -4,14 +4,13 @@ import difflib
 import os
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any, ClassVar, get_args
 
 from pydantic import BaseModel, ValidationError
 
 from archqa.errors import CallerError, InputError
 from archqa.settings.model import Settings
 from archqa.settings.names import is_pipeline_setting, merge, nest, short_names, typed_names
-from archqa.settings.sources import read_toml
 
 
 def load_settings(
@@ -58,9 +57,8 @@ def agent_names() -> tuple[str, ...]:
 
 
 def _build(path: Path | None, values: dict[str, Any]) -> Settings:
-    if path is not None:
-        read_toml(path)
-    namespace = {"__module__": __name__, "model_config": {"toml_file": path}}
+    annotated = {"config_path": ClassVar[Path | None]}
+    namespace = {"__module__": __name__, "__annotations__": annotated, "config_path": path}
     configured = type("Settings", (Settings,), namespace)
     try:
         settings = configured(**values)

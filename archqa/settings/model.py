@@ -6,9 +6,9 @@
 import os
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeVar
 
-from pydantic import Field, PrivateAttr, SecretStr, create_model, field_validator
+from pydantic import BaseModel, Field, PrivateAttr, SecretStr, create_model, field_validator
 from pydantic_settings import (
     BaseSettings,
     InitSettingsSource,
@@ -19,7 +19,7 @@ from pydantic_settings import (
 from archqa.core.value import FrozenModel
 from archqa.llm.prices import Price, listed_prices
 from archqa.settings.names import nest
-from archqa.settings.sources import environment_values, file_values
+from archqa.settings.sources import environment_values, read_toml
 from archqa.tasks.pipeline_settings import PipelineSettings
 from archqa.tasks.settings import PIPELINE_SECTIONS
 
@@ -159,6 +159,9 @@ class Settings(BaseSettings):
 
     model_config = SettingsConfigDict(frozen=True, extra="forbid")
 
+    config_path: ClassVar[Path | None] = None
+    """The TOML file to read; `load_settings` sets it in a subclass."""
+
     model: str | None = Field(default=None, description="model for every agent")
     base_url: str | None = Field(default=None, description="an OpenAI-compatible server")
     api_key: SecretStr | None = Field(default=None, description="key of that server; never written")
@@ -188,7 +191,9 @@ class Settings(BaseSettings):
         """Values given first, then the environment, then the file; all under their full names."""
         given = sources["init_settings"]
         assert isinstance(given, InitSettingsSource)
-        layers = (given.init_kwargs, environment_values(), file_values(settings_cls))
+        path = cls.config_path
+        in_file = read_toml(path) if path is not None else {}
+        layers = (given.init_kwargs, environment_values(), in_file)
         return tuple(InitSettingsSource(settings_cls, nest(layer)) for layer in layers)
 
     @property
@@ -258,7 +263,7 @@ class Settings(BaseSettings):
         return values
 
 
-Model = TypeVar("Model", bound=FrozenModel | BaseSettings)
+Model = TypeVar("Model", bound=BaseModel)
 
 
 def _changed(model: Model, changes: Mapping[str, Any]) -> Model:

@@ -7,8 +7,6 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from pydantic_settings import BaseSettings
-
 from archqa.errors import InputError
 from archqa.settings.names import full_names
 
@@ -30,12 +28,6 @@ def environment_values() -> dict[str, Any]:
         if variable.upper().startswith(PREFIX):
             _assign(values, variable[len(PREFIX) :].lower().split("__"), _decoded(text))
     return values
-
-
-def file_values(settings_type: type[BaseSettings]) -> dict[str, Any]:
-    """The content of the TOML file the type is configured with; empty without one."""
-    path = settings_type.model_config.get("toml_file")
-    return read_toml(path) if isinstance(path, Path) else {}
 
 
 def read_toml(path: Path) -> dict[str, Any]:

@@ -11,6 +11,17 @@ from archqa.core.value import FrozenModel
 from archqa.llm.batch import ReplyPending
 from archqa.tasks.pipeline_settings import PipelineSettings
 
+__all__ = [
+    "CITED_ANSWER_TASKS",
+    "NOTE_TASKS",
+    "NoteResult",
+    "Pipeline",
+    "PipelineFunction",
+    "PipelineResult",
+    "PipelineSettings",
+    "in_parallel",
+]
+
 Result = TypeVar("Result")
 
 NOTE_TASKS = (

@@ -27,9 +27,11 @@ def _sections() -> dict[str, type[PipelineSettings]]:
 
 
 def _combined(name: str, types: list[type[PipelineSettings]]) -> type[PipelineSettings]:
-    bases = tuple(each for each in dict.fromkeys(types) if each is not PipelineSettings)
-    if len(bases) < 2:
-        return (*bases, PipelineSettings)[0]
+    bases = tuple(dict.fromkeys(base for base in types if base.model_fields))
+    if not bases:
+        return PipelineSettings
+    if len(bases) == 1:
+        return bases[0]
     return create_model(f"{name.title()}Section", __base__=bases)
 
 

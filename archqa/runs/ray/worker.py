@@ -93,7 +93,7 @@ class Worker:
         await self._job.minds.close()
 
     def _prepared(self, order: WorkerConfig) -> Job:
-        settings = Settings(**order.settings, **order.secrets).replace(jobs=order.jobs)
+        settings = _settings(order)
         _check_same(order)
         pipeline = pipelines.find(order.pipeline, order.task)
         minds = Backends(
@@ -103,6 +103,12 @@ class Worker:
         return Job(
             RunFolder(Path("the-driver-has-it")), pipeline, settings, minds, {}, lambda _: None
         )
+
+
+def _settings(config: WorkerConfig) -> Settings:
+    """The run's settings, with this worker's share of requests in flight."""
+    values: dict[str, Any] = {**config.settings, **config.secrets}
+    return Settings(**values).replace(jobs=config.jobs)
 
 
 def _check_same(order: WorkerConfig) -> None:
