@@ -7,6 +7,7 @@ import typer
 from rich.table import Table
 
 from archqa import tasks
+from archqa.cli import evidence_links
 from archqa.cli.console import console, err_console, print_json, print_notice
 from archqa.engine import model
 from archqa.engine.training import auxiliary_corpus as further_data
@@ -25,6 +26,9 @@ Files = Annotated[
 @app.callback()
 def _group() -> None:
     """The embedded engine's model."""
+
+
+app.command("links")(evidence_links.command)
 
 
 @app.command("train")

@@ -21,8 +21,6 @@ from archqa.runs.stage_usage import stage_usage
 from archqa.settings import load_settings
 from archqa.tasks.pipelines import Pipeline
 
-NAME = "predict"
-
 Cases = Annotated[
     str,
     typer.Argument(
