@@ -52,5 +52,5 @@ def test_a_server_receives_every_separator_of_a_name_escaped(
 
     monkeypatch.setattr(FhirClient, "search_all", search_all)
     with client_of(FhirService(store, "http://localhost:8080/fhir")) as client:
-        execute(Query(what="lab", names=(r"a|b,c$d\e",)), client, "p")
+        execute(Query(what="lab", names=(r"a|b,c$d\e",)), client, "p", "mimic-ehrsql")
     assert r"a\|b\,c\$d\\e" in texts
