@@ -50,7 +50,7 @@ def load_references_2026(
     """The cases of a 2026 key, or of an XML given as the key (subtask 1), only those in `case_ids` if any."""
     if key.suffix == ".xml":
         cases: dict[str, ElementTree.Element] = _read_cases(key)
-        rows: dict[str, KeyRow] = dict.fromkeys(cases, {})
+        rows: dict[str, KeyRow] = {case_id: {} for case_id in cases}
     else:
         cases = _read_cases(data) if data else {}
         rows = _read_key(key)
