@@ -51,19 +51,19 @@ _REMINDERS = 3
 
 async def paper(task: ClinicalTask, desk: RunContext, settings: PipelineSettings) -> PipelineResult:
     """The benchmark's own agent: what the model says is the turn."""
-    with _at_work(task, desk, settings) as hands:
-        talk = ClinicalConversation(MedAgentPaperAgent(), _told(task), desk)
+    talk = ClinicalConversation(MedAgentPaperAgent(), _told(task), desk)
+    with _at_work(task, desk, settings, talk.first_user_message) as hands:
         with _ending(hands):
             while hands.talk.running:
                 reply = _willing(await talk.ask())
                 answer = await asyncio.to_thread(hands.talk.say, reply.text)
-                talk.tell(answer or "")
+                talk.add_message(answer or "")
         return _ended(hands)
 
 
 async def typed(task: ClinicalTask, desk: RunContext, settings: PipelineSettings) -> PipelineResult:
     """A model with typed tools."""
-    with _at_work(task, desk, settings) as hands:
+    with _at_work(task, desk, settings, _prompt(task)) as hands:
         memory = load_corrections(settings.memory, task.instruction) if settings.memory else ()
         told = MedAgentTypedTask(instruction=task.instruction, context=task.context, memory=memory)
         talk = ClinicalConversation(MedAgentTypedAgent(), told, desk)
@@ -76,7 +76,7 @@ async def scripted(
     task: ClinicalTask, desk: RunContext, settings: PipelineSettings
 ) -> PipelineResult:
     """The fixed policy."""
-    with _at_work(task, desk, settings) as hands:
+    with _at_work(task, desk, settings, _prompt(task)) as hands:
         with _ending(hands):
             await asyncio.to_thread(run_policy, hands.place.ask, hands)
         return _ended(hands)
@@ -96,16 +96,16 @@ async def do_nothing(
 
 @contextmanager
 def _at_work(
-    task: ClinicalTask, desk: RunContext, settings: PipelineSettings
+    task: ClinicalTask, desk: RunContext, settings: PipelineSettings, prompt: str
 ) -> Iterator[ToolImplementations]:
-    """The hands of one task, the benchmark's prompt being the first turn of its conversation."""
+    """The tools of one task; `prompt` is the first turn of its conversation."""
     ask = TaskText(task.instruction, task.context)
     place = ClinicalSession(
         desk.store, ask, who=task.id, mode=settings.writes, audit=desk.audit, confirm=desk.confirm
     )
     with place:
         yield ToolImplementations(
-            TaskController(_prompt(task), place.gateway, place, settings.rounds),
+            TaskController(prompt, place.gateway, place, settings.rounds),
             place,
             settings.shape,
         )
@@ -127,7 +127,9 @@ def _ending(hands: ToolImplementations) -> Iterator[None]:
         hands.talk.end(TASK_ERROR)
 
 
-async def _with_tools(talk: ClinicalConversation, hands: ToolImplementations, most: int) -> None:
+async def _with_tools(
+    talk: ClinicalConversation[MedAgentTypedTask], hands: ToolImplementations, most: int
+) -> None:
     tools = clinical_tools(hands)
     specs, idle = tuple(tool.spec for tool in tools.values()), 0
     for _ in range(most):
@@ -137,11 +139,11 @@ async def _with_tools(talk: ClinicalConversation, hands: ToolImplementations, mo
             hands.talk.end(INVALID_ACTION)
         for call in reply.tool_calls:
             said = await asyncio.to_thread(_called, tools, hands, call.name, call.arguments)
-            talk.tell(said, call.id)
+            talk.add_tool_result(said, call.id)
         if not hands.talk.running:
             return
         if not reply.tool_calls:
-            talk.add_prompt(f"{MedAgentTypedAgent.prompt}/tool.jinja")
+            talk.add_own_prompt_text("tool.jinja")
     hands.talk.end(LIMIT_REACHED)
 
 
@@ -169,7 +171,7 @@ def _willing(reply: Reply) -> Reply:
 
 
 def _prompt(task: ClinicalTask) -> str:
-    """The benchmark's one message, whoever reads it."""
+    """The benchmark's one message, with which the transcript of every agent but the baseline begins."""
     return default_prompts().render_text(
         f"{MedAgentPaperAgent.prompt}/user.jinja", dict(_told(task))
     )
