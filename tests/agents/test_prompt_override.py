@@ -1,5 +1,6 @@
 """A prompt version named in the settings is what a conversation shows the model, and what the trace names."""
 
+import json
 import shutil
 from pathlib import Path
 from typing import Any
@@ -19,8 +20,10 @@ from archqa.errors import CallerError, Unusable
 from archqa.fhir import Record
 from archqa.llm.prompts import Prompts
 from archqa.llm.scripted import ScriptedModel
+from archqa.runs.predict import predict
 from archqa.tasks.fhir_agentbench.agents import RecordQuestionTask
 from archqa.tasks.medagentbench.agents import MedAgentPaperTask, MedAgentTypedTask
+from tests.tasks.medagentbench.invented import build_benchmark, task
 
 MARKER = "This sentence is in version 2 alone."
 
@@ -128,6 +131,42 @@ def test_a_version_that_lacks_a_text_is_one_clear_error(
     conversation = new_conversation(agent, backend, [])
     with pytest.raises(CallerError, match=r"medagent_typed/v2/tool\.jinja"):
         conversation.add_own_prompt_text("tool.jinja")
+
+
+def test_a_run_shows_and_records_the_overridden_prompt(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The transcript that is graded begins with the message that was sent."""
+    folder = tmp_path / "prompts"
+    shutil.copytree(resources.prompts_dir(), folder)
+    shutil.copytree(folder / "medagent_paper/v1", folder / "medagent_paper/v2")
+    with (folder / "medagent_paper/v2/user.jinja").open("a") as template:
+        template.write(f"\n{MARKER}\n")
+    prompts = Prompts(folder)
+    monkeypatch.setattr("archqa.agents.model_backend.default_prompts", lambda: prompts)
+    monkeypatch.setattr("archqa.runs.plan.default_prompts", lambda: prompts)
+
+    benchmark = build_benchmark(tmp_path)
+    (tmp_path / "tasks.json").write_text(json.dumps([task(4, "S9000001")]))
+    model = ScriptedModel(["FINISH([1.9])"])
+    run = predict(
+        tmp_path / "tasks.json",
+        out=tmp_path / "run",
+        pipeline="paper",
+        record=str(benchmark.store),
+        scripted=model,
+        model="fake",
+        cache=False,
+        agents={"clinical_paper": {"prompt": "medagent_paper/v2"}},
+    )
+    [record] = run.records
+    assert model.asked[0].messages[0].content.endswith(MARKER)
+    assert record.result["history"][0]["content"] == model.asked[0].messages[0].content
+    digest = prompts.digest("medagent_paper/v2")
+    assert run.manifest.prompts == {"medagent_paper/v2": digest}
+    trace = (run.path / "trace" / f"{record.id}.jsonl").read_text()
+    [step] = [json.loads(line) for line in trace.splitlines()]
+    assert (step["prompt"], step["prompt_digest"]) == ("medagent_paper/v2", digest)
 
 
 class NoRecord(Record):

@@ -4,8 +4,16 @@ from pathlib import Path
 
 import pytest
 
+from archqa import tasks
 from archqa.llm.cache import SqliteCache
+from archqa.llm.model import Reply
+from archqa.llm.scripted import ScriptedModel
 from archqa.llm.server_identity import server_identity
+from archqa.runs.cost_estimate import estimate_cost
+from archqa.runs.predict import predict
+from archqa.settings import Settings
+from archqa.tasks.pipelines import find
+from tests.fakes.cases import write_synthetic_cases
 from tests.fakes.server import FakeServer
 from tests.llm.asking import cached_model, make_request, server_model
 
@@ -90,11 +98,28 @@ async def test_one_server_in_two_spellings_is_asked_once(tmp_path: Path) -> None
 
 async def test_a_reply_stored_without_a_server_is_kept_but_not_used(tmp_path: Path) -> None:
     """Caches of earlier versions were keyed by the request alone."""
-    from archqa.llm.model import Reply
-    from archqa.llm.scripted import ScriptedModel
-
     with SqliteCache(tmp_path / "replies.db") as cache:
         cache.put(make_request().digest, Reply(text="of some server"), "fake")
         reply = await cached_model(ScriptedModel(["of this server"]), cache).ask(make_request())
         assert reply.text == "of this server"
         assert cache.stats().by_model == {"fake": 2}
+
+
+def test_a_dry_run_finds_the_replies_of_its_own_server_alone(tmp_path: Path) -> None:
+    cases = write_synthetic_cases(tmp_path / "cases.jsonl", count=2, sentences=3)
+    pipeline = find("dmis")
+
+    def cached_calls(base_url: str) -> int:
+        settings = Settings(model="fake", base_url=base_url, cache_dir=tmp_path / "cache")
+        file = tasks.load_cases(str(cases))
+        return estimate_cost(file.cases, pipeline, settings).cached_calls
+
+    with FakeServer() as server, FakeServer() as other_server:
+        predict(
+            cases,
+            out=tmp_path / "run",
+            settings=Settings(model="fake", base_url=server.base_url, cache_dir=tmp_path / "cache"),
+        )
+        assert cached_calls(server.base_url) > 0
+        assert cached_calls(f"{server.base_url}/") > 0
+        assert cached_calls(other_server.base_url) == 0
