@@ -41,7 +41,7 @@ CASE = Case(
 def desk_of(agent: str, scripts: Mapping[str, Any]) -> tuple[RunContext, dict[str, ScriptedModel]]:
     models = {name: ScriptedModel(script) for name, script in scripts.items()}
     minds: dict[str, Backend] = {name: ModelBackend(model, name) for name, model in models.items()}
-    return RunContext({agent: next(iter(minds.values()))}, voters={agent: minds}), models
+    return RunContext({agent: next(iter(minds.values()))}, voting_backends={agent: minds}), models
 
 
 async def linked(**scripts: Any) -> PipelineResult:

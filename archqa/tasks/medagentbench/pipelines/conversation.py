@@ -54,14 +54,13 @@ _REMINDERS = 3
 
 async def paper(task: ClinicalTask, desk: RunContext, settings: PipelineSettings) -> PipelineResult:
     """The benchmark's own agent: what the model says is the turn."""
-    baseline_task = _paper_task(task, settings.functions)
-    with _at_work(task, desk, settings, _prompt(baseline_task)) as hands:
-        talk = ClinicalConversation(MedAgentPaperAgent(), baseline_task, desk)
+    talk = ClinicalConversation(MedAgentPaperAgent(), _paper_task(task, settings.functions), desk)
+    with _at_work(task, desk, settings, talk.first_user_message) as hands:
         with _ending(hands):
             while hands.talk.running:
                 reply = _willing(await talk.ask())
                 answer = await asyncio.to_thread(hands.talk.say, reply.text)
-                talk.tell(answer or "")
+                talk.add_message(answer or "")
         return _ended(hands)
 
 
@@ -105,7 +104,7 @@ async def do_nothing(
 def _at_work(
     task: ClinicalTask, desk: RunContext, settings: PipelineSettings, prompt: str
 ) -> Iterator[ToolImplementations]:
-    """The hands of one task, the benchmark's prompt being the first turn of its conversation."""
+    """The tools of one task; `prompt` is the first turn of its conversation."""
     ask = TaskText(task.instruction, task.context)
     place = ClinicalSession(
         desk.store, ask, who=task.id, mode=settings.writes, audit=desk.audit, confirm=desk.confirm
@@ -134,7 +133,9 @@ def _ending(hands: ToolImplementations) -> Iterator[None]:
         hands.talk.end(TASK_ERROR)
 
 
-async def _with_tools(talk: ClinicalConversation, hands: ToolImplementations, most: int) -> None:
+async def _with_tools(
+    talk: ClinicalConversation[MedAgentTypedTask], hands: ToolImplementations, most: int
+) -> None:
     tools = clinical_tools(hands)
     specs, idle = tuple(tool.spec for tool in tools.values()), 0
     for _ in range(most):
@@ -144,11 +145,11 @@ async def _with_tools(talk: ClinicalConversation, hands: ToolImplementations, mo
             hands.talk.end(INVALID_ACTION)
         for call in reply.tool_calls:
             said = await asyncio.to_thread(_called, tools, hands, call.name, call.arguments)
-            talk.tell(said, call.id)
+            talk.add_tool_result(said, call.id)
         if not hands.talk.running:
             return
         if not reply.tool_calls:
-            talk.add_prompt(f"{MedAgentTypedAgent.prompt}/tool.jinja")
+            talk.add_own_prompt_text("tool.jinja")
     hands.talk.end(LIMIT_REACHED)
 
 
@@ -176,7 +177,7 @@ def _willing(reply: Reply) -> Reply:
 
 
 def _prompt(task: MedAgentPaperTask) -> str:
-    """The benchmark's one message, with which every conversation begins."""
+    """The benchmark's one message, with which the transcript of every agent but the baseline begins."""
     return default_prompts().render_text(f"{MedAgentPaperAgent.prompt}/user.jinja", dict(task))
 
 
