@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from archqa import tasks
+from archqa.agents.registry import AGENT_NAMES
 from archqa.cli.console import console
 from archqa.errors import CallerError
 from archqa.evaluation.scoring import metric_names
@@ -16,11 +17,9 @@ from archqa.llm.prompts import default_prompts
 from archqa.runs.export import FORMATS
 from archqa.runs.model_server import list_models
 from archqa.runs.run import Run
-from archqa.settings import agent_names, load_settings
+from archqa.settings import load_settings
 from archqa.settings.catalogue import SettingDescription, describe_settings
 from archqa.tasks import pipelines
-
-NAME = "list"
 
 
 def command(
@@ -108,7 +107,7 @@ def _models() -> Iterable[str]:
 _KINDS: dict[str, Callable[[], Iterable[str]]] = {
     "pipelines": _pipelines,
     "tasks": _tasks,
-    "agents": agent_names,
+    "agents": lambda: AGENT_NAMES,
     "prompts": _prompts,
     "metrics": metric_names,
     "formats": lambda: FORMATS,

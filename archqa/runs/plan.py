@@ -33,7 +33,10 @@ class Plan(NamedTuple):
 
 
 def choose_pipeline(settings: Settings, task: str) -> Pipeline:
-    """The pipeline asked for; else the paper's if a model is set up, else the embedded engine's."""
+    """The pipeline asked for; else the paper's if a model is set up, else the embedded engine's.
+
+    Raises `CallerError` for an unknown pipeline.
+    """
     if settings.pipeline:
         return pipelines.find(settings.pipeline, task)
     return pipelines.default(task, model=settings.has_model)
@@ -48,6 +51,7 @@ def plan_run(
     places = selection.places(file.ids)
     pipeline = choose_pipeline(settings, file.task)
     check_settings_used(settings, pipeline)
+    inputs = pipeline.inputs(settings.for_pipeline(pipeline))
     now = datetime.now(UTC)
     manifest = RunManifest(
         run=new_run_name(now, file.task, pipeline.name),
@@ -64,6 +68,8 @@ def plan_run(
             name: default_prompts().digest(name)
             for name in map(settings.prompt_version, pipeline.prompts)
         },
+        inputs=dict(inputs.sha256),
+        remarks=inputs.remarks,
         versions=_versions(),
         git_revision=_git_revision(),
     )

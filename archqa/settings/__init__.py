@@ -1,6 +1,6 @@
 """The settings of a run: their types, their names, and how they are loaded."""
 
-from archqa.settings.loading import agent_names, default_config_path, load_settings
+from archqa.settings.loading import default_config_path, load_settings
 from archqa.settings.model import (
     CONTEXT_MODEL,
     DEFAULT_MODEL,
@@ -23,7 +23,6 @@ __all__ = [
     "RetrySettings",
     "ServerSettings",
     "Settings",
-    "agent_names",
     "default_config_path",
     "load_settings",
 ]

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from pathlib import Path
 from types import NoneType, UnionType
-from typing import Any, Literal, NamedTuple, Union, get_args, get_origin
+from typing import Any, Literal, NamedTuple, TypeGuard, Union, get_args, get_origin
 
 from pydantic import BaseModel, SecretStr
 from pydantic.fields import FieldInfo
@@ -37,12 +37,15 @@ def _run_settings() -> Iterator[SettingDescription]:
         section: Any = field.annotation
         if name == "pipelines" or get_origin(section) is dict:
             continue
-        if isinstance(section, type) and issubclass(section, BaseModel):
-            fields: dict[str, FieldInfo] = section.model_fields
-            for inner_name, inner in fields.items():
+        if _is_section(section):
+            for inner_name, inner in section.model_fields.items():
                 yield _described(f"{name}.{inner_name}", inner, ("run",))
         else:
             yield _described(name, field, ("run",))
+
+
+def _is_section(annotation: Any) -> TypeGuard[type[BaseModel]]:
+    return isinstance(annotation, type) and issubclass(annotation, BaseModel)
 
 
 def _keyed_settings() -> Iterator[SettingDescription]:

@@ -8,6 +8,7 @@ from typing import Any, ClassVar, get_args
 
 from pydantic import BaseModel, ValidationError
 
+from archqa.agents.registry import AGENT_NAMES
 from archqa.errors import CallerError, InputError
 from archqa.settings.model import Settings
 from archqa.settings.names import is_pipeline_setting, merge, nest, short_names, typed_names
@@ -48,14 +49,6 @@ def default_config_path() -> Path | None:
     return None
 
 
-def agent_names() -> tuple[str, ...]:
-    """The agents of all pipelines. Slow: imports every pipeline."""
-    from archqa.tasks.pipelines import PIPELINES
-
-    names = (agent for pipeline in PIPELINES for agent in pipeline.agents)
-    return tuple(dict.fromkeys(names))
-
-
 def _build(path: Path | None, values: dict[str, Any]) -> Settings:
     annotated = {"config_path": ClassVar[Path | None]}
     namespace = {"__module__": __name__, "__annotations__": annotated, "config_path": path}
@@ -79,12 +72,10 @@ def _invalid(mistakes: Iterable[str], path: Path | None) -> CallerError:
 
 
 def _unknown_agents(settings: Settings) -> list[str]:
-    if not settings.agents:
-        return []
-    names = agent_names()
+    unknown = sorted(set(settings.agents) - set(AGENT_NAMES))
     return [
-        f"agents.{agent}: There is no agent {agent}{_suggestion(agent, names)}"
-        for agent in sorted(set(settings.agents) - set(names))
+        f"agents.{agent}: There is no agent {agent}{_suggestion(agent, AGENT_NAMES)}"
+        for agent in unknown
     ]
 
 

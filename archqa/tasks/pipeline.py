@@ -9,6 +9,7 @@ from archqa.core.answer import CitedAnswer
 from archqa.core.judgement import Judgement
 from archqa.core.value import FrozenModel
 from archqa.llm.batch import ReplyPending
+from archqa.tasks.pipeline_inputs import PipelineInputs
 from archqa.tasks.pipeline_settings import PipelineSettings
 
 __all__ = [
@@ -61,11 +62,17 @@ PipelineFunction = Callable[[Any, RunContext, Any], Awaitable[PipelineResult]]
 """Takes an item through its agents. The settings are of the pipeline's `settings_type`."""
 
 
+def _no_inputs(_settings: PipelineSettings) -> PipelineInputs:
+    """The cases are all that most pipelines read."""
+    return PipelineInputs()
+
+
 class Pipeline(NamedTuple):
     """A named arrangement of agents for some tasks, and the kind of mind that performs them unless settings say so.
 
     `ways` is the FHIR profile it expects of a record in a file; `several` names the agents that several models may
     perform side by side. `needs_record` is off where a task of a record is done without looking at it.
+    `inputs` checks the files that the pipeline reads besides the cases.
     """
 
     name: str
@@ -79,6 +86,7 @@ class Pipeline(NamedTuple):
     ways: str = "archqa"
     multi_model_agents: tuple[str, ...] = ()
     needs_record: bool = True
+    inputs: Callable[[Any], PipelineInputs] = _no_inputs
 
     @property
     def reads_record(self) -> bool:

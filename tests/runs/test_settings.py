@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 import archqa
+from archqa.agents.registry import AGENT_NAMES
 from archqa.errors import CallerError
 from archqa.evaluation.what_if import settings_from_run
 from archqa.runs.batch.batch_run import open_batch
@@ -18,7 +19,7 @@ from archqa.runs.predict import predict
 from archqa.runs.ray.worker import WorkerConfig
 from archqa.runs.run import Run
 from archqa.runs.settings_check import check_settings_used
-from archqa.settings import Settings, agent_names, load_settings
+from archqa.settings import Settings, load_settings
 from archqa.settings.catalogue import describe_settings
 from archqa.settings.names import RUN_SHORT_NAMES, full_names
 from archqa.tasks.archehr_2025.settings import DmisSettings, NotePanelSettings
@@ -284,9 +285,9 @@ def test_list_settings_shows_type_default_description_and_owner() -> None:
 
 
 def test_agents_are_those_of_the_pipelines() -> None:
-    assert {"decision", "planner", "clinical_typed"} <= set(agent_names())
+    assert {"decision", "planner", "clinical_typed"} <= set(AGENT_NAMES)
     for pipeline in PIPELINES:
-        assert set(pipeline.agents) <= set(agent_names())
+        assert set(pipeline.agents) <= set(AGENT_NAMES)
 
 
 def test_settings_are_imported_without_slow_libraries() -> None:

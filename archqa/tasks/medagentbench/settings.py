@@ -37,6 +37,14 @@ class ClinicalSettings(PipelineSettings):
         return self.writes is WriteMode.APPLY
 
 
+class PaperAgentSettings(ClinicalSettings):
+    """The pipeline `paper`."""
+
+    functions: Path | None = Field(
+        default=None, description="the benchmark's own function file, shown to the agent"
+    )
+
+
 class ClinicalToolSettings(ClinicalSettings):
     """Pipelines that act through typed tools."""
 
@@ -61,7 +69,7 @@ class TypedAgentSettings(ClinicalToolSettings):
 
 
 PIPELINE_SETTINGS: dict[str, type[PipelineSettings]] = {
-    "paper": ClinicalSettings,
+    "paper": PaperAgentSettings,
     "typed": TypedAgentSettings,
     "scripted": ClinicalToolSettings,
     "do-nothing": PipelineSettings,
