@@ -217,7 +217,7 @@ class _Hired:
 
 def _sharding(job: Job) -> Callable[[Item], int | None]:
     """Which shard of the record a case needs; none where the record is whole."""
-    shards = job.minds.shards
+    shards = job.backends.shards
     if shards is None:
         return lambda _: None
     return lambda case: (
@@ -231,7 +231,7 @@ def slots_per_worker(ray: Any, job: Job) -> list[int]:
     Unless the settings tell, there is one worker a node where models are asked, one a core where they are not.
     """
     jobs, wanted = job.settings.limits.jobs, job.settings.ray.workers
-    if not job.minds.uses_models:
+    if not job.backends.uses_models:
         cores = int(ray.cluster_resources().get("CPU", 1))
         return [_ENGINE_PLACES] * max(1, wanted or min(cores, jobs))
     nodes = sum(node["Alive"] and node["Resources"].get("CPU", 0) >= 1 for node in ray.nodes())

@@ -66,13 +66,13 @@ class Worker:
             self._job = self._prepared(order)
         except ArchqaError as failure:
             return failure
-        if self._job.minds.uses_models:
+        if self._job.backends.uses_models:
             import aiohttp  # noqa: F401  # Now: a first request that waits for it arrives late, and a minute's too many.
         return None
 
     async def shards(self) -> frozenset[int]:
         """The shards of the record that this machine has; none where the record is whole."""
-        shards = self._job.minds.shards
+        shards = self._job.backends.shards
         return shards.here if shards else frozenset()
 
     async def work(self, case: Item) -> WorkerResult:
@@ -90,7 +90,7 @@ class Worker:
 
     async def end(self) -> None:
         """Close what was opened."""
-        await self._job.minds.close()
+        await self._job.backends.close()
 
     def _prepared(self, order: WorkerConfig) -> Job:
         settings = _settings(order)
