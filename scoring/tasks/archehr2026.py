@@ -238,7 +238,7 @@ def _evidence_mistakes(row: Prediction, reference: Reference) -> list[str]:
 
 
 def _link_mistakes(row: Prediction, reference: Reference) -> list[str]:
-    mistakes = []
+    mistakes: list[str] = []
     for link in row.value:
         if isinstance(link, Mapping) and isinstance(link.get("evidence_id"), list):
             mistakes.extend(_unknown_ids(row.case_id, link, reference))
