@@ -12,6 +12,7 @@ from archqa.engine import answer_linking
 from archqa.engine.training import linker_training
 from archqa.engine.training.linker_training import AnsweredCase, LinkingScores
 from archqa.errors import CallerError
+from archqa.tasks import archehr_2026
 
 
 def command(
@@ -61,7 +62,9 @@ def _answered(path: Path) -> list[AnsweredCase]:
     if key is None:
         raise CallerError(f"There is no key beside {path}.\nIt should be {path.stem}_key.json.")
     keys = tasks.load_key(key).keys
-    file = tasks.with_clinician_answers(tasks.load_cases(path, "archehr-2026-st4"), key)
+    file = tasks.with_clinician_answers(
+        tasks.load_cases(path, archehr_2026.EVIDENCE_ALIGNMENT), key
+    )
     return [
         (case, tasks.clinician_sentences(keys[case.id])) for case in file.notes if case.id in keys
     ]
