@@ -9,8 +9,6 @@ from archqa.cli.console import print_notice
 from archqa.errors import CallerError
 from archqa.runs.export import export, formats, takes_zip, zip_submission
 
-NAME = "export"
-
 
 def command(
     run: Annotated[Path, typer.Argument(metavar="RUN", help="A run folder.")],

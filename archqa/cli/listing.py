@@ -19,8 +19,6 @@ from archqa.runs.run import Run
 from archqa.settings import AGENTS, Settings, load_settings
 from archqa.tasks import pipelines
 
-NAME = "list"
-
 
 def command(
     kind: Annotated[str, typer.Argument(help="What to list; without it, the kinds.")] = "kinds",

@@ -13,8 +13,6 @@ from archqa.errors import CallerError
 from archqa.evaluation.scoring import JudgePanel, ScoreReport, ScoreSettings, score
 from archqa.settings import load_settings
 
-NAME = "score"
-
 _HEADLINES = (
     "strict_micro_f1",
     "micro_f1",
@@ -99,7 +97,7 @@ def command(
     ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
-    """Score a run or a submission by the task's official rules, beside what it should be read against.
+    """Score a run or a submission by the task's official rules, next to baselines.
 
     Examples:
       archqa score runs/dev

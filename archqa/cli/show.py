@@ -20,8 +20,6 @@ from archqa.errors import CallerError
 from archqa.runs.record import CaseRecord
 from archqa.runs.run import Run
 
-NAME = "show"
-
 _FONTS = re.compile(r"@font-face \{.*?\}", re.DOTALL)
 """Rich's pictures ask another host for their fonts; ours ask nobody."""
 
@@ -42,7 +40,7 @@ def command(
     ] = False,
     svg: Annotated[Path | None, typer.Option(help="Also save what is shown as a picture.")] = None,
 ) -> None:
-    """Show a run's cases, or one case: question, answer, the note with its evidence, every agent's verdict.
+    """Show a run's cases, or one case with its answer, evidence and every agent's verdict.
 
     Examples:
       archqa show runs/dev

@@ -16,6 +16,7 @@ from archqa.llm.batch import ReplyPending
 from archqa.panel.settings import PanelSettings
 from archqa.tasks.fhir_agentbench.settings import RecordSettings
 from archqa.tasks.medagentbench.settings import ClinicalSettings
+from archqa.tasks.pipeline_inputs import PipelineInputs
 
 Result = TypeVar("Result")
 
@@ -64,11 +65,17 @@ PipelineFunction = Callable[[Any, RunContext, PipelineSettings], Awaitable[Pipel
 """What takes an item to a desk and comes back with its ending."""
 
 
+def _no_inputs(_settings: PipelineSettings) -> PipelineInputs:
+    """The cases are all that most pipelines read."""
+    return PipelineInputs()
+
+
 class Pipeline(NamedTuple):
     """A named arrangement of agents and the kind of backend that performs them unless settings say otherwise.
 
     `ways` is the FHIR profile it expects of a record in a file; `several` names the agents that several models may
     perform side by side. `needs_record` is off where a task of a record is done without looking at it.
+    `inputs` checks the files that the pipeline reads besides the cases; `own_settings` are settings that only it uses.
     """
 
     name: str
@@ -81,6 +88,8 @@ class Pipeline(NamedTuple):
     multi_model_agents: tuple[str, ...] = ()
     needs_record: bool = True
     reads_notes: bool = True
+    inputs: Callable[[PipelineSettings], PipelineInputs] = _no_inputs
+    own_settings: tuple[str, ...] = ()
 
     @property
     def reads_record(self) -> bool:

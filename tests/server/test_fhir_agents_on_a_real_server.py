@@ -26,8 +26,8 @@ from archqa.tasks.fhir_agentbench.pipelines.published_agents import (
     BENCHMARK_AGENT_NAMES,
     NO_FINAL_ANSWER,
 )
-from archqa.tasks.fhir_agentbench.retrieval_tools import GetResourcesByPatientFhirId
 from archqa.tasks.fhir_agentbench.result import RecordResult
+from archqa.tasks.fhir_agentbench.retrieval_tools import GetResourcesByPatientFhirId
 from archqa.tasks.pipelines import PipelineResult, PipelineSettings, find
 from tests.fhir.invented import build_store
 from tests.query.invented import random_record

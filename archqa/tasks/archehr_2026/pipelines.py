@@ -31,7 +31,9 @@ async def interpret(case: Case, desk: RunContext, _: PipelineSettings) -> Pipeli
     """Subtask 1: the clinician's question behind a message, of which nothing but the message is seen."""
     if not case.patient_narrative.strip():
         raise Unusable("The case has no message to interpret.")
-    found = await QuestionInterpretationAgent().run(QuestionInterpretationTask.of(case), desk)
+    found = await QuestionInterpretationAgent().run(
+        QuestionInterpretationTask.from_case(case), desk
+    )
     return PipelineResult(result=ArchehrResult(question=found.question))
 
 
@@ -77,16 +79,14 @@ async def _vote(
 ) -> Pairs | None:
     try:
         mind = desk.voters(AlignmentAgent.name)[label]
-        return (await mind.perform(AlignmentAgent(), AlignmentTask(case=case), desk)).as_pairs()
+        return (await mind.run(AlignmentAgent(), AlignmentTask(case=case), desk)).as_pairs()
     except (CaseFailed, ServerUnavailable) as failure:
         lost.append((label, failure))
         return None
 
 
 async def _by_engine(case: Case, desk: RunContext) -> Pairs:
-    return (
-        await EngineBackend().perform(AlignmentAgent(), AlignmentTask(case=case), desk)
-    ).as_pairs()
+    return (await EngineBackend().run(AlignmentAgent(), AlignmentTask(case=case), desk)).as_pairs()
 
 
 def _links(case: Case, pairs: Pairs) -> tuple[AnswerLinks, ...]:

@@ -435,7 +435,7 @@ def test_a_run_without_a_record_is_refused_before_it_begins(
 
 def test_the_prompts_ask_only_for_what_their_agents_are_given() -> None:
     for agent in (MedAgentPaperAgent(), MedAgentTypedAgent()):
-        assert default_prompts().fields(agent.prompt) <= set(agent.takes.model_fields)
+        assert default_prompts().fields(agent.prompt) <= set(agent.task_type.model_fields)
 
 
 def test_a_dry_run_rehearses_the_first_turn_and_writes_nothing(

@@ -20,8 +20,8 @@ from archqa.runs.predict import predict
 from archqa.settings import load_settings
 from archqa.tasks import load_cases, load_key, with_clinician_answers
 from archqa.tasks.archehr_2026.pipelines import align, interpret, majority_links
-from archqa.tasks.archehr_2026.submission import to_plain_prose
 from archqa.tasks.archehr_2026.result import ArchehrResult
+from archqa.tasks.archehr_2026.submission import to_plain_prose
 from archqa.tasks.pipelines import PipelineResult, PipelineSettings, default, find
 from tests.fakes.panel import scripted_panel_model
 
@@ -42,7 +42,7 @@ CASE = Case(
 def desk_of(agent: str, scripts: Mapping[str, Any]) -> tuple[RunContext, dict[str, ScriptedModel]]:
     models = {name: ScriptedModel(script) for name, script in scripts.items()}
     minds: dict[str, Backend] = {name: ModelBackend(model, name) for name, model in models.items()}
-    return RunContext({agent: next(iter(minds.values()))}, voters={agent: minds}), models
+    return RunContext({agent: next(iter(minds.values()))}, voting_backends={agent: minds}), models
 
 
 async def linked(**scripts: Any) -> PipelineResult:

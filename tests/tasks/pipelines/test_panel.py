@@ -49,7 +49,7 @@ async def answered(
     first = next(iter(minds.values()))
     voting = dict.fromkeys(("general_expert", "specialist", "answer_first"), minds)
     desk = RunContext(
-        dict.fromkeys(AGENTS, first), steps.append, voters=voting, exemplars=exemplars
+        dict.fromkeys(AGENTS, first), steps.append, voting_backends=voting, exemplars=exemplars
     )
     switches = {"engine_vote": False, **switches}
     outcome = await panel(case, desk, PipelineSettings(**switches))

@@ -90,7 +90,7 @@ async def _question(work: CaseState) -> str:
     try:
         return (
             await QuestionInterpretationAgent().run(
-                QuestionInterpretationTask.of(work.case), work.desk
+                QuestionInterpretationTask.from_case(work.case), work.desk
             )
         ).question
     except (CaseFailed, ServerUnavailable) as failure:
@@ -143,7 +143,7 @@ async def _written(work: CaseState, context: str, essential: tuple[str, ...]) ->
     )
     for mind in _writers(work.desk):
         try:
-            return (await mind.perform(agent, task, work.desk)).as_answer()
+            return (await mind.run(agent, task, work.desk)).as_answer()
         except ServerUnavailable as failure:
             work.add_remark(
                 "another mind writes the answer: the server of this one is down", failure
@@ -155,12 +155,12 @@ async def _written(work: CaseState, context: str, essential: tuple[str, ...]) ->
                 "the answer is extracted from the note: the decision agent failed", failure
             )
             break
-    return (await EngineBackend().perform(agent, task, work.desk)).as_answer()
+    return (await EngineBackend().run(agent, task, work.desk)).as_answer()
 
 
 def _writers(desk: RunContext) -> list[Backend]:
     able = [
-        desk.mind("decision"),
+        desk.backend("decision"),
         *desk.voters("answer_first").values(),
         *desk.voters("general_expert").values(),
     ]

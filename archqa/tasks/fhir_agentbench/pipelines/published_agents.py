@@ -227,7 +227,7 @@ async def _use(work: _Work, tools: Tools, call: ToolCall) -> None:
         else tool_error("tool", f"There is no tool of that name. There are: {', '.join(found)}.")
     )
     work.retrieved.add(given)
-    work.talk.tell(call, _told(work, given))
+    work.talk.add_tool_result(_told(work, given), call.id)
 
 
 def _told(work: _Work, given: ToolResult) -> str:

@@ -41,7 +41,7 @@ class _Work(NamedTuple):
     @property
     def by_model(self) -> bool:
         """Whether what is told to the planner can change what it does."""
-        return self.desk.mind(PlannerAgent.name).kind != GrammarBackend.kind
+        return self.desk.backend(PlannerAgent.name).kind != GrammarBackend.kind
 
 
 async def typed_query(
@@ -104,7 +104,7 @@ async def _planned(work: _Work) -> QueryResult:
 async def _parsed(work: _Work, failure: CaseFailed) -> QueryResult:
     """What the parser makes of a question the model has no query for. Raises the model's failure if nothing."""
     try:
-        plan = await GrammarBackend(work.desk.store).perform(PlannerAgent(), _task(work), work.desk)
+        plan = await GrammarBackend(work.desk.store).run(PlannerAgent(), _task(work), work.desk)
     except Refused:
         raise failure from None
     assert plan.query is not None
