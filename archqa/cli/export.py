@@ -8,13 +8,14 @@ import typer
 from archqa.cli.console import print_notice
 from archqa.errors import CallerError
 from archqa.runs.export import export, formats, takes_zip, zip_submission
+from archqa.tasks import archehr_2025
 
 
 def command(
     run: Annotated[Path, typer.Argument(metavar="RUN", help="A run folder.")],
     format_name: Annotated[
         str, typer.Option("--format", help="See `archqa list formats`.")
-    ] = "archehr-2025",
+    ] = archehr_2025.NAME,
     out: Annotated[Path | None, typer.Option(help="Where to; default: standard output.")] = None,
     partial: Annotated[
         bool, typer.Option("--partial", help="Export although some cases have no answer.")

@@ -13,6 +13,7 @@ __all__ = [
     "default",
     "find",
     "for_task",
+    "task_names",
 ]
 
 
@@ -22,6 +23,11 @@ def all_pipelines() -> tuple[Pipeline, ...]:
     for task in registry.all_tasks():
         pipelines.update(dict.fromkeys(task.pipelines()))
     return tuple(pipelines)
+
+
+def task_names(pipeline: Pipeline) -> tuple[str, ...]:
+    """The names of the tasks that a pipeline can do."""
+    return tuple(task.name for task in registry.all_tasks() if pipeline in task.pipelines())
 
 
 def for_task(task: str) -> tuple[Pipeline, ...]:
