@@ -7,7 +7,7 @@ import pytest
 
 from archqa.agents.registry import AGENT_NAMES, load_agents
 from archqa.settings import AGENTS
-from archqa.tasks.pipelines import PIPELINES
+from archqa.tasks.pipelines import all_pipelines
 
 
 @pytest.mark.parametrize("name", AGENT_NAMES)
@@ -22,7 +22,7 @@ def test_the_settings_know_the_same_agents() -> None:
 
 def test_every_agent_and_prompt_of_a_pipeline_is_registered() -> None:
     prompts = {agent_class.prompt for name in AGENT_NAMES for agent_class in load_agents(name)}
-    for pipeline in PIPELINES:
+    for pipeline in all_pipelines():
         assert set(pipeline.agents) <= set(AGENT_NAMES)
         assert set(pipeline.prompts) <= prompts
 

@@ -31,7 +31,8 @@ from archqa.panel.decision import (
 )
 from archqa.tasks.archehr_2025.pipelines.panel_votes import collect_votes
 from archqa.tasks.archehr_2025.pipelines.shared import CaseState, format_answer, medical_context
-from archqa.tasks.pipeline import CITED_ANSWER_TASKS, NoteResult, Pipeline, PipelineSettings
+from archqa.tasks.archehr_2026.result import ArchehrResult
+from archqa.tasks.pipeline import NoteResult, Pipeline, PipelineSettings
 
 _AGENTS = (
     MedicalContextAgent,
@@ -78,7 +79,7 @@ async def panel(case: Case, desk: RunContext, settings: PipelineSettings) -> Not
         context=context,
         experts=voted.experts,
         remarks=tuple(dict.fromkeys((*work.remarks, *chosen.remarks))),
-        result={"question": question} if question else {},
+        result=ArchehrResult(question=question) if question else None,
     )
 
 
@@ -173,6 +174,5 @@ PANEL = Pipeline(
     run=panel,
     prompts=PROMPTS,
     agents=AGENTS,
-    tasks=CITED_ANSWER_TASKS,
     multi_model_agents=("general_expert", "specialist", "answer_first"),
 )
