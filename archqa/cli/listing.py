@@ -14,7 +14,7 @@ from archqa.errors import CallerError
 from archqa.evaluation.scoring import metric_names
 from archqa.llm.prices import listed_prices
 from archqa.llm.prompts import default_prompts
-from archqa.runs.export import FORMATS
+from archqa.runs.export import formats
 from archqa.runs.model_server import list_models
 from archqa.runs.run import Run
 from archqa.settings import load_settings
@@ -50,7 +50,7 @@ def command(
 
 
 def _pipelines() -> Iterable[str]:
-    return (f"{each.name:10} {each.summary}" for each in pipelines.PIPELINES)
+    return (f"{each.name:10} {each.summary}" for each in pipelines.all_pipelines())
 
 
 def _tasks() -> Iterable[str]:
@@ -78,7 +78,7 @@ def _settings(pipeline: str | None = None) -> Iterable[str]:
     if pipeline is not None:
         settings = [_of_pipeline(pipeline, each) for each in settings if pipeline in each.owners]
     if not settings:
-        known = ", ".join(dict.fromkeys(each.name for each in pipelines.PIPELINES))
+        known = ", ".join(dict.fromkeys(each.name for each in pipelines.all_pipelines()))
         raise CallerError(f"No pipeline {pipeline!r} has settings.\nThere are: {known}.")
     return (_setting_line(setting) for setting in settings)
 
@@ -110,7 +110,7 @@ _KINDS: dict[str, Callable[[], Iterable[str]]] = {
     "agents": lambda: AGENT_NAMES,
     "prompts": _prompts,
     "metrics": metric_names,
-    "formats": lambda: FORMATS,
+    "formats": formats,
     "prices": _prices,
     "settings": _settings,
     "runs": _runs,

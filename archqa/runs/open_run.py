@@ -61,7 +61,9 @@ def manifest_differences(existing: RunManifest, planned: RunManifest) -> list[st
         differences.append("minds")
     if existing.data.sha256 != planned.data.sha256:
         differences.append("the cases")
-    return differences + _changed_settings(existing, planned)
+    if existing.task == planned.task and existing.pipeline == planned.pipeline:
+        differences += _changed_settings(existing, planned)
+    return differences
 
 
 def _models(manifest: RunManifest) -> dict[str, str]:

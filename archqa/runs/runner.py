@@ -148,7 +148,7 @@ def _location(error: Exception) -> str:
 
 def _failed_record(case_id: str, failure: ArchqaError | None, error: str) -> CaseRecord:
     status = CaseStatus.UNANSWERABLE if isinstance(failure, Refused) else CaseStatus.FAILED
-    result = dict(failure.result) if isinstance(failure, CaseFailed) else {}
+    result = failure.result if isinstance(failure, CaseFailed) else None
     return CaseRecord(id=case_id, status=status, error=error, result=result)
 
 

@@ -1,4 +1,4 @@
-"""Benchmarks: their cases, their keys, their submission formats. Imported when used, so that settings load fast."""
+"""Tasks: their cases, keys, pipelines, results, submissions and scores. Imported when used, so that settings load fast."""
 
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
@@ -11,32 +11,38 @@ if TYPE_CHECKING:
     )
     from archqa.tasks.key_matching import check_key_matches
     from archqa.tasks.registry import (
-        MEDAGENTBENCH,
+        all_tasks,
+        default_task,
         find,
         find_key,
         load_cases,
         load_key,
+        load_notes,
         names,
         recognise,
+        register,
     )
     from archqa.tasks.task import CaseFile, CompletedCase, EndedRun, KeyFile, Task
 
 __all__ = [
-    "MEDAGENTBENCH",
     "CaseFile",
     "CompletedCase",
     "EndedRun",
     "KeyFile",
     "Task",
+    "all_tasks",
     "check_key_matches",
     "clinician_sentences",
+    "default_task",
     "dump_json",
     "find",
     "find_key",
     "load_cases",
     "load_key",
+    "load_notes",
     "names",
     "recognise",
+    "register",
     "with_clinician_answers",
 ]
 
@@ -48,13 +54,16 @@ _MODULES = {
     ),
     "archqa.tasks.key_matching": ("check_key_matches",),
     "archqa.tasks.registry": (
-        "MEDAGENTBENCH",
+        "all_tasks",
+        "default_task",
         "find",
         "find_key",
         "load_cases",
         "load_key",
+        "load_notes",
         "names",
         "recognise",
+        "register",
     ),
     "archqa.tasks.task": ("CaseFile", "CompletedCase", "EndedRun", "KeyFile", "Task"),
 }

@@ -161,7 +161,7 @@ def test_a_run_shows_and_records_the_overridden_prompt(
     )
     [record] = run.records
     assert model.asked[0].messages[0].content.endswith(MARKER)
-    assert record.result["history"][0]["content"] == model.asked[0].messages[0].content
+    assert record.result.history[0]["content"] == model.asked[0].messages[0].content
     digest = prompts.digest("medagent_paper/v9")
     assert run.manifest.prompts == {"medagent_paper/v9": digest}
     trace = (run.path / "trace" / f"{record.id}.jsonl").read_text()

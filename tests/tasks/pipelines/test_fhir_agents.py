@@ -58,9 +58,11 @@ class Played:
         desk = RunContext(dict.fromkeys(chosen.agents, mind), self.steps.append, ward)
         try:
             ending = asyncio.run(chosen.run(QUESTION, desk, chosen.settings_type(**settings)))
-            self.result = ending.result
+            assert ending.result is not None
+            self.result = ending.result.to_json()
         except CaseFailed as failure:
-            self.failure, self.result = failure, dict(failure.result)
+            self.failure = failure
+            self.result = failure.result.to_json() if failure.result else {}
 
     @property
     def asked(self) -> list[Request]:

@@ -32,7 +32,8 @@ from archqa.panel.decision import (
 from archqa.tasks.archehr_2025.pipelines.panel_votes import collect_votes
 from archqa.tasks.archehr_2025.pipelines.shared import CaseState, format_answer, medical_context
 from archqa.tasks.archehr_2025.settings import NotePanelSettings
-from archqa.tasks.pipeline import CITED_ANSWER_TASKS, NoteResult, Pipeline
+from archqa.tasks.archehr_2026.result import ArchehrResult
+from archqa.tasks.pipeline import NoteResult, Pipeline
 
 _AGENTS = (
     MedicalContextAgent,
@@ -79,7 +80,7 @@ async def panel(case: Case, desk: RunContext, settings: NotePanelSettings) -> No
         context=context,
         experts=voted.experts,
         remarks=tuple(dict.fromkeys((*work.remarks, *chosen.remarks))),
-        result={"question": question} if question else {},
+        result=ArchehrResult(question=question) if question else None,
     )
 
 
@@ -177,6 +178,5 @@ PANEL = Pipeline(
     prompts=PROMPTS,
     agents=AGENTS,
     settings_type=NotePanelSettings,
-    tasks=CITED_ANSWER_TASKS,
     multi_model_agents=("general_expert", "specialist", "answer_first"),
 )

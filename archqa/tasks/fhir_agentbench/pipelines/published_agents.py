@@ -153,9 +153,9 @@ async def _carried_out(steps: Callable[[_Work], Awaitable[str]], work: _Work) ->
     try:
         answer = await steps(work)
     except CaseFailed as failure:
-        failure.result = _result(work, None).to_benchmark_record()
+        failure.result = _result(work, None)
         raise
-    return PipelineResult(result=_result(work, answer).to_benchmark_record())
+    return PipelineResult(result=_result(work, answer))
 
 
 def _result(work: _Work, answer: str | None) -> RecordResult:

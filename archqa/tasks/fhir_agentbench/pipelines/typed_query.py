@@ -58,13 +58,11 @@ async def typed_query(
         raise Unusable(f"The record refuses what is asked of it: {error}") from None
     except CaseFailed as failure:
         if not (work.by_model and settings.fallback) or isinstance(failure, Refused):
-            failure.result = RecordResult(
-                answer=None, trace=tuple(work.trace)
-            ).to_benchmark_record()
+            failure.result = RecordResult(answer=None, trace=tuple(work.trace))
             raise
         findings = await _parsed(work, failure)
         remarks = (f"the parser writes the query: the planner failed ({type(failure).__name__})",)
-    return PipelineResult(result=_result(work, findings).to_benchmark_record(), remarks=remarks)
+    return PipelineResult(result=_result(work, findings), remarks=remarks)
 
 
 def _chart(record: Record, patient: str) -> Chart:

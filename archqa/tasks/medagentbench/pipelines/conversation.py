@@ -39,6 +39,7 @@ from archqa.tasks.medagentbench.protocol import (
     TaskController,
     parse_turn,
 )
+from archqa.tasks.medagentbench.result import ConversationResult
 from archqa.tasks.medagentbench.session import ClinicalSession
 from archqa.tasks.medagentbench.settings import (
     ClinicalSettings,
@@ -54,7 +55,6 @@ from archqa.tasks.medagentbench.write_checks import TaskText
 from archqa.tasks.pipeline import Pipeline, PipelineResult, PipelineSettings
 from archqa.tasks.pipeline_inputs import PipelineInputs
 
-TASK = "medagentbench"
 _REMINDERS = 3
 """Replies in a row without any tool call after which the typed agent is given up."""
 
@@ -101,14 +101,18 @@ async def do_nothing(
 ) -> PipelineResult:
     """What silence would score; no record is needed for it."""
     finish = "FINISH([])"
-    history = [
+    history = (
         {"role": "user", "content": _prompt(_paper_task(task))},
         {"role": "agent", "content": finish},
-    ]
-    result = {"status": COMPLETED, "result": parse_turn(finish).body, "history": history}
-    return PipelineResult(
-        result={**result, "explanation": "Nothing was looked at and nothing done.", "cited": {}}
     )
+    result = ConversationResult(
+        status=COMPLETED,
+        result=parse_turn(finish).body,
+        history=history,
+        explanation="Nothing was looked at and nothing done.",
+        cited={},
+    )
+    return PipelineResult(result=result)
 
 
 @contextmanager
@@ -218,27 +222,27 @@ def _ended(hands: ToolImplementations) -> PipelineResult:
     return PipelineResult(result=_result(hands), remarks=tuple(hands.remarks))
 
 
-def _result(hands: ToolImplementations) -> dict[str, Any]:
+def _result(hands: ToolImplementations) -> ConversationResult:
     """What the benchmark keeps of a conversation; beside it the explanation, what it cites and what was read."""
-    return {
-        "status": hands.talk.status,
-        "result": hands.talk.result,
-        "history": hands.talk.history,
-        "explanation": hands.explanation,
-        "cited": _by_type(hands.cited),
-        "retrieved": _by_type(hands.talk.read),
-        "written": list(hands.place.attempts),
-        "why_not": list(hands.remarks),
-    }
+    return ConversationResult(
+        status=hands.talk.status,
+        result=hands.talk.result,
+        history=tuple(hands.talk.history),
+        explanation=hands.explanation,
+        cited=_by_type(hands.cited),
+        retrieved=_by_type(hands.talk.read),
+        written=tuple(hands.place.attempts),
+        why_not=tuple(hands.remarks),
+    )
 
 
-def _by_type(names: Iterable[str]) -> dict[str, list[str]]:
+def _by_type(names: Iterable[str]) -> dict[str, tuple[str, ...]]:
     """Ids by type of names such as `Observation/1`."""
     found = defaultdict(list)
     for name in names:
         kind, _, resource_id = name.partition("/")
         found[kind].append(resource_id)
-    return dict(found)
+    return {kind: tuple(ids) for kind, ids in found.items()}
 
 
 CLINICAL_PIPELINES = (
@@ -249,8 +253,8 @@ CLINICAL_PIPELINES = (
         run=paper,
         prompts=(MedAgentPaperAgent.prompt,),
         agents=(MedAgentPaperAgent.name,),
+        reads_notes=False,
         settings_type=PaperAgentSettings,
-        tasks=(TASK,),
         ways="hapi",
         inputs=_paper_inputs,
     ),
@@ -261,8 +265,8 @@ CLINICAL_PIPELINES = (
         run=typed,
         prompts=(MedAgentTypedAgent.prompt, MedAgentPaperAgent.prompt),
         agents=(MedAgentTypedAgent.name,),
+        reads_notes=False,
         settings_type=TypedAgentSettings,
-        tasks=(TASK,),
         ways="hapi",
     ),
     Pipeline(
@@ -272,8 +276,8 @@ CLINICAL_PIPELINES = (
         run=do_nothing,
         prompts=(MedAgentPaperAgent.prompt,),
         agents=(),
+        reads_notes=False,
         settings_type=PipelineSettings,
-        tasks=(TASK,),
         ways="hapi",
         needs_record=False,
     ),
@@ -284,8 +288,8 @@ CLINICAL_PIPELINES = (
         run=scripted,
         prompts=(MedAgentPaperAgent.prompt,),
         agents=(),
+        reads_notes=False,
         settings_type=ClinicalToolSettings,
-        tasks=(TASK,),
         ways="hapi",
     ),
 )
