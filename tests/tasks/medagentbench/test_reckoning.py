@@ -146,8 +146,8 @@ def test_instructions_are_read_by_general_rules() -> None:
     wish = parse_instruction(TaskText(row["instruction"], row["context"]))
     assert wish.patient == "AB1234567"
     assert wish.codes == {"ndc": "40032-917-01", "loinc": "2823-3", "lab": "K"}
-    assert wish.names == {"ndc": "potassium", "loinc": "serum potassium level"}
-    assert (wish.asks_to_order, wish.window, wish.max_age_years) == (True, None, None)
+    assert wish.code_names == {"ndc": "potassium", "loinc": "serum potassium level"}
+    assert (wish.asks_to_order, wish.lookback, wish.max_age_years) == (True, None, None)
     row = task(10, "S1234567")
     wish = parse_instruction(TaskText(row["instruction"], row["context"]))
     assert (wish.codes["loinc"], wish.codes["lab"], wish.max_age_years) == ("4548-4", "A1C", 1)

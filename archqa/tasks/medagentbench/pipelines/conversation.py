@@ -1,9 +1,9 @@
-"""MedAgentBench's tasks (Jiang et al., NEJM AI 2025): an agent acts on a record through the benchmark's conversation.
+"""Pipelines of MedAgentBench (Jiang et al., NEJM AI 2025): agents act on a record through the benchmark's conversation.
 
 paper       the baseline: a model writes GET, POST and FINISH itself
-typed       a model calls typed tools; each act is a turn of the same conversation
+typed       a model calls typed tools; each action is a turn of the same conversation
 scripted    a fixed policy with the same tools and no model
-do-nothing  says FINISH([]) at once
+do-nothing  replies FINISH([]) at once
 """
 
 import asyncio
@@ -48,128 +48,148 @@ from archqa.tasks.pipeline import Pipeline, PipelineResult, PipelineSettings
 from archqa.tasks.pipeline_inputs import PipelineInputs
 
 TASK = "medagentbench"
-_REMINDERS = 3
-"""Replies in a row without any tool call after which the typed agent is given up."""
+_MAX_IDLE_TURNS = 3
+"""Replies in a row without a tool call after which the typed agent is stopped."""
+
+_TOOL_TURNS_PER_ROUND = 3
+"""Turns of the typed agent for each round of the benchmark: calculations and previews take no round."""
 
 
-async def paper(task: ClinicalTask, desk: RunContext, settings: PipelineSettings) -> PipelineResult:
-    """The benchmark's own agent: what the model says is the turn."""
-    baseline_task = _paper_task(task, settings.functions)
-    with _at_work(task, desk, settings, _prompt(baseline_task)) as hands:
-        talk = ClinicalConversation(MedAgentPaperAgent(), baseline_task, desk)
-        with _ending(hands):
-            while hands.talk.running:
-                reply = _willing(await talk.ask())
-                answer = await asyncio.to_thread(hands.talk.say, reply.text)
-                talk.tell(answer or "")
-        return _ended(hands)
+async def paper(
+    task: ClinicalTask, context: RunContext, settings: PipelineSettings
+) -> PipelineResult:
+    """The benchmark's own agent: the model's reply is the turn."""
+    paper_task = _paper_task(task, settings.functions)
+    with _open_task(task, context, settings, _prompt(paper_task)) as tools:
+        conversation = ClinicalConversation(MedAgentPaperAgent(), paper_task, context)
+        with _status_of_failures(tools):
+            while tools.controller.running:
+                reply = _check_not_declined(await conversation.ask())
+                answer = await asyncio.to_thread(tools.controller.handle_turn, reply.text)
+                conversation.tell(answer or "")
+        return _pipeline_result(tools)
 
 
-async def typed(task: ClinicalTask, desk: RunContext, settings: PipelineSettings) -> PipelineResult:
+async def typed(
+    task: ClinicalTask, context: RunContext, settings: PipelineSettings
+) -> PipelineResult:
     """A model with typed tools."""
-    with _at_work(task, desk, settings, _prompt(_paper_task(task))) as hands:
-        memory = load_corrections(settings.memory, task.instruction) if settings.memory else ()
-        told = MedAgentTypedTask(instruction=task.instruction, context=task.context, memory=memory)
-        talk = ClinicalConversation(MedAgentTypedAgent(), told, desk)
-        with _ending(hands):
-            await _with_tools(talk, hands, most=3 * settings.rounds)
-        return _ended(hands)
+    with _open_task(task, context, settings, _prompt(_paper_task(task))) as tools:
+        conversation = ClinicalConversation(
+            MedAgentTypedAgent(), _typed_task(task, settings.memory), context
+        )
+        with _status_of_failures(tools):
+            await _call_tools(conversation, tools, _TOOL_TURNS_PER_ROUND * settings.rounds)
+        return _pipeline_result(tools)
 
 
 async def scripted(
-    task: ClinicalTask, desk: RunContext, settings: PipelineSettings
+    task: ClinicalTask, context: RunContext, settings: PipelineSettings
 ) -> PipelineResult:
     """The fixed policy."""
-    with _at_work(task, desk, settings, _prompt(_paper_task(task))) as hands:
-        with _ending(hands):
-            await asyncio.to_thread(run_policy, hands.place.ask, hands)
-        return _ended(hands)
+    with _open_task(task, context, settings, _prompt(_paper_task(task))) as tools:
+        with _status_of_failures(tools):
+            await asyncio.to_thread(run_policy, tools.session.task_text, tools)
+        return _pipeline_result(tools)
 
 
 async def do_nothing(
-    task: ClinicalTask, _desk: RunContext, _settings: PipelineSettings
+    task: ClinicalTask, _context: RunContext, _settings: PipelineSettings
 ) -> PipelineResult:
-    """What silence would score; no record is needed for it."""
+    """Finishes at once without looking at a record: the score of an agent that does nothing."""
     finish = "FINISH([])"
     history = [
         {"role": "user", "content": _prompt(_paper_task(task))},
         {"role": "agent", "content": finish},
     ]
-    result = {"status": COMPLETED, "result": parse_turn(finish).body, "history": history}
-    return PipelineResult(
-        result={**result, "explanation": "Nothing was looked at and nothing done.", "cited": {}}
-    )
+    result = {
+        "status": COMPLETED,
+        "result": parse_turn(finish).body,
+        "history": history,
+        "explanation": "Nothing was looked at and nothing done.",
+        "cited": {},
+    }
+    return PipelineResult(result=result)
 
 
 @contextmanager
-def _at_work(
-    task: ClinicalTask, desk: RunContext, settings: PipelineSettings, prompt: str
+def _open_task(
+    task: ClinicalTask, context: RunContext, settings: PipelineSettings, prompt: str
 ) -> Iterator[ToolImplementations]:
-    """The hands of one task, the benchmark's prompt being the first turn of its conversation."""
-    ask = TaskText(task.instruction, task.context)
-    place = ClinicalSession(
-        desk.store, ask, who=task.id, mode=settings.writes, audit=desk.audit, confirm=desk.confirm
+    """The tools of one task, on a conversation that begins with `prompt`."""
+    session = ClinicalSession(
+        context.store,
+        TaskText(task.instruction, task.context),
+        who=task.id,
+        mode=settings.writes,
+        audit=context.audit,
+        confirm=context.confirm,
     )
-    with place:
-        yield ToolImplementations(
-            TaskController(prompt, place.gateway, place, settings.rounds),
-            place,
-            settings.shape,
-        )
+    with session:
+        controller = TaskController(prompt, session.gateway, session, settings.rounds)
+        yield ToolImplementations(controller, session, settings.shape)
 
 
 @contextmanager
-def _ending(hands: ToolImplementations) -> Iterator[None]:
-    """Gives the conversation the status that a failure means; what fails for want of a server ends the task itself."""
+def _status_of_failures(tools: ToolImplementations) -> Iterator[None]:
+    """Give the conversation the status of a failure; a failing server ends the task itself."""
     try:
         yield
     except ContextTooLong:
-        hands.talk.end(CONTEXT_LIMIT)
+        tools.controller.end(CONTEXT_LIMIT)
     except Refused as failure:
-        hands.talk.end(INVALID_ACTION)
-        failure.result = _result(hands)
+        tools.controller.end(INVALID_ACTION)
+        failure.result = _result(tools)
         raise
     except (ActionFailed, CaseFailed) as failure:
-        hands.remarks.append(str(failure))
-        hands.talk.end(TASK_ERROR)
+        tools.remarks.append(str(failure))
+        tools.controller.end(TASK_ERROR)
 
 
-async def _with_tools(talk: ClinicalConversation, hands: ToolImplementations, most: int) -> None:
-    tools = clinical_tools(hands)
-    specs, idle = tuple(tool.spec for tool in tools.values()), 0
-    for _ in range(most):
-        reply = _willing(await talk.ask(specs))
-        idle = 0 if reply.tool_calls else idle + 1
-        if idle == _REMINDERS:
-            hands.talk.end(INVALID_ACTION)
+async def _call_tools(
+    conversation: ClinicalConversation, implementations: ToolImplementations, max_turns: int
+) -> None:
+    """Let the model call tools until the task ends, it stops calling them, or the turns are used up."""
+    controller = implementations.controller
+    tools = clinical_tools(implementations)
+    specs = tuple(tool.spec for tool in tools.values())
+    idle_turns = 0
+    for _ in range(max_turns):
+        reply = _check_not_declined(await conversation.ask(specs))
         for call in reply.tool_calls:
-            said = await asyncio.to_thread(_called, tools, hands, call.name, call.arguments)
-            talk.tell(said, call.id)
-        if not hands.talk.running:
+            result = await asyncio.to_thread(
+                _call_tool, tools, implementations, call.name, call.arguments
+            )
+            conversation.tell(result, call.id)
+        idle_turns = 0 if reply.tool_calls else idle_turns + 1
+        if idle_turns == _MAX_IDLE_TURNS:
+            controller.end(INVALID_ACTION)
+        if not controller.running:
             return
-        if not reply.tool_calls:
-            talk.add_prompt(f"{MedAgentTypedAgent.prompt}/tool.jinja")
-    hands.talk.end(LIMIT_REACHED)
+        if idle_turns:
+            conversation.add_prompt(f"{MedAgentTypedAgent.prompt}/tool.jinja")
+    controller.end(LIMIT_REACHED)
 
 
-def _called(
-    tools: dict[str, ClinicalTool[Any]], hands: ToolImplementations, name: str, arguments: str
+def _call_tool(
+    tools: dict[str, ClinicalTool[Any]],
+    implementations: ToolImplementations,
+    name: str,
+    arguments: str,
 ) -> str:
-    """What a tool gives, as JSON; a tool there is not is told, too."""
+    """The result of a tool call as JSON; errors, and an unknown tool, are results as well."""
     if name not in tools:
-        return json.dumps(
-            {"error": f"There is no tool of that name. There are: {', '.join(tools)}."}
-        )
+        error = f"There is no tool of that name. There are: {', '.join(tools)}."
+        return json.dumps({"error": error})
     try:
-        return json.dumps(
-            tools[name].call(hands.place.record, arguments).content, ensure_ascii=False
-        )
-    except ArchqaError as error:
-        return json.dumps({"error": str(error)})
+        result = tools[name].call(implementations.session.record, arguments)
+        return json.dumps(result.content, ensure_ascii=False)
+    except ArchqaError as failure:
+        return json.dumps({"error": str(failure)})
 
 
-def _willing(reply: Reply) -> Reply:
-    """The reply, unless the model or its provider declined. Raises `Refused`."""
+def _check_not_declined(reply: Reply) -> Reply:
+    """The reply. Raises `Refused` if the model or its provider declined."""
     if reply.finish in {FinishReason.REFUSED, FinishReason.FILTERED}:
         raise Refused(f"The model declined ({reply.finish}).")
     return reply
@@ -193,36 +213,44 @@ def _paper_inputs(settings: PipelineSettings) -> PipelineInputs:
     return function_inputs(settings.functions)
 
 
-def _ended(hands: ToolImplementations) -> PipelineResult:
-    """The ending. Raises `Unusable`, conversation and all, where the agent did not come to FINISH."""
-    if hands.talk.status != COMPLETED:
-        failure = Unusable(f"The conversation ended so: {hands.talk.status}.")
-        failure.result = _result(hands)
+def _typed_task(task: ClinicalTask, memory: Path | None) -> MedAgentTypedTask:
+    return MedAgentTypedTask(
+        instruction=task.instruction,
+        context=task.context,
+        memory=load_corrections(memory, task.instruction) if memory else (),
+    )
+
+
+def _pipeline_result(tools: ToolImplementations) -> PipelineResult:
+    """The result of a completed conversation. Raises `Unusable` with the transcript if there was no FINISH."""
+    if tools.controller.status != COMPLETED:
+        failure = Unusable(f"The conversation ended with the status: {tools.controller.status}.")
+        failure.result = _result(tools)
         raise failure
-    return PipelineResult(result=_result(hands), remarks=tuple(hands.remarks))
+    return PipelineResult(result=_result(tools), remarks=tuple(tools.remarks))
 
 
-def _result(hands: ToolImplementations) -> dict[str, Any]:
-    """What the benchmark keeps of a conversation; beside it the explanation, what it cites and what was read."""
+def _result(tools: ToolImplementations) -> dict[str, Any]:
+    """The benchmark's status, result and history, with explanation, citations, reads and writes."""
     return {
-        "status": hands.talk.status,
-        "result": hands.talk.result,
-        "history": hands.talk.history,
-        "explanation": hands.explanation,
-        "cited": _by_type(hands.cited),
-        "retrieved": _by_type(hands.talk.read),
-        "written": list(hands.place.attempts),
-        "why_not": list(hands.remarks),
+        "status": tools.controller.status,
+        "result": tools.controller.result,
+        "history": tools.controller.history,
+        "explanation": tools.explanation,
+        "cited": _ids_by_type(tools.cited),
+        "retrieved": _ids_by_type(tools.controller.resources_read),
+        "written": list(tools.session.attempts),
+        "why_not": list(tools.remarks),
     }
 
 
-def _by_type(names: Iterable[str]) -> dict[str, list[str]]:
-    """Ids by type of names such as `Observation/1`."""
-    found = defaultdict(list)
-    for name in names:
-        kind, _, resource_id = name.partition("/")
-        found[kind].append(resource_id)
-    return dict(found)
+def _ids_by_type(references: Iterable[str]) -> dict[str, list[str]]:
+    """Ids by type of references such as `Observation/1`."""
+    ids = defaultdict(list)
+    for reference in references:
+        resource_type, _, resource_id = reference.partition("/")
+        ids[resource_type].append(resource_id)
+    return dict(ids)
 
 
 CLINICAL_PIPELINES = (
@@ -240,7 +268,7 @@ CLINICAL_PIPELINES = (
     ),
     Pipeline(
         name="typed",
-        summary="a model with typed tools for MedAgentBench: checked arguments, calculator, writes held as intents",
+        summary="a model with typed tools for MedAgentBench: checked arguments, calculator, previewed writes",
         mind="model",
         run=typed,
         prompts=(MedAgentTypedAgent.prompt, MedAgentPaperAgent.prompt),
@@ -250,7 +278,7 @@ CLINICAL_PIPELINES = (
     ),
     Pipeline(
         name="do-nothing",
-        summary="says FINISH([]) at once: what silence scores on MedAgentBench",
+        summary="replies FINISH([]) at once: the score of doing nothing on MedAgentBench",
         mind="script",
         run=do_nothing,
         prompts=(MedAgentPaperAgent.prompt,),
