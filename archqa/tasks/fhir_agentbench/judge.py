@@ -1,7 +1,7 @@
-"""The judge of FHIR-AgentBench: does a reply give the reference answer? Asked only where no rule is sure.
+"""The judge of FHIR-AgentBench: does a reply state the reference answer? Used only where no rule decides.
 
-Source: the benchmark's evaluation (glee4810/FHIR-AgentBench at bbb4290), whose judge's rules `prompts/judge/v1` puts
-in words of our own.
+Source: the benchmark's evaluation (glee4810/FHIR-AgentBench at bbb4290), whose rules for the judge `prompts/judge/v1`
+states in archqa's wording.
 """
 
 from archqa.agents.agent import Agent, CaseTask, Rejected
@@ -35,10 +35,10 @@ class JudgeAgent(Agent[JudgeTask, Ruling]):
     returns = Ruling
 
     def choices(self, task: JudgeTask) -> AllowedValues:
-        """No ids to choose from."""
+        """None: a ruling names no ids."""
         return {}
 
     def check(self, task: JudgeTask, output: Ruling) -> None:
-        """A judgement without a reason is a guess."""
+        """Reject a ruling without a reason."""
         if not output.rationale.strip():
             raise Rejected('Your "rationale" is empty. Say in one sentence what you compared.')
