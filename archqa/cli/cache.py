@@ -27,7 +27,7 @@ def info(
     """
     settings = load_settings()
     with open_cache(settings) as cache:
-        held = cache.contents()
+        held = cache.stats()
     if as_json:
         print_json({"path": settings.cache_location, **held._asdict()})
         return

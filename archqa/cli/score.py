@@ -7,6 +7,7 @@ import typer
 from rich.markup import escape
 from rich.table import Table
 
+from archqa import tasks
 from archqa.cli.console import console, print_json, print_notice
 from archqa.errors import CallerError
 from archqa.evaluation.scoring import JudgePanel, ScoreReport, ScoreSettings, score
@@ -184,8 +185,8 @@ def _warn(report: ScoreReport, *, gaps: bool) -> None:
 
 
 def _digits(report: ScoreReport) -> int:
-    """FHIR-AgentBench counts from 0 to 1, all others from 0 to 100."""
-    return 3 if report.scores.task == "fhir-agentbench" else 1
+    """Decimals of this task's scores."""
+    return tasks.find(report.scores.task).display.decimals
 
 
 def _table(report: ScoreReport) -> Table:

@@ -107,7 +107,8 @@ def _show_item(item: RecordQuestion | ClinicalTask, record: CaseRecord) -> None:
             console.print(Text(f"\n{name.replace('_', ' ')}", style="bold"))
             console.print(Text(text))
     console.print(Text(f"\nResult ({record.status.value})", style="bold"))
-    told = {name: value for name, value in record.result.items() if name not in _LONG and value}
+    result = record.result.to_json() if record.result else {}
+    told = {name: value for name, value in result.items() if name not in _LONG and value}
     console.print(Text(json.dumps(told, ensure_ascii=False, indent=2) if told else record.error))
     for remark in record.remarks:
         console.print(Text(f"  remark: {remark}", style="dim"))

@@ -16,7 +16,7 @@ async def no_answer(
     _question: RecordQuestion, _context: RunContext, _settings: PipelineSettings
 ) -> PipelineResult:
     """Retrieve nothing and decline."""
-    return PipelineResult(result=RecordResult(answer=DECLINED).to_benchmark_record())
+    return PipelineResult(result=RecordResult(answer=DECLINED))
 
 
 async def retrieve_all(
@@ -28,7 +28,7 @@ async def retrieve_all(
     Medication, and all patients.
     """
     ids = await asyncio.to_thread(_all_ids, context.store, question.patient_fhir_id)
-    return PipelineResult(result=RecordResult(answer=DECLINED, retrieved=ids).to_benchmark_record())
+    return PipelineResult(result=RecordResult(answer=DECLINED, retrieved=ids))
 
 
 def _all_ids(record: Record, patient: str) -> Ids:

@@ -2,11 +2,11 @@
 
 import re
 from collections import Counter
-from collections.abc import Iterable
-from typing import Any
+from collections.abc import Iterable, Mapping
+from typing import Any, Self
 
 from archqa.agents.tools.tool import ToolResult
-from archqa.core.value import FrozenModel
+from archqa.core.result import TaskResult
 from archqa.fhir import project, project_all
 from archqa.fhir.record import Resource
 
@@ -17,11 +17,18 @@ _MENTION = re.compile(r"(?:\b([A-Z][A-Za-z]+)/)?([A-Za-z0-9][A-Za-z0-9.-]{0,63})
 _MIN_BARE_ID_LENGTH = 16
 """Characters from which an id cannot be a mere number or word: shorter ones count only as `Type/id`."""
 
+_FIELDS = {
+    "agent_answer": "answer",
+    "agent_fhir_resources": "retrieved",
+    "cited_fhir_resources": "cited",
+}
+"""Fields of `RecordResult` by the benchmark's keys."""
+
 _ARCHQA_FIELDS = ("faults", "query", "sentence", "rows", "warnings")
 """Fields that the benchmark's records do not have."""
 
 
-class RecordResult(FrozenModel):
+class RecordResult(TaskResult):
     """The answer to a question; `retrieved` and `cited` map types to ids: all resources retrieved, and the evidence.
 
     `faults` counts the errors of tools by kind. `query`, `sentence`, `rows` and `warnings` are those of a typed query.
@@ -37,16 +44,23 @@ class RecordResult(FrozenModel):
     rows: tuple[dict[str, Any], ...] = ()
     warnings: tuple[str, ...] = ()
 
-    def to_benchmark_record(self) -> dict[str, Any]:
-        """The fields under the benchmark's names, and archqa's own if they are not empty."""
+    @classmethod
+    def from_json(cls, content: Mapping[str, Any]) -> Self:
+        """Parse what `to_json` wrote. Raises `ValidationError` if it is malformed."""
+        fields = {_FIELDS.get(key, key): value for key, value in content.items()}
+        return cls.model_validate({"answer": None, **fields})
+
+    @property
+    def answer_text(self) -> str | None:
+        """The agent's answer."""
+        return self.answer
+
+    def to_json(self) -> dict[str, Any]:
+        """The fields under the benchmark's keys, and archqa's own if they are not empty."""
         fields = self.model_dump(mode="json")
-        return {
-            "agent_answer": self.answer,
-            "agent_fhir_resources": fields["retrieved"],
-            "cited_fhir_resources": fields["cited"],
-            "trace": fields["trace"],
-            **{name: fields[name] for name in _ARCHQA_FIELDS if fields[name]},
-        }
+        benchmark_fields = {key: fields[name] for key, name in _FIELDS.items()}
+        archqa_fields = {name: fields[name] for name in _ARCHQA_FIELDS if fields[name]}
+        return {**benchmark_fields, "trace": fields["trace"], **archqa_fields}
 
 
 class RetrievedResources:

@@ -15,6 +15,7 @@ from archqa.tasks.files.json_node import JsonContent, JsonNode
 from archqa.tasks.files.mistakes import FileErrors, printable
 from archqa.tasks.files.source import Source, read_source
 from archqa.tasks.medagentbench.files import benchmark_files
+from archqa.tasks.medagentbench.result import ConversationResult
 from archqa.tasks.medagentbench.transcripts import transcript_rows
 from archqa.tasks.task import CaseSource, CompletedCase, EndedRun, Task
 
@@ -49,7 +50,7 @@ class MedAgentBench(Task):
 
     def submission(self, ended: Iterable[CompletedCase]) -> dict[str, Any]:
         """`{task_id: result}`: the text between the brackets of FINISH( ), or null without FINISH."""
-        return {completed.item.id: completed.result.get("result") for completed in ended}
+        return {completed.item.id: _finish_text(completed) for completed in ended}
 
     def extra_files(self, run: EndedRun) -> Mapping[str, Any]:
         """`runs.jsonl`, `overall.json` and, if a conversation was lost, `error.jsonl`."""
@@ -67,6 +68,12 @@ class MedAgentBench(Task):
             return [task.id for task in self.load(source)]
         except ArchqaError:
             return []
+
+
+def _finish_text(completed: CompletedCase) -> str | None:
+    if not isinstance(completed.result, ConversationResult):
+        return None
+    return completed.result.result
 
 
 def _parse_task(row: JsonNode) -> ClinicalTask:

@@ -1,8 +1,10 @@
 """The conversations of a MedAgentBench run as lines of the benchmark's `runs.jsonl`."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
+from archqa.core.result import TaskResult
+from archqa.tasks.medagentbench.result import ConversationResult
 from archqa.tasks.task import CompletedCase
 
 
@@ -36,8 +38,12 @@ def _row(completed: CompletedCase, index: int) -> dict[str, Any]:
     return row
 
 
-def _output(result: Mapping[str, Any], index: int) -> dict[str, Any] | None:
-    if "status" not in result:
+def _output(result: TaskResult | None, index: int) -> dict[str, Any] | None:
+    if not isinstance(result, ConversationResult) or not result.status:
         return None
-    conversation = {name: result[name] for name in ("status", "result", "history")}
-    return {"index": index, **conversation}
+    return {
+        "index": index,
+        "status": result.status,
+        "result": result.result,
+        "history": list(result.history),
+    }

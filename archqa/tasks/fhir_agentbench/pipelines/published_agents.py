@@ -155,9 +155,9 @@ async def _run(answer: Callable[[_State], Awaitable[str]], state: _State) -> Pip
     try:
         text = await answer(state)
     except CaseFailed as failure:
-        failure.result = _result(state, None).to_benchmark_record()
+        failure.result = _result(state, None)
         raise
-    return PipelineResult(result=_result(state, text).to_benchmark_record())
+    return PipelineResult(result=_result(state, text))
 
 
 def _result(state: _State, answer: str | None) -> RecordResult:
@@ -235,7 +235,7 @@ async def _run_tool(state: _State, tools: Tools, call: ToolCall) -> None:
         names = ", ".join(by_name)
         result = tool_error("tool", f"There is no tool of that name. There are: {names}.")
     state.retrieved.add(result)
-    state.conversation.tell(call, _message(state, result))
+    state.conversation.add_tool_result(_message(state, result), call.id)
 
 
 def _message(state: _State, result: ToolResult) -> str:

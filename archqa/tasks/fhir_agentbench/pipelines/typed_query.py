@@ -41,7 +41,7 @@ class _State(NamedTuple):
     @property
     def uses_model(self) -> bool:
         """Whether a model writes the query, so that feedback can change it."""
-        return self.context.mind(PlannerAgent.name).kind != GrammarBackend.kind
+        return self.context.backend(PlannerAgent.name).kind != GrammarBackend.kind
 
 
 class _Execution(NamedTuple):
@@ -65,11 +65,11 @@ async def typed_query(
     except CaseFailed as failure:
         if not _may_fall_back(state, failure):
             trace = tuple(state.trace)
-            failure.result = RecordResult(answer=None, trace=trace).to_benchmark_record()
+            failure.result = RecordResult(answer=None, trace=trace)
             raise
         result = await _parse_instead(state, failure)
         remarks = (f"the parser writes the query: the planner failed ({type(failure).__name__})",)
-    return PipelineResult(result=_result(state, result).to_benchmark_record(), remarks=remarks)
+    return PipelineResult(result=_result(state, result), remarks=remarks)
 
 
 def _may_fall_back(state: _State, failure: CaseFailed) -> bool:
@@ -125,7 +125,7 @@ async def _parse_instead(state: _State, failure: CaseFailed) -> QueryResult:
     """The parser's result where the model wrote no query. Raises the model's failure if the parser has none."""
     parser = GrammarBackend(state.context.store)
     try:
-        plan = await parser.perform(PlannerAgent(), _task(state), state.context)
+        plan = await parser.run(PlannerAgent(), _task(state), state.context)
     except Refused:
         raise failure from None
     assert plan.query is not None

@@ -39,6 +39,7 @@ from archqa.tasks.medagentbench.protocol import (
     TaskController,
     parse_turn,
 )
+from archqa.tasks.medagentbench.result import ConversationResult
 from archqa.tasks.medagentbench.session import ClinicalSession
 from archqa.tasks.medagentbench.tool_implementations import ActionFailed, ToolImplementations
 from archqa.tasks.medagentbench.tool_schemas import clinical_tools
@@ -47,7 +48,6 @@ from archqa.tasks.medagentbench.write_checks import TaskText
 from archqa.tasks.pipeline import Pipeline, PipelineResult, PipelineSettings
 from archqa.tasks.pipeline_inputs import PipelineInputs
 
-TASK = "medagentbench"
 _MAX_IDLE_TURNS = 3
 """Replies in a row without a tool call after which the typed agent is stopped."""
 
@@ -59,14 +59,15 @@ async def paper(
     task: ClinicalTask, context: RunContext, settings: PipelineSettings
 ) -> PipelineResult:
     """The benchmark's own agent: the model's reply is the turn."""
-    paper_task = _paper_task(task, settings.functions)
-    with _open_task(task, context, settings, _prompt(paper_task)) as tools:
-        conversation = ClinicalConversation(MedAgentPaperAgent(), paper_task, context)
+    conversation = ClinicalConversation(
+        MedAgentPaperAgent(), _paper_task(task, settings.functions), context
+    )
+    with _open_task(task, context, settings, conversation.first_user_message) as tools:
         with _status_of_failures(tools):
             while tools.controller.running:
                 reply = _check_not_declined(await conversation.ask())
                 answer = await asyncio.to_thread(tools.controller.handle_turn, reply.text)
-                conversation.tell(answer or "")
+                conversation.add_message(answer or "")
         return _pipeline_result(tools)
 
 
@@ -98,17 +99,17 @@ async def do_nothing(
 ) -> PipelineResult:
     """Finishes at once without looking at a record: the score of an agent that does nothing."""
     finish = "FINISH([])"
-    history = [
+    history = (
         {"role": "user", "content": _prompt(_paper_task(task))},
         {"role": "agent", "content": finish},
-    ]
-    result = {
-        "status": COMPLETED,
-        "result": parse_turn(finish).body,
-        "history": history,
-        "explanation": "Nothing was looked at and nothing done.",
-        "cited": {},
-    }
+    )
+    result = ConversationResult(
+        status=COMPLETED,
+        result=parse_turn(finish).body,
+        history=history,
+        explanation="Nothing was looked at and nothing done.",
+        cited={},
+    )
     return PipelineResult(result=result)
 
 
@@ -147,7 +148,9 @@ def _status_of_failures(tools: ToolImplementations) -> Iterator[None]:
 
 
 async def _call_tools(
-    conversation: ClinicalConversation, implementations: ToolImplementations, max_turns: int
+    conversation: ClinicalConversation[MedAgentTypedTask],
+    implementations: ToolImplementations,
+    max_turns: int,
 ) -> None:
     """Let the model call tools until the task ends, it stops calling them, or the turns are used up."""
     controller = implementations.controller
@@ -160,14 +163,14 @@ async def _call_tools(
             result = await asyncio.to_thread(
                 _call_tool, tools, implementations, call.name, call.arguments
             )
-            conversation.tell(result, call.id)
+            conversation.add_tool_result(result, call.id)
         idle_turns = 0 if reply.tool_calls else idle_turns + 1
         if idle_turns == _MAX_IDLE_TURNS:
             controller.end(INVALID_ACTION)
         if not controller.running:
             return
         if idle_turns:
-            conversation.add_prompt(f"{MedAgentTypedAgent.prompt}/tool.jinja")
+            conversation.add_own_prompt_text("tool.jinja")
     controller.end(LIMIT_REACHED)
 
 
@@ -196,7 +199,7 @@ def _check_not_declined(reply: Reply) -> Reply:
 
 
 def _prompt(task: MedAgentPaperTask) -> str:
-    """The benchmark's one message, with which every conversation begins."""
+    """The benchmark's one message, with which the transcript of every agent but the baseline begins."""
     return default_prompts().render_text(f"{MedAgentPaperAgent.prompt}/user.jinja", dict(task))
 
 
@@ -230,27 +233,27 @@ def _pipeline_result(tools: ToolImplementations) -> PipelineResult:
     return PipelineResult(result=_result(tools), remarks=tuple(tools.remarks))
 
 
-def _result(tools: ToolImplementations) -> dict[str, Any]:
+def _result(tools: ToolImplementations) -> ConversationResult:
     """The benchmark's status, result and history, with explanation, citations, reads and writes."""
-    return {
-        "status": tools.controller.status,
-        "result": tools.controller.result,
-        "history": tools.controller.history,
-        "explanation": tools.explanation,
-        "cited": _ids_by_type(tools.cited),
-        "retrieved": _ids_by_type(tools.controller.resources_read),
-        "written": list(tools.session.attempts),
-        "why_not": list(tools.remarks),
-    }
+    return ConversationResult(
+        status=tools.controller.status,
+        result=tools.controller.result,
+        history=tuple(tools.controller.history),
+        explanation=tools.explanation,
+        cited=_ids_by_type(tools.cited),
+        retrieved=_ids_by_type(tools.controller.resources_read),
+        written=tuple(tools.session.attempts),
+        why_not=tuple(tools.remarks),
+    )
 
 
-def _ids_by_type(references: Iterable[str]) -> dict[str, list[str]]:
+def _ids_by_type(references: Iterable[str]) -> dict[str, tuple[str, ...]]:
     """Ids by type of references such as `Observation/1`."""
     ids = defaultdict(list)
     for reference in references:
         resource_type, _, resource_id = reference.partition("/")
         ids[resource_type].append(resource_id)
-    return dict(ids)
+    return {resource_type: tuple(of_type) for resource_type, of_type in ids.items()}
 
 
 CLINICAL_PIPELINES = (
@@ -261,7 +264,7 @@ CLINICAL_PIPELINES = (
         run=paper,
         prompts=(MedAgentPaperAgent.prompt,),
         agents=(MedAgentPaperAgent.name,),
-        tasks=(TASK,),
+        reads_notes=False,
         ways="hapi",
         inputs=_paper_inputs,
         own_settings=("functions",),
@@ -273,7 +276,7 @@ CLINICAL_PIPELINES = (
         run=typed,
         prompts=(MedAgentTypedAgent.prompt, MedAgentPaperAgent.prompt),
         agents=(MedAgentTypedAgent.name,),
-        tasks=(TASK,),
+        reads_notes=False,
         ways="hapi",
     ),
     Pipeline(
@@ -283,7 +286,7 @@ CLINICAL_PIPELINES = (
         run=do_nothing,
         prompts=(MedAgentPaperAgent.prompt,),
         agents=(),
-        tasks=(TASK,),
+        reads_notes=False,
         ways="hapi",
         needs_record=False,
     ),
@@ -294,7 +297,7 @@ CLINICAL_PIPELINES = (
         run=scripted,
         prompts=(MedAgentPaperAgent.prompt,),
         agents=(),
-        tasks=(TASK,),
+        reads_notes=False,
         ways="hapi",
     ),
 )
