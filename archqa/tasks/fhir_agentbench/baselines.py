@@ -22,10 +22,11 @@ async def no_answer(
 async def retrieve_all(
     question: RecordQuestion, context: RunContext, _settings: PipelineSettings
 ) -> PipelineResult:
-    """The benchmark's `get_all_resources_by_patient_fhir_id`: its ten types, searched by patient; no answer.
+    """The benchmark's `get_all_resources_by_patient_fhir_id`: its ten types, searched by patient.
 
-    The benchmark's server ignores `patient` for types without such a parameter, so that it returns every Location and
-    Medication, and all patients.
+
+    The benchmark's server ignores `patient` for types without such a parameter, so that it returns
+    every Location and Medication, and all patients.
     """
     ids = await asyncio.to_thread(_all_ids, context.store, question.patient_fhir_id)
     return PipelineResult(result=RecordResult(answer=DECLINED, retrieved=ids))

@@ -1,8 +1,8 @@
-"""FHIR-AgentBench: clinical questions over a FHIR record, each with its answer and the resources that contain it.
+"""FHIR-AgentBench: clinical questions over a FHIR record with answers and their resources.
 
-Source: `final_dataset/questions_answers_sql_fhir.csv` of glee4810/FHIR-AgentBench at bbb4290 (Lee et al., ML4H 2025); a
-JSON list with the same fields is accepted too. `true_answer` is a printed numpy array, `true_fhir_ids` a Python
-literal: both are parsed as literals and never evaluated.
+Source: `final_dataset/questions_answers_sql_fhir.csv` of glee4810/FHIR-AgentBench at bbb4290 (Lee
+et al., ML4H 2025); a JSON list with the same fields is accepted too. `true_answer` is a printed
+numpy array, `true_fhir_ids` a Python literal: both are parsed as literals and never evaluated.
 """
 
 import ast
@@ -29,7 +29,10 @@ _OPTIONAL = ("patient_fhir_id", "assumption", "template", "split", "main_table_n
 
 
 class FhirQuestion(FrozenModel):
-    """One question about one patient. `true_answer` stays as printed; `true_fhir_ids` maps type to ids."""
+    """One question about one patient.
+
+    `true_answer` stays as printed; `true_fhir_ids` maps type to ids.
+    """
 
     question_id: str
     question: str
@@ -52,7 +55,7 @@ class QuestionFile(NamedTuple):
 
 @dataclass(frozen=True)
 class FhirAgentBench(Task):
-    """FHIR-AgentBench: an agent receives a question, its patient and its assumption, nothing else."""
+    """FHIR-AgentBench: an agent receives a question, its patient and its assumption only."""
 
     def load(self, source: CaseSource) -> tuple[RecordQuestion, ...]:
         """The questions of a CSV or JSON file, without its answers, resources and templates.
@@ -75,12 +78,18 @@ class FhirAgentBench(Task):
         return json.dumps({"question_id": fields.pop("id"), **fields}, ensure_ascii=False)
 
     def read_line(self, line: bytes, path: str) -> RecordQuestion:
-        """The question in one line of a JSON Lines file. Raises `InputError` with every mistake of the line."""
+        """The question in one line of a JSON Lines file.
+
+        Raises `InputError` with every mistake of the line.
+        """
         [question] = self.load(Source(path, b"[" + line.strip() + b"]"))
         return question
 
     def submission(self, ended: Iterable[CompletedCase]) -> list[dict[str, Any]]:
-        """The benchmark's records with `cited_fhir_resources`, the evidence of each answer; failed questions too."""
+        """The benchmark's records with `cited_fhir_resources`, the evidence of each answer.
+
+        Failed questions have a record as well.
+        """
         return [
             _submission_record(completed, completed.item)
             for completed in ended
@@ -89,10 +98,12 @@ class FhirAgentBench(Task):
 
 
 def load_questions(source: CaseSource, *, gold: bool = True) -> QuestionFile:
-    """The questions of a file, in its order. Without `gold`, the file may lack answers and resources.
+    """The questions of a file, in its order.
 
-    Raises `InputError` with every mistake of the file: absent columns, broken rows, missing or repeated ids, answers
-    and resources that are not literals of their form.
+    Without `gold`, the file may lack answers and resources.
+
+    Raises `InputError` with every mistake of the file: absent columns, broken rows, missing or
+    repeated ids, answers and resources that are not literals of their form.
     """
     opened = read_source(source)
     mistakes = FileErrors(opened.path, _FIX)
@@ -109,8 +120,8 @@ def load_questions(source: CaseSource, *, gold: bool = True) -> QuestionFile:
 def parse_numpy_array(printed: str) -> list[Any]:
     """The rows of a printed numpy array such as `[[70.3]]`, `[]` or `[['a']` line break ` ['b']]`.
 
-    Source: the benchmark's own reading rule. Raises `ValueError` for a text that is not such an array, or an
-    abbreviated one (`...`).
+    Source: the benchmark's own reading rule. Raises `ValueError` for a text that is not such an
+    array, or an abbreviated one (`...`).
     """
     text = printed.replace("\r\n", "\n").replace("]\n [", "],[").replace("\n", ",")
     rows = _parse_literal(re.sub(r"\bnan\b", "None", text))

@@ -1,7 +1,8 @@
 """`execute_python_code`: a model's Python over the retrieved resources, in the sandbox.
 
-Source: FHIR-AgentBench, `tools/`. The benchmark runs such code in its own process without limits and drops its output;
-here it runs in `sandbox`, and its output is returned as `stdout` with `answer`.
+Source: FHIR-AgentBench, `tools/`. The benchmark runs such code in its own process without limits
+and drops its output; here it runs in `sandbox`, and its output is returned as `stdout` with
+`answer`.
 """
 
 import json

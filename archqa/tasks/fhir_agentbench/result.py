@@ -1,4 +1,4 @@
-"""The result of a question about a record, as FHIR-AgentBench's records state it, and the resources retrieved for it."""
+"""The result of a question of FHIR-AgentBench, and the resources retrieved for it."""
 
 import re
 from collections import Counter
@@ -15,7 +15,10 @@ Ids = dict[str, tuple[str, ...]]
 
 _MENTION = re.compile(r"(?:\b([A-Z][A-Za-z]+)/)?([A-Za-z0-9][A-Za-z0-9.-]{0,63})")
 _MIN_BARE_ID_LENGTH = 16
-"""Characters from which an id cannot be a mere number or word: shorter ones count only as `Type/id`."""
+"""Characters from which an id cannot be a mere number or word.
+
+Shorter ones count only as `Type/id`.
+"""
 
 _FIELDS = {
     "agent_answer": "answer",
@@ -29,9 +32,12 @@ _ARCHQA_FIELDS = ("faults", "query", "sentence", "rows", "warnings")
 
 
 class RecordResult(TaskResult):
-    """The answer to a question; `retrieved` and `cited` map types to ids: all resources retrieved, and the evidence.
+    """The answer to a question.
 
-    `faults` counts the errors of tools by kind. `query`, `sentence`, `rows` and `warnings` are those of a typed query.
+    `retrieved` and `cited` map types to ids: all resources retrieved, and the evidence.
+
+    `faults` counts the errors of tools by kind. `query`, `sentence`, `rows` and `warnings` are
+    those of a typed query.
     """
 
     answer: str | None
@@ -66,7 +72,8 @@ class RecordResult(TaskResult):
 class RetrievedResources:
     """The resources retrieved so far, by type.
 
-    With `official`, a second search for a type replaces the result of the first, as in the benchmark's agents.
+    With `official`, a second search for a type replaces the result of the first, as in the
+    benchmark's agents.
     """
 
     def __init__(self, *, official: bool) -> None:
@@ -108,7 +115,10 @@ class RetrievedResources:
         return mentioned
 
     def summarise(self, result: ToolResult) -> str:
-        """A line with the count of each type; without `official`, also one resource of each as a sample."""
+        """A line with the count of each type.
+
+        Without `official`, also one resource of each as a sample.
+        """
         lines = []
         for resource_type, resources in result.resources.items():
             count = len(resources)
@@ -118,7 +128,10 @@ class RetrievedResources:
         return "\n".join(lines)
 
     def render(self, result: ToolResult) -> str:
-        """The resources as a model reads them: raw, or, without `official`, projected and cut to what fits."""
+        """The resources as a model reads them.
+
+        With `official` they are raw, without it projected and cut to what fits.
+        """
         if self._official or not result.resources:
             return str(result.content)
         parts = []

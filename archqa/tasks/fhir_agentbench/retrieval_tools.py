@@ -1,8 +1,9 @@
 """The three tools that retrieve resources from a record, as FHIR-AgentBench defines them.
 
-Source: glee4810/FHIR-AgentBench at bbb4290, `tools/`. With `official`, they keep its quirks: a GET returns only the first
-page of a search and nothing for a plain read, and resources are searched by the parameter `id`, which the
-benchmark's server (Google Cloud Healthcare) does not know and ignores. Without it, reads, all pages and `_id` work.
+Source: glee4810/FHIR-AgentBench at bbb4290, `tools/`. With `official`, they keep its quirks: a GET
+returns only the first page of a search and nothing for a plain read, and resources are searched by
+the parameter `id`, which the benchmark's server (Google Cloud Healthcare) does not know and
+ignores. Without it, reads, all pages and `_id` work.
 """
 
 from collections.abc import Iterable, Iterator

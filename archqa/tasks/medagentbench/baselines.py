@@ -24,15 +24,18 @@ _CONSTANT_REPLIES: Baselines = {
 }
 """Each reply given to all 300 tasks of version 2 and graded by the benchmark's own refsol.py.
 
-`FINISH([])` is right in 70 tasks (28, 29 and 13 of types 5, 9 and 10), `FINISH([-1])` in 37 (19, 16 and 2 of types 4, 5
-and 6) and `FINISH()` in 16 (type 5).
+`FINISH([])` is right in 70 tasks (28, 29 and 13 of types 5, 9 and 10), `FINISH([-1])` in 37 (19, 16
+and 2 of types 4, 5 and 6) and `FINISH()` in 16 (type 5).
 """
 
 _VERSION_2 = {f"task{number}": 30 for number in range(1, 11)}
 
 
 def constant_replies(task_ids: Sequence[str]) -> Baselines:
-    """The rates of constant replies on the 300 tasks of version 2; empty for any other set of tasks."""
+    """The rates of constant replies on the 300 tasks of version 2.
+
+    The result is empty for any other set of tasks.
+    """
     task_types = Counter(task_id.partition("_")[0] for task_id in task_ids)
     if task_types != _VERSION_2:
         return {}

@@ -1,7 +1,8 @@
 """MedAgentBench: instructions of physicians to be carried out on a FHIR record.
 
-Source: `data/medagentbench/test_data_v1.json` and `_v2.json` of stanfordmlgroup/MedAgentBench (Jiang et al., NEJM AI
-2025). The loaded tasks leave out the file's answers and record numbers, which are the key.
+Source: `data/medagentbench/test_data_v1.json` and `_v2.json` of stanfordmlgroup/MedAgentBench
+(Jiang et al., NEJM AI 2025). The loaded tasks leave out the file's answers and record numbers,
+which are the key.
 """
 
 import json
@@ -49,7 +50,7 @@ class MedAgentBench(Task):
         return task
 
     def submission(self, ended: Iterable[CompletedCase]) -> dict[str, Any]:
-        """`{task_id: result}`: the text between the brackets of FINISH( ), or null without FINISH."""
+        """`{task_id: result}`: the text in the brackets of FINISH( ), or null without FINISH."""
         return {completed.item.id: _finish_text(completed) for completed in ended}
 
     def extra_files(self, run: EndedRun) -> Mapping[str, Any]:
@@ -57,7 +58,7 @@ class MedAgentBench(Task):
         return benchmark_files(self.transcripts(run), len(run.case_ids))
 
     def transcripts(self, run: EndedRun) -> list[dict[str, Any]]:
-        """The lines of `runs.jsonl`, numbered as in the task file, or as in the run if that file has changed."""
+        """The lines of `runs.jsonl`, numbered as in the task file, or in the run if it has changed."""
         return list(transcript_rows(run.ended, self._ids_in_file(run) or run.case_ids))
 
     def _ids_in_file(self, run: EndedRun) -> list[str]:

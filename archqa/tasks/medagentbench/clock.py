@@ -17,7 +17,10 @@ _LOOKBACK = re.compile(
 
 
 def parse_now(context: str) -> datetime:
-    """The time a context names ("It's 2023-11-13T10:15:00+00:00 now"). Raises `Unusable` if it names none."""
+    """The time a context names ("It's 2023-11-13T10:15:00+00:00 now").
+
+    Raises `Unusable` if it names none.
+    """
     match = _NOW.search(context)
     if match is None:
         raise Unusable("The task names no time ('It's … now'), and dates are relative to one.")

@@ -1,4 +1,4 @@
-"""Dosing instructions in an instruction's words: a table of ranges, or a dose for every step below a goal."""
+"""Dosing instructions in a text: a table of ranges, or a dose for every step below a goal."""
 
 import re
 from typing import NamedTuple
@@ -7,9 +7,11 @@ from archqa.tasks.medagentbench.write_intents import normalize_number
 
 _NUMBER = r"\d+(?:\.\d+)?"
 _BAND = re.compile(
-    rf"(?:(?P<low>{_NUMBER})\s*(?:to|-|–)\s*(?P<open><)?\s*(?P<high>{_NUMBER})|<\s*(?P<below>{_NUMBER}))"
+    rf"(?:(?P<low>{_NUMBER})\s*(?:to|-|–)\s*(?P<open><)?\s*(?P<high>{_NUMBER})"
+    rf"|<\s*(?P<below>{_NUMBER}))"
     rf"\s*(?P<measure>[A-Za-z]+/[A-Za-z]+)\s*\)?\s*:\s*(?P<route>[A-Za-z]+)\s*:\s*"
-    rf"(?P<dose>{_NUMBER})\s*(?P<unit>[A-Za-z]+)\s+over\s+(?P<time>{_NUMBER})\s*(?P<span>hour|minute)",
+    rf"(?P<dose>{_NUMBER})\s*(?P<unit>[A-Za-z]+)\s+over\s+"
+    rf"(?P<time>{_NUMBER})\s*(?P<span>hour|minute)",
     re.IGNORECASE,
 )
 _STEP = re.compile(

@@ -26,7 +26,10 @@ Row = Mapping[str, Any]
 
 
 def benchmark_files(rows: Sequence[Row], total: int) -> dict[str, Any]:
-    """The files of an ungraded run of `total` tasks, by name; `error.jsonl` only if a conversation was lost."""
+    """The files of an ungraded run of `total` tasks, by name.
+
+    `error.jsonl` is among them only if a conversation was lost.
+    """
     files: dict[str, Any] = {"runs.jsonl": _finished(rows), "overall.json": overall(rows, total)}
     lost = [row for row in rows if row["output"] is None]
     if lost:
@@ -35,7 +38,10 @@ def benchmark_files(rows: Sequence[Row], total: int) -> dict[str, Any]:
 
 
 def overall(rows: Sequence[Row], total: int, graded: "GradedRows | None" = None) -> dict[str, Any]:
-    """`overall.json` of `total` tasks; `custom`, the benchmark's grades, is empty until the run is scored."""
+    """`overall.json` of `total` tasks.
+
+    `custom`, the benchmark's grades, is empty until the run is scored.
+    """
     finished = _finished(rows)
     custom = _grades(finished, total, graded) if graded else {}
     outputs = [row["output"] for row in finished]
@@ -73,7 +79,8 @@ def _grades(rows: Sequence[Row], total: int, graded: "GradedRows") -> dict[str, 
 
 
 def _rate(rows: Sequence[Row], verdict: str, total: int) -> float:
-    return sum(row[verdict] for row in rows) / (total or 1)
+    successes: int = sum(row[verdict] for row in rows)
+    return successes / (total or 1)
 
 
 def _with_verdict(output: Row, is_correct: bool | None) -> dict[str, Any]:

@@ -1,7 +1,9 @@
-"""The FHIR server that a MedAgentBench agent sees: always at one address, be it a local store or a real server.
+"""The FHIR server that a MedAgentBench agent sees.
 
-Agents are told `http://localhost:8080/fhir/`, as in the benchmark, and requests that lead elsewhere are refused. Errors
-are worded as by the benchmark's HTTP client, Python's requests.
+It has the same address for a local store and for a real server.
+
+Agents are told `http://localhost:8080/fhir/`, as in the benchmark, and requests that lead elsewhere
+are refused. Errors are worded as by the benchmark's HTTP client, Python's requests.
 """
 
 import time
@@ -21,7 +23,10 @@ _SEARCH_SECONDS = 30.0
 """Time limit of one search in a store."""
 
 _PAUSE_SECONDS = 5.0
-"""Time for which a server that failed every retry is not called again: a run of 300 tasks must end."""
+"""Time for which a server that failed every retry is not called again.
+
+Without this pause, a run of 300 tasks would wait for every request.
+"""
 
 _PAUSED_UNTIL: WeakKeyDictionary[FhirClient, float] = WeakKeyDictionary()
 
@@ -45,7 +50,10 @@ class FhirGateway(Protocol):
 
 
 def open_gateway(record: Record) -> FhirGateway:
-    """The gateway to a store, an overlay or a server. Raises `CallerError` for any other kind of record."""
+    """The gateway to a store, an overlay or a server.
+
+    Raises `CallerError` for any other kind of record.
+    """
     if isinstance(record, Store | Overlay):
         return StoreGateway(record)
     if isinstance(record, FhirClient):

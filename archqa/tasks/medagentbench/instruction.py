@@ -1,7 +1,9 @@
-"""A physician's instruction parsed by general rules: which patient, what, since when, under which condition.
+"""A physician's instruction parsed by general rules.
 
-Made for a policy without a model, which shows that environment, tools and grader fit together. The rules are about
-wording; they contain no patients and no values.
+The parts are the patient, the request, its time span and its condition.
+
+Made for a policy without a model, which shows that environment, tools and grader fit together. The
+rules are about wording; they contain no patients and no values.
 """
 
 import re
@@ -14,8 +16,8 @@ from archqa.tasks.medagentbench.write_checks import TaskText
 
 _PATIENT = re.compile(r"(?<![\w-])([A-Z]{0,3}\d{5,})(?![\w-])")
 _PERSON = re.compile(
-    r"\bname(?:d| of)?\s+(?P<name>\S.*?),?\s+and\s+(?:a\s+)?(?:DOB|date of birth|birth ?date)\s*(?:of|:)?\s*"
-    r"(?P<birth_date>\d{4}-\d\d-\d\d)",
+    r"\bname(?:d| of)?\s+(?P<name>\S.*?),?\s+and\s+(?:a\s+)?(?:DOB|date of birth|birth ?date)"
+    r"\s*(?:of|:)?\s*(?P<birth_date>\d{4}-\d\d-\d\d)",
     re.IGNORECASE,
 )
 _CODES = {
@@ -46,7 +48,8 @@ _ASKS_TO_RECORD = re.compile(
 class ParsedInstruction(FrozenModel):
     """The parts of an instruction, empty where it does not state them.
 
-    `codes` maps ndc, loinc, snomed, flowsheet and lab to codes, `code_names` to what the codes stand for.
+    `codes` maps ndc, loinc, snomed, flowsheet and lab to codes, `code_names` to what the codes
+    stand for.
     """
 
     patient: str = ""

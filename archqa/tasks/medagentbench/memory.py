@@ -1,7 +1,7 @@
-"""Corrections that an agent learns from its mistakes ("when asked for this, do that"), in a file of JSON lines.
+"""Corrections that an agent learns from its mistakes, in a file of JSON lines.
 
-They are off in the benchmark's mode and never learnt from graded tasks. Each records a fingerprint of the instruction
-it was learnt from, and is not used for that instruction.
+They are off in the benchmark's mode and never learnt from graded tasks. Each records a fingerprint
+of the instruction it was learnt from, and is not used for that instruction.
 """
 
 import hashlib
@@ -43,7 +43,10 @@ def fingerprint(instruction: str) -> str:
 def add_correction(
     path: Path, instruction: str, when: str, do: str, task_id: str = ""
 ) -> Correction:
-    """Append a correction to a file. Raises `CallerError` if it comes from a graded task of a benchmark."""
+    """Append a correction to a file.
+
+    Raises `CallerError` if it comes from a graded task of a benchmark.
+    """
     if _GRADED_TASK_ID.fullmatch(task_id):
         raise CallerError(f"{task_id} is a graded task.\nMemory is fed from ungraded work only.")
     correction = Correction(when=when, do=do, learnt_from=fingerprint(instruction))
@@ -54,7 +57,10 @@ def add_correction(
 
 
 def load_corrections(path: Path, instruction: str) -> tuple[str, ...]:
-    """The corrections for an instruction, without those learnt from it. Raises `InputError` for a malformed file."""
+    """The corrections for an instruction, without those learnt from it.
+
+    Raises `InputError` for a malformed file.
+    """
     own_fingerprint = fingerprint(instruction)
     corrections = _read_corrections(path)
     return tuple(

@@ -1,7 +1,10 @@
-"""MedAgentBench's conversation: an agent replies with GET, POST or FINISH, the controller answers in fixed sentences.
+"""MedAgentBench's conversation.
 
-Source: reference of the benchmark's controller (stanfordmlgroup/MedAgentBench, `src/server/tasks/medagentbench`). The
-sentences are the benchmark's, to the letter: its grader searches for them.
+An agent replies with GET, POST or FINISH, the controller answers in fixed sentences.
+
+Source: reference of the benchmark's controller (stanfordmlgroup/MedAgentBench,
+`src/server/tasks/medagentbench`). The sentences are the benchmark's, to the letter: its grader
+searches for them.
 """
 
 import json
@@ -31,7 +34,10 @@ INVALID_POST = "Invalid POST request"
 
 
 class AgentTurn(NamedTuple):
-    """One turn of an agent as the controller reads it: `body` is a POST's payload, or FINISH's result."""
+    """One turn of an agent as the controller reads it.
+
+    `body` is a POST's payload, or FINISH's result.
+    """
 
     verb: Literal["GET", "POST", "FINISH", ""]
     url: str = ""
@@ -42,7 +48,10 @@ class Poster(Protocol):
     """Carries out a POST."""
 
     def post(self, url: str, body: str, evidence: tuple[str, ...]) -> tuple[str, ...]:
-        """Write, or only check, depending on the mode; the reasons for a refusal, none if it was accepted."""
+        """Write, or only check, depending on the mode.
+
+        The reasons for a refusal, none if it was accepted.
+        """
         ...
 
 
@@ -62,9 +71,10 @@ def parse_turn(text: str) -> AgentTurn:
 class TaskController:
     """The controller of one task's conversation.
 
-    `history` has the benchmark's shape. `resources_read` maps `Type/id` to every resource in the responses,
-    `requested_urls` are the successful GETs, `accepted_writes` the payloads of accepted POSTs, `last_page` is the
-    response to the last GET. `evidence` names the resources that justify the next POST, for the audit log.
+    `history` has the benchmark's shape. `resources_read` maps `Type/id` to every resource in the
+    responses, `requested_urls` are the successful GETs, `accepted_writes` the payloads of accepted
+    POSTs, `last_page` is the response to the last GET. `evidence` names the resources that justify
+    the next POST, for the audit log.
     """
 
     def __init__(
@@ -140,7 +150,10 @@ class TaskController:
 
 
 def parse_resources(text: str) -> list[Resource]:
-    """The resources of a searchset, or the one resource in a text; none if it is not FHIR's JSON."""
+    """The resources of a searchset, or the one resource in a text.
+
+    None if it is not FHIR's JSON.
+    """
     try:
         content = json.loads(text)
     except (ValueError, RecursionError):

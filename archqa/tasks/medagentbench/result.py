@@ -1,4 +1,7 @@
-"""What a MedAgentBench task ends with: the benchmark's conversation and what was read and written."""
+"""What a MedAgentBench task ends with.
+
+The benchmark's conversation and what was read and written.
+"""
 
 from typing import Any
 

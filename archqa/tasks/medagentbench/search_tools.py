@@ -1,4 +1,6 @@
-"""Typed tools that search: patients, laboratory results, vital signs, problems, medications, procedures.
+"""Typed tools that search.
+
+Patients, laboratory results, vital signs, problems, medications, procedures.
 
 Arguments are names, codes and hours, never URLs; results are short summaries of resources.
 """

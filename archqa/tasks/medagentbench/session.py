@@ -36,7 +36,10 @@ _LOOKUP_FAILURES = (ArchqaError, ValueError, TypeError, KeyError, AttributeError
 
 
 class ClinicalSession:
-    """One task's access to a record. Use it in a `with`: writes above a store are dropped at its end."""
+    """One task's access to a record.
+
+    Use it in a `with`: writes above a store are dropped at its end.
+    """
 
     def __init__(
         self,
@@ -70,7 +73,9 @@ class ClinicalSession:
         return PayloadFormat.R4
 
     def post(self, url: str, body: str, evidence: tuple[str, ...] = ()) -> tuple[str, ...]:
-        """Write, or only check, depending on the mode; the reasons for a refusal, none if it was accepted.
+        """Write, or only check, depending on the mode.
+
+        The reasons for a refusal, none if it was accepted.
 
         Every attempt is in the audit log.
         """
@@ -147,7 +152,10 @@ class ClinicalSession:
         return result
 
     def _refusal_reasons(self, url: str, payload: Mapping[str, Any] | None) -> tuple[str, ...]:
-        """Reasons against a write. The benchmark's controller has none, so mode `record` only asks a person."""
+        """Reasons against a write.
+
+        The benchmark's controller has none, so mode `record` only asks a person.
+        """
         if self.mode is WriteMode.READ_ONLY or payload is None:
             return ()
         reasons: list[str] = []

@@ -1,7 +1,7 @@
-"""What an agent with typed tools does to a record, each action a turn of the benchmark's own conversation.
+"""The actions of an agent with typed tools, each a turn of the benchmark's conversation.
 
-Searches take names, codes and hours instead of URLs; writes are intents that are checked against the instruction and
-the resources read before they are posted.
+Searches take names, codes and hours instead of URLs; writes are intents that are checked against
+the instruction and the resources read before they are posted.
 """
 
 import json
@@ -73,7 +73,10 @@ class ToolImplementations:
     def search_measurements(
         self, patient: str, code: str, since: datetime | None = None
     ) -> list[Resource]:
-        """Valid measurements of a code, the latest first, optionally only since a time. Raises `ActionFailed`."""
+        """Valid measurements of a code, the latest first, optionally only since a time.
+
+        Raises `ActionFailed`.
+        """
         params = [("patient", patient), ("code", code)]
         if since is not None:
             params.append(("date", f"ge{format_datetime(since)}"))
@@ -85,7 +88,10 @@ class ToolImplementations:
         return [measurement for measurement in measurements if _time_of(measurement) >= since]
 
     def write(self, intent: WriteIntent, evidence: Sequence[str] = ()) -> dict[str, Any]:
-        """Check an intent, post it and return the payload. Raises `ActionFailed` with every reason against it."""
+        """Check an intent, post it and return the payload.
+
+        Raises `ActionFailed` with every reason against it.
+        """
         payload = intent.payload(self.payload_format)
         url, body = f"{FHIR_BASE_URL}{intent.resource_type}", json.dumps(payload)
         references = tuple(evidence)
@@ -109,7 +115,10 @@ class ToolImplementations:
     def finish(
         self, answers: Sequence[Any], explanation: str = "", cited: Sequence[str] = ()
     ) -> None:
-        """End the conversation with these answers; explanation and citations are stored apart from them."""
+        """End the conversation with these answers.
+
+        Explanation and citations are stored apart from them.
+        """
         self.explanation = explanation
         self.cited = list(dict.fromkeys(cited))
         self._take_turn(f"FINISH({json.dumps(list(answers), ensure_ascii=False)})")
@@ -140,7 +149,10 @@ class ToolImplementations:
         return parse_resources(self.controller.last_page)
 
     def _next_page_url(self) -> str | None:
-        """The next page of the last search, unless only a write and FINISH still fit in the turns left."""
+        """The next page of the last search.
+
+        Unless only a write and FINISH still fit in the turns left.
+        """
         if self.controller.rounds_left <= 2:
             return None
         return _next_link(self.controller.last_page)

@@ -13,8 +13,8 @@ def transcript_rows(
 ) -> Iterator[dict[str, Any]]:
     """One line for each completed task, in the benchmark's shape; `task_id` is archqa's addition.
 
-    `index` is the position of the task among `task_ids`, -1 if it is not there. `output` is None without a
-    conversation.
+    `index` is the position of the task among `task_ids`, -1 if it is not there. `output` is None
+    without a conversation.
     """
     positions = {task_id: position for position, task_id in enumerate(task_ids)}
     for completed in completed_tasks:

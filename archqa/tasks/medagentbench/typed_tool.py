@@ -15,7 +15,10 @@ Arguments = TypeVar("Arguments", bound=FrozenModel)
 
 
 class ClinicalTool(Tool[Arguments], Generic[Arguments]):
-    """A tool of one task, which reaches the record through `implementations` and uses the task's clock."""
+    """A tool of one task.
+
+    Which reaches the record through `implementations` and uses the task's clock.
+    """
 
     def __init__(self, implementations: ToolImplementations) -> None:
         self.implementations = implementations

@@ -1,6 +1,7 @@
 """Reasons against a write: it contradicts the record or the instruction, or nothing justifies it.
 
-Each reason is a sentence for the agent. The sentences quote ids and codes of the write, never the record.
+Each reason is a sentence for the agent. The sentences quote ids and codes of the write, never the
+record.
 """
 
 import re
@@ -48,9 +49,9 @@ class TaskText(NamedTuple):
 class WriteContext(NamedTuple):
     """The facts against which a write is checked.
 
-    `resources_read` are the resources read in this task by `Type/id`, `requested_urls` its searches, `accepted_writes`
-    its writes, `existing_resources` those of the same type and patient in the record; `patient_exists` is None if the
-    record cannot tell.
+    `resources_read` are the resources read in this task by `Type/id`, `requested_urls` its
+    searches, `accepted_writes` its writes, `existing_resources` those of the same type and patient
+    in the record; `patient_exists` is None if the record cannot tell.
     """
 
     resources_read: Mapping[str, Resource]
@@ -82,7 +83,10 @@ def missing_reads(
     context: WriteContext,
     evidence: tuple[str, ...],
 ) -> list[str]:
-    """Why it is too early to write: nothing of the patient was read, or a condition was not checked."""
+    """Why it is too early to write.
+
+    Nothing of the patient was read, or a condition was not checked.
+    """
     patient = subject_patient_id(payload)
     reasons = []
     if not any(_is_about(resource, patient) for resource in context.resources_read.values()):
@@ -190,7 +194,10 @@ def _is_in_force(resource: Mapping[str, Any]) -> bool:
 
 
 def _occasion(resource: Mapping[str, Any]) -> str:
-    """What tells two resources of one code apart: the day of an order, the instant of a measurement."""
+    """What tells two resources of one code apart.
+
+    The day of an order, the instant of a measurement.
+    """
     if resource.get("resourceType") == "Observation":
         return str(resource.get("effectiveDateTime"))
     return str(resource.get("occurrenceDateTime") or resource.get("authoredOn"))[:10]

@@ -1,7 +1,7 @@
 """Intents to write a resource, rendered as a payload in one of two formats.
 
-`benchmark` is what MedAgentBench's grader expects, which departs from FHIR twice (a string for a route, an object for a
-note); `r4` is FHIR R4.
+`benchmark` is what MedAgentBench's grader expects, which departs from FHIR twice (a string for a
+route, an object for a note); `r4` is FHIR R4.
 """
 
 from collections.abc import Mapping
@@ -30,7 +30,10 @@ class PayloadFormat(StrEnum):
 
 
 class WriteIntent(FrozenModel):
-    """A resource to write about one patient. `at` is the time of writing, a FHIR dateTime with a zone."""
+    """A resource to write about one patient.
+
+    `at` is the time of writing, a FHIR dateTime with a zone.
+    """
 
     resource_type: ClassVar[str]
     patient: str = Field(min_length=1)

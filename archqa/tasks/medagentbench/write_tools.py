@@ -23,7 +23,10 @@ Settled = Field(default=False, description="false shows what would be written; t
 
 
 class WriteTool(ClinicalTool[Arguments]):
-    """A write in two calls: the first previews the intent, a second with `settled` writes the same intent."""
+    """A write in two calls.
+
+    The first previews the intent, a second with `settled` writes the same intent.
+    """
 
     def __init__(self, implementations: ToolImplementations) -> None:
         super().__init__(implementations)
@@ -32,7 +35,10 @@ class WriteTool(ClinicalTool[Arguments]):
     def preview_or_write(
         self, intent: WriteIntent, evidence: tuple[str, ...], *, settled: bool
     ) -> dict[str, Any]:
-        """Preview the intent, or write it if it is settled and was previewed. Raises `ActionFailed`."""
+        """Preview the intent, or write it if it is settled and was previewed.
+
+        Raises `ActionFailed`.
+        """
         if settled and intent in self._previewed:
             return {"written": True, "payload": self.implementations.write(intent, evidence)}
         payload, reasons = self.implementations.preview(intent, evidence)

@@ -1,4 +1,7 @@
-"""Code that means harm, made by combination: a thousand snippets, each of its own kind, all different."""
+"""Code that means harm, made by combination.
+
+A thousand snippets, each of its own kind, all different.
+"""
 
 import itertools
 from collections.abc import Iterator

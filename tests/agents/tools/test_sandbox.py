@@ -190,7 +190,10 @@ def children() -> set[str]:
 
 
 class Trap:
-    """A file, a folder, a port and a variable that nobody may touch; and what this process looks like."""
+    """A file, a folder, a port and a variable that nobody may touch.
+
+    And what this process looks like.
+    """
 
     def __init__(self, folder: Path) -> None:
         self.canary = folder / "canary.txt"

@@ -1,4 +1,7 @@
-"""The benchmark's tools: their names and signatures, what they do on each kind of server, and their errors in words."""
+"""The benchmark's tools.
+
+Their names and signatures, what they do on each kind of server, and their errors in words.
+"""
 
 import json
 from pathlib import Path
@@ -72,7 +75,10 @@ def test_all_pages_of_a_patients_type_come_without_text_and_meta(ward: Store) ->
 
 
 def test_the_benchmarks_server_ignores_a_parameter_it_does_not_know(ward: Store) -> None:
-    """Patients, and resources by id, come whole: the benchmark's own mistake, kept by `official`."""
+    """Patients, and resources by id, come whole.
+
+    The benchmark's own mistake, kept by `official`.
+    """
     patients = call(
         GetResourcesByPatientFhirId(), ward, resource_type="Patient", patient_fhir_id="p1"
     )

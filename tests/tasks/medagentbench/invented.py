@@ -1,4 +1,7 @@
-"""Invented patients, measurements and tasks in the shapes of MedAgentBench; nobody lives or lived by these names."""
+"""Invented patients, measurements and tasks in the shapes of MedAgentBench.
+
+Nobody lives or lived by these names.
+"""
 
 import json
 from pathlib import Path

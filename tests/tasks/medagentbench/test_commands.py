@@ -1,4 +1,7 @@
-"""MedAgentBench as it is typed: predict, score, and an unmodified client against `archqa fhir serve`."""
+"""MedAgentBench as it is typed.
+
+Predict, score, and an unmodified client against `archqa fhir serve`.
+"""
 
 import json
 import shutil
@@ -274,7 +277,10 @@ def served(record: Store | Overlay, mode: WriteMode) -> Iterator[str]:
 
 
 def test_an_unmodified_client_runs_against_the_served_record(benchmark: SyntheticBenchmark) -> None:
-    """What the benchmark's own client does: a start check, then GETs with &_format=json, doubled slashes and all."""
+    """What the benchmark's own client does.
+
+    A start check, then GETs with &_format=json, doubled slashes and all.
+    """
     with Store.open(benchmark.store, "hapi") as store, served(store, WriteMode.READ_ONLY) as base:
         assert _fetched(f"{base}metadata")["resourceType"] == "CapabilityStatement"
         found = _fetched(f"{base}/Observation?patient={ONE}&code=MG&_count=5000&_format=json")

@@ -1,4 +1,7 @@
-"""The benchmark's own function file: sent word for word by the baseline, checked before the run starts."""
+"""The benchmark's own function file.
+
+Sent word for word by the baseline, checked before the run starts.
+"""
 
 import hashlib
 import json

@@ -1,6 +1,9 @@
-"""Both gradings of one conversation: one broken rule at a time, and every trap of the benchmark's own grader.
+"""Both gradings of one conversation.
 
-Rules: MedAgentBench's refsol.py as the reference describes it (B4). The patients and their measurements are invented.
+One broken rule at a time, and every trap of the benchmark's own grader.
+
+Rules: MedAgentBench's refsol.py as the reference describes it (B4). The patients and their
+measurements are invented.
 """
 
 import json
@@ -480,7 +483,10 @@ def test_silence_is_graded_for_every_set_of_tasks(benchmark: SyntheticBenchmark)
 def test_the_transcript_of_another_time_is_read_from_its_context(
     benchmark: SyntheticBenchmark,
 ) -> None:
-    """Only the reviewer looks at the clock of the task; the benchmark's own has one time for all."""
+    """Only the reviewer looks at the clock of the task.
+
+    The benchmark's own has one time for all.
+    """
     later = task(4, ONE)
     later["context"] = later["context"].replace(NOW, "2023-11-15T10:15:00+00:00")
     found = graded(benchmark, later, finish_only_transcript("FINISH([-1])"))

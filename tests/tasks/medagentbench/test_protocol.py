@@ -302,7 +302,10 @@ Answer = Callable[[BaseHTTPRequestHandler], None]
 
 @contextmanager
 def fhir_server(answer: Answer) -> Iterator[tuple[str, list[str]]]:
-    """A FHIR server on loopback that answers everything so; its address, and the paths it was asked for."""
+    """A FHIR server on loopback that answers everything so.
+
+    Its address, and the paths it was asked for.
+    """
     asked: list[str] = []
 
     class Handler(BaseHTTPRequestHandler):

@@ -1,4 +1,7 @@
-"""The scripted policy through the real door: it proves environment, tools and graders, and is no model's score."""
+"""The scripted policy through the real door.
+
+It proves environment, tools and graders, and is no model's score.
+"""
 
 import json
 from pathlib import Path

@@ -1,4 +1,7 @@
-"""The five agents of FHIR-AgentBench over a small ward: their turns, tools and limits, and what they hand in."""
+"""The five agents of FHIR-AgentBench over a small ward.
+
+Their turns, tools and limits, and what they hand in.
+"""
 
 import asyncio
 import json

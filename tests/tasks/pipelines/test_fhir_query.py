@@ -1,4 +1,7 @@
-"""A typed query between question and answer: a model or the parser writes it, the executor answers, errors go back."""
+"""A typed query between question and answer.
+
+A model or the parser writes it, the executor answers, errors go back.
+"""
 
 import asyncio
 import json
@@ -244,7 +247,10 @@ def test_what_the_parser_does_not_understand_is_a_refusal_that_names_the_part(
 
 
 def test_conventions_are_the_benchmarks_unless_told_otherwise(record: Store) -> None:
-    """A visit that has ended is not the current one for the benchmark; a clinician takes the latest."""
+    """A visit that has ended is not the current one for the benchmark.
+
+    A clinician takes the latest.
+    """
     ended = [each for each in RESOURCES if each["id"] in VISITS and "end" in each["period"]]
     current = plan(
         what="hospital_visit",

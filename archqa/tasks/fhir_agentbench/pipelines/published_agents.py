@@ -1,4 +1,6 @@
-"""The five agents of FHIR-AgentBench (Lee et al., ML4H 2025, §4; glee4810/FHIR-AgentBench at bbb4290).
+"""The five agents of FHIR-AgentBench.
+
+Source: Lee et al., ML4H 2025, §4; glee4810/FHIR-AgentBench at bbb4290.
 
     archqa                         benchmark
     single-turn-request            single_turn_request
@@ -7,9 +9,10 @@
     multi-turn-retriever           multi_turn_resource
     multi-turn-retriever-code      multi_turn_code_resource
 
-The setting `official` (on by default) keeps their quirks: a second search for a type replaces the result of the first,
-a GET returns one page, resources are searched by the parameter `id` and shown raw. Differences: code runs in a sandbox,
-an error of a tool is a message to the model instead of the end of the question, tokens are estimated as characters / 4.
+The setting `official` (on by default) keeps their quirks: a second search for a type replaces the
+result of the first, a GET returns one page, resources are searched by the parameter `id` and shown
+raw. Differences: code runs in a sandbox, an error of a tool is a message to the model instead of
+the end of the question, tokens are estimated as characters / 4.
 """
 
 import asyncio
@@ -61,7 +64,9 @@ _MAX_TOOL_NAME_CHARACTERS = 60
 
 
 class _State(NamedTuple):
-    """One question in progress. `summaries` maps the text of resources in a message to its summary for the trace.
+    """One question in progress.
+
+    `summaries` maps the text of resources in a message to its summary for the trace.
 
     With `summaries_only`, the model reads summaries of retrieved resources instead of their data.
     """
@@ -99,7 +104,10 @@ async def single_turn_retriever(
 async def single_turn_retriever_code(
     question: RecordQuestion, context: RunContext, settings: PipelineSettings
 ) -> PipelineResult:
-    """All resources of the types that the model names, once and without data; code over them, once; then the answer."""
+    """Retrieve the types that the model names, run its code over them, and ask for the answer.
+
+    Both happen once; the model does not read the data.
+    """
     state = _start(FhirRetrieverCodeAgent(), question, context, settings, summaries_only=True)
     return await _run(_code_once, state)
 
@@ -172,7 +180,10 @@ def _result(state: _State, answer: str | None) -> RecordResult:
 
 
 def _trace_entry(message: Message, summaries: dict[str, str]) -> dict[str, Any]:
-    """A message for the submission, record data replaced by its summary; the run's own trace has the data."""
+    """A message for the submission, record data replaced by its summary.
+
+    The run's own trace has the data.
+    """
     entry = message.model_dump()
     if message.content in summaries:
         entry["content"] = summaries[message.content]
@@ -188,7 +199,7 @@ async def _read_once(state: _State, tools: Tools) -> str:
 
 
 async def _code_once(state: _State) -> str:
-    """A turn that retrieves, a turn that computes (only its first call counts), and a turn without tools."""
+    """A turn that retrieves, one that computes (only its first call counts), one without tools."""
     retrieval: Tools = (GetResourcesByPatientFhirId(),)
     retrieval_reply = await _ask_for_tool_call(state, retrieval)
     for call in retrieval_reply.tool_calls:
@@ -213,7 +224,10 @@ async def _until_answered(state: _State, tools: Tools) -> str:
 
 
 async def _ask_for_tool_call(state: _State, tools: Tools, *, only_first: bool = False) -> Reply:
-    """A turn that calls the only tool offered. Raises `Unusable` with the benchmark's message if it does not."""
+    """A turn that calls the only tool offered.
+
+    Raises `Unusable` with the benchmark's message if it does not.
+    """
     reply = await state.conversation.ask(tuple(tool.spec for tool in tools))
     if not reply.tool_calls:
         raise Unusable("No tool calls found in the response")

@@ -1,7 +1,9 @@
-"""Questions about a record by a typed query: a backend writes the query, the executor computes the answer.
+"""Questions about a record by a typed query.
 
-In `planner` a model writes it, with a card of the record and look-ups of its codes; in `embedded` the parser. Either way
-the same executor computes the answer and the resources it rests on.
+A backend writes the query, the executor computes the answer.
+
+In `planner` a model writes it, with a card of the record and look-ups of its codes; in `embedded`
+the parser. Either way the same executor computes the answer and the resources it rests on.
 """
 
 import asyncio
@@ -45,7 +47,10 @@ class _State(NamedTuple):
 
 
 class _Execution(NamedTuple):
-    """The result of a query, None if it cannot be executed; `feedback` tells the planner what to change."""
+    """The result of a query, None if it cannot be executed.
+
+    `feedback` tells the planner what to change.
+    """
 
     result: QueryResult | None
     feedback: str
@@ -87,8 +92,8 @@ def _chart(record: Record, patient: str) -> Chart:
 async def _plan(state: _State) -> QueryResult:
     """Turns of the planner.
 
-    After a query without rows, the model receives similar names of the record; the same query again, or no better one,
-    makes the empty result final.
+    After a query without rows, the model receives similar names of the record; the same query
+    again, or no better one, makes the empty result final.
     """
     task = await _first_task(state)
     empty_result: QueryResult | None = None
@@ -115,14 +120,17 @@ async def _plan(state: _State) -> QueryResult:
 
 
 def _is_final(state: _State, result: QueryResult, empty_result: QueryResult | None) -> bool:
-    """Whether a result has rows, or no feedback can change it, or the planner repeats its empty query."""
+    """Whether a result has rows, no feedback can change it, or the planner repeats its query."""
     if result.chosen or not state.uses_model:
         return True
     return empty_result is not None and result.query == empty_result.query
 
 
 async def _parse_instead(state: _State, failure: CaseFailed) -> QueryResult:
-    """The parser's result where the model wrote no query. Raises the model's failure if the parser has none."""
+    """The parser's result where the model wrote no query.
+
+    Raises the model's failure if the parser has none.
+    """
     parser = GrammarBackend(state.context.store)
     try:
         plan = await parser.run(PlannerAgent(), _task(state), state.context)
@@ -145,7 +153,10 @@ def _task(state: _State) -> PlannerTask:
 
 
 async def _first_task(state: _State) -> PlannerTask:
-    """The question, and for a model the card of the patient's record; the parser reads the record itself."""
+    """The question, and for a model the card of the patient's record.
+
+    The parser reads the record itself.
+    """
     if not state.uses_model:
         return _task(state)
     card = await asyncio.to_thread(

@@ -1,8 +1,11 @@
-"""Why a question of FHIR-AgentBench went wrong: the paper's classes of error, derived from the record of its run.
+"""Why a question of FHIR-AgentBench went wrong, in the paper's classes of error.
 
-Source: Lee et al., "FHIR-AgentBench" (ML4H 2025), error analysis: wrong resource type, over-specific codes, references
-that are not followed, encounters of the wrong kind, text against codes, code that fails; and the end of a conversation.
-Tags state only what the record shows: a question may have several, and a question that went well has none.
+The classes are derived from the record of its run.
+
+Source: Lee et al., "FHIR-AgentBench" (ML4H 2025), error analysis: wrong resource type,
+over-specific codes, references that are not followed, encounters of the wrong kind, text against
+codes, code that fails; and the end of a conversation. Tags state only what the record shows: a
+question may have several, and a question that went well has none.
 """
 
 import json
@@ -41,14 +44,17 @@ _SPECIFIC_CODE = re.compile(r"(?:https?|urn)(?::|%3A)|\|\S|%7C\S|^[\d-]+$", re.I
 
 
 class Verdict(NamedTuple):
-    """The scores of a question: whether its answer is right, and whether all its resources were retrieved."""
+    """Whether the answer to a question is right, and all its resources were retrieved."""
 
     right: bool
     all_retrieved: bool
 
 
 def error_tags(question: Question, row: Mapping[str, Any] | None, verdict: Verdict) -> list[str]:
-    """What went wrong with one question; empty if nothing. `row` is its record, None if there is none."""
+    """What went wrong with one question; empty if nothing.
+
+    `row` is its record, None if there is none.
+    """
     if row is None:
         return ["not answered"]
     if verdict.right and verdict.all_retrieved:
@@ -64,7 +70,10 @@ def error_tags(question: Question, row: Mapping[str, Any] | None, verdict: Verdi
 def error_table(
     failures: Mapping[str, Sequence[str]], questions: int
 ) -> dict[str, dict[str, float]]:
-    """The number of questions with each tag, and their share of all; the most frequent tag first."""
+    """The number of questions with each tag, and their share of all.
+
+    The most frequent tag comes first.
+    """
     counts: Counter[str] = Counter()
     for tags in failures.values():
         counts.update(tags)

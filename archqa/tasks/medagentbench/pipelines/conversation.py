@@ -1,4 +1,6 @@
-"""Pipelines of MedAgentBench (Jiang et al., NEJM AI 2025): agents act on a record through the benchmark's conversation.
+"""Pipelines of MedAgentBench (Jiang et al., NEJM AI 2025).
+
+Agents act on a record through the benchmark's conversation.
 
 paper       the baseline: a model writes GET, POST and FINISH itself
 typed       a model calls typed tools; each action is a turn of the same conversation
@@ -52,7 +54,10 @@ _MAX_IDLE_TURNS = 3
 """Replies in a row without a tool call after which the typed agent is stopped."""
 
 _TOOL_TURNS_PER_ROUND = 3
-"""Turns of the typed agent for each round of the benchmark: calculations and previews take no round."""
+"""Turns of the typed agent for each round of the benchmark.
+
+Calculations and previews take no round.
+"""
 
 
 async def paper(
@@ -152,7 +157,7 @@ async def _call_tools(
     implementations: ToolImplementations,
     max_turns: int,
 ) -> None:
-    """Let the model call tools until the task ends, it stops calling them, or the turns are used up."""
+    """Let the model call tools until the task ends, it stops calling them, or no turn is left."""
     controller = implementations.controller
     tools = clinical_tools(implementations)
     specs = tuple(tool.spec for tool in tools.values())
@@ -199,7 +204,7 @@ def _check_not_declined(reply: Reply) -> Reply:
 
 
 def _prompt(task: MedAgentPaperTask) -> str:
-    """The benchmark's one message, with which the transcript of every agent but the baseline begins."""
+    """The benchmark's one message, which begins the transcript of the other agents too."""
     return default_prompts().render_text(f"{MedAgentPaperAgent.prompt}/user.jinja", dict(task))
 
 
@@ -225,7 +230,10 @@ def _typed_task(task: ClinicalTask, memory: Path | None) -> MedAgentTypedTask:
 
 
 def _pipeline_result(tools: ToolImplementations) -> PipelineResult:
-    """The result of a completed conversation. Raises `Unusable` with the transcript if there was no FINISH."""
+    """The result of a completed conversation.
+
+    Raises `Unusable` with the transcript if there was no FINISH.
+    """
     if tools.controller.status != COMPLETED:
         failure = Unusable(f"The conversation ended with the status: {tools.controller.status}.")
         failure.result = _result(tools)
@@ -271,7 +279,7 @@ CLINICAL_PIPELINES = (
     ),
     Pipeline(
         name="typed",
-        summary="a model with typed tools for MedAgentBench: checked arguments, calculator, previewed writes",
+        summary="a model with typed tools for MedAgentBench: checked arguments, previewed writes",
         mind="model",
         run=typed,
         prompts=(MedAgentTypedAgent.prompt, MedAgentPaperAgent.prompt),
@@ -292,7 +300,7 @@ CLINICAL_PIPELINES = (
     ),
     Pipeline(
         name="scripted",
-        summary="a fixed policy for MedAgentBench with the typed tools: proves environment and graders, no model score",
+        summary="a fixed policy for MedAgentBench that tests environment and graders, no model score",
         mind="script",
         run=scripted,
         prompts=(MedAgentPaperAgent.prompt,),

@@ -1,4 +1,6 @@
-"""A fixed policy for MedAgentBench: general rules for reading an instruction, typed tools, no model.
+"""A fixed policy for MedAgentBench.
+
+General rules for reading an instruction, typed tools, no model.
 
 It shows that environment, tools and graders fit together. Its score is not the score of any model.
 """
@@ -79,7 +81,10 @@ _Policy = Callable[[_State], None]
 
 
 def run_policy(task_text: TaskText, tools: ToolImplementations) -> None:
-    """Carry out an instruction to its end. Raises `Unusable` and `ActionFailed` if that is impossible."""
+    """Carry out an instruction to its end.
+
+    Raises `Unusable` and `ActionFailed` if that is impossible.
+    """
     state = _State(task_text, parse_instruction(task_text), tools)
     carry_out = _choose_policy(state.instruction)
     carry_out(state)
@@ -165,7 +170,7 @@ def _order_service(state: _State) -> None:
 
 
 def _replace_if_low(state: _State) -> None:
-    """Read the latest measurement, and order a replacement by the instruction's own dosing if it is low."""
+    """Read the latest measurement, and order a replacement if it is low."""
     dosing = parse_dosing(state.task_text.context)
     if dosing is None:
         raise Unusable("The dosing instructions are of no form the policy knows.")
@@ -255,7 +260,10 @@ def _service_order(state: _State, note: str = "") -> ServiceOrder:
 
 
 def _write(state: _State, intents: list[WriteIntent], evidence: list[Resource]) -> bool:
-    """Write the intents until one is refused; whether all were written. A refusal becomes a remark."""
+    """Write the intents until one is refused; whether all were written.
+
+    A refusal becomes a remark.
+    """
     references = _references(evidence)
     try:
         for intent in intents:

@@ -54,8 +54,8 @@ class RecordLookup:
         if not counts or any(name in counts for name in _OTHER_TYPES):
             return []
         return [
-            f"the record holds no {', '.join(_OTHER_TYPES)}: it is not the benchmark's server. Success rates mean the "
-            "same if its answers are the same; context lengths do not."
+            f"the record holds no {', '.join(_OTHER_TYPES)}: it is not the benchmark's server. "
+            "Success rates mean the same if its answers are the same; context lengths do not."
         ]
 
     def _fetch(self, search: str) -> str:
@@ -86,7 +86,8 @@ def open_record_lookup(record_name: str | None) -> Iterator[RecordLookup]:
     """
     if not record_name:
         raise CallerError(
-            "Grading MedAgentBench reads the record that was acted on.\nName it with --record STORE_OR_URL."
+            "Grading MedAgentBench reads the record that was acted on.\n"
+            "Name it with --record STORE_OR_URL."
         )
     with connect(record_name, ways="hapi") as record:
         yield RecordLookup(record)
@@ -109,7 +110,10 @@ def load_tasks(path: Path) -> list[Task]:
 def grade_rows(
     rows: Sequence[Mapping[str, Any]], tasks: Sequence[Task], lookup: Lookup
 ) -> GradedRows:
-    """Grade the lines of a `runs.jsonl`. Raises `InputError` for malformed lines, and what the record raises."""
+    """Grade the lines of a `runs.jsonl`.
+
+    Raises `InputError` for malformed lines, and what the record raises.
+    """
     try:
         transcripts = read_runs(rows, [task.id for task in tasks])
     except ScoringError as error:

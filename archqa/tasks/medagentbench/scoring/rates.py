@@ -1,4 +1,7 @@
-"""MedAgentBench's rates of a submission: of rows that are graded already, or of conversations graded here."""
+"""MedAgentBench's rates of a submission.
+
+Of rows that are graded already, or of conversations graded here.
+"""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal, NamedTuple
@@ -14,7 +17,7 @@ _WITHOUT_MODEL = {"scripted", "do-nothing"}
 
 
 class ClinicalScores(NamedTuple):
-    """Scores, the baselines' rates, and every fault by task (None if the rows were graded already)."""
+    """Scores, the baselines' rates, and every fault by task (None for rows graded before)."""
 
     scores: Scores
     baselines: dict[str, dict[str, float]]
@@ -31,7 +34,9 @@ def score_clinical(
     record: str | None,
     pipeline: str,
 ) -> ClinicalScores:
-    """Rates over the tasks of a run of `pipeline`, graded against `record`; `common` goes to `scoring`.
+    """Rates over the tasks of a run of `pipeline`, graded against `record`.
+
+    `common` goes to `scoring`.
 
     Raises `CallerError` if conversations need grading and no record is named.
     """
