@@ -50,7 +50,7 @@ class Poster(Protocol):
     def post(self, url: str, body: str, evidence: tuple[str, ...]) -> tuple[str, ...]:
         """Write, or only check, depending on the mode.
 
-        The reasons for a refusal, none if it was accepted.
+        Returns the reasons for a refusal, none if it was accepted.
         """
         ...
 
@@ -152,7 +152,7 @@ class TaskController:
 def parse_resources(text: str) -> list[Resource]:
     """The resources of a searchset, or the one resource in a text.
 
-    None if it is not FHIR's JSON.
+    The list is empty if the text is not FHIR's JSON.
     """
     try:
         content = json.loads(text)

@@ -1,6 +1,6 @@
 """Typed tools that search.
 
-Patients, laboratory results, vital signs, problems, medications, procedures.
+They find patients, laboratory results, vital signs, problems, medications and procedures.
 
 Arguments are names, codes and hours, never URLs; results are short summaries of resources.
 """

@@ -75,7 +75,7 @@ class ClinicalSession:
     def post(self, url: str, body: str, evidence: tuple[str, ...] = ()) -> tuple[str, ...]:
         """Write, or only check, depending on the mode.
 
-        The reasons for a refusal, none if it was accepted.
+        Returns the reasons for a refusal, none if it was accepted.
 
         Every attempt is in the audit log.
         """

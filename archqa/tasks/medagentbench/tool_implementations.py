@@ -151,7 +151,7 @@ class ToolImplementations:
     def _next_page_url(self) -> str | None:
         """The next page of the last search.
 
-        Unless only a write and FINISH still fit in the turns left.
+        None if only a write and FINISH still fit in the turns left.
         """
         if self.controller.rounds_left <= 2:
             return None

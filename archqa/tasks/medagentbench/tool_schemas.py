@@ -1,6 +1,6 @@
 """The typed tools of an agent that acts on a record.
 
-Searches, arithmetic, writes and the final answers.
+They search, calculate, write and submit the final answers.
 
 Source of the set: the eleven tools of MedAgentBench v2 (Chen et al., PSB 2026).
 """

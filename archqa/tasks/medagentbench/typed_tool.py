@@ -17,7 +17,7 @@ Arguments = TypeVar("Arguments", bound=FrozenModel)
 class ClinicalTool(Tool[Arguments], Generic[Arguments]):
     """A tool of one task.
 
-    Which reaches the record through `implementations` and uses the task's clock.
+    It reaches the record through `implementations` and uses the task's clock.
     """
 
     def __init__(self, implementations: ToolImplementations) -> None:

@@ -196,7 +196,7 @@ def _is_in_force(resource: Mapping[str, Any]) -> bool:
 def _occasion(resource: Mapping[str, Any]) -> str:
     """What tells two resources of one code apart.
 
-    The day of an order, the instant of a measurement.
+    It is the day of an order, the instant of a measurement.
     """
     if resource.get("resourceType") == "Observation":
         return str(resource.get("effectiveDateTime"))

@@ -1,6 +1,6 @@
 """A fixed policy for MedAgentBench.
 
-General rules for reading an instruction, typed tools, no model.
+It has general rules for reading an instruction, typed tools and no model.
 
 It shows that environment, tools and graders fit together. Its score is not the score of any model.
 """

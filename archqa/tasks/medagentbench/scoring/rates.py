@@ -1,6 +1,6 @@
 """MedAgentBench's rates of a submission.
 
-Of rows that are graded already, or of conversations graded here.
+The submission has rows that are graded already, or conversations that are graded here.
 """
 
 from collections.abc import Mapping, Sequence
