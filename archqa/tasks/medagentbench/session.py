@@ -21,13 +21,13 @@ from archqa.tasks.medagentbench.gateway import (
     open_gateway,
     relative_url,
 )
+from archqa.tasks.medagentbench.settings import PayloadFormat
 from archqa.tasks.medagentbench.write_checks import (
     TaskText,
     WriteContext,
     objections,
     subject_patient_id,
 )
-from archqa.tasks.medagentbench.write_intents import PayloadFormat
 
 _WRITABLE_TYPES = ("Observation", "MedicationRequest", "ServiceRequest")
 _MAX_EXISTING = 200

@@ -43,7 +43,13 @@ from archqa.tasks.fhir_agentbench.retrieval_tools import (
     GetResourcesByPatientFhirId,
     GetResourcesByResourceId,
 )
-from archqa.tasks.pipeline import PipelineResult, PipelineSettings
+from archqa.tasks.fhir_agentbench.settings import (
+    CodeAgentSettings,
+    MultiTurnCodeSettings,
+    MultiTurnSettings,
+    PublishedAgentSettings,
+)
+from archqa.tasks.pipeline import PipelineResult
 
 BENCHMARK_AGENT_NAMES = {
     "single-turn-request": "single_turn_request",
@@ -73,14 +79,13 @@ class _State(NamedTuple):
 
     conversation: FhirConversation
     record: Record
-    settings: PipelineSettings
     retrieved: RetrievedResources
     summaries: dict[str, str]
     summaries_only: bool = False
 
 
 async def single_turn_request(
-    question: RecordQuestion, context: RunContext, settings: PipelineSettings
+    question: RecordQuestion, context: RunContext, settings: PublishedAgentSettings
 ) -> PipelineResult:
     """Searches that the model writes, once, side by side; then the answer."""
 
@@ -91,7 +96,7 @@ async def single_turn_request(
 
 
 async def single_turn_retriever(
-    question: RecordQuestion, context: RunContext, settings: PipelineSettings
+    question: RecordQuestion, context: RunContext, settings: PublishedAgentSettings
 ) -> PipelineResult:
     """All resources of the types that the model names, once; then the answer."""
 
@@ -102,34 +107,39 @@ async def single_turn_retriever(
 
 
 async def single_turn_retriever_code(
-    question: RecordQuestion, context: RunContext, settings: PipelineSettings
+    question: RecordQuestion, context: RunContext, settings: CodeAgentSettings
 ) -> PipelineResult:
     """Retrieve the types that the model names, run its code over them, and ask for the answer.
 
     Both happen once; the model does not read the data.
     """
+
+    async def answer(state: _State) -> str:
+        return await _code_once(state, _python_tool(state, settings))
+
     state = _start(FhirRetrieverCodeAgent(), question, context, settings, summaries_only=True)
-    return await _run(_code_once, state)
+    return await _run(answer, state)
 
 
 async def multi_turn_retriever(
-    question: RecordQuestion, context: RunContext, settings: PipelineSettings
+    question: RecordQuestion, context: RunContext, settings: MultiTurnSettings
 ) -> PipelineResult:
     """The model retrieves by patient and by id, as often as it needs, and reads all of it."""
 
     async def answer(state: _State) -> str:
-        return await _until_answered(state, _retrieval_tools(settings))
+        return await _until_answered(state, _retrieval_tools(settings), settings.iterations)
 
     return await _run(answer, _start(FhirMultiTurnAgent(), question, context, settings))
 
 
 async def multi_turn_retriever_code(
-    question: RecordQuestion, context: RunContext, settings: PipelineSettings
+    question: RecordQuestion, context: RunContext, settings: MultiTurnCodeSettings
 ) -> PipelineResult:
     """The model retrieves as often as it needs without reading data, and computes with code."""
 
     async def answer(state: _State) -> str:
-        return await _until_answered(state, (*_retrieval_tools(settings), _python_tool(state)))
+        tools = (*_retrieval_tools(settings), _python_tool(state, settings))
+        return await _until_answered(state, tools, settings.iterations)
 
     state = _start(FhirMultiTurnCodeAgent(), question, context, settings, summaries_only=True)
     return await _run(answer, state)
@@ -139,7 +149,7 @@ def _start(
     agent: Agent[RecordQuestionTask, FinalMessage],
     question: RecordQuestion,
     context: RunContext,
-    settings: PipelineSettings,
+    settings: PublishedAgentSettings,
     *,
     summaries_only: bool = False,
 ) -> _State:
@@ -151,7 +161,6 @@ def _start(
     return _State(
         FhirConversation(agent, task, context, settings.context_limit),
         context.store,
-        settings,
         RetrievedResources(official=settings.official),
         {},
         summaries_only,
@@ -198,23 +207,23 @@ async def _read_once(state: _State, tools: Tools) -> str:
     return (await state.conversation.ask()).text
 
 
-async def _code_once(state: _State) -> str:
+async def _code_once(state: _State, python_tool: ExecutePythonCode) -> str:
     """A turn that retrieves, one that computes (only its first call counts), one without tools."""
     retrieval: Tools = (GetResourcesByPatientFhirId(),)
     retrieval_reply = await _ask_for_tool_call(state, retrieval)
     for call in retrieval_reply.tool_calls:
         await _run_tool(state, retrieval, call)
-    code: Tools = (_python_tool(state),)
+    code: Tools = (python_tool,)
     code_reply = await _ask_for_tool_call(state, code, only_first=True)
     state.conversation.keep_first_tool_call()
     await _run_tool(state, code, code_reply.tool_calls[0])
     return (await state.conversation.ask()).text
 
 
-async def _until_answered(state: _State, tools: Tools) -> str:
+async def _until_answered(state: _State, tools: Tools, max_turns: int) -> str:
     """Turns until a message contains `FINAL_PHRASE`; its whole text is the answer."""
     specs = tuple(tool.spec for tool in tools)
-    for _ in range(state.settings.iterations):
+    for _ in range(max_turns):
         reply = await state.conversation.ask(specs)
         for call in reply.tool_calls:
             await _run_tool(state, tools, call)
@@ -264,12 +273,10 @@ def _message(state: _State, result: ToolResult) -> str:
     return text
 
 
-def _retrieval_tools(settings: PipelineSettings) -> Tools:
+def _retrieval_tools(settings: PublishedAgentSettings) -> Tools:
     return (GetResourcesByPatientFhirId(), GetResourcesByResourceId(official=settings.official))
 
 
-def _python_tool(state: _State) -> ExecutePythonCode:
-    limits = SandboxLimits(
-        seconds=state.settings.code_seconds, memory_mib=state.settings.code_memory_mib
-    )
+def _python_tool(state: _State, settings: CodeAgentSettings) -> ExecutePythonCode:
+    limits = SandboxLimits(seconds=settings.code_seconds, memory_mib=settings.code_memory_mib)
     return ExecutePythonCode(state.retrieved.resources, limits)

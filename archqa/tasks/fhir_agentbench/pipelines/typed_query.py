@@ -19,7 +19,8 @@ from archqa.fhir import FhirError, Record, build_schema_card, lookup
 from archqa.query import CannotExecute, Chart, Query, QueryResult, execute, format_agent_answer
 from archqa.query.execution.chart import ChartCache
 from archqa.tasks.fhir_agentbench.result import RecordResult
-from archqa.tasks.pipeline import PipelineResult, PipelineSettings
+from archqa.tasks.fhir_agentbench.settings import TypedQuerySettings
+from archqa.tasks.pipeline import PipelineResult
 
 CONVENTIONS = "mimic-ehrsql"
 """The conventions of FHIR-AgentBench's questions, unless the settings name others."""
@@ -36,7 +37,7 @@ class _State(NamedTuple):
 
     question: RecordQuestion
     context: RunContext
-    settings: PipelineSettings
+    settings: TypedQuerySettings
     chart: Chart
     trace: list[dict[str, Any]]
 
@@ -57,7 +58,7 @@ class _Execution(NamedTuple):
 
 
 async def typed_query(
-    question: RecordQuestion, context: RunContext, settings: PipelineSettings
+    question: RecordQuestion, context: RunContext, settings: TypedQuerySettings
 ) -> PipelineResult:
     """Ask for a query until one can be executed, up to the limit of turns. Raises `CaseFailed`."""
     chart = await asyncio.to_thread(_chart, context.store, question.patient_fhir_id)

@@ -43,6 +43,13 @@ from archqa.tasks.medagentbench.protocol import (
 )
 from archqa.tasks.medagentbench.result import ConversationResult
 from archqa.tasks.medagentbench.session import ClinicalSession
+from archqa.tasks.medagentbench.settings import (
+    ClinicalSettings,
+    ClinicalToolSettings,
+    PaperAgentSettings,
+    PayloadFormat,
+    TypedAgentSettings,
+)
 from archqa.tasks.medagentbench.tool_implementations import ActionFailed, ToolImplementations
 from archqa.tasks.medagentbench.tool_schemas import clinical_tools
 from archqa.tasks.medagentbench.typed_tool import ClinicalTool
@@ -61,7 +68,7 @@ Calculations and previews take no round.
 
 
 async def paper(
-    task: ClinicalTask, context: RunContext, settings: PipelineSettings
+    task: ClinicalTask, context: RunContext, settings: PaperAgentSettings
 ) -> PipelineResult:
     """The benchmark's own agent: the model's reply is the turn."""
     conversation = ClinicalConversation(
@@ -77,10 +84,11 @@ async def paper(
 
 
 async def typed(
-    task: ClinicalTask, context: RunContext, settings: PipelineSettings
+    task: ClinicalTask, context: RunContext, settings: TypedAgentSettings
 ) -> PipelineResult:
     """A model with typed tools."""
-    with _open_task(task, context, settings, _prompt(_paper_task(task))) as tools:
+    prompt = _prompt(_paper_task(task))
+    with _open_task(task, context, settings, prompt, settings.shape) as tools:
         conversation = ClinicalConversation(
             MedAgentTypedAgent(), _typed_task(task, settings.memory), context
         )
@@ -90,10 +98,11 @@ async def typed(
 
 
 async def scripted(
-    task: ClinicalTask, context: RunContext, settings: PipelineSettings
+    task: ClinicalTask, context: RunContext, settings: ClinicalToolSettings
 ) -> PipelineResult:
     """The fixed policy."""
-    with _open_task(task, context, settings, _prompt(_paper_task(task))) as tools:
+    prompt = _prompt(_paper_task(task))
+    with _open_task(task, context, settings, prompt, settings.shape) as tools:
         with _status_of_failures(tools):
             await asyncio.to_thread(run_policy, tools.session.task_text, tools)
         return _pipeline_result(tools)
@@ -120,7 +129,11 @@ async def do_nothing(
 
 @contextmanager
 def _open_task(
-    task: ClinicalTask, context: RunContext, settings: PipelineSettings, prompt: str
+    task: ClinicalTask,
+    context: RunContext,
+    settings: ClinicalSettings,
+    prompt: str,
+    payload_format: PayloadFormat | None = None,
 ) -> Iterator[ToolImplementations]:
     """The tools of one task, on a conversation that begins with `prompt`."""
     session = ClinicalSession(
@@ -133,7 +146,7 @@ def _open_task(
     )
     with session:
         controller = TaskController(prompt, session.gateway, session, settings.rounds)
-        yield ToolImplementations(controller, session, settings.shape)
+        yield ToolImplementations(controller, session, payload_format)
 
 
 @contextmanager
@@ -217,7 +230,7 @@ def _paper_task(task: ClinicalTask, functions: Path | None = None) -> MedAgentPa
     )
 
 
-def _paper_inputs(settings: PipelineSettings) -> PipelineInputs:
+def _paper_inputs(settings: PaperAgentSettings) -> PipelineInputs:
     return function_inputs(settings.functions)
 
 
@@ -273,9 +286,9 @@ CLINICAL_PIPELINES = (
         prompts=(MedAgentPaperAgent.prompt,),
         agents=(MedAgentPaperAgent.name,),
         reads_notes=False,
+        settings_type=PaperAgentSettings,
         ways="hapi",
         inputs=_paper_inputs,
-        own_settings=("functions",),
     ),
     Pipeline(
         name="typed",
@@ -285,6 +298,7 @@ CLINICAL_PIPELINES = (
         prompts=(MedAgentTypedAgent.prompt, MedAgentPaperAgent.prompt),
         agents=(MedAgentTypedAgent.name,),
         reads_notes=False,
+        settings_type=TypedAgentSettings,
         ways="hapi",
     ),
     Pipeline(
@@ -295,6 +309,7 @@ CLINICAL_PIPELINES = (
         prompts=(MedAgentPaperAgent.prompt,),
         agents=(),
         reads_notes=False,
+        settings_type=PipelineSettings,
         ways="hapi",
         needs_record=False,
     ),
@@ -306,6 +321,7 @@ CLINICAL_PIPELINES = (
         prompts=(MedAgentPaperAgent.prompt,),
         agents=(),
         reads_notes=False,
+        settings_type=ClinicalToolSettings,
         ways="hapi",
     ),
 )
