@@ -104,17 +104,22 @@ def _rows_text(query: Query) -> str:
 
 
 def _limits_text(query: Query) -> str:
-    parts = [_names_text(query.names)]
-    if query.specimens:
-        parts.append(f" on{_names_text(query.specimens)}")
-    if query.organisms:
-        parts.append(f" of{_names_text(query.organisms)}")
-    if query.routes:
-        parts.append(f" by route{_names_text(query.routes)}")
-    if query.admission_sources:
-        parts.append(f" admitted through{_names_text(query.admission_sources)}")
-    if query.results:
-        parts.append(f" with result{_names_text(query.results)}")
+    return "".join([_names_text(query.names), _list_limits_text(query), _row_limits_text(query)])
+
+
+def _list_limits_text(query: Query) -> str:
+    limits = {
+        " on": query.specimens,
+        " of": query.organisms,
+        " by route": query.routes,
+        " admitted through": query.admission_sources,
+        " with result": query.results,
+    }
+    return "".join(f"{word}{_names_text(names)}" for word, names in limits.items() if names)
+
+
+def _row_limits_text(query: Query) -> str:
+    parts = []
     if query.value:
         parts.append(f" with a value {query.value}")
     if query.grew is not None:

@@ -110,10 +110,8 @@ def _performed(procedure: Resource) -> Period:
 
 
 def _is_icu_procedure(procedure: Resource) -> bool:
-    for coding in objects_at(procedure, "code.coding"):
-        if text_at(coding, "system").rstrip("/").endswith(_ICU_ITEMS):
-            return True
-    return False
+    systems = [text_at(coding, "system") for coding in objects_at(procedure, "code.coding")]
+    return any(system.rstrip("/").endswith(_ICU_ITEMS) for system in systems)
 
 
 def patient_rows(context: ExecutionContext) -> list[Row]:

@@ -148,12 +148,13 @@ def _literal_candidates(match: re.Match[str]) -> list[Candidate]:
 
 def _is_nested(candidate: Candidate, candidates: Iterable[Candidate]) -> bool:
     """Whether a longer candidate of the same kind covers it."""
-    for cover in candidates:
-        is_longer = cover.end - cover.start > candidate.end - candidate.start
-        if cover.kind == candidate.kind and is_longer:
-            if candidate.lies_within(cover.start, cover.end):
-                return True
-    return False
+    return any(_covers(cover, candidate) for cover in candidates)
+
+
+def _covers(cover: Candidate, candidate: Candidate) -> bool:
+    if cover.kind != candidate.kind or not candidate.lies_within(cover.start, cover.end):
+        return False
+    return cover.end - cover.start > candidate.end - candidate.start
 
 
 def _entry_candidates(

@@ -211,10 +211,8 @@ def _choose_microbiology_names(
 
 
 def _is_specimen(test: Candidate, specimens: list[Candidate]) -> bool:
-    for specimen in specimens:
-        if test.overlaps(specimen) and specimen.word_count >= test.word_count:
-            return True
-    return False
+    overlapping = [specimen for specimen in specimens if specimen.overlaps(test)]
+    return any(specimen.word_count >= test.word_count for specimen in overlapping)
 
 
 def _record_names(candidates: Iterable[Candidate]) -> tuple[str, ...]:
@@ -235,10 +233,12 @@ def _is_plain_word(state: ParseState, candidate: Candidate) -> bool:
         return True
     if word not in lexicon_words():
         return False
-    for start, end in state.lexicon_matches.matched_spans:
-        if candidate.lies_within(start, end) and end - start > len(word):
-            return True
-    return False
+    longer_cues = [
+        (start, end)
+        for start, end in state.lexicon_matches.matched_spans
+        if end - start > len(word)
+    ]
+    return any(candidate.lies_within(start, end) for start, end in longer_cues)
 
 
 def _unresolved_tokens(
