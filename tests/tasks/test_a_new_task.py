@@ -1,7 +1,6 @@
 """A new task is one folder and one registration: a toy task runs through the public functions and commands."""
 
 import json
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -16,7 +15,7 @@ from archqa.tasks import registry
 
 NAME = "toy-sums"
 
-TASK = '''
+TASK = """
 import json
 from dataclasses import dataclass
 
@@ -64,9 +63,9 @@ SUMS = Sums(
     scoring_path="toy_sums.scoring:BRIDGE",
     display=ScoreDisplay(headline=("accuracy",)),
 )
-'''
+"""
 
-PIPELINES = '''
+PIPELINES = """
 from archqa.tasks.pipeline import Pipeline, PipelineResult
 from toy_sums.task import SumResult
 
@@ -88,9 +87,9 @@ PIPELINES = (
         reads_notes=False,
     ),
 )
-'''
+"""
 
-SCORING = '''
+SCORING = """
 import json
 from dataclasses import dataclass
 
@@ -128,7 +127,7 @@ class SumScoring(ScoringBridge):
 
 
 BRIDGE = SumScoring()
-'''
+"""
 
 CASES = [
     {"sum_id": "a", "terms": "1 + 2", "sum": 3},
@@ -137,7 +136,7 @@ CASES = [
 
 
 @pytest.fixture
-def cases(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+def cases(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A case file of the toy task, whose package and registration last for the test."""
     package = tmp_path / "packages" / "toy_sums"
     package.mkdir(parents=True)
@@ -150,7 +149,7 @@ def cases(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     registry.register(NAME, "toy_sums.task:SUMS")
     path = tmp_path / "sums.json"
     path.write_text(json.dumps(CASES))
-    yield path
+    return path
 
 
 @pytest.fixture
