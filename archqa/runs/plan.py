@@ -86,7 +86,7 @@ def plan_run(
         versions=_versions(),
         git_revision=_git_revision(),
     )
-    return Plan(manifest, file.at(places), pipeline, settings)
+    return Plan(manifest, file.select(places), pipeline, settings)
 
 
 def _versions() -> dict[str, str]:

@@ -62,11 +62,11 @@ class FhirAgentBench(Task):
         opened = read_source(source)
         mistakes = FileErrors(opened.path, _FIX)
         _check_columns(opened.content.fields, _ASKED, mistakes)
-        mistakes.settle()
+        mistakes.raise_if_any()
         rows = read_rows(opened, mistakes)
         questions = tuple(_record_question(row) for row in rows)
         _refuse_twins(rows, [each.id for each in questions])
-        mistakes.settle()
+        mistakes.raise_if_any()
         return questions
 
     def dump_line(self, item: RecordQuestion) -> str:
@@ -94,11 +94,11 @@ def load_questions(source: CaseSource, *, gold: bool = True) -> QuestionFile:
     mistakes = FileErrors(opened.path, _FIX)
     wanted = (*_ALWAYS, *(_GOLD if gold else ()))
     _check_columns(opened.content.fields, wanted, mistakes)
-    mistakes.settle()  # What follows would say the same of every row.
+    mistakes.raise_if_any()  # What follows would say the same of every row.
     rows = read_rows(opened, mistakes)
     questions = tuple(_question(row, wanted) for row in rows)
     _refuse_twins(rows, [each.question_id for each in questions])
-    mistakes.settle()
+    mistakes.raise_if_any()
     return QuestionFile(opened.path, opened.sha256, questions)
 
 
@@ -132,9 +132,9 @@ def _question(row: Row, wanted: Sequence[str]) -> FhirQuestion:
 def _text(row: Row, name: str, *, needed: bool) -> str:
     value = row.value(name)
     if value is not None and not isinstance(value, str):
-        row.complain(name, "should be text in quotes.")
+        row.add_error(name, "should be text in quotes.")
     elif needed and not (value or "").strip():
-        row.complain(name, "is missing or empty.")
+        row.add_error(name, "is missing or empty.")
     return value.strip() if isinstance(value, str) else ""
 
 
@@ -146,7 +146,7 @@ def _answer(row: Row, wanted: Sequence[str]) -> str:
     try:
         parse_numpy_array(printed if isinstance(printed, str) else "")
     except ValueError:
-        row.complain(
+        row.add_error(
             "true_answer",
             "is no printed array; it should read like [[70.3]], [['a'], ['b']] or [].",
         )
@@ -163,7 +163,7 @@ def _resources(row: Row, wanted: Sequence[str]) -> dict[str, tuple[str, ...]]:
     except ValueError:
         found = None
     if not _are_resources(found):
-        row.complain("true_fhir_ids", "is no literal like {'Observation': ['id', 'id']} or {}.")
+        row.add_error("true_fhir_ids", "is no literal like {'Observation': ['id', 'id']} or {}.")
         return {}
     return {kind: tuple(ids) for kind, ids in found.items()}
 
@@ -181,7 +181,7 @@ def _refuse_twins(rows: Sequence[Row], ids: Sequence[str]) -> None:
     seen: set[str] = set()
     for row, each in zip(rows, ids, strict=True):
         if each and each in seen:
-            row.complain(
+            row.add_error(
                 "question_id", f"'{printable(each)}' stands in an earlier row too; keep one."
             )
         seen.add(each)

@@ -36,7 +36,7 @@ class MedAgentBench(Task):
         rows = opened.content.entries(mistakes)
         tasks = tuple(_task(row) for row in rows)
         _refuse_twins(rows, tasks)
-        mistakes.settle()
+        mistakes.raise_if_any()
         return tasks
 
     def dump_line(self, item: ClinicalTask) -> str:
@@ -86,5 +86,5 @@ def _refuse_twins(rows: Iterable[JsonNode], tasks: Iterable[ClinicalTask]) -> No
     seen: set[str] = set()
     for row, task in zip(rows, tasks, strict=True):
         if task.id and task.id in seen:
-            row.complain("id", f"'{printable(task.id)}' stands in an earlier task too; keep one.")
+            row.add_error("id", f"'{printable(task.id)}' stands in an earlier task too; keep one.")
         seen.add(task.id)

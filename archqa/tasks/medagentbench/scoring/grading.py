@@ -95,7 +95,7 @@ def load_tasks(path: Path) -> list[Task]:
         source.path, 'A task file is [{"id": "task1_1", "instruction": …, "eval_MRN": …}, …].'
     )
     source.content.entries(mistakes)
-    mistakes.settle()
+    mistakes.raise_if_any()
     try:
         return read_tasks(source.content.value)
     except ScoringError as error:
