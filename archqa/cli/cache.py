@@ -29,10 +29,10 @@ def info(
     with open_cache(settings) as cache:
         held = cache.stats()
     if as_json:
-        print_json({"path": settings.cache_location, **held._asdict()})
+        print_json({"path": settings.cache.location, **held._asdict()})
         return
     console.print(
-        f"{settings.cache_location}: {held.replies} replies, {held.size / 2**20:.1f} MiB of {settings.cache_gib:g} GiB"
+        f"{settings.cache.location}: {held.replies} replies, {held.size / 2**20:.1f} MiB of {settings.cache.gib:g} GiB"
     )
     for model, count in held.by_model.items():
         console.print(f"  {model}: {count}", markup=False)

@@ -55,7 +55,9 @@ def _look() -> Iterator[Finding]:
         "bundled cases", resources.mini_dataset_dir().is_dir(), str(resources.mini_dataset_dir())
     )
     yield Finding(
-        "reply cache", True, f"{settings.cache_location} ({'on' if settings.cache else 'off'})"
+        "reply cache",
+        True,
+        f"{settings.cache.location} ({'on' if settings.cache.enabled else 'off'})",
     )
     yield _engine()
     yield _server(settings)

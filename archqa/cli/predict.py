@@ -17,6 +17,7 @@ from archqa.runs.plan import choose_pipeline
 from archqa.runs.predict import predict
 from archqa.runs.record import CaseStatus
 from archqa.runs.run import Run
+from archqa.runs.settings_check import check_settings_used
 from archqa.runs.stage_usage import stage_usage
 from archqa.settings import load_settings
 from archqa.tasks.pipelines import Pipeline
@@ -123,7 +124,8 @@ def command(
     settings = load_settings(config, typed, assign or ())
     file = tasks.with_clinician_answers(tasks.load_cases(cases, task), settings.answer_key)
     performer = choose_pipeline(settings, file.task)
-    inputs = performer.inputs(settings)
+    check_settings_used(settings, performer)
+    inputs = performer.inputs(settings.for_pipeline(performer))
     if performer.mind == "model" and not dry_run:
         settings = resolve_model(settings)
     if performer.mind != "model" and not quiet:

@@ -49,4 +49,4 @@ class Selection(NamedTuple):
 
     def of(self, file: CaseFile) -> Sequence[Item]:
         """The cases selected from a file."""
-        return file.at(self.places(file.ids))
+        return file.select(self.places(file.ids))

@@ -42,10 +42,10 @@ def load_functions(path: Path) -> FunctionFile:
     mistakes = FileErrors(source.path, _FIX)
     if content.value == []:
         mistakes.add("", "the list is empty; it should hold at least one function.")
-        mistakes.settle()
+        mistakes.raise_if_any()
     for function in content.entries(mistakes):
         _check_function(function)
-    mistakes.settle()
+    mistakes.raise_if_any()
     return FunctionFile(json.dumps(content.value), source.sha256)
 
 

@@ -27,7 +27,8 @@ from archqa.tasks.archehr_2025.pipelines.shared import (
     medical_context,
     split_case,
 )
-from archqa.tasks.pipeline import NoteResult, PipelineSettings, in_parallel
+from archqa.tasks.archehr_2025.settings import DmisSettings
+from archqa.tasks.pipeline import NoteResult, in_parallel
 
 Judgements = tuple[Judgement, ...]
 
@@ -48,7 +49,7 @@ PROMPTS = tuple(agent.prompt for agent in _AGENTS)
 """The prompts of the six stages."""
 
 
-async def dmis(case: Case, run_context: RunContext, settings: PipelineSettings) -> NoteResult:
+async def dmis(case: Case, run_context: RunContext, settings: DmisSettings) -> NoteResult:
     """Answer one case. Raises `CaseFailed` when no agent's judgements are left to answer from."""
     if not case.sentences:
         raise Unusable("The note has no sentences, so nothing can be cited.")
@@ -73,7 +74,7 @@ async def dmis(case: Case, run_context: RunContext, settings: PipelineSettings) 
     )
 
 
-async def _screen(state: CaseState, context: str) -> dict[str, Judgements]:
+async def _screen(state: CaseState[DmisSettings], context: str) -> dict[str, Judgements]:
     """The general expert's labels; a sentence it fails on is left to the specialists."""
     if state.settings.screen == "per-sentence":
         screenings = [
@@ -84,7 +85,9 @@ async def _screen(state: CaseState, context: str) -> dict[str, Judgements]:
     return {GENERAL_EXPERT: _concatenate(await in_parallel(*screenings))}
 
 
-async def _screen_sentence(state: CaseState, context: str, sentence: Sentence) -> Judgements:
+async def _screen_sentence(
+    state: CaseState[DmisSettings], context: str, sentence: Sentence
+) -> Judgements:
     task = SentenceLabellingTask(
         case=state.case, context=context, labels=state.settings.labels, sentence=sentence
     )
@@ -99,7 +102,7 @@ async def _screen_sentence(state: CaseState, context: str, sentence: Sentence) -
 
 
 async def _screen_batch(
-    state: CaseState, context: str, sentences: tuple[Sentence, ...]
+    state: CaseState[DmisSettings], context: str, sentences: tuple[Sentence, ...]
 ) -> Judgements:
     task = BatchLabellingTask(
         case=state.case, context=context, labels=state.settings.labels, sentences=sentences
@@ -115,13 +118,13 @@ async def _screen_batch(
     return verdicts.judgements()
 
 
-def _batches(state: CaseState) -> list[tuple[Sentence, ...]]:
+def _batches(state: CaseState[DmisSettings]) -> list[tuple[Sentence, ...]]:
     sentences = state.case.sentences
     size = state.settings.batch_size
     return [sentences[start : start + size] for start in range(0, len(sentences), size)]
 
 
-async def _consult(state: CaseState, context: str) -> dict[str, Judgements]:
+async def _consult(state: CaseState[DmisSettings], context: str) -> dict[str, Judgements]:
     """The labels of the recruited specialists, by specialty; those who fail are absent."""
     if not state.settings.experts:
         return {}
@@ -140,7 +143,9 @@ async def _consult(state: CaseState, context: str) -> dict[str, Judgements]:
     }
 
 
-async def _ask_specialist(state: CaseState, context: str, specialty: str) -> Judgements:
+async def _ask_specialist(
+    state: CaseState[DmisSettings], context: str, specialty: str
+) -> Judgements:
     try:
         return await _specialist_labels(state, context, specialty, state.case)
     except CaseFailed as failure:
@@ -149,7 +154,7 @@ async def _ask_specialist(state: CaseState, context: str, specialty: str) -> Jud
 
 
 async def _specialist_labels(
-    state: CaseState, context: str, specialty: str, case: Case
+    state: CaseState[DmisSettings], context: str, specialty: str, case: Case
 ) -> Judgements:
     """The labels of one specialist; a note that is too long for one call is split in halves."""
     task = SpecialistTask(
@@ -170,7 +175,7 @@ async def _specialist_labels(
     return _concatenate(await in_parallel(*halves))
 
 
-async def _decide(state: CaseState, task: DecisionTask) -> DecisionOutput:
+async def _decide(state: CaseState[DmisSettings], task: DecisionTask) -> DecisionOutput:
     """The agent's decision; the embedded engine's, from the same judgements, if the agent fails."""
     try:
         return await DecisionAgent().run(task, state.run_context)

@@ -31,8 +31,9 @@ from archqa.panel.decision import (
 )
 from archqa.tasks.archehr_2025.pipelines.panel_votes import collect_votes
 from archqa.tasks.archehr_2025.pipelines.shared import CaseState, format_answer, medical_context
+from archqa.tasks.archehr_2025.settings import NotePanelSettings
 from archqa.tasks.archehr_2026.result import ArchehrResult
-from archqa.tasks.pipeline import NoteResult, Pipeline, PipelineSettings
+from archqa.tasks.pipeline import NoteResult, Pipeline
 
 _AGENTS = (
     MedicalContextAgent,
@@ -54,7 +55,7 @@ Verification = dict[str, tuple[Judgement, ...]]
 """Judgements of the verification, by the name of its voter."""
 
 
-async def panel(case: Case, run_context: RunContext, settings: PipelineSettings) -> NoteResult:
+async def panel(case: Case, run_context: RunContext, settings: NotePanelSettings) -> NoteResult:
     """Answer one case. Raises `CaseFailed` or `ServerUnavailable` when no model of the panel could vote."""
     if not case.sentences:
         raise Unusable("The note has no sentences, so nothing can be cited.")
@@ -81,7 +82,7 @@ async def panel(case: Case, run_context: RunContext, settings: PipelineSettings)
     )
 
 
-async def _interpret(state: CaseState) -> str:
+async def _interpret(state: CaseState[NotePanelSettings]) -> str:
     """The clinician's question behind the message, for subtask 1; the agent sees the message alone."""
     if not state.case.patient_narrative.strip():
         return ""
@@ -94,7 +95,7 @@ async def _interpret(state: CaseState) -> str:
     return output.question
 
 
-async def _medical_context(state: CaseState) -> str:
+async def _medical_context(state: CaseState[NotePanelSettings]) -> str:
     try:
         return await medical_context(state)
     except ServerUnavailable as failure:
@@ -102,7 +103,9 @@ async def _medical_context(state: CaseState) -> str:
         return ""
 
 
-async def _verify(state: CaseState, context: str, selection: EvidenceSelection) -> Verification:
+async def _verify(
+    state: CaseState[NotePanelSettings], context: str, selection: EvidenceSelection
+) -> Verification:
     """A second judgement of borderline sentences; if it fails, all of them stay."""
     is_needed = selection.borderline and len(selection.essential) > 1
     if not (state.settings.verify and is_needed):
@@ -131,7 +134,9 @@ def _rejected_ids(verification: Verification) -> set[str]:
     return rejected
 
 
-async def _write_answer(state: CaseState, context: str, essential: tuple[str, ...]) -> CitedAnswer:
+async def _write_answer(
+    state: CaseState[NotePanelSettings], context: str, essential: tuple[str, ...]
+) -> CitedAnswer:
     """The answer by the deciding backend; if its server is down, by a voter's or the embedded engine."""
     agent = EvidenceDecisionAgent()
     task = EvidenceDecisionTask(
@@ -174,4 +179,5 @@ PANEL = Pipeline(
     prompts=PROMPTS,
     agents=AGENTS,
     multi_model_agents=("general_expert", "specialist", "answer_first"),
+    settings_type=NotePanelSettings,
 )

@@ -33,6 +33,7 @@ from archqa.panel.decision import (
     voter_name,
 )
 from archqa.tasks.archehr_2025.pipelines.shared import CaseState, split_case
+from archqa.tasks.archehr_2025.settings import NotePanelSettings
 from archqa.tasks.pipeline import in_parallel
 
 Judgements = tuple[Judgement, ...]
@@ -51,7 +52,7 @@ class PanelVotes(NamedTuple):
 class _Ballot(NamedTuple):
     """What all voters of a case share. `failures` collects the lost votes."""
 
-    state: CaseState
+    state: CaseState[NotePanelSettings]
     context: str
     exemplars: tuple[Exemplar, ...]
     failures: list[ArchqaError]
@@ -67,7 +68,7 @@ class _Ballot(NamedTuple):
         }
 
 
-async def collect_votes(state: CaseState, context: str) -> PanelVotes:
+async def collect_votes(state: CaseState[NotePanelSettings], context: str) -> PanelVotes:
     """The votes of all voters. Raises the last failure if no voter but the embedded engine is left."""
     ballot = _Ballot(state, context, _exemplars(state), [])
     *model_votes, engine_votes = await in_parallel(
@@ -89,7 +90,7 @@ async def collect_votes(state: CaseState, context: str) -> PanelVotes:
     return PanelVotes(judgements, tuple(experts))
 
 
-def _exemplars(state: CaseState) -> tuple[Exemplar, ...]:
+def _exemplars(state: CaseState[NotePanelSettings]) -> tuple[Exemplar, ...]:
     index = state.run_context.exemplars
     return index.nearest(state.case, state.settings.shots) if index else ()
 
