@@ -65,11 +65,11 @@ class FhirAgentBench(Task):
         opened = read_source(source)
         mistakes = FileErrors(opened.path, _FIX)
         _check_columns(opened.content.fields, _INPUT, mistakes)
-        mistakes.settle()
+        mistakes.raise_if_any()
         rows = read_rows(opened, mistakes)
         questions = tuple(_record_question(row) for row in rows)
         _report_repeated_ids(rows, [question.id for question in questions])
-        mistakes.settle()
+        mistakes.raise_if_any()
         return questions
 
     def dump_line(self, item: RecordQuestion) -> str:
@@ -109,11 +109,11 @@ def load_questions(source: CaseSource, *, gold: bool = True) -> QuestionFile:
     mistakes = FileErrors(opened.path, _FIX)
     required = (*_REQUIRED, *_GOLD) if gold else _REQUIRED
     _check_columns(opened.content.fields, required, mistakes)
-    mistakes.settle()  # An absent column would be a mistake of every row below.
+    mistakes.raise_if_any()  # An absent column would be a mistake of every row below.
     rows = read_rows(opened, mistakes)
     questions = tuple(_parse_question(row, required) for row in rows)
     _report_repeated_ids(rows, [question.question_id for question in questions])
-    mistakes.settle()
+    mistakes.raise_if_any()
     return QuestionFile(opened.path, opened.sha256, questions)
 
 
@@ -154,11 +154,11 @@ def _parse_question(row: Row, required: Sequence[str]) -> FhirQuestion:
 def _parse_text(row: Row, name: str, *, required: bool) -> str:
     value = row.value(name)
     if value is not None and not isinstance(value, str):
-        row.complain(name, "should be text in quotes.")
+        row.add_error(name, "should be text in quotes.")
         return ""
     text = (value or "").strip()
     if required and not text:
-        row.complain(name, "is missing or empty.")
+        row.add_error(name, "is missing or empty.")
     return text
 
 
@@ -170,7 +170,7 @@ def _parse_answer(row: Row, required: Sequence[str]) -> str:
     try:
         parse_numpy_array(printed if isinstance(printed, str) else "")
     except ValueError:
-        row.complain(
+        row.add_error(
             "true_answer",
             "is no printed array; it should read like [[70.3]], [['a'], ['b']] or [].",
         )
@@ -188,7 +188,7 @@ def _parse_resources(row: Row, required: Sequence[str]) -> dict[str, tuple[str, 
         except ValueError:
             value = None
     if not _are_resources(value):
-        row.complain("true_fhir_ids", "is no literal like {'Observation': ['id', 'id']} or {}.")
+        row.add_error("true_fhir_ids", "is no literal like {'Observation': ['id', 'id']} or {}.")
         return {}
     return {resource_type: tuple(ids) for resource_type, ids in value.items()}
 
@@ -209,7 +209,7 @@ def _report_repeated_ids(rows: Sequence[Row], ids: Sequence[str]) -> None:
     previous_ids: set[str] = set()
     for row, question_id in zip(rows, ids, strict=True):
         if question_id and question_id in previous_ids:
-            row.complain(
+            row.add_error(
                 "question_id", f"'{printable(question_id)}' stands in an earlier row too; keep one."
             )
         previous_ids.add(question_id)

@@ -37,7 +37,7 @@ class MedAgentBench(Task):
         rows = opened.content.entries(mistakes)
         tasks = tuple(_parse_task(row) for row in rows)
         _report_repeated_ids(rows, tasks)
-        mistakes.settle()
+        mistakes.raise_if_any()
         return tasks
 
     def dump_line(self, item: ClinicalTask) -> str:
@@ -98,5 +98,5 @@ def _report_repeated_ids(rows: Iterable[JsonNode], tasks: Iterable[ClinicalTask]
     previous_ids: set[str] = set()
     for row, task in zip(rows, tasks, strict=True):
         if task.id and task.id in previous_ids:
-            row.complain("id", f"'{printable(task.id)}' stands in an earlier task too; keep one.")
+            row.add_error("id", f"'{printable(task.id)}' stands in an earlier task too; keep one.")
         previous_ids.add(task.id)

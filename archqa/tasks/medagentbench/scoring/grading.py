@@ -100,7 +100,7 @@ def load_tasks(path: Path) -> list[Task]:
         raise InputError(source.path, [": is no list of tasks."], "Name MedAgentBench's task file.")
     mistakes = FileErrors(source.path, _FIX)
     source.content.entries(mistakes)
-    mistakes.settle()
+    mistakes.raise_if_any()
     try:
         return read_tasks(source.content.value)
     except ScoringError as error:
