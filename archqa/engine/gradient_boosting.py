@@ -231,8 +231,9 @@ class _TreeGrower:
         """Whether a split leaves too few rows on either side, of the shape of `count`."""
         total = count[:, -1:]
         min_rows = min(self._settings.min_rows_per_leaf, len(self._rows) // 10)
-        too_few = (count < min_rows) | (total - count < min_rows)
-        return too_few | (count == 0) | (count == total)
+        too_small: NDArray[np.bool_] = (count < min_rows) | (total - count < min_rows)
+        too_small |= (count == 0) | (count == total)
+        return too_small
 
     def _score(self, gradient: Floats, hessian: Floats) -> Floats:
         return gradient**2 / (hessian + self._settings.ridge)

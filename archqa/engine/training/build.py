@@ -85,7 +85,7 @@ def build_cross_encoder(
     fine_tuning.train_network(model, lambda: before_pruning, config, progress=progress)
     _prune(model, before_pruning, units_per_layer, progress)
     for cases in after_pruning:
-        sample_epoch = partial(list, cases)
+        sample_epoch: EpochSampler = partial(list, cases)
         fine_tuning.train_quantisation_aware(model, sample_epoch, config, progress=progress)
     fine_tuning_config = FINE_TUNING_CONFIG._replace(seed=config.seed)
     fine_tune_by_fold(model, corpus, labelled_sets, fine_tuning_config, progress, output_dir)

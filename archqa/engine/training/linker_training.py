@@ -126,8 +126,8 @@ def cross_fit(
     probabilities: list[NDArray[np.float64]] = [np.zeros((0, 0))] * len(examples)
     for fold in range(min(folds, len(examples))):
         in_training = fold_of_case != fold
-        linker = fit([examples[index] for index in np.flatnonzero(in_training)], seed=seed)
-        for index in np.flatnonzero(~in_training):
+        linker = fit([examples[index] for index in np.flatnonzero(in_training).tolist()], seed=seed)
+        for index in np.flatnonzero(~in_training).tolist():
             probabilities[index] = linker.probabilities(examples[index].table)
     return probabilities
 
