@@ -14,6 +14,7 @@ import typer
 from rich.table import Table
 
 from archqa import tasks
+from archqa.cli import evidence_links
 from archqa.cli.console import console, err_console, print_json, print_notice
 from archqa.core.key import CaseKey
 from archqa.engine import model
@@ -48,6 +49,9 @@ class TrainingNotInstalled(ArchqaError):
 @app.callback()
 def _group() -> None:
     """The embedded engine's model."""
+
+
+app.command("links")(evidence_links.command)
 
 
 @app.command("train")

@@ -13,13 +13,11 @@ from archqa.errors import CallerError
 from archqa.evaluation.scoring import metric_names
 from archqa.llm.prices import listed_prices
 from archqa.llm.prompts import default_prompts
-from archqa.runs.export import FORMATS
+from archqa.runs.export import formats
 from archqa.runs.model_server import list_models
 from archqa.runs.run import Run
 from archqa.settings import AGENTS, Settings, load_settings
 from archqa.tasks import pipelines
-
-NAME = "list"
 
 
 def command(
@@ -42,7 +40,7 @@ def command(
 
 
 def _pipelines() -> Iterable[str]:
-    return (f"{each.name:10} {each.summary}" for each in pipelines.PIPELINES)
+    return (f"{each.name:10} {each.summary}" for each in pipelines.all_pipelines())
 
 
 def _tasks() -> Iterable[str]:
@@ -85,7 +83,7 @@ _KINDS: dict[str, Callable[[], Iterable[str]]] = {
     "agents": lambda: AGENTS,
     "prompts": _prompts,
     "metrics": metric_names,
-    "formats": lambda: FORMATS,
+    "formats": formats,
     "prices": _prices,
     "settings": _settings,
     "runs": _runs,
