@@ -93,7 +93,7 @@ def fit_boosted_trees(
 
 
 def path_contributions(tree: Tree, rows: Floats) -> Floats:
-    """Return what each column adds on each row's path from the root; the sum is the leaf's value."""
+    """Return what each column adds on each row's path; the sum is the leaf's value."""
     contributions = np.zeros(rows.shape)
     pending = [(0, np.arange(len(rows)))]
     while pending:

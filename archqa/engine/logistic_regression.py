@@ -29,7 +29,7 @@ def expit(logits: FloatArray) -> FloatArray:
 def fit(
     rows: FloatArray, labels: FloatArray, *, prior: FloatArray, ridge: FloatArray
 ) -> FloatArray:
-    """Return weights of shape (columns,) for `rows` (rows, columns) and `labels` (rows,) of 0 and 1.
+    """Return weights (columns,) for `rows` (rows, columns) and `labels` (rows,) of 0 and 1.
 
     The loss is the negative log-likelihood plus, for every weight, ridge/2 times its squared
     distance from `prior`.

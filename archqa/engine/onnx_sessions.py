@@ -17,7 +17,7 @@ WORKERS = 2
 """Concurrent inferences, each on one core: faster than one inference on two cores."""
 
 SLOW_OPTIMIZERS = ["SkipLayerNormFusion"]
-"""The fused sum and norm takes three times as long as the two apart (onnxruntime 1.32, measured)."""
+"""The fused sum and norm takes three times as long as the two (onnxruntime 1.32, measured)."""
 
 EMBEDDING_TABLE = "encoder.embeddings.pieces.table"
 """The one packed weight that a graph reads row by row; the rest are transposed for products."""

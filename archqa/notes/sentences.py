@@ -30,16 +30,19 @@ _WRAPPED_FRACTION = 0.7
 """A line without a full stop that has this fraction of the widest line was probably wrapped."""
 
 _ABBREVIATION = re.compile(
-    r"(?:^|[\s(])(?:pt|pts|dr|drs|no|vs|approx|appt|hosp|dept|ext|incl|cont|resp|temp|wt|ht|hx|dx|tx|rx|sx|fx|st|plt|e\.g|i\.e"
+    r"(?:^|[\s(])(?:pt|pts|dr|drs|no|vs|approx|appt|hosp|dept|ext|incl|cont|resp|temp|wt|ht|hx|dx|"
+    r"tx|rx|sx|fx|st|plt|e\.g|i\.e"
     r"|p\.o|i\.v|i\.m|s\.c|p\.r\.n|b\.i\.d|t\.i\.d|q\.i\.d|q\.d|q\.h\.s|a\.c|p\.c|c\.c|s\.p)\.\s*$",
     re.IGNORECASE,
 )
 _SENTENCE_START = (
-    r"(?:He|She|It|They|We|You|The|This|That|These|There|Then|His|Her|Their|Patient|Pt|On|At|In|If|When|After|"
+    r"(?:He|She|It|They|We|You|The|This|That|These|There|Then|His|Her|Their|Patient|Pt|On|At|In|If|"
+    r"When|After|"
     r"However|Please|Follow|Continue|Take|Will|Was|No)\b"
 )
 _DOSE_THEN_SENTENCE = re.compile(
-    rf"(?<=\b(?:b\.i\.d|t\.i\.d|q\.i\.d|p\.r\.n|q\.h\.s)\.)\s+(?={_SENTENCE_START})|(?<=\b(?:p\.o|q\.d)\.)\s+(?={_SENTENCE_START})",
+    rf"(?<=\b(?:b\.i\.d|t\.i\.d|q\.i\.d|p\.r\.n|q\.h\.s)\.)\s+(?={_SENTENCE_START})|(?<=\b(?:p\.o|"
+    rf"q\.d)\.)\s+(?={_SENTENCE_START})",
     re.IGNORECASE | re.ASCII,
 )
 _UNIT_THEN_SENTENCE = re.compile(r"(?:\d[ ]?|/)[dhLgmsyw]\.\s+(?=[A-Z])")
@@ -111,8 +114,8 @@ def _sentences(note: str, paragraph: _Span) -> Iterator[_Span]:
 def _text_runs(note: str, paragraph: _Span) -> Iterator[_Span]:
     """Yield runs of lines that are one text: a list item, a heading, or wrapped lines."""
     lines = []
-    for line in _LINE.finditer(note[paragraph.start : paragraph.end]):
-        lines.append(_Span(paragraph.start + line.start(), paragraph.start + line.end()))
+    for match in _LINE.finditer(note[paragraph.start : paragraph.end]):
+        lines.append(_Span(paragraph.start + match.start(), paragraph.start + match.end()))
     if not lines:
         return
     width = max(line.end - line.start for line in lines)

@@ -1,4 +1,4 @@
-"""Words in a form that compares: lower-cased, without stop words and endings; numbers as written."""
+"""Words made comparable: lower-cased, without stop words and endings; numbers as written."""
 
 import re
 from functools import cache, lru_cache

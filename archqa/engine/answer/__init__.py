@@ -1,1 +1,1 @@
-"""Extractive answers: selected sentences, compressed, with each citation on the line it supports."""
+"""Extractive answers: selected sentences, compressed, with each citation on its line."""

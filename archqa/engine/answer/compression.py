@@ -22,7 +22,8 @@ _SUBJECT = r"(?:he|she|it|they|the|this|his|her|there|was|were|has|had|will|is)"
 _CLAUSE_BOUNDARY = re.compile(rf",\s+(?=(?:and|so)\s+{_SUBJECT}\b)")
 """Between independent clauses; never before but, although or while, to keep contrasts whole."""
 _TRAILING_CLAUSE = re.compile(
-    r",\s+(?:which|who|whom|where|with|without|including|as well as|along with|in addition to|status post|after|"
+    r",\s+(?:which|who|whom|where|with|without|including|as well as|along with|in addition to|"
+    r"status post|after|"
     r"per)\b[^,;]*$",
     re.IGNORECASE,
 )
@@ -30,7 +31,8 @@ _CONTRAST = re.compile(
     r"\b(?:but|however|although|though|not everyone|only|unless|if|until|once)\b", re.IGNORECASE
 )
 _CONNECTIVE = re.compile(
-    r"^(?:(?:and|so|next|then|also|however|therefore|in addition|additionally|furthermore|moreover),?\s+)"
+    r"^(?:(?:and|so|next|then|also|however|therefore|in addition|additionally|furthermore|"
+    r"moreover),?\s+)"
     r"(?=(?:the|he|she|they|it|his|her|we|i|a|an|there|this)\b)",
     re.IGNORECASE,
 )

@@ -22,25 +22,35 @@ REASON_SCORE, NORMAL_FINDING_SCORE = 1.5, -2.0
 _SEGMENT_BREAK = re.compile(r"\s*[,;]\s+(?:and\s+)?(?!\d+(?:\.\d+)?,?\s+(?:and|or|to)\b)")
 """Between segments, but not within `at 4, 8 and 12 months`."""
 _SCOPE_WORD = re.compile(
-    r"\b(?:no|not|none|nor|never|neither|without|denie[sd]|deny|negative|absent|unlikely|less likely|ruled? out|r/o|"
-    r"free of|if|unless|until|once|or|versus|vs|but|although|though|however|while|despite|instead|rather|except|only|"
-    r"either|possib\w+|probab\w+|likely|may|might|could|would|should|suspect\w*|suggest\w*|appear\w*|questionable|"
-    r"concern\w*|felt|thought|judged|believed|consider\w*|history|h/o|father|mother|brother|sister|family|"
-    r"attempt\w*|refus\w*|hold|held|stop\w*|discontinu\w*|avoid\w*|declin\w*|cannot|unable|un\w+ed)\b|n't\b|\?",
+    r"\b(?:no|not|none|nor|never|neither|without|denie[sd]|deny|negative|absent|unlikely|"
+    r"less likely|ruled? out|r/o|"
+    r"free of|if|unless|until|once|or|versus|vs|but|although|though|however|while|despite|instead|"
+    r"rather|except|only|"
+    r"either|possib\w+|probab\w+|likely|may|might|could|would|should|suspect\w*|suggest\w*|"
+    r"appear\w*|questionable|"
+    r"concern\w*|felt|thought|judged|believed|consider\w*|history|h/o|father|mother|brother|sister|"
+    r"family|"
+    r"attempt\w*|refus\w*|hold|held|stop\w*|discontinu\w*|avoid\w*|declin\w*|cannot|unable|"
+    r"un\w+ed)\b|n't\b|\?",
     re.IGNORECASE,
 )
 """Words whose scope is the whole sentence: without them, a span would mean something else."""
 _DANGLING = re.compile(
-    r"^(?:and|or|but|if|unless|although|though|until|since|once|which|who|whom|that|where|when|while|then|to|of|in|on|"
-    r"at|by|from|for|as|than|with|without|after|because|due|per|incl\w*|given|already|also|still|so|plus|may|might|can|"
+    r"^(?:and|or|but|if|unless|although|though|until|since|once|which|who|whom|that|where|when|"
+    r"while|then|to|of|in|on|"
+    r"at|by|from|for|as|than|with|without|after|because|due|per|incl\w*|given|already|also|still|"
+    r"so|plus|may|might|can|"
     r"will|would|should|must|has|had|have|does|did|is|are|his|her|its|\w+ing)\b"
     r"|\b(?:and|or|the|a|an|of|to|in|on|at|by|for|with|was|were|is|are|his|her|any|not|\w+ly)[.]?$",
     re.IGNORECASE,
 )
 _PREDICATE = re.compile(
-    r"^(?:already|also|still|again|then|later|may|might|can|will|would|should|must|has|had|have|does|did|is|are|was|"
-    r"were|show(?:s|ed)?|reveal(?:s|ed)?|demonstrate[sd]?|grew|remain(?:s|ed)?|became|consistent with|c/w|"
-    r"compatible with|concerning for|considered|recogni[sz]ed|felt|judged|thought|regarded|attributed|presumed)\b",
+    r"^(?:already|also|still|again|then|later|may|might|can|will|would|should|must|has|had|have|"
+    r"does|did|is|are|was|"
+    r"were|show(?:s|ed)?|reveal(?:s|ed)?|demonstrate[sd]?|grew|remain(?:s|ed)?|became|"
+    r"consistent with|c/w|"
+    r"compatible with|concerning for|considered|recogni[sz]ed|felt|judged|thought|regarded|"
+    r"attributed|presumed)\b",
     re.IGNORECASE,
 )
 """The start of a segment whose subject is an earlier segment: neither is complete alone."""

@@ -136,7 +136,7 @@ def fine_tune_by_fold(
 def fine_tune_fold(
     model: Any, sample_epoch: EpochSampler, config: TrainingConfig, progress: ProgressCallback
 ) -> Any:
-    """Return the mean of several trainings from `model`, interpolated with it; it stays as it is."""
+    """Return the mean of several trainings from `model`, interpolated with `model`."""
     fine_tuned = []
     for training in range(TRAININGS_PER_FOLD):
         training_config = config._replace(seed=config.seed + training)

@@ -47,7 +47,7 @@ AnsweredCase = tuple[Case, tuple[ClinicianSentence, ...]]
 
 
 class LinkingExample(NamedTuple):
-    """A case ready for fitting: the features of its pairs, and 1 for each pair that the key links."""
+    """A case ready for fitting: the features of its pairs, and 1 for pairs that the key links."""
 
     case: Case
     table: PairFeatures
@@ -111,7 +111,7 @@ def _gold_matrix(case: Case, citations: dict[str, set[str]]) -> PairColumn:
 
 
 def train(examples: Sequence[LinkingExample], *, seed: int = 0, folds: int = 8) -> Linker:
-    """Fit the linker on all examples; the selection's prior comes from out-of-fold probabilities."""
+    """Fit the linker on all examples; selection's prior comes from out-of-fold probabilities."""
     out_of_fold = cross_fit(examples, folds=folds, seed=seed)
     all_probabilities = np.concatenate([matrix.reshape(-1) for matrix in out_of_fold])
     expected_f1 = round(max_expected_f1(all_probabilities), 4)

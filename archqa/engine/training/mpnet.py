@@ -68,7 +68,7 @@ class MpnetLayer(nn.Module):
         self.norm = _layer_norm(weights, f"{name}output.LayerNorm")
 
     def forward(self, hidden: Tensor, biases: Sequence[Tensor]) -> Tensor:
-        """Return the layer's output; `biases` are added to the attention scores, some heads each."""
+        """Return the layer's output; `biases`, of some heads each, are added to the scores."""
         query = _split_heads(self.query(hidden))
         key = _split_heads(self.key(hidden))
         value = _split_heads(self.value(hidden))
@@ -168,7 +168,7 @@ def _distance_bucket(distance: Tensor) -> Tensor:
 
 
 def reorder_to_bert_ids(table: Tensor) -> Tensor:
-    """Return MPNet's token embeddings ordered by BERT's ids, without MPNet's mask (the last row)."""
+    """Return MPNet's token embeddings by BERT's ids, without MPNet's mask (the last row)."""
     ordered = table[VOCAB_OFFSET:-1].clone()
     for bert_id, mpnet_id in MPNET_ID_OF_SPECIAL_TOKEN.items():
         ordered[bert_id] = table[mpnet_id]

@@ -64,7 +64,7 @@ class CrossEncoderNetwork(nn.Module):
         self.likeness.bias.data[0] = INITIAL_LOGIT
 
     def forward(self, pieces: Tensor, kinds: Tensor, marks: Tensor, mean: Tensor) -> Tensor:
-        """Return logits of shape (windows, sentences); inputs as in `cross_encoder.network_inputs`."""
+        """Return logits (windows, sentences); inputs as in `cross_encoder.network_inputs`."""
         mask = (pieces != PAD).long()
         hidden = self.encoder(pieces, None if self.single_window else 1 - mask)
         marker_index = marks[..., None].expand(-1, -1, hidden.shape[-1])

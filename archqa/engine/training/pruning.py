@@ -18,7 +18,7 @@ from archqa.engine.training.network import CrossEncoderNetwork
 from archqa.engine.weight_packing import LAYER_BLOCK_SIZE
 
 RIDGE = 1e-3
-"""Relative to the mean square of a unit: keeps refitted weights near the old where data are scarce."""
+"""Relative to the mean square of a unit: keeps weights near the old where data are scarce."""
 
 Loss = Callable[[], Tensor]
 

@@ -21,7 +21,7 @@ from archqa.engine.weight_packing import (
 )
 
 STEPS_BETWEEN_RESCALING = 40
-"""Training steps between two searches for block factors: a search takes as long as several steps."""
+"""Steps between two searches for block factors: a search takes as long as several steps."""
 
 
 class FakeQuantisation(nn.Module):
