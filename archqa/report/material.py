@@ -58,7 +58,9 @@ def load_report_data(path: str | Path, key: Path | None = None) -> ReportData:
     scores = kept or (found.as_json() if found else None)
     faults = (scores or {}).get("faults") or {}
     per_case = found.scores.per_case if found else {}
-    return ReportData(run, scores, per_case, _keys(run, key), _questions(run, key), faults, why)
+    return ReportData(
+        run, scores, per_case, load_note_keys(run, key), _questions(run, key), faults, why
+    )
 
 
 def _kept_scores(run: Run) -> dict[str, Any] | None:
@@ -81,7 +83,8 @@ def _scored(
         return None, "" if kept else str(error).splitlines()[0]
 
 
-def _keys(run: Run, key: Path | None) -> dict[str, CaseKey]:
+def load_note_keys(run: Run, key: Path | None) -> dict[str, CaseKey]:
+    """Return the keys of a run of notes: of `key`, else of the key next to the case file, if any."""
     if not run.manifest.task.startswith("archehr"):
         return {}
     data = Path(run.manifest.data.path)

@@ -48,7 +48,7 @@ def test_a_server_that_is_not_there_costs_its_vote_and_not_the_run(run: Path) ->
 def test_calibrate_and_what_if_ask_nobody(run: Path, tmp_path: Path) -> None:
     fitted = archqa("calibrate", str(run), "--out", str(tmp_path / "c.json"))
     assert fitted.returncode == 0, fitted.stderr
-    assert "fitted, on cases held out" in fitted.stdout
+    assert "fitted, out-of-fold" in fitted.stdout
     told = json.loads(
         archqa("calibrate", str(run), "--out", str(tmp_path / "c.json"), "--json").stdout
     )
