@@ -127,7 +127,7 @@ def _refuse_as_officially(submission: Any, references: Sequence[archehr2025.Refe
 def _official_words(error: ScoringError) -> str:
     return (
         f"ValueError: {error}"
-        if str(error).startswith(("missing {", "missing set()"))
+        if str(error).startswith(("Case IDs in key", "missing set()"))
         else str(error)
     )
 

@@ -79,6 +79,10 @@ def command(
             help="The key with the answers that subtask 4 links; only their text is read."
         ),
     ] = None,
+    functions: Annotated[
+        Path | None,
+        typer.Option(help="MedAgentBench's own function file (funcs_v1.json), for its baseline."),
+    ] = None,
     operating_point: Annotated[str | None, typer.Option(help="f1, precision or recall.")] = None,
     config: ConfigOption = None,
     as_json: Annotated[
@@ -112,6 +116,7 @@ def command(
         "operating_point": operating_point,
         "record": record,
         "answer_key": key,
+        "functions": functions,
         "runner": runner,
         "ray_address": ray_address,
     }
@@ -119,8 +124,11 @@ def command(
     file = tasks.with_clinician_answers(tasks.load_cases(cases, task), settings.answer_key)
     selection = _selection(case, limit, shard)
     chosen_pipeline = choose_pipeline(settings, file.task)
+    inputs = chosen_pipeline.inputs(settings)
     if not quiet:
         _print_backend_notice(chosen_pipeline)
+        for remark in inputs.remarks:
+            print_notice(remark)
     if dry_run:
         estimate = estimate_cost(selection.of(file), chosen_pipeline, settings)
         print_cost_estimate(estimate, as_json=as_json)

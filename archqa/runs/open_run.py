@@ -56,7 +56,9 @@ def _reopen(path: Path, wanted: RunManifest) -> tuple[RunFolder, RunManifest]:
 def manifest_differences(there: RunManifest, wanted: RunManifest) -> list[str]:
     """By what two runs differ that may change a prediction, in names."""
     names = [
-        name for name in ("task", "pipeline", "case_ids", "prompts") if _field(there, wanted, name)
+        name
+        for name in ("task", "pipeline", "case_ids", "prompts", "inputs")
+        if _field(there, wanted, name)
     ]
     if _performers(there) != _performers(wanted):
         names.append("minds")

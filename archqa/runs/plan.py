@@ -11,6 +11,7 @@ from typing import NamedTuple
 import archqa
 from archqa import tasks
 from archqa.core.question import Item
+from archqa.errors import CallerError
 from archqa.llm.prompts import default_prompts
 from archqa.runs.case_selection import Selection
 from archqa.runs.folder import new_run_name
@@ -32,10 +33,27 @@ class Plan(NamedTuple):
 
 
 def choose_pipeline(settings: Settings, task: str) -> Pipeline:
-    """The pipeline asked for; else the paper's if a model is set up, else the embedded engine's."""
+    """The pipeline asked for; else the paper's if a model is set up, else the embedded engine's.
+
+    Raises `CallerError` for an unknown pipeline, or a setting that only another pipeline uses.
+    """
     if settings.pipeline:
-        return pipelines.find(settings.pipeline, task)
-    return pipelines.default(task, model=settings.has_model)
+        pipeline = pipelines.find(settings.pipeline, task)
+    else:
+        pipeline = pipelines.default(task, model=settings.has_model)
+    _refuse_unused_settings(settings, pipeline)
+    return pipeline
+
+
+def _refuse_unused_settings(settings: Settings, chosen: Pipeline) -> None:
+    for pipeline in pipelines.PIPELINES:
+        for name in pipeline.own_settings:
+            if name not in chosen.own_settings and getattr(settings, name) is not None:
+                user = f"the pipeline {pipeline.name} of {' and '.join(pipeline.tasks)}"
+                raise CallerError(
+                    f"The setting {name} is used by {user}, not by {chosen.name}.\n"
+                    f"Add --pipeline {pipeline.name}, or leave {name} out."
+                )
 
 
 def plan_run(
@@ -46,6 +64,7 @@ def plan_run(
     file = tasks.with_clinician_answers(file, settings.answer_key)
     places = selection.places(file.ids)
     pipeline = choose_pipeline(settings, file.task)
+    inputs = pipeline.inputs(settings)
     now = datetime.now(UTC)
     manifest = RunManifest(
         run=new_run_name(now, file.task, pipeline.name),
@@ -62,6 +81,8 @@ def plan_run(
             name: default_prompts().digest(name)
             for name in map(settings.prompt_version, pipeline.prompts)
         },
+        inputs=dict(inputs.sha256),
+        remarks=inputs.remarks,
         versions=_versions(),
         git_revision=_git_revision(),
     )

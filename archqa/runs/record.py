@@ -39,7 +39,10 @@ class DataFingerprint(FrozenModel):
 
 
 class RunManifest(FrozenModel):
-    """`run.json`: all that must be known to understand a run, and to go on with it."""
+    """`run.json`: all that must be known to understand a run, and to go on with it.
+
+    `inputs` maps a setting that names a file the pipeline read besides the cases to the file's sha256.
+    """
 
     schema_version: int = SCHEMA_VERSION
     run: str
@@ -53,6 +56,8 @@ class RunManifest(FrozenModel):
     settings: dict[str, Any]
     minds: dict[str, str]
     prompts: dict[str, str]
+    inputs: dict[str, str] = {}
+    remarks: tuple[str, ...] = ()
     versions: dict[str, str]
     git_revision: str | None = None
     seconds: float = 0.0

@@ -15,6 +15,7 @@ from archqa.llm.batch import ReplyPending
 from archqa.panel.settings import PanelSettings
 from archqa.tasks.fhir_agentbench.settings import RecordSettings
 from archqa.tasks.medagentbench.settings import ClinicalSettings
+from archqa.tasks.pipeline_inputs import PipelineInputs
 
 Result = TypeVar("Result")
 
@@ -75,11 +76,17 @@ PipelineFunction = Callable[[Any, RunContext, PipelineSettings], Awaitable[Pipel
 """What takes an item to a desk and comes back with its ending."""
 
 
+def _no_inputs(_settings: PipelineSettings) -> PipelineInputs:
+    """The cases are all that most pipelines read."""
+    return PipelineInputs()
+
+
 class Pipeline(NamedTuple):
     """A named arrangement of agents for some tasks, and the kind of mind that performs them unless settings say so.
 
     `ways` is the FHIR profile it expects of a record in a file; `several` names the agents that several models may
     perform side by side. `needs_record` is off where a task of a record is done without looking at it.
+    `inputs` checks the files that the pipeline reads besides the cases; `own_settings` are settings that only it uses.
     """
 
     name: str
@@ -92,6 +99,8 @@ class Pipeline(NamedTuple):
     ways: str = "archqa"
     multi_model_agents: tuple[str, ...] = ()
     needs_record: bool = True
+    inputs: Callable[[PipelineSettings], PipelineInputs] = _no_inputs
+    own_settings: tuple[str, ...] = ()
 
     @property
     def reads_record(self) -> bool:

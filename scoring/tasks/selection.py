@@ -71,7 +71,9 @@ def check_case_coverage(
     Raises ScoringError with the official words when `on_missing` is `refuse`.
     """
     missing, extra = sorted(set(key) - set(given)), sorted(set(given) - set(key))
-    if on_missing == "refuse" and (missing or extra):
+    if on_missing == "refuse" and missing:
+        raise ScoringError(f"Case IDs in key but not in submission: {_set(missing)}")
+    if on_missing == "refuse" and extra:
         raise ScoringError(f"missing {_set(missing)} extra {_set(extra)}")
     warnings = []
     if missing:

@@ -25,6 +25,9 @@ class ClinicalSettings(FrozenModel):
     rounds: int = Field(
         default=MAX_ROUNDS, ge=1, le=100, description="turns of an agent of MedAgentBench"
     )
+    functions: Path | None = Field(
+        default=None, description="the benchmark's own function file, for the pipeline paper"
+    )
     memory: Path | None = Field(
         default=None, description="a file of corrections, for the typed agent"
     )

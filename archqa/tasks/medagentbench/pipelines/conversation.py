@@ -11,6 +11,7 @@ import json
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 from archqa.agents.agent import RunContext
@@ -25,6 +26,7 @@ from archqa.tasks.medagentbench.agents import (
     MedAgentTypedAgent,
     MedAgentTypedTask,
 )
+from archqa.tasks.medagentbench.function_file import function_inputs, load_functions
 from archqa.tasks.medagentbench.gateway import FHIR_BASE_URL
 from archqa.tasks.medagentbench.memory import load_corrections
 from archqa.tasks.medagentbench.pipelines.scripted_policy import run_policy
@@ -43,6 +45,7 @@ from archqa.tasks.medagentbench.tool_schemas import clinical_tools
 from archqa.tasks.medagentbench.typed_tool import ClinicalTool
 from archqa.tasks.medagentbench.write_checks import TaskText
 from archqa.tasks.pipeline import Pipeline, PipelineResult, PipelineSettings
+from archqa.tasks.pipeline_inputs import PipelineInputs
 
 TASK = "medagentbench"
 _REMINDERS = 3
@@ -51,8 +54,9 @@ _REMINDERS = 3
 
 async def paper(task: ClinicalTask, desk: RunContext, settings: PipelineSettings) -> PipelineResult:
     """The benchmark's own agent: what the model says is the turn."""
-    with _at_work(task, desk, settings) as hands:
-        talk = ClinicalConversation(MedAgentPaperAgent(), _told(task), desk)
+    baseline_task = _paper_task(task, settings.functions)
+    with _at_work(task, desk, settings, _prompt(baseline_task)) as hands:
+        talk = ClinicalConversation(MedAgentPaperAgent(), baseline_task, desk)
         with _ending(hands):
             while hands.talk.running:
                 reply = _willing(await talk.ask())
@@ -63,7 +67,7 @@ async def paper(task: ClinicalTask, desk: RunContext, settings: PipelineSettings
 
 async def typed(task: ClinicalTask, desk: RunContext, settings: PipelineSettings) -> PipelineResult:
     """A model with typed tools."""
-    with _at_work(task, desk, settings) as hands:
+    with _at_work(task, desk, settings, _prompt(_paper_task(task))) as hands:
         memory = load_corrections(settings.memory, task.instruction) if settings.memory else ()
         told = MedAgentTypedTask(instruction=task.instruction, context=task.context, memory=memory)
         talk = ClinicalConversation(MedAgentTypedAgent(), told, desk)
@@ -76,7 +80,7 @@ async def scripted(
     task: ClinicalTask, desk: RunContext, settings: PipelineSettings
 ) -> PipelineResult:
     """The fixed policy."""
-    with _at_work(task, desk, settings) as hands:
+    with _at_work(task, desk, settings, _prompt(_paper_task(task))) as hands:
         with _ending(hands):
             await asyncio.to_thread(run_policy, hands.place.ask, hands)
         return _ended(hands)
@@ -87,7 +91,10 @@ async def do_nothing(
 ) -> PipelineResult:
     """What silence would score; no record is needed for it."""
     finish = "FINISH([])"
-    history = [{"role": "user", "content": _prompt(task)}, {"role": "agent", "content": finish}]
+    history = [
+        {"role": "user", "content": _prompt(_paper_task(task))},
+        {"role": "agent", "content": finish},
+    ]
     result = {"status": COMPLETED, "result": parse_turn(finish).body, "history": history}
     return PipelineResult(
         result={**result, "explanation": "Nothing was looked at and nothing done.", "cited": {}}
@@ -96,7 +103,7 @@ async def do_nothing(
 
 @contextmanager
 def _at_work(
-    task: ClinicalTask, desk: RunContext, settings: PipelineSettings
+    task: ClinicalTask, desk: RunContext, settings: PipelineSettings, prompt: str
 ) -> Iterator[ToolImplementations]:
     """The hands of one task, the benchmark's prompt being the first turn of its conversation."""
     ask = TaskText(task.instruction, task.context)
@@ -105,7 +112,7 @@ def _at_work(
     )
     with place:
         yield ToolImplementations(
-            TaskController(_prompt(task), place.gateway, place, settings.rounds),
+            TaskController(prompt, place.gateway, place, settings.rounds),
             place,
             settings.shape,
         )
@@ -168,17 +175,22 @@ def _willing(reply: Reply) -> Reply:
     return reply
 
 
-def _prompt(task: ClinicalTask) -> str:
-    """The benchmark's one message, whoever reads it."""
-    return default_prompts().render_text(
-        f"{MedAgentPaperAgent.prompt}/user.jinja", dict(_told(task))
-    )
+def _prompt(task: MedAgentPaperTask) -> str:
+    """The benchmark's one message, with which every conversation begins."""
+    return default_prompts().render_text(f"{MedAgentPaperAgent.prompt}/user.jinja", dict(task))
 
 
-def _told(task: ClinicalTask) -> MedAgentPaperTask:
+def _paper_task(task: ClinicalTask, functions: Path | None = None) -> MedAgentPaperTask:
     return MedAgentPaperTask(
-        instruction=task.instruction, context=task.context, api_base=FHIR_BASE_URL
+        instruction=task.instruction,
+        context=task.context,
+        api_base=FHIR_BASE_URL,
+        functions=load_functions(functions).text if functions else "",
     )
+
+
+def _paper_inputs(settings: PipelineSettings) -> PipelineInputs:
+    return function_inputs(settings.functions)
 
 
 def _ended(hands: ToolImplementations) -> PipelineResult:
@@ -223,6 +235,8 @@ CLINICAL_PIPELINES = (
         agents=(MedAgentPaperAgent.name,),
         tasks=(TASK,),
         ways="hapi",
+        inputs=_paper_inputs,
+        own_settings=("functions",),
     ),
     Pipeline(
         name="typed",
