@@ -17,7 +17,7 @@ from archqa.core.judgement import Judgement, Relevance
 from archqa.core.key import CaseKey
 from archqa.core.question import ClinicalTask, Item, RecordQuestion
 from archqa.errors import CallerError
-from archqa.report.material import load_note_keys
+from archqa.report.report_data import load_note_keys
 from archqa.runs.record import CaseRecord
 from archqa.runs.run import Run
 

@@ -1,14 +1,14 @@
-"""A question to a FHIR record: the query in words, the rows it found, and the resources the answer rests on."""
+"""The view of a question on a FHIR record: the query, its rows, and the cited resources."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from archqa.report.timeline import TimelinePanel, timeline_panels
 from archqa.runs.record import CaseRecord
 from archqa.tasks.fhir_agentbench.cases import FhirQuestion
 
-_MOST_ROWS = 200
-_SIGNS = {"right": "✓", "wrong": "✕", "missed": "○", "cited": "▸"}
+_MAX_ROWS = 200
+_MARK_SYMBOLS = {"right": "✓", "wrong": "✕", "missed": "○", "cited": "▸"}
 
 
 class Reference(NamedTuple):
@@ -16,11 +16,11 @@ class Reference(NamedTuple):
 
     name: str
     mark: str
-    sign: str
+    symbol: str
 
 
 class RowView(NamedTuple):
-    """One row of the record that the query found."""
+    """One row of the query's result; the answer rests on those that are `chosen`."""
 
     time: str
     name: str
@@ -31,13 +31,13 @@ class RowView(NamedTuple):
 
 
 class FhirQuestionView(NamedTuple):
-    """What became of one question with one run. `left_out` rows are in the run's folder only."""
+    """The result of one run for a question. `omitted` rows are in the run folder only."""
 
-    sentence: str
+    query_text: str
     answer: str
     gold: str
     rows: tuple[RowView, ...]
-    left_out: int
+    omitted: int
     chosen: int
     timelines: tuple[TimelinePanel, ...]
     references: tuple[Reference, ...]
@@ -49,74 +49,89 @@ class FhirQuestionView(NamedTuple):
 def fhir_question_view(
     record: CaseRecord | None, gold: FhirQuestion | None, faults: Mapping[str, Any]
 ) -> FhirQuestionView:
-    """The view of a record's `result`; what a pipeline does not write is empty. `faults` has the scorer's `tags`."""
+    """Return the view of a record's `result`; fields that a pipeline does not write are empty.
+
+    `faults` has the scorer's `tags`.
+    """
     result: Mapping[str, Any] = record.result if record else {}
-    rows = [each for each in result.get("rows") or () if isinstance(each, Mapping)]
-    shown = sorted(enumerate(rows), key=lambda each: (not each[1].get("chosen"), each[0]))[
-        :_MOST_ROWS
-    ]
+    rows = [row for row in result.get("rows") or () if isinstance(row, Mapping)]
+    shown_rows = _select_rows(rows)
+    tags = [str(tag) for tag in faults.get("tags") or ()]
     return FhirQuestionView(
-        sentence=str(result.get("sentence") or ""),
+        query_text=str(result.get("sentence") or ""),
         answer=_answer(result, record),
         gold=gold.true_answer if gold else "",
-        rows=tuple(_row(row) for _, row in sorted(shown, key=lambda each: each[0])),
-        left_out=len(rows) - len(shown),
-        chosen=sum(bool(each.get("chosen")) for each in rows),
+        rows=tuple(_row_view(row) for row in shown_rows),
+        omitted=len(rows) - len(shown_rows),
+        chosen=sum(bool(row.get("chosen")) for row in rows),
         timelines=timeline_panels(rows),
         references=_references(result, gold),
-        warnings=tuple(str(each) for each in result.get("warnings") or ()),
-        faults=tuple(str(each).replace("_", " ") for each in faults.get("tags") or ()),
+        warnings=tuple(str(warning) for warning in result.get("warnings") or ()),
+        faults=tuple(tag.replace("_", " ") for tag in tags),
         query=result.get("query"),
     )
 
 
+def _select_rows(rows: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+    """Return at most `_MAX_ROWS` rows in their order, preferring those that are chosen."""
+    chosen_first = sorted(range(len(rows)), key=lambda index: not rows[index].get("chosen"))
+    return [rows[index] for index in sorted(chosen_first[:_MAX_ROWS])]
+
+
 def _answer(result: Mapping[str, Any], record: CaseRecord | None) -> str:
-    found = result.get("agent_answer")
-    return str(found) if found is not None else (record.error if record else "")
+    answer = result.get("agent_answer")
+    if answer is not None:
+        return str(answer)
+    return record.error if record else ""
 
 
-def _row(row: Mapping[str, Any]) -> RowView:
+def _row_view(row: Mapping[str, Any]) -> RowView:
     names = row.get("references") or ()
+    if isinstance(names, str):
+        names = (names,)
     return RowView(
         time=str(row.get("time") or "").replace("T", " ")[:16],
         name=_text(row.get("name")),
         value=_text(row.get("value")) or _text(row.get("text")),
         unit=_text(row.get("unit")),
-        references=(names,) if isinstance(names, str) else tuple(map(str, names)),
+        references=tuple(map(str, names)),
         chosen=bool(row.get("chosen")),
     )
 
 
 def _text(value: Any) -> str:
+    if value is None:
+        return ""
     if isinstance(value, float):
         return f"{value:g}"
-    return "" if value is None else str(value)
+    return str(value)
 
 
 def _references(result: Mapping[str, Any], gold: FhirQuestion | None) -> tuple[Reference, ...]:
-    cited = _names(result.get("cited_fhir_resources") or result.get("agent_fhir_resources") or {})
-    true = _names(gold.true_fhir_ids) if gold else set()
-    found = []
-    for name in sorted(cited | true):
-        mark = (
-            "cited"
-            if gold is None
-            else "missed"
-            if name not in cited
-            else "right"
-            if name in true
-            else "wrong"
-        )
-        found.append(Reference(name, mark, _SIGNS[mark]))
-    return tuple(found)
+    cited_by_type = result.get("cited_fhir_resources") or result.get("agent_fhir_resources")
+    cited = _resource_names(cited_by_type)
+    expected = _resource_names(gold.true_fhir_ids) if gold else set()
+    references = []
+    for name in sorted(cited | expected):
+        mark = "cited"
+        if gold is not None:
+            mark = _mark(is_cited=name in cited, is_expected=name in expected)
+        references.append(Reference(name, mark, _MARK_SYMBOLS[mark]))
+    return tuple(references)
 
 
-def _names(by_type: Any) -> set[str]:
-    if not isinstance(by_type, Mapping):
+def _mark(*, is_cited: bool, is_expected: bool) -> str:
+    if not is_cited:
+        return "missed"
+    return "right" if is_expected else "wrong"
+
+
+def _resource_names(ids_by_type: Any) -> set[str]:
+    """Return `Type/id` of each resource; malformed content has none."""
+    if not isinstance(ids_by_type, Mapping):
         return set()
-    return {
-        f"{kind}/{each}"
-        for kind, ids in by_type.items()
-        if not isinstance(ids, str)
-        for each in ids
-    }
+    names: set[str] = set()
+    for resource_type, ids in ids_by_type.items():
+        if not isinstance(ids, str):
+            names.update(f"{resource_type}/{resource_id}" for resource_id in ids)
+    return names

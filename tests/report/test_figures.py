@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 from archqa.report.agreement import cohens_kappa
 from archqa.report.axis import Axis, nice_step
 from archqa.report.calibration import calibration_plot, wilson_interval
-from archqa.report.observed import SentencePrediction
+from archqa.report.predictions import SentencePrediction
 from archqa.report.timeline import timeline_panels
-from archqa.report.tradeoff import precision_recall_plot
+from archqa.report.precision_recall import precision_recall_plot
 
 
 def test_an_axis_puts_its_ends_where_they_belong() -> None:
@@ -22,7 +22,7 @@ def test_an_axis_puts_its_ends_where_they_belong() -> None:
 @given(st.floats(-1e6, 1e6), st.floats(1e-3, 1e6), st.integers(2, 9))
 def test_ticks_are_few_round_and_within_the_axis(low: float, span: float, most: int) -> None:
     axis = Axis(low, low + span, 0, 100)
-    places = [tick.at for tick in axis.ticks(most)]
+    places = [tick.position for tick in axis.ticks(most)]
     assert len(places) <= most
     assert all(-0.1 <= at <= 100.1 for at in places)
     assert all(a < b for a, b in pairwise(places))
@@ -53,8 +53,8 @@ def test_calibration_of_a_perfect_prophet_has_no_error() -> None:
     figure = calibration_plot(sure)
     assert figure is not None
     assert figure.brier < 0.001
-    assert figure.error < 0.02
-    assert sum(int(dot.words.split(", ")[-1].split()[0]) for dot in figure.dots) == 100
+    assert figure.expected_calibration_error < 0.02
+    assert sum(int(bin_.tooltip.split(", ")[-1].split()[0]) for bin_ in figure.bins) == 100
 
 
 def test_calibration_says_nothing_of_a_few_sentences_or_of_bare_labels() -> None:
@@ -72,9 +72,8 @@ def test_the_operating_point_is_what_was_cited() -> None:
     assert figure is not None
     assert figure.operating_point.precision == pytest.approx(0.75)
     assert figure.operating_point.recall == pytest.approx(0.6)
-    assert figure.everything.precision == pytest.approx(0.25)
-    assert figure.best is not None
-    assert (figure.best.precision, figure.best.recall) == (1.0, 1.0)
+    assert figure.cite_all_point.precision == pytest.approx(0.25)
+    assert (figure.best_point.precision, figure.best_point.recall) == (1.0, 1.0)
 
 
 def test_a_timeline_draws_dated_numbers_and_marks_the_chosen() -> None:
@@ -99,8 +98,8 @@ def test_a_timeline_draws_dated_numbers_and_marks_the_chosen() -> None:
         {"time": "2150-01-03", "name": "Sodium", "value": 140, "unit": "mEq/L"},
     ]
     [panel] = timeline_panels(rows)
-    assert (panel.title, panel.unit, len(panel.dots)) == ("Glucose", "mg/dL", 3)
-    assert [dot.chosen for dot in panel.dots] == [False, True, False]
-    first, second, third = panel.dots
+    assert (panel.title, panel.unit, len(panel.points)) == ("Glucose", "mg/dL", 3)
+    assert [point.chosen for point in panel.points] == [False, True, False]
+    first, second, third = panel.points
     assert first.x < second.x < third.x
     assert second.y < third.y < first.y  # Larger values stand higher, which is a smaller y.

@@ -173,7 +173,7 @@ def test_a_hostile_note_is_inert_and_legible(tmp_path: Path) -> None:
 def test_a_note_of_two_thousand_sentences_is_shown_whole(tmp_path: Path) -> None:
     html = report_html([create_run(tmp_path, cases_with_specialties(1, sentences=2000))])
     assert html.count('<li id="c1-s') == 2000
-    assert "1\u202f600 sentences more" in html
+    assert "1\u202f600 more sentences" in html
     assert len(html.encode()) < 5_000_000
 
 
@@ -239,7 +239,7 @@ def test_a_question_to_a_record_shows_query_rows_and_timeline(tmp_path: Path) ->
     for words in (
         "The last value of &#39;Glucose&#39;.",
         "◆ chosen",
-        "Rows found (3, 1 chosen)",
+        "Rows of the result (3, 1 chosen)",
         "Two units occur.",
     ):
         assert words in html
@@ -268,7 +268,7 @@ def test_a_task_shows_its_conversation(tmp_path: Path) -> None:
     )
     assert Page(html).open == []
     for words in (
-        "What the agent was told",
+        "Instructions to the agent",
         "agent · GET",
         "agent · FINISH",
         "&lt;b&gt;{}&lt;/b&gt;",

@@ -17,7 +17,7 @@ pytest.importorskip("fastapi", reason="the extra `web` is not installed")
 from archqa import tasks
 from archqa.settings import Settings
 from archqa.web.app import WebConfig, create_app
-from archqa.web.guard import AccessMiddleware
+from archqa.web.access import AccessMiddleware
 from tests.report.made import cases_with_specialties, create_run
 from tests.runs.test_asking import small_record
 
@@ -311,7 +311,7 @@ async def test_no_note_text_gets_into_logs(
     broken = await client.get("/")
     assert broken.status_code == 500
     assert SECRET not in broken.text
-    assert "unforeseen ValueError" in caplog.text
+    assert "unexpected ValueError" in caplog.text
     assert SECRET not in caplog.text
 
 
