@@ -85,7 +85,8 @@ def _imports(names: set[str]) -> Edges:
 
 
 def _package(module: str) -> str:
-    return (module.split(".") + [""])[1]
+    parts = module.split(".")
+    return parts[1] if len(parts) > 1 else ""
 
 
 def _reduced(edges: Edges) -> Edges:

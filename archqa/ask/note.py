@@ -16,9 +16,10 @@ from archqa.runs.event_loop import run_sync
 from archqa.runs.plan import choose_pipeline
 from archqa.runs.record import CaseRecord, CaseStatus
 from archqa.settings import Settings, load_settings
+from archqa.tasks import archehr_2025
 from archqa.tasks.pipeline import NoteResult
 
-TASK = "archehr-2025"
+TASK = archehr_2025.NAME
 
 OnStep = Callable[[Step], object]
 

@@ -16,10 +16,11 @@ from archqa.query.explanation import explain
 from archqa.runs.backends import Backends
 from archqa.runs.event_loop import run_sync
 from archqa.settings import Settings, load_settings
-from archqa.tasks import pipelines
+from archqa.tasks import fhir_agentbench, pipelines
+from archqa.tasks.fhir_agentbench.result import RecordResult
 from archqa.tasks.pipeline import Pipeline, PipelineResult
 
-TASK = "fhir-agentbench"
+TASK = fhir_agentbench.NAME
 
 CONVENTIONS = "clinical"
 """What words mean where nothing says that a benchmark asks."""
@@ -93,6 +94,7 @@ async def _answer(
     try:
         ending = await _ended(asked, desk, settings)
         with connect(str(settings.record)) as record:
+            assert isinstance(ending.result, RecordResult)
             found = _told(asked, ending.result, settings, record)
     except CaseFailed as failure:
         found = RecordAnswer(
@@ -123,26 +125,25 @@ def _pipeline(settings: Settings) -> Pipeline:
 
 
 def _told(
-    asked: RecordQuestion, result: dict[str, Any], settings: Settings, record: Record
+    asked: RecordQuestion, result: RecordResult, settings: Settings, record: Record
 ) -> RecordAnswer:
     """The answer in words. An agent without a typed query says it itself; its citations were only looked up."""
-    cited = {kind: tuple(ids) for kind, ids in result["cited_fhir_resources"].items()}
     plain = RecordAnswer(
         question=asked.question,
         patient=asked.patient_fhir_id,
-        answer=result["agent_answer"] or "",
-        citations=cited,
-        rows=tuple(result.get("rows", ())),
-        warnings=tuple(result.get("warnings", ())),
+        answer=result.answer or "",
+        citations=result.cited,
+        rows=result.rows,
+        warnings=result.warnings,
     )
-    if "query" not in result:
+    if not result.query:
         return plain
-    query = Query.model_validate(result["query"])
+    query = Query.model_validate(result.query)
     said = explain(
         execute(query, record, asked.patient_fhir_id, settings.conventions or CONVENTIONS), record
     )
     claims = tuple(
         CitedClaim(text=each.text, references=each.refs, wrong=each.wrong) for each in said.claims
     )
-    words = {"sentence": query.sentence, "answer": said.sentence, "query": result["query"]}
+    words = {"sentence": query.sentence, "answer": said.sentence, "query": result.query}
     return plain.model_copy(update={**words, "claims": claims, "verified": said.verified})

@@ -26,13 +26,13 @@ def info(as_json: JsonOption = False) -> None:
     """
     settings = load_settings()
     with open_cache(settings) as cache:
-        contents = cache.contents()
+        stats = cache.stats()
     if as_json:
-        print_json({"path": settings.cache_location, **contents._asdict()})
+        print_json({"path": settings.cache_location, **stats._asdict()})
         return
-    size = f"{contents.size / 2**20:.1f} MiB of {settings.cache_gib:g} GiB"
-    console.print(f"{settings.cache_location}: {contents.replies} replies, {size}")
-    for model, count in contents.by_model.items():
+    size = f"{stats.size / 2**20:.1f} MiB of {settings.cache_gib:g} GiB"
+    console.print(f"{settings.cache_location}: {stats.replies} replies, {size}")
+    for model, count in stats.by_model.items():
         console.print(f"  {model}: {count}", markup=False)
 
 

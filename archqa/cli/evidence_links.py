@@ -13,6 +13,7 @@ from archqa.cli.console import console, print_json, print_notice
 from archqa.cli.training_inputs import load_labels, require_training_package
 from archqa.engine import answer_linking
 from archqa.errors import CallerError
+from archqa.tasks import archehr_2026
 
 if TYPE_CHECKING:
     from archqa.engine.training.linker_training import (
@@ -86,7 +87,8 @@ def _evaluate_linker(examples: list[LinkingExample], *, cross_fit: bool) -> Link
 
 def _load_answered_cases(file: Path) -> list[AnsweredCase]:
     key_file, key_by_case = load_labels(file)
-    case_file = tasks.with_clinician_answers(tasks.load_cases(file, "archehr-2026-st4"), key_file)
+    cases = tasks.load_cases(file, archehr_2026.EVIDENCE_ALIGNMENT)
+    case_file = tasks.with_clinician_answers(cases, key_file)
     return [
         (case, tasks.clinician_sentences(key_by_case[case.id]))
         for case in case_file.notes

@@ -8,14 +8,15 @@ import typer
 from archqa.cli.console import print_notice
 from archqa.cli.options import RunArgument
 from archqa.errors import CallerError
-from archqa.runs.export import FORMATS, ZIP_FORMATS, export, zip_submission
+from archqa.runs.export import export, formats, takes_zip, zip_submission
+from archqa.tasks import archehr_2025
 
 
 def command(
     run: RunArgument,
     format_name: Annotated[
         str, typer.Option("--format", help="See `archqa list formats`.")
-    ] = "archehr-2025",
+    ] = archehr_2025.NAME,
     out: Annotated[Path | None, typer.Option(help="A file; default: standard output.")] = None,
     partial: Annotated[
         bool, typer.Option("--partial", help="Export although some cases have no answer.")
@@ -28,8 +29,10 @@ def command(
       archqa export runs/dev --format archehr-2026-st2 --out submission.zip
       archqa export runs/dev --format csv --out answers.csv
     """
-    if format_name not in FORMATS:
-        raise CallerError(f"There is no format {format_name!r}.\nThere are: {', '.join(FORMATS)}.")
+    if format_name not in formats():
+        raise CallerError(
+            f"There is no format {format_name!r}.\nThere are: {', '.join(formats())}."
+        )
     content = export(run, format_name, partial=partial)
     if out is None:
         typer.echo(content, nl=False)
@@ -44,4 +47,4 @@ def command(
 def _is_zipped(path: Path, format_name: str) -> bool:
     if path.suffix == ".zip":
         return True
-    return format_name in ZIP_FORMATS and path.suffix != ".json"
+    return takes_zip(format_name) and path.suffix != ".json"

@@ -13,7 +13,7 @@ from archqa.errors import CallerError
 from archqa.evaluation.scoring import metric_names
 from archqa.llm.prices import listed_prices
 from archqa.llm.prompts import default_prompts
-from archqa.runs.export import FORMATS
+from archqa.runs.export import formats
 from archqa.runs.model_server import list_models
 from archqa.runs.run import Run
 from archqa.settings import AGENTS, Settings, load_settings
@@ -41,7 +41,7 @@ def command(
 
 
 def _pipelines() -> Iterator[str]:
-    for pipeline in pipelines.PIPELINES:
+    for pipeline in pipelines.all_pipelines():
         yield f"{pipeline.name:10} {pipeline.summary}"
 
 
@@ -59,10 +59,6 @@ def _prompts() -> Iterator[str]:
     for path in sorted(prompts.folder.glob("*/v*/system.jinja")):
         name = str(path.parent.relative_to(prompts.folder))
         yield f"{name:26} sha256 {prompts.digest(name)[:12]}"
-
-
-def _formats() -> Iterable[str]:
-    return FORMATS
 
 
 def _prices() -> Iterator[str]:
@@ -96,7 +92,7 @@ _LISTS: dict[str, Callable[[], Iterable[str]]] = {
     "agents": _agents,
     "prompts": _prompts,
     "metrics": metric_names,
-    "formats": _formats,
+    "formats": formats,
     "prices": _prices,
     "settings": _settings,
     "runs": _runs,

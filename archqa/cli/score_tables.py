@@ -5,6 +5,7 @@ from collections.abc import Collection
 from rich.markup import escape
 from rich.table import Table
 
+from archqa import tasks
 from archqa.cli.console import console, number_table, print_notice
 from archqa.core.usage import Usage
 from archqa.evaluation.scoring import ScoreReport
@@ -85,8 +86,7 @@ def _judge_notice(usage: Usage) -> str:
 
 
 def _decimals(report: ScoreReport) -> int:
-    """FHIR-AgentBench scores go from 0 to 1, all others from 0 to 100."""
-    return 3 if report.scores.task == "fhir-agentbench" else 1
+    return tasks.find(report.scores.task).display.decimals
 
 
 def _score_table(report: ScoreReport) -> Table:

@@ -104,7 +104,8 @@ def _show_record_item(item: RecordQuestion | ClinicalTask, record: CaseRecord) -
             console.print(Text(text))
     _print_heading(f"Result ({record.status.value})")
     fields = {}
-    for name, content in record.result.items():
+    result_fields = record.result.to_json() if record.result else {}
+    for name, content in result_fields.items():
         if content and name not in _LONG_FIELDS:
             fields[name] = content
     result = json.dumps(fields, ensure_ascii=False, indent=2) if fields else record.error

@@ -10,6 +10,7 @@ from archqa.core.key import CaseKey
 from archqa.core.probability import mean_probabilities
 from archqa.report.page import shorten
 from archqa.runs.record import CaseRecord
+from archqa.tasks.archehr_2026.result import ArchehrResult
 
 MARK_LABELS = {
     "right": "cited, essential",
@@ -120,7 +121,9 @@ def cited_ids(record: CaseRecord | None) -> frozenset[str]:
     """Return the sentence ids that a record cites or links, else those it submits as evidence."""
     if record is None:
         return frozenset()
-    linked = {sentence_id for _, evidence in _links(record) or () for sentence_id in evidence}
+    linked: set[str] = set()
+    for link in _result(record).links or ():
+        linked.update(link.evidence_id)
     if linked:
         return frozenset(linked)
     if record.answer and record.answer.cited:
@@ -136,9 +139,10 @@ def key_for_subtask(record: CaseRecord | None, key: CaseKey | None) -> CaseKey |
     """
     if record is None or key is None:
         return key
-    if _rewritten_question(record) is not None:
+    result = _result(record)
+    if result.question is not None:
         return None
-    if _links(record) is None or not key.clinician_answer_sentences:
+    if result.links is None or not key.clinician_answer_sentences:
         return key
     linked = set()
     for sentence in key.clinician_answer_sentences:
@@ -235,31 +239,24 @@ def pooled_probabilities(record: CaseRecord | None) -> dict[str, float]:
     return mean_probabilities(record.judgements) if record else {}
 
 
-def _links(record: CaseRecord) -> list[tuple[str, tuple[str, ...]]] | None:
-    """Return answer id and evidence ids of each link of subtask 4; None for other subtasks."""
-    links = record.result.get("links")
-    if links is None:
-        return None
-    return [(link["answer_id"], tuple(link["evidence_id"])) for link in links]
-
-
-def _rewritten_question(record: CaseRecord) -> str | None:
-    """Return the question of subtask 1; None for other subtasks."""
-    question = record.result.get("question")
-    return None if question is None else str(question)
+def _result(record: CaseRecord) -> ArchehrResult:
+    """Return the result of a subtask of 2026; an empty one for other tasks."""
+    if isinstance(record.result, ArchehrResult):
+        return record.result
+    return ArchehrResult()
 
 
 def _claims(case: Case, record: CaseRecord) -> tuple[Claim, ...]:
     """Return the lines of what was submitted: an answer, a question, or a linked answer."""
     if record.answer:
         return record.answer.claims
-    question = _rewritten_question(record)
-    if question:
-        return (Claim(text=question, citations=()),)
+    result = _result(record)
+    if result.question:
+        return (Claim(text=result.question, citations=()),)
     texts = {sentence.id: sentence.text for sentence in case.answer_sentences}
     return tuple(
-        Claim(text=texts.get(answer_id, answer_id), citations=evidence)
-        for answer_id, evidence in _links(record) or ()
+        Claim(text=texts.get(link.answer_id, link.answer_id), citations=link.evidence_id)
+        for link in result.links or ()
     )
 
 

@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 from archqa.report.timeline import TimelinePanel, timeline_panels
 from archqa.runs.record import CaseRecord
 from archqa.tasks.fhir_agentbench.cases import FhirQuestion
+from archqa.tasks.fhir_agentbench.result import RecordResult
 
 _MAX_ROWS = 200
 _MARK_SYMBOLS = {"right": "✓", "wrong": "✕", "missed": "○", "cited": "▸"}
@@ -53,12 +54,14 @@ def fhir_question_view(
 
     `faults` has the scorer's `tags`.
     """
-    result: Mapping[str, Any] = record.result if record else {}
-    rows = [row for row in result.get("rows") or () if isinstance(row, Mapping)]
+    result = RecordResult(answer=None)
+    if record and isinstance(record.result, RecordResult):
+        result = record.result
+    rows = result.rows
     shown_rows = _select_rows(rows)
     tags = [str(tag) for tag in faults.get("tags") or ()]
     return FhirQuestionView(
-        query_text=str(result.get("sentence") or ""),
+        query_text=result.sentence,
         answer=_answer(result, record),
         gold=gold.true_answer if gold else "",
         rows=tuple(_row_view(row) for row in shown_rows),
@@ -66,9 +69,9 @@ def fhir_question_view(
         chosen=sum(bool(row.get("chosen")) for row in rows),
         timelines=timeline_panels(rows),
         references=_references(result, gold),
-        warnings=tuple(str(warning) for warning in result.get("warnings") or ()),
+        warnings=result.warnings,
         faults=tuple(tag.replace("_", " ") for tag in tags),
-        query=result.get("query"),
+        query=result.query,
     )
 
 
@@ -78,10 +81,9 @@ def _select_rows(rows: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
     return [rows[index] for index in sorted(chosen_first[:_MAX_ROWS])]
 
 
-def _answer(result: Mapping[str, Any], record: CaseRecord | None) -> str:
-    answer = result.get("agent_answer")
-    if answer is not None:
-        return str(answer)
+def _answer(result: RecordResult, record: CaseRecord | None) -> str:
+    if result.answer is not None:
+        return result.answer
     return record.error if record else ""
 
 
@@ -107,9 +109,8 @@ def _text(value: Any) -> str:
     return str(value)
 
 
-def _references(result: Mapping[str, Any], gold: FhirQuestion | None) -> tuple[Reference, ...]:
-    cited_by_type = result.get("cited_fhir_resources") or result.get("agent_fhir_resources")
-    cited = _resource_names(cited_by_type)
+def _references(result: RecordResult, gold: FhirQuestion | None) -> tuple[Reference, ...]:
+    cited = _resource_names(result.cited or result.retrieved)
     expected = _resource_names(gold.true_fhir_ids) if gold else set()
     references = []
     for name in sorted(cited | expected):

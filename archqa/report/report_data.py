@@ -9,16 +9,7 @@ from archqa.core.key import CaseKey
 from archqa.errors import ArchqaError
 from archqa.evaluation.scoring import ScoreReport, ScoreSettings, score
 from archqa.runs.run import Run
-from archqa.tasks.fhir_agentbench.cases import FhirQuestion, load_questions
-
-_CASE_METRICS: dict[str, tuple[str, ...]] = {
-    "archehr-2025": ("strict_micro_precision", "strict_micro_recall", "strict_micro_f1"),
-    "archehr-2026-st1": ("rougeLsum",),
-    "archehr-2026-st2": ("strict_micro_precision", "strict_micro_recall", "strict_micro_f1"),
-    "archehr-2026-st3": ("rougeLsum",),
-    "archehr-2026-st4": ("micro_precision", "micro_recall", "micro_f1"),
-}
-"""Metrics computed case by case where the run has its scores already; those are quick."""
+from archqa.tasks.fhir_agentbench.cases import FhirAgentBench, FhirQuestion, load_questions
 
 
 class ReportData(NamedTuple):
@@ -39,13 +30,13 @@ class ReportData(NamedTuple):
 
     @property
     def decimals(self) -> int:
-        """Decimals of a score: FHIR-AgentBench scores go from 0 to 1, all others from 0 to 100."""
-        return 3 if self.run.manifest.task == "fhir-agentbench" else 1
+        """Decimals of the task's scores."""
+        return tasks.find(self.run.manifest.task).display.decimals
 
     @property
     def max_score(self) -> float:
-        """The best possible score."""
-        return 1.0 if self.run.manifest.task == "fhir-agentbench" else 100.0
+        """The best possible score of the task."""
+        return tasks.find(self.run.manifest.task).display.max_score
 
 
 def load_report_data(path: str | Path, key: Path | None = None) -> ReportData:
@@ -72,7 +63,7 @@ def load_report_data(path: str | Path, key: Path | None = None) -> ReportData:
 
 def load_note_keys(run: Run, key: Path | None) -> dict[str, CaseKey]:
     """Return the keys of a run on notes: from `key`, else from the key next to the case file."""
-    if not run.manifest.task.startswith("archehr"):
+    if not tasks.find(run.manifest.task).reads_notes:
         return {}
     case_file = Path(run.manifest.data.path)
     if key is None and case_file.is_file():
@@ -97,7 +88,8 @@ def _score(run: Run, key: Path | None, *, stored: bool) -> tuple[ScoreReport | N
     """
     settings = ScoreSettings(bootstrap=1000)
     if stored:
-        settings = ScoreSettings(metrics=_CASE_METRICS.get(run.manifest.task), bootstrap=0)
+        case_metrics = tasks.find(run.manifest.task).display.case_metrics
+        settings = ScoreSettings(metrics=case_metrics, bootstrap=0)
     try:
         return score(run.path, key=key, settings=settings, keep=False), ""
     except ArchqaError as error:  # An unfinished run, or one without a key, is shown unscored.
@@ -108,7 +100,8 @@ def _score(run: Run, key: Path | None, *, stored: bool) -> tuple[ScoreReport | N
 def _load_gold_questions(run: Run, key: Path | None) -> dict[str, FhirQuestion]:
     """Return the gold of FHIR-AgentBench; empty where its file is gone or malformed."""
     path = key or Path(run.manifest.data.path)
-    if run.manifest.task != "fhir-agentbench" or not path.is_file():
+    task = tasks.find(run.manifest.task)
+    if not isinstance(task, FhirAgentBench) or not path.is_file():
         return {}
     try:
         questions = load_questions(path).questions

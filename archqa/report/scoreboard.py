@@ -3,32 +3,10 @@
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
+from archqa import tasks
 from archqa.core.case import Case
 from archqa.report.axis import Axis
 from archqa.report.report_data import ReportData
-
-HEADLINES: dict[str, tuple[str, ...]] = {
-    "archehr-2025": (
-        "overall_score",
-        "overall_factuality_score",
-        "overall_relevance_score",
-        "partial_relevance_score",
-    ),
-    "archehr-2026-st1": ("overall_score", "rougeLsum"),
-    "archehr-2026-st2": (
-        "overall_score",
-        "strict_micro_f1",
-        "strict_micro_precision",
-        "strict_micro_recall",
-    ),
-    "archehr-2026-st3": ("overall_score", "rougeLsum", "bleu", "sari"),
-    "archehr-2026-st4": ("overall_score", "micro_f1", "micro_precision", "micro_recall"),
-    "fhir-agentbench": ("answer_correctness", "precision", "recall", "f1", "cited_f1"),
-    "medagentbench": ("success_rate", "query_success_rate", "action_success_rate"),
-}
-
-_PAPER_SCORES = ("strict_micro_precision", "strict_micro_recall")
-"""Scores of the paper's tables for ArchEHR-QA 2025, shown with the leaderboard's."""
 
 _CASE_METRICS = (
     "strict_micro_f1",
@@ -142,9 +120,7 @@ def _score_lines(scores: Mapping[str, Any], max_score: float) -> Iterator[ScoreL
 
 
 def _headline(lines: tuple[ScoreLine, ...], task: str) -> tuple[ScoreLine, ...]:
-    names = HEADLINES.get(task, ())
-    if task == "archehr-2025":
-        names += _PAPER_SCORES
+    names = tasks.find(task).display.headline
     by_name = {line.name: line for line in lines}
     headline = tuple(by_name[name] for name in names if name in by_name)
     return (headline or lines)[:_MAX_HEADLINES]

@@ -1,10 +1,11 @@
 """The view of a MedAgentBench task: the conversation, the result, and the graders' findings."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
 from archqa.report.page import shorten
 from archqa.runs.record import CaseRecord
+from archqa.tasks.medagentbench.result import ConversationResult
 
 _MAX_TURN_LENGTH = 4000
 _MAX_TURNS = 40
@@ -43,22 +44,17 @@ def task_view(
 
     `scores` are those of the task, 100 for a pass; `faults` are the mistakes by grader.
     """
-    history, answer = _conversation(record)
+    result = ConversationResult(result="")
+    if record and isinstance(record.result, ConversationResult):
+        result = record.result
+    history = result.history
     turns = [_turn(index, message) for index, message in enumerate(history[:_MAX_TURNS])]
     return TaskView(
         turns=tuple(turns),
         omitted=len(history) - len(turns),
-        answer=answer,
+        answer=result.result or "",
         findings=(*_score_findings(scores), *_fault_findings(faults)),
     )
-
-
-def _conversation(record: CaseRecord | None) -> tuple[Sequence[Mapping[str, Any]], str]:
-    """Return the messages and the submitted answer."""
-    result: Mapping[str, Any] = record.result if record else {}
-    history = [message for message in result.get("history") or () if isinstance(message, Mapping)]
-    answer = result.get("result", result.get("answer"))
-    return history, "" if answer is None else str(answer)
 
 
 def _turn(index: int, message: Mapping[str, Any]) -> Turn:

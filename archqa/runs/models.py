@@ -65,7 +65,7 @@ def load_exemplars(path: Path | None) -> ExemplarIndex | None:
     """The exemplars in a case file with its key beside it; None where none are set. Raises `InputError`."""
     if path is None:
         return None
-    file, key = tasks.load_cases(path, "archehr-2025"), tasks.find_key(path)
+    file, key = tasks.load_notes(path), tasks.find_key(path)
     if key is None:
         raise CallerError(
             f"There is no key beside {path}.\nExemplars need one: {path.stem}_key.json"

@@ -46,10 +46,10 @@ def choose_pipeline(settings: Settings, task: str) -> Pipeline:
 
 
 def _refuse_unused_settings(settings: Settings, chosen: Pipeline) -> None:
-    for pipeline in pipelines.PIPELINES:
+    for pipeline in pipelines.all_pipelines():
         for name in pipeline.own_settings:
             if name not in chosen.own_settings and getattr(settings, name) is not None:
-                user = f"the pipeline {pipeline.name} of {' and '.join(pipeline.tasks)}"
+                user = f"the pipeline {pipeline.name} of {' and '.join(pipelines.task_names(pipeline))}"
                 raise CallerError(
                     f"The setting {name} is used by {user}, not by {chosen.name}.\n"
                     f"Add --pipeline {pipeline.name}, or leave {name} out."

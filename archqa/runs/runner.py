@@ -140,7 +140,7 @@ def _record(
 ) -> CaseRecord:
     if outcome is None:
         status = CaseStatus.UNANSWERABLE if isinstance(failure, Refused) else CaseStatus.FAILED
-        result = dict(failure.result) if isinstance(failure, CaseFailed) else {}
+        result = failure.result if isinstance(failure, CaseFailed) else None
         return CaseRecord(id=case_id, status=status, error=error, result=result)
     answered = CaseRecord(
         id=case_id, status=CaseStatus.ANSWERED, result=outcome.result, remarks=outcome.remarks

@@ -10,6 +10,7 @@ from archqa.agents.agent import RunContext
 from archqa.agents.labelling import LabelScheme
 from archqa.core.answer import WORD_LIMIT, CitedAnswer
 from archqa.core.judgement import Judgement
+from archqa.core.result import TaskResult
 from archqa.core.value import FrozenModel
 from archqa.llm.batch import ReplyPending
 from archqa.panel.settings import PanelSettings
@@ -18,18 +19,6 @@ from archqa.tasks.medagentbench.settings import ClinicalSettings
 from archqa.tasks.pipeline_inputs import PipelineInputs
 
 Result = TypeVar("Result")
-
-NOTE_TASKS = (
-    "archehr-2025",
-    "archehr-2026-st1",
-    "archehr-2026-st2",
-    "archehr-2026-st3",
-    "archehr-2026-st4",
-)
-"""The tasks whose evidence is the sentences of a note; the others read a FHIR record."""
-
-CITED_ANSWER_TASKS = ("archehr-2025", "archehr-2026-st2", "archehr-2026-st3")
-"""Those that a cited answer serves: evidence and answer are parts of it."""
 
 Strategy = Literal["cited", "evidence", "summary"]
 """What is handed in: the decision's own answer; the questions and the chosen sentences; or a summary of those."""
@@ -58,7 +47,7 @@ class PipelineResult(FrozenModel):
     `result` holds what the task's own submission has beside, or instead of, a cited answer.
     """
 
-    result: dict[str, Any] = {}
+    result: TaskResult | None = None
     remarks: tuple[str, ...] = ()
 
 
@@ -82,7 +71,7 @@ def _no_inputs(_settings: PipelineSettings) -> PipelineInputs:
 
 
 class Pipeline(NamedTuple):
-    """A named arrangement of agents for some tasks, and the kind of mind that performs them unless settings say so.
+    """A named arrangement of agents and the kind of backend that performs them unless settings say otherwise.
 
     `ways` is the FHIR profile it expects of a record in a file; `several` names the agents that several models may
     perform side by side. `needs_record` is off where a task of a record is done without looking at it.
@@ -95,10 +84,10 @@ class Pipeline(NamedTuple):
     run: PipelineFunction
     prompts: tuple[str, ...]
     agents: tuple[str, ...]
-    tasks: tuple[str, ...] = NOTE_TASKS
     ways: str = "archqa"
     multi_model_agents: tuple[str, ...] = ()
     needs_record: bool = True
+    reads_notes: bool = True
     inputs: Callable[[PipelineSettings], PipelineInputs] = _no_inputs
     own_settings: tuple[str, ...] = ()
 
@@ -106,11 +95,6 @@ class Pipeline(NamedTuple):
     def reads_record(self) -> bool:
         """Whether it cannot do without a FHIR record."""
         return self.needs_record and not self.reads_notes
-
-    @property
-    def reads_notes(self) -> bool:
-        """Whether its evidence is the sentences of a note, not the resources of a record."""
-        return self.tasks[0] in NOTE_TASKS
 
 
 async def in_parallel(*steps: Coroutine[Any, Any, Result]) -> list[Result]:

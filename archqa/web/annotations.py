@@ -71,7 +71,7 @@ class Annotations:
     def _save_case(self, path: Path, case: Case) -> None:
         cases = []
         if path.is_file():
-            saved_cases = tasks.load_cases(path, "archehr-2025").notes
+            saved_cases = tasks.load_notes(path).notes
             cases = [saved for saved in saved_cases if saved.id != case.id]
         _replace_file(path, json.loads(tasks.dump_json([*cases, case])))
 

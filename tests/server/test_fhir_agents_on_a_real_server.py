@@ -26,6 +26,7 @@ from archqa.tasks.fhir_agentbench.pipelines.published_agents import (
     BENCHMARK_AGENT_NAMES,
     NO_FINAL_ANSWER,
 )
+from archqa.tasks.fhir_agentbench.result import RecordResult
 from archqa.tasks.fhir_agentbench.retrieval_tools import GetResourcesByPatientFhirId
 from archqa.tasks.pipelines import PipelineResult, PipelineSettings, find
 from tests.fhir.invented import build_store
@@ -125,13 +126,13 @@ async def test_every_agent_ends_its_question(
         for step in steps
         if step.finish == "complete"
     )
-    assert found.result.keys() >= {"agent_answer", "agent_fhir_resources", "trace"}
+    assert isinstance(found.result, RecordResult)
     if isinstance(found, CaseFailed):
         assert str(found).startswith(("No tool calls found", "Expected '", "fhir_"))
     elif pipeline.startswith("multi-turn"):
         assert (
-            found.result["agent_answer"] == NO_FINAL_ANSWER
-            or "final answer is:" in str(found.result["agent_answer"]).lower()
+            found.result.answer == NO_FINAL_ANSWER
+            or "final answer is:" in str(found.result.answer).lower()
         )
 
 
@@ -175,6 +176,6 @@ async def test_the_planner_is_held_to_the_querys_schema_and_the_question_ends(
         if step.mind == "model" and step.finish == "complete" and not step.rejected:
             Plan.model_validate_json(step.reply)
     if isinstance(found, PipelineResult):
-        assert Query.model_validate(found.result["query"])
+        assert Query.model_validate(found.result.to_json()["query"])
     else:
         assert str(found)

@@ -148,7 +148,7 @@ async def test_one_voter_that_obeys_is_outvoted() -> None:
         for name, script in {"good": good, "led": obeys, "too": good}.items()
     }
     voters = dict.fromkeys(("general_expert", "answer_first", "specialist"), minds)
-    desk = RunContext(dict.fromkeys(PANEL_AGENTS, minds["good"]), voters=voters)
+    desk = RunContext(dict.fromkeys(PANEL_AGENTS, minds["good"]), voting_backends=voters)
     outcome = await panel(case, desk, PipelineSettings(engine_vote=False))
     assert set(outcome.essential) >= {"4", "5", "6"}
     assert not set(outcome.essential) & set(row["must_not_cite"])

@@ -84,7 +84,7 @@ def test_the_descriptions_are_sent_word_for_word_between_the_rules_and_the_quest
     positions = [message.content.index(part) for part in parts]
     assert positions == sorted(positions)
     assert "problem-list-item" not in message.content
-    assert run.records[0].result["history"][0]["content"] == message.content
+    assert run.records[0].result.history[0]["content"] == message.content
 
 
 def test_a_run_records_the_fingerprint_of_the_function_file(

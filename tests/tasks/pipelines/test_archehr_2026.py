@@ -20,6 +20,7 @@ from archqa.runs.predict import predict
 from archqa.settings import load_settings
 from archqa.tasks import load_cases, load_key, with_clinician_answers
 from archqa.tasks.archehr_2026.pipelines import align, interpret, majority_links
+from archqa.tasks.archehr_2026.result import ArchehrResult
 from archqa.tasks.archehr_2026.submission import to_plain_prose
 from archqa.tasks.pipelines import PipelineResult, PipelineSettings, default, find
 from tests.fakes.panel import scripted_panel_model
@@ -41,7 +42,7 @@ CASE = Case(
 def desk_of(agent: str, scripts: Mapping[str, Any]) -> tuple[RunContext, dict[str, ScriptedModel]]:
     models = {name: ScriptedModel(script) for name, script in scripts.items()}
     minds: dict[str, Backend] = {name: ModelBackend(model, name) for name, model in models.items()}
-    return RunContext({agent: next(iter(minds.values()))}, voters={agent: minds}), models
+    return RunContext({agent: next(iter(minds.values()))}, voting_backends={agent: minds}), models
 
 
 async def linked(**scripts: Any) -> PipelineResult:
@@ -52,7 +53,7 @@ async def linked(**scripts: Any) -> PipelineResult:
 async def test_the_question_is_found_in_the_message_without_sight_of_the_clinicians() -> None:
     desk, models = desk_of("question_interpretation", {"m": scripted_panel_model([])})
     ending = await interpret(CASE, desk, PipelineSettings())
-    assert ending.result == {"question": "Why was the tube placed?"}
+    assert ending.result == ArchehrResult(question="Why was the tube placed?")
     words = "\n".join(message.content for message in models["m"].asked[0].messages)
     assert "only the key knows" not in words
     assert "pneumothorax" not in words
@@ -64,7 +65,7 @@ async def test_the_engine_does_not_see_the_clinicians_question_either() -> None:
         ending = await interpret(
             case, RunContext({"question_interpretation": EngineBackend()}), PipelineSettings()
         )
-        assert ending.result == {"question": "Why the tube?"}
+        assert ending.result == ArchehrResult(question="Why the tube?")
 
 
 async def test_a_question_that_stays_too_long_is_cut_where_the_scorer_cuts() -> None:
@@ -73,13 +74,13 @@ async def test_a_question_that_stays_too_long_is_cut_where_the_scorer_cuts() -> 
         "question_interpretation", {"m": lambda _: json.dumps({"question": long})}
     )
     ending = await interpret(CASE, desk, PipelineSettings())
-    assert ending.result["question"] == " ".join(["word"] * 15)
+    assert ending.result.to_json()["question"] == " ".join(["word"] * 15)
     assert "at most 15 are allowed" in models["m"].asked[1].messages[-1].content
 
 
 async def test_links_of_one_model_stand() -> None:
     ending = await linked(a=scripted_panel_model(["2"]))
-    assert ending.result == {"links": [{"answer_id": "1", "evidence_id": ["2"]}]}
+    assert ending.result.to_json() == {"links": [{"answer_id": "1", "evidence_id": ["2"]}]}
 
 
 async def test_half_of_the_models_must_hold_a_link() -> None:
@@ -88,7 +89,7 @@ async def test_half_of_the_models_must_hold_a_link() -> None:
         b=scripted_panel_model(["2", "3"]),
         c=scripted_panel_model(["2"]),
     )
-    assert ending.result["links"][0]["evidence_id"] == ["2"]
+    assert ending.result.to_json()["links"][0]["evidence_id"] == ["2"]
 
 
 async def test_an_answer_sentence_without_an_agreed_link_gets_its_likeliest() -> None:
@@ -98,7 +99,7 @@ async def test_an_answer_sentence_without_an_agreed_link_gets_its_likeliest() ->
 
 async def test_a_voter_that_is_down_costs_its_vote() -> None:
     ending = await linked(a=lambda _: ServerUnavailable("down"), b=scripted_panel_model(["2"]))
-    assert ending.result["links"][0]["evidence_id"] == ["2"]
+    assert ending.result.to_json()["links"][0]["evidence_id"] == ["2"]
     assert ending.remarks == ("the vote of a is lost (ServerUnavailable)",)
     with pytest.raises(ServerUnavailable):
         await linked(a=lambda _: ServerUnavailable("down"))
@@ -106,7 +107,7 @@ async def test_a_voter_that_is_down_costs_its_vote() -> None:
 
 async def test_a_model_that_cannot_link_is_replaced_by_the_engine_and_remarked() -> None:
     ending = await linked(a=lambda _: "no JSON")
-    assert ending.result["links"] == [{"answer_id": "1", "evidence_id": ["2"]}]
+    assert ending.result.to_json()["links"] == [{"answer_id": "1", "evidence_id": ["2"]}]
     assert ending.remarks[-1].startswith("the embedded engine links the answer")
 
 
@@ -117,7 +118,7 @@ async def test_ids_that_nobody_has_never_get_into_links() -> None:
         )
 
     ending = await linked(a=invents)
-    assert ending.result["links"] == [{"answer_id": "1", "evidence_id": ["2"]}]
+    assert ending.result.to_json()["links"] == [{"answer_id": "1", "evidence_id": ["2"]}]
 
 
 async def test_a_case_without_an_answer_says_what_to_do() -> None:

@@ -13,7 +13,6 @@ from archqa.agents.general_expert import (
     GeneralExpertAgent,
     GeneralExpertBatchAgent,
     SentenceLabellingTask,
-    with_sentence_id,
 )
 from archqa.agents.recruiting import RecruitingAgent, RecruitingTask
 from archqa.agents.specialist import SpecialistAgent, SpecialistTask
@@ -89,7 +88,7 @@ async def _screen_one(work: CaseState, context: str, sentence: Sentence) -> Judg
             f"sentence {sentence.id} is left to the specialists: the general expert failed", failure
         )
         return ()
-    return (with_sentence_id(sentence.id, verdict).as_judgement(),)
+    return (verdict.judgement_of(sentence.id),)
 
 
 async def _screen_batch(
@@ -101,7 +100,7 @@ async def _screen_batch(
     try:
         return (await GeneralExpertBatchAgent().run(task, work.desk)).judgements()
     except CaseFailed as failure:
-        ids = ", ".join(task.wanted)
+        ids = ", ".join(task.requested_ids)
         work.add_remark(
             f"sentences {ids} are left to the specialists: the general expert failed", failure
         )
@@ -170,4 +169,4 @@ async def _decision(work: CaseState, task: DecisionTask) -> DecisionOutput:
         work.add_remark(
             "the embedded engine decides from the judgements: the decision agent failed", failure
         )
-        return await EngineBackend().perform(DecisionAgent(), task, work.desk)
+        return await EngineBackend().run(DecisionAgent(), task, work.desk)

@@ -31,7 +31,8 @@ from archqa.panel.decision import (
 )
 from archqa.tasks.archehr_2025.pipelines.panel_votes import collect_votes
 from archqa.tasks.archehr_2025.pipelines.shared import CaseState, format_answer, medical_context
-from archqa.tasks.pipeline import CITED_ANSWER_TASKS, NoteResult, Pipeline, PipelineSettings
+from archqa.tasks.archehr_2026.result import ArchehrResult
+from archqa.tasks.pipeline import NoteResult, Pipeline, PipelineSettings
 
 _AGENTS = (
     MedicalContextAgent,
@@ -78,7 +79,7 @@ async def panel(case: Case, desk: RunContext, settings: PipelineSettings) -> Not
         context=context,
         experts=voted.experts,
         remarks=tuple(dict.fromkeys((*work.remarks, *chosen.remarks))),
-        result={"question": question} if question else {},
+        result=ArchehrResult(question=question) if question else None,
     )
 
 
@@ -89,7 +90,7 @@ async def _question(work: CaseState) -> str:
     try:
         return (
             await QuestionInterpretationAgent().run(
-                QuestionInterpretationTask.of(work.case), work.desk
+                QuestionInterpretationTask.from_case(work.case), work.desk
             )
         ).question
     except (CaseFailed, ServerUnavailable) as failure:
@@ -142,7 +143,7 @@ async def _written(work: CaseState, context: str, essential: tuple[str, ...]) ->
     )
     for mind in _writers(work.desk):
         try:
-            return (await mind.perform(agent, task, work.desk)).as_answer()
+            return (await mind.run(agent, task, work.desk)).as_answer()
         except ServerUnavailable as failure:
             work.add_remark(
                 "another mind writes the answer: the server of this one is down", failure
@@ -154,12 +155,12 @@ async def _written(work: CaseState, context: str, essential: tuple[str, ...]) ->
                 "the answer is extracted from the note: the decision agent failed", failure
             )
             break
-    return (await EngineBackend().perform(agent, task, work.desk)).as_answer()
+    return (await EngineBackend().run(agent, task, work.desk)).as_answer()
 
 
 def _writers(desk: RunContext) -> list[Backend]:
     able = [
-        desk.mind("decision"),
+        desk.backend("decision"),
         *desk.voters("answer_first").values(),
         *desk.voters("general_expert").values(),
     ]
@@ -173,6 +174,5 @@ PANEL = Pipeline(
     run=panel,
     prompts=PROMPTS,
     agents=AGENTS,
-    tasks=CITED_ANSWER_TASKS,
     multi_model_agents=("general_expert", "specialist", "answer_first"),
 )

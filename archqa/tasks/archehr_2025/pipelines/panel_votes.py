@@ -141,7 +141,7 @@ async def _engine(room: _Room) -> PanelVotes:
     task = BatchLabellingTask(
         case=work.case, labels=work.settings.labels, sentences=work.case.sentences
     )
-    found = await EngineBackend().perform(GeneralExpertBatchAgent(), task, work.desk)
+    found = await EngineBackend().run(GeneralExpertBatchAgent(), task, work.desk)
     return PanelVotes({ENGINE: found.judgements()})
 
 
@@ -164,7 +164,7 @@ def _judge(room: _Room, agent: VotingAgent, mind: Backend, specialty: str = "") 
 async def _voted(room: _Room, agent: VotingAgent, mind: Backend, task: VotingTask) -> Judgements:
     """The votes on a note; one that is too long for one call is judged half by half."""
     try:
-        return (await mind.perform(agent, task, room.work.desk)).judgements()
+        return (await mind.run(agent, task, room.work.desk)).judgements()
     except (ContextTooLong, Truncated):
         if len(task.case.sentences) < 2:
             raise
@@ -184,7 +184,7 @@ def _drafts(room: _Room, mind: Backend) -> _Ballot:
             exemplars=room.exemplars,
             repetition=repetition,
         )
-        return (await mind.perform(AnswerFirstAgent(), task, work.desk)).judgements(
+        return (await mind.run(AnswerFirstAgent(), task, work.desk)).judgements(
             work.case.sentence_ids
         )
 

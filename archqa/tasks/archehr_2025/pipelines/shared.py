@@ -64,4 +64,4 @@ async def _compressed(work: CaseState, context: str, draft: CitedAnswer) -> Cite
         work.add_remark(
             "the answer is extracted from the note: the agent could not shorten its own", failure
         )
-        return (await EngineBackend().perform(CompressionAgent(), task, work.desk)).as_answer()
+        return (await EngineBackend().run(CompressionAgent(), task, work.desk)).as_answer()

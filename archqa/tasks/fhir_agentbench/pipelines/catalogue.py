@@ -1,4 +1,4 @@
-"""The pipelines for questions about a FHIR record (the task `fhir-agentbench`)."""
+"""The pipelines for questions about a FHIR record."""
 
 from typing import Literal
 
@@ -15,8 +15,6 @@ from archqa.tasks.fhir_agentbench.pipelines import published_agents
 from archqa.tasks.fhir_agentbench.pipelines.typed_query import typed_query
 from archqa.tasks.pipeline import Pipeline, PipelineFunction
 
-TASKS = ("fhir-agentbench",)
-
 GCP = "gcp"
 """The ways of the benchmark's server, which its agents are compared on."""
 
@@ -24,12 +22,27 @@ GCP = "gcp"
 def _agent(
     name: str, summary: str, run: PipelineFunction, agent: type[FhirRequestAgent]
 ) -> Pipeline:
-    return Pipeline(name, summary, "model", run, (agent.prompt,), (agent.name,), TASKS, GCP)
+    return Pipeline(
+        name=name,
+        summary=summary,
+        mind="model",
+        run=run,
+        prompts=(agent.prompt,),
+        agents=(agent.name,),
+        ways=GCP,
+        reads_notes=False,
+    )
 
 
 def _typed(name: str, summary: str, mind: Literal["model", "embedded"]) -> Pipeline:
     return Pipeline(
-        name, summary, mind, typed_query, (PlannerAgent.prompt,), (PlannerAgent.name,), TASKS
+        name=name,
+        summary=summary,
+        mind=mind,
+        run=typed_query,
+        prompts=(PlannerAgent.prompt,),
+        agents=(PlannerAgent.name,),
+        reads_notes=False,
     )
 
 
@@ -73,8 +86,8 @@ RECORD_PIPELINES = (
         baselines.no_answer,
         (),
         (),
-        TASKS,
         needs_record=False,
+        reads_notes=False,
     ),
     Pipeline(
         "retrieve-all",
@@ -83,8 +96,8 @@ RECORD_PIPELINES = (
         baselines.retrieve_all,
         (),
         (),
-        TASKS,
-        GCP,
+        ways=GCP,
+        reads_notes=False,
     ),
 )
 """Each task's first one with a model is what a model performs unless told otherwise; likewise without."""

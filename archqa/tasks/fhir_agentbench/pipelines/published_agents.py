@@ -145,9 +145,9 @@ async def _carried_out(steps: Callable[[_Work], Awaitable[str]], work: _Work) ->
     try:
         answer = await steps(work)
     except CaseFailed as failure:
-        failure.result = _result(work, None).to_benchmark_record()
+        failure.result = _result(work, None)
         raise
-    return PipelineResult(result=_result(work, answer).to_benchmark_record())
+    return PipelineResult(result=_result(work, answer))
 
 
 def _result(work: _Work, answer: str | None) -> RecordResult:
@@ -227,7 +227,7 @@ async def _use(work: _Work, tools: Tools, call: ToolCall) -> None:
         else tool_error("tool", f"There is no tool of that name. There are: {', '.join(found)}.")
     )
     work.retrieved.add(given)
-    work.talk.tell(call, _told(work, given))
+    work.talk.add_tool_result(_told(work, given), call.id)
 
 
 def _told(work: _Work, given: ToolResult) -> str:

@@ -39,6 +39,7 @@ from archqa.tasks.medagentbench.protocol import (
     TaskController,
     parse_turn,
 )
+from archqa.tasks.medagentbench.result import ConversationResult
 from archqa.tasks.medagentbench.session import ClinicalSession
 from archqa.tasks.medagentbench.tool_implementations import ActionFailed, ToolImplementations
 from archqa.tasks.medagentbench.tool_schemas import clinical_tools
@@ -47,21 +48,19 @@ from archqa.tasks.medagentbench.write_checks import TaskText
 from archqa.tasks.pipeline import Pipeline, PipelineResult, PipelineSettings
 from archqa.tasks.pipeline_inputs import PipelineInputs
 
-TASK = "medagentbench"
 _REMINDERS = 3
 """Replies in a row without any tool call after which the typed agent is given up."""
 
 
 async def paper(task: ClinicalTask, desk: RunContext, settings: PipelineSettings) -> PipelineResult:
     """The benchmark's own agent: what the model says is the turn."""
-    baseline_task = _paper_task(task, settings.functions)
-    with _at_work(task, desk, settings, _prompt(baseline_task)) as hands:
-        talk = ClinicalConversation(MedAgentPaperAgent(), baseline_task, desk)
+    talk = ClinicalConversation(MedAgentPaperAgent(), _paper_task(task, settings.functions), desk)
+    with _at_work(task, desk, settings, talk.first_user_message) as hands:
         with _ending(hands):
             while hands.talk.running:
                 reply = _willing(await talk.ask())
                 answer = await asyncio.to_thread(hands.talk.say, reply.text)
-                talk.tell(answer or "")
+                talk.add_message(answer or "")
         return _ended(hands)
 
 
@@ -91,21 +90,25 @@ async def do_nothing(
 ) -> PipelineResult:
     """What silence would score; no record is needed for it."""
     finish = "FINISH([])"
-    history = [
+    history = (
         {"role": "user", "content": _prompt(_paper_task(task))},
         {"role": "agent", "content": finish},
-    ]
-    result = {"status": COMPLETED, "result": parse_turn(finish).body, "history": history}
-    return PipelineResult(
-        result={**result, "explanation": "Nothing was looked at and nothing done.", "cited": {}}
     )
+    result = ConversationResult(
+        status=COMPLETED,
+        result=parse_turn(finish).body,
+        history=history,
+        explanation="Nothing was looked at and nothing done.",
+        cited={},
+    )
+    return PipelineResult(result=result)
 
 
 @contextmanager
 def _at_work(
     task: ClinicalTask, desk: RunContext, settings: PipelineSettings, prompt: str
 ) -> Iterator[ToolImplementations]:
-    """The hands of one task, the benchmark's prompt being the first turn of its conversation."""
+    """The tools of one task; `prompt` is the first turn of its conversation."""
     ask = TaskText(task.instruction, task.context)
     place = ClinicalSession(
         desk.store, ask, who=task.id, mode=settings.writes, audit=desk.audit, confirm=desk.confirm
@@ -134,7 +137,9 @@ def _ending(hands: ToolImplementations) -> Iterator[None]:
         hands.talk.end(TASK_ERROR)
 
 
-async def _with_tools(talk: ClinicalConversation, hands: ToolImplementations, most: int) -> None:
+async def _with_tools(
+    talk: ClinicalConversation[MedAgentTypedTask], hands: ToolImplementations, most: int
+) -> None:
     tools = clinical_tools(hands)
     specs, idle = tuple(tool.spec for tool in tools.values()), 0
     for _ in range(most):
@@ -144,11 +149,11 @@ async def _with_tools(talk: ClinicalConversation, hands: ToolImplementations, mo
             hands.talk.end(INVALID_ACTION)
         for call in reply.tool_calls:
             said = await asyncio.to_thread(_called, tools, hands, call.name, call.arguments)
-            talk.tell(said, call.id)
+            talk.add_tool_result(said, call.id)
         if not hands.talk.running:
             return
         if not reply.tool_calls:
-            talk.add_prompt(f"{MedAgentTypedAgent.prompt}/tool.jinja")
+            talk.add_own_prompt_text("tool.jinja")
     hands.talk.end(LIMIT_REACHED)
 
 
@@ -176,7 +181,7 @@ def _willing(reply: Reply) -> Reply:
 
 
 def _prompt(task: MedAgentPaperTask) -> str:
-    """The benchmark's one message, with which every conversation begins."""
+    """The benchmark's one message, with which the transcript of every agent but the baseline begins."""
     return default_prompts().render_text(f"{MedAgentPaperAgent.prompt}/user.jinja", dict(task))
 
 
@@ -202,27 +207,27 @@ def _ended(hands: ToolImplementations) -> PipelineResult:
     return PipelineResult(result=_result(hands), remarks=tuple(hands.remarks))
 
 
-def _result(hands: ToolImplementations) -> dict[str, Any]:
+def _result(hands: ToolImplementations) -> ConversationResult:
     """What the benchmark keeps of a conversation; beside it the explanation, what it cites and what was read."""
-    return {
-        "status": hands.talk.status,
-        "result": hands.talk.result,
-        "history": hands.talk.history,
-        "explanation": hands.explanation,
-        "cited": _by_type(hands.cited),
-        "retrieved": _by_type(hands.talk.read),
-        "written": list(hands.place.attempts),
-        "why_not": list(hands.remarks),
-    }
+    return ConversationResult(
+        status=hands.talk.status,
+        result=hands.talk.result,
+        history=tuple(hands.talk.history),
+        explanation=hands.explanation,
+        cited=_by_type(hands.cited),
+        retrieved=_by_type(hands.talk.read),
+        written=tuple(hands.place.attempts),
+        why_not=tuple(hands.remarks),
+    )
 
 
-def _by_type(names: Iterable[str]) -> dict[str, list[str]]:
+def _by_type(names: Iterable[str]) -> dict[str, tuple[str, ...]]:
     """Ids by type of names such as `Observation/1`."""
     found = defaultdict(list)
     for name in names:
         kind, _, resource_id = name.partition("/")
         found[kind].append(resource_id)
-    return dict(found)
+    return {kind: tuple(ids) for kind, ids in found.items()}
 
 
 CLINICAL_PIPELINES = (
@@ -233,7 +238,7 @@ CLINICAL_PIPELINES = (
         run=paper,
         prompts=(MedAgentPaperAgent.prompt,),
         agents=(MedAgentPaperAgent.name,),
-        tasks=(TASK,),
+        reads_notes=False,
         ways="hapi",
         inputs=_paper_inputs,
         own_settings=("functions",),
@@ -245,7 +250,7 @@ CLINICAL_PIPELINES = (
         run=typed,
         prompts=(MedAgentTypedAgent.prompt, MedAgentPaperAgent.prompt),
         agents=(MedAgentTypedAgent.name,),
-        tasks=(TASK,),
+        reads_notes=False,
         ways="hapi",
     ),
     Pipeline(
@@ -255,7 +260,7 @@ CLINICAL_PIPELINES = (
         run=do_nothing,
         prompts=(MedAgentPaperAgent.prompt,),
         agents=(),
-        tasks=(TASK,),
+        reads_notes=False,
         ways="hapi",
         needs_record=False,
     ),
@@ -266,7 +271,7 @@ CLINICAL_PIPELINES = (
         run=scripted,
         prompts=(MedAgentPaperAgent.prompt,),
         agents=(),
-        tasks=(TASK,),
+        reads_notes=False,
         ways="hapi",
     ),
 )
