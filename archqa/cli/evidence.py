@@ -1,4 +1,4 @@
-"""`archqa evidence train|evaluate`: rebuild the embedded engine's model and measure it on unseen cases.
+"""`archqa evidence train|evaluate|links`: fit the embedded engine's model, or measure it.
 
 The training code is in the repository and not in the wheel, so it is imported only by the commands.
 """
@@ -67,7 +67,7 @@ def train(
     """Fit the engine's model; the shipped one is fitted on train and train-real.
 
     Example:
-      archqa evidence train data/train.json data/train-real.json --auxiliary data/further --out model.json
+      archqa evidence train data/train.json --auxiliary data/further --out model.json
 
     With --cross-encoder, the shipped cross-encoder is fine-tuned and its files are overwritten.
     The auxiliary corpus may be your own, in the format of data/further.
@@ -162,7 +162,7 @@ def _train_cross_encoder(
 def _fit_model(
     labelled_sets: LabelledSets, corpus: AuxiliaryCorpus, seed: int, out_file: Path
 ) -> int:
-    """Fit the regression, write it to `out_file` and return the number of cases it was fitted on."""
+    """Fit the regression, write it to `out_file` and return the number of fitted cases."""
     from archqa.engine.training import regression
 
     labelled_cases = [pair for pairs in labelled_sets.values() for pair in pairs]

@@ -144,7 +144,7 @@ def key_for_subtask(record: CaseRecord | None, key: CaseKey | None) -> CaseKey |
         return None
     if result.links is None or not key.clinician_answer_sentences:
         return key
-    linked = set()
+    linked: set[str] = set()
     for sentence in key.clinician_answer_sentences:
         linked.update(sentence.citations)
     labels = dict.fromkeys({*key.labels, *linked, *cited_ids(record)}, Relevance.NOT_RELEVANT)

@@ -1,6 +1,6 @@
 """The view of a question on a FHIR record: the query, its rows, and the cited resources."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from archqa.report.timeline import TimelinePanel, timeline_panels
@@ -127,12 +127,10 @@ def _mark(*, is_cited: bool, is_expected: bool) -> str:
     return "right" if is_expected else "wrong"
 
 
-def _resource_names(ids_by_type: Any) -> set[str]:
-    """Return `Type/id` of each resource; malformed content has none."""
-    if not isinstance(ids_by_type, Mapping):
-        return set()
-    names: set[str] = set()
+def _resource_names(ids_by_type: Mapping[str, Iterable[str]]) -> set[str]:
+    """Return `Type/id` of each resource."""
+    names = set()
     for resource_type, ids in ids_by_type.items():
-        if not isinstance(ids, str):
-            names.update(f"{resource_type}/{resource_id}" for resource_id in ids)
+        for resource_id in ids:
+            names.add(f"{resource_type}/{resource_id}")
     return names

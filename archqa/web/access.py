@@ -2,7 +2,7 @@
 
 On loopback, only requests to a loopback host name are answered, so that another site cannot rebind
 its own name to this server. Elsewhere a token is required. A form must come from the page's own
-origin and carry its form token (`PageHandlers.is_valid_form_token`). Note text never gets into logs.
+origin and carry its form token (`PageHandlers.is_valid_form_token`). No note text is logged.
 """
 
 import logging

@@ -4,7 +4,7 @@ import secrets
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import NamedTuple
+from typing import Annotated, NamedTuple
 
 from archqa.errors import MissingExtra
 from archqa.settings import Settings, load_settings
@@ -16,7 +16,7 @@ from archqa.web.question_jobs import QuestionJobs
 
 try:
     import python_multipart  # noqa: F401  # Starlette reads forms with it.
-    from fastapi import FastAPI, Request
+    from fastapi import FastAPI, Query, Request
     from fastapi.exceptions import RequestValidationError
     from fastapi.responses import FileResponse, HTMLResponse, Response, StreamingResponse
 except ImportError:
@@ -88,8 +88,11 @@ def _add_run_pages(app: FastAPI, pages: PageHandlers) -> None:
         return _html(pages.index())
 
     @app.get("/compare")
-    def compare(first: str = "", second: str = "") -> Response:
-        return _html(pages.compare(first, second))
+    def compare(
+        name_1: Annotated[str, Query(alias="first")] = "",
+        name_2: Annotated[str, Query(alias="second")] = "",
+    ) -> Response:
+        return _html(pages.compare(name_1, name_2))
 
     @app.get("/runs/{name}")
     def run(name: str) -> Response:
