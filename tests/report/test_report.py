@@ -14,7 +14,7 @@ from archqa.core.case import Case, Phrase, Sentence
 from archqa.core.question import ClinicalTask, RecordQuestion
 from archqa.errors import CallerError, InputError
 from archqa.report import report_html, write_report
-from tests.report.made import cases_with_specialties, create_fhir_run, create_run
+from tests.report.synthetic_runs import cases_with_specialties, create_fhir_run, create_run
 
 HOSTILE = (
     "<script>document.title='owned'</script>",
@@ -126,7 +126,7 @@ def test_cases_come_worst_first(html: str) -> None:
 
 
 def test_a_run_without_a_key_is_shown_without_judging_it(tmp_path: Path) -> None:
-    html = report_html([create_run(tmp_path, cases_with_specialties(2), keyed=False)])
+    html = report_html([create_run(tmp_path, cases_with_specialties(2), with_key=False)])
     assert "This run has no scores" in html
     assert "m-cited" in html
     assert 'class="m-right' not in html

@@ -10,7 +10,7 @@ import pytest
 from archqa.core.case import Case, Sentence
 from archqa.core.question import RecordQuestion
 from archqa.report import write_report
-from tests.report.made import cases_with_specialties, create_fhir_run, create_run
+from tests.report.synthetic_runs import cases_with_specialties, create_fhir_run, create_run
 from tests.report.test_report import HOSTILE
 from tests.web.browser import open_page, require_chromium
 
