@@ -28,10 +28,10 @@ def info(as_json: JsonOption = False) -> None:
     with open_cache(settings) as cache:
         stats = cache.stats()
     if as_json:
-        print_json({"path": settings.cache_location, **stats._asdict()})
+        print_json({"path": settings.cache.location, **stats._asdict()})
         return
-    size = f"{stats.size / 2**20:.1f} MiB of {settings.cache_gib:g} GiB"
-    console.print(f"{settings.cache_location}: {stats.replies} replies, {size}")
+    size = f"{stats.size / 2**20:.1f} MiB of {settings.cache.gib:g} GiB"
+    console.print(f"{settings.cache.location}: {stats.replies} replies, {size}")
     for model, count in stats.by_model.items():
         console.print(f"  {model}: {count}", markup=False)
 

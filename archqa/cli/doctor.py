@@ -55,12 +55,12 @@ def _checks() -> Iterator[Check]:
     settings = load_settings()
     prompts = resources.prompts_dir()
     bundled_cases = resources.mini_dataset_dir()
-    cache_state = "on" if settings.cache else "off"
+    cache_state = "on" if settings.cache.enabled else "off"
     yield Check("archqa", True, f"{archqa.__version__} on Python {platform.python_version()}")
     yield Check("openai", True, metadata.version("openai"))
     yield Check("prompts", prompts.is_dir(), str(prompts))
     yield Check("bundled cases", bundled_cases.is_dir(), str(bundled_cases))
-    yield Check("reply cache", True, f"{settings.cache_location} ({cache_state})")
+    yield Check("reply cache", True, f"{settings.cache.location} ({cache_state})")
     yield _check_engine()
     yield _check_server(settings)
     yield from _check_metrics()

@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from archqa import tasks
+from archqa.agents.registry import AGENT_NAMES
 from archqa.cli.console import console
 from archqa.errors import CallerError
 from archqa.evaluation.scoring import metric_names
@@ -16,12 +17,16 @@ from archqa.llm.prompts import default_prompts
 from archqa.runs.export import formats
 from archqa.runs.model_server import list_models
 from archqa.runs.run import Run
-from archqa.settings import AGENTS, Settings, load_settings
+from archqa.settings import load_settings
+from archqa.settings.catalogue import SettingDescription, describe_settings
 from archqa.tasks import pipelines
 
 
 def command(
     kind: Annotated[str, typer.Argument(help="What to list; without it, the kinds.")] = "kinds",
+    pipeline: Annotated[
+        str | None, typer.Option(help="Only the settings that this pipeline uses.")
+    ] = None,
 ) -> None:
     """List pipelines, tasks, agents, prompts, metrics, formats, prices, settings, runs or the
     server's models.
@@ -36,7 +41,12 @@ def command(
         raise CallerError(
             f"There is nothing called {kind!r} to list.\nThere are: {', '.join(_LISTS)}."
         )
-    for line in _LISTS[kind]():
+    if pipeline is not None and kind != "settings":
+        raise CallerError(
+            "--pipeline narrows settings alone: archqa list settings --pipeline panel"
+        )
+    lines = _settings(pipeline) if kind == "settings" else _LISTS[kind]()
+    for line in lines:
         console.print(line, markup=False)
 
 
@@ -51,7 +61,7 @@ def _tasks() -> Iterator[str]:
 
 
 def _agents() -> Iterable[str]:
-    return AGENTS
+    return AGENT_NAMES
 
 
 def _prompts() -> Iterator[str]:
@@ -70,9 +80,32 @@ def _prices() -> Iterator[str]:
         yield f"{model:14} {dollars} ({price.source}, {price.as_of})"
 
 
-def _settings() -> Iterator[str]:
-    for name, field in Settings.model_fields.items():
-        yield f"{name:16} {field.description or ''}".rstrip()
+def _settings(pipeline: str | None = None) -> Iterable[str]:
+    """Describe all settings, or those that a pipeline uses under their names for that pipeline."""
+    settings = describe_settings()
+    if pipeline is not None:
+        settings = [
+            setting._replace(name=setting.name.replace("<name>", pipeline))
+            for setting in settings
+            if pipeline in setting.owners
+        ]
+    if not settings:
+        names = dict.fromkeys(known_pipeline.name for known_pipeline in pipelines.all_pipelines())
+        raise CallerError(f"No pipeline {pipeline!r} has settings.\nThere are: {', '.join(names)}.")
+    return [_setting_line(setting) for setting in settings]
+
+
+def _setting_line(setting: SettingDescription) -> str:
+    line = setting.name
+    if setting.short_name:
+        line += f" ({setting.short_name})"
+    line += f": {setting.type}"
+    if setting.default:
+        line += f" [default: {setting.default}]"
+    line += f". {setting.description}"
+    if setting.owners != ("run",):
+        line += f" (of {', '.join(setting.owners)})"
+    return line
 
 
 def _runs() -> Iterator[str]:

@@ -28,6 +28,7 @@ from archqa.runs.plan import choose_pipeline
 from archqa.runs.predict import predict
 from archqa.runs.record import CaseStatus
 from archqa.runs.run import Run
+from archqa.runs.settings_check import check_settings_used
 from archqa.runs.stage_usage import stage_usage
 from archqa.settings import load_settings
 from archqa.tasks.pipelines import Pipeline
@@ -124,7 +125,8 @@ def command(
     file = tasks.with_clinician_answers(tasks.load_cases(cases, task), settings.answer_key)
     selection = _selection(case, limit, shard)
     chosen_pipeline = choose_pipeline(settings, file.task)
-    inputs = chosen_pipeline.inputs(settings)
+    check_settings_used(settings, chosen_pipeline)
+    inputs = chosen_pipeline.inputs(settings.for_pipeline(chosen_pipeline))
     if not quiet:
         _print_backend_notice(chosen_pipeline)
         for remark in inputs.remarks:

@@ -11,11 +11,11 @@ from typing import NamedTuple
 import archqa
 from archqa import tasks
 from archqa.core.question import Item
-from archqa.errors import CallerError
 from archqa.llm.prompts import default_prompts
 from archqa.runs.case_selection import Selection
 from archqa.runs.folder import new_run_name
 from archqa.runs.record import DataFingerprint, RunManifest
+from archqa.runs.settings_check import check_settings_used
 from archqa.settings import Settings
 from archqa.tasks import CaseFile, pipelines
 from archqa.tasks.pipeline import Pipeline
@@ -35,25 +35,11 @@ class Plan(NamedTuple):
 def choose_pipeline(settings: Settings, task: str) -> Pipeline:
     """The pipeline asked for; else the paper's if a model is set up, else the embedded engine's.
 
-    Raises `CallerError` for an unknown pipeline, or a setting that only another pipeline uses.
+    Raises `CallerError` for an unknown pipeline.
     """
     if settings.pipeline:
-        pipeline = pipelines.find(settings.pipeline, task)
-    else:
-        pipeline = pipelines.default(task, model=settings.has_model)
-    _refuse_unused_settings(settings, pipeline)
-    return pipeline
-
-
-def _refuse_unused_settings(settings: Settings, chosen: Pipeline) -> None:
-    for pipeline in pipelines.all_pipelines():
-        for name in pipeline.own_settings:
-            if name not in chosen.own_settings and getattr(settings, name) is not None:
-                user = f"the pipeline {pipeline.name} of {' and '.join(pipelines.task_names(pipeline))}"
-                raise CallerError(
-                    f"The setting {name} is used by {user}, not by {chosen.name}.\n"
-                    f"Add --pipeline {pipeline.name}, or leave {name} out."
-                )
+        return pipelines.find(settings.pipeline, task)
+    return pipelines.default(task, model=settings.has_model)
 
 
 def plan_run(
@@ -64,7 +50,8 @@ def plan_run(
     file = tasks.with_clinician_answers(file, settings.answer_key)
     places = selection.places(file.ids)
     pipeline = choose_pipeline(settings, file.task)
-    inputs = pipeline.inputs(settings)
+    check_settings_used(settings, pipeline)
+    inputs = pipeline.inputs(settings.for_pipeline(pipeline))
     now = datetime.now(UTC)
     manifest = RunManifest(
         run=new_run_name(now, file.task, pipeline.name),
@@ -75,7 +62,7 @@ def plan_run(
             path=str(file.path.absolute()) if str(file.path) != "-" else "-", sha256=file.sha256
         ),
         case_ids=tuple(file.ids[each] for each in places),
-        settings=settings.without_secrets(),
+        settings=settings.without_secrets(pipeline),
         minds={},
         prompts={
             name: default_prompts().digest(name)

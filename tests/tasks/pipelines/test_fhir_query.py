@@ -16,7 +16,8 @@ from archqa.errors import CaseFailed, NotUnderstood, Unusable
 from archqa.fhir import Store
 from archqa.llm.scripted import ScriptedModel, ScriptedReply, refusal_reply
 from archqa.tasks.fhir_agentbench.result import RecordResult
-from archqa.tasks.pipelines import PipelineResult, PipelineSettings, default, find
+from archqa.tasks.fhir_agentbench.settings import TypedQuerySettings
+from archqa.tasks.pipelines import PipelineResult, default, find
 from tests.fhir.invented import build_store
 from tests.query.invented import random_record
 
@@ -91,7 +92,7 @@ def carried_out(
 ) -> PipelineResult:
     kept = steps if steps is not None else []
     desk = RunContext({"planner": mind}, kept.append, record)
-    return asyncio.run(find("planner", TASK).run(question, desk, PipelineSettings(**settings)))
+    return asyncio.run(find("planner", TASK).run(question, desk, TypedQuerySettings(**settings)))
 
 
 def test_the_invented_patient_has_what_these_tests_ask_for() -> None:

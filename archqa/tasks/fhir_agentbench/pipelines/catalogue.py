@@ -13,7 +13,8 @@ from archqa.tasks.fhir_agentbench.agents import (
 )
 from archqa.tasks.fhir_agentbench.pipelines import published_agents
 from archqa.tasks.fhir_agentbench.pipelines.typed_query import typed_query
-from archqa.tasks.pipeline import Pipeline, PipelineFunction
+from archqa.tasks.fhir_agentbench.settings import PIPELINE_SETTINGS, TypedQuerySettings
+from archqa.tasks.pipeline import Pipeline, PipelineFunction, PipelineSettings
 
 GCP = "gcp"
 """The ways of the benchmark's server, which its agents are compared on."""
@@ -29,6 +30,7 @@ def _agent(
         run=run,
         prompts=(agent.prompt,),
         agents=(agent.name,),
+        settings_type=PIPELINE_SETTINGS[name],
         ways=GCP,
         reads_notes=False,
     )
@@ -42,6 +44,7 @@ def _typed(name: str, summary: str, mind: Literal["model", "embedded"]) -> Pipel
         run=typed_query,
         prompts=(PlannerAgent.prompt,),
         agents=(PlannerAgent.name,),
+        settings_type=TypedQuerySettings,
         reads_notes=False,
     )
 
@@ -86,6 +89,7 @@ RECORD_PIPELINES = (
         baselines.no_answer,
         (),
         (),
+        PipelineSettings,
         needs_record=False,
         reads_notes=False,
     ),
@@ -96,6 +100,7 @@ RECORD_PIPELINES = (
         baselines.retrieve_all,
         (),
         (),
+        PipelineSettings,
         ways=GCP,
         reads_notes=False,
     ),

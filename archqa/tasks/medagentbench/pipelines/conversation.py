@@ -41,6 +41,13 @@ from archqa.tasks.medagentbench.protocol import (
 )
 from archqa.tasks.medagentbench.result import ConversationResult
 from archqa.tasks.medagentbench.session import ClinicalSession
+from archqa.tasks.medagentbench.settings import (
+    ClinicalSettings,
+    ClinicalToolSettings,
+    PaperAgentSettings,
+    PayloadFormat,
+    TypedAgentSettings,
+)
 from archqa.tasks.medagentbench.tool_implementations import ActionFailed, ToolImplementations
 from archqa.tasks.medagentbench.tool_schemas import clinical_tools
 from archqa.tasks.medagentbench.typed_tool import ClinicalTool
@@ -52,7 +59,9 @@ _REMINDERS = 3
 """Replies in a row without any tool call after which the typed agent is given up."""
 
 
-async def paper(task: ClinicalTask, desk: RunContext, settings: PipelineSettings) -> PipelineResult:
+async def paper(
+    task: ClinicalTask, desk: RunContext, settings: PaperAgentSettings
+) -> PipelineResult:
     """The benchmark's own agent: what the model says is the turn."""
     talk = ClinicalConversation(MedAgentPaperAgent(), _paper_task(task, settings.functions), desk)
     with _at_work(task, desk, settings, talk.first_user_message) as hands:
@@ -64,9 +73,11 @@ async def paper(task: ClinicalTask, desk: RunContext, settings: PipelineSettings
         return _ended(hands)
 
 
-async def typed(task: ClinicalTask, desk: RunContext, settings: PipelineSettings) -> PipelineResult:
+async def typed(
+    task: ClinicalTask, desk: RunContext, settings: TypedAgentSettings
+) -> PipelineResult:
     """A model with typed tools."""
-    with _at_work(task, desk, settings, _prompt(_paper_task(task))) as hands:
+    with _at_work(task, desk, settings, _prompt(_paper_task(task)), settings.shape) as hands:
         memory = load_corrections(settings.memory, task.instruction) if settings.memory else ()
         told = MedAgentTypedTask(instruction=task.instruction, context=task.context, memory=memory)
         talk = ClinicalConversation(MedAgentTypedAgent(), told, desk)
@@ -76,10 +87,10 @@ async def typed(task: ClinicalTask, desk: RunContext, settings: PipelineSettings
 
 
 async def scripted(
-    task: ClinicalTask, desk: RunContext, settings: PipelineSettings
+    task: ClinicalTask, desk: RunContext, settings: ClinicalToolSettings
 ) -> PipelineResult:
     """The fixed policy."""
-    with _at_work(task, desk, settings, _prompt(_paper_task(task))) as hands:
+    with _at_work(task, desk, settings, _prompt(_paper_task(task)), settings.shape) as hands:
         with _ending(hands):
             await asyncio.to_thread(run_policy, hands.place.ask, hands)
         return _ended(hands)
@@ -106,7 +117,11 @@ async def do_nothing(
 
 @contextmanager
 def _at_work(
-    task: ClinicalTask, desk: RunContext, settings: PipelineSettings, prompt: str
+    task: ClinicalTask,
+    desk: RunContext,
+    settings: ClinicalSettings,
+    prompt: str,
+    shape: PayloadFormat | None = None,
 ) -> Iterator[ToolImplementations]:
     """The tools of one task; `prompt` is the first turn of its conversation."""
     ask = TaskText(task.instruction, task.context)
@@ -117,7 +132,7 @@ def _at_work(
         yield ToolImplementations(
             TaskController(prompt, place.gateway, place, settings.rounds),
             place,
-            settings.shape,
+            shape,
         )
 
 
@@ -194,7 +209,7 @@ def _paper_task(task: ClinicalTask, functions: Path | None = None) -> MedAgentPa
     )
 
 
-def _paper_inputs(settings: PipelineSettings) -> PipelineInputs:
+def _paper_inputs(settings: PaperAgentSettings) -> PipelineInputs:
     return function_inputs(settings.functions)
 
 
@@ -239,9 +254,9 @@ CLINICAL_PIPELINES = (
         prompts=(MedAgentPaperAgent.prompt,),
         agents=(MedAgentPaperAgent.name,),
         reads_notes=False,
+        settings_type=PaperAgentSettings,
         ways="hapi",
         inputs=_paper_inputs,
-        own_settings=("functions",),
     ),
     Pipeline(
         name="typed",
@@ -251,6 +266,7 @@ CLINICAL_PIPELINES = (
         prompts=(MedAgentTypedAgent.prompt, MedAgentPaperAgent.prompt),
         agents=(MedAgentTypedAgent.name,),
         reads_notes=False,
+        settings_type=TypedAgentSettings,
         ways="hapi",
     ),
     Pipeline(
@@ -261,6 +277,7 @@ CLINICAL_PIPELINES = (
         prompts=(MedAgentPaperAgent.prompt,),
         agents=(),
         reads_notes=False,
+        settings_type=PipelineSettings,
         ways="hapi",
         needs_record=False,
     ),
@@ -272,6 +289,7 @@ CLINICAL_PIPELINES = (
         prompts=(MedAgentPaperAgent.prompt,),
         agents=(),
         reads_notes=False,
+        settings_type=ClinicalToolSettings,
         ways="hapi",
     ),
 )
