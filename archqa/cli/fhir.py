@@ -116,7 +116,7 @@ def search(
     Example:
       archqa fhir search 'Observation?patient=123&code=2160-0&_sort=-date' --record record.db
     """
-    with fhir.connect(record, ways=profile) as place:
+    with fhir.connect(record, profile=profile) as place:
         page: fhir.Page | None = place.search(query, lenient=lenient or None)
         first = page
         while page is not None:
@@ -178,7 +178,7 @@ def serve(
     Example:
       archqa fhir serve record.db --port 8080 --profile hapi
     """
-    from archqa.fhir.server.http import serve as run
+    from archqa.fhir.server.application import serve as run
 
     opened = fhir.Store.open(store, profile)
     record = fhir.Overlay.over(opened) if writes is fhir.WriteMode.APPLY else opened

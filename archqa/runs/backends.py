@@ -240,7 +240,7 @@ def open_cache(settings: Settings) -> ReplyCache:
 
 
 def _open_record(place: str, ways: str) -> Record | ShardedStore:
-    return ShardedStore.open(place, ways) if is_sharded(place) else connect(place, ways=ways)
+    return ShardedStore.open(place, ways) if is_sharded(place) else connect(place, profile=ways)
 
 
 def _alone(settings: Settings) -> SharedLimits:

@@ -123,7 +123,7 @@ def test_what_everything_cannot_read_is_refused(ward_store: Store, wrong: str) -
 def test_a_record_that_is_being_loaded_asks_for_patience(
     ward_store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("archqa.fhir.index.schema.PATIENCE", 0.01)
+    monkeypatch.setattr("archqa.fhir.index.schema.LOCK_TIMEOUT", 0.01)
     other = sqlite3.connect(ward_store.path, isolation_level=None)
     other.execute("PRAGMA locking_mode = EXCLUSIVE")
     other.execute("BEGIN EXCLUSIVE")

@@ -29,8 +29,8 @@ from archqa.fhir.client import smart
 from archqa.fhir.index import schema
 from archqa.fhir.index.blobs import compress_blobs, decompress_blob
 from archqa.fhir.index.workers import worker_count_for
-from archqa.fhir.server import http
-from archqa.fhir.server.http import FhirApplication, serve
+from archqa.fhir.server import application as http
+from archqa.fhir.server.application import FhirApplication, serve
 from archqa.fhir.values.urls import build_search_url, split_unescaped, unescape
 from tests.fhir.invented import (
     Resource,

@@ -143,7 +143,7 @@ def test_a_record_that_another_load_holds_is_told(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     store = build_store(tmp_path, [patient("p1")])
-    monkeypatch.setattr(schema, "PATIENCE", 0.001)
+    monkeypatch.setattr(schema, "LOCK_TIMEOUT", 0.001)
     with sqlite3.connect(store.path, isolation_level=None) as other:
         other.execute("BEGIN EXCLUSIVE")
         with pytest.raises(InputError, match="another load"):

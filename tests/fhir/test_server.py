@@ -33,7 +33,7 @@ from archqa.fhir import (
 )
 from archqa.fhir.client.smart import ClientCredentials
 from archqa.fhir.connection import TOKEN_ENV_VAR
-from archqa.fhir.server.http import FhirApplication, is_loopback, serve
+from archqa.fhir.server.application import FhirApplication, is_loopback, serve
 from tests.fhir.invented import build_store, ward_resources
 from tests.fhir.test_writing import VITAL
 
@@ -268,7 +268,7 @@ def test_an_answer_that_is_no_bundle_is_told(body: str) -> None:
 
 
 def test_an_answer_that_is_too_long_is_not_read(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("archqa.fhir.client.http_client.MOST_BYTES", 10)
+    monkeypatch.setattr("archqa.fhir.client.http_client.MAX_REPLY_BYTES", 10)
     client, _ = answering(searchset("p1"))
     with pytest.raises(FhirError, match="too long"):
         client.search("Patient")
@@ -345,7 +345,7 @@ async def ask(
 
 
 async def test_requests_are_answered_at_their_place_and_within_limits(ward_store: Store) -> None:
-    application = FhirApplication(FhirService(ward_store, BASE), most_bytes=100)
+    application = FhirApplication(FhirService(ward_store, BASE), max_request_bytes=100)
     assert (await ask(application, "GET", "/fhir//Observation?patient=p1"))[0] == 200
     assert (await ask(application, "GET", "/fhir/Observation&patient=p1"))[0] == 200
     assert (await ask(application, "HEAD", "/fhir/metadata")) == (200, "")

@@ -58,10 +58,10 @@ def test_a_projection_says_how_many_more_there_are() -> None:
     many = [observation(f"o{at}", "p1") for at in range(100)]
     assert project_all(many, rows=7).omitted == 93
     assert project_all(many, rows=7).text.endswith("\n(93 more)")
-    small = project_all(many, rows=100, most_bytes=1000)
+    small = project_all(many, rows=100, max_bytes=1000)
     assert len(small.text) < 1100
     assert small.omitted == 100 - len(small.rows)
-    assert len(project_all(many, most_bytes=1).rows) == 1
+    assert len(project_all(many, max_bytes=1).rows) == 1
 
 
 def test_a_card_tells_types_codes_dates_and_references(ward_store: Store) -> None:
@@ -182,7 +182,7 @@ def test_without_fhirpathpy_it_is_said_how_to_get_it(monkeypatch: pytest.MonkeyP
 
 
 def test_codes_are_counted_the_same_by_the_store_and_one_by_one(ward_store: Store) -> None:
-    from archqa.fhir.search.code_counts import count_codes
+    from archqa.fhir.client.code_counts import count_codes
 
     for kind in ("Observation", "Encounter", "Medication", "MedicationRequest"):
         counted = count_codes(kind, ward_store.search_all(kind))

@@ -82,7 +82,7 @@ def open_record_lookup(place: str | None) -> Iterator[RecordLookup]:
         raise CallerError(
             "Grading MedAgentBench reads the record that was acted on.\nName it with --record STORE_OR_URL."
         )
-    with connect(place, ways="hapi") as record:
+    with connect(place, profile="hapi") as record:
         yield RecordLookup(record)
 
 

@@ -407,7 +407,7 @@ def test_pages_that_never_end_are_left_after_a_few(tmp_path: Path) -> None:
 
 
 def test_an_answer_without_end_is_cut_off(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(http_client, "MOST_BYTES", 100_000)
+    monkeypatch.setattr(http_client, "MAX_REPLY_BYTES", 100_000)
     with fhir_server(says(200, lambda _: " " * 1_000_000)) as (url, _):
         record = talked(url, tmp_path, f"GET {FHIR_BASE_URL}Patient?identifier={ONE}", "FINISH([])")
     assert turns(record)[0].startswith("Error in sending the GET request: 502")
