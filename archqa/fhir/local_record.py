@@ -7,6 +7,7 @@ from array import array
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from sqlite3 import Connection
 from typing import Self
 
 from archqa.errors import InputError
@@ -32,7 +33,7 @@ _MAX_CACHED_RESULTS = 128
 class ReadSession:
     """One connection, with caches of what it has read."""
 
-    def __init__(self, connection: sqlite3.Connection) -> None:
+    def __init__(self, connection: Connection) -> None:
         self.connection = connection
         self.totals: dict[SqlClause, int] = {}
         self.results: dict[ResultKey, array[int] | None] = {}
@@ -85,7 +86,7 @@ class LocalRecord(ABC):
         finally:
             session.connection.set_progress_handler(None, 0)
 
-    def _start_clock(self, connection: sqlite3.Connection) -> None:
+    def _start_clock(self, connection: Connection) -> None:
         if self.time_limit is None:
             return
         end = time.monotonic() + self.time_limit

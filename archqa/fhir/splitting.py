@@ -6,10 +6,10 @@ a resource of no patient (ward, drug, organization) is in every shard.
 
 import json
 import os
-import sqlite3
 from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
+from sqlite3 import Connection
 from typing import IO, NamedTuple
 
 from archqa.errors import CallerError
@@ -73,7 +73,7 @@ def _write_drafts(store: Store, drafts: list[Path]) -> None:
 
 
 def _batches(
-    connection: sqlite3.Connection, shards: int
+    connection: Connection, shards: int
 ) -> Iterator[tuple[list[int], dict[int, set[int]]]]:
     """Yield the numbers of all resources in batches, with the shards of those of a patient."""
     last = -1
@@ -85,7 +85,7 @@ def _batches(
         last = numbers[-1]
 
 
-def _next_numbers(connection: sqlite3.Connection, last: int) -> list[int]:
+def _next_numbers(connection: Connection, last: int) -> list[int]:
     sql = "SELECT n FROM resource WHERE n > ? ORDER BY n LIMIT ?"
     return [n for (n,) in connection.execute(sql, (last, _BATCH_SIZE))]
 
@@ -99,7 +99,7 @@ WHERE n BETWEEN ? AND ? AND type = (SELECT k FROM type WHERE name = 'Patient')
 """
 
 
-def _owners(connection: sqlite3.Connection, start: int, end: int) -> list[tuple[int, str]]:
+def _owners(connection: Connection, start: int, end: int) -> list[tuple[int, str]]:
     """Return the resources from number `start` to `end` with the patients they are about."""
     sql = _OWNERS_SQL.format(sql_number_list(owner_elements(connection)))
     return connection.execute(sql, (start, end, start, end)).fetchall()

@@ -15,9 +15,9 @@ def count_codes(resource_type: str, resources: Iterable[Resource]) -> list[CodeC
     numbers: Counter[tuple[str, CodedTerm]] = Counter()
     for resource in resources:
         numbers.update(set(_terms(resource, paths)))
-    counts = [
-        _code_count(resource_type, path, term, number) for (path, term), number in numbers.items()
-    ]
+    counts = []
+    for (path, term), number in numbers.items():
+        counts.append(_code_count(resource_type, path, term, number))
     return sorted(counts, key=_sort_key)
 
 

@@ -3,9 +3,9 @@
 A resource of about 1 kB takes about 150 bytes, and is read back in about 6 µs, exactly as it was.
 """
 
-import sqlite3
 import zlib
 from collections.abc import Sequence
+from sqlite3 import Connection
 from typing import NamedTuple
 
 _WINDOW_BITS = -13
@@ -56,7 +56,7 @@ def decompress_blob(dictionary: bytes, blob: bytes) -> str:
 class BlobReader:
     """Decompress the texts of a record. Dictionaries have numbers; 0 is the empty one."""
 
-    def __init__(self, connection: sqlite3.Connection) -> None:
+    def __init__(self, connection: Connection) -> None:
         self._connection = connection
         self._dictionaries: dict[int, bytes] = {0: b""}
 

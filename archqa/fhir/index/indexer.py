@@ -1,7 +1,7 @@
 """Write the index rows of a batch to a record: batch numbers become the record's numbers."""
 
-import sqlite3
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Sequence
+from sqlite3 import Connection
 from typing import Any
 
 from archqa.fhir.index import schema
@@ -16,7 +16,7 @@ class Indexer:
     """Write index rows through one connection."""
 
     def __init__(
-        self, connection: sqlite3.Connection, interner: Interner, schema_name: str = "main"
+        self, connection: Connection, interner: Interner, schema_name: str = "main"
     ) -> None:
         self._connection = connection
         self._interner = interner
@@ -80,45 +80,38 @@ class _Translation:
         self._numbers = numbers
         self.elements = [0]
         for resource_type, kind, path in batch.elements[1:]:
-            self.elements.append(interner.element_id(resource_type, Kind(kind), path))
+            element_id = interner.element_id(resource_type, Kind(kind), path)
+            self.elements.append(element_id)
         self.terms = [0, *map(interner.term_id, batch.terms[1:])]
         self.targets = [0, *map(interner.target_id, batch.targets[1:])]
 
     def rows_of(self, table: str) -> list[Row]:
-        """Return the rows of an index table."""
-        translate: dict[str, Callable[[], Iterator[Row]]] = {
-            "token": self._token_rows,
-            "reference": self._reference_rows,
-            "date": self._date_rows,
-            "quantity": self._quantity_rows,
-            "string": self._string_rows,
-        }
-        return [row for row in translate[table]() if row[0]]
+        """Return the rows of an index table, without those of resources to leave out."""
+        translate = _VALUE_TRANSLATIONS[table]
+        rows = []
+        for n, p, *values, patient in self._batch.rows[table]:
+            number = self._numbers[n]
+            if number:
+                translate(self, values)
+                rows.append((number, self.elements[p], *values, self.targets[patient]))
+        return rows
 
-    def _token_rows(self) -> Iterator[Row]:
-        numbers, elements, terms, targets = self._columns()
-        for n, p, t, patient in self._batch.rows["token"]:
-            yield numbers[n], elements[p], terms[t], targets[patient]
+    def translate_term(self, values: list[Any]) -> None:
+        """Replace the term in the last of the values."""
+        values[-1] = self.terms[values[-1]]
 
-    def _reference_rows(self) -> Iterator[Row]:
-        numbers, elements, _, targets = self._columns()
-        for n, p, t, patient in self._batch.rows["reference"]:
-            yield numbers[n], elements[p], targets[t], targets[patient]
+    def translate_target(self, values: list[Any]) -> None:
+        """Replace the target in the last of the values."""
+        values[-1] = self.targets[values[-1]]
 
-    def _date_rows(self) -> Iterator[Row]:
-        numbers, elements, _, targets = self._columns()
-        for n, p, low, high, low_utc, high_utc, patient in self._batch.rows["date"]:
-            yield numbers[n], elements[p], low, high, low_utc, high_utc, targets[patient]
+    def keep(self, values: list[Any]) -> None:
+        """Leave values without numbers as they are."""
 
-    def _quantity_rows(self) -> Iterator[Row]:
-        numbers, elements, terms, targets = self._columns()
-        for n, p, low, high, t, patient in self._batch.rows["quantity"]:
-            yield numbers[n], elements[p], low, high, terms[t], targets[patient]
 
-    def _string_rows(self) -> Iterator[Row]:
-        numbers, elements, _, targets = self._columns()
-        for n, p, folded, exact, patient in self._batch.rows["string"]:
-            yield numbers[n], elements[p], folded, exact, targets[patient]
-
-    def _columns(self) -> tuple[Sequence[int], list[int], list[int], list[int]]:
-        return self._numbers, self.elements, self.terms, self.targets
+_VALUE_TRANSLATIONS = {
+    "token": _Translation.translate_term,
+    "reference": _Translation.translate_target,
+    "date": _Translation.keep,
+    "quantity": _Translation.translate_term,
+    "string": _Translation.keep,
+}

@@ -1,7 +1,7 @@
 """Numbers for repeated values: types, elements, terms, targets. A number never changes."""
 
-import sqlite3
 from collections.abc import Sequence
+from sqlite3 import Connection
 from typing import Any
 
 from archqa.fhir.values.element_values import CodedTerm
@@ -18,9 +18,7 @@ class Interner:
     Numbers start at `floor`, so that those of an overlay differ from those of its file.
     """
 
-    def __init__(
-        self, connection: sqlite3.Connection, schema: str = "main", floor: int = 1
-    ) -> None:
+    def __init__(self, connection: Connection, schema: str = "main", floor: int = 1) -> None:
         self._connection = connection
         self._schema = schema
         self._numbers: dict[str, dict[Any, int]] = {}

@@ -3,12 +3,12 @@
 A resource whose type and id exist already is replaced and keeps its position in the order.
 """
 
-import sqlite3
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future
 from itertools import islice
 from pathlib import Path
+from sqlite3 import Connection
 from typing import Any, NamedTuple
 
 from archqa.core.value import FrozenModel
@@ -65,9 +65,7 @@ class _StoredResource(NamedTuple):
 class Loader:
     """Insert batches within a transaction of the caller."""
 
-    def __init__(
-        self, connection: sqlite3.Connection, schema_name: str = "main", floor: int = 1
-    ) -> None:
+    def __init__(self, connection: Connection, schema_name: str = "main", floor: int = 1) -> None:
         self._connection = connection
         self._schema = schema_name
         self._interner = Interner(connection, schema_name, floor)
@@ -154,7 +152,7 @@ class Loader:
 
 
 def load(
-    connection: sqlite3.Connection,
+    connection: Connection,
     paths: Iterable[str | Path],
     *,
     strict: bool = False,
@@ -188,7 +186,7 @@ class _Load:
 
     def __init__(
         self,
-        connection: sqlite3.Connection,
+        connection: Connection,
         files: list[Path],
         strict: bool,
         progress: Callable[[LoadProgress], None] | None,

@@ -6,6 +6,7 @@ number, also through the views of an overlay.
 
 import sqlite3
 from collections.abc import Iterable, Iterator
+from sqlite3 import Connection
 
 _NUMBERS_PER_STATEMENT = 5000
 
@@ -16,7 +17,7 @@ def sql_number_list(numbers: Iterable[int]) -> str:
 
 
 def targets_referenced_by(
-    connection: sqlite3.Connection, numbers: Iterable[int], elements: str
+    connection: Connection, numbers: Iterable[int], elements: str
 ) -> set[int]:
     """Return the targets of these resources in these elements."""
     targets: set[int] = set()
@@ -27,7 +28,7 @@ def targets_referenced_by(
 
 
 def targets_referenced_by_patients(
-    connection: sqlite3.Connection, patients: Iterable[int], elements: str
+    connection: Connection, patients: Iterable[int], elements: str
 ) -> set[int]:
     """Return the targets of the resources of these patients in these elements."""
     where = f"p IN ({elements}) AND patient IN ({sql_number_list(patients)})"
@@ -36,7 +37,7 @@ def targets_referenced_by_patients(
 
 
 def resources_referencing(
-    connection: sqlite3.Connection, targets: Iterable[int], elements: str
+    connection: Connection, targets: Iterable[int], elements: str
 ) -> set[int]:
     """Return the resources that refer to these targets in these elements."""
     resources: set[int] = set()
@@ -47,7 +48,7 @@ def resources_referencing(
 
 
 def resources_of_targets(
-    connection: sqlite3.Connection, targets: Iterable[int], resource_type: str = ""
+    connection: Connection, targets: Iterable[int], resource_type: str = ""
 ) -> set[int]:
     """Return the resources that these targets name, optionally of one type only."""
     resources: set[int] = set()
@@ -64,7 +65,7 @@ def resources_of_targets(
     return resources
 
 
-def targets_of_resources(connection: sqlite3.Connection, numbers: Iterable[int]) -> set[int]:
+def targets_of_resources(connection: Connection, numbers: Iterable[int]) -> set[int]:
     """Return the targets that name these resources."""
     targets: set[int] = set()
     type_names = _type_names(connection)
@@ -81,11 +82,11 @@ def targets_of_resources(connection: sqlite3.Connection, numbers: Iterable[int])
     return targets
 
 
-def _type_names(connection: sqlite3.Connection) -> dict[int, str]:
+def _type_names(connection: Connection) -> dict[int, str]:
     return dict(connection.execute("SELECT k, name FROM type").fetchall())
 
 
-def _rows_by_id(connection: sqlite3.Connection, columns: str, ids: Iterable[str]) -> sqlite3.Cursor:
+def _rows_by_id(connection: Connection, columns: str, ids: Iterable[str]) -> sqlite3.Cursor:
     values = list(ids)
     marks = ", ".join("?" * len(values))
     return connection.execute(f"SELECT {columns} WHERE id IN ({marks})", values)

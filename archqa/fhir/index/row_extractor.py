@@ -14,7 +14,10 @@ from archqa.fhir.values.references import ReferenceTarget
 from archqa.fhir.values.search_parameters import Kind, elements, is_concept_element, parameters
 
 _T = TypeVar("_T")
-_Emit = Callable[[int, int, Any, tuple[int, ...]], None]
+_Patients = tuple[int, ...]
+_Emit = Callable[[int, int, Any, _Patients], None]
+_UrnTargets = Mapping[str, ReferenceTarget]
+_CodingKey = tuple[str | None, str | None, str | None]
 _Plan = dict[str | None, list[tuple[_Emit, int, PathGetter]]]
 """The indexed elements by the member they start at: most resources have few of the members."""
 
@@ -53,14 +56,12 @@ class IndexRowExtractor:
         self.max_durations: dict[int, int] = {}
         self.used_terms: set[tuple[int, int]] = set()
         self._plans: dict[str, _Plan] = {}
-        self._urn_targets: Mapping[str, ReferenceTarget] = {}
+        self._urn_targets: _UrnTargets = {}
         self._patient_getters: dict[str, list[PathGetter]] = {}
-        self._coding_cache: dict[tuple[str | None, str | None, str | None], int] = {}
+        self._coding_cache: dict[_CodingKey, int] = {}
         self._reference_cache: dict[str, list[int]] = {}
 
-    def add(
-        self, n: int, resource: dict[str, Any], urn_targets: Mapping[str, ReferenceTarget]
-    ) -> None:
+    def add(self, n: int, resource: dict[str, Any], urn_targets: _UrnTargets) -> None:
         """Gather the rows of one resource.
 
         `urn_targets` are the resources that the `urn:uuid:…` of its bundle stand for.
@@ -94,7 +95,7 @@ class IndexRowExtractor:
         self._plans[resource_type] = plan
         return plan
 
-    def _patients(self, resource_type: str, resource: dict[str, Any]) -> tuple[int, ...]:
+    def _patients(self, resource_type: str, resource: dict[str, Any]) -> _Patients:
         """Return the targets of the patients that a resource is about."""
         patients: dict[int, None] = {}
         for values_of in self._patient_getters_of(resource_type):
@@ -112,13 +113,13 @@ class IndexRowExtractor:
             getters = self._patient_getters[resource_type] = [compile_path(path) for path in paths]
         return getters
 
-    def _emit_token(self, n: int, p: int, value: Any, patients: tuple[int, ...]) -> None:
+    def _emit_token(self, n: int, p: int, value: Any, patients: _Patients) -> None:
         rows = self.rows["token"]
         for t in self._term_numbers(value):
             for patient in patients:
                 rows.append((n, p, t, patient))
 
-    def _emit_concept(self, n: int, p: int, value: Any, patients: tuple[int, ...]) -> None:
+    def _emit_concept(self, n: int, p: int, value: Any, patients: _Patients) -> None:
         rows = self.rows["token"]
         for t in self._term_numbers(value):
             self.used_terms.add((p, t))
@@ -127,20 +128,26 @@ class IndexRowExtractor:
 
     def _term_numbers(self, value: Any) -> list[int]:
         """Return the numbers of a value's terms; values with codings alone are cached."""
-        codings_only = type(value) is dict and len(value) == 1 and "coding" in value
-        if codings_only:
-            try:
-                return [
-                    self._coding_cache[
-                        coding.get("system"), coding.get("code"), coding.get("display")
-                    ]
-                    for coding in value["coding"]
-                ]
-            except (KeyError, TypeError, AttributeError):
-                pass
-        numbers = [self.terms.of(term) for term in element_values.extract_terms(value)]
-        if codings_only and len(numbers) == 1:
+        if not _has_codings_only(value):
+            return self._new_term_numbers(value)
+        try:
+            return self._cached_coding_numbers(value["coding"])
+        except (KeyError, TypeError, AttributeError):
+            numbers = self._new_term_numbers(value)
+        if len(numbers) == 1:
             self._cache_coding(value["coding"][0], numbers[0])
+        return numbers
+
+    def _new_term_numbers(self, value: Any) -> list[int]:
+        terms = element_values.extract_terms(value)
+        return [self.terms.of(term) for term in terms]
+
+    def _cached_coding_numbers(self, codings: list[dict[str, Any]]) -> list[int]:
+        """Raises `KeyError` for a coding that is not cached."""
+        numbers = []
+        for coding in codings:
+            key = (coding.get("system"), coding.get("code"), coding.get("display"))
+            numbers.append(self._coding_cache[key])
         return numbers
 
     def _cache_coding(self, coding: dict[str, Any], t: int) -> None:
@@ -148,7 +155,7 @@ class IndexRowExtractor:
         if all(text is None or type(text) is str for text in key):
             self._coding_cache[key] = t
 
-    def _emit_reference(self, n: int, p: int, value: Any, patients: tuple[int, ...]) -> None:
+    def _emit_reference(self, n: int, p: int, value: Any, patients: _Patients) -> None:
         rows = self.rows["reference"]
         for t in self._target_numbers(value):
             for patient in patients:
@@ -172,20 +179,24 @@ class IndexRowExtractor:
             return target
         return self._urn_targets.get(target.id, target)
 
-    def _emit_date(self, n: int, p: int, value: Any, patients: tuple[int, ...]) -> None:
+    def _emit_date(self, n: int, p: int, value: Any, patients: _Patients) -> None:
         for low, high, low_utc, high_utc, _ in element_values.extract_time_ranges(value):
             if high - low > self.max_durations.get(p, 0):
                 self.max_durations[p] = high - low
             for patient in patients:
                 self.rows["date"].append((n, p, low, high, low_utc, high_utc, patient))
 
-    def _emit_quantity(self, n: int, p: int, value: Any, patients: tuple[int, ...]) -> None:
+    def _emit_quantity(self, n: int, p: int, value: Any, patients: _Patients) -> None:
         for amount in element_values.extract_amounts(value):
             t = self.terms.of(amount.unit)
             for patient in patients:
                 self.rows["quantity"].append((n, p, amount.low, amount.high, t, patient))
 
-    def _emit_string(self, n: int, p: int, value: Any, patients: tuple[int, ...]) -> None:
+    def _emit_string(self, n: int, p: int, value: Any, patients: _Patients) -> None:
         for folded, exact in element_values.extract_strings(value):
             for patient in patients:
                 self.rows["string"].append((n, p, folded, exact, patient))
+
+
+def _has_codings_only(value: Any) -> bool:
+    return type(value) is dict and len(value) == 1 and "coding" in value

@@ -11,6 +11,7 @@ import hashlib
 import os
 import sqlite3
 from pathlib import Path
+from sqlite3 import Connection
 
 from archqa.errors import InputError
 
@@ -66,7 +67,7 @@ class RecordLocked(InputError):
     """Another process is writing the file; try again later."""
 
 
-def open_connection(path: Path, *, write: bool) -> sqlite3.Connection:
+def open_connection(path: Path, *, write: bool) -> Connection:
     """Open a record's file; with `write`, a new one is created if needed.
 
     Raises `InputError` if there is no such file, or it is no record.
@@ -91,7 +92,7 @@ def open_connection(path: Path, *, write: bool) -> sqlite3.Connection:
     return connection
 
 
-def _connect(path: Path, mode: str) -> sqlite3.Connection:
+def _connect(path: Path, mode: str) -> Connection:
     try:
         return sqlite3.connect(
             f"{path.resolve().as_uri()}?mode={mode}",
@@ -110,7 +111,7 @@ def _open_error(path: Path, error: sqlite3.DatabaseError) -> InputError:
     return InputError(path, [f": is no record ({error})."], "Name another file.")
 
 
-def create_tables(connection: sqlite3.Connection, schema: str = "main") -> None:
+def create_tables(connection: Connection, schema: str = "main") -> None:
     """Create the tables."""
     for name, columns in TABLE_COLUMNS.items():
         without_rowid = " WITHOUT ROWID" if name in _WITHOUT_ROWID else ""
@@ -118,14 +119,14 @@ def create_tables(connection: sqlite3.Connection, schema: str = "main") -> None:
         connection.execute(sql)
 
 
-def create_indexes(connection: sqlite3.Connection, schema: str = "main") -> None:
+def create_indexes(connection: Connection, schema: str = "main") -> None:
     """Create the indexes that lead from a value to resources."""
     for name, columns in INDEXES.items():
         unique = "UNIQUE " if name == "resource_id" else ""
         connection.execute(f"CREATE {unique}INDEX IF NOT EXISTS {schema}.{name} ON {columns}")
 
 
-def drop_indexes(connection: sqlite3.Connection) -> None:
+def drop_indexes(connection: Connection) -> None:
     """Drop the indexes: building them after a big load is faster than updating them."""
     for name in INDEXES:
         connection.execute(f"DROP INDEX IF EXISTS {name}")
@@ -140,7 +141,7 @@ def fingerprint() -> str:
     return hashlib.sha256(content).hexdigest()[:16]
 
 
-def _initialise(connection: sqlite3.Connection) -> None:
+def _initialise(connection: Connection) -> None:
     """Make an empty file a record; leave any other file unchanged."""
     if connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]:
         return
@@ -154,7 +155,7 @@ def _initialise(connection: sqlite3.Connection) -> None:
     connection.execute("COMMIT")
 
 
-def _check(connection: sqlite3.Connection, path: Path) -> None:
+def _check(connection: Connection, path: Path) -> None:
     """Raise `InputError` unless the file is a record of this version."""
     if connection.execute("PRAGMA application_id").fetchone()[0] != APPLICATION_ID:
         raise InputError(path, [": is no record of archqa."], "Name another file, or a new one.")
@@ -166,7 +167,7 @@ def _check(connection: sqlite3.Connection, path: Path) -> None:
         raise InputError(path, [": was made by another version of archqa."], fix)
 
 
-def _tune(connection: sqlite3.Connection) -> None:
+def _tune(connection: Connection) -> None:
     connection.execute("PRAGMA cache_size = -65536")
     connection.execute("PRAGMA mmap_size = 1073741824")
     connection.execute("PRAGMA temp_store = MEMORY")

@@ -5,9 +5,9 @@ Sources: hl7.org/fhir/R4/compartmentdefinition-patient.html, patient-operation-e
 `subject` or `patient` decide: whom a resource is about, not who asserted or performed it.
 """
 
-import sqlite3
 from collections.abc import Iterable
 from dataclasses import dataclass
+from sqlite3 import Connection
 from typing import Self
 
 from archqa.fhir.index import reference_graph
@@ -20,13 +20,13 @@ from archqa.fhir.search.value_clauses import reference_clause
 from archqa.fhir.values.dates import EARLIEST, LATEST, TimeRange, parse_time_range
 from archqa.fhir.values.resource_types import R4_RESOURCE_TYPES, did_you_mean
 from archqa.fhir.values.search_parameters import parameters
-from archqa.fhir.values.urls import build_search_url
+from archqa.fhir.values.urls import Params, build_search_url
 
 _PAGE_SIZE = 1000
 """Resources on a page of `$everything` by default."""
 
 
-def parse_compartment_path(path: str) -> tuple[str, list[tuple[str, str]]]:
+def parse_compartment_path(path: str) -> tuple[str, Params]:
     """Return the type of a search path, and the parameters that its compartment means.
 
     Raises `FhirError`.
@@ -51,21 +51,21 @@ def parse_compartment_path(path: str) -> tuple[str, list[tuple[str, str]]]:
     raise FhirError(message, 404, "not-supported")
 
 
-def patient_target_ids(connection: sqlite3.Connection, patient: str) -> list[int]:
+def patient_target_ids(connection: Connection, patient: str) -> list[int]:
     """Return the numbers of the targets `Patient/id` and `id`."""
     where = reference_clause(patient, ("Patient",))
     rows = connection.execute(f"SELECT x.t FROM target x WHERE {where.sql}", where.args)
     return [t for (t,) in rows]
 
 
-def patient_resource_ids(connection: sqlite3.Connection, patient: str) -> list[int]:
+def patient_resource_ids(connection: Connection, patient: str) -> list[int]:
     """Return the number of the Patient resource in a list, which is empty if there is none."""
     type_id = "(SELECT k FROM type WHERE name = 'Patient')"
     sql = f"SELECT n FROM resource WHERE id = ? AND type = {type_id}"
     return [n for (n,) in connection.execute(sql, (patient,))]
 
 
-def owner_elements(connection: sqlite3.Connection) -> dict[int, str]:
+def owner_elements(connection: Connection) -> dict[int, str]:
     """Return the elements that name a resource's patient: number and type."""
     sql = "SELECT p, type, path FROM element WHERE kind = 'reference'"
     elements = {}
@@ -140,7 +140,7 @@ def _parse_date(name: str, values: dict[str, str]) -> TimeRange | None:
 
 
 def fetch_everything(
-    connection: sqlite3.Connection, searcher: Searcher, patient: str, request: EverythingRequest
+    connection: Connection, searcher: Searcher, patient: str, request: EverythingRequest
 ) -> Page:
     """Return one page of a patient's record and what it refers to. Raises `FhirError` (404)."""
     own = patient_resource_ids(connection, patient)
@@ -171,7 +171,7 @@ _NOT_CARE = ("birthDate", "deceasedDateTime", "issued", "meta.lastUpdated")
 """Dates that say nothing about the time of care, such as a birth or a publication."""
 
 
-def _passes(connection: sqlite3.Connection, n: int, request: EverythingRequest) -> bool:
+def _passes(connection: Connection, n: int, request: EverythingRequest) -> bool:
     if request.types and _type(connection, n) not in request.types:
         return False
     if request.since is not None and _updated(connection, n) < request.since:
@@ -190,23 +190,23 @@ def _passes(connection: sqlite3.Connection, n: int, request: EverythingRequest) 
     return date_count == 0 or bool(overlaps)
 
 
-def _type(connection: sqlite3.Connection, n: int) -> str:
+def _type(connection: Connection, n: int) -> str:
     sql = "SELECT k.name FROM resource r JOIN type k ON k.k = r.type WHERE r.n = ?"
     return str(connection.execute(sql, (n,)).fetchone()[0])
 
 
-def _updated(connection: sqlite3.Connection, n: int) -> int:
+def _updated(connection: Connection, n: int) -> int:
     sql = "SELECT updated FROM resource WHERE n = ?"
     return int(connection.execute(sql, (n,)).fetchone()[0])
 
 
-def _resources_about(connection: sqlite3.Connection, patient: str) -> list[int]:
+def _resources_about(connection: Connection, patient: str) -> list[int]:
     targets = patient_target_ids(connection, patient)
     elements = sql_number_list(owner_elements(connection))
     return sorted(reference_graph.resources_referencing(connection, targets, elements))
 
 
-def _unowned_resources(connection: sqlite3.Connection, patient: str) -> list[int]:
+def _unowned_resources(connection: Connection, patient: str) -> list[int]:
     """Return the Locations, Medications and so on that the patient's resources refer to."""
     numbers: set[int] = set()
     for (resource_type,) in connection.execute("SELECT name FROM type").fetchall():
@@ -215,7 +215,7 @@ def _unowned_resources(connection: sqlite3.Connection, patient: str) -> list[int
     return sorted(numbers)
 
 
-def reached(connection: sqlite3.Connection, patient: str, resource_type: str) -> set[int]:
+def reached(connection: Connection, patient: str, resource_type: str) -> set[int]:
     """Return the resources of a type that a patient's record refers to."""
     patients = patient_target_ids(connection, patient)
     targets = reachable_targets(connection, resource_type, patients)

@@ -5,8 +5,8 @@ driver that finds the fewest and applies the predicates to those; the rest of th
 looked at.
 """
 
-import sqlite3
 from collections.abc import Iterable
+from sqlite3 import Connection
 from typing import NamedTuple
 
 from archqa.fhir.index.reference_graph import sql_number_list
@@ -62,7 +62,7 @@ class FilterCompiler:
     """
 
     def __init__(
-        self, connection: sqlite3.Connection, profile: Profile, schemas: tuple[str, ...] = ("main",)
+        self, connection: Connection, profile: Profile, schemas: tuple[str, ...] = ("main",)
     ) -> None:
         self._connection = connection
         self._schemas = schemas

@@ -4,8 +4,8 @@ Source: hl7.org/fhir/R4/search.html#revinclude. `*` stands for every reference t
 by.
 """
 
-import sqlite3
 from collections.abc import Iterable
+from sqlite3 import Connection
 
 from archqa.fhir.index import reference_graph
 from archqa.fhir.search.query import Include, Query
@@ -19,7 +19,7 @@ _MAX_ITERATIONS = 6
 
 
 def find_included(
-    connection: sqlite3.Connection, query: Query, match_numbers: Iterable[int]
+    connection: Connection, query: Query, match_numbers: Iterable[int]
 ) -> tuple[list[int], bool]:
     """Return the numbers of the included resources, in the record's order.
 
@@ -44,21 +44,19 @@ def find_included(
     return included[:MAX_INCLUDED], len(included) > MAX_INCLUDED
 
 
-def _referenced_by(
-    connection: sqlite3.Connection, include: Include, numbers: list[int]
-) -> set[int]:
+def _referenced_by(connection: Connection, include: Include, numbers: list[int]) -> set[int]:
     elements = _elements(connection, include)
     targets = reference_graph.targets_referenced_by(connection, numbers, elements)
     return reference_graph.resources_of_targets(connection, targets, include.target)
 
 
-def _referring_to(connection: sqlite3.Connection, include: Include, numbers: list[int]) -> set[int]:
+def _referring_to(connection: Connection, include: Include, numbers: list[int]) -> set[int]:
     elements = _elements(connection, include)
     targets = reference_graph.targets_of_resources(connection, numbers)
     return reference_graph.resources_referencing(connection, targets, elements)
 
 
-def _elements(connection: sqlite3.Connection, include: Include) -> str:
+def _elements(connection: Connection, include: Include) -> str:
     """Return the numbers of the elements of an include, as SQL."""
     sql = "SELECT p, type, path FROM element WHERE kind = 'reference'"
     rows = connection.execute(sql).fetchall()

@@ -1,14 +1,14 @@
 """Resources of no patient that a patient's record refers to: wards, drugs, people."""
 
-import sqlite3
 from collections.abc import Iterable
+from sqlite3 import Connection
 
 from archqa.fhir.index import reference_graph
 from archqa.fhir.values.search_parameters import parameters
 
 
 def reachable_targets(
-    connection: sqlite3.Connection, resource_type: str, patients: Iterable[int]
+    connection: Connection, resource_type: str, patients: Iterable[int]
 ) -> set[int]:
     """Return the targets that the resources of these patients refer to and that may be of the type.
 
@@ -25,8 +25,8 @@ def reachable_targets(
     return targets
 
 
-def _elements_referring_to(connection: sqlite3.Connection, resource_type: str) -> tuple[str, str]:
-    """Return the elements that may refer to the type, as SQL: of other types, of the type itself."""
+def _elements_referring_to(connection: Connection, resource_type: str) -> tuple[str, str]:
+    """Return the elements that may refer to the type, as SQL: of other types, of itself."""
     outer: list[int] = []
     inner: list[int] = []
     rows = connection.execute("SELECT p, type, path FROM element WHERE kind = 'reference'")

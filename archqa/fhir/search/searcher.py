@@ -1,9 +1,9 @@
 """Run a search: find the matches, sort them, cut out one page, add what is included."""
 
 import json
-import sqlite3
 from array import array
 from collections.abc import Iterable
+from sqlite3 import Connection
 from typing import NamedTuple
 
 from archqa.fhir.index.blobs import BlobReader
@@ -57,7 +57,7 @@ class Searcher:
 
     def __init__(
         self,
-        connection: sqlite3.Connection,
+        connection: Connection,
         profile: Profile,
         totals: dict[SqlClause, int],
         results: dict[ResultKey, "array[int] | None"],

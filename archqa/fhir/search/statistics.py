@@ -1,6 +1,6 @@
 """Counts of a record's resources by type, and of their codes."""
 
-import sqlite3
+from sqlite3 import Connection
 
 from archqa.fhir.index.reference_graph import sql_number_list
 from archqa.fhir.record import CodeCount
@@ -8,7 +8,7 @@ from archqa.fhir.search import compartment
 from archqa.fhir.values.search_parameters import parameters
 
 
-def count_resources(connection: sqlite3.Connection, patient: str | None) -> dict[str, int]:
+def count_resources(connection: Connection, patient: str | None) -> dict[str, int]:
     """Return the resources of each type, in all or of one patient (the patient included)."""
     if patient is None:
         sql = (
@@ -26,9 +26,7 @@ def count_resources(connection: sqlite3.Connection, patient: str | None) -> dict
     return dict(sorted(counts.items()))
 
 
-def list_codes(
-    connection: sqlite3.Connection, resource_type: str, patient: str | None
-) -> list[CodeCount]:
+def list_codes(connection: Connection, resource_type: str, patient: str | None) -> list[CodeCount]:
     """Return the codes of a type, most frequent first, without identifiers and telephones."""
     counted, scope = _scope(connection, resource_type, patient)
     times = f"(SELECT {counted} FROM token x WHERE x.p = v.p AND x.t = v.t {scope})"
@@ -52,9 +50,7 @@ def list_codes(
     ]
 
 
-def _scope(
-    connection: sqlite3.Connection, resource_type: str, patient: str | None
-) -> tuple[str, str]:
+def _scope(connection: Connection, resource_type: str, patient: str | None) -> tuple[str, str]:
     """Return, as SQL, what to count in the rows `x` of the token table, and which rows."""
     if patient is None:
         return "count(DISTINCT x.n)", ""

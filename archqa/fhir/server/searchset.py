@@ -14,7 +14,7 @@ from archqa.fhir.outcome import FhirError
 from archqa.fhir.profile import Profile
 from archqa.fhir.record import Entry, Page
 from archqa.fhir.values import dates
-from archqa.fhir.values.urls import build_search_url, parse_search_url
+from archqa.fhir.values.urls import Params, build_search_url, parse_search_url
 
 
 def write_searchset(page: Page, base: str, profile: Profile, self_url: str) -> str:
@@ -69,7 +69,7 @@ def next_url(page: Page, base: str, profile: Profile) -> str | None:
     )
 
 
-def decode_hapi_page(params: list[tuple[str, str]]) -> tuple[str, list[tuple[str, str]]]:
+def decode_hapi_page(params: Params) -> tuple[str, Params]:
     """Return the search of a hapi link. Raises `FhirError` (410) if it is none."""
     values = dict(params)
     try:
@@ -83,7 +83,7 @@ def decode_hapi_page(params: list[tuple[str, str]]) -> tuple[str, list[tuple[str
     return path, search_params
 
 
-def decode_page_token(params: list[tuple[str, str]]) -> list[tuple[str, str]]:
+def decode_page_token(params: Params) -> Params:
     """Replace a page token by its offset. Raises `FhirError` for a token of another server."""
     decoded = []
     for name, value in params:

@@ -19,11 +19,13 @@ from archqa.fhir.server.capability import capability_statement
 from archqa.fhir.server.request_bundle import process_bundle
 from archqa.fhir.server.searchset import decode_hapi_page, decode_page_token, write_searchset
 from archqa.fhir.values.resource_types import R4_RESOURCE_TYPES, did_you_mean
-from archqa.fhir.values.urls import build_search_url, parse_query_string, parse_search_url
+from archqa.fhir.values.urls import Params, build_search_url, parse_query_string, parse_search_url
 from archqa.fhir.write.overlay import Overlay
 from archqa.fhir.write.writer import WriteMode, Writer, WriteResult
 
 _log = logging.getLogger(__name__)
+
+Headers = Mapping[str, str]
 
 _RETRY_AFTER_SECONDS = "5"
 """When to ask again for a record that is being loaded."""
@@ -35,7 +37,7 @@ class FhirResponse:
 
     status: int
     body: str
-    headers: Mapping[str, str] = field(default_factory=dict)
+    headers: Headers = field(default_factory=dict)
 
     def json(self) -> Any:
         """Return the body as JSON values."""
@@ -64,7 +66,7 @@ class FhirService:
         return self.handle("POST", url.strip().removeprefix(self.base), body, {"x-archqa-who": who})
 
     def handle(
-        self, method: str, url: str, body: str = "", headers: Mapping[str, str] | None = None
+        self, method: str, url: str, body: str = "", headers: Headers | None = None
     ) -> FhirResponse:
         """Answer any request; `url` is relative to the base.
 
@@ -87,9 +89,7 @@ class FhirService:
         response_headers = {"content-type": self.record.profile.content_type, **response.headers}
         return FhirResponse(response.status, response.body, response_headers)
 
-    def _respond(
-        self, method: str, url: str, body: str, headers: Mapping[str, str]
-    ) -> FhirResponse:
+    def _respond(self, method: str, url: str, body: str, headers: Headers) -> FhirResponse:
         path, params = parse_search_url(url)
         if method in {"GET", "HEAD"}:
             return FhirResponse(200, self._read(path, params, headers))
@@ -103,7 +103,7 @@ class FhirService:
             return FhirResponse(200, self._process_bundle(body, author))
         return self._create(path, body, author)
 
-    def _read(self, path: str, params: list[tuple[str, str]], headers: Mapping[str, str]) -> str:
+    def _read(self, path: str, params: Params, headers: Headers) -> str:
         parts = path.split("/")
         if path == "metadata":
             return self._metadata()
@@ -127,7 +127,7 @@ class FhirService:
             raise FhirError(f"There is no {resource_type} of that id.", 404, "not-found")
         return text
 
-    def _search(self, path: str, params: list[tuple[str, str]], headers: Mapping[str, str]) -> str:
+    def _search(self, path: str, params: Params, headers: Headers) -> str:
         if not path:
             raise FhirError("Name a resource type: Observation?patient=…", 400, "not-supported")
         query = build_search_url(path, decode_page_token(params))
@@ -135,7 +135,7 @@ class FhirService:
         self_url = f"{self.base}/{build_search_url(path, params)}"
         return write_searchset(page, self.base, self.record.profile, self_url)
 
-    def _everything(self, patient: str, params: list[tuple[str, str]]) -> str:
+    def _everything(self, patient: str, params: Params) -> str:
         request = EverythingRequest.from_params(decode_page_token(params))
         page = self.record.everything_page(patient, request)
         self_url = f"{self.base}/{build_search_url(page.query, params)}"
@@ -173,7 +173,7 @@ class FhirService:
         return json.dumps(process_bundle(body, overlay, get, log_write))
 
 
-def _preferred_handling(headers: Mapping[str, str]) -> bool | None:
+def _preferred_handling(headers: Headers) -> bool | None:
     """Return whether the client asks for lenient handling; None if it does not say."""
     preference = headers.get("prefer", "").replace(" ", "").lower()
     if "handling=strict" in preference:

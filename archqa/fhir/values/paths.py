@@ -40,20 +40,27 @@ def _compile_step(step: str) -> PathGetter:
     name, key, required = filtered.groups()
 
     def matching_values(node: dict[str, Any]) -> Sequence[Any]:
-        objects = [value for value in _values(node.get(name)) if isinstance(value, dict)]
-        return [value for value in objects if value.get(key) == required]
+        matching = []
+        for value in _values(node.get(name)):
+            if isinstance(value, dict) and value.get(key) == required:
+                matching.append(value)
+        return matching
 
     return matching_values
 
 
 def _chain(steps: list[PathGetter]) -> PathGetter:
-    def values(resource: dict[str, Any]) -> Sequence[Any]:
+    def follow(resource: dict[str, Any]) -> Sequence[Any]:
         nodes: Sequence[Any] = (resource,)
         for step in steps:
-            nodes = [value for node in nodes if isinstance(node, dict) for value in step(node)]
+            values: list[Any] = []
+            for node in nodes:
+                if isinstance(node, dict):
+                    values += step(node)
+            nodes = values
         return nodes
 
-    return values
+    return follow
 
 
 def _values(value: Any) -> Sequence[Any]:

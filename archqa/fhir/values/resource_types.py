@@ -1,4 +1,4 @@
-"""The resource types of FHIR R4 (hl7.org/fhir/R4/resourcelist.html), with hints for misspelt ones."""
+"""The resource types of FHIR R4 (hl7.org/fhir/R4/resourcelist.html), and hints for typos."""
 
 import difflib
 

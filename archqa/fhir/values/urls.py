@@ -10,11 +10,14 @@ from urllib.parse import quote, unquote_plus
 
 from archqa.fhir.outcome import FhirError
 
+Params = list[tuple[str, str]]
+"""Names and values of a URL, in order."""
+
 _MAX_URL_LENGTH = 200_000
 """Characters of a search. A thousand ids in one URL take 40,000."""
 
 
-def parse_search_url(url: str) -> tuple[str, list[tuple[str, str]]]:
+def parse_search_url(url: str) -> tuple[str, Params]:
     """Return path and parameters of a relative URL.
 
     A `&` before any `?` counts as `?`; repeated slashes count as one.
@@ -28,7 +31,7 @@ def parse_search_url(url: str) -> tuple[str, list[tuple[str, str]]]:
     return path, params
 
 
-def parse_query_string(text: str) -> list[tuple[str, str]]:
+def parse_query_string(text: str) -> Params:
     """Return names and values of `a=b&c=d`, percent-decoded; `+` is a blank."""
     params = []
     for part in text.split("&"):
@@ -47,12 +50,12 @@ def _decode(text: str) -> str:
 
 def flatten_params(
     params: Mapping[str, Any] | Iterable[tuple[str, Any]] | None,
-) -> list[tuple[str, str]]:
+) -> Params:
     """Return parameters as pairs; a list of values becomes one pair for each value."""
     if params is None:
         return []
     pairs = params.items() if isinstance(params, Mapping) else params
-    flat: list[tuple[str, str]] = []
+    flat: Params = []
     for name, value in pairs:
         values = value if isinstance(value, list | tuple | set | frozenset) else (value,)
         flat += [(name, _as_text(item)) for item in values]

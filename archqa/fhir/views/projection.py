@@ -124,10 +124,9 @@ def _reference_text(value: dict[str, Any], resolver: Resolver | None) -> Any:
     target = None
     if resolver is not None and not str(reference).startswith("Patient/"):
         target = resolver.resolve(value)
+    name = value.get("display")
     if target is not None and resolver is not None:
         name = _target_name(target, resolver)
-    else:
-        name = value.get("display")
     return f"{reference} ({name})" if name else reference
 
 

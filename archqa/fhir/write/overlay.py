@@ -11,6 +11,7 @@ import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from sqlite3 import Connection
 
 from archqa.fhir.index import schema
 from archqa.fhir.index.batch import index_batch_of
@@ -131,7 +132,7 @@ class Overlay(LocalRecord):
         connection.execute("COMMIT")
 
 
-def _open_layers(path: Path) -> sqlite3.Connection:
+def _open_layers(path: Path) -> Connection:
     """Open a database in memory with the file attached as schema `base`.
 
     Raises `InputError` if the file is no record.
@@ -147,7 +148,7 @@ def _open_layers(path: Path) -> sqlite3.Connection:
     return connection
 
 
-def _create_union_views(connection: sqlite3.Connection) -> None:
+def _create_union_views(connection: Connection) -> None:
     """Create a view of each table's rows in the file and in memory.
 
     The views are in the temporary schema, where SQLite looks up names first.
