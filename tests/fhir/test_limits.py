@@ -415,12 +415,12 @@ def test_a_line_of_twenty_mib_is_read(tmp_path: Path) -> None:
 
 
 def test_additions_of_an_overlay_never_share_a_number_with_later_loads(tmp_path: Path) -> None:
-    store = build_store(tmp_path, [patient("p1")])
+    store = build_store(tmp_path, [patient("p1"), observation("o1", "p1")])
     with Overlay.over(store) as overlay:
         created = overlay.create(observation("x", "p1"))
-        store.load([write_ndjson(tmp_path / "more.ndjson", [observation("o1", "p1")])])
+        store.load([write_ndjson(tmp_path / "more.ndjson", [observation("o2", "p1")])])
         ids = [resource["id"] for resource in overlay.search("Observation").resources]
-        assert ids == ["o1", created["id"]]
+        assert ids == ["o1", "o2", created["id"]]
 
 
 def test_two_hundred_resources_are_worth_a_dictionary_of_8_kib() -> None:
