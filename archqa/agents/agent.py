@@ -1,25 +1,36 @@
-"""The contract of the room: an `Agent` is a prompt, two types and a check; a `FakeModel` performs it at a `RunContext`.
+"""What an agent and a backend are.
 
-Which mind performs an agent (a model server, the embedded engine, a script) is the desk's affair. Whichever it is,
-the output is the same type and has passed the same check.
+An `Agent` is a prompt, a task type, an output type and a check. It has no state and no model. A `Backend` runs agents:
+a model server, the embedded engine, the query grammar, or a dry run. Every backend returns the agent's output type, and
+the output has passed the agent's check. A `RunContext` says which backend runs which agent on a case.
 """
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import TYPE_CHECKING, Any, ClassVar, Generic, Protocol, TypeVar
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, NoReturn, Protocol, TypeVar
 
 from archqa.core.case import Case
 from archqa.core.step import Step
 from archqa.core.value import FrozenModel
-from archqa.errors import CallerError
+from archqa.errors import CallerError, Unusable
 from archqa.fhir.record import Record
 from archqa.fhir.write.audit import AuditLog
-from archqa.llm.model import Reply
+from archqa.llm.model import Message, Reply, ToolSpec
 from archqa.llm.structured import AllowedValues, Rejected
 
 if TYPE_CHECKING:
     from archqa.agents.exemplars import ExemplarIndex
 
-__all__ = ["Agent", "Backend", "CaseTask", "Rejected", "RunContext", "check_ids", "join_ids"]
+__all__ = [
+    "Agent",
+    "Backend",
+    "CaseTask",
+    "Rejected",
+    "RunContext",
+    "SingleReplyBackend",
+    "check_ids",
+    "join_ids",
+]
 
 
 class CaseTask(FrozenModel):
@@ -41,88 +52,156 @@ class Agent(Generic[Task, Output]):
 
     name: ClassVar[str]
     prompt: ClassVar[str]
-    takes: type[Task]
-    returns: type[Output]
-    likelihoods: ClassVar[bool] = False
+    task_type: type[Task]
+    output_type: type[Output]
+    wants_logprobs: ClassVar[bool] = False
 
     def choices(self, task: Task) -> AllowedValues:
-        """What may stand where the output type is marked with `choices`, for this very task."""
+        """The values allowed in output fields that are marked with `choices`, for this task."""
         return {"sentence": task.case.sentence_ids} if isinstance(task, CaseTask) else {}
 
     def check(self, task: Task, output: Output) -> None:
-        """Raise `Rejected` with words for the model when the output will not do."""
+        """Raise `Rejected`, with a message for the model, if the output is not acceptable."""
 
-    def mend(self, task: Task, output: Output) -> Output | None:
-        """What can be saved of an output that still fails its check after the last turn; None if nothing."""
+    def salvage(self, task: Task, output: Output) -> Output | None:
+        """The usable part of an output that fails its check even after the last turn; None if there is none."""
         return None
 
-    def weigh(self, task: Task, output: Output, reply: Reply) -> Output:
-        """The output with what the tokens of the reply say of it; asked for where `likelihoods` is set."""
+    def apply_logprobs(self, task: Task, output: Output, reply: Reply) -> Output:
+        """The output with probabilities from the reply's tokens; called where `wants_logprobs` is set."""
         return output
 
-    def about(self, task: Task) -> str:
-        """What sets this call apart from the agent's others on the case, for traces: a sentence id, a specialty."""
+    def call_label(self, task: Task) -> str:
+        """What distinguishes this call from the agent's other calls on the case, such as a sentence id."""
         return ""
 
-    async def run(self, task: Task, desk: "RunContext") -> Output:
-        """Perform the task with the mind the desk has for this agent. Raises `CaseFailed`, `ModelError`."""
-        return await desk.mind(self.name).perform(self, task, desk)
+    async def run(self, task: Task, context: "RunContext") -> Output:
+        """Run the task on the backend that the context has for this agent. Raises `CaseFailed`, `ModelError`."""
+        return await context.backend(self.name).run(self, task, context)
 
 
 class Backend(Protocol):
-    """Whoever performs agents: returns a checked output and records each step at the desk."""
+    """Runs agents. Every call is recorded as a step of the context."""
 
     kind: str
 
-    async def perform(self, agent: Agent[Task, Output], task: Task, desk: "RunContext") -> Output:
-        """Perform one task of one agent."""
+    async def run(self, agent: Agent[Task, Output], task: Task, context: "RunContext") -> Output:
+        """Run one task of one agent; the output has passed the agent's check. Raises `CaseFailed`."""
+        ...
+
+    def prompt_name(self, agent: Agent[Task, Output]) -> str:
+        """The prompt version used for this agent: its own, or the one that the settings name instead."""
+        ...
+
+    def initial_messages(self, agent: Agent[Task, Output], task: Task) -> tuple[Message, ...]:
+        """The first messages of a conversation. Raises `Unusable` if this backend cannot converse."""
+        ...
+
+    def prompt_text(self, agent: Agent[Task, Output], template: str) -> str:
+        """A fixed text of the prompts folder, such as `repair/v1/empty.jinja`. Raises `Unusable` as above."""
+        ...
+
+    async def converse(
+        self,
+        agent: Agent[Task, Output],
+        task: Task,
+        context: "RunContext",
+        messages: tuple[Message, ...],
+        tools: tuple[ToolSpec, ...] = (),
+        already_recorded: int = 0,
+    ) -> Reply:
+        """The next turn of a conversation, with `tools` on offer.
+
+        The first `already_recorded` messages are in the trace already. Raises `Unusable` if this backend cannot
+        converse, else `CaseFailed` and `ModelError`.
+        """
         ...
 
 
-class RunContext:
-    """Where the agents of one case work: who performs whom, the patient's record, and the record of every step."""
+class SingleReplyBackend:
+    """Base of the backends that return an output at once and cannot hold a conversation."""
 
-    def __init__(
+    def prompt_name(self, agent: Agent[Task, Output]) -> str:
+        """The agent's own prompt: there are no versions to choose from."""
+        return agent.prompt
+
+    def initial_messages(self, agent: Agent[Task, Output], task: Task) -> tuple[Message, ...]:
+        """Raises `Unusable`."""
+        _needs_model(agent)
+
+    def prompt_text(self, agent: Agent[Task, Output], template: str) -> str:
+        """Raises `Unusable`."""
+        _needs_model(agent)
+
+    async def converse(
         self,
-        minds: Mapping[str, Backend],
-        record: Callable[[Step], Any] = lambda _: None,
-        store: Record | None = None,
-        voters: Mapping[str, Mapping[str, Backend]] | None = None,
-        exemplars: "ExemplarIndex | None" = None,
-    ) -> None:
-        self._minds = minds
-        self.record = record
-        self.exemplars = exemplars
-        self.audit: AuditLog | None = None
-        self.confirm: ConfirmWrite | None = None
-        self._store = store
-        self._voters = voters or {}
+        agent: Agent[Task, Output],
+        task: Task,
+        context: "RunContext",
+        messages: tuple[Message, ...],
+        tools: tuple[ToolSpec, ...] = (),
+        already_recorded: int = 0,
+    ) -> Reply:
+        """Raises `Unusable`."""
+        _needs_model(agent)
+
+
+def _needs_model(agent: Agent[Any, Any]) -> NoReturn:
+    raise Unusable(
+        f"The agent {agent.name} converses with a model; no other backend can run it.\n"
+        "Name a model with --model or --base-url."
+    )
+
+
+def _ignore_step(_: Step) -> None:
+    """Steps are recorded nowhere."""
+
+
+@dataclass(frozen=True)
+class RunContext:
+    """What the agents of one case share: who runs them, the patient's record, and where steps are recorded.
+
+    `voting_backends` maps an agent to the backends that vote under a name, where several may run it. `audit` logs
+    writes to the record; `confirm` is asked before each of them.
+    """
+
+    backends: Mapping[str, Backend]
+    record_step: Callable[[Step], object] = _ignore_step
+    fhir_record: Record | None = None
+    voting_backends: Mapping[str, Mapping[str, Backend]] = field(default_factory=dict)
+    exemplars: "ExemplarIndex | None" = None
+    audit: AuditLog | None = None
+    confirm: ConfirmWrite | None = None
 
     @property
     def store(self) -> Record:
         """The FHIR record that questions are asked of. Raises `CallerError` if the run has none."""
-        if self._store is None:
+        if self.fhir_record is None:
             raise CallerError("This needs a FHIR record.\nName a store or a server with --record.")
-        return self._store
+        return self.fhir_record
 
-    def mind(self, agent: str) -> Backend:
-        """Who performs the agent of this name."""
-        return self._minds[agent]
+    def backend(self, agent: str) -> Backend:
+        """The backend that runs the agent of this name."""
+        return self.backends[agent]
 
     def voters(self, agent: str) -> Mapping[str, Backend]:
-        """Everyone who performs the agent of this name where several may, by the name they vote under."""
-        return self._voters.get(agent) or {self._minds[agent].kind: self._minds[agent]}
+        """The backends that run the agent of this name, by the name they vote under."""
+        voters = self.voting_backends.get(agent)
+        if voters:
+            return voters
+        backend = self.backends[agent]
+        return {backend.kind: backend}
 
 
-def check_ids(ids: Iterable[str], case: Case, what: str) -> None:
-    """Reject ids the note does not have, naming those it has."""
+def check_ids(ids: Iterable[str], case: Case, accusation: str) -> None:
+    """Reject ids that the note does not have, naming those it has; `accusation` begins the message."""
     invented = sorted(set(ids) - set(case.sentence_ids))
     if invented:
         raise Rejected(
-            f"{what} {join_ids(invented)}; the note has only {join_ids(case.sentence_ids)}."
+            f"{accusation} {join_ids(invented)}; the note has only {join_ids(case.sentence_ids)}."
         )
 
 
 def join_ids(ids: Iterable[str]) -> str:
-    """Ids as they are said to a model."""
+    """Ids as a model is shown them."""
     return ", ".join(ids)

@@ -42,8 +42,8 @@ class AlignmentAgent(Agent[AlignmentTask, EvidenceLinks]):
 
     name = "alignment"
     prompt = "alignment/v1"
-    takes = AlignmentTask
-    returns = EvidenceLinks
+    task_type = AlignmentTask
+    output_type = EvidenceLinks
 
     def choices(self, task: AlignmentTask) -> AllowedValues:
         """The note's ids, and the answer's."""
@@ -56,7 +56,7 @@ class AlignmentAgent(Agent[AlignmentTask, EvidenceLinks]):
             raise Rejected(f"Give each answer sentence exactly once: {join_ids(task.answer_ids)}.")
         check_ids((one for _, one in output.as_pairs()), task.case, "You link")
 
-    def mend(self, task: AlignmentTask, output: EvidenceLinks) -> EvidenceLinks | None:
+    def salvage(self, task: AlignmentTask, output: EvidenceLinks) -> EvidenceLinks | None:
         """The first entry of each answer sentence, with the ids the note has."""
         first: dict[str, AnswerLinks] = {}
         for each in output.links:

@@ -24,7 +24,7 @@ class ShortAnswerTask(CaseTask):
     word_limit: int = WORD_LIMIT
 
     @property
-    def wanted(self) -> frozenset[str]:
+    def required_citations(self) -> frozenset[str]:
         """The ids the answer must cite: all of these and no other."""
         raise NotImplementedError
 
@@ -36,19 +36,23 @@ class ShortAnswerAgent(Agent[Task, Lines]):
     """Writes a short answer that cites what its task wants."""
 
     name = "answer"
-    returns = Lines
+    output_type = Lines
 
     def check(self, task: Task, output: Lines) -> None:
         """Short enough, and citing all that is wanted and nothing else."""
         answer = output.as_answer()
         check_lines(task.case, answer)
         check_word_limit(answer, task.word_limit)
-        check_citations(answer, task.wanted)
+        check_citations(answer, task.required_citations)
 
-    def mend(self, task: Task, output: Lines) -> Lines | None:
+    def salvage(self, task: Task, output: Lines) -> Lines | None:
         """A short answer that lost a citation is better than none; one that is too long is not."""
-        answer = restrict_citations(output.as_answer(), task.wanted)
-        return Lines.of(answer) if answer is not None and answer.words <= task.word_limit else None
+        answer = restrict_citations(output.as_answer(), task.required_citations)
+        return (
+            Lines.from_answer(answer)
+            if answer is not None and answer.words <= task.word_limit
+            else None
+        )
 
 
 class CompressionTask(ShortAnswerTask):
@@ -57,7 +61,7 @@ class CompressionTask(ShortAnswerTask):
     draft: CitedAnswer
 
     @property
-    def wanted(self) -> frozenset[str]:
+    def required_citations(self) -> frozenset[str]:
         """What the draft cites."""
         return self.draft.cited
 
@@ -66,7 +70,7 @@ class CompressionAgent(ShortAnswerAgent[CompressionTask]):
     """Says the same in fewer words, keeping every citation."""
 
     prompt = "compress/v1"
-    takes = CompressionTask
+    task_type = CompressionTask
 
 
 class SummaryTask(ShortAnswerTask):
@@ -75,7 +79,7 @@ class SummaryTask(ShortAnswerTask):
     essential: tuple[str, ...]
 
     @property
-    def wanted(self) -> frozenset[str]:
+    def required_citations(self) -> frozenset[str]:
         """The essential sentences."""
         return frozenset(self.essential)
 
@@ -84,7 +88,7 @@ class SummaryAgent(ShortAnswerAgent[SummaryTask]):
     """Writes a short answer in its own words from the essential sentences (paper Table 2, second row)."""
 
     prompt = "summary/v1"
-    takes = SummaryTask
+    task_type = SummaryTask
 
 
 def concatenate_question_and_evidence(case: Case, essential: frozenset[str]) -> CitedAnswer:

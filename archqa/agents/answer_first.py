@@ -43,6 +43,11 @@ class DraftAnswers(FrozenModel):
     answers: tuple[Lines, ...]
     roles: tuple[Role, ...]
 
+    @property
+    def cited_ids(self) -> frozenset[str]:
+        """The ids that any of the answers cites."""
+        return frozenset().union(*(answer.as_answer().cited for answer in self.answers))
+
     def judgements(self, ids: tuple[str, ...]) -> tuple[Judgement, ...]:
         """A vote on each sentence: (citing answers + ½) of (answers + 1), moved by its role."""
         counts = Counter(each for answer in self.answers for each in answer.as_answer().cited)
@@ -57,8 +62,8 @@ class AnswerFirstAgent(Agent[AnswerFirstTask, DraftAnswers]):
 
     name = "answer_first"
     prompt = "answer_first/v1"
-    takes = AnswerFirstTask
-    returns = DraftAnswers
+    task_type = AnswerFirstTask
+    output_type = DraftAnswers
 
     def check(self, task: AnswerFirstTask, output: DraftAnswers) -> None:
         """As many answers as asked for, each a cited answer; a role for each sentence that is cited, and no other."""
@@ -70,21 +75,21 @@ class AnswerFirstAgent(Agent[AnswerFirstTask, DraftAnswers]):
             check_lines(task.case, answer.as_answer())
         roles = {each.sentence_id for each in output.roles}
         check_ids(roles, task.case, "You give roles to")
-        missing = sorted(_cited(output) - roles)
+        missing = sorted(output.cited_ids - roles)
         if missing:
             raise Rejected(
                 f"You cite {join_ids(missing)} but give no role. Name the role of every cited sentence."
             )
 
-    def mend(self, task: AnswerFirstTask, output: DraftAnswers) -> DraftAnswers | None:
+    def salvage(self, task: AnswerFirstTask, output: DraftAnswers) -> DraftAnswers | None:
         """Keep the answers that cite sentences of the note; roles may be missing."""
         known = frozenset(task.case.sentence_ids)
         kept = [restrict_citations(each.as_answer(), known) for each in output.answers]
         roles = tuple(each for each in output.roles if each.sentence_id in known)
-        answers = tuple(Lines.of(each) for each in kept if each is not None)
+        answers = tuple(Lines.from_answer(each) for each in kept if each is not None)
         return DraftAnswers(answers=answers, roles=roles) if answers else None
 
-    def about(self, task: AnswerFirstTask) -> str:
+    def call_label(self, task: AnswerFirstTask) -> str:
         """Which asking it is."""
         return f"again {task.repetition}" if task.repetition else ""
 
@@ -98,7 +103,3 @@ def _vote(sentence_id: str, count: int, of: int, role: str) -> Judgement:
         rationale=f"cited by {count} of {of} answers{f', {role}' if role and count else ''}",
         probability=float(expit(logit(np.array(share)) + shift)),
     )
-
-
-def _cited(output: DraftAnswers) -> set[str]:
-    return {each for answer in output.answers for each in answer.as_answer().cited}

@@ -22,7 +22,7 @@ class Lines(FrozenModel):
     answer: tuple[Line, ...]
 
     @classmethod
-    def of(cls, answer: CitedAnswer) -> Self:
+    def from_answer(cls, answer: CitedAnswer) -> Self:
         """A finished answer in the form an agent returns."""
         return cls(
             answer=tuple(

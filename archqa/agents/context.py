@@ -15,8 +15,8 @@ class MedicalContextAgent(Agent[CaseTask, MedicalContext]):
 
     name = "context"
     prompt = "context/v1"
-    takes = CaseTask
-    returns = MedicalContext
+    task_type = CaseTask
+    output_type = MedicalContext
 
     def check(self, task: CaseTask, output: MedicalContext) -> None:
         """Some context must be there."""

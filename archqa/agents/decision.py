@@ -24,8 +24,8 @@ class DecisionAgent(Agent[DecisionTask, DecisionOutput]):
 
     name = "decision"
     prompt = "decision/v1"
-    takes = DecisionTask
-    returns = DecisionOutput
+    task_type = DecisionTask
+    output_type = DecisionOutput
 
     def check(self, task: DecisionTask, output: DecisionOutput) -> None:
         """The essential ids exist, and the answer cites them: all of them and no other."""
@@ -36,11 +36,11 @@ class DecisionAgent(Agent[DecisionTask, DecisionOutput]):
         check_lines(task.case, answer)
         check_citations(answer, frozenset(output.essential))
 
-    def mend(self, task: DecisionTask, output: DecisionOutput) -> DecisionOutput | None:
+    def salvage(self, task: DecisionTask, output: DecisionOutput) -> DecisionOutput | None:
         """Cite only sentences of the note; what is cited is then what is essential."""
         answer = restrict_citations(output.as_answer(), frozenset(task.case.sentence_ids))
         if answer is None:
             return None
         return DecisionOutput(
-            answer=Lines.of(answer).answer, essential=task.case.in_note_order(answer.cited)
+            answer=Lines.from_answer(answer).answer, essential=task.case.in_note_order(answer.cited)
         )

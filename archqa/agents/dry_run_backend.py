@@ -1,7 +1,7 @@
-"""The mind of a dry run: renders and counts every prompt, asks nobody.
+"""The backend of a dry run: renders and counts every prompt, asks no model.
 
-A reply that the cache holds is used as it is. Elsewhere the embedded engine's output stands in for the model's, so that
-later prompts have about the length they will have.
+A reply in the cache is used as it is. Elsewhere the embedded engine's output stands in for the model's, so that later
+prompts have about the length they will have.
 """
 
 from typing import NamedTuple, TypeVar
@@ -10,7 +10,7 @@ from archqa.agents.agent import Agent, Backend, RunContext
 from archqa.agents.model_backend import ModelBackend
 from archqa.core.value import FrozenModel
 from archqa.errors import Unusable
-from archqa.llm.cache import ReplyCache
+from archqa.llm.cache import ServerCache
 from archqa.llm.model import Message, Reply, Request, ToolSpec
 
 Task = TypeVar("Task", bound=FrozenModel)
@@ -27,61 +27,69 @@ class DryRunCall(NamedTuple):
 
 
 class DryRunBackend:
-    """Performs the agents of one case without a model; each call it would make is appended to `calls`."""
+    """Runs the agents of one case without a model; appends each call it would make to `calls`.
 
-    kind = "rehearsal"
+    `cache` has the replies of the server that `model` would ask; None without a cache.
+    """
+
+    kind = "dry run"
 
     def __init__(
         self,
-        mind: ModelBackend,
+        model: ModelBackend,
         stand_in: Backend,
-        cache: ReplyCache | None,
+        cache: ServerCache | None,
         calls: list[DryRunCall],
     ) -> None:
-        self._mind = mind
+        self._model = model
         self._stand_in = stand_in
         self._cache = cache
         self._calls = calls
 
-    async def perform(self, agent: Agent[Task, Output], task: Task, desk: RunContext) -> Output:
-        """Perform one task as the model did before, else as the embedded engine does."""
-        request = self._mind.first_request(agent, task)
-        kept = self._cache.get(request.digest) if self._cache is not None else None
-        output = self._mind.read(agent, task, kept) if kept else None
-        if output is None:
-            kept, output = None, await self._stand_in.perform(agent, task, desk)
-        self._calls.append(DryRunCall(agent.name, request, _length(kept, output), kept is not None))
+    async def run(self, agent: Agent[Task, Output], task: Task, context: RunContext) -> Output:
+        """The output of the cached reply, else that of the embedded engine."""
+        request = self._model.first_request(agent, task)
+        reply = self._cached_reply(request)
+        output = self._model.parse_reply(agent, task, reply) if reply is not None else None
+        if reply is not None and output is not None:
+            self._calls.append(DryRunCall(agent.name, request, len(reply.text), cached=True))
+            return output
+        output = await self._stand_in.run(agent, task, context)
+        characters = len(output.model_dump_json(exclude_none=True))
+        self._calls.append(DryRunCall(agent.name, request, characters, cached=False))
         return output
 
-    def opening(self, agent: Agent[Task, Output], task: Task) -> tuple[Message, ...]:
-        """What a conversation begins with."""
-        return self._mind.opening(agent, task)
+    def prompt_name(self, agent: Agent[Task, Output]) -> str:
+        """The prompt version that the model would be shown."""
+        return self._model.prompt_name(agent)
 
-    def words(self, template: str) -> str:
-        """A fixed text out of the prompts."""
-        return self._mind.words(template)
+    def initial_messages(self, agent: Agent[Task, Output], task: Task) -> tuple[Message, ...]:
+        """The first messages that the model would be shown."""
+        return self._model.initial_messages(agent, task)
 
-    async def say(
+    def prompt_text(self, agent: Agent[Task, Output], template: str) -> str:
+        """A fixed text of the prompts folder."""
+        return self._model.prompt_text(agent, template)
+
+    async def converse(
         self,
         agent: Agent[Task, Output],
         task: Task,
-        desk: RunContext,
+        context: RunContext,
         messages: tuple[Message, ...],
         tools: tuple[ToolSpec, ...] = (),
-        recorded: int = 0,
+        already_recorded: int = 0,
     ) -> Reply:
-        """The turn as it was taken before; a conversation is rehearsed as far as that. Raises `Unusable` there."""
-        request = self._mind.conversation_request(messages, tools)
-        kept = self._cache.get(request.digest) if self._cache is not None else None
-        self._calls.append(
-            DryRunCall(agent.name, request, len(kept.text) if kept else 0, kept is not None)
-        )
-        if kept is None:
+        """The cached reply. Raises `Unusable` where there is none: the conversation cannot be continued."""
+        request = self._model.conversation_request(messages, tools)
+        reply = self._cached_reply(request)
+        characters = len(reply.text) if reply is not None else 0
+        self._calls.append(DryRunCall(agent.name, request, characters, reply is not None))
+        if reply is None:
             raise Unusable(
-                "Nobody is asked in a rehearsal; how a conversation goes on cannot be foreseen."
+                "A dry run asks no model, so it cannot know how a conversation continues."
             )
-        return kept
+        return reply
 
-
-def _length(kept: Reply | None, output: FrozenModel) -> int:
-    return len(kept.text) if kept else len(output.model_dump_json(exclude_none=True))
+    def _cached_reply(self, request: Request) -> Reply | None:
+        return None if self._cache is None else self._cache.get(request)

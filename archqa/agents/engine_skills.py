@@ -1,21 +1,31 @@
-"""What the embedded engine does where it stands in for a model on the panel or in the subtasks of 2026.
+"""How the embedded engine does the work of each agent that reads a note, without a model server."""
 
-Each skill takes the engine and a task, and returns what the agent of that task returns. They run in threads.
-"""
-
-from collections.abc import Callable
+import asyncio
+from collections.abc import Awaitable, Callable, Iterable
 from typing import Any
 
-from archqa.agents.agent import Agent
+from archqa.agents.agent import Agent, CaseTask
 from archqa.agents.alignment import AlignmentAgent, AlignmentTask, AnswerLinks, EvidenceLinks
+from archqa.agents.answer import CompressionAgent, CompressionTask, SummaryAgent, SummaryTask
 from archqa.agents.answer_first import AnswerFirstAgent, AnswerFirstTask, DraftAnswers, Role
 from archqa.agents.cited_lines import Lines
+from archqa.agents.context import MedicalContext, MedicalContextAgent
+from archqa.agents.decision import DecisionAgent, DecisionOutput, DecisionTask
 from archqa.agents.evidence_writing import EvidenceDecisionAgent, EvidenceDecisionTask
+from archqa.agents.general_expert import (
+    BatchLabellingTask,
+    GeneralExpertAgent,
+    GeneralExpertBatchAgent,
+    SentenceLabellingTask,
+)
+from archqa.agents.labelling import SentenceVerdict, Verdict, Verdicts
 from archqa.agents.question_interpretation import (
     ClinicianQuestion,
     QuestionInterpretationAgent,
     QuestionInterpretationTask,
 )
+from archqa.agents.recruiting import RecruitedExperts, RecruitingAgent, RecruitingTask
+from archqa.agents.specialist import SpecialistAgent, SpecialistTask
 from archqa.agents.verification import (
     Check,
     VerificationAgent,
@@ -29,89 +39,188 @@ from archqa.agents.voting import (
     SpecialistVotingAgent,
     VotingTask,
 )
+from archqa.core.case import Case
+from archqa.core.judgement import Judgement, Relevance
+from archqa.core.probability import mean_probabilities, stated_probability
 from archqa.core.value import FrozenModel
 from archqa.engine import Engine
 from archqa.engine.answer_linking import predict_links
 from archqa.engine.question_interpretation import derive_clinician_question
 
-_WAYS = ("f1", "precision", "recall")
-"""The operating points that stand for the different answers of different colleagues."""
+_OPERATING_POINTS = ("f1", "precision", "recall")
+"""Each stands for a different draft answer, in turn."""
 
 
-def vote(engine: Engine, task: VotingTask) -> SentenceVotes:
+class EngineSession:
+    """The engine at work on one case, off the event loop. A note is assessed once for each specialty."""
+
+    def __init__(self, engine: Engine, operating_point: str) -> None:
+        self.engine = engine
+        self.operating_point = operating_point
+        self._assessments: dict[tuple[Case, str], asyncio.Task[tuple[Judgement, ...]]] = {}
+
+    async def judgements(self, case: Case, specialty: str = "") -> tuple[Judgement, ...]:
+        """The engine's judgement of each sentence, seen from a specialty if one is named."""
+        key = (case, specialty)
+        if key not in self._assessments:
+            assessment = asyncio.to_thread(self.engine.judge, case, specialty=specialty or None)
+            self._assessments[key] = asyncio.create_task(assessment)
+        return await self._assessments[key]
+
+    async def write(self, case: Case, chosen: frozenset[str], word_limit: int) -> Lines:
+        """An extractive answer that rests on the chosen sentences."""
+        answer = await asyncio.to_thread(self.engine.compose, case, chosen, word_limit=word_limit)
+        return Lines.from_answer(answer)
+
+
+async def explain(session: EngineSession, task: CaseTask) -> MedicalContext:
+    """The medical context of a case."""
+    return MedicalContext(context=await asyncio.to_thread(session.engine.context, task.case))
+
+
+async def screen(session: EngineSession, task: SentenceLabellingTask) -> Verdict:
+    """The verdict on one sentence."""
+    for judgement in await session.judgements(task.case):
+        if judgement.sentence_id == task.sentence.id:
+            return Verdict.from_judgement(judgement)
+    raise KeyError(task.sentence.id)
+
+
+async def screen_batch(session: EngineSession, task: BatchLabellingTask) -> Verdicts:
+    """The verdicts on several sentences."""
+    judgements = await session.judgements(task.case)
+    return _verdicts(
+        judgement for judgement in judgements if judgement.sentence_id in task.requested_ids
+    )
+
+
+async def recruit(session: EngineSession, task: RecruitingTask) -> RecruitedExperts:
+    """The specialties that fit the case best."""
+    specialties = await asyncio.to_thread(session.engine.specialties, task.case)
+    return RecruitedExperts(experts=tuple(specialties)[: task.most])
+
+
+async def label_as_specialist(session: EngineSession, task: SpecialistTask) -> Verdicts:
+    """The verdicts from the view of a specialty."""
+    return _verdicts(await session.judgements(task.case, task.specialty))
+
+
+async def vote(session: EngineSession, task: VotingTask) -> SentenceVotes:
     """The engine's judgements as votes."""
-    judged = engine.judge(task.case, specialty=task.specialty or None)
-    return SentenceVotes(
-        verdicts=tuple(
-            SentenceVote(**each.model_dump(), percent=round(100 * (each.probability or 0.0)))
-            for each in judged
-        )
-    )
+    judgements = await session.judgements(task.case, task.specialty)
+    return SentenceVotes(verdicts=tuple(map(SentenceVote.from_judgement, judgements)))
 
 
-def answer_first(engine: Engine, task: AnswerFirstTask) -> DraftAnswers:
-    """One extractive answer for each operating point, over and over."""
-    judged = engine.judge(task.case)
-    sets = [engine.select(judged, _WAYS[at % len(_WAYS)]) for at in range(task.answers)]
-    answers = tuple(
-        Lines.of(engine.compose(task.case, each, word_limit=task.word_limit)) for each in sets
-    )
-    cited = {one for answer in answers for one in answer.as_answer().cited}
-    sure = {each.sentence_id for each in judged if (each.probability or 0.0) >= 0.5}
+async def decide(session: EngineSession, task: DecisionTask) -> DecisionOutput:
+    """An answer from the sentences whose mean probability is high enough."""
+    chosen = session.engine.select(_consensus(task), session.operating_point)
+    lines = await session.write(task.case, chosen, task.word_limit)
+    essential = task.case.in_note_order(lines.as_answer().cited)
+    return DecisionOutput(answer=lines.answer, essential=essential)
+
+
+async def write_from_evidence(session: EngineSession, task: EvidenceDecisionTask) -> Lines:
+    """An answer from the chosen sentences."""
+    return await session.write(task.case, frozenset(task.chosen), task.word_limit)
+
+
+async def compress(session: EngineSession, task: CompressionTask) -> Lines:
+    """A shorter answer from the sentences that the draft cites."""
+    return await session.write(task.case, task.draft.cited, task.word_limit)
+
+
+async def summarise(session: EngineSession, task: SummaryTask) -> Lines:
+    """An answer from the essential sentences."""
+    return await session.write(task.case, frozenset(task.essential), task.word_limit)
+
+
+async def answer_first(session: EngineSession, task: AnswerFirstTask) -> DraftAnswers:
+    """Extractive answers for the operating points in turn."""
+    judgements = await session.judgements(task.case)
+    drafts: list[Lines] = []
+    for number in range(task.answers):
+        operating_point = _OPERATING_POINTS[number % len(_OPERATING_POINTS)]
+        chosen = session.engine.select(judgements, operating_point)
+        drafts.append(await session.write(task.case, chosen, task.word_limit))
+    answers = DraftAnswers(answers=tuple(drafts), roles=())
+    probable = {
+        judgement.sentence_id for judgement in judgements if stated_probability(judgement) >= 0.5
+    }
     roles = [
-        Role(sentence_id=one, role="decisive" if one in sure else "supporting")
-        for one in sorted(cited)
+        Role(sentence_id=id_, role="decisive" if id_ in probable else "supporting")
+        for id_ in sorted(answers.cited_ids)
     ]
-    return DraftAnswers(answers=answers, roles=tuple(roles))
+    return answers.model_copy(update={"roles": tuple(roles)})
 
 
-def verify(engine: Engine, task: VerificationTask) -> VerificationChecks:
-    """Keeps what the engine itself would take where recall counts most."""
-    judged = engine.judge(task.case)
-    kept = engine.select(judged, "recall")
-    reasons = {each.sentence_id: each.rationale for each in judged}
-    return VerificationChecks(
-        checks=tuple(
-            Check(rationale=reasons[one], keep=one in kept, sentence_id=one)
-            for one in task.doubtful
-        )
+async def verify(session: EngineSession, task: VerificationTask) -> VerificationChecks:
+    """Keeps the sentences that the engine itself selects at the operating point of highest recall."""
+    judgements = await session.judgements(task.case)
+    selected = session.engine.select(judgements, "recall")
+    reasons = {judgement.sentence_id: judgement.rationale for judgement in judgements}
+    checks = tuple(
+        Check(rationale=reasons[id_], keep=id_ in selected, sentence_id=id_)
+        for id_ in task.doubtful
     )
+    return VerificationChecks(checks=checks)
 
 
-def write(engine: Engine, task: EvidenceDecisionTask) -> Lines:
-    """The chosen sentences, shortened."""
-    return Lines.of(engine.compose(task.case, frozenset(task.chosen), word_limit=task.word_limit))
-
-
-def ask(_: Engine, task: QuestionInterpretationTask) -> ClinicianQuestion:
+async def interpret_question(
+    _: EngineSession, task: QuestionInterpretationTask
+) -> ClinicianQuestion:
     """The message's own questions in the third person."""
-    return ClinicianQuestion(
-        question=derive_clinician_question(task.case.patient_narrative, task.word_limit)
+    question = await asyncio.to_thread(
+        derive_clinician_question, task.case.patient_narrative, task.word_limit
     )
+    return ClinicianQuestion(question=question)
 
 
-def align(_: Engine, task: AlignmentTask) -> EvidenceLinks:
-    """The links of the fitted linker."""
-    pairs = predict_links(task.case)
-    rows = {answer: {one for each, one in pairs if each == answer} for answer in task.answer_ids}
-    return EvidenceLinks(
-        links=tuple(
-            AnswerLinks(
-                rationale="by the linker",
-                answer_id=answer,
-                evidence_id=task.case.in_note_order(ids),
-            )
-            for answer, ids in rows.items()
+async def align(_: EngineSession, task: AlignmentTask) -> EvidenceLinks:
+    """The links that the fitted linker predicts."""
+    evidence: dict[str, set[str]] = {answer_id: set() for answer_id in task.answer_ids}
+    for answer_id, sentence_id in await asyncio.to_thread(predict_links, task.case):
+        evidence[answer_id].add(sentence_id)
+    links = tuple(
+        AnswerLinks(
+            rationale="by the linker",
+            answer_id=answer_id,
+            evidence_id=task.case.in_note_order(sentence_ids),
         )
+        for answer_id, sentence_ids in evidence.items()
     )
+    return EvidenceLinks(links=links)
 
 
-ENGINE_IMPLEMENTATIONS: dict[type[Agent[Any, Any]], Callable[[Engine, Any], FrozenModel]] = {
+Skill = Callable[[EngineSession, Any], Awaitable[FrozenModel]]
+
+ENGINE_SKILLS: dict[type[Agent[Any, Any]], Skill] = {
+    MedicalContextAgent: explain,
+    GeneralExpertAgent: screen,
+    GeneralExpertBatchAgent: screen_batch,
+    RecruitingAgent: recruit,
+    SpecialistAgent: label_as_specialist,
     GeneralVotingAgent: vote,
     SpecialistVotingAgent: vote,
     AnswerFirstAgent: answer_first,
     VerificationAgent: verify,
-    EvidenceDecisionAgent: write,
-    QuestionInterpretationAgent: ask,
+    DecisionAgent: decide,
+    EvidenceDecisionAgent: write_from_evidence,
+    CompressionAgent: compress,
+    SummaryAgent: summarise,
+    QuestionInterpretationAgent: interpret_question,
     AlignmentAgent: align,
 }
+"""The agents that the engine can run. A dry run estimates later prompts with them."""
+
+
+def _verdicts(judgements: Iterable[Judgement]) -> Verdicts:
+    return Verdicts(verdicts=tuple(map(SentenceVerdict.from_judgement, judgements)))
+
+
+def _consensus(task: DecisionTask) -> tuple[Judgement, ...]:
+    """A judgement of each sentence with the mean of its stated probabilities, 0 where nobody judged it."""
+    means = mean_probabilities(task.judgements)
+    return tuple(
+        Judgement(sentence_id=id_, label=Relevance.NOT_RELEVANT, probability=means.get(id_, 0.0))
+        for id_ in task.case.sentence_ids
+    )

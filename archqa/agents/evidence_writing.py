@@ -18,8 +18,8 @@ class EvidenceDecisionAgent(Agent[EvidenceDecisionTask, Lines]):
 
     name = "decision"
     prompt = "decision_from_evidence/v1"
-    takes = EvidenceDecisionTask
-    returns = Lines
+    task_type = EvidenceDecisionTask
+    output_type = Lines
 
     def check(self, task: EvidenceDecisionTask, output: Lines) -> None:
         """The answer cites the chosen sentences, all and only those."""
@@ -27,7 +27,7 @@ class EvidenceDecisionAgent(Agent[EvidenceDecisionTask, Lines]):
         check_lines(task.case, answer)
         check_citations(answer, frozenset(task.chosen))
 
-    def mend(self, task: EvidenceDecisionTask, output: Lines) -> Lines | None:
+    def salvage(self, task: EvidenceDecisionTask, output: Lines) -> Lines | None:
         """Drop citations of other sentences; a chosen one that no line cites goes to the line most like it."""
         answer = restrict_citations(output.as_answer(), frozenset(task.chosen))
         if answer is None:

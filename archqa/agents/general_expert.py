@@ -3,12 +3,11 @@
 from archqa.agents.labelling import (
     LabellingAgent,
     LabellingTask,
-    SentenceVerdict,
     Verdict,
     Verdicts,
     check_label,
     check_verdicts,
-    usable_verdicts,
+    first_verdicts,
 )
 from archqa.core.case import Sentence
 
@@ -24,14 +23,14 @@ class GeneralExpertAgent(LabellingAgent[SentenceLabellingTask, Verdict]):
 
     name = "general_expert"
     prompt = "general_expert/v1"
-    takes = SentenceLabellingTask
-    returns = Verdict
+    task_type = SentenceLabellingTask
+    output_type = Verdict
 
     def check(self, task: SentenceLabellingTask, output: Verdict) -> None:
         """The label is one of the variant's."""
         check_label(task, output)
 
-    def about(self, task: SentenceLabellingTask) -> str:
+    def call_label(self, task: SentenceLabellingTask) -> str:
         """The sentence."""
         return task.sentence.id
 
@@ -42,7 +41,7 @@ class BatchLabellingTask(LabellingTask):
     sentences: tuple[Sentence, ...]
 
     @property
-    def wanted(self) -> tuple[str, ...]:
+    def requested_ids(self) -> tuple[str, ...]:
         """Their ids."""
         return tuple(sentence.id for sentence in self.sentences)
 
@@ -52,26 +51,21 @@ class GeneralExpertBatchAgent(LabellingAgent[BatchLabellingTask, Verdicts]):
 
     name = "general_expert"
     prompt = "general_expert_batch/v1"
-    takes = BatchLabellingTask
-    returns = Verdicts
+    task_type = BatchLabellingTask
+    output_type = Verdicts
 
     def choices(self, task: BatchLabellingTask) -> dict[str, tuple[str, ...]]:
         """Only the sentences of this batch."""
-        return {"sentence": task.wanted, "label": task.allowed_labels}
+        return {"sentence": task.requested_ids, "label": task.allowed_labels}
 
     def check(self, task: BatchLabellingTask, output: Verdicts) -> None:
         """Every sentence of the batch once."""
-        check_verdicts(task, output, task.wanted)
+        check_verdicts(task, output.verdicts, task.requested_ids)
 
-    def mend(self, task: BatchLabellingTask, output: Verdicts) -> Verdicts | None:
+    def salvage(self, task: BatchLabellingTask, output: Verdicts) -> Verdicts | None:
         """Keep the labels that are usable; the others are missing votes."""
-        return usable_verdicts(output, task.wanted)
+        return first_verdicts(output, task.requested_ids)
 
-    def about(self, task: BatchLabellingTask) -> str:
+    def call_label(self, task: BatchLabellingTask) -> str:
         """The sentences."""
-        return ",".join(task.wanted)
-
-
-def with_sentence_id(sentence_id: str, verdict: Verdict) -> SentenceVerdict:
-    """A verdict with the sentence it is about."""
-    return SentenceVerdict(sentence_id=sentence_id, **dict(verdict))
+        return ",".join(task.requested_ids)

@@ -1,9 +1,9 @@
-"""The mind that reads questions about a record without a model: the parser performs the planner."""
+"""Runs the planner without a model: the grammar parses the question into a query."""
 
 import asyncio
 from typing import TypeVar, cast
 
-from archqa.agents.agent import Agent, RunContext
+from archqa.agents.agent import Agent, RunContext, SingleReplyBackend
 from archqa.agents.planner import Plan, PlannerAgent, PlannerTask
 from archqa.core.step import Step
 from archqa.core.value import FrozenModel
@@ -17,31 +17,30 @@ Output = TypeVar("Output", bound=FrozenModel)
 _MODEL = "embedded:query-parser"
 
 
-class GrammarBackend:
-    """Performs the planner on one record. Equal questions get equal queries; nothing is asked of anybody."""
+class GrammarBackend(SingleReplyBackend):
+    """Runs the planner on one record. Deterministic: the same question gives the same query."""
 
     kind = "embedded"
 
     def __init__(self, record: Record) -> None:
         self._record = record
 
-    async def perform(self, agent: Agent[Task, Output], task: Task, desk: RunContext) -> Output:
-        """The query of a question. Raises `Refused` with the part not understood, `Unusable` for other agents."""
+    async def run(self, agent: Agent[Task, Output], task: Task, context: RunContext) -> Output:
+        """The query of a question. Raises `Refused` naming what was not understood, `Unusable` for other agents."""
         if not isinstance(agent, PlannerAgent) or not isinstance(task, PlannerTask):
-            raise Unusable(f"The parser has no skill for the agent {agent.name}.")
+            raise Unusable(f"The query parser cannot run the agent {agent.name}.")
         try:
-            query = await asyncio.to_thread(self._read, task)
-        except Refused as why:
-            desk.record(_step(agent.name, None, str(why)))
+            query = await asyncio.to_thread(self._parse, task)
+        except Refused as refusal:
+            context.record_step(_step(agent.name, None, str(refusal)))
             raise
         plan = Plan(query=query)
-        desk.record(_step(agent.name, plan, ""))
+        context.record_step(_step(agent.name, plan, ""))
         return cast("Output", plan)
 
-    def _read(self, task: PlannerTask) -> Query:
-        from archqa.query.grammar import (
-            parse,
-        )  # Slow to import, and not every command asks a record.
+    def _parse(self, task: PlannerTask) -> Query:
+        # Imported late: the grammar is slow to import, and only questions about a record need it.
+        from archqa.query.grammar import parse
 
         return parse(task.question, task.assumption, self._record, task.patient_fhir_id)
 

@@ -1,21 +1,19 @@
 """What agents that label sentences share: the labels of the two variants, and the checks of a note's labels."""
 
 from collections import Counter
-from typing import Annotated, Literal, TypeVar
+from collections.abc import Mapping
+from typing import Annotated, Self, TypeVar
 
 from pydantic import Field
 
 from archqa.agents.agent import Agent, CaseTask, Rejected, check_ids, join_ids
-from archqa.core.judgement import Judgement, Relevance
+from archqa.core.judgement import Judgement, LabelScheme, Relevance
 from archqa.core.value import FrozenModel
 from archqa.llm.structured import HIDDEN_FROM_MODEL, AllowedValues, SentenceId
 
 Output = TypeVar("Output", bound=FrozenModel)
 
-LabelScheme = Literal["binary", "multiclass"]
-"""The paper's two variants (Table 1): essential / not-relevant, or with supplementary between them."""
-
-_ALLOWED: dict[LabelScheme, tuple[str, ...]] = {
+_ALLOWED_LABELS: dict[LabelScheme, tuple[str, ...]] = {
     "binary": (Relevance.ESSENTIAL, Relevance.NOT_RELEVANT),
     "multiclass": tuple(Relevance),
 }
@@ -29,7 +27,7 @@ class LabellingTask(CaseTask):
     @property
     def allowed_labels(self) -> tuple[str, ...]:
         """The labels of this variant."""
-        return _ALLOWED[self.labels]
+        return _ALLOWED_LABELS[self.labels]
 
 
 class Verdict(FrozenModel):
@@ -41,6 +39,21 @@ class Verdict(FrozenModel):
         None
     )
 
+    @classmethod
+    def from_judgement(cls, judgement: Judgement) -> Self:
+        """The verdict that states this judgement."""
+        fields = {name: getattr(judgement, name) for name in cls.model_fields}
+        return cls(**fields)
+
+    def judgement_of(self, sentence_id: str) -> Judgement:
+        """The verdict as a judgement of this sentence."""
+        return Judgement(
+            sentence_id=sentence_id,
+            label=self.label,
+            rationale=self.rationale,
+            probability=self.probability,
+        )
+
 
 class SentenceVerdict(Verdict):
     """A label for the sentence that is named."""
@@ -48,8 +61,8 @@ class SentenceVerdict(Verdict):
     sentence_id: SentenceId
 
     def as_judgement(self) -> Judgement:
-        """The same, as a value of the field."""
-        return Judgement.model_validate(self.model_dump())
+        """The verdict as a judgement of its sentence."""
+        return self.judgement_of(self.sentence_id)
 
 
 class Verdicts(FrozenModel):
@@ -58,8 +71,8 @@ class Verdicts(FrozenModel):
     verdicts: tuple[SentenceVerdict, ...]
 
     def judgements(self) -> tuple[Judgement, ...]:
-        """The same, as values of the field."""
-        return tuple(each.as_judgement() for each in self.verdicts)
+        """The verdicts as judgements."""
+        return tuple(verdict.as_judgement() for verdict in self.verdicts)
 
 
 Task = TypeVar("Task", bound=LabellingTask)
@@ -74,36 +87,44 @@ class LabellingAgent(Agent[Task, Output]):
 
 
 def check_label(task: LabellingTask, output: Verdict) -> None:
-    """The label is one of the variant's."""
+    """Check that the label is one of the variant's."""
     if output.label not in task.allowed_labels:
+        allowed = ", ".join(task.allowed_labels)
+        raise Rejected(f"The label {output.label} is not asked for; use one of: {allowed}.")
+
+
+def check_verdicts(
+    task: LabellingTask, verdicts: tuple[SentenceVerdict, ...], requested_ids: tuple[str, ...]
+) -> None:
+    """Check that each requested sentence is labelled once, no other is, and every label is the variant's."""
+    for verdict in verdicts:
+        check_label(task, verdict)
+    counts = Counter(verdict.sentence_id for verdict in verdicts)
+    check_ids(counts, task.case, "You label")
+    mistakes = [
+        f"{accusation} {join_ids(ids)}."
+        for accusation, ids in _miscounted(counts, requested_ids).items()
+        if ids
+    ]
+    if mistakes:
         raise Rejected(
-            f"The label {output.label} is not asked for; use one of: {', '.join(task.allowed_labels)}."
+            " ".join([*mistakes, f"Label each of {join_ids(requested_ids)} exactly once."])
         )
 
 
-def check_verdicts(task: LabellingTask, output: Verdicts, wanted: tuple[str, ...]) -> None:
-    """Every wanted sentence once, none other, each with a label of the variant."""
-    for each in output.verdicts:
-        check_label(task, each)
-    counts = Counter(each.sentence_id for each in output.verdicts)
-    check_ids(counts, task.case, "You label")
-    missing = [each for each in wanted if each not in counts]
-    twice = sorted(each for each, count in counts.items() if count > 1)
-    beyond = sorted(set(counts) - set(wanted))
-    wrongs = [
-        ("You left out", missing),
-        ("You label more than once", twice),
-        ("You were not asked about", beyond),
-    ]
-    said = [f"{words} {join_ids(ids)}." for words, ids in wrongs if ids]
-    if said:
-        raise Rejected(" ".join([*said, f"Label each of {join_ids(wanted)} exactly once."]))
+def _miscounted(counts: Mapping[str, int], requested_ids: tuple[str, ...]) -> dict[str, list[str]]:
+    """Accusation to the ids it is about."""
+    return {
+        "You left out": [id_ for id_ in requested_ids if id_ not in counts],
+        "You label more than once": sorted(id_ for id_, count in counts.items() if count > 1),
+        "You were not asked about": sorted(set(counts) - set(requested_ids)),
+    }
 
 
-def usable_verdicts(output: Verdicts, wanted: tuple[str, ...]) -> Verdicts | None:
-    """The first verdict for each wanted sentence; None if there is not one."""
-    first: dict[str, SentenceVerdict] = {}
-    for each in output.verdicts:
-        if each.sentence_id in wanted:
-            first.setdefault(each.sentence_id, each)
-    return Verdicts(verdicts=tuple(first.values())) if first else None
+def first_verdicts(output: Verdicts, requested_ids: tuple[str, ...]) -> Verdicts | None:
+    """The first verdict on each requested sentence; None if there is none."""
+    by_id: dict[str, SentenceVerdict] = {}
+    for verdict in output.verdicts:
+        if verdict.sentence_id in requested_ids:
+            by_id.setdefault(verdict.sentence_id, verdict)
+    return Verdicts(verdicts=tuple(by_id.values())) if by_id else None

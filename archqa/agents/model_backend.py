@@ -1,6 +1,6 @@
-"""The mind behind a model server: renders the agent's prompt, asks, validates, and says what was wrong."""
+"""Runs agents with a model server: renders the prompt, asks, validates the reply, and sends back what was wrong."""
 
-from typing import TypeVar
+from typing import Generic, NamedTuple, TypeVar
 
 from archqa.agents.agent import Agent, RunContext
 from archqa.core.step import Step
@@ -13,15 +13,23 @@ from archqa.llm.structured import Rejected, parse_output, strict_schema
 Task = TypeVar("Task", bound=FrozenModel)
 Output = TypeVar("Output", bound=FrozenModel)
 
+_REPEAT_TEMPERATURE = 0.7
+"""Temperature of a repeated call where the first had none: at 0 the reply would be the same."""
 
-_WARM = 0.7
-"""Temperature at which the same is asked again, where the first asking had none: else it would say the same."""
+
+class _Call(NamedTuple, Generic[Task, Output]):
+    """One agent on one task, and where its steps go."""
+
+    agent: Agent[Task, Output]
+    task: Task
+    context: RunContext
 
 
 class ModelBackend:
-    """Performs agents with one model; `turns` counts the first reply and the repair turns after it.
+    """Runs agents with one model; `turns` counts the first reply and the repair turns after it.
 
-    `prompt` is the version to use, such as `answer_first/v2`, of whichever agent has a prompt of that name.
+    `prompt` is a version to use instead of an agent's own, such as `answer_first/v2`. It applies to whichever agent
+    has a prompt of that name.
     """
 
     kind = "model"
@@ -43,91 +51,76 @@ class ModelBackend:
         self._max_tokens = max_tokens
         self._turns = turns
         self._prompts = prompts or default_prompts()
-        self._prompt = prompt or ""
+        self._prompt_override = prompt or ""
 
-    async def perform(self, agent: Agent[Task, Output], task: Task, desk: RunContext) -> Output:
+    async def run(self, agent: Agent[Task, Output], task: Task, context: RunContext) -> Output:
         """Ask until the output passes the agent's check; a refused or cut-off reply is asked for once more.
 
         Raises `Refused`, `Truncated`, `Unusable`, and what the model raises.
         """
-        messages = self._prompts.render(self._words(agent), dict(task))
+        call = _Call(agent, task, context)
+        messages = self.initial_messages(agent, task)
         for turn in range(self._turns):
             request = self._request(agent, task, messages, turn)
-            reply = await self._asked(desk, agent, task, request)
+            reply = await self._ask(call, request)
             try:
-                output = self._checked(agent, task, reply)
-            except Rejected as why:
-                mended = self._mended(agent, task, reply) if turn == self._turns - 1 else None
-                self._note(desk, agent, task, request, reply, mended, rejected=str(why))
-                if mended is not None:
-                    return mended
-                messages = (*messages, *self._repair(reply, str(why)))
+                output = self._checked_output(agent, task, reply)
+            except Rejected as rejection:
+                salvaged = self._salvage(call, reply) if turn == self._turns - 1 else None
+                self._record(call, request, reply, salvaged, rejected=str(rejection))
+                if salvaged is not None:
+                    return salvaged
+                messages = (*messages, *self._repair_messages(reply, str(rejection)))
             except CaseFailed as failure:
-                self._note(desk, agent, task, request, reply, None, rejected=str(failure))
+                self._record(call, request, reply, None, rejected=str(failure))
                 if turn > 0:
                     raise
             else:
-                self._note(desk, agent, task, request, reply, output)
+                self._record(call, request, reply, output)
                 return output
         raise Unusable(
             f"{agent.name}: none of {self._turns} replies passed its check; see the trace."
         )
 
-    async def _asked(
-        self, desk: RunContext, agent: Agent[Task, Output], task: Task, request: Request
-    ) -> Reply:
-        """The reply; a request that no reply can come to is a step of the trace as well."""
-        try:
-            return await self._model.ask(request)
-        except CaseFailed as failure:
-            self._note(
-                desk,
-                agent,
-                task,
-                request,
-                Reply(text="", finish=FinishReason.EMPTY),
-                None,
-                rejected=str(failure),
-            )
-            raise
+    def prompt_name(self, agent: Agent[Task, Output]) -> str:
+        """The override, if it is a version of the agent's prompt, else the agent's own prompt."""
+        overridden = self._prompt_override.partition("/")[0]
+        if overridden == agent.prompt.partition("/")[0]:
+            return self._prompt_override
+        return agent.prompt
 
-    def opening(self, agent: Agent[Task, Output], task: Task) -> tuple[Message, ...]:
-        """What a conversation with this agent begins with."""
-        return self._prompts.render(agent.prompt, dict(task))
+    def initial_messages(self, agent: Agent[Task, Output], task: Task) -> tuple[Message, ...]:
+        """The agent's prompt, rendered for the task."""
+        return self._prompts.render(self.prompt_name(agent), dict(task))
 
-    def words(self, template: str) -> str:
-        """A fixed text out of the prompts, such as what is said to an empty reply."""
+    def prompt_text(self, agent: Agent[Task, Output], template: str) -> str:
+        """A fixed text of the prompts folder."""
         return self._prompts.render_text(template, {})
 
-    async def say(
+    async def converse(
         self,
         agent: Agent[Task, Output],
         task: Task,
-        desk: RunContext,
+        context: RunContext,
         messages: tuple[Message, ...],
         tools: tuple[ToolSpec, ...] = (),
-        recorded: int = 0,
+        already_recorded: int = 0,
     ) -> Reply:
-        """One turn of a conversation in prose, tools offered. Of `messages`, the first `recorded` are known already.
+        """One turn of a conversation in prose. The caller judges what the reply says.
 
-        Raises `CaseFailed` and what the model raises; what the reply says is for the caller to judge.
+        Raises `CaseFailed` and what the model raises.
         """
+        call = _Call(agent, task, context)
         request = self.conversation_request(messages, tools)
-        reply = await self._asked(desk, agent, task, request)
-        self._note(
-            desk,
-            agent,
-            task,
-            request.model_copy(update={"messages": messages[recorded:]}),
-            reply,
-            None,
-        )
+        reply = await self._ask(call, request)
+        new_messages = request.model_copy(update={"messages": messages[already_recorded:]})
+        self._record(call, new_messages, reply, None)
         return reply
 
     def conversation_request(
         self, messages: tuple[Message, ...], tools: tuple[ToolSpec, ...] = ()
     ) -> Request:
-        """What is asked at a turn of a conversation in prose."""
+        """The request of one turn of a conversation in prose."""
         return Request(
             model=self._name,
             messages=messages,
@@ -137,88 +130,89 @@ class ModelBackend:
         )
 
     def first_request(self, agent: Agent[Task, Output], task: Task) -> Request:
-        """What is asked at the first turn."""
-        return self._request(agent, task, self._prompts.render(self._words(agent), dict(task)), 0)
+        """The request of the first turn of `run`."""
+        return self._request(agent, task, self.initial_messages(agent, task), 0)
 
-    def read(self, agent: Agent[Task, Output], task: Task, reply: Reply) -> Output | None:
-        """The output in a reply, if it passes the agent's check; None otherwise."""
+    def parse_reply(self, agent: Agent[Task, Output], task: Task, reply: Reply) -> Output | None:
+        """The output in a reply if it passes the agent's check, else None."""
         try:
-            return self._checked(agent, task, reply)
+            return self._checked_output(agent, task, reply)
         except (Rejected, CaseFailed):
             return None
 
-    def _words(self, agent: Agent[Task, Output]) -> str:
-        """The agent's prompt, or the version of it that this mind was told to use."""
-        same = self._prompt.partition("/")[0] == agent.prompt.partition("/")[0]
-        return self._prompt if same else agent.prompt
+    async def _ask(self, call: _Call[Task, Output], request: Request) -> Reply:
+        """The reply; a request that fails is recorded as a step as well."""
+        try:
+            return await self._model.ask(request)
+        except CaseFailed as failure:
+            no_reply = Reply(text="", finish=FinishReason.EMPTY)
+            self._record(call, request, no_reply, None, rejected=str(failure))
+            raise
 
     def _request(
         self, agent: Agent[Task, Output], task: Task, messages: tuple[Message, ...], turn: int
     ) -> Request:
-        again = int(getattr(task, "repetition", 0))
+        repetition = int(getattr(task, "repetition", 0))
+        repeats_exactly = repetition > 0 and self._temperature == 0
         return Request(
             model=self._name,
             messages=messages,
-            output_schema=strict_schema(agent.returns, agent.choices(task)),
+            output_schema=strict_schema(agent.output_type, agent.choices(task)),
             schema_name=agent.name,
-            temperature=_WARM if again and self._temperature == 0 else self._temperature,
+            temperature=_REPEAT_TEMPERATURE if repeats_exactly else self._temperature,
             max_tokens=self._max_tokens,
-            repetition=turn + self._turns * again,
-            likelihoods=agent.likelihoods,
+            repetition=turn + self._turns * repetition,
+            likelihoods=agent.wants_logprobs,
         )
 
-    def _checked(self, agent: Agent[Task, Output], task: Task, reply: Reply) -> Output:
+    def _checked_output(self, agent: Agent[Task, Output], task: Task, reply: Reply) -> Output:
         if reply.finish in {FinishReason.REFUSED, FinishReason.FILTERED}:
             raise Refused(f"{agent.name}: the model declined ({reply.finish}).")
         if reply.finish is FinishReason.EMPTY:
             raise Rejected("Your reply was empty. Reply with the JSON object.")
         if reply.finish is FinishReason.LENGTH:
-            raise Truncated(
-                f"{agent.name}: the reply was cut off; raise agents.{agent.name}.max_tokens."
-            )
-        output = parse_output(reply.text, agent.returns)
+            name = agent.name
+            raise Truncated(f"{name}: the reply was cut off; raise agents.{name}.max_tokens.")
+        output = parse_output(reply.text, agent.output_type)
         agent.check(task, output)
-        return agent.weigh(task, output, reply)
+        return agent.apply_logprobs(task, output, reply)
 
-    def _mended(self, agent: Agent[Task, Output], task: Task, reply: Reply) -> Output | None:
+    def _salvage(self, call: _Call[Task, Output], reply: Reply) -> Output | None:
+        agent, task = call.agent, call.task
         try:
-            return agent.mend(
-                task, agent.weigh(task, parse_output(reply.text, agent.returns), reply)
-            )
+            output = parse_output(reply.text, agent.output_type)
         except Rejected:
             return None
+        return agent.salvage(task, agent.apply_logprobs(task, output, reply))
 
-    def _repair(self, reply: Reply, why: str) -> tuple[Message, Message]:
-        words = self._prompts.render_text("repair/v1/user.jinja", {"why": why})
-        return Message(role="assistant", content=reply.text or "{}"), Message(
-            role="user", content=words
-        )
+    def _repair_messages(self, reply: Reply, reason: str) -> tuple[Message, Message]:
+        text = self._prompts.render_text("repair/v1/user.jinja", {"why": reason})
+        rejected_reply = Message(role="assistant", content=reply.text or "{}")
+        return rejected_reply, Message(role="user", content=text)
 
-    def _note(
+    def _record(
         self,
-        desk: RunContext,
-        agent: Agent[Task, Output],
-        task: Task,
+        call: _Call[Task, Output],
         request: Request,
         reply: Reply,
         output: Output | None,
         rejected: str = "",
     ) -> None:
-        desk.record(
-            Step(
-                agent=agent.name,
-                about=agent.about(task),
-                mind=self.kind,
-                model=reply.served_by or self._name,
-                prompt=self._words(agent),
-                prompt_digest=self._prompts.digest(self._words(agent)),
-                messages=tuple(message.model_dump() for message in request.messages),
-                reply=reply.text,
-                finish=reply.finish,
-                tool_calls=tuple(call.model_dump() for call in reply.tool_calls),
-                parsed=output.model_dump(mode="json") if output is not None else None,
-                rejected=rejected,
-                mended=bool(rejected) and output is not None,
-                usage=reply.usage,
-            )
+        prompt = self.prompt_name(call.agent)
+        step = Step(
+            agent=call.agent.name,
+            about=call.agent.call_label(call.task),
+            mind=self.kind,
+            model=reply.served_by or self._name,
+            prompt=prompt,
+            prompt_digest=self._prompts.digest(prompt),
+            messages=tuple(message.model_dump() for message in request.messages),
+            reply=reply.text,
+            finish=reply.finish,
+            tool_calls=tuple(tool_call.model_dump() for tool_call in reply.tool_calls),
+            parsed=None if output is None else output.model_dump(mode="json"),
+            rejected=rejected,
+            mended=bool(rejected) and output is not None,
+            usage=reply.usage,
         )
+        call.context.record_step(step)

@@ -62,8 +62,8 @@ class PlannerAgent(Agent[PlannerTask, Plan]):
 
     name = "planner"
     prompt = "planner/v1"
-    takes = PlannerTask
-    returns = Plan
+    task_type = PlannerTask
+    output_type = Plan
 
     def check(self, task: PlannerTask, output: Plan) -> None:
         """Either words to look up or a query; on the last turn a query."""

@@ -18,7 +18,7 @@ class QuestionInterpretationTask(CaseTask):
     word_limit: int = MAX_QUESTION_WORDS
 
     @classmethod
-    def of(cls, case: Case) -> "QuestionInterpretationTask":
+    def from_case(cls, case: Case) -> "QuestionInterpretationTask":
         """The task of a case, blind to everything but the patient's own words."""
         return cls(case=Case(id=case.id, patient_narrative=case.patient_narrative))
 
@@ -34,8 +34,8 @@ class QuestionInterpretationAgent(Agent[QuestionInterpretationTask, ClinicianQue
 
     name = "question_interpretation"
     prompt = "question_interpretation/v1"
-    takes = QuestionInterpretationTask
-    returns = ClinicianQuestion
+    task_type = QuestionInterpretationTask
+    output_type = ClinicianQuestion
 
     def choices(self, task: QuestionInterpretationTask) -> AllowedValues:
         """No ids to choose from."""
@@ -51,7 +51,7 @@ class QuestionInterpretationAgent(Agent[QuestionInterpretationTask, ClinicianQue
                 f"Your question has {count} words; at most {task.word_limit} are allowed."
             )
 
-    def mend(
+    def salvage(
         self, task: QuestionInterpretationTask, output: ClinicianQuestion
     ) -> ClinicianQuestion | None:
         """The first words, as the scorer would take them."""

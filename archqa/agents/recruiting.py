@@ -21,8 +21,8 @@ class RecruitingAgent(Agent[RecruitingTask, RecruitedExperts]):
 
     name = "recruiting"
     prompt = "recruiting/v1"
-    takes = RecruitingTask
-    returns = RecruitedExperts
+    task_type = RecruitingTask
+    output_type = RecruitedExperts
 
     def check(self, task: RecruitingTask, output: RecruitedExperts) -> None:
         """Between one and `most` names, none twice, none longer than a name."""
@@ -37,7 +37,7 @@ class RecruitingAgent(Agent[RecruitingTask, RecruitedExperts]):
         if len({name.strip().lower() for name in output.experts}) < len(output.experts):
             raise Rejected("You name a specialty twice; name each once.")
 
-    def mend(self, task: RecruitingTask, output: RecruitedExperts) -> RecruitedExperts | None:
+    def salvage(self, task: RecruitingTask, output: RecruitedExperts) -> RecruitedExperts | None:
         """The first usable names."""
         names = dict.fromkeys(
             name.strip().lower() for name in output.experts if name.strip() and len(name) <= 60

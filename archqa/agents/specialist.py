@@ -5,7 +5,7 @@ from archqa.agents.labelling import (
     LabellingTask,
     Verdicts,
     check_verdicts,
-    usable_verdicts,
+    first_verdicts,
 )
 
 
@@ -20,17 +20,17 @@ class SpecialistAgent(LabellingAgent[SpecialistTask, Verdicts]):
 
     name = "specialist"
     prompt = "specialist/v1"
-    takes = SpecialistTask
-    returns = Verdicts
+    task_type = SpecialistTask
+    output_type = Verdicts
 
     def check(self, task: SpecialistTask, output: Verdicts) -> None:
         """Every sentence of the note once."""
-        check_verdicts(task, output, task.case.sentence_ids)
+        check_verdicts(task, output.verdicts, task.case.sentence_ids)
 
-    def mend(self, task: SpecialistTask, output: Verdicts) -> Verdicts | None:
+    def salvage(self, task: SpecialistTask, output: Verdicts) -> Verdicts | None:
         """Keep the labels that are usable; the others are missing votes."""
-        return usable_verdicts(output, task.case.sentence_ids)
+        return first_verdicts(output, task.case.sentence_ids)
 
-    def about(self, task: SpecialistTask) -> str:
+    def call_label(self, task: SpecialistTask) -> str:
         """The specialty."""
         return task.specialty

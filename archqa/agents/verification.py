@@ -53,8 +53,8 @@ class VerificationAgent(Agent[VerificationTask, VerificationChecks]):
 
     name = "verification"
     prompt = "verification/v1"
-    takes = VerificationTask
-    returns = VerificationChecks
+    task_type = VerificationTask
+    output_type = VerificationChecks
 
     def choices(self, task: VerificationTask) -> AllowedValues:
         """Only the sentences in doubt."""
@@ -69,7 +69,9 @@ class VerificationAgent(Agent[VerificationTask, VerificationChecks]):
                 f"Check each of {join_ids(task.doubtful)} exactly once, and no other sentence."
             )
 
-    def mend(self, task: VerificationTask, output: VerificationChecks) -> VerificationChecks | None:
+    def salvage(
+        self, task: VerificationTask, output: VerificationChecks
+    ) -> VerificationChecks | None:
         """The first check of each sentence in doubt; those that were not checked stay."""
         first: dict[str, Check] = {}
         for each in output.checks:

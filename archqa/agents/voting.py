@@ -1,10 +1,10 @@
-"""The panel's judges: they label every sentence of a note at once and say how sure they are. A label becomes a vote.
+"""The panel's judges: they label every sentence of a note at once and state how sure they are; a label becomes a vote.
 
-How sure: what the judge states in percent, and what the server's token probabilities say of the label, where it gives
-them; their mean in log-odds.
+How sure is the mean, in log-odds, of the percentage that the judge states and of what the server's token probabilities
+say of the label, where the server gives them.
 """
 
-from typing import Annotated
+from typing import Annotated, Self
 
 from pydantic import Field
 
@@ -18,7 +18,7 @@ from archqa.agents.labelling import (
     check_verdicts,
 )
 from archqa.core.judgement import Judgement, Relevance
-from archqa.core.probability import pool
+from archqa.core.probability import pool, stated_probability
 from archqa.llm.likelihood import label_probabilities
 from archqa.llm.model import Reply
 
@@ -41,16 +41,22 @@ class SentenceVote(SentenceVerdict):
         int, Field(ge=0, le=100, description="chance in percent that the sentence is essential")
     ]
 
+    @classmethod
+    def from_judgement(cls, judgement: Judgement) -> Self:
+        """The vote that states this judgement."""
+        return cls(
+            sentence_id=judgement.sentence_id,
+            label=judgement.label,
+            rationale=judgement.rationale,
+            probability=judgement.probability,
+            percent=round(100 * stated_probability(judgement)),
+        )
+
     def as_judgement(self) -> Judgement:
-        """The vote as a value of the field."""
+        """The vote as a judgement; its probability pools the stated percentage and the token probability."""
         stated = self.percent / 100
         probability = stated if self.probability is None else pool([stated, self.probability])
-        return Judgement(
-            sentence_id=self.sentence_id,
-            label=self.label,
-            rationale=self.rationale,
-            probability=probability,
-        )
+        return super().as_judgement().model_copy(update={"probability": probability})
 
 
 class SentenceVotes(Verdicts):
@@ -62,37 +68,39 @@ class SentenceVotes(Verdicts):
 class VotingAgent(LabellingAgent[VotingTask, SentenceVotes]):
     """Votes on all sentences in one call."""
 
-    returns = SentenceVotes
-    takes = VotingTask
-    likelihoods = True
+    task_type = VotingTask
+    output_type = SentenceVotes
+    wants_logprobs = True
 
     def check(self, task: VotingTask, output: SentenceVotes) -> None:
         """Every sentence of the note once."""
-        check_verdicts(task, output, task.case.sentence_ids)
+        check_verdicts(task, output.verdicts, task.case.sentence_ids)
 
-    def mend(self, task: VotingTask, output: SentenceVotes) -> SentenceVotes | None:
-        """Keep the votes that are usable; the others are missing."""
-        first: dict[str, SentenceVote] = {}
-        for each in output.verdicts:
-            if each.sentence_id in task.case.sentence_ids and each.label in task.allowed_labels:
-                first.setdefault(each.sentence_id, each)
-        return SentenceVotes(verdicts=tuple(first.values())) if first else None
+    def salvage(self, task: VotingTask, output: SentenceVotes) -> SentenceVotes | None:
+        """The first valid vote on each sentence; other votes are missing."""
+        by_id: dict[str, SentenceVote] = {}
+        for vote in output.verdicts:
+            if vote.sentence_id in task.case.sentence_ids and vote.label in task.allowed_labels:
+                by_id.setdefault(vote.sentence_id, vote)
+        return SentenceVotes(verdicts=tuple(by_id.values())) if by_id else None
 
-    def weigh(self, task: VotingTask, output: SentenceVotes, reply: Reply) -> SentenceVotes:
-        """The same votes with what the token probabilities say of each label, where the server gave them."""
-        found = label_probabilities(reply, "label", [str(each) for each in task.allowed_labels])
-        if len(found) != len(output.verdicts):
+    def apply_logprobs(
+        self, task: VotingTask, output: SentenceVotes, reply: Reply
+    ) -> SentenceVotes:
+        """The same votes with the token probability of each label, where the server gave them."""
+        labels = [str(label) for label in task.allowed_labels]
+        probabilities = label_probabilities(reply, "label", labels)
+        if len(probabilities) != len(output.verdicts):
             return output
-        rows = zip(output.verdicts, found, strict=True)
-        return SentenceVotes(verdicts=tuple(_weighed(vote, said) for vote, said in rows))
+        votes = tuple(map(_with_token_probability, output.verdicts, probabilities))
+        return SentenceVotes(verdicts=votes)
 
-    def about(self, task: VotingTask) -> str:
-        """The specialty, and which asking it is."""
-        return join_ids(
-            each
-            for each in (task.specialty, f"again {task.repetition}" * bool(task.repetition))
-            if each
-        )
+    def call_label(self, task: VotingTask) -> str:
+        """The specialty, and the number of the repetition."""
+        parts = [task.specialty] if task.specialty else []
+        if task.repetition:
+            parts.append(f"again {task.repetition}")
+        return join_ids(parts)
 
 
 class GeneralVotingAgent(VotingAgent):
@@ -109,9 +117,9 @@ class SpecialistVotingAgent(VotingAgent):
     prompt = "specialist_vote/v1"
 
 
-def _weighed(vote: SentenceVote, said: dict[str, float] | None) -> SentenceVote:
-    return (
-        vote
-        if said is None
-        else vote.model_copy(update={"probability": said.get(Relevance.ESSENTIAL, 0.0)})
-    )
+def _with_token_probability(
+    vote: SentenceVote, probabilities: dict[str, float] | None
+) -> SentenceVote:
+    if probabilities is None:
+        return vote
+    return vote.model_copy(update={"probability": probabilities.get(Relevance.ESSENTIAL, 0.0)})

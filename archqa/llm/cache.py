@@ -1,10 +1,11 @@
-"""Replies already paid for: one SQLite file, keyed by the canonical request, committed before a reply is used.
+"""Replies that were paid for, in one SQLite file, keyed by server and canonical request.
 
-Readable by its owner only (the file is 0600 in a folder of 0700): it holds record text. Values are JSON.
-Refusals, cut-off and empty replies are not kept, so that asking again can do better.
+A reply is committed before it is used. The file holds record text, so only its owner can read it (mode 0600, in a
+folder of mode 0700). Values are JSON. Refusals, cut-off and empty replies are not stored: asking again may do better.
 """
 
 import asyncio
+import hashlib
 import os
 import sqlite3
 import time
@@ -17,8 +18,8 @@ from archqa.llm.model import FinishReason, Model, Reply, Request
 
 GIBIBYTE = 2**30
 
-_LOOK_EVERY = 100
-"""Replies kept between two looks at the size."""
+_SIZE_CHECK_INTERVAL = 100
+"""Replies stored between two checks of the size."""
 
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS reply (
@@ -36,33 +37,33 @@ class CacheStats(NamedTuple):
 
 
 class ReplyCache(Protocol):
-    """Where replies are kept: `SqliteCache` is a file on this machine, `postgres.SharedCache` a server for many.
+    """A store of replies: `SqliteCache` is a file on this machine, `PostgresCache` a server for several machines.
 
-    `far` tells that every look takes a trip through the network, so that nobody must wait for it standing.
+    `is_remote` tells that every access is a network round trip, which must not block the event loop.
     """
 
-    far: bool
+    is_remote: bool
 
-    def get(self, digest: str) -> Reply | None:
-        """The kept reply to the request of this digest."""
+    def get(self, key: str) -> Reply | None:
+        """The stored reply, or None."""
         ...
 
-    def put(self, request: Request, reply: Reply) -> None:
-        """Keep a reply; it is kept for good when this returns."""
+    def put(self, key: str, reply: Reply, model: str = "") -> None:
+        """Store a reply of a model; it is durable when this returns."""
         ...
 
-    def contents(self) -> CacheStats:
-        """How much there is, and of which models."""
+    def stats(self) -> CacheStats:
+        """How many replies there are, of which models."""
         ...
 
     def clear(self) -> int:
-        """Drop every reply; returns how many there were."""
+        """Delete every reply; returns how many there were."""
         ...
 
     def __len__(self) -> int: ...
 
     def close(self) -> None:
-        """Let go of the file or the connection."""
+        """Close the file or the connection."""
         ...
 
     def __enter__(self) -> Self: ...
@@ -71,30 +72,30 @@ class ReplyCache(Protocol):
 
 
 class InFlightRequests(Protocol):
-    """Who is asking what just now, among all who share a cache."""
+    """The requests that are being asked now by anyone who shares a cache."""
 
-    async def take(self, digest: str) -> bool:
-        """Whether the request is ours to ask; False, once it is over, if somebody else was asking it."""
+    async def acquire(self, key: str) -> bool:
+        """True if the request is ours to ask; False, once it has ended, if it was being asked already."""
         ...
 
-    def give(self, digest: str) -> None:
-        """The request is over, however it ended."""
+    def release(self, key: str) -> None:
+        """The request has ended, whatever the outcome."""
         ...
 
 
 class SqliteCache:
-    """The file of replies. Safe with several processes (WAL). Raises `InputError` if the file is something else.
+    """Replies in a file. Safe with several processes (WAL). Raises `InputError` if the file is not a cache.
 
-    Past `most` bytes of content the oldest replies are dropped, a tenth at a time.
+    Beyond `max_bytes` of content the oldest replies are deleted, a tenth at a time.
     """
 
-    far = False
+    is_remote = False
 
-    def __init__(self, path: Path, most: int = 4 * GIBIBYTE) -> None:
+    def __init__(self, path: Path, max_bytes: int = 4 * GIBIBYTE) -> None:
         self.path = path
-        self._most = most
-        self._kept = 0
-        _private_file(path)
+        self._max_bytes = max_bytes
+        self._stored_count = 0
+        _create_private_file(path)
         self._connection = sqlite3.connect(
             path, timeout=30, isolation_level=None, check_same_thread=False
         )
@@ -107,53 +108,49 @@ class SqliteCache:
             fix = "Move it away, or name another folder with --set cache_dir=DIR."
             raise InputError(path, [f": the cache cannot be opened ({error})."], fix) from None
 
-    def get(self, digest: str) -> Reply | None:
-        """The kept reply to the request of this digest."""
+    def get(self, key: str) -> Reply | None:
+        """The stored reply, or None."""
         row = self._connection.execute(
-            "SELECT reply FROM reply WHERE digest = ?", (digest,)
+            "SELECT reply FROM reply WHERE digest = ?", (key,)
         ).fetchone()
         return Reply.model_validate_json(row[0]) if row else None
 
-    def put(self, request: Request, reply: Reply) -> None:
-        """Keep a reply; it is on disk when this returns."""
-        self.keep(request.digest, reply, request.model)
-
-    def keep(self, digest: str, reply: Reply, model: str = "") -> None:
-        """Keep a reply to the request of this digest."""
-        row = (digest, model or reply.served_by, time.time(), reply.model_dump_json())
+    def put(self, key: str, reply: Reply, model: str = "") -> None:
+        """Store a reply; it is on disk when this returns."""
+        row = (key, model or reply.served_by, time.time(), reply.model_dump_json())
         self._connection.execute("INSERT OR REPLACE INTO reply VALUES (?, ?, ?, ?)", row)
-        self._kept += 1
-        while self._kept % _LOOK_EVERY == 0 and self._size() > self._most:
-            self._drop_oldest()
+        self._stored_count += 1
+        if self._stored_count % _SIZE_CHECK_INTERVAL == 0:
+            while self._size() > self._max_bytes:
+                self._delete_oldest()
 
-    def contents(self) -> CacheStats:
-        """How much there is, and of which models."""
+    def stats(self) -> CacheStats:
+        """How many replies there are, of which models."""
         rows = self._connection.execute(
             "SELECT model, count(*) FROM reply GROUP BY model ORDER BY model"
         ).fetchall()
         return CacheStats(len(self), self._size(), dict(rows))
 
     def clear(self) -> int:
-        """Drop every reply and give the space back; returns how many there were."""
-        dropped = len(self)
+        """Delete every reply and free the space; returns how many there were."""
+        count = len(self)
         self._connection.execute("DELETE FROM reply")
         self._connection.execute("VACUUM")
         self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
-        return dropped
+        return count
 
     def _size(self) -> int:
         """Bytes of pages in use."""
-        pages, free, size = (
-            self._connection.execute(f"PRAGMA {name}").fetchone()[0]
-            for name in ("page_count", "freelist_count", "page_size")
-        )
-        return int((pages - free) * size)
+        used_pages = self._pragma("page_count") - self._pragma("freelist_count")
+        return used_pages * self._pragma("page_size")
 
-    def _drop_oldest(self) -> None:
-        self._connection.execute(
-            "DELETE FROM reply WHERE digest IN (SELECT digest FROM reply ORDER BY stored_at LIMIT ?)",
-            (max(1, len(self) // 10),),
-        )
+    def _pragma(self, name: str) -> int:
+        return int(self._connection.execute(f"PRAGMA {name}").fetchone()[0])
+
+    def _delete_oldest(self) -> None:
+        count = max(1, len(self) // 10)
+        oldest = "SELECT digest FROM reply ORDER BY stored_at LIMIT ?"
+        self._connection.execute(f"DELETE FROM reply WHERE digest IN ({oldest})", (count,))
 
     def __len__(self) -> int:
         return int(self._connection.execute("SELECT count(*) FROM reply").fetchone()[0])
@@ -169,42 +166,63 @@ class SqliteCache:
         self.close()
 
 
-class CachedModel:
-    """Answers from the cache where it can; equal requests that are under way at once are asked once.
+class ServerCache:
+    """One server's replies in a cache. `server` is a `server_identity`.
 
-    With `claims`, also when they are under way on different machines.
+    The key of a reply names server and request: a second server with a model of the same name is asked as well.
+    """
+
+    def __init__(self, cache: ReplyCache, server: str) -> None:
+        self._cache = cache
+        self._server = server
+        self.is_remote = cache.is_remote
+
+    def key(self, request: Request) -> str:
+        """The sha256 that names this server and this request."""
+        return hashlib.sha256(f"{self._server}\n{request.digest}".encode()).hexdigest()
+
+    def get(self, request: Request) -> Reply | None:
+        """The stored reply, or None."""
+        return self._cache.get(self.key(request))
+
+    def put(self, request: Request, reply: Reply) -> None:
+        """Store a reply; it is durable when this returns."""
+        self._cache.put(self.key(request), reply, request.model)
+
+
+class CachedModel:
+    """Answers from the cache where it can. Equal requests that run at the same time are asked once.
+
+    With `in_flight` this holds across processes and machines.
     """
 
     def __init__(
-        self, inner: Model, cache: ReplyCache, claims: InFlightRequests | None = None
+        self, inner: Model, cache: ServerCache, in_flight: InFlightRequests | None = None
     ) -> None:
         self._inner = inner
         self._cache = cache
-        self._claims = claims
-        self._under_way: dict[str, asyncio.Future[Reply]] = {}
+        self._in_flight = in_flight
+        self._pending: dict[str, asyncio.Future[Reply]] = {}
 
     async def ask(self, request: Request) -> Reply:
-        """Answer one request; a reply that was paid before costs nothing and counts as cached."""
+        """Answer one request; a stored reply costs nothing and counts as cached."""
         while True:
-            kept = await self._find(request)
-            if kept is not None:
-                return _free(kept)
-            asked = self._under_way.get(request.digest)
-            if asked is None:
+            reply = await self._get(request)
+            if reply is not None:
+                return _as_cached(reply)
+            pending = self._pending.get(request.digest)
+            if pending is None:
                 return await self._ask_once(request)
-            await asyncio.wait([asked])
-            if (
-                not asked.cancelled()
-            ):  # Else whoever asked was called off, and the next in line asks.
-                return _free(asked.result())
+            await asyncio.wait([pending])
+            # If the task that was asking has been cancelled, the next one waiting asks.
+            if not pending.cancelled():
+                return _as_cached(pending.result())
 
     async def _ask_once(self, request: Request) -> Reply:
         future: asyncio.Future[Reply] = asyncio.get_running_loop().create_future()
-        self._under_way[request.digest] = future
+        self._pending[request.digest] = future
         try:
-            reply = await (
-                self._pay(request) if self._claims is None else self._claim(request, self._claims)
-            )
+            reply = await self._ask_exclusively(request)
             future.set_result(reply)
             return reply
         except asyncio.CancelledError:
@@ -212,56 +230,55 @@ class CachedModel:
             raise
         except BaseException as error:
             future.set_exception(error)
-            future.exception()  # Retrieved, so that nobody is warned of an exception nobody else awaited.
+            future.exception()  # Mark it as retrieved: asyncio warns of exceptions nobody awaited.
             raise
         finally:
-            del self._under_way[request.digest]
+            del self._pending[request.digest]
 
-    async def _claim(self, request: Request, claims: InFlightRequests) -> Reply:
-        """Ask if nobody else, on any machine, is asking the same or has just been answered."""
+    async def _ask_exclusively(self, request: Request) -> Reply:
+        """Ask, unless the same is being asked, or was just answered, in another process."""
+        if self._in_flight is None:
+            return await self._ask_and_store(request)
+        key = self._cache.key(request)
         while True:
-            ours = await claims.take(request.digest)
+            acquired = await self._in_flight.acquire(key)
             try:
-                kept = await self._find(request)
-                if kept is not None:
-                    return _free(kept)
-                if ours:
-                    return await self._pay(request)
+                reply = await self._get(request)
+                if reply is not None:
+                    return _as_cached(reply)
+                if acquired:
+                    return await self._ask_and_store(request)
             finally:
-                if ours:
-                    claims.give(request.digest)
+                if acquired:
+                    self._in_flight.release(key)
 
-    async def _pay(self, request: Request) -> Reply:
+    async def _ask_and_store(self, request: Request) -> Reply:
         reply = await self._inner.ask(request)
         if reply.finish is FinishReason.COMPLETE:
-            await self._keep(request, reply)
+            await self._put(request, reply)
         return reply
 
-    async def _find(self, request: Request) -> Reply | None:
-        digest = request.digest
-        return (
-            await asyncio.to_thread(self._cache.get, digest)
-            if self._cache.far
-            else self._cache.get(digest)
-        )
+    async def _get(self, request: Request) -> Reply | None:
+        if self._cache.is_remote:
+            return await asyncio.to_thread(self._cache.get, request)
+        return self._cache.get(request)
 
-    async def _keep(self, request: Request, reply: Reply) -> None:
-        if self._cache.far:
+    async def _put(self, request: Request, reply: Reply) -> None:
+        if self._cache.is_remote:
             await asyncio.to_thread(self._cache.put, request, reply)
         else:
             self._cache.put(request, reply)
 
 
-def _free(reply: Reply) -> Reply:
-    """The same reply, as it counts when it is not paid again."""
-    usage = Usage(cached_calls=1, prompt_tokens=0, completion_tokens=0, cost_usd=0.0)
-    return reply.model_copy(update={"usage": usage})
+def _as_cached(reply: Reply) -> Reply:
+    """The reply with the usage of one cached call: it is not paid for again."""
+    return reply.model_copy(update={"usage": Usage(cached_calls=1)})
 
 
-def _private_file(path: Path) -> None:
-    """Make the file, or tighten the one that is there. SQLite gives its side files the mode of the main one.
+def _create_private_file(path: Path) -> None:
+    """Create the file, or restrict an existing one. SQLite gives its side files the mode of the main file.
 
-    One that is there is not opened: closing it would drop the locks of a connection this process has already.
+    An existing file is not opened: closing it would drop the locks of this process's other connections to it.
     """
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     try:

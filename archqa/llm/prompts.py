@@ -91,7 +91,10 @@ class Prompts:
         return (self.folder / name).read_text(encoding="utf-8")
 
     def _template(self, name: str) -> jinja2.Template:
-        return self._environment.get_template(name)
+        try:
+            return self._environment.get_template(name)
+        except jinja2.TemplateNotFound:
+            raise CallerError(f"There is no prompt file {name} in {self.folder}.") from None
 
 
 @cache

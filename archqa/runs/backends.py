@@ -14,13 +14,22 @@ from archqa.engine import Engine
 from archqa.errors import AuthenticationFailed, CallerError
 from archqa.fhir import AuditLog, Record, ShardedStore, connect, is_sharded
 from archqa.llm.budget import Budget, BudgetedModel, BudgetProtocol
-from archqa.llm.cache import GIBIBYTE, CachedModel, InFlightRequests, ReplyCache, SqliteCache
+from archqa.llm.cache import (
+    GIBIBYTE,
+    CachedModel,
+    InFlightRequests,
+    ReplyCache,
+    ServerCache,
+    SqliteCache,
+)
 from archqa.llm.client import ServerModel
 from archqa.llm.limits import RateLimitedModel, RateLimiter
 from archqa.llm.model import Model
 from archqa.llm.postgres import PostgresCache
 from archqa.llm.retries import RetryingModel
+from archqa.llm.server_identity import OPENAI_BASE_URL, server_identity
 from archqa.llm.transport import HttpTransport, RetryAfterHook
+from archqa.panel.settings import PanelSettings
 from archqa.runs.models import (
     ModelEndpoint,
     check_model_counts,
@@ -37,7 +46,7 @@ class SharedLimits(NamedTuple):
 
     limiter: RateLimiter
     budget: BudgetProtocol
-    claims: InFlightRequests | None = None
+    in_flight: InFlightRequests | None = None
 
 
 class Backends:
@@ -58,7 +67,7 @@ class Backends:
         self._wires: list[HttpTransport] = []
         self._shared = shared or _alone(settings)
         self._models: dict[str | None, Model] = {}
-        self._cache = open_cache(settings) if settings.cache and self.uses_models else None
+        self._cache = open_cache(settings) if settings.cache.enabled and self.uses_models else None
         self._engine = Engine.load() if "embedded" in self._kinds and pipeline.reads_notes else None
         self._store = _open_record(settings.record, pipeline.ways) if settings.record else None
         if isinstance(self._store, ShardedStore) and settings.runner == "local":
@@ -67,9 +76,8 @@ class Backends:
             raise CallerError(
                 f"The pipeline {pipeline.name} reads a FHIR record.\nName a store or a server with --record."
             )
-        self._exemplars = (
-            load_exemplars(settings.exemplars) if pipeline.multi_model_agents else None
-        )
+        own = settings.for_pipeline(pipeline)
+        self._exemplars = load_exemplars(own.exemplars) if isinstance(own, PanelSettings) else None
         check_model_counts(settings, pipeline)
         for name in self._asking:
             for performer in model_endpoints(settings, name):
@@ -93,9 +101,9 @@ class Backends:
             for name, kind in zip(self._pipeline.agents, self._kinds, strict=True)
         }
         voters = {name: self._voters(name, kind, embedded) for name, kind in self._several}
-        desk = RunContext(minds, record, store, voters, self._exemplars)
-        desk.audit, desk.confirm = self.audit, self.confirm
-        return desk
+        return RunContext(
+            minds, record, store, voters, self._exemplars, audit=self.audit, confirm=self.confirm
+        )
 
     def dry_run_context(self, calls: list[DryRunCall], case: Item | None = None) -> RunContext:
         """A desk at which nobody is asked; the calls that would be made are appended to `calls`."""
@@ -103,17 +111,31 @@ class Backends:
         embedded = self._embedded(store)
         minds: dict[str, Backend] = dict.fromkeys(self._pipeline.agents, embedded)
         for name in self._asking:
-            minds[name] = DryRunBackend(self._model_mind(name), embedded, self._cache, calls)
-        voters: dict[str, dict[str, Backend]] = {
-            name: {
-                label: DryRunBackend(mind, embedded, self._cache, calls)
-                if isinstance(mind, ModelBackend)
-                else mind
-                for label, mind in self._voters(name, kind, embedded).items()
-            }
-            for name, kind in self._several
+            endpoint = model_endpoints(self._settings, name)[0]
+            minds[name] = self._dry_run_backend(name, endpoint, embedded, calls)
+        voters = {
+            name: self._dry_run_voters(name, kind, embedded, calls) for name, kind in self._several
         }
-        return RunContext(minds, store=store, voters=voters, exemplars=self._exemplars)
+        return RunContext(
+            minds, fhir_record=store, voting_backends=voters, exemplars=self._exemplars
+        )
+
+    def _dry_run_voters(
+        self, name: str, kind: str, embedded: Backend, calls: list[DryRunCall]
+    ) -> dict[str, Backend]:
+        """The voters of an agent by the name they vote under, none of which asks a model."""
+        if kind == "embedded":
+            return {kind: embedded}
+        return {
+            endpoint.label: self._dry_run_backend(name, endpoint, embedded, calls)
+            for endpoint in model_endpoints(self._settings, name)
+        }
+
+    def _dry_run_backend(
+        self, name: str, endpoint: ModelEndpoint, embedded: Backend, calls: list[DryRunCall]
+    ) -> DryRunBackend:
+        model = self._model_mind(name, endpoint)
+        return DryRunBackend(model, embedded, self._server_cache(endpoint.base_url), calls)
 
     async def close(self) -> None:
         """Close connections, the record and the cache."""
@@ -127,7 +149,8 @@ class Backends:
     @property
     def _kinds(self) -> list[str]:
         return [
-            self._settings.agent(name).mind or self._pipeline.mind for name in self._pipeline.agents
+            self._settings.agent(name).backend or self._pipeline.mind
+            for name in self._pipeline.agents
         ]
 
     @property
@@ -178,7 +201,9 @@ class Backends:
     def _embedded(self, store: Record | None) -> Backend:
         """The mind inside archqa for what the pipeline reads: a note, or a record."""
         if self._pipeline.reads_notes or store is None:
-            return EngineBackend(self._engine, self._settings.operating_point)
+            settings = self._settings.for_pipeline(self._pipeline)
+            operating_point = getattr(settings, "operating_point", "f1")
+            return EngineBackend(self._engine, operating_point)
         return GrammarBackend(store)
 
     def _mind(self, name: str, kind: str, embedded: Backend | None) -> Backend:
@@ -213,14 +238,24 @@ class Backends:
         if base_url not in self._models:
             settings = self._settings
             asked: Model = self._scripted or ServerModel(self._open(base_url), settings.price_of)
-            # What waited for its turn looks at the budget last: others may have spent it meanwhile.
+            # Check the budget after the rate-limit wait: other requests may have spent it meanwhile.
             limited = RateLimitedModel(
                 BudgetedModel(asked, self._shared.budget), self._shared.limiter
             )
-            asked = RetryingModel(limited, tries=settings.tries, first_wait=settings.first_wait)
-            cache, claims = self._cache, self._shared.claims
-            self._models[base_url] = asked if cache is None else CachedModel(asked, cache, claims)
+            asked = RetryingModel(
+                limited, tries=settings.retries.tries, first_wait=settings.retries.first_wait
+            )
+            cache = self._server_cache(base_url)
+            if cache is not None:
+                asked = CachedModel(asked, cache, self._shared.in_flight)
+            self._models[base_url] = asked
         return self._models[base_url]
+
+    def _server_cache(self, base_url: str | None) -> ServerCache | None:
+        """The cached replies of one server; None without a cache."""
+        if self._cache is None:
+            return None
+        return ServerCache(self._cache, server_identity(base_url))
 
     def _open(self, base_url: str | None) -> HttpTransport:
         wire = open_transport(self._settings, base_url, self._shared.limiter.heed)
@@ -233,10 +268,10 @@ def open_cache(settings: Settings) -> ReplyCache:
 
     Raises `InputError` if the file is something else, `ServerUnavailable` if the server does not answer.
     """
-    most = round(settings.cache_gib * GIBIBYTE)
-    if settings.cache_url is None:
-        return SqliteCache(settings.cache_path, most)
-    return PostgresCache(settings.cache_url.get_secret_value(), most)
+    most = round(settings.cache.gib * GIBIBYTE)
+    if settings.cache.url is None:
+        return SqliteCache(settings.cache.path, most)
+    return PostgresCache(settings.cache.url.get_secret_value(), most)
 
 
 def _open_record(place: str, ways: str) -> Record | ShardedStore:
@@ -245,8 +280,9 @@ def _open_record(place: str, ways: str) -> Record | ShardedStore:
 
 def _alone(settings: Settings) -> SharedLimits:
     """What one process needs."""
-    limiter = RateLimiter(settings.jobs, settings.requests_per_minute, settings.tokens_per_minute)
-    return SharedLimits(limiter, Budget(settings.max_cost))
+    limits = settings.limits
+    limiter = RateLimiter(limits.jobs, limits.requests_per_minute, limits.tokens_per_minute)
+    return SharedLimits(limiter, Budget(limits.max_cost))
 
 
 def open_transport(
@@ -257,7 +293,7 @@ def open_transport(
     Raises `AuthenticationFailed` without a key for api.openai.com, `CallerError` for what is no URL.
     """
     url, key = server_address(settings, base_url)
-    return HttpTransport(url, key, settings.timeout, heed)
+    return HttpTransport(url, key, settings.limits.timeout, heed)
 
 
 def server_address(settings: Settings, base_url: str | None) -> tuple[str, str]:
@@ -272,4 +308,4 @@ def server_address(settings: Settings, base_url: str | None) -> tuple[str, str]:
         raise CallerError(
             f"--base-url {base_url!r} is not a URL.\nFor example: http://127.0.0.1:8000/v1"
         )
-    return base_url or "https://api.openai.com/v1", key.get_secret_value() if key else "none"
+    return base_url or OPENAI_BASE_URL, key.get_secret_value() if key else "none"

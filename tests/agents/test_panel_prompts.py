@@ -50,10 +50,10 @@ def task_of(agent: Agent) -> CaseTask:  # type: ignore[type-arg]
         EvidenceDecisionTask: EvidenceDecisionTask(
             case=case, context=CONTEXT, chosen=(first, second)
         ),
-        QuestionInterpretationTask: QuestionInterpretationTask.of(case),
+        QuestionInterpretationTask: QuestionInterpretationTask.from_case(case),
         AlignmentTask: AlignmentTask(case=case),
     }
-    return tasks[agent.takes]
+    return tasks[agent.task_type]
 
 
 AGENTS: tuple[Agent, ...] = (  # type: ignore[type-arg]
@@ -65,7 +65,7 @@ PROMPTS = [(agent, agent.prompt) for agent in AGENTS] + [(AnswerFirstAgent(), "a
 
 @pytest.mark.parametrize(("agent", "prompt"), PROMPTS, ids=[prompt for _, prompt in PROMPTS])
 def test_a_prompt_asks_only_for_fields_of_its_agents_task(agent: Agent, prompt: str) -> None:  # type: ignore[type-arg]
-    assert default_prompts().fields(prompt) <= set(agent.takes.model_fields)
+    assert default_prompts().fields(prompt) <= set(agent.task_type.model_fields)
 
 
 @pytest.mark.parametrize(("agent", "prompt"), PROMPTS, ids=[prompt for _, prompt in PROMPTS])

@@ -57,12 +57,12 @@ def task_of(agent: Agent) -> CaseTask:  # type: ignore[type-arg]
         JudgeTask: JudgeTask(question="How high?", reference="[[70.3]]", reply="It was 70.3 bpm."),
         SummaryTask: SummaryTask(case=case, context=context, essential=(first.id,)),
     }
-    return tasks[agent.takes]
+    return tasks[agent.task_type]
 
 
 @pytest.mark.parametrize("agent", AGENTS, ids=lambda agent: agent.prompt)
 def test_a_prompt_asks_only_for_fields_of_its_agents_task(agent: Agent) -> None:  # type: ignore[type-arg]
-    assert default_prompts().fields(agent.prompt) <= set(agent.takes.model_fields)
+    assert default_prompts().fields(agent.prompt) <= set(agent.task_type.model_fields)
 
 
 @pytest.mark.parametrize("agent", AGENTS, ids=lambda agent: agent.prompt)

@@ -205,7 +205,11 @@ def _arguments() -> argparse.Namespace:
         "--retry-after", type=float, default=0.0, help="seconds that 429-retry-… ask for"
     )
     parser.add_argument(
-        "--drip", type=float, default=0.01, help="seconds between the bytes of slow-drip"
+        "--drip",
+        dest="drip_seconds",
+        type=float,
+        default=0.01,
+        help="seconds between the bytes of slow-drip",
     )
     return parser.parse_args()
 

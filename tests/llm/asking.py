@@ -5,8 +5,9 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 from archqa.agents.labelling import Verdict
+from archqa.llm.cache import CachedModel, InFlightRequests, ReplyCache, ServerCache
 from archqa.llm.client import ServerModel
-from archqa.llm.model import Message, Reply, Request
+from archqa.llm.model import Message, Model, Reply, Request
 from archqa.llm.prices import Price
 from archqa.llm.structured import strict_schema
 from archqa.llm.transport import HttpResponse, HttpTransport
@@ -32,6 +33,16 @@ def make_request(text: str = RECORD_TEXT, **changed: Any) -> Request:
         }
         | changed
     )
+
+
+def cached_model(
+    model: Model,
+    cache: ReplyCache,
+    in_flight: InFlightRequests | None = None,
+    server: str = "http://server/v1",
+) -> CachedModel:
+    """A model whose replies are cached as those of one server."""
+    return CachedModel(model, ServerCache(cache, server), in_flight)
 
 
 @asynccontextmanager

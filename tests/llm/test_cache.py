@@ -12,11 +12,11 @@ import pytest
 
 from archqa.core.usage import Usage
 from archqa.errors import InputError, Refused
-from archqa.llm.cache import CachedModel, SqliteCache
+from archqa.llm.cache import ServerCache, SqliteCache
 from archqa.llm.model import FinishReason, Reply, Request
 from archqa.llm.scripted import ScriptedModel, refusal_reply, truncated_reply
 from tests.fakes.server import ROOT, FakeServer
-from tests.llm.asking import API_KEY, make_request, server_model
+from tests.llm.asking import API_KEY, cached_model, make_request, server_model
 
 PAID = Reply(
     text="fine",
@@ -44,7 +44,7 @@ class Slow:
 
 async def test_a_reply_is_asked_for_once_and_then_free(cache: SqliteCache) -> None:
     script = ScriptedModel([PAID])
-    model = CachedModel(script, cache)
+    model = cached_model(script, cache)
     assert (await model.ask(make_request())).usage == PAID.usage
     again = await model.ask(make_request())
     assert (again.text, again.usage) == ("fine", Usage(cached_calls=1))
@@ -53,10 +53,10 @@ async def test_a_reply_is_asked_for_once_and_then_free(cache: SqliteCache) -> No
 
 async def test_a_reply_outlives_the_process(tmp_path: Path) -> None:
     first = SqliteCache(tmp_path / "replies.db")
-    await CachedModel(ScriptedModel([PAID]), first).ask(make_request())
+    await cached_model(ScriptedModel([PAID]), first).ask(make_request())
     first.close()
     assert (
-        await CachedModel(ScriptedModel([]), SqliteCache(tmp_path / "replies.db")).ask(
+        await cached_model(ScriptedModel([]), SqliteCache(tmp_path / "replies.db")).ask(
             make_request()
         )
     ).text == "fine"
@@ -64,8 +64,8 @@ async def test_a_reply_outlives_the_process(tmp_path: Path) -> None:
 
 async def test_a_reply_is_on_disk_before_it_is_used(cache: SqliteCache) -> None:
     """Whoever is killed while using a reply need not pay it again: another process sees it already."""
-    await CachedModel(ScriptedModel([PAID]), cache).ask(make_request())
-    assert SqliteCache(cache.path).get(make_request().digest) == PAID
+    await cached_model(ScriptedModel([PAID]), cache).ask(make_request())
+    assert ServerCache(SqliteCache(cache.path), "http://server/v1").get(make_request()) == PAID
 
 
 @pytest.mark.parametrize(
@@ -83,7 +83,7 @@ async def test_a_reply_is_on_disk_before_it_is_used(cache: SqliteCache) -> None:
 async def test_another_question_is_another_reply(
     changed: dict[str, Any], cache: SqliteCache
 ) -> None:
-    model = CachedModel(ScriptedModel(["one", "two"]), cache)
+    model = cached_model(ScriptedModel(["one", "two"]), cache)
     await model.ask(make_request())
     assert (await model.ask(make_request(**changed))).text == "two"
 
@@ -100,7 +100,7 @@ async def test_another_question_is_another_reply(
 async def test_what_may_be_better_next_time_is_not_kept(
     line: Reply | Exception, cache: SqliteCache
 ) -> None:
-    model = CachedModel(ScriptedModel([line, PAID]), cache)
+    model = cached_model(ScriptedModel([line, PAID]), cache)
     with suppress(Refused):
         await model.ask(make_request())
     assert len(cache) == 0
@@ -109,7 +109,7 @@ async def test_what_may_be_better_next_time_is_not_kept(
 
 async def test_equal_questions_at_once_are_asked_once_and_paid_once(cache: SqliteCache) -> None:
     slow = Slow()
-    model = CachedModel(slow, cache)
+    model = cached_model(slow, cache)
     asking = [asyncio.create_task(model.ask(make_request())) for _ in range(5)]
     await asyncio.sleep(0)
     slow.ready.set()
@@ -126,7 +126,7 @@ async def test_equal_questions_at_once_share_a_failure(cache: SqliteCache) -> No
             raise Refused("no")
 
     failing = Failing()
-    model = CachedModel(failing, cache)
+    model = cached_model(failing, cache)
     asking = [asyncio.create_task(model.ask(make_request())) for _ in range(3)]
     await asyncio.sleep(0)
     failing.ready.set()
@@ -139,7 +139,7 @@ async def test_equal_questions_at_once_share_a_failure(cache: SqliteCache) -> No
 async def test_whoever_is_called_off_takes_nobody_along(cache: SqliteCache) -> None:
     """Another case waits for the same reply; it must get one, not a cancellation."""
     slow = Slow()
-    model = CachedModel(slow, cache)
+    model = cached_model(slow, cache)
     asking = [asyncio.create_task(model.ask(make_request())) for _ in range(3)]
     for _ in range(3):
         await asyncio.sleep(0)
@@ -152,7 +152,7 @@ async def test_whoever_is_called_off_takes_nobody_along(cache: SqliteCache) -> N
 
 
 async def test_only_the_owner_can_read_it(cache: SqliteCache) -> None:
-    await CachedModel(ScriptedModel([PAID]), cache).ask(make_request())
+    await cached_model(ScriptedModel([PAID]), cache).ask(make_request())
     assert cache.path.parent.stat().st_mode & 0o777 == 0o700
     files = list(cache.path.parent.iterdir())
     assert {file.name for file in files} >= {"replies.db", "replies.db-wal"}
@@ -178,7 +178,7 @@ def test_a_file_that_is_something_else_is_one_clear_error(tmp_path: Path) -> Non
 async def test_the_key_is_in_no_byte_of_it(cache: SqliteCache) -> None:
     with FakeServer() as server:
         async with server_model(server) as model:
-            await CachedModel(model, cache).ask(make_request())
+            await cached_model(model, cache).ask(make_request())
     kept = b"".join(file.read_bytes() for file in cache.path.parent.iterdir())
     assert b"not-relevant" in kept or b"essential" in kept
     assert API_KEY.encode() not in kept
@@ -195,7 +195,7 @@ first = int(sys.argv[2])
 for number in range(first, first + 100):
     cache = SqliteCache(Path(sys.argv[1])) if number % 20 == 0 else cache
     request = Request(model="fake", messages=(Message(role="user", content=str(number)),))
-    cache.put(request, Reply(text=f"reply to {number}"))
+    cache.put(request.digest, Reply(text=f"reply to {number}"))
     assert cache.get(request.digest).text == f"reply to {number}"
 """
 
@@ -210,10 +210,10 @@ def test_several_processes_write_one_cache_and_nothing_is_lost(tmp_path: Path) -
 
 
 def test_past_its_bound_the_oldest_replies_are_dropped(tmp_path: Path) -> None:
-    with SqliteCache(tmp_path / "replies.db", most=1_000_000) as cache:
+    with SqliteCache(tmp_path / "replies.db", max_bytes=1_000_000) as cache:
         for number in range(1500):
-            cache.keep(f"{number:064d}", Reply(text="word " * 400), "fake")
-        held = cache.contents()
+            cache.put(f"{number:064d}", Reply(text="word " * 400), "fake")
+        held = cache.stats()
         assert held.size < 1_400_000
         assert cache.get(f"{1499:064d}") is not None
         assert cache.get(f"{0:064d}") is None
@@ -222,8 +222,8 @@ def test_past_its_bound_the_oldest_replies_are_dropped(tmp_path: Path) -> None:
 def test_a_cleared_cache_is_empty_and_small(tmp_path: Path) -> None:
     with SqliteCache(tmp_path / "replies.db") as cache:
         for number in range(300):
-            cache.keep(f"{number:064d}", Reply(text="word " * 400), "fake")
-        assert cache.contents().by_model == {"fake": 300}
+            cache.put(f"{number:064d}", Reply(text="word " * 400), "fake")
+        assert cache.stats().by_model == {"fake": 300}
         assert cache.clear() == 300
-        assert cache.contents().replies == 0
-        assert cache.contents().size < 50_000
+        assert cache.stats().replies == 0
+        assert cache.stats().size < 50_000

@@ -52,7 +52,7 @@ def folder(tmp_path: Path) -> Path:
 
 @pytest.mark.parametrize("agent", AGENTS)
 def test_a_prompt_asks_only_for_what_its_agent_is_given(agent: type[Agent[Any, Any]]) -> None:
-    assert default_prompts().fields(agent.prompt) <= set(agent.takes.model_fields)
+    assert default_prompts().fields(agent.prompt) <= set(agent.task_type.model_fields)
 
 
 def test_a_released_prompt_is_never_edited() -> None:

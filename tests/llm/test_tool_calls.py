@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from archqa.errors import ModelError
-from archqa.llm.cache import CachedModel, SqliteCache
+from archqa.llm.cache import SqliteCache
 from archqa.llm.client import parse_completion
 from archqa.llm.dialect import Dialect
 from archqa.llm.model import (
@@ -22,7 +22,7 @@ from archqa.llm.model import (
 )
 from archqa.llm.scripted import ScriptedModel, tool_call_reply
 from tests.fakes.server import FakeServer
-from tests.llm.asking import ask_server, model_replying_with
+from tests.llm.asking import ask_server, cached_model, model_replying_with
 
 ADD = ToolSpec(
     name="add",
@@ -123,7 +123,7 @@ async def test_what_is_no_tool_call_is_no_reply(calls: Any) -> None:
 async def test_a_cached_reply_still_calls_its_tools(tmp_path: Path) -> None:
     model = ScriptedModel([tool_call_reply(("add", {"a": 1}))])
     with SqliteCache(tmp_path / "replies.db") as cache:
-        first, again = [await CachedModel(model, cache).ask(asking()) for _ in range(2)]
+        first, again = [await cached_model(model, cache).ask(asking()) for _ in range(2)]
     assert first.tool_calls == again.tool_calls != ()
     assert again.usage.cached_calls == 1
 

@@ -382,7 +382,7 @@ def test_retrieving_everything_has_the_papers_precision_on_dev(
     key = shared / "fhir" / "fhir-agentbench" / "questions_dev.csv"
     asked = load_questions(key).questions
     with Store.open(mimic, "gcp") as store:
-        desk = RunContext({}, store=store)
+        desk = RunContext({}, fhir_record=store)
         found = {
             patient: asyncio.run(
                 retrieve_all(
@@ -390,7 +390,7 @@ def test_retrieving_everything_has_the_papers_precision_on_dev(
                     desk,
                     PipelineSettings(),
                 )
-            ).result
+            ).result.to_json()
             for patient in {each.patient_fhir_id for each in asked}
         }
     gold = {each.question_id: set(each.true_fhir_ids) for each in asked}

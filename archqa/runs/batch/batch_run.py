@@ -25,9 +25,10 @@ from archqa.llm.batch import (
     batch_request_line,
     read_batch_output,
 )
-from archqa.llm.cache import SqliteCache
+from archqa.llm.cache import ServerCache, SqliteCache
 from archqa.llm.dialect import Dialect
 from archqa.llm.model import Request
+from archqa.llm.server_identity import server_identity
 from archqa.runs.backends import Backends
 from archqa.runs.folder import RunFolder
 from archqa.runs.open_run import new_folder
@@ -65,7 +66,7 @@ class BatchRun:
 
     def __init__(self, folder: RunFolder, settings: Settings) -> None:
         self.folder = folder
-        self._settings = settings.model_copy(update={"cache": False})
+        self._settings = settings.replace(cache=False)
         self._place = folder.path / "batch"
         self._place.mkdir(mode=0o700, exist_ok=True)
         self._waiting: dict[str, Request] = {}
@@ -115,21 +116,20 @@ class BatchRun:
         under_way = {
             digest for each in self.rounds if each.status != "fetched" for digest in each.digests
         }
-        by_model: dict[str, list[Request]] = defaultdict(list)
-        for digest, request in self._waiting.items():
-            if digest not in under_way:
-                by_model[request.model].append(request)
+        by_model: dict[str, list[str]] = defaultdict(list)
+        for key, request in self._waiting.items():
+            if key not in under_way:
+                by_model[request.model].append(key)
         return [
-            self._write_round(requests[start : start + MAX_REQUESTS_PER_FILE])
-            for requests in by_model.values()
-            for start in range(0, len(requests), MAX_REQUESTS_PER_FILE)
+            self._write_round(keys[start : start + MAX_REQUESTS_PER_FILE])
+            for keys in by_model.values()
+            for start in range(0, len(keys), MAX_REQUESTS_PER_FILE)
         ]
 
-    def _write_round(self, requests: list[Request]) -> BatchRound:
-        written = BatchRound(
-            number=len(self.rounds) + 1, digests=tuple(request.digest for request in requests)
-        )
-        lines = "".join(f"{batch_request_line(request, Dialect())}\n" for request in requests)
+    def _write_round(self, keys: list[str]) -> BatchRound:
+        written = BatchRound(number=len(self.rounds) + 1, digests=tuple(keys))
+        dialect = Dialect()
+        lines = "".join(f"{batch_request_line(key, self._waiting[key], dialect)}\n" for key in keys)
         path = self.input_path(written)
         path.touch(mode=0o600)
         path.write_text(lines, encoding="utf-8")
@@ -153,7 +153,7 @@ class BatchRun:
                     [str(error) if isinstance(error, ValueError) else ": cannot be read."],
                     fix,
                 ) from None
-            strangers = [each for each in found if each.digest not in known]
+            strangers = [each for each in found if each.key not in known]
             if strangers:
                 raise InputError(
                     output,
@@ -162,8 +162,8 @@ class BatchRun:
                 )
             for each in found:
                 if each.reply is not None:
-                    replies.keep(each.digest, each.reply)
-        self._close_rounds({each.digest for each in found})
+                    replies.put(each.key, each.reply)
+        self._close_rounds({each.key for each in found})
         return sum(each.reply is not None for each in found)
 
     def _close_rounds(self, answered: set[str]) -> None:
@@ -177,7 +177,8 @@ class BatchRun:
     async def _advance(self, cases: list[Item]) -> None:
         manifest = self.folder.manifest()
         with self._replies() as replies:
-            model = BatchModel(replies, self._waiting, self._hopeless())
+            server_replies = ServerCache(replies, server_identity(self._settings.base_url))
+            model = BatchModel(server_replies, self._waiting, self._hopeless())
             minds = Backends(self._settings, find(manifest.pipeline, manifest.task), model)
             job = Job(
                 self.folder,

@@ -52,23 +52,23 @@ class LimitsActor:
         """See `Budget.add`."""
         await self._budget.add(usage)
 
-    async def take(self, digest: str, worker: str) -> bool:
-        """See `InFlightRequests.take`."""
+    async def acquire(self, digest: str, worker: str) -> bool:
+        """See `InFlightRequests.acquire`."""
         if digest not in self._claims:
             self._claims[digest] = worker, asyncio.Event()
             return True
         await self._claims[digest][1].wait()
         return False
 
-    async def give(self, digest: str) -> None:
-        """See `InFlightRequests.give`."""
+    async def release(self, digest: str) -> None:
+        """See `InFlightRequests.release`."""
         _, over = self._claims.pop(digest, ("", asyncio.Event()))
         over.set()
 
     async def forget(self, worker: str) -> None:
         """A worker is gone: what it was asking, others may."""
         for digest in [each for each, (holder, _) in self._claims.items() if holder == worker]:
-            await self.give(digest)
+            await self.release(digest)
 
 
 def _slower(per_minute: int | None) -> float | None:
@@ -79,7 +79,7 @@ def worker_limits(limits: Any, worker: str, settings: Settings, jobs: int) -> Sh
     """The limits as one worker sees them: its own share of places, the run's pace, budget and claims."""
     return SharedLimits(
         SharedLimiter(limits, jobs),
-        SharedBudget(limits, settings.max_cost),
+        SharedBudget(limits, settings.limits.max_cost),
         _Claims(limits, worker),
     )
 
@@ -129,10 +129,10 @@ class _Claims:
         self._limits = limits
         self._worker = worker
 
-    async def take(self, digest: str) -> bool:
-        """See `InFlightRequests.take`."""
-        return bool(await self._limits.take.remote(digest, self._worker))
+    async def acquire(self, digest: str) -> bool:
+        """See `InFlightRequests.acquire`."""
+        return bool(await self._limits.acquire.remote(digest, self._worker))
 
-    def give(self, digest: str) -> None:
-        """See `InFlightRequests.give`."""
-        self._limits.give.remote(digest)
+    def release(self, digest: str) -> None:
+        """See `InFlightRequests.release`."""
+        self._limits.release.remote(digest)

@@ -1,22 +1,22 @@
-"""Agents that talk with a model about one patient's record, tools at hand: the five of FHIR-AgentBench.
+"""The five agents of FHIR-AgentBench: they converse with a model that has tools for one patient's record.
 
-Source: Lee et al., "FHIR-AgentBench" (ML4H 2025), §4, and glee4810/FHIR-AgentBench at bbb4290. How they go about it is
-the pipelines' affair; here is what they are told, and how one turn of the conversation is taken.
+Source: Lee et al., "FHIR-AgentBench" (ML4H 2025), §4, and glee4810/FHIR-AgentBench at bbb4290. The pipelines decide the
+order of the turns; this module has the agents' tasks and prompts, and takes one turn of a conversation.
 """
 
 from archqa.agents.agent import Agent, RunContext
-from archqa.agents.dry_run_backend import DryRunBackend
-from archqa.agents.model_backend import ModelBackend
+from archqa.agents.conversation import Conversation
 from archqa.core.value import FrozenModel
-from archqa.errors import CallerError, ContextTooLong, Refused, Truncated, Unusable
-from archqa.llm.model import CHARACTERS_PER_TOKEN, FinishReason, Message, Reply, ToolCall, ToolSpec
+from archqa.errors import ContextTooLong, Refused, Truncated, Unusable
+from archqa.llm.model import CHARACTERS_PER_TOKEN, FinishReason, Reply, ToolSpec
 from archqa.tasks.fhir_agentbench.retrieval_tools import RESOURCE_TYPES
 
-_EMPTY_TRIES = 5
-"""Times an empty reply is asked for again (the benchmark's retries of one call)."""
+_MAX_EMPTY_REPLIES = 5
+"""Empty replies in a row after which a turn fails (the benchmark's retries of one call)."""
 
-_EACH_MESSAGE, _IN_ALL = 4, 2
-"""Tokens that the benchmark's count adds for each message, and once."""
+_TOKENS_PER_MESSAGE = 4
+_TOKENS_PER_PROMPT = 2
+"""Tokens that the benchmark's count adds for each message, and once for the whole prompt."""
 
 
 class RecordQuestionTask(FrozenModel):
@@ -39,8 +39,8 @@ class FhirRequestAgent(Agent[RecordQuestionTask, FinalMessage]):
 
     name = "fhir_request"
     prompt = "fhir_request/v1"
-    takes = RecordQuestionTask
-    returns = FinalMessage
+    task_type = RecordQuestionTask
+    output_type = FinalMessage
 
 
 class FhirRetrieverAgent(FhirRequestAgent):
@@ -71,71 +71,52 @@ class FhirMultiTurnCodeAgent(FhirRequestAgent):
     prompt = "fhir_multi_turn_code/v1"
 
 
-class FhirConversation:
-    """What was said about one question. A turn whose messages exceed `most_tokens` raises `ContextTooLong`."""
+class FhirConversation(Conversation[RecordQuestionTask]):
+    """A conversation about one question. A prompt of more than `max_tokens` raises `ContextTooLong`."""
 
     def __init__(
         self,
         agent: Agent[RecordQuestionTask, FinalMessage],
         task: RecordQuestionTask,
-        desk: RunContext,
-        most_tokens: int,
+        context: RunContext,
+        max_tokens: int,
     ) -> None:
-        mind = desk.mind(agent.name)
-        if not isinstance(mind, ModelBackend | DryRunBackend):
-            raise CallerError(
-                f"{agent.name} converses with a model: no other mind can do it.\n"
-                "Name a model with --model or --base-url, or take --pipeline planner."
-            )
-        self._mind = mind
-        self._agent = agent
-        self._task = task
-        self._desk = desk
-        self._most_tokens = most_tokens
-        self._recorded = 0
-        self.messages = list(mind.opening(agent, task))
+        super().__init__(agent, task, context)
+        self._max_tokens = max_tokens
 
     @property
     def tokens(self) -> int:
         """The prompt as the benchmark counts it, with characters / 4 for its tokenizer: tool calls do not count."""
-        said = sum(len(message.content) for message in self.messages) // CHARACTERS_PER_TOKEN
-        return said + _EACH_MESSAGE * len(self.messages) + _IN_ALL
+        characters = sum(len(message.content) for message in self.messages)
+        per_message = _TOKENS_PER_MESSAGE * len(self.messages)
+        return characters // CHARACTERS_PER_TOKEN + per_message + _TOKENS_PER_PROMPT
 
     async def ask(self, tools: tuple[ToolSpec, ...] = ()) -> Reply:
         """The model's next turn; an empty one is asked for again. Raises `CaseFailed`, `ModelError`."""
-        for _ in range(_EMPTY_TRIES):
-            reply = await self._turn(tools)
+        for _ in range(_MAX_EMPTY_REPLIES):
+            self._check_length()
+            reply = await self.next_reply(tools)
             if reply.finish is not FinishReason.EMPTY:
-                return self._heard(reply)
-            self.messages.append(
-                Message(role="user", content=self._mind.words("repair/v1/empty.jinja"))
-            )
-        raise Unusable(f"{self._agent.name}: the model gave {_EMPTY_TRIES} empty replies.")
-
-    def tell(self, call: ToolCall, result: str) -> None:
-        """What a tool gave for a call."""
-        self.messages.append(Message(role="tool", content=result, tool_call_id=call.id))
+                self._check_finish(reply)
+                self.messages.append(reply.as_message)
+                return reply
+            self.add_prompt_text("repair/v1/empty.jinja")
+        raise Unusable(f"{self._agent.name}: the model gave {_MAX_EMPTY_REPLIES} empty replies.")
 
     def keep_first_tool_call(self) -> None:
-        """Forget all but the first tool that the last turn called."""
-        last = self.messages[-1]
-        self.messages[-1] = last.model_copy(update={"tool_calls": last.tool_calls[:1]})
+        """Remove all but the first tool call of the last turn."""
+        last_turn = self.messages[-1]
+        first_call = last_turn.tool_calls[:1]
+        self.messages[-1] = last_turn.model_copy(update={"tool_calls": first_call})
 
-    async def _turn(self, tools: tuple[ToolSpec, ...]) -> Reply:
-        if self.tokens > self._most_tokens:
-            counted = f"Input tokens exceeded: {self.tokens} > {self._most_tokens}"
-            raise ContextTooLong(f"{counted} (estimated: characters / {CHARACTERS_PER_TOKEN})")
-        reply = await self._mind.say(
-            self._agent, self._task, self._desk, tuple(self.messages), tools, self._recorded
-        )
-        self._recorded = len(self.messages)
-        return reply
+    def _check_length(self) -> None:
+        if self.tokens > self._max_tokens:
+            excess = f"Input tokens exceeded: {self.tokens} > {self._max_tokens}"
+            raise ContextTooLong(f"{excess} (estimated: characters / {CHARACTERS_PER_TOKEN})")
 
-    def _heard(self, reply: Reply) -> Reply:
+    def _check_finish(self, reply: Reply) -> None:
+        name = self._agent.name
         if reply.finish in {FinishReason.REFUSED, FinishReason.FILTERED}:
-            raise Refused(f"{self._agent.name}: the model declined ({reply.finish}).")
+            raise Refused(f"{name}: the model declined ({reply.finish}).")
         if reply.finish is FinishReason.LENGTH and not reply.tool_calls:
-            name = self._agent.name
             raise Truncated(f"{name}: the reply was cut off; raise agents.{name}.max_tokens.")
-        self.messages.append(reply.as_message)
-        return reply

@@ -31,8 +31,8 @@ class JudgeAgent(Agent[JudgeTask, Ruling]):
 
     name = "judge"
     prompt = "judge/v1"
-    takes = JudgeTask
-    returns = Ruling
+    task_type = JudgeTask
+    output_type = Ruling
 
     def choices(self, task: JudgeTask) -> AllowedValues:
         """No ids to choose from."""

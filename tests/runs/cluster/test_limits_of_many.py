@@ -7,12 +7,12 @@ import pytest
 
 from archqa.core.usage import Usage
 from archqa.errors import BudgetExceeded
-from archqa.llm.cache import CachedModel, SqliteCache
+from archqa.llm.cache import SqliteCache
 from archqa.llm.model import Reply
 from archqa.llm.scripted import ScriptedModel
 from archqa.runs.ray.shared_limits import LimitsActor, worker_limits
 from archqa.settings import Settings
-from tests.llm.asking import make_request
+from tests.llm.asking import cached_model, make_request
 
 
 class Handle:
@@ -83,7 +83,7 @@ async def test_the_same_question_at_two_workers_is_asked_by_one(tmp_path: Any) -
     slow = Slow()
     with SqliteCache(tmp_path / "replies.db") as cache:
         models = [
-            CachedModel(slow, cache, worker_limits(handle, name, settings, 4).claims)
+            cached_model(slow, cache, worker_limits(handle, name, settings, 4).in_flight)
             for name in ("one", "two")
         ]
         asking = [asyncio.create_task(model.ask(make_request())) for model in models]
@@ -97,16 +97,16 @@ async def test_the_same_question_at_two_workers_is_asked_by_one(tmp_path: Any) -
 async def test_a_question_whose_asker_fails_or_dies_is_asked_by_the_next(tmp_path: Any) -> None:
     limits = LimitsActor(None, None, None)
     handle = Handle(limits)
-    assert await limits.take("d", "dead")
-    waiting = asyncio.create_task(limits.take("d", "alive"))
+    assert await limits.acquire("d", "dead")
+    waiting = asyncio.create_task(limits.acquire("d", "alive"))
     await asyncio.sleep(0)
     await limits.forget("dead")
     assert not await waiting
-    assert await limits.take("d", "alive")
-    await limits.give("d")
+    assert await limits.acquire("d", "alive")
+    await limits.release("d")
     with SqliteCache(tmp_path / "replies.db") as cache:
         script = ScriptedModel([KeyError("x"), Reply(text="fine")])
-        model = CachedModel(script, cache, worker_limits(handle, "one", Settings(), 4).claims)
+        model = cached_model(script, cache, worker_limits(handle, "one", Settings(), 4).in_flight)
         with pytest.raises(KeyError):
             await model.ask(make_request())
         assert (await model.ask(make_request())).text == "fine"

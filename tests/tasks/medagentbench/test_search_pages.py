@@ -26,4 +26,4 @@ def test_the_mean_of_a_day_counts_the_measurements_of_three_pages(tmp_path: Path
         tasks, out=tmp_path / "run", pipeline="scripted", record=str(tmp_path / "record.db")
     )
     (record,) = run.records
-    assert record.result["result"] == f"[{sum(range(1, 601)) / 600}]"
+    assert record.result.result == f"[{sum(range(1, 601)) / 600}]"

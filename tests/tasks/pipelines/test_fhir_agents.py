@@ -8,10 +8,11 @@ from typing import Any
 import pytest
 
 from archqa.agents.agent import RunContext
+from archqa.agents.grammar_backend import GrammarBackend
 from archqa.agents.model_backend import ModelBackend
 from archqa.core.question import RecordQuestion
 from archqa.core.step import Step
-from archqa.errors import CallerError, CaseFailed, ContextTooLong, Refused, Truncated, Unusable
+from archqa.errors import CaseFailed, ContextTooLong, Refused, Truncated, Unusable
 from archqa.fhir import Store
 from archqa.llm.model import FinishReason, Reply, Request
 from archqa.llm.scripted import (
@@ -25,7 +26,7 @@ from archqa.tasks.fhir_agentbench.pipelines.published_agents import (
     BENCHMARK_AGENT_NAMES,
     NO_FINAL_ANSWER,
 )
-from archqa.tasks.pipelines import PipelineSettings, find
+from archqa.tasks.pipelines import find
 from tests.fhir.invented import build_store, ward_resources
 
 QUESTION = RecordQuestion(
@@ -56,10 +57,12 @@ class Played:
         mind = ModelBackend(self.model, "scripted")
         desk = RunContext(dict.fromkeys(chosen.agents, mind), self.steps.append, ward)
         try:
-            ending = asyncio.run(chosen.run(QUESTION, desk, PipelineSettings(**settings)))
-            self.result = ending.result
+            ending = asyncio.run(chosen.run(QUESTION, desk, chosen.settings_type(**settings)))
+            assert ending.result is not None
+            self.result = ending.result.to_json()
         except CaseFailed as failure:
-            self.failure, self.result = failure, dict(failure.result)
+            self.failure = failure
+            self.result = failure.result.to_json() if failure.result else {}
 
     @property
     def asked(self) -> list[Request]:
@@ -331,11 +334,9 @@ def test_without_the_quirks_data_are_made_small_and_pointers_show_a_sample(ward:
     assert "one of them, shortened" in pointers
 
 
-def test_a_conversation_needs_a_model(ward: Store) -> None:
-    class Nobody:
-        kind = "embedded"
-
-    chosen = find("multi-turn-retriever", "fhir-agentbench")
-    desk = RunContext(dict.fromkeys(chosen.agents, Nobody()), store=ward)  # type: ignore[arg-type]
-    with pytest.raises(CallerError, match="converses with a model"):
-        asyncio.run(chosen.run(QUESTION, desk, PipelineSettings()))
+@pytest.mark.parametrize("pipeline", BENCHMARK_AGENT_NAMES)
+def test_a_conversation_needs_a_model(pipeline: str, ward: Store) -> None:
+    chosen = find(pipeline, "fhir-agentbench")
+    desk = RunContext(dict.fromkeys(chosen.agents, GrammarBackend(ward)), fhir_record=ward)
+    with pytest.raises(Unusable, match=f"{chosen.agents[0]} converses with a model"):
+        asyncio.run(chosen.run(QUESTION, desk, chosen.settings_type()))

@@ -34,6 +34,7 @@ from archqa.panel.decision import (
     voter_name,
 )
 from archqa.tasks.archehr_2025.pipelines.shared import CaseState
+from archqa.tasks.archehr_2025.settings import NotePanelSettings
 from archqa.tasks.pipeline import in_parallel
 
 Judgements = tuple[Judgement, ...]
@@ -52,7 +53,7 @@ class PanelVotes(NamedTuple):
 class _Room(NamedTuple):
     """What every voter of a case sees, and what was lost on the way."""
 
-    work: CaseState
+    work: CaseState[NotePanelSettings]
     context: str
     exemplars: tuple[Exemplar, ...]
     lost: list[ArchqaError]
@@ -62,7 +63,7 @@ class _Room(NamedTuple):
         return is_enabled_voter(voter_name(role, mind), self.work.settings)
 
 
-async def collect_votes(work: CaseState, context: str) -> PanelVotes:
+async def collect_votes(work: CaseState[NotePanelSettings], context: str) -> PanelVotes:
     """Everyone's votes. Raises what the last of them failed for when no voter but the embedded engine is left."""
     shown = (
         work.desk.exemplars.nearest(work.case, work.settings.shots) if work.desk.exemplars else ()
@@ -141,7 +142,7 @@ async def _engine(room: _Room) -> PanelVotes:
     task = BatchLabellingTask(
         case=work.case, labels=work.settings.labels, sentences=work.case.sentences
     )
-    found = await EngineBackend().perform(GeneralExpertBatchAgent(), task, work.desk)
+    found = await EngineBackend().run(GeneralExpertBatchAgent(), task, work.desk)
     return PanelVotes({ENGINE: found.judgements()})
 
 
@@ -164,7 +165,7 @@ def _judge(room: _Room, agent: VotingAgent, mind: Backend, specialty: str = "") 
 async def _voted(room: _Room, agent: VotingAgent, mind: Backend, task: VotingTask) -> Judgements:
     """The votes on a note; one that is too long for one call is judged half by half."""
     try:
-        return (await mind.perform(agent, task, room.work.desk)).judgements()
+        return (await mind.run(agent, task, room.work.desk)).judgements()
     except (ContextTooLong, Truncated):
         if len(task.case.sentences) < 2:
             raise
@@ -184,7 +185,7 @@ def _drafts(room: _Room, mind: Backend) -> _Ballot:
             exemplars=room.exemplars,
             repetition=repetition,
         )
-        return (await mind.perform(AnswerFirstAgent(), task, work.desk)).judgements(
+        return (await mind.run(AnswerFirstAgent(), task, work.desk)).judgements(
             work.case.sentence_ids
         )
 
