@@ -122,7 +122,7 @@ def search(
     Example:
       archqa fhir search 'Observation?patient=123&code=2160-0&_sort=-date' --record record.db
     """
-    with fhir.connect(record, ways=profile) as source:
+    with fhir.connect(record, profile=profile) as source:
         first_page = source.search(query, lenient=lenient or None)
         _print_page(first_page, small=small)
         next_page = first_page.next if every else None
@@ -200,7 +200,7 @@ def serve(
     Example:
       archqa fhir serve record.db --port 8080 --profile hapi
     """
-    from archqa.fhir.server.http import serve as serve_http
+    from archqa.fhir.server.application import serve as serve_http
 
     opened = fhir.Store.open(store, profile)
     record = fhir.Overlay.over(opened) if writes is fhir.WriteMode.APPLY else opened
