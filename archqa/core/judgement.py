@@ -1,4 +1,4 @@
-"""What somebody, a person or a mind, holds of one sentence: does the answer need it?"""
+"""Whether an answer needs a sentence, as judged by a person or an agent."""
 
 from enum import StrEnum
 
@@ -8,7 +8,7 @@ from archqa.core.value import FrozenModel
 
 
 class Relevance(StrEnum):
-    """The shared task's three labels (ArchEHR-QA 2025 key). A binary agent uses the first and the last."""
+    """The three labels of the shared task (ArchEHR-QA 2025 key); the binary variant has no `SUPPLEMENTARY`."""
 
     ESSENTIAL = "essential"
     SUPPLEMENTARY = "supplementary"

@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from archqa.core.probability import HIGHEST, LOWEST, log_odds
+from archqa.core.probability import MAX_VOTE, MIN_VOTE, log_odds
 from archqa.engine.logistic_regression import FloatArray, fit, logit
 from archqa.engine.training.cross_validation import reliability_bins
 from archqa.engine.training.regression import assign_folds, max_expected_f1
@@ -130,7 +130,7 @@ def _fit(cases: Sequence[VotedCase]) -> Combiner:
     if len(voters) < 2:
         return UNFITTED.model_copy(update={"weights": dict.fromkeys(voters, 1.0)})
     truth = np.array([float(each in case.essential) for case in cases for each in case.ids])
-    share = float(np.clip(truth.mean(), LOWEST, HIGHEST))
+    share = float(np.clip(truth.mean(), MIN_VOTE, MAX_VOTE))
     centre = float(logit(np.array([share]))[0])
     rows = np.concatenate([_rows(case, voters, centre) for case in cases])
     prior = np.array([centre] + [1 / len(voters)] * len(voters))
