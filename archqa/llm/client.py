@@ -98,9 +98,7 @@ class ServerModel:
             return True
         return dialect.structure > self._dialects[request.model].structure
 
-    def _weaker_dialect(
-        self, refusal: HttpResponse, dialect: Dialect, request: Request
-    ) -> Dialect:
+    def _weaker_dialect(self, refusal: HttpResponse, dialect: Dialect, request: Request) -> Dialect:
         """A weaker dialect to try at once; raises the error that the refusal means otherwise."""
         text = refusal.body.decode("utf-8", "replace").lower()
         structured = self._is_structure_unproven(request, dialect)
@@ -175,7 +173,9 @@ def _parse_tool_call(row: Any, number: int) -> ToolCall:
     arguments = function.get("arguments") or {}
     if not isinstance(arguments, str):
         arguments = json.dumps(arguments, ensure_ascii=False)
-    return ToolCall(id=row.get("id") or f"call_{number}", name=function["name"], arguments=arguments)
+    return ToolCall(
+        id=row.get("id") or f"call_{number}", name=function["name"], arguments=arguments
+    )
 
 
 def _parse_usage(completion: Any, price: Price | None, seconds: float) -> Usage:

@@ -253,7 +253,9 @@ class Backends:
         return ServerCache(self._cache, server_identity(base_url))
 
     def _open(self, base_url: str | None) -> HttpTransport:
-        wire = open_transport(self._settings, base_url, self._shared.limiter.heed)
+        wire = open_transport(
+            self._settings, base_url, self._shared.limiter.apply_rate_limit_headers
+        )
         self._wires.append(wire)
         return wire
 
