@@ -1,4 +1,6 @@
-"""What agents that label sentences share: the labels of the two variants, and the checks of a note's labels."""
+"""What agents that label sentences share: the labels of the two variants, and the checks of a
+note's labels.
+"""
 
 from collections import Counter
 from collections.abc import Mapping
@@ -14,7 +16,8 @@ from archqa.llm.structured import HIDDEN_FROM_MODEL, AllowedValues, SentenceId
 Output = TypeVar("Output", bound=FrozenModel)
 
 LabelScheme = Literal["binary", "multiclass"]
-"""The paper's two variants (Table 1): essential / not-relevant, or with supplementary between them."""
+"""The paper's two variants (Table 1): essential / not-relevant, or with supplementary between them.
+"""
 
 _ALLOWED_LABELS: dict[LabelScheme, tuple[str, ...]] = {
     "binary": (Relevance.ESSENTIAL, Relevance.NOT_RELEVANT),
@@ -99,7 +102,9 @@ def check_label(task: LabellingTask, output: Verdict) -> None:
 def check_verdicts(
     task: LabellingTask, verdicts: tuple[SentenceVerdict, ...], requested_ids: tuple[str, ...]
 ) -> None:
-    """Check that each requested sentence is labelled once, no other is, and every label is the variant's."""
+    """Check that each requested sentence is labelled once, no other is, and every label is the
+    variant's.
+    """
     for verdict in verdicts:
         check_label(task, verdict)
     counts = Counter(verdict.sentence_id for verdict in verdicts)

@@ -29,7 +29,9 @@ class CitedAnswer(FrozenModel):
 
     @cached_property
     def words(self) -> int:
-        """The number of words as the official scorer counts them: split on white space, without citations."""
+        """The number of words as the official scorer counts them: split on white space, without
+        citations.
+        """
         return sum(len(claim.text.split()) for claim in self.claims)
 
     @property

@@ -1,6 +1,8 @@
-"""A case: a patient's message, the clinician's question behind it, and the note excerpt that must answer it.
+"""A case: a patient's message, the clinician's question behind it, and the note excerpt that must
+answer it.
 
-Source: ArchEHR-QA 2025 and 2026 data files (`archehr-qa.xml`); fields that a release withholds are None or empty.
+Source: ArchEHR-QA 2025 and 2026 data files (`archehr-qa.xml`); fields that a release withholds are
+None or empty.
 """
 
 from functools import cached_property

@@ -1,4 +1,6 @@
-"""The digest of a case's content: whether two files have the same case, and whether a model was fitted on it."""
+"""The digest of a case's content: whether two files have the same case, and whether a model was
+fitted on it.
+"""
 
 import hashlib
 import json
@@ -7,7 +9,9 @@ from archqa.core.case import Case
 
 
 def case_digest(case: Case) -> str:
-    """The sha256 of the case's message, clinician question and sentences, white space normalised, ids left out."""
+    """The sha256 of the case's message, clinician question and sentences, white space normalised,
+    ids left out.
+    """
     sentences = [sentence.text for sentence in case.sentences]
     texts = [case.patient_narrative, case.clinician_question, *sentences]
     normalised = [" ".join(text.split()) for text in texts]

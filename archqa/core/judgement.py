@@ -8,7 +8,9 @@ from archqa.core.value import FrozenModel
 
 
 class Relevance(StrEnum):
-    """The three labels of the shared task (ArchEHR-QA 2025 key); the binary variant has no `SUPPLEMENTARY`."""
+    """The three labels of the shared task (ArchEHR-QA 2025 key); the binary variant has no
+    `SUPPLEMENTARY`.
+    """
 
     ESSENTIAL = "essential"
     SUPPLEMENTARY = "supplementary"

@@ -1,4 +1,6 @@
-"""The key of a case: every sentence's relevance and, where a release has it, the clinician's own answer."""
+"""The key of a case: every sentence's relevance and, where a release has it, the clinician's own
+answer.
+"""
 
 from functools import cached_property
 

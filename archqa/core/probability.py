@@ -1,7 +1,8 @@
 """The one rule from a label to a probability; votes, displays and training targets use it.
 
-A key's label counts in full. An agent that states a bare label is trusted less: its label moves the probability that a
-sentence is essential only between `NOT_RELEVANT_PROBABILITY` and `ESSENTIAL_PROBABILITY`.
+A key's label counts in full. An agent that states a bare label is trusted less: its label moves the
+probability that a sentence is essential only between `NOT_RELEVANT_PROBABILITY` and
+`ESSENTIAL_PROBABILITY`.
 """
 
 import math
@@ -14,7 +15,8 @@ LABEL_WEIGHT = {
     Relevance.SUPPLEMENTARY: 0.25,
     Relevance.NOT_RELEVANT: 0.0,
 }
-"""How essential a sentence with this label of a key is: the training target of the cross-encoder."""
+"""How essential a sentence with this label of a key is: the training target of the cross-encoder.
+"""
 
 NOT_RELEVANT_PROBABILITY = 0.1
 """Probability of being essential of a sentence that an agent labels not-relevant."""

@@ -1,4 +1,5 @@
-"""Questions about a patient of a FHIR record, and tasks to carry out on the record: no notes, no answers.
+"""Questions about a patient of a FHIR record, and tasks to carry out on the record: no notes, no
+answers.
 
 Sources: FHIR-AgentBench's question file (its answers stay in its key); MedAgentBench's task file.
 """
@@ -8,7 +9,10 @@ from archqa.core.value import FrozenModel
 
 
 class RecordQuestion(FrozenModel):
-    """A question that a patient's FHIR resources answer. `assumption` is the benchmark's context sentence."""
+    """A question that a patient's FHIR resources answer.
+
+    `assumption` is the benchmark's context sentence.
+    """
 
     id: str
     question: str

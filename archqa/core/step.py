@@ -7,10 +7,13 @@ from archqa.core.value import FrozenModel
 
 
 class Step(FrozenModel):
-    """One call of one agent. `rejected` says why the output was sent back; `parsed` is None if nothing was usable.
+    """One call of one agent.
 
-    In a call that continues the conversation of the step before, `messages` are the new ones only. `tool_calls` are
-    the tools that the reply calls: `id`, `name`, and `arguments` as the model wrote them.
+    `rejected` says why the output was sent back; `parsed` is None if nothing was usable.
+
+    In a call that continues the conversation of the step before, `messages` are the new ones only.
+    `tool_calls` are the tools that the reply calls: `id`, `name`, and `arguments` as the model
+    wrote them.
     """
 
     agent: str

@@ -20,7 +20,10 @@ class BudgetProtocol(Protocol):
 
 
 class Budget:
-    """The limit and the spending of all models of a run together. `limit_usd` is in US dollars; None sets no limit."""
+    """The limit and the spending of all models of a run together.
+
+    `limit_usd` is in US dollars; None sets no limit.
+    """
 
     def __init__(self, limit_usd: float | None) -> None:
         self._limit_usd = limit_usd

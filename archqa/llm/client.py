@@ -1,7 +1,7 @@
 """A model behind an OpenAI-compatible server (`POST /chat/completions`).
 
-Source of the protocol: the OpenAI API reference, "Chat completions" and "Structured outputs". Other servers
-(vLLM, Ollama, llama.cpp, Azure's v1 endpoint) support parts of it; see `dialect`.
+Source of the protocol: the OpenAI API reference, "Chat completions" and "Structured outputs". Other
+servers (vLLM, Ollama, llama.cpp, Azure's v1 endpoint) support parts of it; see `dialect`.
 """
 
 import json
@@ -40,13 +40,18 @@ _TOO_LONG = re.compile(r"context[ _](?:length|window|size)|prompt is too long")
 _NO_TOOLS = re.compile(
     r"\btools?\b.{0,80}(?:not support|unsupported|requires|unexpected)|not support.{0,40}\btools?\b"
 )
-"""How Ollama, vLLM and llama.cpp say that a model, or the server as started, cannot call tools (lower case)."""
+"""How Ollama, vLLM and llama.cpp say that a model, or the server as started, cannot call tools
+(lower case).
+"""
 
 _ERROR_CODE = re.compile(r"[a-z0-9_.-]{1,40}")
 
 
 class ServerModel:
-    """Sends each request once. Learns per model what the server cannot do; raises `TransientError` for passing faults."""
+    """Sends each request once.
+
+    Learns per model what the server cannot do; raises `TransientError` for passing faults.
+    """
 
     def __init__(
         self, transport: Transport, price_of: Callable[[str], Price | None] = lambda _: None
@@ -79,7 +84,10 @@ class ServerModel:
             raise TransientError(str(error)) from None
 
     def _learn(self, request: Request, dialect: Dialect) -> None:
-        """Remember a dialect that worked; of several, the strictest. A reply in prose proves nothing about structure."""
+        """Remember a dialect that worked; of several, the strictest.
+
+        A reply in prose proves nothing about structure.
+        """
         known_dialect = self._dialects.get(request.model, Dialect())
         if request.output_schema is None:
             structure = known_dialect.structure
@@ -91,7 +99,9 @@ class ServerModel:
         self._structured_models.add(request.model)
 
     def _is_structure_unproven(self, request: Request, dialect: Dialect) -> bool:
-        """Whether the server may be objecting to the structure: it is stricter than any that worked."""
+        """Whether the server may be objecting to the structure: it is stricter than any that
+        worked.
+        """
         if request.output_schema is None:
             return False
         if request.model not in self._structured_models:
@@ -124,7 +134,8 @@ class ServerModel:
     def _crashed_before(self, request: Request) -> bool:
         """Count a crash; True from the second one on.
 
-        Servers without json_schema may crash on it instead of refusing it: two crashes are no passing fault.
+        Servers without json_schema may crash on it instead of refusing it: two crashes are no
+        passing fault.
         """
         self._crashes[request.digest] += 1
         return self._crashes[request.digest] > 1
@@ -168,7 +179,10 @@ def _parse_tool_calls(message: Any) -> tuple[ToolCall, ...]:
 
 
 def _parse_tool_call(row: Any, number: int) -> ToolCall:
-    """One tool call. Some servers give it no id, and some give arguments as an object instead of text."""
+    """One tool call.
+
+    Some servers give it no id, and some give arguments as an object instead of text.
+    """
     function = row["function"]
     arguments = function.get("arguments") or {}
     if not isinstance(arguments, str):
@@ -179,7 +193,10 @@ def _parse_tool_call(row: Any, number: int) -> ToolCall:
 
 
 def _parse_usage(completion: Any, price: Price | None, seconds: float) -> Usage:
-    """The tokens that the server counted. A reply with no counts was paid as well, at an unknown cost."""
+    """The tokens that the server counted.
+
+    A reply with no counts was paid as well, at an unknown cost.
+    """
     prompt_tokens = _count(completion, "usage", "prompt_tokens")
     completion_tokens = _count(completion, "usage", "completion_tokens")
     if prompt_tokens is None or completion_tokens is None:
@@ -219,7 +236,10 @@ def _not_a_completion(error: Exception) -> TransientError:
 
 
 def _error_of_status(refusal: HttpResponse, text: str, model: str, url: str) -> Exception:
-    """The error that a status means. The server's text may quote the prompt, so it is never passed on."""
+    """The error that a status means.
+
+    The server's text may quote the prompt, so it is never passed on.
+    """
     status = refusal.status
     if status in {401, 403}:
         return AuthenticationFailed(

@@ -1,9 +1,10 @@
-"""The parts of the chat-completions protocol that a server supports, learned from its refusals, never from its name.
+"""The parts of the chat-completions protocol that a server supports, learned from its refusals,
+never from its name.
 
-Servers differ: some have no strict JSON schema (llama-cpp-python answers 500), reasoning models take no temperature,
-newer ones require `max_completion_tokens`, some templates have no system role, some call one tool at a time, some
-require the last message to be the user's. The first request uses everything; when a refusal names a parameter, all
-later requests do without it.
+Servers differ: some have no strict JSON schema (llama-cpp-python answers 500), reasoning models
+take no temperature, newer ones require `max_completion_tokens`, some templates have no system role,
+some call one tool at a time, some require the last message to be the user's. The first request uses
+everything; when a refusal names a parameter, all later requests do without it.
 """
 
 import json
@@ -20,7 +21,9 @@ TOP_LOGPROBS = 5
 _LAST_MESSAGE_REFUSED = re.compile(
     r"assistant.{0,80}(?:end of the list|prefill)|(?:last role|must end with|end with a).{0,80}(?:user|assistant)"
 )
-"""How llama.cpp, vLLM (Mistral) and Anthropic say that the last message must not be the model's own."""
+"""How llama.cpp, vLLM (Mistral) and Anthropic say that the last message must not be the model's
+own.
+"""
 
 _STRUCTURE_KEYWORDS = ("response_format", "json_schema", "json_object", "schema", "grammar")
 
@@ -34,7 +37,10 @@ class StructuredOutputMode(IntEnum):
 
 
 class Dialect(FrozenModel):
-    """What one model of one server supports. `fallback_for` gives the next dialect to try after a refusal."""
+    """What one model of one server supports.
+
+    `fallback_for` gives the next dialect to try after a refusal.
+    """
 
     structure: StructuredOutputMode = StructuredOutputMode.SCHEMA
     temperature: bool = True
@@ -60,7 +66,8 @@ class Dialect(FrozenModel):
         return arguments
 
     def fallback_for(self, refusal: str, *, structured: bool) -> "Dialect | None":
-        """The dialect without the parameter that `refusal` (lower case) names; None if it names none of them.
+        """The dialect without the parameter that `refusal` (lower case) names; None if it names
+        none of them.
 
         `structured`: the structure of the reply may be the cause.
         """

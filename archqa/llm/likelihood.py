@@ -1,6 +1,7 @@
 """Token probabilities of a choice in a reply: how probable each of the allowed values was.
 
-Source: the OpenAI API reference, `logprobs` and `top_logprobs` of a chat completion; vLLM and llama.cpp give the same.
+Source: the OpenAI API reference, `logprobs` and `top_logprobs` of a chat completion; vLLM and
+llama.cpp give the same.
 """
 
 import math
@@ -20,7 +21,9 @@ _MIN_PROBABILITY = 0.01
 
 
 class _ValueStart(NamedTuple):
-    """Where a value begins: the index of the token with its first letter, and the token's text before it."""
+    """Where a value begins: the index of the token with its first letter, and the token's text
+    before it.
+    """
 
     token_index: int
     prefix: str
@@ -29,7 +32,8 @@ class _ValueStart(NamedTuple):
 def label_probabilities(
     reply: Reply, field: str, choices: Sequence[str]
 ) -> list[dict[str, float] | None]:
-    """Choice to probability for each time a JSON reply fills `field`, in order; None where it cannot be told.
+    """Choice to probability for each time a JSON reply fills `field`, in order; None where it
+    cannot be told.
 
     Empty if the server gave no token probabilities.
     """

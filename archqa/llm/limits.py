@@ -1,7 +1,8 @@
-"""Limits on requests: how many are in flight, and how many requests and tokens may start in a minute.
+"""Limits on requests: how many are in flight, and how many requests and tokens may start in a
+minute.
 
-What a server asks for applies to all later requests: `Retry-After` (RFC 9110, 10.2.3) and the `x-ratelimit-…` headers
-(OpenAI API reference, "Rate limits").
+What a server asks for applies to all later requests: `Retry-After` (RFC 9110, 10.2.3) and the
+`x-ratelimit-…` headers (OpenAI API reference, "Rate limits").
 """
 
 import asyncio
@@ -33,7 +34,9 @@ class RateBucket:
 
 
 class RateLimiter:
-    """Limits requests in flight, first come, first served, and the rates that were set or that a server asked for."""
+    """Limits requests in flight, first come, first served, and the rates that were set or that a
+    server asked for.
+    """
 
     def __init__(
         self,
@@ -59,7 +62,9 @@ class RateLimiter:
             wait = self.seconds_blocked()  # A server may have asked for a pause meanwhile.
 
     def reserve(self, tokens: int) -> float:
-        """Reserve the next free moment for a request of so many tokens; returns the seconds until then."""
+        """Reserve the next free moment for a request of so many tokens; returns the seconds until
+        then.
+        """
         now = self._clock()
         return max(
             self._requests.reserve(1, now),

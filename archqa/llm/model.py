@@ -18,7 +18,10 @@ CHARACTERS_PER_TOKEN = 4
 
 
 class ToolCall(FrozenModel):
-    """A model's call of a tool. `arguments` is the JSON text as the model wrote it, not yet validated."""
+    """A model's call of a tool.
+
+    `arguments` is the JSON text as the model wrote it, not yet validated.
+    """
 
     id: str
     name: str
@@ -34,7 +37,10 @@ class ToolSpec(FrozenModel):
 
 
 class Message(FrozenModel):
-    """One message of a conversation. An assistant's may have `tool_calls`; a tool's answers the call `tool_call_id`."""
+    """One message of a conversation.
+
+    An assistant's may have `tool_calls`; a tool's answers the call `tool_call_id`.
+    """
 
     role: Literal["system", "user", "assistant", "tool"]
     content: str
@@ -48,16 +54,21 @@ class Message(FrozenModel):
 
     @model_serializer(mode="wrap")
     def _without_tools(self, dump: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        """A message without tools is serialised without their fields, so that digests of earlier versions hold."""
+        """A message without tools is serialised without their fields, so that digests of earlier
+        versions hold.
+        """
         return _without_empty(dump(self), "tool_calls", "tool_call_id")
 
 
 class Request(FrozenModel):
-    """One request to one model. `output_schema` is the JSON Schema of the reply; None asks for prose.
+    """One request to one model.
 
-    `tools` are those that the model may call; the caller runs them and sends another request with their results.
-    `repetition` distinguishes otherwise equal requests, so that a repeated one is not answered from the cache.
-    `likelihoods` asks for token probabilities, where the server gives them.
+    `output_schema` is the JSON Schema of the reply; None asks for prose.
+
+    `tools` are those that the model may call; the caller runs them and sends another request with
+    their results. `repetition` distinguishes otherwise equal requests, so that a repeated one is
+    not answered from the cache. `likelihoods` asks for token probabilities, where the server gives
+    them.
     """
 
     model: str

@@ -1,4 +1,7 @@
-"""Prices of tokens, by model, as of a date. A model that is not listed has an unknown cost: None, never 0."""
+"""Prices of tokens, by model, as of a date.
+
+A model that is not listed has an unknown cost: None, never 0.
+"""
 
 import tomllib
 from datetime import date

@@ -1,6 +1,7 @@
 """Prompts, read from `prompts/<agent>/v<N>/{system,user}.jinja`.
 
-Record text is data: the filters `record` and `line` escape anything in it that looks like one of our delimiters.
+Record text is data: the filters `record` and `line` escape anything in it that looks like one of
+our delimiters.
 """
 
 import hashlib
@@ -21,7 +22,10 @@ _DELIMITER = re.compile(rf"<(?=\s*/?\s*(?:{_TAGS})\b)", re.IGNORECASE)
 
 
 class Prompts:
-    """A folder of prompts. `render` fills one in; `digest` identifies its exact text with all includes."""
+    """A folder of prompts.
+
+    `render` fills one in; `digest` identifies its exact text with all includes.
+    """
 
     def __init__(self, folder: Path | None = None) -> None:
         self.folder = folder or resources.prompts_dir()
@@ -47,7 +51,10 @@ class Prompts:
         return Message(role="system", content=system), Message(role="user", content=user)
 
     def render_text(self, name: str, values: dict[str, Any]) -> str:
-        """A single template, such as the text of a repair turn. Raises `CallerError` if there is none."""
+        """A single template, such as the text of a repair turn.
+
+        Raises `CallerError` if there is none.
+        """
         return self._template(name).render(values).strip()
 
     def digest(self, name: str) -> str:
@@ -101,11 +108,15 @@ def default_prompts() -> Prompts:
 
 
 def escape_delimiters(text: str) -> str:
-    """`text` with the angle bracket replaced in anything that could open or close one of our delimiters."""
+    """`text` with the angle bracket replaced in anything that could open or close one of our
+    delimiters.
+    """
     return _DELIMITER.sub("\u2039", text)
 
 
 @lru_cache(4096)
 def as_line(text: str) -> str:
-    """`escape_delimiters` on one line: a line break could make one sentence look like two numbered ones."""
+    """`escape_delimiters` on one line: a line break could make one sentence look like two numbered
+    ones.
+    """
     return " ".join(escape_delimiters(text).split())

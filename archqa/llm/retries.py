@@ -8,7 +8,9 @@ from archqa.llm.model import Model, Reply, Request, TransientError
 
 
 class RetryingModel:
-    """Makes up to `tries` attempts with growing, jittered waits in seconds; then raises `ServerUnavailable`."""
+    """Makes up to `tries` attempts with growing, jittered waits in seconds; then raises
+    `ServerUnavailable`.
+    """
 
     def __init__(
         self, inner: Model, *, tries: int = 5, first_wait: float = 0.5, max_wait: float = 30.0

@@ -11,7 +11,9 @@ ScriptedReply = str | Reply | Exception
 
 
 class ScriptedModel:
-    """Replies with the items of a script in order, or with a function of the request; keeps the requests."""
+    """Replies with the items of a script in order, or with a function of the request; keeps the
+    requests.
+    """
 
     def __init__(
         self, script: Iterable[ScriptedReply] | Callable[[Request], ScriptedReply]

@@ -1,6 +1,8 @@
-"""Typed outputs: from a type to the JSON Schema that a server can enforce, and from a reply's text to the type.
+"""Typed outputs: from a type to the JSON Schema that a server can enforce, and from a reply's text
+to the type.
 
-The schema follows the strict subset of OpenAI's "Structured outputs": every property required, no other allowed.
+The schema follows the strict subset of OpenAI's "Structured outputs": every property required, no
+other allowed.
 """
 
 import json
@@ -14,10 +16,13 @@ from pydantic import BaseModel, Field, ValidationError
 Output = TypeVar("Output", bound=BaseModel)
 
 SentenceId = Annotated[str, Field(json_schema_extra={"choices": "sentence"})]
-"""An id of a sentence of the note; the schema lists the note's ids, so that none can be invented."""
+"""An id of a sentence of the note; the schema lists the note's ids, so that none can be invented.
+"""
 
 AllowedValues = Mapping[str, Sequence[str]]
-"""The values allowed in fields marked with `choices`, by the mark's name; differs from task to task."""
+"""The values allowed in fields marked with `choices`, by the mark's name; differs from task to
+task.
+"""
 
 HIDDEN_FROM_MODEL = {"hidden": True}
 """Marks a field that models are not asked for: only other backends fill it."""
@@ -30,7 +35,10 @@ _MAX_ERRORS = 8
 
 
 class Rejected(Exception):
-    """An output is not acceptable. The message is for the model: what is wrong, and what is allowed."""
+    """An output is not acceptable.
+
+    The message is for the model: what is wrong, and what is allowed.
+    """
 
 
 def strict_schema(output: type[BaseModel], choices: AllowedValues | None = None) -> dict[str, Any]:
@@ -74,7 +82,10 @@ def _strict(node: Any, choices: AllowedValues) -> Any:
 
 
 def _strict_value(keyword: str, value: Any, choices: AllowedValues) -> Any:
-    """The strict value of a keyword. Keys of `properties` and `$defs` are names, not keywords: only hidden ones go."""
+    """The strict value of a keyword.
+
+    Keys of `properties` and `$defs` are names, not keywords: only hidden ones go.
+    """
     if keyword not in {"properties", "$defs"}:
         return _strict(value, choices)
     return {
@@ -95,7 +106,9 @@ def _find_object(text: str) -> Any:
 
 
 def _candidates(text: str) -> Iterator[str]:
-    """All of a reply, then the content of its first fence, then its text from the first opening brace."""
+    """All of a reply, then the content of its first fence, then its text from the first opening
+    brace.
+    """
     yield text
     without_thoughts = _THOUGHT.sub("", text)
     fence = _FENCE.search(without_thoughts)

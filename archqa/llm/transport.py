@@ -1,7 +1,8 @@
 """HTTP POST requests to one server.
 
-aiohttp is used because a run makes thousands of calls: the openai package's own client costs four times its processor
-time (1.8 ms a call against 0.4), more than all the rest of a call. Proxies are taken from the environment, as there.
+aiohttp is used because a run makes thousands of calls: the openai package's own client costs four
+times its processor time (1.8 ms a call against 0.4), more than all the rest of a call. Proxies are
+taken from the environment, as there.
 """
 
 from collections.abc import Callable, Mapping
@@ -94,9 +95,11 @@ class HttpTransport:
 
 
 def proxy_for(url: str) -> str | None:
-    """The HTTP proxy that the environment names for this URL (`https_proxy`, `http_proxy`, `no_proxy`).
+    """The HTTP proxy that the environment names for this URL (`https_proxy`, `http_proxy`,
+    `no_proxy`).
 
-    Looked up once: aiohttp's own `trust_env` does it for each request, in another thread, at a tenth of a call's cost.
+    Looked up once: aiohttp's own `trust_env` does it for each request, in another thread, at a
+    tenth of a call's cost.
     """
     parts = urlsplit(url)
     proxy = getproxies().get(parts.scheme, "")
