@@ -19,9 +19,12 @@
 Every message says what happened, then what to do. None holds record text.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from archqa.core.result import TaskResult
 
 
 class ArchqaError(Exception):
@@ -96,10 +99,10 @@ class BudgetExceeded(ArchqaError):
 class CaseFailed(ArchqaError):
     """One case, or one stage of it, ended without a usable output.
 
-    `result` is what a submission takes all the same, such as the resources that were retrieved until then.
+    `result` is the partial result of the task, such as the resources retrieved before the failure.
     """
 
-    result: Mapping[str, Any] = {}
+    result: "TaskResult | None" = None
 
 
 class Refused(CaseFailed):

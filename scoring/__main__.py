@@ -33,21 +33,20 @@ DIAGNOSTICS = ("question_overlap",)
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Score one submission; 0, or 3 when a file is refused, with the reason on stderr."""
-    asked = _parser().parse_args(arguments)
+    options = _parser().parse_args(arguments)
     try:
-        scores = _score_2025(asked) if asked.task == "archehr-2025" else _score_2026(asked)
+        scores = _score_2025(options) if options.task == "archehr-2025" else _score_2026(options)
     except ScoringError as error:
         print(_official_words(error), file=sys.stderr)
         return 3
-    for line in (
-        *scores.warnings,
-        *(f"{name} is missing: {reason}" for name, reason in scores.missing.items()),
-    ):
-        print(f"note: {line}", file=sys.stderr)
+    for warning in scores.warnings:
+        print(f"note: {warning}", file=sys.stderr)
+    for name, reason in scores.missing.items():
+        print(f"note: {name} is missing: {reason}", file=sys.stderr)
     leaderboard = {name: value for name, value in scores.scores.items() if name not in DIAGNOSTICS}
-    if asked.out_file_path:
-        _write(asked.out_file_path, leaderboard)
-        _write(asked.out_file_path.with_suffix(".about.json"), _about(asked, scores))
+    if options.out_file_path:
+        _write(options.out_file_path, leaderboard)
+        _write(options.out_file_path.with_suffix(".about.json"), _about(options, scores))
     print(json.dumps(leaderboard, indent=2))
     return 0
 
@@ -84,30 +83,30 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
-def _score_2025(asked: argparse.Namespace) -> Scores:
-    if asked.data_path is None:
+def _score_2025(options: argparse.Namespace) -> Scores:
+    if options.data_path is None:
         raise ScoringError("ArchEHR-QA 2025 needs --data_path archehr-qa.xml.")
-    submission = read_json(asked.submission_path)
-    references = load_references_2025(asked.data_path, asked.key_path)
+    submission = read_json(options.submission_path)
+    references = load_references_2025(options.data_path, options.key_path)
     _refuse_as_officially(submission, references)
     return archehr2025.score(
-        submission, references, reference_order=asked.reference_order, **_models(asked)
+        submission, references, reference_order=options.reference_order, **_models(options)
     )
 
 
-def _score_2026(asked: argparse.Namespace) -> Scores:
-    wanted = parse_case_range(asked.case_ids_to_score)
-    references = load_references_2026(asked.data_path, asked.key_path, wanted)
-    submission = read_json(asked.submission_path)
-    subtask = archehr2026.SUBTASKS[asked.task]
+def _score_2026(options: argparse.Namespace) -> Scores:
+    case_ids = parse_case_range(options.case_ids_to_score)
+    references = load_references_2026(options.data_path, options.key_path, case_ids)
+    submission = read_json(options.submission_path)
+    subtask = archehr2026.SUBTASKS[options.task]
     return archehr2026.score(
-        submission, references, subtask=subtask, on_missing="refuse", **_models(asked)
+        submission, references, subtask=subtask, on_missing="refuse", **_models(options)
     )
 
 
-def _models(asked: argparse.Namespace) -> dict[str, Any]:
+def _models(options: argparse.Namespace) -> dict[str, Any]:
     return {
-        name: getattr(asked, name)
+        name: getattr(options, name)
         for name in ("quickumls_path", "alignscore_path", "bertscore_model")
     }
 
@@ -125,15 +124,18 @@ def _refuse_as_officially(submission: Any, references: Sequence[archehr2025.Refe
 
 
 def _official_words(error: ScoringError) -> str:
-    return (
-        f"ValueError: {error}"
-        if str(error).startswith(("missing {", "missing set()"))
-        else str(error)
-    )
+    message = str(error)
+    if message.startswith(("Case IDs in key", "missing set()")):
+        return f"ValueError: {message}"
+    return message
 
 
-def _about(asked: argparse.Namespace, scores: Scores) -> dict[str, Any]:
-    files = {"submission": asked.submission_path, "key": asked.key_path, "data": asked.data_path}
+def _about(options: argparse.Namespace, scores: Scores) -> dict[str, Any]:
+    files = {
+        "submission": options.submission_path,
+        "key": options.key_path,
+        "data": options.data_path,
+    }
     return {
         **scores.as_json(),
         "sha256": {name: fingerprint(path) for name, path in files.items() if path},

@@ -1,4 +1,4 @@
-"""Whether the heavy parts are here, asked without importing them and without the network."""
+"""Whether heavy optional parts are installed, found out without importing them and without the network."""
 
 from __future__ import annotations
 
@@ -15,27 +15,33 @@ def missing_packages(*packages: str) -> list[str]:
 def find_local_model(*names: str) -> Path | None:
     """The folder of a model: the first name that is a folder, or its newest snapshot in the Hugging Face cache."""
     for name in names:
-        snapshots = _hub_cache() / f"models--{name.replace('/', '--')}" / "snapshots"
-        complete = [folder for folder in snapshots.glob("*") if (folder / "config.json").exists()]
-        if Path(name).is_dir() or complete:
-            return (
-                Path(name)
-                if Path(name).is_dir()
-                else max(complete, key=lambda folder: folder.stat().st_mtime)
-            )
+        if Path(name).is_dir():
+            return Path(name)
+        if snapshot := _newest_snapshot(name):
+            return snapshot
     return None
 
 
-def missing_nltk_data(*places: str) -> str | None:
-    """The first of the NLTK data places (`corpora/stopwords`, …) that is not here, or None."""
+def missing_nltk_data(*resources: str) -> str | None:
+    """The first of the NLTK resources (`corpora/stopwords`, …) that is not installed, or None."""
     import nltk
 
-    for place in places:
+    for resource in resources:
         try:
-            nltk.data.find(place)
+            nltk.data.find(resource)
         except LookupError:
-            return place
+            return resource
     return None
+
+
+def _newest_snapshot(name: str) -> Path | None:
+    snapshots = _hub_cache() / f"models--{name.replace('/', '--')}" / "snapshots"
+    complete = [folder for folder in snapshots.glob("*") if (folder / "config.json").exists()]
+    return max(complete, key=_modification_time, default=None)
+
+
+def _modification_time(folder: Path) -> float:
+    return folder.stat().st_mtime
 
 
 def _hub_cache() -> Path:

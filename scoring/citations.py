@@ -42,13 +42,17 @@ class Counts(NamedTuple):
     fn: int
 
 
+Credit = Literal["strict", "lenient"]
+Average = Literal["micro", "macro"]
+
+
 @dataclass(frozen=True, kw_only=True)
 class SetMetric(Metric[Case]):
     """Precision, recall or F1 (0 to 100) of predicted sets; micro sums counts, macro averages cases."""
 
     part: ClassVar[Literal["precision", "recall", "f1"]]
     both_empty: ClassVar[float] = 0.0
-    avg: Literal["micro", "macro"] = "micro"
+    avg: Average = "micro"
 
     @property
     def width(self) -> int:
@@ -82,7 +86,7 @@ class SetMetric(Metric[Case]):
 class CitationMetric(SetMetric[Citations]):
     """ArchEHR-QA 2025: strict credit wants the essential sentences, lenient also the supplementary ones."""
 
-    credit: Literal["strict", "lenient"] = "strict"
+    credit: Credit = "strict"
 
     def counts(self, case: Citations) -> Counts:
         """Set overlap with the gold of this credit; an id that the note does not have is a false positive."""
@@ -116,7 +120,7 @@ class EvidenceMetric(SetMetric[Citations]):
     """ArchEHR-QA 2026, subtask 2: lenient forgives supplementary sentences but does not ask for them."""
 
     both_empty = 1.0
-    credit: Literal["strict", "lenient"] = "strict"
+    credit: Credit = "strict"
 
     def counts(self, case: Citations) -> Counts:
         """Set overlap with the essential sentences, after lenient has dropped the supplementary ones."""

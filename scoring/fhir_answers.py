@@ -36,7 +36,7 @@ _ASKS_FOR_TIME = re.compile(
 _ASKS_FOR_VALUE = re.compile(
     r"\b(?:what|how|count|number|list|show|give|calculate|provide|tell me the)\b", re.IGNORECASE
 )
-_SAME_WORDS = {"m": "male", "f": "female"}
+_SYNONYMS = {"m": "male", "f": "female"}
 
 
 def parse_gold_answer(true_answer: str) -> list[Any]:
@@ -46,7 +46,7 @@ def parse_gold_answer(true_answer: str) -> list[Any]:
     """
     text = re.sub(r"\bnan\b", "None", true_answer.replace("]\n [", "],[").replace("\n", ","))
     try:
-        return list(map(parse_scalar, flatten_values(ast.literal_eval(text))))
+        return _scalars(ast.literal_eval(text))
     except (SyntaxError, ValueError) as error:
         raise ScoringError(
             f"true_answer {true_answer!r} is not a printed array like [[70.3]]."
@@ -64,81 +64,107 @@ def is_correct(
     if reply is None:
         return False
     text = final_answer_text(reply) if isinstance(reply, str) else ""
-    values = (
-        parse_values(text)
-        if isinstance(reply, str)
-        else list(map(parse_scalar, flatten_values(reply)))
-    )
-    if no_answer or not [value for value in gold if value is not None]:
+    values = parse_values(text) if isinstance(reply, str) else _scalars(reply)
+    if no_answer or all(value is None for value in gold):
         return _says_nothing(text, values, gold if strict else [])
     if values is not None:
         return _same_values(question, gold, values, strict)
-    return _in_sentence(question, gold, text, strict)
+    return _correct_in_sentence(question, gold, text, strict)
 
 
 def same(question: str, gold: Any, value: Any, strict: bool) -> bool:
     """Whether two values are the same by the benchmark's rules, or strictly."""
     if isinstance(gold, DateValue):
-        return isinstance(value, DateValue) and _same_moment(question, gold, value, strict)
+        return isinstance(value, DateValue) and _same_date(question, gold, value, strict)
     if isinstance(gold, float) and isinstance(value, float | bool):
-        # A number of thousands of digits is read as infinite, which cannot be rounded.
-        return (
-            abs(gold - value) <= 1e-6
-            if strict
-            else math.isfinite(value) and round(gold) == round(value)
-        )
-    return isinstance(gold, str) and isinstance(value, str) and _words(gold) == _words(value)
+        return _same_number(gold, value, strict)
+    both_text = isinstance(gold, str) and isinstance(value, str)
+    return both_text and _normalise(gold) == _normalise(value)
+
+
+def _scalars(value: Any) -> list[Any]:
+    return list(map(parse_scalar, flatten_values(value)))
 
 
 def _says_nothing(text: str, values: list[Any] | None, gold: Sequence[Any]) -> bool | None:
     if values is None:
-        return True if states_no_answer(text) and not find_numbers(text) else None
+        declines = states_no_answer(text) and not find_numbers(text)
+        return True if declines else None
     if 0.0 in gold:
         return bool(values) and all(value in (0.0, False) for value in values)
     return all(value is None or value in (0.0, False) for value in values)
 
 
 def _same_values(question: str, gold: Sequence[Any], values: list[Any], strict: bool) -> bool:
-    left = list(values)
-    for wanted in gold:
-        place = next(
-            (at for at, value in enumerate(left) if same(question, wanted, value, strict)), None
-        )
-        if place is None:
+    """Whether lists agree in any order.
+
+    By the benchmark's rules a value said twice is no further value; strictly, lists are multisets.
+    """
+    unmatched = list(values)
+    for expected in gold:
+        index = _index_of_same(question, expected, unmatched, strict)
+        if index is None:
             return False
-        del left[place]
-    # By the benchmark's rules a value said twice is no further value; strictly, lists are multisets.
-    return not left or (
-        not strict and all(any(same(question, one, more, strict) for one in gold) for more in left)
-    )
+        del unmatched[index]
+    if strict:
+        return not unmatched
+    return all(_is_in(question, gold, value) for value in unmatched)
 
 
-def _in_sentence(question: str, gold: Sequence[Any], text: str, strict: bool) -> bool | None:
+def _index_of_same(question: str, expected: Any, values: Sequence[Any], strict: bool) -> int | None:
+    for index, value in enumerate(values):
+        if same(question, expected, value, strict):
+            return index
+    return None
+
+
+def _is_in(question: str, gold: Sequence[Any], value: Any) -> bool:
+    return any(same(question, expected, value, strict=False) for expected in gold)
+
+
+def _correct_in_sentence(
+    question: str, gold: Sequence[Any], text: str, strict: bool
+) -> bool | None:
     if all(isinstance(value, str) for value in gold):
-        parts = [part.strip() for part in re.split(r"[,;\n]|\band\b", text) if part.strip()]
-        named = (_same_values(question, gold, list(whole), strict) for whole in (parts, [text]))
-        return True if any(named) else None
+        return _names_in_sentence(question, gold, text, strict)
     if len(gold) > 1:
         return None
     if gold[0] in (0.0, 1.0) and not _ASKS_FOR_VALUE.search(question):
         meaning = leading_yes_no(text)
         return None if meaning is None else meaning == bool(gold[0])
-    found = find_dates(text) if isinstance(gold[0], DateValue) else find_numbers(text)
-    return _only_value(question, gold[0], list(dict.fromkeys(found)), text, strict)
+    candidates = find_dates(text) if isinstance(gold[0], DateValue) else find_numbers(text)
+    return _only_value(question, gold[0], list(dict.fromkeys(candidates)), text, strict)
+
+
+def _names_in_sentence(question: str, gold: Sequence[Any], text: str, strict: bool) -> bool | None:
+    """True when the sentence is the list of names, or one name; otherwise no rule is sure."""
+    parts = [part.strip() for part in re.split(r"[,;\n]|\band\b", text) if part.strip()]
+    for names in (parts, [text]):
+        if _same_values(question, gold, list(names), strict):
+            return True
+    return None
 
 
 def _only_value(
-    question: str, gold: Any, found: Sequence[Any], text: str, strict: bool
+    question: str, gold: Any, candidates: Sequence[Any], text: str, strict: bool
 ) -> bool | None:
     """Sure when a sentence holds one value, or only wrong ones; open when it holds none, or the right among others."""
-    if not found:
+    if not candidates:
         return False if states_no_answer(text) and gold != 0.0 else None
-    if any(same(question, gold, value, strict) for value in found):
-        return True if len(found) == 1 else None
-    return None if isinstance(gold, float) and has_number_words(text) else False
+    if any(same(question, gold, value, strict) for value in candidates):
+        return True if len(candidates) == 1 else None
+    may_be_in_letters = isinstance(gold, float) and has_number_words(text)
+    return None if may_be_in_letters else False
 
 
-def _same_moment(question: str, gold: DateValue, value: DateValue, strict: bool) -> bool:
+def _same_number(gold: float, value: float, strict: bool) -> bool:
+    if strict:
+        return abs(gold - value) <= 1e-6
+    # A number of thousands of digits is read as infinite, which cannot be rounded.
+    return math.isfinite(value) and round(gold) == round(value)
+
+
+def _same_date(question: str, gold: DateValue, value: DateValue, strict: bool) -> bool:
     midnight = gold.when.time().isoformat() == "00:00:00"
     if strict:
         return value.when.replace(microsecond=0) == gold.when and (value.has_time or midnight)
@@ -147,6 +173,6 @@ def _same_moment(question: str, gold: DateValue, value: DateValue, strict: bool)
     return gold.when.date() == value.when.date()
 
 
-def _words(text: str) -> str:
-    plain = " ".join(text.lower().split()).strip(" .\"'")
-    return _SAME_WORDS.get(plain, plain)
+def _normalise(text: str) -> str:
+    stripped = " ".join(text.lower().split()).strip(" .\"'")
+    return _SYNONYMS.get(stripped, stripped)

@@ -17,9 +17,11 @@ from .tasks import archehr2025, archehr2026
 
 LABELS = frozenset({"essential", "supplementary", "not-relevant"})
 
+KeyRow = Mapping[str, Any]
+
 
 def fingerprint(path: Path) -> str:
-    """The SHA-256 of a file, by which data versions are told apart."""
+    """The SHA-256 of a file, which tells data versions apart."""
     return hashlib.sha256(path.read_bytes()).hexdigest()
 
 
@@ -35,34 +37,28 @@ def read_json(path: Path) -> Any:
 
 def load_references_2025(data: Path, key: Path) -> list[archehr2025.Reference]:
     """The cases of an ArchEHR-QA XML with the labels of its key; a case that the key lacks has none."""
-    rows = _rows(key)
-    return [
-        archehr2025.Reference(
-            case_id,
-            " ".join(_texts(case, "patient_question/phrase")),
-            _sentences(case),
-            _labels(key, rows.get(case_id, {})),
-            _text(case, "patient_narrative"),
-            _text(case, "clinician_question"),
-            str(rows.get(case_id, {}).get("clinician_answer", "")),
-        )
-        for case_id, case in _cases(data).items()
-    ]
+    rows = _read_key(key)
+    references = []
+    for case_id, case in _read_cases(data).items():
+        references.append(_reference_2025(key, case_id, case, rows.get(case_id, {})))
+    return references
 
 
 def load_references_2026(
-    data: Path | None, key: Path, wanted: Sequence[str] = ()
+    data: Path | None, key: Path, case_ids: Sequence[str] = ()
 ) -> list[archehr2026.Reference]:
-    """The cases of a 2026 key, or of an XML given as the key (subtask 1), only those in `wanted` if any."""
-    key_is_data = key.suffix == ".xml"
-    cases = _cases(key if key_is_data else data) if key_is_data or data else {}
-    rows = {} if key_is_data else _rows(key)
-    ids = [
-        case_id for case_id in (cases if key_is_data else rows) if not wanted or case_id in wanted
-    ]
-    return [
-        _reference_2026(key, case_id, cases.get(case_id), rows.get(case_id, {})) for case_id in ids
-    ]
+    """The cases of a 2026 key, or of an XML given as the key (subtask 1), only those in `case_ids` if any."""
+    if key.suffix == ".xml":
+        cases: dict[str, ElementTree.Element] = _read_cases(key)
+        rows: dict[str, KeyRow] = {case_id: {} for case_id in cases}
+    else:
+        cases = _read_cases(data) if data else {}
+        rows = _read_key(key)
+    references = []
+    for case_id, row in rows.items():
+        if not case_ids or case_id in case_ids:
+            references.append(_reference_2026(key, case_id, cases.get(case_id), row))
+    return references
 
 
 def parse_case_range(pieces: Sequence[str]) -> list[str]:
@@ -70,12 +66,24 @@ def parse_case_range(pieces: Sequence[str]) -> list[str]:
     return [case_id for piece in pieces for case_id in archehr2026.parse_citations(piece)]
 
 
+def _reference_2025(
+    key: Path, case_id: str, case: ElementTree.Element, row: KeyRow
+) -> archehr2025.Reference:
+    phrases = [_stripped(phrase) for phrase in case.findall("patient_question/phrase")]
+    return archehr2025.Reference(
+        case_id,
+        question=" ".join(phrases),
+        sentences=_sentences(case),
+        labels=_labels(key, row),
+        narrative=_text(case, "patient_narrative"),
+        clinician_question=_text(case, "clinician_question"),
+        clinician_answer=str(row.get("clinician_answer", "")),
+    )
+
+
 def _reference_2026(
-    key: Path, case_id: str, case: ElementTree.Element | None, row: Mapping[str, Any]
+    key: Path, case_id: str, case: ElementTree.Element | None, row: KeyRow
 ) -> archehr2026.Reference:
-    answer_sentences = row.get("clinician_answer_sentences", [])
-    # Keys of test sets have the sentences without citations, which is no gold and not an empty one.
-    cited = any("citations" in sentence for sentence in answer_sentences)
     return archehr2026.Reference(
         case_id,
         sentences=_sentences(case),
@@ -83,24 +91,28 @@ def _reference_2026(
         narrative=_text(case, "patient_narrative"),
         clinician_question=_text(case, "clinician_question"),
         clinician_answer=str(row.get("clinician_answer_without_citations", "")),
-        citations={
-            str(sentence["id"]): archehr2026.parse_citations(sentence.get("citations", []))
-            for sentence in answer_sentences
-            if cited
-        },
+        citations=_citations(row),
     )
 
 
-def _cases(path: Path | None) -> dict[str, ElementTree.Element]:
-    if path is None:
+def _citations(row: KeyRow) -> dict[str, tuple[str, ...]]:
+    """Answer sentence id → note sentence ids.
+
+    Keys of test sets have the sentences without citations, which is no gold and not an empty one.
+    """
+    sentences = row.get("clinician_answer_sentences", [])
+    if not any("citations" in sentence for sentence in sentences):
         return {}
+    citations = {}
+    for sentence in sentences:
+        citations[str(sentence["id"])] = archehr2026.parse_citations(sentence.get("citations", []))
+    return citations
+
+
+def _read_cases(path: Path) -> dict[str, ElementTree.Element]:
     try:
         text = path.read_text(encoding="utf-8")
-        # No ArchEHR-QA file declares entities; a file that does can make the parser write gigabytes.
-        if "<!DOCTYPE" in text or "<!ENTITY" in text:
-            raise ScoringError(
-                f"{path}: has a document type declaration, which ArchEHR-QA files do not; remove it."
-            )
+        _refuse_entities(path, text)
         root = ElementTree.fromstring(text)
     except OSError as error:
         raise ScoringError(f"{path}: {error.strerror}.") from error
@@ -109,35 +121,48 @@ def _cases(path: Path | None) -> dict[str, ElementTree.Element]:
     return {case.get("id", ""): case for case in root.findall("case")}
 
 
-def _rows(path: Path) -> dict[str, Mapping[str, Any]]:
+def _refuse_entities(path: Path, text: str) -> None:
+    """No ArchEHR-QA file declares entities; a file that does can make the parser write gigabytes."""
+    if "<!DOCTYPE" in text or "<!ENTITY" in text:
+        raise ScoringError(
+            f"{path}: has a document type declaration, which ArchEHR-QA files do not; remove it."
+        )
+
+
+def _read_key(path: Path) -> dict[str, KeyRow]:
     rows = read_json(path)
-    if not isinstance(rows, list) or not all(
-        isinstance(row, dict) and "case_id" in row for row in rows
-    ):
+    if not isinstance(rows, list) or not all(_is_key_row(row) for row in rows):
         raise ScoringError(f"{path}: a key is a list of objects with a case_id.")
     return {str(row["case_id"]): row for row in rows}
 
 
-def _labels(path: Path, row: Mapping[str, Any]) -> dict[str, str]:
-    labels = {
-        str(answer.get("sentence_id")): answer.get("relevance", "")
-        for answer in row.get("answers", [])
-    }
-    if unknown := sorted({str(label) for label in labels.values()} - LABELS):
-        words = f"case {row['case_id']} has the labels {', '.join(unknown)}"
-        raise ScoringError(f"{path}: {words}; the task's are {', '.join(sorted(LABELS))}.")
+def _is_key_row(row: object) -> bool:
+    return isinstance(row, dict) and "case_id" in row
+
+
+def _labels(path: Path, row: KeyRow) -> dict[str, str]:
+    labels = {}
+    for answer in row.get("answers", []):
+        labels[str(answer.get("sentence_id"))] = answer.get("relevance", "")
+    if unknown := sorted(set(map(str, labels.values())) - LABELS):
+        problem = f"case {row['case_id']} has the labels {', '.join(unknown)}"
+        raise ScoringError(f"{path}: {problem}; the task's are {', '.join(sorted(LABELS))}.")
     return labels
 
 
 def _sentences(case: ElementTree.Element | None) -> dict[str, str]:
+    if case is None:
+        return {}
     # Never all <sentence> elements: 2026 files have answer sentences too.
-    found = [] if case is None else case.findall("note_excerpt_sentences/sentence")
-    return {sentence.get("id", ""): (sentence.text or "").strip() for sentence in found}
+    elements = case.findall("note_excerpt_sentences/sentence")
+    return {element.get("id", ""): _stripped(element) for element in elements}
 
 
 def _text(case: ElementTree.Element | None, tag: str) -> str:
-    return "" if case is None else (case.findtext(tag) or "").strip()
+    if case is None:
+        return ""
+    return (case.findtext(tag) or "").strip()
 
 
-def _texts(case: ElementTree.Element, path: str) -> list[str]:
-    return [(found.text or "").strip() for found in case.findall(path)]
+def _stripped(element: ElementTree.Element) -> str:
+    return (element.text or "").strip()

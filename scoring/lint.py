@@ -6,9 +6,9 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from .bleu import ngrams
 from .metric import FloatArray, Metric, ratio
 from .rouge import rouge_tokens
+from .sari import ngrams
 from .submission import WORD_LIMIT, ParsedAnswer
 from .texts import TextSample
 

@@ -23,18 +23,19 @@ _SET_ORDER = (
 
 
 def order_ids(ids: Mapping[str, Sequence[str]], order: str) -> dict[str, list[str]]:
-    """Case id → its sentence ids in the wanted order (`note` or `hash:SEED`).
+    """Case id → its sentence ids in the order asked for (`note` or `hash:SEED`).
 
     Raises ScoringError for any other order.
     """
     if order == "note":
-        return {case_id: list(own) for case_id, own in ids.items()}
+        return {case_id: list(sentence_ids) for case_id, sentence_ids in ids.items()}
     seed = re.fullmatch(r"hash:(\d{1,10})", order)
     if not seed or int(seed[1]) >= 2**32:
         raise ScoringError(
             f"reference order {order!r} is not known; use note, or hash:SEED with SEED from 0 to 4294967295."
         )
-    return dict(zip(ids, _set_orders(tuple(map(tuple, ids.values())), seed[1]), strict=True))
+    sentence_ids = tuple(map(tuple, ids.values()))
+    return dict(zip(ids, _set_orders(sentence_ids, seed[1]), strict=True))
 
 
 @lru_cache(maxsize=8)
@@ -42,8 +43,8 @@ def _set_orders(ids: tuple[tuple[str, ...], ...], seed: str) -> list[list[str]]:
     # A process fixes its hash seed at start-up, so another one has to be asked.
     environment = {**os.environ, "PYTHONHASHSEED": seed}
     command = [sys.executable, "-S", "-c", _SET_ORDER]
-    asked = subprocess.run(
+    process = subprocess.run(
         command, input=json.dumps(ids), capture_output=True, text=True, env=environment, check=True
     )
-    orders: list[list[str]] = json.loads(asked.stdout)
+    orders: list[list[str]] = json.loads(process.stdout)
     return orders

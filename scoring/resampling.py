@@ -1,9 +1,8 @@
-"""How sure a score is: intervals over resampled cases, and paired tests between two runs.
+"""How certain a score is: intervals over resampled cases, and paired tests between two runs.
 
-Cases are the unit that was drawn from the world, so cases are what is resampled, with tallies in place of raw cases:
-any metric, also a micro average or a mean of metrics, is recomputed on every resample. Percentile bootstrap: Efron
-and Tibshirani 1993, chapter 13; paired bootstrap for scores: Koehn 2004; approximate randomisation: Noreen 1989,
-Riezler and Maxwell 2005.
+Cases are the sampling unit, so cases are resampled, with tallies in place of raw cases: any metric, also a micro
+average or a mean of metrics, is recomputed on every resample. Percentile bootstrap: Efron and Tibshirani 1993,
+chapter 13; paired bootstrap for scores: Koehn 2004; approximate randomisation: Noreen 1989, Riezler and Maxwell 2005.
 """
 
 from __future__ import annotations
@@ -15,6 +14,9 @@ import numpy as np
 
 from .errors import ScoringError
 from .metric import AggregateMetric, FloatArray
+
+TIE_TOLERANCE = 1e-9
+"""Sums in another order differ in the last bits; a tie with the observed difference must count as one."""
 
 
 class Interval(NamedTuple):
@@ -40,67 +42,69 @@ class Comparison(NamedTuple):
 def bootstrap_interval(
     metric: AggregateMetric, tallies: FloatArray, confidence: float = 0.95
 ) -> Interval | None:
-    """Percentile interval of the score over `metric.bs` resamples of the cases; None for no resamples or no case.
+    """Percentile interval over `metric.bs` resamples of the cases; None without resamples or cases.
 
     tallies has shape (cases, width).
     """
     if metric.bs == 0 or len(tallies) == 0:
         return None
-    return _percentiles(_resampled(metric, tallies), confidence)
+    return _percentiles(_resample(metric, tallies), confidence)
 
 
 def paired_bootstrap(
-    metric: AggregateMetric, first: FloatArray, second: FloatArray, confidence: float = 0.95
+    metric: AggregateMetric,
+    tallies_a: FloatArray,
+    tallies_b: FloatArray,
+    confidence: float = 0.95,
 ) -> Comparison:
-    """Both runs rescored on the same resampled cases; p is twice the smaller share of resamples on either side of no
-    difference.
+    """Both runs rescored on the same resampled cases.
 
-    first, second: shape (cases, width), row i of both the same case. Raises ScoringError when they do not pair.
+    p is twice the smaller share of resamples on either side of no difference. tallies_a, tallies_b: shape
+    (cases, width), row i of both the same case. Raises ScoringError when they do not pair.
     """
-    _check_paired(metric, first, second)
-    differences = _resampled(metric, first) - _resampled(metric, second)
+    _check_paired(metric, tallies_a, tallies_b)
+    differences = _resample(metric, tallies_a) - _resample(metric, tallies_b)
     tail = min(np.mean(differences <= 0), np.mean(differences >= 0))
+    p_value = min(1.0, 2 * float(tail))
     interval = _percentiles(differences, confidence)
-    return _comparison(
-        metric, first, second, interval, min(1.0, 2 * float(tail)), "paired-bootstrap"
-    )
+    return _comparison(metric, tallies_a, tallies_b, interval, p_value, "paired-bootstrap")
 
 
 def approximate_randomisation(
-    metric: AggregateMetric, first: FloatArray, second: FloatArray, rounds: int = 10_000
+    metric: AggregateMetric, tallies_a: FloatArray, tallies_b: FloatArray, rounds: int = 10_000
 ) -> Comparison:
-    """How often swapping the runs case by case at random gives a difference as large as the one seen.
+    """How often swapping the runs case by case at random gives a difference as large as the observed one.
 
     p = (rounds at least as extreme + 1) / (rounds + 1). The interval is the paired bootstrap's. Raises ScoringError
     as there.
     """
-    _check_paired(metric, first, second)
-    seen = abs(float(metric.value(first.sum(axis=0)) - metric.value(second.sum(axis=0))))
-    swaps = (
-        np.random.default_rng(metric.seed)
-        .integers(0, 2, size=(rounds, len(first)))
-        .astype(np.float64)
-    )
-    moved = swaps @ (second - first)
-    shuffled = metric.value(first.sum(axis=0) + moved) - metric.value(second.sum(axis=0) - moved)
-    # Sums in another order differ in the last bits; a tie with what was seen must count as one.
-    extreme = int(np.sum(np.abs(shuffled) >= seen - 1e-9))
-    interval = _percentiles(_resampled(metric, first) - _resampled(metric, second), 0.95)
-    return _comparison(
-        metric, first, second, interval, (extreme + 1) / (rounds + 1), "approximate-randomisation"
-    )
+    _check_paired(metric, tallies_a, tallies_b)
+    total_a, total_b = tallies_a.sum(axis=0), tallies_b.sum(axis=0)
+    observed = abs(float(metric.value(total_a) - metric.value(total_b)))
+    swapped = _random_swaps(metric.seed, rounds, len(tallies_a)) @ (tallies_b - tallies_a)
+    shuffled = metric.value(total_a + swapped) - metric.value(total_b - swapped)
+    extreme = int(np.sum(np.abs(shuffled) >= observed - TIE_TOLERANCE))
+    p_value = (extreme + 1) / (rounds + 1)
+    interval = _percentiles(_resample(metric, tallies_a) - _resample(metric, tallies_b), 0.95)
+    return _comparison(metric, tallies_a, tallies_b, interval, p_value, "approximate-randomisation")
+
+
+def _random_swaps(seed: int, rounds: int, cases: int) -> FloatArray:
+    """1 where a round swaps a case between the runs, else 0; shape (rounds, cases)."""
+    generator = np.random.default_rng(seed)
+    return generator.integers(0, 2, size=(rounds, cases)).astype(np.float64)
 
 
 @lru_cache(maxsize=4)
 def _weights(cases: int, resamples: int, seed: int) -> FloatArray:
     """How often each case is drawn in each resample, shape (resamples, cases); the same for every metric of a run."""
-    drawn = np.random.default_rng(seed).multinomial(
-        cases, np.full(cases, 1 / cases), size=resamples
-    )
-    return drawn.astype(np.float64)
+    generator = np.random.default_rng(seed)
+    uniform = np.full(cases, 1 / cases)
+    return generator.multinomial(cases, uniform, size=resamples).astype(np.float64)
 
 
-def _resampled(metric: AggregateMetric, tallies: FloatArray) -> FloatArray:
+def _resample(metric: AggregateMetric, tallies: FloatArray) -> FloatArray:
+    """The score of every resample, shape (resamples,)."""
     return metric.value(_weights(len(tallies), metric.bs, metric.seed) @ tallies)
 
 
@@ -109,10 +113,11 @@ def _percentiles(values: FloatArray, confidence: float) -> Interval:
     return Interval(float(low), float(high))
 
 
-def _check_paired(metric: AggregateMetric, first: FloatArray, second: FloatArray) -> None:
-    if first.shape != second.shape or len(first) == 0:
+def _check_paired(metric: AggregateMetric, tallies_a: FloatArray, tallies_b: FloatArray) -> None:
+    if tallies_a.shape != tallies_b.shape or len(tallies_a) == 0:
         raise ScoringError(
-            f"two runs cannot be paired: tallies of {first.shape} and {second.shape}; score both on one key."
+            f"two runs cannot be paired: tallies of {tallies_a.shape} and {tallies_b.shape}; "
+            "score both on one key."
         )
     if metric.bs == 0:
         raise ScoringError("a paired test needs resamples; set bs to 1000 or so.")
@@ -120,11 +125,13 @@ def _check_paired(metric: AggregateMetric, first: FloatArray, second: FloatArray
 
 def _comparison(
     metric: AggregateMetric,
-    first: FloatArray,
-    second: FloatArray,
+    tallies_a: FloatArray,
+    tallies_b: FloatArray,
     interval: Interval,
     p_value: float,
     method: str,
 ) -> Comparison:
-    a, b = float(metric.value(first.sum(axis=0))), float(metric.value(second.sum(axis=0)))
-    return Comparison(a, b, a - b, *interval, p_value, len(first), method)
+    score_a = float(metric.value(tallies_a.sum(axis=0)))
+    score_b = float(metric.value(tallies_b.sum(axis=0)))
+    difference = score_a - score_b
+    return Comparison(score_a, score_b, difference, *interval, p_value, len(tallies_a), method)

@@ -40,16 +40,9 @@ class ResourceMetric(Metric[Retrieval]):
         """(precision or 0, 1 if defined, recall or 0, 1 if defined)."""
         if case.predicted is None:
             return 0.0, 1.0, 0.0, 1.0
-        both = (
-            _official(case.gold, case.predicted)
-            if self.form == "official"
-            else _strict(case.gold, case.predicted)
-        )
-        return tuple(
-            number
-            for defined in both
-            for number in ((0.0, 0.0) if defined is None else (defined, 1.0))
-        )
+        score = _official_scores if self.form == "official" else _strict_scores
+        precision, recall = score(case.gold, case.predicted)
+        return *_defined(precision), *_defined(recall)
 
     def value(self, total: FloatArray) -> FloatArray:
         """The score from summed tallies, 0 to 1."""
@@ -79,25 +72,43 @@ class ResourceF1(ResourceMetric):
     part = "f1"
 
 
-def _official(gold: ResourceIds, predicted: ResourceIds) -> tuple[float | None, float | None]:
-    wanted = {one for ids in gold.values() for one in ids}
-    found = [one for kind, ids in predicted.items() if gold.get(kind) for one in ids]
-    hits = sum(one in wanted for one in found)
-    return _precision_recall(len(wanted), len(found), hits, all_found=wanted <= set(found))
+def _defined(score: float | None) -> tuple[float, float]:
+    """(score, 1), or (0, 0) where the benchmark leaves the question out of the mean."""
+    return (0.0, 0.0) if score is None else (score, 1.0)
 
 
-def _strict(gold: ResourceIds, predicted: ResourceIds) -> tuple[float | None, float | None]:
-    wanted = {(kind, one) for kind, ids in gold.items() for one in ids}
-    found = {(kind, one) for kind, ids in predicted.items() for one in ids}
-    return _precision_recall(len(wanted), len(found), len(wanted & found))
+def _official_scores(
+    gold: ResourceIds, predicted: ResourceIds
+) -> tuple[float | None, float | None]:
+    expected = {resource_id for ids in gold.values() for resource_id in ids}
+    retrieved: list[str] = []
+    for resource_type, ids in predicted.items():
+        if gold.get(resource_type):
+            retrieved.extend(ids)
+    hits = sum(resource_id in expected for resource_id in retrieved)
+    complete = expected <= set(retrieved)
+    return _precision_recall(len(expected), len(retrieved), hits, complete=complete)
+
+
+def _strict_scores(gold: ResourceIds, predicted: ResourceIds) -> tuple[float | None, float | None]:
+    expected, retrieved = _references(gold), _references(predicted)
+    return _precision_recall(len(expected), len(retrieved), len(expected & retrieved))
+
+
+def _references(resources: ResourceIds) -> set[tuple[str, str]]:
+    return {(resource_type, one_id) for resource_type, ids in resources.items() for one_id in ids}
 
 
 def _precision_recall(
-    wanted: int, found: int, hits: int, all_found: bool | None = None
+    expected: int, retrieved: int, hits: int, complete: bool | None = None
 ) -> tuple[float | None, float | None]:
-    """Both scores of one question; None where the benchmark leaves the question out of the mean."""
-    if not wanted:
-        return (0.0, None) if found else (1.0, 1.0)
-    if not found:
+    """Both scores of one question; None where the benchmark leaves the question out of the mean.
+
+    With `complete`, recall is all or nothing.
+    """
+    if not expected:
+        return (0.0, None) if retrieved else (1.0, 1.0)
+    if not retrieved:
         return None, 0.0
-    return hits / found, hits / wanted if all_found is None else float(all_found)
+    recall = hits / expected if complete is None else float(complete)
+    return hits / retrieved, recall

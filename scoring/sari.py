@@ -2,21 +2,23 @@
 
 Xu et al. 2016 with the corrections of EASSE (Alva-Manchego et al. 2019): nothing over nothing is 1, and keep recall
 is over the sum of kept counts. Lower case, 13a tokens, orders 1 to 4, already 0 to 100. Deleting and adding nothing
-that could be is also rewarded, so that an empty answer would score about 50: hence the floor of 0.
+is rewarded where nothing could be, so that an empty answer would score about 50: hence the floor of 0.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal
 
-from .bleu import ngrams
 from .texts import ReferenceKind, TextMetric, TextSample
 from .tokens import tokenize_13a
 
-Ngrams = Counter[tuple[str, ...]]
+Ngram = tuple[str, ...]
+Ngrams = Counter[Ngram]
+
+ORDERS = (1, 2, 3, 4)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -29,19 +31,31 @@ class Sari(TextMetric):
 
     def score(self, case: TextSample) -> float:
         """SARI of one prediction, 0 to 100."""
-        return 100 * sari(
-            *(_tokens(text) for text in (case.source, case.prediction, case.reference))
-        )
+        source, prediction = _tokens(case.source), _tokens(case.prediction)
+        return 100 * sari(source, prediction, _tokens(case.reference))
 
 
 def sari(source: Sequence[str], prediction: Sequence[str], reference: Sequence[str]) -> float:
     """SARI (0 to 1) of one tokenised prediction against one reference."""
-    orders = [
-        [ngrams(tokens, order) for tokens in (source, prediction, reference)]
-        for order in range(1, 5)
-    ]
-    operations = [operation(*grams) for operation in (_keep, _delete, _add) for grams in orders]
+    operations = list(_operations(source, prediction, reference))
     return sum(operations) / len(operations)
+
+
+def ngrams(tokens: Sequence[str], order: int) -> Ngrams:
+    """How often each run of `order` tokens occurs."""
+    shifted = (tokens[start:] for start in range(order))
+    return Counter(zip(*shifted, strict=False))
+
+
+def _operations(
+    source: Sequence[str], prediction: Sequence[str], reference: Sequence[str]
+) -> Iterator[float]:
+    """The score of each operation at each order."""
+    for operation in (_keep, _delete, _add):
+        for order in ORDERS:
+            yield operation(
+                ngrams(source, order), ngrams(prediction, order), ngrams(reference, order)
+            )
 
 
 def _tokens(text: str) -> list[str]:
@@ -50,32 +64,40 @@ def _tokens(text: str) -> list[str]:
 
 
 def _keep(source: Ngrams, prediction: Ngrams, reference: Ngrams) -> float:
-    kept, keepable = source & prediction, source & reference
-    good = kept & reference
-    recall = good.total() / keepable.total() if keepable else 1.0
-    return _harmonic(_mean_share(good, kept), recall)
+    retained = source & prediction
+    should_retain = source & reference
+    correct = retained & reference
+    recall = correct.total() / should_retain.total() if should_retain else 1.0
+    return _harmonic_mean(_mean_precision(correct, retained), recall)
 
 
 def _delete(source: Ngrams, prediction: Ngrams, reference: Ngrams) -> float:
     deleted = source - prediction
-    return _mean_share(deleted - reference, deleted)
+    return _mean_precision(deleted - reference, deleted)
 
 
 def _add(source: Ngrams, prediction: Ngrams, reference: Ngrams) -> float:
-    added, addable = prediction.keys() - source.keys(), reference.keys() - source.keys()
-    good = len(added & reference.keys())
-    return _harmonic(_share(good, added), _share(good, addable))
+    added = prediction.keys() - source.keys()
+    should_add = reference.keys() - source.keys()
+    correct = len(added & reference.keys())
+    return _harmonic_mean(_share(correct, added), _share(correct, should_add))
 
 
-def _mean_share(good: Mapping[Any, int], all_of: Mapping[Any, int]) -> float:
-    """The mean over distinct n-grams of the share of their occurrences that is good."""
-    return sum(good[gram] / all_of[gram] for gram in good) / len(all_of) if all_of else 1.0
+def _mean_precision(correct: Ngrams, total: Ngrams) -> float:
+    """The mean over distinct n-grams of the share of their occurrences that is correct; 1 without any."""
+    if not total:
+        return 1.0
+    return sum(correct[ngram] / total[ngram] for ngram in correct) / len(total)
 
 
-def _share(good: int, of: Iterable[Any]) -> float:
-    total = len(set(of))
-    return good / total if total else 1.0
+def _share(count: int, ngrams_in_question: Collection[Ngram]) -> float:
+    """`count` as a share of the n-grams in question; 1 without any."""
+    if not ngrams_in_question:
+        return 1.0
+    return count / len(ngrams_in_question)
 
 
-def _harmonic(precision: float, recall: float) -> float:
-    return 2 * precision * recall / (precision + recall) if precision > 0 or recall > 0 else 0.0
+def _harmonic_mean(precision: float, recall: float) -> float:
+    if precision <= 0 and recall <= 0:
+        return 0.0
+    return 2 * precision * recall / (precision + recall)

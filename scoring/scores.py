@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -18,6 +18,11 @@ from .resampling import (
     paired_bootstrap,
 )
 
+_PAIRED_TESTS: dict[str, Callable[[AggregateMetric, FloatArray, FloatArray], Comparison]] = {
+    "paired-bootstrap": paired_bootstrap,
+    "approximate-randomisation": approximate_randomisation,
+}
+
 
 @dataclass(frozen=True)
 class Scores:
@@ -25,8 +30,8 @@ class Scores:
 
     `scores`, `intervals` (95 %, over resampled cases) and `signatures` go by the leaderboard's names; `missing` says
     of each absent score what to install. `per_case` holds the same numbers case by case; `tallies` what paired tests
-    need; `tables` the break-downs (`by_task`, …), row → name → value; `disagreements` the rows on which judges were
-    not of one mind.
+    need; `tables` the break-downs (`by_task`, …), row → name → value; `disagreements` the rows on which judges
+    disagreed.
     """
 
     task: str
@@ -56,9 +61,11 @@ class Scores:
     def lines(self) -> Iterator[str]:
         """One line a score, as it should be quoted: signature = value [low, high] (n=cases)."""
         for name, value in self.scores.items():
-            interval = self.intervals.get(name)
-            sure = f" [{interval[0]:.2f}, {interval[1]:.2f}]" if interval else ""
-            yield f"{self.signatures.get(name, name)} = {value:.2f}{sure} (n={self.cases})"
+            interval = ""
+            if name in self.intervals:
+                low, high = self.intervals[name]
+                interval = f" [{low:.2f}, {high:.2f}]"
+            yield f"{self.signatures.get(name, name)} = {value:.2f}{interval} (n={self.cases})"
 
 
 def add_metric(name: str, metric: Metric[Any], cases: Mapping[str, Any], into: Scores) -> None:
@@ -100,32 +107,37 @@ def add_mean_score(name: str, parts: Sequence[str], into: Scores) -> None:
 
 
 def compare(
-    first: Scores, second: Scores, method: str = "paired-bootstrap"
+    run_a: Scores, run_b: Scores, method: str = "paired-bootstrap"
 ) -> dict[str, Comparison]:
     """A paired test (`paired-bootstrap` or `approximate-randomisation`) for every score that two runs share.
 
     Raises ScoringError when the runs were not scored on the same cases, or the method is unknown.
     """
-    tests = {
-        "paired-bootstrap": paired_bootstrap,
-        "approximate-randomisation": approximate_randomisation,
-    }
-    if method not in tests:
-        raise ScoringError(f"{method!r} is no paired test; choose one of {', '.join(tests)}.")
-    if first.task != second.task or set(first.per_case) != set(second.per_case):
-        apart = sorted(set(first.per_case) ^ set(second.per_case))
+    test = _PAIRED_TESTS.get(method)
+    if test is None:
         raise ScoringError(
-            f"runs of {first.task} and {second.task} do not cover the same cases {apart}; use one key for both."
+            f"{method!r} is no paired test; choose one of {', '.join(_PAIRED_TESTS)}."
         )
-    places = {case_id: place for place, case_id in enumerate(second.per_case)}
-    order = [places[case_id] for case_id in first.per_case]
-    return {
-        name: tests[method](
-            parse_metric(first.signatures[name]), first.tallies[name], second.tallies[name][order]
-        )
-        for name in first.tallies
-        if second.signatures.get(name) == first.signatures[name]
-    }
+    _check_same_cases(run_a, run_b)
+    rows_of_b = {case_id: row for row, case_id in enumerate(run_b.per_case)}
+    order = [rows_of_b[case_id] for case_id in run_a.per_case]
+    comparisons = {}
+    for name, tallies in run_a.tallies.items():
+        signature = run_a.signatures[name]
+        if run_b.signatures.get(name) == signature:
+            metric = parse_metric(signature)
+            comparisons[name] = test(metric, tallies, run_b.tallies[name][order])
+    return comparisons
+
+
+def _check_same_cases(run_a: Scores, run_b: Scores) -> None:
+    if run_a.task == run_b.task and set(run_a.per_case) == set(run_b.per_case):
+        return
+    different = sorted(set(run_a.per_case) ^ set(run_b.per_case))
+    raise ScoringError(
+        f"runs of {run_a.task} and {run_b.task} do not cover the same cases {different}; "
+        "use one key for both."
+    )
 
 
 __all__ = ["Comparison", "Interval", "Scores", "add_mean_score", "add_metric", "compare", "record"]

@@ -1,4 +1,4 @@
-"""The official 2025 reading of an answer: lines, citations between pipes, at most 75 words.
+"""How the official 2025 script reads an answer: lines, citations between pipes, at most 75 words.
 
 After `load_submission` of soni-sarvesh/archehr-qa at 771b948, quirks and all: ids are not stripped, only the last
 pair of pipes of a line counts, what follows the last pipe is lost, a full stop is added, words are cut at the space
@@ -44,7 +44,9 @@ class ParsedAnswer:
     def text(self) -> str:
         """The text that is scored; byte for byte the whole one unless it is over the limit."""
         words = _words(self.whole_text)
-        return self.whole_text if len(words) <= WORD_LIMIT else " ".join(words[:WORD_LIMIT])
+        if len(words) <= WORD_LIMIT:
+            return self.whole_text
+        return " ".join(words[:WORD_LIMIT])
 
     @property
     def citations(self) -> frozenset[str]:
@@ -54,9 +56,8 @@ class ParsedAnswer:
 
 def parse_answer(case_id: str, answer: str) -> ParsedAnswer:
     """An answer as the official scorer reads it; never fails, whatever the text."""
-    return ParsedAnswer(
-        case_id, tuple(_line(line) for line in answer.strip().split("\n") if line.strip())
-    )
+    written = [line for line in answer.strip().split("\n") if line.strip()]
+    return ParsedAnswer(case_id, tuple(map(_parse_line, written)))
 
 
 def read_submission(
@@ -67,41 +68,43 @@ def read_submission(
     Raises ScoringError that lists every row without a case id or with a value that is not of `kind`.
     """
     if not isinstance(rows, Sequence) or isinstance(rows, str):
-        raise ScoringError(
-            f'a submission is a list of {{"case_id": …, "{field}": …}}, not a {type(rows).__name__}.'
-        )
-    mistakes = [
-        mistake for at, row in enumerate(rows) if (mistake := _mistake(at, row, field, kind))
-    ]
+        row_format = f'{{"case_id": …, "{field}": …}}'
+        raise ScoringError(f"a submission is a list of {row_format}, not a {type(rows).__name__}.")
+    mistakes = []
+    for index, row in enumerate(rows):
+        if mistake := _find_mistake(index, row, field, kind):
+            mistakes.append(mistake)
     if mistakes:
         raise ScoringError.from_mistakes("submission", mistakes)
     return [(str(row["case_id"]), row[field]) for row in rows]
 
 
-def _mistake(at: int, row: object, field: str, kind: type) -> str | None:
+def _find_mistake(index: int, row: object, field: str, kind: type) -> str | None:
     if not isinstance(row, Mapping):
-        return f'row {at}: not an object; write {{"case_id": …, "{field}": …}}'
+        return f'row {index}: not an object; write {{"case_id": …, "{field}": …}}'
     if not isinstance(row.get("case_id"), str | int):
-        return f"row {at}: no case_id; give the case's id as a string"
+        return f"row {index}: no case_id; give the case's id as a string"
     if field not in row:
         return f"case {row['case_id']}: no {field!r}; its keys are {', '.join(map(str, row))}"
     if not isinstance(row[field], kind):
-        return f"case {row['case_id']}: {field!r} is a {type(row[field]).__name__}; it must be a {kind.__name__}"
+        actual = type(row[field]).__name__
+        return f"case {row['case_id']}: {field!r} is a {actual}; it must be a {kind.__name__}"
     return None
 
 
-def _line(line: str) -> Line:
+def _parse_line(line: str) -> Line:
     parts = line.rsplit("|", maxsplit=2)
     if len(parts) < 3:
         return Line(_with_full_stop(line.strip()), ())
-    return Line(
-        _with_full_stop(parts[0].strip()),
-        tuple(part for part in parts[1].split(",") if part.strip()),
-    )
+    sentence, ids, _ = parts
+    citations = tuple(citation for citation in ids.split(",") if citation.strip())
+    return Line(_with_full_stop(sentence.strip()), citations)
 
 
 def _with_full_stop(sentence: str) -> str:
-    return sentence if not sentence or sentence[-1] in ".!?" else sentence + "."
+    if not sentence or sentence[-1] in ".!?":
+        return sentence
+    return sentence + "."
 
 
 def _words(text: str) -> list[str]:

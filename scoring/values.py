@@ -9,6 +9,7 @@ import re
 from collections.abc import Mapping
 from contextlib import suppress
 from datetime import datetime
+from itertools import product
 from typing import Any, NamedTuple
 
 Value = float | datetime | bool | str | None
@@ -28,7 +29,7 @@ _NUMBER_WITH_UNIT = re.compile(rf"({_NUMBER})\s*%?(?:\s?[A-Za-zµ°][\w/.^-]*){{
 _ISO = r"\d{4}-\d{2}-\d{2}(?:[T ]\d{2}:\d{2}(?::\d{2}(?:\.\d+)?)?(?:Z|[+-]\d{2}:?\d{2})?)?"
 _AMERICAN = r"\d{1,2}/\d{1,2}/\d{4}(?: \d{1,2}:\d{2}(?::\d{2})?)?"
 _IN_WORDS = r"[A-Z][a-z]{2,8} \d{1,2}, \d{4}(?:(?: at|,)? \d{1,2}:\d{2}(?::\d{2})?)?"
-_MOMENTS = re.compile(rf"(?<![\w/-])(?:{_ISO}|{_AMERICAN}|{_IN_WORDS})(?![\w/-])")
+_DATES = re.compile(rf"(?<![\w/-])(?:{_ISO}|{_AMERICAN}|{_IN_WORDS})(?![\w/-])")
 _NOTHING = re.compile(
     r"(?:no answer|none|null|nan|n/a|nothing|unknown|not (?:found|available|applicable|known|recorded|documented)"
     r"|no (?:\w+ ){0,3}(?:data|records?|results?|information|entries|values?|matches|resources?)"
@@ -44,6 +45,8 @@ _NUMBER_WORDS = re.compile(
     r"\b(?:zero|once|one|twice|two|three|four|five|six|seven|eight|nine|ten|eleven|twelve|\w+teen|twenty|\w+ty-\w+)\b",
     re.IGNORECASE,
 )
+_DATE_FORMATS = ("%Y-%m-%d", "%m/%d/%Y", "%B %d, %Y", "%b %d, %Y")
+_TIME_FORMATS = ("", " %H:%M", " %H:%M:%S", " %H:%M:%S.%f")
 _YES_NO = {"yes": True, "true": True, "no": False, "false": False}
 
 
@@ -60,14 +63,15 @@ def parse_values(text: str) -> list[Any] | None:
     """
     if not text or _NOTHING.fullmatch(text):
         return []
-    if text[0] in "[({" and (literal := _literal(text)) is not None:
+    literal = _literal(text) if text[0] in "[({" else None
+    if literal is not None:
         return list(map(parse_scalar, flatten_values(literal)))
     value = parse_scalar(text)
     return None if isinstance(value, str) else [value]
 
 
 def parse_scalar(value: Any) -> Any:
-    """A scalar as a bool, float, Moment, None or text."""
+    """A scalar as a bool, float, DateValue, None or text."""
     if value is None or isinstance(value, bool):
         return value
     if isinstance(value, int | float):
@@ -75,27 +79,34 @@ def parse_scalar(value: Any) -> Any:
     text = str(value).strip()
     if text.lower() in _YES_NO:
         return _YES_NO[text.lower()]
-    if (moment := read_moment(text)) is not None:
-        return moment
-    return read_number(number[1]) if (number := _NUMBER_WITH_UNIT.fullmatch(text)) else text
+    date = read_date(text)
+    if date is not None:
+        return date
+    number = _NUMBER_WITH_UNIT.fullmatch(text)
+    return read_number(number[1]) if number else text
 
 
 def flatten_values(value: Any) -> list[Any]:
     """The scalars of nested lists, tuples and objects, in order."""
-    parts = (
-        value.values()
-        if isinstance(value, Mapping)
-        else value
-        if isinstance(value, list | tuple)
-        else None
-    )
-    return [value] if parts is None else [one for part in parts for one in flatten_values(part)]
+    if isinstance(value, Mapping):
+        value = list(value.values())
+    if not isinstance(value, list | tuple):
+        return [value]
+    scalars: list[Any] = []
+    for part in value:
+        scalars.extend(flatten_values(part))
+    return scalars
 
 
 def find_numbers(text: str) -> list[float]:
     """The numbers that stand alone in a text; dates, times and identifiers of seven digits and more are not numbers."""
-    found = (number[0] for number in _NUMBERS.finditer(_MOMENTS.sub(" ", text)))
-    return [read_number(number) for number in found if len(number) < 7 or not number.isdigit()]
+    without_dates = _DATES.sub(" ", text)
+    numbers = []
+    for match in _NUMBERS.finditer(without_dates):
+        digits = match[0]
+        if len(digits) < 7 or not digits.isdigit():
+            numbers.append(read_number(digits))
+    return numbers
 
 
 def has_number_words(text: str) -> bool:
@@ -105,25 +116,24 @@ def has_number_words(text: str) -> bool:
 
 def find_dates(text: str) -> list[DateValue]:
     """The dates in a text."""
-    return [
-        moment for found in _MOMENTS.finditer(text) if (moment := read_moment(found[0])) is not None
-    ]
+    dates = []
+    for match in _DATES.finditer(text):
+        date = read_date(match[0])
+        if date is not None:
+            dates.append(date)
+    return dates
 
 
-def read_moment(text: str) -> DateValue | None:
+def read_date(text: str) -> DateValue | None:
     """A date written 2133-12-31, 12/31/2133 or December 31, 2133, with or without a time; its zone is dropped."""
-    if not _MOMENTS.fullmatch(text):
+    if not _DATES.fullmatch(text):
         return None
-    plain = (
-        re.sub(r"(?:Z|(?<=:\d\d)[+-]\d{2}:?\d{2})$", "", text)
-        .replace(" at ", " ")
-        .replace("T", " ")
-    )
-    plain = re.sub(r"(\d{4}), ", r"\1 ", plain)
-    for date in ("%Y-%m-%d", "%m/%d/%Y", "%B %d, %Y", "%b %d, %Y"):
-        for time in ("", " %H:%M", " %H:%M:%S", " %H:%M:%S.%f"):
-            with suppress(ValueError):
-                return DateValue(datetime.strptime(plain, date + time), bool(time))
+    without_zone = re.sub(r"(?:Z|(?<=:\d\d)[+-]\d{2}:?\d{2})$", "", text)
+    spaced = without_zone.replace(" at ", " ").replace("T", " ")
+    plain = re.sub(r"(\d{4}), ", r"\1 ", spaced)
+    for date, time in product(_DATE_FORMATS, _TIME_FORMATS):
+        with suppress(ValueError):
+            return DateValue(datetime.strptime(plain, date + time), bool(time))
     return None
 
 
@@ -134,12 +144,10 @@ def read_number(text: str) -> float:
 
 def leading_yes_no(text: str) -> bool | None:
     """Whether a sentence begins with yes or no; None when it begins otherwise."""
-    first = re.match(r"\W*(\w+)\b", text)
-    return (
-        _YES_NO.get(first[1].lower())
-        if first and re.match(r"\W*\w+\s*(?:[,.;:!]|$|-)", text)
-        else None
-    )
+    opening = re.match(r"\W*(\w+)\b", text)
+    if opening is None or not re.match(r"\W*\w+\s*(?:[,.;:!]|$|-)", text):
+        return None
+    return _YES_NO.get(opening[1].lower())
 
 
 def states_no_answer(text: str) -> bool:
@@ -149,9 +157,8 @@ def states_no_answer(text: str) -> bool:
 
 def _literal(text: str) -> Any:
     # numpy prints rows under each other without commas and nan for nothing.
-    python = re.sub(
-        r"\bnan\b|\bnull\b", "None", re.sub(r"\]\s*\n\s*\[", "],[", text).replace("\n", ",")
-    )
+    with_commas = re.sub(r"\]\s*\n\s*\[", "],[", text).replace("\n", ",")
+    python = re.sub(r"\bnan\b|\bnull\b", "None", with_commas)
     for read, written in ((json.loads, text), (ast.literal_eval, python)):
         with suppress(ValueError, SyntaxError, MemoryError, RecursionError):
             return read(written)

@@ -11,8 +11,6 @@ from archqa.cli.progress import Progress, format_dollars
 from archqa.evaluation.ablation import COLUMNS, Row, ablate
 from archqa.settings import load_settings
 
-NAME = "ablate"
-
 
 def command(
     cases: Annotated[str, typer.Argument(help="A case file, or mini.")],

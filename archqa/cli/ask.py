@@ -14,8 +14,6 @@ from archqa.cli.console import configure_logging, console, print_json, print_not
 from archqa.errors import CallerError, InputError
 from archqa.settings import load_settings
 
-NAME = "ask"
-
 
 def command(
     question: Annotated[str, typer.Argument(help="What to ask.")],
@@ -43,7 +41,7 @@ def command(
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
     verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Say more on stderr.")] = False,
 ) -> None:
-    """Answer one question from a note, or from a patient's record, with the evidence for every line.
+    """Answer one question from a note or a patient's record, with evidence for every line.
 
     The note is split into sentences, which the answer cites by number. With a patient, both the resources and the
     notes among them (DocumentReference) are read.

@@ -1,4 +1,4 @@
-"""`archqa cache info|clear`: the replies that were paid for."""
+"""`archqa cache info|clear`: the cache of model replies."""
 
 from typing import Annotated
 
@@ -8,12 +8,12 @@ from archqa.cli.console import console, print_json
 from archqa.runs.backends import open_cache
 from archqa.settings import load_settings
 
-app = typer.Typer(help="The replies that were paid for.", no_args_is_help=True)
+app = typer.Typer(help="The cache of model replies.", no_args_is_help=True)
 
 
 @app.callback()
 def _group() -> None:
-    """The replies that were paid for."""
+    """The cache of model replies."""
 
 
 @app.command("info")
@@ -29,10 +29,10 @@ def info(
     with open_cache(settings) as cache:
         held = cache.stats()
     if as_json:
-        print_json({"path": settings.cache_location, **held._asdict()})
+        print_json({"path": settings.cache.location, **held._asdict()})
         return
     console.print(
-        f"{settings.cache_location}: {held.replies} replies, {held.size / 2**20:.1f} MiB of {settings.cache_gib:g} GiB"
+        f"{settings.cache.location}: {held.replies} replies, {held.size / 2**20:.1f} MiB of {settings.cache.gib:g} GiB"
     )
     for model, count in held.by_model.items():
         console.print(f"  {model}: {count}", markup=False)

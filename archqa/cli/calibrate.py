@@ -11,8 +11,6 @@ from archqa.cli.console import console, print_json, print_notice
 from archqa.evaluation.calibration import Calibration, calibrate
 from archqa.panel.calibration import SelectionQuality
 
-NAME = "calibrate"
-
 
 def command(
     run: Annotated[Path, typer.Argument(metavar="RUN", help="A finished run folder.")],
@@ -26,7 +24,7 @@ def command(
     seed: Annotated[int, typer.Option(help="Of the folds.")] = 0,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
-    """Fit how votes are weighed, from the votes a run kept. Nobody is asked.
+    """Fit the weights of the voters from the votes in a run. No model is called.
 
     Examples:
       archqa calibrate runs/dev --out combiner.json

@@ -9,8 +9,6 @@ from rich.table import Table
 from archqa.cli.console import console, print_json
 from archqa.evaluation.scoring import compare_runs
 
-NAME = "compare"
-
 
 def command(
     first: Annotated[Path, typer.Argument(metavar="RUN", help="A run folder.")],

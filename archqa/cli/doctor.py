@@ -18,8 +18,6 @@ from archqa.evaluation.scoring import metric_availability
 from archqa.runs.model_server import list_models
 from archqa.settings import Settings, load_settings
 
-NAME = "doctor"
-
 
 class Finding(NamedTuple):
     """One thing looked at. `ok` is None where it is optional and absent."""
@@ -32,7 +30,7 @@ class Finding(NamedTuple):
 def command(
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
-    """Look at the installation: engine, prompts, cache, model server, and which metrics can run.
+    """Check the installation: engine, prompts, cache, model server, and the metrics.
 
     Example:
       archqa doctor
@@ -57,7 +55,9 @@ def _look() -> Iterator[Finding]:
         "bundled cases", resources.mini_dataset_dir().is_dir(), str(resources.mini_dataset_dir())
     )
     yield Finding(
-        "reply cache", True, f"{settings.cache_location} ({'on' if settings.cache else 'off'})"
+        "reply cache",
+        True,
+        f"{settings.cache.location} ({'on' if settings.cache.enabled else 'off'})",
     )
     yield _engine()
     yield _server(settings)

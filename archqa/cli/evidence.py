@@ -1,25 +1,49 @@
-"""`archqa evidence train|evaluate`: the embedded engine's model, rebuilt and measured on cases it has not seen."""
+"""`archqa evidence train|evaluate`: rebuild the embedded engine's model and measure it on unseen cases.
 
+The training code is in the repository and not in the wheel, so it is imported only by the commands.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from importlib.util import find_spec
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.table import Table
 
 from archqa import tasks
+from archqa.cli import evidence_links
 from archqa.cli.console import console, err_console, print_json, print_notice
+from archqa.core.key import CaseKey
 from archqa.engine import model
-from archqa.engine.training import auxiliary_corpus as further_data
-from archqa.engine.training import cross_validation, regression
-from archqa.engine.training.auxiliary_corpus import AuxiliaryCorpus
-from archqa.engine.training.regression import LabelledCase, LabelledSets
-from archqa.errors import CallerError
+from archqa.errors import ArchqaError, CallerError
+
+if TYPE_CHECKING:
+    from archqa.engine.training.auxiliary_corpus import AuxiliaryCorpus
+    from archqa.engine.training.cross_validation import EvaluationReport, Interval
+    from archqa.engine.training.regression import LabelledCase, LabelledSets
+
+TRAINING_PACKAGE = "archqa.engine.training"
 
 app = typer.Typer(help="The embedded engine's model.", no_args_is_help=True)
 
-Files = Annotated[
-    list[Path], typer.Argument(metavar="CASES...", help="Case files, each with its key beside it.")
+CaseFiles = Annotated[
+    list[Path], typer.Argument(metavar="CASES...", help="Case files, with their keys next to them.")
 ]
+
+
+class TrainingNotInstalled(ArchqaError):
+    """The package `archqa.engine.training` is absent, as it is in an installed wheel."""
+
+    exit_code = 3
+
+    def __init__(self) -> None:
+        super().__init__(
+            "The engine's training code is in the archqa repository, not in the installed package: "
+            "run this command in a clone of the repository, after `pip install -e '.[train]'`."
+        )
 
 
 @app.callback()
@@ -27,128 +51,186 @@ def _group() -> None:
     """The embedded engine's model."""
 
 
+app.command("links")(evidence_links.command)
+
+
 @app.command("train")
 def train(
-    cases: Files,
-    out_file: Annotated[Path, typer.Option("--out", help="Where the fitted model goes, as JSON.")],
-    reader: Annotated[
+    cases: CaseFiles,
+    out_file: Annotated[Path, typer.Option("--out", help="Output file of the model, as JSON.")],
+    cross_encoder: Annotated[
         bool,
         typer.Option(
-            "--reader",
-            help="First teach the shipped reader further: an hour or more; extra `train`.",
+            "--cross-encoder",
+            help="Fine-tune the shipped cross-encoder before: an hour or more; extra `train`.",
         ),
     ] = False,
-    further: Annotated[
-        Path | None, typer.Option(help="What the reader is trained on: data/further.")
+    auxiliary: Annotated[
+        Path | None,
+        typer.Option("--auxiliary", help="Auxiliary corpus of the cross-encoder: data/further."),
     ] = None,
     weights: Annotated[
         Path | None,
-        typer.Option(metavar="FOLDER", help="Teach a new reader instead, from the weights there."),
+        typer.Option(
+            metavar="FOLDER", help="Train a new cross-encoder from these pretrained weights."
+        ),
     ] = None,
-    seed: Annotated[int, typer.Option(help="Of the reader and the folds.")] = 0,
+    seed: Annotated[int, typer.Option(help="Seed of the cross-encoder and of the folds.")] = 0,
+    reader: Annotated[bool, typer.Option("--reader", hidden=True)] = False,
+    further: Annotated[Path | None, typer.Option("--further", hidden=True)] = None,
 ) -> None:
-    """Fit the engine's model. The shipped one was fitted on train and train-real; dev only chose its settings.
+    """Fit the engine's model; the shipped one is fitted on train and train-real.
 
     Example:
-      archqa evidence train data/train.json data/train-real.json --further data/further --out model.json
+      archqa evidence train data/train.json data/train-real.json --auxiliary data/further --out model.json
 
-    With --reader, questions on notes of your own, in the form of data/further, teach the shipped reader further; its
-    files are written over.
+    With --cross-encoder, the shipped cross-encoder is fine-tuned and its files are overwritten.
+    The auxiliary corpus may be your own, in the format of data/further.
     """
-    if weights and not reader:
+    require_training_package()
+    cross_encoder = cross_encoder or reader
+    if weights and not cross_encoder:
         raise CallerError(
-            "--weights is for a new reader.\nAdd --reader, which takes hours, or leave --weights out."
+            "--weights is for a new cross-encoder.\n"
+            "Add --cross-encoder, which takes hours, or leave --weights out."
         )
-    kinds = _kinds(cases)
-    pairs = [pair for each in kinds.values() for pair in each]
-    known = {f"{kind}/{case.id}": case for kind, each in kinds.items() for case, _ in each}
-    taught = further_data.read_corpus(further, known) if further else AuxiliaryCorpus()
-    if reader and not taught.alike:
-        raise CallerError("There is nothing to train the reader on.\nAdd --further data/further.")
-    if reader:
-        _train_reader(taught, kinds, weights, seed)
-    read = [each.case for some in taught for each in some]
-    fitted = regression.train(pairs, further=read, seed=seed, progress=_progress)
-    model.save(fitted, out_file)
-    print_notice(f"fitted on {len(fitted.fitted_on)} cases: {out_file}")
+    labelled_sets = _load_labelled_sets(cases)
+    corpus = _load_auxiliary_corpus(auxiliary or further, labelled_sets)
+    if cross_encoder:
+        _train_cross_encoder(corpus, labelled_sets, weights, seed)
+    fitted_cases = _fit_model(labelled_sets, corpus, seed, out_file)
+    print_notice(f"fitted on {fitted_cases} cases: {out_file}")
 
 
 @app.command("evaluate")
 def evaluate(
-    cases: Files,
-    seed: Annotated[int, typer.Option(help="Of the folds and the resampling.")] = 0,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object a file.")] = False,
+    cases: CaseFiles,
+    seed: Annotated[int, typer.Option(help="Seed of the folds and of the resampling.")] = 0,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Print a JSON array, one report for each file.")
+    ] = False,
 ) -> None:
-    """Measure the engine by cross-fit: every case is judged by a model that never saw it. One row a file.
+    """Measure the engine by cross-validation over cases, one row for each file.
 
     Example:
       archqa evidence evaluate data/train.json data/train-real.json
     """
-    reports = cross_validation.evaluate(_kinds(cases), seed=seed, progress=_progress)
+    require_training_package()
+    from archqa.engine.training import cross_validation
+
+    labelled_sets = _load_labelled_sets(cases)
+    reports = cross_validation.evaluate(labelled_sets, seed=seed, progress=_print_progress)
     if as_json:
-        print_json([each.model_dump(mode="json") for each in reports])
+        print_json([report.model_dump(mode="json") for report in reports])
         return
-    console.print(_table(reports))
+    console.print(_report_table(reports))
 
 
-def _kinds(files: list[Path]) -> LabelledSets:
-    stems = [each.stem for each in files]
-    alike = [str(each) for each in files if stems.count(each.stem) > 1]
-    if alike:
+def require_training_package() -> None:
+    """Raise TrainingNotInstalled where the training code is absent."""
+    if find_spec(TRAINING_PACKAGE) is None:
+        raise TrainingNotInstalled
+
+
+def load_labels(case_file: Path) -> tuple[Path, dict[str, CaseKey]]:
+    """Return the key file next to `case_file` and its labels by case id. Raises CallerError."""
+    key_file = tasks.find_key(case_file)
+    if key_file is None:
         raise CallerError(
-            f"Kinds of cases go by file names, and these share one: {', '.join(alike)}.\nRename one."
+            f"There is no key next to {case_file}.\nIt should be {case_file.stem}_key.json."
         )
-    return {path.stem: _labelled(path) for path in files}
+    return key_file, tasks.load_key(key_file).keys
 
 
-def _labelled(path: Path) -> list[LabelledCase]:
-    key = tasks.find_key(path)
-    if key is None:
-        raise CallerError(f"There is no key beside {path}.\nIt should be {path.stem}_key.json.")
-    keys = tasks.load_key(key).keys
-    return [(case, keys[case.id]) for case in tasks.load_cases(path).notes if case.id in keys]
+def _load_labelled_sets(files: list[Path]) -> LabelledSets:
+    """Load every file with its key; sets are named after the files, so the names must differ."""
+    count_by_name = Counter(file.stem for file in files)
+    clashing = [str(file) for file in files if count_by_name[file.stem] > 1]
+    if clashing:
+        raise CallerError(
+            f"Sets of cases are named after their files, and these share a name: "
+            f"{', '.join(clashing)}.\nRename all but one of them."
+        )
+    return {file.stem: _load_labelled_cases(file) for file in files}
 
 
-def _train_reader(
-    taught: AuxiliaryCorpus, kinds: LabelledSets, weights: Path | None, seed: int
+def _load_labelled_cases(file: Path) -> list[LabelledCase]:
+    _, key_by_case = load_labels(file)
+    cases = tasks.load_cases(file).notes
+    return [(case, key_by_case[case.id]) for case in cases if case.id in key_by_case]
+
+
+def _load_auxiliary_corpus(folder: Path | None, labelled_sets: LabelledSets) -> AuxiliaryCorpus:
+    from archqa.engine.training.auxiliary_corpus import AuxiliaryCorpus, read_corpus
+
+    if folder is None:
+        return AuxiliaryCorpus()
+    training_cases = {
+        f"{set_name}/{case.id}": case
+        for set_name, labelled_cases in labelled_sets.items()
+        for case, _ in labelled_cases
+    }
+    return read_corpus(folder, training_cases)
+
+
+def _train_cross_encoder(
+    corpus: AuxiliaryCorpus, labelled_sets: LabelledSets, weights: Path | None, seed: int
 ) -> None:
     from archqa.engine.training import build
     from archqa.engine.training.fine_tuning import TrainingConfig
 
-    if weights is None:
-        build.fine_tune_default(taught, TrainingConfig(seed=seed), _progress)
-    else:
-        build.build_cross_encoder(taught, kinds, weights, TrainingConfig(seed=seed), _progress)
-
-
-def _progress(what: str, done: int, of: int) -> None:
-    err_console.print(f"{what}: {done} of {of}", end="\n" if done == of else "\r")
-
-
-def _table(reports: tuple[cross_validation.EvaluationReport, ...]) -> Table:
-    table = Table(
-        title="strict micro F1 by cross-fit over cases, 95 % intervals", title_justify="left"
-    )
-    for name in (
-        "cases",
-        "F1",
-        "precision",
-        "recall",
-        "cite everything",
-        "cosine",
-        "above cosine",
-        "ECE",
-    ):
-        table.add_column(name, justify="left" if name == "cases" else "right")
-    for each in reports:
-        intervals = (
-            each.f1,
-            each.precision,
-            each.recall,
-            each.everything,
-            each.cosine,
-            each.above_cosine,
+    if not corpus.alike:
+        raise CallerError(
+            "There is nothing to train the cross-encoder on.\nAdd --auxiliary data/further."
         )
-        shown = (f"{one.value:.1f} ({one.low:.1f} to {one.high:.1f})" for one in intervals)
-        table.add_row(f"{each.kind} ({each.cases})", *shown, f"{each.calibration_error:.3f}")
+    config = TrainingConfig(seed=seed)
+    if weights is None:
+        build.fine_tune_default(corpus, config, _print_progress)
+    else:
+        build.build_cross_encoder(corpus, labelled_sets, weights, config, _print_progress)
+
+
+def _fit_model(
+    labelled_sets: LabelledSets, corpus: AuxiliaryCorpus, seed: int, out_file: Path
+) -> int:
+    """Fit the regression, write it to `out_file` and return the number of cases it was fitted on."""
+    from archqa.engine.training import regression
+
+    labelled_cases = [pair for pairs in labelled_sets.values() for pair in pairs]
+    auxiliary_cases = [labelled.case for labelled in corpus.all_cases()]
+    fitted = regression.train(
+        labelled_cases, auxiliary_cases=auxiliary_cases, seed=seed, progress=_print_progress
+    )
+    model.save(fitted, out_file)
+    return len(fitted.fitted_on)
+
+
+def _print_progress(stage: str, done: int, total: int) -> None:
+    line_end = "\n" if done == total else "\r"
+    err_console.print(f"{stage}: {done} of {total}", end=line_end)
+
+
+def _report_table(reports: tuple[EvaluationReport, ...]) -> Table:
+    table = Table(
+        title="strict micro F1 by cross-validation over cases, 95 % intervals", title_justify="left"
+    )
+    table.add_column("cases")
+    columns = ("F1", "precision", "recall", "cite everything", "cosine", "above cosine", "ECE")
+    for name in columns:
+        table.add_column(name, justify="right")
+    for report in reports:
+        table.add_row(
+            f"{report.kind} ({report.cases})",
+            _format_interval(report.f1),
+            _format_interval(report.precision),
+            _format_interval(report.recall),
+            _format_interval(report.everything),
+            _format_interval(report.cosine),
+            _format_interval(report.above_cosine),
+            f"{report.calibration_error:.3f}",
+        )
     return table
+
+
+def _format_interval(score: Interval) -> str:
+    return f"{score.value:.1f} ({score.low:.1f} to {score.high:.1f})"

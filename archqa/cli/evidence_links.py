@@ -1,85 +1,115 @@
-"""`archqa evidence links`: fit the linker of subtask 4 (2026), or say how good it is."""
+"""`archqa evidence links`: fit the linker of subtask 4 (2026), or measure it."""
+
+from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.table import Table
 
 from archqa import tasks
 from archqa.cli.console import console, print_json, print_notice
+from archqa.cli.evidence import load_labels, require_training_package
 from archqa.engine import answer_linking
-from archqa.engine.training import linker_training
-from archqa.engine.training.linker_training import AnsweredCase, LinkingScores
 from archqa.errors import CallerError
+from archqa.tasks import archehr_2026
+
+if TYPE_CHECKING:
+    from archqa.engine.training.linker_training import (
+        AnsweredCase,
+        LinkingExample,
+        LinkingScores,
+    )
+
+MAX_FOLDS = 8
 
 
 def command(
     files: Annotated[
         list[Path],
-        typer.Argument(metavar="CASES...", help="Case files with their keys beside them."),
+        typer.Argument(metavar="CASES...", help="Case files, with their keys next to them."),
     ],
     train: Annotated[
-        bool, typer.Option("--train", help="Fit on these and replace the shipped linker.")
+        bool, typer.Option("--train", help="Fit on these cases and replace the shipped linker.")
     ] = False,
-    cross: Annotated[
-        bool, typer.Option("--cross-fit", help="Score each case by a linker fitted on the others.")
+    cross_fit: Annotated[
+        bool,
+        typer.Option("--cross-fit", help="Score every case by a linker fitted on the rest."),
     ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
-    """Micro F1 of linking the clinicians' answers to their notes, beside the most similar sentence.
+    """Micro F1 of linking clinicians' answers to their notes, compared with similarity alone.
 
     Examples:
       archqa evidence links data/dev.json
       archqa evidence links data/train.json data/train-real.json --train
     """
-    examples = linker_training.build_examples([pair for path in files for pair in _answered(path)])
+    require_training_package()
+    from archqa.engine.training import linker_training
+
+    answered_cases = [answered for file in files for answered in _load_answered_cases(file)]
+    examples = linker_training.build_examples(answered_cases)
     if not examples:
         raise CallerError(
-            "None of these cases has an answer with citations.\nKeys hold them as `clinician_answer`."
+            "None of these cases has an answer with citations.\n"
+            "A key has them in its field `clinician_answer`."
         )
     if train:
-        linker = linker_training.train(examples)
-        linker_training.save(linker, answer_linking.LINKER_FILE)
-        print_notice(f"fitted on {len(examples)} cases; written to {answer_linking.LINKER_FILE}")
+        _train_linker(examples)
         return
-    linker = answer_linking.default_linker()
-    said = (
-        linker_training.cross_fit(examples, folds=min(8, len(examples)))
-        if cross
-        else [linker.probabilities(each.table) for each in examples]
-    )
-    found = linker_training.evaluate_links(examples, said, linker)
+    scores = _evaluate_linker(examples, cross_fit=cross_fit)
     if as_json:
-        print_json(found._asdict())
+        print_json(scores._asdict())
         return
-    console.print(_table(found))
+    console.print(_score_table(scores))
 
 
-def _answered(path: Path) -> list[AnsweredCase]:
-    key = tasks.find_key(path)
-    if key is None:
-        raise CallerError(f"There is no key beside {path}.\nIt should be {path.stem}_key.json.")
-    keys = tasks.load_key(key).keys
-    file = tasks.with_clinician_answers(tasks.load_cases(path, "archehr-2026-st4"), key)
+def _train_linker(examples: list[LinkingExample]) -> None:
+    from archqa.engine.training import linker_training
+
+    linker = linker_training.train(examples)
+    linker_training.save(linker, answer_linking.LINKER_FILE)
+    print_notice(f"fitted on {len(examples)} cases; written to {answer_linking.LINKER_FILE}")
+
+
+def _evaluate_linker(examples: list[LinkingExample], *, cross_fit: bool) -> LinkingScores:
+    from archqa.engine.training import linker_training
+
+    linker = answer_linking.default_linker()
+    if cross_fit:
+        folds = min(MAX_FOLDS, len(examples))
+        probabilities = linker_training.cross_fit(examples, folds=folds)
+    else:
+        probabilities = [linker.probabilities(example.table) for example in examples]
+    return linker_training.evaluate_links(examples, probabilities, linker)
+
+
+def _load_answered_cases(file: Path) -> list[AnsweredCase]:
+    key_file, key_by_case = load_labels(file)
+    cases = tasks.load_cases(file, archehr_2026.EVIDENCE_ALIGNMENT)
+    case_file = tasks.with_clinician_answers(cases, key_file)
     return [
-        (case, tasks.clinician_sentences(keys[case.id])) for case in file.notes if case.id in keys
+        (case, tasks.clinician_sentences(key_by_case[case.id]))
+        for case in case_file.notes
+        if case.id in key_by_case
     ]
 
 
-def _table(found: LinkingScores) -> Table:
+def _score_table(scores: LinkingScores) -> Table:
     table = Table(
-        title=f"{found.cases} cases, {found.links} links; micro, percent", title_justify="left"
+        title=f"{scores.cases} cases, {scores.links} links; micro, percent", title_justify="left"
     )
-    for name in ("", "precision", "recall", "F1"):
-        table.add_column(name, justify="right" if name else "left")
+    table.add_column("", justify="left")
+    for name in ("precision", "recall", "F1"):
+        table.add_column(name, justify="right")
     table.add_row(
         "the linker",
-        f"{found.precision:.1f}",
-        f"{found.recall:.1f}",
-        f"{found.f1:.1f}",
+        f"{scores.precision:.1f}",
+        f"{scores.recall:.1f}",
+        f"{scores.f1:.1f}",
         style="bold",
     )
-    table.add_row("the most similar sentence", "", "", f"{found.most_similar_f1:.1f}")
-    table.add_row("every link", "", "", f"{found.everything_f1:.1f}")
+    table.add_row("the most similar sentence", "", "", f"{scores.most_similar_f1:.1f}")
+    table.add_row("every link", "", "", f"{scores.everything_f1:.1f}")
     return table

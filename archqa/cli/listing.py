@@ -8,22 +8,25 @@ from typing import Annotated
 import typer
 
 from archqa import tasks
+from archqa.agents.registry import AGENT_NAMES
 from archqa.cli.console import console
 from archqa.errors import CallerError
 from archqa.evaluation.scoring import metric_names
 from archqa.llm.prices import listed_prices
 from archqa.llm.prompts import default_prompts
-from archqa.runs.export import FORMATS
+from archqa.runs.export import formats
 from archqa.runs.model_server import list_models
 from archqa.runs.run import Run
-from archqa.settings import AGENTS, Settings, load_settings
+from archqa.settings import load_settings
+from archqa.settings.catalogue import SettingDescription, describe_settings
 from archqa.tasks import pipelines
-
-NAME = "list"
 
 
 def command(
     kind: Annotated[str, typer.Argument(help="What to list; without it, the kinds.")] = "kinds",
+    pipeline: Annotated[
+        str | None, typer.Option(help="Only the settings that this pipeline uses.")
+    ] = None,
 ) -> None:
     """List pipelines, tasks, agents, prompts, metrics, formats, prices, settings, runs or the server's models.
 
@@ -37,12 +40,17 @@ def command(
         raise CallerError(
             f"There is nothing called {kind!r} to list.\nThere are: {', '.join(_KINDS)}."
         )
-    for line in _KINDS[kind]():
+    if pipeline is not None and kind != "settings":
+        raise CallerError(
+            "--pipeline narrows settings alone: archqa list settings --pipeline panel"
+        )
+    lines = _settings(pipeline) if kind == "settings" else _KINDS[kind]()
+    for line in lines:
         console.print(line, markup=False)
 
 
 def _pipelines() -> Iterable[str]:
-    return (f"{each.name:10} {each.summary}" for each in pipelines.PIPELINES)
+    return (f"{each.name:10} {each.summary}" for each in pipelines.all_pipelines())
 
 
 def _tasks() -> Iterable[str]:
@@ -64,9 +72,26 @@ def _prices() -> Iterable[str]:
         yield f"{name:14} {dollars} ({price.source}, {price.as_of})"
 
 
-def _settings() -> Iterable[str]:
-    for name, field in Settings.model_fields.items():
-        yield f"{name:16} {field.description or ''}".rstrip()
+def _settings(pipeline: str | None = None) -> Iterable[str]:
+    """The settings: name, short name, type, default, description, owners; with a pipeline, only those it uses."""
+    settings = describe_settings()
+    if pipeline is not None:
+        settings = [_of_pipeline(pipeline, each) for each in settings if pipeline in each.owners]
+    if not settings:
+        known = ", ".join(dict.fromkeys(each.name for each in pipelines.all_pipelines()))
+        raise CallerError(f"No pipeline {pipeline!r} has settings.\nThere are: {known}.")
+    return (_setting_line(setting) for setting in settings)
+
+
+def _of_pipeline(pipeline: str, setting: SettingDescription) -> SettingDescription:
+    return setting._replace(name=setting.name.replace("<name>", pipeline))
+
+
+def _setting_line(setting: SettingDescription) -> str:
+    short_name = f" ({setting.short_name})" if setting.short_name else ""
+    default = f" [default: {setting.default}]" if setting.default else ""
+    owners = f" (of {', '.join(setting.owners)})" if setting.owners != ("run",) else ""
+    return f"{setting.name}{short_name}: {setting.type}{default}. {setting.description}{owners}"
 
 
 def _runs() -> Iterable[str]:
@@ -82,10 +107,10 @@ def _models() -> Iterable[str]:
 _KINDS: dict[str, Callable[[], Iterable[str]]] = {
     "pipelines": _pipelines,
     "tasks": _tasks,
-    "agents": lambda: AGENTS,
+    "agents": lambda: AGENT_NAMES,
     "prompts": _prompts,
     "metrics": metric_names,
-    "formats": lambda: FORMATS,
+    "formats": formats,
     "prices": _prices,
     "settings": _settings,
     "runs": _runs,

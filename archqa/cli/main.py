@@ -1,86 +1,141 @@
-"""`archqa`: the commands, and what becomes of an error."""
+"""The `archqa` command: its subcommands, and the exit code of each kind of error."""
 
 import sys
 
 import typer
 
 import archqa
-from archqa.cli import (
-    ablate,
-    ask,
-    batch,
-    cache,
-    calibrate,
-    cases,
-    compare,
-    config,
-    doctor,
-    evidence,
-    evidence_links,
-    export,
-    fhir,
-    listing,
-    merge,
-    predict,
-    report,
-    score,
-    serve,
-    show,
-    tune,
-    what_if,
-)
 from archqa.cli.console import print_error
+from archqa.cli.lazy import CommandEntry, LazyGroup
 from archqa.errors import ArchqaError
 
+HELP = (
+    "Answers questions from a patient's own record and shows, for every claim, "
+    "the evidence it rests on."
+)
 EPILOG = "First steps:  archqa predict mini   then   archqa score RUN   and   archqa show RUN CASE"
+
+COMMANDS = (
+    CommandEntry(
+        "predict",
+        "archqa.cli.predict",
+        "Answer every case of a file, each claim with its evidence.",
+    ),
+    CommandEntry(
+        "score",
+        "archqa.cli.score",
+        "Score a run or a submission by the task's official rules, next to baselines.",
+    ),
+    CommandEntry(
+        "compare",
+        "archqa.cli.compare",
+        "Compare two runs of the same cases by a paired test over cases.",
+    ),
+    CommandEntry(
+        "show",
+        "archqa.cli.show",
+        "Show a run's cases, or one case with its answer, evidence and every agent's verdict.",
+    ),
+    CommandEntry(
+        "report",
+        "archqa.cli.report",
+        "Write one HTML file with the answers, their evidence, confidence and errors.",
+    ),
+    CommandEntry(
+        "serve",
+        "archqa.cli.serve",
+        "Show runs in a browser, review answers, and ask questions about a note or a patient.",
+    ),
+    CommandEntry(
+        "ask",
+        "archqa.cli.ask",
+        "Answer one question from a note or a patient's record, with evidence for every line.",
+    ),
+    CommandEntry(
+        "export",
+        "archqa.cli.export",
+        "Write a run's answers as a submission or a table.",
+    ),
+    CommandEntry(
+        "merge",
+        "archqa.cli.merge",
+        "Merge the parts of one run, in the order of the case file. The parts stay as they are.",
+    ),
+    CommandEntry(
+        "calibrate",
+        "archqa.cli.calibrate",
+        "Fit the weights of the voters from the votes in a run. No model is called.",
+    ),
+    CommandEntry(
+        "what-if",
+        "archqa.cli.what_if",
+        "Decide a run again, from its stored votes. No model is called.",
+    ),
+    CommandEntry(
+        "tune",
+        "archqa.cli.tune",
+        "Compare versions of a prompt, and measure the choice on cases it did not use.",
+    ),
+    CommandEntry(
+        "ablate",
+        "archqa.cli.ablate",
+        "Run the paper's ablations: labels x experts x context (Table 1), and the two answer "
+        "strategies (Table 2).",
+    ),
+    CommandEntry(
+        "list",
+        "archqa.cli.listing",
+        "List pipelines, tasks, agents, prompts, metrics, formats, prices, settings, runs or the "
+        "server's models.",
+    ),
+    CommandEntry(
+        "doctor",
+        "archqa.cli.doctor",
+        "Check the installation: engine, prompts, cache, model server, and the metrics.",
+    ),
+    CommandEntry("cases", "archqa.cli.cases", "Case files."),
+    CommandEntry(
+        "batch",
+        "archqa.cli.batch",
+        "Runs by the Batch API: half the price, up to a day a stage.",
+    ),
+    CommandEntry("cache", "archqa.cli.cache", "The cache of model replies."),
+    CommandEntry("evidence", "archqa.cli.evidence", "The embedded engine's model."),
+    CommandEntry("fhir", "archqa.cli.fhir", "FHIR records."),
+    CommandEntry("config", "archqa.cli.config", "The settings in force."),
+)
+"""Every subcommand, in the order of `archqa --help`."""
+
+
+class ArchqaCommands(LazyGroup):
+    """The subcommands of `archqa`."""
+
+    entries = COMMANDS
+
 
 app = typer.Typer(
     name="archqa",
-    help="Answers questions from a patient's own record and shows, for every claim, the evidence it rests on.",
+    cls=ArchqaCommands,
+    help=HELP,
     epilog=EPILOG,
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
 )
-for module in (
-    predict,
-    score,
-    compare,
-    show,
-    report,
-    serve,
-    ask,
-    export,
-    merge,
-    calibrate,
-    what_if,
-    tune,
-    ablate,
-    listing,
-    doctor,
-):
-    app.command(module.NAME)(module.command)
-app.add_typer(cases.app, name="cases")
-app.add_typer(batch.app, name="batch")
-app.add_typer(cache.app, name="cache")
-evidence.app.command("links")(evidence_links.command)
-app.add_typer(evidence.app, name="evidence")
-app.add_typer(fhir.app, name="fhir")
-app.add_typer(config.app, name="config")
 
 
-@app.callback(invoke_without_command=True)
+@app.callback(invoke_without_command=True, help=HELP)
 def main(
-    version: bool = typer.Option(False, "--version", help="Print the version and end."),
+    version: bool = typer.Option(False, "--version", help="Print the version and exit."),
 ) -> None:
-    """Answers questions from a patient's own record and shows, for every claim, the evidence it rests on."""
+    """Print the version if `--version` is given."""
     if version:
         typer.echo(f"archqa {archqa.__version__}")
         raise typer.Exit
 
 
 def run() -> None:
-    """The command line's entry: foreseen errors become one message and an exit code, never a traceback."""
+    """Run the command line: an expected error becomes one message and its exit code."""
     try:
         app()
     except ArchqaError as error:

@@ -8,8 +8,6 @@ import typer
 from archqa.cli.console import print_json, print_notice
 from archqa.runs.merging import merge
 
-NAME = "merge"
-
 
 def command(
     runs: Annotated[
@@ -26,7 +24,7 @@ def command(
         bool, typer.Option("--json", help="Print one JSON object about the run.")
     ] = False,
 ) -> None:
-    """Put the parts of one run together, in the order of the case file. The parts stay as they are.
+    """Merge the parts of one run, in the order of the case file. The parts stay as they are.
 
     The parts must be of the same cases, settings, pipeline and prompts, share no case and together have all of them.
 

@@ -17,11 +17,10 @@ from archqa.runs.plan import choose_pipeline
 from archqa.runs.predict import predict
 from archqa.runs.record import CaseStatus
 from archqa.runs.run import Run
+from archqa.runs.settings_check import check_settings_used
 from archqa.runs.stage_usage import stage_usage
 from archqa.settings import load_settings
 from archqa.tasks.pipelines import Pipeline
-
-NAME = "predict"
 
 Cases = Annotated[
     str,
@@ -79,6 +78,10 @@ def command(
         Path | None,
         typer.Option(help="Holds the answers that subtask 4 links; only their words are read."),
     ] = None,
+    functions: Annotated[
+        Path | None,
+        typer.Option(help="MedAgentBench's own function file (funcs_v1.json), for its baseline."),
+    ] = None,
     operating_point: Annotated[str | None, typer.Option(help="f1, precision or recall.")] = None,
     config: Annotated[Path | None, typer.Option(help="A TOML file of settings.")] = None,
     as_json: Annotated[
@@ -114,16 +117,22 @@ def command(
         "operating_point": operating_point,
         "record": record,
         "answer_key": key,
+        "functions": functions,
         "runner": runner,
         "ray_address": ray_address,
     }
     settings = load_settings(config, typed, assign or ())
     file = tasks.with_clinician_answers(tasks.load_cases(cases, task), settings.answer_key)
     performer = choose_pipeline(settings, file.task)
+    check_settings_used(settings, performer)
+    inputs = performer.inputs(settings.for_pipeline(performer))
     if performer.mind == "model" and not dry_run:
         settings = resolve_model(settings)
     if performer.mind != "model" and not quiet:
         print_notice(_who_answers(performer))
+    if not quiet:
+        for remark in inputs.remarks:
+            print_notice(remark)
     selection = Selection(tuple(case or ()), limit, Shard.parse(shard) if shard else None)
     if dry_run:
         print_cost_estimate(estimate_cost(selection.of(file), performer, settings), as_json=as_json)

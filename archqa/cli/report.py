@@ -8,8 +8,6 @@ import typer
 from archqa.cli.console import print_notice
 from archqa.report import write_report
 
-NAME = "report"
-
 
 def command(
     runs: Annotated[
@@ -32,7 +30,7 @@ def command(
         ),
     ] = False,
 ) -> None:
-    """Write one HTML file that shows what was answered, from where, how sure, and what went wrong.
+    """Write one HTML file with the answers, their evidence, confidence and errors.
 
     The file needs nothing but a browser: no script, no other file, no network. It holds record text unless
     --without-text is given. Of two runs, the differences and a paired test come first.

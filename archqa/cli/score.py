@@ -7,12 +7,11 @@ import typer
 from rich.markup import escape
 from rich.table import Table
 
+from archqa import tasks
 from archqa.cli.console import console, print_json, print_notice
 from archqa.errors import CallerError
 from archqa.evaluation.scoring import JudgePanel, ScoreReport, ScoreSettings, score
 from archqa.settings import load_settings
-
-NAME = "score"
 
 _HEADLINES = (
     "strict_micro_f1",
@@ -98,7 +97,7 @@ def command(
     ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
-    """Score a run or a submission by the task's official rules, beside what it should be read against.
+    """Score a run or a submission by the task's official rules, next to baselines.
 
     Examples:
       archqa score runs/dev
@@ -186,8 +185,8 @@ def _warn(report: ScoreReport, *, gaps: bool) -> None:
 
 
 def _digits(report: ScoreReport) -> int:
-    """FHIR-AgentBench counts from 0 to 1, all others from 0 to 100."""
-    return 3 if report.scores.task == "fhir-agentbench" else 1
+    """Decimals of this task's scores."""
+    return tasks.find(report.scores.task).display.decimals
 
 
 def _table(report: ScoreReport) -> Table:

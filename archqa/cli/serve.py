@@ -12,8 +12,6 @@ from archqa.cli.console import configure_logging, print_notice
 from archqa.errors import CallerError, MissingExtra
 from archqa.settings import load_settings
 
-NAME = "serve"
-
 
 def command(
     runs: Annotated[
@@ -43,7 +41,7 @@ def command(
         bool, typer.Option("--verbose", "-v", help="Say more on stderr; never record text.")
     ] = False,
 ) -> None:
-    """Show runs in a browser, review answers, and ask questions about a pasted note or a patient.
+    """Show runs in a browser, review answers, and ask questions about a note or a patient.
 
     Examples:
       archqa serve

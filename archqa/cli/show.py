@@ -20,8 +20,6 @@ from archqa.errors import CallerError
 from archqa.runs.record import CaseRecord
 from archqa.runs.run import Run
 
-NAME = "show"
-
 _FONTS = re.compile(r"@font-face \{.*?\}", re.DOTALL)
 """Rich's pictures ask another host for their fonts; ours ask nobody."""
 
@@ -42,7 +40,7 @@ def command(
     ] = False,
     svg: Annotated[Path | None, typer.Option(help="Also save what is shown as a picture.")] = None,
 ) -> None:
-    """Show a run's cases, or one case: question, answer, the note with its evidence, every agent's verdict.
+    """Show a run's cases, or one case with its answer, evidence and every agent's verdict.
 
     Examples:
       archqa show runs/dev
@@ -109,7 +107,8 @@ def _show_item(item: RecordQuestion | ClinicalTask, record: CaseRecord) -> None:
             console.print(Text(f"\n{name.replace('_', ' ')}", style="bold"))
             console.print(Text(text))
     console.print(Text(f"\nResult ({record.status.value})", style="bold"))
-    told = {name: value for name, value in record.result.items() if name not in _LONG and value}
+    result = record.result.to_json() if record.result else {}
+    told = {name: value for name, value in result.items() if name not in _LONG and value}
     console.print(Text(json.dumps(told, ensure_ascii=False, indent=2) if told else record.error))
     for remark in record.remarks:
         console.print(Text(f"  remark: {remark}", style="dim"))

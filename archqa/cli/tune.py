@@ -11,8 +11,6 @@ from archqa.cli.progress import Progress
 from archqa.evaluation.prompt_tuning import PromptSearchResult, search_prompts
 from archqa.settings import load_settings
 
-NAME = "tune"
-
 
 def command(
     cases: Annotated[str, typer.Argument(help="A case file with a key, or mini.")],
@@ -40,7 +38,7 @@ def command(
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress.")] = False,
 ) -> None:
-    """Run each version of a prompt and say what choosing among them is worth, leaving one case out at a time.
+    """Compare versions of a prompt, and measure the choice on cases it did not use.
 
     What versions share is asked once, since replies are kept.
 

@@ -9,8 +9,6 @@ from rich.table import Table
 from archqa.cli.console import console, print_json, print_notice
 from archqa.evaluation.what_if import WhatIfResult, settings_from_run, what_if
 
-NAME = "what-if"
-
 
 def command(
     run: Annotated[Path, typer.Argument(metavar="RUN", help="A run folder.")],
@@ -30,7 +28,7 @@ def command(
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
-    """Decide a run anew from the votes it kept. Nobody is asked.
+    """Decide a run again, from its stored votes. No model is called.
 
     Answers whose evidence changes are put together from the note's own sentences.
 

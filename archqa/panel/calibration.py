@@ -10,9 +10,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from archqa.core.probability import MAX_VOTE, MIN_VOTE, log_odds
+from archqa.engine.evaluation_statistics import (
+    assign_folds,
+    expected_calibration_error,
+    max_expected_f1,
+    reliability_bins,
+)
 from archqa.engine.logistic_regression import FloatArray, fit, logit
-from archqa.engine.training.cross_validation import reliability_bins
-from archqa.engine.training.regression import assign_folds, max_expected_f1
 from archqa.panel.combiner import UNFITTED, Combiner, Votes
 
 RIDGE = 3.0
@@ -120,8 +124,7 @@ def score_selections(
         f1=200 * hits / max(picked + gold, 1),
         precision=100 * hits / max(picked, 1),
         recall=100 * hits / max(gold, 1),
-        calibration_error=sum(each.sentences * abs(each.said - each.true) for each in bins)
-        / max(len(truth), 1),
+        calibration_error=expected_calibration_error(bins),
     )
 
 

@@ -9,16 +9,7 @@ from archqa.core.key import CaseKey
 from archqa.errors import ArchqaError
 from archqa.evaluation.scoring import ScoreReport, ScoreSettings, score
 from archqa.runs.run import Run
-from archqa.tasks.fhir_agentbench.cases import FhirQuestion, load_questions
-
-_QUICK: dict[str, tuple[str, ...]] = {
-    "archehr-2025": ("strict_micro_precision", "strict_micro_recall", "strict_micro_f1"),
-    "archehr-2026-st1": ("rougeLsum",),
-    "archehr-2026-st2": ("strict_micro_precision", "strict_micro_recall", "strict_micro_f1"),
-    "archehr-2026-st3": ("rougeLsum",),
-    "archehr-2026-st4": ("micro_precision", "micro_recall", "micro_f1"),
-}
-"""What is computed of each case where the run has its scores already."""
+from archqa.tasks.fhir_agentbench.cases import FhirAgentBench, FhirQuestion, load_questions
 
 
 class ReportData(NamedTuple):
@@ -38,13 +29,13 @@ class ReportData(NamedTuple):
 
     @property
     def decimals(self) -> int:
-        """FHIR-AgentBench counts from 0 to 1, all others from 0 to 100."""
-        return 3 if self.run.manifest.task == "fhir-agentbench" else 1
+        """Decimals of this task's scores."""
+        return tasks.find(self.run.manifest.task).display.decimals
 
     @property
     def max_score(self) -> float:
         """The best score there can be."""
-        return 1.0 if self.run.manifest.task == "fhir-agentbench" else 100.0
+        return tasks.find(self.run.manifest.task).display.max_score
 
 
 def load_report_data(path: str | Path, key: Path | None = None) -> ReportData:
@@ -73,7 +64,7 @@ def _scored(
     run: Run, key: Path | None, kept: dict[str, Any] | None
 ) -> tuple[ScoreReport | None, str]:
     """The scores, for each case too, or why there are none."""
-    quick = _QUICK.get(run.manifest.task) if kept else None
+    quick = tasks.find(run.manifest.task).display.case_metrics if kept else None
     settings = ScoreSettings(metrics=quick, bootstrap=0 if kept else 1000)
     try:
         return score(run.path, key=key, settings=settings, keep=False), ""
@@ -82,7 +73,7 @@ def _scored(
 
 
 def _keys(run: Run, key: Path | None) -> dict[str, CaseKey]:
-    if not run.manifest.task.startswith("archehr"):
+    if not tasks.find(run.manifest.task).reads_notes:
         return {}
     data = Path(run.manifest.data.path)
     found = key or (tasks.find_key(data) if data.is_file() else None)
@@ -92,7 +83,7 @@ def _keys(run: Run, key: Path | None) -> dict[str, CaseKey]:
 def _questions(run: Run, key: Path | None) -> dict[str, FhirQuestion]:
     """The gold of FHIR-AgentBench; nothing where its file is gone."""
     path = key or Path(run.manifest.data.path)
-    if run.manifest.task != "fhir-agentbench" or not path.is_file():
+    if not isinstance(tasks.find(run.manifest.task), FhirAgentBench) or not path.is_file():
         return {}
     try:
         return {each.question_id: each for each in load_questions(path).questions}

@@ -10,6 +10,7 @@ from archqa.core.key import CaseKey
 from archqa.core.probability import mean_probabilities
 from archqa.report.page import shorten
 from archqa.runs.record import CaseRecord
+from archqa.tasks.archehr_2026.result import ArchehrResult
 
 MARK_LABELS = {
     "right": "cited, essential",
@@ -96,9 +97,7 @@ def cited_ids(record: CaseRecord | None) -> frozenset[str]:
     """The ids a record cites, or links; where its task asks for neither, those it hands in as evidence."""
     if record is None:
         return frozenset()
-    linked = frozenset(
-        each for link in record.result.get("links") or () for each in link["evidence_id"]
-    )
+    linked = frozenset(each for link in _result(record).links or () for each in link.evidence_id)
     return linked or (
         record.answer.cited if record.answer and record.answer.cited else frozenset(record.evidence)
     )
@@ -106,9 +105,12 @@ def cited_ids(record: CaseRecord | None) -> frozenset[str]:
 
 def key_for_subtask(record: CaseRecord | None, key: CaseKey | None) -> CaseKey | None:
     """The key as the record's subtask of 2026 takes it: what an answer's sentences rest on; nothing for a question."""
-    if record is None or key is None or "question" in record.result:
-        return None if record and "question" in record.result else key
-    if "links" not in record.result or not key.clinician_answer_sentences:
+    if record is None or key is None:
+        return key
+    result = _result(record)
+    if result.question is not None:
+        return None
+    if result.links is None or not key.clinician_answer_sentences:
         return key
     linked = {each for sentence in key.clinician_answer_sentences for each in sentence.citations}
     known = {*key.labels, *linked, *cited_ids(record)}
@@ -202,13 +204,17 @@ def _said(case: Case, record: CaseRecord | None) -> tuple[Claim, ...]:
     texts = {each.id: each.text for each in case.answer_sentences}
     linked = tuple(
         Claim(
-            text=texts.get(link["answer_id"], link["answer_id"]),
-            citations=tuple(link["evidence_id"]),
+            text=texts.get(link.answer_id, link.answer_id),
+            citations=link.evidence_id,
         )
-        for link in record.result.get("links") or ()
+        for link in _result(record).links or ()
     )
-    question = record.result.get("question")
+    question = _result(record).question
     return (Claim(text=str(question), citations=()),) if question else linked
+
+
+def _result(record: CaseRecord) -> ArchehrResult:
+    return record.result if isinstance(record.result, ArchehrResult) else ArchehrResult()
 
 
 def _mark(cited: bool, label: Relevance | None, keyless: bool) -> str:

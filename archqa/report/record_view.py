@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 from archqa.report.timeline import TimelinePanel, timeline_panels
 from archqa.runs.record import CaseRecord
 from archqa.tasks.fhir_agentbench.cases import FhirQuestion
+from archqa.tasks.fhir_agentbench.result import RecordResult
 
 _MOST_ROWS = 200
 _SIGNS = {"right": "✓", "wrong": "✕", "missed": "○", "cited": "▸"}
@@ -50,13 +51,15 @@ def fhir_question_view(
     record: CaseRecord | None, gold: FhirQuestion | None, faults: Mapping[str, Any]
 ) -> FhirQuestionView:
     """The view of a record's `result`; what a pipeline does not write is empty. `faults` has the scorer's `tags`."""
-    result: Mapping[str, Any] = record.result if record else {}
-    rows = [each for each in result.get("rows") or () if isinstance(each, Mapping)]
+    result = record.result if record else None
+    if not isinstance(result, RecordResult):
+        result = RecordResult(answer=None)
+    rows = result.rows
     shown = sorted(enumerate(rows), key=lambda each: (not each[1].get("chosen"), each[0]))[
         :_MOST_ROWS
     ]
     return FhirQuestionView(
-        sentence=str(result.get("sentence") or ""),
+        sentence=result.sentence,
         answer=_answer(result, record),
         gold=gold.true_answer if gold else "",
         rows=tuple(_row(row) for _, row in sorted(shown, key=lambda each: each[0])),
@@ -64,15 +67,16 @@ def fhir_question_view(
         chosen=sum(bool(each.get("chosen")) for each in rows),
         timelines=timeline_panels(rows),
         references=_references(result, gold),
-        warnings=tuple(str(each) for each in result.get("warnings") or ()),
+        warnings=result.warnings,
         faults=tuple(str(each).replace("_", " ") for each in faults.get("tags") or ()),
-        query=result.get("query"),
+        query=result.query,
     )
 
 
-def _answer(result: Mapping[str, Any], record: CaseRecord | None) -> str:
-    found = result.get("agent_answer")
-    return str(found) if found is not None else (record.error if record else "")
+def _answer(result: RecordResult, record: CaseRecord | None) -> str:
+    if result.answer is not None:
+        return result.answer
+    return record.error if record else ""
 
 
 def _row(row: Mapping[str, Any]) -> RowView:
@@ -93,8 +97,8 @@ def _text(value: Any) -> str:
     return "" if value is None else str(value)
 
 
-def _references(result: Mapping[str, Any], gold: FhirQuestion | None) -> tuple[Reference, ...]:
-    cited = _names(result.get("cited_fhir_resources") or result.get("agent_fhir_resources") or {})
+def _references(result: RecordResult, gold: FhirQuestion | None) -> tuple[Reference, ...]:
+    cited = _names(result.cited or result.retrieved)
     true = _names(gold.true_fhir_ids) if gold else set()
     found = []
     for name in sorted(cited | true):

@@ -3,29 +3,10 @@
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
+from archqa import tasks
 from archqa.core.case import Case
 from archqa.report.axis import Axis
 from archqa.report.material import ReportData
-
-HEADLINES: dict[str, tuple[str, ...]] = {
-    "archehr-2025": (
-        "overall_score",
-        "overall_factuality_score",
-        "overall_relevance_score",
-        "partial_relevance_score",
-    ),
-    "archehr-2026-st1": ("overall_score", "rougeLsum"),
-    "archehr-2026-st2": (
-        "overall_score",
-        "strict_micro_f1",
-        "strict_micro_precision",
-        "strict_micro_recall",
-    ),
-    "archehr-2026-st3": ("overall_score", "rougeLsum", "bleu", "sari"),
-    "archehr-2026-st4": ("overall_score", "micro_f1", "micro_precision", "micro_recall"),
-    "fhir-agentbench": ("answer_correctness", "precision", "recall", "f1", "cited_f1"),
-    "medagentbench": ("success_rate", "query_success_rate", "action_success_rate"),
-}
 
 _BY_CASE = (
     "strict_micro_f1",
@@ -127,13 +108,8 @@ def _lines(content: Mapping[str, Any], top: float) -> Iterator[ScoreLine]:
 
 def _headline(lines: tuple[ScoreLine, ...], task: str) -> tuple[ScoreLine, ...]:
     by_name = {line.name: line for line in lines}
-    found = [by_name[name] for name in HEADLINES.get(task, ()) if name in by_name]
-    if task == "archehr-2025":  # The paper's own row stands beside the leaderboard's.
-        found += [
-            by_name[name]
-            for name in ("strict_micro_precision", "strict_micro_recall")
-            if name in by_name
-        ]
+    headline = tasks.find(task).display.headline
+    found = [by_name[name] for name in headline if name in by_name]
     return tuple(found[:4]) or lines[:4]
 
 

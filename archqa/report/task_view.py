@@ -5,6 +5,7 @@ from typing import Any, NamedTuple
 
 from archqa.report.page import shorten
 from archqa.runs.record import CaseRecord
+from archqa.tasks.medagentbench.result import ConversationResult
 
 _LONGEST_TURN = 4000
 _MOST_TURNS = 40
@@ -39,9 +40,10 @@ def task_view(
     record: CaseRecord | None, scores: Mapping[str, float], faults: Mapping[str, Any]
 ) -> TaskView:
     """The view of a record's `result`; `scores` are those of the case, 100 for a pass; `faults` those found."""
-    result: Mapping[str, Any] = record.result if record else {}
-    history = [each for each in result.get("history") or () if isinstance(each, Mapping)]
-    answer = result.get("result", result.get("answer", ""))
+    result = record.result if record else None
+    if not isinstance(result, ConversationResult):
+        result = ConversationResult(result="")
+    history, answer = result.history, result.result
     return TaskView(
         turns=tuple(_turn(at, each) for at, each in enumerate(history[:_MOST_TURNS])),
         left_out=max(0, len(history) - _MOST_TURNS),

@@ -29,6 +29,7 @@ from archqa.llm.postgres import PostgresCache
 from archqa.llm.retries import RetryingModel
 from archqa.llm.server_identity import OPENAI_BASE_URL, server_identity
 from archqa.llm.transport import HttpTransport, RetryAfterHook
+from archqa.panel.settings import PanelSettings
 from archqa.runs.models import (
     ModelEndpoint,
     check_model_counts,
@@ -66,7 +67,7 @@ class Backends:
         self._wires: list[HttpTransport] = []
         self._shared = shared or _alone(settings)
         self._models: dict[str | None, Model] = {}
-        self._cache = open_cache(settings) if settings.cache and self.uses_models else None
+        self._cache = open_cache(settings) if settings.cache.enabled and self.uses_models else None
         self._engine = Engine.load() if "embedded" in self._kinds and pipeline.reads_notes else None
         self._store = _open_record(settings.record, pipeline.ways) if settings.record else None
         if isinstance(self._store, ShardedStore) and settings.runner == "local":
@@ -75,9 +76,8 @@ class Backends:
             raise CallerError(
                 f"The pipeline {pipeline.name} reads a FHIR record.\nName a store or a server with --record."
             )
-        self._exemplars = (
-            load_exemplars(settings.exemplars) if pipeline.multi_model_agents else None
-        )
+        own = settings.for_pipeline(pipeline)
+        self._exemplars = load_exemplars(own.exemplars) if isinstance(own, PanelSettings) else None
         check_model_counts(settings, pipeline)
         for name in self._asking:
             for performer in model_endpoints(settings, name):
@@ -149,7 +149,8 @@ class Backends:
     @property
     def _kinds(self) -> list[str]:
         return [
-            self._settings.agent(name).mind or self._pipeline.mind for name in self._pipeline.agents
+            self._settings.agent(name).backend or self._pipeline.mind
+            for name in self._pipeline.agents
         ]
 
     @property
@@ -200,7 +201,9 @@ class Backends:
     def _embedded(self, store: Record | None) -> Backend:
         """The mind inside archqa for what the pipeline reads: a note, or a record."""
         if self._pipeline.reads_notes or store is None:
-            return EngineBackend(self._engine, self._settings.operating_point)
+            settings = self._settings.for_pipeline(self._pipeline)
+            operating_point = getattr(settings, "operating_point", "f1")
+            return EngineBackend(self._engine, operating_point)
         return GrammarBackend(store)
 
     def _mind(self, name: str, kind: str, embedded: Backend | None) -> Backend:
@@ -239,7 +242,9 @@ class Backends:
             limited = RateLimitedModel(
                 BudgetedModel(asked, self._shared.budget), self._shared.limiter
             )
-            asked = RetryingModel(limited, tries=settings.tries, first_wait=settings.first_wait)
+            asked = RetryingModel(
+                limited, tries=settings.retries.tries, first_wait=settings.retries.first_wait
+            )
             cache = self._server_cache(base_url)
             if cache is not None:
                 asked = CachedModel(asked, cache, self._shared.in_flight)
@@ -265,10 +270,10 @@ def open_cache(settings: Settings) -> ReplyCache:
 
     Raises `InputError` if the file is something else, `ServerUnavailable` if the server does not answer.
     """
-    most = round(settings.cache_gib * GIBIBYTE)
-    if settings.cache_url is None:
-        return SqliteCache(settings.cache_path, most)
-    return PostgresCache(settings.cache_url.get_secret_value(), most)
+    most = round(settings.cache.gib * GIBIBYTE)
+    if settings.cache.url is None:
+        return SqliteCache(settings.cache.path, most)
+    return PostgresCache(settings.cache.url.get_secret_value(), most)
 
 
 def _open_record(place: str, ways: str) -> Record | ShardedStore:
@@ -277,8 +282,9 @@ def _open_record(place: str, ways: str) -> Record | ShardedStore:
 
 def _alone(settings: Settings) -> SharedLimits:
     """What one process needs."""
-    limiter = RateLimiter(settings.jobs, settings.requests_per_minute, settings.tokens_per_minute)
-    return SharedLimits(limiter, Budget(settings.max_cost))
+    limits = settings.limits
+    limiter = RateLimiter(limits.jobs, limits.requests_per_minute, limits.tokens_per_minute)
+    return SharedLimits(limiter, Budget(limits.max_cost))
 
 
 def open_transport(
@@ -289,7 +295,7 @@ def open_transport(
     Raises `AuthenticationFailed` without a key for api.openai.com, `CallerError` for what is no URL.
     """
     url, key = server_address(settings, base_url)
-    return HttpTransport(url, key, settings.timeout, heed)
+    return HttpTransport(url, key, settings.limits.timeout, heed)
 
 
 def server_address(settings: Settings, base_url: str | None) -> tuple[str, str]:

@@ -91,7 +91,9 @@ async def _rehearse(
     try:
         for case in cases:
             try:
-                await pipeline.run(case, minds.dry_run_context(calls, case), settings.stages)
+                await pipeline.run(
+                    case, minds.dry_run_context(calls, case), settings.for_pipeline(pipeline)
+                )
             except CaseFailed:
                 continue  # A case that cannot be answered costs what it asked until then.
     finally:

@@ -18,6 +18,8 @@ from urllib.parse import quote
 
 from pydantic import ValidationError
 
+from archqa import tasks
+from archqa.core.result import TaskResult
 from archqa.core.step import Step
 from archqa.errors import CallerError, InputError
 from archqa.runs.record import SCHEMA_VERSION, CaseRecord, RunManifest
@@ -74,7 +76,13 @@ class RunFolder:
 
     def records(self) -> "Records":
         """How each case ended, by id; of several tries the last. Read from disk when they are asked for."""
-        return Records(self.path / "cases.jsonl")
+        return Records(self.path / "cases.jsonl", self._result_type())
+
+    def _result_type(self) -> type[TaskResult] | None:
+        """The type of the results in `cases.jsonl`; None before `run.json` names the task."""
+        if not (self.path / "run.json").is_file():
+            return None
+        return tasks.find(self.manifest().task).result_type
 
     def add(self, record: CaseRecord) -> None:
         """Append how a case ended; it is on disk when this returns."""
@@ -140,8 +148,9 @@ class RunFolder:
 class Records(Mapping[str, CaseRecord]):
     """The lines of `cases.jsonl` by case id: where each begins is in memory, what it says is not."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, result_type: type[TaskResult] | None = None) -> None:
         self._path = path
+        self._context = {"result_type": result_type}
         self._offsets: dict[str, int] = {}
         if path.is_file():
             self._index()
@@ -150,7 +159,7 @@ class Records(Mapping[str, CaseRecord]):
         offset = self._offsets[case_id]
         with self._path.open("rb") as file:
             file.seek(offset)
-            return CaseRecord.model_validate_json(file.readline())
+            return CaseRecord.model_validate_json(file.readline(), context=self._context)
 
     def __contains__(self, case_id: object) -> bool:
         return case_id in self._offsets
@@ -172,7 +181,7 @@ class Records(Mapping[str, CaseRecord]):
 
     def _id_in(self, line: bytes, number: int) -> str:
         try:
-            return CaseRecord.model_validate_json(line).id
+            return CaseRecord.model_validate_json(line, context=self._context).id
         except ValidationError:
             fix = "Somebody edited the file; remove the line to run its case again."
             raise InputError(self._path, [f":{number}: is not a case record."], fix) from None

@@ -25,7 +25,7 @@ def resolve_model(settings: Settings) -> Settings:
     if not names or DEFAULT_MODEL in names:
         return settings
     if len(names) == 1:
-        return settings.model_copy(update={"model": names[0]})
+        return settings.replace(model=names[0])
     raise CallerError(
         f"{settings.base_url} serves {', '.join(names[:8])}.\nChoose one with --model."
     )
@@ -57,4 +57,6 @@ def open_client(settings: Settings, base_url: str | None) -> "openai.AsyncOpenAI
     import openai
 
     url, key = server_address(settings, base_url)
-    return openai.AsyncOpenAI(api_key=key, base_url=url, max_retries=0, timeout=settings.timeout)
+    return openai.AsyncOpenAI(
+        api_key=key, base_url=url, max_retries=0, timeout=settings.limits.timeout
+    )

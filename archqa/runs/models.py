@@ -9,6 +9,7 @@ from archqa.engine import Engine
 from archqa.errors import CallerError
 from archqa.panel import combiner
 from archqa.panel.decision import ENGINE
+from archqa.panel.settings import PanelSettings
 from archqa.settings import CONTEXT_MODEL, DEFAULT_MODEL, Settings
 from archqa.tasks.pipeline import Pipeline
 
@@ -53,19 +54,22 @@ def check_model_counts(settings: Settings, pipeline: Pipeline) -> None:
 
 def decision_components(settings: Settings, pipeline: Pipeline) -> dict[str, str]:
     """What else decides beside the agents, for `run.json`: the combiner that is set, and the engine's vote."""
-    if "answer_first" not in pipeline.multi_model_agents:
-        return {}
-    found = {ENGINE: f"embedded:{Engine.load().fingerprint[:12]}"} if settings.engine_vote else {}
-    if settings.combiner:
-        found["combiner"] = f"combiner:{combiner.file_sha256(settings.combiner)[:12]}"
-    return found
+    own = settings.for_pipeline(pipeline)
+    components: dict[str, str] = {}
+    if not isinstance(own, PanelSettings):
+        return components
+    if own.engine_vote:
+        components[ENGINE] = f"embedded:{Engine.load().fingerprint[:12]}"
+    if own.combiner:
+        components["combiner"] = f"combiner:{combiner.file_sha256(own.combiner)[:12]}"
+    return components
 
 
 def load_exemplars(path: Path | None) -> ExemplarIndex | None:
     """The exemplars in a case file with its key beside it; None where none are set. Raises `InputError`."""
     if path is None:
         return None
-    file, key = tasks.load_cases(path, "archehr-2025"), tasks.find_key(path)
+    file, key = tasks.load_notes(path), tasks.find_key(path)
     if key is None:
         raise CallerError(
             f"There is no key beside {path}.\nExemplars need one: {path.stem}_key.json"

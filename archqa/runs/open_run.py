@@ -1,22 +1,19 @@
 """The folder of a run: a new one, or the one in which an interrupted run goes on as it was begun."""
 
+from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
 from archqa.errors import CallerError
 from archqa.runs.folder import RunFolder
 from archqa.runs.plan import Plan
 from archqa.runs.record import RunManifest, RunStatus
 from archqa.runs.run import write_cases
+from archqa.settings.names import nest
+from archqa.tasks import pipelines
 
-_PACE = frozenset(
-    {"jobs", "requests_per_minute", "tokens_per_minute", "timeout", "tries", "first_wait"}
-)
-_PLACE = frozenset({"runner", "ray_address", "workers", "cache_url"})
-_HARMLESS = (
-    _PACE
-    | {"max_cost", "base_url", "cache", "cache_dir", "cache_gib", "prices", "pipeline"}
-    | _PLACE
-)
+_HARMLESS_SECTIONS = ("limits.", "retries.", "cache.", "ray.", "prices.")
+_HARMLESS = frozenset({"base_url", "pipeline", "runner"})
 """Settings that may change between a run and its resumption: they change no prediction."""
 
 
@@ -56,15 +53,47 @@ def _reopen(path: Path, wanted: RunManifest) -> tuple[RunFolder, RunManifest]:
 def manifest_differences(there: RunManifest, wanted: RunManifest) -> list[str]:
     """By what two runs differ that may change a prediction, in names."""
     names = [
-        name for name in ("task", "pipeline", "case_ids", "prompts") if _field(there, wanted, name)
+        name
+        for name in ("task", "pipeline", "case_ids", "prompts", "inputs")
+        if _field(there, wanted, name)
     ]
     if _performers(there) != _performers(wanted):
         names.append("minds")
     if there.data.sha256 != wanted.data.sha256:
         names.append("the cases")
-    settings = {**there.settings, **wanted.settings}
-    changed = (each for each in settings if there.settings.get(each) != wanted.settings.get(each))
-    return names + sorted(f"settings.{each}" for each in changed if each not in _HARMLESS)
+    return names + _changed_settings(there, wanted)
+
+
+def _changed_settings(there: RunManifest, wanted: RunManifest) -> list[str]:
+    before, now = _comparable_settings(there), _comparable_settings(wanted)
+    changed = (name for name in {**before, **now} if before.get(name) != now.get(name))
+    return sorted(f"settings.{name}" for name in changed)
+
+
+def _comparable_settings(manifest: RunManifest) -> dict[str, Any]:
+    """The settings that may change a prediction, by name; of the pipelines' only those of the run's own.
+
+    Runs of earlier versions hold the settings of all pipelines, under their short names.
+    """
+    values = nest(manifest.settings)
+    sections = values.pop("pipelines", {})
+    settings = {name: value for name, value in _leaves(values) if not _is_harmless(name)}
+    own = sections.get(manifest.pipeline, {})
+    used = pipelines.find(manifest.pipeline, manifest.task).settings_type.model_fields
+    return settings | {name: value for name, value in own.items() if name in used}
+
+
+def _leaves(values: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
+    """The values that are no mappings, by dotted name; what is unset is left out."""
+    for name, value in values.items():
+        if isinstance(value, Mapping):
+            yield from _leaves(value, f"{prefix}{name}.")
+        elif value is not None:
+            yield f"{prefix}{name}", value
+
+
+def _is_harmless(name: str) -> bool:
+    return name in _HARMLESS or name.startswith(_HARMLESS_SECTIONS)
 
 
 def _field(there: RunManifest, wanted: RunManifest, name: str) -> bool:

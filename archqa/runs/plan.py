@@ -15,6 +15,7 @@ from archqa.llm.prompts import default_prompts
 from archqa.runs.case_selection import Selection
 from archqa.runs.folder import new_run_name
 from archqa.runs.record import DataFingerprint, RunManifest
+from archqa.runs.settings_check import check_settings_used
 from archqa.settings import Settings
 from archqa.tasks import CaseFile, pipelines
 from archqa.tasks.pipeline import Pipeline
@@ -32,7 +33,10 @@ class Plan(NamedTuple):
 
 
 def choose_pipeline(settings: Settings, task: str) -> Pipeline:
-    """The pipeline asked for; else the paper's if a model is set up, else the embedded engine's."""
+    """The pipeline asked for; else the paper's if a model is set up, else the embedded engine's.
+
+    Raises `CallerError` for an unknown pipeline.
+    """
     if settings.pipeline:
         return pipelines.find(settings.pipeline, task)
     return pipelines.default(task, model=settings.has_model)
@@ -46,6 +50,8 @@ def plan_run(
     file = tasks.with_clinician_answers(file, settings.answer_key)
     places = selection.places(file.ids)
     pipeline = choose_pipeline(settings, file.task)
+    check_settings_used(settings, pipeline)
+    inputs = pipeline.inputs(settings.for_pipeline(pipeline))
     now = datetime.now(UTC)
     manifest = RunManifest(
         run=new_run_name(now, file.task, pipeline.name),
@@ -56,12 +62,14 @@ def plan_run(
             path=str(file.path.absolute()) if str(file.path) != "-" else "-", sha256=file.sha256
         ),
         case_ids=tuple(file.ids[each] for each in places),
-        settings=settings.without_secrets(),
+        settings=settings.without_secrets(pipeline),
         minds={},
         prompts={
             name: default_prompts().digest(name)
             for name in map(settings.prompt_version, pipeline.prompts)
         },
+        inputs=dict(inputs.sha256),
+        remarks=inputs.remarks,
         versions=_versions(),
         git_revision=_git_revision(),
     )

@@ -10,7 +10,7 @@ from typing import Any
 from archqa.agents.agent import ConfirmWrite
 from archqa.core.question import Item
 from archqa.errors import CallerError
-from archqa.fhir import AuditLog, WriteMode
+from archqa.fhir import AuditLog
 from archqa.llm.model import Model
 from archqa.runs.backends import Backends
 from archqa.runs.case_selection import Selection
@@ -54,11 +54,15 @@ def predict(
     `scripted` replaces the server, for tests. Cases that fail are lines
     of the run. Raises `CallerError`, `InputError`, `ModelError` and `BudgetExceeded`; the run folder stays resumable.
     """
+    if settings is not None and typed:
+        raise CallerError(
+            f"Both settings and {', '.join(typed)} were given.\nPut them into one: load_settings(typed=...)."
+        )
     settings = settings or load_settings(typed=typed)
     if scripted is not None and settings.runner == "ray":
         raise CallerError("A scripted model works in this process alone.\nLeave runner='ray' out.")
-    _check_writes(settings, confirmed=confirm is not None)
     plan = plan_run(cases, task, selection or Selection(), settings)
+    _check_writes(plan, confirmed=confirm is not None)
     minds = Backends(settings, plan.pipeline, scripted)
     minds.confirm = confirm
     plan = plan._replace(manifest=plan.manifest.model_copy(update={"minds": minds.describe()}))
@@ -72,9 +76,10 @@ def predict(
         )
 
 
-def _check_writes(settings: Settings, *, confirmed: bool) -> None:
+def _check_writes(plan: Plan, *, confirmed: bool) -> None:
     """Raise `CallerError` for writes that nobody could answer for: on a cluster there is no audit log and no person."""
-    if settings.runner == "ray" and (confirmed or settings.writes is WriteMode.APPLY):
+    writes = plan.settings.for_pipeline(plan.pipeline).writes_to_record
+    if plan.settings.runner == "ray" and (confirmed or writes):
         raise CallerError(
             "On a cluster nothing is written to a record.\nRun it here, or leave writes=apply away."
         )

@@ -1,13 +1,17 @@
 """What is written of a run: `run.json` says what was run, each line of `cases.jsonl` how one case ended."""
 
+from collections.abc import Mapping
 from datetime import datetime
 from enum import StrEnum
 from typing import Any
+
+from pydantic import ValidationInfo, field_serializer, field_validator
 
 from archqa.core import html
 from archqa.core.answer import CitedAnswer
 from archqa.core.judgement import Judgement
 from archqa.core.probability import mean_probabilities
+from archqa.core.result import TaskResult
 from archqa.core.usage import Usage
 from archqa.core.value import FrozenModel
 
@@ -39,7 +43,10 @@ class DataFingerprint(FrozenModel):
 
 
 class RunManifest(FrozenModel):
-    """`run.json`: all that must be known to understand a run, and to go on with it."""
+    """`run.json`: all that must be known to understand a run, and to go on with it.
+
+    `inputs` maps a setting that names a file the pipeline read besides the cases to the file's sha256.
+    """
 
     schema_version: int = SCHEMA_VERSION
     run: str
@@ -53,6 +60,8 @@ class RunManifest(FrozenModel):
     settings: dict[str, Any]
     minds: dict[str, str]
     prompts: dict[str, str]
+    inputs: dict[str, str] = {}
+    remarks: tuple[str, ...] = ()
     versions: dict[str, str]
     git_revision: str | None = None
     seconds: float = 0.0
@@ -61,13 +70,15 @@ class RunManifest(FrozenModel):
 class CaseRecord(FrozenModel):
     """One line of `cases.jsonl`. `error` is a type and a sentence, without record text.
 
-    `result` is what the task's submission takes where that is not the cited answer of a note.
+    `result` is of the task's own type (`Task.result_type`), None where there is none; in the file
+    that is an empty object. Reading a line needs that type as the validation context
+    `{"result_type": ...}`.
     """
 
     id: str
     status: CaseStatus
     answer: CitedAnswer | None = None
-    result: dict[str, Any] = {}
+    result: TaskResult | None = None
     evidence: tuple[str, ...] = ()
     judgements: dict[str, tuple[Judgement, ...]] = {}
     experts: tuple[str, ...] = ()
@@ -76,6 +87,22 @@ class CaseRecord(FrozenModel):
     seconds: float = 0.0
     tries: int = 1
     error: str = ""
+
+    @field_validator("result", mode="before")
+    @classmethod
+    def _parse_result(cls, value: Any, info: ValidationInfo) -> Any:
+        if not isinstance(value, Mapping):
+            return value
+        if not value:
+            return None
+        result_type = (info.context or {}).get("result_type")
+        if result_type is None:
+            raise ValueError("the task of this run has no result type")
+        return result_type.from_json(value)
+
+    @field_serializer("result")
+    def _result_to_json(self, result: TaskResult | None) -> dict[str, Any]:
+        return result.to_json() if result else {}
 
     def _repr_html_(self) -> str:
         """The answer with the evidence it was chosen from; what failed is told in its own words."""

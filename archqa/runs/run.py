@@ -184,8 +184,7 @@ def _row(record: CaseRecord) -> dict[str, Any]:
 
 def _said(record: CaseRecord) -> str | None:
     """The answer of a question or task on a FHIR record, which is in no note's form."""
-    found = record.result.get("agent_answer", record.result.get("result"))
-    return None if found is None else str(found)
+    return record.result.answer_text if record.result else None
 
 
 def _judgement_rows(record: CaseRecord) -> Iterator[tuple[Any, ...]]:

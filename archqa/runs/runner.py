@@ -117,11 +117,9 @@ async def _outcome(
 ) -> tuple[PipelineResult | None, ArchqaError | None, str]:
     """The outcome, or why there is none. Raises what ends the whole run."""
     try:
-        return (
-            await job.pipeline.run(case, job.minds.desk(record, case), job.settings.stages),
-            None,
-            "",
-        )
+        settings = job.settings.for_pipeline(job.pipeline)
+        outcome = await job.pipeline.run(case, job.minds.desk(record, case), settings)
+        return outcome, None, ""
     except (CaseFailed, ServerUnavailable) as failure:
         return None, failure, f"{type(failure).__name__}: {failure}"
     except (ModelError, BudgetExceeded, ReplyPending):
@@ -140,7 +138,7 @@ def _record(
 ) -> CaseRecord:
     if outcome is None:
         status = CaseStatus.UNANSWERABLE if isinstance(failure, Refused) else CaseStatus.FAILED
-        result = dict(failure.result) if isinstance(failure, CaseFailed) else {}
+        result = failure.result if isinstance(failure, CaseFailed) else None
         return CaseRecord(id=case_id, status=status, error=error, result=result)
     answered = CaseRecord(
         id=case_id, status=CaseStatus.ANSWERED, result=outcome.result, remarks=outcome.remarks
@@ -164,5 +162,7 @@ def _of_note(outcome: NoteResult) -> dict[str, Any]:
 def _cases_at_once(job: Job) -> int:
     """Enough to keep every place at the server busy; the embedded engine has only the processor."""
     return (
-        job.settings.jobs if job.minds.uses_models else min(job.settings.jobs, os.cpu_count() or 1)
+        job.settings.limits.jobs
+        if job.minds.uses_models
+        else min(job.settings.limits.jobs, os.cpu_count() or 1)
     )

@@ -4,51 +4,25 @@ import asyncio
 from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any, Literal, NamedTuple, TypeVar, cast
 
-from pydantic import Field
-
 from archqa.agents.agent import RunContext
-from archqa.agents.labelling import LabelScheme
-from archqa.core.answer import WORD_LIMIT, CitedAnswer
+from archqa.core.answer import CitedAnswer
 from archqa.core.judgement import Judgement
+from archqa.core.result import TaskResult
 from archqa.core.value import FrozenModel
 from archqa.llm.batch import ReplyPending
-from archqa.panel.settings import PanelSettings
-from archqa.tasks.fhir_agentbench.settings import RecordSettings
-from archqa.tasks.medagentbench.settings import ClinicalSettings
+from archqa.tasks.pipeline_inputs import PipelineInputs
+from archqa.tasks.pipeline_settings import PipelineSettings
+
+__all__ = [
+    "NoteResult",
+    "Pipeline",
+    "PipelineFunction",
+    "PipelineResult",
+    "PipelineSettings",
+    "in_parallel",
+]
 
 Result = TypeVar("Result")
-
-NOTE_TASKS = (
-    "archehr-2025",
-    "archehr-2026-st1",
-    "archehr-2026-st2",
-    "archehr-2026-st3",
-    "archehr-2026-st4",
-)
-"""The tasks whose evidence is the sentences of a note; the others read a FHIR record."""
-
-CITED_ANSWER_TASKS = ("archehr-2025", "archehr-2026-st2", "archehr-2026-st3")
-"""Those that a cited answer serves: evidence and answer are parts of it."""
-
-Strategy = Literal["cited", "evidence", "summary"]
-"""What is handed in: the decision's own answer; the questions and the chosen sentences; or a summary of those."""
-
-
-class PipelineSettings(PanelSettings, RecordSettings, ClinicalSettings):
-    """What can be switched in the six stages and the panel; the defaults are the paper's best row (Table 1, last)."""
-
-    labels: LabelScheme = "binary"
-    context: bool = True
-    experts: bool = True
-    most_experts: int = Field(default=4, ge=1, le=20)
-    screen: Literal["per-sentence", "batched"] = "per-sentence"
-    batch_size: int = Field(default=8, ge=1)
-    strategy: Strategy = "cited"
-    word_limit: int = Field(default=WORD_LIMIT, ge=10)
-    fallback: bool = Field(
-        default=True,
-        description="let the engine decide where the deciding model cannot, and say so",
-    )
 
 
 class PipelineResult(FrozenModel):
@@ -57,7 +31,7 @@ class PipelineResult(FrozenModel):
     `result` holds what the task's own submission has beside, or instead of, a cited answer.
     """
 
-    result: dict[str, Any] = {}
+    result: TaskResult | None = None
     remarks: tuple[str, ...] = ()
 
 
@@ -71,15 +45,21 @@ class NoteResult(PipelineResult):
     experts: tuple[str, ...] = ()
 
 
-PipelineFunction = Callable[[Any, RunContext, PipelineSettings], Awaitable[PipelineResult]]
-"""What takes an item to a desk and comes back with its ending."""
+PipelineFunction = Callable[[Any, RunContext, Any], Awaitable[PipelineResult]]
+"""Takes an item through its agents. The settings are of the pipeline's `settings_type`."""
+
+
+def _no_inputs(_settings: PipelineSettings) -> PipelineInputs:
+    """The cases are all that most pipelines read."""
+    return PipelineInputs()
 
 
 class Pipeline(NamedTuple):
-    """A named arrangement of agents for some tasks, and the kind of mind that performs them unless settings say so.
+    """A named arrangement of agents and the kind of backend that performs them unless settings say otherwise.
 
     `ways` is the FHIR profile it expects of a record in a file; `several` names the agents that several models may
     perform side by side. `needs_record` is off where a task of a record is done without looking at it.
+    `inputs` checks the files that the pipeline reads besides the cases.
     """
 
     name: str
@@ -88,20 +68,17 @@ class Pipeline(NamedTuple):
     run: PipelineFunction
     prompts: tuple[str, ...]
     agents: tuple[str, ...]
-    tasks: tuple[str, ...] = NOTE_TASKS
+    settings_type: type[PipelineSettings]
     ways: str = "archqa"
     multi_model_agents: tuple[str, ...] = ()
     needs_record: bool = True
+    reads_notes: bool = True
+    inputs: Callable[[Any], PipelineInputs] = _no_inputs
 
     @property
     def reads_record(self) -> bool:
         """Whether it cannot do without a FHIR record."""
         return self.needs_record and not self.reads_notes
-
-    @property
-    def reads_notes(self) -> bool:
-        """Whether its evidence is the sentences of a note, not the resources of a record."""
-        return self.tasks[0] in NOTE_TASKS
 
 
 async def in_parallel(*steps: Coroutine[Any, Any, Result]) -> list[Result]:

@@ -1,36 +1,29 @@
-"""Every benchmark we know, found by name or by what a file holds."""
+"""Every task, found by name or by what a file holds. A task's package is imported when it is needed."""
 
 import difflib
+import pkgutil
+from collections.abc import Iterator
 from pathlib import Path
 
-from archqa.core.answer import WORD_LIMIT
 from archqa.errors import CallerError, InputError
-from archqa.tasks.archehr_2025.cases import ArchehrQa
-from archqa.tasks.archehr_2026.submission import SUBTASKS
-from archqa.tasks.fhir_agentbench.cases import FhirAgentBench
 from archqa.tasks.files.content import FORMAT_HINT
 from archqa.tasks.files.json_lines import JSONL_SUFFIXES, open_jsonl
 from archqa.tasks.files.parquet import PARQUET_SUFFIX, open_parquet
 from archqa.tasks.files.source import Source, read_source, resolve_path
-from archqa.tasks.medagentbench.cases import MedAgentBench
 from archqa.tasks.task import CaseFile, CaseSource, KeyFile, Task
 
-ARCHEHR_2025 = ArchehrQa("archehr-2025", "ArchEHR-QA 2025: cited answers", word_limit=WORD_LIMIT)
+_TASKS = {
+    "archehr-2025": "archqa.tasks.archehr_2025.task:ARCHEHR_2025",
+    "archehr-2026-st1": "archqa.tasks.archehr_2026.task:SUBTASK_1",
+    "archehr-2026-st2": "archqa.tasks.archehr_2026.task:SUBTASK_2",
+    "archehr-2026-st3": "archqa.tasks.archehr_2026.task:SUBTASK_3",
+    "archehr-2026-st4": "archqa.tasks.archehr_2026.task:SUBTASK_4",
+    "fhir-agentbench": "archqa.tasks.fhir_agentbench.task:FHIR_AGENTBENCH",
+    "medagentbench": "archqa.tasks.medagentbench.task:MEDAGENTBENCH",
+}
+"""Name → `module:attribute` of its `Task`. The first is the default of files that no task recognises."""
 
-MEDAGENTBENCH = MedAgentBench(
-    "medagentbench", "MedAgentBench", marks=frozenset({"instruction", "eval_MRN"})
-)
-
-_ALL = (
-    ARCHEHR_2025,
-    *SUBTASKS,
-    FhirAgentBench(
-        "fhir-agentbench", "FHIR-AgentBench", marks=frozenset({"question", "patient_fhir_id"})
-    ),
-    MEDAGENTBENCH,
-)
-
-_MISTAKEN = (
+_NOT_CASES = (
     (
         frozenset({"answers"}),
         "this looks like a key, not like cases.",
@@ -52,77 +45,103 @@ _MISTAKEN = (
         "archqa score FILE --key KEY scores it.",
     ),
 )
+"""Fields of files that are not case files, what is wrong and what to do."""
+
+
+def register(name: str, path: str) -> None:
+    """Add a task: its name and the `module:attribute` of its `Task`."""
+    _TASKS[name] = path
 
 
 def names() -> tuple[str, ...]:
-    """Names of all benchmarks, as `--task` takes them."""
-    return tuple(each.name for each in _ALL)
+    """Names of all tasks, as `--task` takes them."""
+    return tuple(_TASKS)
 
 
 def find(name: str) -> Task:
-    """The benchmark of that name. Raises `CallerError` with the nearest name if there is none."""
-    for each in _ALL:
-        if each.name == name:
-            return each
-    near = difflib.get_close_matches(name, names(), n=1)
-    advice = f"Did you mean {near[0]}?" if near else f"Known: {', '.join(names())}."
+    """The task of that name. Raises `CallerError` with the nearest name if there is none."""
+    if name in _TASKS:
+        task: Task = pkgutil.resolve_name(_TASKS[name])
+        return task
+    similar = difflib.get_close_matches(name, names(), n=1)
+    advice = f"Did you mean {similar[0]}?" if similar else f"Known: {', '.join(names())}."
     raise CallerError(f"There is no task named '{name}'.\n{advice}")
 
 
+def all_tasks() -> Iterator[Task]:
+    """Every task, in the order of the registry."""
+    return map(find, names())
+
+
+def default_task() -> Task:
+    """The task of files that no task recognises: questions about notes with cited answers."""
+    return find(names()[0])
+
+
 def recognise(source: CaseSource) -> Task:
-    """The benchmark that a file belongs to, by its content. Raises `InputError` if it is of none we know."""
-    opened = read_source(source)
-    return _recognise(opened)
+    """The task that a file's content belongs to. Raises `InputError` if it is of none."""
+    return _recognise(read_source(source))
 
 
 def load_cases(source: CaseSource, task: str | None = None) -> CaseFile:
-    """Read a case file: a path, `-` (standard input) or `mini`; JSON Lines stay on disk. `task` overrides its content.
+    """Read a case file: a path, `-` (standard input) or `mini`. `task` overrides its content.
 
-    Raises `InputError` with every mistake of the file, `CallerError` for an unknown task.
+    The cases of JSON Lines and Parquet files stay on disk. Raises `InputError` with every mistake of the
+    file, `CallerError` for an unknown task.
     """
-    if (
-        isinstance(source, str | Path)
-        and Path(source).suffix in {*JSONL_SUFFIXES, PARQUET_SUFFIX}
-        and Path(source).is_file()
-    ):
+    if isinstance(source, str | Path) and _is_cohort(Path(source)):
         return _load_cohort(Path(source), task)
     opened = read_source(source)
-    benchmark = recognise(opened) if task is None else find(task)
-    cases = benchmark.load(opened)
-    return CaseFile(Path(opened.path), benchmark.name, cases, opened.sha256, opened.content.format)
+    case_task = recognise(opened) if task is None else find(task)
+    cases = case_task.load(opened)
+    return CaseFile(Path(opened.path), case_task.name, cases, opened.sha256, opened.content.format)
 
 
-def _load_cohort(path: Path, task: str | None) -> CaseFile:
-    """JSON Lines and Parquet are ours alone, so they hold ArchEHR-QA cases, unless `task` says otherwise."""
-    benchmark = ARCHEHR_2025 if task is None else find(task)
-    if path.suffix == PARQUET_SUFFIX:
-        rows, sha256 = open_parquet(path, benchmark.read_line)
-        return CaseFile(path, benchmark.name, rows, sha256, "parquet")
-    cases, sha256 = open_jsonl(path, benchmark.read_line)
-    return CaseFile(path, benchmark.name, cases, sha256, "jsonl")
+def load_notes(source: CaseSource) -> CaseFile:
+    """Read a file of cases with notes, whatever it looks like. Raises `InputError`."""
+    return load_cases(source, default_task().name)
 
 
 def load_key(source: CaseSource) -> KeyFile:
     """Read an ArchEHR-QA key, of 2025 or 2026. Raises `InputError` with every mistake of the file."""
+    from archqa.tasks.archehr_2025.key import read_key
+
     opened = read_source(source)
-    return KeyFile(Path(opened.path), opened.sha256, ARCHEHR_2025.load_key(opened))
+    return KeyFile(Path(opened.path), opened.sha256, read_key(opened))
 
 
 def find_key(case_path: str | Path) -> Path | None:
-    """The key that lies beside a case file: `<stem>_key.json`, else `archehr-qa_key.json`, else None."""
+    """The key next to a case file: `<stem>_key.json`, else `archehr-qa_key.json`, else None."""
     path = resolve_path(case_path)
-    beside = (path.with_name(f"{path.stem}_key.json"), path.with_name("archehr-qa_key.json"))
-    return next((each for each in beside if each.is_file()), None)
+    for name in (f"{path.stem}_key.json", "archehr-qa_key.json"):
+        key = path.with_name(name)
+        if key.is_file():
+            return key
+    return None
+
+
+def _is_cohort(path: Path) -> bool:
+    return path.suffix in {*JSONL_SUFFIXES, PARQUET_SUFFIX} and path.is_file()
+
+
+def _load_cohort(path: Path, name: str | None) -> CaseFile:
+    """JSON Lines and Parquet are archqa's own formats: they hold notes unless `--task` says otherwise."""
+    task = default_task() if name is None else find(name)
+    if path.suffix == PARQUET_SUFFIX:
+        cases, sha256 = open_parquet(path, task.read_line)
+        return CaseFile(path, task.name, cases, sha256, "parquet")
+    lines, sha256 = open_jsonl(path, task.read_line)
+    return CaseFile(path, task.name, lines, sha256, "jsonl")
 
 
 def _recognise(source: Source) -> Task:
     content = source.content
     if not content.fields:
-        return ARCHEHR_2025  # its loader says what an entry should be
-    for each in _ALL:
-        if each.recognises(content):
-            return each
-    for marks, what, fix in _MISTAKEN:
-        if marks <= content.fields:
-            raise InputError(source.path, [f": {what}"], fix)
+        return default_task()  # Its loader says what an entry should be.
+    for task in all_tasks():
+        if task.recognises(content):
+            return task
+    for fields, problem, fix in _NOT_CASES:
+        if fields <= content.fields:
+            raise InputError(source.path, [f": {problem}"], fix)
     raise InputError(source.path, [": no benchmark we know has entries like these."], FORMAT_HINT)

@@ -1,20 +1,26 @@
-"""What a benchmark is: cases, a key and a submission format. Every benchmark of this room is one instance of it."""
+"""What a task is: everything the rest of archqa needs to know of a benchmark, in one object."""
 
+import pkgutil
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal, NamedTuple, cast
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, cast
 
 from archqa.core.answer import CitedAnswer
 from archqa.core.case import Case
 from archqa.core.key import CaseKey
 from archqa.core.question import Item
+from archqa.core.result import TaskResult
 from archqa.core.usage import Usage
 from archqa.errors import CallerError
 from archqa.tasks.files.json_lines import CasesOnDisk
 from archqa.tasks.files.node import Content
 from archqa.tasks.files.source import Source
+
+if TYPE_CHECKING:
+    from archqa.tasks.pipeline import Pipeline
+    from archqa.tasks.scoring import ScoringBridge
 
 CaseSource = Source | str | Path | bytes
 """A path, `-` (standard input), `mini` (the bundled cases), or what was read of a file before."""
@@ -71,7 +77,7 @@ class CompletedCase(NamedTuple):
 
     item: Item
     answer: CitedAnswer | None = None
-    result: Mapping[str, Any] = {}
+    result: TaskResult | None = None
     error: str = ""
     usage: Usage = Usage()
     evidence: tuple[str, ...] = ()
@@ -86,18 +92,68 @@ class EndedRun(NamedTuple):
     ended: tuple[CompletedCase, ...]
 
 
+class ScoreDisplay(NamedTuple):
+    """How scores of a task are shown. Scores run from 0 to `max_score`.
+
+    `headline` are the scores shown first, the main one leading. `case_metrics` are computed for each case
+    of a run that has its scores already; None computes all.
+    """
+
+    headline: tuple[str, ...] = ()
+    case_metrics: tuple[str, ...] | None = None
+    max_score: float = 100.0
+    decimals: int = 1
+
+
+class ExportFormat(NamedTuple):
+    """How the organisers take a submission.
+
+    `made_by` says which runs have what the submission takes; it is empty if only runs of the task have it.
+    """
+
+    as_zip: bool = False
+    needs_all_cases: bool = False
+    made_by: str = ""
+
+
+_PLAIN_DISPLAY = ScoreDisplay()
+_PLAIN_EXPORT = ExportFormat()
+
+
 @dataclass(frozen=True)
 class Task(ABC):
-    """A benchmark that is known by name and by content.
+    """A benchmark that is recognised by name and by content.
 
-    `marks` are the fields of a file that tell it; empty if only `--task` chooses it. `word_limit` is None when
-    answers may have any length.
+    `marks` are the fields of a file that identify it; empty if only `--task` chooses it. `word_limit` is
+    None when answers may have any length. `result_type` is the type of a case's result; None if that is
+    the cited answer alone. `pipelines_path` and `scoring_path` name a tuple of pipelines and a scoring
+    bridge as `module:attribute`; they are imported when they are needed.
     """
 
     name: str
     title: str
     marks: frozenset[str] = frozenset()
     word_limit: int | None = None
+    result_type: type[TaskResult] | None = None
+    pipelines_path: str = ""
+    scoring_path: str = ""
+    display: ScoreDisplay = _PLAIN_DISPLAY
+    export: ExportFormat = _PLAIN_EXPORT
+
+    @property
+    def reads_notes(self) -> bool:
+        """Whether the evidence is the sentences of a note, not the resources of a FHIR record."""
+        return False
+
+    def pipelines(self) -> "tuple[Pipeline, ...]":
+        """The pipelines that do this task; the first of each backend is its default."""
+        pipelines: tuple[Pipeline, ...] = pkgutil.resolve_name(self.pipelines_path)
+        return pipelines
+
+    def scoring(self) -> "ScoringBridge":
+        """How its submissions are scored."""
+        bridge: ScoringBridge = pkgutil.resolve_name(self.scoring_path)
+        return bridge
 
     def recognises(self, content: Content) -> bool:
         """Whether a file's content is of this benchmark."""

@@ -61,7 +61,7 @@ class Annotations:
         return key
 
     def _keep_case(self, path: Path, case: Case) -> None:
-        there = tasks.load_cases(path, "archehr-2025").notes if path.is_file() else ()
+        there = tasks.load_notes(path).notes if path.is_file() else ()
         kept = [*(each for each in there if each.id != case.id), case]
         _replace(path, json.loads(tasks.dump_json(kept)))
 

@@ -8,15 +8,24 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import product
 from typing import Any
 
 from ..bleu import Bleu
-from ..citations import CitationF1, CitationMetric, CitationPrecision, CitationRecall, Citations
+from ..citations import (
+    Average,
+    CitationF1,
+    CitationMetric,
+    CitationPrecision,
+    CitationRecall,
+    Citations,
+    Credit,
+)
 from ..errors import ScoringError
 from ..lint import QuestionOverlap, lint, question_overlap_warning
 from ..metric import Metric
 from ..reference_order import order_ids
-from ..rouge import Rouge
+from ..rouge import Rouge, Variant
 from ..sari import Sari
 from ..scores import Scores, add_metric
 from ..submission import ParsedAnswer, parse_answer, read_submission
@@ -32,6 +41,9 @@ from .selection import (
 
 TASK = "archehr-2025"
 RELEVANCE = ("bleu", "rougeLsum", "sari", "bertscore", "alignscore", "medcon")
+CREDITS: tuple[Credit, ...] = ("strict", "lenient")
+AVERAGES: tuple[Average, ...] = ("macro", "micro")
+ROUGE_VARIANTS: tuple[Variant, ...] = ("1", "2", "L", "Lsum")
 COMBINED = {
     "overall_factuality_score": ("strict_micro_f1",),
     "overall_relevance_score": RELEVANCE,
@@ -90,19 +102,18 @@ def score(
     known = leaderboard_metrics(
         reference_order, bootstrap, seed, quickumls_path, alignscore_path, bertscore_model
     )
-    wanted = select_metrics(metrics, known, COMBINED)
+    requested = select_metrics(metrics, known, COMBINED)
     cases = {reference.case_id: reference for reference in references if reference.labels}
     answers = [parse_answer(*row) for row in read_submission(submission)]
-    warnings = [
-        *_not_scorable(references),
-        *check_case_coverage([answer.case_id for answer in answers], list(cases), on_missing),
-    ]
+    warnings = _check_key(references)
+    answered_ids = [answer.case_id for answer in answers]
+    warnings += check_case_coverage(answered_ids, list(cases), on_missing)
     rows = rows_by_case(answers, cases, lambda case_id: ParsedAnswer(case_id, ()))
     scores = Scores(TASK, cases=len(rows), warnings=warnings)
-    for name, metric in wanted.items():
-        add_metric(name, metric, _inputs(metric, rows, cases), scores)
+    for name, metric in requested.items():
+        add_metric(name, metric, _metric_inputs(metric, rows, cases), scores)
     add_combined_scores(metrics, COMBINED, "overall_relevance_score", scores)
-    _warn([answer for answer in answers if answer.case_id in cases], cases, scores)
+    _add_warnings([answer for answer in answers if answer.case_id in cases], cases, scores)
     return scores
 
 
@@ -127,105 +138,106 @@ def leaderboard_metrics(
     """The official metrics by their leaderboard names, and our diagnostics."""
     common: dict[str, Any] = {"bs": bs, "seed": seed}
     text = {**common, "order": order}
+    metrics = _citation_metrics(common)
+    for variant in ROUGE_VARIANTS:
+        metrics[f"rouge{variant}"] = Rouge(variant=variant, **text)
+    metrics |= {"bleu": Bleu(**text), "sari": Sari(**text)}
+    metrics |= model_metrics(text, quickumls, alignscore, encoder)
+    metrics["question_overlap"] = QuestionOverlap(**common)
+    return metrics
+
+
+def _citation_metrics(common: dict[str, Any]) -> dict[str, Metric[Any]]:
     families = {"precision": CitationPrecision, "recall": CitationRecall, "f1": CitationF1}
-    metrics: dict[str, Metric[Any]] = {
-        f"{credit}_{avg}_{part}": family(credit=credit, avg=avg, **common)
-        for credit in ("strict", "lenient")
-        for avg in ("macro", "micro")
-        for part, family in families.items()
-    }
-    metrics |= {
-        f"rouge{variant}": Rouge(variant=variant, **text) for variant in ("1", "2", "L", "Lsum")
-    }
-    metrics |= {
-        "bleu": Bleu(**text),
-        "sari": Sari(**text),
-        **model_metrics(text, quickumls, alignscore, encoder),
-    }
-    return metrics | {"question_overlap": QuestionOverlap(**common)}
+    metrics: dict[str, Metric[Any]] = {}
+    for credit, avg in product(CREDITS, AVERAGES):
+        for part, family in families.items():
+            metrics[f"{credit}_{avg}_{part}"] = family(credit=credit, avg=avg, **common)
+    return metrics
 
 
-def _not_scorable(references: Sequence[Reference]) -> list[str]:
+def _check_key(references: Sequence[Reference]) -> list[str]:
     """A warning for cases without labels; ScoringError when labels fit no note, or no case has any."""
-    wrong = [
-        f"case {reference.case_id}: the key labels {', '.join(unknown)}, which the note does not have"
-        for reference in references
-        if (
-            unknown := [
-                sentence for sentence in reference.labels if sentence not in reference.sentences
-            ]
-        )
-    ]
-    if wrong:
-        raise ScoringError.from_mistakes("the key and the cases do not belong together", wrong)
-    bare = [reference.case_id for reference in references if not reference.labels]
-    if len(bare) == len(references):
+    mistakes = []
+    for reference in references:
+        if unknown := sorted(reference.labels.keys() - reference.sentences.keys()):
+            labels = ", ".join(unknown)
+            mistakes.append(
+                f"case {reference.case_id}: the key labels {labels}, which the note does not have"
+            )
+    if mistakes:
+        raise ScoringError.from_mistakes("the key and the cases do not belong together", mistakes)
+    unlabelled = [reference.case_id for reference in references if not reference.labels]
+    if len(unlabelled) == len(references):
         raise ScoringError(
             "no case has labels, so that nothing can be scored; give the key with --key."
         )
-    return (
-        [f"{len(bare)} cases have no labels in the key and are not scored: {', '.join(bare)}."]
-        if bare
-        else []
-    )
+    if not unlabelled:
+        return []
+    count = len(unlabelled)
+    return [f"{count} cases have no labels in the key and are not scored: {', '.join(unlabelled)}."]
 
 
-def _inputs(
+def _metric_inputs(
     metric: Metric[Any], rows: Mapping[str, ParsedAnswer], cases: Mapping[str, Reference]
 ) -> dict[str, Any]:
     """What this metric tallies of each row: citations, or an answer with the texts that the metric asks for."""
     if isinstance(metric, CitationMetric):
         return {row: _citations(answer, cases[answer.case_id]) for row, answer in rows.items()}
-    if not isinstance(metric, TextMetric):
-        return {
-            row: TextSample(answer.text, "", cases[answer.case_id].asked)
-            for row, answer in rows.items()
-        }
-    order = order_ids(
-        {case_id: reference.labelled("essential") for case_id, reference in cases.items()},
-        metric.order,
-    )
-    return {
-        row: _texts(metric, answer, cases[answer.case_id], order[answer.case_id])
-        for row, answer in rows.items()
-    }
+    if isinstance(metric, TextMetric):
+        return _text_samples(metric, rows, cases)
+    samples = {}
+    for row, answer in rows.items():
+        samples[row] = TextSample(answer.text, "", cases[answer.case_id].asked)
+    return samples
+
+
+def _text_samples(
+    metric: TextMetric, rows: Mapping[str, ParsedAnswer], cases: Mapping[str, Reference]
+) -> dict[str, TextSample]:
+    essential = {case_id: case.labelled("essential") for case_id, case in cases.items()}
+    order = order_ids(essential, metric.order)
+    samples = {}
+    for row, answer in rows.items():
+        case_id = answer.case_id
+        samples[row] = _text_sample(metric, answer, cases[case_id], order[case_id])
+    return samples
 
 
 def _citations(answer: ParsedAnswer, reference: Reference) -> Citations:
-    essential, supplementary = (
-        frozenset(reference.labelled(label)) for label in ("essential", "supplementary")
-    )
+    essential = frozenset(reference.labelled("essential"))
+    supplementary = frozenset(reference.labelled("supplementary"))
     return Citations(answer.citations, essential, supplementary)
 
 
-def _texts(
+def _text_sample(
     metric: TextMetric, answer: ParsedAnswer, reference: Reference, order: Sequence[str]
 ) -> TextSample:
     essential = "\n".join(reference.sentences[sentence].strip() for sentence in order)
-    against = {
+    reference_texts = {
         "question+essential": f"{reference.asked}\n\n{essential}",
         "essential": essential,
         "clinician_question": reference.clinician_question,
         "clinician_answer": parse_answer(reference.case_id, reference.clinician_answer).text,
     }
-    source = (
-        reference.narrative
-        if getattr(metric, "source", "question") == "narrative"
-        else reference.asked
-    )
-    return TextSample(answer.text, against[metric.against], source)
+    narrative_is_source = getattr(metric, "source", "question") == "narrative"
+    source = reference.narrative if narrative_is_source else reference.asked
+    return TextSample(answer.text, reference_texts[metric.against], source)
 
 
-def _warn(answers: Sequence[ParsedAnswer], cases: Mapping[str, Reference], scores: Scores) -> None:
-    scores.warnings.extend(
-        lint(answers, {case_id: set(reference.sentences) for case_id, reference in cases.items()})
-    )
-    if warning := question_overlap_warning(scores.scores.get("question_overlap", 0.0)):
+def _add_warnings(
+    answers: Sequence[ParsedAnswer], cases: Mapping[str, Reference], scores: Scores
+) -> None:
+    sentence_ids = {case_id: set(case.sentences) for case_id, case in cases.items()}
+    scores.warnings.extend(lint(answers, sentence_ids))
+    overlap = scores.scores.get("question_overlap", 0.0)
+    if warning := question_overlap_warning(overlap):
         scores.warnings.append(warning)
 
 
 def _cite(reference: Reference, sentences: Sequence[str]) -> dict[str, str]:
-    lines = [
-        f"{' '.join(reference.sentences[sentence].split())} |{sentence}|" for sentence in sentences
-    ]
+    lines = []
+    for sentence in sentences:
+        text = " ".join(reference.sentences[sentence].split())
+        lines.append(f"{text} |{sentence}|")
     return {"case_id": reference.case_id, "answer": "\n".join(lines)}

@@ -8,13 +8,16 @@ whitespace and an id that the note does not have refuses the whole file.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import product
 from typing import Any, Literal
 
 from ..bleu import Bleu
 from ..citations import (
+    Average,
     Citations,
+    Credit,
     EvidenceF1,
     EvidencePrecision,
     EvidenceRecall,
@@ -46,6 +49,8 @@ SUBTASKS: dict[str, Subtask] = {
     "archehr-2026-st3": 3,
     "archehr-2026-st4": 4,
 }
+CREDITS: tuple[Credit, ...] = ("strict", "lenient")
+AVERAGES: tuple[Average, ...] = ("macro", "micro")
 WORD_LIMITS = {1: 15, 3: 75}
 OVERALL: dict[int, tuple[str, ...]] = {
     1: ("alignscore", "rougeLsum", "medcon", "bertscore"),
@@ -74,7 +79,8 @@ class Reference:
 
     def labelled(self, label: str) -> frozenset[str]:
         """The ids with this label."""
-        return frozenset(sentence for sentence, own in self.labels.items() if own == label)
+        ids = [sentence for sentence in self.labels if self.labels[sentence] == label]
+        return frozenset(ids)
 
 
 @dataclass(frozen=True)
@@ -92,14 +98,19 @@ def parse_citations(value: object) -> tuple[str, ...]:
     else.
     """
     pieces = value.split(",") if isinstance(value, str) else value
-    if not isinstance(pieces, list | tuple) or not all(
-        isinstance(piece, str | int) for piece in pieces
-    ):
+    if not isinstance(pieces, list | tuple) or not all(map(_is_id, pieces)):
         raise ScoringError(
             f"citations are a list of ids or a text like '2,5' or '19-25', not {value!r}."
         )
-    ids = [each for piece in map(str, pieces) if piece.strip() for each in _range(piece.strip())]
-    return tuple(dict.fromkeys(ids))
+    ids: dict[str, None] = {}
+    for piece in map(str, pieces):
+        if piece.strip():
+            ids.update(dict.fromkeys(_expand_range(piece.strip())))
+    return tuple(ids)
+
+
+def _is_id(value: object) -> bool:
+    return isinstance(value, str | int)
 
 
 def score(
@@ -122,23 +133,19 @@ def score(
     """
     known = _leaderboard(subtask, bootstrap, seed, quickumls_path, alignscore_path, bertscore_model)
     combined = {"overall_score": OVERALL[subtask]}
-    wanted = select_metrics(metrics, known, combined)
-    cases = {
-        reference.case_id: reference for reference in references if _scorable(reference, subtask)
-    }
-    predictions = _read(submission, subtask, cases)
-    warnings = _bare(references, cases, subtask)
-    warnings += check_case_coverage(
-        [prediction.case_id for prediction in predictions], list(cases), on_missing
-    )
+    requested = select_metrics(metrics, known, combined)
+    cases = {ref.case_id: ref for ref in references if _has_gold(ref, subtask)}
+    predictions = _read_predictions(submission, subtask, cases)
+    warnings = _warn_without_gold(references, cases, subtask)
+    predicted_ids = [prediction.case_id for prediction in predictions]
+    warnings += check_case_coverage(predicted_ids, list(cases), on_missing)
     rows = rows_by_case(predictions, cases, lambda case_id: Prediction(case_id, None))
-    warnings += _over_limit(rows, subtask)
+    warnings += _warn_over_limit(rows, subtask)
     scores = Scores(f"archehr-2026-st{subtask}", cases=len(rows), warnings=warnings)
-    for name, metric in wanted.items():
-        inputs = {
-            row: _input(subtask, prediction, cases[prediction.case_id])
-            for row, prediction in rows.items()
-        }
+    inputs = {}
+    for row, prediction in rows.items():
+        inputs[row] = _metric_input(subtask, prediction, cases[prediction.case_id])
+    for name, metric in requested.items():
         add_metric(name, metric, inputs, scores)
     add_combined_scores(metrics, combined, "overall_score", scores)
     return scores
@@ -164,62 +171,58 @@ def _leaderboard(
 
 def _evidence_metrics(common: dict[str, Any]) -> dict[str, Metric[Any]]:
     families = {"precision": EvidencePrecision, "recall": EvidenceRecall, "f1": EvidenceF1}
-    return {
-        f"{credit}_{avg}_{part}": family(credit=credit, avg=avg, **common)
-        for credit in ("strict", "lenient")
-        for avg in ("macro", "micro")
-        for part, family in families.items()
-    }
+    metrics: dict[str, Metric[Any]] = {}
+    for credit, avg in product(CREDITS, AVERAGES):
+        for part, family in families.items():
+            metrics[f"{credit}_{avg}_{part}"] = family(credit=credit, avg=avg, **common)
+    return metrics
 
 
 def _link_metrics(common: dict[str, Any]) -> dict[str, Metric[Any]]:
     families = {"precision": LinkPrecision, "recall": LinkRecall, "f1": LinkF1}
-    return {
-        f"{avg}_{part}": family(avg=avg, **common)
-        for avg in ("macro", "micro")
-        for part, family in families.items()
+    metrics: dict[str, Metric[Any]] = {}
+    for avg in AVERAGES:
+        for part, family in families.items():
+            metrics[f"{avg}_{part}"] = family(avg=avg, **common)
+    return metrics
+
+
+def _has_gold(reference: Reference, subtask: Subtask) -> bool:
+    gold = {
+        1: reference.clinician_question,
+        2: reference.labels,
+        3: reference.clinician_answer,
+        4: reference.citations,
     }
+    return bool(gold[subtask])
 
 
-def _scorable(reference: Reference, subtask: Subtask) -> bool:
-    gold = (
-        reference.clinician_question,
-        reference.labels,
-        reference.clinician_answer,
-        reference.citations,
-    )
-    return bool(gold[subtask - 1])
-
-
-def _bare(
+def _warn_without_gold(
     references: Sequence[Reference], cases: Mapping[str, Reference], subtask: Subtask
 ) -> list[str]:
-    bare = [reference.case_id for reference in references if reference.case_id not in cases]
     if not cases:
         raise ScoringError(
             f"no case has the gold of subtask {subtask}, so that nothing can be scored."
         )
-    return (
-        [
-            f"{len(bare)} cases lack the gold of subtask {subtask} and are not scored: {', '.join(bare)}."
-        ]
-        if bare
-        else []
-    )
+    lacking = [reference.case_id for reference in references if reference.case_id not in cases]
+    if not lacking:
+        return []
+    problem = f"{len(lacking)} cases lack the gold of subtask {subtask} and are not scored"
+    return [f"{problem}: {', '.join(lacking)}."]
 
 
-def _read(
+def _read_predictions(
     submission: Sequence[Mapping[str, Any]], subtask: Subtask, cases: Mapping[str, Reference]
 ) -> list[Prediction]:
     kind = str if subtask in WORD_LIMITS else list
     rows = [Prediction(*row) for row in read_submission(submission, "prediction", kind)]
-    check = {2: _evidence_mistakes, 4: _link_mistakes}.get(subtask)
-    mistakes = [
-        mistake
-        for row in rows
-        if check and row.case_id in cases
-        for mistake in check(row, cases[row.case_id])
-    ]
+    checks = {2: _evidence_mistakes, 4: _link_mistakes}
+    if subtask not in checks:
+        return rows
+    mistakes: list[str] = []
+    for row in rows:
+        if row.case_id in cases:
+            mistakes.extend(checks[subtask](row, cases[row.case_id]))
     if mistakes:
         raise ScoringError.from_mistakes("submission refused, as officially", mistakes)
     return rows
@@ -229,78 +232,85 @@ def _evidence_mistakes(row: Prediction, reference: Reference) -> list[str]:
     if not all(isinstance(sentence, str) for sentence in row.value):
         return [f"case {row.case_id}: the prediction must be a list of sentence ids as strings"]
     unknown = [sentence for sentence in row.value if sentence not in _sentence_ids(reference)]
-    return (
-        [f"case {row.case_id}: the note has no sentence {', '.join(map(repr, unknown))}"]
-        if unknown
-        else []
-    )
+    if not unknown:
+        return []
+    return [f"case {row.case_id}: the note has no sentence {', '.join(map(repr, unknown))}"]
 
 
 def _link_mistakes(row: Prediction, reference: Reference) -> list[str]:
-    mistakes = []
+    mistakes: list[str] = []
     for link in row.value:
-        if not isinstance(link, Mapping) or not isinstance(link.get("evidence_id"), list):
-            mistakes.append(
-                f'case {row.case_id}: a link is not of the form {{"answer_id": "1", "evidence_id": ["2", "5"]}}'
-            )
-            continue
-        if link.get("answer_id") not in reference.citations:
-            mistakes.append(
-                f"case {row.case_id}: the answer has no sentence {link.get('answer_id')!r}"
-            )
-        unknown = [
-            sentence for sentence in link["evidence_id"] if sentence not in _sentence_ids(reference)
-        ]
-        mistakes += [
-            f"case {row.case_id}: the note has no sentence {sentence!r}" for sentence in unknown
-        ]
+        if isinstance(link, Mapping) and isinstance(link.get("evidence_id"), list):
+            mistakes.extend(_unknown_ids(row.case_id, link, reference))
+        else:
+            link_format = '{"answer_id": "1", "evidence_id": ["2", "5"]}'
+            mistakes.append(f"case {row.case_id}: a link is not of the form {link_format}")
     return mistakes
+
+
+def _unknown_ids(case_id: str, link: Mapping[str, Any], reference: Reference) -> Iterator[str]:
+    if link.get("answer_id") not in reference.citations:
+        yield f"case {case_id}: the answer has no sentence {link.get('answer_id')!r}"
+    for sentence in link["evidence_id"]:
+        if sentence not in _sentence_ids(reference):
+            yield f"case {case_id}: the note has no sentence {sentence!r}"
 
 
 def _sentence_ids(reference: Reference) -> set[str]:
     return reference.sentences.keys() | reference.labels.keys()
 
 
-def _over_limit(rows: Mapping[str, Prediction], subtask: Subtask) -> list[str]:
-    limit = WORD_LIMITS.get(subtask)
-    words = {row: len(str(prediction.value or "").split()) for row, prediction in rows.items()}
-    return [
-        f"case {row}: {count} words; what follows word {limit} is not scored."
-        for row, count in words.items()
-        if limit and count > limit
-    ]
+def _warn_over_limit(rows: Mapping[str, Prediction], subtask: Subtask) -> list[str]:
+    if subtask not in WORD_LIMITS:
+        return []
+    limit = WORD_LIMITS[subtask]
+    warnings = []
+    for row, prediction in rows.items():
+        count = len(str(prediction.value or "").split())
+        if count > limit:
+            warnings.append(f"case {row}: {count} words; what follows word {limit} is not scored.")
+    return warnings
 
 
-def _input(
+def _metric_input(
     subtask: Subtask, prediction: Prediction, reference: Reference
 ) -> Citations | Links | TextSample:
     if subtask == 2:
         cited = frozenset(prediction.value or ())
-        return Citations(
-            cited, reference.labelled("essential"), reference.labelled("supplementary")
-        )
+        essential = reference.labelled("essential")
+        return Citations(cited, essential, reference.labelled("supplementary"))
     if subtask == 4:
-        links = prediction.value or ()
-        predicted = frozenset(
-            (link["answer_id"], sentence) for link in links for sentence in link["evidence_id"]
-        )
-        gold = (
-            (answer, sentence)
-            for answer, sentences in reference.citations.items()
-            for sentence in sentences
-        )
-        return Links(predicted, frozenset(gold))
+        return Links(_predicted_links(prediction.value or ()), _gold_links(reference))
     gold_text = reference.clinician_question if subtask == 1 else reference.clinician_answer
-    return TextSample(
-        _cut(prediction.value or "", WORD_LIMITS[subtask]), gold_text, reference.narrative
-    )
+    text = _cut(prediction.value or "", WORD_LIMITS[subtask])
+    return TextSample(text, gold_text, reference.narrative)
+
+
+def _predicted_links(links: Sequence[Mapping[str, Any]]) -> frozenset[tuple[str, str]]:
+    pairs = set()
+    for link in links:
+        for sentence in link["evidence_id"]:
+            pairs.add((link["answer_id"], sentence))
+    return frozenset(pairs)
+
+
+def _gold_links(reference: Reference) -> frozenset[tuple[str, str]]:
+    pairs = set()
+    for answer, sentences in reference.citations.items():
+        for sentence in sentences:
+            pairs.add((answer, sentence))
+    return frozenset(pairs)
 
 
 def _cut(text: str, limit: int) -> str:
     words = text.split()
-    return text if len(words) <= limit else " ".join(words[:limit])
+    if len(words) <= limit:
+        return text
+    return " ".join(words[:limit])
 
 
-def _range(piece: str) -> list[str]:
+def _expand_range(piece: str) -> list[str]:
     ends = re.fullmatch(r"(\d+)\s*-\s*(\d+)", piece)
-    return [str(number) for number in range(int(ends[1]), int(ends[2]) + 1)] if ends else [piece]
+    if ends is None:
+        return [piece]
+    return [str(number) for number in range(int(ends[1]), int(ends[2]) + 1)]

@@ -8,8 +8,9 @@ answer rests on.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import product
 from typing import Any, Literal, NamedTuple
 
 from ..errors import ScoringError
@@ -30,6 +31,8 @@ from .selection import OnMissing, check_case_coverage, select_metrics
 
 TASK = "fhir-agentbench"
 Judge = Callable[[str, str, str], bool]
+"""(question, reference, reply) → right or not."""
+Record = Mapping[str, Any]
 NO_ANSWER = "no answer"
 _FORMS: dict[str, dict[str, Any]] = {"": {"form": "official"}, "strict_": {"form": "strict"}}
 _ID_SETS: dict[str, dict[str, Any]] = {"": {"ids": "retrieved"}, "cited_": {"ids": "cited"}}
@@ -95,7 +98,7 @@ class AnswerCorrectness(Metric[Verdict]):
 
 
 def score(
-    submission: Sequence[Mapping[str, Any]],
+    submission: Sequence[Record],
     questions: Sequence[Question],
     *,
     judge: Judge | None = None,
@@ -113,75 +116,70 @@ def score(
     times, and only where no rule is sure. Replies left open without one count as wrong, aloud. Raises ScoringError
     that lists every malformed record.
     """
-    records = _read(submission)
+    records = _read_records(submission)
     key = {question.question_id: question for question in questions}
     warnings = check_case_coverage(list(records), list(key), on_missing)
     scores = Scores(TASK, cases=len(key), warnings=warnings)
-    verdicts = {
-        one: _verdict(key[one], records.get(one), judge, votes, scores.disagreements) for one in key
-    }
+    verdicts = {}
+    for question_id, question in key.items():
+        record = records.get(question_id)
+        verdicts[question_id] = _verdict(question, record, judge, votes, scores.disagreements)
     known = _leaderboard(judge_name if judge else "none", votes if judge else 0, bootstrap, seed)
-    wanted = select_metrics(metrics, known, {})
+    requested = select_metrics(metrics, known, {})
     if not any("cited_fhir_resources" in record for record in records.values()):
-        _drop_cited(wanted, scores)
-    for name, metric in wanted.items():
-        add_metric(name, metric, _inputs(metric, key, records, verdicts), scores)
-    _warn(verdicts, records, bool(judge), scores)
-    return _with_tables(scores, key, wanted)
+        _drop_cited(requested, scores)
+    for name, metric in requested.items():
+        add_metric(name, metric, _metric_inputs(metric, key, records, verdicts), scores)
+    _add_warnings(verdicts, records, bool(judge), scores)
+    scores.tables.update(score_tables(_case_groups(key), requested, scores))
+    return scores
 
 
 def _leaderboard(judge: str, votes: int, bs: int, seed: int) -> dict[str, Metric[Any]]:
     common: dict[str, Any] = {"bs": bs, "seed": seed}
     families = {"precision": ResourcePrecision, "recall": ResourceRecall, "f1": ResourceF1}
-    metrics: dict[str, Metric[Any]] = {
-        f"{strict}{cited}{part}": family(**form, **ids, **common)
-        for strict, form in _FORMS.items()
-        for cited, ids in _ID_SETS.items()
-        for part, family in families.items()
-    }
-    return metrics | {
-        "answer_correctness": AnswerCorrectness(judge=judge, votes=votes, **common),
-        "strict_answer_correctness": AnswerCorrectness(form="strict", votes=0, **common),
-    }
+    metrics: dict[str, Metric[Any]] = {}
+    for (strict, form), (cited, ids) in product(_FORMS.items(), _ID_SETS.items()):
+        for part, family in families.items():
+            metrics[f"{strict}{cited}{part}"] = family(**form, **ids, **common)
+    metrics["answer_correctness"] = AnswerCorrectness(judge=judge, votes=votes, **common)
+    metrics["strict_answer_correctness"] = AnswerCorrectness(form="strict", votes=0, **common)
+    return metrics
 
 
-def _read(submission: Sequence[Mapping[str, Any]]) -> dict[str, Mapping[str, Any]]:
-    mistakes = [
-        mistake for at, record in enumerate(submission) for mistake in _mistakes(at, record)
-    ]
-    times = Counter(
-        str(record.get("question_id")) for record in submission if isinstance(record, Mapping)
-    )
-    mistakes += [
-        f"question {one}: answered {count} times; keep one"
-        for one, count in times.items()
-        if count > 1
-    ]
+def _read_records(submission: Sequence[Record]) -> dict[str, Record]:
+    mistakes: list[str] = []
+    counts: Counter[str] = Counter()
+    for index, record in enumerate(submission):
+        mistakes.extend(_record_mistakes(index, record))
+        if isinstance(record, Mapping):
+            counts[str(record.get("question_id"))] += 1
+    for question_id, count in counts.items():
+        if count > 1:
+            mistakes.append(f"question {question_id}: answered {count} times; keep one")
     if mistakes:
         raise ScoringError.from_mistakes("submission", mistakes)
     return {str(record["question_id"]): record for record in submission}
 
 
-def _mistakes(at: int, record: object) -> list[str]:
+def _record_mistakes(index: int, record: object) -> Iterator[str]:
     if not isinstance(record, Mapping) or "question_id" not in record:
-        return [f"record {at}: no question_id"]
-    fields = ("agent_fhir_resources", "cited_fhir_resources")
-    return [
-        f"question {record['question_id']}: {name} must be {{type: [ids]}}"
-        for name in fields
-        if record.get(name) is not None and not _is_resources(record[name])
-    ]
+        yield f"record {index}: no question_id"
+        return
+    for name in ("agent_fhir_resources", "cited_fhir_resources"):
+        if record.get(name) is not None and not _is_resources(record[name]):
+            yield f"question {record['question_id']}: {name} must be {{type: [ids]}}"
 
 
 def _is_resources(value: object) -> bool:
-    return isinstance(value, Mapping) and all(
-        isinstance(ids, list | tuple) for ids in value.values()
-    )
+    if not isinstance(value, Mapping):
+        return False
+    return all(isinstance(ids, list | tuple) for ids in value.values())
 
 
 def _verdict(
     question: Question,
-    record: Mapping[str, Any] | None,
+    record: Record | None,
     judge: Judge | None,
     votes: int,
     disagreements: list[Any],
@@ -190,81 +188,80 @@ def _verdict(
     if reply is None or "Input tokens exceeded" in str(reply):
         return Verdict(False, False, False)
     gold = parse_gold_answer(question.true_answer)
-    asked = {"no_answer": not question.resources}
-    strict = is_correct(question.question, gold, reply, strict=True, **asked)
-    official = is_correct(question.question, gold, reply, **asked)
+    no_answer = not question.resources
+    strict = is_correct(question.question, gold, reply, no_answer=no_answer, strict=True)
+    official = is_correct(question.question, gold, reply, no_answer=no_answer)
     if official is not None or judge is None:
         return Verdict(bool(official), bool(strict), official is None)
-    return Verdict(_judged(question, str(reply), judge, votes, disagreements), bool(strict), False)
+    decided = _ask_judge(question, str(reply), judge, votes, disagreements)
+    return Verdict(decided, bool(strict), False)
 
 
-def _judged(
+def _ask_judge(
     question: Question, reply: str, judge: Judge, votes: int, disagreements: list[Any]
 ) -> bool:
     ballots = [judge(question.question, question.reference, reply) for _ in range(votes)]
     if len(set(ballots)) > 1:
-        row = {
+        disagreement = {
             "question_id": question.question_id,
             "reference": question.reference,
             "reply": reply,
             "votes": ballots,
         }
-        disagreements.append(row)
+        disagreements.append(disagreement)
     return sum(ballots) * 2 > len(ballots)
 
 
-def _inputs(
+def _metric_inputs(
     metric: Metric[Any],
     key: Mapping[str, Question],
-    records: Mapping[str, Mapping[str, Any]],
+    records: Mapping[str, Record],
     verdicts: Mapping[str, Verdict],
 ) -> Mapping[str, Any]:
+    """What the metric tallies of each question: resources against the gold, or the verdict on the answer."""
     if not isinstance(metric, ResourceMetric):
         return verdicts
     name = "agent_fhir_resources" if metric.ids == "retrieved" else "cited_fhir_resources"
-    predicted: dict[str, ResourceIds | None] = {
-        one: record.get(name) or {} for one, record in records.items()
-    }
-    return {one: Retrieval(question.resources, predicted.get(one)) for one, question in key.items()}
+    retrievals = {}
+    for question_id, question in key.items():
+        record = records.get(question_id)
+        predicted: ResourceIds | None = None if record is None else record.get(name) or {}
+        retrievals[question_id] = Retrieval(question.resources, predicted)
+    return retrievals
 
 
-def _drop_cited(wanted: dict[str, Metric[Any]], scores: Scores) -> None:
-    for name in [name for name in wanted if "cited_" in name]:
-        del wanted[name]
+def _drop_cited(metrics: dict[str, Metric[Any]], scores: Scores) -> None:
+    for name in [name for name in metrics if "cited_" in name]:
+        del metrics[name]
         scores.missing[name] = (
             "needs cited_fhir_resources in the records: the ids that each answer rests on."
         )
 
 
-def _warn(
-    verdicts: Mapping[str, Verdict],
-    records: Mapping[str, Mapping[str, Any]],
-    judged: bool,
-    scores: Scores,
+def _add_warnings(
+    verdicts: Mapping[str, Verdict], records: Mapping[str, Record], judged: bool, scores: Scores
 ) -> None:
-    if opened := sum(verdict.open for verdict in verdicts.values()):
+    undecided = sum(verdict.open for verdict in verdicts.values())
+    if undecided:
         scores.warnings.append(
-            f"{opened} replies only a judge could decide; without one they count as wrong."
+            f"{undecided} replies only a judge could decide; without one they count as wrong."
         )
-    if failed := sum(bool(record.get("error")) for record in records.values()):
+    failed = sum(bool(record.get("error")) for record in records.values())
+    if failed:
         scores.warnings.append(f"{failed} records ended in an error and count as wrong.")
     if judged and scores.disagreements:
-        scores.warnings.append(
-            f"the judge's votes were split on {len(scores.disagreements)} replies."
-        )
+        count = len(scores.disagreements)
+        scores.warnings.append(f"the judge's votes were split on {count} replies.")
 
 
-def _with_tables(
-    scores: Scores, key: Mapping[str, Question], wanted: Mapping[str, Metric[Any]]
-) -> Scores:
-    facts = {
-        one: {
+def _case_groups(key: Mapping[str, Question]) -> dict[str, dict[str, Any]]:
+    """Question id → table name → the group of the question."""
+    groups = {}
+    for question_id, question in key.items():
+        groups[question_id] = {
             "by_resource_type": "{" + ", ".join(sorted(question.resources)) + "}",
             "by_template": question.template or "(no template)",
             "by_answer_kind": question.kind,
             "by_gold_size": sum(map(len, question.resources.values())),
         }
-        for one, question in key.items()
-    }
-    scores.tables.update(score_tables(facts, wanted, scores))
-    return scores
+    return groups

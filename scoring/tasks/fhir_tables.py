@@ -1,5 +1,4 @@
-"""FHIR-AgentBench scores broken down: by set of resource types (the official table), template, kind of answer, size
-of the gold.
+"""FHIR-AgentBench scores broken down by resource types (the official table), template, kind of answer and gold size.
 
 The table by precision (the paper's Figure 4) holds only questions whose gold was wholly retrieved: does noise hurt
 the answer?
@@ -7,6 +6,7 @@ the answer?
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Mapping
 from typing import Any
 
@@ -14,46 +14,68 @@ from ..metric import Metric
 from ..scores import Scores
 
 Table = dict[str, dict[str, float]]
+Members = dict[str, list[int]]
+"""Group → the rows of its questions in the tallies."""
+
 _SIZES = ((0, "0"), (1, "1"), (5, "2-5"), (20, "6-20"), (100, "21-100"))
 
 
 def score_tables(
-    facts: Mapping[str, Mapping[str, Any]], metrics: Mapping[str, Metric[Any]], scores: Scores
+    case_groups: Mapping[str, Mapping[str, Any]],
+    metrics: Mapping[str, Metric[Any]],
+    scores: Scores,
 ) -> dict[str, Table]:
-    """Table name → group → score name → value, with `questions` in each group; facts: case id → table name → group."""
-    places = {case_id: place for place, case_id in enumerate(scores.per_case)}
-    grouped: dict[str, dict[str, list[int]]] = {}
-    for case_id, groups in facts.items():
-        for table, group in groups.items():
-            label = _size(group) if isinstance(group, int) else group
-            grouped.setdefault(table, {}).setdefault(label, []).append(places[case_id])
+    """Table name → group → score name → value, with `questions` in each group.
+
+    case_groups: case id → table name → the group of the case.
+    """
+    members_of = _group_members(case_groups, scores)
     if {"precision", "recall"} <= scores.scores.keys():
-        grouped["by_precision"] = _by_precision(scores)
-    return {
-        table: {group: _row(members, metrics, scores) for group, members in sorted(groups.items())}
-        for table, groups in grouped.items()
-    }
+        members_of["by_precision"] = _group_by_precision(scores)
+    tables = {}
+    for name, groups in members_of.items():
+        tables[name] = _table(groups, metrics, scores)
+    return tables
 
 
-def _row(
-    members: list[int], metrics: Mapping[str, Metric[Any]], scores: Scores
+def _group_members(
+    case_groups: Mapping[str, Mapping[str, Any]], scores: Scores
+) -> dict[str, Members]:
+    row_of = {case_id: row for row, case_id in enumerate(scores.per_case)}
+    members_of: dict[str, Members] = {}
+    for case_id, groups in case_groups.items():
+        for table, group in groups.items():
+            label = _size_label(group) if isinstance(group, int) else group
+            members = members_of.setdefault(table, {})
+            members.setdefault(label, []).append(row_of[case_id])
+    return members_of
+
+
+def _table(groups: Members, metrics: Mapping[str, Metric[Any]], scores: Scores) -> Table:
+    return {group: _table_row(rows, metrics, scores) for group, rows in sorted(groups.items())}
+
+
+def _table_row(
+    rows: list[int], metrics: Mapping[str, Metric[Any]], scores: Scores
 ) -> dict[str, float]:
-    values = {
-        name: float(metric.value(scores.tallies[name][members].sum(axis=0)))
-        for name, metric in metrics.items()
-        if name in scores.tallies
-    }
-    return {"questions": float(len(members)), **values}
+    values = {"questions": float(len(rows))}
+    for name, metric in metrics.items():
+        if name in scores.tallies:
+            values[name] = float(metric.value(scores.tallies[name][rows].sum(axis=0)))
+    return values
 
 
-def _by_precision(scores: Scores) -> dict[str, list[int]]:
-    buckets: dict[str, list[int]] = {}
-    for place, own in enumerate(scores.per_case.values()):
-        if own["recall"] == 1:
-            low = min(int(own["precision"] * 5), 4) / 5
-            buckets.setdefault(f"{low:.1f}-{low + 0.2:.1f}", []).append(place)
-    return buckets
+def _group_by_precision(scores: Scores) -> Members:
+    buckets: Members = defaultdict(list)
+    for row, values in enumerate(scores.per_case.values()):
+        if values["recall"] == 1:
+            low = min(int(values["precision"] * 5), 4) / 5
+            buckets[f"{low:.1f}-{low + 0.2:.1f}"].append(row)
+    return dict(buckets)
 
 
-def _size(ids: int) -> str:
-    return next((label for most, label in _SIZES if ids <= most), "over 100")
+def _size_label(ids: int) -> str:
+    for limit, label in _SIZES:
+        if ids <= limit:
+            return label
+    return "over 100"

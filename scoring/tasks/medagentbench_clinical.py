@@ -78,7 +78,7 @@ class Reviewed:
     now: datetime
 
     @property
-    def said(self) -> list[Any]:
+    def answer(self) -> list[Any]:
         """What FINISH( ) held; a single value counts as a list of one. Raises ValueError if it is no JSON."""
         value = json.loads(self.transcript.result or "")
         return value if isinstance(value, list) else [value]
@@ -98,40 +98,43 @@ def clinical_faults(task: Task, transcript: Transcript, lookup: Lookup) -> list[
 
 
 def _find_patient(work: Reviewed) -> Iterator[Fault]:
-    yield from _nothing_posted(work)
-    wanted = [normalise_spacing(str(each)) for each in work.task.sol or ()]
-    yield from _answered(
+    yield from _require_no_post(work)
+    expected = [normalise_spacing(str(part)) for part in work.task.sol or ()]
+    yield from _check_answer(
         work,
-        lambda said: (
-            [normalise_spacing(str(each)).removeprefix("patient/") for each in said] == wanted
+        lambda answer: (
+            [normalise_spacing(str(part)).removeprefix("patient/") for part in answer] == expected
         ),
     )
 
 
 def _age(work: Reviewed) -> Iterator[Fault]:
-    yield from _nothing_posted(work)
+    yield from _require_no_post(work)
     years = age_in_years(work.chart.birth_date(), work.now.date())
-    yield from _answered(work, lambda said: len(said) == 1 and is_number(said[0], years))
+    yield from _check_answer(work, lambda answer: len(answer) == 1 and is_number(answer[0], years))
 
 
 def _blood_pressure(work: Reviewed) -> Iterator[Fault]:
     value = quoted_text(work.task.instruction)
-    for post in _posted(work, "Observation"):
+    for post in _expected_posts(work, "Observation"):
         payload = post.payload
         yield from require(
             payload,
-            lambda found: "vital-signs" in list(iter_texts(found)),
+            lambda element: "vital-signs" in list(iter_texts(element)),
             "vital-signs",
             "category",
         )
-        yield from require(payload, lambda found: "BP" in list(iter_texts(found)), "BP", "code")
-        yield from require(
-            payload, lambda found: is_time(found, work.now), _time(work.now), "effectiveDateTime"
-        )
-        yield from require(payload, lambda found: found == "final", "'final'", "status")
+        yield from require(payload, lambda element: "BP" in list(iter_texts(element)), "BP", "code")
         yield from require(
             payload,
-            lambda found: remove_spaces(found) == remove_spaces(value),
+            lambda element: is_time(element, work.now),
+            _time(work.now),
+            "effectiveDateTime",
+        )
+        yield from require(payload, lambda element: element == "final", "'final'", "status")
+        yield from require(
+            payload,
+            lambda element: remove_spaces(element) == remove_spaces(value),
             repr(value),
             "valueString",
         )
@@ -140,54 +143,62 @@ def _blood_pressure(work: Reviewed) -> Iterator[Fault]:
 
 
 def _recent_magnesium(work: Reviewed) -> Iterator[Fault]:
-    yield from _nothing_posted(work)
-    yield from _told_value(work, work.chart.latest("MG", work.now - DAY))
+    yield from _require_no_post(work)
+    yield from _check_value_answer(work, work.chart.latest("MG", work.now - DAY))
 
 
 def _replace_magnesium(work: Reviewed) -> Iterator[Fault]:
-    found = work.chart.latest("MG", work.now - DAY)
-    if found is None:
-        yield from _nothing_posted(work)
+    measurement = work.chart.latest("MG", work.now - DAY)
+    if measurement is None:
+        yield from _require_no_post(work)
         return
-    if found.value > 1.9:
-        yield from _nothing_posted(work)
+    if measurement.value > 1.9:
+        yield from _require_no_post(work)
     else:
-        for post in _posted(work, "MedicationRequest"):
-            yield from _magnesium_order(work, post.payload, magnesium_dose(found.value))
+        for post in _expected_posts(work, "MedicationRequest"):
+            yield from _magnesium_order(work, post.payload, magnesium_dose(measurement.value))
         yield from _post_faults(work, "MedicationRequest")
-    yield from _told_value(work, found, may_be_silent=True)
+    yield from _check_value_answer(work, measurement, may_be_silent=True)
 
 
 def _magnesium_order(work: Reviewed, payload: Any, dose: int) -> Iterator[Fault]:
     rate = ("dosageInstruction", 0, "doseAndRate", 0)
     yield from _medication(work, payload, "0338-1715-40", "iv")
     yield from require(
-        payload, lambda found: is_amount(found, dose, "g"), f"{dose} g", *rate, "doseQuantity"
+        payload, lambda element: is_amount(element, dose, "g"), f"{dose} g", *rate, "doseQuantity"
     )
     yield from require(
-        payload, lambda found: is_infusion_duration(found, dose), f"{dose} h", *rate, "rateQuantity"
+        payload,
+        lambda element: is_infusion_duration(element, dose),
+        f"{dose} h",
+        *rate,
+        "rateQuantity",
     )
 
 
 def _mean_glucose(work: Reviewed) -> Iterator[Fault]:
-    yield from _nothing_posted(work)
-    values = [each.value for each in work.chart.measured("GLU", work.now - DAY)]
+    yield from _require_no_post(work)
+    values = [reading.value for reading in work.chart.measured("GLU", work.now - DAY)]
     mean = sum(values) / len(values) if values else -1
-    yield from _answered(work, lambda said: len(said) == 1 and is_number(said[0], mean, _DOSE))
+    yield from _check_answer(
+        work, lambda answer: len(answer) == 1 and is_number(answer[0], mean, _DOSE)
+    )
 
 
 def _latest_glucose(work: Reviewed) -> Iterator[Fault]:
-    yield from _nothing_posted(work)
-    yield from _told_value(work, work.chart.latest("GLU"))
+    yield from _require_no_post(work)
+    yield from _check_value_answer(work, work.chart.latest("GLU"))
 
 
 def _referral(work: Reviewed) -> Iterator[Fault]:
-    wanted = normalise_spacing(quoted_text(work.task.instruction))
-    for post in _posted(work, "ServiceRequest"):
+    expected = normalise_spacing(quoted_text(work.task.instruction))
+    for post in _expected_posts(work, "ServiceRequest"):
         yield from _service(work, post.payload, "http://snomed.info/sct", "306181000000106")
         yield from require(
             post.payload,
-            lambda found: any(wanted in normalise_spacing(each) for each in iter_texts(found)),
+            lambda element: any(
+                expected in normalise_spacing(text) for text in iter_texts(element)
+            ),
             "a note with the sentence of the instruction",
             "note",
         )
@@ -195,24 +206,24 @@ def _referral(work: Reviewed) -> Iterator[Fault]:
 
 
 def _replace_potassium(work: Reviewed) -> Iterator[Fault]:
-    found = work.chart.latest("K")
-    if found is None or found.value >= 3.5:
-        yield from _nothing_posted(work)
+    measurement = work.chart.latest("K")
+    if measurement is None or measurement.value >= 3.5:
+        yield from _require_no_post(work)
     else:
-        for post in _posted(work, "MedicationRequest", "ServiceRequest"):
+        for post in _expected_posts(work, "MedicationRequest", "ServiceRequest"):
             if last_path_segment(post.url) == "ServiceRequest":
                 yield from _potassium_check(work, post.payload)
             else:
-                yield from _potassium_order(work, post.payload, potassium_dose(found.value))
+                yield from _potassium_order(work, post.payload, potassium_dose(measurement.value))
         yield from _post_faults(work, "MedicationRequest", "ServiceRequest")
-    yield from _told_value(work, found, may_be_silent=True)
+    yield from _check_value_answer(work, measurement, may_be_silent=True)
 
 
 def _potassium_order(work: Reviewed, payload: Any, dose: float) -> Iterator[Fault]:
     quantity = ("dosageInstruction", 0, "doseAndRate", 0, "doseQuantity")
     yield from _medication(work, payload, "40032-917-01", "oral")
     yield from require(
-        payload, lambda found: is_amount(found, dose, "meq", _DOSE), f"{dose:g} mEq", *quantity
+        payload, lambda element: is_amount(element, dose, "meq", _DOSE), f"{dose:g} mEq", *quantity
     )
 
 
@@ -220,20 +231,23 @@ def _potassium_check(work: Reviewed, payload: Any) -> Iterator[Fault]:
     morning = (work.now + timedelta(days=1)).replace(hour=8, minute=0)
     yield from _service(work, payload, "http://loinc.org", "2823-3")
     yield from require(
-        payload, lambda found: is_time(found, morning), _time(morning), "occurrenceDateTime"
+        payload, lambda element: is_time(element, morning), _time(morning), "occurrenceDateTime"
     )
 
 
 def _a1c(work: Reviewed) -> Iterator[Fault]:
-    found = work.chart.latest("A1C")
-    if found is None or found.at < one_year_before(work.now):
-        for post in _posted(work, "ServiceRequest"):
+    measurement = work.chart.latest("A1C")
+    if measurement is None or measurement.at < one_year_before(work.now):
+        for post in _expected_posts(work, "ServiceRequest"):
             yield from _service(work, post.payload, "http://loinc.org", "4548-4")
         yield from _post_faults(work, "ServiceRequest")
     else:
-        yield from _nothing_posted(work)
-    yield from _answered(
-        work, lambda said: said in ([], [-1]) if found is None else _tells(said, found)
+        yield from _require_no_post(work)
+    yield from _check_answer(
+        work,
+        lambda answer: (
+            answer in ([], [-1]) if measurement is None else _is_value_and_time(answer, measurement)
+        ),
     )
 
 
@@ -251,22 +265,22 @@ _RULES: dict[int, Rule] = {
 }
 
 
-def _nothing_posted(work: Reviewed) -> Iterator[Fault]:
+def _require_no_post(work: Reviewed) -> Iterator[Fault]:
     if work.transcript.executed_posts():
         yield Fault(READ_ONLY_VIOLATION, "", "something was written that was not to be")
 
 
-def _posted(work: Reviewed, *types: str) -> list[Post]:
+def _expected_posts(work: Reviewed, *types: str) -> list[Post]:
     """The writes, where they are as many and of the types they should be."""
     posts = work.transcript.executed_posts()
-    return posts if sorted(last_path_segment(each.url) for each in posts) == sorted(types) else []
+    return posts if sorted(last_path_segment(post.url) for post in posts) == sorted(types) else []
 
 
 def _post_faults(work: Reviewed, *types: str) -> Iterator[Fault]:
     posts = work.transcript.executed_posts()
     if len(posts) != len(types):
         yield Fault(WRONG_POST_COUNT, "", f"{len(posts)} writes; there must be {len(types)}")
-    elif sorted(last_path_segment(each.url) for each in posts) != sorted(types):
+    elif sorted(last_path_segment(post.url) for post in posts) != sorted(types):
         yield Fault(WRONG_ENDPOINT, "", f"must be posted to {' and '.join(types)}")
     else:
         for post in posts:
@@ -274,72 +288,79 @@ def _post_faults(work: Reviewed, *types: str) -> Iterator[Fault]:
 
 
 def _medication(work: Reviewed, payload: Any, ndc: str, route: str) -> Iterator[Fault]:
-    wanted = f"the NDC {ndc}"
+    expected = f"the NDC {ndc}"
     yield from require(
         payload,
-        lambda found: has_code(found, "http://hl7.org/fhir/sid/ndc", ndc),
-        wanted,
+        lambda element: has_code(element, "http://hl7.org/fhir/sid/ndc", ndc),
+        expected,
         "medicationCodeableConcept",
     )
     yield from require(
-        payload, lambda found: is_route(found, route), route, "dosageInstruction", 0, "route"
+        payload, lambda element: is_route(element, route), route, "dosageInstruction", 0, "route"
     )
-    yield from require(payload, lambda found: found == "active", "'active'", "status")
-    yield from _ordered(work, payload)
+    yield from require(payload, lambda element: element == "active", "'active'", "status")
+    yield from _order_fields(work, payload)
 
 
 def _service(work: Reviewed, payload: Any, system: str, code: str) -> Iterator[Fault]:
     yield from require(
-        payload, lambda found: has_code(found, system, code), f"{system} {code}", "code"
+        payload, lambda element: has_code(element, system, code), f"{system} {code}", "code"
     )
-    yield from require(payload, lambda found: found == "active", "'active'", "status")
-    yield from require(payload, lambda found: found == "stat", "'stat'", "priority")
-    yield from _ordered(work, payload)
+    yield from require(payload, lambda element: element == "active", "'active'", "status")
+    yield from require(payload, lambda element: element == "stat", "'stat'", "priority")
+    yield from _order_fields(work, payload)
 
 
-def _ordered(work: Reviewed, payload: Any) -> Iterator[Fault]:
+def _order_fields(work: Reviewed, payload: Any) -> Iterator[Fault]:
     yield from require(
-        payload, lambda found: is_time(found, work.now, to="minute"), _time(work.now), "authoredOn"
+        payload,
+        lambda element: is_time(element, work.now, to="minute"),
+        _time(work.now),
+        "authoredOn",
     )
-    yield from require(payload, lambda found: found == "order", "'order'", "intent")
+    yield from require(payload, lambda element: element == "order", "'order'", "intent")
     yield from _subject(work, payload)
 
 
 def _subject(work: Reviewed, payload: Any) -> Iterator[Fault]:
     yield from require(
         payload,
-        lambda found: refers_to_patient(found, work.task.mrn),
+        lambda element: refers_to_patient(element, work.task.mrn),
         "the patient of the task",
         "subject",
     )
 
 
-def _told_value(
-    work: Reviewed, found: Measurement | None, *, may_be_silent: bool = False
+def _check_value_answer(
+    work: Reviewed, measurement: Measurement | None, *, may_be_silent: bool = False
 ) -> Iterator[Fault]:
     """The answer is the value, or -1 without one; an instruction that asks for no number may get an empty list."""
-    value = found.value if found else -1
-    yield from _answered(
+    value = measurement.value if measurement else -1
+    yield from _check_answer(
         work,
-        lambda said: (
-            (may_be_silent and said == []) or (len(said) == 1 and is_number(said[0], value))
+        lambda answer: (
+            (may_be_silent and answer == []) or (len(answer) == 1 and is_number(answer[0], value))
         ),
     )
 
 
-def _tells(said: list[Any], found: Measurement) -> bool:
-    if not said:
+def _is_value_and_time(answer: list[Any], measurement: Measurement) -> bool:
+    if not answer:
         return True
-    return len(said) == 2 and is_number(said[0], found.value) and is_time(said[1], found.at)
+    return (
+        len(answer) == 2
+        and is_number(answer[0], measurement.value)
+        and is_time(answer[1], measurement.at)
+    )
 
 
-def _answered(work: Reviewed, right: Callable[[list[Any]], bool]) -> Iterator[Fault]:
+def _check_answer(work: Reviewed, is_right: Callable[[list[Any]], bool]) -> Iterator[Fault]:
     try:
-        said = work.said
+        answer = work.answer
     except (ValueError, RecursionError):
         yield Fault(INVALID_RESULT, "", "FINISH( ) holds no JSON")
         return
-    if not right(said):
+    if not is_right(answer):
         yield Fault(ANSWER_MISMATCH, "", "the answer is another")
 
 

@@ -84,21 +84,23 @@ def official_faults(task: Task, transcript: Transcript, lookup: Lookup) -> list[
 
 
 def _find_patient(graded: Graded) -> Iterator[Fault]:
-    yield from _no_post(graded)
-    yield from _answers(graded, list(graded.task.sol or ()))
+    yield from _require_no_post(graded)
+    yield from _check_equal_answer(graded, list(graded.task.sol or ()))
 
 
 def _age(graded: Graded) -> Iterator[Fault]:
-    yield from _no_post(graded)
-    yield from _answers(graded, [age_in_years(graded.chart.birth_date(), BENCHMARK_TIME.date())])
+    yield from _require_no_post(graded)
+    yield from _check_equal_answer(
+        graded, [age_in_years(graded.chart.birth_date(), BENCHMARK_TIME.date())]
+    )
 
 
 def _blood_pressure(graded: Graded) -> Iterator[Fault]:
-    for post in _exactly(graded, "Observation"):
+    for post in _expected_posts(graded, "Observation"):
         payload = post.payload
-        yield from require(payload, lambda found: len(found) == 1, "a list of one", "category")
+        yield from require(payload, lambda element: len(element) == 1, "a list of one", "category")
         yield from require(
-            payload, lambda found: len(found) == 1, "a list of one", "category", 0, "coding"
+            payload, lambda element: len(element) == 1, "a list of one", "category", 0, "coding"
         )
         yield from require_equal(payload, VITAL_SIGNS, "category", 0, "coding", 0)
         yield from require_equal(payload, {"text": "BP"}, "code")
@@ -110,22 +112,22 @@ def _blood_pressure(graded: Graded) -> Iterator[Fault]:
 
 
 def _recent_magnesium(graded: Graded) -> Iterator[Fault]:
-    yield from _no_post(graded)
-    yield from _answers(graded, _value(graded.chart.latest("MG", BENCHMARK_TIME - DAY)))
+    yield from _require_no_post(graded)
+    yield from _check_equal_answer(graded, _value(graded.chart.latest("MG", BENCHMARK_TIME - DAY)))
 
 
 def _replace_magnesium(graded: Graded) -> Iterator[Fault]:
-    found = graded.chart.latest("MG", BENCHMARK_TIME - DAY)
-    if found is None:
-        yield from _no_post(graded)
+    measurement = graded.chart.latest("MG", BENCHMARK_TIME - DAY)
+    if measurement is None:
+        yield from _require_no_post(graded)
         return
-    if found.value > 1.9:
-        yield from _no_post(graded)
+    if measurement.value > 1.9:
+        yield from _require_no_post(graded)
     else:
-        for post in _exactly(graded, "MedicationRequest"):
-            yield from _magnesium_order(graded, post.payload, magnesium_dose(found.value))
+        for post in _expected_posts(graded, "MedicationRequest"):
+            yield from _magnesium_order(graded, post.payload, magnesium_dose(measurement.value))
         yield from _post_faults(graded, "MedicationRequest")
-    yield from _answers(graded, _value(found), [])
+    yield from _check_equal_answer(graded, _value(measurement), [])
 
 
 def _magnesium_order(graded: Graded, payload: Any, dose: int) -> Iterator[Fault]:
@@ -137,25 +139,27 @@ def _magnesium_order(graded: Graded, payload: Any, dose: int) -> Iterator[Fault]
 
 
 def _mean_glucose(graded: Graded) -> Iterator[Fault]:
-    yield from _no_post(graded)
-    values = [each.value for each in graded.chart.measured("GLU", BENCHMARK_TIME - DAY)]
+    yield from _require_no_post(graded)
+    values = [reading.value for reading in graded.chart.measured("GLU", BENCHMARK_TIME - DAY)]
     mean = sum(values) / len(values) if values else -1
-    yield from _answered(graded, lambda said: len(said) == 1 and abs(said[0] - mean) < 0.1)
+    yield from _check_answer(
+        graded, lambda answer: len(answer) == 1 and abs(answer[0] - mean) < 0.1
+    )
 
 
 def _latest_glucose(graded: Graded) -> Iterator[Fault]:
-    yield from _no_post(graded)
-    yield from _answers(graded, _value(graded.chart.latest("GLU")))
+    yield from _require_no_post(graded)
+    yield from _check_equal_answer(graded, _value(graded.chart.latest("GLU")))
 
 
 def _referral(graded: Graded) -> Iterator[Fault]:
     sentence = quoted_text(graded.task.instruction)
-    for post in _exactly(graded, "ServiceRequest"):
+    for post in _expected_posts(graded, "ServiceRequest"):
         payload = post.payload
         yield from _service(graded, payload, "http://snomed.info/sct", "306181000000106")
         yield from require(
             payload,
-            lambda found: sentence in found,
+            lambda element: sentence in element,
             "the sentence of the instruction",
             "note",
             "text",
@@ -164,16 +168,16 @@ def _referral(graded: Graded) -> Iterator[Fault]:
 
 
 def _replace_potassium(graded: Graded) -> Iterator[Fault]:
-    found = graded.chart.latest("K")
-    if found is None or found.value >= 3.5:
-        yield from _no_post(graded)
+    measurement = graded.chart.latest("K")
+    if measurement is None or measurement.value >= 3.5:
+        yield from _require_no_post(graded)
     else:
         posts = graded.transcript.recorded_posts()
         if len(posts) == 2:
-            yield from _potassium_order(graded, posts[0], potassium_dose(found.value))
+            yield from _potassium_order(graded, posts[0], potassium_dose(measurement.value))
             yield from _potassium_check(graded, posts[1])
         yield from _post_faults(graded, "MedicationRequest", "ServiceRequest")
-    yield from _answers(graded, _value(found), [])
+    yield from _check_equal_answer(graded, _value(measurement), [])
 
 
 def _potassium_order(graded: Graded, post: Post, dose: float) -> Iterator[Fault]:
@@ -181,14 +185,14 @@ def _potassium_order(graded: Graded, post: Post, dose: float) -> Iterator[Fault]
     yield from _medication(graded, payload, "40032-917-01")
     yield from require(
         payload,
-        lambda found: found.lower().strip() == "oral",
+        lambda element: element.lower().strip() == "oral",
         "'oral'",
         "dosageInstruction",
         0,
         "route",
     )
     yield from require(
-        payload, lambda found: abs(found - dose) <= 0.1, f"{dose:g}", *quantity, "value"
+        payload, lambda element: abs(element - dose) <= 0.1, f"{dose:g}", *quantity, "value"
     )
     yield from require_equal(payload, "mEq", *quantity, "unit")
 
@@ -197,19 +201,21 @@ def _potassium_check(graded: Graded, post: Post) -> Iterator[Fault]:
     yield from _service(graded, post.payload, "http://loinc.org", "2823-3")
     morning = "2023-11-14T08:"
     yield from require(
-        post.payload, lambda found: morning in found, f"{morning}…", "occurrenceDateTime"
+        post.payload, lambda element: morning in element, f"{morning}…", "occurrenceDateTime"
     )
 
 
 def _a1c(graded: Graded) -> Iterator[Fault]:
-    found = graded.chart.latest("A1C")
-    if found is None or found.at < YEAR_AGO:
-        for post in _exactly(graded, "ServiceRequest"):
+    measurement = graded.chart.latest("A1C")
+    if measurement is None or measurement.at < YEAR_AGO:
+        for post in _expected_posts(graded, "ServiceRequest"):
             yield from _service(graded, post.payload, "http://loinc.org", "4548-4")
         yield from _post_faults(graded, "ServiceRequest")
     else:
-        yield from _no_post(graded)
-    yield from _answers(graded, [found.value, found.written] if found else [-1], [])
+        yield from _require_no_post(graded)
+    yield from _check_equal_answer(
+        graded, [measurement.value, measurement.written] if measurement else [-1], []
+    )
 
 
 _RULES: dict[int, Rule] = {
@@ -229,18 +235,18 @@ _RULES: dict[int, Rule] = {
 def quoted_text(instruction: str) -> str:
     """What the instruction says between its first and its last quotation mark. Raises ValueError if there is none."""
     plain = instruction.replace("“", '"').replace("”", '"')
-    _, first, rest = plain.partition('"')
-    text, last, _ = rest.rpartition('"')
-    if not (first and last):
+    _, opening, quoted = plain.partition('"')
+    text, closing, _ = quoted.rpartition('"')
+    if not (opening and closing):
         raise ValueError("the instruction quotes nothing")
     return text
 
 
-def _value(found: Measurement | None) -> list[Any]:
-    return [found.value if found else -1]
+def _value(measurement: Measurement | None) -> list[Any]:
+    return [measurement.value if measurement else -1]
 
 
-def _no_post(graded: Graded) -> Iterator[Fault]:
+def _require_no_post(graded: Graded) -> Iterator[Fault]:
     if graded.transcript.mentions_post:
         yield Fault(
             READ_ONLY_VIOLATION,
@@ -249,7 +255,7 @@ def _no_post(graded: Graded) -> Iterator[Fault]:
         )
 
 
-def _exactly(graded: Graded, *types: str) -> list[Post]:
+def _expected_posts(graded: Graded, *types: str) -> list[Post]:
     """The posts, where there are as many as there should be."""
     posts = graded.transcript.recorded_posts()
     return posts if len(posts) == len(types) else []
@@ -263,10 +269,12 @@ def _post_faults(graded: Graded, *types: str) -> Iterator[Fault]:
             WRONG_POST_COUNT, "", f"{len(posts)} accepted POSTs; there must be {len(types)}"
         )
         return
-    for post, kind in zip(posts, types, strict=True):
-        if post.url != f"{BASE}{kind}":
-            yield Fault(WRONG_ENDPOINT, "", f"must be posted to {BASE}{kind}, to the letter")
-        yield from require_equal(post.payload, kind, "resourceType")
+    for post, resource_type in zip(posts, types, strict=True):
+        if post.url != f"{BASE}{resource_type}":
+            yield Fault(
+                WRONG_ENDPOINT, "", f"must be posted to {BASE}{resource_type}, to the letter"
+            )
+        yield from require_equal(post.payload, resource_type, "resourceType")
 
 
 def _medication(graded: Graded, payload: Any, ndc: str) -> Iterator[Fault]:
@@ -274,14 +282,14 @@ def _medication(graded: Graded, payload: Any, ndc: str) -> Iterator[Fault]:
     minute = "2023-11-13T10:15"
     yield from require_equal(payload, "http://hl7.org/fhir/sid/ndc", *coding, "system")
     yield from require_equal(payload, ndc, *coding, "code")
-    yield from require(payload, lambda found: minute in found, f"{minute}…", "authoredOn")
+    yield from require(payload, lambda element: minute in element, f"{minute}…", "authoredOn")
     yield from require_equal(payload, "active", "status")
     yield from require_equal(payload, "order", "intent")
     yield from require_equal(payload, graded.subject, "subject")
 
 
 def _service(graded: Graded, payload: Any, system: str, code: str) -> Iterator[Fault]:
-    wanted = {
+    expected = {
         "authoredOn": NOW,
         "status": "active",
         "intent": "order",
@@ -290,24 +298,24 @@ def _service(graded: Graded, payload: Any, system: str, code: str) -> Iterator[F
     }
     yield from require_equal(payload, system, "code", "coding", 0, "system")
     yield from require_equal(payload, code, "code", "coding", 0, "code")
-    for name, value in wanted.items():
+    for name, value in expected.items():
         yield from require_equal(payload, value, name)
 
 
-def _answers(graded: Graded, *accepted: list[Any]) -> Iterator[Fault]:
+def _check_equal_answer(graded: Graded, *accepted: list[Any]) -> Iterator[Fault]:
     """A fault unless the answer equals one of these, as Python compares JSON values."""
-    return _answered(graded, lambda said: any(said == each for each in accepted))
+    return _check_answer(graded, lambda answer: any(answer == option for option in accepted))
 
 
-def _answered(graded: Graded, right: Callable[[Any], bool]) -> Iterator[Fault]:
+def _check_answer(graded: Graded, is_right: Callable[[Any], bool]) -> Iterator[Fault]:
     try:
-        said = graded.answer
+        answer = graded.answer
     except (ValueError, RecursionError):
         yield Fault(INVALID_RESULT, "", "FINISH( ) holds no JSON")
         return
     try:
-        good = right(said)
+        correct = is_right(answer)
     except _FAILS:
-        good = False
-    if not good:
+        correct = False
+    if not correct:
         yield Fault(ANSWER_MISMATCH, "", "the answer is another")

@@ -21,83 +21,95 @@ Row = TypeVar("Row", bound=_HasCase)
 
 
 def select_metrics(
-    asked: Sequence[str] | None,
+    requested: Sequence[str] | None,
     known: Mapping[str, Metric[Any]],
     combined: Mapping[str, Sequence[str]],
 ) -> dict[str, Metric[Any]]:
-    """Name → metric, for leaderboard names, combined scores (their parts) and metrics written out; None for all
-    known.
+    """Name → metric, for leaderboard names, combined scores (their parts) and metrics written out; None for all.
 
     Raises ScoringError for a metric that is not known.
     """
-    if asked is None:
+    if requested is None:
         return dict(known)
-    wanted: dict[str, Metric[Any]] = {}
-    for name in asked:
+    metrics: dict[str, Metric[Any]] = {}
+    for name in requested:
         if name in combined:
-            wanted |= select_metrics(combined[name], known, combined)
+            metrics |= select_metrics(combined[name], known, combined)
         else:
-            wanted[name] = known[name] if name in known else _written_out(name, known)
-    return wanted
+            metrics[name] = known[name] if name in known else _written_out(name, known)
+    return metrics
 
 
 def add_combined_scores(
-    asked: Sequence[str] | None,
+    requested: Sequence[str] | None,
     combined: Mapping[str, Sequence[str]],
     relevance: str,
     scores: Scores,
 ) -> None:
-    """Write the combined scores that were asked for; in place of an incomplete `relevance`, the named partial mean.
+    """Write the requested combined scores; in place of an incomplete `relevance`, the named partial mean.
 
     A stand-in is never a part of either.
     """
     for name, parts in combined.items():
-        if (
-            asked is None
-            or name in asked
-            or any(name in combined[other] for other in asked if other in combined)
-        ):
-            add_mean_score(name, parts, scores)
-            there = [part for part in parts if part in scores.scores]
-            if name == relevance and name in scores.missing and there:
-                add_mean_score("partial_relevance_score", there, scores)
+        if not _is_requested(name, requested, combined):
+            continue
+        add_mean_score(name, parts, scores)
+        computed = [part for part in parts if part in scores.scores]
+        if name == relevance and name in scores.missing and computed:
+            add_mean_score("partial_relevance_score", computed, scores)
 
 
 def check_case_coverage(
-    given: Sequence[str], key: Sequence[str], on_missing: OnMissing
+    answered: Sequence[str], key: Sequence[str], on_missing: OnMissing
 ) -> list[str]:
     """Warnings for cases of the key without an answer and answers to no case of the key.
 
     Raises ScoringError with the official words when `on_missing` is `refuse`.
     """
-    missing, extra = sorted(set(key) - set(given)), sorted(set(given) - set(key))
-    if on_missing == "refuse" and (missing or extra):
-        raise ScoringError(f"missing {_set(missing)} extra {_set(extra)}")
+    missing = sorted(set(key) - set(answered))
+    extra = sorted(set(answered) - set(key))
+    if on_missing == "refuse":
+        _refuse_uncovered(missing, extra)
     warnings = []
     if missing:
-        warnings.append(
-            f"{len(missing)} of {len(key)} cases have no answer and get the floor: {', '.join(missing)}."
-        )
+        count = f"{len(missing)} of {len(key)} cases"
+        warnings.append(f"{count} have no answer and get the floor: {', '.join(missing)}.")
     if extra:
-        warnings.append(
-            f"{len(extra)} answers are to cases that the key does not have and are not scored: {', '.join(extra)}."
-        )
+        problem = "answers are to cases that the key does not have and are not scored"
+        warnings.append(f"{len(extra)} {problem}: {', '.join(extra)}.")
     return warnings
 
 
 def rows_by_case(
-    given: Iterable[Row], key: Iterable[str], unanswered: Callable[[str], Row]
+    answers: Iterable[Row], key: Iterable[str], unanswered: Callable[[str], Row]
 ) -> dict[str, Row]:
     """Every case of the key with its answer; a second answer to case 7 becomes row `7#2`: officially both count."""
-    answers: dict[str, list[Row]] = {case_id: [] for case_id in key}
-    for row in given:
-        if row.case_id in answers:
-            answers[row.case_id].append(row)
-    return {
-        case_id if nth == 0 else f"{case_id}#{nth + 1}": row
-        for case_id, rows in answers.items()
-        for nth, row in enumerate(rows or [unanswered(case_id)])
-    }
+    answers_of: dict[str, list[Row]] = {case_id: [] for case_id in key}
+    for answer in answers:
+        if answer.case_id in answers_of:
+            answers_of[answer.case_id].append(answer)
+    rows = {}
+    for case_id, case_answers in answers_of.items():
+        for number, answer in enumerate(case_answers or [unanswered(case_id)], start=1):
+            row = case_id if number == 1 else f"{case_id}#{number}"
+            rows[row] = answer
+    return rows
+
+
+def _is_requested(
+    name: str, requested: Sequence[str] | None, combined: Mapping[str, Sequence[str]]
+) -> bool:
+    """Whether a combined score was asked for, by itself or as a part of another combined score."""
+    if requested is None or name in requested:
+        return True
+    return any(name in combined.get(wider, ()) for wider in requested)
+
+
+def _refuse_uncovered(missing: Sequence[str], extra: Sequence[str]) -> None:
+    if missing:
+        raise ScoringError(f"Case IDs in key but not in submission: {_python_set(missing)}")
+    if extra:
+        raise ScoringError(f"missing {_python_set(missing)} extra {_python_set(extra)}")
 
 
 def _written_out(text: str, known: Mapping[str, Metric[Any]]) -> Metric[Any]:
@@ -110,6 +122,8 @@ def _written_out(text: str, known: Mapping[str, Metric[Any]]) -> Metric[Any]:
     return metric
 
 
-def _set(ids: Sequence[str]) -> str:
+def _python_set(strings: Sequence[str]) -> str:
     """As Python prints a set of strings, in a fixed order."""
-    return "{" + ", ".join(map(repr, ids)) + "}" if ids else "set()"
+    if not strings:
+        return "set()"
+    return "{" + ", ".join(map(repr, strings)) + "}"

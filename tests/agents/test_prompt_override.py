@@ -62,7 +62,7 @@ def prompts(agent: Agent[Any, Any], tmp_path: Path) -> Prompts:
 
 
 def second_version(agent: Agent[Any, Any]) -> str:
-    return f"{agent.prompt.partition('/')[0]}/v2"
+    return f"{agent.prompt.partition('/')[0]}/v9"
 
 
 def new_conversation(
@@ -92,7 +92,7 @@ async def test_without_an_override_the_agents_own_prompt_is_sent_and_recorded(
 ) -> None:
     model = ScriptedModel(["Yes."])
     steps: list[Step] = []
-    backend = ModelBackend(model, "fake", prompts=prompts, prompt="another_agent/v2")
+    backend = ModelBackend(model, "fake", prompts=prompts, prompt="another_agent/v9")
     await new_conversation(agent, backend, steps).next_reply()
 
     assert not any(MARKER in message.content for message in model.asked[0].messages)
@@ -129,7 +129,7 @@ def test_a_version_that_lacks_a_text_is_one_clear_error(
     (prompts.folder / second_version(agent) / "tool.jinja").unlink()
     backend = ModelBackend(ScriptedModel([]), "fake", prompts=prompts, prompt=second_version(agent))
     conversation = new_conversation(agent, backend, [])
-    with pytest.raises(CallerError, match=r"medagent_typed/v2/tool\.jinja"):
+    with pytest.raises(CallerError, match=r"medagent_typed/v9/tool\.jinja"):
         conversation.add_own_prompt_text("tool.jinja")
 
 
@@ -139,8 +139,8 @@ def test_a_run_shows_and_records_the_overridden_prompt(
     """The transcript that is graded begins with the message that was sent."""
     folder = tmp_path / "prompts"
     shutil.copytree(resources.prompts_dir(), folder)
-    shutil.copytree(folder / "medagent_paper/v1", folder / "medagent_paper/v2")
-    with (folder / "medagent_paper/v2/user.jinja").open("a") as template:
+    shutil.copytree(folder / "medagent_paper/v1", folder / "medagent_paper/v9")
+    with (folder / "medagent_paper/v9/user.jinja").open("a") as template:
         template.write(f"\n{MARKER}\n")
     prompts = Prompts(folder)
     monkeypatch.setattr("archqa.agents.model_backend.default_prompts", lambda: prompts)
@@ -157,16 +157,16 @@ def test_a_run_shows_and_records_the_overridden_prompt(
         scripted=model,
         model="fake",
         cache=False,
-        agents={"clinical_paper": {"prompt": "medagent_paper/v2"}},
+        agents={"clinical_paper": {"prompt": "medagent_paper/v9"}},
     )
     [record] = run.records
     assert model.asked[0].messages[0].content.endswith(MARKER)
-    assert record.result["history"][0]["content"] == model.asked[0].messages[0].content
-    digest = prompts.digest("medagent_paper/v2")
-    assert run.manifest.prompts == {"medagent_paper/v2": digest}
+    assert record.result.history[0]["content"] == model.asked[0].messages[0].content
+    digest = prompts.digest("medagent_paper/v9")
+    assert run.manifest.prompts == {"medagent_paper/v9": digest}
     trace = (run.path / "trace" / f"{record.id}.jsonl").read_text()
     [step] = [json.loads(line) for line in trace.splitlines()]
-    assert (step["prompt"], step["prompt_digest"]) == ("medagent_paper/v2", digest)
+    assert (step["prompt"], step["prompt_digest"]) == ("medagent_paper/v9", digest)
 
 
 class NoRecord(Record):

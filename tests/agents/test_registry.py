@@ -6,8 +6,7 @@ import sys
 import pytest
 
 from archqa.agents.registry import AGENT_NAMES, load_agents
-from archqa.settings import AGENTS
-from archqa.tasks.pipelines import PIPELINES
+from archqa.tasks.pipelines import all_pipelines
 
 
 @pytest.mark.parametrize("name", AGENT_NAMES)
@@ -16,13 +15,9 @@ def test_every_class_of_a_name_has_that_name(name: str) -> None:
     assert {agent_class.name for agent_class in classes} == {name}
 
 
-def test_the_settings_know_the_same_agents() -> None:
-    assert AGENTS == AGENT_NAMES
-
-
 def test_every_agent_and_prompt_of_a_pipeline_is_registered() -> None:
     prompts = {agent_class.prompt for name in AGENT_NAMES for agent_class in load_agents(name)}
-    for pipeline in PIPELINES:
+    for pipeline in all_pipelines():
         assert set(pipeline.agents) <= set(AGENT_NAMES)
         assert set(pipeline.prompts) <= prompts
 

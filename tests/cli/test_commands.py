@@ -225,7 +225,9 @@ def test_config_show_prints_toml_that_is_read_back(tmp_path: Path) -> None:
         OPENAI_API_KEY="sk-canary",
     )
     assert "sk-canary" not in shown.stdout + shown.stderr
-    assert tomllib.loads(shown.stdout)["labels"] == "multiclass"
+    pipelines = tomllib.loads(shown.stdout)["pipelines"]
+    for name in ("dmis", "panel", "embedded"):
+        assert pipelines[name]["labels"] == "multiclass"
     (tmp_path / "archqa.toml").write_text(shown.stdout)
     again = archqa("config", "show", cwd=tmp_path)
     assert again.stdout == shown.stdout
@@ -288,7 +290,7 @@ def test_a_malformed_file_gets_one_clear_error_and_exit_3(name: str, tmp_path: P
 def test_a_reader_is_not_trained_on_nothing(tmp_path: Path) -> None:
     done = archqa("evidence", "train", str(MINI), "--reader", "--out", str(tmp_path / "model.json"))
     assert done.returncode == 2
-    assert "--further" in done.stderr
+    assert "--auxiliary" in done.stderr
     assert not (tmp_path / "model.json").exists()
 
 
@@ -308,7 +310,7 @@ def test_starting_weights_are_not_ignored_in_silence(tmp_path: Path) -> None:
     made = tmp_path / "model.json"
     done = archqa("evidence", "train", str(MINI), "--out", str(made), "--weights", str(tmp_path))
     assert done.returncode == 2
-    assert "--reader" in done.stderr
+    assert "--cross-encoder" in done.stderr
     assert not made.exists()
 
 
@@ -319,3 +321,27 @@ def test_of_two_files_of_one_name_none_is_lost_in_silence(tmp_path: Path) -> Non
     done = archqa("evidence", "evaluate", "one/mini.json", "two/mini.json", cwd=tmp_path)
     assert done.returncode == 2
     assert "one/mini.json, two/mini.json" in done.stderr
+
+
+@pytest.mark.parametrize("command", ["train", "evaluate", "links"])
+def test_without_the_training_package_evidence_commands_say_where_it_is(
+    command: str, tmp_path: Path
+) -> None:
+    program = (
+        "import importlib.machinery, sys\n"
+        "find_spec = importlib.machinery.PathFinder.find_spec\n"
+        "def find_all_but_training(name, *args):\n"
+        "    return None if name == 'archqa.engine.training' else find_spec(name, *args)\n"
+        "importlib.machinery.PathFinder.find_spec = find_all_but_training\n"
+        "from archqa.cli.main import run\n"
+        "run()"
+    )
+    arguments = ["evidence", command, str(MINI)]
+    if command == "train":
+        arguments += ["--out", str(tmp_path / "model.json")]
+    done = subprocess.run(
+        [sys.executable, "-c", program, *arguments], cwd=ROOT, capture_output=True, text=True
+    )
+    assert done.returncode == 3, done.stderr
+    assert "in a clone of the repository" in " ".join(done.stderr.split())
+    assert "Traceback" not in done.stderr

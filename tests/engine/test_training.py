@@ -9,12 +9,14 @@ from archqa.core.case_digest import case_digest
 from archqa.core.judgement import Relevance
 from archqa.core.key import CaseKey
 from archqa.engine.cross_encoder import default_cross_encoder
+from archqa.engine.evaluation_statistics import assign_folds, reliability_bins
+from archqa.engine.model import MODEL_DIR, save
 from archqa.engine.training import regression
-from archqa.engine.training.cross_validation import evaluate, reliability_bins
+from archqa.engine.training.auxiliary_corpus import read_corpus
+from archqa.engine.training.cross_validation import evaluate
 from archqa.engine.training.out_of_fold import load_out_of_fold_logits
 from archqa.engine.training.regression import (
     LabelledCase,
-    assign_folds,
     build_examples,
     cross_fit,
     fit,
@@ -73,6 +75,20 @@ def test_there_is_such_a_verdict_on_each_sentence_of_each_training_case() -> Non
     assert {digest: len(said) for digest, said in load_out_of_fold_logits().items()} == {
         case_digest(case): len(case.sentences) for case in cases
     }
+
+
+def test_refitting_gives_the_shipped_model_byte_for_byte(tmp_path: Path) -> None:
+    labelled_cases = []
+    case_by_name = {}
+    for name in ("train", "train-real"):
+        keys = tasks.load_key(DATA / f"{name}_key.json").keys
+        for case in tasks.load_cases(DATA / f"{name}.json").notes:
+            labelled_cases.append((case, keys[case.id]))
+            case_by_name[f"{name}/{case.id}"] = case
+    corpus = read_corpus(DATA / "further", case_by_name)
+    auxiliary_cases = [labelled.case for labelled in corpus.all_cases()]
+    save(train(labelled_cases, auxiliary_cases=auxiliary_cases), tmp_path / "model.json")
+    assert (tmp_path / "model.json").read_bytes() == (MODEL_DIR / "default.json").read_bytes()
 
 
 def test_progress_is_told(pairs: list[LabelledCase]) -> None:

@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from archqa import tasks
 from archqa.core.answer import CitedAnswer, Claim
 from archqa.core.case import Case
 from archqa.core.judgement import Judgement, Relevance
@@ -60,8 +61,10 @@ def create_fhir_run(
 ) -> Path:
     """A finished run of questions or tasks on a FHIR record, with these results."""
     run = _folder(folder / "run", task, "embedded", folder / "gone.json", items)
+    result_type = tasks.find(task).result_type
     for item, result in zip(items, results, strict=True):
-        run.add(CaseRecord(id=item.id, status=CaseStatus.ANSWERED, result=result))
+        typed_result = result_type.from_json(result) if result_type and result else None
+        run.add(CaseRecord(id=item.id, status=CaseStatus.ANSWERED, result=typed_result))
     return run.path
 
 

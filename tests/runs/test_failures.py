@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from archqa.tasks.fhir_agentbench.error_analysis import Verdict, error_table, error_tags
+from archqa.tasks.fhir_agentbench.scoring.error_analysis import Verdict, error_table, error_tags
 from scoring.tasks.fhir_agentbench import Question
 
 WRONG = Verdict(right=False, all_retrieved=False)

@@ -390,7 +390,7 @@ def test_retrieving_everything_has_the_papers_precision_on_dev(
                     desk,
                     PipelineSettings(),
                 )
-            ).result
+            ).result.to_json()
             for patient in {each.patient_fhir_id for each in asked}
         }
     gold = {each.question_id: set(each.true_fhir_ids) for each in asked}

@@ -51,7 +51,7 @@ def test_the_key_decides_which_cases_count() -> None:
 
 
 def test_refusing_in_place_of_the_floor_uses_the_official_words() -> None:
-    with pytest.raises(ScoringError, match=r"missing \{'2'\} extra \{'9'\}"):
+    with pytest.raises(ScoringError, match=r"Case IDs in key but not in submission: \{'2'\}"):
         archehr2025.score([answer("1"), answer("9")], [ONE, TWO], on_missing="refuse")
 
 

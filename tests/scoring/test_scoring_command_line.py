@@ -88,7 +88,10 @@ def test_the_subtasks_of_2026_are_scored_too(
     ("rows", "words"),
     [
         ([{"case_id": "3", "answer": "Fever."}], "AssertionError: [case 3]: No citations found."),
-        ([{"case_id": "8", "answer": "Fever. |2|"}], "ValueError: missing {'3'} extra {'8'}"),
+        (
+            [{"case_id": "8", "answer": "Fever. |2|"}],
+            "ValueError: Case IDs in key but not in submission: {'3'}",
+        ),
         ([{"case_id": "3", "answer": "|2|"}], "ZeroDivisionError: float division by zero"),
         ({"case_id": "3"}, 'a submission is a list of {"case_id": …, "answer": …}, not a dict.'),
     ],

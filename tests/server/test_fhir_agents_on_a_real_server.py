@@ -26,8 +26,9 @@ from archqa.tasks.fhir_agentbench.pipelines.published_agents import (
     BENCHMARK_AGENT_NAMES,
     NO_FINAL_ANSWER,
 )
+from archqa.tasks.fhir_agentbench.result import RecordResult
 from archqa.tasks.fhir_agentbench.retrieval_tools import GetResourcesByPatientFhirId
-from archqa.tasks.pipelines import PipelineResult, PipelineSettings, find
+from archqa.tasks.pipelines import PipelineResult, find
 from tests.fhir.invented import build_store
 from tests.query.invented import random_record
 from tests.server.llama import llama_server, missing
@@ -106,10 +107,12 @@ async def ended(
     steps: list[Step] = []
     mind = ModelBackend(model, "smollm2", max_tokens=120, turns=2)
     desk = RunContext(dict.fromkeys(chosen.agents, mind), steps.append, record)
+    values = {"iterations": 3, "planner_turns": 2, **settings}
+    own = chosen.settings_type
+    names = own.model_fields.keys() & values.keys()
     try:
-        return await chosen.run(
-            QUESTION, desk, PipelineSettings(iterations=3, planner_turns=2, **settings)
-        ), steps
+        result = await chosen.run(QUESTION, desk, own(**{name: values[name] for name in names}))
+        return result, steps
     except CaseFailed as failure:
         return failure, steps
 
@@ -125,13 +128,13 @@ async def test_every_agent_ends_its_question(
         for step in steps
         if step.finish == "complete"
     )
-    assert found.result.keys() >= {"agent_answer", "agent_fhir_resources", "trace"}
+    assert isinstance(found.result, RecordResult)
     if isinstance(found, CaseFailed):
         assert str(found).startswith(("No tool calls found", "Expected '", "fhir_"))
     elif pipeline.startswith("multi-turn"):
         assert (
-            found.result["agent_answer"] == NO_FINAL_ANSWER
-            or "final answer is:" in str(found.result["agent_answer"]).lower()
+            found.result.answer == NO_FINAL_ANSWER
+            or "final answer is:" in str(found.result.answer).lower()
         )
 
 
@@ -175,6 +178,6 @@ async def test_the_planner_is_held_to_the_querys_schema_and_the_question_ends(
         if step.mind == "model" and step.finish == "complete" and not step.rejected:
             Plan.model_validate_json(step.reply)
     if isinstance(found, PipelineResult):
-        assert Query.model_validate(found.result["query"])
+        assert Query.model_validate(found.result.to_json()["query"])
     else:
         assert str(found)

@@ -1,7 +1,8 @@
-"""What the reader is trained on: questions about notes that were written for it, and about notes of cases with a key.
+"""The auxiliary corpus: labelled questions that only the cross-encoder is trained on.
 
-`data/further/{questions,alike,near,notes}.jsonl` of the repository; `data/README.md` tells who wrote them. No figure is
-ever taken on them; and where one is taken on a case with a key, the reader has read nothing about the case's note.
+The files are `data/further/{questions,alike,near,notes}.jsonl` of the repository; `data/README.md`
+documents their origin. No score is ever computed on them; and where a case with a key is scored,
+the cross-encoder has been trained on nothing about the case's note.
 """
 
 from collections.abc import Iterator, Mapping
@@ -17,11 +18,13 @@ from archqa.core.key import CaseKey
 from archqa.core.value import FrozenModel
 from archqa.errors import InputError
 
-Line = TypeVar("Line", bound=FrozenModel)
+FORMAT_HINT = "data/README.md shows the format."
+
+Row = TypeVar("Row", bound=FrozenModel)
 
 
 class Note(FrozenModel):
-    """A note by its name; `sentences` are id, paragraph and text."""
+    """A note by its name; every sentence is an id, a paragraph id and a text."""
 
     note: str
     style: str
@@ -29,7 +32,7 @@ class Note(FrozenModel):
 
 
 class Question(FrozenModel):
-    """A message about a note, the parts of it that ask, and the ids of the sentences that the answer needs."""
+    """A patient's message about a note, its phrases that ask, and the ids of labelled sentences."""
 
     note: str
     narrative: str
@@ -48,84 +51,130 @@ class AuxiliaryCase(NamedTuple):
 
 
 class AuxiliaryCorpus(NamedTuple):
-    """Questions on any matter of a note; cases that are written and labelled as the training cases are, on notes of
-    their own; and such cases on notes of the training cases.
+    """Labelled cases by their similarity to the training cases.
+
+    `questions` ask about any matter of a note, `alike` are written and labelled in the manner of
+    the training cases; both are about notes of their own. `training_note_cases` are questions
+    about the notes of the training cases.
     """
 
     questions: tuple[AuxiliaryCase, ...] = ()
     alike: tuple[AuxiliaryCase, ...] = ()
     training_note_cases: tuple[AuxiliaryCase, ...] = ()
 
+    def all_cases(self) -> tuple[AuxiliaryCase, ...]:
+        """Return every case of the corpus, in the order of the fields."""
+        return (*self.questions, *self.alike, *self.training_note_cases)
 
-def read_corpus(folder: Path, known: Mapping[str, Case] = MappingProxyType({})) -> AuxiliaryCorpus:
-    """All of a folder; `near.jsonl` may be absent. Raises `InputError` with every line that does not fit.
 
-    `known` are the training cases by `<file>/<id>`, as `train-real/12`; what is asked about others' notes is left out.
+def read_corpus(
+    folder: Path, training_cases: Mapping[str, Case] = MappingProxyType({})
+) -> AuxiliaryCorpus:
+    """Read a folder; `near.jsonl` is optional. Raises InputError with every invalid line.
+
+    `training_cases` are named `<file>/<id>`, as `train-real/12`; questions in `near.jsonl` about
+    other notes are skipped.
     """
-    notes = {each.note: _case(each) for _, each in _lines(folder / "notes.jsonl", Note)}
-    near = folder / "near.jsonl"
+    notes = {note.note: _note_case(note) for _, note in _read_rows(folder / "notes.jsonl", Note)}
     return AuxiliaryCorpus(
-        questions=_asked(folder / "questions.jsonl", notes),
-        alike=_asked(folder / "alike.jsonl", notes),
-        training_note_cases=_asked(near, known, others=True) if near.exists() else (),
+        questions=_read_questions(folder / "questions.jsonl", notes),
+        alike=_read_questions(folder / "alike.jsonl", notes),
+        training_note_cases=_read_training_note_questions(folder / "near.jsonl", training_cases),
     )
 
 
-def _asked(
-    path: Path, notes: Mapping[str, Case], *, others: bool = False
+def _read_questions(path: Path, notes: Mapping[str, Case]) -> tuple[AuxiliaryCase, ...]:
+    return _labelled_cases(path, _read_rows(path, Question), notes)
+
+
+def _read_training_note_questions(
+    path: Path, notes: Mapping[str, Case]
 ) -> tuple[AuxiliaryCase, ...]:
-    """`others`: whether there may be questions on notes that are not here."""
-    asked = [(at, each) for at, each in _lines(path, Question) if each.note in notes or not others]
-    mistakes = [f":{at}: {why}" for at, each in asked for why in _mistakes(each, notes)]
+    if not path.exists():
+        return ()
+    rows = _read_rows(path, Question)
+    rows_on_notes = [(number, question) for number, question in rows if question.note in notes]
+    return _labelled_cases(path, rows_on_notes, notes)
+
+
+def _labelled_cases(
+    path: Path, rows: list[tuple[int, Question]], notes: Mapping[str, Case]
+) -> tuple[AuxiliaryCase, ...]:
+    """Label the notes' sentences by the questions. Raises InputError with every invalid question."""
+    mistakes = []
+    for number, question in rows:
+        mistakes += [f":{number}: {mistake}" for mistake in _mistakes(question, notes)]
     if mistakes:
-        raise InputError(path, mistakes, "data/README.md shows the format.")
-    return tuple(_labelled(f"{each.note}+{at}", each, notes[each.note]) for at, each in asked)
+        raise InputError(path, mistakes, FORMAT_HINT)
+    return tuple(
+        _labelled_case(f"{question.note}+{number}", question, notes[question.note])
+        for number, question in rows
+    )
 
 
-def _lines(path: Path, kind: type[Line]) -> Iterator[tuple[int, Line]]:
-    found, mistakes = list[tuple[int, Line]](), list[str]()
-    try:
-        lines = path.read_text(encoding="utf-8").splitlines()
-    except OSError:
-        raise InputError(path, [": is not there."], "It is part of the repository.") from None
-    for at, line in enumerate(lines, start=1):
+def _read_rows(path: Path, row_type: type[Row]) -> list[tuple[int, Row]]:
+    """Return every line with its number. Raises InputError with every invalid line."""
+    rows = []
+    mistakes = []
+    for number, line in enumerate(_read_lines(path), start=1):
         try:
-            found.append((at, kind.model_validate_json(line)))
+            rows.append((number, row_type.model_validate_json(line)))
         except ValidationError as malformed:
-            mistakes += [
-                f":{at}: {'.'.join(map(str, each['loc']))}: {each['msg']}"
-                for each in malformed.errors()
-            ]
+            mistakes += [f":{number}: {mistake}" for mistake in _validation_messages(malformed)]
     if mistakes:
-        raise InputError(path, mistakes, "data/README.md shows the format.")
-    return iter(found)
+        raise InputError(path, mistakes, FORMAT_HINT)
+    return rows
 
 
-def _mistakes(asked: Question, notes: Mapping[str, Case]) -> Iterator[str]:
-    if asked.note not in notes:
-        yield f"there is no note {asked.note}."
+def _read_lines(path: Path) -> list[str]:
+    try:
+        return path.read_text(encoding="utf-8").splitlines()
+    except OSError:
+        raise InputError(path, [": does not exist."], "It is part of the repository.") from None
+
+
+def _validation_messages(malformed: ValidationError) -> Iterator[str]:
+    for error in malformed.errors():
+        field = ".".join(map(str, error["loc"]))
+        yield f"{field}: {error['msg']}"
+
+
+def _mistakes(question: Question, notes: Mapping[str, Case]) -> Iterator[str]:
+    if question.note not in notes:
+        yield f"there is no note {question.note}."
         return
-    unknown = {*asked.essential, *asked.supplementary} - set(notes[asked.note].sentence_ids)
+    essential, supplementary = set(question.essential), set(question.supplementary)
+    unknown = (essential | supplementary) - set(notes[question.note].sentence_ids)
     if unknown:
-        yield f"the note {asked.note} has no sentence {', '.join(sorted(unknown))}."
-    if not asked.essential or set(asked.essential) & set(asked.supplementary):
+        yield f"the note {question.note} has no sentence {', '.join(sorted(unknown))}."
+    if not essential or essential & supplementary:
         yield "a question needs an essential sentence, and none that is supplementary as well."
-    if not all(part in asked.narrative for part in asked.question):
+    if not all(phrase in question.narrative for phrase in question.question):
         yield "the question is no part of the narrative."
 
 
-def _case(note: Note) -> Case:
+def _note_case(note: Note) -> Case:
     sentences = tuple(
-        Sentence(id=at, paragraph_id=paragraph, text=text) for at, paragraph, text in note.sentences
+        Sentence(id=sentence_id, paragraph_id=paragraph_id, text=text)
+        for sentence_id, paragraph_id, text in note.sentences
     )
     return Case(id=note.note, sentences=sentences)
 
 
-def _labelled(name: str, asked: Question, about: Case) -> AuxiliaryCase:
-    words = {"patient_narrative": asked.narrative, "clinician_question": asked.clinician_question}
-    phrases = tuple(Phrase(id=str(at), text=part) for at, part in enumerate(asked.question))
-    case = about.model_copy(update={"id": name, "title": "", "patient_question": phrases, **words})
-    labels = dict.fromkeys(about.sentence_ids, Relevance.NOT_RELEVANT)
-    labels |= dict.fromkeys(asked.supplementary, Relevance.SUPPLEMENTARY)
-    labels |= dict.fromkeys(asked.essential, Relevance.ESSENTIAL)
-    return AuxiliaryCase(asked.note, case, CaseKey(case_id=name, labels=labels))
+def _labelled_case(case_id: str, question: Question, note_case: Case) -> AuxiliaryCase:
+    phrases = tuple(
+        Phrase(id=str(index), text=phrase) for index, phrase in enumerate(question.question)
+    )
+    case = note_case.model_copy(
+        update={
+            "id": case_id,
+            "title": "",
+            "patient_narrative": question.narrative,
+            "patient_question": phrases,
+            "clinician_question": question.clinician_question,
+        }
+    )
+    labels = dict.fromkeys(note_case.sentence_ids, Relevance.NOT_RELEVANT)
+    labels |= dict.fromkeys(question.supplementary, Relevance.SUPPLEMENTARY)
+    labels |= dict.fromkeys(question.essential, Relevance.ESSENTIAL)
+    return AuxiliaryCase(question.note, case, CaseKey(case_id=case_id, labels=labels))

@@ -24,11 +24,12 @@ from archqa.core.case import Case
 from archqa.core.case_digest import case_digest
 from archqa.core.key import CaseKey
 from archqa.engine import cross_encoder
+from archqa.engine.evaluation_statistics import assign_folds
 from archqa.engine.tables import FOLDER
 from archqa.engine.training import fine_tuning, out_of_fold
 from archqa.engine.training.auxiliary_corpus import AuxiliaryCase, AuxiliaryCorpus
 from archqa.engine.training.fine_tuning import EpochSampler, LabelledCase, TrainingConfig
-from archqa.engine.training.regression import LabelledSets, assign_folds
+from archqa.engine.training.regression import LabelledSets
 from archqa.notes.sections import MIN_TYPED_SHORTHAND, shorthand_ratio
 
 QUESTIONS_PER_NOTE = 1
@@ -109,7 +110,7 @@ def fine_tune_by_fold(
         readers.append(_read_closely(model, draw, recipe, progress))
         apart = [case for name, case, _ in _named(kinds) if fold_of[name] == fold]
         verdicts |= _as_shipped(readers[-1], apart, into)
-        progress("assign_note_folds", fold + 1, FOLDS)
+        progress("folds", fold + 1, FOLDS)
     out_of_fold.save_out_of_fold_logits(verdicts, into / out_of_fold.OUT_OF_FOLD_FILE)
     fine_tuning.export(
         fine_tuning.average_weights(readers),

@@ -1,8 +1,10 @@
-"""How good the engine is on cases it has not seen: cross-fit over cases, intervals over cases, calibration.
+"""Measure the engine on unseen cases: cross-validation over cases, bootstrap intervals, calibration.
 
-Strict micro F1 as the shared task counts it (ArchEHR-QA 2025, `compute_factuality_scores`), in percent.
+Scores are strict micro F1 as the shared task counts it (ArchEHR-QA 2025,
+`compute_factuality_scores`), in percent.
 """
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
@@ -10,24 +12,33 @@ from numpy.typing import NDArray
 
 from archqa.core.case import Case
 from archqa.core.value import FrozenModel
+from archqa.engine.evaluation_statistics import (
+    Bin,
+    expected_calibration_error,
+    max_expected_f1,
+    reliability_bins,
+)
 from archqa.engine.evidence_selection import SelectionPrior, select_sentences
+from archqa.engine.logistic_regression import FloatArray
 from archqa.engine.question import question_text
 from archqa.engine.sentence_encoder import SentenceEncoder, default_encoder
 from archqa.engine.training.regression import (
     FOLDS,
-    PRIOR_SENTENCES,
+    PSEUDO_SENTENCES,
     LabelledSets,
     ProgressCallback,
     TrainingExample,
     build_examples,
     cross_fit,
-    max_expected_f1,
     no_progress,
 )
 from archqa.notes.sections import text_without_list_marker
 
 RESAMPLES = 2000
-BINS = 10
+COSINE_THRESHOLD = 0.3
+"""Standard deviations above the case's mean cosine at which the baseline selects a sentence."""
+
+SentenceIndices = NDArray[np.int64]
 
 
 class Interval(FrozenModel):
@@ -38,18 +49,11 @@ class Interval(FrozenModel):
     high: float
 
 
-class Bin(FrozenModel):
-    """Sentences with a probability between `low` and `high`: how many, their mean probability, the share essential."""
-
-    low: float
-    high: float
-    sentences: int
-    said: float
-    true: float
-
-
 class EvaluationReport(FrozenModel):
-    """One kind of case, cross-fit. Scores in percent; `calibration_error` is the expected calibration error, 0 to 1."""
+    """The scores of one file by cross-validation, in percent.
+
+    `calibration_error` is the expected calibration error, between 0 and 1.
+    """
 
     kind: str
     cases: int
@@ -64,128 +68,125 @@ class EvaluationReport(FrozenModel):
     reliability: tuple[Bin, ...]
 
 
-class Counts(NamedTuple):
-    """Hits, choices and golds of every case, each of shape (cases,)."""
+class SelectionCounts(NamedTuple):
+    """True positives, selected and essential sentences of every case, all of shape (cases,)."""
 
-    hits: NDArray[np.float64]
-    chosen: NDArray[np.float64]
-    gold: NDArray[np.float64]
+    hits: FloatArray
+    selected: FloatArray
+    essential: FloatArray
+
+    def resampled(self, case_indices: SentenceIndices) -> "SelectionCounts":
+        """Return the counts of the cases at `case_indices`."""
+        return SelectionCounts(
+            self.hits[case_indices], self.selected[case_indices], self.essential[case_indices]
+        )
+
+
+Score = Callable[[SelectionCounts], float]
 
 
 def evaluate(
-    kinds: LabelledSets, *, seed: int = 0, progress: ProgressCallback = no_progress
+    labelled_sets: LabelledSets, *, seed: int = 0, progress: ProgressCallback = no_progress
 ) -> tuple[EvaluationReport, ...]:
-    """One report a kind of case, all kinds fitted together: one model, one rule. Folds are drawn over cases."""
-    examples = {kind: build_examples(pairs, progress=progress) for kind, pairs in kinds.items()}
-    everything = [example for each in examples.values() for example in each]
-    probabilities = cross_fit(
-        everything, seed=seed, folds=min(FOLDS, len(everything)), progress=progress
-    )
-    corpus = SelectionPrior(max_expected_f1(np.concatenate(probabilities)), PRIOR_SENTENCES)
-    reports, start = [], 0
-    for kind, some in examples.items():
-        reports.append(report(kind, some, probabilities[start : start + len(some)], corpus, seed))
-        start += len(some)
+    """Return one report for each set. All sets share one model, and folds are drawn over cases."""
+    examples_by_set = {
+        name: build_examples(labelled_cases, progress=progress)
+        for name, labelled_cases in labelled_sets.items()
+    }
+    all_examples = [example for examples in examples_by_set.values() for example in examples]
+    folds = min(FOLDS, len(all_examples))
+    probabilities = cross_fit(all_examples, seed=seed, folds=folds, progress=progress)
+    prior = SelectionPrior(max_expected_f1(np.concatenate(probabilities)), PSEUDO_SENTENCES)
+    reports = []
+    start = 0
+    for name, examples in examples_by_set.items():
+        end = start + len(examples)
+        reports.append(report(name, examples, probabilities[start:end], prior, seed))
+        start = end
     return tuple(reports)
 
 
 def report(
-    kind: str,
+    set_name: str,
     examples: list[TrainingExample],
-    probabilities: list[NDArray[np.float64]],
-    corpus: SelectionPrior,
+    probabilities: list[FloatArray],
+    prior: SelectionPrior,
     seed: int = 0,
 ) -> EvaluationReport:
-    """The figures of one kind from probabilities that were made without its cases."""
-    ours = _counts(examples, [select_sentences(each, corpus) for each in probabilities])
-    cosine = _counts(examples, [_near(example) for example in examples])
-    whole = _counts(examples, [np.arange(len(example.essential)) for example in examples])
-    truth = np.concatenate([example.essential for example in examples])
-    draws = np.random.default_rng(seed).integers(0, len(examples), (RESAMPLES, len(examples)))
-    bins = reliability_bins(np.concatenate(probabilities), truth)
+    """Score one set from the probabilities of models that were fitted without its cases."""
+    engine = _count(examples, [select_sentences(values, prior) for values in probabilities])
+    cosine = _count(examples, [_cosine_baseline(example) for example in examples])
+    everything = _count(examples, [np.arange(len(example.essential)) for example in examples])
+    essential = np.concatenate([example.essential for example in examples])
+    resamples = np.random.default_rng(seed).integers(0, len(examples), (RESAMPLES, len(examples)))
+    bins = reliability_bins(np.concatenate(probabilities), essential)
     return EvaluationReport(
-        kind=kind,
+        kind=set_name,
         cases=len(examples),
-        sentences=len(truth),
-        f1=_interval(_f1(ours), [_f1(_drawn(ours, draw)) for draw in draws]),
-        precision=_interval(
-            _ratio(ours.hits, ours.chosen), [_ratio(ours.hits[d], ours.chosen[d]) for d in draws]
-        ),
-        recall=_interval(
-            _ratio(ours.hits, ours.gold), [_ratio(ours.hits[d], ours.gold[d]) for d in draws]
-        ),
-        everything=_interval(_f1(whole), [_f1(_drawn(whole, draw)) for draw in draws]),
-        cosine=_interval(_f1(cosine), [_f1(_drawn(cosine, draw)) for draw in draws]),
-        above_cosine=_interval(
-            _f1(ours) - _f1(cosine),
-            [_f1(_drawn(ours, draw)) - _f1(_drawn(cosine, draw)) for draw in draws],
-        ),
-        calibration_error=sum(each.sentences * abs(each.said - each.true) for each in bins)
-        / len(truth),
+        sentences=len(essential),
+        f1=_score(engine, _f1, resamples),
+        precision=_score(engine, _precision, resamples),
+        recall=_score(engine, _recall, resamples),
+        everything=_score(everything, _f1, resamples),
+        cosine=_score(cosine, _f1, resamples),
+        above_cosine=_f1_difference(engine, cosine, resamples),
+        calibration_error=expected_calibration_error(bins),
         reliability=bins,
     )
 
 
-def reliability_bins(
-    probabilities: NDArray[np.float64], truth: NDArray[np.float64]
-) -> tuple[Bin, ...]:
-    """Ten bins of equal width; empty ones are left out."""
-    place = np.minimum((probabilities * BINS).astype(int), BINS - 1)
-    return tuple(
-        Bin(
-            low=each / BINS,
-            high=(each + 1) / BINS,
-            sentences=int((place == each).sum()),
-            said=float(probabilities[place == each].mean()),
-            true=float(truth[place == each].mean()),
-        )
-        for each in range(BINS)
-        if (place == each).any()
-    )
-
-
-def _near(example: TrainingExample) -> NDArray[np.int64]:
-    """The baseline: sentences whose cosine to the question lies 0.3 standard deviations above the case's mean."""
-    return np.flatnonzero(nearness(example.case, default_encoder()) > 0.3).astype(np.int64)
-
-
-def nearness(case: Case, encoder: SentenceEncoder) -> NDArray[np.float64]:
-    """The cosine of every sentence to what is asked, in standard deviations from the case's mean."""
-    vectors = encoder.encode(
-        [*(text_without_list_marker(each) for each in case.sentences), question_text(case)]
-    )
+def cosine_z_scores(case: Case, encoder: SentenceEncoder) -> FloatArray:
+    """Return the cosine of every sentence to the question, standardised within the case."""
+    texts = [text_without_list_marker(sentence) for sentence in case.sentences]
+    vectors = encoder.encode([*texts, question_text(case)])
     cosine = (vectors[:-1] @ vectors[-1]).astype(np.float64)
-    standing: NDArray[np.float64] = (cosine - cosine.mean()) / (cosine.std() + 1e-6)
-    return standing
+    z_scores: FloatArray = (cosine - cosine.mean()) / (cosine.std() + 1e-6)
+    return z_scores
 
 
-def _counts(examples: list[TrainingExample], chosen: list[NDArray[np.int64]]) -> Counts:
+def _cosine_baseline(example: TrainingExample) -> SentenceIndices:
+    z_scores = cosine_z_scores(example.case, default_encoder())
+    return np.flatnonzero(z_scores > COSINE_THRESHOLD).astype(np.int64)
+
+
+def _count(examples: list[TrainingExample], selections: list[SentenceIndices]) -> SelectionCounts:
     hits = [
-        example.essential[places].sum() for example, places in zip(examples, chosen, strict=True)
+        example.essential[selection].sum()
+        for example, selection in zip(examples, selections, strict=True)
     ]
-    gold = [example.essential.sum() for example in examples]
-    return Counts(
-        np.array(hits), np.array([float(len(places)) for places in chosen]), np.array(gold)
-    )
+    selected = [float(len(selection)) for selection in selections]
+    essential = [example.essential.sum() for example in examples]
+    return SelectionCounts(np.array(hits), np.array(selected), np.array(essential))
 
 
-def _drawn(counts: Counts, draw: NDArray[np.int64]) -> Counts:
-    return Counts(*(each[draw] for each in counts))
+def _score(counts: SelectionCounts, score: Score, resamples: SentenceIndices) -> Interval:
+    resampled = [score(counts.resampled(case_indices)) for case_indices in resamples]
+    return _interval(score(counts), resampled)
 
 
-def _f1(counts: Counts) -> float:
-    return (
-        100
-        * 2
-        * float(counts.hits.sum())
-        / max(float(counts.chosen.sum() + counts.gold.sum()), 1.0)
-    )
+def _f1_difference(
+    engine: SelectionCounts, baseline: SelectionCounts, resamples: SentenceIndices
+) -> Interval:
+    resampled = [
+        _f1(engine.resampled(case_indices)) - _f1(baseline.resampled(case_indices))
+        for case_indices in resamples
+    ]
+    return _interval(_f1(engine) - _f1(baseline), resampled)
 
 
-def _ratio(part: NDArray[np.float64], whole: NDArray[np.float64]) -> float:
-    return 100 * float(part.sum()) / max(float(whole.sum()), 1.0)
+def _f1(counts: SelectionCounts) -> float:
+    total = float(counts.selected.sum() + counts.essential.sum())
+    return 100 * 2 * float(counts.hits.sum()) / max(total, 1.0)
 
 
-def _interval(value: float, draws: list[float]) -> Interval:
-    low, high = np.percentile(draws, [2.5, 97.5])
+def _precision(counts: SelectionCounts) -> float:
+    return 100 * float(counts.hits.sum()) / max(float(counts.selected.sum()), 1.0)
+
+
+def _recall(counts: SelectionCounts) -> float:
+    return 100 * float(counts.hits.sum()) / max(float(counts.essential.sum()), 1.0)
+
+
+def _interval(value: float, resampled: list[float]) -> Interval:
+    low, high = np.percentile(resampled, [2.5, 97.5])
     return Interval(value=round(value, 2), low=round(float(low), 2), high=round(float(high), 2))

@@ -21,9 +21,9 @@ from archqa.engine.answer_linking import (
     most_similar_links,
     pair_features,
 )
+from archqa.engine.evaluation_statistics import max_expected_f1
 from archqa.engine.gradient_boosting import BoostingSettings, fit_boosted_trees
 from archqa.engine.sentence_encoder import default_encoder
-from archqa.engine.training.regression import max_expected_f1
 
 BOOSTING_SETTINGS = BoostingSettings(
     trees=150, rate=0.06, max_leaves=8, min_rows_per_leaf=20, rows=0.8, columns=0.4, ridge=5.0
@@ -127,7 +127,7 @@ def fit(examples: Sequence[LinkingExample], *, seed: int = 0) -> Linker:
         expected_f1=0.6,
         mass=PRIOR_SENTENCES,
         fitted_on=tuple(case_digest(each.case) for each in examples),
-        made_by="archqa.engine.training.linker",
+        made_by="archqa.evidence.linking_training",
     )
 
 

@@ -8,10 +8,10 @@ apply      checks and stores: in an overlay that can be reset, or on a server
 
 import json
 from collections.abc import Sequence
-from enum import StrEnum
 from typing import Any
 
 from archqa.core.value import FrozenModel
+from archqa.core.write_mode import WriteMode
 from archqa.fhir.outcome import FhirError, operation_outcome
 from archqa.fhir.record import Record, WritableRecord
 from archqa.fhir.values import dates
@@ -19,14 +19,7 @@ from archqa.fhir.values.json_spans import parse
 from archqa.fhir.write.audit import AuditEntry, AuditLog
 from archqa.fhir.write.validation import Finding, validate_resource
 
-
-class WriteMode(StrEnum):
-    """What becomes of a write."""
-
-    READ_ONLY = "read-only"
-    RECORD = "record"
-    VALIDATE = "validate"
-    APPLY = "apply"
+__all__ = ["WriteMode", "WriteResult", "Writer"]
 
 
 class WriteResult(FrozenModel):

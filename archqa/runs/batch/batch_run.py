@@ -66,7 +66,7 @@ class BatchRun:
 
     def __init__(self, folder: RunFolder, settings: Settings) -> None:
         self.folder = folder
-        self._settings = settings.model_copy(update={"cache": False})
+        self._settings = settings.replace(cache=False)
         self._place = folder.path / "batch"
         self._place.mkdir(mode=0o700, exist_ok=True)
         self._waiting: dict[str, Request] = {}

@@ -26,7 +26,7 @@ def ray_cluster(settings: Settings) -> Iterator[Any]:
     if ray.is_initialized():
         yield ray
         return
-    _connect(ray, settings.ray_address)
+    _connect(ray, settings.ray.address)
     try:
         yield ray
     finally:

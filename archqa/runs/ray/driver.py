@@ -230,7 +230,7 @@ def slots_per_worker(ray: Any, job: Job) -> list[int]:
 
     Unless the settings tell, there is one worker a node where models are asked, one a core where they are not.
     """
-    jobs, wanted = job.settings.jobs, job.settings.workers
+    jobs, wanted = job.settings.limits.jobs, job.settings.ray.workers
     if not job.minds.uses_models:
         cores = int(ray.cluster_resources().get("CPU", 1))
         return [_ENGINE_PLACES] * max(1, wanted or min(cores, jobs))
@@ -249,8 +249,8 @@ def _limits(ray: Any, settings: Settings) -> Any:
 
     here = NodeAffinitySchedulingStrategy(ray.get_runtime_context().get_node_id(), soft=False)
     ways = {"num_cpus": 0, "scheduling_strategy": here, "max_concurrency": _AT_ONCE}
-    paces = settings.requests_per_minute, settings.tokens_per_minute
-    return ray.remote(LimitsActor).options(**ways).remote(*paces, settings.max_cost)
+    paces = settings.limits.requests_per_minute, settings.limits.tokens_per_minute
+    return ray.remote(LimitsActor).options(**ways).remote(*paces, settings.limits.max_cost)
 
 
 def _given_up(case: Item) -> WorkerResult:

@@ -79,7 +79,7 @@ def worker_limits(limits: Any, worker: str, settings: Settings, jobs: int) -> Sh
     """The limits as one worker sees them: its own share of places, the run's pace, budget and claims."""
     return SharedLimits(
         SharedLimiter(limits, jobs),
-        SharedBudget(limits, settings.max_cost),
+        SharedBudget(limits, settings.limits.max_cost),
         _Claims(limits, worker),
     )
 

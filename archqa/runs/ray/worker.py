@@ -33,7 +33,7 @@ class WorkerConfig(NamedTuple):
     @classmethod
     def of(cls, manifest: RunManifest, settings: Settings, jobs: int) -> "WorkerConfig":
         """The order for a run, with a share of its places."""
-        kept = {"api_key": settings.api_key, "cache_url": settings.cache_url}
+        kept = {"api_key": settings.api_key, "cache_url": settings.cache.url}
         secrets = {name: each.get_secret_value() for name, each in kept.items() if each is not None}
         version = manifest.versions["archqa"]
         plain = settings.without_secrets()
@@ -93,7 +93,7 @@ class Worker:
         await self._job.minds.close()
 
     def _prepared(self, order: WorkerConfig) -> Job:
-        settings = Settings(**{**order.settings, **order.secrets, "jobs": order.jobs})
+        settings = _settings(order)
         _check_same(order)
         pipeline = pipelines.find(order.pipeline, order.task)
         minds = Backends(
@@ -103,6 +103,12 @@ class Worker:
         return Job(
             RunFolder(Path("the-driver-has-it")), pipeline, settings, minds, {}, lambda _: None
         )
+
+
+def _settings(config: WorkerConfig) -> Settings:
+    """The run's settings, with this worker's share of requests in flight."""
+    values: dict[str, Any] = {**config.settings, **config.secrets}
+    return Settings(**values).replace(jobs=config.jobs)
 
 
 def _check_same(order: WorkerConfig) -> None:

@@ -10,8 +10,6 @@ from dataclasses import dataclass
 from typing import Any
 
 from archqa.core.case import Case, Phrase, Sentence
-from archqa.core.key import CaseKey
-from archqa.tasks.archehr_2025.key import read_key
 from archqa.tasks.files.content import FORMAT_HINT
 from archqa.tasks.files.mistakes import FileErrors, printable
 from archqa.tasks.files.node import Content, Node
@@ -28,6 +26,11 @@ _TELLING = frozenset({"patient_narrative", "clinician_question", "note_excerpt",
 class ArchehrQa(Task):
     """ArchEHR-QA with cited answers (2025)."""
 
+    @property
+    def reads_notes(self) -> bool:
+        """The evidence is the sentences of a note."""
+        return True
+
     def recognises(self, content: Content) -> bool:
         """XML, or JSON with a field of its cases; releases withhold fields, so any one will do."""
         return content.format == "xml" or (
@@ -40,10 +43,6 @@ class ArchehrQa(Task):
         Raises `InputError` with every mistake of the file: by line in XML, by case id and path in JSON.
         """
         return _read_cases(read_source(source))
-
-    def load_key(self, source: CaseSource) -> dict[str, CaseKey]:
-        """See `archehr_key.read_key`."""
-        return read_key(read_source(source))
 
     def read_line(self, line: bytes, path: str) -> Case:
         """The case in one line of a JSON Lines file. Raises `InputError` with every mistake of the line."""

@@ -7,10 +7,9 @@ from pathlib import Path
 from archqa.core.case import Case, Phrase
 from archqa.core.key import CaseKey, ClinicianSentence
 from archqa.errors import CallerError
+from archqa.tasks.archehr_2026 import EVIDENCE_ALIGNMENT
 from archqa.tasks.registry import find_key, load_key
 from archqa.tasks.task import CaseFile
-
-LINKING = "archehr-2026-st4"
 
 
 def with_clinician_answers(file: CaseFile, key: Path | None) -> CaseFile:
@@ -18,7 +17,7 @@ def with_clinician_answers(file: CaseFile, key: Path | None) -> CaseFile:
 
     Raises `CallerError` if a case has none anywhere, `InputError` for a malformed key. Files of other tasks pass.
     """
-    if file.task != LINKING:
+    if file.task != EVIDENCE_ALIGNMENT:
         return file
     cases = file.notes
     bare = [case.id for case in cases if not case.answer_sentences]

@@ -15,6 +15,8 @@ from archqa.agents.question_interpretation import (
 )
 from archqa.core.case import Case
 from archqa.errors import ArchqaError, CaseFailed, ServerUnavailable, Unusable
+from archqa.tasks.archehr_2026.result import AnswerLinks, ArchehrResult
+from archqa.tasks.archehr_2026.settings import AlignmentSettings
 from archqa.tasks.pipeline import (
     Pipeline,
     PipelineFunction,
@@ -33,10 +35,10 @@ async def interpret(case: Case, desk: RunContext, _: PipelineSettings) -> Pipeli
     found = await QuestionInterpretationAgent().run(
         QuestionInterpretationTask.from_case(case), desk
     )
-    return PipelineResult(result={"question": found.question})
+    return PipelineResult(result=ArchehrResult(question=found.question))
 
 
-async def align(case: Case, desk: RunContext, settings: PipelineSettings) -> PipelineResult:
+async def align(case: Case, desk: RunContext, settings: AlignmentSettings) -> PipelineResult:
     """Subtask 4: links that at least half of the voters hold; an answer sentence without any gets its likeliest."""
     if not case.answer_sentences:
         raise Unusable(
@@ -57,9 +59,8 @@ async def align(case: Case, desk: RunContext, settings: PipelineSettings) -> Pip
             raise lost[-1][1]
         votes = {"embedded": await _by_engine(case, desk)}
         remarks.append("the embedded engine links the answer: no other voter could")
-    return PipelineResult(
-        result={"links": _rows(case, majority_links(list(votes.values())))}, remarks=tuple(remarks)
-    )
+    links = _links(case, majority_links(list(votes.values())))
+    return PipelineResult(result=ArchehrResult(links=links), remarks=tuple(remarks))
 
 
 def majority_links(votes: list[Pairs]) -> Pairs:
@@ -89,40 +90,49 @@ async def _by_engine(case: Case, desk: RunContext) -> Pairs:
     return (await EngineBackend().run(AlignmentAgent(), AlignmentTask(case=case), desk)).as_pairs()
 
 
-def _rows(case: Case, pairs: Pairs) -> list[dict[str, object]]:
-    return [
-        {
-            "answer_id": answer.id,
-            "evidence_id": list(
-                case.in_note_order({one for each, one in pairs if each == answer.id})
-            ),
-        }
-        for answer in case.answer_sentences
-    ]
+def _links(case: Case, pairs: Pairs) -> tuple[AnswerLinks, ...]:
+    links = []
+    for answer in case.answer_sentences:
+        evidence = {sentence_id for answer_id, sentence_id in pairs if answer_id == answer.id}
+        links.append(AnswerLinks(answer_id=answer.id, evidence_id=case.in_note_order(evidence)))
+    return tuple(links)
 
 
 def _both_minds(
-    agent: type[Agent[Any, Any]], run: PipelineFunction, task: str, what: str
+    agent: type[Agent[Any, Any]],
+    run: PipelineFunction,
+    settings_type: type[PipelineSettings],
+    summary: str,
+    multi_model_agents: tuple[str, ...] = (),
 ) -> tuple[Pipeline, Pipeline]:
     """The pipeline of one agent, by models and by the embedded engine."""
-    ours = Pipeline(
-        "panel", f"{what}, by a model", "model", run, (agent.prompt,), (agent.name,), (task,)
+    by_model = Pipeline(
+        name="panel",
+        summary=f"{summary}, by a model",
+        mind="model",
+        run=run,
+        prompts=(agent.prompt,),
+        agents=(agent.name,),
+        settings_type=settings_type,
+        multi_model_agents=multi_model_agents,
     )
-    return ours, ours._replace(
-        name="embedded", mind="embedded", summary=f"{what}, by the engine", multi_model_agents=()
+    by_engine = by_model._replace(
+        name="embedded",
+        mind="embedded",
+        summary=f"{summary}, by the engine",
+        multi_model_agents=(),
     )
+    return by_model, by_engine
 
 
-_LINKING, _LINKING_BY_ENGINE = _both_minds(
-    AlignmentAgent, align, "archehr-2026-st4", "subtask 4: what an answer rests on"
+INTERPRETATION_PIPELINES = _both_minds(
+    QuestionInterpretationAgent, interpret, PipelineSettings, "subtask 1: what is asked"
 )
 
-SUBTASK_PIPELINES = (
-    *_both_minds(
-        QuestionInterpretationAgent, interpret, "archehr-2026-st1", "subtask 1: what is asked"
-    ),
-    _LINKING._replace(
-        multi_model_agents=(AlignmentAgent.name,)
-    ),  # Links can be voted on, questions cannot.
-    _LINKING_BY_ENGINE,
+ALIGNMENT_PIPELINES = _both_minds(
+    AlignmentAgent,
+    align,
+    AlignmentSettings,
+    "subtask 4: what an answer rests on",
+    multi_model_agents=(AlignmentAgent.name,),  # Links can be voted on, questions cannot.
 )

@@ -9,6 +9,7 @@ from typing import Any, Literal
 
 from archqa.core.answer import CitedAnswer
 from archqa.tasks.archehr_2025.cases import ArchehrQa
+from archqa.tasks.archehr_2026.result import ArchehrResult
 from archqa.tasks.files.node import Content
 from archqa.tasks.task import CompletedCase
 
@@ -36,11 +37,11 @@ class ArchehrQa2026(ArchehrQa):
 
     def prediction(self, ended: CompletedCase) -> Any:
         """What one case predicts: a question, sentence ids, an answer or links; None if the run made no such thing."""
+        result = ended.result if isinstance(ended.result, ArchehrResult) else ArchehrResult()
         if self.subtask == 1:
-            question = ended.result.get("question")
-            return _cut(question, QUESTION_WORDS) if question else None
+            return _cut(result.question, QUESTION_WORDS) if result.question else None
         if self.subtask == 4:
-            return ended.result.get("links")
+            return result.to_json().get("links")
         if ended.answer is None:
             return None
         return list(ended.evidence) if self.subtask == 2 else to_plain_prose(ended.answer)
@@ -59,25 +60,3 @@ def to_plain_prose(answer: CitedAnswer) -> str:
 
 def _cut(text: str, words: int) -> str:
     return " ".join(text.split()[:words])
-
-
-SUBTASKS = (
-    ArchehrQa2026(
-        "archehr-2026-st1",
-        "ArchEHR-QA 2026, subtask 1: question interpretation",
-        word_limit=15,
-        subtask=1,
-    ),
-    ArchehrQa2026(
-        "archehr-2026-st2", "ArchEHR-QA 2026, subtask 2: evidence identification", subtask=2
-    ),
-    ArchehrQa2026(
-        "archehr-2026-st3",
-        "ArchEHR-QA 2026, subtask 3: answer generation",
-        word_limit=75,
-        subtask=3,
-    ),
-    ArchehrQa2026(
-        "archehr-2026-st4", "ArchEHR-QA 2026, subtask 4: answer-evidence alignment", subtask=4
-    ),
-)

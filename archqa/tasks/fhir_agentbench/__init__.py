@@ -1,1 +1,3 @@
 """FHIR-AgentBench: questions about one patient's FHIR resources."""
+
+NAME = "fhir-agentbench"

@@ -16,7 +16,7 @@ async def no_answer(
     _question: RecordQuestion, _desk: RunContext, _settings: PipelineSettings
 ) -> PipelineResult:
     """Retrieves nothing and declines."""
-    return PipelineResult(result=RecordResult(answer=DECLINED).to_benchmark_record())
+    return PipelineResult(result=RecordResult(answer=DECLINED))
 
 
 async def retrieve_all(
@@ -28,7 +28,7 @@ async def retrieve_all(
     Medication come whole.
     """
     ids = await asyncio.to_thread(_everything, desk.store, question.patient_fhir_id)
-    return PipelineResult(result=RecordResult(answer=DECLINED, retrieved=ids).to_benchmark_record())
+    return PipelineResult(result=RecordResult(answer=DECLINED, retrieved=ids))
 
 
 def _everything(record: Record, patient: str) -> Ids:

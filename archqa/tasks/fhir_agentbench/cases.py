@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 from archqa.core.question import RecordQuestion
 from archqa.core.usage import Usage
 from archqa.core.value import FrozenModel
+from archqa.tasks.fhir_agentbench.result import RecordResult
 from archqa.tasks.files.mistakes import FileErrors, likely_typos, printable
 from archqa.tasks.files.rows import Row, read_rows
 from archqa.tasks.files.source import Source, read_source
@@ -192,8 +193,10 @@ def _record_question(row: Row) -> RecordQuestion:
 
 
 def _record(ended: CompletedCase) -> dict[str, Any]:
-    question, result = ended.item, ended.result
+    question = ended.item
     assert isinstance(question, RecordQuestion)
+    result = ended.result if isinstance(ended.result, RecordResult) else RecordResult(answer=None)
+    fields = result.to_json()
     context = f"Patient FHIR ID is {question.patient_fhir_id}. {question.assumption}".strip()
     return {
         "question_id": question.id,
@@ -201,10 +204,10 @@ def _record(ended: CompletedCase) -> dict[str, Any]:
         "assumption": question.assumption,
         "question_with_context": f"Question: {question.question}\nContext: {context}",
         "patient_fhir_id": question.patient_fhir_id,
-        "agent_answer": result.get("agent_answer"),
-        "agent_fhir_resources": result.get("agent_fhir_resources", {}),
-        "cited_fhir_resources": result.get("cited_fhir_resources", {}),
-        "trace": result.get("trace", []),
+        "agent_answer": fields["agent_answer"],
+        "agent_fhir_resources": fields["agent_fhir_resources"],
+        "cited_fhir_resources": fields["cited_fhir_resources"],
+        "trace": fields["trace"],
         "error": ended.error or None,
         "usage": _usage(ended.usage),
     }

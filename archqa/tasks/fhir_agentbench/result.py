@@ -3,10 +3,10 @@
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import Any, Self
 
 from archqa.agents.tools.tool import ToolResult
-from archqa.core.value import FrozenModel
+from archqa.core.result import TaskResult
 from archqa.fhir import project, project_all
 from archqa.fhir.record import Resource
 
@@ -18,7 +18,17 @@ _TELLING = 16
 """Characters of an id that is no mere number or word: shorter ones count only as `Type/id`."""
 
 
-class RecordResult(FrozenModel):
+_FIELDS = {
+    "agent_answer": "answer",
+    "agent_fhir_resources": "retrieved",
+    "cited_fhir_resources": "cited",
+}
+"""The benchmark's key → the field of `RecordResult`."""
+
+_OWN_FIELDS = ("faults", "query", "sentence", "rows", "warnings")
+
+
+class RecordResult(TaskResult):
     """`retrieved` and `cited` map types to ids: all that was got, and what the answer rests on.
 
     `faults` counts what tools could not do, by kind. `query`, `sentence`, `rows` and `warnings` are there where a
@@ -35,21 +45,23 @@ class RecordResult(FrozenModel):
     rows: tuple[dict[str, Any], ...] = ()
     warnings: tuple[str, ...] = ()
 
-    def to_benchmark_record(self) -> dict[str, Any]:
-        """Under the benchmark's names; what is empty and not the benchmark's is left out."""
+    @classmethod
+    def from_json(cls, content: Mapping[str, Any]) -> Self:
+        """Parse what `to_json` wrote. Raises `ValidationError` if it is malformed."""
+        fields = {_FIELDS.get(key, key): value for key, value in content.items()}
+        return cls.model_validate({"answer": None, **fields})
+
+    @property
+    def answer_text(self) -> str | None:
+        """The agent's answer."""
+        return self.answer
+
+    def to_json(self) -> dict[str, Any]:
+        """The result under the benchmark's names, without empty fields that are not the benchmark's."""
         fields = self.model_dump(mode="json")
-        beside = {
-            name: fields[name]
-            for name in ("faults", "query", "sentence", "rows", "warnings")
-            if fields[name]
-        }
-        return {
-            "agent_answer": self.answer,
-            "agent_fhir_resources": fields["retrieved"],
-            "cited_fhir_resources": fields["cited"],
-            "trace": fields["trace"],
-            **beside,
-        }
+        benchmark_fields = {key: fields[name] for key, name in _FIELDS.items()}
+        own_fields = {name: fields[name] for name in _OWN_FIELDS if fields[name]}
+        return {**benchmark_fields, "trace": fields["trace"], **own_fields}
 
 
 class RetrievedResources:

@@ -1,1 +1,3 @@
 """MedAgentBench: instructions of physicians carried out on a FHIR server."""
+
+NAME = "medagentbench"

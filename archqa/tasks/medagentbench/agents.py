@@ -21,6 +21,7 @@ class MedAgentPaperTask(FrozenModel):
     instruction: str
     context: str = ""
     api_base: str
+    functions: str = ""
 
 
 class MedAgentTypedTask(FrozenModel):
@@ -41,7 +42,7 @@ class MedAgentPaperAgent(Agent[MedAgentPaperTask, AssistantTurn]):
     """The baseline: writes GET, POST and FINISH itself."""
 
     name = "clinical_paper"
-    prompt = "medagent_paper/v1"
+    prompt = "medagent_paper/v2"
     task_type = MedAgentPaperTask
     output_type = AssistantTurn
 

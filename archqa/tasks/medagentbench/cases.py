@@ -15,6 +15,7 @@ from archqa.tasks.files.json_node import JsonContent, JsonNode
 from archqa.tasks.files.mistakes import FileErrors, printable
 from archqa.tasks.files.source import Source, read_source
 from archqa.tasks.medagentbench.files import benchmark_files
+from archqa.tasks.medagentbench.result import ConversationResult
 from archqa.tasks.medagentbench.transcripts import transcript_rows
 from archqa.tasks.task import CaseSource, CompletedCase, EndedRun, Task
 
@@ -49,7 +50,7 @@ class MedAgentBench(Task):
 
     def submission(self, ended: Iterable[CompletedCase]) -> dict[str, Any]:
         """`{task_id: result}`: the text between the brackets of FINISH( ), null where the agent did not come to it."""
-        return {each.item.id: each.result.get("result") for each in ended}
+        return {case.item.id: _finished_text(case) for case in ended}
 
     def extra_files(self, run: EndedRun) -> Mapping[str, Any]:
         """`runs.jsonl`, `overall.json` and, where a conversation was lost, `error.jsonl`."""
@@ -67,6 +68,10 @@ class MedAgentBench(Task):
             )
         except ArchqaError:
             return []
+
+
+def _finished_text(case: CompletedCase) -> str | None:
+    return case.result.result if isinstance(case.result, ConversationResult) else None
 
 
 def _task(row: JsonNode) -> ClinicalTask:

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from archqa.tasks.medagentbench.grading import GradedRows
+    from archqa.tasks.medagentbench.scoring.grading import GradedRows
 
 STATUSES = (
     "running",

@@ -111,7 +111,7 @@ def relative_url(url: str) -> str | None:
 def _refused(status: int, url: str) -> str:
     """As Python's requests puts it."""
     phrase = HTTPStatus(status).phrase if status in HTTPStatus._value2member_map_ else ""
-    return f"{status} {'FhirClient' if status < 500 else 'Server'} Error: {phrase} for url: {url}"
+    return f"{status} {'Client' if status < 500 else 'Server'} Error: {phrase} for url: {url}"
 
 
 def _elsewhere(url: str) -> GatewayResponse:

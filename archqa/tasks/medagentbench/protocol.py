@@ -9,9 +9,7 @@ from typing import Any, Literal, NamedTuple, Protocol
 
 from archqa.fhir.record import Resource
 from archqa.tasks.medagentbench.gateway import FhirGateway
-
-MAX_ROUNDS = 8
-"""Turns an agent has, in the benchmark's shipped settings."""
+from archqa.tasks.medagentbench.settings import MAX_ROUNDS
 
 RUNNING = "running"
 COMPLETED = "completed"

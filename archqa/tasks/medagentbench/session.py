@@ -18,13 +18,13 @@ from archqa.tasks.medagentbench.gateway import (
     open_gateway,
     relative_url,
 )
+from archqa.tasks.medagentbench.settings import PayloadFormat
 from archqa.tasks.medagentbench.write_checks import (
     TaskText,
     WriteContext,
     objections,
     subject_patient_id,
 )
-from archqa.tasks.medagentbench.write_intents import PayloadFormat
 
 Confirm = Callable[[str, Mapping[str, Any]], bool]
 """Asks a person whether a resource may be posted to a URL."""

@@ -16,8 +16,9 @@ from archqa.tasks.medagentbench.clock import format_datetime, parse_instant
 from archqa.tasks.medagentbench.gateway import FHIR_BASE_URL
 from archqa.tasks.medagentbench.protocol import POST_ACCEPTED, TaskController, parse_resources
 from archqa.tasks.medagentbench.session import ClinicalSession
+from archqa.tasks.medagentbench.settings import PayloadFormat
 from archqa.tasks.medagentbench.write_checks import WriteContext, missing_reads, objections
-from archqa.tasks.medagentbench.write_intents import PayloadFormat, WriteIntent
+from archqa.tasks.medagentbench.write_intents import WriteIntent
 
 _PAGES = 3
 """Pages of one search that are read: an agent has eight turns."""

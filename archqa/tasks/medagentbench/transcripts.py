@@ -3,6 +3,8 @@
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
+from archqa.core.result import TaskResult
+from archqa.tasks.medagentbench.result import ConversationResult
 from archqa.tasks.task import CompletedCase
 
 
@@ -20,12 +22,7 @@ def transcript_rows(
 
 def _row(ended: CompletedCase, positions: Mapping[str, int]) -> dict[str, Any]:
     index = positions.get(ended.item.id, -1)
-    result = ended.result
-    output = (
-        {name: result[name] for name in ("status", "result", "history")}
-        if "status" in result
-        else None
-    )
+    output = _output(ended.result)
     return {
         "index": index,
         "task_id": ended.item.id,
@@ -34,3 +31,10 @@ def _row(ended: CompletedCase, positions: Mapping[str, int]) -> dict[str, Any]:
         "output": {"index": index, **output} if output else None,
         "time": {"seconds": round(ended.usage.seconds, 3)},
     }
+
+
+def _output(result: TaskResult | None) -> dict[str, Any] | None:
+    """The benchmark's part of a conversation; None where the task ended without one."""
+    if not isinstance(result, ConversationResult) or not result.status:
+        return None
+    return {"status": result.status, "result": result.result, "history": list(result.history)}

@@ -5,12 +5,12 @@ note); `r4` is FHIR R4.
 """
 
 from collections.abc import Mapping
-from enum import StrEnum
 from typing import Any, ClassVar
 
 from pydantic import Field
 
 from archqa.core.value import FrozenModel
+from archqa.tasks.medagentbench.settings import PayloadFormat
 
 NDC = "http://hl7.org/fhir/sid/ndc"
 LOINC = "http://loinc.org"
@@ -20,13 +20,6 @@ _VITALS = {
     "benchmark": "http://hl7.org/fhir/observation-category",
     "r4": "http://terminology.hl7.org/CodeSystem/observation-category",
 }
-
-
-class PayloadFormat(StrEnum):
-    """The form of a payload."""
-
-    BENCHMARK = "benchmark"
-    R4 = "r4"
 
 
 class WriteIntent(FrozenModel):

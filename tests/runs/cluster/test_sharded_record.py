@@ -59,7 +59,7 @@ def test_a_run_over_shards_is_the_run_over_the_whole_record(
     ]
     one, two = ([record.result for record in run.records] for run in runs)
     assert one == two
-    assert [each["agent_answer"] for each in one] == ["1"] * PATIENTS
+    assert [result.answer for result in one] == ["1"] * PATIENTS
 
 
 @pytest.mark.cluster

@@ -13,7 +13,7 @@ from lxml import etree
 
 from archqa.core.case import Case, Phrase, Sentence
 from archqa.errors import InputError
-from archqa.tasks import dump_json, find
+from archqa.tasks import dump_json, find, load_key
 
 DATA = Path(__file__).resolve().parents[3] / "data"
 ARCHEHR = find("archehr-2025")
@@ -113,7 +113,7 @@ VALID = [
 
 
 def loads_or_complains(data: bytes) -> None:
-    for load in (ARCHEHR.load, ARCHEHR.load_key):
+    for load in (ARCHEHR.load, load_key):
         with contextlib.suppress(InputError):
             load(data)
 

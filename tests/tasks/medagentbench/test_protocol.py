@@ -63,7 +63,7 @@ def talked(
 
 
 def turns(record: CaseRecord) -> list[str]:
-    return [turn["content"] for turn in record.result["history"] if turn["role"] == "user"][1:]
+    return [turn["content"] for turn in record.result.history if turn["role"] == "user"][1:]
 
 
 def test_the_prompt_is_one_message_with_nine_functions_clock_and_question(
@@ -114,7 +114,7 @@ def test_a_get_is_answered_with_the_bundle_between_the_benchmarks_words(
     assert [entry["resource"]["valueQuantity"]["value"] for entry in bundle["entry"]] == [1.9, 2.4]
     assert bundle["entry"][0]["fullUrl"].startswith("http://localhost:8080/fhir/Observation/")
     assert "_format=json" in bundle["link"][0]["url"]
-    assert (record.result["status"], record.result["result"]) == ("completed", "[1.9]")
+    assert (record.result.status, record.result.result) == ("completed", "[1.9]")
 
 
 @pytest.mark.parametrize(
@@ -154,7 +154,7 @@ def test_a_failed_get_is_told_in_the_benchmarks_words(
         in answers[0]
     )
     assert "404 Client Error: Not Found" in answers[1]
-    assert record.result["status"] == "completed"
+    assert record.result.status == "completed"
 
 
 @pytest.mark.parametrize(
@@ -185,7 +185,7 @@ def test_a_malformed_post_is_invalid_and_the_talk_goes_on(
 ) -> None:
     record = talked(benchmark, tmp_path, f"POST {FHIR_BASE_URL}Observation\n{body}", "FINISH([])")
     assert turns(record) == ["Invalid POST request"]
-    assert record.result["status"] == "completed"
+    assert record.result.status == "completed"
 
 
 def test_fences_are_taken_off_and_anything_else_ends_the_talk(
@@ -193,8 +193,8 @@ def test_fences_are_taken_off_and_anything_else_ends_the_talk(
 ) -> None:
     fenced = f"```tool_code\nGET {FHIR_BASE_URL}Patient?identifier={ONE}\n```"
     record = talked(benchmark, tmp_path, fenced, "I think it is 1.9.")
-    assert record.result["status"] == "agent invalid action"
-    assert record.result["result"] is None
+    assert record.result.status == "agent invalid action"
+    assert record.result.result is None
     assert record.status is CaseStatus.FAILED
 
 
@@ -213,8 +213,8 @@ def test_the_result_is_what_stands_between_the_brackets(text: str, rest: str) ->
 
 def test_after_eight_turns_it_is_over(benchmark: SyntheticBenchmark, tmp_path: Path) -> None:
     record = talked(benchmark, tmp_path, lambda _: f"GET {FHIR_BASE_URL}Patient?identifier={ONE}")
-    assert record.result["status"] == "task limit reached"
-    assert sum(turn["role"] == "agent" for turn in record.result["history"]) == 8
+    assert record.result.status == "task limit reached"
+    assert sum(turn["role"] == "agent" for turn in record.result.history) == 8
     assert record.usage.calls == 8
 
 
@@ -227,21 +227,21 @@ def test_a_context_that_is_full_has_a_status_of_its_own(
         f"GET {FHIR_BASE_URL}Patient?identifier={ONE}",
         ContextTooLong("too long"),
     )
-    assert record.result["status"] == "agent context limit"
-    assert len(record.result["history"]) == 3
+    assert record.result.status == "agent context limit"
+    assert len(record.result.history) == 3
 
 
 def test_a_model_that_declines_is_a_refusal(benchmark: SyntheticBenchmark, tmp_path: Path) -> None:
     record = talked(benchmark, tmp_path, refusal_reply())
     assert record.status is CaseStatus.UNANSWERABLE
-    assert record.result["status"] == "agent invalid action"
+    assert record.result.status == "agent invalid action"
 
 
 def test_a_model_that_fails_at_one_task_is_a_task_error(
     benchmark: SyntheticBenchmark, tmp_path: Path
 ) -> None:
     record = talked(benchmark, tmp_path, Truncated("cut off"))
-    assert record.result["status"] == "task error"
+    assert record.result.status == "task error"
 
 
 def test_an_agent_that_writes_to_another_patient_changes_nothing(
@@ -266,7 +266,7 @@ def test_an_agent_that_writes_to_another_patient_changes_nothing(
     assert turns(applied) == [
         "Invalid POST request: The instruction is not about the patient S9000002."
     ]
-    [attempt] = applied.result["written"]
+    [attempt] = applied.result.written
     assert attempt["status"] == 409
     with Store.open(benchmark.store) as store:
         assert set(store.counts()) == {"Patient", "Observation"}
@@ -379,7 +379,7 @@ def test_a_server_that_fails_is_told_to_the_agent_and_nothing_hangs(
     with fhir_server(says(status, {"resourceType": "OperationOutcome", "issue": []})) as (url, _):
         record = talked(url, tmp_path, f"GET {FHIR_BASE_URL}Patient?identifier={ONE}", "FINISH([])")
     assert turns(record)[0].startswith("Error in sending the GET request: ")
-    assert record.result["status"] == "completed"
+    assert record.result.status == "completed"
 
 
 def test_a_server_that_is_down_ends_every_task_and_nothing_is_written(tmp_path: Path) -> None:
@@ -387,7 +387,7 @@ def test_a_server_that_is_down_ends_every_task_and_nothing_is_written(tmp_path: 
     with fhir_server(says(200, {})) as (url, _):
         pass
     run = predict(place.tasks, out=tmp_path / "run", pipeline="scripted", record=url)
-    assert {record.result["status"] for record in run.records} == {"task error"}
+    assert {record.result.status for record in run.records} == {"task error"}
     assert not (tmp_path / "run" / "audit.jsonl").exists()
     overall = json.loads((tmp_path / "run" / "overall.json").read_text())
     assert overall["validation"]["task error"] == 1
@@ -402,7 +402,7 @@ def test_pages_that_never_end_are_left_after_a_few(tmp_path: Path) -> None:
     place = build_benchmark(tmp_path, [task(7, ONE)])
     with fhir_server(says(200, body)) as (url, asked):
         run = predict(place.tasks, out=tmp_path / "run", pipeline="scripted", record=url)
-    assert run.records[0].result["status"] == "completed"
+    assert run.records[0].result.status == "completed"
     assert len([each for each in asked if "_count=5000" not in each]) <= 8
 
 

@@ -133,7 +133,7 @@ def test_the_benchmarks_shape_is_refused_where_writes_are_checked(
         shape="benchmark",
     )
     referral = next(record for record in run.records if record.id == "task8_1")
-    assert referral.result["history"][-2]["content"].startswith(
+    assert referral.result.history[-2]["content"].startswith(
         "Invalid POST request: note must be a list"
     )
     assert any("note" in remark for remark in referral.remarks)

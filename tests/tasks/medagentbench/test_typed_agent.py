@@ -79,9 +79,9 @@ def test_a_question_is_answered_with_what_it_cites(
     record = worked(
         benchmark, tmp_path, task(4, ONE), [look, finish(1.9, cited=(f"Observation/{ONE}-2",))]
     )
-    assert record.result["result"] == "[1.9]"
-    assert record.result["cited"] == {"Observation": [f"{ONE}-2"]}
-    assert record.result["explanation"] == "So it is."
+    assert record.result.result == "[1.9]"
+    assert record.result.cited == {"Observation": (f"{ONE}-2",)}
+    assert record.result.explanation == "So it is."
     assert right(tmp_path)
 
 
@@ -90,7 +90,7 @@ def test_every_act_is_a_turn_of_the_benchmarks_conversation(
 ) -> None:
     look = tool_call_reply(("search_labs", {"patient": ONE, "code": "MG", "within_hours": 24}))
     record = worked(benchmark, tmp_path, task(4, ONE), [look, finish(1.9)])
-    said = [turn["content"] for turn in record.result["history"] if turn["role"] == "agent"]
+    said = [turn["content"] for turn in record.result.history if turn["role"] == "agent"]
     assert said[0].startswith(
         f"GET http://localhost:8080/fhir/Observation?patient={ONE}&code=MG&date=ge2023-11-12T10:15:00%2B00:00&"
     )
@@ -152,7 +152,7 @@ def test_an_order_is_shown_before_it_is_written(
     assert (shown["written"], shown["against_it"]) == (False, [])
     assert done == {"written": True, "payload": shown["would_be_written"]}
     assert right(tmp_path)
-    [attempt] = record.result["written"]
+    [attempt] = record.result.written
     assert attempt["evidence"] == (f"Observation/{TWO}-1",) or attempt["evidence"] == [
         f"Observation/{TWO}-1"
     ]
@@ -168,7 +168,7 @@ def test_settled_at_once_is_shown_all_the_same(
     )
     record = worked(benchmark, tmp_path, task(5, TWO), talk)
     assert told(talk.asked)[1]["written"] is False
-    assert record.result["written"] == []
+    assert record.result.written == ()
 
 
 AGAINST = {
@@ -201,7 +201,7 @@ def test_a_write_that_contradicts_the_record_is_refused_with_the_reason(
     shown, again_shown = told(talk.asked)[-2:]
     assert any(reason in each for each in shown["against_it"])
     assert again_shown["written"] is False
-    assert record.result["written"] == []
+    assert record.result.written == ()
 
 
 def test_a_condition_must_be_looked_at_before_an_order(
@@ -247,7 +247,7 @@ def test_an_order_is_not_written_twice(benchmark: SyntheticBenchmark, tmp_path: 
     talk = Talk(tool_call_reply(("find_patients", {"identifier": ONE})), *twice, twice[1], finish())
     record = worked(benchmark, tmp_path, task(8, ONE), talk)
     assert "written for this patient already" in told(talk.asked)[3]["error"]
-    assert [each["status"] for each in record.result["written"]] == [200, 409]
+    assert [each["status"] for each in record.result.written] == [200, 409]
     assert right(tmp_path)
 
 
@@ -308,14 +308,14 @@ def test_wrong_calls_come_back_in_words(benchmark: SyntheticBenchmark, tmp_path:
     )
     record = worked(benchmark, tmp_path, task(4, ONE), talk)
     assert all("error" in each for each in told(talk.asked))
-    assert record.result["result"] == "[1.9]"
+    assert record.result.result == "[1.9]"
 
 
 def test_prose_is_reminded_of_tools_and_given_up_after_three(
     benchmark: SyntheticBenchmark, tmp_path: Path
 ) -> None:
     record = worked(benchmark, tmp_path, task(4, ONE), lambda _: "It is 1.9, I think.")
-    assert record.result["status"] == "agent invalid action"
+    assert record.result.status == "agent invalid action"
     assert record.usage.calls == 3
 
 
@@ -324,9 +324,9 @@ def test_an_agent_that_never_finishes_reaches_the_limit(
 ) -> None:
     look = tool_call_reply(("search_labs", {"patient": ONE, "code": "MG"}))
     record = worked(benchmark, tmp_path, task(4, ONE), lambda _: look)
-    assert record.result["status"] == "task limit reached"
+    assert record.result.status == "task limit reached"
     # The last turn is kept for finish, so that seven searches are the most.
-    assert sum(turn["role"] == "agent" for turn in record.result["history"]) == 7
+    assert sum(turn["role"] == "agent" for turn in record.result.history) == 7
 
 
 def test_a_model_that_declines_is_a_refusal(benchmark: SyntheticBenchmark, tmp_path: Path) -> None:
@@ -351,7 +351,7 @@ def test_a_model_behind_a_server_comes_to_an_end(
             cache=False,
         )
     assert run.complete
-    assert {record.result["status"] for record in run.records} <= {
+    assert {record.result.status for record in run.records} <= {
         "agent invalid action", "task limit reached", "completed",
     }  # fmt: skip
     assert not any("Unforeseen" in record.error for record in run.records)
@@ -400,4 +400,4 @@ def test_a_text_of_the_record_changes_no_rule(
         finish(),
     )
     record = worked(benchmark, tmp_path, task(3, ONE), talk)
-    assert record.result["written"] == []
+    assert record.result.written == ()

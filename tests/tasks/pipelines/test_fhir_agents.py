@@ -26,7 +26,7 @@ from archqa.tasks.fhir_agentbench.pipelines.published_agents import (
     BENCHMARK_AGENT_NAMES,
     NO_FINAL_ANSWER,
 )
-from archqa.tasks.pipelines import PipelineSettings, find
+from archqa.tasks.pipelines import find
 from tests.fhir.invented import build_store, ward_resources
 
 QUESTION = RecordQuestion(
@@ -57,10 +57,12 @@ class Played:
         mind = ModelBackend(self.model, "scripted")
         desk = RunContext(dict.fromkeys(chosen.agents, mind), self.steps.append, ward)
         try:
-            ending = asyncio.run(chosen.run(QUESTION, desk, PipelineSettings(**settings)))
-            self.result = ending.result
+            ending = asyncio.run(chosen.run(QUESTION, desk, chosen.settings_type(**settings)))
+            assert ending.result is not None
+            self.result = ending.result.to_json()
         except CaseFailed as failure:
-            self.failure, self.result = failure, dict(failure.result)
+            self.failure = failure
+            self.result = failure.result.to_json() if failure.result else {}
 
     @property
     def asked(self) -> list[Request]:
@@ -337,4 +339,4 @@ def test_a_conversation_needs_a_model(pipeline: str, ward: Store) -> None:
     chosen = find(pipeline, "fhir-agentbench")
     desk = RunContext(dict.fromkeys(chosen.agents, GrammarBackend(ward)), fhir_record=ward)
     with pytest.raises(Unusable, match=f"{chosen.agents[0]} converses with a model"):
-        asyncio.run(chosen.run(QUESTION, desk, PipelineSettings()))
+        asyncio.run(chosen.run(QUESTION, desk, chosen.settings_type()))

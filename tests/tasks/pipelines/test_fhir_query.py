@@ -15,7 +15,9 @@ from archqa.core.step import Step
 from archqa.errors import CaseFailed, NotUnderstood, Unusable
 from archqa.fhir import Store
 from archqa.llm.scripted import ScriptedModel, ScriptedReply, refusal_reply
-from archqa.tasks.pipelines import PipelineResult, PipelineSettings, default, find
+from archqa.tasks.fhir_agentbench.result import RecordResult
+from archqa.tasks.fhir_agentbench.settings import TypedQuerySettings
+from archqa.tasks.pipelines import PipelineResult, default, find
 from tests.fhir.invented import build_store
 from tests.query.invented import random_record
 
@@ -74,7 +76,8 @@ class Played:
 
     @property
     def result(self) -> dict[str, Any]:
-        return self.ending.result
+        assert self.ending.result is not None
+        return self.ending.result.to_json()
 
     def prompt(self, turn: int) -> str:
         return self.model.asked[turn].messages[-1].content
@@ -89,7 +92,7 @@ def carried_out(
 ) -> PipelineResult:
     kept = steps if steps is not None else []
     desk = RunContext({"planner": mind}, kept.append, record)
-    return asyncio.run(find("planner", TASK).run(question, desk, PipelineSettings(**settings)))
+    return asyncio.run(find("planner", TASK).run(question, desk, TypedQuerySettings(**settings)))
 
 
 def test_the_invented_patient_has_what_these_tests_ask_for() -> None:
@@ -219,8 +222,9 @@ def test_the_parser_performs_the_same_agent_without_a_model(record: Store) -> No
     steps: list[Step] = []
     question = asking("Count the number of hospital visits of patient 1.")
     ending = carried_out(record, GrammarBackend(record), question, steps)
-    assert ending.result["agent_answer"] == str(len(VISITS))
-    assert sorted(ending.result["agent_fhir_resources"]["Encounter"]) == VISITS
+    assert isinstance(ending.result, RecordResult)
+    assert ending.result.answer == str(len(VISITS))
+    assert sorted(ending.result.retrieved["Encounter"]) == VISITS
     assert [(step.agent, step.mind) for step in steps] == [("planner", "embedded")]
 
 
@@ -235,7 +239,8 @@ def test_what_the_parser_does_not_understand_is_a_refusal_that_names_the_part(
             asking("Why did the patient prefer tea to coffee?"),
             steps,
         )
-    assert caught.value.result["agent_answer"] is None
+    assert isinstance(caught.value.result, RecordResult)
+    assert caught.value.result.answer is None
     assert steps[0].rejected == str(caught.value)
 
 

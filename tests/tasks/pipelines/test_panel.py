@@ -18,7 +18,9 @@ from archqa.llm.model import Reply, Request, Token
 from archqa.llm.scripted import ScriptedModel, refusal_reply, truncated_reply
 from archqa.panel.decision import parse_voter
 from archqa.tasks.archehr_2025.pipelines.panel import AGENTS, panel
-from archqa.tasks.pipelines import NoteResult, PipelineSettings
+from archqa.tasks.archehr_2025.settings import NotePanelSettings
+from archqa.tasks.archehr_2026.result import ArchehrResult
+from archqa.tasks.pipelines import NoteResult
 from tests.fakes.panel import scripted_panel_model
 
 IDS = ("1", "2", "3", "4")
@@ -51,7 +53,7 @@ async def answered(
         dict.fromkeys(AGENTS, first), steps.append, voting_backends=voting, exemplars=exemplars
     )
     switches = {"engine_vote": False, **switches}
-    outcome = await panel(case, desk, PipelineSettings(**switches))
+    outcome = await panel(case, desk, NotePanelSettings(**switches))
     return outcome, steps, [request for model in models.values() for request in model.asked]
 
 
@@ -68,7 +70,7 @@ async def test_every_role_votes_and_the_answer_cites_what_was_chosen() -> None:
     }
     assert outcome.essential == ("2", "3")
     assert outcome.answer.submission == "It drained the abscess. |2,3|"
-    assert outcome.result == {"question": "Why was the tube placed?"}
+    assert outcome.result == ArchehrResult(question="Why was the tube placed?")
     asked = [step.agent for step in steps]
     assert {name: asked.count(name) for name in set(asked)} == {
         "question_interpretation": 1, "context": 1, "general_expert": 1, "recruiting": 1, "specialist": 1,

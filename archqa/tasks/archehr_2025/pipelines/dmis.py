@@ -20,7 +20,8 @@ from archqa.core.case import Case, Sentence
 from archqa.core.judgement import Judgement
 from archqa.errors import CaseFailed, ContextTooLong, Truncated, Unusable
 from archqa.tasks.archehr_2025.pipelines.shared import CaseState, format_answer, medical_context
-from archqa.tasks.pipeline import NoteResult, PipelineSettings, in_parallel
+from archqa.tasks.archehr_2025.settings import DmisSettings
+from archqa.tasks.pipeline import NoteResult, in_parallel
 
 Judgements = tuple[Judgement, ...]
 
@@ -41,7 +42,7 @@ PROMPTS = tuple(agent.prompt for agent in _AGENTS)
 """The prompts of the six stages."""
 
 
-async def dmis(case: Case, desk: RunContext, settings: PipelineSettings) -> NoteResult:
+async def dmis(case: Case, desk: RunContext, settings: DmisSettings) -> NoteResult:
     """Answer one case. Raises `CaseFailed` when there is nothing left to answer from."""
     if not case.sentences:
         raise Unusable("The note has no sentences, so nothing can be cited.")
@@ -66,7 +67,7 @@ async def dmis(case: Case, desk: RunContext, settings: PipelineSettings) -> Note
     )
 
 
-async def _screen(work: CaseState, context: str) -> dict[str, Judgements]:
+async def _screen(work: CaseState[DmisSettings], context: str) -> dict[str, Judgements]:
     """The general expert's labels; a sentence it fails on is left to the specialists."""
     if work.settings.screen == "per-sentence":
         found = await in_parallel(
@@ -77,7 +78,9 @@ async def _screen(work: CaseState, context: str) -> dict[str, Judgements]:
     return {GENERAL_EXPERT: tuple(judgement for judgements in found for judgement in judgements)}
 
 
-async def _screen_one(work: CaseState, context: str, sentence: Sentence) -> Judgements:
+async def _screen_one(
+    work: CaseState[DmisSettings], context: str, sentence: Sentence
+) -> Judgements:
     task = SentenceLabellingTask(
         case=work.case, context=context, labels=work.settings.labels, sentence=sentence
     )
@@ -92,7 +95,7 @@ async def _screen_one(work: CaseState, context: str, sentence: Sentence) -> Judg
 
 
 async def _screen_batch(
-    work: CaseState, context: str, sentences: tuple[Sentence, ...]
+    work: CaseState[DmisSettings], context: str, sentences: tuple[Sentence, ...]
 ) -> Judgements:
     task = BatchLabellingTask(
         case=work.case, context=context, labels=work.settings.labels, sentences=sentences
@@ -107,12 +110,12 @@ async def _screen_batch(
         return ()
 
 
-def _batches(work: CaseState) -> list[tuple[Sentence, ...]]:
+def _batches(work: CaseState[DmisSettings]) -> list[tuple[Sentence, ...]]:
     sentences, size = work.case.sentences, work.settings.batch_size
     return [sentences[start : start + size] for start in range(0, len(sentences), size)]
 
 
-async def _panel(work: CaseState, context: str) -> dict[str, Judgements]:
+async def _panel(work: CaseState[DmisSettings], context: str) -> dict[str, Judgements]:
     """Each recruited specialist's labels, by specialty; those who fail are left out."""
     if not work.settings.experts:
         return {}
@@ -126,7 +129,7 @@ async def _panel(work: CaseState, context: str) -> dict[str, Judgements]:
     return {name: labels for name, labels in zip(panel.experts, found, strict=True) if labels}
 
 
-async def _specialist(work: CaseState, context: str, specialty: str) -> Judgements:
+async def _specialist(work: CaseState[DmisSettings], context: str, specialty: str) -> Judgements:
     try:
         return await _specialist_on(work, context, specialty, work.case)
     except CaseFailed as failure:
@@ -134,7 +137,9 @@ async def _specialist(work: CaseState, context: str, specialty: str) -> Judgemen
         return ()
 
 
-async def _specialist_on(work: CaseState, context: str, specialty: str, case: Case) -> Judgements:
+async def _specialist_on(
+    work: CaseState[DmisSettings], context: str, specialty: str, case: Case
+) -> Judgements:
     """The labels of one specialist; a note that is too long for one call is judged half by half."""
     task = SpecialistTask(
         case=case, context=context, labels=work.settings.labels, specialty=specialty
@@ -159,7 +164,7 @@ def _halves(case: Case) -> tuple[Case, Case]:
     return first, second
 
 
-async def _decision(work: CaseState, task: DecisionTask) -> DecisionOutput:
+async def _decision(work: CaseState[DmisSettings], task: DecisionTask) -> DecisionOutput:
     """The agent's decision; the embedded engine's, from the same judgements, when the agent cannot make one."""
     try:
         return await DecisionAgent().run(task, work.desk)

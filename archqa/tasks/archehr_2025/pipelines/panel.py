@@ -31,7 +31,9 @@ from archqa.panel.decision import (
 )
 from archqa.tasks.archehr_2025.pipelines.panel_votes import collect_votes
 from archqa.tasks.archehr_2025.pipelines.shared import CaseState, format_answer, medical_context
-from archqa.tasks.pipeline import CITED_ANSWER_TASKS, NoteResult, Pipeline, PipelineSettings
+from archqa.tasks.archehr_2025.settings import NotePanelSettings
+from archqa.tasks.archehr_2026.result import ArchehrResult
+from archqa.tasks.pipeline import NoteResult, Pipeline
 
 _AGENTS = (
     MedicalContextAgent,
@@ -50,7 +52,7 @@ PROMPTS = tuple(agent.prompt for agent in _AGENTS)
 """The prompts of the panel."""
 
 
-async def panel(case: Case, desk: RunContext, settings: PipelineSettings) -> NoteResult:
+async def panel(case: Case, desk: RunContext, settings: NotePanelSettings) -> NoteResult:
     """Answer one case. Raises `CaseFailed` or `ServerUnavailable` when no model of the panel could vote."""
     if not case.sentences:
         raise Unusable("The note has no sentences, so nothing can be cited.")
@@ -78,11 +80,11 @@ async def panel(case: Case, desk: RunContext, settings: PipelineSettings) -> Not
         context=context,
         experts=voted.experts,
         remarks=tuple(dict.fromkeys((*work.remarks, *chosen.remarks))),
-        result={"question": question} if question else {},
+        result=ArchehrResult(question=question) if question else None,
     )
 
 
-async def _question(work: CaseState) -> str:
+async def _question(work: CaseState[NotePanelSettings]) -> str:
     """What the message asks, for subtask 1; the message alone is shown for it."""
     if not work.case.patient_narrative.strip():
         return ""
@@ -106,7 +108,7 @@ def _asked(case: Case, question: str) -> Case:
     )
 
 
-async def _context(work: CaseState) -> str:
+async def _context(work: CaseState[NotePanelSettings]) -> str:
     try:
         return await medical_context(work)
     except ServerUnavailable as failure:
@@ -115,7 +117,7 @@ async def _context(work: CaseState) -> str:
 
 
 async def _checked(
-    work: CaseState, context: str, chosen: EvidenceSelection
+    work: CaseState[NotePanelSettings], context: str, chosen: EvidenceSelection
 ) -> dict[str, tuple[Judgement, ...]]:
     """The second look at narrow choices; without it, all of them stay."""
     if not (work.settings.verify and chosen.doubtful and len(chosen.essential) > 1):
@@ -134,7 +136,9 @@ async def _checked(
         return {}
 
 
-async def _written(work: CaseState, context: str, essential: tuple[str, ...]) -> CitedAnswer:
+async def _written(
+    work: CaseState[NotePanelSettings], context: str, essential: tuple[str, ...]
+) -> CitedAnswer:
     """The answer by the deciding mind, or if its server is down by one that could vote, or by the embedded engine."""
     agent = EvidenceDecisionAgent()
     task = EvidenceDecisionTask(
@@ -173,6 +177,6 @@ PANEL = Pipeline(
     run=panel,
     prompts=PROMPTS,
     agents=AGENTS,
-    tasks=CITED_ANSWER_TASKS,
+    settings_type=NotePanelSettings,
     multi_model_agents=("general_expert", "specialist", "answer_first"),
 )

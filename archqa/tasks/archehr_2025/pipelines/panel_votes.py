@@ -34,6 +34,7 @@ from archqa.panel.decision import (
     voter_name,
 )
 from archqa.tasks.archehr_2025.pipelines.shared import CaseState
+from archqa.tasks.archehr_2025.settings import NotePanelSettings
 from archqa.tasks.pipeline import in_parallel
 
 Judgements = tuple[Judgement, ...]
@@ -52,7 +53,7 @@ class PanelVotes(NamedTuple):
 class _Room(NamedTuple):
     """What every voter of a case sees, and what was lost on the way."""
 
-    work: CaseState
+    work: CaseState[NotePanelSettings]
     context: str
     exemplars: tuple[Exemplar, ...]
     lost: list[ArchqaError]
@@ -62,7 +63,7 @@ class _Room(NamedTuple):
         return is_enabled_voter(voter_name(role, mind), self.work.settings)
 
 
-async def collect_votes(work: CaseState, context: str) -> PanelVotes:
+async def collect_votes(work: CaseState[NotePanelSettings], context: str) -> PanelVotes:
     """Everyone's votes. Raises what the last of them failed for when no voter but the embedded engine is left."""
     shown = (
         work.desk.exemplars.nearest(work.case, work.settings.shots) if work.desk.exemplars else ()

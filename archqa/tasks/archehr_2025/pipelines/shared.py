@@ -1,6 +1,6 @@
 """What pipelines over notes share: a case under way, its medical context, and the answer in the form asked for."""
 
-from typing import NamedTuple
+from typing import Generic, NamedTuple, TypeVar
 
 from archqa.agents.agent import CaseTask, RunContext
 from archqa.agents.answer import (
@@ -15,15 +15,17 @@ from archqa.agents.engine_backend import EngineBackend
 from archqa.core.answer import CitedAnswer
 from archqa.core.case import Case
 from archqa.errors import ArchqaError, CaseFailed
-from archqa.tasks.pipeline import PipelineSettings
+from archqa.tasks.archehr_2025.settings import StageSettings
+
+SettingsType_co = TypeVar("SettingsType_co", bound=StageSettings, covariant=True)
 
 
-class CaseState(NamedTuple):
+class CaseState(NamedTuple, Generic[SettingsType_co]):
     """One case under way."""
 
     case: Case
     desk: RunContext
-    settings: PipelineSettings
+    settings: SettingsType_co
     remarks: list[str]
 
     def add_remark(self, what: str, failure: ArchqaError) -> None:
@@ -31,7 +33,7 @@ class CaseState(NamedTuple):
         self.remarks.append(f"{what} ({type(failure).__name__})")
 
 
-async def medical_context(work: CaseState) -> str:
+async def medical_context(work: CaseState[StageSettings]) -> str:
     """The context K; empty, and remarked, where the agent fails."""
     try:
         return (await MedicalContextAgent().run(CaseTask(case=work.case), work.desk)).context
@@ -41,7 +43,7 @@ async def medical_context(work: CaseState) -> str:
 
 
 async def format_answer(
-    work: CaseState, context: str, draft: CitedAnswer, essential: tuple[str, ...]
+    work: CaseState[StageSettings], context: str, draft: CitedAnswer, essential: tuple[str, ...]
 ) -> CitedAnswer:
     """The answer in the form the settings ask for."""
     limit = work.settings.word_limit
@@ -53,7 +55,9 @@ async def format_answer(
     return draft if draft.words <= limit else await _compressed(work, context, draft)
 
 
-async def _compressed(work: CaseState, context: str, draft: CitedAnswer) -> CitedAnswer:
+async def _compressed(
+    work: CaseState[StageSettings], context: str, draft: CitedAnswer
+) -> CitedAnswer:
     """A shorter answer with the same citations; in the note's own words when the agent cannot do it."""
     task = CompressionTask(
         case=work.case, context=context, draft=draft, word_limit=work.settings.word_limit

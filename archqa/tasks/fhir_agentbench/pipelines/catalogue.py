@@ -1,4 +1,4 @@
-"""The pipelines for questions about a FHIR record (the task `fhir-agentbench`)."""
+"""The pipelines for questions about a FHIR record."""
 
 from typing import Literal
 
@@ -13,9 +13,8 @@ from archqa.tasks.fhir_agentbench.agents import (
 )
 from archqa.tasks.fhir_agentbench.pipelines import published_agents
 from archqa.tasks.fhir_agentbench.pipelines.typed_query import typed_query
-from archqa.tasks.pipeline import Pipeline, PipelineFunction
-
-TASKS = ("fhir-agentbench",)
+from archqa.tasks.fhir_agentbench.settings import PIPELINE_SETTINGS, TypedQuerySettings
+from archqa.tasks.pipeline import Pipeline, PipelineFunction, PipelineSettings
 
 GCP = "gcp"
 """The ways of the benchmark's server, which its agents are compared on."""
@@ -24,12 +23,29 @@ GCP = "gcp"
 def _agent(
     name: str, summary: str, run: PipelineFunction, agent: type[FhirRequestAgent]
 ) -> Pipeline:
-    return Pipeline(name, summary, "model", run, (agent.prompt,), (agent.name,), TASKS, GCP)
+    return Pipeline(
+        name=name,
+        summary=summary,
+        mind="model",
+        run=run,
+        prompts=(agent.prompt,),
+        agents=(agent.name,),
+        settings_type=PIPELINE_SETTINGS[name],
+        ways=GCP,
+        reads_notes=False,
+    )
 
 
 def _typed(name: str, summary: str, mind: Literal["model", "embedded"]) -> Pipeline:
     return Pipeline(
-        name, summary, mind, typed_query, (PlannerAgent.prompt,), (PlannerAgent.name,), TASKS
+        name=name,
+        summary=summary,
+        mind=mind,
+        run=typed_query,
+        prompts=(PlannerAgent.prompt,),
+        agents=(PlannerAgent.name,),
+        settings_type=TypedQuerySettings,
+        reads_notes=False,
     )
 
 
@@ -73,8 +89,9 @@ RECORD_PIPELINES = (
         baselines.no_answer,
         (),
         (),
-        TASKS,
+        PipelineSettings,
         needs_record=False,
+        reads_notes=False,
     ),
     Pipeline(
         "retrieve-all",
@@ -83,8 +100,9 @@ RECORD_PIPELINES = (
         baselines.retrieve_all,
         (),
         (),
-        TASKS,
-        GCP,
+        PipelineSettings,
+        ways=GCP,
+        reads_notes=False,
     ),
 )
 """Each task's first one with a model is what a model performs unless told otherwise; likewise without."""

@@ -40,7 +40,13 @@ from archqa.tasks.fhir_agentbench.retrieval_tools import (
     GetResourcesByPatientFhirId,
     GetResourcesByResourceId,
 )
-from archqa.tasks.pipeline import PipelineResult, PipelineSettings
+from archqa.tasks.fhir_agentbench.settings import (
+    CodeAgentSettings,
+    MultiTurnCodeSettings,
+    MultiTurnSettings,
+    PublishedAgentSettings,
+)
+from archqa.tasks.pipeline import PipelineResult
 
 BENCHMARK_AGENT_NAMES = {
     "single-turn-request": "single_turn_request",
@@ -64,14 +70,13 @@ class _Work(NamedTuple):
 
     talk: FhirConversation
     record: Record
-    settings: PipelineSettings
     retrieved: RetrievedResources
     told: dict[str, str]
     pointers: bool = False
 
 
 async def single_turn_request(
-    question: RecordQuestion, desk: RunContext, settings: PipelineSettings
+    question: RecordQuestion, desk: RunContext, settings: PublishedAgentSettings
 ) -> PipelineResult:
     """Searches of its own making, once, side by side; then the answer."""
 
@@ -82,7 +87,7 @@ async def single_turn_request(
 
 
 async def single_turn_retriever(
-    question: RecordQuestion, desk: RunContext, settings: PipelineSettings
+    question: RecordQuestion, desk: RunContext, settings: PublishedAgentSettings
 ) -> PipelineResult:
     """All resources of the types it names, once; then the answer."""
 
@@ -93,31 +98,36 @@ async def single_turn_retriever(
 
 
 async def single_turn_retriever_code(
-    question: RecordQuestion, desk: RunContext, settings: PipelineSettings
+    question: RecordQuestion, desk: RunContext, settings: CodeAgentSettings
 ) -> PipelineResult:
     """All resources of the types it names, once, unseen; code over them, once; then the answer."""
+
+    async def steps(work: _Work) -> str:
+        return await _code_once(work, settings)
+
     work = _begin(FhirRetrieverCodeAgent(), question, desk, settings, pointers=True)
-    return await _carried_out(_code_once, work)
+    return await _carried_out(steps, work)
 
 
 async def multi_turn_retriever(
-    question: RecordQuestion, desk: RunContext, settings: PipelineSettings
+    question: RecordQuestion, desk: RunContext, settings: MultiTurnSettings
 ) -> PipelineResult:
     """Retrieves by patient and by id, as often as it needs, and reads all of it."""
 
     async def steps(work: _Work) -> str:
-        return await _until_answered(work, _retrievers(settings))
+        return await _until_answered(work, _retrievers(settings), settings.iterations)
 
     return await _carried_out(steps, _begin(FhirMultiTurnAgent(), question, desk, settings))
 
 
 async def multi_turn_retriever_code(
-    question: RecordQuestion, desk: RunContext, settings: PipelineSettings
+    question: RecordQuestion, desk: RunContext, settings: MultiTurnCodeSettings
 ) -> PipelineResult:
     """Retrieves as often as it needs without reading, and computes with code."""
 
     async def steps(work: _Work) -> str:
-        return await _until_answered(work, (*_retrievers(settings), _python(work)))
+        tools = (*_retrievers(settings), _python(work, settings))
+        return await _until_answered(work, tools, settings.iterations)
 
     return await _carried_out(
         steps, _begin(FhirMultiTurnCodeAgent(), question, desk, settings, pointers=True)
@@ -128,16 +138,14 @@ def _begin(
     agent: Agent[RecordQuestionTask, FinalMessage],
     question: RecordQuestion,
     desk: RunContext,
-    settings: PipelineSettings,
+    settings: PublishedAgentSettings,
     *,
     pointers: bool = False,
 ) -> _Work:
     fields = {"question": question.question, "assumption": question.assumption}
     task = RecordQuestionTask(patient_fhir_id=question.patient_fhir_id, **fields)
     talk = FhirConversation(agent, task, desk, settings.context_limit)
-    return _Work(
-        talk, desk.store, settings, RetrievedResources(official=settings.official), {}, pointers
-    )
+    return _Work(talk, desk.store, RetrievedResources(official=settings.official), {}, pointers)
 
 
 async def _carried_out(steps: Callable[[_Work], Awaitable[str]], work: _Work) -> PipelineResult:
@@ -145,9 +153,9 @@ async def _carried_out(steps: Callable[[_Work], Awaitable[str]], work: _Work) ->
     try:
         answer = await steps(work)
     except CaseFailed as failure:
-        failure.result = _result(work, None).to_benchmark_record()
+        failure.result = _result(work, None)
         raise
-    return PipelineResult(result=_result(work, answer).to_benchmark_record())
+    return PipelineResult(result=_result(work, answer))
 
 
 def _result(work: _Work, answer: str | None) -> RecordResult:
@@ -175,22 +183,22 @@ async def _read_once(work: _Work, tools: Tools) -> str:
     return (await work.talk.ask()).text
 
 
-async def _code_once(work: _Work) -> str:
+async def _code_once(work: _Work, settings: CodeAgentSettings) -> str:
     """A turn that retrieves, a turn that computes (only its first call counts), and a turn without tools."""
     retriever: Tools = (GetResourcesByPatientFhirId(),)
     for call in (await _must_call(work, retriever)).tool_calls:
         await _use(work, retriever, call)
-    code: Tools = (_python(work),)
+    code: Tools = (_python(work, settings),)
     reply = await _must_call(work, code, only_first=True)
     work.talk.keep_first_tool_call()
     await _use(work, code, reply.tool_calls[0])
     return (await work.talk.ask()).text
 
 
-async def _until_answered(work: _Work, tools: Tools) -> str:
+async def _until_answered(work: _Work, tools: Tools, iterations: int) -> str:
     """Turns until a message holds the phrase; its whole text is the answer."""
     specs = tuple(tool.spec for tool in tools)
-    for _ in range(work.settings.iterations):
+    for _ in range(iterations):
         reply = await work.talk.ask(specs)
         for call in reply.tool_calls:
             await _use(work, tools, call)
@@ -241,12 +249,10 @@ def _told(work: _Work, given: ToolResult) -> str:
     return shown
 
 
-def _retrievers(settings: PipelineSettings) -> Tools:
+def _retrievers(settings: PublishedAgentSettings) -> Tools:
     return (GetResourcesByPatientFhirId(), GetResourcesByResourceId(official=settings.official))
 
 
-def _python(work: _Work) -> ExecutePythonCode:
-    limits = SandboxLimits(
-        seconds=work.settings.code_seconds, memory_mib=work.settings.code_memory_mib
-    )
+def _python(work: _Work, settings: CodeAgentSettings) -> ExecutePythonCode:
+    limits = SandboxLimits(seconds=settings.code_seconds, memory_mib=settings.code_memory_mib)
     return ExecutePythonCode(work.retrieved.resources, limits)

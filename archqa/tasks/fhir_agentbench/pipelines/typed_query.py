@@ -17,7 +17,8 @@ from archqa.fhir import FhirError, Record, build_schema_card, lookup
 from archqa.query import CannotExecute, Chart, Query, QueryResult, execute, format_agent_answer
 from archqa.query.execution.chart import ChartCache
 from archqa.tasks.fhir_agentbench.result import RecordResult
-from archqa.tasks.pipeline import PipelineResult, PipelineSettings
+from archqa.tasks.fhir_agentbench.settings import TypedQuerySettings
+from archqa.tasks.pipeline import PipelineResult
 
 CONVENTIONS = "mimic-ehrsql"
 """What a question of FHIR-AgentBench means unless told otherwise."""
@@ -34,7 +35,7 @@ class _Work(NamedTuple):
 
     question: RecordQuestion
     desk: RunContext
-    settings: PipelineSettings
+    settings: TypedQuerySettings
     chart: Chart
     trace: list[dict[str, Any]]
 
@@ -45,7 +46,7 @@ class _Work(NamedTuple):
 
 
 async def typed_query(
-    question: RecordQuestion, desk: RunContext, settings: PipelineSettings
+    question: RecordQuestion, desk: RunContext, settings: TypedQuerySettings
 ) -> PipelineResult:
     """Ask for a query until one can be carried out, up to the budget. Raises `CaseFailed`."""
     chart = await asyncio.to_thread(_chart, desk.store, question.patient_fhir_id)
@@ -57,13 +58,11 @@ async def typed_query(
         raise Unusable(f"The record refuses what is asked of it: {error}") from None
     except CaseFailed as failure:
         if not (work.by_model and settings.fallback) or isinstance(failure, Refused):
-            failure.result = RecordResult(
-                answer=None, trace=tuple(work.trace)
-            ).to_benchmark_record()
+            failure.result = RecordResult(answer=None, trace=tuple(work.trace))
             raise
         findings = await _parsed(work, failure)
         remarks = (f"the parser writes the query: the planner failed ({type(failure).__name__})",)
-    return PipelineResult(result=_result(work, findings).to_benchmark_record(), remarks=remarks)
+    return PipelineResult(result=_result(work, findings), remarks=remarks)
 
 
 def _chart(record: Record, patient: str) -> Chart:

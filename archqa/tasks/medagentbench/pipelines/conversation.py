@@ -11,6 +11,7 @@ import json
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 from archqa.agents.agent import RunContext
@@ -25,6 +26,7 @@ from archqa.tasks.medagentbench.agents import (
     MedAgentTypedAgent,
     MedAgentTypedTask,
 )
+from archqa.tasks.medagentbench.function_file import function_inputs, load_functions
 from archqa.tasks.medagentbench.gateway import FHIR_BASE_URL
 from archqa.tasks.medagentbench.memory import load_corrections
 from archqa.tasks.medagentbench.pipelines.scripted_policy import run_policy
@@ -37,21 +39,31 @@ from archqa.tasks.medagentbench.protocol import (
     TaskController,
     parse_turn,
 )
+from archqa.tasks.medagentbench.result import ConversationResult
 from archqa.tasks.medagentbench.session import ClinicalSession
+from archqa.tasks.medagentbench.settings import (
+    ClinicalSettings,
+    ClinicalToolSettings,
+    PaperAgentSettings,
+    PayloadFormat,
+    TypedAgentSettings,
+)
 from archqa.tasks.medagentbench.tool_implementations import ActionFailed, ToolImplementations
 from archqa.tasks.medagentbench.tool_schemas import clinical_tools
 from archqa.tasks.medagentbench.typed_tool import ClinicalTool
 from archqa.tasks.medagentbench.write_checks import TaskText
 from archqa.tasks.pipeline import Pipeline, PipelineResult, PipelineSettings
+from archqa.tasks.pipeline_inputs import PipelineInputs
 
-TASK = "medagentbench"
 _REMINDERS = 3
 """Replies in a row without any tool call after which the typed agent is given up."""
 
 
-async def paper(task: ClinicalTask, desk: RunContext, settings: PipelineSettings) -> PipelineResult:
+async def paper(
+    task: ClinicalTask, desk: RunContext, settings: PaperAgentSettings
+) -> PipelineResult:
     """The benchmark's own agent: what the model says is the turn."""
-    talk = ClinicalConversation(MedAgentPaperAgent(), _told(task), desk)
+    talk = ClinicalConversation(MedAgentPaperAgent(), _paper_task(task, settings.functions), desk)
     with _at_work(task, desk, settings, talk.first_user_message) as hands:
         with _ending(hands):
             while hands.talk.running:
@@ -61,9 +73,11 @@ async def paper(task: ClinicalTask, desk: RunContext, settings: PipelineSettings
         return _ended(hands)
 
 
-async def typed(task: ClinicalTask, desk: RunContext, settings: PipelineSettings) -> PipelineResult:
+async def typed(
+    task: ClinicalTask, desk: RunContext, settings: TypedAgentSettings
+) -> PipelineResult:
     """A model with typed tools."""
-    with _at_work(task, desk, settings, _prompt(task)) as hands:
+    with _at_work(task, desk, settings, _prompt(_paper_task(task)), settings.shape) as hands:
         memory = load_corrections(settings.memory, task.instruction) if settings.memory else ()
         told = MedAgentTypedTask(instruction=task.instruction, context=task.context, memory=memory)
         talk = ClinicalConversation(MedAgentTypedAgent(), told, desk)
@@ -73,10 +87,10 @@ async def typed(task: ClinicalTask, desk: RunContext, settings: PipelineSettings
 
 
 async def scripted(
-    task: ClinicalTask, desk: RunContext, settings: PipelineSettings
+    task: ClinicalTask, desk: RunContext, settings: ClinicalToolSettings
 ) -> PipelineResult:
     """The fixed policy."""
-    with _at_work(task, desk, settings, _prompt(task)) as hands:
+    with _at_work(task, desk, settings, _prompt(_paper_task(task)), settings.shape) as hands:
         with _ending(hands):
             await asyncio.to_thread(run_policy, hands.place.ask, hands)
         return _ended(hands)
@@ -87,16 +101,27 @@ async def do_nothing(
 ) -> PipelineResult:
     """What silence would score; no record is needed for it."""
     finish = "FINISH([])"
-    history = [{"role": "user", "content": _prompt(task)}, {"role": "agent", "content": finish}]
-    result = {"status": COMPLETED, "result": parse_turn(finish).body, "history": history}
-    return PipelineResult(
-        result={**result, "explanation": "Nothing was looked at and nothing done.", "cited": {}}
+    history = (
+        {"role": "user", "content": _prompt(_paper_task(task))},
+        {"role": "agent", "content": finish},
     )
+    result = ConversationResult(
+        status=COMPLETED,
+        result=parse_turn(finish).body,
+        history=history,
+        explanation="Nothing was looked at and nothing done.",
+        cited={},
+    )
+    return PipelineResult(result=result)
 
 
 @contextmanager
 def _at_work(
-    task: ClinicalTask, desk: RunContext, settings: PipelineSettings, prompt: str
+    task: ClinicalTask,
+    desk: RunContext,
+    settings: ClinicalSettings,
+    prompt: str,
+    shape: PayloadFormat | None = None,
 ) -> Iterator[ToolImplementations]:
     """The tools of one task; `prompt` is the first turn of its conversation."""
     ask = TaskText(task.instruction, task.context)
@@ -107,7 +132,7 @@ def _at_work(
         yield ToolImplementations(
             TaskController(prompt, place.gateway, place, settings.rounds),
             place,
-            settings.shape,
+            shape,
         )
 
 
@@ -170,17 +195,22 @@ def _willing(reply: Reply) -> Reply:
     return reply
 
 
-def _prompt(task: ClinicalTask) -> str:
+def _prompt(task: MedAgentPaperTask) -> str:
     """The benchmark's one message, with which the transcript of every agent but the baseline begins."""
-    return default_prompts().render_text(
-        f"{MedAgentPaperAgent.prompt}/user.jinja", dict(_told(task))
-    )
+    return default_prompts().render_text(f"{MedAgentPaperAgent.prompt}/user.jinja", dict(task))
 
 
-def _told(task: ClinicalTask) -> MedAgentPaperTask:
+def _paper_task(task: ClinicalTask, functions: Path | None = None) -> MedAgentPaperTask:
     return MedAgentPaperTask(
-        instruction=task.instruction, context=task.context, api_base=FHIR_BASE_URL
+        instruction=task.instruction,
+        context=task.context,
+        api_base=FHIR_BASE_URL,
+        functions=load_functions(functions).text if functions else "",
     )
+
+
+def _paper_inputs(settings: PaperAgentSettings) -> PipelineInputs:
+    return function_inputs(settings.functions)
 
 
 def _ended(hands: ToolImplementations) -> PipelineResult:
@@ -192,27 +222,27 @@ def _ended(hands: ToolImplementations) -> PipelineResult:
     return PipelineResult(result=_result(hands), remarks=tuple(hands.remarks))
 
 
-def _result(hands: ToolImplementations) -> dict[str, Any]:
+def _result(hands: ToolImplementations) -> ConversationResult:
     """What the benchmark keeps of a conversation; beside it the explanation, what it cites and what was read."""
-    return {
-        "status": hands.talk.status,
-        "result": hands.talk.result,
-        "history": hands.talk.history,
-        "explanation": hands.explanation,
-        "cited": _by_type(hands.cited),
-        "retrieved": _by_type(hands.talk.read),
-        "written": list(hands.place.attempts),
-        "why_not": list(hands.remarks),
-    }
+    return ConversationResult(
+        status=hands.talk.status,
+        result=hands.talk.result,
+        history=tuple(hands.talk.history),
+        explanation=hands.explanation,
+        cited=_by_type(hands.cited),
+        retrieved=_by_type(hands.talk.read),
+        written=tuple(hands.place.attempts),
+        why_not=tuple(hands.remarks),
+    )
 
 
-def _by_type(names: Iterable[str]) -> dict[str, list[str]]:
+def _by_type(names: Iterable[str]) -> dict[str, tuple[str, ...]]:
     """Ids by type of names such as `Observation/1`."""
     found = defaultdict(list)
     for name in names:
         kind, _, resource_id = name.partition("/")
         found[kind].append(resource_id)
-    return dict(found)
+    return {kind: tuple(ids) for kind, ids in found.items()}
 
 
 CLINICAL_PIPELINES = (
@@ -223,8 +253,10 @@ CLINICAL_PIPELINES = (
         run=paper,
         prompts=(MedAgentPaperAgent.prompt,),
         agents=(MedAgentPaperAgent.name,),
-        tasks=(TASK,),
+        reads_notes=False,
+        settings_type=PaperAgentSettings,
         ways="hapi",
+        inputs=_paper_inputs,
     ),
     Pipeline(
         name="typed",
@@ -233,7 +265,8 @@ CLINICAL_PIPELINES = (
         run=typed,
         prompts=(MedAgentTypedAgent.prompt, MedAgentPaperAgent.prompt),
         agents=(MedAgentTypedAgent.name,),
-        tasks=(TASK,),
+        reads_notes=False,
+        settings_type=TypedAgentSettings,
         ways="hapi",
     ),
     Pipeline(
@@ -243,7 +276,8 @@ CLINICAL_PIPELINES = (
         run=do_nothing,
         prompts=(MedAgentPaperAgent.prompt,),
         agents=(),
-        tasks=(TASK,),
+        reads_notes=False,
+        settings_type=PipelineSettings,
         ways="hapi",
         needs_record=False,
     ),
@@ -254,7 +288,8 @@ CLINICAL_PIPELINES = (
         run=scripted,
         prompts=(MedAgentPaperAgent.prompt,),
         agents=(),
-        tasks=(TASK,),
+        reads_notes=False,
+        settings_type=ClinicalToolSettings,
         ways="hapi",
     ),
 )

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Literal, NamedTuple
 
 from archqa.tasks.medagentbench.baselines import constant_replies
-from archqa.tasks.medagentbench.grading import GradedRows, grade_rows, open_record_lookup
+from archqa.tasks.medagentbench.scoring.grading import GradedRows, grade_rows, open_record_lookup
 from scoring import Scores
 from scoring.tasks import medagentbench
 from scoring.tasks.medagentbench_transcript import Task

@@ -1,0 +1,32 @@
+"""The base type of what a task makes of one case, where that is not the cited answer of a note."""
+
+from collections.abc import Mapping
+from typing import Any, Self
+
+from pydantic import ConfigDict
+
+from archqa.core.value import FrozenModel
+
+
+class TaskResult(FrozenModel):
+    """A task's result for one case; each task has its own subclass.
+
+    It is written to `cases.jsonl` with the fields that were set, in the order of their definition.
+    Unknown keys of older or newer run folders are ignored when a line is read.
+    """
+
+    model_config = ConfigDict(extra="ignore")
+
+    @classmethod
+    def from_json(cls, content: Mapping[str, Any]) -> Self:
+        """Parse the `result` object of a line. Raises `ValidationError` if it is malformed."""
+        return cls.model_validate(content)
+
+    @property
+    def answer_text(self) -> str | None:
+        """The answer in words, for tables; None where the result is no text."""
+        return None
+
+    def to_json(self) -> dict[str, Any]:
+        """The `result` object of a line of `cases.jsonl`."""
+        return self.model_dump(mode="json", exclude_unset=True)

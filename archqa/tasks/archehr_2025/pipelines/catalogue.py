@@ -1,0 +1,28 @@
+"""The pipelines from a note to a cited answer."""
+
+from archqa.tasks.archehr_2025.pipelines.dmis import AGENTS, PROMPTS, dmis
+from archqa.tasks.archehr_2025.pipelines.panel import PANEL
+from archqa.tasks.archehr_2025.settings import DmisSettings
+from archqa.tasks.pipeline import Pipeline
+
+CITED_ANSWER_PIPELINES = (
+    Pipeline(
+        name="dmis",
+        summary="the six stages of DMIS Lab (ArchEHR-QA 2025), performed by a model",
+        mind="model",
+        run=dmis,
+        prompts=PROMPTS,
+        agents=AGENTS,
+        settings_type=DmisSettings,
+    ),
+    PANEL,
+    Pipeline(
+        name="embedded",
+        summary="the same stages, performed by the engine inside archqa",
+        mind="embedded",
+        run=dmis,
+        prompts=PROMPTS,
+        agents=AGENTS,
+        settings_type=DmisSettings,
+    ),
+)

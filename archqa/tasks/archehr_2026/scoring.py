@@ -1,0 +1,287 @@
+"""Scores the four subtasks of ArchEHR-QA 2026, each with its own part of case file and key.
+
+Keys without `clinician_answer_sentences` (ours, and those of 2025) have them as lines of
+`clinician_answer` that end in `|ids|`.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from archqa.core.case import Case
+from archqa.core.key import CaseKey, ClinicianSentence
+from archqa.errors import CallerError, InputError
+from archqa.tasks.archehr_2025.gold_files import (
+    check_second_key_sentences,
+    resolve_key,
+    resolve_second_key,
+)
+from archqa.tasks.archehr_2025.task import CITATION_METRICS
+from archqa.tasks.files.mistakes import printable
+from archqa.tasks.files.source import read_source
+from archqa.tasks.official_files import write_leaderboard
+from archqa.tasks.registry import default_task
+from archqa.tasks.row_checks import are_ids
+from archqa.tasks.scoring import (
+    Baselines,
+    Gold,
+    KeySelection,
+    ScoreReport,
+    ScoringBridge,
+    ScoringInputs,
+    ScoringRequest,
+)
+from scoring import Scores
+from scoring.submission import parse_answer
+from scoring.tasks import archehr2026
+from scoring.tasks.archehr2026 import Reference, Subtask, parse_citations
+
+_LINK_METRICS = ("micro_precision", "micro_recall", "micro_f1")
+
+
+class SubtaskScoring(ScoringBridge):
+    """Scores rows `{"case_id", "prediction"}` of one subtask."""
+
+    def __init__(self, subtask: Subtask, plain_metric: str) -> None:
+        self.subtask = subtask
+        self.plain_metric = plain_metric
+
+    def recognises_rows(self, rows: Sequence[Any], fields: frozenset[str]) -> bool:
+        """Whether the predictions can be of this subtask; a subtask without any is not told apart."""
+        if "prediction" not in fields or fields & {"question_id", "task_id"}:
+            return False
+        predictions = [row.get("prediction") for row in rows if isinstance(row, dict)]
+        return self.subtask in _possible_subtasks(predictions)
+
+    def row_errors(self, rows: Sequence[Any]) -> Iterator[str]:
+        """Links that are not objects of `answer_id` and `evidence_id`."""
+        if self.subtask == 4:
+            yield from _link_errors(rows)
+
+    def score(self, request: ScoringRequest) -> ScoreReport:
+        """Score the predictions of this subtask."""
+        gold = load_gold(request.inputs, self.subtask)
+        rows = request.selected_rows(gold.selection, "case_id")
+        settings = {**request.settings.text_metrics, "subtask": self.subtask}
+
+        def score(**overrides: Any) -> Scores:
+            return archehr2026.score(rows, gold.references, **{**settings, **overrides})
+
+        scores = self.compute(request, score)
+        if request.official_path:
+            write_leaderboard(request.official_path, scores.scores)
+        return self.report(request, gold, scores, baselines(gold, self.subtask))
+
+
+INTERPRETATION = SubtaskScoring(1, "rouge1")
+IDENTIFICATION = SubtaskScoring(2, "strict_micro_f1")
+GENERATION = SubtaskScoring(3, "rouge1")
+ALIGNMENT = SubtaskScoring(4, "micro_f1")
+
+
+def load_gold(inputs: ScoringInputs, subtask: Subtask) -> Gold[Reference]:
+    """The references of one subtask. Subtask 1 is scored against the case file, even if passed as key.
+
+    Raises `CallerError` where a file is needed that was not named, `InputError` for files that are
+    malformed or do not belong together.
+    """
+    if subtask == 1:
+        return _load_questions(inputs)
+    data = inputs.case_file or (_data_beside(inputs.key) if inputs.key else None)
+    key = resolve_key(inputs, data)
+    second_key = resolve_second_key(inputs, data)
+    if data is None and subtask != 2:
+        raise CallerError(
+            f"Subtask {subtask} is scored with the notes at hand.\n"
+            "Name the case file with --data FILE."
+        )
+    cases, data_sha256 = inputs.notes(data) if data else ((), "")
+    selection = inputs.select_cases(key.keys)
+    fingerprints = {"key": key.sha256}
+    if data:
+        _check_cases_exist(data, cases, selection)
+        fingerprints["data"] = data_sha256
+    if second_key:
+        fingerprints["second_key"] = second_key.sha256
+    references = _references(cases, key.keys, selection)
+    second_references = _references(cases, second_key.keys if second_key else {}, selection)
+    check_second_key_sentences(second_key, references, second_references)
+    return Gold(references, second_references, fingerprints, selection)
+
+
+def baselines(gold: Gold[Reference], subtask: Subtask) -> Baselines:
+    """Subtask 2: every sentence, and the second annotator's essential ones. Subtask 4: every link."""
+    if subtask == 2:
+        submissions = {"cite_everything": [_cite_everything(case) for case in gold.references]}
+        if gold.second_references:
+            submissions["second_reader"] = [
+                _cite_essential(case) for case in gold.second_references
+            ]
+        return _baseline_scores(submissions, gold, subtask, CITATION_METRICS)
+    if subtask == 4:
+        submissions = {"link_everything": [_link_everything(case) for case in gold.references]}
+        return _baseline_scores(submissions, gold, subtask, _LINK_METRICS)
+    return {}
+
+
+def clinician_sentences(key: CaseKey) -> tuple[ClinicianSentence, ...]:
+    """The sentences of the clinician's answer; where a key has none, its lines with their `|ids|`."""
+    if key.clinician_answer_sentences:
+        return key.clinician_answer_sentences
+    lines = parse_answer(key.case_id, key.clinician_answer).lines
+    return tuple(
+        ClinicianSentence(id=str(number), text=line.text, citations=parse_citations(line.citations))
+        for number, line in enumerate(lines, 1)
+    )
+
+
+def _load_questions(inputs: ScoringInputs) -> Gold[Reference]:
+    path = inputs.case_file or inputs.key
+    has_cases = path is not None and (
+        inputs.run is not None or default_task().recognises(read_source(path).content)
+    )
+    if path is None or not has_cases:
+        raise CallerError(
+            "Subtask 1 is scored against the clinicians' questions, which the case file holds.\n"
+            "Name that file with --data FILE (or as the organisers do, with --key FILE)."
+        )
+    cases, sha256 = inputs.notes(path)
+    selection = inputs.select_cases(case.id for case in cases)
+    keys = {case_id: CaseKey(case_id=case_id) for case_id in selection.ids}
+    fingerprints = {"data" if inputs.case_file else "key": sha256}
+    return Gold(_references(cases, keys, selection), [], fingerprints, selection)
+
+
+def _references(
+    cases: Sequence[Case], keys: Mapping[str, CaseKey], selection: KeySelection
+) -> list[Reference]:
+    by_id = {case.id: case for case in cases}
+    answers = {case_id: clinician_sentences(key) for case_id, key in keys.items()}
+    # Keys of test releases have the sentences without citations: those are withheld, not empty.
+    has_citations = any(
+        sentence.citations for sentences in answers.values() for sentence in sentences
+    )
+    references = []
+    for case_id in selection.ids:
+        if case_id not in keys:
+            continue
+        case = by_id.get(case_id, Case(id=case_id))
+        citations: dict[str, tuple[str, ...]] = {}
+        if has_citations:
+            citations = {sentence.id: sentence.citations for sentence in answers[case_id]}
+        references.append(_reference(case, keys[case_id], answers[case_id], citations))
+    return references
+
+
+def _reference(
+    case: Case,
+    key: CaseKey,
+    sentences: Sequence[ClinicianSentence],
+    citations: dict[str, tuple[str, ...]],
+) -> Reference:
+    answer_text = " ".join(sentence.text for sentence in sentences)
+    return Reference(
+        case_id=case.id,
+        sentences=case.text_of,
+        labels={sentence_id: label.value for sentence_id, label in key.labels.items()},
+        narrative=case.patient_narrative,
+        clinician_question=case.clinician_question,
+        clinician_answer=key.clinician_answer_without_citations or answer_text,
+        citations=citations,
+    )
+
+
+def _data_beside(key: Path) -> Path | None:
+    """The case file that `find_key` pairs with this key."""
+    if not key.stem.endswith("_key"):
+        return None
+    stem = key.stem.removesuffix("_key")
+    for suffix in (".json", ".xml"):
+        data = key.with_name(stem + suffix)
+        if data.is_file():
+            return data
+    return None
+
+
+def _check_cases_exist(data: Path, cases: Sequence[Case], selection: KeySelection) -> None:
+    case_ids = {case.id for case in cases}
+    absent = [case_id for case_id in selection.ids if case_id not in case_ids]
+    if absent:
+        raise InputError(
+            data,
+            [f": has no case {printable(case_id)}, which the key has." for case_id in absent],
+            "Name the case file that belongs to the key, or choose cases with --case-ids.",
+        )
+
+
+def _possible_subtasks(predictions: Sequence[Any]) -> set[int]:
+    """The subtasks whose predictions can look like these."""
+    element_types = {
+        type(element)
+        for prediction in predictions
+        if isinstance(prediction, list)
+        for element in prediction
+    }
+    if dict in element_types:
+        return {4}
+    if element_types:
+        return {2}
+    if any(isinstance(prediction, str) for prediction in predictions):
+        return {1, 3}
+    return {2, 4}
+
+
+def _link_errors(rows: Sequence[Any]) -> Iterator[str]:
+    for index, row in enumerate(rows):
+        if not isinstance(row, dict) or not isinstance(row.get("prediction"), list):
+            yield (
+                f'row {index}: write {{"case_id": "1", "prediction": '
+                '[{"answer_id": "1", "evidence_id": ["2"]}]}.'
+            )
+            continue
+        case_id = printable(str(row.get("case_id")))
+        for number, link in enumerate(row["prediction"]):
+            if not _is_link(link):
+                yield (
+                    f"case {case_id}: link {number} should read "
+                    '{"answer_id": "1", "evidence_id": ["2", "5"]}.'
+                )
+
+
+def _is_link(link: Any) -> bool:
+    return (
+        isinstance(link, dict)
+        and isinstance(link.get("answer_id"), str)
+        and are_ids(link.get("evidence_id"))
+    )
+
+
+def _cite_everything(reference: Reference) -> dict[str, Any]:
+    return {"case_id": reference.case_id, "prediction": list(reference.labels)}
+
+
+def _cite_essential(reference: Reference) -> dict[str, Any]:
+    return {"case_id": reference.case_id, "prediction": sorted(reference.labelled("essential"))}
+
+
+def _link_everything(reference: Reference) -> dict[str, Any]:
+    sentences = list(reference.sentences)
+    links = [
+        {"answer_id": answer_id, "evidence_id": sentences} for answer_id in reference.citations
+    ]
+    return {"case_id": reference.case_id, "prediction": links}
+
+
+def _baseline_scores(
+    submissions: Mapping[str, Sequence[dict[str, Any]]],
+    gold: Gold[Reference],
+    subtask: Subtask,
+    metrics: Sequence[str],
+) -> Baselines:
+    scores = {}
+    for name, rows in submissions.items():
+        result = archehr2026.score(
+            rows, gold.references, subtask=subtask, metrics=metrics, bootstrap=0
+        )
+        scores[name] = result.scores
+    return scores

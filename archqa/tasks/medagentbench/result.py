@@ -1,0 +1,28 @@
+"""What a MedAgentBench task ends with: the benchmark's conversation and what was read and written."""
+
+from typing import Any
+
+from archqa.core.result import TaskResult
+
+
+class ConversationResult(TaskResult):
+    """A conversation as the benchmark keeps it, with the agent's explanation.
+
+    `result` is the text between the brackets of FINISH( ), None if the agent did not finish.
+    `cited` and `retrieved` map resource types to ids; `written` are the attempts to write;
+    `why_not` are remarks on what failed.
+    """
+
+    status: str = ""
+    result: str | None = None
+    history: tuple[dict[str, Any], ...] = ()
+    explanation: str = ""
+    cited: dict[str, tuple[str, ...]] = {}
+    retrieved: dict[str, tuple[str, ...]] = {}
+    written: tuple[dict[str, Any], ...] = ()
+    why_not: tuple[str, ...] = ()
+
+    @property
+    def answer_text(self) -> str | None:
+        """The text between the brackets of FINISH( )."""
+        return self.result

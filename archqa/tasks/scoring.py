@@ -1,0 +1,269 @@
+"""The contract between a task and the package `scoring`: what is scored, against what, and the report.
+
+Each task has a `ScoringBridge` in its own `scoring` module. It reads the task's references, checks the
+shape of submitted rows and calls the official metrics.
+"""
+
+import re
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Generic, Literal, NamedTuple, TypeVar
+
+from archqa.core.case import Case
+from archqa.core.question import Item
+from archqa.core.usage import Usage
+from archqa.errors import CallerError, InputError
+from archqa.tasks.files.mistakes import printable
+from archqa.tasks.files.source import read_source
+from archqa.tasks.registry import load_cases, load_notes
+from archqa.tasks.task import EndedRun
+from scoring import Scores, ScoringError
+
+if TYPE_CHECKING:
+    from archqa.tasks.fhir_agentbench.scoring.votes import Judge
+
+Reference = TypeVar("Reference")
+
+Baselines = dict[str, dict[str, float]]
+"""Name of a baseline → its scores."""
+
+_ID_RANGE = re.compile(r"([0-9]{1,18})-([0-9]{1,18})")
+_LONG_QUOTE = re.compile(r"""(['"])((?:(?!\1).){40})(?:(?!\1).)+\1""")
+
+
+class ScoreSettings(NamedTuple):
+    """How to score; the defaults are the official rules with the reference in note order."""
+
+    metrics: tuple[str, ...] | None = None
+    reference_order: str = "note"
+    bootstrap: int = 1000
+    seed: int = 12345
+    quickumls_path: Path | None = None
+    alignscore_path: Path | None = None
+    bertscore_model: str | None = None
+    grading: Literal["official", "clinical", "both"] = "both"
+
+    @property
+    def resampling(self) -> dict[str, Any]:
+        """The arguments that every task's `score` function takes."""
+        return {"bootstrap": self.bootstrap, "seed": self.seed}
+
+    @property
+    def text_metrics(self) -> dict[str, Any]:
+        """The arguments of the `score` functions that compare texts."""
+        return {
+            **self.resampling,
+            "metrics": self.metrics,
+            "quickumls_path": self.quickumls_path,
+            "alignscore_path": self.alignscore_path,
+            "bertscore_model": self.bertscore_model,
+        }
+
+
+class ScoreReport(NamedTuple):
+    """Scores with their baselines and the SHA-256 of every file they were computed from.
+
+    `disagreements` are the replies on which a judge's votes differ, `disagreements_path` is where
+    they were written; `judge_usage` is what the judge cost. `faults` maps question and task ids to
+    what went wrong. `run_files` are further JSON files for the run's folder, by name.
+    """
+
+    scores: Scores
+    baselines: Baselines
+    fingerprints: dict[str, str]
+    disagreements: tuple[dict[str, Any], ...] = ()
+    disagreements_path: Path | None = None
+    judge_usage: Usage | None = None
+    faults: dict[str, dict[str, Any]] | None = None
+    run_files: dict[str, Any] = {}
+
+    def as_json(self) -> dict[str, Any]:
+        """The object that `archqa score --json` prints."""
+        content: dict[str, Any] = {
+            **self.scores.as_json(),
+            "baselines": self.baselines,
+            "fingerprints": self.fingerprints,
+        }
+        if self.faults is not None:
+            content["faults"] = self.faults
+        return content
+
+
+class ScoredRun(NamedTuple):
+    """What scoring needs to know of the run that made a submission."""
+
+    folder: Path
+    task: str
+    pipeline: str
+    data_path: Path
+    data_sha256: str
+    case_ids: tuple[str, ...]
+    backends: Mapping[str, str]
+    record: str | None
+
+    def cases(self) -> Sequence[Item]:
+        """The cases as the run read them (`input.jsonl`)."""
+        return load_cases(self.folder / "input.jsonl", self.task).cases
+
+
+class Submission(NamedTuple):
+    """Rows to be scored. `sha256` is of the file's bytes; `run` is None for a bare file."""
+
+    path: Path
+    task: str
+    rows: list[Any]
+    sha256: str
+    run: ScoredRun | None = None
+
+    @property
+    def folder(self) -> Path:
+        """The run's folder, or the folder that holds the file."""
+        return self.run.folder if self.run else self.path.parent
+
+
+class KeySelection(NamedTuple):
+    """The ids of the key that count, those excluded by `--case-ids`, and warnings about it."""
+
+    ids: list[str]
+    excluded: frozenset[str] = frozenset()
+    warnings: tuple[str, ...] = ()
+
+
+class Gold(NamedTuple, Generic[Reference]):
+    """The references to score against, a second annotator's, and the SHA-256 of the files read."""
+
+    references: list[Reference]
+    second_references: list[Reference]
+    fingerprints: dict[str, str]
+    selection: KeySelection
+
+
+class ScoringInputs(NamedTuple):
+    """The files to score against. A run's own data stands in where `data` is None.
+
+    `case_ids` are the arguments of `--case-ids` in the organisers' form: `121-167 5 7-9`; `record` is a
+    FHIR store or server.
+    """
+
+    key: Path | None = None
+    data: Path | None = None
+    second_key: Path | None = None
+    case_ids: tuple[str, ...] = ()
+    run: ScoredRun | None = None
+    record: str | None = None
+
+    @property
+    def case_file(self) -> Path | None:
+        """The case file passed with `--data`, else the run's."""
+        if self.data is not None:
+            return self.data
+        return self.run.data_path if self.run else None
+
+    def notes(self, path: Path) -> tuple[Sequence[Case], str]:
+        """The cases of the file and its SHA-256: the run's own copy if its file is gone or changed."""
+        if self.data is None and self.run is not None:
+            sha256 = self.run.data_sha256
+            if not path.is_file() or read_source(path).sha256 != sha256:
+                return load_notes(self.run.folder / "input.jsonl").notes, sha256
+        file = load_notes(path)
+        return file.notes, file.sha256
+
+    def select_cases(self, key_ids: Iterable[str]) -> KeySelection:
+        """The key's ids that `--case-ids` names, all without it. Raises `CallerError` for none."""
+        key_ids = list(key_ids)
+        if not self.case_ids:
+            return KeySelection(key_ids)
+        single_ids = [argument for argument in self.case_ids if not _ID_RANGE.fullmatch(argument)]
+        ranges = [match for match in map(_ID_RANGE.fullmatch, self.case_ids) if match]
+        ids = [
+            case_id for case_id in key_ids if case_id in single_ids or _in_ranges(case_id, ranges)
+        ]
+        if not ids:
+            raise CallerError(f"--case-ids {' '.join(self.case_ids)} names no case of the key.")
+        unknown = [printable(case_id) for case_id in single_ids if case_id not in key_ids]
+        warnings: tuple[str, ...] = ()
+        if unknown:
+            warnings = (f"--case-ids: the key has no case {', '.join(unknown)}.",)
+        return KeySelection(ids, frozenset(key_ids) - set(ids), warnings)
+
+
+class ScoringRequest(NamedTuple):
+    """One call of `archqa score`. Nothing is written if `save` is off."""
+
+    submission: Submission
+    inputs: ScoringInputs
+    settings: ScoreSettings = ScoreSettings()
+    judge: "Judge | None" = None
+    official_path: Path | None = None
+    save: bool = True
+
+    def selected_rows(self, selection: KeySelection, id_field: str) -> list[Any]:
+        """The submitted rows without those of cases excluded by `--case-ids`."""
+        rows = []
+        for row in self.submission.rows:
+            excluded = isinstance(row, Mapping) and str(row.get(id_field)) in selection.excluded
+            if not excluded:
+                rows.append(row)
+        return rows
+
+
+class ScoringBridge(ABC):
+    """How a task's submissions are recognised, checked and scored.
+
+    `plain_metric` is cheap and needs only well-formed rows: if it passes where the requested metrics
+    fail, the caller's choice of metrics is at fault, not the file.
+    """
+
+    plain_metric: str = "strict_micro_f1"
+    takes_judge: bool = False
+    reads_submission_file: bool = True
+    """Whether a run is scored by its `submission.json`; otherwise `rows_of_run` makes the rows."""
+
+    @abstractmethod
+    def score(self, request: ScoringRequest) -> ScoreReport:
+        """Score a submission. Raises `InputError`, `CallerError`."""
+
+    def recognises_rows(self, rows: Sequence[Any], fields: frozenset[str]) -> bool:
+        """Whether rows with these fields can be a submission of this task."""
+        return False
+
+    def rows_from_object(self, content: Mapping[str, Any]) -> list[Any] | None:
+        """The rows of a submission file that is one JSON object; None if it is not this task's."""
+        return None
+
+    def rows_of_run(self, run: EndedRun) -> tuple[list[Any], bytes]:
+        """The rows that a run submits and their bytes, for the fingerprint."""
+        raise NotImplementedError
+
+    def row_errors(self, rows: Sequence[Any]) -> Iterator[str]:
+        """Errors in the shape of rows that `scoring` would not report, or would quote record text for."""
+        yield from ()
+
+    def compute(self, request: ScoringRequest, score: Callable[..., Scores]) -> Scores:
+        """Call `score`. Raises `InputError` if the rows are malformed, `CallerError` for the metrics."""
+        try:
+            return score()
+        except ScoringError as error:
+            lines = [_LONG_QUOTE.sub(r"\1\2…\1", line.strip()) for line in str(error).splitlines()]
+        try:
+            score(metrics=[self.plain_metric], bootstrap=0)
+        except ScoringError:
+            has_heading = len(lines) > 1 and lines[0].endswith(":")
+            errors = lines[1:] if has_heading else lines
+            raise InputError(request.submission.path, [f": {line}" for line in errors]) from None
+        raise CallerError("\n".join(lines))
+
+    def report(
+        self, request: ScoringRequest, gold: Gold[Any], scores: Scores, baselines: Baselines
+    ) -> ScoreReport:
+        """The report of these scores, with the warnings about `--case-ids`."""
+        scores.warnings.extend(gold.selection.warnings)
+        fingerprints = {**gold.fingerprints, "submission": request.submission.sha256}
+        return ScoreReport(scores, baselines, fingerprints)
+
+
+def _in_ranges(case_id: str, ranges: Iterable[re.Match[str]]) -> bool:
+    if not re.fullmatch(r"[0-9]{1,18}", case_id):
+        return False
+    return any(int(bounds[1]) <= int(case_id) <= int(bounds[2]) for bounds in ranges)

@@ -1,0 +1,63 @@
+"""Commands start fast: they import only what they need."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from archqa.cli.lazy import CommandEntry, LazyCommand
+from archqa.cli.main import COMMANDS
+
+ROOT = Path(__file__).resolve().parents[2]
+
+SLOW_MODULES = (
+    "openai",
+    "onnxruntime",
+    "pandas",
+    "numpy",
+    "archqa.tasks.pipelines",
+    "archqa.engine",
+)
+
+PROGRAM = """
+import atexit, sys
+atexit.register(lambda: print("IMPORTED", *sys.modules))
+from archqa.cli.main import run
+run()
+"""
+
+
+def imported_modules(*arguments: str) -> set[str]:
+    """Run a command in a process of its own and return the modules it imported."""
+    process = subprocess.run(
+        [sys.executable, "-c", PROGRAM, *arguments], cwd=ROOT, capture_output=True, text=True
+    )
+    assert process.returncode == 0, process.stderr
+    label, *modules = process.stdout.splitlines()[-1].split()
+    assert label == "IMPORTED"
+    return set(modules)
+
+
+@pytest.mark.parametrize("arguments", [["--version"], ["--help"], ["config", "show"]])
+def test_short_commands_import_no_model_library_and_no_pipeline(arguments: list[str]) -> None:
+    assert imported_modules(*arguments).isdisjoint(SLOW_MODULES)
+
+
+def test_the_list_of_commands_imports_none_of_them() -> None:
+    command_modules = {entry.module for entry in COMMANDS}
+    assert imported_modules("--help").isdisjoint(command_modules)
+
+
+@pytest.mark.parametrize("entry", COMMANDS, ids=lambda entry: entry.name)
+def test_the_list_of_commands_describes_each_as_its_own_help_does(entry: CommandEntry) -> None:
+    command = LazyCommand(entry).load()
+    summary = command.help.partition("\n\n")[0]
+    assert " ".join(summary.split()) == entry.help
+
+
+def test_python_dash_m_archqa_is_the_same_command() -> None:
+    process = subprocess.run(
+        [sys.executable, "-m", "archqa", "--version"], cwd=ROOT, capture_output=True, text=True
+    )
+    assert (process.returncode, process.stdout.split()[0]) == (0, "archqa")
