@@ -1,1 +1,3 @@
-"""One agent a file: a prompt, what it takes, what it returns, and what it checks."""
+"""Agents, one a file (a prompt, a task type, an output type, a check), and the backends that run
+them.
+"""

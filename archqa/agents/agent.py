@@ -1,8 +1,9 @@
 """What an agent and a backend are.
 
-An `Agent` is a prompt, a task type, an output type and a check. It has no state and no model. A `Backend` runs agents:
-a model server, the embedded engine, the query grammar, or a dry run. Every backend returns the agent's output type, and
-the output has passed the agent's check. A `RunContext` says which backend runs which agent on a case.
+An `Agent` is a prompt, a task type, an output type and a check. It has no state and no model. A
+`Backend` runs agents: a model server, the embedded engine, the query grammar, or a dry run. Every
+backend returns the agent's output type, and the output has passed the agent's check. A `RunContext`
+says which backend runs which agent on a case.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -64,19 +65,28 @@ class Agent(Generic[Task, Output]):
         """Raise `Rejected`, with a message for the model, if the output is not acceptable."""
 
     def salvage(self, task: Task, output: Output) -> Output | None:
-        """The usable part of an output that fails its check even after the last turn; None if there is none."""
+        """The usable part of an output that fails its check even after the last turn; None if there
+        is none.
+        """
         return None
 
     def apply_logprobs(self, task: Task, output: Output, reply: Reply) -> Output:
-        """The output with probabilities from the reply's tokens; called where `wants_logprobs` is set."""
+        """The output with probabilities from the reply's tokens; called where `wants_logprobs` is
+        set.
+        """
         return output
 
     def call_label(self, task: Task) -> str:
-        """What distinguishes this call from the agent's other calls on the case, such as a sentence id."""
+        """What distinguishes this call from the agent's other calls on the case, such as a sentence
+        id.
+        """
         return ""
 
     async def run(self, task: Task, context: "RunContext") -> Output:
-        """Run the task on the backend that the context has for this agent. Raises `CaseFailed`, `ModelError`."""
+        """Run the task on the backend that the context has for this agent.
+
+        Raises `CaseFailed`, `ModelError`.
+        """
         return await context.backend(self.name).run(self, task, context)
 
 
@@ -90,7 +100,9 @@ class Backend(Protocol):
         ...
 
     def prompt_name(self, agent: Agent[Task, Output]) -> str:
-        """The prompt version used for this agent: its own, or the one that the settings name instead."""
+        """The prompt version used for this agent: its own, or the one that the settings name
+        instead.
+        """
         ...
 
     def initial_messages(self, agent: Agent[Task, Output], task: Task) -> tuple[Message, ...]:
@@ -98,7 +110,10 @@ class Backend(Protocol):
         ...
 
     def prompt_text(self, agent: Agent[Task, Output], template: str) -> str:
-        """A fixed text of the prompts folder, such as `repair/v1/empty.jinja`. Raises `Unusable` as above."""
+        """A fixed text of the prompts folder, such as `repair/v1/empty.jinja`.
+
+        Raises `Unusable` as above.
+        """
         ...
 
     async def converse(
@@ -112,8 +127,8 @@ class Backend(Protocol):
     ) -> Reply:
         """The next turn of a conversation, with `tools` on offer.
 
-        The first `already_recorded` messages are in the trace already. Raises `Unusable` if this backend cannot
-        converse, else `CaseFailed` and `ModelError`.
+        The first `already_recorded` messages are in the trace already. Raises `Unusable` if this
+        backend cannot converse, else `CaseFailed` and `ModelError`.
         """
         ...
 
@@ -159,10 +174,11 @@ def _ignore_step(_: Step) -> None:
 
 @dataclass(frozen=True)
 class RunContext:
-    """What the agents of one case share: who runs them, the patient's record, and where steps are recorded.
+    """What the agents of one case share: who runs them, the patient's record, and where steps are
+    recorded.
 
-    `voting_backends` maps an agent to the backends that vote under a name, where several may run it. `audit` logs
-    writes to the record; `confirm` is asked before each of them.
+    `voting_backends` maps an agent to the backends that vote under a name, where several may run
+    it. `audit` logs writes to the record; `confirm` is asked before each of them.
     """
 
     backends: Mapping[str, Backend]

@@ -16,7 +16,7 @@ class AlignmentTask(CaseTask):
     @property
     def answer_ids(self) -> tuple[str, ...]:
         """Ids of the answer's sentences, in order."""
-        return tuple(each.id for each in self.case.answer_sentences)
+        return tuple(sentence.id for sentence in self.case.answer_sentences)
 
 
 class AnswerLinks(FrozenModel):
@@ -34,7 +34,9 @@ class EvidenceLinks(FrozenModel):
 
     def as_pairs(self) -> frozenset[tuple[str, str]]:
         """(answer id, sentence id) of every link."""
-        return frozenset((each.answer_id, one) for each in self.links for one in each.evidence_id)
+        return frozenset(
+            (link.answer_id, sentence_id) for link in self.links for sentence_id in link.evidence_id
+        )
 
 
 class AlignmentAgent(Agent[AlignmentTask, EvidenceLinks]):
@@ -50,17 +52,18 @@ class AlignmentAgent(Agent[AlignmentTask, EvidenceLinks]):
         return {"sentence": task.case.sentence_ids, "answer": task.answer_ids}
 
     def check(self, task: AlignmentTask, output: EvidenceLinks) -> None:
-        """Every answer sentence once; only ids that there are."""
-        counts = Counter(each.answer_id for each in output.links)
+        """Every answer sentence is linked once, to sentences that the note has."""
+        counts = Counter(link.answer_id for link in output.links)
         if set(counts) != set(task.answer_ids) or max(counts.values()) > 1:
             raise Rejected(f"Give each answer sentence exactly once: {join_ids(task.answer_ids)}.")
-        check_ids((one for _, one in output.as_pairs()), task.case, "You link")
+        check_ids((sentence_id for _, sentence_id in output.as_pairs()), task.case, "You link")
 
     def salvage(self, task: AlignmentTask, output: EvidenceLinks) -> EvidenceLinks | None:
-        """The first entry of each answer sentence, with the ids the note has."""
-        first: dict[str, AnswerLinks] = {}
-        for each in output.links:
-            if each.answer_id in task.answer_ids:
-                ids = task.case.in_note_order(set(each.evidence_id))
-                first.setdefault(each.answer_id, each.model_copy(update={"evidence_id": ids}))
-        return EvidenceLinks(links=tuple(first.values())) if first else None
+        """The first links of each answer sentence, restricted to sentences that the note has."""
+        by_answer_id: dict[str, AnswerLinks] = {}
+        for link in output.links:
+            if link.answer_id in task.answer_ids:
+                ids = task.case.in_note_order(set(link.evidence_id))
+                existing_ids = link.model_copy(update={"evidence_id": ids})
+                by_answer_id.setdefault(link.answer_id, existing_ids)
+        return EvidenceLinks(links=tuple(by_answer_id.values())) if by_answer_id else None

@@ -1,7 +1,9 @@
-"""Last of the six: the answer as it is handed in (paper §3.2, Final Answer Generation; §4.3.2 for the two strategies).
+"""Stage 6 of 6: the answer as submitted (paper §3.2, Final Answer Generation; §4.3.2 for the two
+strategies).
 
-`CompressionAgent` shortens a cited answer to the word limit; `SummaryAgent` writes one from the chosen sentences alone.
-`concatenate_question_and_evidence` is the paper's submitted form and needs no model.
+`CompressionAgent` shortens a cited answer to the word limit; `SummaryAgent` writes one from the
+chosen sentences alone. `concatenate_question_and_evidence` is the paper's submitted form and needs
+no model.
 """
 
 from typing import TypeVar
@@ -25,7 +27,7 @@ class ShortAnswerTask(CaseTask):
 
     @property
     def required_citations(self) -> frozenset[str]:
-        """The ids the answer must cite: all of these and no other."""
+        """The ids that the answer must cite, exactly."""
         raise NotImplementedError
 
 
@@ -33,26 +35,24 @@ Task = TypeVar("Task", bound=ShortAnswerTask)
 
 
 class ShortAnswerAgent(Agent[Task, Lines]):
-    """Writes a short answer that cites what its task wants."""
+    """Writes a short answer that cites what its task requires."""
 
     name = "answer"
     output_type = Lines
 
     def check(self, task: Task, output: Lines) -> None:
-        """Short enough, and citing all that is wanted and nothing else."""
+        """The answer is short enough and cites exactly what is required."""
         answer = output.as_answer()
         check_lines(task.case, answer)
         check_word_limit(answer, task.word_limit)
         check_citations(answer, task.required_citations)
 
     def salvage(self, task: Task, output: Lines) -> Lines | None:
-        """A short answer that lost a citation is better than none; one that is too long is not."""
+        """An answer within the limit, even if it lacks a required citation."""
         answer = restrict_citations(output.as_answer(), task.required_citations)
-        return (
-            Lines.from_answer(answer)
-            if answer is not None and answer.words <= task.word_limit
-            else None
-        )
+        if answer is None or answer.words > task.word_limit:
+            return None
+        return Lines.from_answer(answer)
 
 
 class CompressionTask(ShortAnswerTask):
@@ -62,7 +62,7 @@ class CompressionTask(ShortAnswerTask):
 
     @property
     def required_citations(self) -> frozenset[str]:
-        """What the draft cites."""
+        """The ids that the draft cites."""
         return self.draft.cited
 
 
@@ -85,28 +85,30 @@ class SummaryTask(ShortAnswerTask):
 
 
 class SummaryAgent(ShortAnswerAgent[SummaryTask]):
-    """Writes a short answer in its own words from the essential sentences (paper Table 2, second row)."""
+    """Writes a short answer in its own words from the essential sentences (paper Table 2, second
+    row).
+    """
 
     prompt = "summary/v1"
     task_type = SummaryTask
 
 
 def concatenate_question_and_evidence(case: Case, essential: frozenset[str]) -> CitedAnswer:
-    """The questions and the chosen sentences, uncut, every id on the last line (paper Table 2, first row).
+    """The questions and the chosen sentences in full, with every id on the last line (paper Table
+    2, first row).
 
-    The scorer cuts it to 75 words, citations surviving the cut; the questions alone are often longer.
+    The scorer cuts the answer to 75 words and keeps the citations; the questions alone are often
+    longer.
     """
     chosen = case.in_note_order(essential)
-    texts = [
-        case.patient_narrative,
-        case.clinician_question,
-        *(case.text_of[each] for each in chosen),
-    ]
-    # The scorer reads from the last pipe of a line, so a pipe in the text would be read as a citation mark.
-    lines = [" ".join(text.replace("|", "/").split()) for text in texts if text.strip()]
-    return CitedAnswer(
-        claims=(
-            *(Claim(text=line, citations=()) for line in lines[:-1]),
-            Claim(text=lines[-1], citations=chosen),
-        )
-    )
+    sentences = [case.text_of[sentence_id] for sentence_id in chosen]
+    texts = [case.patient_narrative, case.clinician_question, *sentences]
+    lines = [_without_pipes(text) for text in texts if text.strip()]
+    claims = [Claim(text=line, citations=()) for line in lines[:-1]]
+    claims.append(Claim(text=lines[-1], citations=chosen))
+    return CitedAnswer(claims=tuple(claims))
+
+
+def _without_pipes(text: str) -> str:
+    """One line without pipes: the scorer would read the last pipe of a line as a citation mark."""
+    return " ".join(text.replace("|", "/").split())

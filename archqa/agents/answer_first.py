@@ -1,24 +1,25 @@
-"""Answers first, labels after: a few cited answers, each by itself, and then what each cited sentence is to them.
+"""Writes several cited answers first, then names the role of each cited sentence.
 
-A sentence's vote is how many of the answers cite it. Source of the idea: the task's dataset paper (arXiv 2506.04156),
-where answer-first prompting was the best of three, and UIC at ArchEHR-QA 2026 (cited by one of three: essential).
+A sentence's vote is the share of the answers that cite it. Source of the idea: the task's dataset
+paper (arXiv 2506.04156), where answer-first prompting was the best of three, and UIC at ArchEHR-QA
+2026 (cited by one of three: essential).
 """
 
 from collections import Counter
 from typing import Literal
 
-import numpy as np
-
 from archqa.agents.agent import Agent, CaseTask, Rejected, check_ids, join_ids
 from archqa.agents.cited_lines import Lines, check_lines, restrict_citations
 from archqa.agents.exemplars import Exemplar
 from archqa.core.judgement import Judgement, Relevance
+from archqa.core.probability import from_log_odds, log_odds
 from archqa.core.value import FrozenModel
-from archqa.engine.logistic_regression import expit, logit
 from archqa.llm.structured import SentenceId
 
-_ROLE_SHIFT = {"decisive": 0.7, "supporting": -0.7}
-"""Log-odds by which a sentence's role moves its vote; set by hand, the combiner weighs the whole vote anyway."""
+_ROLE_LOG_ODDS = {"decisive": 0.7, "supporting": -0.7}
+"""Log-odds that a sentence's role adds to its vote; chosen by hand, as the combiner weighs the
+whole vote anyway.
+"""
 
 
 class AnswerFirstTask(CaseTask):
@@ -49,11 +50,15 @@ class DraftAnswers(FrozenModel):
         return frozenset().union(*(answer.as_answer().cited for answer in self.answers))
 
     def judgements(self, ids: tuple[str, ...]) -> tuple[Judgement, ...]:
-        """A vote on each sentence: (citing answers + ½) of (answers + 1), moved by its role."""
-        counts = Counter(each for answer in self.answers for each in answer.as_answer().cited)
-        roles = {each.sentence_id: each.role for each in self.roles}
+        """A vote on each sentence: (citing answers + ½) / (answers + 1), adjusted by its role."""
+        counts = Counter[str]()
+        for answer in self.answers:
+            counts.update(answer.as_answer().cited)
+        roles = {role.sentence_id: role.role for role in self.roles}
+        total = len(self.answers)
         return tuple(
-            _vote(each, counts[each], len(self.answers), roles.get(each, "")) for each in ids
+            _vote(sentence_id, counts[sentence_id], total, roles.get(sentence_id, ""))
+            for sentence_id in ids
         )
 
 
@@ -66,14 +71,16 @@ class AnswerFirstAgent(Agent[AnswerFirstTask, DraftAnswers]):
     output_type = DraftAnswers
 
     def check(self, task: AnswerFirstTask, output: DraftAnswers) -> None:
-        """As many answers as asked for, each a cited answer; a role for each sentence that is cited, and no other."""
+        """There are as many answers as requested, all cited; every cited sentence has a role, and
+        no other.
+        """
         if len(output.answers) != task.answers:
             raise Rejected(
                 f"You give {len(output.answers)} answers; write {task.answers}, each complete in itself."
             )
         for answer in output.answers:
             check_lines(task.case, answer.as_answer())
-        roles = {each.sentence_id for each in output.roles}
+        roles = {role.sentence_id for role in output.roles}
         check_ids(roles, task.case, "You give roles to")
         missing = sorted(output.cited_ids - roles)
         if missing:
@@ -82,24 +89,31 @@ class AnswerFirstAgent(Agent[AnswerFirstTask, DraftAnswers]):
             )
 
     def salvage(self, task: AnswerFirstTask, output: DraftAnswers) -> DraftAnswers | None:
-        """Keep the answers that cite sentences of the note; roles may be missing."""
-        known = frozenset(task.case.sentence_ids)
-        kept = [restrict_citations(each.as_answer(), known) for each in output.answers]
-        roles = tuple(each for each in output.roles if each.sentence_id in known)
-        answers = tuple(Lines.from_answer(each) for each in kept if each is not None)
-        return DraftAnswers(answers=answers, roles=roles) if answers else None
+        """The answers restricted to citations of the note; roles may be missing."""
+        note_ids = frozenset(task.case.sentence_ids)
+        answers: list[Lines] = []
+        for lines in output.answers:
+            answer = restrict_citations(lines.as_answer(), note_ids)
+            if answer is not None:
+                answers.append(Lines.from_answer(answer))
+        roles = tuple(role for role in output.roles if role.sentence_id in note_ids)
+        return DraftAnswers(answers=tuple(answers), roles=roles) if answers else None
 
     def call_label(self, task: AnswerFirstTask) -> str:
-        """Which asking it is."""
+        """The number of the repetition."""
         return f"again {task.repetition}" if task.repetition else ""
 
 
-def _vote(sentence_id: str, count: int, of: int, role: str) -> Judgement:
-    share = (count + 0.5) / (of + 1)
-    shift = _ROLE_SHIFT.get(role, 0.0) if count else 0.0
+def _vote(sentence_id: str, count: int, total: int, role: str) -> Judgement:
+    """The vote on a sentence that `count` of `total` answers cite."""
+    share = (count + 0.5) / (total + 1)
+    if count == 0:
+        role = ""
+    shift = _ROLE_LOG_ODDS.get(role, 0.0)
+    suffix = f", {role}" if role else ""
     return Judgement(
         sentence_id=sentence_id,
         label=Relevance.ESSENTIAL if count else Relevance.NOT_RELEVANT,
-        rationale=f"cited by {count} of {of} answers{f', {role}' if role and count else ''}",
-        probability=float(expit(logit(np.array(share)) + shift)),
+        rationale=f"cited by {count} of {total} answers{suffix}",
+        probability=from_log_odds(log_odds(share) + shift),
     )

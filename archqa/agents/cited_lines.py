@@ -1,4 +1,4 @@
-"""What agents that write cited answers share: the lines, and the checks every line must pass."""
+"""Cited answers as agents write them, and the checks that they must pass."""
 
 from typing import Self
 
@@ -23,20 +23,17 @@ class Lines(FrozenModel):
 
     @classmethod
     def from_answer(cls, answer: CitedAnswer) -> Self:
-        """A finished answer in the form an agent returns."""
-        return cls(
-            answer=tuple(
-                Line(text=claim.text, citations=claim.citations) for claim in answer.claims
-            )
-        )
+        """An answer in the form that an agent returns."""
+        lines = (Line(text=claim.text, citations=claim.citations) for claim in answer.claims)
+        return cls(answer=tuple(lines))
 
     def as_answer(self) -> CitedAnswer:
-        """The same, as a value of the field: ids without spaces, each once a line, empty lines left out."""
+        """The cited answer: ids without spaces, none repeated in a line, empty lines left out."""
         return CitedAnswer(claims=tuple(_claim(line) for line in self.answer if line.text.strip()))
 
 
 def check_lines(case: Case, answer: CitedAnswer) -> None:
-    """Text there is, ids exist, something is cited, and citation marks stay out of the text."""
+    """The answer has text without citation marks, cites something, and every id it cites exists."""
     if not answer.claims:
         raise Rejected("Your answer is empty. Write it, one sentence a line.")
     check_ids(answer.cited, case, "Your answer cites")
@@ -47,20 +44,21 @@ def check_lines(case: Case, answer: CitedAnswer) -> None:
 
 
 def check_citations(answer: CitedAnswer, essential: frozenset[str]) -> None:
-    """The answer cites the essential sentences, all and only those."""
-    missing, beyond = sorted(essential - answer.cited), sorted(answer.cited - essential)
+    """The answer cites exactly the essential sentences."""
+    missing = sorted(essential - answer.cited)
+    superfluous = sorted(answer.cited - essential)
     if missing:
         raise Rejected(
             f"No line cites {join_ids(missing)}, which you hold to be essential. Cite every essential one."
         )
-    if beyond:
+    if superfluous:
         raise Rejected(
-            f"You cite {join_ids(beyond)}, not among the essential sentences {join_ids(sorted(essential))}."
+            f"You cite {join_ids(superfluous)}, not among the essential sentences {join_ids(sorted(essential))}."
         )
 
 
 def check_word_limit(answer: CitedAnswer, limit: int) -> None:
-    """The answer keeps within the limit."""
+    """The answer is within the limit."""
     if answer.words > limit:
         raise Rejected(
             f"Your answer has {answer.words} words; at most {limit} are allowed. Keep every citation."
@@ -68,18 +66,21 @@ def check_word_limit(answer: CitedAnswer, limit: int) -> None:
 
 
 def restrict_citations(answer: CitedAnswer, allowed: frozenset[str]) -> CitedAnswer | None:
-    """The answer without citations outside `allowed` and without pipes; None if nothing cited is left."""
-    claims = tuple(
-        Claim(
-            text=" ".join(claim.text.replace("|", " ").split()),
-            citations=tuple(each for each in claim.citations if each in allowed),
-        )
-        for claim in answer.claims
-    )
-    kept = CitedAnswer(claims=tuple(claim for claim in claims if claim.text))
-    return kept if kept.cited else None
+    """The answer without citations outside `allowed` and without pipes; None if it then cites
+    nothing.
+    """
+    claims = (_restrict(claim, allowed) for claim in answer.claims)
+    restricted = CitedAnswer(claims=tuple(claim for claim in claims if claim.text))
+    return restricted if restricted.cited else None
+
+
+def _restrict(claim: Claim, allowed: frozenset[str]) -> Claim:
+    text = " ".join(claim.text.replace("|", " ").split())
+    citations = tuple(citation for citation in claim.citations if citation in allowed)
+    return Claim(text=text, citations=citations)
 
 
 def _claim(line: Line) -> Claim:
-    ids = tuple(dict.fromkeys(each.strip() for each in line.citations if each.strip()))
-    return Claim(text=" ".join(line.text.split()), citations=ids)
+    citations = [citation.strip() for citation in line.citations]
+    distinct = dict.fromkeys(filter(None, citations))
+    return Claim(text=" ".join(line.text.split()), citations=tuple(distinct))

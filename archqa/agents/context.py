@@ -1,4 +1,4 @@
-"""First of the six: what a reader must know of medicine before judging the note (paper §3.2, Context Generation)."""
+"""Stage 1 of 6: the medical background needed to judge the note (paper §3.2, Context Generation)."""
 
 from archqa.agents.agent import Agent, CaseTask, Rejected
 from archqa.core.value import FrozenModel
@@ -19,7 +19,7 @@ class MedicalContextAgent(Agent[CaseTask, MedicalContext]):
     output_type = MedicalContext
 
     def check(self, task: CaseTask, output: MedicalContext) -> None:
-        """Some context must be there."""
+        """The context is not empty."""
         if not output.context.strip():
             raise Rejected(
                 "The context is empty. Write the medical background a reader of this note needs."

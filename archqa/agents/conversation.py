@@ -21,7 +21,10 @@ class Conversation(Generic[Task]):
         self.messages = list(self._backend.initial_messages(agent, task))
 
     async def next_reply(self, tools: tuple[ToolSpec, ...] = ()) -> Reply:
-        """The model's reply to the messages so far; it is not added to them. Raises `CaseFailed`, `ModelError`."""
+        """The model's reply to the messages so far; it is not added to them.
+
+        Raises `CaseFailed`, `ModelError`.
+        """
         reply = await self._backend.converse(
             self._agent,
             self._task,
@@ -42,7 +45,9 @@ class Conversation(Generic[Task]):
         self.messages.append(Message(role="tool", content=text, tool_call_id=call_id))
 
     def add_prompt_text(self, template: str) -> None:
-        """Add a fixed text of the prompts folder, such as `repair/v1/empty.jinja`, as a user message."""
+        """Add a fixed text of the prompts folder, such as `repair/v1/empty.jinja`, as a user
+        message.
+        """
         self.add_message(self._backend.prompt_text(self._agent, template))
 
     def add_own_prompt_text(self, file: str) -> None:

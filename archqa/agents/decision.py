@@ -1,4 +1,6 @@
-"""Fifth of the six: weighs every judgement, settles the essential set, writes the answer (paper §3.2, Consensus)."""
+"""Stage 5 of 6: weighs all judgements, chooses the essential sentences, writes the answer (paper
+§3.2, Consensus).
+"""
 
 from archqa.agents.agent import Agent, CaseTask, Rejected, check_ids
 from archqa.agents.cited_lines import Lines, check_citations, check_lines, restrict_citations
@@ -28,7 +30,7 @@ class DecisionAgent(Agent[DecisionTask, DecisionOutput]):
     output_type = DecisionOutput
 
     def check(self, task: DecisionTask, output: DecisionOutput) -> None:
-        """The essential ids exist, and the answer cites them: all of them and no other."""
+        """The essential ids exist, and the answer cites exactly those."""
         if not output.essential:
             raise Rejected("You name no essential sentence. Name those the answer rests on.")
         check_ids(output.essential, task.case, "You call essential")
@@ -37,10 +39,10 @@ class DecisionAgent(Agent[DecisionTask, DecisionOutput]):
         check_citations(answer, frozenset(output.essential))
 
     def salvage(self, task: DecisionTask, output: DecisionOutput) -> DecisionOutput | None:
-        """Cite only sentences of the note; what is cited is then what is essential."""
+        """The answer with citations of the note only; the cited sentences are the essential ones."""
         answer = restrict_citations(output.as_answer(), frozenset(task.case.sentence_ids))
         if answer is None:
             return None
-        return DecisionOutput(
-            answer=Lines.from_answer(answer).answer, essential=task.case.in_note_order(answer.cited)
-        )
+        lines = Lines.from_answer(answer)
+        essential = task.case.in_note_order(answer.cited)
+        return DecisionOutput(answer=lines.answer, essential=essential)

@@ -1,7 +1,7 @@
 """The backend of a dry run: renders and counts every prompt, asks no model.
 
-A reply in the cache is used as it is. Elsewhere the embedded engine's output stands in for the model's, so that later
-prompts have about the length they will have.
+A reply in the cache is used as it is. Elsewhere the embedded engine's output stands in for the
+model's, so that later prompts have about the length they will have.
 """
 
 from typing import NamedTuple, TypeVar
@@ -80,7 +80,10 @@ class DryRunBackend:
         tools: tuple[ToolSpec, ...] = (),
         already_recorded: int = 0,
     ) -> Reply:
-        """The cached reply. Raises `Unusable` where there is none: the conversation cannot be continued."""
+        """The cached reply.
+
+        Raises `Unusable` where there is none: the conversation cannot be continued.
+        """
         request = self._model.conversation_request(messages, tools)
         reply = self._cached_reply(request)
         characters = len(reply.text) if reply is not None else 0

@@ -52,7 +52,10 @@ _OPERATING_POINTS = ("f1", "precision", "recall")
 
 
 class EngineSession:
-    """The engine at work on one case, off the event loop. A note is assessed once for each specialty."""
+    """The engine at work on one case, off the event loop.
+
+    A note is assessed once for each specialty.
+    """
 
     def __init__(self, engine: Engine, operating_point: str) -> None:
         self.engine = engine
@@ -218,7 +221,9 @@ def _verdicts(judgements: Iterable[Judgement]) -> Verdicts:
 
 
 def _consensus(task: DecisionTask) -> tuple[Judgement, ...]:
-    """A judgement of each sentence with the mean of its stated probabilities, 0 where nobody judged it."""
+    """A judgement of each sentence with the mean of its stated probabilities, 0 where nobody judged
+    it.
+    """
     means = mean_probabilities(task.judgements)
     return tuple(
         Judgement(sentence_id=id_, label=Relevance.NOT_RELEVANT, probability=means.get(id_, 0.0))

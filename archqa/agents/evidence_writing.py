@@ -1,4 +1,4 @@
-"""The panel's decision: the evidence is chosen; this writes the answer that rests on all of it and nothing else."""
+"""Writes the panel's answer from the evidence that was chosen before, all of it and nothing else."""
 
 from archqa.agents.agent import Agent, CaseTask
 from archqa.agents.cited_lines import Line, Lines, check_citations, check_lines, restrict_citations
@@ -22,21 +22,33 @@ class EvidenceDecisionAgent(Agent[EvidenceDecisionTask, Lines]):
     output_type = Lines
 
     def check(self, task: EvidenceDecisionTask, output: Lines) -> None:
-        """The answer cites the chosen sentences, all and only those."""
+        """The answer cites exactly the chosen sentences."""
         answer = output.as_answer()
         check_lines(task.case, answer)
         check_citations(answer, frozenset(task.chosen))
 
     def salvage(self, task: EvidenceDecisionTask, output: Lines) -> Lines | None:
-        """Drop citations of other sentences; a chosen one that no line cites goes to the line most like it."""
+        """The answer with citations of chosen sentences only; uncited ones are added to the line
+        most like them.
+        """
         answer = restrict_citations(output.as_answer(), frozenset(task.chosen))
         if answer is None:
             return None
-        lines = [(claim.text, list(claim.citations)) for claim in answer.claims]
-        for each in task.case.in_note_order(frozenset(task.chosen) - answer.cited):
-            max(lines, key=lambda line: _shared(line[0], task.case.text_of[each]))[1].append(each)
-        return Lines(answer=tuple(Line(text=text, citations=tuple(ids)) for text, ids in lines))
+        texts = [claim.text for claim in answer.claims]
+        citations = [list(claim.citations) for claim in answer.claims]
+        uncited = frozenset(task.chosen) - answer.cited
+        for sentence_id in task.case.in_note_order(uncited):
+            nearest = _most_similar(texts, task.case.text_of[sentence_id])
+            citations[nearest].append(sentence_id)
+        lines = [
+            Line(text=text, citations=tuple(ids))
+            for text, ids in zip(texts, citations, strict=True)
+        ]
+        return Lines(answer=tuple(lines))
 
 
-def _shared(one: str, other: str) -> int:
-    return len(set(stems(one)) & set(stems(other)))
+def _most_similar(lines: list[str], sentence: str) -> int:
+    """The index of the line that shares most word stems with the sentence, the first of several."""
+    sentence_stems = set(stems(sentence))
+    shared_counts = [len(sentence_stems & set(stems(line))) for line in lines]
+    return shared_counts.index(max(shared_counts))

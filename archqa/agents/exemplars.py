@@ -1,11 +1,11 @@
-"""Worked examples for a prompt: cases whose answer is known, the likest first, never the case itself.
+"""Worked examples for a prompt: the most similar cases with a known answer, never the case itself.
 
-The guard is by content: a case with the same digest, the same message or the same note is left out, whatever its id.
+Sameness is by content: a case with the same digest, message or note is left out, whatever its id.
 Source of the idea: LAMAR and Yale at ArchEHR-QA 2025 and 2026 (few-shots from dev).
 """
 
 import hashlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from typing import NamedTuple
 
 from archqa.core.answer import CitedAnswer, Claim
@@ -36,91 +36,102 @@ class Exemplar(FrozenModel):
     answer: CitedAnswer = CitedAnswer(claims=())
 
 
-class _Kept(NamedTuple):
+class _IndexedExemplar(NamedTuple):
     exemplar: Exemplar
-    sameness: frozenset[str]
+    identities: frozenset[str]
 
 
 class ExemplarIndex:
-    """Cases with their keys, ready to be looked through. Encoding them takes some 10 ms a case, once."""
+    """Cases with their keys, searchable by similarity. Encoding takes about 10 ms a case, once."""
 
     def __init__(
-        self, pairs: Iterable[tuple[Case, CaseKey]], encoder: SentenceEncoder | None = None
+        self, cases: Iterable[tuple[Case, CaseKey]], encoder: SentenceEncoder | None = None
     ) -> None:
-        pairs = [(case, key) for case, key in pairs if key.essential]
+        answered = [(case, key) for case, key in cases if key.essential]
         self._encoder = encoder or default_encoder()
-        self._kept = [_Kept(_exemplar(case, key), _sameness(case)) for case, key in pairs]
-        self._vectors = self._encoder.encode([_topic(case) for case, _ in pairs])
+        self._entries = [
+            _IndexedExemplar(_exemplar(case, key), _identities(case)) for case, key in answered
+        ]
+        self._vectors = self._encoder.encode([_topic(case) for case, _ in answered])
 
     def __len__(self) -> int:
-        return len(self._kept)
+        return len(self._entries)
 
     def nearest(self, case: Case, count: int) -> tuple[Exemplar, ...]:
-        """At most `count` exemplars, the likest to the case last, where a model remembers it best."""
-        if not self._kept or count < 1:
+        """At most `count` exemplars, the most similar last, where a model remembers it best."""
+        if not self._entries or count < 1:
             return ()
-        own: Vectors = self._encoder.encode([_topic(case)])
-        order = (-(self._vectors @ own[0])).argsort(kind="stable").tolist()
-        own_sameness = _sameness(case)
-        others = [
-            self._kept[at].exemplar for at in order if not self._kept[at].sameness & own_sameness
-        ]
-        return tuple(reversed(others[:count]))
+        query: Vectors = self._encoder.encode([_topic(case)])
+        similarities = self._vectors @ query[0]
+        excluded = _identities(case)
+        nearest: list[Exemplar] = []
+        for index in (-similarities).argsort(kind="stable").tolist():
+            entry = self._entries[index]
+            if not entry.identities & excluded:
+                nearest.append(entry.exemplar)
+        return tuple(reversed(nearest[:count]))
 
 
 def _exemplar(case: Case, key: CaseKey) -> Exemplar:
-    mattering = [
-        each
-        for each in case.sentences
-        if key.labels.get(each.id, Relevance.NOT_RELEVANT) != "not-relevant"
+    evidence = [
+        sentence
+        for sentence in case.sentences
+        if key.labels.get(sentence.id, Relevance.NOT_RELEVANT) is not Relevance.NOT_RELEVANT
     ]
+    marks = _marks(len(evidence))
+    sentences = [
+        ExemplarSentence(mark=mark, text=sentence.text, label=key.labels[sentence.id])
+        for mark, sentence in zip(marks, evidence, strict=True)
+    ]
+    mark_by_id = {sentence.id: mark for mark, sentence in zip(marks, evidence, strict=True)}
     return Exemplar(
         digest=case_digest(case),
         question=question_text(case),
-        sentences=tuple(
-            ExemplarSentence(mark=mark, text=each.text, label=key.labels[each.id])
-            for mark, each in zip(_marks_for(mattering), mattering, strict=True)
-        ),
-        others=len(case.sentences) - len(mattering),
-        answer=_renumbered(key, [each.id for each in mattering]),
+        sentences=tuple(sentences),
+        others=len(case.sentences) - len(evidence),
+        answer=_answer_with_marks(key, mark_by_id),
     )
 
 
-def _renumbered(key: CaseKey, shown: Sequence[str]) -> CitedAnswer:
-    """The clinician's answer, citing the shown sentences by mark: their own ids would be mistaken for the note's."""
-    mark = dict(zip(shown, _marks_for(shown), strict=True))
-    rows = [(each.text, each.citations) for each in key.clinician_answer_sentences] or _lines(
-        key.clinician_answer
-    )
-    cited = [(text, tuple(mark[each] for each in ids if each in mark)) for text, ids in rows]
-    return CitedAnswer(claims=tuple(Claim(text=text, citations=marks) for text, marks in cited))
+def _answer_with_marks(key: CaseKey, mark_by_id: dict[str, str]) -> CitedAnswer:
+    """The clinician's answer with marks for ids: its own ids would be mistaken for those of the
+    note in question.
+    """
+    lines = [(sentence.text, sentence.citations) for sentence in key.clinician_answer_sentences]
+    claims: list[Claim] = []
+    for text, ids in lines or _parse_lines(key.clinician_answer):
+        marks = tuple(mark_by_id[sentence_id] for sentence_id in ids if sentence_id in mark_by_id)
+        claims.append(Claim(text=text, citations=marks))
+    return CitedAnswer(claims=tuple(claims))
 
 
-def _lines(answer: str) -> list[tuple[str, tuple[str, ...]]]:
-    """Lines that end in `|ids|`, as 2025 keys of ours write the clinician's answer."""
-    pieces = (
-        line.rstrip().rstrip("|").rpartition("|") for line in answer.splitlines() if line.strip()
-    )
-    return [(text.strip() or ids, tuple(ids.split(",")) if text else ()) for text, _, ids in pieces]
+def _parse_lines(answer: str) -> list[tuple[str, tuple[str, ...]]]:
+    """The lines of an answer that end in `|ids|`, as archqa's own 2025 keys have it."""
+    return [_parse_line(line) for line in answer.splitlines() if line.strip()]
+
+
+def _parse_line(line: str) -> tuple[str, tuple[str, ...]]:
+    text, _, ids = line.rstrip().rstrip("|").rpartition("|")
+    if not text:
+        return ids, ()
+    return text.strip() or ids, tuple(ids.split(","))
 
 
 def _topic(case: Case) -> str:
     return f"{question_text(case)} {case.patient_narrative}".strip()
 
 
-def _marks_for(sentences: Sequence[object]) -> list[str]:
-    """E1, E2, …: nothing a note's own id is likely to be."""
-    return [f"E{at}" for at, _ in enumerate(sentences, start=1)]
+def _marks(count: int) -> list[str]:
+    """E1, E2, …, which no note's own ids are likely to be."""
+    return [f"E{number}" for number in range(1, count + 1)]
 
 
-def _sameness(case: Case) -> frozenset[str]:
-    """What makes two cases the same for this purpose: the whole, the message, the note."""
-    parts = {
-        "message": case.patient_narrative,
-        "note": " ".join(each.text for each in case.sentences),
-    }
-    said = {name: " ".join(text.lower().split()) for name, text in parts.items()}
-    hashed = {
-        hashlib.sha256(f"{name}:{text}".encode()).hexdigest() for name, text in said.items() if text
-    }
-    return frozenset(hashed | {case_digest(case)})
+def _identities(case: Case) -> frozenset[str]:
+    """Digests by which two cases count as the same: of the whole case, of the message, of the note."""
+    note = " ".join(sentence.text for sentence in case.sentences)
+    identities = {case_digest(case)}
+    for name, text in (("message", case.patient_narrative), ("note", note)):
+        normalised = " ".join(text.lower().split())
+        if normalised:
+            identities.add(hashlib.sha256(f"{name}:{normalised}".encode()).hexdigest())
+    return frozenset(identities)

@@ -1,4 +1,4 @@
-"""Second of the six: a generalist labels each sentence by itself (paper §3.2, General Medical Expert)."""
+"""Stage 2 of 6: a generalist labels each sentence by itself (paper §3.2, General Medical Expert)."""
 
 from archqa.agents.labelling import (
     LabellingAgent,
@@ -31,7 +31,7 @@ class GeneralExpertAgent(LabellingAgent[SentenceLabellingTask, Verdict]):
         check_label(task, output)
 
     def call_label(self, task: SentenceLabellingTask) -> str:
-        """The sentence."""
+        """The sentence's id."""
         return task.sentence.id
 
 
@@ -42,7 +42,7 @@ class BatchLabellingTask(LabellingTask):
 
     @property
     def requested_ids(self) -> tuple[str, ...]:
-        """Their ids."""
+        """The ids of the sentences."""
         return tuple(sentence.id for sentence in self.sentences)
 
 
@@ -59,13 +59,13 @@ class GeneralExpertBatchAgent(LabellingAgent[BatchLabellingTask, Verdicts]):
         return {"sentence": task.requested_ids, "label": task.allowed_labels}
 
     def check(self, task: BatchLabellingTask, output: Verdicts) -> None:
-        """Every sentence of the batch once."""
+        """Every sentence of the batch is labelled once."""
         check_verdicts(task, output.verdicts, task.requested_ids)
 
     def salvage(self, task: BatchLabellingTask, output: Verdicts) -> Verdicts | None:
-        """Keep the labels that are usable; the others are missing votes."""
+        """The first label of each sentence; other labels are missing."""
         return first_verdicts(output, task.requested_ids)
 
     def call_label(self, task: BatchLabellingTask) -> str:
-        """The sentences."""
+        """The ids of the sentences."""
         return ",".join(task.requested_ids)

@@ -26,7 +26,10 @@ class GrammarBackend(SingleReplyBackend):
         self._record = record
 
     async def run(self, agent: Agent[Task, Output], task: Task, context: RunContext) -> Output:
-        """The query of a question. Raises `Refused` naming what was not understood, `Unusable` for other agents."""
+        """The query of a question.
+
+        Raises `Refused` naming what was not understood, `Unusable` for other agents.
+        """
         if not isinstance(agent, PlannerAgent) or not isinstance(task, PlannerTask):
             raise Unusable(f"The query parser cannot run the agent {agent.name}.")
         try:

@@ -1,4 +1,6 @@
-"""What agents that label sentences share: the labels of the two variants, and the checks of a note's labels."""
+"""What agents that label sentences share: the labels of the two variants, and the checks of a
+note's labels.
+"""
 
 from collections import Counter
 from collections.abc import Mapping
@@ -96,7 +98,9 @@ def check_label(task: LabellingTask, output: Verdict) -> None:
 def check_verdicts(
     task: LabellingTask, verdicts: tuple[SentenceVerdict, ...], requested_ids: tuple[str, ...]
 ) -> None:
-    """Check that each requested sentence is labelled once, no other is, and every label is the variant's."""
+    """Check that each requested sentence is labelled once, no other is, and every label is the
+    variant's.
+    """
     for verdict in verdicts:
         check_label(task, verdict)
     counts = Counter(verdict.sentence_id for verdict in verdicts)

@@ -1,4 +1,6 @@
-"""Runs agents with a model server: renders the prompt, asks, validates the reply, and sends back what was wrong."""
+"""Runs agents with a model server: renders the prompt, asks, validates the reply, and sends back
+what was wrong.
+"""
 
 from typing import Generic, NamedTuple, TypeVar
 
@@ -28,8 +30,8 @@ class _Call(NamedTuple, Generic[Task, Output]):
 class ModelBackend:
     """Runs agents with one model; `turns` counts the first reply and the repair turns after it.
 
-    `prompt` is a version to use instead of an agent's own, such as `answer_first/v2`. It applies to whichever agent
-    has a prompt of that name.
+    `prompt` is a version to use instead of an agent's own, such as `answer_first/v2`. It applies to
+    whichever agent has a prompt of that name.
     """
 
     kind = "model"
@@ -54,7 +56,8 @@ class ModelBackend:
         self._prompt_override = prompt or ""
 
     async def run(self, agent: Agent[Task, Output], task: Task, context: RunContext) -> Output:
-        """Ask until the output passes the agent's check; a refused or cut-off reply is asked for once more.
+        """Ask until the output passes the agent's check; a refused or cut-off reply is asked for
+        once more.
 
         Raises `Refused`, `Truncated`, `Unusable`, and what the model raises.
         """

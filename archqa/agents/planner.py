@@ -1,8 +1,8 @@
-"""The planner: turns a question about a record into a typed query; the executor does the rest.
+"""The planner: turns a question about a record into a typed query, which the executor runs.
 
-Performed by a model it may first look words up among the record's codes, and it is told what became of a query that
-would not do; performed by the parser inside archqa (`GrammarBackend`) it writes the query at once, or says what it does not
-understand.
+Run by a model, it may first look up words among the record's codes, and it is told why a query
+failed. Run by the parser inside archqa (`GrammarBackend`), it writes the query at once, or says
+what it does not understand.
 """
 
 from pydantic import Field
@@ -11,8 +11,8 @@ from archqa.agents.agent import Agent, Rejected
 from archqa.core.value import FrozenModel
 from archqa.query import Query
 
-MOST_WORDS = 8
-"""Words that may be looked up in one turn."""
+MAX_LOOKUPS = 8
+"""Names that may be looked up in one turn."""
 
 
 class LookupResult(FrozenModel):
@@ -49,7 +49,7 @@ class Plan(FrozenModel):
     )
     look_up: tuple[str, ...] = Field(
         default=(),
-        max_length=MOST_WORDS,
+        max_length=MAX_LOOKUPS,
         description="Names to look up in this patient's record; empty with a query.",
     )
     query: Query | None = Field(
@@ -66,7 +66,7 @@ class PlannerAgent(Agent[PlannerTask, Plan]):
     output_type = Plan
 
     def check(self, task: PlannerTask, output: Plan) -> None:
-        """Either words to look up or a query; on the last turn a query."""
+        """The plan has names to look up or a query, not both; on the last turn a query."""
         if (output.query is None) == (not output.look_up):
             raise Rejected("Give either words in look_up or a query, and not both.")
         if output.query is None and task.last_turn:

@@ -1,6 +1,7 @@
-"""What a patient's message asks, in a clinician's few words (ArchEHR-QA 2026, subtask 1).
+"""The short clinician's question behind a patient's message (ArchEHR-QA 2026, subtask 1).
 
-The task holds the message alone: a clinician's question that the case may have is what is to be found, not to be seen.
+The task has the message alone: a clinician's question in the case is the key, so the agent must not
+see it.
 """
 
 from archqa.agents.agent import Agent, CaseTask, Rejected
@@ -19,7 +20,7 @@ class QuestionInterpretationTask(CaseTask):
 
     @classmethod
     def from_case(cls, case: Case) -> "QuestionInterpretationTask":
-        """The task of a case, blind to everything but the patient's own words."""
+        """The task of a case, without everything but the patient's own message."""
         return cls(case=Case(id=case.id, patient_narrative=case.patient_narrative))
 
 
@@ -42,7 +43,7 @@ class QuestionInterpretationAgent(Agent[QuestionInterpretationTask, ClinicianQue
         return {}
 
     def check(self, task: QuestionInterpretationTask, output: ClinicianQuestion) -> None:
-        """There are words, and not too many."""
+        """The question has words, and not too many."""
         count = len(output.question.split())
         if not count:
             raise Rejected("Your question is empty. Write the one question the message asks.")
@@ -54,6 +55,6 @@ class QuestionInterpretationAgent(Agent[QuestionInterpretationTask, ClinicianQue
     def salvage(
         self, task: QuestionInterpretationTask, output: ClinicianQuestion
     ) -> ClinicianQuestion | None:
-        """The first words, as the scorer would take them."""
-        words = output.question.split()[: task.word_limit]
-        return ClinicianQuestion(question=" ".join(words)) if words else None
+        """The first words, as many as the scorer counts."""
+        question = " ".join(output.question.split()[: task.word_limit])
+        return ClinicianQuestion(question=question) if question else None

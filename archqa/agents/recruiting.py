@@ -1,7 +1,10 @@
-"""Third of the six: which specialists should look at this case (paper §3.2, Experts Recruitment)."""
+"""Stage 3 of 6: which specialists should judge this case (paper §3.2, Experts Recruitment)."""
 
 from archqa.agents.agent import Agent, CaseTask, Rejected
 from archqa.core.value import FrozenModel
+
+_MAX_NAME_LENGTH = 60
+"""Characters of a specialty's name."""
 
 
 class RecruitingTask(CaseTask):
@@ -25,12 +28,12 @@ class RecruitingAgent(Agent[RecruitingTask, RecruitedExperts]):
     output_type = RecruitedExperts
 
     def check(self, task: RecruitingTask, output: RecruitedExperts) -> None:
-        """Between one and `most` names, none twice, none longer than a name."""
+        """Between one and `most` names, none repeated, none too long."""
         if not 1 <= len(output.experts) <= task.most:
             raise Rejected(
                 f"Name between 1 and {task.most} specialties; you name {len(output.experts)}."
             )
-        if any(not name.strip() or len(name) > 60 for name in output.experts):
+        if any(not name.strip() or len(name) > _MAX_NAME_LENGTH for name in output.experts):
             raise Rejected(
                 "Each expert is the short name of one medical specialty, such as cardiology."
             )
@@ -39,7 +42,8 @@ class RecruitingAgent(Agent[RecruitingTask, RecruitedExperts]):
 
     def salvage(self, task: RecruitingTask, output: RecruitedExperts) -> RecruitedExperts | None:
         """The first usable names."""
-        names = dict.fromkeys(
-            name.strip().lower() for name in output.experts if name.strip() and len(name) <= 60
-        )
+        names: dict[str, None] = {}
+        for name in output.experts:
+            if name.strip() and len(name) <= _MAX_NAME_LENGTH:
+                names[name.strip().lower()] = None
         return RecruitedExperts(experts=tuple(names)[: task.most]) if names else None

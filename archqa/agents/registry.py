@@ -1,8 +1,9 @@
-"""Every agent that the settings can configure (`agents.<name>`), by name; importing this module imports none of them.
+"""Every agent that the settings can configure (`agents.<name>`), by name; importing this module
+imports none of them.
 
-An agent of a benchmark lives in its task's package, so classes are named as text and imported on request. Classes of one
-name share its settings: the name is a role, and a pipeline chooses the class. The judge of FHIR-AgentBench is not
-listed: it has options of its own.
+An agent of a benchmark lives in its task's package, so classes are named as text and imported on
+request. Classes of one name share its settings: the name is a role, and a pipeline chooses the
+class. The judge of FHIR-AgentBench is not listed: it has options of its own.
 """
 
 from importlib import import_module

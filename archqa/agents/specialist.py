@@ -1,4 +1,6 @@
-"""Fourth of the six: a specialist labels every sentence from the view of the field (paper §3.2, Domain-Specific)."""
+"""Stage 4 of 6: a specialist labels every sentence from the view of the field (paper §3.2,
+Domain-Specific).
+"""
 
 from archqa.agents.labelling import (
     LabellingAgent,
@@ -24,11 +26,11 @@ class SpecialistAgent(LabellingAgent[SpecialistTask, Verdicts]):
     output_type = Verdicts
 
     def check(self, task: SpecialistTask, output: Verdicts) -> None:
-        """Every sentence of the note once."""
+        """Every sentence of the note is labelled once."""
         check_verdicts(task, output.verdicts, task.case.sentence_ids)
 
     def salvage(self, task: SpecialistTask, output: Verdicts) -> Verdicts | None:
-        """Keep the labels that are usable; the others are missing votes."""
+        """The first label of each sentence; other labels are missing."""
         return first_verdicts(output, task.case.sentence_ids)
 
     def call_label(self, task: SpecialistTask) -> str:

@@ -1,4 +1,4 @@
-"""A second look at what was chosen by a narrow margin. It can only take away, never add.
+"""Checks sentences that were chosen by a narrow margin. It can remove a sentence, never add one.
 
 Source of the idea: the optional tightening pass of Yale at ArchEHR-QA 2026.
 """
@@ -33,18 +33,18 @@ class VerificationChecks(FrozenModel):
 
     @property
     def removed(self) -> frozenset[str]:
-        """What is taken away."""
-        return frozenset(each.sentence_id for each in self.checks if not each.keep)
+        """The ids of the removed sentences."""
+        return frozenset(check.sentence_id for check in self.checks if not check.keep)
 
     def judgements(self) -> tuple[Judgement, ...]:
-        """The checks as labels, for the record."""
+        """The checks as judgements."""
         return tuple(
             Judgement(
-                sentence_id=each.sentence_id,
-                label=Relevance.ESSENTIAL if each.keep else Relevance.NOT_RELEVANT,
-                rationale=each.rationale,
+                sentence_id=check.sentence_id,
+                label=Relevance.ESSENTIAL if check.keep else Relevance.NOT_RELEVANT,
+                rationale=check.rationale,
             )
-            for each in self.checks
+            for check in self.checks
         )
 
 
@@ -61,8 +61,8 @@ class VerificationAgent(Agent[VerificationTask, VerificationChecks]):
         return {"sentence": task.doubtful}
 
     def check(self, task: VerificationTask, output: VerificationChecks) -> None:
-        """Each sentence in doubt once, and no other."""
-        counts = Counter(each.sentence_id for each in output.checks)
+        """Each sentence in doubt is checked once, and no other."""
+        counts = Counter(check.sentence_id for check in output.checks)
         check_ids(counts, task.case, "You check")
         if set(counts) != set(task.doubtful) or max(counts.values()) > 1:
             raise Rejected(
@@ -72,9 +72,9 @@ class VerificationAgent(Agent[VerificationTask, VerificationChecks]):
     def salvage(
         self, task: VerificationTask, output: VerificationChecks
     ) -> VerificationChecks | None:
-        """The first check of each sentence in doubt; those that were not checked stay."""
-        first: dict[str, Check] = {}
-        for each in output.checks:
-            if each.sentence_id in task.doubtful:
-                first.setdefault(each.sentence_id, each)
-        return VerificationChecks(checks=tuple(first.values())) if first else None
+        """The first check of each sentence in doubt; unchecked sentences stay."""
+        by_id: dict[str, Check] = {}
+        for check in output.checks:
+            if check.sentence_id in task.doubtful:
+                by_id.setdefault(check.sentence_id, check)
+        return VerificationChecks(checks=tuple(by_id.values())) if by_id else None

@@ -1,7 +1,8 @@
-"""The panel's judges: they label every sentence of a note at once and state how sure they are; a label becomes a vote.
+"""The panel's judges: they label every sentence of a note at once and state how sure they are; a
+label becomes a vote.
 
-How sure is the mean, in log-odds, of the percentage that the judge states and of what the server's token probabilities
-say of the label, where the server gives them.
+How sure is the mean, in log-odds, of the percentage that the judge states and of what the server's
+token probabilities say of the label, where the server gives them.
 """
 
 from typing import Annotated, Self
@@ -53,7 +54,9 @@ class SentenceVote(SentenceVerdict):
         )
 
     def as_judgement(self) -> Judgement:
-        """The vote as a judgement; its probability pools the stated percentage and the token probability."""
+        """The vote as a judgement; its probability pools the stated percentage and the token
+        probability.
+        """
         stated = self.percent / 100
         probability = stated if self.probability is None else pool([stated, self.probability])
         return super().as_judgement().model_copy(update={"probability": probability})

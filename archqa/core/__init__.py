@@ -1,1 +1,1 @@
-"""The words of the field as frozen values: no input, no output."""
+"""The vocabulary of the domain as frozen values; no input or output."""

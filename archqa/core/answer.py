@@ -1,6 +1,7 @@
-"""An answer whose every line names the note sentences it rests on."""
+"""An answer in which every line cites the note sentences that support it."""
 
 from functools import cached_property
+from itertools import chain
 
 from archqa.core import html
 from archqa.core.value import FrozenModel
@@ -17,18 +18,20 @@ class Claim(FrozenModel):
 
 
 class CitedAnswer(FrozenModel):
-    """An answer as the shared task wants it: one claim a line."""
+    """An answer in the shared task's form: one claim a line."""
 
     claims: tuple[Claim, ...]
 
     @cached_property
     def cited(self) -> frozenset[str]:
-        """Every id that some line cites."""
-        return frozenset(each for claim in self.claims for each in claim.citations)
+        """Every id that a line cites."""
+        return frozenset(chain.from_iterable(claim.citations for claim in self.claims))
 
     @cached_property
     def words(self) -> int:
-        """Words as the official scorer counts them: split on white space, citations apart."""
+        """The number of words as the official scorer counts them: split on white space, without
+        citations.
+        """
         return sum(len(claim.text.split()) for claim in self.claims)
 
     @property
@@ -37,11 +40,14 @@ class CitedAnswer(FrozenModel):
         return "\n".join(_line(claim) for claim in self.claims)
 
     def _repr_html_(self) -> str:
-        return html.ordered_list(
-            f"{html.text(each.text)} {html.citations(each.citations)}" for each in self.claims
+        lines = (
+            f"{html.text(claim.text)} {html.citations(claim.citations)}" for claim in self.claims
         )
+        return html.ordered_list(lines)
 
 
 def _line(claim: Claim) -> str:
     text = " ".join(claim.text.split())
-    return f"{text} |{','.join(claim.citations)}|" if claim.citations else text
+    if not claim.citations:
+        return text
+    return f"{text} |{','.join(claim.citations)}|"

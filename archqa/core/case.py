@@ -1,6 +1,8 @@
-"""A case: one patient's message, the clinician's reading of it, and the note excerpt that must answer it.
+"""A case: a patient's message, the clinician's question behind it, and the note excerpt that must
+answer it.
 
-Source: ArchEHR-QA 2025 and 2026 data files (`archehr-qa.xml`); fields that a release withholds are None or empty.
+Source: ArchEHR-QA 2025 and 2026 data files (`archehr-qa.xml`); fields that a release withholds are
+None or empty.
 """
 
 from functools import cached_property
@@ -19,7 +21,7 @@ class Sentence(FrozenModel):
 
 
 class Phrase(FrozenModel):
-    """A span of the patient's message that holds the question itself."""
+    """A span of the patient's message that is the question itself."""
 
     id: str
     text: str
@@ -27,7 +29,7 @@ class Phrase(FrozenModel):
 
 
 class Case(FrozenModel):
-    """One question and the record it must be answered from."""
+    """One question and the note it must be answered from."""
 
     id: str
     patient_narrative: str = ""
@@ -50,13 +52,11 @@ class Case(FrozenModel):
         return {sentence.id: sentence.text for sentence in self.sentences}
 
     def in_note_order(self, ids: frozenset[str] | set[str]) -> tuple[str, ...]:
-        """Those of `ids` that the note has, in the note's order."""
-        return tuple(each for each in self.sentence_ids if each in ids)
+        """The given ids that the note has, in the note's order."""
+        return tuple(sentence_id for sentence_id in self.sentence_ids if sentence_id in ids)
 
     def _repr_html_(self) -> str:
-        asked = (("Question", self.clinician_question), ("Patient", self.patient_narrative))
-        note = html.table(
-            ("id", "sentence"),
-            ((html.text(each.id), html.text(each.text)) for each in self.sentences),
-        )
-        return "".join(html.paragraph(name, words) for name, words in asked) + note
+        question = html.paragraph("Question", self.clinician_question)
+        message = html.paragraph("Patient", self.patient_narrative)
+        rows = ((html.text(sentence.id), html.text(sentence.text)) for sentence in self.sentences)
+        return question + message + html.table(("id", "sentence"), rows)

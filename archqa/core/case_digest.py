@@ -1,4 +1,6 @@
-"""A case by its content: whether two files hold the same case, and whether a model was fitted on it."""
+"""The digest of a case's content: whether two files have the same case, and whether a model was
+fitted on it.
+"""
 
 import hashlib
 import json
@@ -7,11 +9,11 @@ from archqa.core.case import Case
 
 
 def case_digest(case: Case) -> str:
-    """The sha256 of the case's narrative, clinician question and sentences, white space made even; ids do not count."""
-    parts = [
-        case.patient_narrative,
-        case.clinician_question,
-        *(sentence.text for sentence in case.sentences),
-    ]
-    canonical = json.dumps([" ".join(part.split()) for part in parts], ensure_ascii=True)
+    """The sha256 of the case's message, clinician question and sentences, white space normalised,
+    ids left out.
+    """
+    sentences = [sentence.text for sentence in case.sentences]
+    texts = [case.patient_narrative, case.clinician_question, *sentences]
+    normalised = [" ".join(text.split()) for text in texts]
+    canonical = json.dumps(normalised, ensure_ascii=True)
     return hashlib.sha256(canonical.encode("ascii")).hexdigest()

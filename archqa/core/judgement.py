@@ -1,4 +1,4 @@
-"""What somebody, a person or a mind, holds of one sentence: does the answer need it?"""
+"""Whether an answer needs a sentence, as judged by a person or an agent."""
 
 from enum import StrEnum
 from typing import Literal
@@ -12,6 +12,7 @@ LabelScheme = Literal["binary", "multiclass"]
 
 
 class Relevance(StrEnum):
+    # This docstring is part of the JSON schema sent to models, and so of the cache key.
     """The shared task's three labels (ArchEHR-QA 2025 key). A binary agent uses the first and the last."""
 
     ESSENTIAL = "essential"

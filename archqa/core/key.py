@@ -1,4 +1,6 @@
-"""The gold of a case: every sentence's relevance and, where a release has it, the clinician's own answer."""
+"""The key of a case: every sentence's relevance and, where a release has it, the clinician's own
+answer.
+"""
 
 from functools import cached_property
 
@@ -15,7 +17,7 @@ class ClinicianSentence(FrozenModel):
 
 
 class CaseKey(FrozenModel):
-    """What the organisers hold to be true of one case. `labels` maps sentence id to relevance."""
+    """The organisers' key to one case. `labels` maps sentence id to relevance."""
 
     case_id: str
     labels: dict[str, Relevance] = {}
@@ -25,7 +27,9 @@ class CaseKey(FrozenModel):
 
     @cached_property
     def essential(self) -> frozenset[str]:
-        """Ids of the sentences an answer must rest on."""
+        """Ids of the sentences that an answer must cite."""
         return frozenset(
-            each for each, label in self.labels.items() if label is Relevance.ESSENTIAL
+            sentence_id
+            for sentence_id, label in self.labels.items()
+            if label is Relevance.ESSENTIAL
         )

@@ -1,7 +1,8 @@
-"""One rule from a label to a probability, used by votes, displays and training targets alike.
+"""The one rule from a label to a probability; votes, displays and training targets use it.
 
-A key's label counts for its full weight. An agent that states a bare label is believed less: its label moves the
-probability that a sentence is essential only within `DOUBTED`.
+A key's label counts in full. An agent that states a bare label is trusted less: its label moves the
+probability that a sentence is essential only between `NOT_RELEVANT_PROBABILITY` and
+`ESSENTIAL_PROBABILITY`.
 """
 
 import math
@@ -14,52 +15,58 @@ LABEL_WEIGHT = {
     Relevance.SUPPLEMENTARY: 0.25,
     Relevance.NOT_RELEVANT: 0.0,
 }
-"""How much of "essential" a label of a key says: the training target of the cross-encoder."""
+"""How essential a sentence with this label of a key is: the training target of the cross-encoder.
+"""
 
-DOUBTED = (0.1, 0.8)
-"""Probability of a sentence that an agent labels not-relevant, and of one that it labels essential."""
+NOT_RELEVANT_PROBABILITY = 0.1
+"""Probability of being essential of a sentence that an agent labels not-relevant."""
 
-LOWEST, HIGHEST = 0.02, 0.98
-"""Bounds of what a single vote can say."""
+ESSENTIAL_PROBABILITY = 0.8
+"""Probability of being essential of a sentence that an agent labels essential."""
+
+MIN_VOTE, MAX_VOTE = 0.02, 0.98
+"""Bounds of the probability of a single vote."""
+
+_MAX_LOG_ODDS = 40.0
+"""Log-odds beyond which the probability no longer changes in double precision."""
 
 
 def label_probability(label: Relevance) -> float:
     """The probability of being essential that an agent's bare label stands for."""
-    lowest, highest = DOUBTED
-    return lowest + (highest - lowest) * LABEL_WEIGHT[label]
+    span = ESSENTIAL_PROBABILITY - NOT_RELEVANT_PROBABILITY
+    return NOT_RELEVANT_PROBABILITY + span * LABEL_WEIGHT[label]
 
 
 def stated_probability(judgement: Judgement) -> float:
-    """The probability in a judgement, else what its label stands for."""
-    return (
-        label_probability(judgement.label)
-        if judgement.probability is None
-        else judgement.probability
-    )
+    """The probability in a judgement, else the one that its label stands for."""
+    if judgement.probability is None:
+        return label_probability(judgement.label)
+    return judgement.probability
 
 
 def mean_probabilities(judgements: Mapping[str, Iterable[Judgement]]) -> dict[str, float]:
-    """Sentence id to the mean of the probabilities that its judges state."""
+    """Sentence id to the mean of the probabilities that the agents state."""
     stated: dict[str, list[float]] = {}
-    for by_agent in judgements.values():
-        for judgement in by_agent:
+    for agent_judgements in judgements.values():
+        for judgement in agent_judgements:
             stated.setdefault(judgement.sentence_id, []).append(stated_probability(judgement))
     return {sentence_id: sum(values) / len(values) for sentence_id, values in stated.items()}
 
 
 def log_odds(probability: float) -> float:
-    """The log-odds of a single vote, bounded by `LOWEST` and `HIGHEST`."""
-    bounded = min(max(probability, LOWEST), HIGHEST)
+    """The log-odds of a single vote, bounded by `MIN_VOTE` and `MAX_VOTE`."""
+    bounded = min(max(probability, MIN_VOTE), MAX_VOTE)
     return math.log(bounded / (1 - bounded))
 
 
 def from_log_odds(odds: float) -> float:
-    """The probability of log-odds; beyond 40 either way nothing changes."""
-    return 1 / (1 + math.exp(-max(-40.0, min(40.0, odds))))
+    """The probability of log-odds; beyond `_MAX_LOG_ODDS` in either direction it is constant."""
+    bounded = max(-_MAX_LOG_ODDS, min(_MAX_LOG_ODDS, odds))
+    return 1 / (1 + math.exp(-bounded))
 
 
 def pool(probabilities: Sequence[float]) -> float:
-    """One vote from several of the same voter: the mean in log-odds. Raises `ValueError` for none."""
+    """One vote from several of one voter: their mean in log-odds. Raises `ValueError` for none."""
     if not probabilities:
         raise ValueError("There is no vote to pool.")
     if len(set(probabilities)) == 1:

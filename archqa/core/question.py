@@ -1,4 +1,5 @@
-"""A question about one patient of a FHIR record, and what is left to be done to the record: no notes, no answers.
+"""Questions about a patient of a FHIR record, and tasks to carry out on the record: no notes, no
+answers.
 
 Sources: FHIR-AgentBench's question file (its answers stay in its key); MedAgentBench's task file.
 """
@@ -8,7 +9,10 @@ from archqa.core.value import FrozenModel
 
 
 class RecordQuestion(FrozenModel):
-    """One question that a patient's FHIR resources answer. `assumption` is the benchmark's context sentence."""
+    """A question that a patient's FHIR resources answer.
+
+    `assumption` is the benchmark's context sentence.
+    """
 
     id: str
     question: str
@@ -17,7 +21,7 @@ class RecordQuestion(FrozenModel):
 
 
 class ClinicalTask(FrozenModel):
-    """One instruction of MedAgentBench: a question to the record, or something to be written into it."""
+    """An instruction of MedAgentBench: a question to the record, or something to write into it."""
 
     id: str
     instruction: str
@@ -25,4 +29,4 @@ class ClinicalTask(FrozenModel):
 
 
 Item = Case | RecordQuestion | ClinicalTask
-"""What a run works off, one at a time: a case, a question or a task. Each has an `id`."""
+"""What a run answers one by one: a case, a question or a task, all with an `id`."""

@@ -1,4 +1,4 @@
-"""One step of a case: an agent was asked, and this is all that was said. Steps are the lines of a trace."""
+"""One call of an agent on a case, in full. Steps are the lines of a trace."""
 
 from typing import Any
 
@@ -7,10 +7,13 @@ from archqa.core.value import FrozenModel
 
 
 class Step(FrozenModel):
-    """One call of one agent. `rejected` tells why the output was sent back; `parsed` is None if nothing was usable.
+    """One call of one agent.
 
-    `messages` of a call that goes on with the conversation of the step before are the new ones only; `tool_calls` are
-    the tools the reply calls: `id`, `name`, and `arguments` as the model wrote them.
+    `rejected` says why the output was sent back; `parsed` is None if nothing was usable.
+
+    In a call that continues the conversation of the step before, `messages` are the new ones only.
+    `tool_calls` are the tools that the reply calls: `id`, `name`, and `arguments` as the model
+    wrote them.
     """
 
     agent: str

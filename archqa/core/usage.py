@@ -1,4 +1,4 @@
-"""What a piece of work cost: calls, tokens, dollars, seconds. An unknown cost is None, never 0."""
+"""Model usage: calls, tokens, dollars, seconds. An unknown cost is None, never 0."""
 
 from collections.abc import Iterable
 
@@ -6,7 +6,7 @@ from archqa.core.value import FrozenModel
 
 
 class Usage(FrozenModel):
-    """Sums of model calls. `cost_usd` is None as soon as one part of it is unknown."""
+    """Sums over model calls. `cost_usd` is None as soon as a part of it is unknown."""
 
     calls: int = 0
     cached_calls: int = 0
@@ -16,16 +16,18 @@ class Usage(FrozenModel):
     cost_usd: float | None = 0.0
     seconds: float = 0.0
 
-    def __add__(self, other: "Usage") -> "Usage":
-        known = self.cost_usd is not None and other.cost_usd is not None
+    def __add__(self, addend: "Usage") -> "Usage":
+        cost: float | None = None
+        if self.cost_usd is not None and addend.cost_usd is not None:
+            cost = self.cost_usd + addend.cost_usd
         return Usage(
-            calls=self.calls + other.calls,
-            cached_calls=self.cached_calls + other.cached_calls,
-            prompt_tokens=self.prompt_tokens + other.prompt_tokens,
-            cached_prompt_tokens=self.cached_prompt_tokens + other.cached_prompt_tokens,
-            completion_tokens=self.completion_tokens + other.completion_tokens,
-            cost_usd=(self.cost_usd or 0.0) + (other.cost_usd or 0.0) if known else None,
-            seconds=self.seconds + other.seconds,
+            calls=self.calls + addend.calls,
+            cached_calls=self.cached_calls + addend.cached_calls,
+            prompt_tokens=self.prompt_tokens + addend.prompt_tokens,
+            cached_prompt_tokens=self.cached_prompt_tokens + addend.cached_prompt_tokens,
+            completion_tokens=self.completion_tokens + addend.completion_tokens,
+            cost_usd=cost,
+            seconds=self.seconds + addend.seconds,
         )
 
 

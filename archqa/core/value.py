@@ -1,4 +1,4 @@
-"""What every value of the field has in common: it is frozen, and it has no fields nobody declared."""
+"""The base of all values: frozen, and without undeclared fields."""
 
 from collections.abc import Mapping
 from typing import Any, Self
@@ -12,6 +12,6 @@ class FrozenModel(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     def model_copy(self, *, update: Mapping[str, Any] | None = None, deep: bool = False) -> Self:
-        """A changed copy, validated; what was computed from the old fields is not carried over."""
+        """A changed copy, validated; cached properties of the original are not copied."""
         fields = {name: getattr(self, name) for name in type(self).model_fields}
         return type(self)(**{**fields, **(update or {})})

@@ -1,1 +1,1 @@
-"""One question to one model: what is asked, what comes back, what it costs, and never paying twice."""
+"""One request to one model: client, cache, limits, budget, prices and structured replies."""

@@ -1,7 +1,9 @@
-"""Requests as files of the OpenAI Batch API, at half the price, and replies parsed from its output files.
+"""Requests as files of the OpenAI Batch API, at half the price, and replies parsed from its output
+files.
 
-Source: OpenAI API reference, "Batch": a request line holds `custom_id`, `method`, `url` and `body`; an output line
-`custom_id` and a `response` with `status_code` and `body`, or an `error`. Our `custom_id` is the request's cache key.
+Source: OpenAI API reference, "Batch": a request line holds `custom_id`, `method`, `url` and `body`;
+an output line `custom_id` and a `response` with `status_code` and `body`, or an `error`. Our
+`custom_id` is the request's cache key.
 """
 
 import json
@@ -31,7 +33,8 @@ class ReplyPending(Exception):
 
 
 class BatchModel:
-    """Answers from the replies received so far; a request without one is added to `pending`, by its cache key.
+    """Answers from the replies received so far; a request without one is added to `pending`, by its
+    cache key.
 
     A pending request raises `ReplyPending`, one of the `failed_keys` raises `ServerUnavailable`.
     """
@@ -75,7 +78,10 @@ def batch_request_line(key: str, request: Request, dialect: Dialect) -> str:
 
 
 def read_batch_output(lines: Iterable[str], price_of: PriceOf) -> Iterator[BatchReply]:
-    """The replies in an output or error file. Raises `ValueError` with the number of an invalid line."""
+    """The replies in an output or error file.
+
+    Raises `ValueError` with the number of an invalid line.
+    """
     for number, line in enumerate(lines, start=1):
         if line.strip():
             yield _parse_line(line, number, price_of)

@@ -8,46 +8,50 @@ from archqa.llm.model import Model, Reply, Request
 
 
 class BudgetProtocol(Protocol):
-    """Whoever knows what may still be spent."""
+    """A spending limit: of this process, or shared by several."""
 
     async def check(self, model: str) -> None:
-        """Raise `BudgetExceeded` if nothing more may be spent, or if that cannot be known."""
+        """Raise `BudgetExceeded` if the limit is reached, or if spending cannot be known."""
         ...
 
     async def add(self, usage: Usage) -> None:
-        """Count a reply."""
+        """Count the usage of a reply."""
         ...
 
 
 class Budget:
-    """What may be spent, and what has been, by all models of a run together. `most` is in US dollars."""
+    """The limit and the spending of all models of a run together.
 
-    def __init__(self, most: float | None) -> None:
-        self._most = most
-        self._spent = Usage()
+    `limit_usd` is in US dollars; None sets no limit.
+    """
+
+    def __init__(self, limit_usd: float | None) -> None:
+        self._limit_usd = limit_usd
+        self._usage = Usage()
 
     async def check(self, model: str) -> None:
-        """Raise `BudgetExceeded` if nothing more may be spent, or if that cannot be known."""
-        if self._most is None:
+        """Raise `BudgetExceeded` if the limit is reached, or if spending cannot be known."""
+        if self._limit_usd is None:
             return
-        if self._spent.cost_usd is None:
+        spent = self._usage.cost_usd
+        if spent is None:
             raise BudgetExceeded(
                 f"The price of {model} is not known, so --max-cost cannot be kept.\n"
                 "Set it in the configuration ([prices]) or leave --max-cost out."
             )
-        if self._spent.cost_usd >= self._most:
+        if spent >= self._limit_usd:
             raise BudgetExceeded(
-                f"The budget of ${self._most:.2f} is spent (${self._spent.cost_usd:.4f}).\n"
+                f"The budget of ${self._limit_usd:.2f} is spent (${spent:.4f}).\n"
                 "Raise --max-cost and go on with --resume."
             )
 
     async def add(self, usage: Usage) -> None:
-        """Count a reply."""
-        self._spent += usage
+        """Count the usage of a reply."""
+        self._usage += usage
 
 
 class BudgetedModel:
-    """Asks only while money is left; replies already on their way still count."""
+    """Asks only while the budget lasts; replies to requests already sent still count."""
 
     def __init__(self, inner: Model, budget: BudgetProtocol) -> None:
         self._inner = inner

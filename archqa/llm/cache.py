@@ -1,7 +1,8 @@
 """Replies that were paid for, in one SQLite file, keyed by server and canonical request.
 
-A reply is committed before it is used. The file holds record text, so only its owner can read it (mode 0600, in a
-folder of mode 0700). Values are JSON. Refusals, cut-off and empty replies are not stored: asking again may do better.
+A reply is committed before it is used. The file holds record text, so only its owner can read it
+(mode 0600, in a folder of mode 0700). Values are JSON. Refusals, cut-off and empty replies are not
+stored: asking again may do better.
 """
 
 import asyncio
@@ -37,9 +38,11 @@ class CacheStats(NamedTuple):
 
 
 class ReplyCache(Protocol):
-    """A store of replies: `SqliteCache` is a file on this machine, `PostgresCache` a server for several machines.
+    """A store of replies: `SqliteCache` is a file on this machine, `PostgresCache` a server for
+    several machines.
 
-    `is_remote` tells that every access is a network round trip, which must not block the event loop.
+    `is_remote` tells that every access is a network round trip, which must not block the event
+    loop.
     """
 
     is_remote: bool
@@ -75,7 +78,9 @@ class InFlightRequests(Protocol):
     """The requests that are being asked now by anyone who shares a cache."""
 
     async def acquire(self, key: str) -> bool:
-        """True if the request is ours to ask; False, once it has ended, if it was being asked already."""
+        """True if the request is ours to ask; False, once it has ended, if it was being asked
+        already.
+        """
         ...
 
     def release(self, key: str) -> None:
@@ -84,7 +89,9 @@ class InFlightRequests(Protocol):
 
 
 class SqliteCache:
-    """Replies in a file. Safe with several processes (WAL). Raises `InputError` if the file is not a cache.
+    """Replies in a file.
+
+    Safe with several processes (WAL). Raises `InputError` if the file is not a cache.
 
     Beyond `max_bytes` of content the oldest replies are deleted, a tenth at a time.
     """
@@ -169,7 +176,8 @@ class SqliteCache:
 class ServerCache:
     """One server's replies in a cache. `server` is a `server_identity`.
 
-    The key of a reply names server and request: a second server with a model of the same name is asked as well.
+    The key of a reply names server and request: a second server with a model of the same name is
+    asked as well.
     """
 
     def __init__(self, cache: ReplyCache, server: str) -> None:
@@ -276,9 +284,12 @@ def _as_cached(reply: Reply) -> Reply:
 
 
 def _create_private_file(path: Path) -> None:
-    """Create the file, or restrict an existing one. SQLite gives its side files the mode of the main file.
+    """Create the file, or restrict an existing one.
 
-    An existing file is not opened: closing it would drop the locks of this process's other connections to it.
+    SQLite gives its side files the mode of the main file.
+
+    An existing file is not opened: closing it would drop the locks of this process's other
+    connections to it.
     """
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     try:

@@ -1,7 +1,7 @@
 """A model behind an OpenAI-compatible server (`POST /chat/completions`).
 
-Source of the protocol: the OpenAI API reference, "Chat completions" and "Structured outputs". Other servers
-(vLLM, Ollama, llama.cpp, Azure's v1 endpoint) speak parts of it; see `dialect`.
+Source of the protocol: the OpenAI API reference, "Chat completions" and "Structured outputs". Other
+servers (vLLM, Ollama, llama.cpp, Azure's v1 endpoint) support parts of it; see `dialect`.
 """
 
 import json
@@ -14,7 +14,6 @@ from typing import Any
 
 from archqa.core.usage import Usage
 from archqa.errors import (
-    ArchqaError,
     AuthenticationFailed,
     ContextTooLong,
     ModelError,
@@ -27,7 +26,13 @@ from archqa.llm.prices import Price
 from archqa.llm.transport import HttpResponse, Transport, TransportError
 
 TRANSIENT_STATUS_CODES = frozenset({408, 409, 425, 429, 500, 502, 503, 504, 529})
-_FINISH = {"length": FinishReason.LENGTH, "content_filter": FinishReason.FILTERED}
+
+_DIALECT_STATUS_CODES = frozenset({400, 404, 415, 422, 501})
+"""Status codes with which servers reject a parameter that they do not support."""
+
+_NO_TOOLS_STATUS_CODES = frozenset({400, 404, 422, 500, 501})
+
+_FINISH_REASONS = {"length": FinishReason.LENGTH, "content_filter": FinishReason.FILTERED}
 
 _TOO_LONG = re.compile(r"context[ _](?:length|window|size)|prompt is too long")
 """How OpenAI, Azure, vLLM and llama.cpp say that a prompt does not fit (lower case)."""
@@ -35,191 +40,212 @@ _TOO_LONG = re.compile(r"context[ _](?:length|window|size)|prompt is too long")
 _NO_TOOLS = re.compile(
     r"\btools?\b.{0,80}(?:not support|unsupported|requires|unexpected)|not support.{0,40}\btools?\b"
 )
-"""How Ollama, vLLM and llama.cpp say that a model, or the server as it was started, calls no tools (lower case)."""
+"""How Ollama, vLLM and llama.cpp say that a model, or the server as started, cannot call tools
+(lower case).
+"""
 
-_CODE = re.compile(r"[a-z0-9_.-]{1,40}")
+_ERROR_CODE = re.compile(r"[a-z0-9_.-]{1,40}")
 
 
 class ServerModel:
-    """Asks one server, once. Learns per model what the server cannot do; raises `TransientError` for what may pass."""
+    """Sends each request once.
+
+    Learns per model what the server cannot do; raises `TransientError` for passing faults.
+    """
 
     def __init__(
-        self, wire: Transport, price_of: Callable[[str], Price | None] = lambda _: None
+        self, transport: Transport, price_of: Callable[[str], Price | None] = lambda _: None
     ) -> None:
-        self._wire = wire
+        self._transport = transport
         self._price_of = price_of
         self._dialects: dict[str, Dialect] = {}
-        self._proven: set[str] = set()
+        self._structured_models: set[str] = set()
         self._crashes: Counter[str] = Counter()
 
     async def ask(self, request: Request) -> Reply:
-        """Answer one request, weakening the dialect as long as the server objects to it."""
-        dialect: Dialect | None = self._dialects.get(request.model, Dialect())
-        while dialect is not None:
-            began = time.monotonic()
-            answer = await self._post(dialect.arguments(request))
-            if answer.status >= 400:
-                dialect = self._after_refusal(answer, dialect, request)
-                continue
-            completion = _read_json(answer.body)
-            self._learn(request, dialect)
-            return parse_completion(
-                completion, self._price_of(request.model), time.monotonic() - began
-            )
-        raise ModelError(f"{self._wire.base_url} understands no form of the request.")
+        """Answer one request; as long as the server objects to the dialect, try a weaker one."""
+        dialect = self._dialects.get(request.model, Dialect())
+        while True:
+            start = time.monotonic()
+            response = await self._post(dialect.arguments(request))
+            if response.status < 400:
+                completion = _parse_json(response.body)
+                self._learn(request, dialect)
+                seconds = time.monotonic() - start
+                return parse_completion(completion, self._price_of(request.model), seconds)
+            dialect = self._weaker_dialect(response, dialect, request)
 
     async def _post(self, arguments: dict[str, Any]) -> HttpResponse:
-        # Half a character (a lone surrogate) goes as JSON escapes it.
+        # json.dumps escapes a lone surrogate, so the body can always be encoded.
         body = json.dumps(arguments, separators=(",", ":")).encode()
         try:
-            return await self._wire.post("/chat/completions", body)
+            return await self._transport.post("/chat/completions", body)
         except TransportError as error:
             raise TransientError(str(error)) from None
 
     def _learn(self, request: Request, dialect: Dialect) -> None:
-        """A form that worked is kept; of several that did, the firmest. Prose proves nothing about structure."""
-        known = self._dialects.get(request.model, Dialect())
-        if request.output_schema is None:
-            self._dialects[request.model] = dialect.model_copy(
-                update={"structure": known.structure}
-            )
-            return
-        if request.model not in self._proven or dialect.structure >= known.structure:
-            self._dialects[request.model] = dialect
-        self._proven.add(request.model)
+        """Remember a dialect that worked; of several, the strictest.
 
-    def _in_question(self, request: Request, dialect: Dialect) -> bool:
-        """Whether the structure asked for may be what the server objects to: it is firmer than any that worked."""
+        A reply in prose proves nothing about structure.
+        """
+        known_dialect = self._dialects.get(request.model, Dialect())
+        if request.output_schema is None:
+            structure = known_dialect.structure
+            self._dialects[request.model] = dialect.model_copy(update={"structure": structure})
+            return
+        is_first = request.model not in self._structured_models
+        if is_first or dialect.structure >= known_dialect.structure:
+            self._dialects[request.model] = dialect
+        self._structured_models.add(request.model)
+
+    def _is_structure_unproven(self, request: Request, dialect: Dialect) -> bool:
+        """Whether the server may be objecting to the structure: it is stricter than any that
+        worked.
+        """
         if request.output_schema is None:
             return False
-        return (
-            request.model not in self._proven
-            or dialect.structure > self._dialects[request.model].structure
-        )
+        if request.model not in self._structured_models:
+            return True
+        return dialect.structure > self._dialects[request.model].structure
 
-    def _after_refusal(self, refusal: HttpResponse, dialect: Dialect, request: Request) -> Dialect:
-        """A weaker dialect to try at once; raises what the refusal means otherwise."""
-        words = refusal.body.decode("utf-8", "replace").lower()
-        structured = self._in_question(request, dialect)
-        if refusal.status in {400, 404, 415, 422, 501} and not _TOO_LONG.search(words):
-            weaker = dialect.fallback_for(words, structured=structured)
-            if weaker is not None:
-                return weaker
-        if refusal.status == 500 and structured and self._crashed_before(request):
+    def _weaker_dialect(self, refusal: HttpResponse, dialect: Dialect, request: Request) -> Dialect:
+        """A weaker dialect to try at once; raises the error that the refusal means otherwise."""
+        text = refusal.body.decode("utf-8", "replace").lower()
+        structured = self._is_structure_unproven(request, dialect)
+        weaker: Dialect | None = None
+        if refusal.status in _DIALECT_STATUS_CODES and not _TOO_LONG.search(text):
+            weaker = dialect.fallback_for(text, structured=structured)
+        elif refusal.status == 500 and structured and self._crashed_before(request):
             weaker = dialect.with_weaker_structure()
-            if weaker is not None:
-                return weaker
-        if (
-            request.tools
-            and refusal.status in {400, 404, 422, 500, 501}
-            and _NO_TOOLS.search(words)
-        ):
-            raise ModelError(
-                f"{self._wire.base_url} cannot let {request.model} call tools.\n"
+        if weaker is not None:
+            return weaker
+        raise self._error_for(refusal, text, request)
+
+    def _error_for(self, refusal: HttpResponse, text: str, request: Request) -> Exception:
+        url = self._transport.base_url
+        may_lack_tools = request.tools and refusal.status in _NO_TOOLS_STATUS_CODES
+        if may_lack_tools and _NO_TOOLS.search(text):
+            return ModelError(
+                f"{url} cannot let {request.model} call tools.\n"
                 "Take a model that can, or a --pipeline that needs none (`archqa list pipelines`)."
             )
-        raise _meaning(refusal, words, request.model, self._wire.base_url)
+        return _error_of_status(refusal, text, request.model, url)
 
     def _crashed_before(self, request: Request) -> bool:
-        """Servers without json_schema may crash on it instead of refusing: twice on one request is no passing fault."""
+        """Count a crash; True from the second one on.
+
+        Servers without json_schema may crash on it instead of refusing it: two crashes are no
+        passing fault.
+        """
         self._crashes[request.digest] += 1
         return self._crashes[request.digest] > 1
 
 
 def parse_completion(completion: Any, price: Price | None, seconds: float = 0.0) -> Reply:
-    """The reply in a chat completion, as its JSON has it. Raises `TransientError` for what is not one."""
+    """The reply in the JSON of a chat completion. Raises `TransientError` if it is not one."""
     try:
         choice = completion["choices"][0]
         message = choice["message"]
-        text, refusal = message.get("content") or "", message.get("refusal")
-        calls = _tool_calls(message)
-        finish = _finish(choice.get("finish_reason"), text, refusal, calls)
-        usage = _usage(completion, price, seconds)
-        served_by = completion.get("model") or ""
+        text = message.get("content") or ""
+        refusal = message.get("refusal")
+        tool_calls = _parse_tool_calls(message)
         return Reply(
             text=refusal or text,
-            finish=finish,
-            usage=usage,
-            served_by=served_by,
-            tool_calls=calls,
+            finish=_parse_finish(choice.get("finish_reason"), text, refusal, tool_calls),
+            usage=_parse_usage(completion, price, seconds),
+            served_by=completion.get("model") or "",
+            tool_calls=tool_calls,
             tokens=parse_logprobs(choice),
         )
     except (AttributeError, IndexError, KeyError, TypeError, ValueError) as error:
-        raise TransientError(
-            f"the reply is not a chat completion ({type(error).__name__})"
-        ) from None
+        raise _not_a_completion(error) from None
 
 
-def _finish(
-    reason: str | None, text: str, refusal: str | None, calls: tuple[ToolCall, ...]
+def _parse_finish(
+    reason: str | None, text: str, refusal: str | None, tool_calls: tuple[ToolCall, ...]
 ) -> FinishReason:
     if refusal:
         return FinishReason.REFUSED
-    finish = _FINISH.get(reason or "", FinishReason.COMPLETE)
-    return (
-        FinishReason.EMPTY
-        if finish is FinishReason.COMPLETE and not text.strip() and not calls
-        else finish
-    )
+    finish = _FINISH_REASONS.get(reason or "", FinishReason.COMPLETE)
+    has_content = bool(text.strip() or tool_calls)
+    if finish is FinishReason.COMPLETE and not has_content:
+        return FinishReason.EMPTY
+    return finish
 
 
-def _tool_calls(message: Any) -> tuple[ToolCall, ...]:
-    """The tools a message calls. Some servers number no calls, and some give arguments as an object."""
+def _parse_tool_calls(message: Any) -> tuple[ToolCall, ...]:
     rows = message.get("tool_calls") or ()
-    return tuple(_tool_call(row, number) for number, row in enumerate(rows, start=1))
+    return tuple(_parse_tool_call(row, number) for number, row in enumerate(rows, start=1))
 
 
-def _tool_call(row: Any, number: int) -> ToolCall:
-    asked = row["function"]
-    arguments = asked.get("arguments") or {}
-    written = arguments if isinstance(arguments, str) else json.dumps(arguments, ensure_ascii=False)
-    return ToolCall(id=row.get("id") or f"call_{number}", name=asked["name"], arguments=written)
+def _parse_tool_call(row: Any, number: int) -> ToolCall:
+    """One tool call.
 
-
-def _usage(completion: Any, price: Price | None, seconds: float) -> Usage:
-    """What the server counted; a reply whose tokens it did not count was still paid, at an unknown cost."""
-    prompt, said = (
-        _count(completion, "usage", "prompt_tokens"),
-        _count(completion, "usage", "completion_tokens"),
+    Some servers give it no id, and some give arguments as an object instead of text.
+    """
+    function = row["function"]
+    arguments = function.get("arguments") or {}
+    if not isinstance(arguments, str):
+        arguments = json.dumps(arguments, ensure_ascii=False)
+    return ToolCall(
+        id=row.get("id") or f"call_{number}", name=function["name"], arguments=arguments
     )
-    if prompt is None or said is None:
+
+
+def _parse_usage(completion: Any, price: Price | None, seconds: float) -> Usage:
+    """The tokens that the server counted.
+
+    A reply with no counts was paid as well, at an unknown cost.
+    """
+    prompt_tokens = _count(completion, "usage", "prompt_tokens")
+    completion_tokens = _count(completion, "usage", "completion_tokens")
+    if prompt_tokens is None or completion_tokens is None:
         return Usage(calls=1, cost_usd=None, seconds=seconds)
-    cached = _count(completion, "usage", "prompt_tokens_details", "cached_tokens") or 0
+    cached_tokens = _count(completion, "usage", "prompt_tokens_details", "cached_tokens") or 0
+    cost = price.cost(prompt_tokens, cached_tokens, completion_tokens) if price else None
     return Usage(
         calls=1,
-        prompt_tokens=prompt,
-        cached_prompt_tokens=cached,
-        completion_tokens=said,
-        cost_usd=price.cost(prompt, cached, said) if price else None,
+        prompt_tokens=prompt_tokens,
+        cached_prompt_tokens=cached_tokens,
+        completion_tokens=completion_tokens,
+        cost_usd=cost,
         seconds=seconds,
     )
 
 
-def _count(completion: Any, *way: str) -> int | None:
-    found = completion
-    for step in way:
-        found = found.get(step) if isinstance(found, dict) else None
-    return found if isinstance(found, int) else None
+def _count(completion: Any, *path: str) -> int | None:
+    """The integer at a path of keys, or None."""
+    node = completion
+    for key in path:
+        if not isinstance(node, dict):
+            return None
+        node = node.get(key)
+    return node if isinstance(node, int) else None
 
 
-def _read_json(body: bytes) -> Any:
-    """A body that should be JSON. Raises `TransientError`: a page of a proxy, or half a reply, may pass."""
+def _parse_json(body: bytes) -> Any:
+    """The JSON of a body. Raises `TransientError`: a proxy's error page or half a reply may pass."""
     try:
         return json.loads(body)
     except (ValueError, RecursionError) as error:
-        raise TransientError(
-            f"the reply is not a chat completion ({type(error).__name__})"
-        ) from None
+        raise _not_a_completion(error) from None
 
 
-def _meaning(refusal: HttpResponse, words: str, model: str, url: str) -> Exception:
-    """What a status means for whoever must act. Server texts can quote the prompt, so none is passed on."""
+def _not_a_completion(error: Exception) -> TransientError:
+    return TransientError(f"the reply is not a chat completion ({type(error).__name__})")
+
+
+def _error_of_status(refusal: HttpResponse, text: str, model: str, url: str) -> Exception:
+    """The error that a status means.
+
+    The server's text may quote the prompt, so it is never passed on.
+    """
     status = refusal.status
     if status in {401, 403}:
         return AuthenticationFailed(
             f"{url} refuses the key (HTTP {status}).\nSet OPENAI_API_KEY to a key it accepts."
         )
-    if status == 413 or (status in {400, 422} and _TOO_LONG.search(words)):
+    if status == 413 or (status in {400, 422} and _TOO_LONG.search(text)):
         return ContextTooLong(
             f"The prompt and the reply's max_tokens do not fit {model}'s context window."
         )
@@ -229,34 +255,29 @@ def _meaning(refusal: HttpResponse, words: str, model: str, url: str) -> Excepti
         )
     if status in TRANSIENT_STATUS_CODES or status >= 500:
         return TransientError(f"HTTP {status}", _retry_after(refusal))
-    return _refused_request(status, _code(refusal), url)
+    code = _error_code(refusal)
+    suffix = f" ({code})" if code else ""
+    return ModelError(
+        f"{url} refuses the request with HTTP {status}{suffix}.\n"
+        "See `archqa doctor` for what it supports."
+    )
 
 
-def _code(refusal: HttpResponse) -> str:
-    """The error's code, where it has one that is a word and no text."""
+def _error_code(refusal: HttpResponse) -> str:
+    """The error's code if it is a single word, else an empty text."""
     try:
         code = str(json.loads(refusal.body)["error"]["code"] or "")
     except (ValueError, KeyError, TypeError, RecursionError):
         return ""
-    return code if _CODE.fullmatch(code) else ""
-
-
-def _refused_request(status: int, code: str, url: str) -> ArchqaError:
-    named = f" ({code})" if code else ""
-    return ModelError(
-        f"{url} refuses the request with HTTP {status}{named}.\nSee `archqa doctor` for what it supports."
-    )
+    return code if _ERROR_CODE.fullmatch(code) else ""
 
 
 def _retry_after(refusal: HttpResponse) -> float | None:
-    """Seconds to wait, given as such or as an HTTP date (RFC 9110, 10.2.3)."""
-    said = refusal.headers.get("retry-after", "")
+    """Seconds to wait; the header has seconds or an HTTP date (RFC 9110, 10.2.3)."""
+    header = refusal.headers.get("retry-after", "")
     try:
-        seconds = (
-            float(said)
-            if said[:1].isdigit()
-            else parsedate_to_datetime(said).timestamp() - time.time()
-        )
+        if header[:1].isdigit():
+            return max(0.0, float(header))
+        return max(0.0, parsedate_to_datetime(header).timestamp() - time.time())
     except (ValueError, OverflowError):
         return None
-    return max(0.0, seconds)

@@ -1,9 +1,10 @@
-"""What of the chat-completions protocol a server speaks, learned from its refusals, never from its name.
+"""The parts of the chat-completions protocol that a server supports, learned from its refusals,
+never from its name.
 
-Servers differ: some have no strict JSON schema (llama-cpp-python answers 500), reasoning models take no
-temperature, newer ones want `max_completion_tokens`, some templates have no system role, some call one tool at a
-time, some want the last word from the user. A request is first made in full; a refusal that names a parameter drops
-that parameter for good.
+Servers differ: some have no strict JSON schema (llama-cpp-python answers 500), reasoning models
+take no temperature, newer ones require `max_completion_tokens`, some templates have no system role,
+some call one tool at a time, some require the last message to be the user's. The first request uses
+everything; when a refusal names a parameter, all later requests do without it.
 """
 
 import json
@@ -12,20 +13,23 @@ from enum import IntEnum
 from typing import Any
 
 from archqa.core.value import FrozenModel
-from archqa.llm.model import Message, Request
+from archqa.llm.model import Message, Request, ToolCall
 
-LIKELIEST = 5
-"""Alternatives asked for at each token, where their probabilities are asked for."""
+TOP_LOGPROBS = 5
+"""Alternatives requested for each token, where probabilities are requested."""
 
-
-_ABOUT_THE_LAST = re.compile(
+_LAST_MESSAGE_REFUSED = re.compile(
     r"assistant.{0,80}(?:end of the list|prefill)|(?:last role|must end with|end with a).{0,80}(?:user|assistant)"
 )
-"""How llama.cpp, vLLM (Mistral) and Anthropic say that a conversation must not end with the model's own turn."""
+"""How llama.cpp, vLLM (Mistral) and Anthropic say that the last message must not be the model's
+own.
+"""
+
+_STRUCTURE_KEYWORDS = ("response_format", "json_schema", "json_object", "schema", "grammar")
 
 
 class StructuredOutputMode(IntEnum):
-    """How firmly a server can be held to a schema."""
+    """How strictly a server can enforce a schema, weakest first."""
 
     TEXT = 0
     JSON = 1
@@ -33,7 +37,10 @@ class StructuredOutputMode(IntEnum):
 
 
 class Dialect(FrozenModel):
-    """One server's (and model's) ways. `weaker` gives the next to try after a refusal."""
+    """What one model of one server supports.
+
+    `fallback_for` gives the next dialect to try after a refusal.
+    """
 
     structure: StructuredOutputMode = StructuredOutputMode.SCHEMA
     temperature: bool = True
@@ -44,7 +51,7 @@ class Dialect(FrozenModel):
     likelihoods: bool = True
 
     def arguments(self, request: Request) -> dict[str, Any]:
-        """The keyword arguments of `chat.completions.create`."""
+        """The JSON body of `POST /chat/completions`."""
         arguments: dict[str, Any] = {"model": request.model, "messages": self._messages(request)}
         if request.max_tokens is not None:
             arguments[self.max_tokens_field] = request.max_tokens
@@ -55,11 +62,15 @@ class Dialect(FrozenModel):
         if request.tools:
             arguments |= self._tools(request)
         if request.likelihoods and self.likelihoods:
-            arguments |= {"logprobs": True, "top_logprobs": LIKELIEST}
+            arguments |= {"logprobs": True, "top_logprobs": TOP_LOGPROBS}
         return arguments
 
     def fallback_for(self, refusal: str, *, structured: bool) -> "Dialect | None":
-        """The dialect that avoids what `refusal` (lower case) complains of; None if it complains of something else."""
+        """The dialect without the parameter that `refusal` (lower case) names; None if it names
+        none of them.
+
+        `structured`: the structure of the reply may be the cause.
+        """
         if self.likelihoods and "logprobs" in refusal:
             return self.model_copy(update={"likelihoods": False})
         if self.temperature and "temperature" in refusal:
@@ -68,7 +79,7 @@ class Dialect(FrozenModel):
             return self.model_copy(update={"max_tokens_field": "max_completion_tokens"})
         if self.system_role and "system" in refusal and "role" in refusal:
             return self.model_copy(update={"system_role": False})
-        if self.assistant_last and _ABOUT_THE_LAST.search(refusal):
+        if self.assistant_last and _LAST_MESSAGE_REFUSED.search(refusal):
             return self.model_copy(update={"assistant_last": False})
         if self.parallel_tools and "parallel_tool_calls" in refusal:
             return self.model_copy(update={"parallel_tools": False})
@@ -90,11 +101,14 @@ class Dialect(FrozenModel):
             messages = _without_system(messages)
         if not self.assistant_last and messages[-1].role == "assistant":
             messages.append(Message(role="user", content="Go on."))
-        return [_wire(message) for message in messages]
+        return [_message_body(message) for message in messages]
 
     def _tools(self, request: Request) -> dict[str, Any]:
         tools = [{"type": "function", "function": tool.model_dump()} for tool in request.tools]
-        return {"tools": tools} | ({"parallel_tool_calls": True} if self.parallel_tools else {})
+        arguments: dict[str, Any] = {"tools": tools}
+        if self.parallel_tools:
+            arguments["parallel_tool_calls"] = True
+        return arguments
 
     def _response_format(self, request: Request) -> dict[str, Any]:
         if self.structure is StructuredOutputMode.JSON:
@@ -103,39 +117,37 @@ class Dialect(FrozenModel):
         return {"type": "json_schema", "json_schema": schema}
 
 
-def _wire(message: Message) -> dict[str, Any]:
-    """A turn as the protocol has it."""
+def _message_body(message: Message) -> dict[str, Any]:
+    """A message in the protocol's form."""
     if message.role == "tool":
         return {"role": "tool", "tool_call_id": message.tool_call_id, "content": message.content}
     if not message.tool_calls:
         return {"role": message.role, "content": message.content}
-    calls = [
-        {
-            "id": call.id,
-            "type": "function",
-            "function": {"name": call.name, "arguments": call.arguments},
-        }
-        for call in message.tool_calls
-    ]
-    return {"role": message.role, "content": message.content or None, "tool_calls": calls}
+    tool_calls = [_tool_call_body(call) for call in message.tool_calls]
+    return {"role": message.role, "content": message.content or None, "tool_calls": tool_calls}
+
+
+def _tool_call_body(call: ToolCall) -> dict[str, Any]:
+    function = {"name": call.name, "arguments": call.arguments}
+    return {"id": call.id, "type": "function", "function": function}
 
 
 def _about_structure(refusal: str) -> bool:
-    return any(
-        word in refusal
-        for word in ("response_format", "json_schema", "json_object", "schema", "grammar")
-    )
+    return any(keyword in refusal for keyword in _STRUCTURE_KEYWORDS)
 
 
 def _with_schema(message: Message, schema: dict[str, Any]) -> Message:
-    said = f"{message.content}\n\nReply with one JSON object that fits this JSON Schema, and nothing else:\n"
-    return message.model_copy(update={"content": said + json.dumps(schema, separators=(",", ":"))})
+    instruction = "Reply with one JSON object that fits this JSON Schema, and nothing else:"
+    schema_text = json.dumps(schema, separators=(",", ":"))
+    content = f"{message.content}\n\n{instruction}\n{schema_text}"
+    return message.model_copy(update={"content": content})
 
 
 def _without_system(messages: list[Message]) -> list[Message]:
-    """The instructions move to the head of the first user turn."""
+    """The messages with the system's instructions at the head of the first user message."""
     system = "\n\n".join(message.content for message in messages if message.role == "system")
-    rest = [message for message in messages if message.role != "system"]
+    conversation = [message for message in messages if message.role != "system"]
     if not system:
-        return rest
-    return [Message(role="user", content=f"{system}\n\n{rest[0].content}"), *rest[1:]]
+        return conversation
+    content = f"{system}\n\n{conversation[0].content}"
+    return [Message(role="user", content=content), *conversation[1:]]

@@ -1,88 +1,102 @@
-"""What the tokens of a reply say of a choice made in it: the probability of each word that could have stood there.
+"""Token probabilities of a choice in a reply: how probable each of the allowed values was.
 
-Source: the OpenAI API reference, `logprobs` and `top_logprobs` of a chat completion; vLLM and llama.cpp give the same.
+Source: the OpenAI API reference, `logprobs` and `top_logprobs` of a chat completion; vLLM and
+llama.cpp give the same.
 """
 
 import math
 import re
+from bisect import bisect_right
 from collections.abc import Sequence
-from typing import Any
+from itertools import accumulate
+from typing import Any, NamedTuple
 
-from archqa.core.value import FrozenModel
 from archqa.llm.model import Reply, Token
 
-_LEAST_SEEN = 0.5
-"""Probability that the choices must have together; below it, the tokens tell of something else."""
+_MIN_TOTAL = 0.5
+"""Minimal sum of the choices' probabilities; below it, the token is not about the choice."""
+
+_MIN_PROBABILITY = 0.01
+"""Alternatives below it are dropped: replies are stored."""
 
 
-class _Place(FrozenModel):
-    """Where a chosen word begins: the token that holds its first letter, and what of it comes before."""
+class _ValueStart(NamedTuple):
+    """Where a value begins: the index of the token with its first letter, and the token's text
+    before it.
+    """
 
-    token: int
-    before: str
+    token_index: int
+    prefix: str
 
 
 def label_probabilities(
     reply: Reply, field: str, choices: Sequence[str]
 ) -> list[dict[str, float] | None]:
-    """For each time `field` is filled in a JSON reply, in order: choice to probability; None where it cannot be told.
+    """Choice to probability for each time a JSON reply fills `field`, in order; None where it
+    cannot be told.
 
     Empty if the server gave no token probabilities.
     """
     if not reply.tokens:
         return []
     return [
-        _told(reply.tokens[place.token], place.before, choices)
-        for place in _places(reply.tokens, field)
+        _choice_probabilities(reply.tokens[start.token_index], start.prefix, choices)
+        for start in _value_starts(reply.tokens, field)
     ]
 
 
 def parse_logprobs(choice: Any) -> tuple[Token, ...]:
-    """The tokens in a choice of a chat completion; empty if it has none or they are of another form."""
+    """The tokens in a choice of a chat completion; empty if it has none or they have another form."""
     try:
         rows = choice["logprobs"]["content"]
-        return tuple(Token(text=row["token"], likely=_likely(row)) for row in rows)
+        return tuple(Token(text=row["token"], likely=_alternatives(row)) for row in rows)
     except (AttributeError, KeyError, TypeError, ValueError):
         return ()
 
 
-def _likely(row: Any) -> dict[str, float]:
-    """Alternatives of one place by probability; those below 1 % are dropped, since replies are kept."""
-    rows = [*(row.get("top_logprobs") or ()), row]
-    found = {each["token"]: math.exp(min(0.0, float(each["logprob"]))) for each in rows}
-    return {text: round(chance, 4) for text, chance in found.items() if chance >= 0.01}
+def _alternatives(row: Any) -> dict[str, float]:
+    """The alternatives of one token, and the token itself, by probability."""
+    alternatives = {}
+    for alternative in [*(row.get("top_logprobs") or ()), row]:
+        probability = math.exp(min(0.0, float(alternative["logprob"])))
+        alternatives[alternative["token"]] = probability
+    return {
+        text: round(probability, 4)
+        for text, probability in alternatives.items()
+        if probability >= _MIN_PROBABILITY
+    }
 
 
-def _places(tokens: Sequence[Token], field: str) -> list[_Place]:
+def _value_starts(tokens: Sequence[Token], field: str) -> list[_ValueStart]:
+    lengths = [len(token.text) for token in tokens]
+    token_starts = list(accumulate(lengths[:-1], initial=0))
     text = "".join(token.text for token in tokens)
-    starts, at = list[int](), 0
-    for token in tokens:
-        starts.append(at)
-        at += len(token.text)
-    ends = [match.end() for match in re.finditer(rf'"{re.escape(field)}"\s*:\s*"', text)]
-    holding = [
-        (end, max(at for at, start in enumerate(starts) if start <= end))
-        for end in ends
-        if end < len(text)
-    ]
-    return [_Place(token=at, before=text[starts[at] : end]) for end, at in holding]
+    value_starts = []
+    for match in re.finditer(rf'"{re.escape(field)}"\s*:\s*"', text):
+        start = match.end()
+        if start < len(text):
+            index = bisect_right(token_starts, start) - 1
+            value_starts.append(_ValueStart(index, text[token_starts[index] : start]))
+    return value_starts
 
 
-def _told(token: Token, before: str, choices: Sequence[str]) -> dict[str, float] | None:
-    mass = dict.fromkeys(choices, 0.0)
-    for text, chance in token.likely.items():
-        rest = text.removeprefix(before)
-        fitting = (
-            [each for each in choices if rest and _begins(each, rest)]
-            if text.startswith(before)
-            else []
-        )
-        if len(fitting) == 1:
-            mass[fitting[0]] += chance
-    seen = sum(mass.values())
-    return {each: chance / seen for each, chance in mass.items()} if seen >= _LEAST_SEEN else None
+def _choice_probabilities(
+    token: Token, prefix: str, choices: Sequence[str]
+) -> dict[str, float] | None:
+    totals = dict.fromkeys(choices, 0.0)
+    for text, probability in token.likely.items():
+        if not text.startswith(prefix) or text == prefix:
+            continue
+        beginning = text.removeprefix(prefix)
+        matches = [choice for choice in choices if _is_beginning(beginning, choice)]
+        if len(matches) == 1:
+            totals[matches[0]] += probability
+    total = sum(totals.values())
+    if total < _MIN_TOTAL:
+        return None
+    return {choice: probability / total for choice, probability in totals.items()}
 
 
-def _begins(choice: str, rest: str) -> bool:
-    """Whether a token goes on as this choice does, or says all of it and closes the quotes."""
-    return choice.startswith(rest) or rest.startswith(f'{choice}"')
+def _is_beginning(text: str, choice: str) -> bool:
+    """Whether a token's text is the beginning of a choice, or all of it with the closing quote."""
+    return choice.startswith(text) or text.startswith(f'{choice}"')

@@ -1,7 +1,8 @@
-"""How many requests are in flight, and how many, of how many tokens, may start in a minute.
+"""Limits on requests: how many are in flight, and how many requests and tokens may start in a
+minute.
 
-A server's own word counts for all requests to come: `Retry-After` (RFC 9110, 10.2.3) and the `x-ratelimit-…` headers
-(OpenAI API reference, "Rate limits").
+What a server asks for applies to all later requests: `Retry-After` (RFC 9110, 10.2.3) and the
+`x-ratelimit-…` headers (OpenAI API reference, "Rate limits").
 """
 
 import asyncio
@@ -15,25 +16,27 @@ _DURATION = re.compile(r"(\d+(?:\.\d+)?)(ms|h|m|s)")
 _SECONDS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
 
 MAX_RETRY_AFTER_SECONDS = 600.0
-"""Seconds; a server that asks to be left alone for longer is asked again all the same, and may refuse again."""
+"""A server that asks for a longer pause is asked again after this one, and may refuse again."""
 
 
 class RateBucket:
-    """Lets amounts start at an even pace of `per_minute`; None sets no pace."""
+    """Spreads amounts evenly at `per_minute`; None sets no limit."""
 
     def __init__(self, per_minute: float | None) -> None:
-        self._seconds_each = 60.0 / per_minute if per_minute else 0.0
+        self._seconds_per_unit = 60.0 / per_minute if per_minute else 0.0
         self._free_at = 0.0
 
     def reserve(self, amount: float, now: float) -> float:
-        """Take the next free moment for `amount`; returns the seconds until then."""
+        """Reserve the next free moment for `amount`; returns the seconds until then."""
         start = max(now, self._free_at)
-        self._free_at = start + amount * self._seconds_each
+        self._free_at = start + amount * self._seconds_per_unit
         return start - now
 
 
 class RateLimiter:
-    """So many places in flight, first come, first served; and the paces that were set or that a server asked for."""
+    """Limits requests in flight, first come, first served, and the rates that were set or that a
+    server asked for.
+    """
 
     def __init__(
         self,
@@ -44,68 +47,71 @@ class RateLimiter:
         clock: Callable[[], float] = time.monotonic,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
-        self.places = asyncio.Semaphore(jobs)
+        self.slots = asyncio.Semaphore(jobs)
         self._requests = RateBucket(requests_per_minute)
         self._tokens = RateBucket(tokens_per_minute)
-        self._held_until = 0.0
+        self._blocked_until = 0.0
         self._clock = clock
         self._sleep = sleep
 
-    async def pace(self, tokens: int) -> None:
-        """Wait for the moment at which a request of so many tokens may start."""
+    async def wait_for_rate_limit(self, tokens: int) -> None:
+        """Wait until a request of so many tokens may start."""
         wait = self.reserve(tokens)
         while wait > 0:
             await self._sleep(wait)
-            wait = self.held()  # Meanwhile a server may have asked for more.
+            wait = self.seconds_blocked()  # A server may have asked for a pause meanwhile.
 
     def reserve(self, tokens: int) -> float:
-        """Take the next free moment for a request of so many tokens; returns the seconds until then."""
+        """Reserve the next free moment for a request of so many tokens; returns the seconds until
+        then.
+        """
         now = self._clock()
         return max(
             self._requests.reserve(1, now),
             self._tokens.reserve(tokens, now),
-            self._held_until - now,
+            self._blocked_until - now,
         )
 
-    def held(self) -> float:
-        """Seconds for which a server still asks to be left alone; not above 0 if none does."""
-        return self._held_until - self._clock()
+    def seconds_blocked(self) -> float:
+        """Seconds until a server accepts requests again; 0 or less if it does now."""
+        return self._blocked_until - self._clock()
 
-    def hold(self, seconds: float) -> None:
-        """Start nothing for so long, or for `MAX_RETRY_AFTER_SECONDS`."""
-        self._held_until = max(
-            self._held_until, self._clock() + min(seconds, MAX_RETRY_AFTER_SECONDS)
-        )
+    def block_for(self, seconds: float) -> None:
+        """Start no request for so long, at most `MAX_RETRY_AFTER_SECONDS`."""
+        until = self._clock() + min(seconds, MAX_RETRY_AFTER_SECONDS)
+        self._blocked_until = max(self._blocked_until, until)
 
-    def heed(self, headers: Mapping[str, str]) -> None:
-        """Hold when a server says that nothing is left of this minute's requests or tokens."""
+    def apply_rate_limit_headers(self, headers: Mapping[str, str]) -> None:
+        """Block while a server says that none of this minute's requests or tokens remain."""
         for kind in ("requests", "tokens"):
             if headers.get(f"x-ratelimit-remaining-{kind}") == "0":
-                self.hold(_seconds(headers.get(f"x-ratelimit-reset-{kind}", "")))
+                self.block_for(_parse_seconds(headers.get(f"x-ratelimit-reset-{kind}", "")))
 
 
 class RateLimitedModel:
-    """Lets a request through when the limiter has a place and a moment for it."""
+    """Sends a request when the limiter has a slot and a moment for it."""
 
     def __init__(self, inner: Model, limiter: RateLimiter) -> None:
         self._inner = inner
         self._limiter = limiter
 
     async def ask(self, request: Request) -> Reply:
-        """Answer one request in its turn."""
-        async with self._limiter.places:
-            await self._limiter.pace(request.tokens)
+        """Answer one request when its turn comes."""
+        async with self._limiter.slots:
+            await self._limiter.wait_for_rate_limit(request.tokens)
             try:
                 return await self._inner.ask(request)
             except TransientError as fault:
                 if fault.retry_after is not None:
-                    self._limiter.hold(fault.retry_after)
+                    self._limiter.block_for(fault.retry_after)
                 raise
 
 
-def _seconds(duration: str) -> float:
+def _parse_seconds(duration: str) -> float:
     """`6m0s`, `20ms` or a bare number of seconds."""
     parts = _DURATION.findall(duration)
     if parts:
         return sum(float(number) * _SECONDS[unit] for number, unit in parts)
-    return float(duration) if duration.replace(".", "", 1).isdigit() else 0.0
+    if duration.replace(".", "", 1).isdigit():
+        return float(duration)
+    return 0.0

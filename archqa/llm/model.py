@@ -1,6 +1,6 @@
-"""The contract of the room: a `Model` takes a `Request` and gives a `FhirResponse`.
+"""What a model is: a `Model` answers a `Request` with a `Reply`.
 
-Whatever else happens to a question (a cache, a limit, another try, a price) is a model that wraps a model.
+Caching, rate limits, retries and budgets are models that wrap a model.
 """
 
 import hashlib
@@ -18,7 +18,10 @@ CHARACTERS_PER_TOKEN = 4
 
 
 class ToolCall(FrozenModel):
-    """What a model wants a tool to do. `arguments` is the JSON text as the model wrote it, checked by nobody yet."""
+    """A model's call of a tool.
+
+    `arguments` is the JSON text as the model wrote it, not yet validated.
+    """
 
     id: str
     name: str
@@ -26,7 +29,7 @@ class ToolCall(FrozenModel):
 
 
 class ToolSpec(FrozenModel):
-    """A tool as it is offered to a model; `parameters` is the JSON Schema of its arguments."""
+    """A tool on offer to a model; `parameters` is the JSON Schema of its arguments."""
 
     name: str
     description: str
@@ -34,25 +37,38 @@ class ToolSpec(FrozenModel):
 
 
 class Message(FrozenModel):
-    """One turn of a conversation. An assistant's may hold `tool_calls`; a tool's answers the one of `tool_call_id`."""
+    """One message of a conversation.
+
+    An assistant's may have `tool_calls`; a tool's answers the call `tool_call_id`.
+    """
 
     role: Literal["system", "user", "assistant", "tool"]
     content: str
     tool_calls: tuple[ToolCall, ...] = ()
     tool_call_id: str = ""
 
+    @property
+    def characters(self) -> int:
+        """Length of the content and of the tool calls' arguments."""
+        return len(self.content) + sum(len(call.arguments) for call in self.tool_calls)
+
     @model_serializer(mode="wrap")
     def _without_tools(self, dump: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        """A turn without tools is written as it was before there were any: digests stay."""
-        return _filled(dump(self), "tool_calls", "tool_call_id")
+        """A message without tools is serialised without their fields, so that digests of earlier
+        versions hold.
+        """
+        return _without_empty(dump(self), "tool_calls", "tool_call_id")
 
 
 class Request(FrozenModel):
-    """One question to one model. `output_schema` is the JSON Schema the reply must fill; None asks for prose.
+    """One request to one model.
 
-    `tools` are those the model may call, several at once; the caller runs them and asks again with what they gave.
-    `repetition` tells otherwise equal questions apart, so that asking again is not answered from the cache.
-    `likelihoods` asks for the tokens' probabilities, where the server gives them.
+    `output_schema` is the JSON Schema of the reply; None asks for prose.
+
+    `tools` are those that the model may call; the caller runs them and sends another request with
+    their results. `repetition` distinguishes otherwise equal requests, so that a repeated one is
+    not answered from the cache. `likelihoods` asks for token probabilities, where the server gives
+    them.
     """
 
     model: str
@@ -68,25 +84,22 @@ class Request(FrozenModel):
     @model_serializer(mode="wrap")
     def _without_tools(self, dump: SerializerFunctionWrapHandler) -> dict[str, Any]:
         """As for `Message`."""
-        return _filled(dump(self), "tools", "likelihoods")
+        return _without_empty(dump(self), "tools", "likelihoods")
 
     @cached_property
     def digest(self) -> str:
-        """sha256 of the canonical request: equal questions have equal digests, whatever their timeouts."""
+        """sha256 of the canonical request: equal requests have equal digests."""
         canonical = json.dumps(self.model_dump(mode="json"), sort_keys=True, ensure_ascii=False)
         return hashlib.sha256(canonical.encode("utf-8", "surrogatepass")).hexdigest()
 
     @property
     def characters(self) -> int:
-        """Length of the whole prompt: what was said, and what tools were asked for."""
-        called = (call for message in self.messages for call in message.tool_calls)
-        return sum(len(message.content) for message in self.messages) + sum(
-            len(call.arguments) for call in called
-        )
+        """Length of the whole prompt: the messages, and the arguments of their tool calls."""
+        return sum(message.characters for message in self.messages)
 
     @property
     def tokens(self) -> int:
-        """An estimate, before the server counts them: four characters each."""
+        """The estimated number of tokens: four characters each."""
         return self.characters // CHARACTERS_PER_TOKEN
 
 
@@ -101,14 +114,14 @@ class FinishReason(StrEnum):
 
 
 class Token(FrozenModel):
-    """One token of a reply, and the probability of each that could well have stood in its place."""
+    """One token of a reply, and the probabilities of its alternatives, itself among them."""
 
     text: str
     likely: dict[str, float] = {}
 
 
 class Reply(FrozenModel):
-    """What a model said. `text` of a refusal is its wording; with `tool_calls` it may be empty."""
+    """A model's reply. `text` of a refusal is its wording; with `tool_calls` it may be empty."""
 
     text: str
     finish: FinishReason = FinishReason.COMPLETE
@@ -119,7 +132,7 @@ class Reply(FrozenModel):
 
     @property
     def as_message(self) -> Message:
-        """The reply as a turn of the conversation that goes on."""
+        """The reply as a message of the conversation."""
         return Message(role="assistant", content=self.text, tool_calls=self.tool_calls)
 
 
@@ -132,12 +145,13 @@ class Model(Protocol):
 
 
 class TransientError(Exception):
-    """The server may do it if asked again; `retry_after` is its own word on when, in seconds."""
+    """A fault that may pass; `retry_after` is the server's own delay in seconds, if it named one."""
 
-    def __init__(self, why: str, retry_after: float | None = None) -> None:
-        super().__init__(why)
+    def __init__(self, reason: str, retry_after: float | None = None) -> None:
+        super().__init__(reason)
         self.retry_after = retry_after
 
 
-def _filled(fields: dict[str, Any], *optional: str) -> dict[str, Any]:
+def _without_empty(fields: dict[str, Any], *optional: str) -> dict[str, Any]:
+    """The fields without those of `optional` that are empty."""
     return {name: value for name, value in fields.items() if value or name not in optional}

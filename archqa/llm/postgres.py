@@ -1,7 +1,8 @@
 """Replies that were paid for, on a PostgreSQL server: the cache that several machines share.
 
-The same rows as in `SqliteCache`; a reply is committed before it is used. Record text goes to that server: its disk, its
-backups and its connections (`sslmode=verify-full` in the URL) must be as private as the record.
+The same rows as in `SqliteCache`; a reply is committed before it is used. Record text goes to that
+server: its disk, its backups and its connections (`sslmode=verify-full` in the URL) must be as
+private as the record.
 """
 
 import logging
@@ -23,11 +24,13 @@ _MAX_CONNECTIONS = 4
 
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS archqa_reply (
-    digest text PRIMARY KEY, model text NOT NULL, stored_at double precision NOT NULL, reply text NOT NULL
+    digest text PRIMARY KEY, model text NOT NULL,
+    stored_at double precision NOT NULL, reply text NOT NULL
 )
 """
 _LOCK = "SELECT pg_advisory_xact_lock(4713227)"
-"""Creating the same table twice at once would fail. The number is arbitrary; nothing else locks it."""
+"""Creating the same table twice at once would fail. The number is arbitrary; nothing else locks it.
+"""
 
 _PUT = """
 INSERT INTO archqa_reply VALUES (%s, %s, %s, %s)
@@ -42,8 +45,8 @@ DELETE FROM archqa_reply WHERE digest IN
 class PostgresCache:
     """The table of replies at a URL. Safe with several threads, processes and machines.
 
-    Beyond `max_bytes` of replies the oldest are deleted, a tenth at a time. Raises `CallerError` for an invalid URL,
-    `ServerUnavailable` if the server cannot be reached.
+    Beyond `max_bytes` of replies the oldest are deleted, a tenth at a time. Raises `CallerError`
+    for an invalid URL, `ServerUnavailable` if the server cannot be reached.
     """
 
     is_remote = True
@@ -99,7 +102,10 @@ class PostgresCache:
         self.close()
 
     def _run(self, statement: str, *values: Any) -> list[tuple[Any, ...]]:
-        """Run one statement in its own transaction; returns its rows. Raises `ServerUnavailable`, without record text."""
+        """Run one statement in its own transaction; returns its rows.
+
+        Raises `ServerUnavailable`, without record text.
+        """
         import psycopg
 
         try:

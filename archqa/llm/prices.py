@@ -1,4 +1,7 @@
-"""What a token costs, by model, as of a date. A model that is not listed has no known cost: None, never 0."""
+"""Prices of tokens, by model, as of a date.
+
+A model that is not listed has an unknown cost: None, never 0.
+"""
 
 import tomllib
 from datetime import date
@@ -11,7 +14,7 @@ MILLION = 1_000_000
 
 
 class Price(FrozenModel):
-    """US dollars per million tokens; `cached` is for prompt tokens the server had already read."""
+    """US dollars per million tokens; `cached` is for prompt tokens in the server's prefix cache."""
 
     prompt: float
     cached: float
@@ -21,15 +24,14 @@ class Price(FrozenModel):
 
     def cost(self, prompt_tokens: int, cached_tokens: int, completion_tokens: int) -> float:
         """Dollars for one reply; `cached_tokens` are part of `prompt_tokens`."""
-        fresh = prompt_tokens - cached_tokens
-        dollars = (
-            fresh * self.prompt + cached_tokens * self.cached + completion_tokens * self.completion
-        )
-        return dollars / MILLION
+        uncached_cost = (prompt_tokens - cached_tokens) * self.prompt
+        cached_cost = cached_tokens * self.cached
+        completion_cost = completion_tokens * self.completion
+        return (uncached_cost + cached_cost + completion_cost) / MILLION
 
 
 @cache
 def listed_prices() -> dict[str, Price]:
-    """The table that comes with archqa (`prices.toml`), by model name."""
+    """The prices that come with archqa (`prices.toml`), by model name."""
     text = (Path(__file__).parent / "prices.toml").read_text(encoding="utf-8")
     return {name: Price.model_validate(row) for name, row in tomllib.loads(text)["models"].items()}

@@ -1,6 +1,7 @@
-"""The words said to models, read from `prompts/<agent>/v<N>/{system,user}.jinja`.
+"""Prompts, read from `prompts/<agent>/v<N>/{system,user}.jinja`.
 
-Record text is data: the `record` filter takes the power from anything in it that looks like our own delimiters.
+Record text is data: the filters `record` and `line` escape anything in it that looks like one of
+our delimiters.
 """
 
 import hashlib
@@ -21,7 +22,10 @@ _DELIMITER = re.compile(rf"<(?=\s*/?\s*(?:{_TAGS})\b)", re.IGNORECASE)
 
 
 class Prompts:
-    """A folder of prompts. `render` fills one; `digest` names its exact words, includes and all."""
+    """A folder of prompts.
+
+    `render` fills one in; `digest` identifies its exact text with all includes.
+    """
 
     def __init__(self, folder: Path | None = None) -> None:
         self.folder = folder or resources.prompts_dir()
@@ -34,37 +38,39 @@ class Prompts:
             autoescape=False,
             auto_reload=False,
         )
-        self._environment.globals.clear()  # No prompt uses Jinja's own functions; they are copied at every rendering.
+        # No prompt uses Jinja's own functions, and they would be copied at every rendering.
+        self._environment.globals.clear()
         self._environment.filters["record"] = escape_delimiters
         self._environment.filters["line"] = as_line
         self._digests: dict[str, str] = {}
 
     def render(self, name: str, values: dict[str, Any]) -> tuple[Message, ...]:
         """The system and user message of a prompt such as `decision/v1`."""
-        roles: tuple[tuple[Any, str], ...] = (("system", "system.jinja"), ("user", "user.jinja"))
-        texts = [
-            (role, self._template(f"{name}/{file}").render(values).strip()) for role, file in roles
-        ]
-        return tuple(Message(role=role, content=text) for role, text in texts)
+        system = self.render_text(f"{name}/system.jinja", values)
+        user = self.render_text(f"{name}/user.jinja", values)
+        return Message(role="system", content=system), Message(role="user", content=user)
 
     def render_text(self, name: str, values: dict[str, Any]) -> str:
-        """A single template, such as the words of a repair turn."""
+        """A single template, such as the text of a repair turn.
+
+        Raises `CallerError` if there is none.
+        """
         return self._template(name).render(values).strip()
 
     def digest(self, name: str) -> str:
         """sha256 over the prompt's files and everything they include."""
         if name not in self._digests:
-            sources = {
-                each: self._source(each) for each in sorted(self._with_includes(self._files(name)))
-            }
-            text = "\n".join(f"{each}\n{source}" for each, source in sources.items())
+            files = sorted(self._with_includes(self._files(name)))
+            text = "\n".join(f"{file}\n{self._source(file)}" for file in files)
             self._digests[name] = hashlib.sha256(text.encode()).hexdigest()
         return self._digests[name]
 
     def fields(self, name: str) -> set[str]:
-        """The names a prompt asks to be filled in, includes and all."""
-        files = self._with_includes(self._files(name))
-        return set().union(*(meta.find_undeclared_variables(self._parsed(each)) for each in files))
+        """The names of the values that a prompt needs, with all includes."""
+        names: set[str] = set()
+        for file in self._with_includes(self._files(name)):
+            names |= meta.find_undeclared_variables(self._parse(file))
+        return names
 
     def _files(self, name: str) -> list[str]:
         folder = self.folder / name
@@ -73,18 +79,16 @@ class Prompts:
         return [f"{name}/{path.name}" for path in sorted(folder.glob("*.jinja"))]
 
     def _with_includes(self, files: list[str]) -> set[str]:
-        found: set[str] = set()
+        visited: set[str] = set()
         pending = list(files)
         while pending:
             name = pending.pop()
-            if name not in found:
-                found.add(name)
-                pending += [
-                    each for each in meta.find_referenced_templates(self._parsed(name)) if each
-                ]
-        return found
+            if name not in visited:
+                visited.add(name)
+                pending += filter(None, meta.find_referenced_templates(self._parse(name)))
+        return visited
 
-    def _parsed(self, name: str) -> jinja2.nodes.Template:
+    def _parse(self, name: str) -> jinja2.nodes.Template:
         return self._environment.parse(self._source(name))
 
     def _source(self, name: str) -> str:
@@ -104,11 +108,15 @@ def default_prompts() -> Prompts:
 
 
 def escape_delimiters(text: str) -> str:
-    """`text` with anything that could close or open one of our delimiters made harmless."""
+    """`text` with the angle bracket replaced in anything that could open or close one of our
+    delimiters.
+    """
     return _DELIMITER.sub("\u2039", text)
 
 
 @lru_cache(4096)
 def as_line(text: str) -> str:
-    """`escape_delimiters` on one line: a sentence with a line break in it could pass for two numbered ones."""
+    """`escape_delimiters` on one line: a line break could make one sentence look like two numbered
+    ones.
+    """
     return " ".join(escape_delimiters(text).split())

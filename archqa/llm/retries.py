@@ -1,4 +1,4 @@
-"""Asking again when a fault may pass, no sooner than the server said."""
+"""Repeats a request after a passing fault, no sooner than the server asked for."""
 
 import stamina
 
@@ -8,46 +8,50 @@ from archqa.llm.model import Model, Reply, Request, TransientError
 
 
 class RetryingModel:
-    """Tries a request up to `tries` times with growing, jittered waits; then raises `ServerUnavailable`."""
+    """Makes up to `tries` attempts with growing, jittered waits in seconds; then raises
+    `ServerUnavailable`.
+    """
 
     def __init__(
-        self, inner: Model, *, tries: int = 5, first_wait: float = 0.5, longest_wait: float = 30.0
+        self, inner: Model, *, tries: int = 5, first_wait: float = 0.5, max_wait: float = 30.0
     ) -> None:
         self._inner = inner
         self._tries = tries
         self._first_wait = first_wait
-        self._longest_wait = longest_wait
+        self._max_wait = max_wait
 
     async def ask(self, request: Request) -> Reply:
-        """Answer one request, whatever passes meanwhile."""
-        tried = 0
+        """Answer one request, after retries if need be."""
+        attempt_count = 0
         try:
             async for attempt in self._attempts():
-                tried = attempt.num
+                attempt_count = attempt.num
                 with attempt:
                     return await self._inner.ask(request)
-        except TransientError as last:
-            why = f"The model's server failed {tried} times; the last time: {last}."
+        except TransientError as fault:
             raise ServerUnavailable(
-                f"{why}\nTry again later: --resume goes on where this run stopped."
+                f"The model's server failed {attempt_count} times; the last time: {fault}.\n"
+                "Try again later: --resume goes on where this run stopped."
             ) from None
         raise AssertionError("the loop returns or raises")
 
     def _attempts(self) -> stamina._core._RetryContextIterator:
         return stamina.retry_context(
-            on=_when,
+            on=_retry_wait,
             attempts=self._tries,
             timeout=None,
             wait_initial=self._first_wait,
-            wait_max=self._longest_wait,
+            wait_max=self._max_wait,
             wait_jitter=self._first_wait,
         )
 
 
-def _when(error: Exception) -> bool | float:
-    """Whether to ask again, or after how many seconds where the server said so."""
+def _retry_wait(error: Exception) -> bool | float:
+    """Whether to retry, or the seconds to wait where the server named them."""
     if not isinstance(error, TransientError):
         return False
     if error.retry_after is None:
         return True
-    return error.retry_after if error.retry_after <= MAX_RETRY_AFTER_SECONDS else False
+    if error.retry_after > MAX_RETRY_AFTER_SECONDS:
+        return False
+    return error.retry_after

@@ -1,4 +1,4 @@
-"""Models that say what they are told to: for tests, demonstrations and dry runs."""
+"""A model with prepared replies: for tests, demonstrations and dry runs."""
 
 import json
 from collections.abc import Callable, Iterable
@@ -11,25 +11,25 @@ ScriptedReply = str | Reply | Exception
 
 
 class ScriptedModel:
-    """Answers from a list of lines in order, or from a function of the request; remembers what it was asked."""
+    """Replies with the items of a script in order, or with a function of the request; keeps the
+    requests.
+    """
 
     def __init__(
         self, script: Iterable[ScriptedReply] | Callable[[Request], ScriptedReply]
     ) -> None:
-        self._answer = script if callable(script) else _in_order(script)
+        self._reply_to = script if callable(script) else _in_order(script)
         self.asked: list[Request] = []
 
     async def ask(self, request: Request) -> Reply:
-        """The next line; an exception in the script is raised."""
+        """The next reply; an exception in the script is raised."""
         self.asked.append(request)
-        line = self._answer(request)
-        if isinstance(line, Exception):
-            raise line
-        return (
-            line
-            if isinstance(line, Reply)
-            else Reply(text=line, usage=Usage(calls=1, prompt_tokens=request.tokens))
-        )
+        reply = self._reply_to(request)
+        if isinstance(reply, Exception):
+            raise reply
+        if isinstance(reply, Reply):
+            return reply
+        return Reply(text=reply, usage=Usage(calls=1, prompt_tokens=request.tokens))
 
 
 def refusal_reply(text: str = "I cannot help with that.") -> Reply:
@@ -43,21 +43,21 @@ def truncated_reply(text: str) -> Reply:
 
 
 def tool_call_reply(*calls: tuple[str, dict[str, Any]], text: str = "") -> Reply:
-    """A reply in which the model calls tools, each by its name and arguments: `calling(("add", {"a": 1, "b": 2}))`."""
-    asked = tuple(
+    """A reply that calls tools by name and arguments: `tool_call_reply(("add", {"a": 1, "b": 2}))`."""
+    tool_calls = tuple(
         ToolCall(id=f"call_{number}", name=name, arguments=json.dumps(arguments))
         for number, (name, arguments) in enumerate(calls, start=1)
     )
-    return Reply(text=text, usage=Usage(calls=1), tool_calls=asked)
+    return Reply(text=text, usage=Usage(calls=1), tool_calls=tool_calls)
 
 
 def _in_order(script: Iterable[ScriptedReply]) -> Callable[[Request], ScriptedReply]:
-    lines = iter(script)
+    replies = iter(script)
 
-    def answer(_: Request) -> ScriptedReply:
+    def next_reply(_: Request) -> ScriptedReply:
         try:
-            return next(lines)
+            return next(replies)
         except StopIteration:
             raise AssertionError("the script has no line left for another request") from None
 
-    return answer
+    return next_reply

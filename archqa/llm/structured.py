@@ -1,11 +1,13 @@
-"""From a reply's text to a typed output, and from a type to the JSON Schema a server can be held to.
+"""Typed outputs: from a type to the JSON Schema that a server can enforce, and from a reply's text
+to the type.
 
-The schema follows the strict subset of OpenAI's "Structured outputs": every property required, no other allowed.
+The schema follows the strict subset of OpenAI's "Structured outputs": every property required, no
+other allowed.
 """
 
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 from typing import Annotated, Any, TypeVar
 
@@ -14,26 +16,33 @@ from pydantic import BaseModel, Field, ValidationError
 Output = TypeVar("Output", bound=BaseModel)
 
 SentenceId = Annotated[str, Field(json_schema_extra={"choices": "sentence"})]
-"""An id out of the note at hand; the schema lists the ids there are, so that none can be invented."""
+"""An id of a sentence of the note; the schema lists the note's ids, so that none can be invented.
+"""
 
 AllowedValues = Mapping[str, Sequence[str]]
-"""What may stand where a field is marked with `choices`, by the mark's name; differs from task to task."""
+"""The values allowed in fields marked with `choices`, by the mark's name; differs from task to
+task.
+"""
 
 HIDDEN_FROM_MODEL = {"hidden": True}
-"""Marks a field that a model is not asked for: other minds fill it."""
+"""Marks a field that models are not asked for: only other backends fill it."""
 
-_DROPPED = frozenset({"title", "default", "choices"})
+_DROPPED_KEYWORDS = frozenset({"title", "default", "choices"})
 _FENCE = re.compile(r"```(?:json)?\s*(.*?)```", re.DOTALL)
 _THOUGHT = re.compile(r"^.*</think>", re.DOTALL)
-_OBJECT = re.compile(r"\{\s*[\"}]")
+_OBJECT_START = re.compile(r"\{\s*[\"}]")
+_MAX_ERRORS = 8
 
 
 class Rejected(Exception):
-    """An output that will not do. The message is said to the model: what is wrong, and what is allowed."""
+    """An output is not acceptable.
+
+    The message is for the model: what is wrong, and what is allowed.
+    """
 
 
 def strict_schema(output: type[BaseModel], choices: AllowedValues | None = None) -> dict[str, Any]:
-    """The JSON Schema of `output`, strict, with the choices this task leaves where a field is marked for them."""
+    """The strict JSON Schema of `output`, with this task's choices in the fields marked for them."""
     schema = _strict(_schema(output), choices or {})
     assert isinstance(schema, dict)
     return schema
@@ -42,28 +51,29 @@ def strict_schema(output: type[BaseModel], choices: AllowedValues | None = None)
 def parse_output(text: str, output: type[Output]) -> Output:
     """The output in `text`, with or without fences, thoughts or prose around it. Raises `Rejected`."""
     try:
-        return output.model_validate(_object_in(text))
+        return output.model_validate(_find_object(text))
     except ValidationError as error:
-        raise Rejected(_in_words(error)) from None
+        raise Rejected(_error_message(error)) from None
 
 
 @cache
 def _schema(output: type[BaseModel]) -> dict[str, Any]:
-    """Pydantic's own schema, generated once a type: it takes a fifth of the time of a call."""
+    """Pydantic's own schema, generated once per type: it takes a fifth of the time of a call."""
     return output.model_json_schema()
 
 
 def _strict(node: Any, choices: AllowedValues) -> Any:
     if isinstance(node, list):
-        return [_strict(each, choices) for each in node]
+        return [_strict(child, choices) for child in node]
     if not isinstance(node, dict):
         return node
-    if choices.get(node.get("choices", "")):
-        return {"type": "string", "enum": list(choices[node["choices"]])}
+    allowed_values = choices.get(node.get("choices", ""))
+    if allowed_values:
+        return {"type": "string", "enum": list(allowed_values)}
     strict = {
-        word: _strict_child(word, value, choices)
-        for word, value in node.items()
-        if word not in _DROPPED
+        keyword: _strict_value(keyword, value, choices)
+        for keyword, value in node.items()
+        if keyword not in _DROPPED_KEYWORDS
     }
     if isinstance(strict.get("properties"), dict):
         strict["required"] = list(strict["properties"])
@@ -71,40 +81,51 @@ def _strict(node: Any, choices: AllowedValues) -> Any:
     return strict
 
 
-def _strict_child(word: str, value: Any, choices: AllowedValues) -> Any:
-    """Below `properties` and `$defs` the keys are names, not words of JSON Schema: only hidden ones are dropped."""
-    if word in {"properties", "$defs"}:
-        return {
-            name: _strict(child, choices)
-            for name, child in value.items()
-            if not child.get("hidden")
-        }
-    return _strict(value, choices)
+def _strict_value(keyword: str, value: Any, choices: AllowedValues) -> Any:
+    """The strict value of a keyword.
+
+    Keys of `properties` and `$defs` are names, not keywords: only hidden ones go.
+    """
+    if keyword not in {"properties", "$defs"}:
+        return _strict(value, choices)
+    return {
+        name: _strict(child, choices) for name, child in value.items() if not child.get("hidden")
+    }
 
 
-def _object_in(text: str) -> Any:
-    """The first JSON object of a reply: all of it, what fences hold, or what begins like one amid prose."""
-    bare = _THOUGHT.sub("", text)
-    fenced, begun = _FENCE.search(bare), _OBJECT.search(bare)
-    for candidate in [
-        text,
-        fenced.group(1) if fenced else "",
-        bare[begun.start() :] if begun else "",
-    ]:
+def _find_object(text: str) -> Any:
+    """The first JSON object in a reply. Raises `Rejected` if there is none."""
+    for candidate in _candidates(text):
         try:
-            found = json.JSONDecoder().raw_decode(candidate.strip())[0]
-        except (ValueError, RecursionError):  # A number of too many digits is a ValueError, too.
+            node = json.JSONDecoder().raw_decode(candidate.strip())[0]
+        except (ValueError, RecursionError):  # A number with too many digits is a ValueError, too.
             continue
-        if isinstance(found, dict):
-            return found
+        if isinstance(node, dict):
+            return node
     raise Rejected("Your reply holds no complete JSON object. Reply with the JSON object alone.")
 
 
-def _in_words(error: ValidationError) -> str:
-    """Pydantic's findings, without the input they quote."""
-    found = error.errors(include_url=False, include_input=False, include_context=False)
-    lines = [
-        f"{'.'.join(str(step) for step in each['loc']) or 'The object'}: {each['msg']}."
-        for each in found[:8]
-    ]
-    return "Your JSON does not fit the schema.\n" + "\n".join(lines)
+def _candidates(text: str) -> Iterator[str]:
+    """All of a reply, then the content of its first fence, then its text from the first opening
+    brace.
+    """
+    yield text
+    without_thoughts = _THOUGHT.sub("", text)
+    fence = _FENCE.search(without_thoughts)
+    if fence:
+        yield fence[1]
+    start = _OBJECT_START.search(without_thoughts)
+    if start:
+        yield without_thoughts[start.start() :]
+
+
+def _error_message(error: ValidationError) -> str:
+    """Pydantic's findings, without the input that they quote."""
+    details = error.errors(include_url=False, include_input=False, include_context=False)
+    lines = [_error_line(detail["loc"], detail["msg"]) for detail in details[:_MAX_ERRORS]]
+    return "\n".join(["Your JSON does not fit the schema.", *lines])
+
+
+def _error_line(location: tuple[int | str, ...], message: str) -> str:
+    path = ".".join(map(str, location))
+    return f"{path or 'The object'}: {message}."

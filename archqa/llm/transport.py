@@ -1,7 +1,8 @@
-"""One POST to one server, as fast as Python allows: a run makes thousands.
+"""HTTP POST requests to one server.
 
-aiohttp speaks here; the layers of the openai package's own client cost four times its processor time (1.8 ms a call
-against 0.4), more than everything else a call needs. Proxies are taken from the environment, as there.
+aiohttp is used because a run makes thousands of calls: the openai package's own client costs four
+times its processor time (1.8 ms a call against 0.4), more than all the rest of a call. Proxies are
+taken from the environment, as there.
 """
 
 from collections.abc import Callable, Mapping
@@ -16,7 +17,7 @@ RetryAfterHook = Callable[[Mapping[str, str]], None]
 
 
 class HttpResponse(NamedTuple):
-    """What came back. Header names are found in any case."""
+    """A response. Header names are case-insensitive."""
 
     status: int
     headers: Mapping[str, str]
@@ -24,11 +25,11 @@ class HttpResponse(NamedTuple):
 
 
 class TransportError(Exception):
-    """No whole answer came back; the message says why, without an address."""
+    """There was no complete response; the message says why, without an address."""
 
 
 class Transport(Protocol):
-    """A line to one server."""
+    """Sends requests to one server."""
 
     base_url: str
 
@@ -38,56 +39,67 @@ class Transport(Protocol):
 
 
 class HttpTransport:
-    """Keeps connections open between posts; `heed` is told the headers of each answer, `timeout` is in seconds."""
+    """Keeps connections open between requests.
+
+    `on_headers` is called with the headers of each response; `timeout` is in seconds.
+    """
 
     def __init__(
-        self, base_url: str, key: str, timeout: float = 180.0, heed: RetryAfterHook = lambda _: None
+        self,
+        base_url: str,
+        key: str,
+        timeout: float = 180.0,
+        on_headers: RetryAfterHook = lambda _: None,
     ) -> None:
         self.base_url = base_url.rstrip("/")
         self._headers = {"Authorization": f"Bearer {key}", "Content-Type": "application/json"}
         self._timeout = timeout
-        self._heed = heed
+        self._on_headers = on_headers
         self._session: aiohttp.ClientSession | None = None
 
     async def post(self, path: str, body: bytes) -> HttpResponse:
-        """Send JSON to a path below the base URL. Raises `TransportError`, also when the body drips past the timeout."""
-        import aiohttp  # Slow to import, and not every command asks a server.
+        """Send JSON to a path below the base URL.
+
+        Raises `TransportError`, also when the body is not complete within the timeout.
+        """
+        import aiohttp  # Slow to import, and not every command calls a server.
 
         try:
-            async with self._open().post(self.base_url + path, data=body) as response:
-                answer = HttpResponse(response.status, response.headers, await response.read())
+            async with self._open_session().post(self.base_url + path, data=body) as response:
+                content = await response.read()
         except TimeoutError:
             raise TransportError("the server did not answer in time") from None
         except (aiohttp.ClientError, OSError):
             raise TransportError("the connection failed") from None
-        self._heed(answer.headers)
-        return answer
+        self._on_headers(response.headers)
+        return HttpResponse(response.status, response.headers, content)
 
     async def close(self) -> None:
         """Close the connections."""
         if self._session is not None:
             await self._session.close()
 
-    def _open(self) -> "aiohttp.ClientSession":
-        """The session, made with the first post: it belongs to the loop that is running then."""
+    def _open_session(self) -> "aiohttp.ClientSession":
+        """The session, created with the first request: it belongs to the event loop of that moment."""
         if self._session is None:
             import aiohttp
 
+            # No limit of connections: the rate limiter decides how many requests are in flight.
             self._session = aiohttp.ClientSession(
                 headers=self._headers,
                 timeout=aiohttp.ClientTimeout(total=self._timeout),
-                connector=aiohttp.TCPConnector(
-                    limit=0
-                ),  # The limiter decides how many are in flight.
+                connector=aiohttp.TCPConnector(limit=0),
                 proxy=proxy_for(self.base_url),
             )
         return self._session
 
 
 def proxy_for(url: str) -> str | None:
-    """The HTTP proxy that the environment names for this URL (`https_proxy`, `http_proxy`, `no_proxy`).
+    """The HTTP proxy that the environment names for this URL (`https_proxy`, `http_proxy`,
+    `no_proxy`).
 
-    Looked up once: aiohttp's own `trust_env` does it for each request, in another thread, at a tenth of a call's cost.
+    Looked up once: aiohttp's own `trust_env` does it for each request, in another thread, at a
+    tenth of a call's cost.
     """
     parts = urlsplit(url)
     proxy = getproxies().get(parts.scheme, "")

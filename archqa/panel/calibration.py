@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from archqa.core.probability import HIGHEST, LOWEST, log_odds
+from archqa.core.probability import MAX_VOTE, MIN_VOTE, log_odds
 from archqa.engine.evaluation_statistics import (
     assign_folds,
     expected_calibration_error,
@@ -137,7 +137,7 @@ def _fit(cases: Sequence[VotedCase]) -> Combiner:
     if len(voters) < 2:
         return UNFITTED.model_copy(update={"weights": dict.fromkeys(voters, 1.0)})
     truth = _truth(cases)
-    essential_share = float(np.clip(truth.mean(), LOWEST, HIGHEST))
+    essential_share = float(np.clip(truth.mean(), MIN_VOTE, MAX_VOTE))
     centre = float(logit(np.array([essential_share]))[0])
     features = np.concatenate([_features(case, voters, centre) for case in cases])
     prior = np.array([centre] + [1 / len(voters)] * len(voters))

@@ -273,7 +273,9 @@ class Backends:
         return ServerCache(self._cache, server_identity(base_url))
 
     def _open(self, base_url: str | None) -> HttpTransport:
-        transport = open_transport(self._settings, base_url, self._shared.limiter.heed)
+        transport = open_transport(
+            self._settings, base_url, self._shared.limiter.apply_rate_limit_headers
+        )
         self._transports.append(transport)
         return transport
 

@@ -135,15 +135,15 @@ async def test_a_specialist_is_told_what_was_wrong_and_what_is_allowed(
     task = SpecialistTask(case=CASE, specialty="nephrology")
     whole = labels(a1="not-relevant", a2="essential", b="essential")
     verdicts, steps, _ = await perform(SpecialistAgent(), task, [reply, whole])
-    assert [each.sentence_id for each in verdicts.verdicts] == ["a1", "a2", "b"]
+    assert [verdict.sentence_id for verdict in verdicts.verdicts] == ["a1", "a2", "b"]
     assert words in steps[0].rejected
 
 
 async def test_a_sentence_labelled_twice_is_sent_back() -> None:
     twice = said(
         verdicts=[
-            {"rationale": "", "label": "essential", "sentence_id": each}
-            for each in ("a1", "a2", "b", "b")
+            {"rationale": "", "label": "essential", "sentence_id": sentence_id}
+            for sentence_id in ("a1", "a2", "b", "b")
         ]
     )
     task = SpecialistTask(case=CASE, specialty="nephrology")
@@ -157,7 +157,7 @@ async def test_what_is_usable_of_a_specialists_last_reply_is_kept_and_marked() -
     task = SpecialistTask(case=CASE, specialty="nephrology")
     partial = labels(a2="essential", z="essential")
     verdicts, steps, _ = await perform(SpecialistAgent(), task, [partial] * 3)
-    assert [each.sentence_id for each in verdicts.verdicts] == ["a2"]
+    assert [verdict.sentence_id for verdict in verdicts.verdicts] == ["a2"]
     assert [step.mended for step in steps] == [False, False, True]
 
 
@@ -168,7 +168,7 @@ async def test_a_batch_is_asked_only_about_its_own_sentences() -> None:
         labels(a1="essential", a2="not-relevant"),
     ]
     verdicts, steps, _ = await perform(GeneralExpertBatchAgent(), task, script)
-    assert [each.sentence_id for each in verdicts.verdicts] == ["a1", "a2"]
+    assert [verdict.sentence_id for verdict in verdicts.verdicts] == ["a1", "a2"]
     assert "You were not asked about b" in steps[0].rejected
 
 

@@ -29,7 +29,7 @@ def test_no_case_is_ever_its_own_exemplar(
 ) -> None:
     for case, _ in pairs:
         shown = pool.nearest(case, len(pool))
-        assert case_digest(case) not in {each.digest for each in shown}
+        assert case_digest(case) not in {exemplar.digest for exemplar in shown}
         assert len(shown) == len(pool) - 1
 
 
@@ -48,7 +48,7 @@ def test_a_case_in_disguise_is_still_itself(
 ) -> None:
     case = pairs[0][0]
     shown = pool.nearest(case.model_copy(update=changes), len(pool))
-    assert case_digest(case) not in {each.digest for each in shown}
+    assert case_digest(case) not in {exemplar.digest for exemplar in shown}
 
 
 def test_the_same_message_with_white_space_and_case_changed_is_the_same(
@@ -61,7 +61,9 @@ def test_the_same_message_with_white_space_and_case_changed_is_the_same(
             "sentences": case.sentences[:3],
         }
     )
-    assert case_digest(case) not in {each.digest for each in pool.nearest(shouted, len(pool))}
+    assert case_digest(case) not in {
+        exemplar.digest for exemplar in pool.nearest(shouted, len(pool))
+    }
 
 
 def test_the_likest_stands_last_and_shows_its_evidence_and_cited_answer(
@@ -70,11 +72,11 @@ def test_the_likest_stands_last_and_shows_its_evidence_and_cited_answer(
     case = next(case for case, _ in pairs if "carotid" in case.clinician_question)
     shown = pool.nearest(case, 3)
     assert len(shown) == 3
-    for each in shown:
-        marks = {sentence.mark for sentence in each.sentences}
-        assert each.answer.cited
-        assert each.answer.cited <= marks
-        assert {sentence.label.value for sentence in each.sentences} <= {
+    for exemplar in shown:
+        marks = {sentence.mark for sentence in exemplar.sentences}
+        assert exemplar.answer.cited
+        assert exemplar.answer.cited <= marks
+        assert {sentence.label.value for sentence in exemplar.sentences} <= {
             "essential",
             "supplementary",
         }

@@ -39,7 +39,7 @@ def mini() -> Case:
 
 def task_of(agent: Agent) -> CaseTask:  # type: ignore[type-arg]
     case = mini()
-    first, second = (each.id for each in case.sentences[:2])
+    first, second = (sentence.id for sentence in case.sentences[:2])
     shown = {"case": case, "context": CONTEXT, "exemplars": (EXEMPLAR,)}
     tasks: dict[type, CaseTask] = {
         VotingTask: VotingTask(**shown, specialty="cardiology"),
@@ -82,7 +82,9 @@ def test_without_exemplars_a_prompt_says_nothing_of_them() -> None:
 
 
 def test_the_specialty_comes_last_so_that_servers_reuse_what_is_before_it() -> None:
-    tasks = (VotingTask(case=mini(), specialty=each) for each in ("cardiology", "oncology"))
+    tasks = (
+        VotingTask(case=mini(), specialty=specialty) for specialty in ("cardiology", "oncology")
+    )
     first, second = (
         default_prompts().render("specialist_vote/v1", dict(task))[1].content for task in tasks
     )

@@ -5,7 +5,9 @@ import sys
 
 import pytest
 
+from archqa.agents.labelling import Verdict
 from archqa.agents.registry import AGENT_NAMES, load_agents
+from archqa.llm.structured import strict_schema
 from archqa.tasks.pipelines import all_pipelines
 
 
@@ -31,3 +33,12 @@ def test_reading_the_names_imports_no_agent() -> None:
         [sys.executable, "-c", code], capture_output=True, text=True, check=True
     ).stdout
     assert printed.strip() == "['archqa.agents', 'archqa.agents.registry']"
+
+
+def test_the_labels_are_described_to_models_as_released() -> None:
+    """A model sees the description, and a changed schema is another key of the reply cache."""
+    schema = strict_schema(Verdict)
+    assert schema["$defs"]["Relevance"]["description"] == (
+        "The shared task's three labels (ArchEHR-QA 2025 key). "
+        "A binary agent uses the first and the last."
+    )

@@ -9,12 +9,12 @@ from archqa.llm.model import Request
 
 def sentence_ids_in_schema(request: Request) -> list[str]:
     """The ids that the request's schema allows."""
-    found: list[str] = []
+    ids: list[str] = []
 
     def walk(node: Any, under: str = "") -> None:
         if isinstance(node, dict):
             if "enum" in node and under in {"sentence_id", "citations", "evidence_id", "essential"}:
-                found.extend(each for each in node["enum"] if each not in found)
+                ids.extend(value for value in node["enum"] if value not in ids)
             for name, child in node.items():
                 walk(child, under if name in {"items", "anyOf"} else name)
         elif isinstance(node, list):
@@ -22,7 +22,7 @@ def sentence_ids_in_schema(request: Request) -> list[str]:
                 walk(child, under)
 
     walk(request.output_schema or {})
-    return found
+    return ids
 
 
 def scripted_panel_model(
@@ -34,11 +34,13 @@ def scripted_panel_model(
     """A model that calls these sentences essential, `sure` percent, and the others `unsure`."""
 
     def answer(request: Request) -> str:
-        held = list(essential(request) if callable(essential) else essential)
+        essential_everywhere = list(essential(request) if callable(essential) else essential)
         ids = sentence_ids_in_schema(request)
-        mine = [each for each in ids if each in held]
-        lines = [{"text": f"It says {each}.", "citations": [each]} for each in mine or ids[:1]]
-        return json.dumps(_reply(request, ids, mine, lines, sure, unsure))
+        essential_ids = [id_ for id_ in ids if id_ in essential_everywhere]
+        lines = [
+            {"text": f"It says {id_}.", "citations": [id_]} for id_ in essential_ids or ids[:1]
+        ]
+        return json.dumps(_reply(request, ids, essential_ids, lines, sure, unsure))
 
     return answer
 
@@ -46,37 +48,38 @@ def scripted_panel_model(
 def _reply(
     request: Request,
     ids: list[str],
-    mine: list[str],
+    essential_ids: list[str],
     lines: list[dict[str, Any]],
     sure: int,
     unsure: int,
 ) -> dict[str, Any]:
     fields = (request.output_schema or {}).get("properties", {})
     if "verdicts" in fields:
-        labels = {each: "essential" if each in mine else "not-relevant" for each in ids}
+        labels = {id_: "essential" if id_ in essential_ids else "not-relevant" for id_ in ids}
         rows = [
-            {"rationale": "r", "label": label, "sentence_id": each}
-            for each, label in labels.items()
+            {"rationale": "r", "label": label, "sentence_id": id_} for id_, label in labels.items()
         ]
         return {
             "verdicts": [
-                {**row, "percent": sure if row["sentence_id"] in mine else unsure} for row in rows
+                {**row, "percent": sure if row["sentence_id"] in essential_ids else unsure}
+                for row in rows
             ]
         }
     if "answers" in fields:
-        roles = [{"sentence_id": each, "role": "decisive"} for each in mine or ids[:1]]
+        roles = [{"sentence_id": id_, "role": "decisive"} for id_ in essential_ids or ids[:1]]
         return {"answers": [{"answer": lines}] * _asked_for(request), "roles": roles}
     if "checks" in fields:
         return {
             "checks": [
-                {"rationale": "r", "keep": each in mine, "sentence_id": each} for each in ids
+                {"rationale": "r", "keep": id_ in essential_ids, "sentence_id": id_} for id_ in ids
             ]
         }
     if "links" in fields:
         answers = request.output_schema["$defs"]["AnswerLinks"]["properties"]["answer_id"]["enum"]  # type: ignore[index]
         return {
             "links": [
-                {"rationale": "r", "answer_id": each, "evidence_id": mine} for each in answers
+                {"rationale": "r", "answer_id": id_, "evidence_id": essential_ids}
+                for id_ in answers
             ]
         }
     if "experts" in fields:
@@ -90,8 +93,8 @@ def _reply(
 
 def _over(lines: list[dict[str, Any]], request: Request) -> list[dict[str, Any]]:
     """The deciding agent cites what it was told to, whatever this model holds."""
-    told = request.messages[1].content.rpartition("The chosen sentences: ")[2].partition("\n")[0]
-    chosen = [each.strip() for each in told.split(",") if each.strip()]
+    listed = request.messages[1].content.rpartition("The chosen sentences: ")[2].partition("\n")[0]
+    chosen = [id_.strip() for id_ in listed.split(",") if id_.strip()]
     return [{"text": "It drained the abscess.", "citations": chosen}] if chosen else lines
 
 

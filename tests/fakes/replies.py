@@ -67,7 +67,7 @@ def reply_content(schema: Json | None, prompt: str, seed: str) -> Json | str:
 
 def reply_tool_calls(body: Json, prompt: str, seed: str) -> list[Json]:
     """The tools a reply calls: one or two in each of the first turns, none once `ENOUGH` results are there."""
-    tools = [each["function"] for each in body.get("tools") or ()]
+    tools = [tool["function"] for tool in body.get("tools") or ()]
     results = sum(message["role"] == "tool" for message in body["messages"])
     if not tools or results >= ENOUGH:
         return []
@@ -107,7 +107,8 @@ def _verdicts(schema: Json, chance: random.Random) -> Json:
     said = [_fill(item, schema["$defs"], chance) for _ in ids_in(schema)]
     return {
         "verdicts": [
-            {**each, "sentence_id": name} for each, name in zip(said, ids_in(schema), strict=True)
+            {**verdict, "sentence_id": name}
+            for verdict, name in zip(said, ids_in(schema), strict=True)
         ]
     }
 
@@ -125,7 +126,7 @@ def _must_cite(prompt: str) -> list[str]:
     if chosen:
         return chosen.group(1).split(", ")
     cited = _CITED.findall(draft.group(1)) if draft else []
-    return list(dict.fromkeys(each for ids in cited for each in ids.split(", ") if each))
+    return list(dict.fromkeys(id_ for ids in cited for id_ in ids.split(", ") if id_))
 
 
 def _line(citations: list[str], chance: random.Random) -> Json:
@@ -141,7 +142,7 @@ def _panel(prompt: str, chance: random.Random) -> Json:
 def _sample(ids: Sequence[str], chance: random.Random) -> list[str]:
     """Up to four ids in their own order."""
     chosen = set(chance.sample(ids, min(len(ids), chance.randint(2, 4))))
-    return [each for each in ids if each in chosen]
+    return [id_ for id_ in ids if id_ in chosen]
 
 
 def _prose(chance: random.Random, words: int) -> str:
@@ -186,7 +187,7 @@ def _resolved(node: Json, defs: Json) -> Json:
 def _ids(node: Any, name: str) -> list[str]:
     """The enum under the property `name`, wherever in the schema it is."""
     if isinstance(node, list):
-        return next((found for each in node if (found := _ids(each, name))), [])
+        return next((found for child in node if (found := _ids(child, name))), [])
     if not isinstance(node, dict):
         return []
     here = node.get("properties", {}).get(name)

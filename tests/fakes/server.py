@@ -20,7 +20,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple, Self
 
-from tests.fakes.mind import FakeModel, Options
+from tests.fakes.model import FakeModel, Options
 from tests.fakes.wire import Connection, HttpRequest, HttpResponse
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -58,16 +58,16 @@ class Service:
     @property
     def stats(self) -> Stats:
         """What was asked so far."""
-        seen = self.mind.seen
+        requests = self.mind.seen
         return Stats(
-            asked=len(seen),
+            asked=len(requests),
             in_flight=self._in_flight,
             max_in_flight=self._max_in_flight,
-            repeated=sum(each.repeated for each in seen),
-            agents=dict(Counter(each.agent for each in seen)),
-            outcomes=dict(Counter(each.outcome for each in seen)),
+            repeated=sum(request.repeated for request in requests),
+            agents=dict(Counter(request.agent for request in requests)),
+            outcomes=dict(Counter(request.outcome for request in requests)),
             cpu_seconds=time.process_time(),
-            delay_seconds=sum(each.delay for each in seen),
+            delay_seconds=sum(request.delay for request in requests),
         )
 
     async def _handle(self, request: HttpRequest) -> HttpResponse:
@@ -137,7 +137,7 @@ class FakeServerProcess:
     """The server in its own process: its work is not the client's, and it outlives a client that is killed."""
 
     def __init__(self, *faults: str, **options: Any) -> None:
-        self._arguments = [f"--fault={each}" for each in faults]
+        self._arguments = [f"--fault={fault}" for fault in faults]
         self._arguments += [
             f"--{name.replace('_', '-')}={value}" for name, value in options.items()
         ]

@@ -14,7 +14,7 @@ from archqa.agents.recruiting import RecruitedExperts
 from archqa.core.value import FrozenModel
 from archqa.llm.structured import parse_output, strict_schema
 from tests.fakes.faults import FAULTS, Fault
-from tests.fakes.mind import FakeModel, Options
+from tests.fakes.model import FakeModel, Options
 from tests.fakes.replies import reply_content
 from tests.fakes.server import FakeServer, FakeServerProcess
 from tests.fakes.wire import HttpRequest
@@ -49,7 +49,7 @@ def test_equal_seeds_strike_and_wait_alike_and_others_do_not() -> None:
         mind = FakeModel(Options(faults=("500@0.3",), latency=0.5, sigma=0.5, seed=seed))
         for number in range(100):
             ask(mind, f"question {number}")
-        return [(each.outcome, each.delay) for each in mind.seen]
+        return [(request.outcome, request.delay) for request in mind.seen]
 
     assert course(1) == course(1) != course(2)
     assert 15 < sum(outcome == "500" for outcome, _ in course(1)) < 45
@@ -65,12 +65,12 @@ def test_passing_faults_spare_another_attempt_and_lasting_ones_do_not() -> None:
         for number in range(100):
             ask(mind, f"question {number % 20}")
     outcomes = [
-        {each.outcome for each in mind.seen[first::20]}
+        {request.outcome for request in mind.seen[first::20]}
         for mind in (passing, lasting)
         for first in range(20)
     ]
-    assert sum(len(each) == 2 for each in outcomes[:20]) > 15
-    assert all(len(each) == 1 for each in outcomes[20:])
+    assert sum(len(outcome) == 2 for outcome in outcomes[:20]) > 15
+    assert all(len(outcome) == 1 for outcome in outcomes[20:])
 
 
 def test_a_fault_nobody_knows_is_named_beside_those_there_are() -> None:

@@ -131,7 +131,8 @@ async def test_equal_questions_at_once_share_a_failure(cache: SqliteCache) -> No
     await asyncio.sleep(0)
     failing.ready.set()
     assert all(
-        isinstance(each, Refused) for each in await asyncio.gather(*asking, return_exceptions=True)
+        isinstance(result, Refused)
+        for result in await asyncio.gather(*asking, return_exceptions=True)
     )
     assert failing.count == 1
 
@@ -204,7 +205,7 @@ def test_several_processes_write_one_cache_and_nothing_is_lost(tmp_path: Path) -
     """They share half of their questions, and open the file again and again."""
     path = tmp_path / "replies.db"
     commands = [[sys.executable, "-c", WRITER, str(path), str(first)] for first in (0, 40, 80)]
-    writers = [subprocess.Popen(each, cwd=ROOT, stderr=subprocess.PIPE) for each in commands]
+    writers = [subprocess.Popen(command, cwd=ROOT, stderr=subprocess.PIPE) for command in commands]
     assert [(writer.communicate()[1], writer.returncode) for writer in writers] == [(b"", 0)] * 3
     assert len(SqliteCache(path)) == 180
 

@@ -12,7 +12,7 @@ from archqa.llm.model import FinishReason, Message, TransientError
 from archqa.llm.retries import RetryingModel
 from archqa.llm.structured import parse_output
 from archqa.llm.transport import HttpResponse
-from tests.fakes.mind import FakeModel, Options
+from tests.fakes.model import FakeModel, Options
 from tests.fakes.server import FakeServer
 from tests.fakes.wire import HttpRequest
 from tests.llm.asking import CannedTransport, ask_server, make_request, server_model

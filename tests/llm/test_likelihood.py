@@ -52,7 +52,10 @@ def test_each_time_the_field_is_filled_in_counts_in_order() -> None:
         Token(text='-relevant"}'),
     )
     found = label_probabilities(reply(*one, *two), "label", LABELS)
-    assert [round(each["essential"], 2) for each in found if each] == [0.9, 0.3]
+    assert [round(probabilities["essential"], 2) for probabilities in found if probabilities] == [
+        0.9,
+        0.3,
+    ]
 
 
 def test_tokens_that_tell_of_something_else_say_nothing() -> None:

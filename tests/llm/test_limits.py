@@ -73,7 +73,7 @@ async def test_requests_start_no_faster_than_the_paces_allow() -> None:
         4, requests_per_minute=60, tokens_per_minute=600, clock=lambda: watch.now, sleep=watch.sleep
     )
     for _ in range(4):
-        await limiter.pace(tokens=20)
+        await limiter.wait_for_rate_limit(tokens=20)
     assert (
         watch.now == 1000.0 + 3 * 2.0
     )  # 20 tokens at 600 a minute take two seconds, a request at 60 a minute one
@@ -97,7 +97,11 @@ async def test_after_retry_after_nothing_starts_until_the_server_said() -> None:
 async def test_an_empty_rate_limit_header_holds_until_its_reset(reset: str, seconds: float) -> None:
     watch = Watch()
     limiter = RateLimiter(2, clock=lambda: watch.now, sleep=watch.sleep)
-    limiter.heed({"x-ratelimit-remaining-tokens": "0", "x-ratelimit-reset-tokens": reset})
-    limiter.heed({"x-ratelimit-remaining-requests": "5", "x-ratelimit-reset-requests": "60s"})
-    await limiter.pace(tokens=1)
+    limiter.apply_rate_limit_headers(
+        {"x-ratelimit-remaining-tokens": "0", "x-ratelimit-reset-tokens": reset}
+    )
+    limiter.apply_rate_limit_headers(
+        {"x-ratelimit-remaining-requests": "5", "x-ratelimit-reset-requests": "60s"}
+    )
+    await limiter.wait_for_rate_limit(tokens=1)
     assert watch.now == pytest.approx(1000.0 + seconds)

@@ -147,19 +147,19 @@ def as_sent(messages: tuple[Message, ...]) -> str:
 def test_nine_tenths_of_the_screening_prompts_are_one_shared_prefix(case: Case) -> None:
     """To the byte, so that a server need not read them again."""
     tasks = [
-        SentenceLabellingTask(case=case, context="Some context.", sentence=each)
-        for each in case.sentences
+        SentenceLabellingTask(case=case, context="Some context.", sentence=sentence)
+        for sentence in case.sentences
     ]
     prompts = [as_sent(default_prompts().render("general_expert/v1", dict(task))) for task in tasks]
-    shared = min(shared_prefix(prompts[0], each) for each in prompts[1:])
-    assert shared * len(prompts) >= 0.9 * sum(len(each) for each in prompts)
+    shared = min(shared_prefix(prompts[0], prompt) for prompt in prompts[1:])
+    assert shared * len(prompts) >= 0.9 * sum(len(prompt) for prompt in prompts)
 
 
 @pytest.mark.parametrize("case", MINI, ids=lambda case: f"case {case.id}")
 def test_the_specialists_share_theirs(case: Case) -> None:
     tasks = [
-        SpecialistTask(case=case, context="Some.", specialty=each)
-        for each in ("cardiology", "surgery")
+        SpecialistTask(case=case, context="Some.", specialty=specialty)
+        for specialty in ("cardiology", "surgery")
     ]
     one, two = [as_sent(default_prompts().render("specialist/v1", dict(task))) for task in tasks]
     assert shared_prefix(one, two) >= 0.95 * len(one)
@@ -168,5 +168,5 @@ def test_the_specialists_share_theirs(case: Case) -> None:
 def test_a_verdicts_enumeration_is_the_same_for_every_sentence_of_a_case() -> None:
     """The schema is part of what a server keeps, so it must not name the sentence."""
     case = MINI[0]
-    tasks = [SentenceLabellingTask(case=case, sentence=each) for each in case.sentences]
+    tasks = [SentenceLabellingTask(case=case, sentence=sentence) for sentence in case.sentences]
     assert len({str(GeneralExpertAgent().choices(task)) for task in tasks}) == 1

@@ -36,7 +36,7 @@ async def test_what_passes_is_forgotten(waits: list[float]) -> None:
 
 async def test_waits_grow_to_a_bound(waits: list[float]) -> None:
     script = ScriptedModel([PASSING] * 9 + ["fine"])
-    await RetryingModel(script, tries=10, first_wait=1.0, longest_wait=20.0).ask(make_request())
+    await RetryingModel(script, tries=10, first_wait=1.0, max_wait=20.0).ask(make_request())
     lowest = [min(2.0**number, 20.0) for number in range(9)]
     assert all(
         least <= wait <= min(least + 1.0, 20.0) for least, wait in zip(lowest, waits, strict=True)
@@ -97,7 +97,7 @@ async def test_a_hundred_questions_survive_a_third_of_all_attempts_failing(
     )
     with FakeServer(*faults, quote_prompt=True, seed=1) as server:
         async with server_model(server) as model:
-            patient = RetryingModel(model, tries=8, first_wait=0.0001, longest_wait=0.001)
+            patient = RetryingModel(model, tries=8, first_wait=0.0001, max_wait=0.001)
             await asyncio.gather(
                 *(patient.ask(make_request(f"{RECORD_TEXT} {number}")) for number in range(100))
             )

@@ -110,8 +110,8 @@ def test_most_of_the_prompt_tokens_come_from_the_servers_prefix_cache(run_on: An
     screened = [
         step.usage for step in run.folder.steps(run.cases[0].id) if step.agent == "general_expert"
     ]
-    assert sum(each.cached_prompt_tokens for each in screened) > 0.7 * sum(
-        each.prompt_tokens for each in screened
+    assert sum(usage.cached_prompt_tokens for usage in screened) > 0.7 * sum(
+        usage.prompt_tokens for usage in screened
     )
 
 
@@ -288,7 +288,10 @@ def test_the_key_and_the_note_are_in_no_log_and_the_key_in_no_file(
         run = run_on(server)
     assert API_KEY not in caplog.text
     assert not [
-        each.text for case in run.cases for each in case.sentences if each.text in caplog.text
+        sentence.text
+        for case in run.cases
+        for sentence in case.sentences
+        if sentence.text in caplog.text
     ]
     assert [path for path in run.path.rglob("*") if path.is_file()]
     assert not [
@@ -298,7 +301,12 @@ def test_the_key_and_the_note_are_in_no_log_and_the_key_in_no_file(
     ]
     for record in run.records:
         said = " ".join([record.error, *record.remarks])
-        assert not [each.text for case in run.cases for each in case.sentences if each.text in said]
+        assert not [
+            sentence.text
+            for case in run.cases
+            for sentence in case.sentences
+            if sentence.text in said
+        ]
 
 
 def _record(run: Run, case_id: str) -> Any:

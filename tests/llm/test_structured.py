@@ -25,22 +25,22 @@ GOOD = '{"rationale": "It says {why}.", "label": "essential"}'
 def objects(schema: Any) -> Iterator[dict[str, Any]]:
     """Every object in a schema."""
     if isinstance(schema, list):
-        for each in schema:
-            yield from objects(each)
+        for child in schema:
+            yield from objects(child)
     if isinstance(schema, dict):
         if isinstance(schema.get("properties"), dict):
             yield schema
-        for each in schema.values():
-            yield from objects(each)
+        for child in schema.values():
+            yield from objects(child)
 
 
 @pytest.mark.parametrize("output", OUTPUTS)
 def test_every_property_is_required_and_no_other_allowed(output: type[FrozenModel]) -> None:
     found = list(objects(strict_schema(output, CHOICES)))
     assert found
-    for each in found:
-        assert each["required"] == list(each["properties"])
-        assert each["additionalProperties"] is False
+    for node in found:
+        assert node["required"] == list(node["properties"])
+        assert node["additionalProperties"] is False
 
 
 @pytest.mark.parametrize("output", OUTPUTS)

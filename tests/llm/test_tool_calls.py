@@ -73,7 +73,7 @@ def test_tools_their_calls_and_their_results_tell_questions_apart() -> None:
         asking(call, told("2")),
         asking(call, told("3")),
     ]
-    assert len({each.digest for each in asked}) == len(asked)
+    assert len({request.digest for request in asked}) == len(asked)
 
 
 def test_tools_go_out_as_the_protocol_has_them() -> None:
@@ -83,7 +83,7 @@ def test_tools_go_out_as_the_protocol_has_them() -> None:
     assert sent["parallel_tool_calls"] is True
     _, called, first, second = sent["messages"]
     assert called["content"] is None
-    assert [each["function"] for each in called["tool_calls"]] == [
+    assert [call["function"] for call in called["tool_calls"]] == [
         {"name": "add", "arguments": '{"a": 1}'},
         {"name": "add", "arguments": '{"a": 2}'},
     ]
@@ -108,8 +108,8 @@ def test_a_reply_that_only_calls_tools_is_complete() -> None:
 def test_calls_without_ids_and_with_arguments_as_objects_are_read() -> None:
     calls = [{"function": {"name": "add", "arguments": {"a": 1}}}, {"function": {"name": "now"}}]
     reply = parse_completion(completion(tool_calls=calls), None)
-    assert [each.id for each in reply.tool_calls] == ["call_1", "call_2"]
-    assert [each.arguments for each in reply.tool_calls] == ['{"a": 1}', "{}"]
+    assert [call.id for call in reply.tool_calls] == ["call_1", "call_2"]
+    assert [call.arguments for call in reply.tool_calls] == ['{"a": 1}', "{}"]
 
 
 @pytest.mark.parametrize(

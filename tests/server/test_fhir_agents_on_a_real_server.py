@@ -83,8 +83,8 @@ class Shown:
         first, *rest = request.messages
         examples = (
             turn
-            for each in EXAMPLES[request.tools[0].name]
-            for turn in _example(request.tools[0].name, each)
+            for example in EXAMPLES[request.tools[0].name]
+            for turn in _example(request.tools[0].name, example)
         )
         return await self._inner.ask(
             request.model_copy(update={"messages": (first, *examples, *rest)})

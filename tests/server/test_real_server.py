@@ -130,7 +130,7 @@ def test_whole_replies_are_json_that_keeps_to_the_grammar(run: Run) -> None:
                 if step.agent == "specialist" and step in whole
                 else []
             )
-            assert {each["sentence_id"] for each in verdicts} <= ids[case.id]
+            assert {verdict["sentence_id"] for verdict in verdicts} <= ids[case.id]
 
 
 def test_a_repair_turn_repeats_the_reply_and_says_what_was_wrong_with_it(run: Run) -> None:
@@ -139,9 +139,9 @@ def test_a_repair_turn_repeats_the_reply_and_says_what_was_wrong_with_it(run: Ru
     for step in repairs:
         *before, said, why = step.messages
         (rejected,) = [
-            each
-            for each in steps(run)
-            if list(each.messages) == before and each.reply == said["content"]
+            step
+            for step in steps(run)
+            if list(step.messages) == before and step.reply == said["content"]
         ]
         assert rejected.rejected
         assert rejected.rejected in why["content"]
@@ -157,10 +157,10 @@ def test_what_was_cut_off_says_which_setting_to_raise(run: Run) -> None:
 def test_tokens_are_counted_and_their_sum_is_the_runs(run: Run) -> None:
     counted = [step.usage for step in steps(run)]
     assert all(
-        each.calls == 1 and each.prompt_tokens > 100 and each.completion_tokens > 1
-        for each in counted
+        usage.calls == 1 and usage.prompt_tokens > 100 and usage.completion_tokens > 1
+        for usage in counted
     )
-    assert run.usage.prompt_tokens == sum(each.prompt_tokens for each in counted)
+    assert run.usage.prompt_tokens == sum(usage.prompt_tokens for usage in counted)
     assert run.usage.cost_usd is None
 
 
@@ -169,7 +169,7 @@ def test_the_server_need_not_read_the_shared_prefix_again(run: Run) -> None:
         screened = [
             step.usage for step in run.folder.steps(case.id) if step.agent == "general_expert"
         ]
-        known = [each.cached_prompt_tokens / each.prompt_tokens for each in screened]
+        known = [usage.cached_prompt_tokens / usage.prompt_tokens for usage in screened]
         assert sorted(known)[len(known) // 2] > 0.8
 
 

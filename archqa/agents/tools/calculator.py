@@ -1,6 +1,7 @@
-"""Arithmetic for agents: an expression is read, never run, so that nothing but numbers can come of it.
+"""Arithmetic for agents: an expression is interpreted, never executed as code.
 
-Knows + - * / // % **, comparisons, lists, and round, abs, min, max, sum, mean, len, sqrt, floor, ceil.
+Supports + - * / // % **, comparisons, lists, and round, abs, min, max, sum, mean, len, sqrt, floor,
+ceil.
 """
 
 import ast
@@ -13,10 +14,11 @@ from typing import Any
 from archqa.errors import ArchqaError
 
 Number = int | float
-_LONGEST = 500
-_LARGEST = 1e15
+_MAX_LENGTH = 500
+_MAX_NUMBER = 1e15
+_MAX_EXPONENT = 64
 
-_BINARY: dict[type[ast.operator], Callable[[Any, Any], Any]] = {
+_OPERATORS: dict[type[ast.operator], Callable[[Any, Any], Any]] = {
     ast.Add: operator.add,
     ast.Sub: operator.sub,
     ast.Mult: operator.mul,
@@ -25,7 +27,7 @@ _BINARY: dict[type[ast.operator], Callable[[Any, Any], Any]] = {
     ast.Mod: operator.mod,
     ast.Pow: operator.pow,
 }
-_COMPARED: dict[type[ast.cmpop], Callable[[Any, Any], bool]] = {
+_COMPARISONS: dict[type[ast.cmpop], Callable[[Any, Any], bool]] = {
     ast.Lt: operator.lt,
     ast.LtE: operator.le,
     ast.Gt: operator.gt,
@@ -48,13 +50,16 @@ _FUNCTIONS: dict[str, Callable[..., Any]] = {
 
 
 class CalculationError(ArchqaError):
-    """The expression has no value that could be told; the message says why, for whoever wrote it."""
+    """The expression has no value; the message tells its author why."""
 
 
 def calculate(expression: str) -> Number | bool:
-    """The value of an expression such as `(3.5 - 3.2) / 0.1 * 10`, rounded to twelve digits. Raises `CalculationError`."""
-    if len(expression) > _LONGEST:
-        raise CalculationError(f"The expression is longer than {_LONGEST} characters.")
+    """The value of an expression such as `(3.5 - 3.2) / 0.1 * 10`, rounded to twelve digits.
+
+    Raises `CalculationError`.
+    """
+    if len(expression) > _MAX_LENGTH:
+        raise CalculationError(f"The expression is longer than {_MAX_LENGTH} characters.")
     try:
         value = _value(ast.parse(expression.strip(), mode="eval").body)
     except CalculationError:
@@ -75,7 +80,7 @@ def calculate(expression: str) -> Number | bool:
     if isinstance(value, bool | int):
         return value
     if not isinstance(value, float) or not math.isfinite(value):
-        raise CalculationError("The value is no number.")
+        raise CalculationError("The value is not a number.")
     return float(f"{value:.12g}")
 
 
@@ -83,30 +88,31 @@ def _value(node: ast.expr) -> Any:
     if isinstance(node, ast.Constant) and isinstance(node.value, int | float):
         return _bounded(node.value)
     if isinstance(node, ast.List | ast.Tuple):
-        return [_value(each) for each in node.elts]
+        return [_value(element) for element in node.elts]
     if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub | ast.UAdd):
-        return -_value(node.operand) if isinstance(node.op, ast.USub) else _value(node.operand)
-    if isinstance(node, ast.BinOp) and type(node.op) in _BINARY:
+        value = _value(node.operand)
+        return -value if isinstance(node.op, ast.USub) else value
+    if isinstance(node, ast.BinOp) and type(node.op) in _OPERATORS:
         return _binary(node)
-    if isinstance(node, ast.Compare) and len(node.ops) == 1 and type(node.ops[0]) in _COMPARED:
-        return _COMPARED[type(node.ops[0])](_value(node.left), _value(node.comparators[0]))
+    if isinstance(node, ast.Compare) and len(node.ops) == 1 and type(node.ops[0]) in _COMPARISONS:
+        return _COMPARISONS[type(node.ops[0])](_value(node.left), _value(node.comparators[0]))
     if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and not node.keywords:
-        return _called(node.func.id, [_value(each) for each in node.args])
+        return _call(node.func.id, [_value(argument) for argument in node.args])
     raise CalculationError(
         f"Only numbers, + - * / // % **, lists and {', '.join(_FUNCTIONS)} are known here."
     )
 
 
 def _binary(node: ast.BinOp) -> Any:
-    left, right = _value(node.left), _value(node.right)
-    if not isinstance(left, int | float) or not isinstance(right, int | float):
+    left_value, right_value = _value(node.left), _value(node.right)
+    if not isinstance(left_value, int | float) or not isinstance(right_value, int | float):
         raise CalculationError("Only numbers can be reckoned with; use sum or mean for lists.")
-    if isinstance(node.op, ast.Pow) and abs(right) > 64:
+    if isinstance(node.op, ast.Pow) and abs(right_value) > _MAX_EXPONENT:
         raise CalculationError("The exponent is too large.")
-    return _bounded(_BINARY[type(node.op)](left, right))
+    return _bounded(_OPERATORS[type(node.op)](left_value, right_value))
 
 
-def _called(name: str, arguments: list[Any]) -> Any:
+def _call(name: str, arguments: list[Any]) -> Any:
     if name not in _FUNCTIONS:
         raise CalculationError(
             f"There is no function {name[:20]!r}. There are: {', '.join(_FUNCTIONS)}."
@@ -115,7 +121,7 @@ def _called(name: str, arguments: list[Any]) -> Any:
 
 
 def _bounded(value: Any) -> Any:
-    """Numbers beyond a clinic's reach would only cost time and memory."""
-    if isinstance(value, complex) or abs(value) > _LARGEST:
+    """The value, unless it is larger than any clinical number. Raises `CalculationError`."""
+    if isinstance(value, complex) or abs(value) > _MAX_NUMBER:
         raise CalculationError("The number is too large.")
     return value

@@ -1,7 +1,8 @@
-"""A place where a model's Python may run: no files, no network, no processes, so much time and memory.
+"""Runs a model's Python in a sandbox: no files, no network, no processes, limited time and memory.
 
-The code runs in a worker process of pydantic-monty, an interpreter of its own that has no way to the host but its
-inputs and its result. It understands most of Python, not all; what it does not understand is an `unsupported` fault.
+The code runs in a worker process of pydantic-monty, a separate interpreter that reaches the host
+only through its inputs and its result. It supports most of Python; the rest is an `unsupported`
+fault.
 """
 
 import datetime
@@ -18,8 +19,9 @@ from archqa.errors import MissingExtra
 Fault = Literal["", "syntax", "unsupported", "code", "time", "memory", "crash"]
 
 _MEBIBYTE = 2**20
-_PRINTED = 2**20
+_MAX_PRINTED = 2**20
 _SECONDS_TO_LOAD = 20.0
+_MAX_ERROR_CHARACTERS = 2000
 
 _IMPORT = re.compile(r"^(\s*)import[ \t]+statistics(?:[ \t]+as[ \t]+(\w+))?[ \t]*$", re.MULTILINE)
 _FROM = re.compile(r"^(\s*)from[ \t]+statistics[ \t]+import[ \t]+([\w, \t]+)$", re.MULTILINE)
@@ -27,7 +29,7 @@ _UNSUPPORTED = re.compile(r"does not (?:yet )?support (.+)")
 
 
 class SandboxLimits(FrozenModel):
-    """How long code may run, how much memory it may hold, and how many characters it may give back."""
+    """How long code may run, how much memory it may use, and how many characters it may return."""
 
     seconds: float = 30.0
     memory_mib: int = 512
@@ -35,7 +37,9 @@ class SandboxLimits(FrozenModel):
 
 
 class CodeResult(NamedTuple):
-    """What came of code: the `answer` it set (JSON values; None if it set none), what it printed, what went wrong."""
+    """The result of code: the `answer` it set (JSON values; None if none), what it printed, what
+    went wrong.
+    """
 
     answer: Any = None
     stdout: str = ""
@@ -46,39 +50,37 @@ class CodeResult(NamedTuple):
 def run_code(
     code: str, resources: Mapping[str, Any], limits: SandboxLimits | None = None
 ) -> CodeResult:
-    """Run code that sets `answer`, with `retrieved_resources` (by either name) and the helpers of `inside.py` at hand.
+    """Run code that sets `answer`; it can use `retrieved_resources` and the helpers of
+    `sandbox_prelude.py`.
 
-    Nothing is left behind: a new worker starts empty and ends with the call. Raises `MissingExtra`.
+    Nothing persists: each call starts a new, empty worker. Raises `MissingExtra`.
     """
     monty = _monty()
     limits = limits or SandboxLimits()
-    printed = monty.CollectString(_PRINTED)
+    printed = monty.CollectString(_MAX_PRINTED)
     try:
         with (
             monty.Monty(max_processes=1, request_timeout=limits.seconds + _SECONDS_TO_LOAD) as pool,
             pool.checkout(limits=_limits(monty, limits), os_policy={"sleep": "zero"}) as session,
         ):
-            session.feed_run(_inside())
-            held = dict(resources)
-            given = {
-                "retrieved_resources": held,
-                "retrieved_fhir_resources": held,
-            }  # Pointers use the second name.
-            session.feed_run(_importable(code), inputs=given, print_callback=printed)
+            session.feed_run(_prelude())
+            by_type = dict(resources)
+            # The benchmark's messages to the model use the longer name.
+            inputs = {"retrieved_resources": by_type, "retrieved_fhir_resources": by_type}
+            session.feed_run(_without_imports(code), inputs=inputs, print_callback=printed)
             answer = session.feed_run(f"export_answer({limits.characters})")
     except monty.MontyError as error:
-        fault, words = _fault(monty, error, limits)
-        return CodeResult(None, truncate(printed.output, limits.characters), fault, words)
-    return CodeResult(_plain(answer), truncate(printed.output, limits.characters))
+        fault, message = _fault(monty, error, limits)
+        return CodeResult(None, truncate(printed.output, limits.characters), fault, message)
+    return CodeResult(_as_json_values(answer), truncate(printed.output, limits.characters))
 
 
-def truncate(text: str, most: int) -> str:
-    """A text cut at `most` characters, with a note of what is missing."""
-    return (
-        text
-        if len(text) <= most
-        else f"{text[:most]}… (truncated, {len(text) - most} more characters)"
-    )
+def truncate(text: str, max_characters: int) -> str:
+    """A text cut at `max_characters`, with a note of how much is missing."""
+    missing = len(text) - max_characters
+    if missing <= 0:
+        return text
+    return f"{text[:max_characters]}… (truncated, {missing} more characters)"
 
 
 def _monty() -> Any:
@@ -100,68 +102,70 @@ def _limits(monty: Any, limits: SandboxLimits) -> Any:
 
 
 @cache
-def _inside() -> str:
+def _prelude() -> str:
     return Path(__file__).with_name("sandbox_prelude.py").read_text(encoding="utf-8")
 
 
-def _importable(code: str) -> str:
-    """`statistics` is there already, and cannot be imported: its import becomes an assignment."""
-    code = _IMPORT.sub(lambda found: f"{found[1]}{found[2] or 'statistics'} = statistics", code)
-    return _FROM.sub(
-        lambda found: f"{found[1]}{'; '.join(map(_assigned, found[2].split(',')))}", code
-    )
+def _without_imports(code: str) -> str:
+    """The code with imports of `statistics` as assignments: the prelude defines it, and it cannot
+    be imported.
+    """
+    code = _IMPORT.sub(lambda match: f"{match[1]}{match[2] or 'statistics'} = statistics", code)
+    return _FROM.sub(_assignments, code)
 
 
-def _assigned(name: str) -> str:
-    old, _, new = (part.strip() for part in name.partition(" as "))
-    return f"{new or old} = statistics.{old}"
+def _assignments(match: re.Match[str]) -> str:
+    return match[1] + "; ".join(map(_assignment, match[2].split(",")))
+
+
+def _assignment(imported: str) -> str:
+    name, _, alias = (part.strip() for part in imported.partition(" as "))
+    return f"{alias or name} = statistics.{name}"
 
 
 def _fault(monty: Any, error: Exception, limits: SandboxLimits) -> tuple[Fault, str]:
-    """What went wrong, by kind and in words for the model. Words of the code's own exceptions are passed on."""
+    """The kind of fault and a message for the model.
+
+    Messages of the code's own exceptions are passed on.
+    """
     if isinstance(error, monty.MontyCrashedError):
-        return (
-            ("time", _too_long(limits))
-            if error.timed_out
-            else ("crash", "The sandbox ended unexpectedly.")
-        )
-    words = error.display("type-msg") if hasattr(error, "display") else str(error)
-    kind = words.partition(":")[0]
-    unsupported = _UNSUPPORTED.search(words) if kind == "NotImplementedError" else None
-    if unsupported:
-        return (
-            "unsupported",
-            f"The sandbox does not know {unsupported[1]}. Write the code without it.",
-        )
-    if kind == "TimeoutError":
+        if error.timed_out:
+            return "time", _too_long(limits)
+        return "crash", "The sandbox ended unexpectedly."
+    text = error.display("type-msg") if hasattr(error, "display") else str(error)
+    exception = text.partition(":")[0]
+    unsupported = _UNSUPPORTED.search(text)
+    if exception == "NotImplementedError" and unsupported:
+        feature = unsupported[1]
+        message = f"The sandbox does not know {feature}. Write the code without it."
+        return "unsupported", message
+    if exception == "TimeoutError":
         return "time", _too_long(limits)
-    if kind == "MemoryError":
-        return (
-            "memory",
-            f"The code needs more than {limits.memory_mib} MiB of memory, or prints too much.",
-        )
-    return ("syntax" if isinstance(error, monty.MontySyntaxError) else "code"), truncate(
-        words, 2000
-    )
+    if exception == "MemoryError":
+        mebibytes = limits.memory_mib
+        return "memory", f"The code needs more than {mebibytes} MiB of memory, or prints too much."
+    message = truncate(text, _MAX_ERROR_CHARACTERS)
+    return ("syntax" if isinstance(error, monty.MontySyntaxError) else "code"), message
 
 
 def _too_long(limits: SandboxLimits) -> str:
     return f"The code ran longer than {limits.seconds:g} seconds."
 
 
-def _plain(value: Any) -> Any:
-    """An answer as JSON values: times as text, sets as sorted lists, what JSON has no form for as its text."""
+def _as_json_values(value: Any) -> Any:
+    """An answer as JSON values: times as text, sets as sorted lists, anything else as its text."""
     try:
-        return json.loads(
-            json.dumps(value, default=_as_json, ensure_ascii=False), parse_constant=str
-        )
+        text = json.dumps(value, default=_as_json, ensure_ascii=False)
+        return json.loads(text, parse_constant=str)
     except (ValueError, TypeError, RecursionError):
         return f"(a {type(value).__name__} that JSON has no form for)"
 
 
 def _as_json(value: Any) -> Any:
-    if isinstance(value, datetime.datetime | datetime.date):
-        return value.isoformat(" ") if isinstance(value, datetime.datetime) else value.isoformat()
+    if isinstance(value, datetime.datetime):
+        return value.isoformat(" ")
+    if isinstance(value, datetime.date):
+        return value.isoformat()
     if isinstance(value, set | frozenset):
         return sorted(value, key=str)
     return str(value)

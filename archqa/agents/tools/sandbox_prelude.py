@@ -1,6 +1,6 @@
-"""What code in the sandbox finds there: this file is read into it before the model's own code runs.
+"""The helpers that a model's code can use in the sandbox, which runs this file first.
 
-Written in the part of Python that the sandbox understands (no generators, no decorators, no `del`).
+Written in the part of Python that the sandbox supports (no generators, no decorators, no `del`).
 `retrieved_resources` maps a type to a list of resources and is set from outside.
 """
 
@@ -15,7 +15,7 @@ answer: Any = None
 
 
 class _Statistics:
-    """As the module of that name, which the sandbox lacks."""
+    """Stands in for the module of that name, which the sandbox lacks."""
 
     def mean(self, data: Any) -> Any:
         values = list(data)
@@ -47,47 +47,47 @@ class _Statistics:
 
     def multimode(self, data: Any) -> Any:
         counts: dict[Any, int] = {}
-        for each in data:
-            counts[each] = counts.get(each, 0) + 1
-        most = max(counts.values(), default=0)
-        return [each for each in counts if counts[each] == most]
+        for value in data:
+            counts[value] = counts.get(value, 0) + 1
+        highest = max(counts.values(), default=0)
+        return [value for value in counts if counts[value] == highest]
 
     def mode(self, data: Any) -> Any:
-        found = self.multimode(data)
-        if not found:
+        modes = self.multimode(data)
+        if not modes:
             raise ValueError("no mode for empty data")
-        return found[0]
+        return modes[0]
 
     def variance(self, data: Any) -> Any:
-        return self._spread(data, 1)
+        return self._mean_square_deviation(data, 1)
 
     def pvariance(self, data: Any) -> Any:
-        return self._spread(data, 0)
+        return self._mean_square_deviation(data, 0)
 
     def stdev(self, data: Any) -> Any:
-        return math.sqrt(self._spread(data, 1))
+        return math.sqrt(self._mean_square_deviation(data, 1))
 
     def pstdev(self, data: Any) -> Any:
-        return math.sqrt(self._spread(data, 0))
+        return math.sqrt(self._mean_square_deviation(data, 0))
 
-    def _spread(self, data: Any, less: int) -> Any:
+    def _mean_square_deviation(self, data: Any, lost_degrees: int) -> Any:
         values = list(data)
-        if len(values) < 1 + less:
+        if len(values) < 1 + lost_degrees:
             raise ValueError("too few data points for a variance")
-        middle = sum(values) / len(values)
-        return sum((each - middle) ** 2 for each in values) / (len(values) - less)
+        mean = sum(values) / len(values)
+        return sum((value - mean) ** 2 for value in values) / (len(values) - lost_degrees)
 
 
 statistics = _Statistics()
 
 
 def local_time(text: Any) -> Any:
-    """A FHIR dateTime as wall clock, `YYYY-MM-DD HH:MM:SS`: what the clinician read on the wall, whatever the zone."""
+    """A FHIR dateTime as local time, `YYYY-MM-DD HH:MM:SS`, without its time zone."""
     return str(text)[:19].replace("T", " ")
 
 
 def parse_time(text: Any) -> Any:
-    """A FHIR date or dateTime as a `datetime` of the wall clock, for differences."""
+    """A FHIR date or dateTime as a `datetime` in local time, for differences."""
     plain = local_time(text)
     return datetime.datetime.fromisoformat(
         (plain + "-01-01"[len(plain) - 4 :])[:10] if len(plain) < 10 else plain
@@ -95,7 +95,7 @@ def parse_time(text: Any) -> Any:
 
 
 def time_of(resource: Any) -> Any:
-    """The clinical time of a resource as wall clock; "" if it has none."""
+    """The clinical time of a resource in local time; "" if it has none."""
     period = (
         resource.get("period")
         or resource.get("performedPeriod")
@@ -124,10 +124,10 @@ def reference_id(reference: Any) -> Any:
 
 def resolve(reference: Any) -> Any:
     """The retrieved resource a reference points to; None if it was not retrieved."""
-    wanted = reference_id(reference)
-    for kind in retrieved_resources:
-        for resource in retrieved_resources[kind]:
-            if wanted and resource.get("id") == wanted:
+    resource_id = reference_id(reference)
+    for resource_type in retrieved_resources:
+        for resource in retrieved_resources[resource_type]:
+            if resource_id and resource.get("id") == resource_id:
                 return resource
     return None
 
@@ -139,24 +139,24 @@ def codings(resource: Any, element: str = "code") -> Any:
 
 
 def display(resource: Any, element: str = "code") -> Any:
-    """What a resource's code is called: its display, its text, or the code itself."""
+    """The name of a resource's code: its display, the code itself, or its text."""
     for coding in codings(resource, element):
         if coding.get("display") or coding.get("code"):
             return coding.get("display") or coding.get("code")
     return (resource.get(element) or {}).get("text", "")
 
 
-def same(one: Any, other: Any) -> bool:
-    """Whether two names are equal when case and outer white space do not matter."""
-    return str(one).strip().lower() == str(other).strip().lower()
+def same(left: Any, right: Any) -> bool:
+    """Whether two names are equal, ignoring case and outer white space."""
+    return str(left).strip().lower() == str(right).strip().lower()
 
 
 def has_code(resource: Any, name: Any, element: str = "code") -> bool:
-    """Whether one of a resource's codes, displays or its text is this name (whole, without regard to case)."""
+    """Whether a code, a display or the text of a resource is this name, ignoring case."""
     texts = [(resource.get(element) or {}).get("text", "")]
     for coding in codings(resource, element):
         texts += [coding.get("display", ""), coding.get("code", "")]
-    return any(same(each, name) for each in texts if each)
+    return any(same(text, name) for text in texts if text)
 
 
 def value_of(observation: Any) -> Any:
@@ -164,15 +164,13 @@ def value_of(observation: Any) -> Any:
     if "valueQuantity" in observation:
         return observation["valueQuantity"].get("value")
     concept = observation.get("valueCodeableConcept")
-    return (
-        display({"code": concept})
-        if concept
-        else observation.get("valueString") or observation.get("valueDateTime")
-    )
+    if concept:
+        return display({"code": concept})
+    return observation.get("valueString") or observation.get("valueDateTime")
 
 
 def encounter_kind(encounter: Any) -> Any:
-    """hospital, icu or ed, by the system of the identifier; "" if that does not tell."""
+    """hospital, icu or ed, by the system of the identifier; "" if it does not say."""
     for identifier in encounter.get("identifier") or []:
         ending = str(identifier.get("system", "")).split("encounter-")[-1]
         if ending in {"hosp", "icu", "ed"}:
@@ -180,14 +178,13 @@ def encounter_kind(encounter: Any) -> Any:
     return ""
 
 
-def export_answer(most: int) -> Any:
-    """The answer, or its beginning as text where it is longer than `most` characters."""
+def export_answer(max_characters: int) -> Any:
+    """The answer, or the beginning of its text if that is longer than `max_characters`."""
     text = str(answer)
-    return (
-        answer
-        if len(text) <= most
-        else f"{text[:most]}… (truncated, {len(text) - most} more characters)"
-    )
+    missing = len(text) - max_characters
+    if missing <= 0:
+        return answer
+    return f"{text[:max_characters]}… (truncated, {missing} more characters)"
 
 
 _PROVIDED = (json, re)  # Names the model's code may use without importing them.

@@ -1,6 +1,7 @@
-"""The contract of the room: a `Tool` has a name, a description and typed arguments, and runs on a record.
+"""What a tool is: a name, a description, typed arguments, and a function of a record.
 
-A model calls it with JSON text; whatever is wrong with that text, or with what the tool does, comes back in words.
+A model calls it with JSON text. Whatever is wrong with that text, or with the call, is returned as
+a message.
 """
 
 import json
@@ -16,11 +17,17 @@ from archqa.llm.model import ToolSpec
 
 Arguments = TypeVar("Arguments", bound=FrozenModel)
 
+_MAX_ERRORS = 5
+_SCHEMA_KEYWORDS = frozenset({"type", "description", "enum", "default"})
+
 
 class ToolResult(NamedTuple):
-    """What a tool gives back. `resources` maps type to resources; `said` is the rest, such as an answer or an error.
+    """The result of a call.
 
-    `fault` names the kind of error for counting, empty if there was none: `arguments`, `search`, `time`, …
+    `resources` maps type to resources; `said` is the rest, such as an answer or an error.
+
+    `fault` names the kind of error for counting, empty if there was none: `arguments`, `search`,
+    `time`, …
     """
 
     resources: Mapping[str, list[Resource]] = {}
@@ -33,13 +40,13 @@ class ToolResult(NamedTuple):
         return {**self.resources, **self.said}
 
 
-def tool_error(fault: str, words: str) -> ToolResult:
-    """An error in words, as a tool returns it."""
-    return ToolResult(said={"error": words}, fault=fault)
+def tool_error(fault: str, message: str) -> ToolResult:
+    """An error as a tool returns it."""
+    return ToolResult(said={"error": message}, fault=fault)
 
 
 class Tool(Generic[Arguments]):
-    """One thing a model may do. Subclasses say what it takes and do it in `run`."""
+    """An action that a model may call. Subclasses declare its arguments and implement `run`."""
 
     name: ClassVar[str]
     description: ClassVar[str]
@@ -47,7 +54,7 @@ class Tool(Generic[Arguments]):
 
     @property
     def spec(self) -> ToolSpec:
-        """The tool as it is offered to a model."""
+        """The tool as a model is offered it."""
         schema = self.takes.model_json_schema()
         properties = {name: _plain(node) for name, node in schema.get("properties", {}).items()}
         parameters = {
@@ -58,15 +65,17 @@ class Tool(Generic[Arguments]):
         return ToolSpec(name=self.name, description=self.description, parameters=parameters)
 
     def run(self, record: Record, args: Arguments) -> ToolResult:
-        """Do it. `FhirError` of the record is put into words by `call`."""
+        """Run the tool. `call` turns a `FhirError` of the record into a message."""
         raise NotImplementedError
 
     def call(self, record: Record, arguments: str) -> ToolResult:
-        """Do what a model asked for with `arguments` (JSON text); never raises for what the model did wrong."""
+        """Run the tool with `arguments` (JSON text); a mistake of the model is an error result,
+        never an exception.
+        """
         try:
-            args = self.takes.model_validate(_object(arguments))
+            args = self.takes.model_validate(_parse_object(arguments))
         except ValidationError as error:
-            return tool_error("arguments", f"{self.name}: {_in_words(error)}")
+            return tool_error("arguments", f"{self.name}: {_error_message(error)}")
         except ValueError as error:
             return tool_error("arguments", f"{self.name}: {error}")
         try:
@@ -88,31 +97,26 @@ def group_by_type(resources: Iterable[Resource]) -> dict[str, list[Resource]]:
     return groups
 
 
-def _object(text: str) -> dict[str, Any]:
-    """The arguments a model wrote. Raises `ValueError` in words."""
+def _parse_object(text: str) -> dict[str, Any]:
+    """The arguments that a model wrote. Raises `ValueError` with a message for it."""
     try:
-        found = json.loads(text or "{}")
+        arguments = json.loads(text or "{}")
     except (ValueError, RecursionError):
         raise ValueError("the arguments are not valid JSON.") from None
-    if not isinstance(found, dict):
+    if not isinstance(arguments, dict):
         raise ValueError("the arguments must be a JSON object.")
-    return found
+    return arguments
 
 
-def _in_words(error: ValidationError) -> str:
-    found = error.errors(include_url=False, include_input=False, include_context=False)
-    return (
-        "; ".join(
-            f"{'.'.join(map(str, each['loc'])) or 'arguments'}: {each['msg']}" for each in found[:5]
-        )
-        + "."
-    )
+def _error_message(error: ValidationError) -> str:
+    details = error.errors(include_url=False, include_input=False, include_context=False)
+    messages = []
+    for detail in details[:_MAX_ERRORS]:
+        path = ".".join(map(str, detail["loc"])) or "arguments"
+        messages.append(f"{path}: {detail['msg']}")
+    return "; ".join(messages) + "."
 
 
 def _plain(node: dict[str, Any]) -> dict[str, Any]:
-    """A property as the benchmark's schemas have it."""
-    return {
-        word: value
-        for word, value in node.items()
-        if word in {"type", "description", "enum", "default"}
-    }
+    """A property in the form of the benchmark's schemas."""
+    return {keyword: value for keyword, value in node.items() if keyword in _SCHEMA_KEYWORDS}

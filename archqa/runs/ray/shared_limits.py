@@ -32,13 +32,13 @@ class LimitsActor:
         """See `RateLimiter.reserve`."""
         return self._limiter.reserve(tokens)
 
-    async def held(self) -> float:
-        """See `RateLimiter.held`."""
-        return self._limiter.held()
+    async def seconds_blocked(self) -> float:
+        """See `RateLimiter.seconds_blocked`."""
+        return self._limiter.seconds_blocked()
 
-    async def hold(self, seconds: float) -> None:
-        """See `RateLimiter.hold`."""
-        self._limiter.hold(seconds)
+    async def block_for(self, seconds: float) -> None:
+        """See `RateLimiter.block_for`."""
+        self._limiter.block_for(seconds)
 
     async def check(self, model: str) -> BudgetExceeded | None:
         """See `Budget.check`."""
@@ -96,17 +96,17 @@ class SharedLimiter(RateLimiter):
         super().__init__(jobs)
         self._limits = limits
 
-    async def pace(self, tokens: int) -> None:
+    async def wait_for_rate_limit(self, tokens: int) -> None:
         """Wait until a request of so many tokens may start, among all workers."""
-        wait = max(self.held(), await self._limits.reserve.remote(tokens))
+        wait = max(self.seconds_blocked(), await self._limits.reserve.remote(tokens))
         while wait > 0:
             await self._sleep(wait)
-            wait = max(self.held(), await self._limits.held.remote())
+            wait = max(self.seconds_blocked(), await self._limits.seconds_blocked.remote())
 
-    def hold(self, seconds: float) -> None:
+    def block_for(self, seconds: float) -> None:
         """Start no request for some seconds, here and on every other worker."""
-        super().hold(seconds)
-        self._limits.hold.remote(min(seconds, MAX_RETRY_AFTER_SECONDS))
+        super().block_for(seconds)
+        self._limits.block_for.remote(min(seconds, MAX_RETRY_AFTER_SECONDS))
 
 
 class SharedBudget:

@@ -1,7 +1,9 @@
-"""The five agents of FHIR-AgentBench: they converse with a model that has tools for one patient's record.
+"""The five agents of FHIR-AgentBench: they converse with a model that has tools for one patient's
+record.
 
-Source: Lee et al., "FHIR-AgentBench" (ML4H 2025), §4, and glee4810/FHIR-AgentBench at bbb4290. The pipelines decide the
-order of the turns; this module has the agents' tasks and prompts, and takes one turn of a conversation.
+Source: Lee et al., "FHIR-AgentBench" (ML4H 2025), §4, and glee4810/FHIR-AgentBench at bbb4290. The
+pipelines decide the order of the turns; this module has the agents' tasks and prompts, and takes
+one turn of a conversation.
 """
 
 from archqa.agents.agent import Agent, RunContext
@@ -72,7 +74,10 @@ class FhirMultiTurnCodeAgent(FhirRequestAgent):
 
 
 class FhirConversation(Conversation[RecordQuestionTask]):
-    """A conversation about one question. A prompt of more than `max_tokens` raises `ContextTooLong`."""
+    """A conversation about one question.
+
+    A prompt of more than `max_tokens` raises `ContextTooLong`.
+    """
 
     def __init__(
         self,
@@ -86,13 +91,18 @@ class FhirConversation(Conversation[RecordQuestionTask]):
 
     @property
     def tokens(self) -> int:
-        """The prompt as the benchmark counts it, with characters / 4 for its tokenizer: tool calls do not count."""
+        """The prompt as the benchmark counts it, with characters / 4 for its tokenizer: tool calls
+        do not count.
+        """
         characters = sum(len(message.content) for message in self.messages)
         per_message = _TOKENS_PER_MESSAGE * len(self.messages)
         return characters // CHARACTERS_PER_TOKEN + per_message + _TOKENS_PER_PROMPT
 
     async def ask(self, tools: tuple[ToolSpec, ...] = ()) -> Reply:
-        """The model's next turn; an empty one is asked for again. Raises `CaseFailed`, `ModelError`."""
+        """The model's next turn; an empty one is asked for again.
+
+        Raises `CaseFailed`, `ModelError`.
+        """
         for _ in range(_MAX_EMPTY_REPLIES):
             self._check_length()
             reply = await self.next_reply(tools)

@@ -1,7 +1,8 @@
 """The agents that act on a record for MedAgentBench.
 
-`MedAgentPaperAgent` is the benchmark's baseline (Jiang et al., NEJM AI 2025, §2.4.3): nine functions in prose, one reply
-at a time. `MedAgentTypedAgent` has tools with checked arguments, as in Chen et al. (PSB 2026).
+`MedAgentPaperAgent` is the benchmark's baseline (Jiang et al., NEJM AI 2025, §2.4.3): nine
+functions in prose, one reply at a time. `MedAgentTypedAgent` has tools with checked arguments, as
+in Chen et al. (PSB 2026).
 """
 
 from typing import Any, TypeVar

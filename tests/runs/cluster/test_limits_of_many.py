@@ -49,10 +49,10 @@ async def test_tokens_are_paced_as_well() -> None:
 async def test_a_server_that_asks_to_be_left_alone_is_left_alone_by_all(pace: int | None) -> None:
     handle, settings = Handle(LimitsActor(pace, None, None)), Settings(requests_per_minute=pace)
     one, two = (worker_limits(handle, name, settings, 4).limiter for name in ("one", "two"))
-    one.hold(0.15)
+    one.block_for(0.15)
     await asyncio.sleep(0)
     began = asyncio.get_running_loop().time()
-    await two.pace(1)
+    await two.wait_for_rate_limit(1)
     assert asyncio.get_running_loop().time() - began >= 0.14
 
 

@@ -58,7 +58,7 @@ class FakeModel:
     """Answers requests, deterministically for a seed, and remembers what it was asked."""
 
     def __init__(self, options: Options) -> None:
-        faults = [Fault.parse(each) for each in options.faults]
+        faults = [Fault.parse(fault) for fault in options.faults]
         self._options = options
         self._faults = [fault for fault in faults if FAULTS[fault.name] is not None]
         self._gaps = frozenset(fault.name for fault in faults if FAULTS[fault.name] is None)
@@ -147,25 +147,25 @@ class FakeModel:
         )
 
     def _usage(self, prompt: str, text: str) -> Json:
-        asked, said = len(prompt) // 4, len(text) // 4
-        details = {"cached_tokens": self._known_prefix(prompt) // 4}
-        total = asked + said
+        prompt_tokens, completion_tokens = len(prompt) // 4, len(text) // 4
+        details = {"cached_tokens": self._cached_prefix(prompt) // 4}
+        total = prompt_tokens + completion_tokens
         return {
-            "prompt_tokens": asked,
-            "completion_tokens": said,
+            "prompt_tokens": prompt_tokens,
+            "completion_tokens": completion_tokens,
             "total_tokens": total,
             "prompt_tokens_details": details,
         }
 
-    def _known_prefix(self, prompt: str) -> int:
+    def _cached_prefix(self, prompt: str) -> int:
         """Characters at the head of the prompt, in whole blocks, that were seen before."""
         ends = range(_BLOCK, len(prompt) + 1, _BLOCK)
         marks = [hash(prompt[:end]) for end in ends]
-        known = next(
-            (place for place, mark in enumerate(marks) if mark not in self._prefixes), len(marks)
+        cached_blocks = next(
+            (index for index, mark in enumerate(marks) if mark not in self._prefixes), len(marks)
         )
-        self._prefixes.update(marks[known:])
-        return known * _BLOCK
+        self._prefixes.update(marks[cached_blocks:])
+        return cached_blocks * _BLOCK
 
     def _delay(self, name: str) -> float:
         options = self._options
