@@ -51,4 +51,4 @@ class Selection(NamedTuple):
 
     def of(self, file: CaseFile) -> Sequence[Item]:
         """The selected cases of a file."""
-        return file.at(self.positions(file.ids))
+        return file.select(self.positions(file.ids))

@@ -71,7 +71,7 @@ def plan_run(
         versions=_versions(),
         git_revision=_git_revision(),
     )
-    return Plan(manifest, file.at(positions), pipeline, settings)
+    return Plan(manifest, file.select(positions), pipeline, settings)
 
 
 def _fingerprint(file: CaseFile) -> DataFingerprint:
