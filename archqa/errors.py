@@ -1,13 +1,13 @@
-"""What can go wrong, divided by who must act.
+"""Exceptions, divided by who must act.
 
     ArchqaError
     ├── CallerError        exit 2   the command was called wrongly: change the call
-    ├── InputError         exit 3   a file is absent or malformed: mend the file (every mistake of it at once)
+    ├── InputError         exit 3   a file is absent or malformed: correct the file (all mistakes are reported at once)
     ├── MissingExtra       exit 3   an optional part is not installed: install it
-    ├── ModelError         exit 4   the model's server will not do: mend the server, key or model name
-    │   ├── AuthenticationFailed    the key is refused; nothing is tried again
+    ├── ModelError         exit 4   the model's server fails: check the server, key or model name
+    │   ├── AuthenticationFailed    the key is refused; no retry
     │   ├── ModelNotFound           the server does not know this model
-    │   └── ServerUnavailable       tried again in vain
+    │   └── ServerUnavailable       all retries failed
     ├── BudgetExceeded     exit 4   the spending limit is reached; resumable
     └── CaseFailed         exit 1   one case ended without an answer; the run goes on
         ├── Refused                 the model declined, or its provider's filter did
@@ -28,17 +28,19 @@ if TYPE_CHECKING:
 
 
 class ArchqaError(Exception):
-    """Something foreseen went wrong; `exit_code` is what the command line ends with."""
+    """An expected failure; the command line exits with `exit_code`."""
 
     exit_code = 1
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """An error crosses from one process to another unchanged, whatever its class is made from."""
-        return _again, (type(self), self.args, self.__dict__)
+        """Pickle an error with its fields, whatever arguments its class takes."""
+        return _restore, (type(self), self.args, self.__dict__)
 
 
-def _again(kind: type[ArchqaError], args: tuple[Any, ...], fields: dict[str, Any]) -> ArchqaError:
-    error = kind.__new__(kind, *args)
+def _restore(
+    error_type: type[ArchqaError], args: tuple[Any, ...], fields: dict[str, Any]
+) -> ArchqaError:
+    error = error_type.__new__(error_type, *args)
     error.__dict__.update(fields)
     return error
 
@@ -67,13 +69,13 @@ class MissingExtra(ArchqaError):
 
     exit_code = 3
 
-    def __init__(self, what: str, extra: str = "") -> None:
-        wanted = f"'archqa[{extra}]'" if extra else "archqa"
-        super().__init__(f"{what} is not installed.\nInstall it with: pip install {wanted}")
+    def __init__(self, part: str, extra: str = "") -> None:
+        package = f"'archqa[{extra}]'" if extra else "archqa"
+        super().__init__(f"{part} is not installed.\nInstall it with: pip install {package}")
 
 
 class ModelError(ArchqaError):
-    """The model's server will not do what is asked of it."""
+    """The model's server did not do what was requested."""
 
     exit_code = 4
 

@@ -1,4 +1,4 @@
-"""What can be switched in the panel: who votes, how votes are weighed, and what is chosen from them."""
+"""The settings of the panel: who votes, how votes are weighed, and which sentences are selected."""
 
 from pathlib import Path
 from typing import Literal
@@ -11,7 +11,7 @@ OperatingPoint = Literal["f1", "precision", "recall"]
 
 
 class PanelSettings(FrozenModel):
-    """The switches of the pipeline `panel`. None of them changes the six stages but `operating_point`."""
+    """The panel's own settings; `operating_point` is used by the six stages as well."""
 
     answers: int = Field(
         default=3, ge=1, le=9, description="cited answers that answer_first writes"

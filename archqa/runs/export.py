@@ -1,4 +1,4 @@
-"""A finished run in the formats that others take."""
+"""Exports a run: submissions of the benchmarks, and tables."""
 
 import io
 import json
@@ -21,10 +21,10 @@ def _submission(run: Run, task: tasks.Task) -> str:
             f"Export it with --format {run.manifest.task}."
         )
     rows = task.submission(run.ended())
-    lacking = run.count(CaseStatus.ANSWERED) - len(rows)
-    if made_by and lacking:
+    missing = run.count(CaseStatus.ANSWERED) - len(rows)
+    if made_by and missing:
         raise CallerError(
-            f"{lacking} answered cases of {run.path} have nothing for {task.name}.\n{made_by}"
+            f"{missing} answered cases of {run.path} have nothing for {task.name}.\n{made_by}"
         )
     return json.dumps(rows, ensure_ascii=False, indent=2) + "\n"
 
@@ -51,14 +51,14 @@ def takes_zip(name: str) -> bool:
 
 
 def zip_submission(content: str) -> bytes:
-    """A submission of 2026 as its organisers take it: a zip that holds `submission.json` alone.
+    """A zip with `submission.json` alone, as the organisers of 2026 take it.
 
-    Equal submissions make equal bytes: the time in it is the zip format's earliest.
+    Equal submissions make equal bytes: the time stamp in it is the zip format's earliest.
     """
-    held = io.BytesIO()
-    with zipfile.ZipFile(held, "w", zipfile.ZIP_DEFLATED) as archive:
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as archive:
         archive.writestr(zipfile.ZipInfo("submission.json"), content, zipfile.ZIP_DEFLATED)
-    return held.getvalue()
+    return buffer.getvalue()
 
 
 def export(path: str | Path, name: str, *, partial: bool = False) -> str:
@@ -70,10 +70,11 @@ def export(path: str | Path, name: str, *, partial: bool = False) -> str:
     if name in _TABLES:
         return _TABLES[name](run)
     task = tasks.find(name)
-    lacking = len(run.manifest.case_ids) - run.count(CaseStatus.ANSWERED)
-    if task.export.needs_all_cases and lacking and not partial:
+    unanswered = len(run.manifest.case_ids) - run.count(CaseStatus.ANSWERED)
+    if task.export.needs_all_cases and unanswered and not partial:
         raise CallerError(
-            f"{lacking} of {len(run.manifest.case_ids)} cases have no answer; the organisers' script refuses such "
-            "a file.\nGo on with `archqa predict --resume`, or export what there is with --partial."
+            f"{unanswered} of {len(run.manifest.case_ids)} cases have no answer; "
+            "the organisers' script refuses such a file.\n"
+            "Go on with `archqa predict --resume`, or export what there is with --partial."
         )
     return _submission(run, task)

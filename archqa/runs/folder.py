@@ -1,8 +1,8 @@
-"""A run as a folder that explains itself. It holds record text, so its mode is 0700 and its files' 0600.
+"""The folder of a run. It holds record text, so its mode is 0700 and that of its files 0600.
 
     run.json  input.jsonl  cases.jsonl  trace/<id>.jsonl  submission.json  and what later commands add: scores.json
 
-Lines are only ever appended; a line that a kill cut short is dropped when the run goes on.
+Lines are only appended; a line that a kill cut short is dropped when the run is resumed.
 """
 
 import hashlib
@@ -24,7 +24,7 @@ from archqa.core.step import Step
 from archqa.errors import CallerError, InputError
 from archqa.runs.record import SCHEMA_VERSION, CaseRecord, RunManifest
 
-_LONGEST_NAME = 120
+_MAX_NAME_LENGTH = 120
 
 
 class RunFolder:
@@ -89,32 +89,33 @@ class RunFolder:
         self._append("cases.jsonl", record.model_dump_json(), sync=True)
 
     def add_step(self, case_id: str, step: Step) -> None:
-        """Append one step to a case's trace."""
+        """Append a step to the trace of a case."""
         self._append(f"trace/{case_file_name(case_id)}.jsonl", step.model_dump_json())
 
     def add_steps(self, case_id: str, lines: Iterable[str]) -> None:
-        """Append steps that are JSON already to a case's trace."""
-        if text := "\n".join(lines):
+        """Append steps, as lines of JSON, to the trace of a case."""
+        text = "\n".join(lines)
+        if text:
             self._append(f"trace/{case_file_name(case_id)}.jsonl", text)
 
     def steps(self, case_id: str) -> list[Step]:
-        """The trace of a case, every try of it."""
-        return [
-            Step.model_validate_json(line)
-            for line in self._lines(f"trace/{case_file_name(case_id)}.jsonl")
-        ]
+        """The trace of a case, with all its tries."""
+        lines = self._lines(f"trace/{case_file_name(case_id)}.jsonl")
+        return [Step.model_validate_json(line) for line in lines]
 
     def mend(self) -> None:
-        """Drop what a kill left of a last line, so that appending goes on cleanly."""
+        """Drop a last line that a kill cut short, so that lines can be appended."""
         for path in [self.path / "cases.jsonl", *(self.path / "trace").glob("*.jsonl")]:
-            content = path.read_bytes() if path.is_file() else b""
-            whole = content.rfind(b"\n") + 1
-            if whole < len(content):
+            if not path.is_file():
+                continue
+            content = path.read_bytes()
+            end_of_last_line = content.rfind(b"\n") + 1
+            if end_of_last_line < len(content):
                 with path.open("r+b") as file:
-                    file.truncate(whole)
+                    file.truncate(end_of_last_line)
 
     def write_lines(self, name: str, lines: Iterable[str]) -> Path:
-        """Write a whole file of lines in one step."""
+        """Write a whole file of lines atomically."""
         path = self.path / name
         draft = path.with_name(f".{path.name}.{os.getpid()}")
         with _private(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC) as file:
@@ -123,30 +124,31 @@ class RunFolder:
         return path
 
     def write_json(self, name: str, content: Any) -> Path:
-        """Write a whole JSON file in one step: it is there completely or not at all."""
+        """Write a whole JSON file atomically."""
         return self.write_lines(name, [json.dumps(content, ensure_ascii=False, indent=2)])
 
     def _lines(self, name: str) -> Iterator[str]:
-        """Whole lines; what a kill cut short has no line end and is not one."""
+        """The complete lines; one that a kill cut short has no line end."""
         path = self.path / name
         if path.is_file():
             with path.open(encoding="utf-8", newline="\n") as file:
                 yield from (line for line in file if line.endswith("\n"))
 
     def _append(self, name: str, line: str, *, sync: bool = False) -> None:
-        place = os.open(self.path / name, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+        descriptor = os.open(self.path / name, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
         try:
-            left = memoryview(f"{line}\n".encode())
-            while left:
-                left = left[os.write(place, left) :]
+            unwritten = memoryview(f"{line}\n".encode())
+            while unwritten:
+                written = os.write(descriptor, unwritten)
+                unwritten = unwritten[written:]
             if sync:
-                os.fsync(place)
+                os.fsync(descriptor)
         finally:
-            os.close(place)
+            os.close(descriptor)
 
 
 class Records(Mapping[str, CaseRecord]):
-    """The lines of `cases.jsonl` by case id: where each begins is in memory, what it says is not."""
+    """The lines of `cases.jsonl` by case id. Only their offsets are kept in memory."""
 
     def __init__(self, path: Path, result_type: type[TaskResult] | None = None) -> None:
         self._path = path
@@ -196,9 +198,9 @@ def new_run_name(at: datetime, task: str, pipeline: str) -> str:
 def case_file_name(case_id: str) -> str:
     """A case id as a file name: ids are opaque and may hold anything."""
     quoted = quote(case_id, safe=" ")
-    if len(quoted) <= _LONGEST_NAME:
+    if len(quoted) <= _MAX_NAME_LENGTH:
         return quoted
-    return f"{quoted[:_LONGEST_NAME]}-{hashlib.sha256(case_id.encode()).hexdigest()[:16]}"
+    return f"{quoted[:_MAX_NAME_LENGTH]}-{hashlib.sha256(case_id.encode()).hexdigest()[:16]}"
 
 
 def _private(path: Path, flags: int) -> Any:

@@ -1,4 +1,4 @@
-"""What is written of a run: `run.json` says what was run, each line of `cases.jsonl` how one case ended."""
+"""The files of a run: `run.json` describes the run, a line of `cases.jsonl` the outcome of a case."""
 
 from collections.abc import Mapping
 from datetime import datetime
@@ -105,14 +105,15 @@ class CaseRecord(FrozenModel):
         return result.to_json() if result else {}
 
     def _repr_html_(self) -> str:
-        """The answer with the evidence it was chosen from; what failed is told in its own words."""
+        """The answer with its evidence, or the error."""
         head = html.paragraph(f"Case {self.id}", self.error or self.status.value)
         answer = self.answer._repr_html_() if self.answer else ""
-        held = mean_probabilities(self.judgements)
-        rows = (
-            (html.text(each), f"{held[each]:.2f}" if each in held else "–")
-            for each in self.evidence
-        )
-        return (
-            head + answer + (html.table(("evidence", "probability"), rows) if self.evidence else "")
-        )
+        if not self.evidence:
+            return head + answer
+        probabilities = mean_probabilities(self.judgements)
+        rows = []
+        for sentence_id in self.evidence:
+            probability = probabilities.get(sentence_id)
+            shown = "–" if probability is None else f"{probability:.2f}"
+            rows.append((html.text(sentence_id), shown))
+        return head + answer + html.table(("evidence", "probability"), rows)

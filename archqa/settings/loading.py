@@ -118,9 +118,10 @@ def _siblings(path: tuple[str, ...]) -> list[str]:
     for step in path:
         annotation = model.model_fields[step].annotation if _is_model(model) else None
         candidates = (annotation, *get_args(annotation), *get_args(model))
-        model = next((each for each in candidates if _is_model(each)), None)
-        if model is None:
+        models = [candidate for candidate in candidates if _is_model(candidate)]
+        if not models:
             return []
+        model = models[0]
     names = list(model.model_fields)
     return [*names, *short_names()] if not path else names
 

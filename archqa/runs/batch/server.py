@@ -31,10 +31,10 @@ async def upload(run: BatchRun, settings: Settings) -> list[BatchRound]:
 async def statuses(run: BatchRun, settings: Settings) -> dict[int, str]:
     """Round number to the server's status of its batch. Raises `ModelError`."""
     async with _client(settings) as client:
-        found = {}
+        status_by_round = {}
         for batch_round in _with_status(run, "submitted"):
-            found[batch_round.number] = await _status(client, batch_round)
-        return found
+            status_by_round[batch_round.number] = await _status(client, batch_round)
+        return status_by_round
 
 
 async def fetch(run: BatchRun, settings: Settings) -> int:
