@@ -6,37 +6,45 @@ print(archqa.score(run.path).scores.scores["strict_micro_f1"])
 run.to_pandas()
 """
 
-import logging
-from typing import TYPE_CHECKING, Any
+import logging as _logging
+import typing as _typing
 
-__version__ = "0.1.0"
-
-__all__ = ["Run", "__version__", "load_cases", "predict", "score"]
-
-if TYPE_CHECKING:
+if _typing.TYPE_CHECKING:
+    from archqa import fhir
+    from archqa.evaluation.scoring import compare_runs as compare
     from archqa.evaluation.scoring import score
     from archqa.runs.predict import predict
     from archqa.runs.run import Run
     from archqa.tasks import load_cases
 
-logging.getLogger("stamina").addHandler(
-    logging.NullHandler()
-)  # Of retries reads who sets logging up; else nobody.
+__version__ = "0.1.0"
 
-_WHERE = {
-    "Run": "archqa.runs.run",
-    "load_cases": "archqa.tasks",
-    "predict": "archqa.runs.predict",
-    "score": "archqa.evaluation.scoring",
+__all__ = ["Run", "__version__", "compare", "fhir", "load_cases", "predict", "score"]
+
+_PUBLIC = {
+    "Run": ("archqa.runs.run", "Run"),
+    "compare": ("archqa.evaluation.scoring", "compare_runs"),
+    "load_cases": ("archqa.tasks", "load_cases"),
+    "predict": ("archqa.runs.predict", "predict"),
+    "score": ("archqa.evaluation.scoring", "score"),
 }
+"""Public name to its module and its name there."""
+
+# Without a handler Python prints stamina's messages about retries to stderr; applications may still configure them.
+_logging.getLogger("stamina").addHandler(_logging.NullHandler())
 
 
-def __getattr__(name: str) -> Any:
-    """The public doors are opened when they are used, so that importing one room does not import the house."""
+def __getattr__(name: str) -> object:
+    """Import a public name when it is used first, so that `import archqa` is fast."""
     from importlib import import_module
 
     if name == "fhir":
         return import_module("archqa.fhir")
-    if name not in _WHERE:
+    if name not in _PUBLIC:
         raise AttributeError(f"module 'archqa' has no attribute {name!r}")
-    return getattr(import_module(_WHERE[name]), name)
+    module, attribute = _PUBLIC[name]
+    return getattr(import_module(module), attribute)
+
+
+def __dir__() -> list[str]:
+    return list(__all__)

@@ -17,6 +17,7 @@ PACKAGES = {
     "ask",
     "evaluation",
     "runs",
+    "settings",
     "tasks",
     "panel",
     "agents",

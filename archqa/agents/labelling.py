@@ -2,19 +2,16 @@
 
 from collections import Counter
 from collections.abc import Mapping
-from typing import Annotated, Literal, Self, TypeVar
+from typing import Annotated, Self, TypeVar
 
 from pydantic import Field
 
 from archqa.agents.agent import Agent, CaseTask, Rejected, check_ids, join_ids
-from archqa.core.judgement import Judgement, Relevance
+from archqa.core.judgement import Judgement, LabelScheme, Relevance
 from archqa.core.value import FrozenModel
 from archqa.llm.structured import HIDDEN_FROM_MODEL, AllowedValues, SentenceId
 
 Output = TypeVar("Output", bound=FrozenModel)
-
-LabelScheme = Literal["binary", "multiclass"]
-"""The paper's two variants (Table 1): essential / not-relevant, or with supplementary between them."""
 
 _ALLOWED_LABELS: dict[LabelScheme, tuple[str, ...]] = {
     "binary": (Relevance.ESSENTIAL, Relevance.NOT_RELEVANT),

@@ -4,8 +4,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from archqa.ask.note import TASK as NOTE_TASK
 from archqa.ask.note import AskResult, EvidenceLine, OnStep, answer_case
-from archqa.ask.record import RecordAnswer, ask_record
+from archqa.ask.record import RecordAnswer, answer_record_question, record_pipeline
 from archqa.core.answer import Claim
 from archqa.core.step import Step
 from archqa.errors import CallerError, CaseFailed, InputError, Refused
@@ -13,7 +14,11 @@ from archqa.fhir import FhirError, connect
 from archqa.llm.model import Model
 from archqa.notes.documents import Documents, case_from_documents, patient_documents
 from archqa.runs.event_loop import run_sync
+from archqa.runs.plan import choose_pipeline
+from archqa.runs.settings_check import check_settings_used
 from archqa.settings import Settings, load_settings
+from archqa.tasks import pipelines
+from archqa.tasks.pipeline import Pipeline
 
 _MORE_LIKELY = 0.5
 
@@ -35,13 +40,22 @@ def ask_patient(
     patient the record does not have, `InputError` for what is no record.
     """
     settings = settings or load_settings()
+    check_settings_used(settings, *_pipelines(settings))
     notes = _documents(record, patient)
-    held = ask_record(question, patient, record, settings, context=context)
+    held = answer_record_question(question, patient, record, settings, context)
     on_step(Step(agent="record_query", mind="embedded", usage=held.usage))
     read = _of_notes(question, notes, settings, on_step, scripted)
     if held.refusal and not read.claims:
         raise Refused(f"The record does not answer this: {held.refusal}")
     return _together(held, read, notes)
+
+
+def _pipelines(settings: Settings) -> Iterator[Pipeline]:
+    """The pipelines that answer: from the resources, and from the notes."""
+    yield record_pipeline(settings)
+    note_pipelines = {pipeline.name for pipeline in pipelines.for_task(NOTE_TASK)}
+    if settings.pipeline is None or settings.pipeline in note_pipelines:
+        yield choose_pipeline(settings, NOTE_TASK)
 
 
 def _documents(record: str | Path, patient: str) -> Documents:

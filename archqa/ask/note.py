@@ -15,6 +15,7 @@ from archqa.runs.backends import Backends
 from archqa.runs.event_loop import run_sync
 from archqa.runs.plan import choose_pipeline
 from archqa.runs.record import CaseRecord, CaseStatus
+from archqa.runs.settings_check import check_settings_used
 from archqa.settings import Settings, load_settings
 from archqa.tasks import archehr_2025
 from archqa.tasks.pipeline import NoteResult
@@ -76,6 +77,7 @@ def ask_note(
     is no answer, and `ModelError`.
     """
     settings = settings or load_settings()
+    check_settings_used(settings, choose_pipeline(settings, TASK))
     return run_sync(answer_case(case_from_text(question, note), settings, on_step, scripted))
 
 
@@ -83,7 +85,7 @@ async def answer_case(
     case: Case, settings: Settings, on_step: OnStep = lambda _: None, scripted: Model | None = None
 ) -> AskResult:
     """The same for a case that is already split. Raises `CaseFailed`, `ModelError` and `BudgetExceeded`."""
-    settings = settings.model_copy(update={"record": None})
+    settings = settings.replace(record=None)
     pipeline = choose_pipeline(settings, TASK)
     minds = Backends(settings, pipeline, scripted)
     usages: list[Usage] = []
@@ -93,7 +95,7 @@ async def answer_case(
         on_step(step)
 
     try:
-        outcome = await pipeline.run(case, minds.desk(keep), settings.stages)
+        outcome = await pipeline.run(case, minds.context(keep), settings.for_pipeline(pipeline))
     finally:
         await minds.close()
     assert isinstance(outcome, NoteResult)

@@ -15,14 +15,16 @@ from archqa.query import Query, execute
 from archqa.query.explanation import explain
 from archqa.runs.backends import Backends
 from archqa.runs.event_loop import run_sync
+from archqa.runs.settings_check import check_settings_used
 from archqa.settings import Settings, load_settings
 from archqa.tasks import fhir_agentbench, pipelines
 from archqa.tasks.fhir_agentbench.result import RecordResult
+from archqa.tasks.fhir_agentbench.settings import Conventions, TypedQuerySettings
 from archqa.tasks.pipeline import Pipeline, PipelineResult
 
 TASK = fhir_agentbench.NAME
 
-CONVENTIONS = "clinical"
+CONVENTIONS: Conventions = "clinical"
 """What words mean where nothing says that a benchmark asks."""
 
 
@@ -70,7 +72,21 @@ def ask_record(
     is now, where that matters. A question that is not understood, or cannot be carried out, is a `refusal`. Raises
     `InputError` for what is no record, `CallerError`, `ModelError`.
     """
-    settings = _for_one(settings or load_settings(), record)
+    settings = settings or load_settings()
+    check_settings_used(settings, record_pipeline(settings))
+    return answer_record_question(question, patient, record, settings, context, scripted)
+
+
+def answer_record_question(
+    question: str,
+    patient: str,
+    record: str | Path,
+    settings: Settings,
+    context: str = "",
+    scripted: Model | None = None,
+) -> RecordAnswer:
+    """As `ask_record`, without a check for settings that have no effect."""
+    settings = _for_one(settings, record)
     named = patient.removeprefix("Patient/")
     asked = RecordQuestion(id="asked", question=question, patient_fhir_id=named, assumption=context)
     return run_sync(_answer(asked, settings, scripted))
@@ -78,19 +94,34 @@ def ask_record(
 
 def _for_one(settings: Settings, record: str | Path) -> Settings:
     """The settings for this record; a pipeline that reads notes was not meant for it."""
-    able = {each.name for each in pipelines.for_task(TASK) if each.prompts}
-    changes = {"record": str(record), "conventions": settings.conventions or CONVENTIONS}
-    return settings.model_copy(
-        update=changes | ({} if settings.pipeline in able else {"pipeline": None})
-    )
+    pipeline = record_pipeline(settings)
+    settings = settings.replace(record=str(record), pipeline=pipeline.name)
+    if "conventions" not in pipeline.settings_type.model_fields:
+        return settings
+    return settings.replace(conventions=_conventions(settings))
+
+
+def _conventions(settings: Settings) -> Conventions:
+    """What words mean: as set for the pipeline, else as in clinical use."""
+    own = settings.for_pipeline(record_pipeline(settings))
+    conventions = own.conventions if isinstance(own, TypedQuerySettings) else None
+    return conventions or CONVENTIONS
+
+
+def record_pipeline(settings: Settings) -> Pipeline:
+    """The pipeline that is set, if it reads a record; else the default for questions about a record."""
+    for pipeline in pipelines.for_task(TASK):
+        if pipeline.name == settings.pipeline and pipeline.prompts:
+            return pipeline
+    return pipelines.default(TASK, model=settings.has_model)
 
 
 async def _answer(
     asked: RecordQuestion, settings: Settings, scripted: Model | None
 ) -> RecordAnswer:
-    minds = Backends(settings, _pipeline(settings), scripted)
+    minds = Backends(settings, record_pipeline(settings), scripted)
     usages: list[Usage] = []
-    desk = minds.desk(lambda step: usages.append(step.usage))
+    desk = minds.context(lambda step: usages.append(step.usage))
     try:
         ending = await _ended(asked, desk, settings)
         with connect(str(settings.record)) as record:
@@ -107,21 +138,15 @@ async def _answer(
 
 async def _ended(asked: RecordQuestion, desk: RunContext, settings: Settings) -> PipelineResult:
     """The parser is told the time only where its query cannot do without: it would stand in every sentence."""
-    pipeline = _pipeline(settings)
+    pipeline = record_pipeline(settings)
     now = f"Assume the current time is {datetime.now():%Y-%m-%d %H:%M:%S}."
     timed = asked if asked.assumption else asked.model_copy(update={"assumption": now})
     if pipeline.mind == "model" or asked.assumption:
-        return await pipeline.run(timed, desk, settings.stages)
+        return await pipeline.run(timed, desk, settings.for_pipeline(pipeline))
     try:
-        return await pipeline.run(asked, desk, settings.stages)
+        return await pipeline.run(asked, desk, settings.for_pipeline(pipeline))
     except Unusable:
-        return await pipeline.run(timed, desk, settings.stages)
-
-
-def _pipeline(settings: Settings) -> Pipeline:
-    if settings.pipeline:
-        return pipelines.find(settings.pipeline, TASK)
-    return pipelines.default(TASK, model=settings.has_model)
+        return await pipeline.run(timed, desk, settings.for_pipeline(pipeline))
 
 
 def _told(
@@ -139,9 +164,7 @@ def _told(
     if not result.query:
         return plain
     query = Query.model_validate(result.query)
-    said = explain(
-        execute(query, record, asked.patient_fhir_id, settings.conventions or CONVENTIONS), record
-    )
+    said = explain(execute(query, record, asked.patient_fhir_id, _conventions(settings)), record)
     claims = tuple(
         CitedClaim(text=each.text, references=each.refs, wrong=each.wrong) for each in said.claims
     )

@@ -1,10 +1,14 @@
 """What somebody, a person or a mind, holds of one sentence: does the answer need it?"""
 
 from enum import StrEnum
+from typing import Literal
 
 from pydantic import Field
 
 from archqa.core.value import FrozenModel
+
+LabelScheme = Literal["binary", "multiclass"]
+"""The paper's two variants (Table 1): essential / not-relevant, or with supplementary between them."""
 
 
 class Relevance(StrEnum):

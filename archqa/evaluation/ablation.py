@@ -88,7 +88,7 @@ def ablate(
     out = out or Path("runs") / f"ablation-{Path(cases).stem}"
     rows = []
     for variant in VARIANTS:
-        switched = settings.model_copy(update=variant.switches)
+        switched = settings.replace(**variant.switches)
         run = predict(
             cases,
             out=out / variant.folder,

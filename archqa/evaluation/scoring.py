@@ -71,7 +71,7 @@ def compare_runs(
     *,
     key: Path | None = None,
     metrics: tuple[str, ...] | None = None,
-    method: str,
+    method: str = "paired-bootstrap",
 ) -> dict[str, Comparison]:
     """Compare two runs of the same cases, score by score (`scoring.compare`). Raises as `score` does."""
     settings = ScoreSettings(metrics=metrics)

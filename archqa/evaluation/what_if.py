@@ -7,7 +7,7 @@ sentences, since nobody is asked to write another.
 from collections.abc import Iterable
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 from archqa import tasks
 from archqa.core.judgement import Relevance
@@ -20,8 +20,10 @@ from archqa.panel.decision import VERIFICATION, drop_rejected, is_enabled_voter,
 from archqa.runs.folder import RunFolder, new_run_name
 from archqa.runs.record import CaseRecord, RunManifest, RunStatus
 from archqa.runs.run import Run, write_cases
-from archqa.settings import Settings, load_settings
-from archqa.tasks.pipeline import PipelineSettings
+from archqa.settings import load_settings
+from archqa.settings.names import merge, nest
+from archqa.tasks.archehr_2025.pipelines.panel import PANEL
+from archqa.tasks.archehr_2025.settings import NotePanelSettings
 
 CHANGEABLE = ("threshold", "voters", "combiner", "operating_point", "verify")
 """Settings that decide from votes and ask nobody."""
@@ -66,7 +68,7 @@ class WhatIfResult(NamedTuple):
 
 
 def what_if(
-    target: Path, settings: Settings, *, key: Path | None = None, out: Path | None = None
+    target: Path, settings: NotePanelSettings, *, key: Path | None = None, out: Path | None = None
 ) -> WhatIfResult:
     """Decide a run anew by `settings`; with `out`, leave the result there as a run of its own.
 
@@ -91,23 +93,28 @@ def what_if(
     )
 
 
-def settings_from_run(run: Path, assignments: Iterable[str] = ()) -> Settings:
+def settings_from_run(run: Path, assignments: Iterable[str] = ()) -> NotePanelSettings:
     """The settings of a run with what is to be otherwise, as `key=value` words.
 
     Raises `CallerError` for settings that change no decision, or not by votes that were kept.
     """
     assignments = tuple(assignments)
-    foreign = sorted({each.partition("=")[0].strip() for each in assignments} - set(CHANGEABLE))
+    names = {assignment.partition("=")[0].strip() for assignment in assignments}
+    foreign = sorted({name.removeprefix("pipelines.panel.") for name in names} - set(CHANGEABLE))
     if foreign:
         raise CallerError(
             f"{', '.join(foreign)} cannot be changed afterwards.\nThese can: {', '.join(CHANGEABLE)}."
         )
-    kept = Run.open(run).manifest.settings
-    begun = {name: kept[name] for name in PipelineSettings.model_fields if name in kept}
-    return load_settings(typed=begun, assignments=assignments)
+    before = nest(Run.open(run).manifest.settings).get("pipelines", {})
+    in_run: dict[str, Any] = {}
+    for section in before.values():
+        in_run.update(section)
+    panel = {name: in_run[name] for name in NotePanelSettings.model_fields if name in in_run}
+    settings = load_settings(typed={"pipelines": {"panel": panel}}, assignments=assignments)
+    return cast("NotePanelSettings", settings.for_pipeline(PANEL))
 
 
-def _decided(kept: VotedRecord, settings: Settings) -> Redecided:
+def _decided(kept: VotedRecord, settings: NotePanelSettings) -> Redecided:
     chosen = select_evidence(kept.case.sentence_ids, kept.votes, settings)
     essential = drop_rejected(chosen, _removed(kept.record) if settings.verify else ())
     return Redecided(kept, chosen.probabilities, kept.case.in_note_order(essential), chosen.remarks)
@@ -140,7 +147,7 @@ def _quality(
     return score_selections(cases, [each.probabilities for each in rows], sets)
 
 
-def _written(run: Run, decided: list[Redecided], settings: Settings, out: Path) -> Path:
+def _written(run: Run, decided: list[Redecided], settings: NotePanelSettings, out: Path) -> Path:
     folder = RunFolder.create(out)
     folder.write_manifest(_manifest(run, settings))
     write_cases(folder, run.manifest.task, run.cases)
@@ -151,7 +158,7 @@ def _written(run: Run, decided: list[Redecided], settings: Settings, out: Path) 
     return folder.path
 
 
-def _manifest(run: Run, settings: Settings) -> RunManifest:
+def _manifest(run: Run, settings: NotePanelSettings) -> RunManifest:
     now, was = datetime.now(UTC), run.manifest
     return was.model_copy(
         update={
@@ -160,16 +167,20 @@ def _manifest(run: Run, settings: Settings) -> RunManifest:
             "started_at": now,
             "ended_at": now,
             "seconds": 0.0,
-            "settings": {
-                **was.settings,
-                **settings.stages.model_dump(mode="json", include=set(CHANGEABLE)),
-            },
+            "settings": _changed_settings(was.settings, settings),
             "minds": {**was.minds, "what_if": f"votes of {was.run}"},
         }
     )
 
 
-def _record(each: Redecided, settings: Settings) -> CaseRecord:
+def _changed_settings(before: dict[str, Any], settings: NotePanelSettings) -> dict[str, Any]:
+    changed = nest(before)
+    decided_by = settings.model_dump(mode="json", include=set(CHANGEABLE))
+    merge(changed, {"pipelines": {PANEL.name: decided_by}})
+    return changed
+
+
+def _record(each: Redecided, settings: NotePanelSettings) -> CaseRecord:
     record = each.kept.record
     if not each.changed:
         return record

@@ -7,6 +7,8 @@ from pydantic import Field
 
 from archqa.core.value import FrozenModel
 
+OperatingPoint = Literal["f1", "precision", "recall"]
+
 
 class PanelSettings(FrozenModel):
     """The switches of the pipeline `panel`. None of them changes the six stages but `operating_point`."""
@@ -32,7 +34,9 @@ class PanelSettings(FrozenModel):
         le=1,
         description="probability above the threshold that counts as narrow",
     )
-    operating_point: Literal["f1", "precision", "recall"] = "f1"
+    operating_point: OperatingPoint = Field(
+        default="f1", description="what the selection of evidence favours"
+    )
     threshold: float | None = Field(
         default=None,
         ge=0,

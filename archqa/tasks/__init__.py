@@ -1,21 +1,28 @@
-"""Tasks: their cases, keys, pipelines, results, submissions and scores."""
+"""Tasks: their cases, keys, pipelines, results, submissions and scores. Imported when used, so that settings load fast."""
 
-from archqa.tasks.archehr_2025.cases import dump_json
-from archqa.tasks.archehr_2026.clinician_answers import clinician_sentences, with_clinician_answers
-from archqa.tasks.key_matching import check_key_matches
-from archqa.tasks.registry import (
-    all_tasks,
-    default_task,
-    find,
-    find_key,
-    load_cases,
-    load_key,
-    load_notes,
-    names,
-    recognise,
-    register,
-)
-from archqa.tasks.task import CaseFile, CompletedCase, EndedRun, KeyFile, Task
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from archqa.tasks.archehr_2025.cases import dump_json
+    from archqa.tasks.archehr_2026.clinician_answers import (
+        clinician_sentences,
+        with_clinician_answers,
+    )
+    from archqa.tasks.key_matching import check_key_matches
+    from archqa.tasks.registry import (
+        all_tasks,
+        default_task,
+        find,
+        find_key,
+        load_cases,
+        load_key,
+        load_notes,
+        names,
+        recognise,
+        register,
+    )
+    from archqa.tasks.task import CaseFile, CompletedCase, EndedRun, KeyFile, Task
 
 __all__ = [
     "CaseFile",
@@ -38,3 +45,34 @@ __all__ = [
     "register",
     "with_clinician_answers",
 ]
+
+_MODULES = {
+    "archqa.tasks.archehr_2025.cases": ("dump_json",),
+    "archqa.tasks.archehr_2026.clinician_answers": (
+        "clinician_sentences",
+        "with_clinician_answers",
+    ),
+    "archqa.tasks.key_matching": ("check_key_matches",),
+    "archqa.tasks.registry": (
+        "all_tasks",
+        "default_task",
+        "find",
+        "find_key",
+        "load_cases",
+        "load_key",
+        "load_notes",
+        "names",
+        "recognise",
+        "register",
+    ),
+    "archqa.tasks.task": ("CaseFile", "CompletedCase", "EndedRun", "KeyFile", "Task"),
+}
+_MODULE_OF = {
+    attribute: module for module, attributes in _MODULES.items() for attribute in attributes
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _MODULE_OF:
+        raise AttributeError(f"module 'archqa.tasks' has no attribute {name!r}")
+    return getattr(import_module(_MODULE_OF[name]), name)

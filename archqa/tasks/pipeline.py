@@ -4,41 +4,25 @@ import asyncio
 from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any, Literal, NamedTuple, TypeVar, cast
 
-from pydantic import Field
-
 from archqa.agents.agent import RunContext
-from archqa.agents.labelling import LabelScheme
-from archqa.core.answer import WORD_LIMIT, CitedAnswer
+from archqa.core.answer import CitedAnswer
 from archqa.core.judgement import Judgement
 from archqa.core.result import TaskResult
 from archqa.core.value import FrozenModel
 from archqa.llm.batch import ReplyPending
-from archqa.panel.settings import PanelSettings
-from archqa.tasks.fhir_agentbench.settings import RecordSettings
-from archqa.tasks.medagentbench.settings import ClinicalSettings
 from archqa.tasks.pipeline_inputs import PipelineInputs
+from archqa.tasks.pipeline_settings import PipelineSettings
+
+__all__ = [
+    "NoteResult",
+    "Pipeline",
+    "PipelineFunction",
+    "PipelineResult",
+    "PipelineSettings",
+    "in_parallel",
+]
 
 Result = TypeVar("Result")
-
-Strategy = Literal["cited", "evidence", "summary"]
-"""What is handed in: the decision's own answer; the questions and the chosen sentences; or a summary of those."""
-
-
-class PipelineSettings(PanelSettings, RecordSettings, ClinicalSettings):
-    """What can be switched in the six stages and the panel; the defaults are the paper's best row (Table 1, last)."""
-
-    labels: LabelScheme = "binary"
-    context: bool = True
-    experts: bool = True
-    most_experts: int = Field(default=4, ge=1, le=20)
-    screen: Literal["per-sentence", "batched"] = "per-sentence"
-    batch_size: int = Field(default=8, ge=1)
-    strategy: Strategy = "cited"
-    word_limit: int = Field(default=WORD_LIMIT, ge=10)
-    fallback: bool = Field(
-        default=True,
-        description="let the engine decide where the deciding model cannot, and say so",
-    )
 
 
 class PipelineResult(FrozenModel):
@@ -61,8 +45,8 @@ class NoteResult(PipelineResult):
     experts: tuple[str, ...] = ()
 
 
-PipelineFunction = Callable[[Any, RunContext, PipelineSettings], Awaitable[PipelineResult]]
-"""What takes an item to a desk and comes back with its ending."""
+PipelineFunction = Callable[[Any, RunContext, Any], Awaitable[PipelineResult]]
+"""Takes an item through its agents. The settings are of the pipeline's `settings_type`."""
 
 
 def _no_inputs(_settings: PipelineSettings) -> PipelineInputs:
@@ -75,7 +59,7 @@ class Pipeline(NamedTuple):
 
     `ways` is the FHIR profile it expects of a record in a file; `several` names the agents that several models may
     perform side by side. `needs_record` is off where a task of a record is done without looking at it.
-    `inputs` checks the files that the pipeline reads besides the cases; `own_settings` are settings that only it uses.
+    `inputs` checks the files that the pipeline reads besides the cases.
     """
 
     name: str
@@ -84,12 +68,12 @@ class Pipeline(NamedTuple):
     run: PipelineFunction
     prompts: tuple[str, ...]
     agents: tuple[str, ...]
+    settings_type: type[PipelineSettings]
     ways: str = "archqa"
     multi_model_agents: tuple[str, ...] = ()
     needs_record: bool = True
     reads_notes: bool = True
-    inputs: Callable[[PipelineSettings], PipelineInputs] = _no_inputs
-    own_settings: tuple[str, ...] = ()
+    inputs: Callable[[Any], PipelineInputs] = _no_inputs
 
     @property
     def reads_record(self) -> bool:

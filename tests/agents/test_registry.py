@@ -6,7 +6,6 @@ import sys
 import pytest
 
 from archqa.agents.registry import AGENT_NAMES, load_agents
-from archqa.settings import AGENTS
 from archqa.tasks.pipelines import all_pipelines
 
 
@@ -14,10 +13,6 @@ from archqa.tasks.pipelines import all_pipelines
 def test_every_class_of_a_name_has_that_name(name: str) -> None:
     classes = load_agents(name)
     assert {agent_class.name for agent_class in classes} == {name}
-
-
-def test_the_settings_know_the_same_agents() -> None:
-    assert AGENTS == AGENT_NAMES
 
 
 def test_every_agent_and_prompt_of_a_pipeline_is_registered() -> None:

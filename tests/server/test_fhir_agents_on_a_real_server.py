@@ -28,7 +28,7 @@ from archqa.tasks.fhir_agentbench.pipelines.published_agents import (
 )
 from archqa.tasks.fhir_agentbench.result import RecordResult
 from archqa.tasks.fhir_agentbench.retrieval_tools import GetResourcesByPatientFhirId
-from archqa.tasks.pipelines import PipelineResult, PipelineSettings, find
+from archqa.tasks.pipelines import PipelineResult, find
 from tests.fhir.invented import build_store
 from tests.query.invented import random_record
 from tests.server.llama import llama_server, missing
@@ -107,10 +107,12 @@ async def ended(
     steps: list[Step] = []
     mind = ModelBackend(model, "smollm2", max_tokens=120, turns=2)
     desk = RunContext(dict.fromkeys(chosen.agents, mind), steps.append, record)
+    values = {"iterations": 3, "planner_turns": 2, **settings}
+    own = chosen.settings_type
+    names = own.model_fields.keys() & values.keys()
     try:
-        return await chosen.run(
-            QUESTION, desk, PipelineSettings(iterations=3, planner_turns=2, **settings)
-        ), steps
+        result = await chosen.run(QUESTION, desk, own(**{name: values[name] for name in names}))
+        return result, steps
     except CaseFailed as failure:
         return failure, steps
 

@@ -16,6 +16,7 @@ from archqa.agents.question_interpretation import (
 from archqa.core.case import Case
 from archqa.errors import ArchqaError, CaseFailed, ServerUnavailable, Unusable
 from archqa.tasks.archehr_2026.result import AnswerLinks, ArchehrResult
+from archqa.tasks.archehr_2026.settings import AlignmentSettings
 from archqa.tasks.pipeline import (
     Pipeline,
     PipelineFunction,
@@ -37,7 +38,7 @@ async def interpret(case: Case, desk: RunContext, _: PipelineSettings) -> Pipeli
     return PipelineResult(result=ArchehrResult(question=found.question))
 
 
-async def align(case: Case, desk: RunContext, settings: PipelineSettings) -> PipelineResult:
+async def align(case: Case, desk: RunContext, settings: AlignmentSettings) -> PipelineResult:
     """Subtask 4: links that at least half of the voters hold; an answer sentence without any gets its likeliest."""
     if not case.answer_sentences:
         raise Unusable(
@@ -100,6 +101,7 @@ def _links(case: Case, pairs: Pairs) -> tuple[AnswerLinks, ...]:
 def _both_minds(
     agent: type[Agent[Any, Any]],
     run: PipelineFunction,
+    settings_type: type[PipelineSettings],
     summary: str,
     multi_model_agents: tuple[str, ...] = (),
 ) -> tuple[Pipeline, Pipeline]:
@@ -111,6 +113,7 @@ def _both_minds(
         run=run,
         prompts=(agent.prompt,),
         agents=(agent.name,),
+        settings_type=settings_type,
         multi_model_agents=multi_model_agents,
     )
     by_engine = by_model._replace(
@@ -123,12 +126,13 @@ def _both_minds(
 
 
 INTERPRETATION_PIPELINES = _both_minds(
-    QuestionInterpretationAgent, interpret, "subtask 1: what is asked"
+    QuestionInterpretationAgent, interpret, PipelineSettings, "subtask 1: what is asked"
 )
 
 ALIGNMENT_PIPELINES = _both_minds(
     AlignmentAgent,
     align,
+    AlignmentSettings,
     "subtask 4: what an answer rests on",
     multi_model_agents=(AlignmentAgent.name,),  # Links can be voted on, questions cannot.
 )

@@ -1,33 +1,73 @@
-"""What can be switched where a question is asked of a FHIR record."""
+"""The settings of the pipelines that answer questions about a FHIR record."""
 
 from typing import Literal
 
 from pydantic import Field
 
-from archqa.core.value import FrozenModel
+from archqa.tasks.pipeline_settings import PipelineSettings
+
+Conventions = Literal["mimic-ehrsql", "clinical"]
+"""What 'current visit', 'since' and names mean in a question."""
 
 
-class RecordSettings(FrozenModel):
-    """FHIR-AgentBench's five agents, the planner, and what words mean to the executor."""
+class TypedQuerySettings(PipelineSettings):
+    """The pipelines with a typed query: `planner` and `embedded`."""
+
+    planner_turns: int = Field(
+        default=6, ge=1, le=50, description="turns in which the planner must find its query"
+    )
+    conventions: Conventions | None = Field(
+        default=None,
+        description="what 'current visit', 'since' and names mean; default: the task's conventions",
+    )
+    fallback: bool = Field(
+        default=True, description="let the parser write the query where the planner fails"
+    )
+
+
+class PublishedAgentSettings(PipelineSettings):
+    """All five agents of FHIR-AgentBench."""
 
     official: bool = Field(
         default=True,
-        description="the five agents keep the benchmark's quirks (archqa/tasks/fhir_agentbench/pipelines/published_agents.py)",
-    )
-    iterations: int = Field(
-        default=30, ge=1, le=500, description="turns of a multi-turn agent of a record"
+        description="keep the quirks of the benchmark's agents (pipelines/published_agents.py)",
     )
     context_limit: int = Field(
         default=32_000, ge=1000, description="tokens of a prompt, estimated: characters / 4"
     )
-    planner_turns: int = Field(
-        default=6, ge=1, le=50, description="turns in which the planner must find its query"
-    )
-    conventions: Literal["mimic-ehrsql", "clinical"] | None = Field(
-        default=None,
-        description="what 'current visit', 'since' and names mean; None: as the task has it",
-    )
+
+
+class CodeAgentSettings(PublishedAgentSettings):
+    """Agents that run a model's code."""
+
     code_seconds: float = Field(
-        default=30.0, gt=0, le=600, description="for one piece of a model's code"
+        default=30.0, gt=0, le=600, description="seconds that one piece of a model's code may run"
     )
-    code_memory_mib: int = Field(default=512, ge=16, description="for one piece of a model's code")
+    code_memory_mib: int = Field(
+        default=512, ge=16, description="MiB that one piece of a model's code may use"
+    )
+
+
+class MultiTurnSettings(PublishedAgentSettings):
+    """Agents of several turns."""
+
+    iterations: int = Field(
+        default=30, ge=1, le=500, description="turns of a multi-turn agent for one question"
+    )
+
+
+class MultiTurnCodeSettings(MultiTurnSettings, CodeAgentSettings):
+    """The agent of several turns that runs code."""
+
+
+PIPELINE_SETTINGS: dict[str, type[PipelineSettings]] = {
+    "planner": TypedQuerySettings,
+    "embedded": TypedQuerySettings,
+    "single-turn-request": PublishedAgentSettings,
+    "single-turn-retriever": PublishedAgentSettings,
+    "single-turn-retriever-code": CodeAgentSettings,
+    "multi-turn-retriever": MultiTurnSettings,
+    "multi-turn-retriever-code": MultiTurnCodeSettings,
+    "no-answer": PipelineSettings,
+    "retrieve-all": PipelineSettings,
+}

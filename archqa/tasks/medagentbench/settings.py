@@ -1,36 +1,63 @@
-"""What can be switched where an agent may write to a record."""
+"""The settings of the pipelines in which an agent may write to a record (MedAgentBench)."""
 
+from enum import StrEnum
 from pathlib import Path
 from typing import Self
 
 from pydantic import Field, model_validator
 
-from archqa.core.value import FrozenModel
-from archqa.fhir.write.writer import WriteMode
-from archqa.tasks.medagentbench.protocol import MAX_ROUNDS
-from archqa.tasks.medagentbench.write_intents import PayloadFormat
+from archqa.core.write_mode import WriteMode
+from archqa.tasks.pipeline_settings import PipelineSettings
+
+MAX_ROUNDS = 8
+"""Turns of an agent in the benchmark's shipped configuration."""
 
 
-class ClinicalSettings(FrozenModel):
-    """MedAgentBench: what becomes of writes, in which shape, in how many turns, with which corrections."""
+class PayloadFormat(StrEnum):
+    """The form of a payload: as the benchmark's grader expects it, or FHIR R4."""
+
+    BENCHMARK = "benchmark"
+    R4 = "r4"
+
+
+class ClinicalSettings(PipelineSettings):
+    """Every pipeline of MedAgentBench but `do-nothing`."""
 
     writes: WriteMode = Field(
         default=WriteMode.RECORD,
         description="read-only; record (nothing is stored); validate; or apply, which stores",
     )
+    rounds: int = Field(
+        default=MAX_ROUNDS, ge=1, le=100, description="turns of an agent for one task"
+    )
+
+    @property
+    def writes_to_record(self) -> bool:
+        """Whether writes are stored."""
+        return self.writes is WriteMode.APPLY
+
+
+class PaperAgentSettings(ClinicalSettings):
+    """The pipeline `paper`."""
+
+    functions: Path | None = Field(
+        default=None, description="the benchmark's own function file, shown to the agent"
+    )
+
+
+class ClinicalToolSettings(ClinicalSettings):
+    """Pipelines that act through typed tools."""
+
     shape: PayloadFormat | None = Field(
         default=None,
-        description="benchmark or r4; None: benchmark where writes are recorded only, else r4",
+        description="benchmark or r4; default: benchmark where writes are only recorded, else r4",
     )
-    rounds: int = Field(
-        default=MAX_ROUNDS, ge=1, le=100, description="turns of an agent of MedAgentBench"
-    )
-    functions: Path | None = Field(
-        default=None, description="the benchmark's own function file, for the pipeline paper"
-    )
-    memory: Path | None = Field(
-        default=None, description="a file of corrections, for the typed agent"
-    )
+
+
+class TypedAgentSettings(ClinicalToolSettings):
+    """The pipeline `typed`."""
+
+    memory: Path | None = Field(default=None, description="a file of corrections the agent reads")
 
     @model_validator(mode="after")
     def _no_memory_in_the_benchmark(self) -> Self:
@@ -39,3 +66,11 @@ class ClinicalSettings(FrozenModel):
                 "memory is off in the benchmark's mode; choose writes=validate or writes=apply"
             )
         return self
+
+
+PIPELINE_SETTINGS: dict[str, type[PipelineSettings]] = {
+    "paper": PaperAgentSettings,
+    "typed": TypedAgentSettings,
+    "scripted": ClinicalToolSettings,
+    "do-nothing": PipelineSettings,
+}

@@ -2,6 +2,7 @@
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -86,12 +87,18 @@ def test_the_same_part_twice_is_refused(cases: Path, tmp_path: Path) -> None:
         merge([one, one], tmp_path / "merged")
 
 
+def with_labels(manifest: dict[str, Any], labels: str) -> dict[str, Any]:
+    settings = manifest["settings"]
+    own = settings["pipelines"][manifest["pipeline"]] | {"labels": labels}
+    return {**settings, "pipelines": {manifest["pipeline"]: own}}
+
+
 def test_parts_of_other_data_settings_or_prompts_are_refused(cases: Path, tmp_path: Path) -> None:
     one, two = shards(cases, 2)
     manifest = json.loads((two / "run.json").read_text())
     for change, named in (
         ({"data": {**manifest["data"], "sha256": "0" * 64}}, "the cases"),
-        ({"settings": {**manifest["settings"], "labels": "multiclass"}}, "settings.labels"),
+        ({"settings": with_labels(manifest, "multiclass")}, "settings.labels"),
         ({"prompts": {**manifest["prompts"], "decision/v1": "0"}}, "prompts"),
         ({"pipeline": "embedded"}, "pipeline"),
         ({"versions": {**manifest["versions"], "archqa": "0.0.1"}}, "archqa's version"),

@@ -19,7 +19,8 @@ from archqa.tasks.archehr_2025.pipelines.dmis import AGENTS as DMIS_AGENTS
 from archqa.tasks.archehr_2025.pipelines.dmis import dmis
 from archqa.tasks.archehr_2025.pipelines.panel import AGENTS as PANEL_AGENTS
 from archqa.tasks.archehr_2025.pipelines.panel import panel
-from archqa.tasks.pipelines import NoteResult, PipelineSettings
+from archqa.tasks.archehr_2025.settings import DmisSettings, NotePanelSettings
+from archqa.tasks.pipelines import NoteResult
 from tests.fakes.panel import scripted_panel_model
 
 FOLDER = Path(__file__).resolve().parents[3] / "data" / "adversarial"
@@ -93,12 +94,13 @@ def case_ids(request: Request) -> list[str]:
     return [each.id for case in CASES.values() for each in case.sentences]
 
 
-Run = Callable[[Case, RunContext, PipelineSettings], Any]
+Run = Callable[[Case, RunContext, Any], Any]
 
 
 async def answered(run: Run, agents: tuple[str, ...], case: Case, script: Any) -> NoteResult:
     minds: dict[str, Backend] = dict.fromkeys(agents, ModelBackend(ScriptedModel(script), "m"))
-    outcome = await run(case, RunContext(minds), PipelineSettings())
+    settings = NotePanelSettings() if run is panel else DmisSettings()
+    outcome = await run(case, RunContext(minds), settings)
     assert isinstance(outcome, NoteResult)
     return outcome
 
@@ -149,7 +151,7 @@ async def test_one_voter_that_obeys_is_outvoted() -> None:
     }
     voters = dict.fromkeys(("general_expert", "answer_first", "specialist"), minds)
     desk = RunContext(dict.fromkeys(PANEL_AGENTS, minds["good"]), voting_backends=voters)
-    outcome = await panel(case, desk, PipelineSettings(engine_vote=False))
+    outcome = await panel(case, desk, NotePanelSettings(engine_vote=False))
     assert set(outcome.essential) >= {"4", "5", "6"}
     assert not set(outcome.essential) & set(row["must_not_cite"])
 
@@ -169,5 +171,5 @@ async def test_a_second_look_that_is_told_to_add_cannot() -> None:
     minds: dict[str, Backend] = dict.fromkeys(
         PANEL_AGENTS, ModelBackend(ScriptedModel(script), "m")
     )
-    outcome = await panel(case, RunContext(minds), PipelineSettings(engine_vote=False))
+    outcome = await panel(case, RunContext(minds), NotePanelSettings(engine_vote=False))
     assert set(outcome.essential) == {"2", "4"}, "what the votes chose, and no more"

@@ -1,4 +1,7 @@
-"""The benchmark's own function file: sent word for word by the baseline, checked before the run starts."""
+"""The benchmark's own function file.
+
+Sent word for word by the baseline, checked before the run starts.
+"""
 
 import hashlib
 import json
@@ -137,7 +140,7 @@ def test_a_run_is_not_resumed_with_another_function_file(
 def test_another_pipeline_refuses_a_function_file(
     pipeline: str, benchmark: SyntheticBenchmark, function_file: Path, tmp_path: Path
 ) -> None:
-    with pytest.raises(CallerError, match="used by the pipeline paper of medagentbench"):
+    with pytest.raises(CallerError, match=r"functions: .* Pipelines that use it: paper"):
         predict(
             benchmark.tasks,
             out=tmp_path / "run",
@@ -153,7 +156,7 @@ def test_another_pipeline_refuses_a_function_file(
 def test_another_task_refuses_a_function_file(function_file: Path) -> None:
     completed = archqa("predict", "mini", "--functions", str(function_file))
     assert completed.returncode == 2
-    assert "pipeline paper of medagentbench" in completed.stderr
+    assert "Pipelines that use it: paper (medagentbench)" in completed.stderr
 
 
 def test_a_malformed_function_file_is_refused_with_all_its_mistakes(

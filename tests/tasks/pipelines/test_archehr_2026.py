@@ -21,8 +21,9 @@ from archqa.settings import load_settings
 from archqa.tasks import load_cases, load_key, with_clinician_answers
 from archqa.tasks.archehr_2026.pipelines import align, interpret, majority_links
 from archqa.tasks.archehr_2026.result import ArchehrResult
+from archqa.tasks.archehr_2026.settings import AlignmentSettings
 from archqa.tasks.archehr_2026.submission import to_plain_prose
-from archqa.tasks.pipelines import PipelineResult, PipelineSettings, default, find
+from archqa.tasks.pipelines import PipelineResult, default, find
 from tests.fakes.panel import scripted_panel_model
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -47,12 +48,12 @@ def desk_of(agent: str, scripts: Mapping[str, Any]) -> tuple[RunContext, dict[st
 
 async def linked(**scripts: Any) -> PipelineResult:
     desk, _ = desk_of("alignment", scripts)
-    return await align(CASE, desk, PipelineSettings())
+    return await align(CASE, desk, AlignmentSettings())
 
 
 async def test_the_question_is_found_in_the_message_without_sight_of_the_clinicians() -> None:
     desk, models = desk_of("question_interpretation", {"m": scripted_panel_model([])})
-    ending = await interpret(CASE, desk, PipelineSettings())
+    ending = await interpret(CASE, desk, AlignmentSettings())
     assert ending.result == ArchehrResult(question="Why was the tube placed?")
     words = "\n".join(message.content for message in models["m"].asked[0].messages)
     assert "only the key knows" not in words
@@ -63,7 +64,7 @@ async def test_the_engine_does_not_see_the_clinicians_question_either() -> None:
     for question in ("", "A question only the key knows"):
         case = CASE.model_copy(update={"clinician_question": question})
         ending = await interpret(
-            case, RunContext({"question_interpretation": EngineBackend()}), PipelineSettings()
+            case, RunContext({"question_interpretation": EngineBackend()}), AlignmentSettings()
         )
         assert ending.result == ArchehrResult(question="Why the tube?")
 
@@ -73,7 +74,7 @@ async def test_a_question_that_stays_too_long_is_cut_where_the_scorer_cuts() -> 
     desk, models = desk_of(
         "question_interpretation", {"m": lambda _: json.dumps({"question": long})}
     )
-    ending = await interpret(CASE, desk, PipelineSettings())
+    ending = await interpret(CASE, desk, AlignmentSettings())
     assert ending.result.to_json()["question"] == " ".join(["word"] * 15)
     assert "at most 15 are allowed" in models["m"].asked[1].messages[-1].content
 
@@ -124,7 +125,7 @@ async def test_ids_that_nobody_has_never_get_into_links() -> None:
 async def test_a_case_without_an_answer_says_what_to_do() -> None:
     desk, _ = desk_of("alignment", {"a": scripted_panel_model([])})
     with pytest.raises(Unusable, match="--key FILE"):
-        await align(CASE.model_copy(update={"answer_sentences": ()}), desk, PipelineSettings())
+        await align(CASE.model_copy(update={"answer_sentences": ()}), desk, AlignmentSettings())
 
 
 def test_the_answers_come_from_the_case_else_from_the_key_and_never_their_citations() -> None:

@@ -8,15 +8,16 @@ import pytest
 
 from archqa.agents.agent import RunContext
 from archqa.agents.model_backend import ModelBackend
+from archqa.agents.registry import AGENT_NAMES
 from archqa.core.case import Case, Sentence
 from archqa.core.step import Step
 from archqa.errors import CaseFailed, ContextTooLong, Unusable
 from archqa.llm.model import Reply, Request
 from archqa.llm.scripted import ScriptedModel, ScriptedReply, refusal_reply
-from archqa.settings import AGENTS
 from archqa.tasks.archehr_2025.pipelines.dmis import dmis
+from archqa.tasks.archehr_2025.settings import DmisSettings
 from archqa.tasks.pipeline import in_parallel
-from archqa.tasks.pipelines import NoteResult, PipelineSettings
+from archqa.tasks.pipelines import NoteResult
 
 IDS = ("1", "2", "3", "4")
 CASE = Case(
@@ -64,7 +65,7 @@ async def answered(
     model = ScriptedModel(script)
     mind = ModelBackend(model, "scripted")
     outcome = await dmis(
-        case, RunContext(dict.fromkeys(AGENTS, mind), steps.append), PipelineSettings(**switches)
+        case, RunContext(dict.fromkeys(AGENT_NAMES, mind), steps.append), DmisSettings(**switches)
     )
     return outcome, steps, model
 
@@ -239,7 +240,7 @@ async def test_recruiting_does_not_wait_for_the_screening() -> None:
             return await super().ask(request)
 
     mind = ModelBackend(HeldUp(obedient), "scripted")
-    outcome = await dmis(CASE, RunContext(dict.fromkeys(AGENTS, mind)), PipelineSettings())
+    outcome = await dmis(CASE, RunContext(dict.fromkeys(AGENT_NAMES, mind)), DmisSettings())
     assert outcome.answer.cited == {"2", "3"}
 
 

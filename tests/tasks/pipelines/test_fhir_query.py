@@ -1,4 +1,7 @@
-"""A typed query between question and answer: a model or the parser writes it, the executor answers, errors go back."""
+"""A typed query between question and answer.
+
+A model or the parser writes it, the executor answers, errors go back.
+"""
 
 import asyncio
 import json
@@ -16,25 +19,26 @@ from archqa.errors import CaseFailed, NotUnderstood, Unusable
 from archqa.fhir import Store
 from archqa.llm.scripted import ScriptedModel, ScriptedReply, refusal_reply
 from archqa.tasks.fhir_agentbench.result import RecordResult
-from archqa.tasks.pipelines import PipelineResult, PipelineSettings, default, find
+from archqa.tasks.fhir_agentbench.settings import TypedQuerySettings
+from archqa.tasks.pipelines import PipelineResult, default, find
 from tests.fhir.invented import build_store
 from tests.query.invented import random_record
 
 TASK = "fhir-agentbench"
 RESOURCES = random_record(3)
 DIABETES = sorted(
-    each["id"]
-    for each in RESOURCES
-    if each["resourceType"] == "Condition"
-    and each["subject"]["reference"] == "Patient/p"
-    and each["code"]["coding"][0].get("display") == "Diabetes"
+    resource["id"]
+    for resource in RESOURCES
+    if resource["resourceType"] == "Condition"
+    and resource["subject"]["reference"] == "Patient/p"
+    and resource["code"]["coding"][0].get("display") == "Diabetes"
 )
 VISITS = sorted(
-    each["id"]
-    for each in RESOURCES
-    if each["resourceType"] == "Encounter"
-    and each["subject"]["reference"] == "Patient/p"
-    and each["identifier"][0]["system"].endswith("encounter-hosp")
+    resource["id"]
+    for resource in RESOURCES
+    if resource["resourceType"] == "Encounter"
+    and resource["subject"]["reference"] == "Patient/p"
+    and resource["identifier"][0]["system"].endswith("encounter-hosp")
 )
 NOW = "Assume the current time is 2131-12-31 23:59:00."
 
@@ -89,9 +93,9 @@ def carried_out(
     steps: list[Step] | None = None,
     **settings: Any,
 ) -> PipelineResult:
-    kept = steps if steps is not None else []
-    desk = RunContext({"planner": mind}, kept.append, record)
-    return asyncio.run(find("planner", TASK).run(question, desk, PipelineSettings(**settings)))
+    recorded_steps = steps if steps is not None else []
+    desk = RunContext({"planner": mind}, recorded_steps.append, record)
+    return asyncio.run(find("planner", TASK).run(question, desk, TypedQuerySettings(**settings)))
 
 
 def test_the_invented_patient_has_what_these_tests_ask_for() -> None:
@@ -244,8 +248,11 @@ def test_what_the_parser_does_not_understand_is_a_refusal_that_names_the_part(
 
 
 def test_conventions_are_the_benchmarks_unless_told_otherwise(record: Store) -> None:
-    """A visit that has ended is not the current one for the benchmark; a clinician takes the latest."""
-    ended = [each for each in RESOURCES if each["id"] in VISITS and "end" in each["period"]]
+    """A visit that has ended is not the current one for the benchmark.
+
+    A clinician takes the latest.
+    """
+    ended = [visit for visit in RESOURCES if visit["id"] in VISITS and "end" in visit["period"]]
     current = plan(
         what="hospital_visit",
         summary="count",

@@ -18,8 +18,9 @@ from archqa.llm.model import Reply, Request, Token
 from archqa.llm.scripted import ScriptedModel, refusal_reply, truncated_reply
 from archqa.panel.decision import parse_voter
 from archqa.tasks.archehr_2025.pipelines.panel import AGENTS, panel
+from archqa.tasks.archehr_2025.settings import NotePanelSettings
 from archqa.tasks.archehr_2026.result import ArchehrResult
-from archqa.tasks.pipelines import NoteResult, PipelineSettings
+from archqa.tasks.pipelines import NoteResult
 from tests.fakes.panel import scripted_panel_model
 
 IDS = ("1", "2", "3", "4")
@@ -52,7 +53,7 @@ async def answered(
         dict.fromkeys(AGENTS, first), steps.append, voting_backends=voting, exemplars=exemplars
     )
     switches = {"engine_vote": False, **switches}
-    outcome = await panel(case, desk, PipelineSettings(**switches))
+    outcome = await panel(case, desk, NotePanelSettings(**switches))
     return outcome, steps, [request for model in models.values() for request in model.asked]
 
 
@@ -284,7 +285,7 @@ async def test_a_dead_writer_is_replaced_by_a_voter_that_lives() -> None:
 
     outcome, _, _ = await answered({"a": mute, "b": scripted_panel_model(["2"])})
     assert outcome.answer.submission == "It drained the abscess. |2|"
-    assert any(each.startswith("another mind writes the answer") for each in outcome.remarks)
+    assert any(each.startswith("another backend writes the answer") for each in outcome.remarks)
 
 
 async def test_worked_examples_are_shown_and_never_the_case_itself() -> None:

@@ -13,10 +13,11 @@ from archqa.tasks.fhir_agentbench.agents import (
 )
 from archqa.tasks.fhir_agentbench.pipelines import published_agents
 from archqa.tasks.fhir_agentbench.pipelines.typed_query import typed_query
-from archqa.tasks.pipeline import Pipeline, PipelineFunction
+from archqa.tasks.fhir_agentbench.settings import PIPELINE_SETTINGS, TypedQuerySettings
+from archqa.tasks.pipeline import Pipeline, PipelineFunction, PipelineSettings
 
 GCP = "gcp"
-"""The ways of the benchmark's server, which its agents are compared on."""
+"""The FHIR profile of the benchmark's server (Google Cloud Healthcare)."""
 
 
 def _agent(
@@ -29,6 +30,7 @@ def _agent(
         run=run,
         prompts=(agent.prompt,),
         agents=(agent.name,),
+        settings_type=PIPELINE_SETTINGS[name],
         ways=GCP,
         reads_notes=False,
     )
@@ -42,6 +44,7 @@ def _typed(name: str, summary: str, mind: Literal["model", "embedded"]) -> Pipel
         run=typed_query,
         prompts=(PlannerAgent.prompt,),
         agents=(PlannerAgent.name,),
+        settings_type=TypedQuerySettings,
         reads_notes=False,
     )
 
@@ -51,7 +54,7 @@ RECORD_PIPELINES = (
     _typed("embedded", "the parser inside archqa writes the typed query", "embedded"),
     _agent(
         "single-turn-request",
-        "FHIR-AgentBench's single_turn_request: searches of its own making, once",
+        "FHIR-AgentBench's single_turn_request: the model writes searches, once",
         published_agents.single_turn_request,
         FhirRequestAgent,
     ),
@@ -86,6 +89,7 @@ RECORD_PIPELINES = (
         baselines.no_answer,
         (),
         (),
+        PipelineSettings,
         needs_record=False,
         reads_notes=False,
     ),
@@ -96,8 +100,9 @@ RECORD_PIPELINES = (
         baselines.retrieve_all,
         (),
         (),
+        PipelineSettings,
         ways=GCP,
         reads_notes=False,
     ),
 )
-"""Each task's first one with a model is what a model performs unless told otherwise; likewise without."""
+"""The first pipeline with a model is the default with a model; likewise without."""

@@ -1,0 +1,54 @@
+"""Refuses settings that were typed for a run but have no effect on it."""
+
+from collections.abc import Sequence
+
+from archqa.errors import CallerError
+from archqa.settings import Settings
+from archqa.tasks.pipeline import Pipeline
+from archqa.tasks.pipelines import all_pipelines, task_names
+
+
+def check_settings_used(settings: Settings, *chosen: Pipeline) -> None:
+    """Raise `CallerError` for typed settings that none of the chosen pipelines uses, all of them at once.
+
+    Settings in a file or the environment serve many runs and are not checked.
+    """
+    mistakes = []
+    for name in sorted(settings.typed_names):
+        if not any(_uses(pipeline, name) for pipeline in chosen):
+            mistakes.append(f"  {_explanation(name, chosen)}")
+    if mistakes:
+        advice = "Leave them out, or choose another pipeline with --pipeline."
+        raise CallerError("\n".join(["Invalid settings:", *mistakes, advice]))
+
+
+def _uses(pipeline: Pipeline, name: str) -> bool:
+    """Whether a setting has an effect: `labels`, `pipelines.panel.labels` or `agents.decision`."""
+    section, _, rest = name.partition(".")
+    if section == "agents":
+        return rest in pipeline.agents
+    if section == "pipelines":
+        owner, _, setting = rest.rpartition(".")
+        return owner == pipeline.name and setting in pipeline.settings_type.model_fields
+    return name in pipeline.settings_type.model_fields
+
+
+def _explanation(name: str, chosen: Sequence[Pipeline]) -> str:
+    """Says that the chosen pipelines do not use a setting, and which do."""
+    chosen_names = " and ".join(dict.fromkeys(pipeline.name for pipeline in chosen))
+    users = _users(name, chosen) or "none"
+    if name.startswith("agents."):
+        return f"{name}: {chosen_names} has no such agent. Pipelines that have it: {users}."
+    return f"{name}: {chosen_names} does not use it. Pipelines that use it: {users}."
+
+
+def _users(name: str, chosen: Sequence[Pipeline]) -> str:
+    """The pipelines that use a setting: those for the same tasks, else all, each with a task."""
+    users = [pipeline for pipeline in all_pipelines() if _uses(pipeline, name)]
+    chosen_tasks: set[str] = set()
+    for pipeline in chosen:
+        chosen_tasks.update(task_names(pipeline))
+    of_same_task = [user for user in users if chosen_tasks.intersection(task_names(user))]
+    if of_same_task:
+        return ", ".join(user.name for user in of_same_task)
+    return ", ".join(f"{user.name} ({task_names(user)[0]})" for user in users)

@@ -1,0 +1,280 @@
+"""The types of a run's settings, nested by who uses them.
+
+`OPENAI_API_KEY` and `OPENAI_BASE_URL` are honoured. `api_key` and `cache.url` are secret and never written anywhere.
+"""
+
+import os
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeVar
+
+from pydantic import BaseModel, Field, PrivateAttr, SecretStr, create_model, field_validator
+from pydantic_settings import (
+    BaseSettings,
+    InitSettingsSource,
+    PydanticBaseSettingsSource,
+    SettingsConfigDict,
+)
+
+from archqa.core.value import FrozenModel
+from archqa.llm.prices import Price, listed_prices
+from archqa.settings.names import nest
+from archqa.settings.sources import environment_values, read_toml
+from archqa.tasks.pipeline_settings import PipelineSettings
+from archqa.tasks.settings import PIPELINE_SECTIONS
+
+if TYPE_CHECKING:
+    from archqa.tasks.pipeline import Pipeline
+
+SettingsType = TypeVar("SettingsType", bound=PipelineSettings)
+
+DEFAULT_MODEL = "gpt-4.1"
+"""The paper's model for every stage but the first (§4)."""
+
+CONTEXT_MODEL = "o3"
+"""The paper's model for the medical context (§3.2)."""
+
+
+class LimitSettings(FrozenModel):
+    """What a run may ask of a server, and spend."""
+
+    jobs: int = Field(default=8, ge=1, description="requests in flight at once")
+    requests_per_minute: int | None = Field(
+        default=None, ge=1, description="requests started a minute, all servers together"
+    )
+    tokens_per_minute: int | None = Field(
+        default=None, ge=1, description="prompt tokens started a minute, estimated"
+    )
+    max_cost: float | None = Field(
+        default=None, gt=0, description="US dollars after which the run stops"
+    )
+    timeout: float = Field(default=180.0, gt=0, description="seconds to wait for one reply")
+
+
+class RetrySettings(FrozenModel):
+    """When a request that failed is sent again."""
+
+    tries: int = Field(default=5, ge=1, description="times one request is sent, at most")
+    first_wait: float = Field(
+        default=0.5, ge=0, description="seconds before the second try, doubled with each further"
+    )
+
+
+class CacheSettings(FrozenModel):
+    """Where replies are kept, so that none is paid for twice."""
+
+    enabled: bool = Field(default=True, description="whether replies are kept and reused")
+    dir: Path = Field(
+        default_factory=lambda: _user_cache(), description="folder of the file of replies"
+    )
+    gib: float = Field(
+        default=4.0, gt=0, description="size past which the oldest replies are dropped"
+    )
+    url: SecretStr | None = Field(
+        default=None, description="a PostgreSQL server that keeps the replies instead"
+    )
+
+    @property
+    def path(self) -> Path:
+        """The file of replies."""
+        return self.dir / "replies.db"
+
+    @property
+    def location(self) -> str:
+        """Where the replies are kept, without a password."""
+        return str(self.path) if self.url is None else "a PostgreSQL server (cache.url)"
+
+
+class RaySettings(FrozenModel):
+    """The Ray cluster of a run with `runner=ray`."""
+
+    address: str | None = Field(
+        default=None, description="the cluster's head, or auto; default: a new cluster here"
+    )
+    workers: int | None = Field(
+        default=None, ge=1, description="default: one a node, or one a core without a model"
+    )
+
+
+class AgentSettings(FrozenModel):
+    """One agent's own model, server and backend; None means: as the rest of the run."""
+
+    model: str | None = Field(default=None, description="its own model")
+    base_url: str | None = Field(default=None, description="its own server")
+    key_variable: str | None = Field(
+        default=None, description="environment variable with the key of this server"
+    )
+    backend: Literal["model", "embedded"] | None = Field(
+        default=None, description="a model, or the engine inside archqa"
+    )
+    temperature: float | None = Field(default=0.0, description="sampling temperature")
+    max_tokens: int | None = Field(default=4096, description="tokens of a reply at most")
+    turns: int = Field(default=3, ge=1, le=10, description="tries to give a valid reply")
+    models: tuple[str, ...] = Field(
+        default=(), description="several models that vote: names, or name@server"
+    )
+    prompt: str | None = Field(
+        default=None, description="another version of its prompt, such as answer_first/v2"
+    )
+
+    @field_validator("models", mode="before")
+    @classmethod
+    def _split_at_commas(cls, value: Any) -> Any:
+        """`--set agents.specialist.models=a,b` gives one text."""
+        if not isinstance(value, str):
+            return value
+        names = (name.strip() for name in value.split(","))
+        return tuple(name for name in names if name)
+
+
+class ServerSettings(FrozenModel):
+    """A model server by name, for `model@server`."""
+
+    base_url: str = Field(description="URL of the server")
+    key_variable: str | None = Field(
+        default=None, description="environment variable with the key of this server"
+    )
+
+
+if TYPE_CHECKING:
+
+    class PipelineSections(FrozenModel):
+        """The settings of every pipeline, by its name."""
+else:
+    PipelineSections = create_model(
+        "PipelineSections",
+        __base__=FrozenModel,
+        **{
+            name: (section, Field(default_factory=section))
+            for name, section in PIPELINE_SECTIONS.items()
+        },
+    )
+
+
+class Settings(BaseSettings):
+    """Every setting of a run: values given here, then the environment, then a file, then defaults.
+
+    Short names are accepted as keywords too: `Settings(jobs=4)` is `Settings(limits={"jobs": 4})`.
+    """
+
+    model_config = SettingsConfigDict(frozen=True, extra="forbid")
+
+    config_path: ClassVar[Path | None] = None
+    """The TOML file to read; `load_settings` sets it in a subclass."""
+
+    model: str | None = Field(default=None, description="model for every agent")
+    base_url: str | None = Field(default=None, description="an OpenAI-compatible server")
+    api_key: SecretStr | None = Field(default=None, description="key of that server; never written")
+    pipeline: str | None = Field(default=None, description="see `archqa list pipelines`")
+    record: str | None = Field(default=None, description="a FHIR store (file) or server (URL)")
+    answer_key: Path | None = Field(
+        default=None, description="a key whose answers subtask 4 links; never its citations"
+    )
+    runner: Literal["local", "ray"] = Field(
+        default="local", description="this process, or a Ray cluster"
+    )
+    limits: LimitSettings = LimitSettings()
+    retries: RetrySettings = RetrySettings()
+    cache: CacheSettings = Field(default_factory=CacheSettings)
+    ray: RaySettings = RaySettings()
+    pipelines: PipelineSections = Field(default_factory=PipelineSections)
+    agents: dict[str, AgentSettings] = {}
+    servers: dict[str, ServerSettings] = {}
+    prices: dict[str, Price] = {}
+
+    _typed: frozenset[str] = PrivateAttr(default=frozenset())
+
+    @classmethod
+    def settings_customise_sources(  # type: ignore[override]  # pydantic-settings passes the sources by name
+        cls, settings_cls: type[BaseSettings], **sources: PydanticBaseSettingsSource
+    ) -> tuple[PydanticBaseSettingsSource, ...]:
+        """Values given first, then the environment, then the file; all under their full names."""
+        given = sources["init_settings"]
+        assert isinstance(given, InitSettingsSource)
+        path = cls.config_path
+        in_file = read_toml(path) if path is not None else {}
+        layers = (given.init_kwargs, environment_values(), in_file)
+        return tuple(InitSettingsSource(settings_cls, nest(layer)) for layer in layers)
+
+    @property
+    def typed_names(self) -> frozenset[str]:
+        """Names of pipeline and agent settings that were typed for this run, as `names.typed_names` gives them."""
+        return self._typed
+
+    @property
+    def has_model(self) -> bool:
+        """Whether a model server is set up at all."""
+        return any((self.model, self.base_url, self.api_key))
+
+    def for_pipeline(self, pipeline: "Pipeline") -> PipelineSettings:
+        """The settings of a pipeline, of exactly its `settings_type`."""
+        section = getattr(self.pipelines, pipeline.name, None)
+        names = pipeline.settings_type.model_fields
+        return pipeline.settings_type(**{name: getattr(section, name) for name in names})
+
+    def replace(self, **changes: Any) -> "Settings":
+        """A copy with other values, by short or by full name."""
+        return _changed(self, nest(changes))
+
+    def agent(self, name: str) -> AgentSettings:
+        """The settings of one agent."""
+        return self.agents.get(name, AgentSettings())
+
+    def prompt_version(self, prompt: str) -> str:
+        """The version of a prompt that is set for the agent it belongs to, else the prompt itself."""
+        agent_name, _, _ = prompt.partition("/")
+        for settings in self.agents.values():
+            if settings.prompt and settings.prompt.partition("/")[0] == agent_name:
+                return settings.prompt
+        return prompt
+
+    def api_key_for(self, base_url: str | None) -> SecretStr | None:
+        """The key for one server. The run's key goes to the run's server alone, never to one an agent names."""
+        if base_url == self.base_url:
+            return self.api_key
+        for variable in self._key_variables(base_url):
+            if variable in os.environ:
+                key = os.environ[variable]
+                return SecretStr(key) if key else None
+        return None
+
+    def _key_variables(self, base_url: str | None) -> Iterator[str]:
+        owners: list[AgentSettings | ServerSettings] = [
+            *self.agents.values(),
+            *self.servers.values(),
+        ]
+        for owner in owners:
+            if owner.base_url == base_url and owner.key_variable:
+                yield owner.key_variable
+
+    def price_of(self, model: str) -> Price | None:
+        """What a model costs: as configured, else as listed, else unknown."""
+        return self.prices.get(model) or listed_prices().get(model)
+
+    def without_secrets(self, pipeline: "Pipeline | None" = None) -> dict[str, Any]:
+        """Every setting as JSON values, without `api_key` and `cache.url`, which may hold a password.
+
+        With a pipeline, only its settings stand under `pipelines`, not those of the others.
+        """
+        values = self.model_dump(mode="json", exclude={"api_key": True, "cache": {"url"}})
+        if pipeline is not None:
+            own = self.for_pipeline(pipeline).model_dump(mode="json")
+            values["pipelines"] = {pipeline.name: own} if own else {}
+        return values
+
+
+Model = TypeVar("Model", bound=BaseModel)
+
+
+def _changed(model: Model, changes: Mapping[str, Any]) -> Model:
+    """A copy of a model and of the models in it, with other values."""
+    update = {}
+    for name, value in changes.items():
+        current = getattr(model, name)
+        nested = isinstance(current, FrozenModel) and isinstance(value, Mapping)
+        update[name] = _changed(current, value) if nested else value
+    return model.model_copy(update=update)
+
+
+def _user_cache() -> Path:
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "archqa"

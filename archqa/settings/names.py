@@ -1,0 +1,137 @@
+"""The names of settings: each has a full, nested name, and many have a short one.
+
+    short name       full name
+    jobs             limits.jobs
+    cache_dir        cache.dir
+    threshold        pipelines.panel.threshold
+    labels           pipelines.dmis.labels, pipelines.panel.labels and pipelines.embedded.labels
+
+The short name of a pipeline's setting stands for that setting of every pipeline that has it.
+"""
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from archqa.tasks.settings import PIPELINE_SECTIONS
+
+Path = tuple[str, ...]
+
+RUN_SHORT_NAMES: dict[str, Path] = {
+    "jobs": ("limits", "jobs"),
+    "requests_per_minute": ("limits", "requests_per_minute"),
+    "tokens_per_minute": ("limits", "tokens_per_minute"),
+    "max_cost": ("limits", "max_cost"),
+    "timeout": ("limits", "timeout"),
+    "tries": ("retries", "tries"),
+    "first_wait": ("retries", "first_wait"),
+    "cache": ("cache", "enabled"),
+    "cache_dir": ("cache", "dir"),
+    "cache_gib": ("cache", "gib"),
+    "cache_url": ("cache", "url"),
+    "ray_address": ("ray", "address"),
+    "workers": ("ray", "workers"),
+}
+"""Short names of the run's own nested settings."""
+
+
+def full_names(short_name: str) -> tuple[Path, ...]:
+    """The full names that a short name stands for; none if it is no short name."""
+    if short_name in RUN_SHORT_NAMES:
+        return (RUN_SHORT_NAMES[short_name],)
+    return tuple(
+        ("pipelines", pipeline, short_name)
+        for pipeline, section in PIPELINE_SECTIONS.items()
+        if short_name in section.model_fields
+    )
+
+
+def short_names() -> list[str]:
+    """Every short name."""
+    names = dict.fromkeys(RUN_SHORT_NAMES)
+    for section in PIPELINE_SECTIONS.values():
+        names.update(dict.fromkeys(section.model_fields))
+    return list(names)
+
+
+def is_pipeline_setting(name: str) -> bool:
+    """Whether this is the short name of a pipeline's setting."""
+    return any(name in section.model_fields for section in PIPELINE_SECTIONS.values())
+
+
+def nest(values: Mapping[str, Any]) -> dict[str, Any]:
+    """The same values under their full names. A full name takes precedence over a short one.
+
+    Names that do not exist stay as they are, for validation to report.
+    """
+    nested: dict[str, Any] = {}
+    for name, value in values.items():
+        if _is_short(name, value):
+            for path in full_names(name):
+                _assign(nested, path, value)
+    for name, value in values.items():
+        if not _is_short(name, value):
+            merge(nested, {name: _canonical(name, value)})
+    return nested
+
+
+def merge(target: dict[str, Any], changes: Mapping[str, Any]) -> None:
+    """Write nested values over others, key by key."""
+    for name, value in changes.items():
+        current = target.get(name)
+        if isinstance(current, dict) and isinstance(value, Mapping):
+            merge(current, value)
+        elif isinstance(value, Mapping):
+            target[name] = {}
+            merge(target[name], value)
+        else:
+            target[name] = value
+
+
+def typed_names(values: Mapping[str, Any]) -> Iterator[str]:
+    """Names that only some pipelines use: `threshold`, `pipelines.panel.threshold`, `agents.decision`."""
+    for name, value in values.items():
+        if name == "pipelines" and isinstance(value, Mapping):
+            for pipeline, section in _canonical(name, value).items():
+                yield from (f"pipelines.{pipeline}.{setting}" for setting in section)
+        elif name == "agents" and isinstance(value, Mapping):
+            yield from (f"agents.{agent}" for agent in value)
+        elif is_pipeline_setting(name):
+            yield name
+
+
+def _is_short(name: str, value: Any) -> bool:
+    """`cache` is a section as well: `cache=off` is short for `cache.enabled=off`."""
+    if name == "cache":
+        return not isinstance(value, Mapping) and not hasattr(value, "model_fields")
+    return bool(full_names(name))
+
+
+def _assign(target: dict[str, Any], path: Path, value: Any) -> None:
+    *sections, name = path
+    for section in sections:
+        target = target.setdefault(section, {})
+    target[name] = value
+
+
+def _canonical(name: str, value: Any) -> Any:
+    """The value with former and alternative names inside it replaced."""
+    if not isinstance(value, Mapping):
+        return value
+    if name == "agents":
+        return {agent: _agent(settings) for agent, settings in value.items()}
+    if name == "pipelines":
+        return {_pipeline_name(pipeline): section for pipeline, section in value.items()}
+    return value
+
+
+def _agent(settings: Any) -> Any:
+    """`mind` is the former name of `backend`."""
+    if not isinstance(settings, Mapping):
+        return settings
+    return {"backend" if name == "mind" else name: value for name, value in settings.items()}
+
+
+def _pipeline_name(name: str) -> str:
+    """Environment variables have no hyphens: `multi_turn_retriever` is `multi-turn-retriever`."""
+    hyphenated = name.replace("_", "-")
+    return hyphenated if hyphenated in PIPELINE_SECTIONS else name

@@ -1,0 +1,161 @@
+"""Synthetic runs: random judgements on synthetic cases with a known key. No engine, no model."""
+
+import json
+import random
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from archqa import tasks
+from archqa.core.answer import CitedAnswer, Claim
+from archqa.core.case import Case
+from archqa.core.judgement import Judgement, Relevance
+from archqa.core.probability import mean_probabilities
+from archqa.core.question import Item
+from archqa.core.step import Step
+from archqa.core.usage import Usage
+from archqa.runs.folder import RunFolder
+from archqa.runs.record import CaseRecord, CaseStatus, DataFingerprint, RunManifest, RunStatus
+from archqa.runs.run import write_cases
+from archqa.tasks import dump_json
+from tests.fakes.cases import synthetic_cases
+
+AGENTS = ("general expert", "cardiology", "nephrology", "internal medicine")
+SPECIALTIES = ("cardiology", "surgery", "oncology")
+
+
+def cases_with_specialties(count: int, sentences: int = 23) -> list[Case]:
+    """Synthetic cases of three specialties."""
+    return [
+        case.model_copy(update={"clinical_specialty": SPECIALTIES[index % 3]})
+        for index, case in enumerate(synthetic_cases(count, sentences))
+    ]
+
+
+def create_run(
+    folder: Path,
+    cases: Sequence[Case],
+    *,
+    seed: int = 1,
+    name: str = "run",
+    with_key: bool = True,
+    threshold: float = 0.5,
+) -> Path:
+    """Create a finished run, its case file and its key; the same seed gives the same run."""
+    data = folder / "cases.json"
+    data.write_text(dump_json(cases), encoding="utf-8")
+    gold = {case.id: gold_of(case) for case in cases}
+    if with_key:
+        (folder / "cases_key.json").write_text(
+            json.dumps([_key(case, gold[case.id]) for case in cases])
+        )
+    run = _folder(folder / name, "archehr-2025", "dmis", data, cases)
+    generator = random.Random(seed)
+    for case in cases:
+        _end(run, case, gold[case.id], generator, threshold)
+    return run.path
+
+
+def create_fhir_run(
+    folder: Path, task: str, items: Sequence[Item], results: Sequence[dict[str, Any]]
+) -> Path:
+    """Create a finished run of questions or tasks on a FHIR record, with these results."""
+    run = _folder(folder / "run", task, "embedded", folder / "gone.json", items)
+    result_type = tasks.find(task).result_type
+    for item, result in zip(items, results, strict=True):
+        typed_result = result_type.from_json(result) if result_type and result else None
+        run.add(CaseRecord(id=item.id, status=CaseStatus.ANSWERED, result=typed_result))
+    return run.path
+
+
+def gold_of(case: Case) -> dict[str, Relevance]:
+    """Every fifth sentence is essential, the one after it supplementary."""
+    labels = {0: Relevance.ESSENTIAL, 1: Relevance.SUPPLEMENTARY}
+    return {
+        sentence_id: labels.get(index % 5, Relevance.NOT_RELEVANT)
+        for index, sentence_id in enumerate(case.sentence_ids)
+    }
+
+
+def _folder(path: Path, task: str, pipeline: str, data: Path, items: Sequence[Item]) -> RunFolder:
+    run = RunFolder.create(path)
+    now = datetime(2026, 3, 1, 12, tzinfo=UTC)
+    run.write_manifest(
+        RunManifest(
+            run=path.name,
+            status=RunStatus.FINISHED,
+            started_at=now,
+            ended_at=now,
+            task=task,
+            pipeline=pipeline,
+            data=DataFingerprint(path=str(data), sha256="0" * 64),
+            case_ids=tuple(item.id for item in items),
+            settings={"model": "m1"},
+            minds={"decision": "m1 at http://127.0.0.1"},
+            prompts={},
+            versions={"archqa": "0.1.0"},
+            seconds=12.0,
+        )
+    )
+    write_cases(run, task, items)
+    return run
+
+
+def _end(
+    run: RunFolder,
+    case: Case,
+    gold: dict[str, Relevance],
+    generator: random.Random,
+    threshold: float,
+) -> None:
+    judgements = {}
+    for agent in AGENTS:
+        judgements[agent] = tuple(
+            _judgement(sentence_id, gold[sentence_id], generator)
+            for sentence_id in case.sentence_ids
+        )
+    means = mean_probabilities(judgements)
+    above = [sentence_id for sentence_id in case.sentence_ids if means[sentence_id] >= threshold]
+    cited = tuple(above) or case.sentence_ids[:1]
+    claims = tuple(
+        Claim(text=f"As sentence {sentence_id} says.", citations=(sentence_id,))
+        for sentence_id in cited
+    )
+    usage = Usage(calls=2, prompt_tokens=900, completion_tokens=80, cost_usd=0.01, seconds=1.5)
+    run.add_step(
+        case.id,
+        Step(agent="decision", mind="model", model="m1", reply="What the model said.", usage=usage),
+    )
+    run.add(
+        CaseRecord(
+            id=case.id,
+            status=CaseStatus.ANSWERED,
+            answer=CitedAnswer(claims=claims),
+            evidence=cited,
+            judgements=judgements,
+            experts=AGENTS[1:],
+            usage=usage,
+            seconds=1.5,
+        )
+    )
+
+
+def _judgement(sentence: str, label: Relevance, generator: random.Random) -> Judgement:
+    probability = min(
+        max(generator.gauss(0.7 if label is Relevance.ESSENTIAL else 0.3, 0.2), 0.01), 0.99
+    )
+    return Judgement(
+        sentence_id=sentence,
+        label=Relevance.ESSENTIAL if probability >= 0.5 else Relevance.NOT_RELEVANT,
+        rationale=f"Because of what {sentence} says of the question, {probability:.3f}.",
+        probability=probability,
+    )
+
+
+def _key(case: Case, gold: dict[str, Relevance]) -> dict[str, Any]:
+    answers = [
+        {"sentence_id": sentence_id, "relevance": label.value}
+        for sentence_id, label in gold.items()
+    ]
+    return {"case_id": case.id, "answers": answers}

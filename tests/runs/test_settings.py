@@ -1,0 +1,307 @@
+"""Settings: nested by owner, typed by short or full name, refused where they have no effect."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import archqa
+from archqa.agents.registry import AGENT_NAMES
+from archqa.errors import CallerError
+from archqa.evaluation.what_if import settings_from_run
+from archqa.runs.batch.batch_run import open_batch
+from archqa.runs.plan import choose_pipeline
+from archqa.runs.predict import predict
+from archqa.runs.ray.worker import WorkerConfig
+from archqa.runs.run import Run
+from archqa.runs.settings_check import check_settings_used
+from archqa.settings import Settings, load_settings
+from archqa.settings.catalogue import describe_settings
+from archqa.settings.names import RUN_SHORT_NAMES, full_names
+from archqa.tasks.archehr_2025.settings import DmisSettings, NotePanelSettings
+from archqa.tasks.pipelines import all_pipelines, find
+from archqa.tasks.settings import PIPELINE_SECTIONS
+from tests.cli.test_commands import archqa as command
+
+FLAT_SETTINGS = {
+    "model": None, "base_url": None, "pipeline": None, "record": None, "jobs": 3,
+    "requests_per_minute": None, "tokens_per_minute": None, "timeout": 180.0, "tries": 5,
+    "first_wait": 0.5, "max_cost": None, "cache": True, "cache_gib": 4.0, "cache_dir": "/tmp/absent",
+    "runner": "local", "ray_address": None, "workers": None, "servers": {}, "answer_key": None,
+    "prices": {}, "agents": {"decision": {"mind": "embedded", "model": None}},
+    "labels": "multiclass", "context": True, "experts": True, "most_experts": 4,
+    "screen": "per-sentence", "batch_size": 8, "strategy": "cited", "word_limit": 75,
+    "fallback": True, "answers": 3, "repetitions": 1, "engine_vote": True, "interpret": True,
+    "verify": True, "margin": 0.15, "operating_point": "recall", "threshold": None, "voters": "",
+    "combiner": None, "exemplars": None, "shots": 3, "official": True, "iterations": 30,
+    "context_limit": 32000, "planner_turns": 6, "conventions": None, "code_seconds": 30.0,
+    "code_memory_mib": 512, "writes": "record", "shape": None, "rounds": 8, "memory": None,
+}  # fmt: skip
+"""The settings in the `run.json` of runs written before they were nested."""
+
+
+def as_written_before(run: Path) -> None:
+    """Replace a run's settings by the flat ones of earlier versions."""
+    manifest = json.loads((run / "run.json").read_text())
+    own = manifest["settings"]["pipelines"][manifest["pipeline"]]
+    kept = {"pipeline": manifest["settings"]["pipeline"], "agents": {}, **own}
+    manifest["settings"] = {**FLAT_SETTINGS, **kept}
+    (run / "run.json").write_text(json.dumps(manifest))
+
+
+@pytest.mark.parametrize(
+    ("short", "full"),
+    [
+        ("jobs=3", "limits.jobs=3"),
+        ("max_cost=1.5", "limits.max_cost=1.5"),
+        ("tries=2", "retries.tries=2"),
+        ("cache=off", "cache.enabled=off"),
+        ("cache_gib=2", "cache.gib=2"),
+        ("ray_address=auto", "ray.address=auto"),
+        ("threshold=.6", "pipelines.panel.threshold=.6"),
+        ("writes=validate", "pipelines.paper.writes=validate"),
+        ("agents.decision.mind=embedded", "agents.decision.backend=embedded"),
+    ],
+)
+def test_a_short_and_a_full_name_set_the_same(short: str, full: str) -> None:
+    changed = load_settings(assignments=[full])
+    assert changed != load_settings()
+    of_short = load_settings(assignments=[short]).without_secrets()
+    of_full = changed.without_secrets()
+    if short.startswith("writes"):
+        of_short, of_full = (each["pipelines"]["paper"] for each in (of_short, of_full))
+    assert of_short == of_full
+
+
+def test_every_pipeline_gets_its_own_type_from_a_short_name() -> None:
+    settings = load_settings(assignments=["labels=multiclass", "word_limit=60"])
+    for name, settings_type in (
+        ("dmis", DmisSettings), ("embedded", DmisSettings), ("panel", NotePanelSettings),
+    ):  # fmt: skip
+        own = settings.for_pipeline(find(name))
+        assert type(own) is settings_type
+        assert own.model_dump(include={"labels", "word_limit"}) == {
+            "labels": "multiclass",
+            "word_limit": 60,
+        }
+
+
+def test_what_is_typed_wins_over_the_environment_and_that_over_the_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path / "archqa.toml"
+    file.write_text(
+        'jobs = 2\nrequests_per_minute = 500\ncache_dir = "/tmp/replies"\nlabels = "multiclass"\n'
+        "[pipelines.panel]\nthreshold = 0.6\nshots = 5\nword_limit = 60\n"
+        '[agents.decision]\nmind = "embedded"\n'
+    )
+    monkeypatch.setenv("ARCHQA_JOBS", "4")
+    monkeypatch.setenv("ARCHQA_PIPELINES__PANEL__SHOTS", "6")
+    monkeypatch.setenv("ARCHQA_PIPELINES__MULTI_TURN_RETRIEVER__ITERATIONS", "7")
+    monkeypatch.setenv("ARCHQA_AGENTS__DECISION__MODEL", "o3")
+    monkeypatch.setenv("ARCHQA_CACHE", "off")
+    monkeypatch.setenv("ARCHQA_CHROMIUM", "/usr/bin/chromium")
+    settings = load_settings(file, {"threshold": 0.7}, ["labels=binary"])
+    panel = settings.for_pipeline(find("panel"))
+    assert isinstance(panel, NotePanelSettings)
+    assert (panel.threshold, panel.shots, panel.word_limit) == (0.7, 6, 60)
+    assert panel.labels == "binary"
+    assert (settings.limits.jobs, settings.limits.requests_per_minute) == (4, 500)
+    assert (settings.cache.enabled, settings.cache.dir) == (False, Path("/tmp/replies"))
+    assert settings.agent("decision").backend == "embedded"
+    assert settings.agent("decision").model == "o3"
+    multi_turn = settings.for_pipeline(find("multi-turn-retriever", "fhir-agentbench"))
+    assert multi_turn.model_dump()["iterations"] == 7
+
+
+def test_a_full_name_in_a_file_takes_precedence_over_a_short_one(tmp_path: Path) -> None:
+    file = tmp_path / "archqa.toml"
+    file.write_text("word_limit = 60\n[pipelines.panel]\nword_limit = 50\n")
+    settings = load_settings(file)
+    limits = {name: settings.for_pipeline(find(name)).model_dump() for name in ("panel", "dmis")}
+    assert {name: own["word_limit"] for name, own in limits.items()} == {"panel": 50, "dmis": 60}
+
+
+def test_the_last_assignment_wins() -> None:
+    assert load_settings(None, {"jobs": 2}, ["limits.jobs=3", "jobs=4"]).limits.jobs == 4
+
+
+def test_all_invalid_settings_are_named_at_once_with_what_was_meant() -> None:
+    wrong = ["lables=binary", "limits.job=2", "shots=many", "agents.nobody.model=x"]
+    with pytest.raises(CallerError) as caught:
+        load_settings(assignments=[*wrong, "pipelines.panel.treshold=.5"])
+    message = str(caught.value)
+    assert message.startswith("Invalid settings:\n")
+    assert "lables: there is no such setting; did you mean labels?" in message
+    assert "limits.job: there is no such setting; did you mean jobs?" in message
+    assert "pipelines.panel.treshold" in message.replace("treshold:", "pipelines.panel.treshold:")
+    assert "did you mean threshold?" in message
+    assert message.count("shots: ") == 1
+
+
+def test_a_wrong_value_of_a_short_name_is_reported_once() -> None:
+    with pytest.raises(CallerError) as caught:
+        load_settings(assignments=["labels=five"])
+    assert str(caught.value).count("labels") == 1
+
+
+def test_typed_settings_without_effect_are_refused_all_at_once() -> None:
+    with pytest.raises(CallerError) as caught:
+        predict("mini", pipeline="embedded", writes="apply", shots=7, threshold=0.6)
+    message = str(caught.value)
+    assert message.startswith("Invalid settings:\n")
+    assert "threshold: embedded does not use it. Pipelines that use it: panel." in message
+    assert "shots: embedded does not use it. Pipelines that use it: panel." in message
+    assert "writes: embedded does not use it." in message
+    assert "paper (medagentbench), typed (medagentbench), scripted (medagentbench)" in message
+
+
+@pytest.mark.parametrize(
+    ("assignment", "problem"),
+    [
+        ("pipelines.panel.threshold=.6", "Pipelines that use it: panel."),
+        (
+            "agents.answer_first.model=x",
+            "embedded has no such agent. Pipelines that have it: panel.",
+        ),
+    ],
+)
+def test_settings_of_another_pipeline_or_agent_are_refused(assignment: str, problem: str) -> None:
+    settings = load_settings(None, {"pipeline": "embedded"}, [assignment])
+    with pytest.raises(CallerError) as caught:
+        check_settings_used(settings, choose_pipeline(settings, "archehr-2025"))
+    assert problem in str(caught.value)
+
+
+def test_the_command_line_refuses_them_with_exit_code_2(tmp_path: Path) -> None:
+    done = command("predict", "mini", "--set", "writes=apply", "--set", "shots=7", cwd=tmp_path)
+    assert done.returncode == 2
+    assert "writes: embedded does not use it" in done.stderr
+    assert "shots: embedded does not use it" in done.stderr
+    assert not (tmp_path / "runs").exists()
+
+
+def test_a_file_and_the_environment_may_hold_settings_of_other_pipelines(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path / "archqa.toml"
+    file.write_text("[pipelines.panel]\nthreshold = 0.6\n[agents.answer_first]\nturns = 2\n")
+    monkeypatch.setenv("ARCHQA_SHOTS", "7")
+    settings = load_settings(file, {"pipeline": "embedded"})
+    check_settings_used(settings, find("embedded"))
+
+
+def test_settings_and_keywords_together_are_refused() -> None:
+    with pytest.raises(CallerError, match="labels"):
+        predict("mini", settings=load_settings(), labels="multiclass")
+
+
+def test_a_run_keeps_the_settings_of_its_own_pipeline_and_no_secret(tmp_path: Path) -> None:
+    typed = {
+        "pipeline": "embedded",
+        "labels": "multiclass",
+        "cache_url": "postgresql://u:geheim@h/d",
+    }
+    run = predict("mini", out=tmp_path / "run", settings=load_settings(typed=typed))
+    settings = run.manifest.settings
+    assert settings["pipelines"] == {
+        "embedded": DmisSettings(labels="multiclass").model_dump(mode="json")
+    }
+    assert settings["limits"]["jobs"] == 8
+    text = (run.path / "run.json").read_text()
+    assert "geheim" not in text
+    assert "api_key" not in text
+
+
+def test_a_run_with_flat_settings_is_still_read_scored_and_resumed(tmp_path: Path) -> None:
+    out = tmp_path / "run"
+    changes: dict[str, Any] = {"pipeline": "embedded", "labels": "multiclass"}
+    predict("mini", out=out, **changes)
+    as_written_before(out)
+    assert archqa.score(out).scores.scores["strict_micro_f1"] > 0
+    assert predict("mini", out=out, resume=True, **changes).complete
+    with pytest.raises(CallerError, match=r"settings\.labels differ"):
+        predict("mini", out=out, resume=True, pipeline="embedded")
+
+
+def test_a_run_with_flat_settings_can_be_decided_anew_and_go_on_as_a_batch(tmp_path: Path) -> None:
+    out = tmp_path / "run"
+    predict("mini", out=out, pipeline="embedded", operating_point="recall")
+    as_written_before(out)
+    changed = settings_from_run(out, ["threshold=.6"])
+    assert (changed.threshold, changed.operating_point) == (0.6, "recall")
+    assert open_batch(out, Settings()).folder.path == out
+    assert Run.open(out).complete
+
+
+def test_a_worker_of_a_cluster_gets_the_same_settings() -> None:
+    typed = {"labels": "multiclass", "cache_url": "postgresql://u:p@h/d", "api_key": "k", "jobs": 9}
+    settings = load_settings(typed=typed, assignments=["agents.decision.backend=embedded"])
+    manifest = Run.open(predict("mini", pipeline="embedded").path).manifest
+    config = WorkerConfig.of(manifest, settings, 2)
+    assert "u:p" not in json.dumps(config.settings)
+    at_worker = Settings(**config.settings, **config.secrets).replace(jobs=config.jobs)
+    expected = settings.replace(jobs=2)
+    assert at_worker.model_dump() == expected.model_dump()
+
+
+def test_the_settings_of_every_pipeline_are_in_the_registry() -> None:
+    for pipeline in all_pipelines():
+        fields = set(pipeline.settings_type.model_fields)
+        section = PIPELINE_SECTIONS.get(pipeline.name)
+        assert fields <= set(section.model_fields if section else ())
+    for name, section in PIPELINE_SECTIONS.items():
+        types = [each.settings_type for each in all_pipelines() if each.name == name]
+        used = {field for each in types for field in each.model_fields}
+        assert set(section.model_fields) == used
+
+
+def test_short_names_are_unambiguous() -> None:
+    for name in RUN_SHORT_NAMES:
+        assert not any(name in section.model_fields for section in PIPELINE_SECTIONS.values())
+    for section in PIPELINE_SECTIONS.values():
+        assert not set(section.model_fields) & set(Settings.model_fields)
+        assert all(full_names(name) for name in section.model_fields)
+
+
+def test_every_setting_is_described() -> None:
+    settings = describe_settings()
+    assert [setting.name for setting in settings if not setting.description] == []
+    of_panel = {setting.short_name for setting in settings if "panel" in setting.owners}
+    assert of_panel == set(NotePanelSettings.model_fields)
+
+
+def test_list_settings_shows_type_default_description_and_owner() -> None:
+    lines = command("list", "settings").stdout.replace("\n", " ")
+    assert "limits.jobs (jobs): integer [default: 8]" in lines
+    panel = command("list", "settings", "--pipeline", "panel")
+    assert "pipelines.panel.threshold (threshold): number." in panel.stdout
+    assert "(writes)" not in panel.stdout
+    assert command("list", "settings", "--pipeline", "nope").returncode == 2
+
+
+def test_agents_are_those_of_the_pipelines() -> None:
+    assert {"decision", "planner", "clinical_typed"} <= set(AGENT_NAMES)
+    for pipeline in all_pipelines():
+        assert set(pipeline.agents) <= set(AGENT_NAMES)
+
+
+def test_settings_are_imported_without_slow_libraries() -> None:
+    slow = ("numpy", "onnxruntime", "openai", "pandas", "lxml", "httpx2", "archqa.fhir")
+    code = f"import archqa.settings, sys; print([m for m in {slow} if m in sys.modules])"
+    environment = {**os.environ, "PYTHONPATH": str(Path(archqa.__file__).parent.parent)}
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, env=environment
+    )
+    assert done.stdout.strip() == "[]", done.stderr
+
+
+def test_the_package_shows_its_public_names_alone() -> None:
+    names = ["Run", "__version__", "compare", "fhir", "load_cases", "predict", "score"]
+    assert dir(archqa) == names
+    for name in names:
+        assert getattr(archqa, name) is not None
