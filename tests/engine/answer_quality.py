@@ -1,7 +1,7 @@
-"""How good composed answers are, by the shared task's own rulers: beside copying a note's first sentences, and beside
-the reference answers of the key.
+"""How good composed answers are, by the official metrics: next to copying a note's first sentences, and
+next to the reference answers of the key.
 
-`python -m tests.engine.answer_quality data/dev.json` prints the table of archqa/engine/README.md.
+`python -m tests.engine.answer_quality data/dev.json` prints the table of docs/engine-log.md.
 """
 
 import argparse
@@ -18,12 +18,12 @@ from scoring.tasks import archehr2025, archehr2026
 
 Labelled = list[tuple[Case, CaseKey]]
 Write = Callable[[Case, CaseKey], CitedAnswer]
-RULERS = ["strict_micro_f1", "bleu", "rougeLsum", "sari"]
+METRICS = ["strict_micro_f1", "bleu", "rougeLsum", "sari"]
 """The official metrics that need no model."""
 
 
 def labelled(path: Path, limit: int | None = None) -> Labelled:
-    """The cases of a file with the key beside it."""
+    """The cases of a file with the key next to it."""
     keys = tasks.load_key(path.with_name(f"{path.stem}_key.json")).keys
     return [(case, keys[case.id]) for case in tasks.load_cases(path).notes if case.id in keys][
         :limit
@@ -77,7 +77,7 @@ def measured(cases: Labelled, write: Write) -> dict[str, float]:
     answers = {case.id: write(case, key) for case, key in cases}
     rows = [{"case_id": case.id, "answer": answers[case.id].submission} for case, _ in cases]
     official = archehr2025.score(
-        rows, [_reference_2025(*pair) for pair in cases], metrics=RULERS, bootstrap=0
+        rows, [_reference_2025(*pair) for pair in cases], metrics=METRICS, bootstrap=0
     )
     plain = [
         {"case_id": sid, "prediction": " ".join(c.text for c in each.claims)}
@@ -87,7 +87,7 @@ def measured(cases: Labelled, write: Write) -> dict[str, float]:
         plain,
         [_reference_2026(*pair) for pair in cases],
         subtask=3,
-        metrics=RULERS[1:],
+        metrics=METRICS[1:],
         bootstrap=0,
     )
     spoken = sum(len(each.claims) for each in answers.values()) / sum(
@@ -112,21 +112,23 @@ def _reference_2025(case: Case, key: CaseKey) -> archehr2025.Reference:
 
 
 def _reference_2026(case: Case, key: CaseKey) -> archehr2026.Reference:
-    said = " ".join(claim.text for claim in reference(case, key).claims)
+    answer = " ".join(claim.text for claim in reference(case, key).claims)
     return archehr2026.Reference(
-        case_id=case.id, narrative=case.patient_narrative, clinician_answer=said
+        case_id=case.id, narrative=case.patient_narrative, clinician_answer=answer
     )
 
 
 def main() -> None:
-    """Prints the table."""
+    """Print the table."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("cases", type=Path)
     cases = labelled(parser.parse_args().cases)
     for name, write in WRITERS.items():
-        found = measured(cases, write)
+        scores = measured(cases, write)
         sys.stdout.write(
-            f"{name}: " + ", ".join(f"{ruler} {value:.1f}" for ruler, value in found.items()) + "\n"
+            f"{name}: "
+            + ", ".join(f"{metric} {value:.1f}" for metric, value in scores.items())
+            + "\n"
         )
 
 

@@ -21,7 +21,7 @@ def make_case(
     texts: tuple[str, ...], *, question: str = "Why was she given antibiotics, and for how long?"
 ) -> Case:
     sentences = tuple(
-        Sentence(id=f"s{at}", text=text, paragraph_id="0") for at, text in enumerate(texts)
+        Sentence(id=f"s{index}", text=text, paragraph_id="0") for index, text in enumerate(texts)
     )
     message = (
         "I was in with a kidney infection. Why did I get antibiotics and how long do I take them?"

@@ -12,15 +12,15 @@ def cases() -> Labelled:
     return labelled(DEV, limit=4)
 
 
-def test_composed_answers_stand_above_the_first_sentences_of_the_note_by_the_official_rulers(
+def test_composed_answers_stand_above_the_first_sentences_of_the_note_by_the_official_metrics(
     cases: Labelled,
 ) -> None:
     engine, first = (measured(cases, WRITERS[name]) for name in ("the engine", "first sentences"))
-    for ruler in ("strict_micro_f1", "rougeLsum", "rougeLsum_2026", "sari"):
-        assert engine[ruler] > first[ruler], ruler
+    for metric in ("strict_micro_f1", "rougeLsum", "rougeLsum_2026", "sari"):
+        assert engine[metric] > first[metric], metric
 
 
-def test_the_reference_answer_is_perfect_by_the_ruler_whose_reference_it_is(
+def test_the_reference_answer_is_perfect_by_the_metric_whose_reference_it_is(
     cases: Labelled,
 ) -> None:
     assert measured(cases, WRITERS["the key's reference answer"])[

@@ -15,32 +15,44 @@ def test_there_is_one_judgement_a_sentence_in_note_order(
     engine: Engine, pyelonephritis_case: Case
 ) -> None:
     judgements = engine.judge(pyelonephritis_case)
-    assert [each.sentence_id for each in judgements] == list(pyelonephritis_case.sentence_ids)
-    assert all(each.probability is not None and 0 < each.probability < 1 for each in judgements)
-    assert all(each.rationale for each in judgements)
+    assert [judgement.sentence_id for judgement in judgements] == list(
+        pyelonephritis_case.sentence_ids
+    )
+    assert all(
+        judgement.probability is not None and 0 < judgement.probability < 1
+        for judgement in judgements
+    )
+    assert all(judgement.rationale for judgement in judgements)
 
 
-def test_essential_means_chosen(engine: Engine, pyelonephritis_case: Case) -> None:
+def test_essential_sentences_are_those_selected(engine: Engine, pyelonephritis_case: Case) -> None:
     judgements = engine.judge(pyelonephritis_case)
-    essential = {each.sentence_id for each in judgements if each.label is Relevance.ESSENTIAL}
+    essential = {
+        judgement.sentence_id for judgement in judgements if judgement.label is Relevance.ESSENTIAL
+    }
     assert essential == engine.select(judgements)
 
 
 def test_the_answer_is_ranked_above_headings_and_social_history(
     engine: Engine, pyelonephritis_case: Case
 ) -> None:
-    chance = {each.sentence_id: each.probability or 0 for each in engine.judge(pyelonephritis_case)}
-    assert chance["s2"] > max(chance["s0"], chance["s4"], chance["s5"], chance["s7"])
+    probability = {
+        judgement.sentence_id: judgement.probability or 0
+        for judgement in engine.judge(pyelonephritis_case)
+    }
+    assert probability["s2"] > max(
+        probability["s0"], probability["s4"], probability["s5"], probability["s7"]
+    )
     assert "s2" in engine.select(engine.judge(pyelonephritis_case))
 
 
 def test_the_same_case_gets_the_same_judgements_whatever_came_before(
     engine: Engine, pyelonephritis_case: Case
 ) -> None:
-    first = engine.judge(pyelonephritis_case)
+    judgements = engine.judge(pyelonephritis_case)
     engine._assessments.clear()
     engine.judge(make_case(("Something else.",) * 3))
-    assert engine.judge(pyelonephritis_case) == first
+    assert engine.judge(pyelonephritis_case) == judgements
 
 
 def test_cases_judged_at_the_same_time_get_what_they_get_alone(engine: Engine) -> None:
@@ -66,18 +78,21 @@ def test_a_case_that_failed_is_tried_again(engine: Engine, monkeypatch: pytest.M
 
 def test_ids_do_not_move_a_probability(engine: Engine, pyelonephritis_case: Case) -> None:
     renamed = tuple(
-        each.model_copy(update={"id": f"x{each.id}"}) for each in pyelonephritis_case.sentences
+        sentence.model_copy(update={"id": f"x{sentence.id}"})
+        for sentence in pyelonephritis_case.sentences
     )
-    other = engine.judge(
+    renamed_judgements = engine.judge(
         pyelonephritis_case.model_copy(update={"sentences": renamed, "id": "another"})
     )
-    assert [each.probability for each in other] == [
-        each.probability for each in engine.judge(pyelonephritis_case)
+    assert [judgement.probability for judgement in renamed_judgements] == [
+        judgement.probability for judgement in engine.judge(pyelonephritis_case)
     ]
-    assert [each.sentence_id for each in other] == [each.id for each in renamed]
+    assert [judgement.sentence_id for judgement in renamed_judgements] == [
+        sentence.id for sentence in renamed
+    ]
 
 
-def test_a_specialist_leans_towards_the_own_field(
+def test_a_specialist_weighs_sentences_of_the_own_field_more(
     engine: Engine, pyelonephritis_case: Case
 ) -> None:
     plain, urologist = (
@@ -152,10 +167,10 @@ def test_an_unknown_operating_point_is_refused(engine: Engine) -> None:
         engine.select((judgement,), "best")
 
 
-def test_judgements_of_other_minds_can_be_selected_from(engine: Engine) -> None:
+def test_labels_without_probabilities_can_be_selected_from(engine: Engine) -> None:
     labels = [Relevance.ESSENTIAL, Relevance.NOT_RELEVANT, Relevance.ESSENTIAL]
     judgements = tuple(
-        Judgement(sentence_id=str(at), label=label) for at, label in enumerate(labels)
+        Judgement(sentence_id=str(index), label=label) for index, label in enumerate(labels)
     )
     assert engine.select(judgements) == {"0", "2"}
 
@@ -176,20 +191,22 @@ def test_the_context_explains_abbreviations_and_names_its_source(engine: Engine)
 def test_specialties_are_recruited_from_what_is_asked(
     engine: Engine, pyelonephritis_case: Case
 ) -> None:
-    found = engine.specialties(pyelonephritis_case)
-    assert 1 <= len(found) <= 4
-    assert {"infectious disease", "urology", "nephrology"} & set(found)
+    specialties = engine.specialties(pyelonephritis_case)
+    assert 1 <= len(specialties) <= 4
+    assert {"infectious disease", "urology", "nephrology"} & set(specialties)
 
 
 def test_the_fingerprint_and_the_cases_it_was_fitted_on_are_digests(engine: Engine) -> None:
     assert len(engine.fingerprint) == 64
     assert len(engine.fitted_on) == len(set(engine.fitted_on)) > 0
-    assert all(len(each) == 64 for each in engine.fitted_on)
+    assert all(len(digest) == 64 for digest in engine.fitted_on)
 
 
-def test_a_digest_tells_content_not_ids_or_white_space(pyelonephritis_case: Case) -> None:
+def test_a_digest_depends_on_content_and_not_on_ids_or_white_space(
+    pyelonephritis_case: Case,
+) -> None:
     spaced = pyelonephritis_case.model_copy(
         update={"id": "7", "patient_narrative": f"  {pyelonephritis_case.patient_narrative}\n"}
     )
-    other = pyelonephritis_case.model_copy(update={"clinician_question": "Why?"})
-    assert case_digest(spaced) == case_digest(pyelonephritis_case) != case_digest(other)
+    other_question = pyelonephritis_case.model_copy(update={"clinician_question": "Why?"})
+    assert case_digest(spaced) == case_digest(pyelonephritis_case) != case_digest(other_question)

@@ -52,28 +52,28 @@ def test_the_model_names_the_cases_it_was_fitted_on(pairs: list[LabelledCase]) -
     assert len(set(train(pairs).fitted_on)) == len(pairs)
 
 
-def test_a_case_that_the_reader_has_read_is_fitted_on_what_a_reader_said_that_had_not(
+def test_a_case_the_cross_encoder_was_trained_on_gets_out_of_fold_logits(
     pairs: list[LabelledCase], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    first, second = pairs[:2]
-    said = np.arange(len(first[0].sentences), dtype=float)
+    known_case, new_case = pairs[0][0], pairs[1][0]
+    out_of_fold = np.arange(len(known_case.sentences), dtype=float)
     monkeypatch.setattr(
-        regression, "load_out_of_fold_logits", lambda: {case_digest(first[0]): said}
+        regression, "load_out_of_fold_logits", lambda: {case_digest(known_case): out_of_fold}
     )
-    kept, read = build_examples([first, second])
-    assert kept.table.columns["reader.logit"].tolist() == said.tolist()
-    assert read.table.columns["reader.logit"].tolist() == pytest.approx(
-        default_cross_encoder().logits(second[0]).tolist()
+    known_example, new_example = build_examples(pairs[:2])
+    assert known_example.table.columns["reader.logit"].tolist() == out_of_fold.tolist()
+    assert new_example.table.columns["reader.logit"].tolist() == pytest.approx(
+        default_cross_encoder().logits(new_case).tolist()
     )
 
 
-def test_there_is_such_a_verdict_on_each_sentence_of_each_training_case() -> None:
+def test_every_sentence_of_every_training_case_has_an_out_of_fold_logit() -> None:
     cases = [
         case
         for name in ("train", "train-real")
         for case in tasks.load_cases(DATA / f"{name}.json").notes
     ]
-    assert {digest: len(said) for digest, said in load_out_of_fold_logits().items()} == {
+    assert {digest: len(logits) for digest, logits in load_out_of_fold_logits().items()} == {
         case_digest(case): len(case.sentences) for case in cases
     }
 
@@ -92,14 +92,14 @@ def test_refitting_gives_the_shipped_model_byte_for_byte(tmp_path: Path) -> None
     assert (tmp_path / "model.json").read_bytes() == (DATA_DIR / "default.json").read_bytes()
 
 
-def test_progress_is_told(pairs: list[LabelledCase]) -> None:
-    told: list[tuple[str, int, int]] = []
-    train(pairs, progress=lambda what, done, of: told.append((what, done, of)))
-    assert ("features", 6, 6) in told
-    assert {what for what, _, _ in told} == {"features", "folds"}
+def test_progress_is_reported(pairs: list[LabelledCase]) -> None:
+    reports: list[tuple[str, int, int]] = []
+    train(pairs, progress=lambda stage, done, total: reports.append((stage, done, total)))
+    assert ("features", 6, 6) in reports
+    assert {stage for stage, _, _ in reports} == {"features", "folds"}
 
 
-def test_a_fit_tells_essential_sentences_of_its_own_cases_from_the_rest(
+def test_a_fit_separates_the_essential_sentences_of_its_own_cases(
     pairs: list[LabelledCase],
 ) -> None:
     examples = build_examples(pairs)
@@ -109,7 +109,9 @@ def test_a_fit_tells_essential_sentences_of_its_own_cases_from_the_rest(
 
 def test_cross_fit_covers_every_sentence_of_every_case(pairs: list[LabelledCase]) -> None:
     examples = build_examples(pairs)
-    assert [len(each) for each in cross_fit(examples, folds=3)] == [len(NOTE) + 1] * len(pairs)
+    assert [len(probabilities) for probabilities in cross_fit(examples, folds=3)] == [
+        len(NOTE) + 1
+    ] * len(pairs)
 
 
 def test_folds_are_even_and_cover_all() -> None:
@@ -124,12 +126,12 @@ def test_a_report_holds_its_value_within_its_interval(pairs: list[LabelledCase])
         assert 0 <= report.calibration_error <= 1
 
 
-def test_a_case_without_sentences_is_passed_over(pairs: list[LabelledCase]) -> None:
+def test_a_case_without_sentences_is_skipped(pairs: list[LabelledCase]) -> None:
     assert len(build_examples([*pairs[:1], (Case(id="empty"), CaseKey(case_id="empty"))])) == 1
 
 
 def test_true_probabilities_are_reliable() -> None:
-    chance = np.full(1000, 0.25)
+    probabilities = np.full(1000, 0.25)
     truth = np.tile([1.0, 0.0, 0.0, 0.0], 250)
-    (only,) = reliability_bins(chance, truth)
-    assert (only.sentences, only.said, only.true) == (1000, 0.25, 0.25)
+    (group,) = reliability_bins(probabilities, truth)
+    assert (group.sentences, group.said, group.true) == (1000, 0.25, 0.25)

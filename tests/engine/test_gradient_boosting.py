@@ -18,12 +18,12 @@ def points(seed: int) -> tuple[np.ndarray, np.ndarray]:
     return rows, (rows[:, 0] * rows[:, 1] > 0).astype(float)
 
 
-def test_a_crossing_of_two_columns_is_learnt() -> None:
+def test_an_interaction_of_two_columns_is_learnt() -> None:
     rows, truth = points(0)
     bias, trees = fit_boosted_trees(rows, truth, QUICK, seed=0)
     unseen, gold = points(1)
-    said = bias + sum(path_contributions(tree, unseen).sum(1) for tree in trees) > 0
-    assert (said == gold).mean() > 0.85
+    predicted = bias + sum(path_contributions(tree, unseen).sum(1) for tree in trees) > 0
+    assert (predicted == gold).mean() > 0.85
 
 
 def test_the_same_seed_gives_the_same_trees() -> None:

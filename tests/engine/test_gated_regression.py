@@ -9,7 +9,7 @@ COLUMNS = (STYLE_COLUMN, "reader.logit")
 
 
 def rows_of(style: float, seed: int, count: int = 2000) -> tuple[np.ndarray, np.ndarray]:
-    """Rows of one style, in which the reader is right in typed notes and means nothing in dictated ones."""
+    """Rows of one style, with an informative logit in typed notes and a random one in dictated ones."""
     rng = np.random.default_rng(seed)
     logit = rng.normal(size=count)
     right = (
@@ -47,11 +47,13 @@ def test_a_column_weighs_as_much_as_the_style_of_the_note_gives_it(
 
 def test_probabilities_are_those_of_the_data(fitted: gated_regression.StyleGatedRegression) -> None:
     rows, truth = rows_of(MIN_TYPED_SHORTHAND + STYLE_TRANSITION_WIDTH, 3)
-    said = logistic_regression.expit(fitted.contributions(rows).sum(1) + fitted.bias)
-    assert said.mean() == pytest.approx(truth.mean(), abs=0.04)
+    probabilities = logistic_regression.expit(fitted.contributions(rows).sum(1) + fitted.bias)
+    assert probabilities.mean() == pytest.approx(truth.mean(), abs=0.04)
 
 
-def test_each_column_is_told_its_own_part(fitted: gated_regression.StyleGatedRegression) -> None:
+def test_a_change_of_one_column_changes_its_own_contribution_alone(
+    fitted: gated_regression.StyleGatedRegression,
+) -> None:
     rows, _ = rows_of(MIN_TYPED_SHORTHAND + STYLE_TRANSITION_WIDTH, 4, count=5)
     moved = rows.copy()
     moved[:, 1] += 1.0

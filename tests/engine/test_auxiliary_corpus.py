@@ -1,0 +1,122 @@
+import json
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from archqa import tasks
+from archqa.core.case import Case
+from archqa.core.judgement import Relevance
+from archqa.engine.training import build
+from archqa.engine.training.auxiliary_corpus import read_corpus
+from archqa.errors import InputError
+
+DATA = Path(__file__).resolve().parents[2] / "data"
+NOTE = {
+    "note": "new/1",
+    "style": "real",
+    "sentences": [["1", "0", "She fell."], ["2", "0", "The hip was broken."]],
+}
+QUESTION = {
+    "note": "new/1",
+    "narrative": "Hi. What broke? Thanks.",
+    "question": ["What broke?"],
+    "clinician_question": "Which fracture was found?",
+    "essential": ["2"],
+    "supplementary": ["1"],
+}
+SHARED_WORDS = 10
+
+
+def write_corpus(folder: Path, **changes: Any) -> Path:
+    (folder / "notes.jsonl").write_text(json.dumps(NOTE) + "\n")
+    (folder / "questions.jsonl").write_text(json.dumps(QUESTION | changes) + "\n")
+    (folder / "alike.jsonl").write_text("")
+    return folder
+
+
+def test_a_question_is_a_labelled_case(tmp_path: Path) -> None:
+    (question,) = read_corpus(write_corpus(tmp_path)).questions
+    assert question.note == "new/1"
+    assert question.case.sentence_ids == ("1", "2")
+    assert [phrase.text for phrase in question.case.patient_question] == ["What broke?"]
+    assert question.key.labels == {"1": Relevance.SUPPLEMENTARY, "2": Relevance.ESSENTIAL}
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"note": "train/99"}, "there is no note train/99"),
+        ({"essential": ["7"]}, "has no sentence 7"),
+        ({"essential": []}, "needs an essential sentence"),
+        ({"essential": ["1"]}, "none that is supplementary as well"),
+        ({"question": ["What broke?", "Why?"]}, "no part of the narrative"),
+        ({"narrative": 3}, "narrative"),
+    ],
+)
+def test_an_invalid_line_is_named(changes: dict[str, Any], message: str, tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=message) as raised:
+        read_corpus(write_corpus(tmp_path, **changes))
+    assert "questions.jsonl:1: " in str(raised.value)
+
+
+def test_questions_on_the_notes_of_training_cases_are_read_with_the_cases(tmp_path: Path) -> None:
+    case = read_corpus(write_corpus(tmp_path)).questions[0].case
+    (tmp_path / "near.jsonl").write_text(json.dumps(QUESTION | {"note": "train/3"}) + "\n")
+    (question,) = read_corpus(tmp_path, {"train/3": case}).training_note_cases
+    assert (question.note, question.case.sentences) == ("train/3", case.sentences)
+    assert read_corpus(tmp_path).training_note_cases == ()
+    shorter = case.model_copy(update={"sentences": case.sentences[:1]})
+    with pytest.raises(InputError, match=r"near\.jsonl:1: the note train/3 has no sentence 2"):
+        read_corpus(tmp_path, {"train/3": shorter})
+
+
+def test_an_epoch_has_all_similar_cases_and_some_questions_on_each_note() -> None:
+    corpus = read_corpus(DATA / "further")
+    epoch_ids = {case.id for case, _ in build.training_epoch(corpus)}
+    assert {similar.case.id for similar in corpus.alike} <= epoch_ids
+    questions_per_note = Counter(
+        question.note for question in corpus.questions if question.case.id in epoch_ids
+    )
+    notes = {question.note for question in corpus.questions}
+    assert questions_per_note == dict.fromkeys(notes, build.QUESTIONS_PER_NOTE)
+
+
+def test_the_corpus_shares_no_ten_words_in_a_row_with_a_case_that_has_a_key() -> None:
+    corpus = read_corpus(DATA / "further", training_cases())
+    assert corpus.training_note_cases
+    own_note_cases = [labelled.case for labelled in (*corpus.questions, *corpus.alike)]
+    corpus_texts = {note_text(case) for case in own_note_cases}
+    corpus_texts |= {labelled.case.patient_narrative for labelled in corpus.all_cases()}
+    scored_texts: set[str] = set()
+    for case in cases_with_a_key():
+        scored_texts |= {note_text(case), case.patient_narrative}
+    assert not word_runs(corpus_texts) & word_runs(scored_texts)
+    assert word_runs(corpus_texts) & word_runs({note_text(own_note_cases[0])})
+
+
+def training_cases() -> dict[str, Case]:
+    cases = tasks.load_cases(DATA / "train-real.json").notes
+    return {f"train-real/{case.id}": case for case in cases}
+
+
+def cases_with_a_key() -> list[Case]:
+    cases: list[Case] = []
+    for name in ("train", "train-real", "dev"):
+        cases += tasks.load_cases(DATA / f"{name}.json").notes
+    return cases
+
+
+def word_runs(texts: set[str]) -> set[tuple[str, ...]]:
+    """Return every run of ten words."""
+    runs: set[tuple[str, ...]] = set()
+    for text in texts:
+        words = text.lower().split()
+        for start in range(len(words) - SHARED_WORDS + 1):
+            runs.add(tuple(words[start : start + SHARED_WORDS]))
+    return runs
+
+
+def note_text(case: Case) -> str:
+    return " ".join(sentence.text for sentence in case.sentences)
