@@ -95,7 +95,7 @@ async def answer_case(
         on_step(step)
 
     try:
-        outcome = await pipeline.run(case, minds.desk(keep), settings.for_pipeline(pipeline))
+        outcome = await pipeline.run(case, minds.context(keep), settings.for_pipeline(pipeline))
     finally:
         await minds.close()
     assert isinstance(outcome, NoteResult)

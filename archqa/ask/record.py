@@ -121,7 +121,7 @@ async def _answer(
 ) -> RecordAnswer:
     minds = Backends(settings, record_pipeline(settings), scripted)
     usages: list[Usage] = []
-    desk = minds.desk(lambda step: usages.append(step.usage))
+    desk = minds.context(lambda step: usages.append(step.usage))
     try:
         ending = await _ended(asked, desk, settings)
         with connect(str(settings.record)) as record:

@@ -1,6 +1,7 @@
-"""What each voter's word is worth, learned from cases with a key: logistic regression over votes, cross-fit over cases.
+"""Fits a combiner on cases with a key: logistic regression over votes, cross-fit over cases.
 
-The fit leans towards equal weights, so that few cases change little; with one voter there is nothing to learn.
+The fit is regularised towards equal weights, so that few cases change little. With one voter there is nothing
+to fit.
 """
 
 from collections.abc import Sequence
@@ -20,12 +21,14 @@ from archqa.engine.logistic_regression import FloatArray, fit, logit
 from archqa.panel.combiner import UNFITTED, Combiner, Votes
 
 RIDGE = 3.0
-"""How firmly equal weights are held, in sentences' worth of information; chosen once, on simulated voters."""
+"""Strength of the prior of equal weights, in sentences; chosen once, on simulated voters."""
 FOLDS = 8
+
+_BIAS_RIDGE = 1e-3
 
 
 class VotedCase(NamedTuple):
-    """A case with its votes and what its key holds essential."""
+    """A case with its votes and the sentences that its key labels essential."""
 
     ids: tuple[str, ...]
     votes: Votes
@@ -33,7 +36,7 @@ class VotedCase(NamedTuple):
 
 
 class SelectionQuality(NamedTuple):
-    """Probabilities that a combiner gave cases it was not fitted on, sets chosen from them, and how good both are.
+    """Quality of the probabilities of a combiner and of the sets selected from them.
 
     F1, precision and recall are strict micro, in percent.
     """
@@ -45,84 +48,85 @@ class SelectionQuality(NamedTuple):
 
 
 def fit_combiner(cases: Sequence[VotedCase], *, folds: int = FOLDS, seed: int = 0) -> Combiner:
-    """The combiner of all cases; what selection expects of a corpus comes from cross-fit probabilities.
-
-    With one voter there is nothing to learn, and nothing changes.
-    """
+    """Fit a combiner on all cases; its expected F1 comes from cross-fit probabilities."""
     combiner = _fit(cases)
     if len(combiner.weights) < 2:
         return combiner
-    held_out = cross_fit(cases, folds=folds, seed=seed)
-    said = np.concatenate([np.array(list(each.values())) for each in held_out])
-    return combiner.model_copy(update={"expected_f1": round(max_expected_f1(said), 4)})
+    probabilities = _flatten(cross_fit(cases, folds=folds, seed=seed))
+    expected_f1 = round(max_expected_f1(probabilities), 4)
+    return combiner.model_copy(update={"expected_f1": expected_f1})
 
 
 def cross_fit(
     cases: Sequence[VotedCase], *, folds: int = FOLDS, seed: int = 0
 ) -> list[dict[str, float]]:
-    """Each case's probabilities by a combiner that was fitted without it; folds are drawn over cases."""
-    fold = assign_folds(len(cases), min(folds, len(cases)), seed)
-    found: list[dict[str, float]] = [{} for _ in cases]
-    for each in range(int(fold.max()) + 1):
-        combiner = _fit([case for at, case in enumerate(cases) if fold[at] != each])
-        for at in np.flatnonzero(fold == each).tolist():
-            found[at] = combiner.probabilities(cases[at].votes, cases[at].ids)
-    return found
+    """Each case's probabilities by a combiner fitted without it; folds are drawn over cases."""
+    fold_of_case = assign_folds(len(cases), min(folds, len(cases)), seed)
+    probabilities: list[dict[str, float]] = [{} for _ in cases]
+    for fold in range(int(fold_of_case.max()) + 1):
+        combiner = _fit([cases[index] for index in np.flatnonzero(fold_of_case != fold).tolist()])
+        for index in np.flatnonzero(fold_of_case == fold).tolist():
+            case = cases[index]
+            probabilities[index] = combiner.probabilities(case.votes, case.ids)
+    return probabilities
 
 
 def evaluate_cross_fit(
     cases: Sequence[VotedCase], *, folds: int = FOLDS, seed: int = 0, point: str = "f1"
 ) -> SelectionQuality:
-    """How good fit and selection are on cases held out of both: F* of a fold comes from the other folds."""
-    said = cross_fit(cases, folds=folds, seed=seed)
-    fold = assign_folds(len(cases), min(folds, len(cases)), seed)
-    chosen = []
-    for at, case in enumerate(said):
-        others = [
-            value
-            for other, each in enumerate(said)
-            if fold[other] != fold[at]
-            for value in each.values()
-        ]
-        expected = max_expected_f1(np.array(others)) if others else UNFITTED.expected_f1
-        chosen.append(UNFITTED.model_copy(update={"expected_f1": expected}).choose(case, point))
-    return score_selections(cases, said, chosen)
+    """Quality on cases held out of fit and selection: a fold's expected F1 comes from the other folds."""
+    probabilities = cross_fit(cases, folds=folds, seed=seed)
+    fold_of_case = assign_folds(len(cases), min(folds, len(cases)), seed)
+    selections = []
+    for index, case_probabilities in enumerate(probabilities):
+        training = np.flatnonzero(fold_of_case != fold_of_case[index]).tolist()
+        values = _flatten([probabilities[training_index] for training_index in training])
+        expected_f1 = max_expected_f1(values) if values.size else UNFITTED.expected_f1
+        combiner = UNFITTED.model_copy(update={"expected_f1": expected_f1})
+        selections.append(combiner.choose(case_probabilities, point))
+    return score_selections(cases, probabilities, selections)
 
 
 def evaluate_combiner(
     cases: Sequence[VotedCase], combiner: Combiner, point: str = "f1"
 ) -> SelectionQuality:
-    """How good a given combiner is on these cases."""
-    said = [combiner.probabilities(case.votes, case.ids) for case in cases]
-    return score_selections(cases, said, [combiner.choose(each, point) for each in said])
+    """Quality of a combiner on these cases."""
+    probabilities = [combiner.probabilities(case.votes, case.ids) for case in cases]
+    selections = [combiner.choose(by_sentence, point) for by_sentence in probabilities]
+    return score_selections(cases, probabilities, selections)
 
 
 def restrict_to_voter(cases: Sequence[VotedCase], voter: str) -> list[VotedCase]:
-    """The same cases as if only this voter had been there."""
-    return [
-        case._replace(votes={voter: case.votes[voter]}) for case in cases if voter in case.votes
-    ]
+    """The cases that this voter voted on, with its votes alone."""
+    voted = [case for case in cases if voter in case.votes]
+    return [case._replace(votes={voter: case.votes[voter]}) for case in voted]
 
 
 def voter_names(cases: Sequence[VotedCase]) -> tuple[str, ...]:
-    """Everyone who voted, in order of first appearance."""
-    return tuple(dict.fromkeys(voter for case in cases for voter in case.votes))
+    """Every voter, in order of first appearance."""
+    names: dict[str, None] = {}
+    for case in cases:
+        names.update(dict.fromkeys(case.votes))
+    return tuple(names)
 
 
 def score_selections(
-    cases: Sequence[VotedCase], said: Sequence[dict[str, float]], chosen: Sequence[frozenset[str]]
+    cases: Sequence[VotedCase],
+    probabilities: Sequence[dict[str, float]],
+    selections: Sequence[frozenset[str]],
 ) -> SelectionQuality:
-    """Strict micro precision, recall and F1 of chosen sets, and the calibration error of probabilities."""
-    hits = sum(len(one & case.essential) for one, case in zip(chosen, cases, strict=True))
-    picked, gold = sum(map(len, chosen)), sum(len(case.essential) for case in cases)
-    truth = np.array([float(each in case.essential) for case in cases for each in case.ids])
-    values = np.array(
-        [one[each] for one, case in zip(said, cases, strict=True) for each in case.ids]
-    )
-    bins = reliability_bins(values, truth)
+    """Strict micro precision, recall and F1 of selected sets, and the probabilities' calibration error."""
+    hits = selected = gold = 0
+    values: list[float] = []
+    for case, by_sentence, selection in zip(cases, probabilities, selections, strict=True):
+        hits += len(selection & case.essential)
+        selected += len(selection)
+        gold += len(case.essential)
+        values.extend(by_sentence[sentence_id] for sentence_id in case.ids)
+    bins = reliability_bins(np.array(values), _truth(cases))
     return SelectionQuality(
-        f1=200 * hits / max(picked + gold, 1),
-        precision=100 * hits / max(picked, 1),
+        f1=200 * hits / max(selected + gold, 1),
+        precision=100 * hits / max(selected, 1),
         recall=100 * hits / max(gold, 1),
         calibration_error=expected_calibration_error(bins),
     )
@@ -132,24 +136,46 @@ def _fit(cases: Sequence[VotedCase]) -> Combiner:
     voters = voter_names(cases)
     if len(voters) < 2:
         return UNFITTED.model_copy(update={"weights": dict.fromkeys(voters, 1.0)})
-    truth = np.array([float(each in case.essential) for case in cases for each in case.ids])
-    share = float(np.clip(truth.mean(), LOWEST, HIGHEST))
-    centre = float(logit(np.array([share]))[0])
-    rows = np.concatenate([_rows(case, voters, centre) for case in cases])
+    truth = _truth(cases)
+    essential_share = float(np.clip(truth.mean(), LOWEST, HIGHEST))
+    centre = float(logit(np.array([essential_share]))[0])
+    features = np.concatenate([_features(case, voters, centre) for case in cases])
     prior = np.array([centre] + [1 / len(voters)] * len(voters))
-    ridge = np.array([1e-3] + [RIDGE] * len(voters))
-    bias, *weights = fit(rows, truth, prior=prior, ridge=ridge).tolist()
-    named = {voter: round(weight, 6) for voter, weight in zip(voters, weights, strict=True)}
+    ridge = np.array([_BIAS_RIDGE] + [RIDGE] * len(voters))
+    bias, *weights = fit(features, truth, prior=prior, ridge=ridge).tolist()
+    rounded = [round(weight, 6) for weight in weights]
     return UNFITTED.model_copy(
-        update={"weights": named, "bias": round(bias, 6), "centre": round(centre, 6)}
+        update={
+            "weights": dict(zip(voters, rounded, strict=True)),
+            "bias": round(bias, 6),
+            "centre": round(centre, 6),
+        }
     )
 
 
-def _rows(case: VotedCase, voters: Sequence[str], centre: float) -> FloatArray:
-    """A column of ones, then each voter's evidence: 0 where it did not vote."""
+def _features(case: VotedCase, voters: Sequence[str], centre: float) -> FloatArray:
+    """A column of ones, then each voter's log-odds minus `centre`: 0 where it did not vote."""
     columns: list[NDArray[np.float64]] = [np.ones(len(case.ids))]
     for voter in voters:
-        said = case.votes.get(voter, {})
-        odds = [log_odds(said[each]) - centre if each in said else 0.0 for each in case.ids]
-        columns.append(np.array(odds))
+        votes = case.votes.get(voter, {})
+        column = np.zeros(len(case.ids))
+        for row, sentence_id in enumerate(case.ids):
+            if sentence_id in votes:
+                column[row] = log_odds(votes[sentence_id]) - centre
+        columns.append(column)
     return np.column_stack(columns)
+
+
+def _truth(cases: Sequence[VotedCase]) -> FloatArray:
+    """1 for every essential sentence of the cases, 0 for the rest."""
+    labels: list[float] = []
+    for case in cases:
+        labels.extend(float(sentence_id in case.essential) for sentence_id in case.ids)
+    return np.array(labels)
+
+
+def _flatten(probabilities: Sequence[dict[str, float]]) -> FloatArray:
+    values: list[float] = []
+    for by_sentence in probabilities:
+        values.extend(by_sentence.values())
+    return np.array(values)

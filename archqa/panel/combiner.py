@@ -1,8 +1,8 @@
-"""Many votes on a sentence, one probability: votes add up in log-odds, each with the weight its record earned.
+"""Combines the votes on a sentence into one probability: a weighted sum in log-odds.
 
-A vote is a probability; its evidence is how far it lies from `centre`, in log-odds. Independent, calibrated voters
-would all have weight 1 (Bayes); n voters who only repeat each other 1/n. Where nobody's record is known, each has the
-geometric mean of both, one over the root of n. A vote that is missing is no evidence.
+A vote is a probability; its evidence is its distance from `centre` in log-odds. Independent, calibrated voters
+would all have weight 1 (Bayes); n voters who only repeat each other 1/n. Without a fit each has the geometric
+mean of both, one over the root of n. A missing vote is no evidence.
 """
 
 import hashlib
@@ -17,15 +17,15 @@ from archqa.core.value import FrozenModel
 from archqa.engine.evidence_selection import SelectionPrior, select_sentences
 from archqa.errors import InputError
 
-SHARE = 121 / 428
-"""Of sentences that are essential: ArchEHR-QA's dev cases as of v1.4. What is believed before any vote."""
+ESSENTIAL_SHARE = 121 / 428
+"""Share of essential sentences in ArchEHR-QA's dev cases as of v1.4: the prior before any vote."""
 
 Votes = Mapping[str, Mapping[str, float]]
-"""Voter to sentence id to the probability, by that voter, that the sentence is essential."""
+"""Voter → sentence id → that voter's probability that the sentence is essential."""
 
 
 class Provenance(FrozenModel):
-    """What a combiner was fitted on, and how well it did on cases held out of the fit. F1 in percent."""
+    """The data a combiner was fitted on, and its quality on cases held out of the fit. F1 in percent."""
 
     run: str = ""
     data_sha256: str = ""
@@ -41,9 +41,9 @@ class Provenance(FrozenModel):
 
 
 class Combiner(FrozenModel):
-    """How votes become one probability. `weights` is empty where none was fitted.
+    """Weights that combine votes into one probability; `weights` is empty without a fit.
 
-    `max_expected_f1` and `mass` serve selection (`selection.Corpus`).
+    `expected_f1` and `mass` are the prior of the selection (`SelectionPrior`).
     """
 
     schema_version: int = 1
@@ -55,57 +55,70 @@ class Combiner(FrozenModel):
     provenance: Provenance = Provenance()
 
     def has_weight_for(self, voter: str) -> bool:
-        """Whether this voter's record was seen in the fit; where there was no fit, all are equal."""
+        """Whether this voter was in the fit; without a fit all voters are equal."""
         return not self.weights or voter in self.weights
 
     def probabilities(self, votes: Votes, ids: Sequence[str]) -> dict[str, float]:
-        """One probability for each of `ids`; 0 for a sentence that nobody voted on."""
-        known = {
-            voter: said for voter, said in votes.items() if self.has_weight_for(voter)
-        } or votes
-        return {
-            each: self._one({voter: said[each] for voter, said in known.items() if each in said})
-            for each in ids
+        """One probability for each of `ids`; 0 for a sentence without votes.
+
+        Voters that were not in the fit are ignored unless there are no others.
+        """
+        fitted_votes = {
+            voter: by_sentence for voter, by_sentence in votes.items() if self.has_weight_for(voter)
         }
+        used_votes = fitted_votes or votes
+        return {sentence_id: self._combine(used_votes, sentence_id) for sentence_id in ids}
 
     def choose(
         self, probabilities: Mapping[str, float], point: str = "f1", threshold: float | None = None
     ) -> frozenset[str]:
-        """The set of greatest expected F, or with `threshold` what lies above it; never empty. Raises CallerError."""
-        ids, values = list(probabilities), np.array(list(probabilities.values()), dtype=np.float64)
-        if threshold is None:
-            return frozenset(
-                ids[at]
-                for at in select_sentences(
-                    values, SelectionPrior(self.expected_f1, self.mass), point
-                )
-            )
-        above = frozenset(each for each in ids if probabilities[each] > threshold)
-        return above or frozenset(ids[at] for at in values.argsort()[-1:])
+        """The set of greatest expected F, or with `threshold` the sentences above it.
 
-    def _one(self, said: Mapping[str, float]) -> float:
-        if not said:
+        A set is never empty unless there are no sentences. Raises `CallerError` for an unknown `point`.
+        """
+        ids = list(probabilities)
+        values = np.array(list(probabilities.values()), dtype=np.float64)
+        if threshold is None:
+            prior = SelectionPrior(self.expected_f1, self.mass)
+            return frozenset(ids[index] for index in select_sentences(values, prior, point))
+        above = [sentence_id for sentence_id in ids if probabilities[sentence_id] > threshold]
+        likeliest = [ids[index] for index in values.argsort()[-1:]]
+        return frozenset(above or likeliest)
+
+    def _combine(self, votes: Votes, sentence_id: str) -> float:
+        """The probability of one sentence from the votes on it."""
+        stated = {
+            voter: by_sentence[sentence_id]
+            for voter, by_sentence in votes.items()
+            if sentence_id in by_sentence
+        }
+        if not stated:
             return 0.0
-        if len(said) == 1 and len(self.weights) <= 1:
-            return next(iter(said.values()))  # One voter: what it says stands.
-        odds = {voter: log_odds(one) for voter, one in said.items()}
-        if not any(voter in self.weights for voter in said):
-            before = math.log(SHARE / (1 - SHARE))
-            return from_log_odds(
-                before + sum(one - before for one in odds.values()) / math.sqrt(len(odds))
-            )
-        return from_log_odds(
-            self.bias
-            + sum(self.weights[voter] * (one - self.centre) for voter, one in odds.items())
-        )
+        if len(stated) == 1 and len(self.weights) <= 1:
+            return next(iter(stated.values()))  # A single voter's probability is used as it is.
+        odds = {voter: log_odds(probability) for voter, probability in stated.items()}
+        if any(voter in self.weights for voter in stated):
+            return self._combine_fitted(odds)
+        return _combine_unfitted(list(odds.values()))
+
+    def _combine_fitted(self, odds: Mapping[str, float]) -> float:
+        evidence = [self.weights[voter] * (value - self.centre) for voter, value in odds.items()]
+        return from_log_odds(self.bias + sum(evidence))
+
+
+def _combine_unfitted(odds: Sequence[float]) -> float:
+    """Combine voters of unknown quality, each with weight one over the root of their number."""
+    prior = math.log(ESSENTIAL_SHARE / (1 - ESSENTIAL_SHARE))
+    evidence = [value - prior for value in odds]
+    return from_log_odds(prior + sum(evidence) / math.sqrt(len(odds)))
 
 
 UNFITTED = Combiner()
-"""Every voter equal: what holds where no record is known."""
+"""Every voter has the same weight."""
 
 
 def load(path: Path) -> Combiner:
-    """The combiner in a file. Raises InputError if it is absent or none."""
+    """Read a combiner. Raises `InputError` if the file is absent or malformed."""
     try:
         return Combiner.model_validate_json(path.read_bytes())
     except OSError as absent:
@@ -119,13 +132,13 @@ def load(path: Path) -> Combiner:
 
 
 def file_sha256(path: Path) -> str:
-    """The sha256 of a combiner's file. Raises InputError if there is none."""
+    """The SHA-256 of a combiner's file. Raises `InputError` if it is absent or malformed."""
     load(path)
     return hashlib.sha256(path.read_bytes()).hexdigest()
 
 
 def save(combiner: Combiner, path: Path) -> None:
-    """Writes the combiner in one move."""
+    """Write a combiner, replacing an earlier file in one step."""
     path.parent.mkdir(parents=True, exist_ok=True)
     draft = path.with_name(f".{path.name}.draft")
     draft.write_text(combiner.model_dump_json(indent=1) + "\n", encoding="utf-8")

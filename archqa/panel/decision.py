@@ -1,5 +1,6 @@
-"""From judgements to a set: who voted, what each is worth, what is chosen. No model, so that it can be done again."""
+"""From judgements to the selected evidence: voters, their votes and the selection. No model is called."""
 
+from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
@@ -16,77 +17,99 @@ ANSWER_FIRST = "answer first"
 ENGINE = "embedded engine"
 VERIFICATION = "verification"
 
-_BY = " @ "
+_SEPARATOR = " @ "
 
 
 class EvidenceSelection(NamedTuple):
-    """Probabilities by sentence id, the set taken, what of it was taken by a narrow margin, and remarks."""
+    """Probabilities by sentence id, the selected set, its borderline sentences, and remarks."""
 
     probabilities: dict[str, float]
     essential: frozenset[str]
-    doubtful: frozenset[str]
+    borderline: frozenset[str]
     remarks: tuple[str, ...] = ()
 
 
-def voter_name(role: str, mind: str) -> str:
-    """The name that judgements are kept under: a role or a specialty, and the mind that performed it."""
-    return f"{role}{_BY}{mind}"
+def voter_name(role: str, backend: str) -> str:
+    """The name that judgements are stored under: a role or a specialty, and the backend's label."""
+    return f"{role}{_SEPARATOR}{backend}"
 
 
 def parse_voter(name: str, experts: Iterable[str] = ()) -> str:
-    """Who stands behind a name: specialists of all fields are one voter, told apart by the mind alone."""
-    role, by, mind = name.partition(_BY)
-    return f"{SPECIALIST if role in experts else role}{by}{mind}"
+    """The voter of a name: the specialists of all fields at one backend are one voter."""
+    role, separator, backend = name.partition(_SEPARATOR)
+    if role in experts:
+        role = SPECIALIST
+    return f"{role}{separator}{backend}"
 
 
 def is_enabled_voter(voter: str, settings: PanelSettings) -> bool:
-    """Whether this voter is among those the settings name: by role, by mind, or by both."""
-    named = {each.strip() for each in settings.voters.split(",") if each.strip()}
-    role, _, mind = voter.partition(_BY)
-    return not named or bool(named & {voter, role, mind})
+    """Whether the setting `voters` names this voter by role, by backend, or by both; all if empty."""
+    enabled = {name.strip() for name in settings.voters.split(",") if name.strip()}
+    role, _, backend = voter.partition(_SEPARATOR)
+    return not enabled or bool(enabled & {voter, role, backend})
 
 
 def pool_votes(judgements: Mapping[str, Sequence[Judgement]], experts: Iterable[str] = ()) -> Votes:
-    """One vote a voter and sentence; several looks of the same voter are pooled."""
+    """One vote for each voter and sentence; several judgements of the same voter are pooled."""
     experts = frozenset(experts)
-    looks: dict[str, dict[str, list[float]]] = {}
-    for name, given in judgements.items():
-        if name.partition(_BY)[0] != VERIFICATION:
-            said = looks.setdefault(parse_voter(name, experts), {})
-            for each in given:
-                said.setdefault(each.sentence_id, []).append(stated_probability(each))
-    return {
-        voter: {each: pool(some) for each, some in said.items()} for voter, said in looks.items()
-    }
+    stated: dict[str, dict[str, list[float]]] = {}
+    for name, voter_judgements in judgements.items():
+        if name.partition(_SEPARATOR)[0] == VERIFICATION:
+            continue
+        by_sentence = stated.setdefault(parse_voter(name, experts), defaultdict(list))
+        for judgement in voter_judgements:
+            by_sentence[judgement.sentence_id].append(stated_probability(judgement))
+    return {voter: _pool_by_sentence(by_sentence) for voter, by_sentence in stated.items()}
 
 
-def combiner_of(settings: PanelSettings) -> Combiner:
-    """The combiner that is set; one that trusts all voters alike where none is. Raises InputError."""
+def load_combiner(settings: PanelSettings) -> Combiner:
+    """The combiner of the settings, else one of equal weights. Raises `InputError`."""
     return combiner.load(settings.combiner) if settings.combiner else UNFITTED
 
 
 def select_evidence(ids: Sequence[str], votes: Votes, settings: PanelSettings) -> EvidenceSelection:
-    """The set of greatest expected F from the votes that count. Raises CallerError if none of them does."""
-    heard = {voter: said for voter, said in votes.items() if is_enabled_voter(voter, settings)}
-    if not heard:
+    """Select the set of greatest expected F from the enabled votes.
+
+    Raises `CallerError` if no voter is enabled.
+    """
+    enabled = {
+        voter: by_sentence
+        for voter, by_sentence in votes.items()
+        if is_enabled_voter(voter, settings)
+    }
+    if not enabled:
         raise CallerError(
             f"None of the voters is {settings.voters!r}.\nThere are: {', '.join(votes) or 'none'}."
         )
-    combiner = combiner_of(settings)
-    probabilities = combiner.probabilities(heard, ids)
+    combiner = load_combiner(settings)
+    probabilities = combiner.probabilities(enabled, ids)
     essential = combiner.choose(probabilities, settings.operating_point, settings.threshold)
-    least = combiner.expected_f1 / 2 if settings.threshold is None else settings.threshold
-    narrow = frozenset(each for each in essential if probabilities[each] < least + settings.margin)
-    strangers = [voter for voter in heard if not combiner.has_weight_for(voter)]
-    remarks = tuple(
-        f"{voter} was not in the combiner's fit: its vote has no weight" for voter in strangers
-    )
-    return EvidenceSelection(probabilities, essential, narrow, remarks)
+    threshold = combiner.expected_f1 / 2 if settings.threshold is None else settings.threshold
+    borderline = [
+        sentence_id
+        for sentence_id in essential
+        if probabilities[sentence_id] < threshold + settings.margin
+    ]
+    remarks = [
+        f"{voter} was not in the combiner's fit: its vote has no weight"
+        for voter in enabled
+        if not combiner.has_weight_for(voter)
+    ]
+    return EvidenceSelection(probabilities, essential, frozenset(borderline), tuple(remarks))
 
 
-def drop_rejected(chosen: EvidenceSelection, removed: Iterable[str]) -> frozenset[str]:
-    """The set without what a second look removed; the likeliest sentence stays, since an answer must rest on one."""
-    left = chosen.essential - frozenset(removed)
-    return left or frozenset(
-        sorted(chosen.essential, key=lambda each: -chosen.probabilities[each])[:1]
-    )
+def drop_rejected(selection: EvidenceSelection, rejected: Iterable[str]) -> frozenset[str]:
+    """The set without the rejected sentences; the likeliest stays, since an answer must rest on one."""
+    remaining = selection.essential - frozenset(rejected)
+    if remaining or not selection.essential:
+        return remaining
+    return frozenset([_likeliest(selection)])
+
+
+def _likeliest(selection: EvidenceSelection) -> str:
+    probabilities = selection.probabilities
+    return max(selection.essential, key=lambda sentence_id: probabilities[sentence_id])
+
+
+def _pool_by_sentence(stated: Mapping[str, Sequence[float]]) -> dict[str, float]:
+    return {sentence_id: pool(probabilities) for sentence_id, probabilities in stated.items()}

@@ -1,4 +1,4 @@
-"""Do a case file and a key belong together?"""
+"""Checks whether a case file and a key belong together."""
 
 from collections.abc import Iterable, Iterator, Mapping
 
@@ -6,42 +6,49 @@ from archqa.core.case import Case
 from archqa.core.key import CaseKey
 from archqa.tasks.files.mistakes import printable
 
+_MAX_LISTED_IDS = 5
+
 
 def check_key_matches(cases: Iterable[Case], keys: Mapping[str, CaseKey]) -> list[str]:
-    """Warnings, one sentence each, about what would make scores mean less than they seem to; empty if all fits."""
+    """Warnings, one sentence each, about mismatches that distort scores; empty if there are none."""
     by_id = {case.id: case for case in cases}
     warnings = [
-        f"case {printable(each)} has no key: it will not be scored."
-        for each in by_id
-        if each not in keys
+        f"case {printable(case_id)} has no key: it will not be scored."
+        for case_id in by_id
+        if case_id not in keys
     ]
-    warnings += [
-        f"the key has a case {printable(each)} that the file has not: it will score as unanswered."
-        for each in keys
-        if each not in by_id
-    ]
-    for case_id in (each for each in by_id if each in keys):
-        warnings += [
-            f"case {printable(case_id)}: {what}"
-            for what in _differences(by_id[case_id], keys[case_id])
-        ]
+    for case_id in keys:
+        if case_id not in by_id:
+            warnings.append(
+                f"the key has a case {printable(case_id)} that the file has not: "
+                "it will score as unanswered."
+            )
+    for case_id, case in by_id.items():
+        if case_id in keys:
+            prefix = f"case {printable(case_id)}: "
+            warnings += [prefix + mismatch for mismatch in _mismatches(case, keys[case_id])]
     return warnings
 
 
-def _differences(case: Case, key: CaseKey) -> Iterator[str]:
-    note = set(case.sentence_ids)
-    cited = {each for sentence in key.clinician_answer_sentences for each in sentence.citations}
-    if unknown := _listed(key.labels.keys() - note):
+def _mismatches(case: Case, key: CaseKey) -> Iterator[str]:
+    note_ids = set(case.sentence_ids)
+    cited_ids: set[str] = set()
+    for sentence in key.clinician_answer_sentences:
+        cited_ids.update(sentence.citations)
+    if unknown := _list_ids(key.labels.keys() - note_ids):
         yield f"the key labels {unknown}, which the note has not."
-    if unknown := _listed(cited - note):
+    if unknown := _list_ids(cited_ids - note_ids):
         yield f"the clinician's answer cites {unknown}, which the note has not."
-    if key.labels and (bare := _listed(note - key.labels.keys())):
-        yield f"the key has no label for {bare}."
-    if key.labels and not key.essential:
+    if not key.labels:
+        return
+    if unlabelled := _list_ids(note_ids - key.labels.keys()):
+        yield f"the key has no label for {unlabelled}."
+    if not key.essential:
         yield "the key holds no sentence essential: its recall is 0 whatever is cited."
 
 
-def _listed(ids: set[str]) -> str:
-    short = [printable(each) for each in sorted(ids, key=lambda each: (len(each), each))]
-    more = f" and {len(short) - 5} more" if len(short) > 5 else ""
-    return ", ".join(short[:5]) + more
+def _list_ids(ids: set[str]) -> str:
+    by_length = sorted(ids, key=lambda sentence_id: (len(sentence_id), sentence_id))
+    listed = ", ".join(map(printable, by_length[:_MAX_LISTED_IDS]))
+    excess = len(ids) - _MAX_LISTED_IDS
+    return f"{listed} and {excess} more" if excess > 0 else listed

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from archqa.tasks.scoring import ScoringBridge
 
 CaseSource = Source | str | Path | bytes
-"""A path, `-` (standard input), `mini` (the bundled cases), or what was read of a file before."""
+"""A path, `-` (standard input), `mini` (the bundled cases), or a file that was read before."""
 
 
 @dataclass(frozen=True)
@@ -39,11 +39,9 @@ class CaseFile:
     @property
     def ids(self) -> tuple[str, ...]:
         """The cases' ids, in file order."""
-        return (
-            self.cases.ids
-            if isinstance(self.cases, CasesOnDisk)
-            else tuple(case.id for case in self.cases)
-        )
+        if isinstance(self.cases, CasesOnDisk):
+            return self.cases.ids
+        return tuple(case.id for case in self.cases)
 
     @property
     def notes(self) -> Sequence[Case]:
@@ -54,18 +52,16 @@ class CaseFile:
             )
         return cast("Sequence[Case]", self.cases)
 
-    def at(self, places: Sequence[int]) -> Sequence[Item]:
-        """The cases at these places; those of a cohort stay on disk."""
-        return (
-            self.cases.at(places)
-            if isinstance(self.cases, CasesOnDisk)
-            else tuple(self.cases[each] for each in places)
-        )
+    def select(self, indices: Sequence[int]) -> Sequence[Item]:
+        """The cases at these indices; those of a cohort stay on disk."""
+        if isinstance(self.cases, CasesOnDisk):
+            return self.cases.select(indices)
+        return tuple(self.cases[index] for index in indices)
 
 
 @dataclass(frozen=True)
 class KeyFile:
-    """A key as it was read: case id to what the organisers hold true of that case."""
+    """A key as it was read: case id → the organisers' labels and answer."""
 
     path: Path
     sha256: str
@@ -84,7 +80,7 @@ class CompletedCase(NamedTuple):
 
 
 class EndedRun(NamedTuple):
-    """What a task's own files are made of: the case file that was read, its ids, and how each case ended."""
+    """A run as a task sees it: the case file, its ids, and how each case ended."""
 
     data_path: Path
     data_sha256: str
@@ -173,8 +169,8 @@ class Task(ABC):
 
     @abstractmethod
     def submission(self, ended: Iterable[CompletedCase]) -> Any:
-        """What the organisers take, ready for `json.dump`."""
+        """The submission in the organisers' form, ready for `json.dump`."""
 
     def extra_files(self, run: EndedRun) -> Mapping[str, Any]:
-        """The benchmark's own files beside `submission.json`: name to JSON value, to rows where it ends in `.jsonl`."""
+        """The benchmark's further files: name → JSON value, or rows if the name ends in `.jsonl`."""
         return {}

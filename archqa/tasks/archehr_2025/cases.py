@@ -72,7 +72,7 @@ def _read_cases(source: Source) -> tuple[Case, ...]:
     nodes = source.content.entries(mistakes)
     cases = tuple(_case(node) for node in nodes)
     _refuse_twins(nodes, cases, "case_id")
-    mistakes.settle()
+    mistakes.raise_if_any()
     return cases
 
 
@@ -120,7 +120,7 @@ def _citable(row: Node) -> str:
     """An id as a submission can carry it: `|1,2|` has no way to write a comma, a bar or white space."""
     each = row.required("id")
     if any(char in ",|" or char.isspace() for char in each):
-        row.complain(
+        row.add_error(
             "id", "holds a comma, a bar or white space, which no citation can carry; rename it."
         )
     return each
@@ -132,7 +132,7 @@ def _refuse_twins(
     seen: set[str] = set()
     for node, value in zip(nodes, values, strict=True):
         if value.id and value.id in seen:
-            node.complain(
+            node.add_error(
                 name, f"'{printable(value.id)}' is taken by an earlier one; give each its own."
             )
         seen.add(value.id)

@@ -44,7 +44,7 @@ def read_key(source: Source) -> dict[str, CaseKey]:
     if nodes and not content.fields & set(_HOLDS):
         mistakes.add("", f"no entry has any of {', '.join(_HOLDS)}: this is no key.")
     keys = _by_id((_key(node), node) for node in nodes)
-    mistakes.settle()
+    mistakes.raise_if_any()
     return keys
 
 
@@ -52,7 +52,7 @@ def _by_id(keys: Iterator[tuple[CaseKey, JsonNode]]) -> dict[str, CaseKey]:
     found: dict[str, CaseKey] = {}
     for key, node in keys:
         if key.case_id in found and key.case_id:
-            node.complain("case_id", "stands in an earlier entry too; keep one.")
+            node.add_error("case_id", "stands in an earlier entry too; keep one.")
         found.setdefault(key.case_id, key)
     return found
 
@@ -74,7 +74,7 @@ def _labels(rows: Sequence[JsonNode]) -> dict[str, Relevance]:
         row.expect(("sentence_id", "relevance"))
         sentence_id, relevance = row.required("sentence_id"), _relevance(row)
         if sentence_id and sentence_id in labels:
-            row.complain(
+            row.add_error(
                 "sentence_id", f"'{printable(sentence_id)}' is labelled twice; keep one label."
             )
         labels.setdefault(sentence_id, relevance)
@@ -88,7 +88,7 @@ def _relevance(row: JsonNode) -> Relevance:
     if text:
         near = difflib.get_close_matches(text.lower(), _LABELS, n=1)
         advice = f"did you mean {near[0]}?" if near else f"write one of {', '.join(_LABELS)}."
-        row.complain("relevance", f"'{printable(text)}' is no label; {advice}")
+        row.add_error("relevance", f"'{printable(text)}' is no label; {advice}")
     return Relevance.NOT_RELEVANT  # never seen: the file is refused
 
 
@@ -100,7 +100,7 @@ def _clinician_sentences(rows: Sequence[JsonNode]) -> tuple[ClinicianSentence, .
             id=row.required("id"), text=row.required("text"), citations=_citations(row)
         )
         if each.id and each.id in sentences:
-            row.complain(
+            row.add_error(
                 "id", f"'{printable(each.id)}' is the id of an earlier sentence; give each its own."
             )
         sentences.setdefault(each.id, each)
@@ -115,7 +115,7 @@ def _citations(row: JsonNode) -> tuple[str, ...]:
     for each in _pieces(row):
         found = _expand(each)
         if not found:
-            row.complain(
+            row.add_error(
                 "citations", f"{_FORMS}; '{printable(each)}' is neither an id nor a range."
             )
         ids.extend(found)
@@ -128,7 +128,7 @@ def _pieces(row: JsonNode) -> list[str]:
         return [each.strip() for each in value]
     if isinstance(value, str):
         return [each.strip() for each in value.split(",")] if value.strip() else []
-    row.complain("citations", f"{_FORMS}.")
+    row.add_error("citations", f"{_FORMS}.")
     return []
 
 

@@ -1,4 +1,4 @@
-"""From bytes to understood syntax: XML, JSON, or a table that another benchmark may recognise."""
+"""Recognises and parses the syntax of a file: XML, JSON or CSV."""
 
 import csv
 from dataclasses import dataclass
@@ -16,32 +16,32 @@ FORMAT_HINT = "Not the ArchEHR-QA format; data/README.md shows it."
 
 @dataclass(frozen=True)
 class CsvContent:
-    """The head of a table. ArchEHR-QA has no tables, other benchmarks do."""
+    """The header of a CSV file. ArchEHR-QA has no CSV files, other benchmarks do."""
 
     fields: frozenset[str]
     format: Literal["csv"] = "csv"
 
     def entries(self, mistakes: FileErrors) -> list[Node]:
-        """No case of ours is in a table."""
+        """None: ArchEHR-QA has no cases in CSV files."""
         mistakes.add("", NEITHER)
         return []
 
 
 def parse_content(text: str, path: str) -> Content:
-    """Parse a file by what it begins with. Raises `InputError` if it is none of XML, JSON and CSV, or broken."""
-    first = text.lstrip()[:1]
-    if first == "<":
+    """Parse a file by its first character. Raises `InputError` if it is not XML, JSON or CSV, or broken."""
+    start = text.lstrip()[:1]
+    if start == "<":
         return parse_xml(text, path)
-    if first and first in "[{":
+    if start and start in "[{":
         return parse_json(text, path)
-    head = text.lstrip().partition("\n")[0]
-    if "," in head:
-        return CsvContent(frozenset(_columns(head)))
+    header = text.lstrip().partition("\n")[0]
+    if "," in header:
+        return CsvContent(frozenset(_columns(header)))
     raise InputError(path, [f": {NEITHER}"], FORMAT_HINT)
 
 
-def _columns(head: str) -> list[str]:
+def _columns(header: str) -> list[str]:
     try:
-        return [name.strip() for name in next(csv.reader([head]), [])]
+        return [name.strip() for name in next(csv.reader([header]), [])]
     except csv.Error:
         return []

@@ -1,6 +1,6 @@
-"""A cohort: cases as JSON Lines, one a line, read one at a time however many there are.
+"""A cohort: cases as JSON Lines, which stay on disk and are read one at a time.
 
-The same object a line as in our JSON list. Everything is checked once, line by line, before the first case is used.
+Each line is an object of our JSON list. All lines are checked once, before the first case is used.
 """
 
 import hashlib
@@ -15,15 +15,15 @@ from archqa.tasks.files.mistakes import FileErrors
 
 JSONL_SUFFIXES = frozenset({".jsonl", ".ndjson"})
 
-_MOST_TOLD = 100
-"""Mistakes told of one file: all of a hand-written one, the first of a broken export."""
+_MAX_ERRORS = 100
+"""Errors reported of one file: all of a hand-written one, the first of a broken export."""
 
 ReadCase = Callable[[bytes, str], Item]
-"""Reads one case of one line, named by a path for messages; raises `InputError`."""
+"""Reads the case of a line of the file at a path, which messages name; raises `InputError`."""
 
 
 class CasesOnDisk(Sequence[Item]):
-    """The cases of a checked file, read when they are asked for."""
+    """The cases of a checked file, read on access."""
 
     def __init__(
         self, path: Path, read: ReadCase, ids: Sequence[str], offsets: Sequence[int]
@@ -37,53 +37,55 @@ class CasesOnDisk(Sequence[Item]):
         return len(self._offsets)
 
     @overload
-    def __getitem__(self, place: int) -> Item: ...
+    def __getitem__(self, index: int) -> Item: ...
     @overload
-    def __getitem__(self, place: slice) -> "CasesOnDisk": ...
-    def __getitem__(self, place: int | slice) -> "Item | CasesOnDisk":
-        """One case, or a part of them that stays on disk."""
-        if isinstance(place, slice):
-            return self.at(range(len(self))[place])
-        return self._read(self.line(place), str(self._path))
+    def __getitem__(self, index: slice) -> "CasesOnDisk": ...
+    def __getitem__(self, index: int | slice) -> "Item | CasesOnDisk":
+        """One case, or a part of the cases that stays on disk."""
+        if isinstance(index, slice):
+            return self.select(range(len(self))[index])
+        return self._read(self.line(index), str(self._path))
 
-    def line(self, place: int) -> bytes:
+    def line(self, index: int) -> bytes:
         """One case as a JSON line."""
         with self._path.open("rb") as file:
-            file.seek(self._offsets[place])
+            file.seek(self._offsets[index])
             return file.readline()
 
     def __iter__(self) -> Iterator[Item]:
-        return (self[place] for place in range(len(self)))
+        return (self[index] for index in range(len(self)))
 
-    def at(self, places: Iterable[int]) -> "CasesOnDisk":
-        """The cases at these places."""
-        chosen = list(places)
-        ids, offsets = (
-            [self.ids[each] for each in chosen],
-            array("Q", (self._offsets[each] for each in chosen)),
-        )
+    def select(self, indices: Iterable[int]) -> "CasesOnDisk":
+        """The cases at these indices."""
+        ids: list[str] = []
+        offsets = array("Q")
+        for index in indices:
+            ids.append(self.ids[index])
+            offsets.append(self._offsets[index])
         return type(self)(self._path, self._read, ids, offsets)
 
 
 def open_jsonl(path: Path, read: ReadCase) -> tuple[CasesOnDisk, str]:
-    """The cases of a file and its sha256. Raises `InputError` with the mistakes of all its lines, by their numbers."""
+    """The cases of a file and its SHA-256. Raises `InputError` with the errors of all its lines."""
     ids: dict[str, int] = {}
-    offsets, digest, found = array("Q"), hashlib.sha256(), LineErrors(path)
+    offsets = array("Q")
+    digest = hashlib.sha256()
+    errors = LineErrors(path)
     with path.open("rb") as file:
         offset = 0
         for number, line in enumerate(file, start=1):
             digest.update(line)
-            case = found.parse_line(line, number, read)
-            if case is not None and found.is_new(case.id, number, ids):
+            case = errors.parse_line(line, number, read)
+            if case is not None and errors.check_new_id(case.id, number, ids):
                 ids[case.id] = number
                 offsets.append(offset)
             offset += len(line)
-    found.settle(empty=not ids)
+    errors.raise_if_any(empty=not ids)
     return CasesOnDisk(path, read, tuple(ids), offsets), digest.hexdigest()
 
 
 class LineErrors:
-    """What is wrong, line by line."""
+    """The errors of a file, by line."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -101,20 +103,20 @@ class LineErrors:
                 self._add(number, mistake.removeprefix(":1").removeprefix(": "))
             return None
 
-    def is_new(self, case_id: str, number: int, ids: dict[str, int]) -> bool:
-        """Whether no earlier line has this id."""
+    def check_new_id(self, case_id: str, number: int, ids: dict[str, int]) -> bool:
+        """Whether no earlier line has this id; records an error otherwise."""
         if case_id not in ids:
             return True
         self._add(number, f"the case id is taken by line {ids[case_id]}; give each its own.")
         return False
 
-    def settle(self, *, empty: bool) -> None:
-        """Raise `InputError` if anything was wrong, or nothing was there."""
+    def raise_if_any(self, *, empty: bool) -> None:
+        """Raise `InputError` if there are errors, or no case."""
         if empty and not self._count:
             self._mistakes.add("", "the file holds no case.")
-        self._mistakes.settle()
+        self._mistakes.raise_if_any()
 
     def _add(self, number: int, what: str) -> None:
         self._count += 1
-        if self._count <= _MOST_TOLD:
+        if self._count <= _MAX_ERRORS:
             self._mistakes.add(f":{number}", what)

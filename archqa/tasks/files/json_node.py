@@ -72,7 +72,7 @@ class JsonNode:
         self._owner = owner
         self._mistakes = mistakes
         for name in getattr(value, "twice", ()):
-            self.complain(printable(name), "stands twice in one object; keep one.")
+            self.add_error(printable(name), "stands twice in one object; keep one.")
 
     def __contains__(self, name: str) -> bool:
         return name in self._value
@@ -87,10 +87,10 @@ class JsonNode:
         if value is None:
             return ""
         if not isinstance(value, str):
-            self.complain(name, f"is {_kind(value)}; it should be text in quotes.")
+            self.add_error(name, f"is {_kind(value)}; it should be text in quotes.")
             return ""
         if not _is_whole(value):
-            self.complain(name, "holds half a character (a lone surrogate); write the whole one.")
+            self.add_error(name, "holds half a character (a lone surrogate); write the whole one.")
             return ""
         return value.strip()
 
@@ -98,9 +98,9 @@ class JsonNode:
         """See `Node.required`."""
         text = self.text(name)
         if self._value.get(name) is None:
-            self.complain(name, "missing; give it one.")
+            self.add_error(name, "missing; give it one.")
         elif isinstance(self._value[name], str) and not self._value[name].strip():
-            self.complain(name, "is empty; give it one, or take the whole object out.")
+            self.add_error(name, "is empty; give it one, or take the whole object out.")
         return text
 
     def number(self, name: str) -> int | None:
@@ -109,12 +109,12 @@ class JsonNode:
         if value is None:
             return None
         if not isinstance(value, int) or isinstance(value, bool):
-            self.complain(
+            self.add_error(
                 name,
                 f"is {_kind(value)}; it should be a whole number without quotes." + _hint(value),
             )
         elif not 0 <= value <= MAX_NUMBER:
-            self.complain(name, f"is out of range; it should be from 0 to {MAX_NUMBER}.")
+            self.add_error(name, f"is out of range; it should be from 0 to {MAX_NUMBER}.")
         else:
             return value
         return None
@@ -125,7 +125,7 @@ class JsonNode:
         if value is None:
             return []
         if not isinstance(value, list):
-            self.complain(name, f"is {_kind(value)}; it should be a list: [{{…}}, {{…}}].")
+            self.add_error(name, f"is {_kind(value)}; it should be a list: [{{…}}, {{…}}].")
             return []
         placed = [(f"{self._path}.{name}[{place}]", row) for place, row in enumerate(value)]
         good = [
@@ -138,10 +138,10 @@ class JsonNode:
     def expect(self, names: Iterable[str]) -> None:
         """See `Node.expect`."""
         for name, meant in likely_typos(self._value, names):
-            self.complain(printable(name), f"is no field of ours; did you mean {meant}?")
+            self.add_error(printable(name), f"is no field of ours; did you mean {meant}?")
 
-    def complain(self, name: str, what: str) -> None:
-        """See `Node.complain`."""
+    def add_error(self, name: str, what: str) -> None:
+        """See `Node.add_error`."""
         self._mistakes.add(f": {self._owner}, {self._path}.{name}", what)
 
 

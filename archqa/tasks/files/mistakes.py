@@ -1,4 +1,4 @@
-"""Gathers what is wrong with one file, so that its owner can mend it in one go."""
+"""Collects all errors of one file, so that they can be fixed at once."""
 
 import difflib
 import re
@@ -6,54 +6,56 @@ from collections.abc import Iterable
 
 from archqa.errors import InputError
 
-_LONGEST_ID = 40
+_MAX_ID_LENGTH = 40
 _LINE = re.compile(r":([0-9]+):")
 
 
 class FileErrors:
-    """Every mistake found in one file so far."""
+    """The errors of one file so far."""
 
     def __init__(self, path: str, fix: str) -> None:
         self._path = path
         self._fix = fix
-        self._found: list[str] = []
+        self._errors: list[str] = []
 
     def add(self, where: str, what: str) -> None:
-        """Note one mistake. `where` is empty (the whole file), `:LINE` or `: case 5, $.sentences[3].id`."""
-        self._found.append(f"{where}: {what}")
+        """Add an error. `where` is empty (the whole file), `:LINE` or `: case 5, $.sentences[3].id`."""
+        self._errors.append(f"{where}: {what}")
 
-    def settle(self) -> None:
-        """Raise one `InputError` with every mistake, in the order of the file's lines, if there is any."""
-        if self._found:
-            raise InputError(self._path, sorted(self._found, key=_line), self._fix)
+    def raise_if_any(self) -> None:
+        """Raise one `InputError` with all errors, in the order of the file's lines, if there are any."""
+        if self._errors:
+            raise InputError(self._path, sorted(self._errors, key=_line), self._fix)
 
 
 def printable(name: str) -> str:
     """A name from a file, fit for a message: short, on one line, printable anywhere."""
     plain = name if name.isprintable() else ascii(name)[1:-1]
-    return plain if len(plain) <= _LONGEST_ID else plain[: _LONGEST_ID - 1] + "…"
+    return plain if len(plain) <= _MAX_ID_LENGTH else plain[: _MAX_ID_LENGTH - 1] + "…"
 
 
-def likely_typos(given: Iterable[str], known: Iterable[str]) -> list[tuple[str, str]]:
-    """Pairs (name in the file, name it was probably meant to be).
+def likely_typos(names: Iterable[str], fields: Iterable[str]) -> list[tuple[str, str]]:
+    """Pairs (name in the file, the field it was probably meant to be).
 
-    Names we do not know are let pass, because releases add fields; one that nearly is a known name, while that one is
-    absent, would lose its content silently.
+    Unknown names are accepted, because releases add fields. A name that is close to an absent field is a
+    typo: the field's content would be lost silently.
     """
-    given, known = list(given), set(known)
-    absent = sorted(known - set(given))
-    pairs = (
-        (name, _nearest(name, absent))
-        for name in given
-        if name not in known and len(name) <= _LONGEST_ID
-    )
-    return [(name, meant) for name, meant in pairs if meant]
+    names, fields = list(names), set(fields)
+    absent = sorted(fields - set(names))
+    typos = []
+    for name in names:
+        if name in fields or len(name) > _MAX_ID_LENGTH:
+            continue
+        if meant := _nearest(name, absent):
+            typos.append((name, meant))
+    return typos
 
 
-def _line(mistake: str) -> int:
-    found = _LINE.match(mistake)
-    return int(found[1]) if found else 0
+def _line(error: str) -> int:
+    match = _LINE.match(error)
+    return int(match[1]) if match else 0
 
 
-def _nearest(name: str, known: list[str]) -> str:
-    return next(iter(difflib.get_close_matches(name.lower(), known, n=1, cutoff=0.85)), "")
+def _nearest(name: str, fields: list[str]) -> str:
+    similar = difflib.get_close_matches(name.lower(), fields, n=1, cutoff=0.85)
+    return similar[0] if similar else ""

@@ -1,4 +1,4 @@
-"""What a case is read from, whichever notation it is written in: XML and JSON look the same from here."""
+"""The common interface to the objects of XML and JSON files."""
 
 from collections.abc import Iterable, Sequence
 from typing import Literal, Protocol
@@ -10,9 +10,9 @@ MAX_NUMBER = 10**9 - 1
 
 
 class Node(Protocol):
-    """One object of a file (a case, a sentence, a phrase) and its fields, by our JSON's names.
+    """One object of a file (a case, a sentence, a phrase) and its fields, by the names of our JSON.
 
-    Nothing here raises: what is wrong is noted and a harmless value returned, so that reading goes on to the next.
+    No method raises: an error is recorded and a harmless value returned, so that reading goes on.
     """
 
     def text(self, name: str) -> str:
@@ -28,14 +28,14 @@ class Node(Protocol):
         """The objects listed in a field; none when the file withholds it."""
 
     def expect(self, names: Iterable[str]) -> None:
-        """Note fields whose names nearly are one of `names`."""
+        """Record an error for fields whose names are typos of `names`."""
 
-    def complain(self, name: str, what: str) -> None:
-        """Note a mistake in one field."""
+    def add_error(self, name: str, what: str) -> None:
+        """Record an error in one field."""
 
 
 class Content(Protocol):
-    """A file once its syntax is understood."""
+    """A parsed file."""
 
     @property
     def format(self) -> Literal["xml", "json", "csv"]:
@@ -43,7 +43,7 @@ class Content(Protocol):
 
     @property
     def fields(self) -> frozenset[str]:
-        """Names of all fields that its entries have: what a benchmark is recognised by."""
+        """Names of all fields of its entries, by which a task is recognised."""
 
     def entries(self, mistakes: FileErrors) -> Sequence[Node]:
         """Its cases, in the order of the file."""

@@ -1,4 +1,4 @@
-"""A cohort as Parquet: a row a case, its columns named as the fields of a JSON line, read a thousand rows at a time."""
+"""A cohort as Parquet: one row a case, columns named as the fields of a JSON line."""
 
 import hashlib
 import json
@@ -14,37 +14,38 @@ from archqa.tasks.files.json_lines import CasesOnDisk, LineErrors, ReadCase
 
 PARQUET_SUFFIX = ".parquet"
 
-_AT_ONCE = 1000
-"""Rows in memory."""
+_BATCH_ROWS = 1000
+"""Rows in memory at a time."""
 
-_CHUNK = 2**20
-"""Bytes read at once for the fingerprint."""
+_CHUNK_BYTES = 2**20
+"""Bytes read at a time for the fingerprint."""
 
 
 def open_parquet(path: Path, read: ReadCase) -> tuple["CasesInParquet", str]:
-    """The cases of a file and its sha256. Raises `InputError` with the mistakes of all its rows, by their numbers."""
+    """The cases of a file and its SHA-256. Raises `InputError` with the errors of all its rows."""
     rows = _Rows(path)
     ids: dict[str, int] = {}
-    places, found = array("Q"), LineErrors(path)
+    row_numbers = array("Q")
+    errors = LineErrors(path)
     for number in range(len(rows)):
-        case = found.parse_line(rows[number], number + 1, read)
-        if case is not None and found.is_new(case.id, number + 1, ids):
+        case = errors.parse_line(rows[number], number + 1, read)
+        if case is not None and errors.check_new_id(case.id, number + 1, ids):
             ids[case.id] = number + 1
-            places.append(number)
-    found.settle(empty=not ids)
-    return CasesInParquet(path, read, tuple(ids), places), _sha256(path)
+            row_numbers.append(number)
+    errors.raise_if_any(empty=not ids)
+    return CasesInParquet(path, read, tuple(ids), row_numbers), _sha256(path)
 
 
 class CasesInParquet(CasesOnDisk):
-    """The cases of a checked file, read when they are asked for; in their order that is once through the file."""
+    """The cases of a checked file, read on access; in file order the file is read once."""
 
-    _opened: "_Rows | None" = None
+    _rows: "_Rows | None" = None
 
-    def line(self, place: int) -> bytes:
+    def line(self, index: int) -> bytes:
         """One row as a JSON line."""
-        if self._opened is None:
-            self._opened = _Rows(self._path)
-        return self._opened[self._offsets[place]]
+        if self._rows is None:
+            self._rows = _Rows(self._path)
+        return self._rows[self._offsets[index]]
 
 
 class _Rows:
@@ -53,45 +54,47 @@ class _Rows:
     def __init__(self, path: Path) -> None:
         self._file = _parquet_file(path)
         groups = range(self._file.metadata.num_row_groups)
-        sizes = (self._file.metadata.row_group(each).num_rows for each in groups)
+        sizes = (self._file.metadata.row_group(group).num_rows for group in groups)
         self._starts: list[int] = [0, *accumulate(sizes)]
-        self._first = self._next = 0
-        self._held: list[dict[str, Any]] = []
-        self._coming: Iterator[Any] = iter(())
-        self._go_to(0)
+        self._batch_start = self._batch_end = 0
+        self._batch: list[dict[str, Any]] = []
+        self._batches: Iterator[Any] = iter(())
+        self._seek(0)
 
     def __len__(self) -> int:
         return self._starts[-1]
 
     def __getitem__(self, number: int) -> bytes:
-        if (
-            not self._next <= number < self._next + _AT_ONCE
-            and not self._first <= number < self._next
-        ):
-            self._go_to(number)
-        while number >= self._next:
-            self._first, self._held = self._next, next(self._coming).to_pylist()
-            self._next += len(self._held)
-        return _as_line(self._held[number - self._first])
+        is_ahead = self._batch_end <= number < self._batch_end + _BATCH_ROWS
+        is_in_batch = self._batch_start <= number < self._batch_end
+        if not is_ahead and not is_in_batch:
+            self._seek(number)
+        while number >= self._batch_end:
+            self._batch_start, self._batch = self._batch_end, next(self._batches).to_pylist()
+            self._batch_end += len(self._batch)
+        return _as_line(self._batch[number - self._batch_start])
 
-    def _go_to(self, number: int) -> None:
-        """To the beginning of the row's group: what lies before it in there must be read."""
+    def _seek(self, number: int) -> None:
+        """Start reading at the row's group: the rows before it in the group must be read as well."""
         group = bisect_right(self._starts, number) - 1
-        rest = list(range(group, len(self._starts) - 1))
-        self._coming = self._file.iter_batches(_AT_ONCE, row_groups=rest)
-        self._first = self._next = self._starts[group]
-        self._held = []
+        groups = list(range(group, len(self._starts) - 1))
+        self._batches = self._file.iter_batches(_BATCH_ROWS, row_groups=groups)
+        self._batch_start = self._batch_end = self._starts[group]
+        self._batch = []
 
 
 def _as_line(row: dict[str, Any]) -> bytes:
-    return json.dumps(_filled(row), ensure_ascii=False).encode("utf-8", "surrogatepass")
+    return json.dumps(_without_nulls(row), ensure_ascii=False).encode("utf-8", "surrogatepass")
 
 
-def _filled(value: Any) -> Any:
-    """Without fields that are null: a column has them where a case has no such field."""
+def _without_nulls(value: Any) -> Any:
+    """Drop null fields: a column has them where a case has no such field."""
     if isinstance(value, dict):
-        return {name: _filled(each) for name, each in value.items() if each is not None}
-    return [_filled(each) for each in value] if isinstance(value, list) else value
+        present = {name: field for name, field in value.items() if field is not None}
+        return {name: _without_nulls(field) for name, field in present.items()}
+    if isinstance(value, list):
+        return [_without_nulls(element) for element in value]
+    return value
 
 
 def _parquet_file(path: Path) -> Any:
@@ -111,6 +114,6 @@ def _parquet_file(path: Path) -> Any:
 def _sha256(path: Path) -> str:
     digest = hashlib.sha256()
     with path.open("rb") as file:
-        while part := file.read(_CHUNK):
-            digest.update(part)
+        while chunk := file.read(_CHUNK_BYTES):
+            digest.update(chunk)
     return digest.hexdigest()

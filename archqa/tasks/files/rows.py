@@ -1,4 +1,4 @@
-"""Rows of a table or of a JSON list, each of which knows where it stands."""
+"""Rows of a CSV file or a JSON list, which know their position for error messages."""
 
 import csv
 import io
@@ -13,20 +13,20 @@ from archqa.tasks.files.source import MAX_FILE_BYTES, Source
 
 
 class Row(Protocol):
-    """One row, with complaints that name its place."""
+    """One row, whose errors name its position."""
 
     def value(self, name: str) -> Any:
         """The field of that name; None if it is absent or, in a table, empty."""
         ...
 
-    def complain(self, name: str, what: str) -> None:
-        """Note what is wrong with the field of that name."""
+    def add_error(self, name: str, what: str) -> None:
+        """Record an error in the field of that name."""
         ...
 
 
 @dataclass(frozen=True)
 class _CsvRow:
-    """A line of a table: `line` is where it begins."""
+    """A row of a CSV file; `line` is its first line."""
 
     values: Mapping[str, str]
     line: int
@@ -35,42 +35,44 @@ class _CsvRow:
     def value(self, name: str) -> str | None:
         return self.values.get(name) or None
 
-    def complain(self, name: str, what: str) -> None:
+    def add_error(self, name: str, what: str) -> None:
         self.mistakes.add(f":{self.line}", f"{name} {what}")
 
 
 def read_rows(source: Source, mistakes: FileErrors) -> Sequence[Row]:
-    """The rows of a CSV or JSON file; what is wrong with its form is noted."""
+    """The rows of a CSV or JSON file; errors in its form are recorded."""
     if isinstance(source.content, JsonContent):
         return source.content.entries(mistakes)
-    rows = list(_table(source.text, mistakes))
+    rows = list(_csv_rows(source.text, mistakes))
     if not rows:
         mistakes.add("", "the table has no rows.")
     return rows
 
 
-def _table(text: str, mistakes: FileErrors) -> Iterator[_CsvRow]:
-    with _room_for_big_fields():
+def _csv_rows(text: str, mistakes: FileErrors) -> Iterator[_CsvRow]:
+    with _large_csv_fields():
         lines = csv.reader(io.StringIO(text.lstrip(), newline=""), strict=True)
-        begun = text[: len(text) - len(text.lstrip())].count("\n") + 1
-        blank = begun - 1
+        blank_lines = text[: len(text) - len(text.lstrip())].count("\n")
+        last_line = blank_lines + 1
         try:
-            head = [name.strip() for name in next(lines)]
+            header = [name.strip() for name in next(lines)]
             for fields in lines:
-                first, begun = begun + 1, lines.line_num + blank
-                if len(fields) == len(head):
-                    yield _CsvRow(dict(zip(head, fields, strict=True)), first, mistakes)
+                first_line, last_line = last_line + 1, lines.line_num + blank_lines
+                if len(fields) == len(header):
+                    values = dict(zip(header, fields, strict=True))
+                    yield _CsvRow(values, first_line, mistakes)
                 elif fields:
                     mistakes.add(
-                        f":{first}", f"the row has {len(fields)} fields, the head has {len(head)}."
+                        f":{first_line}",
+                        f"the row has {len(fields)} fields, the head has {len(header)}.",
                     )
         except csv.Error as error:
-            mistakes.add(f":{lines.line_num + blank}", f"not CSV: {error}.")
+            mistakes.add(f":{lines.line_num + blank_lines}", f"not CSV: {error}.")
 
 
 @contextmanager
-def _room_for_big_fields() -> Iterator[None]:
-    """One question has 2,257 gold ids, which is more than the csv module's limit on one field leaves room for."""
+def _large_csv_fields() -> Iterator[None]:
+    """Raise the csv module's limit on a field: a question with 2,257 gold ids exceeds it."""
     limit = csv.field_size_limit(MAX_FILE_BYTES)
     try:
         yield

@@ -1,4 +1,4 @@
-"""The bytes of a file, wherever they come from, and their fingerprint."""
+"""Reads the bytes of a file or of standard input and their fingerprint."""
 
 import difflib
 import hashlib
@@ -20,7 +20,7 @@ MAX_FILE_BYTES = 256 * 2**20
 
 @dataclass(frozen=True)
 class Source:
-    """A file as it was read: `path` names it in messages, `data` holds its bytes."""
+    """A file as it was read: `path` is its name in messages, `data` its bytes."""
 
     path: str
     data: bytes = field(repr=False)
@@ -47,7 +47,7 @@ class Source:
 
     @cached_property
     def content(self) -> Content:
-        """What the text says, parsed once. Raises `InputError` if its syntax is broken."""
+        """The parsed text. Raises `InputError` if its syntax is broken."""
         return parse_content(self.text, self.path)
 
     def _decoded(self) -> str:
@@ -82,7 +82,7 @@ def read_source(source: "Source | str | Path | bytes") -> Source:
 
 
 def resolve_path(source: str | Path) -> Path:
-    """The path behind a name: `mini` is a word (`./mini` would be a file), everything else is a path."""
+    """The path of a source: `mini` means the bundled cases (`./mini` is a file), anything else is a path."""
     return resources.mini_dataset_dir() / "mini.json" if str(source) == "mini" else Path(source)
 
 
@@ -122,13 +122,12 @@ def _limited(stream: BinaryIO, path: str) -> bytes:
 
 
 def _neighbour(path: Path) -> str:
+    """Advice for an absent file: a file of a similar name next to it."""
     try:
-        names = [each.name for each in path.parent.iterdir()]
+        names = [neighbour.name for neighbour in path.parent.iterdir()]
     except OSError:
         names = []
-    near = difflib.get_close_matches(path.name, names, n=1, cutoff=0.6)
-    return (
-        f"Did you mean {path.parent / near[0]}?"
-        if near
-        else "Check the path, or try the bundled cases: mini"
-    )
+    similar = difflib.get_close_matches(path.name, names, n=1, cutoff=0.6)
+    if similar:
+        return f"Did you mean {path.parent / similar[0]}?"
+    return "Check the path, or try the bundled cases: mini"

@@ -91,7 +91,7 @@ class XmlNode:
         if _NUMBER.fullmatch(text):
             return int(text)
         if text:
-            self.complain(name, "is no whole number from 0 to 999999999.")
+            self.add_error(name, "is no whole number from 0 to 999999999.")
         return None
 
     def rows(self, name: str) -> "Sequence[XmlNode]":
@@ -123,8 +123,8 @@ class XmlNode:
                     self._element, f"<{self._element.tag}> holds <{tag}> {times} times; keep one."
                 )
 
-    def complain(self, name: str, what: str) -> None:
-        """See `Node.complain`."""
+    def add_error(self, name: str, what: str) -> None:
+        """See `Node.add_error`."""
         if name in _LISTS:
             name = _LISTS[name][0]
         child = self._child(name)

@@ -1,8 +1,8 @@
 """The benchmark's own descriptions of its nine functions, read from its file `funcs_v1.json`.
 
-Source: `data/medagentbench/funcs_v1.json` of stanfordmlgroup/MedAgentBench (Jiang et al., NEJM AI 2025), a JSON list of
-`{"name": "GET {api_base}/Condition", "description": …, "parameters": {…}}`. Without it, the baseline sends archqa's own
-wording of the same functions.
+Source: `data/medagentbench/funcs_v1.json` of stanfordmlgroup/MedAgentBench (Jiang et al., NEJM AI
+2025), a JSON list of `{"name": "GET {api_base}/Condition", "description": …, "parameters": {…}}`.
+Without it, the baseline sends archqa's own wording of the same functions.
 """
 
 import json
@@ -17,7 +17,8 @@ from archqa.tasks.files.source import Source, read_source
 from archqa.tasks.pipeline_inputs import PipelineInputs
 
 OWN_WORDING = (
-    "The function descriptions are archqa's own wording (prompts/medagent_paper/v1/functions.json), "
+    "The function descriptions are archqa's own wording "
+    "(prompts/medagent_paper/v1/functions.json), "
     "not the benchmark's; --functions FILE sends those of its funcs_v1.json."
 )
 
@@ -42,10 +43,10 @@ def load_functions(path: Path) -> FunctionFile:
     mistakes = FileErrors(source.path, _FIX)
     if content.value == []:
         mistakes.add("", "the list is empty; it should hold at least one function.")
-        mistakes.settle()
+        mistakes.raise_if_any()
     for function in content.entries(mistakes):
         _check_function(function)
-    mistakes.settle()
+    mistakes.raise_if_any()
     return FunctionFile(json.dumps(content.value), source.sha256)
 
 
@@ -66,7 +67,7 @@ def _parse(source: Source) -> JsonContent:
 def _check_function(function: JsonNode) -> None:
     name = function.required("name")
     if name and not _NAME.fullmatch(name):
-        function.complain("name", "should be GET or POST, a blank and an address.")
+        function.add_error("name", "should be GET or POST, a blank and an address.")
     function.required("description")
     _check_parameters(function)
 
@@ -74,20 +75,20 @@ def _check_function(function: JsonNode) -> None:
 def _check_parameters(function: JsonNode) -> None:
     parameters = function.value("parameters")
     if not isinstance(parameters, dict):
-        function.complain("parameters", "is missing or no object; it should be a JSON schema.")
+        function.add_error("parameters", "is missing or no object; it should be a JSON schema.")
         return
     properties = parameters.get("properties")
     if not isinstance(properties, dict):
-        function.complain("parameters.properties", "is missing or no object.")
+        function.add_error("parameters.properties", "is missing or no object.")
         return
     required = parameters.get("required", [])
     if not _is_list_of_texts(required):
-        function.complain("parameters.required", "should be a list of parameter names.")
+        function.add_error("parameters.required", "should be a list of parameter names.")
         return
     undescribed = [name for name in required if name not in properties]
     if undescribed:
         names = ", ".join(undescribed)
-        function.complain(
+        function.add_error(
             "parameters.required", f"lists names that are not in properties: {names}."
         )
 

@@ -34,7 +34,7 @@ def test_the_cases_are_those_of_the_json_lines_in_any_order(tmp_path: Path) -> N
     assert tuple(there.cases) == tuple(here.cases)
     for places in ([2499, 0, 1, 1200], [699, 700, 701], range(2400, 100, -500)):
         assert [there.cases[each] for each in places] == [here.cases[each] for each in places]
-    assert list(there.at(range(3, 2500, 700))) == list(here.at(range(3, 2500, 700)))
+    assert list(there.select(range(3, 2500, 700))) == list(here.select(range(3, 2500, 700)))
 
 
 def test_a_run_of_parquet_is_the_run_of_its_json_lines(tmp_path: Path) -> None:

@@ -33,7 +33,7 @@ def test_cases_read_from_lines_are_those_written(tmp_path: Path) -> None:
     assert list(file.cases) == cases
     assert file.cases[-1] == cases[-1]
     assert list(file.cases[1:3]) == cases[1:3]
-    assert list(file.at([4, 0])) == [cases[4], cases[0]]
+    assert list(file.select([4, 0])) == [cases[4], cases[0]]
 
 
 def test_blank_lines_do_not_count(tmp_path: Path) -> None:

@@ -285,7 +285,7 @@ async def test_a_dead_writer_is_replaced_by_a_voter_that_lives() -> None:
 
     outcome, _, _ = await answered({"a": mute, "b": scripted_panel_model(["2"])})
     assert outcome.answer.submission == "It drained the abscess. |2|"
-    assert any(each.startswith("another mind writes the answer") for each in outcome.remarks)
+    assert any(each.startswith("another backend writes the answer") for each in outcome.remarks)
 
 
 async def test_worked_examples_are_shown_and_never_the_case_itself() -> None:

@@ -1,7 +1,9 @@
 """The six stages of DMIS Lab at ArchEHR-QA 2025 (paper §3.2).
 
-Recruiting and the specialists need only the context, so they run beside the screening.
+Recruiting and the specialists need only the medical context, so they run concurrently with the screening.
 """
+
+from collections.abc import Iterable
 
 from archqa.agents.agent import RunContext
 from archqa.agents.answer import CompressionAgent, SummaryAgent
@@ -19,7 +21,12 @@ from archqa.agents.specialist import SpecialistAgent, SpecialistTask
 from archqa.core.case import Case, Sentence
 from archqa.core.judgement import Judgement
 from archqa.errors import CaseFailed, ContextTooLong, Truncated, Unusable
-from archqa.tasks.archehr_2025.pipelines.shared import CaseState, format_answer, medical_context
+from archqa.tasks.archehr_2025.pipelines.shared import (
+    CaseState,
+    format_answer,
+    medical_context,
+    split_case,
+)
 from archqa.tasks.archehr_2025.settings import DmisSettings
 from archqa.tasks.pipeline import NoteResult, in_parallel
 
@@ -42,52 +49,52 @@ PROMPTS = tuple(agent.prompt for agent in _AGENTS)
 """The prompts of the six stages."""
 
 
-async def dmis(case: Case, desk: RunContext, settings: DmisSettings) -> NoteResult:
-    """Answer one case. Raises `CaseFailed` when there is nothing left to answer from."""
+async def dmis(case: Case, run_context: RunContext, settings: DmisSettings) -> NoteResult:
+    """Answer one case. Raises `CaseFailed` when no agent's judgements are left to answer from."""
     if not case.sentences:
         raise Unusable("The note has no sentences, so nothing can be cited.")
-    work = CaseState(case, desk, settings, [])
-    context = await medical_context(work) if settings.context else ""
-    screened, panel = await in_parallel(_screen(work, context), _panel(work, context))
-    judgements = {name: labels for name, labels in {**screened, **panel}.items() if labels}
+    state = CaseState(case, run_context, settings, [])
+    context = await medical_context(state) if settings.context else ""
+    screening, panel = await in_parallel(_screen(state, context), _consult(state, context))
+    judgements = {name: labels for name, labels in {**screening, **panel}.items() if labels}
     if not judgements:
         raise Unusable("No agent could judge the note; see the trace.")
     task = DecisionTask(
         case=case, context=context, judgements=judgements, word_limit=settings.word_limit
     )
-    decided = await _decision(work, task)
-    answer = await format_answer(work, context, decided.as_answer(), decided.essential)
+    decision = await _decide(state, task)
+    answer = await format_answer(state, context, decision.as_answer(), decision.essential)
     return NoteResult(
         answer=answer,
-        essential=decided.essential,
+        essential=decision.essential,
         judgements=judgements,
         context=context,
         experts=tuple(panel),
-        remarks=tuple(work.remarks),
+        remarks=tuple(state.remarks),
     )
 
 
-async def _screen(work: CaseState[DmisSettings], context: str) -> dict[str, Judgements]:
+async def _screen(state: CaseState[DmisSettings], context: str) -> dict[str, Judgements]:
     """The general expert's labels; a sentence it fails on is left to the specialists."""
-    if work.settings.screen == "per-sentence":
-        found = await in_parallel(
-            *(_screen_one(work, context, each) for each in work.case.sentences)
-        )
+    if state.settings.screen == "per-sentence":
+        screenings = [
+            _screen_sentence(state, context, sentence) for sentence in state.case.sentences
+        ]
     else:
-        found = await in_parallel(*(_screen_batch(work, context, each) for each in _batches(work)))
-    return {GENERAL_EXPERT: tuple(judgement for judgements in found for judgement in judgements)}
+        screenings = [_screen_batch(state, context, batch) for batch in _batches(state)]
+    return {GENERAL_EXPERT: _concatenate(await in_parallel(*screenings))}
 
 
-async def _screen_one(
-    work: CaseState[DmisSettings], context: str, sentence: Sentence
+async def _screen_sentence(
+    state: CaseState[DmisSettings], context: str, sentence: Sentence
 ) -> Judgements:
     task = SentenceLabellingTask(
-        case=work.case, context=context, labels=work.settings.labels, sentence=sentence
+        case=state.case, context=context, labels=state.settings.labels, sentence=sentence
     )
     try:
-        verdict = await GeneralExpertAgent().run(task, work.desk)
+        verdict = await GeneralExpertAgent().run(task, state.run_context)
     except CaseFailed as failure:
-        work.add_remark(
+        state.add_remark(
             f"sentence {sentence.id} is left to the specialists: the general expert failed", failure
         )
         return ()
@@ -95,83 +102,94 @@ async def _screen_one(
 
 
 async def _screen_batch(
-    work: CaseState[DmisSettings], context: str, sentences: tuple[Sentence, ...]
+    state: CaseState[DmisSettings], context: str, sentences: tuple[Sentence, ...]
 ) -> Judgements:
     task = BatchLabellingTask(
-        case=work.case, context=context, labels=work.settings.labels, sentences=sentences
+        case=state.case, context=context, labels=state.settings.labels, sentences=sentences
     )
     try:
-        return (await GeneralExpertBatchAgent().run(task, work.desk)).judgements()
+        verdicts = await GeneralExpertBatchAgent().run(task, state.run_context)
     except CaseFailed as failure:
         ids = ", ".join(task.requested_ids)
-        work.add_remark(
+        state.add_remark(
             f"sentences {ids} are left to the specialists: the general expert failed", failure
         )
         return ()
+    return verdicts.judgements()
 
 
-def _batches(work: CaseState[DmisSettings]) -> list[tuple[Sentence, ...]]:
-    sentences, size = work.case.sentences, work.settings.batch_size
+def _batches(state: CaseState[DmisSettings]) -> list[tuple[Sentence, ...]]:
+    sentences = state.case.sentences
+    size = state.settings.batch_size
     return [sentences[start : start + size] for start in range(0, len(sentences), size)]
 
 
-async def _panel(work: CaseState[DmisSettings], context: str) -> dict[str, Judgements]:
-    """Each recruited specialist's labels, by specialty; those who fail are left out."""
-    if not work.settings.experts:
+async def _consult(state: CaseState[DmisSettings], context: str) -> dict[str, Judgements]:
+    """The labels of the recruited specialists, by specialty; those who fail are absent."""
+    if not state.settings.experts:
         return {}
-    task = RecruitingTask(case=work.case, context=context, most=work.settings.most_experts)
+    task = RecruitingTask(case=state.case, context=context, most=state.settings.most_experts)
     try:
-        panel = await RecruitingAgent().run(task, work.desk)
+        panel = await RecruitingAgent().run(task, state.run_context)
     except CaseFailed as failure:
-        work.add_remark("no specialists: recruiting failed", failure)
+        state.add_remark("no specialists: recruiting failed", failure)
         return {}
-    found = await in_parallel(*(_specialist(work, context, each) for each in panel.experts))
-    return {name: labels for name, labels in zip(panel.experts, found, strict=True) if labels}
+    consultations = [_ask_specialist(state, context, specialty) for specialty in panel.experts]
+    labels_by_specialist = await in_parallel(*consultations)
+    return {
+        specialty: labels
+        for specialty, labels in zip(panel.experts, labels_by_specialist, strict=True)
+        if labels
+    }
 
 
-async def _specialist(work: CaseState[DmisSettings], context: str, specialty: str) -> Judgements:
+async def _ask_specialist(
+    state: CaseState[DmisSettings], context: str, specialty: str
+) -> Judgements:
     try:
-        return await _specialist_on(work, context, specialty, work.case)
+        return await _specialist_labels(state, context, specialty, state.case)
     except CaseFailed as failure:
-        work.add_remark(f"the specialist in {specialty} is left out: the agent failed", failure)
+        state.add_remark(f"the specialist in {specialty} is left out: the agent failed", failure)
         return ()
 
 
-async def _specialist_on(
-    work: CaseState[DmisSettings], context: str, specialty: str, case: Case
+async def _specialist_labels(
+    state: CaseState[DmisSettings], context: str, specialty: str, case: Case
 ) -> Judgements:
-    """The labels of one specialist; a note that is too long for one call is judged half by half."""
+    """The labels of one specialist; a note that is too long for one call is split in halves."""
     task = SpecialistTask(
-        case=case, context=context, labels=work.settings.labels, specialty=specialty
+        case=case, context=context, labels=state.settings.labels, specialty=specialty
     )
     try:
-        return (await SpecialistAgent().run(task, work.desk)).judgements()
+        verdicts = await SpecialistAgent().run(task, state.run_context)
     except (ContextTooLong, Truncated) as failure:
         if len(case.sentences) < 2:
             raise
-        work.add_remark(
+        state.add_remark(
             f"the specialist in {specialty} judges {len(case.sentences)} sentences in two halves",
             failure,
         )
-        halves = (_specialist_on(work, context, specialty, half) for half in _halves(case))
-        return tuple(judgement for half in await in_parallel(*halves) for judgement in half)
+    else:
+        return verdicts.judgements()
+    halves = [_specialist_labels(state, context, specialty, half) for half in split_case(case)]
+    return _concatenate(await in_parallel(*halves))
 
 
-def _halves(case: Case) -> tuple[Case, Case]:
-    middle = len(case.sentences) // 2
-    parts = (case.sentences[:middle], case.sentences[middle:])
-    first, second = (case.model_copy(update={"sentences": part}) for part in parts)
-    return first, second
-
-
-async def _decision(work: CaseState[DmisSettings], task: DecisionTask) -> DecisionOutput:
-    """The agent's decision; the embedded engine's, from the same judgements, when the agent cannot make one."""
+async def _decide(state: CaseState[DmisSettings], task: DecisionTask) -> DecisionOutput:
+    """The agent's decision; the embedded engine's, from the same judgements, if the agent fails."""
     try:
-        return await DecisionAgent().run(task, work.desk)
+        return await DecisionAgent().run(task, state.run_context)
     except (Unusable, Truncated, ContextTooLong) as failure:
-        if not work.settings.fallback:
+        if not state.settings.fallback:
             raise
-        work.add_remark(
+        state.add_remark(
             "the embedded engine decides from the judgements: the decision agent failed", failure
         )
-        return await EngineBackend().run(DecisionAgent(), task, work.desk)
+        return await EngineBackend().run(DecisionAgent(), task, state.run_context)
+
+
+def _concatenate(parts: Iterable[Judgements]) -> Judgements:
+    judgements: list[Judgement] = []
+    for part in parts:
+        judgements.extend(part)
+    return tuple(judgements)

@@ -1,7 +1,7 @@
-"""The panel: many votes on each sentence, one choice, a second look, and then the answer.
+"""The panel: votes on each sentence, a selection, a verification of borderline sentences, then the answer.
 
-Evidence is chosen in a stage of its own and before anything is written for it: what has beaten the six stages since
-(ArchEHR-QA 2025 and 2026). The answer is written from the chosen set.
+Evidence is selected before the answer is written, which has beaten the six stages since (ArchEHR-QA 2025 and
+2026). The answer is written from the selected set.
 """
 
 from archqa.agents.agent import Backend, RunContext
@@ -51,123 +51,124 @@ AGENTS = tuple(dict.fromkeys(agent.name for agent in _AGENTS))
 PROMPTS = tuple(agent.prompt for agent in _AGENTS)
 """The prompts of the panel."""
 
+Verification = dict[str, tuple[Judgement, ...]]
+"""Judgements of the verification, by the name of its voter."""
 
-async def panel(case: Case, desk: RunContext, settings: NotePanelSettings) -> NoteResult:
+
+async def panel(case: Case, run_context: RunContext, settings: NotePanelSettings) -> NoteResult:
     """Answer one case. Raises `CaseFailed` or `ServerUnavailable` when no model of the panel could vote."""
     if not case.sentences:
         raise Unusable("The note has no sentences, so nothing can be cited.")
-    work = CaseState(case, desk, settings, [])
-    question = await _question(work) if settings.interpret else ""
-    work = work._replace(case=_asked(case, question))
-    context = await _context(work) if settings.context else ""
-    voted = await collect_votes(work, context)
-    chosen = select_evidence(
-        case.sentence_ids, pool_votes(voted.judgements, voted.experts), settings
-    )
-    checked = await _checked(work, context, chosen)
-    removed = {
-        each.sentence_id
-        for given in checked.values()
-        for each in given
-        if each.label != "essential"
-    }
-    essential = case.in_note_order(drop_rejected(chosen, removed))
-    answer = await format_answer(work, context, await _written(work, context, essential), essential)
+    state = CaseState(case, run_context, settings, [])
+    question = await _interpret(state) if settings.interpret else ""
+    if not case.clinician_question.strip():  # A release may withhold it.
+        state = state._replace(case=case.model_copy(update={"clinician_question": question}))
+    context = await _medical_context(state) if settings.context else ""
+    votes = await collect_votes(state, context)
+    pooled = pool_votes(votes.judgements, votes.experts)
+    selection = select_evidence(case.sentence_ids, pooled, settings)
+    verification = await _verify(state, context, selection)
+    essential = case.in_note_order(drop_rejected(selection, _rejected_ids(verification)))
+    draft = await _write_answer(state, context, essential)
+    answer = await format_answer(state, context, draft, essential)
     return NoteResult(
         answer=answer,
         essential=essential,
-        judgements=voted.judgements | checked,
+        judgements=votes.judgements | verification,
         context=context,
-        experts=voted.experts,
-        remarks=tuple(dict.fromkeys((*work.remarks, *chosen.remarks))),
+        experts=votes.experts,
+        remarks=tuple(dict.fromkeys((*state.remarks, *selection.remarks))),
         result=ArchehrResult(question=question) if question else None,
     )
 
 
-async def _question(work: CaseState[NotePanelSettings]) -> str:
-    """What the message asks, for subtask 1; the message alone is shown for it."""
-    if not work.case.patient_narrative.strip():
+async def _interpret(state: CaseState[NotePanelSettings]) -> str:
+    """The clinician's question behind the message, for subtask 1; the agent sees the message alone."""
+    if not state.case.patient_narrative.strip():
         return ""
+    task = QuestionInterpretationTask.from_case(state.case)
     try:
-        return (
-            await QuestionInterpretationAgent().run(
-                QuestionInterpretationTask.from_case(work.case), work.desk
-            )
-        ).question
+        output = await QuestionInterpretationAgent().run(task, state.run_context)
     except (CaseFailed, ServerUnavailable) as failure:
-        work.add_remark("no clinician's question: the agent failed", failure)
+        state.add_remark("no clinician's question: the agent failed", failure)
         return ""
+    return output.question
 
 
-def _asked(case: Case, question: str) -> Case:
-    """The case with a clinician's question: its own, or where a release withholds it, ours."""
-    return (
-        case
-        if case.clinician_question.strip()
-        else case.model_copy(update={"clinician_question": question})
-    )
-
-
-async def _context(work: CaseState[NotePanelSettings]) -> str:
+async def _medical_context(state: CaseState[NotePanelSettings]) -> str:
     try:
-        return await medical_context(work)
+        return await medical_context(state)
     except ServerUnavailable as failure:
-        work.add_remark("no medical context: the server is down", failure)
+        state.add_remark("no medical context: the server is down", failure)
         return ""
 
 
-async def _checked(
-    work: CaseState[NotePanelSettings], context: str, chosen: EvidenceSelection
-) -> dict[str, tuple[Judgement, ...]]:
-    """The second look at narrow choices; without it, all of them stay."""
-    if not (work.settings.verify and chosen.doubtful and len(chosen.essential) > 1):
+async def _verify(
+    state: CaseState[NotePanelSettings], context: str, selection: EvidenceSelection
+) -> Verification:
+    """A second judgement of borderline sentences; if it fails, all of them stay."""
+    is_needed = selection.borderline and len(selection.essential) > 1
+    if not (state.settings.verify and is_needed):
         return {}
-    ids = (work.case.in_note_order(each) for each in (chosen.essential, chosen.doubtful))
-    task = VerificationTask(case=work.case, context=context, chosen=next(ids), doubtful=next(ids))
-    mind = next(iter(work.desk.voters("verification")))
+    task = VerificationTask(
+        case=state.case,
+        context=context,
+        chosen=state.case.in_note_order(selection.essential),
+        doubtful=state.case.in_note_order(selection.borderline),
+    )
+    backend = next(iter(state.run_context.voters("verification")))
     try:
-        return {
-            voter_name(VERIFICATION, mind): (
-                await VerificationAgent().run(task, work.desk)
-            ).judgements()
-        }
+        verdicts = await VerificationAgent().run(task, state.run_context)
     except (CaseFailed, ServerUnavailable) as failure:
-        work.add_remark("narrow choices stay: the verification failed", failure)
+        state.add_remark("narrow choices stay: the verification failed", failure)
         return {}
+    return {voter_name(VERIFICATION, backend): verdicts.judgements()}
 
 
-async def _written(
-    work: CaseState[NotePanelSettings], context: str, essential: tuple[str, ...]
+def _rejected_ids(verification: Verification) -> set[str]:
+    rejected = set()
+    for judgements in verification.values():
+        for judgement in judgements:
+            if judgement.label != "essential":
+                rejected.add(judgement.sentence_id)
+    return rejected
+
+
+async def _write_answer(
+    state: CaseState[NotePanelSettings], context: str, essential: tuple[str, ...]
 ) -> CitedAnswer:
-    """The answer by the deciding mind, or if its server is down by one that could vote, or by the embedded engine."""
+    """The answer by the deciding backend; if its server is down, by a voter's or the embedded engine."""
     agent = EvidenceDecisionAgent()
     task = EvidenceDecisionTask(
-        case=work.case, context=context, chosen=essential, word_limit=work.settings.word_limit
+        case=state.case, context=context, chosen=essential, word_limit=state.settings.word_limit
     )
-    for mind in _writers(work.desk):
+    for backend in _answer_backends(state.run_context):
         try:
-            return (await mind.run(agent, task, work.desk)).as_answer()
+            output = await backend.run(agent, task, state.run_context)
+            return output.as_answer()
         except ServerUnavailable as failure:
-            work.add_remark(
-                "another mind writes the answer: the server of this one is down", failure
+            state.add_remark(
+                "another backend writes the answer: the server of this one is down", failure
             )
         except (Unusable, Truncated, ContextTooLong) as failure:
-            if not work.settings.fallback:
+            if not state.settings.fallback:
                 raise
-            work.add_remark(
+            state.add_remark(
                 "the answer is extracted from the note: the decision agent failed", failure
             )
             break
-    return (await EngineBackend().run(agent, task, work.desk)).as_answer()
+    output = await EngineBackend().run(agent, task, state.run_context)
+    return output.as_answer()
 
 
-def _writers(desk: RunContext) -> list[Backend]:
-    able = [
-        desk.backend("decision"),
-        *desk.voters("answer_first").values(),
-        *desk.voters("general_expert").values(),
+def _answer_backends(run_context: RunContext) -> list[Backend]:
+    """The backends that can write the answer, each once, in order of preference."""
+    backends = [
+        run_context.backend("decision"),
+        *run_context.voters("answer_first").values(),
+        *run_context.voters("general_expert").values(),
     ]
-    return list({id(mind): mind for mind in able}.values())
+    return list({id(backend): backend for backend in backends}.values())
 
 
 PANEL = Pipeline(
@@ -177,6 +178,6 @@ PANEL = Pipeline(
     run=panel,
     prompts=PROMPTS,
     agents=AGENTS,
-    settings_type=NotePanelSettings,
     multi_model_agents=("general_expert", "specialist", "answer_first"),
+    settings_type=NotePanelSettings,
 )

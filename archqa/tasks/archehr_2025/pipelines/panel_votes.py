@@ -1,10 +1,10 @@
-"""The panel's votes: every judge that was set up, each with the whole note in view, side by side.
+"""Collects the panel's votes: every voter judges the whole note, all of them concurrently.
 
-A voter that fails, or whose server is down, costs its vote and nothing else; what was lost is remarked.
+A voter that fails, or whose server is down, loses its vote and nothing else; a remark says so.
 """
 
 from collections import defaultdict
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from archqa.agents.agent import Backend
@@ -14,7 +14,6 @@ from archqa.agents.exemplars import Exemplar
 from archqa.agents.general_expert import BatchLabellingTask, GeneralExpertBatchAgent
 from archqa.agents.recruiting import RecruitingAgent, RecruitingTask
 from archqa.agents.voting import GeneralVotingAgent, SpecialistVotingAgent, VotingAgent, VotingTask
-from archqa.core.case import Case
 from archqa.core.judgement import Judgement
 from archqa.core.probability import pool, stated_probability
 from archqa.errors import (
@@ -33,203 +32,207 @@ from archqa.panel.decision import (
     is_enabled_voter,
     voter_name,
 )
-from archqa.tasks.archehr_2025.pipelines.shared import CaseState
+from archqa.tasks.archehr_2025.pipelines.shared import CaseState, split_case
 from archqa.tasks.archehr_2025.settings import NotePanelSettings
 from archqa.tasks.pipeline import in_parallel
 
 Judgements = tuple[Judgement, ...]
 
-_Ballot = Callable[[int], Awaitable[Judgements]]
-"""One voter asked for the n-th time."""
+Voter = Callable[[int], Awaitable[Judgements]]
+"""Takes one voter's vote for the n-th time."""
 
 
 class PanelVotes(NamedTuple):
-    """Judgements by the name they are kept under, and the specialties called in."""
+    """Judgements by the name of their voter, and the recruited specialties."""
 
     judgements: dict[str, Judgements]
     experts: tuple[str, ...] = ()
 
 
-class _Room(NamedTuple):
-    """What every voter of a case sees, and what was lost on the way."""
+class _Ballot(NamedTuple):
+    """What all voters of a case share. `failures` collects the lost votes."""
 
-    work: CaseState[NotePanelSettings]
+    state: CaseState[NotePanelSettings]
     context: str
     exemplars: tuple[Exemplar, ...]
-    lost: list[ArchqaError]
+    failures: list[ArchqaError]
 
-    def wants(self, role: str, mind: str) -> bool:
-        """Whether the settings let this voter vote."""
-        return is_enabled_voter(voter_name(role, mind), self.work.settings)
+    def voters(self, agent: str, role: str) -> dict[str, Backend]:
+        """The backends of an agent that the setting `voters` enables in this role, by label."""
+        backends = self.state.run_context.voters(agent)
+        settings = self.state.settings
+        return {
+            label: backend
+            for label, backend in backends.items()
+            if is_enabled_voter(voter_name(role, label), settings)
+        }
 
 
-async def collect_votes(work: CaseState[NotePanelSettings], context: str) -> PanelVotes:
-    """Everyone's votes. Raises what the last of them failed for when no voter but the embedded engine is left."""
-    shown = (
-        work.desk.exemplars.nearest(work.case, work.settings.shots) if work.desk.exemplars else ()
+async def collect_votes(state: CaseState[NotePanelSettings], context: str) -> PanelVotes:
+    """The votes of all voters. Raises the last failure if no voter but the embedded engine is left."""
+    ballot = _Ballot(state, context, _exemplars(state), [])
+    *model_votes, engine_votes = await in_parallel(
+        _general_votes(ballot),
+        _specialist_votes(ballot),
+        _answer_first_votes(ballot),
+        _engine_vote(ballot),
     )
-    room = _Room(work, context, shown, [])
-    *models, engine = await in_parallel(
-        _general(room), _specialists(room), _answers_first(room), _engine(room)
-    )
-    judgements = {
-        name: given for each in models for name, given in each.judgements.items() if given
-    }
-    if not judgements and room.lost:
-        raise room.lost[-1]
-    everyone = judgements | engine.judgements
-    if not everyone:
+    judgements: dict[str, Judgements] = {}
+    experts: list[str] = []
+    for votes in model_votes:
+        judgements.update(_without_empty(votes.judgements))
+        experts.extend(votes.experts)
+    if not judgements and ballot.failures:
+        raise ballot.failures[-1]
+    judgements.update(engine_votes.judgements)
+    if not judgements:
         raise Unusable("Nobody of the panel could judge the note; see the trace.")
-    return PanelVotes(everyone, tuple(name for each in models for name in each.experts))
+    return PanelVotes(judgements, tuple(experts))
 
 
-async def _general(room: _Room) -> PanelVotes:
-    minds = room.work.desk.voters("general_expert").items()
-    voters = {
-        voter_name(GENERAL_EXPERT, label): mind
-        for label, mind in minds
-        if room.wants(GENERAL_EXPERT, label)
-    }
-    return PanelVotes(
-        await _each(
-            {name: _judge(room, GeneralVotingAgent(), mind) for name, mind in voters.items()}, room
-        )
-    )
+def _exemplars(state: CaseState[NotePanelSettings]) -> tuple[Exemplar, ...]:
+    index = state.run_context.exemplars
+    return index.nearest(state.case, state.settings.shots) if index else ()
 
 
-async def _specialists(room: _Room) -> PanelVotes:
-    minds = {
-        label: mind
-        for label, mind in room.work.desk.voters("specialist").items()
-        if room.wants(SPECIALIST, label)
-    }
-    experts = await _recruited(room) if minds and room.work.settings.experts else ()
-    ballots = {
-        voter_name(each, label): _judge(room, SpecialistVotingAgent(), mind, each)
-        for each in experts
-        for label, mind in minds.items()
-    }
-    return PanelVotes(await _each(ballots, room), experts)
+async def _general_votes(ballot: _Ballot) -> PanelVotes:
+    voters = {}
+    for label, backend in ballot.voters("general_expert", GENERAL_EXPERT).items():
+        name = voter_name(GENERAL_EXPERT, label)
+        voters[name] = _judge(ballot, GeneralVotingAgent(), backend)
+    return PanelVotes(await _repeat_votes(voters, ballot))
 
 
-async def _recruited(room: _Room) -> tuple[str, ...]:
-    work = room.work
-    task = RecruitingTask(case=work.case, context=room.context, most=work.settings.most_experts)
+async def _specialist_votes(ballot: _Ballot) -> PanelVotes:
+    backends = ballot.voters("specialist", SPECIALIST)
+    experts: tuple[str, ...] = ()
+    if backends and ballot.state.settings.experts:
+        experts = await _recruit(ballot)
+    voters = {}
+    for specialty in experts:
+        for label, backend in backends.items():
+            voter = _judge(ballot, SpecialistVotingAgent(), backend, specialty)
+            voters[voter_name(specialty, label)] = voter
+    return PanelVotes(await _repeat_votes(voters, ballot), experts)
+
+
+async def _recruit(ballot: _Ballot) -> tuple[str, ...]:
+    state = ballot.state
+    task = RecruitingTask(case=state.case, context=ballot.context, most=state.settings.most_experts)
     try:
-        return (await RecruitingAgent().run(task, work.desk)).experts
+        panel = await RecruitingAgent().run(task, state.run_context)
     except (CaseFailed, ServerUnavailable) as failure:
-        work.add_remark("no specialists: recruiting failed", failure)
+        state.add_remark("no specialists: recruiting failed", failure)
         return ()
+    return panel.experts
 
 
-async def _answers_first(room: _Room) -> PanelVotes:
-    minds = room.work.desk.voters("answer_first").items()
-    voters = {
-        voter_name(ANSWER_FIRST, label): mind
-        for label, mind in minds
-        if room.wants(ANSWER_FIRST, label)
-    }
-    return PanelVotes(
-        await _each({name: _drafts(room, mind) for name, mind in voters.items()}, room)
-    )
+async def _answer_first_votes(ballot: _Ballot) -> PanelVotes:
+    voters = {}
+    for label, backend in ballot.voters("answer_first", ANSWER_FIRST).items():
+        voters[voter_name(ANSWER_FIRST, label)] = _write_and_cite(ballot, backend)
+    return PanelVotes(await _repeat_votes(voters, ballot))
 
 
-async def _engine(room: _Room) -> PanelVotes:
-    """The embedded engine's vote; it is no model's, so its loss is nobody's."""
-    work = room.work
-    if not (work.settings.engine_vote and is_enabled_voter(ENGINE, work.settings)):
+async def _engine_vote(ballot: _Ballot) -> PanelVotes:
+    """The embedded engine's vote; it needs no model, so it cannot be lost."""
+    state = ballot.state
+    if not (state.settings.engine_vote and is_enabled_voter(ENGINE, state.settings)):
         return PanelVotes({})
     task = BatchLabellingTask(
-        case=work.case, labels=work.settings.labels, sentences=work.case.sentences
+        case=state.case, labels=state.settings.labels, sentences=state.case.sentences
     )
-    found = await EngineBackend().run(GeneralExpertBatchAgent(), task, work.desk)
-    return PanelVotes({ENGINE: found.judgements()})
+    verdicts = await EngineBackend().run(GeneralExpertBatchAgent(), task, state.run_context)
+    return PanelVotes({ENGINE: verdicts.judgements()})
 
 
-def _judge(room: _Room, agent: VotingAgent, mind: Backend, specialty: str = "") -> _Ballot:
-    async def ballot(repetition: int) -> Judgements:
-        settings = room.work.settings
+def _judge(ballot: _Ballot, agent: VotingAgent, backend: Backend, specialty: str = "") -> Voter:
+    async def vote(repetition: int) -> Judgements:
         task = VotingTask(
-            case=room.work.case,
-            context=room.context,
-            labels=settings.labels,
+            case=ballot.state.case,
+            context=ballot.context,
+            labels=ballot.state.settings.labels,
             specialty=specialty,
-            exemplars=room.exemplars,
+            exemplars=ballot.exemplars,
             repetition=repetition,
         )
-        return await _voted(room, agent, mind, task)
+        return await _judge_note(ballot, agent, backend, task)
 
-    return ballot
+    return vote
 
 
-async def _voted(room: _Room, agent: VotingAgent, mind: Backend, task: VotingTask) -> Judgements:
-    """The votes on a note; one that is too long for one call is judged half by half."""
+async def _judge_note(
+    ballot: _Ballot, agent: VotingAgent, backend: Backend, task: VotingTask
+) -> Judgements:
+    """The votes on a note; one that is too long for one call is split in halves."""
     try:
-        return (await mind.run(agent, task, room.work.desk)).judgements()
+        verdicts = await backend.run(agent, task, ballot.state.run_context)
     except (ContextTooLong, Truncated):
         if len(task.case.sentences) < 2:
             raise
-        halves = (task.model_copy(update={"case": half}) for half in _halves(task.case))
-        votes = [await _voted(room, agent, mind, half) for half in halves]
-        return tuple(each for given in votes for each in given)
+    else:
+        return verdicts.judgements()
+    judgements: list[Judgement] = []
+    for half in split_case(task.case):
+        half_task = task.model_copy(update={"case": half})
+        judgements.extend(await _judge_note(ballot, agent, backend, half_task))
+    return tuple(judgements)
 
 
-def _drafts(room: _Room, mind: Backend) -> _Ballot:
-    async def ballot(repetition: int) -> Judgements:
-        work = room.work
+def _write_and_cite(ballot: _Ballot, backend: Backend) -> Voter:
+    async def vote(repetition: int) -> Judgements:
+        state = ballot.state
         task = AnswerFirstTask(
-            case=work.case,
-            context=room.context,
-            answers=work.settings.answers,
-            word_limit=work.settings.word_limit,
-            exemplars=room.exemplars,
+            case=state.case,
+            context=ballot.context,
+            answers=state.settings.answers,
+            word_limit=state.settings.word_limit,
+            exemplars=ballot.exemplars,
             repetition=repetition,
         )
-        return (await mind.run(AnswerFirstAgent(), task, work.desk)).judgements(
-            work.case.sentence_ids
-        )
+        answers = await backend.run(AnswerFirstAgent(), task, state.run_context)
+        return answers.judgements(state.case.sentence_ids)
 
-    return ballot
+    return vote
 
 
-async def _each(ballots: dict[str, _Ballot], room: _Room) -> dict[str, Judgements]:
+async def _repeat_votes(voters: Mapping[str, Voter], ballot: _Ballot) -> dict[str, Judgements]:
     """Every voter's vote, its repetitions pooled; empty where all of them failed."""
-    times = range(room.work.settings.repetitions)
-    asked = [(name, ballot, again) for name, ballot in ballots.items() for again in times]
-    found = await in_parallel(*(_cast(name, ballot, again, room) for name, ballot, again in asked))
-    looks: dict[str, list[Judgements]] = defaultdict(list)
-    for (name, _, _), given in zip(asked, found, strict=True):
-        looks[name].append(given)
-    return {name: _together(given) for name, given in looks.items()}
+    repetitions = ballot.state.settings.repetitions
+    names = [name for name in voters for _ in range(repetitions)]
+    pending = [
+        _cast(name, voter, repetition, ballot)
+        for name, voter in voters.items()
+        for repetition in range(repetitions)
+    ]
+    by_voter: dict[str, list[Judgements]] = defaultdict(list)
+    for name, judgements in zip(names, await in_parallel(*pending), strict=True):
+        by_voter[name].append(judgements)
+    return {name: _pool_repetitions(votes) for name, votes in by_voter.items()}
 
 
-async def _cast(name: str, ballot: _Ballot, repetition: int, room: _Room) -> Judgements:
+async def _cast(name: str, voter: Voter, repetition: int, ballot: _Ballot) -> Judgements:
     try:
-        return await ballot(repetition)
+        return await voter(repetition)
     except (CaseFailed, ServerUnavailable) as failure:
-        room.lost.append(failure)
-        room.work.add_remark(f"the vote of {name} is lost", failure)
+        ballot.failures.append(failure)
+        ballot.state.add_remark(f"the vote of {name} is lost", failure)
         return ()
 
 
-def _together(looks: Iterable[Judgements]) -> Judgements:
-    """The looks of one voter as one: label and reason of the first, the probabilities pooled."""
+def _pool_repetitions(votes: Iterable[Judgements]) -> Judgements:
+    """One judgement a sentence: label and rationale of the first repetition, probabilities pooled."""
     by_id: dict[str, list[Judgement]] = defaultdict(list)
-    for given in looks:
-        for each in given:
-            by_id[each.sentence_id].append(each)
-    return tuple(
-        some[0].model_copy(
-            update={"probability": pool([stated_probability(each) for each in some])}
-        )
-        for some in by_id.values()
-    )
+    for judgements in votes:
+        for judgement in judgements:
+            by_id[judgement.sentence_id].append(judgement)
+    return tuple(_pool_judgements(judgements) for judgements in by_id.values())
 
 
-def _halves(case: Case) -> tuple[Case, Case]:
-    middle = len(case.sentences) // 2
-    first, second = (
-        case.model_copy(update={"sentences": part})
-        for part in (case.sentences[:middle], case.sentences[middle:])
-    )
-    return first, second
+def _pool_judgements(judgements: Sequence[Judgement]) -> Judgement:
+    probability = pool([stated_probability(judgement) for judgement in judgements])
+    return judgements[0].model_copy(update={"probability": probability})
+
+
+def _without_empty(judgements: Mapping[str, Judgements]) -> dict[str, Judgements]:
+    return {name: votes for name, votes in judgements.items() if votes}

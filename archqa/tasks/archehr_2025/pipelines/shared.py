@@ -1,4 +1,4 @@
-"""What pipelines over notes share: a case under way, its medical context, and the answer in the form asked for."""
+"""Steps that the pipelines over notes share: the medical context and the final form of the answer."""
 
 from typing import Generic, NamedTuple, TypeVar
 
@@ -21,51 +21,64 @@ SettingsType_co = TypeVar("SettingsType_co", bound=StageSettings, covariant=True
 
 
 class CaseState(NamedTuple, Generic[SettingsType_co]):
-    """One case under way."""
+    """One case in progress."""
 
     case: Case
-    desk: RunContext
+    run_context: RunContext
     settings: SettingsType_co
     remarks: list[str]
 
-    def add_remark(self, what: str, failure: ArchqaError) -> None:
-        """Keep in mind what failed, and why in a word."""
-        self.remarks.append(f"{what} ({type(failure).__name__})")
+    def add_remark(self, remark: str, failure: ArchqaError) -> None:
+        """Record a failure and its consequence for the run's report."""
+        self.remarks.append(f"{remark} ({type(failure).__name__})")
 
 
-async def medical_context(work: CaseState[StageSettings]) -> str:
-    """The context K; empty, and remarked, where the agent fails."""
+async def medical_context(state: CaseState[StageSettings]) -> str:
+    """The context K; empty, with a remark, if the agent fails."""
     try:
-        return (await MedicalContextAgent().run(CaseTask(case=work.case), work.desk)).context
+        output = await MedicalContextAgent().run(CaseTask(case=state.case), state.run_context)
     except CaseFailed as failure:
-        work.add_remark("no medical context: the agent failed", failure)
+        state.add_remark("no medical context: the agent failed", failure)
         return ""
+    return output.context
 
 
 async def format_answer(
-    work: CaseState[StageSettings], context: str, draft: CitedAnswer, essential: tuple[str, ...]
+    state: CaseState[StageSettings], context: str, draft: CitedAnswer, essential: tuple[str, ...]
 ) -> CitedAnswer:
-    """The answer in the form the settings ask for."""
-    limit = work.settings.word_limit
-    if work.settings.strategy == "evidence":
-        return concatenate_question_and_evidence(work.case, frozenset(essential))
-    if work.settings.strategy == "summary":
-        task = SummaryTask(case=work.case, context=context, essential=essential, word_limit=limit)
-        return (await SummaryAgent().run(task, work.desk)).as_answer()
-    return draft if draft.words <= limit else await _compressed(work, context, draft)
+    """The answer in the form that the setting `strategy` asks for."""
+    limit = state.settings.word_limit
+    if state.settings.strategy == "evidence":
+        return concatenate_question_and_evidence(state.case, frozenset(essential))
+    if state.settings.strategy == "summary":
+        task = SummaryTask(case=state.case, context=context, essential=essential, word_limit=limit)
+        summary = await SummaryAgent().run(task, state.run_context)
+        return summary.as_answer()
+    if draft.words <= limit:
+        return draft
+    return await _compress(state, context, draft)
 
 
-async def _compressed(
-    work: CaseState[StageSettings], context: str, draft: CitedAnswer
+async def _compress(
+    state: CaseState[StageSettings], context: str, draft: CitedAnswer
 ) -> CitedAnswer:
-    """A shorter answer with the same citations; in the note's own words when the agent cannot do it."""
+    """A shorter answer with the same citations; extracted from the note if the agent fails."""
     task = CompressionTask(
-        case=work.case, context=context, draft=draft, word_limit=work.settings.word_limit
+        case=state.case, context=context, draft=draft, word_limit=state.settings.word_limit
     )
     try:
-        return (await CompressionAgent().run(task, work.desk)).as_answer()
+        output = await CompressionAgent().run(task, state.run_context)
     except CaseFailed as failure:
-        work.add_remark(
+        state.add_remark(
             "the answer is extracted from the note: the agent could not shorten its own", failure
         )
-        return (await EngineBackend().run(CompressionAgent(), task, work.desk)).as_answer()
+        output = await EngineBackend().run(CompressionAgent(), task, state.run_context)
+    return output.as_answer()
+
+
+def split_case(case: Case) -> tuple[Case, Case]:
+    """The case with the first half of its sentences, and with the second."""
+    middle = len(case.sentences) // 2
+    first_half = case.model_copy(update={"sentences": case.sentences[:middle]})
+    second_half = case.model_copy(update={"sentences": case.sentences[middle:]})
+    return first_half, second_half

@@ -96,7 +96,10 @@ BRIDGE = MedAgentBenchScoring()
 
 
 def load_gold(inputs: ScoringInputs) -> Gold[Task]:
-    """The tasks with what they are graded by. Raises `CallerError` if no file was named, `InputError`."""
+    """The tasks with what they are graded by.
+
+    Raises `CallerError` if no file was named, `InputError`.
+    """
     path = inputs.key or inputs.case_file
     if path is None:
         raise CallerError(
@@ -119,9 +122,9 @@ def _task_ids(source: Source) -> list[str]:
     for row in rows:
         task_id = row.required("id")
         if task_id and not _TASK_ID.fullmatch(task_id):
-            row.complain("id", "should read like task1_1.")
+            row.add_error("id", "should read like task1_1.")
         elif task_id in ids:
-            row.complain("id", f"'{printable(task_id)}' stands in an earlier task too; keep one.")
+            row.add_error("id", f"'{printable(task_id)}' stands in an earlier task too; keep one.")
         ids.append(task_id)
-    mistakes.settle()
+    mistakes.raise_if_any()
     return ids

@@ -1,0 +1,5 @@
+"""Scripted models for tests of scoring and tuning."""
+
+from tests.runs.conftest import make_scripted_model, model
+
+__all__ = ["make_scripted_model", "model"]

@@ -1,0 +1,63 @@
+"""A task is known by its own package and one line of the registry."""
+
+import ast
+import subprocess
+import sys
+from pathlib import Path
+
+from archqa.tasks import names
+
+ROOT = Path(__file__).resolve().parents[2]
+LIBRARY = sorted((ROOT / "archqa").glob("**/*.py"))
+TASK_PACKAGES = {
+    package for package in (ROOT / "archqa" / "tasks").iterdir() if (package / "task.py").is_file()
+}
+
+
+def test_only_a_tasks_package_and_the_registry_name_it() -> None:
+    registry = ROOT / "archqa" / "tasks" / "registry.py"
+    naming = []
+    for path in LIBRARY:
+        if path == registry or TASK_PACKAGES & set(path.parents):
+            continue
+        constants = {
+            node.value
+            for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+            if isinstance(node, ast.Constant) and isinstance(node.value, str)
+        }
+        if constants & set(names()):
+            naming.append(path.relative_to(ROOT))
+    assert naming == []
+
+
+def test_in_a_task_only_its_scoring_imports_scoring() -> None:
+    importing = []
+    for path in (ROOT / "archqa" / "tasks").glob("**/*.py"):
+        is_bridge = path.stem == "scoring" or path.parent.name == "scoring"
+        if not is_bridge and _imports_scoring(path):
+            importing.append(path.relative_to(ROOT))
+    assert importing == []
+
+
+def test_the_registry_imports_no_pipeline_and_no_metric() -> None:
+    heavy = "('numpy', 'onnxruntime', 'pandas', 'scoring', 'archqa.engine', 'archqa.query')"
+    program = (
+        "import sys; from archqa.tasks import registry; list(registry.all_tasks());"
+        f"print([m for m in sys.modules if m.startswith({heavy}) or '.pipelines' in m])"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, check=True
+    )
+    assert done.stdout.strip() == "[]"
+
+
+def _imports_scoring(path: Path) -> bool:
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        modules = []
+        if isinstance(node, ast.ImportFrom):
+            modules = [node.module or ""]
+        elif isinstance(node, ast.Import):
+            modules = [alias.name for alias in node.names]
+        if any(module.split(".")[0] == "scoring" for module in modules):
+            return True
+    return False
