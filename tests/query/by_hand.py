@@ -1,4 +1,6 @@
-"""What a query means by the benchmark's ways, computed once more: plain loops over the resources, times as text.
+"""The meaning of a query by the benchmark's conventions, computed independently for the tests.
+
+Plain loops over the resources, times as text.
 
 Written from the tables of reference/fhir-agentbench-semantics.md, not from the executor; date arithmetic is SQLite's.
 """

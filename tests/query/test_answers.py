@@ -93,12 +93,12 @@ def test_nothing_is_told_as_the_gold_has_it(kind: Any, values: Any, gold: str) -
         )
 
 
-def told(ward: Record, query: Query, ways: str = "clinical") -> Any:
-    return explain(execute(query, ward, "p", ways), ward)
+def explanation(ward: Record, query: Query, conventions: str = "clinical") -> Any:
+    return explain(execute(query, ward, "p", conventions), ward)
 
 
 def test_each_row_is_cited_and_verified(ward: Store) -> None:
-    answer = told(
+    answer = explanation(
         ward,
         Query(what="medication", names=("vancomycin",), returns="time", when=When(position="last")),
     )
@@ -145,7 +145,7 @@ def test_each_row_is_cited_and_verified(ward: Store) -> None:
     ],
 )
 def test_every_kind_of_answer_is_a_sentence(ward: Store, query: Query, sentence: str) -> None:
-    answer = told(ward, query)
+    answer = explanation(ward, query)
     assert answer.sentence == sentence
     assert answer.verified
     assert all(claim.refs for claim in answer.claims)
@@ -155,7 +155,7 @@ def test_no_record_says_what_was_searched(ward: Store) -> None:
     query = Query(
         what="lab", names=("Lactate",), when=When(spans=(Span(year=2140),), position="first")
     )
-    assert told(ward, query).sentence == (
+    assert explanation(ward, query).sentence == (
         "No record of lab results 'Lactate' in 2140 was found. "
         "Searched: lab results named 'Lactate': 0 in the record; 0 of them pass every limit."
     )
@@ -163,7 +163,7 @@ def test_no_record_says_what_was_searched(ward: Store) -> None:
 
 def test_what_cannot_be_compared_is_said(ward: Store) -> None:
     against = Against(relation="difference", when=When(position="third"))
-    answer = told(
+    answer = explanation(
         ward, Query(what="lab", names=("Sodium",), when=When(position="first"), against=against)
     )
     assert answer.sentence.startswith("This cannot be told from the record: The difference: ")
@@ -171,14 +171,14 @@ def test_what_cannot_be_compared_is_said(ward: Store) -> None:
 
 
 def test_the_row_with_the_extreme_value_is_told_first_and_the_rest_counted(ward: Store) -> None:
-    answer = told(ward, Query(what="lab", names=("Glucose",), summary="maximum"))
+    answer = explanation(ward, Query(what="lab", names=("Glucose",), summary="maximum"))
     assert answer.claims[0].text.startswith("glucose, 300 mg/dL")
 
 
 def test_more_than_twelve_claims_are_counted(tmp_path: Path) -> None:
     many = [lab(f"n{at}", "Sodium", f"2131-01-{at + 1:02}T08:00:00-05:00", at) for at in range(15)]
     with build_store(tmp_path / "many", [*the_ward()[:1], *many]) as store:
-        answer = told(store, Query(what="lab", summary="count"))
+        answer = explanation(store, Query(what="lab", summary="count"))
     assert (len(answer.claims), answer.omitted) == (12, 3)
     assert answer.text.endswith("- and 3 more")
 

@@ -41,14 +41,14 @@ LABS, CHART = f"{SYSTEM}mimic-d-labitems", f"{SYSTEM}mimic-chartevents-d-items"
 NOW = "2131-12-31T23:59:00"
 
 
-def lab(name: str, called: str, when: str, value: Any = 5, **more: Any) -> Resource:
+def lab(name: str, called: str, when: str, value: Any = 5, **fields: Any) -> Resource:
     amount = (
         {"valueString": value}
         if isinstance(value, str)
         else {"valueQuantity": {"value": value, "unit": "mg/dL"}}
     )
     return observation(
-        name, "p", codeable_concept(called, called, LABS), when, **{**amount, **more}
+        name, "p", codeable_concept(called, called, LABS), when, **{**amount, **fields}
     )
 
 
@@ -61,12 +61,12 @@ def prescribed(
 
 def done(name: str, system: str, encounter: str, **when: Any) -> Resource:
     code = codeable_concept(name, "Line", f"{SYSTEM}{system}")
-    more = {
+    fields = {
         "subject": {"reference": "Patient/p"},
         "encounter": {"reference": f"Encounter/{encounter}"},
         **when,
     }
-    return {"resourceType": "Procedure", "id": name, "status": "completed", "code": code, **more}
+    return {"resourceType": "Procedure", "id": name, "status": "completed", "code": code, **fields}
 
 
 def visits() -> list[Resource]:
@@ -134,13 +134,13 @@ def ward(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Store]:
         yield store
 
 
-def answer(ward: Store, query: Query, ways: Conventions = CLINICAL, **switch: Any) -> Any:
+def answer(ward: Store, query: Query, conventions: Conventions = CLINICAL, **switches: Any) -> Any:
     """The values, by some conventions of which one or more switches are set."""
-    return execute(query, ward, "p", ways.model_copy(update=switch)).answer.values
+    return execute(query, ward, "p", conventions.model_copy(update=switches)).answer.values
 
 
-def counted(what: Any, *names: str, **more: Any) -> Query:
-    return Query(what=what, names=names, summary="count", now=NOW, **more)
+def counted(what: Any, *names: str, **fields: Any) -> Query:
+    return Query(what=what, names=names, summary="count", now=NOW, **fields)
 
 
 def last(kind: Any = "hospital", which: Any = "current") -> When:
@@ -151,7 +151,7 @@ def test_the_current_visit_is_an_open_one_or_else_the_latest(ward: Store) -> Non
     query = counted("lab", "Lactate", when=last())
     assert answer(ward, query) == (2,)
     assert answer(ward, query, current_visit="without_end") == (0,)
-    assert any("most recent" in each for each in execute(query, ward, "p").warnings)
+    assert any("most recent" in warning for warning in execute(query, ward, "p").warnings)
 
 
 def test_the_clock_can_be_turned_back_to_midnight(ward: Store) -> None:
@@ -208,8 +208,8 @@ def test_lengths_are_true_or_those_of_the_clock_on_the_wall(ward: Store) -> None
 def test_results_outside_of_encounters_can_be_left_out(ward: Store) -> None:
     query = counted("lab", "glucose")
     assert answer(ward, query, requires_encounter=True) == (2,)
-    found = execute(query, ward, "p", CLINICAL.model_copy(update={"requires_encounter": True}))
-    assert "1 of 3 lab results (33 %) have no encounter and are left out." in found.warnings
+    result = execute(query, ward, "p", CLINICAL.model_copy(update={"requires_encounter": True}))
+    assert "1 of 3 lab results (33 %) have no encounter and are left out." in result.warnings
     inside = counted("lab", "glucose", when=last("icu", "last"))
     assert answer(ward, inside) == (2,)
     assert answer(ward, inside, requires_encounter=True) == (1,)
@@ -229,7 +229,7 @@ def test_fahrenheit_is_converted_or_not(ward: Store) -> None:
     as_charted = execute(
         query, ward, "p", CLINICAL.model_copy(update={"convert_to_celsius": False})
     )
-    assert any("different units" in each for each in as_charted.warnings)
+    assert any("different units" in warning for warning in as_charted.warnings)
 
 
 def test_a_mere_bound_counts_or_is_no_number(ward: Store) -> None:
@@ -299,6 +299,6 @@ def test_unknown_conventions_and_a_missing_clock_are_said_in_words(ward: Store) 
 
 
 def test_rows_are_plain_values(ward: Store, tmp_path: Path) -> None:
-    found = execute(counted("lab", "glucose"), ward, "p")
-    assert [dataclasses.asdict(row)["value"] for row in found.rows] == [100, 200, 300]
-    assert '"chosen":true' in found.model_dump_json()
+    result = execute(counted("lab", "glucose"), ward, "p")
+    assert [dataclasses.asdict(row)["value"] for row in result.rows] == [100, 200, 300]
+    assert '"chosen":true' in result.model_dump_json()

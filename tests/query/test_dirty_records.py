@@ -63,15 +63,15 @@ SPOILT = 8
 
 @pytest.fixture(scope="module")
 def records(tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[Store]]:
-    made = []
+    stores = []
     for seed in range(SPOILT):
         pick = random.Random(seed)
         resources = [
             spoilt(each, pick) if pick.random() < 0.6 else each for each in random_record(seed)
         ]
-        made.append(build_store(tmp_path_factory.mktemp("record"), resources))
-    yield made
-    for store in made:
+        stores.append(build_store(tmp_path_factory.mktemp("record"), resources))
+    yield stores
+    for store in stores:
         store.close()
 
 

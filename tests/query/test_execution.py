@@ -115,8 +115,8 @@ def test_results_without_an_encounter_belong_to_the_visit_of_their_time(clinic: 
 
 
 def test_a_drug_may_be_known_by_its_code_only(clinic: Store) -> None:
-    found = execute(Query(what="medication", names=("metoprolol",), returns="name"), clinic, "p")
-    assert (found.answer.values, found.evidence) == (
+    result = execute(Query(what="medication", names=("metoprolol",), returns="name"), clinic, "p")
+    assert (result.answer.values, result.evidence) == (
         ("Metoprolol",),
         {"MedicationRequest": ("r3",)},
     )
@@ -148,11 +148,11 @@ def test_drugs_at_the_same_time_as_another(clinic: Store) -> None:
 
 def test_what_a_row_stands_beside_is_cited_but_no_evidence(clinic: Store) -> None:
     beside = Companion(what="diagnosis", names=("sepsis",), order="before")
-    found = execute(Query(what="medication", returns="name", companion=beside), clinic, "p")
-    assert found.evidence == {"Medication": ("m1",), "MedicationRequest": ("r1",)}
-    told = explain(found, clinic)
-    assert told.claims[0].refs == ("MedicationRequest/r1", "Medication/m1", "Condition/c1")
-    assert told.verified
+    result = execute(Query(what="medication", returns="name", companion=beside), clinic, "p")
+    assert result.evidence == {"Medication": ("m1",), "MedicationRequest": ("r1",)}
+    explanation = explain(result, clinic)
+    assert explanation.claims[0].refs == ("MedicationRequest/r1", "Medication/m1", "Condition/c1")
+    assert explanation.verified
 
 
 def test_two_names_can_be_compared_at_one_time(clinic: Store) -> None:
@@ -173,11 +173,11 @@ def test_an_age_is_that_at_the_clock_at_a_visit_or_at_death(clinic: Store) -> No
 
 
 def test_a_diagnosis_without_a_date_has_that_of_its_visit(clinic: Store) -> None:
-    found = execute(
+    result = execute(
         Query(what="diagnosis", returns="time", when=When(position="first")), clinic, "p"
     )
-    assert found.answer.values == ("2023-01-01 08:00:00",)
-    assert any("no date of their own" in each for each in found.warnings)
+    assert result.answer.values == ("2023-01-01 08:00:00",)
+    assert any("no date of their own" in each for each in result.warnings)
 
 
 def test_an_emergency_visit_is_no_hospital_visit_and_an_emergency_class_no_emergency_room(
@@ -230,9 +230,9 @@ def test_a_mix_is_evidence_only_if_all_its_drugs_are(tmp_path: Path) -> None:
 
 def test_nobody_elses_rows_are_seen_and_an_unknown_patient_has_none(clinic: Store) -> None:
     assert execute(Query(what="lab"), clinic, "q").answer.values == (9.9,)
-    found = execute(Query(what="lab", summary="count"), clinic, "nobody")
-    assert (found.answer.values, found.evidence) == ((0,), {})
-    assert "The record has no such patient." in found.warnings
+    result = execute(Query(what="lab", summary="count"), clinic, "nobody")
+    assert (result.answer.values, result.evidence) == ((0,), {})
+    assert "The record has no such patient." in result.warnings
 
 
 def test_a_chart_is_kept_for_the_patients_asked_about_last(clinic: Store) -> None:
@@ -248,18 +248,18 @@ def test_a_chart_is_kept_for_the_patients_asked_about_last(clinic: Store) -> Non
 
 
 def test_one_chart_serves_several_threads(clinic: Store) -> None:
-    chart, found = Chart(clinic, "p"), []
+    chart, answers = Chart(clinic, "p"), []
     query = Query(what="medication", returns="name")
 
     def ask() -> None:
-        found.append(execute(query, clinic, "p", chart=chart).answer.values)
+        answers.append(execute(query, clinic, "p", chart=chart).answer.values)
 
     threads = [threading.Thread(target=ask) for _ in range(8)]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
-    assert found == [("Aspirin", "Ceftriaxone", "Metoprolol")] * 8
+    assert answers == [("Aspirin", "Ceftriaxone", "Metoprolol")] * 8
 
 
 @pytest.fixture(scope="module")
@@ -290,9 +290,9 @@ def test_a_server_gives_the_same_findings_as_the_file(
     profile: str, data: st.DataObject, invented: Store
 ) -> None:
     query = data.draw(queries(data.draw(st.sampled_from(sorted(RETURNABLE_FIELDS)))))
-    ways = data.draw(st.sampled_from(["clinical", "mimic-ehrsql"]))
+    conventions = data.draw(st.sampled_from(["clinical", "mimic-ehrsql"]))
     far = client_of(FhirService(invented.as_profile(profile), "http://localhost:8080/fhir"))
-    here, there = (execute(query, record, "p", ways) for record in (invented, far))
+    here, there = (execute(query, record, "p", conventions) for record in (invented, far))
     assert {kind: set(ids) for kind, ids in there.evidence.items()} == {
         k: set(v) for k, v in here.evidence.items()
     }

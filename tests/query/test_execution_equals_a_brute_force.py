@@ -33,9 +33,9 @@ class Wards:
 
 @pytest.fixture(scope="module")
 def wards(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Wards]:
-    made = Wards(tmp_path_factory.mktemp("wards"))
-    yield made
-    for store in made.stores:
+    generated = Wards(tmp_path_factory.mktemp("wards"))
+    yield generated
+    for store in generated.stores:
         store.close()
 
 
@@ -49,13 +49,13 @@ def test_answer_and_ids_are_those_computed_by_hand(
 ) -> None:
     seed = data.draw(st.integers(0, WARDS - 1), label="ward")
     query = data.draw(queries(what), label="query")
-    found = execute(query, wards.stores[seed], "p", "mimic-ehrsql")
+    result = execute(query, wards.stores[seed], "p", "mimic-ehrsql")
     values, ids = ReferenceExecutor(wards.resources[seed], "p").answer(
         json.loads(query.model_dump_json())
     )
-    assert {kind: set(names) for kind, names in found.evidence.items()} == ids
-    if not _is_ambiguous(query, found.rows):
-        assert _sorted(map(_plain, found.answer.values)) == _sorted(map(_plain, values))
+    assert {kind: set(names) for kind, names in result.evidence.items()} == ids
+    if not _is_ambiguous(query, result.rows):
+        assert _sorted(map(_plain, result.answer.values)) == _sorted(map(_plain, values))
     assert Query.model_validate_json(query.model_dump_json()) == query
     assert query.sentence[0].isupper()
     assert query.sentence[-1] in ".?"
