@@ -46,7 +46,7 @@ def _table(found: Calibration) -> Table:
     )
     for name in ("", "weight", "precision", "recall", "F1", "calibration error"):
         table.add_column(name, justify="right" if name else "left")
-    for voter, held in found.alone.items():
+    for voter, held in found.per_voter.items():
         weight = found.combiner.weights.get(voter)
         table.add_row(escape(voter), "" if weight is None else f"{weight:.2f}", *_cells(held))
     table.add_row("all alike (no fit)", "", *_cells(found.unfitted))
