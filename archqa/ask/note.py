@@ -96,7 +96,7 @@ async def answer_case(
 
     try:
         outcome = await pipeline.run(
-            case, backends.desk(record_step), settings.for_pipeline(pipeline)
+            case, backends.context(record_step), settings.for_pipeline(pipeline)
         )
     finally:
         await backends.close()

@@ -125,7 +125,7 @@ async def _answer(
 ) -> RecordAnswer:
     backends = Backends(settings, record_pipeline(settings), scripted)
     usages: list[Usage] = []
-    context = backends.desk(lambda step: usages.append(step.usage))
+    context = backends.context(lambda step: usages.append(step.usage))
     try:
         outcome = await _run_pipeline(question, context, settings)
         assert isinstance(outcome.result, RecordResult)

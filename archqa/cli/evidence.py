@@ -1,4 +1,4 @@
-"""`archqa evidence train|evaluate`: rebuild the embedded engine's model and measure it on unseen cases.
+"""`archqa evidence train|evaluate`: refit the embedded engine and measure it on unseen cases.
 
 The training code is in the repository and not in the wheel, so it is imported only by the commands.
 """
@@ -6,7 +6,6 @@ The training code is in the repository and not in the wheel, so it is imported o
 from __future__ import annotations
 
 from collections import Counter
-from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -16,34 +15,20 @@ from rich.table import Table
 from archqa import tasks
 from archqa.cli import evidence_links
 from archqa.cli.console import console, err_console, print_json, print_notice
-from archqa.core.key import CaseKey
+from archqa.cli.engine_training import load_labels, require_training_package
 from archqa.engine import model
-from archqa.errors import ArchqaError, CallerError
+from archqa.errors import CallerError
 
 if TYPE_CHECKING:
     from archqa.engine.training.auxiliary_corpus import AuxiliaryCorpus
     from archqa.engine.training.cross_validation import EvaluationReport, Interval
     from archqa.engine.training.regression import LabelledCase, LabelledSets
 
-TRAINING_PACKAGE = "archqa.engine.training"
-
 app = typer.Typer(help="The embedded engine's model.", no_args_is_help=True)
 
 CaseFiles = Annotated[
     list[Path], typer.Argument(metavar="CASES...", help="Case files, with their keys next to them.")
 ]
-
-
-class TrainingNotInstalled(ArchqaError):
-    """The package `archqa.engine.training` is absent, as it is in an installed wheel."""
-
-    exit_code = 3
-
-    def __init__(self) -> None:
-        super().__init__(
-            "The engine's training code is in the archqa repository, not in the installed package: "
-            "run this command in a clone of the repository, after `pip install -e '.[train]'`."
-        )
 
 
 @app.callback()
@@ -82,7 +67,7 @@ def train(
     """Fit the engine's model; the shipped one is fitted on train and train-real.
 
     Example:
-      archqa evidence train data/train.json data/train-real.json --auxiliary data/further --out model.json
+      archqa evidence train data/train.json --auxiliary data/further --out model.json
 
     With --cross-encoder, the shipped cross-encoder is fine-tuned and its files are overwritten.
     The auxiliary corpus may be your own, in the format of data/further.
@@ -124,22 +109,6 @@ def evaluate(
         print_json([report.model_dump(mode="json") for report in reports])
         return
     console.print(_report_table(reports))
-
-
-def require_training_package() -> None:
-    """Raise TrainingNotInstalled where the training code is absent."""
-    if find_spec(TRAINING_PACKAGE) is None:
-        raise TrainingNotInstalled
-
-
-def load_labels(case_file: Path) -> tuple[Path, dict[str, CaseKey]]:
-    """Return the key file next to `case_file` and its labels by case id. Raises CallerError."""
-    key_file = tasks.find_key(case_file)
-    if key_file is None:
-        raise CallerError(
-            f"There is no key next to {case_file}.\nIt should be {case_file.stem}_key.json."
-        )
-    return key_file, tasks.load_key(key_file).keys
 
 
 def _load_labelled_sets(files: list[Path]) -> LabelledSets:
@@ -193,7 +162,7 @@ def _train_cross_encoder(
 def _fit_model(
     labelled_sets: LabelledSets, corpus: AuxiliaryCorpus, seed: int, out_file: Path
 ) -> int:
-    """Fit the regression, write it to `out_file` and return the number of cases it was fitted on."""
+    """Fit the regression, write it to `out_file` and return the number of its cases."""
     from archqa.engine.training import regression
 
     labelled_cases = [pair for pairs in labelled_sets.values() for pair in pairs]

@@ -10,7 +10,7 @@ from rich.table import Table
 
 from archqa import tasks
 from archqa.cli.console import console, print_json, print_notice
-from archqa.cli.evidence import load_labels, require_training_package
+from archqa.cli.engine_training import load_labels, require_training_package
 from archqa.engine import answer_linking
 from archqa.errors import CallerError
 from archqa.tasks import archehr_2026

@@ -1,4 +1,4 @@
-"""The embedded engine: from sentences to probabilities, a chosen set and a cited answer, without a model server."""
+"""The embedded engine: probabilities, evidence and a cited answer without a model server."""
 
 from archqa.core.case_digest import case_digest
 from archqa.engine.engine import Engine

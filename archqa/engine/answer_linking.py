@@ -1,11 +1,10 @@
-"""What a sentence of a given answer rests on: each pair of answer and note sentence gets a probability (2026, 4).
+"""Linking the sentences of a given answer to the note sentences they rest on (2026, subtask 4).
 
-The features compare the two sentences by meaning, words, numbers and concepts, and ask how this note sentence stands
-among the others for this answer sentence, and among its neighbours. The model is boosted trees like the engine's.
+Every pair of answer sentence and note sentence gets a probability from boosted trees. The features
+compare the two by meaning, words, numbers and concepts, and with the pair's rivals and neighbours.
 """
 
 from functools import cache
-from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
@@ -14,22 +13,29 @@ from numpy.typing import NDArray
 from archqa.core.case import Case
 from archqa.core.value import FrozenModel
 from archqa.engine.evidence_selection import SelectionPrior, select_sentences
-from archqa.engine.features import Matrix
+from archqa.engine.features import Matrix, rarity
 from archqa.engine.gradient_boosting import Forest, Tree
 from archqa.engine.logistic_regression import expit
 from archqa.engine.sentence_encoder import SentenceEncoder, default_encoder
+from archqa.engine.tables import DATA_DIR
 from archqa.errors import InputError
 from archqa.notes.concepts import concept_names
 from archqa.notes.sections import sentence_positions, text_without_list_marker
 from archqa.notes.tokens import extract_numbers, stems
 
-LINKER_FILE = Path(__file__).parent / "data" / "links" / "linker.json"
+LINKER_FILE = DATA_DIR / "links" / "linker.json"
+SECTIONS = ("instructions", "followup", "medications", "course", "history")
+"""Kinds of sections that have a column."""
+MAX_RANK = 10
 
 LinkSet = frozenset[tuple[str, str]]
+"""Pairs of answer sentence id and note sentence id."""
+PairColumn = NDArray[np.float64]
+"""One number for every pair, of shape (answer sentences, note sentences)."""
 
 
 class Linker(FrozenModel):
-    """Boosted trees over the columns of a pair. `max_expected_f1` and `mass` serve selection."""
+    """Boosted trees over the columns of a pair; `expected_f1` and `mass` are selection's prior."""
 
     schema_version: int = 1
     columns: tuple[str, ...]
@@ -40,160 +46,172 @@ class Linker(FrozenModel):
     fitted_on: tuple[str, ...] = ()
     made_by: str = ""
 
-    def probabilities(self, table: "PairFeatures") -> NDArray[np.float64]:
-        """Of shape (answer sentences, note sentences)."""
-        logits = Forest(self.trees).paths(table.matrix(self.columns)).sum(1) + self.bias
+    def probabilities(self, table: "PairFeatures") -> PairColumn:
+        """Return the probability of every pair, of shape (answer sentences, note sentences)."""
+        contributions = Forest(self.trees).path_contributions(table.matrix(self.columns))
+        logits = contributions.sum(1) + self.bias
         return expit(logits).reshape(table.shape)
 
-    def links(self, case: Case, probabilities: NDArray[np.float64]) -> LinkSet:
-        """The set of links of the whole answer with the greatest expected F1, as pairs of ids."""
-        chosen = select_sentences(
-            probabilities.reshape(-1), SelectionPrior(self.expected_f1, self.mass)
-        )
-        answers, notes = np.unravel_index(chosen, probabilities.shape)
-        ids = case.sentence_ids
+    def select_links(self, case: Case, probabilities: PairColumn) -> LinkSet:
+        """Return the set of links of the whole answer with the highest expected F1."""
+        prior = SelectionPrior(self.expected_f1, self.mass)
+        selected = select_sentences(probabilities.reshape(-1), prior)
+        answer_indices, note_indices = np.unravel_index(selected, probabilities.shape)
         return frozenset(
-            (case.answer_sentences[one].id, ids[other])
-            for one, other in zip(answers.tolist(), notes.tolist(), strict=True)
+            (case.answer_sentences[answer_index].id, case.sentence_ids[note_index])
+            for answer_index, note_index in zip(answer_indices, note_indices, strict=True)
         )
 
 
 class PairFeatures(NamedTuple):
-    """Named columns of all pairs of a case, each of shape (answer sentences, note sentences)."""
+    """Named columns of all pairs of a case."""
 
-    columns: dict[str, NDArray[np.float64]]
+    columns: dict[str, PairColumn]
 
     @property
     def shape(self) -> tuple[int, int]:
         """Answer sentences and note sentences."""
-        rows, columns = self.columns["near"].shape
-        return rows, columns
+        answers, notes = self.columns["near"].shape
+        return answers, notes
 
-    def matrix(self, wanted: tuple[str, ...]) -> Matrix:
-        """The named columns side by side, of shape (pairs, names)."""
-        return np.column_stack([self.columns[name].reshape(-1) for name in wanted]).astype(
-            np.float64
-        )
+    def matrix(self, names: tuple[str, ...]) -> Matrix:
+        """Return the named columns as a matrix of shape (pairs, names)."""
+        flattened = [self.columns[name].reshape(-1) for name in names]
+        return np.column_stack(flattened).astype(np.float64)
 
 
 def predict_links(case: Case) -> LinkSet:
-    """The links of a case's answer by the shipped linker. Needs answer sentences and note sentences."""
+    """Return the links of a case's answer by the shipped linker.
+
+    The case must have answer sentences and note sentences.
+    """
     linker = default_linker()
-    return linker.links(case, linker.probabilities(pair_features(case, default_encoder())))
+    table = pair_features(case, default_encoder())
+    return linker.select_links(case, linker.probabilities(table))
 
 
 def most_similar_links(case: Case, table: PairFeatures) -> LinkSet:
-    """The baseline: each answer sentence with the note sentence nearest to it in meaning."""
-    best = table.columns["near"].argmax(1).tolist()
+    """Return the baseline: each answer sentence with the most similar note sentence."""
+    nearest = table.columns["near"].argmax(1).tolist()
     return frozenset(
-        (answer.id, case.sentence_ids[at])
-        for answer, at in zip(case.answer_sentences, best, strict=True)
+        (answer.id, case.sentence_ids[note_index])
+        for answer, note_index in zip(case.answer_sentences, nearest, strict=True)
     )
 
 
 def pair_features(case: Case, encoder: SentenceEncoder) -> PairFeatures:
-    """Every feature of every pair of a case."""
-    answers, notes = (
-        [each.text for each in case.answer_sentences],
-        [text_without_list_marker(each) for each in case.sentences],
+    """Return all features of all pairs of a case."""
+    answers = [answer.text for answer in case.answer_sentences]
+    notes = [text_without_list_marker(sentence) for sentence in case.sentences]
+    similarity = _similarity(answers, notes, encoder)
+    columns = {"near": similarity}
+    columns |= _shared_columns("words", _stem_sets(answers), _stem_sets(notes), weighted=True)
+    columns |= _shared_columns(
+        "numbers",
+        [extract_numbers(text) for text in answers],
+        [extract_numbers(text) for text in notes],
     )
-    vectors = encoder.encode([*answers, *notes])
-    near = (vectors[: len(answers)] @ vectors[len(answers) :].T).astype(np.float64)
-    spots = sentence_positions(case)
-    said = _shared(answers, notes)
-    columns = {"near": near, **said}
+    columns |= _shared_columns(
+        "concepts",
+        [concept_names(text) for text in answers],
+        [concept_names(text) for text in notes],
+    )
     for name in ("near", "words.answer", "concepts.answer"):
-        columns |= _standing(name, columns[name])
-    columns |= _neighbours(near, said["words.answer"])
-    columns |= _rivals(near)
-    lone = {
-        "note.heading": np.array([float(spot.heading) for spot in spots]),
-        "note.length": np.log1p([float(len(text.split())) for text in notes]),
-        "note.position": np.arange(len(notes)) / max(len(notes) - 1, 1),
-        **{
-            f"note.{kind}": np.array([float(spot.section == kind) for spot in spots])
-            for kind in _SECTIONS
-        },
-    }
-    columns |= {name: np.broadcast_to(column, near.shape) for name, column in lone.items()}
-    length = np.log1p([float(len(text.split())) for text in answers])
-    columns["answer.length"] = np.broadcast_to(length[:, None], near.shape)
-    columns["answer.sentences"] = np.full(near.shape, float(len(answers)))
+        columns |= _standing_columns(name, columns[name])
+    columns |= _neighbour_columns("near", similarity)
+    columns |= _neighbour_columns("words", columns["words.answer"])
+    columns |= _rival_columns(similarity)
+    for name, note_column in _note_columns(case, notes).items():
+        columns[name] = np.broadcast_to(note_column, similarity.shape)
+    answer_lengths = _log_word_counts(answers)
+    columns["answer.length"] = np.broadcast_to(answer_lengths[:, None], similarity.shape)
+    columns["answer.sentences"] = np.full(similarity.shape, float(len(answers)))
     return PairFeatures(columns)
 
 
-_SECTIONS = ("instructions", "followup", "medications", "course", "history")
+def _similarity(answers: list[str], notes: list[str], encoder: SentenceEncoder) -> PairColumn:
+    vectors = encoder.encode([*answers, *notes])
+    answer_vectors, note_vectors = vectors[: len(answers)], vectors[len(answers) :]
+    return (answer_vectors @ note_vectors.T).astype(np.float64)
 
 
-def _shared(answers: list[str], notes: list[str]) -> dict[str, NDArray[np.float64]]:
-    """Shared words by rarity in the note, numbers and concepts, as a share of the answer's and of the note's."""
-    rarity = _rarity([frozenset(stems(text)) for text in notes])
-    columns: dict[str, NDArray[np.float64]] = {}
-    kinds = {
-        "words": lambda text: frozenset(stems(text)),
-        "numbers": extract_numbers,
-        "concepts": concept_names,
+def _note_columns(case: Case, notes: list[str]) -> dict[str, NDArray[np.float64]]:
+    """Return the columns that depend on the note sentence alone, of shape (note sentences,)."""
+    positions = sentence_positions(case)
+    columns = {
+        "note.heading": np.array([float(position.heading) for position in positions]),
+        "note.length": _log_word_counts(notes),
+        "note.position": np.arange(len(notes)) / max(len(notes) - 1, 1),
     }
-    for kind, parts in kinds.items():
-        of_answers, of_notes = [parts(text) for text in answers], [parts(text) for text in notes]
-        weight = rarity if kind == "words" else {}
-        common = np.array(
-            [[_weight(one & other, weight) for other in of_notes] for one in of_answers]
-        )
-        columns[f"{kind}.common"] = common
-        columns[f"{kind}.answer"] = common / np.maximum(
-            1.0, [[_weight(one, weight)] for one in of_answers]
-        )
-        columns[f"{kind}.note"] = common / np.maximum(
-            1.0, [_weight(other, weight) for other in of_notes]
-        )
+    for section in SECTIONS:
+        in_section = [float(position.section == section) for position in positions]
+        columns[f"note.{section}"] = np.array(in_section)
     return columns
 
 
-def _rarity(notes: list[frozenset[str]]) -> dict[str, float]:
-    everything = {word for note in notes for word in note}
+def _log_word_counts(texts: list[str]) -> NDArray[np.float64]:
+    return np.log1p([float(len(text.split())) for text in texts])
+
+
+def _stem_sets(texts: list[str]) -> list[frozenset[str]]:
+    return [frozenset(stems(text)) for text in texts]
+
+
+def _shared_columns(
+    kind: str, answers: list[frozenset[str]], notes: list[frozenset[str]], *, weighted: bool = False
+) -> dict[str, PairColumn]:
+    """Return what is shared, and its share of the answer sentence's and of the note sentence's.
+
+    With `weighted`, terms count by their rarity in the note.
+    """
+    weight_of = rarity(notes) if weighted else {}
+    common = np.array(
+        [[_total_weight(answer & note, weight_of) for note in notes] for answer in answers]
+    )
+    answer_totals = np.array([_total_weight(answer, weight_of) for answer in answers])
+    note_totals = np.array([_total_weight(note, weight_of) for note in notes])
     return {
-        word: float(np.log((len(notes) + 1) / (sum(word in note for note in notes) + 0.5)))
-        for word in everything
+        f"{kind}.common": common,
+        f"{kind}.answer": common / np.maximum(1.0, answer_totals[:, None]),
+        f"{kind}.note": common / np.maximum(1.0, note_totals),
     }
 
 
-def _weight(words: frozenset[str], rarity: dict[str, float]) -> float:
-    return sum(rarity.get(word, 1.0) for word in words)
+def _total_weight(terms: frozenset[str], weight_of: dict[str, float]) -> float:
+    return sum(weight_of.get(term, 1.0) for term in terms)
 
 
-def _standing(name: str, column: NDArray[np.float64]) -> dict[str, NDArray[np.float64]]:
-    """How a pair stands among the note's sentences for the same answer sentence, and the other way round."""
+def _standing_columns(name: str, column: PairColumn) -> dict[str, PairColumn]:
+    """Compare a pair with the pairs of the same answer sentence."""
     best = column.max(1, keepdims=True)
-    rank = np.argsort(np.argsort(-column, axis=1, kind="stable"), axis=1, kind="stable")
+    order = np.argsort(-column, axis=1, kind="stable")
+    rank = np.argsort(order, axis=1, kind="stable")
+    mean = column.mean(1, keepdims=True)
+    deviation = column.std(1, keepdims=True)
     return {
-        f"{name}.z": (column - column.mean(1, keepdims=True))
-        / (column.std(1, keepdims=True) + 1e-6),
-        f"{name}.rank": np.minimum(rank, 10).astype(np.float64),
+        f"{name}.z": (column - mean) / (deviation + 1e-6),
+        f"{name}.rank": np.minimum(rank, MAX_RANK).astype(np.float64),
         f"{name}.below_best": best - column,
         f"{name}.best": np.broadcast_to(best, column.shape),
     }
 
 
-def _neighbours(
-    near: NDArray[np.float64], words: NDArray[np.float64]
-) -> dict[str, NDArray[np.float64]]:
-    columns: dict[str, NDArray[np.float64]] = {}
-    for name, column in (("near", near), ("words", words)):
-        edge = np.pad(column, ((0, 0), (1, 1)))
-        columns |= {f"{name}.before": edge[:, :-2], f"{name}.after": edge[:, 2:]}
-    return columns
+def _neighbour_columns(name: str, column: PairColumn) -> dict[str, PairColumn]:
+    """Return the column of the note sentences before and after."""
+    padded = np.pad(column, ((0, 0), (1, 1)))
+    return {f"{name}.before": padded[:, :-2], f"{name}.after": padded[:, 2:]}
 
 
-def _rivals(near: NDArray[np.float64]) -> dict[str, NDArray[np.float64]]:
-    """Whether another sentence of the answer is nearer to this note sentence."""
-    best = near.max(0, keepdims=True)
-    return {"rival.gap": near - best, "rival.mean": near - near.mean(0, keepdims=True)}
+def _rival_columns(similarity: PairColumn) -> dict[str, PairColumn]:
+    """Compare a pair with the pairs of the same note sentence."""
+    best = similarity.max(0, keepdims=True)
+    mean = similarity.mean(0, keepdims=True)
+    return {"rival.gap": similarity - best, "rival.mean": similarity - mean}
 
 
 @cache
 def default_linker() -> Linker:
-    """The shipped linker, read once. Raises InputError when it is absent or none."""
+    """Return the shipped linker, read once. Raises InputError when it is absent or invalid."""
     try:
         return Linker.model_validate_json(LINKER_FILE.read_bytes())
     except (OSError, ValueError) as error:

@@ -1,8 +1,9 @@
-"""The reader: MPNet fine-tuned to read question and note together and mark each sentence that the answer needs.
+"""The cross-encoder: MPNet fine-tuned to read question and note together.
 
-Shipped as integer ONNX (`data/reader.onnx`, its weights in `data/reader.npz`), built by `reader_build.py`;
-`reader_network.py` is what it computes. Unlike the encoder, which sees one sentence at a time, it sees what a
-sentence's neighbours say.
+It gives every sentence a logit that the answer needs it. Unlike the sentence encoder, which reads
+one sentence at a time, it reads a sentence in its context. It ships as integer ONNX
+(`data/reader.onnx`, weights in `data/reader.npz`), made by `training/build.py`;
+`training/network.py` is the network in PyTorch.
 """
 
 import hashlib
@@ -16,69 +17,76 @@ from numpy.typing import NDArray
 
 from archqa.core.case import Case
 from archqa.engine.onnx_sessions import open_session, submit_to_pool
-from archqa.engine.tables import FOLDER
+from archqa.engine.tables import DATA_DIR
 from archqa.engine.windows import TokenWindow, build_windows
 
-CROSS_ENCODER_FILE = FOLDER / "reader.onnx"
+CROSS_ENCODER_FILE = DATA_DIR / "reader.onnx"
+
+Logits = NDArray[np.float64]
 
 
 class CrossEncoder:
-    """Log-odds that a sentence is essential, before calibration."""
+    """Computes log-odds that a sentence is essential, before calibration."""
 
     def __init__(self, model: Path = CROSS_ENCODER_FILE) -> None:
         self._session = open_session(model)
 
-    def logits(self, case: Case) -> NDArray[np.float64]:
-        """Of shape (sentences,): the mean over the windows that share a sentence."""
-        return self.start(case)()
+    def logits(self, case: Case) -> Logits:
+        """Return logits of shape (sentences,): the mean over the windows that have the sentence."""
+        return self.start_logits(case)()
 
-    def start(self, case: Case) -> Callable[[], NDArray[np.float64]]:
-        """Begins to read; call what is returned for the `logits`."""
-        reading = [(window, submit_to_pool(self._read, window)) for window in build_windows(case)]
-        return lambda: _merged(reading, len(case.sentences))
+    def start_logits(self, case: Case) -> Callable[[], Logits]:
+        """Start the computation; the returned function waits for the logits."""
+        pending = [
+            (window, submit_to_pool(self._window_logits, window)) for window in build_windows(case)
+        ]
+        return lambda: _mean_over_windows(pending, len(case.sentences))
 
-    def _read(self, window: TokenWindow) -> NDArray[np.float64]:
-        feed = network_inputs(window)
-        out: NDArray[np.float64] = self._session.run(None, feed)[0][0].astype(np.float64)
-        return out
+    def _window_logits(self, window: TokenWindow) -> Logits:
+        outputs = self._session.run(None, network_inputs(window))
+        logits: Logits = outputs[0][0].astype(np.float64)
+        return logits
 
 
-def _merged(
-    reading: list[tuple[TokenWindow, Future[NDArray[np.float64]]]], sentences: int
-) -> NDArray[np.float64]:
-    """The mean verdict on each sentence over the windows that hold it."""
-    total, seen = np.zeros(sentences), np.zeros(sentences)
-    for window, verdicts in reading:
-        places = [span.sentence for span in window.spans]
-        total[places] += verdicts.result()
-        seen[places] += 1
-    return total / np.maximum(seen, 1)
+def _mean_over_windows(pending: list[tuple[TokenWindow, Future[Logits]]], sentences: int) -> Logits:
+    total = np.zeros(sentences)
+    windows = np.zeros(sentences)
+    for window, logits in pending:
+        indices = [span.sentence_index for span in window.spans]
+        total[indices] += logits.result()
+        windows[indices] += 1
+    return total / np.maximum(windows, 1)
 
 
 @cache
 def default_cross_encoder() -> CrossEncoder:
-    """The shipped reader, loaded once."""
+    """Return the shipped cross-encoder, loaded once."""
     return CrossEncoder()
 
 
 def default_cross_encoder_sha256() -> str:
-    """Of both of the shipped reader's files, one after the other."""
-    both = CROSS_ENCODER_FILE.read_bytes() + CROSS_ENCODER_FILE.with_suffix(".npz").read_bytes()
-    return hashlib.sha256(both).hexdigest()
+    """Return the sha256 of the shipped cross-encoder's two files, one after the other."""
+    graph = CROSS_ENCODER_FILE.read_bytes()
+    weights = CROSS_ENCODER_FILE.with_suffix(".npz").read_bytes()
+    return hashlib.sha256(graph + weights).hexdigest()
 
 
 def network_inputs(window: TokenWindow) -> dict[str, NDArray[np.generic]]:
-    """What the network takes of one window: pieces, their kind (0 question, 1 note), each sentence's mark and mean."""
-    length, count = len(window.pieces), len(window.spans)
+    """Return the network's inputs for one window, each with a batch dimension of 1.
+
+    `pieces`: token ids; `kinds`: 0 for question tokens and 1 for note tokens; `marks`: the markers'
+    positions; `mean`: weights that average the tokens of each sentence.
+    """
+    length = len(window.token_ids)
     kinds = np.zeros((1, length), dtype=np.int64)
-    kinds[0, window.question :] = 1
-    mean = np.zeros((1, count, length), dtype=np.float32)
+    kinds[0, window.question_length :] = 1
+    mean = np.zeros((1, len(window.spans), length), dtype=np.float32)
     for row, span in enumerate(window.spans):
         mean[0, row, span.start : span.end] = 1 / (span.end - span.start)
-    marks = np.array([[span.start for span in window.spans]], dtype=np.int64)
+    marker_positions = [span.start for span in window.spans]
     return {
-        "pieces": np.array([window.pieces], dtype=np.int64),
+        "pieces": np.array([window.token_ids], dtype=np.int64),
         "kinds": kinds,
-        "marks": marks,
+        "marks": np.array([marker_positions], dtype=np.int64),
         "mean": mean,
     }

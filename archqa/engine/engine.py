@@ -1,4 +1,7 @@
-"""The embedded engine: a case in; judgements, a set and a cited answer out. No model server, no network."""
+"""The embedded engine: judges sentences, selects evidence and composes a cited answer.
+
+It needs no model server and no network.
+"""
 
 from collections import OrderedDict
 from concurrent.futures import Future
@@ -13,7 +16,7 @@ from archqa.core.answer import WORD_LIMIT, CitedAnswer
 from archqa.core.case import Case
 from archqa.core.case_digest import case_digest
 from archqa.core.judgement import Judgement, Relevance
-from archqa.engine import medical_context, model, rationales
+from archqa.engine import medical_context, model
 from archqa.engine.answer import extractive
 from archqa.engine.cross_encoder import CrossEncoder, default_cross_encoder
 from archqa.engine.evidence_selection import SelectionPrior, select_sentences
@@ -23,142 +26,157 @@ from archqa.engine.features import (
     shared_concepts,
     text_features,
 )
+from archqa.engine.rationales import rationale
 from archqa.notes.excluded import non_evidence_reasons
 
 NON_EVIDENCE_LOG_ODDS = -6.0
-"""Log-odds at most of a sentence that is not about a patient at all."""
+"""Upper bound of the log-odds of a sentence that is not about the patient."""
 MAX_CACHED_ASSESSMENTS = 64
-"""Cases whose assessment is kept: the stages of one case ask for it several times."""
+"""Cases whose assessment is cached: several stages ask for the assessment of the same case."""
+PROBABILITY_OF_ESSENTIAL, PROBABILITY_OF_NOT_ESSENTIAL = 0.9, 0.1
+"""Probabilities of labels that come without one."""
 
 
 class Assessment(NamedTuple):
-    """One case as the model sees it: log-odds and reasons, one a sentence."""
+    """The model's view of one case: log-odds and a rationale for every sentence."""
 
     logits: NDArray[np.float64]
     rationales: tuple[str, ...]
 
 
 class Engine:
-    """Judges, selects and answers. Use `Engine.load`; one engine may serve many threads."""
+    """Judges, selects and answers. Use `Engine.load`; an engine is safe to share among threads."""
 
-    def __init__(self, shipped: model.LoadedModel, reader: CrossEncoder) -> None:
-        self._model, self.fingerprint = shipped
-        self._reader = reader
-        self._seen: OrderedDict[str, Future[Assessment]] = OrderedDict()
-        self._alone = Lock()
+    def __init__(self, loaded_model: model.LoadedModel, cross_encoder: CrossEncoder) -> None:
+        self._model = loaded_model.model
+        self.fingerprint = loaded_model.sha256
+        self._cross_encoder = cross_encoder
+        self._assessments: OrderedDict[str, Future[Assessment]] = OrderedDict()
+        self._lock = Lock()
 
     @staticmethod
     def load(name: str = "default") -> "Engine":
-        """The engine of that name, the same object each time. Raises InputError for a name that is not shipped."""
-        return _loaded(name)
+        """Return the engine of that name, loaded once. Raises InputError for an unknown name."""
+        return _load_engine(name)
 
     @property
     def fitted_on(self) -> tuple[str, ...]:
-        """`case_digest` of every case that the model, or its reader, was fitted on."""
+        """`case_digest` of every case that the model or its cross-encoder was fitted on."""
         return (*self._model.fitted_on, *self._model.reader_further)
 
     def judge(self, case: Case, *, specialty: str | None = None) -> tuple[Judgement, ...]:
-        """One judgement a sentence in note order, with a calibrated probability and its reasons in words.
+        """Return a judgement for every sentence in note order, with a calibrated probability.
 
-        With `specialty`, as a specialist of that name: sentences of that field weigh more. A sentence is labelled
-        essential where `select` takes it at the operating point "f1".
+        With `specialty`, sentences of that field weigh more. A sentence is labelled essential
+        where `select` would select it at the operating point "f1".
         """
         if not case.sentences:
             return ()
-        seen = self._assess(case)
-        logits = seen.logits + (
-            medical_context.specialty_log_odds(case, specialty) if specialty else 0.0
-        )
+        assessment = self._assess(case)
+        logits = assessment.logits
+        if specialty:
+            logits = logits + medical_context.specialty_log_odds(case, specialty)
         probabilities = 1 / (1 + np.exp(-logits))
-        chosen = set(select_sentences(probabilities, self._corpus()).tolist())
-        return tuple(
-            Judgement(
+        selected = set(select_sentences(probabilities, self._prior()).tolist())
+        judgements = []
+        for index, sentence in enumerate(case.sentences):
+            is_selected = index in selected
+            judgement = Judgement(
                 sentence_id=sentence.id,
-                label=Relevance.ESSENTIAL if at in chosen else Relevance.NOT_RELEVANT,
-                rationale=seen.rationales[at],
-                probability=float(probabilities[at]),
+                label=Relevance.ESSENTIAL if is_selected else Relevance.NOT_RELEVANT,
+                rationale=assessment.rationales[index],
+                probability=float(probabilities[index]),
             )
-            for at, sentence in enumerate(case.sentences)
-        )
+            judgements.append(judgement)
+        return tuple(judgements)
 
     def select(
         self, judgements: tuple[Judgement, ...], operating_point: str = "f1"
     ) -> frozenset[str]:
-        """Ids of the set with the greatest expected F1 (or F0.5, F2); never empty when there is a judgement.
+        """Return the ids of the set with the highest expected F1 (or F0.5, F2).
 
-        A judgement without a probability counts as .9 when it says essential, else as .1. Raises CallerError.
+        It has at least one id when there is a judgement. Raises CallerError for an unknown
+        operating point.
         """
-        probabilities = np.array([_probability(each) for each in judgements], dtype=np.float64)
-        return frozenset(
-            judgements[at].sentence_id
-            for at in select_sentences(probabilities, self._corpus(), operating_point)
+        probabilities = np.array(
+            [_probability(judgement) for judgement in judgements], dtype=np.float64
         )
+        selected = select_sentences(probabilities, self._prior(), operating_point)
+        return frozenset(judgements[index].sentence_id for index in selected)
 
     def context(self, case: Case) -> str:
-        """Medical context: the terms and abbreviations of question and note in plain words, and where that is from."""
+        """Explain the terms and abbreviations of question and note, and name the source."""
         return medical_context.glossary_context(case)
 
     def specialties(self, case: Case) -> tuple[str, ...]:
-        """One to four specialties that the question and the note call for, the likeliest first."""
+        """Return one to four specialties that the case calls for, the most likely first."""
         return medical_context.specialties(case)
 
     def compose(
         self, case: Case, chosen: frozenset[str], *, word_limit: int = WORD_LIMIT
     ) -> CitedAnswer:
-        """An extractive answer of at most `word_limit` words, every line cited. Raises CallerError below 10 words."""
-        ids = set(case.in_note_order(chosen))
-        if not ids:
+        """Compose an extractive answer of at most `word_limit` words, every line cited.
+
+        `chosen` are the sentence ids of the evidence. Raises CallerError below 10 words.
+        """
+        evidence = frozenset(case.in_note_order(chosen))
+        if not evidence:
             return CitedAnswer(claims=())
-        logits = self._assess(case).logits
-        worth = {
-            each.id: float(1 / (1 + np.exp(-logit)))
-            for each, logit in zip(case.sentences, logits, strict=True)
-        }
-        return extractive.compose(case, frozenset(ids), worth, word_limit)
+        probabilities = 1 / (1 + np.exp(-self._assess(case).logits))
+        relevance = dict(zip(case.sentence_ids, probabilities.tolist(), strict=True))
+        return extractive.compose(case, evidence, relevance, word_limit)
 
     def _assess(self, case: Case) -> Assessment:
-        """Several stages ask for one case at once: the first computes, the others wait; other cases go on meanwhile."""
-        key = case_digest(case)
-        with self._alone:
-            mine = key not in self._seen
-            assessment = self._seen.setdefault(key, Future())
-            while len(self._seen) > MAX_CACHED_ASSESSMENTS:
-                self._seen.popitem(last=False)
-        if mine:
-            self._compute(case, key, assessment)
+        """Return the cached assessment, or compute it.
+
+        Threads that ask for the same case wait for the one that computes it; other cases proceed.
+        """
+        digest = case_digest(case)
+        with self._lock:
+            is_new = digest not in self._assessments
+            assessment = self._assessments.setdefault(digest, Future())
+            while len(self._assessments) > MAX_CACHED_ASSESSMENTS:
+                self._assessments.popitem(last=False)
+        if is_new:
+            self._complete(assessment, case, digest)
         return assessment.result()
 
-    def _compute(self, case: Case, key: str, assessment: Future[Assessment]) -> None:
+    def _complete(self, assessment: Future[Assessment], case: Case, digest: str) -> None:
+        """Compute an assessment; a failure is passed to the waiting threads and not cached."""
         try:
-            assessment.set_result(self._fresh(case))
-        except BaseException as why:
-            with self._alone:
-                self._seen.pop(key, None)
-            assessment.set_exception(why)
+            assessment.set_result(self._compute_assessment(case))
+        except BaseException as error:
+            with self._lock:
+                self._assessments.pop(digest, None)
+            assessment.set_exception(error)
 
-    def _fresh(self, case: Case) -> Assessment:
-        read = self._reader.start(case)
-        rest = text_features(case)
-        columns = FeatureTable(cross_encoder_features(read()) | rest)
-        added = self._model.contributions(columns)
-        names = self._model.columns
-        shared = shared_concepts(case)
-        logits = added.sum(1) + self._model.linear.bias
-        why = [rationales.rationale(names, row, of) for row, of in zip(added, shared, strict=True)]
-        for at, reason in non_evidence_reasons(case).items():
-            logits[at], why[at] = min(logits[at], NON_EVIDENCE_LOG_ODDS), reason
-        return Assessment(logits, tuple(why))
+    def _compute_assessment(self, case: Case) -> Assessment:
+        wait_for_logits = self._cross_encoder.start_logits(case)
+        other_features = text_features(case)  # computed while the cross-encoder runs
+        features = FeatureTable(cross_encoder_features(wait_for_logits()) | other_features)
+        contributions = self._model.contributions(features)
+        logits = contributions.sum(1) + self._model.linear.bias
+        rationales = [
+            rationale(self._model.columns, row, concepts)
+            for row, concepts in zip(contributions, shared_concepts(case), strict=True)
+        ]
+        for index, reason in non_evidence_reasons(case).items():
+            logits[index] = min(logits[index], NON_EVIDENCE_LOG_ODDS)
+            rationales[index] = reason
+        return Assessment(logits, tuple(rationales))
 
-    def _corpus(self) -> SelectionPrior:
+    def _prior(self) -> SelectionPrior:
         return SelectionPrior(self._model.expected_f1, self._model.mass)
 
 
 def _probability(judgement: Judgement) -> float:
     if judgement.probability is not None:
         return judgement.probability
-    return 0.9 if judgement.label is Relevance.ESSENTIAL else 0.1
+    if judgement.label is Relevance.ESSENTIAL:
+        return PROBABILITY_OF_ESSENTIAL
+    return PROBABILITY_OF_NOT_ESSENTIAL
 
 
 @cache
-def _loaded(name: str) -> Engine:
+def _load_engine(name: str) -> Engine:
     return Engine(model.load(name), default_cross_encoder())

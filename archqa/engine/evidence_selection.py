@@ -1,8 +1,9 @@
-"""From probabilities to a set: the one with the greatest expected F.
+"""Selection of the set of sentences with the highest expected F score.
 
-For F1 over independent sentences the best set takes every p above F*/2, F* being the F reached (Lewis 1995; Lipton,
-Elkan, Narayanaswamy 2014): about .31 where F* is .62, not .5. The score counts over a corpus, the choice is made case
-by case: `mass` sentences of an average corpus are counted in, which pulls a lone case towards the corpus's threshold.
+For F1 over independent sentences the best set has every sentence with p above F*/2, where F* is
+the F1 it reaches (Lewis 1995; Lipton, Elkan, Narayanaswamy 2014): about .31 where F* is .62, not
+.5. The score is computed over a corpus, the selection case by case: so the pseudo-sentences of an
+average corpus are added to each case, which pulls its threshold towards the corpus's.
 """
 
 from typing import Literal, NamedTuple, get_args
@@ -18,31 +19,39 @@ BETA: dict[OperatingPoint, float] = {"f1": 1.0, "precision": 0.5, "recall": 2.0}
 
 
 class SelectionPrior(NamedTuple):
-    """What is expected of a corpus: its F and how many chosen-plus-essential sentences of it are counted in."""
+    """What to expect of a corpus.
+
+    `pseudo_sentences` is how many selected plus essential sentences of it are added to a case.
+    """
 
     expected_f1: float
-    mass: float
+    pseudo_sentences: float
 
 
 def select_sentences(
-    probabilities: NDArray[np.float64], corpus: SelectionPrior, point: str = "f1"
+    probabilities: NDArray[np.float64], prior: SelectionPrior, operating_point: str = "f1"
 ) -> NDArray[np.int64]:
-    """Places of the chosen sentences, the likeliest first; at least one where there is any. Raises CallerError."""
-    beta = BETA[_known(point)] ** 2
+    """Return the indices of the selected sentences, the most probable first.
+
+    At least one is selected where there is any. Raises CallerError for an unknown operating point.
+    """
+    beta_squared = BETA[_parse_operating_point(operating_point)] ** 2
     order: NDArray[np.int64] = np.argsort(-probabilities, kind="stable").astype(np.int64)
     if not len(order):
         return order
-    gained = np.cumsum(probabilities[order])
-    size = np.arange(1, len(order) + 1)
-    hits = (1 + beta) * (gained + corpus.expected_f1 * corpus.mass / 2)
-    expected = hits / (size + beta * gained[-1] + (1 + beta) * corpus.mass / 2)
-    return order[: int(np.argmax(expected)) + 1]
+    expected_hits = np.cumsum(probabilities[order])
+    selected = np.arange(1, len(order) + 1)
+    prior_hits = prior.expected_f1 * prior.pseudo_sentences / 2
+    prior_total = (1 + beta_squared) * prior.pseudo_sentences / 2
+    numerator = (1 + beta_squared) * (expected_hits + prior_hits)
+    expected_f = numerator / (selected + beta_squared * expected_hits[-1] + prior_total)
+    return order[: int(np.argmax(expected_f)) + 1]
 
 
-def _known(point: str) -> OperatingPoint:
-    for known in get_args(OperatingPoint):
-        if point == known:
-            return point  # type: ignore[return-value]
+def _parse_operating_point(name: str) -> OperatingPoint:
+    for operating_point in BETA:
+        if name == operating_point:
+            return operating_point
     raise CallerError(
-        f"There is no operating point {point!r}.\nThere are: {', '.join(get_args(OperatingPoint))}."
+        f"There is no operating point {name!r}.\nThere are: {', '.join(get_args(OperatingPoint))}."
     )

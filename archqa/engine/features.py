@@ -1,14 +1,17 @@
-"""One row of numbers for each sentence of a case: all that the model knows of it.
+"""The features of every sentence of a case.
 
-Columns are named `group.name`; the names are stored with the fitted model, so a column it does not know is an error
-at load time and not a silent shift.
+Columns are named `group.name`; the names are stored with the fitted model, so that an unknown
+column is an error at load time and not a silent shift.
 """
+
+from collections import Counter
+from collections.abc import Collection
 
 import numpy as np
 from numpy.typing import NDArray
 
 from archqa.core.case import Case
-from archqa.engine.question import question_text
+from archqa.engine.question import question_text, question_with_phrases
 from archqa.notes.concepts import concept_names
 from archqa.notes.sections import (
     SentencePosition,
@@ -21,8 +24,8 @@ from archqa.notes.tokens import stems
 Matrix = NDArray[np.float64]
 Column = NDArray[np.float64]
 """One number for each sentence of a case."""
-COMMON = 0.2
-"""What a concept is worth at least that half the note names."""
+MIN_CONCEPT_RARITY = 0.2
+"""Lower bound of a concept's rarity, for concepts that half the note names."""
 
 
 class FeatureTable:
@@ -32,88 +35,94 @@ class FeatureTable:
         self.columns = columns
 
     def matrix(self, names: tuple[str, ...]) -> Matrix:
-        """The named columns side by side, of shape (sentences, names)."""
+        """Return the named columns as a matrix of shape (sentences, names)."""
         return np.column_stack([self.columns[name] for name in names]).astype(np.float64)
 
 
-def feature_table(case: Case, read: Column) -> FeatureTable:
-    """Every feature of every sentence of `case`, which must have one. `read`: the reader's log-odds, one a sentence."""
-    return FeatureTable(cross_encoder_features(read) | text_features(case))
+def feature_table(case: Case, cross_encoder_logits: Column) -> FeatureTable:
+    """Return all features of a case, which must have a sentence."""
+    return FeatureTable(cross_encoder_features(cross_encoder_logits) | text_features(case))
 
 
 def text_features(case: Case) -> dict[str, Column]:
-    """The features that do without the reader."""
-    spots = sentence_positions(case)
-    topic = _topic(case)
-    block = np.array([spot.block for spot in spots])
-    around = np.array([topic[block == each].max() for each in block])
-    return (
-        {"topic.question": topic, "around.block_topic_best": around}
-        | _overlap(case)
-        | _shape(case, spots)
-    )
+    """Return the features that do not depend on the cross-encoder."""
+    positions = sentence_positions(case)
+    topic = _shared_concept_rarity(case)
+    return {
+        "topic.question": topic,
+        "around.block_topic_best": _block_maximum(topic, positions),
+        **_shared_word_features(case),
+        **_shape_features(case, positions),
+    }
 
 
 def shared_concepts(case: Case) -> list[frozenset[str]]:
-    """The clinical concepts that each sentence and the question both name."""
-    question = concept_names(
-        " . ".join([question_text(case), *(phrase.text for phrase in case.patient_question)])
-    )
-    return [concept_names(each.text) & question for each in case.sentences]
+    """Return, for every sentence, the clinical concepts that it shares with the question."""
+    question_concepts = concept_names(question_with_phrases(case, separator=" . "))
+    return [concept_names(sentence.text) & question_concepts for sentence in case.sentences]
 
 
 def cross_encoder_features(logits: Column) -> dict[str, Column]:
-    """The reader's verdict on the sentence, on its neighbours, and on the case: how much evidence it sees at all."""
-    edge = np.concatenate([logits[:1], logits, logits[-1:]])
+    """Return the logits of the sentence, of its neighbours, and summaries of the case's logits."""
+    padded = np.concatenate([logits[:1], logits, logits[-1:]])
     return {
         "reader.logit": logits,
         "reader.standing": (logits - logits.mean()) / (logits.std() + 1e-6),
-        "reader.before": edge[:-2],
-        "reader.after": edge[2:],
+        "reader.before": padded[:-2],
+        "reader.after": padded[2:],
         "reader.best": np.full(len(logits), logits.max()),
         "reader.evidence": np.full(len(logits), np.logaddexp.reduce(logits)),
     }
 
 
-def _topic(case: Case) -> Column:
-    """The concepts shared with the question, weighted by their rarity in the note."""
-    weight = _rarity([concept_names(each.text) for each in case.sentences])
-    shared = shared_concepts(case)
-    return np.array(
-        [sum(max(COMMON, weight[name]) for name in each) for each in shared], dtype=np.float64
-    )
+def rarity(texts: Collection[frozenset[str]]) -> dict[str, float]:
+    """Return how rare every term is: terms of every second text weigh little, of one text much."""
+    counts = Counter(term for terms in texts for term in terms)
+    return {term: float(np.log((len(texts) + 1) / (count + 0.5))) for term, count in counts.items()}
 
 
-def _overlap(case: Case) -> dict[str, Column]:
-    """Shared content words, weighted in the same way."""
-    sentences = [frozenset(stems(each.text)) for each in case.sentences]
-    sources = {"question": frozenset(stems(question_text(case)))}
-    sources["phrase"] = frozenset(
-        word for phrase in case.patient_question for word in stems(phrase.text)
-    )
-    weight = _rarity(sentences)
+def _shared_concept_rarity(case: Case) -> Column:
+    """Sum the rarity of the concepts that a sentence shares with the question."""
+    rarity_of = rarity([concept_names(sentence.text) for sentence in case.sentences])
+    column = np.zeros(len(case.sentences))
+    for index, concepts in enumerate(shared_concepts(case)):
+        column[index] = sum(max(MIN_CONCEPT_RARITY, rarity_of[name]) for name in concepts)
+    return column
+
+
+def _block_maximum(column: Column, positions: tuple[SentencePosition, ...]) -> Column:
+    """Return the highest value in the block of every sentence."""
+    block = np.array([position.block for position in positions])
+    return np.array([column[block == number].max() for number in block])
+
+
+def _shared_word_features(case: Case) -> dict[str, Column]:
+    """Sum the rarity of the content words shared with the question, and with the phrases."""
+    sentence_stems = [frozenset(stems(sentence.text)) for sentence in case.sentences]
+    phrase_stems = frozenset[str]().union(*(stems(p.text) for p in case.patient_question))
+    rarity_of = rarity(sentence_stems)
+    question_stems = frozenset(stems(question_text(case)))
     return {
-        f"words.{name}": np.array(
-            [sum(weight[word] for word in source & each) for each in sentences], dtype=np.float64
-        )
-        for name, source in sources.items()
+        "words.question": _shared_rarity(sentence_stems, question_stems, rarity_of),
+        "words.phrase": _shared_rarity(sentence_stems, phrase_stems, rarity_of),
     }
 
 
-def _rarity(found: list[frozenset[str]]) -> dict[str, float]:
-    """What stands in every second sentence of a note tells little; what stands in one tells much."""
-    counts: dict[str, int] = {}
-    for each in found:
-        for name in each:
-            counts[name] = counts.get(name, 0) + 1
-    return {name: float(np.log((len(found) + 1) / (count + 0.5))) for name, count in counts.items()}
+def _shared_rarity(
+    sentence_stems: list[frozenset[str]], source: frozenset[str], rarity_of: dict[str, float]
+) -> Column:
+    column = np.zeros(len(sentence_stems))
+    for index, own_stems in enumerate(sentence_stems):
+        column[index] = sum(rarity_of[stem] for stem in source & own_stems)
+    return column
 
 
-def _shape(case: Case, spots: tuple[SentencePosition, ...]) -> dict[str, Column]:
-    texts = [text_without_list_marker(each) for each in case.sentences]
+def _shape_features(case: Case, positions: tuple[SentencePosition, ...]) -> dict[str, Column]:
+    texts = [text_without_list_marker(sentence) for sentence in case.sentences]
+    word_counts = [float(len(text.split())) for text in texts]
     return {
-        "shape.heading": np.array([float(spot.heading) for spot in spots]),
-        "shape.length": np.log1p(np.array([float(len(text.split())) for text in texts])),
+        "shape.heading": np.array([float(position.heading) for position in positions]),
+        "shape.length": np.log1p(np.array(word_counts)),
         "shape.position": np.arange(len(texts)) / max(len(texts) - 1, 1),
         "shape.telegraphic": np.full(len(texts), shorthand_ratio(case)),
         "shape.note": np.full(len(texts), np.log(len(texts))),

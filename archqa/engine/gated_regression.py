@@ -1,7 +1,7 @@
-"""The model of the engine: a logistic regression over a few columns, gated by the note's style.
+"""The engine's model: a logistic regression over a few columns, gated by the note's style.
 
-In a typed note all columns speak, in a dictated one the reader alone: there the others are noise to a reader that
-knows better (README.md, sixth round). Notes between the two kinds get some of both.
+In a typed note all columns count, in a dictated one the cross-encoder's logit alone: there the
+rest is noise (docs/engine-log.md, sixth round). Notes between the two styles get a mixture.
 """
 
 import numpy as np
@@ -13,23 +13,40 @@ from archqa.notes.sections import MIN_TYPED_SHORTHAND
 
 Floats = NDArray[np.float64]
 
-FEATURE_COLUMNS = (
-    "reader.logit", "reader.standing", "reader.before", "reader.after", "reader.best", "reader.evidence",
-    "shape.telegraphic", "shape.heading", "shape.length", "shape.position", "shape.note",
-    "topic.question", "around.block_topic_best", "words.question", "words.phrase",
-)  # fmt: skip
-"""The reader's verdicts and what is plainest of the rest."""
 CROSS_ENCODER_COLUMN = "reader.logit"
-"""The one column that dictated notes go by."""
+"""The one column that counts in dictated notes."""
 STYLE_COLUMN = "shape.telegraphic"
+"""The share of shorthand in the note."""
+FEATURE_COLUMNS = (
+    CROSS_ENCODER_COLUMN,
+    "reader.standing",
+    "reader.before",
+    "reader.after",
+    "reader.best",
+    "reader.evidence",
+    STYLE_COLUMN,
+    "shape.heading",
+    "shape.length",
+    "shape.position",
+    "shape.note",
+    "topic.question",
+    "around.block_topic_best",
+    "words.question",
+    "words.phrase",
+)
 STYLE_TRANSITION_WIDTH = 0.05
-"""How far from `MIN_TYPED_SHORTHAND` the share of shorthand is in a note that is wholly of one kind."""
-RIDGE, SURE = 10.0, 1.0
-"""How strongly weights are held back; and those of the reader's own verdict and of the style, which need it little."""
+"""Distance from `MIN_TYPED_SHORTHAND` at which a note is wholly of one style."""
+RIDGE = 10.0
+WEAK_RIDGE = 1.0
+"""Penalty for the weights of the cross-encoder's logit and of the style, which need little."""
 
 
 class StyleGatedRegression(FrozenModel):
-    """Weights of columns in typed notes, of the reader in dictated ones, of the style; columns are standardised."""
+    """Weights for standardised columns.
+
+    `typed` are the weights of all columns in typed notes, `dictated` that of the cross-encoder's
+    logit in dictated ones, `style` that of the style itself.
+    """
 
     columns: tuple[str, ...]
     centre: tuple[float, ...]
@@ -40,43 +57,53 @@ class StyleGatedRegression(FrozenModel):
     bias: float
 
     def contributions(self, rows: Floats) -> Floats:
-        """What each column adds to each log-odds: of the shape of `rows`, (sentences, columns)."""
+        """Return what each column adds to the log-odds, of the shape of `rows` (rows, columns)."""
         weights = np.array([*self.typed, self.dictated, self.style])
-        added = _design(rows, self.columns, np.array(self.centre), np.array(self.scale)) * weights
-        own: Floats = added[:, : len(self.columns)]
-        own[:, self.columns.index(CROSS_ENCODER_COLUMN)] += added[:, -2]
-        own[:, self.columns.index(STYLE_COLUMN)] += added[:, -1]
-        return own
+        design = _design_matrix(rows, self.columns, np.array(self.centre), np.array(self.scale))
+        weighted = design * weights
+        by_column: Floats = weighted[:, : len(self.columns)]
+        by_column[:, self.columns.index(CROSS_ENCODER_COLUMN)] += weighted[:, -2]
+        by_column[:, self.columns.index(STYLE_COLUMN)] += weighted[:, -1]
+        return by_column
 
 
 def fit(
-    rows: Floats, truth: Floats, columns: tuple[str, ...] = FEATURE_COLUMNS
+    rows: Floats, essential: Floats, columns: tuple[str, ...] = FEATURE_COLUMNS
 ) -> StyleGatedRegression:
-    """The regression of `truth` (1 where essential) on `rows`, of shape (sentences, columns)."""
-    centre, scale = rows.mean(0), np.maximum(rows.std(0), 1e-6)
-    design = np.column_stack([_design(rows, columns, centre, scale), np.ones(len(rows))])
-    ridge = np.array(
-        [*(SURE if name == CROSS_ENCODER_COLUMN else RIDGE for name in columns), SURE, SURE, 0.0]
-    )
-    weights = logistic_regression.fit(
-        design, truth, prior=np.zeros(design.shape[1]), ridge=ridge
-    ).tolist()
+    """Fit `essential` (0 or 1, of shape (rows,)) on `rows` of shape (rows, columns)."""
+    centre = rows.mean(0)
+    scale = np.maximum(rows.std(0), 1e-6)
+    design = _design_matrix(rows, columns, centre, scale)
+    design = np.column_stack([design, np.ones(len(rows))])
+    prior = np.zeros(design.shape[1])
+    fitted = logistic_regression.fit(design, essential, prior=prior, ridge=_ridge(columns))
+    *typed, dictated, style, bias = fitted.tolist()
     return StyleGatedRegression(
         columns=columns,
         centre=tuple(centre.tolist()),
         scale=tuple(scale.tolist()),
-        typed=tuple(weights[: len(columns)]),
-        dictated=weights[-3],
-        style=weights[-2],
-        bias=weights[-1],
+        typed=tuple(typed),
+        dictated=dictated,
+        style=style,
+        bias=bias,
     )
 
 
-def _design(rows: Floats, columns: tuple[str, ...], centre: Floats, scale: Floats) -> Floats:
-    """The columns as far as the note is typed (0 to 1), the reader's as far as it is dictated, and how typed it is."""
-    style = (rows[:, [columns.index(STYLE_COLUMN)]] - MIN_TYPED_SHORTHAND) / STYLE_TRANSITION_WIDTH
-    typed = (np.clip(style, -1.0, 1.0) + 1) / 2
-    own = (rows - centre) / scale
-    return np.hstack(
-        [own * typed, own[:, [columns.index(CROSS_ENCODER_COLUMN)]] * (1 - typed), typed]
-    )
+def _ridge(columns: tuple[str, ...]) -> Floats:
+    """Return the penalties of the columns, the dictated weight, the style and the bias."""
+    penalties = np.full(len(columns), RIDGE)
+    penalties[columns.index(CROSS_ENCODER_COLUMN)] = WEAK_RIDGE
+    return np.array([*penalties, WEAK_RIDGE, WEAK_RIDGE, 0.0])
+
+
+def _design_matrix(rows: Floats, columns: tuple[str, ...], centre: Floats, scale: Floats) -> Floats:
+    """Return the columns times how typed the note is, the logit times how dictated, and the style.
+
+    The style is 0 in dictated notes, 1 in typed ones.
+    """
+    shorthand = rows[:, [columns.index(STYLE_COLUMN)]]
+    distance = (shorthand - MIN_TYPED_SHORTHAND) / STYLE_TRANSITION_WIDTH
+    typed = (np.clip(distance, -1.0, 1.0) + 1) / 2
+    standardised = (rows - centre) / scale
+    logit = standardised[:, [columns.index(CROSS_ENCODER_COLUMN)]]
+    return np.hstack([standardised * typed, logit * (1 - typed), typed])

@@ -1,4 +1,4 @@
-"""Gradient-boosted trees, as far as this room needs them: logistic loss, histograms, few leaves; numpy alone.
+"""Gradient-boosted trees for binary labels: logistic loss, histograms, few leaves; numpy alone.
 
 After Friedman (2001) and Chen and Guestrin (2016): each tree takes one Newton step.
 """
@@ -11,13 +11,16 @@ from numpy.typing import NDArray
 from archqa.core.value import FrozenModel
 
 Floats = NDArray[np.float64]
-Bins = NDArray[np.int64]
+Indices = NDArray[np.int64]
+
+NO_COLUMN = -1
+"""The column of a leaf."""
 
 
 class Tree(FrozenModel):
-    """Nodes as parallel lists, the root first. A leaf has column -1; values up to the threshold go left.
+    """Nodes as parallel lists, the root first; values up to the threshold go left.
 
-    `value` holds, for leaves and inner nodes alike, the step a row of that node would take on average.
+    A leaf has column -1. `value` is, for leaves and inner nodes alike, the mean step of its rows.
     """
 
     column: tuple[int, ...]
@@ -28,191 +31,220 @@ class Tree(FrozenModel):
 
 
 class BoostingSettings(NamedTuple):
-    """How trees are grown."""
+    """How trees are grown; the fractions are of rows and columns sampled for each tree."""
 
     trees: int = 150
-    rate: float = 0.04
+    learning_rate: float = 0.04
     max_leaves: int = 10
     min_rows_per_leaf: int = 25
-    rows: float = 0.8
-    columns: float = 0.3
+    row_fraction: float = 0.8
+    column_fraction: float = 0.3
     ridge: float = 5.0
     max_bins: int = 48
 
 
-class Leaf(NamedTuple):
-    """A node that may still be split: its rows, and its best split (gain 0 where there is none)."""
+class Split(NamedTuple):
+    """A split of a node at the upper edge of a bin; gain 0 where there is none."""
 
-    node: int
-    rows: Bins
     gain: float
     column: int
     bin: int
 
 
+class Leaf(NamedTuple):
+    """A node that may still be split, the indices of its rows, and its best split."""
+
+    node: int
+    rows: Indices
+    split: Split
+
+
+class Gradients(NamedTuple):
+    """The derivatives of the loss by the log-odds of every row, both of shape (rows,)."""
+
+    gradient: Floats
+    hessian: Floats
+
+
 def fit_boosted_trees(
-    rows: Floats, truth: Floats, settings: BoostingSettings, seed: int
+    rows: Floats, labels: Floats, settings: BoostingSettings, seed: int
 ) -> tuple[float, tuple[Tree, ...]]:
-    """Log-odds of the mean, and the trees whose steps are added to it. `rows` is (rows, columns), `truth` 0 or 1."""
+    """Return the log-odds of the mean label, and the trees whose steps are added to it.
+
+    `rows` is of shape (rows, columns), `labels` of 0 and 1.
+    """
     rng = np.random.default_rng(seed)
-    edges = [_edges(column, settings.max_bins) for column in rows.T]
-    binned = np.column_stack(
-        [np.searchsorted(edge, column) for edge, column in zip(edges, rows.T, strict=True)]
-    )
-    bias = float(np.log(truth.mean() / (1 - truth.mean())))
-    said, trees = np.full(len(rows), bias), []
+    edges = [_bin_edges(column, settings.max_bins) for column in rows.T]
+    binned_columns = [
+        np.searchsorted(column_edges, column)
+        for column_edges, column in zip(edges, rows.T, strict=True)
+    ]
+    binned = np.column_stack(binned_columns)
+    bias = float(np.log(labels.mean() / (1 - labels.mean())))
+    logits = np.full(len(rows), bias)
+    trees = []
     for _ in range(settings.trees):
-        chance = 1 / (1 + np.exp(-said))
-        tree = _Grower(binned, edges, chance - truth, chance * (1 - chance), settings, rng).grow()
-        said += path_contributions(tree, rows).sum(1)
+        probabilities = 1 / (1 + np.exp(-logits))
+        gradients = Gradients(probabilities - labels, probabilities * (1 - probabilities))
+        tree = _TreeGrower(binned, edges, gradients, settings, rng).grow()
+        logits += path_contributions(tree, rows).sum(1)
         trees.append(tree)
     return bias, tuple(trees)
 
 
 def path_contributions(tree: Tree, rows: Floats) -> Floats:
-    """What each column adds to each row on its way from the root, of shape rows; the sum is the leaf's value."""
-    added = np.zeros(rows.shape)
-    stack = [(0, np.arange(len(rows)))]
-    while stack:
-        node, here = stack.pop()
+    """Return what each column adds on each row's path; the sum is the leaf's value."""
+    contributions = np.zeros(rows.shape)
+    pending = [(0, np.arange(len(rows)))]
+    while pending:
+        node, node_rows = pending.pop()
         column = tree.column[node]
-        if column < 0 or not len(here):
+        if column == NO_COLUMN or not len(node_rows):
             continue
-        low = rows[here, column] <= tree.threshold[node]
-        for child, there in ((tree.left[node], here[low]), (tree.right[node], here[~low])):
-            added[there, column] += tree.value[child] - tree.value[node]
-            stack.append((child, there))
-    return added
+        goes_left = rows[node_rows, column] <= tree.threshold[node]
+        children = (
+            (tree.left[node], node_rows[goes_left]),
+            (tree.right[node], node_rows[~goes_left]),
+        )
+        for child, child_rows in children:
+            contributions[child_rows, column] += tree.value[child] - tree.value[node]
+            pending.append((child, child_rows))
+    return contributions
 
 
 class Forest:
-    """Trees laid side by side, so that all of them are walked at once."""
+    """Trees as arrays of shape (trees, nodes), so that all of them are walked at once."""
 
     def __init__(self, trees: tuple[Tree, ...]) -> None:
-        most = max((len(tree.column) for tree in trees), default=1)
-        self._column, self._left, self._right = (
-            np.array(
-                [[*getattr(tree, part), *[-1] * (most - len(tree.column))] for tree in trees],
-                dtype=np.int64,
-            )
-            for part in ("column", "left", "right")
-        )
-        self._threshold, self._value = (
-            np.array([[*getattr(tree, part), *[0.0] * (most - len(tree.column))] for tree in trees])
-            for part in ("threshold", "value")
-        )
+        nodes = max((len(tree.column) for tree in trees), default=1)
+        self._column = _padded([tree.column for tree in trees], nodes, NO_COLUMN)
+        self._left = _padded([tree.left for tree in trees], nodes, NO_COLUMN)
+        self._right = _padded([tree.right for tree in trees], nodes, NO_COLUMN)
+        self._threshold = np.array([_pad(tree.threshold, nodes, 0.0) for tree in trees])
+        self._value = np.array([_pad(tree.value, nodes, 0.0) for tree in trees])
 
-    def paths(self, rows: Floats) -> Floats:
-        """What each column adds to each row in all trees, of shape rows."""
-        added = np.zeros(rows.shape)
-        row, tree = (each.ravel() for each in np.indices((len(rows), len(self._column))))
+    def path_contributions(self, rows: Floats) -> Floats:
+        """Return what each column adds to each row in all trees, of the shape of `rows`."""
+        contributions = np.zeros(rows.shape)
+        row_grid, tree_grid = np.indices((len(rows), len(self._column)))
+        row, tree = row_grid.ravel(), tree_grid.ravel()
         node = np.zeros(len(row), dtype=np.int64)
         while len(row):
             column = self._column[tree, node]
-            row, tree, node, column = (each[column >= 0] for each in (row, tree, node, column))
-            low = rows[row, column] <= self._threshold[tree, node]
-            child = np.where(low, self._left[tree, node], self._right[tree, node])
-            np.add.at(added, (row, column), self._value[tree, child] - self._value[tree, node])
+            inner = column != NO_COLUMN
+            row, tree, node, column = row[inner], tree[inner], node[inner], column[inner]
+            goes_left = rows[row, column] <= self._threshold[tree, node]
+            child = np.where(goes_left, self._left[tree, node], self._right[tree, node])
+            step = self._value[tree, child] - self._value[tree, node]
+            np.add.at(contributions, (row, column), step)
             node = child
-        return added
+        return contributions
 
 
-class _Grower:
-    """Grows one tree, the most gainful leaf first."""
+def _padded(lists: list[tuple[int, ...]], length: int, padding: int) -> Indices:
+    return np.array([_pad(values, length, padding) for values in lists], dtype=np.int64)
+
+
+def _pad(values: tuple[float, ...], length: int, padding: float) -> list[float]:
+    return [*values, *[padding] * (length - len(values))]
+
+
+class _TreeGrower:
+    """Grows one tree, always splitting the leaf with the highest gain."""
 
     def __init__(
         self,
-        binned: Bins,
+        binned: Indices,
         edges: list[Floats],
-        slope: Floats,
-        curve: Floats,
+        gradients: Gradients,
         settings: BoostingSettings,
         rng: np.random.Generator,
     ) -> None:
-        self._binned, self._edges, self._slope, self._curve, self._set = (
-            binned,
-            edges,
-            slope,
-            curve,
-            settings,
-        )
-        count = binned.shape[1]
-        self._columns = np.sort(
-            rng.choice(count, max(1, round(settings.columns * count)), replace=False)
-        )
-        self._sample = np.sort(
-            rng.choice(len(binned), round(settings.rows * len(binned)), replace=False)
-        )
+        self._binned = binned
+        self._edges = edges
+        self._gradient, self._hessian = gradients
+        self._settings = settings
+        rows, columns = binned.shape
+        sampled_columns = max(1, round(settings.column_fraction * columns))
+        self._columns = np.sort(rng.choice(columns, sampled_columns, replace=False))
+        sampled_rows = round(settings.row_fraction * rows)
+        self._rows = np.sort(rng.choice(rows, sampled_rows, replace=False))
         self._nodes: list[list[float]] = []
 
     def grow(self) -> Tree:
-        leaves = [self._leaf(self._sample)]
-        self._nodes[0][4] = 0.0  # what columns add on the way must sum to the leaf's step
-        while len(leaves) < self._set.max_leaves:
-            best = max(leaves, key=lambda leaf: leaf.gain)
-            if best.gain <= 0:
+        leaves = [self._add_leaf(self._rows)]
+        self._nodes[0][4] = 0.0  # contributions on a path must sum to the leaf's step
+        while len(leaves) < self._settings.max_leaves:
+            best = max(leaves, key=lambda leaf: leaf.split.gain)
+            if best.split.gain <= 0:
                 break
             leaves.remove(best)
             leaves += self._split(best)
-        columns = zip(*self._nodes, strict=True)
-        column, threshold, left, right, value = columns
+        column, threshold, left, right, value = zip(*self._nodes, strict=True)
         return Tree(
-            column=tuple(int(each) for each in column),
+            column=tuple(map(int, column)),
             threshold=tuple(threshold),
-            left=tuple(int(each) for each in left),
-            right=tuple(int(each) for each in right),
+            left=tuple(map(int, left)),
+            right=tuple(map(int, right)),
             value=tuple(value),
         )
 
     def _split(self, leaf: Leaf) -> list[Leaf]:
-        low = self._binned[leaf.rows, leaf.column] <= leaf.bin
-        children = [self._leaf(leaf.rows[low]), self._leaf(leaf.rows[~low])]
-        edge = float(self._edges[leaf.column][leaf.bin])
-        self._nodes[leaf.node][:4] = [leaf.column, edge, children[0].node, children[1].node]
-        return children
+        column, edge_bin = leaf.split.column, leaf.split.bin
+        goes_left = self._binned[leaf.rows, column] <= edge_bin
+        left = self._add_leaf(leaf.rows[goes_left])
+        right = self._add_leaf(leaf.rows[~goes_left])
+        threshold = float(self._edges[column][edge_bin])
+        self._nodes[leaf.node][:4] = [column, threshold, left.node, right.node]
+        return [left, right]
 
-    def _leaf(self, rows: Bins) -> Leaf:
-        step = -self._slope[rows].sum() / (self._curve[rows].sum() + self._set.ridge)
-        self._nodes.append([-1.0, 0.0, -1.0, -1.0, float(step * self._set.rate)])
-        gain, column, edge = self._best(rows)
-        return Leaf(len(self._nodes) - 1, rows, gain, column, edge)
+    def _add_leaf(self, rows: Indices) -> Leaf:
+        hessian = self._hessian[rows].sum() + self._settings.ridge
+        newton_step = -self._gradient[rows].sum() / hessian
+        step = float(newton_step * self._settings.learning_rate)
+        self._nodes.append([NO_COLUMN, 0.0, -1.0, -1.0, step])
+        return Leaf(len(self._nodes) - 1, rows, self._best_split(rows))
 
-    def _best(self, rows: Bins) -> tuple[float, int, int]:
-        """The split of greatest gain over all sampled columns and their bins, by running sums over histograms."""
-        width = self._set.max_bins
-        place = (
-            self._binned[np.ix_(rows, self._columns)] + np.arange(len(self._columns)) * width
-        ).ravel()
-        shape = (len(self._columns), width)
+    def _best_split(self, rows: Indices) -> Split:
+        """Find the split of highest gain over all sampled columns by cumulated histograms."""
+        gradient = self._cumulated_histogram(rows, self._gradient)
+        hessian = self._cumulated_histogram(rows, self._hessian)
+        count = self._cumulated_histogram(rows, np.ones(len(self._gradient)))
+        gain = self._score(gradient, hessian)
+        gain += self._score(gradient[:, -1:] - gradient, hessian[:, -1:] - hessian)
+        gain -= self._score(gradient[:, -1:], hessian[:, -1:])
+        gain[self._is_too_small(count)] = 0.0
+        column, edge_bin = np.unravel_index(int(gain.argmax()), gain.shape)
+        return Split(float(gain[column, edge_bin]), int(self._columns[column]), int(edge_bin))
 
-        def sums(weight: Floats) -> Floats:
-            spread = np.repeat(weight[rows], len(self._columns))
-            total: Floats = np.bincount(place, spread, shape[0] * width).reshape(shape).cumsum(1)
-            return total
+    def _cumulated_histogram(self, rows: Indices, weight: Floats) -> Floats:
+        """Sum the weights of rows up to each bin, of shape (sampled columns, bins)."""
+        bins = self._settings.max_bins
+        columns = len(self._columns)
+        cell = self._binned[np.ix_(rows, self._columns)] + np.arange(columns) * bins
+        repeated = np.repeat(weight[rows], columns)
+        histogram = np.bincount(cell.ravel(), repeated, columns * bins)
+        cumulated: Floats = histogram.reshape(columns, bins).cumsum(1)
+        return cumulated
 
-        slope, curve, count = sums(self._slope), sums(self._curve), sums(np.ones(len(self._slope)))
-        gain = self._worth(slope, curve) + self._worth(slope[:, -1:] - slope, curve[:, -1:] - curve)
-        gain -= self._worth(slope[:, -1:], curve[:, -1:])
-        least = min(self._set.min_rows_per_leaf, len(self._sample) // 10)
-        small = (
-            (count < least)
-            | (count[:, -1:] - count < least)
-            | (count == 0)
-            | (count == count[:, -1:])
-        )
-        gain[small] = 0.0
-        row, edge = np.unravel_index(int(gain.argmax()), shape)
-        return float(gain[row, edge]), int(self._columns[row]), int(edge)
+    def _is_too_small(self, count: Floats) -> NDArray[np.bool_]:
+        """Whether a split leaves too few rows on either side, of the shape of `count`."""
+        total = count[:, -1:]
+        min_rows = min(self._settings.min_rows_per_leaf, len(self._rows) // 10)
+        too_small: NDArray[np.bool_] = (count < min_rows) | (total - count < min_rows)
+        too_small |= (count == 0) | (count == total)
+        return too_small
 
-    def _worth(self, slope: Floats, curve: Floats) -> Floats:
-        return slope**2 / (curve + self._set.ridge)
+    def _score(self, gradient: Floats, hessian: Floats) -> Floats:
+        return gradient**2 / (hessian + self._settings.ridge)
 
 
-def _edges(column: Floats, bins: int) -> Floats:
-    """Edges of at most `bins` bins: midway between values; where there are many, at even shares of the rows."""
+def _bin_edges(column: Floats, max_bins: int) -> Floats:
+    """Return the edges of at most `max_bins` bins: midway between values, or at quantiles."""
     values = np.unique(column)
-    middles = (values[1:] + values[:-1]) / 2
-    if len(middles) < bins:
-        return middles
-    even: Floats = np.unique(np.quantile(column, np.linspace(0, 1, bins + 1)[1:-1]))
-    return even
+    midpoints = (values[1:] + values[:-1]) / 2
+    if len(midpoints) < max_bins:
+        return midpoints
+    quantiles = np.linspace(0, 1, max_bins + 1)[1:-1]
+    edges: Floats = np.unique(np.quantile(column, quantiles))
+    return edges

@@ -1,6 +1,6 @@
-"""Logistic regression with a ridge towards a prior belief: few weights, few data, one answer.
+"""Logistic regression with a ridge penalty towards a prior.
 
-Newton's method (iteratively reweighted least squares; McCullagh and Nelder 1989, §4.4).
+Newton's method (iteratively reweighted least squares; McCullagh and Nelder 1989, section 4.4).
 """
 
 import numpy as np
@@ -8,37 +8,41 @@ from numpy.typing import NDArray
 
 FloatArray = NDArray[np.float64]
 
-_STEPS = 60
-_STILL = 1e-9
+_MAX_ITERATIONS = 60
+_TOLERANCE = 1e-9
+_MAX_STEP = 2.0
+"""Log-odds by which a weight may move at once: larger steps overshoot on separable classes."""
 
 
 def logit(probability: FloatArray) -> FloatArray:
-    """Log-odds of probabilities strictly between 0 and 1."""
-    odds: FloatArray = np.log(probability / (1 - probability))
-    return odds
+    """Return the log-odds of probabilities strictly between 0 and 1."""
+    log_odds: FloatArray = np.log(probability / (1 - probability))
+    return log_odds
 
 
 def expit(logits: FloatArray) -> FloatArray:
-    """The probability of log-odds."""
+    """Return the probabilities of log-odds."""
     probabilities: FloatArray = 1 / (1 + np.exp(-np.clip(logits, -40.0, 40.0)))
     return probabilities
 
 
-def fit(rows: FloatArray, truth: FloatArray, *, prior: FloatArray, ridge: FloatArray) -> FloatArray:
-    """Weights of shape (columns,) for `rows` (rows, columns) and `truth` (rows,) of 0 and 1.
+def fit(
+    rows: FloatArray, labels: FloatArray, *, prior: FloatArray, ridge: FloatArray
+) -> FloatArray:
+    """Return weights (columns,) for `rows` (rows, columns) and `labels` (rows,) of 0 and 1.
 
-    `ridge` says, weight by weight, how firmly `prior` is held: the loss is the negative log-likelihood plus
-    ridge/2 times the squared distance from the prior.
+    The loss is the negative log-likelihood plus, for every weight, ridge/2 times its squared
+    distance from `prior`.
     """
     weights = prior.astype(np.float64).copy()
-    for _ in range(_STEPS):
-        said = expit(rows @ weights)
-        slope = rows.T @ (said - truth) + ridge * (weights - prior)
-        curve = (rows * (said * (1 - said))[:, None]).T @ rows + np.diag(ridge + 1e-9)
-        step = np.linalg.solve(curve, slope)
-        # A step of more than two log-odds a column overshoots where the classes part cleanly.
-        step = step / max(1.0, float(np.abs(step).max()) / 2.0)
+    for _ in range(_MAX_ITERATIONS):
+        probabilities = expit(rows @ weights)
+        gradient = rows.T @ (probabilities - labels) + ridge * (weights - prior)
+        variance = probabilities * (1 - probabilities)
+        hessian = (rows * variance[:, None]).T @ rows + np.diag(ridge + 1e-9)
+        step = np.linalg.solve(hessian, gradient)
+        step = step / max(1.0, float(np.abs(step).max()) / _MAX_STEP)
         weights = weights - step
-        if float(np.abs(step).max()) < _STILL:
+        if float(np.abs(step).max()) < _TOLERANCE:
             break
     return weights

@@ -1,4 +1,4 @@
-"""What a general reader must be told of a case's words, and which specialists it calls for."""
+"""Plain-language context of a case: its terms explained, and the specialties it calls for."""
 
 from collections import defaultdict
 
@@ -7,59 +7,64 @@ from numpy.typing import NDArray
 
 from archqa.core.case import Case
 from archqa.engine.question import question_text
-from archqa.notes.concepts import concept_names
-from archqa.notes.concepts import load_terminology as terminology
+from archqa.notes.concepts import concept_names, load_terminology
 from archqa.notes.glossary import GLOSSARY_SOURCE, explain_terms
 
-MOST_TERMS = 24
-NOTHING = "No term or abbreviation of this case is in the glossary."
-ASKED, TOLD, NOTED = 4.0, 2.0, 0.5
-"""How much a concept of the question, the message and the note says about who should be asked."""
+MAX_TERMS = 24
+NO_TERMS = "No term or abbreviation of this case is in the glossary."
+QUESTION_WEIGHT, MESSAGE_WEIGHT, SENTENCE_WEIGHT = 4.0, 2.0, 0.5
+"""Votes of a concept for its specialty, by where the concept is named."""
+MAX_SPECIALTIES = 4
 GENERALIST = "internal medicine"
 OWN_FIELD, OTHER_FIELD = 0.5, -0.25
-"""Log-odds that a specialist adds to sentences of the own field and takes from those of others. Set, not fitted."""
+"""Log-odds that a specialist adds to sentences of the own and of another field; set, not fitted."""
 
 
 def glossary_context(case: Case) -> str:
-    """One line a term: what is written, stands for and means; the question's terms first, the source last."""
-    texts = [
-        question_text(case),
-        case.patient_narrative,
-        *(sentence.text for sentence in case.sentences),
-    ]
-    lines = list(dict.fromkeys(line for text in texts for line in explain_terms(text)))[:MOST_TERMS]
-    return "\n".join([*(lines or [NOTHING]), f"Source: {GLOSSARY_SOURCE}."])
+    """Explain one term a line, the question's terms first; the last line names the source."""
+    lines: dict[str, None] = {}
+    for text in _texts(case):
+        lines |= dict.fromkeys(explain_terms(text))
+    explanations = list(lines)[:MAX_TERMS] or [NO_TERMS]
+    return "\n".join([*explanations, f"Source: {GLOSSARY_SOURCE}."])
 
 
 def specialties(case: Case) -> tuple[str, ...]:
-    """One to four names, the likeliest first; a generalist where no concept is found."""
+    """Return one to four specialties, the most likely first; a generalist without concepts."""
+    terminology = load_terminology()
     votes: dict[str, float] = defaultdict(float)
-    texts = [
-        (question_text(case), ASKED),
-        (case.patient_narrative, TOLD),
-        *((each.text, NOTED) for each in case.sentences),
-    ]
-    for text, weight in texts:
+    question, message, *sentences = _texts(case)
+    weighted_texts = [(question, QUESTION_WEIGHT), (message, MESSAGE_WEIGHT)]
+    weighted_texts += [(sentence, SENTENCE_WEIGHT) for sentence in sentences]
+    for text, weight in weighted_texts:
         for name in concept_names(text):
-            votes[terminology()[name].specialty] += weight
-    best = max(votes.values(), default=0.0)
-    likely = sorted(
-        (name for name in votes if votes[name] >= best / 3), key=lambda name: (-votes[name], name)
-    )
-    return tuple(likely[:4]) or (GENERALIST,)
+            votes[terminology[name].specialty] += weight
+    max_votes = max(votes.values(), default=0.0)
+    likely = [name for name in votes if votes[name] >= max_votes / 3]
+    likely.sort(key=lambda name: (-votes[name], name))
+    return tuple(likely[:MAX_SPECIALTIES]) or (GENERALIST,)
 
 
 def specialty_log_odds(case: Case, specialty: str) -> NDArray[np.float64]:
-    """Log-odds that a specialist adds to each sentence, of shape (sentences,)."""
-    return np.array(
-        [_lean(concept_names(each.text), specialty) for each in case.sentences], dtype=np.float64
-    )
+    """Return the log-odds that a specialist adds to each sentence, of shape (sentences,)."""
+    adjustments = [
+        _specialty_adjustment(concept_names(sentence.text), specialty)
+        for sentence in case.sentences
+    ]
+    return np.array(adjustments, dtype=np.float64)
 
 
-def _lean(found: frozenset[str], specialty: str) -> float:
-    fields = {terminology()[name].specialty for name in found}
+def _texts(case: Case) -> list[str]:
+    """Return the question, the patient's message and the sentences."""
+    sentences = [sentence.text for sentence in case.sentences]
+    return [question_text(case), case.patient_narrative, *sentences]
+
+
+def _specialty_adjustment(concepts: frozenset[str], specialty: str) -> float:
+    terminology = load_terminology()
+    fields = {terminology[name].specialty.casefold() for name in concepts}
     if not fields:
         return 0.0
-    return (
-        OWN_FIELD if specialty.casefold() in {field.casefold() for field in fields} else OTHER_FIELD
-    )
+    if specialty.casefold() in fields:
+        return OWN_FIELD
+    return OTHER_FIELD

@@ -1,6 +1,6 @@
-"""The fitted model: named columns in, a calibrated probability for each sentence out.
+"""The fitted model: feature columns in, calibrated log-odds for every sentence out.
 
-A JSON file holds all of it, so that anyone can see every weight. `fingerprint` is the file's sha256.
+A JSON file holds all of it, so that every weight can be inspected.
 """
 
 import hashlib
@@ -14,15 +14,15 @@ from numpy.typing import NDArray
 from archqa.core.value import FrozenModel
 from archqa.engine.features import FeatureTable, Matrix
 from archqa.engine.gated_regression import StyleGatedRegression
+from archqa.engine.tables import DATA_DIR
 from archqa.errors import InputError
-
-MODEL_DIR = Path(__file__).parent / "data"
 
 
 class Model(FrozenModel):
-    """A regression over columns. `max_expected_f1` and `mass` serve selection.
+    """A regression over feature columns; `expected_f1` and `mass` are the selection's prior.
 
-    `fitted_on` holds the digests of the cases, `reader_further` those that the reader was trained on beside them.
+    `fitted_on` are the digests of the cases it was fitted on, `reader_further` those that only the
+    cross-encoder was trained on.
     """
 
     schema_version: int = 4
@@ -36,7 +36,7 @@ class Model(FrozenModel):
     made_by: str = ""
 
     def contributions(self, table: FeatureTable) -> Matrix:
-        """What each column adds to each sentence's log-odds, of shape (sentences, columns)."""
+        """Return what each column adds to each log-odds, of shape (sentences, columns)."""
         return self.linear.contributions(table.matrix(self.columns))
 
     @property
@@ -45,24 +45,24 @@ class Model(FrozenModel):
         return self.linear.columns
 
     def logits(self, table: FeatureTable) -> NDArray[np.float64]:
-        """Log-odds of being essential, of shape (sentences,)."""
-        summed: NDArray[np.float64] = self.contributions(table).sum(1) + self.linear.bias
-        return summed
+        """Return the log-odds of being essential, of shape (sentences,)."""
+        logits: NDArray[np.float64] = self.contributions(table).sum(1) + self.linear.bias
+        return logits
 
 
 class LoadedModel(NamedTuple):
-    """A model and the sha256 of the file it came from."""
+    """A model and the sha256 of its file."""
 
     model: Model
-    fingerprint: str
+    sha256: str
 
 
 def load(name: str = "default") -> LoadedModel:
-    """Reads `data/<name>.json`. Raises InputError when it is absent or not a model."""
-    path = MODEL_DIR / f"{name}.json"
+    """Read `data/<name>.json`. Raises InputError when it is absent or invalid."""
+    path = DATA_DIR / f"{name}.json"
     try:
-        raw = path.read_bytes()
-        return LoadedModel(Model.model_validate_json(raw), hashlib.sha256(raw).hexdigest())
+        content = path.read_bytes()
+        return LoadedModel(Model.model_validate_json(content), hashlib.sha256(content).hexdigest())
     except OSError as absent:
         raise InputError(
             path,
@@ -76,22 +76,24 @@ def load(name: str = "default") -> LoadedModel:
 
 
 def available_models() -> tuple[str, ...]:
-    """Names of the engines in this installation."""
-    return tuple(sorted(path.stem for path in MODEL_DIR.glob("*.json")))
+    """Return the names of the models in this installation."""
+    return tuple(sorted(path.stem for path in DATA_DIR.glob("*.json")))
 
 
-def save(model: Model, path: Path) -> None:
-    """Writes the model in one move, so that nobody reads half of it."""
+def save(model: FrozenModel, path: Path) -> None:
+    """Write a model as JSON, numbers to six digits; a reader never sees half a file."""
+    path.parent.mkdir(parents=True, exist_ok=True)
     draft = path.with_suffix(".draft")
-    draft.write_text(
-        json.dumps(_rounded(model.model_dump()), separators=(",", ":")) + "\n", encoding="utf-8"
-    )
+    content = json.dumps(_round_numbers(model.model_dump()), separators=(",", ":"))
+    draft.write_text(f"{content}\n", encoding="utf-8")
     draft.replace(path)
 
 
-def _rounded(value: Any) -> Any:
+def _round_numbers(value: Any) -> Any:
     if isinstance(value, dict):
-        return {key: _rounded(each) for key, each in value.items()}
+        return {key: _round_numbers(field) for key, field in value.items()}
     if isinstance(value, list | tuple):
-        return [_rounded(each) for each in value]
-    return float(f"{value:.6g}") if isinstance(value, float) else value
+        return [_round_numbers(element) for element in value]
+    if isinstance(value, float):
+        return float(f"{value:.6g}")
+    return value

@@ -1,4 +1,4 @@
-"""Running the engine's networks by onnxruntime: how one is opened, and the workers that all of them share."""
+"""onnxruntime sessions of the engine's networks, and the thread pool that they share."""
 
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -14,66 +14,72 @@ from archqa.engine import weight_packing
 from archqa.engine.weight_packing import PackedWeights
 
 WORKERS = 2
-"""Runs of a network at the same time, each on one core: quicker than one run shared by two cores."""
+"""Concurrent inferences, each on one core: faster than one inference on two cores."""
 
-SLOWER = ["SkipLayerNormFusion"]
-"""What onnxruntime makes of a sum and a norm takes a processor three times as long as the two (1.32, measured)."""
+SLOW_OPTIMIZERS = ["SkipLayerNormFusion"]
+"""The fused sum and norm takes three times as long as the two (onnxruntime 1.32, measured)."""
 
 EMBEDDING_TABLE = "encoder.embeddings.pieces.table"
-"""The one packed weight that a graph holds as it is packed; it multiplies by the others from the right."""
+"""The one packed weight that a graph reads row by row; the rest are transposed for products."""
 
 Task = TypeVar("Task")
 Result = TypeVar("Result")
 
 
 def open_session(model: Path) -> ort.InferenceSession:
-    """One onnxruntime session on the processor, each run of it on the thread that asks for it.
+    """Open a session on the CPU; each inference runs on the thread that calls it.
 
-    Its memory arena keeps what the largest input took; without it every run fetches its pages anew. It plans no memory
-    by shapes: notes differ in length, and each would keep room of its own. Weights that are packed beside the graph, in
-    a file of its name and `.npz`, are unpacked into it.
+    Memory patterns are off: notes differ in length, and each length would reserve memory of its
+    own. Weights in the `.npz` file of the same name are unpacked into the graph.
     """
     options = ort.SessionOptions()
     options.intra_op_num_threads = 1
     options.inter_op_num_threads = 1
     options.log_severity_level = 3
     options.enable_mem_pattern = False
-    weights = _unpacked(model.with_suffix(".npz"))
-    values = [ort.OrtValue.ortvalue_from_numpy(each) for each in weights.values()]
+    weights = _unpack_weights(model.with_suffix(".npz"))
+    values = [ort.OrtValue.ortvalue_from_numpy(weight) for weight in weights.values()]
     options.add_external_initializers(list(weights), values)
     return ort.InferenceSession(
-        str(model), options, providers=["CPUExecutionProvider"], disabled_optimizers=SLOWER
+        str(model),
+        options,
+        providers=["CPUExecutionProvider"],
+        disabled_optimizers=SLOW_OPTIMIZERS,
     )
 
 
 def read_packed_weights(file: Path) -> Iterator[tuple[str, PackedWeights]]:
-    """The packed weights of a file with the names that the graph knows them by; none where there is no such file."""
+    """Yield the packed weights of a file by their names in the graph; none without the file."""
     if not file.exists():
         return
     with np.load(file) as arrays:
-        for name in sorted({name.rsplit("/", 1)[0] for name in arrays.files}):
-            yield name, PackedWeights(*(arrays[f"{name}/{part}"] for part in PackedWeights._fields))
+        names = {array_name.rsplit("/", 1)[0] for array_name in arrays.files}
+        for name in sorted(names):
+            fields = [arrays[f"{name}/{field}"] for field in PackedWeights._fields]
+            yield name, PackedWeights(*fields)
 
 
-def _unpacked(file: Path) -> dict[str, NDArray[np.int8]]:
-    """Some are unpacked while the next are read."""
-    at_hand = {
-        name: submit_to_pool(partial(_laid_out, name), each)
-        for name, each in read_packed_weights(file)
+def _unpack_weights(file: Path) -> dict[str, NDArray[np.int8]]:
+    """Unpack weights in the pool while the next ones are read from disk."""
+    pending = {
+        name: submit_to_pool(partial(_unpack_for_graph, name), packed)
+        for name, packed in read_packed_weights(file)
     }
-    return {name: each.result() for name, each in at_hand.items()}
+    return {name: future.result() for name, future in pending.items()}
 
 
-def _laid_out(name: str, weight: PackedWeights) -> NDArray[np.int8]:
-    whole = weight_packing.unpack_weights(weight)
-    return whole if name == EMBEDDING_TABLE else np.ascontiguousarray(whole.T)
+def _unpack_for_graph(name: str, packed: PackedWeights) -> NDArray[np.int8]:
+    weight = weight_packing.unpack_weights(packed)
+    if name == EMBEDDING_TABLE:
+        return weight
+    return np.ascontiguousarray(weight.T)
 
 
 def submit_to_pool(run: Callable[[Task], Result], task: Task) -> Future[Result]:
-    """Hands one run of a network to the workers, which all networks share. A run must not wait for another."""
-    return _workers().submit(run, task)
+    """Run `task` in the pool that all networks share. A task must not wait for another task."""
+    return _thread_pool().submit(run, task)
 
 
 @cache
-def _workers() -> ThreadPoolExecutor:
+def _thread_pool() -> ThreadPoolExecutor:
     return ThreadPoolExecutor(WORKERS, "archqa-evidence")

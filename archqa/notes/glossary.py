@@ -1,4 +1,7 @@
-"""Abbreviations, brand names and terms explained: `data/glossary.tsv`, written for this project (CC0-1.0)."""
+"""Explanations of abbreviations, brand names and terms.
+
+They are in `data/glossary.tsv`, written for this project (CC0-1.0).
+"""
 
 import re
 from functools import cache, lru_cache
@@ -8,39 +11,47 @@ from archqa.notes.tables import read_rows
 from archqa.notes.tokens import MAX_TEXT_LENGTH
 
 GLOSSARY_SOURCE = "archqa glossary 1 (CC0-1.0)"
+MIN_PLAIN_WORD_LENGTH = 4
 _WORD = re.compile(r"[A-Za-z][\w./&'-]*")
 
 
 class Entry(NamedTuple):
-    """One term, what it stands for, and that in plain words (empty where it says no more)."""
+    """A term, its meaning, and the meaning in plain words (empty where that adds nothing)."""
 
-    written: str
+    term: str
     meaning: str
-    plain: str
+    plain: str = ""
+
+    def explanation(self) -> str:
+        """Return, for example, `HTN: hypertension (high blood pressure)`."""
+        explanation = f"{self.term}: {self.meaning}"
+        if self.plain:
+            return f"{explanation} ({self.plain})"
+        return explanation
+
+    def is_abbreviation(self) -> bool:
+        """Whether the term must be matched exactly, since in lower case it may be a word."""
+        capitals = sum(letter.isupper() for letter in self.term)
+        return capitals >= 2 or len(self.term) < MIN_PLAIN_WORD_LENGTH
 
 
 @lru_cache(maxsize=2048)
 def explain_terms(text: str) -> tuple[str, ...]:
-    """The terms of `text` explained, a line each, in the order of the text."""
-    words = (word.rstrip(".,'-/") for word in _WORD.findall(text[:MAX_TEXT_LENGTH]))
-    entries = (_entries().get(word) or _entries().get(word.lower()) for word in words)
-    return tuple(dict.fromkeys(line(entry) for entry in entries if entry))
-
-
-def line(entry: Entry) -> str:
-    """`HTN: hypertension (high blood pressure)`."""
-    return f"{entry.written}: {entry.meaning}{f' ({entry.plain})' if entry.plain else ''}"
+    """Return an explanation for each term of `text`, once, in the order of the text."""
+    entries = _entries()
+    explanations: dict[str, None] = {}
+    for match in _WORD.findall(text[:MAX_TEXT_LENGTH]):
+        word = match.rstrip(".,'-/")
+        entry = entries.get(word) or entries.get(word.lower())
+        if entry:
+            explanations[entry.explanation()] = None
+    return tuple(explanations)
 
 
 @cache
 def _entries() -> dict[str, Entry]:
-    """By the exact writing; words that are not abbreviations by small letters as well."""
-    entries = [
-        Entry(row[0], row[1], row[2] if len(row) > 2 else "") for row in read_rows("glossary.tsv")
-    ]
-    loose = {entry.written.lower(): entry for entry in entries if not _capitals(entry.written)}
-    return loose | {entry.written: entry for entry in entries}
-
-
-def _capitals(written: str) -> bool:
-    return sum(letter.isupper() for letter in written) >= 2 or len(written) < 4
+    """Return entries by their exact form, and plain words by their lower-case form too."""
+    entries = [Entry(*row[:3]) for row in read_rows("glossary.tsv")]
+    lower_case = {entry.term.lower(): entry for entry in entries if not entry.is_abbreviation()}
+    exact = {entry.term: entry for entry in entries}
+    return lower_case | exact

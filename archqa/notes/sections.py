@@ -1,4 +1,7 @@
-"""The shape of a note: headings, and each sentence's section and block (a problem, a list item, a paragraph)."""
+"""The structure of a note: headings, and each sentence's section and block.
+
+A block is a problem, a list item or a paragraph.
+"""
 
 import re
 from functools import cache
@@ -9,13 +12,23 @@ from archqa.notes.tables import read_rows
 
 _LABEL = re.compile(r"^\s*(?:[-*•]\s*)?(?:#+\s*)?(?:\d+[.)]\s*)?([A-Z][^:.!?]{0,60}?):(?:\s|$)")
 _PROBLEM = re.compile(r"^\s*(?:#+\s*[A-Za-z]|PROBLEM\b|\d{1,2}[.)]\s+[A-Z])")
-_BULLET = re.compile(r"^\s*(?:[-*•#]+|\d{1,2}[.)])\s*")
+_LIST_MARKER = re.compile(r"^\s*(?:[-*•#]+|\d{1,2}[.)])\s*")
 _SHORTHAND = re.compile(r"/|->|___|^#|\+")
-_ENDING = re.compile(r"[.!?;]\s*$")
+_FINAL_PUNCTUATION = re.compile(r"[.!?;]\s*$")
+
+MAX_LABEL_WORDS = 10
+"""Words of a heading that ends with a colon."""
+MAX_HEADING_WORDS = 8
+"""Words of a heading without a colon."""
+NO_SECTION = "none"
+OTHER_SECTION = "other"
+
+MIN_TYPED_SHORTHAND = 0.085
+"""The share of shorthand between dictated and typed notes."""
 
 
 class SentencePosition(NamedTuple):
-    """Where one sentence stands. `block` counts from 0."""
+    """The position of a sentence in its note; blocks are numbered from 0."""
 
     heading: bool
     section: str
@@ -23,72 +36,79 @@ class SentencePosition(NamedTuple):
 
 
 def sentence_positions(case: Case) -> tuple[SentencePosition, ...]:
-    """The place of each sentence, in note order. A section lasts until the next heading, a block until the next one."""
-    section, block, paragraph = "none", -1, None
-    found = []
+    """Return the position of each sentence, in note order.
+
+    A section extends to the next heading, a block to the next block.
+    """
+    section = NO_SECTION
+    block = -1
+    paragraph_id = None
+    positions = []
     for sentence in case.sentences:
-        heading, label = is_heading(sentence.text), _LABEL.match(sentence.text)
-        if heading or (label and section_kind(label[1]) != "other"):
-            section = section_kind(label[1] if label else sentence.text)
-        opens = (
-            heading
-            or label is not None
-            or opens_problem(sentence.text)
-            or sentence.paragraph_id != paragraph
-        )
-        block += opens or block < 0
-        paragraph = sentence.paragraph_id
-        found.append(SentencePosition(heading, section, block))
-    return tuple(found)
+        heading = is_heading(sentence.text)
+        label = _LABEL.match(sentence.text)
+        title = label[1] if label else sentence.text
+        if heading or (label and section_kind(title) != OTHER_SECTION):
+            section = section_kind(title)
+        is_new_paragraph = block < 0 or sentence.paragraph_id != paragraph_id
+        if heading or label or is_new_paragraph or opens_problem(sentence.text):
+            block += 1
+        paragraph_id = sentence.paragraph_id
+        positions.append(SentencePosition(heading, section, block))
+    return tuple(positions)
 
 
 def is_heading(text: str) -> bool:
-    """True of a line that names what follows and says nothing itself."""
+    """Whether the line only names what follows."""
     words = text.split()
     if text.rstrip().endswith(":"):
-        return len(words) <= 10
-    if not words or len(words) > 8 or _ENDING.search(text) or ":" in text:
+        return len(words) <= MAX_LABEL_WORDS
+    if not words or len(words) > MAX_HEADING_WORDS:
         return False
-    letters = [each for each in text if each.isalpha()]
-    return bool(letters) and (
-        text.lstrip().startswith("#") or all(each.isupper() for each in letters)
-    )
+    if _FINAL_PUNCTUATION.search(text) or ":" in text:
+        return False
+    letters = [character for character in text if character.isalpha()]
+    if not letters:
+        return False
+    return text.lstrip().startswith("#") or all(letter.isupper() for letter in letters)
 
 
 def opens_problem(text: str) -> bool:
-    """True of a sentence that begins a numbered or marked problem."""
-    return bool(_PROBLEM.match(text))
+    """Whether the sentence begins a numbered or marked problem."""
+    return _PROBLEM.match(text) is not None
 
 
 def section_kind(title: str) -> str:
-    """The kind of section a heading opens: a kind of `sections.tsv`, "other" where no word is known."""
-    for kind, expression in _sections():
-        if expression.search(title):
+    """Return the kind of section of a heading (`sections.tsv`), "other" for an unknown one."""
+    for kind, pattern in _section_patterns():
+        if pattern.search(title):
             return kind
-    return "other"
-
-
-MIN_TYPED_SHORTHAND = 0.085
-"""What `telegraphic` gives between dictated and typed notes."""
+    return OTHER_SECTION
 
 
 def shorthand_ratio(case: Case) -> float:
-    """The share of words that are shorthand (`w/`, `->`, `CXR`): about .12 in typed notes, .05 in dictated ones."""
-    words = [word.strip(".,:;()") for sentence in case.sentences for word in sentence.text.split()]
-    short = sum(
-        bool(_SHORTHAND.search(word)) or (word.isupper() and len(word) > 1) for word in words
-    )
-    return short / max(len(words), 1)
+    """Return the share of words that are shorthand (`w/`, `->`, `CXR`).
+
+    It is about .12 in typed notes, .05 in dictated ones.
+    """
+    words = [word for sentence in case.sentences for word in sentence.text.split()]
+    shorthand = sum(1 for word in words if _is_shorthand(word.strip(".,:;()")))
+    return shorthand / max(len(words), 1)
 
 
 def text_without_list_marker(sentence: Sentence) -> str:
-    """The sentence without list marks and with single spaces."""
-    return " ".join(_BULLET.sub("", sentence.text).split())
+    """Return the sentence without its list marker and with single spaces."""
+    return " ".join(_LIST_MARKER.sub("", sentence.text).split())
+
+
+def _is_shorthand(word: str) -> bool:
+    if _SHORTHAND.search(word):
+        return True
+    return word.isupper() and len(word) > 1
 
 
 @cache
-def _sections() -> tuple[tuple[str, re.Pattern[str]], ...]:
+def _section_patterns() -> tuple[tuple[str, re.Pattern[str]], ...]:
     return tuple(
-        (kind, re.compile(expression, re.IGNORECASE))
-        for kind, expression in read_rows("sections.tsv")
+        (kind, re.compile(pattern, re.IGNORECASE)) for kind, pattern in read_rows("sections.tsv")
     )

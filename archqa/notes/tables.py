@@ -8,5 +8,5 @@ DATA_DIR = Path(__file__).parent / "data"
 
 
 def read_rows(name: str) -> tuple[tuple[str, ...], ...]:
-    """The rows of `data/<name>`."""
+    """Return the rows of `data/<name>`."""
     return table_rows(DATA_DIR / name)

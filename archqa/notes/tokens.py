@@ -1,4 +1,4 @@
-"""Words as they are compared: lower-cased, stop words dropped, endings cut, numbers kept."""
+"""Words made comparable: lower-cased, without stop words and endings; numbers as written."""
 
 import re
 from functools import cache, lru_cache
@@ -6,6 +6,7 @@ from functools import cache, lru_cache
 from archqa.notes.tables import read_rows
 
 _TOKEN = re.compile(r"[a-z]+(?:'[a-z]+)?|\d+(?:\.\d+)?")
+_NUMBER = re.compile(r"\d+(?:[./]\d+)*")
 _SUFFIXES = (
     "ations",
     "ation",
@@ -24,35 +25,40 @@ _SUFFIXES = (
     "al",
     "ic",
 )
+MIN_STEM_LENGTH = 4
 MAX_TEXT_LENGTH = 4000
-"""Characters of one text that are looked at; a sentence of a note is far shorter."""
+"""Characters of a text that are read; a sentence of a note is far shorter."""
 
 
 @lru_cache(maxsize=2048)
 def stems(text: str) -> tuple[str, ...]:
-    """The content words of `text`, stemmed, in order."""
+    """Return the stems of the content words of `text`, in order."""
     words = _TOKEN.findall(text[:MAX_TEXT_LENGTH].lower())
-    return tuple(
-        stem(word)
-        for word in words
-        if word not in stop_words() and (len(word) > 1 or word.isdigit())
-    )
+    return tuple(stem(word) for word in words if _is_content_word(word))
 
 
 def extract_numbers(text: str) -> frozenset[str]:
-    """The numbers of `text` as they are written."""
-    return frozenset(re.findall(r"\d+(?:[./]\d+)*", text[:MAX_TEXT_LENGTH]))
+    """Return the numbers of `text` as written."""
+    return frozenset(_NUMBER.findall(text[:MAX_TEXT_LENGTH]))
 
 
 def stem(word: str) -> str:
-    """The word without its commonest English ending; short words stay as they are."""
+    """Return the word without its English ending; short words stay as they are."""
     for suffix in _SUFFIXES:
-        if word.endswith(suffix) and len(word) - len(suffix) >= 4:
+        if word.endswith(suffix) and len(word) - len(suffix) >= MIN_STEM_LENGTH:
             return word[: -len(suffix)].rstrip("e")
-    return word.rstrip("e") if len(word) > 4 else word
+    if len(word) > MIN_STEM_LENGTH:
+        return word.rstrip("e")
+    return word
 
 
 @cache
 def stop_words() -> frozenset[str]:
-    """Words that say nothing of the matter (`data/stopwords.tsv`)."""
+    """Return the words without content of their own (`data/stopwords.tsv`)."""
     return frozenset(word for row in read_rows("stopwords.tsv") for word in row[0].split())
+
+
+def _is_content_word(word: str) -> bool:
+    if word in stop_words():
+        return False
+    return len(word) > 1 or word.isdigit()

@@ -1,10 +1,12 @@
-"""A clinical question as a typed query, and its answer over a record.
+"""A clinical question as a typed query, and its answer from a record.
 
     from archqa.query import Query, When, execute
-    findings = execute(Query(what="lab", names=("Glucose",), when=When(position="last")), record, patient)
+    query = Query(what="lab", names=("Glucose",), when=When(position="last"))
+    result = execute(query, record, patient)
 
-A mind (the embedded parser, or a model) writes the query; `execute` computes the answer and the exact resources it
-rests on. `conventions("mimic-ehrsql")` are a benchmark's ways, the default `clinical` is medicine's.
+The embedded parser or a model writes the query; `execute` computes the answer and the exact
+resources that support it. `get_conventions("mimic-ehrsql")` are those of a benchmark; the default
+`clinical` is what a clinician would expect.
 """
 
 from archqa.query.benchmark_format import format_agent_answer

@@ -1,7 +1,7 @@
-"""An answer as FHIR-AgentBench wants it: the bare value, as the gold would be printed.
+"""An answer in the format of FHIR-AgentBench: the bare value, as the gold answers are printed.
 
-Source: glee4810/FHIR-AgentBench at bbb4290, final_dataset: yes and no, numbers with up to 8 decimals, times
-`2133-12-31 02:00:00`, several values as a list, "no answer" where there is none.
+Source: glee4810/FHIR-AgentBench at bbb4290, final_dataset: yes and no, numbers with up to 8
+decimals, times `2133-12-31 02:00:00`, several values as a list, "no answer" where there is none.
 """
 
 import json
@@ -11,24 +11,26 @@ from archqa.query.execution.findings import QueryResult, Scalar
 NO_ANSWER = "no answer"
 
 
-def format_agent_answer(findings: QueryResult) -> str:
-    """The value, or the list of values, and nothing more."""
-    values = [value for value in findings.answer.values if value is not None]
+def format_agent_answer(result: QueryResult) -> str:
+    """The value, or the list of values, and nothing else."""
+    values = [value for value in result.answer.values if value is not None]
     if not values:
         return NO_ANSWER
     if len(values) == 1:
         return format_value(values[0])
-    return json.dumps([_plain(value) for value in values], ensure_ascii=False)
+    return json.dumps([_rounded(value) for value in values], ensure_ascii=False)
 
 
 def format_value(value: Scalar) -> str:
     """One value as text: Yes, 70.3, 2133-12-31 02:00:00."""
+    if value is None:
+        return NO_ANSWER
     if isinstance(value, bool):
         return "Yes" if value else "No"
     if isinstance(value, int | float):
         return f"{round(value, 8):.8f}".rstrip("0").rstrip(".")
-    return NO_ANSWER if value is None else value
+    return value
 
 
-def _plain(value: Scalar) -> Scalar:
+def _rounded(value: Scalar) -> Scalar:
     return round(value, 8) if isinstance(value, float) else value

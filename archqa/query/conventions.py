@@ -1,7 +1,8 @@
-"""What words mean where medicine leaves it open: one switch each, and two named sets of them.
+"""What a query means where medicine leaves it open: one switch each, in two named sets.
 
-`clinical` is what a clinician would expect. `mimic-ehrsql` is what the gold answers of FHIR-AgentBench mean: they were
-computed by SQL on MIMIC-IV tables (EHRSQL-2024), and many of its ways belong to that benchmark, not to medicine.
+`clinical` is what a clinician would expect. `mimic-ehrsql` is what the gold answers of
+FHIR-AgentBench mean: they were computed by SQL on MIMIC-IV tables (EHRSQL-2024), and several of
+its choices belong to that benchmark, not to medicine.
 """
 
 from typing import Literal
@@ -13,75 +14,80 @@ from archqa.errors import CallerError
 
 
 class Conventions(FrozenModel):
-    """How to read a query. The defaults are the clinical ones."""
+    """How to interpret a query. The defaults are the clinical conventions."""
 
     name: str = "clinical"
     current_visit: Literal["latest", "without_end"] = Field(
         default="latest",
-        description="The current visit is the latest one without an end. latest: if every visit has ended, the most "
-        "recent one stands in, with a warning; without_end: then there is none, and no answer.",
+        description="The current visit is the latest one without an end. If every visit has "
+        "ended: the most recent one, with a warning (latest), or none (without_end).",
     )
     now: Literal["as_given", "midnight"] = Field(
-        default="as_given", description="midnight: the clock is turned back to 00:00:00 of its day."
+        default="as_given",
+        description="The time of the question, or 00:00:00 of that day (midnight).",
     )
     since_window_end: Literal["never", "with_the_clock"] = Field(
         default="never",
-        description="with_the_clock: 'since' leaves out what lies after the clock's day.",
+        description="Whether 'since' excludes what is later than the day of the question "
+        "(with_the_clock).",
     )
-    months_back: Literal["last_day", "overflow"] = Field(
+    month_arithmetic: Literal["last_day", "overflow"] = Field(
         default="last_day",
-        description="31 December minus one month: last_day: 30 November; overflow: 31 November, which is 1 December.",
+        description="31 December minus one month: 30 November (last_day), or 31 November, which "
+        "is 1 December (overflow).",
     )
-    names: Literal["words", "equal"] = Field(
+    name_matching: Literal["words", "equal"] = Field(
         default="words",
-        description="equal: the name in full, but for case and outer white space. words: for measurements the name "
-        "in full if the record has it, else all its words; for drugs, procedures and diagnoses all its words.",
+        description="equal: the full name, ignoring case and outer white space. words: for "
+        "measurements the full name if the record has it, else all its words; for drugs, "
+        "procedures and diagnoses all its words.",
     )
     distinct_name_matching: Literal["folded", "as_written"] = Field(
         default="folded",
-        description="Whether `Vancomycin` and `vancomycin` are one drug, or (as_written) two.",
+        description="Whether `Vancomycin` and `vancomycin` are one drug, or two (as_written).",
     )
-    times: Literal["instants", "wall_clock"] = Field(
+    time_comparison: Literal["instants", "wall_clock"] = Field(
         default="instants",
-        description="Order and lengths by true time, or by the local clock without its zone.",
+        description="Order and durations by true time, or by the local clock without its zone.",
     )
     requires_encounter: bool = Field(
         default=False,
-        description="Lab results and microbiology tests outside of any encounter are left out, and what has no "
-        "encounter belongs to no visit; else its time tells to which it belongs.",
+        description="Lab results and microbiology tests without an encounter are left out, and "
+        "rows without an encounter belong to no visit; else their time decides.",
     )
     include_icu_procedures: bool = Field(
         default=True,
-        description="Whether what was done in the ICU (lines, imaging, ventilation) counts as a procedure.",
+        description="Whether ICU activities (lines, imaging, ventilation) count as procedures.",
     )
     convert_to_celsius: bool = Field(
-        default=True, description="Degrees Fahrenheit are converted, so that all compare."
+        default=True,
+        description="Convert degrees Fahrenheit, so that all temperatures are comparable.",
     )
     censored_values: Literal["as_bound", "left_out"] = Field(
         default="as_bound",
         description="'< 0.01' counts as 0.01, with a warning, or is left out as no number.",
     )
     include_text_values: bool = Field(
-        default=True, description="A result in words is told; else it is no value."
+        default=True, description="Whether a result in words is a value."
     )
     missing_start_policy: Literal["authored", "authored_unless_ordered"] = Field(
         default="authored",
-        description="A prescription without a start has the time it was written; authored_unless_ordered: not for "
-        "first, last and so on, where it is left out.",
+        description="A prescription without a start starts when it was written; "
+        "authored_unless_ordered: except for first, last and so on, where it is left out.",
     )
     admission_types: Literal["as_recorded", "mimic"] = Field(
         default="as_recorded",
-        description="The encounter's class in words, or MIMIC-IV's admission_type guessed from class, priority, source "
-        "and wards (right in 262 of 275 visits of the demo).",
+        description="The encounter's class as text, or MIMIC-IV's admission_type inferred from "
+        "class, priority, source and wards (right in 262 of 275 visits of the demo).",
     )
     demographic_coding: Literal["plain", "mimic"] = Field(
         default="plain",
-        description="Words for sex and marital status: female, married; or F, MARRIED as in MIMIC-IV.",
+        description="Sex and marital status as female, married; or as F, MARRIED as in MIMIC-IV.",
     )
     marital_status_source: Literal["patient", "last_admission"] = Field(
         default="patient",
-        description="last_admission: the Patient's marital status was taken from the last admission, whose Encounter "
-        "is evidence too.",
+        description="last_admission: the Patient's marital status was copied from the last "
+        "admission, whose Encounter is evidence too.",
     )
 
 
@@ -91,10 +97,10 @@ MIMIC_EHRSQL = Conventions(
     current_visit="without_end",
     now="midnight",
     since_window_end="with_the_clock",
-    months_back="overflow",
-    names="equal",
+    month_arithmetic="overflow",
+    name_matching="equal",
     distinct_name_matching="as_written",
-    times="wall_clock",
+    time_comparison="wall_clock",
     requires_encounter=True,
     include_icu_procedures=False,
     convert_to_celsius=False,
@@ -105,7 +111,7 @@ MIMIC_EHRSQL = Conventions(
     demographic_coding="mimic",
     marital_status_source="last_admission",
 )
-CONVENTIONS = {each.name: each for each in (CLINICAL, MIMIC_EHRSQL)}
+CONVENTIONS = {conventions.name: conventions for conventions in (CLINICAL, MIMIC_EHRSQL)}
 
 
 def get_conventions(name: str | Conventions) -> Conventions:

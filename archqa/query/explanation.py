@@ -1,36 +1,66 @@
-"""An answer for people: a sentence, and under it each row it rests on with the resources that hold it.
+"""An answer for people: a sentence, and the rows that support it with the resources they cite.
 
-Every claim is checked against the resources it cites, read anew from the record: they must exist, and hold its name,
-value and time. "No record of ..." says what was searched.
+Every claim is checked against its resources, which are read again from the record: they must exist
+and contain its name, value and time. "No record of ..." says what was searched.
 """
 
 from collections.abc import Iterator
+from datetime import datetime
 from typing import Any
 
 from archqa.core.value import FrozenModel
 from archqa.fhir import Record, Resource
 from archqa.query.benchmark_format import format_value
-from archqa.query.execution.findings import QueryResult
+from archqa.query.execution.findings import QueryResult, Scalar
 from archqa.query.execution.rows import Row
 from archqa.query.query_text import answer_prefix, subject_text
 
-_MOST = 12
-"""Claims that are written out. More are counted."""
+_MAX_CLAIMS = 12
+"""Claims that are written out; further ones are only counted."""
+
+_FACT_OF_FIELD = {"age": "birth_date"}
+_FACTS = (
+    "specimen",
+    "organism",
+    "result",
+    "route",
+    "admission_source",
+    "discharge_destination",
+    "admission_type",
+    "care_unit",
+    "sex",
+    "birth_date",
+    "marital_status",
+    "ethnicity",
+    "language",
+    "death_time",
+)
+"""Facts of a row that are written out, in this order."""
+
+_MAX_VALUES_PER_FACT = 3
+_CODED_FACTS = frozenset(
+    {"sex", "marital_status", "admission_type", "discharge_destination", "result"}
+)
+"""Facts derived from codes: a resource does not contain them word for word."""
 
 
 class VerifiedClaim(FrozenModel):
-    """One row in words, the resources that hold it (`Type/id`), and what is wrong with them (empty: nothing)."""
+    """One row as text, its resources (`Type/id`), and what they do not confirm (empty: nothing)."""
 
     text: str
     refs: tuple[str, ...]
     wrong: str = ""
 
     def __str__(self) -> str:
-        return f"{self.text} [{', '.join(self.refs)}]{f' (not verified: {self.wrong})' if self.wrong else ''}"
+        verification = f" (not verified: {self.wrong})" if self.wrong else ""
+        return f"{self.text} [{', '.join(self.refs)}]{verification}"
 
 
 class Explanation(FrozenModel):
-    """An answer for people. `sentence` is the answer, `claims` what it rests on, `more` how many were not written."""
+    """An answer for people.
+
+    `sentence` is the answer, `claims` support it, `omitted` counts claims not written out.
+    """
 
     sentence: str
     claims: tuple[VerifiedClaim, ...] = ()
@@ -40,171 +70,194 @@ class Explanation(FrozenModel):
 
     @property
     def verified(self) -> bool:
-        """Whether every cited resource exists and holds what is claimed."""
+        """Whether every cited resource exists and contains what is claimed."""
         return not any(claim.wrong for claim in self.claims)
 
     @property
     def text(self) -> str:
-        """The sentence, the claims a line each, and the warnings."""
-        lines = [self.sentence, *(f"- {claim}" for claim in self.claims)]
-        lines += [f"- and {self.omitted} more"] if self.omitted else []
-        return "\n".join([*lines, *(f"Note: {each}" for each in self.warnings)])
+        """The sentence, the claims and the warnings, one a line."""
+        lines = [self.sentence]
+        lines += [f"- {claim}" for claim in self.claims]
+        if self.omitted:
+            lines.append(f"- and {self.omitted} more")
+        lines += [f"Note: {warning}" for warning in self.warnings]
+        return "\n".join(lines)
 
     def __str__(self) -> str:
         return self.text
 
 
-def explain(findings: QueryResult, record: Record) -> Explanation:
-    """The answer in words, with verified citations. Raises as the record does."""
-    chosen = _best_first(findings)
-    claims = tuple(_checked(findings, row, record) for row in chosen[:_MOST])
+def explain(result: QueryResult, record: Record) -> Explanation:
+    """The answer as text, with verified citations. Raises as the record does."""
+    rows = _decisive_first(result)
+    claims = [_verify(result, row, record) for row in rows[:_MAX_CLAIMS]]
     return Explanation(
-        sentence=_sentence(findings),
-        claims=claims,
-        omitted=len(chosen) - len(claims),
-        warnings=findings.warnings,
-        searched=findings.searched,
+        sentence=_answer_sentence(result),
+        claims=tuple(claims),
+        omitted=len(rows) - len(claims),
+        warnings=result.warnings,
+        searched=result.searched,
     )
 
 
-def _best_first(findings: QueryResult) -> list[Row]:
-    """The chosen rows; of a minimum or maximum, the row that has it first."""
-    values = findings.answer.values
-    best = (
-        values[0] if findings.query.summary in {"minimum", "maximum"} and len(values) == 1 else None
-    )
-    return sorted(findings.chosen, key=lambda row: best is not None and row.value != best)
+def _decisive_first(result: QueryResult) -> list[Row]:
+    """The chosen rows; for a minimum or maximum, those with that value first."""
+    rows = list(result.chosen)
+    values = result.answer.values
+    is_extreme = result.query.summary in {"minimum", "maximum"}
+    if not is_extreme or len(values) != 1 or values[0] is None:
+        return rows
+    return sorted(rows, key=lambda row: row.value != values[0])
 
 
-def _sentence(findings: QueryResult) -> str:
-    query, answer, chosen = findings.query, findings.answer, findings.chosen
-    if not chosen and query.against is None:
-        return f"No record of {subject_text(query)} was found. Searched: {'; '.join(findings.searched)}."
+def _answer_sentence(result: QueryResult) -> str:
+    query, answer = result.query, result.answer
+    searched = f"Searched: {'; '.join(result.searched)}."
+    if not result.chosen and query.against is None:
+        return f"No record of {subject_text(query)} was found. {searched}"
     if answer.is_empty:
-        return f"This cannot be told from the record: {query.sentence} Searched: {'; '.join(findings.searched)}."
+        return f"This cannot be told from the record: {query.sentence} {searched}"
     if answer.periods:
-        listed = "; ".join(
-            f"{at}: {format_value(value)}"
-            for at, value in zip(answer.periods, answer.values, strict=True)
-        )
-        return f"{answer_prefix(query)}: {listed}{_unit(findings)}."
-    values = ", ".join(
-        dict.fromkeys(format_value(value) for value in answer.values if value is not None)
-    )
-    if answer.kind == "yes_no":
-        return (
-            f"{values}: {_both_sides(findings)}."
-            if query.against
-            else f"{values}, {_found(findings)}."
-        )
-    return f"{answer_prefix(query)}: {values}{_unit(findings)}."
+        return f"{answer_prefix(query)}: {_values_by_period(result)}{_unit(result)}."
+    values = _distinct_values(answer.values)
+    if answer.kind != "yes_no":
+        return f"{answer_prefix(query)}: {values}{_unit(result)}."
+    if query.against:
+        return f"{values}: {_compared_rows(result)}."
+    return f"{values}, {_row_count(result)}."
 
 
-def _found(findings: QueryResult) -> str:
-    number = len(findings.chosen)
-    return f"{number} {'row' if number == 1 else 'rows'} found for {subject_text(findings.query)}"
+def _values_by_period(result: QueryResult) -> str:
+    pairs = zip(result.answer.periods, result.answer.values, strict=True)
+    return "; ".join(f"{period}: {format_value(value)}" for period, value in pairs)
 
 
-def _both_sides(findings: QueryResult) -> str:
-    sides = [[row for row in findings.chosen if row.side == side] for side in ("own", "other")]
-    return " against ".join(_text(rows[0]) for rows in sides if rows)
+def _distinct_values(values: tuple[Scalar, ...]) -> str:
+    texts = [format_value(value) for value in values if value is not None]
+    return ", ".join(dict.fromkeys(texts))
 
 
-def _unit(findings: QueryResult) -> str:
-    return f" {findings.answer.unit}" if findings.answer.unit else ""
+def _row_count(result: QueryResult) -> str:
+    count = len(result.chosen)
+    rows = "row" if count == 1 else "rows"
+    return f"{count} {rows} found for {subject_text(result.query)}"
 
 
-def _text(row: Row, returns: str = "") -> str:
-    """A row in words: name, value, route and so on, time. Of a patient, only what is asked for."""
+def _compared_rows(result: QueryResult) -> str:
+    texts = []
+    for side in ("own", "other"):
+        rows = [row for row in result.chosen if row.side == side]
+        if rows:
+            texts.append(_row_text(rows[0]))
+    return " against ".join(texts)
+
+
+def _unit(result: QueryResult) -> str:
+    return f" {result.answer.unit}" if result.answer.unit else ""
+
+
+def _row_text(row: Row, returns: str = "") -> str:
+    """A row as text: name, value, facts, time. For the patient, only the returned field."""
     if row.refs[0].startswith("Patient/"):
-        return f"{returns.replace('_', ' ')}: {', '.join(row.facts.get(_SAYS.get(returns, returns), ()))}"
-    value = f"{format_value(row.value)} {row.unit}".rstrip() if row.value is not None else row.text
-    facts = [each for name in _TOLD for each in row.facts.get(name, ())[:3] if each != row.name]
-    parts = [row.name, f"{row.comparator}{value}".strip(), *facts]
-    told = ", ".join(dict.fromkeys(part for part in parts if part))
-    start, end = _time(row.time), _time(row.end)
-    return (
-        f"{told} ({start or 'start unknown'}{f' to {end}' if end else ''})"
-        if start or end
-        else told
-    )
+        return _patient_text(row, returns)
+    value = row.text
+    if row.value is not None:
+        value = f"{format_value(row.value)} {row.unit}".rstrip()
+    parts = [row.name, f"{row.comparator}{value}".strip(), *_fact_texts(row)]
+    text = ", ".join(dict.fromkeys(part for part in parts if part))
+    period = _period_text(row)
+    return f"{text} ({period})" if period else text
 
 
-_TOLD = (
-    *(
-        "specimen",
-        "organism",
-        "result",
-        "route",
-        "admission_source",
-        "discharge_destination",
-        "admission_type",
-    ),
-    *("care_unit", "sex", "birth_date", "marital_status", "ethnicity", "language", "death_time"),
-)
+def _patient_text(row: Row, returns: str) -> str:
+    fact = _FACT_OF_FIELD.get(returns, returns)
+    values = ", ".join(row.facts.get(fact, ()))
+    return f"{returns.replace('_', ' ')}: {values}"
 
 
-_SAYS = {"age": "birth_date"}
-_LITERAL = frozenset(_TOLD) - {
-    "sex",
-    "marital_status",
-    "admission_type",
-    "discharge_destination",
-    "result",
-}
-"""What stands in the resources word for word; the others are read out of codes."""
+def _fact_texts(row: Row) -> list[str]:
+    texts: list[str] = []
+    for fact in _FACTS:
+        texts += row.facts.get(fact, ())[:_MAX_VALUES_PER_FACT]
+    return [text for text in texts if text != row.name]
 
 
-def _time(time: Any) -> str:
+def _period_text(row: Row) -> str:
+    start, end = _time_text(row.time), _time_text(row.end)
+    if end:
+        return f"{start or 'start unknown'} to {end}"
+    return start
+
+
+def _time_text(time: datetime | None) -> str:
     return f"{time.replace(tzinfo=None):%Y-%m-%d %H:%M:%S}" if time is not None else ""
 
 
-def _checked(findings: QueryResult, row: Row, record: Record) -> VerifiedClaim:
+def _verify(result: QueryResult, row: Row, record: Record) -> VerifiedClaim:
     refs = (*row.refs, *row.context_refs)
-    held = {ref: record.get(*ref.split("/", 1)) for ref in refs}
-    absent = [ref for ref, resource in held.items() if resource is None]
-    wrong = f"{', '.join(absent)} not in the record" if absent else _not_held(row, held)
-    return VerifiedClaim(text=_text(row, findings.query.returns), refs=refs, wrong=wrong)
+    resources = {ref: record.get(*ref.split("/", 1)) for ref in refs}
+    missing = [ref for ref, resource in resources.items() if resource is None]
+    if missing:
+        problem = f"{', '.join(missing)} not in the record"
+    else:
+        problem = _unconfirmed(row, list(resources.values()))
+    return VerifiedClaim(text=_row_text(row, result.query.returns), refs=refs, wrong=problem)
 
 
-def _not_held(row: Row, held: dict[str, Resource | None]) -> str:
-    """What of a row its resources do not say; empty if they say all of it."""
-    said = [value for resource in held.values() for value in _scalars(resource)]
-    texts = {str(value).strip() for value in said}
-    converted = row.unit == "°C" and any("F" in text for text in texts)
-    wrong = []
-    if row.names and not any(name.strip() in texts for name in row.names):
-        wrong.append("the name")
-    if (
-        row.value is not None
-        and not converted
-        and row.value not in [each for each in said if _is_number(each)]
-    ):
-        wrong.append("the value")
-    told = {each.casefold().strip() for name in _LITERAL for each in row.facts.get(name, ())}
-    if not told <= {text.casefold() for text in texts}:
-        wrong.append("what is told beside it")
-    times = [_date(time.isoformat()) for time in (row.time, row.end) if time is not None]
-    if any(not any(_date(text) == time for text in texts) for time in times):
-        wrong.append("the time")
-    return f"{' and '.join(wrong)} is not in {'it' if len(held) == 1 else 'them'}" if wrong else ""
+def _unconfirmed(row: Row, resources: list[Resource | None]) -> str:
+    """What of a row its resources do not contain; empty if they contain everything."""
+    scalars = list(_scalars(resources))
+    texts = {str(scalar).strip() for scalar in scalars}
+    missing = []
+    if row.names and texts.isdisjoint(name.strip() for name in row.names):
+        missing.append("the name")
+    if row.value is not None and not _contains_value(row, scalars, texts):
+        missing.append("the value")
+    if not _literal_facts(row) <= {text.casefold() for text in texts}:
+        missing.append("what is told beside it")
+    if not _times(row) <= {_to_minute(text) for text in texts}:
+        missing.append("the time")
+    if not missing:
+        return ""
+    sources = "it" if len(resources) == 1 else "them"
+    return f"{' and '.join(missing)} is not in {sources}"
 
 
-def _date(text: str) -> str:
-    """A date or time without its zone and seconds, since a bare date stands for its midnight."""
-    return text[:16].replace("T00:00", "")
+def _contains_value(row: Row, scalars: list[Any], texts: set[str]) -> bool:
+    is_converted = row.unit == "°C" and any("F" in text for text in texts)
+    if is_converted:
+        return True
+    return any(_is_number(scalar) and scalar == row.value for scalar in scalars)
 
 
-def _is_number(value: Any) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool)
+def _literal_facts(row: Row) -> set[str]:
+    facts: set[str] = set()
+    for name in _FACTS:
+        if name not in _CODED_FACTS:
+            facts.update(value.casefold().strip() for value in row.facts.get(name, ()))
+    return facts
 
 
-def _scalars(value: Any) -> Iterator[Any]:
-    """All that a resource says, wherever it stands."""
-    if isinstance(value, dict):
-        value = value.values()
-    elif not isinstance(value, list):
-        yield value
-        return
-    for each in value:
-        yield from _scalars(each)
+def _times(row: Row) -> set[str]:
+    return {_to_minute(time.isoformat()) for time in (row.time, row.end) if time is not None}
+
+
+def _to_minute(time: str) -> str:
+    """A time without zone and seconds; midnight as a bare date, which stands for it."""
+    return time[:16].replace("T00:00", "")
+
+
+def _is_number(scalar: Any) -> bool:
+    return isinstance(scalar, int | float) and not isinstance(scalar, bool)
+
+
+def _scalars(element: Any) -> Iterator[Any]:
+    """All scalars of a resource, at any depth."""
+    if isinstance(element, dict):
+        for child in element.values():
+            yield from _scalars(child)
+    elif isinstance(element, list):
+        for child in element:
+            yield from _scalars(child)
+    else:
+        yield element

@@ -1,11 +1,11 @@
 """A clinical question as a typed query: what, which, when, and what to return.
 
-    Query(what="lab", names=("Glucose",), when=When(visit=Visit(kind="hospital", which="last"), position="first"),
-          returns="value")
-    str(_)  ->  "The value of the first lab result 'Glucose' during the last hospital visit."
+    visit = Visit(kind="hospital", which="last")
+    query = Query(what="lab", names=("Glucose",), when=When(visit=visit, position="first"))
+    str(query)  ->  "The value of the first lab result 'Glucose' during the last hospital visit."
 
-A mind (the embedded parser, or a model) only writes the query; `execute` computes the answer and the resources it
-rests on. Every `what` goes with every sensible `returns` and `summary`.
+The embedded parser or a model only writes the query; `execute` computes the answer and the
+resources that support it. Every `what` goes with every sensible `returns` and `summary`.
 """
 
 import datetime
@@ -31,7 +31,8 @@ RowKind = Literal[
     "care_unit",
     "patient",
 ]
-"""What sort of rows is asked about. A medication row is one drug of one order; a care unit row one stay in a unit."""
+"""The kind of rows a query is about. A medication row is one drug of one order; a care unit row
+one stay in a unit."""
 
 ReturnedField = Literal[
     "value",
@@ -57,12 +58,13 @@ ReturnedField = Literal[
     "language",
     "death_time",
 ]
-"""What of each row is looked at. elapsed: from its time to the clock; end_time: discharge, or leaving the unit."""
+"""The field of each row that is returned. elapsed: from its time to the time of the question;
+end_time: discharge, or leaving the unit."""
 
 Aggregation = Literal[
     "each", "count", "count_distinct", "exists", "minimum", "maximum", "average", "sum"
 ]
-"""What is made of the rows: each value (words once), their number, how many different ones, yes or no, or a figure."""
+"""How the values become an answer. each: every value, texts once; exists: yes or no."""
 
 Relation = Literal["difference", "greater", "less", "equal"]
 
@@ -94,12 +96,14 @@ RETURNABLE_FIELDS: dict[str, frozenset[str]] = {
         {"sex", "birth_date", "age", "marital_status", "ethnicity", "language", "death_time"}
     ),
 }
-"""What each kind of row can return."""
+"""The fields that each kind of row can return."""
 
 NUMERIC_FIELDS = frozenset({"value", "dose", "length_of_stay", "elapsed", "age"})
-"""What can be added up and compared; times have a minimum and a maximum, too."""
+"""Fields that can be summed and compared; times have a minimum and a maximum, too."""
 
-_MOMENTS = frozenset({"time", "end_time", "birth_date", "death_time"})
+_MICROBIOLOGY = frozenset({"microbiology_test", "organism", "susceptibility"})
+_UNNAMED = frozenset({"hospital_visit", "icu_stay", "patient"})
+_TIME_FIELDS = frozenset({"time", "end_time", "birth_date", "death_time"})
 
 
 class ValueTest(FrozenModel):
@@ -183,58 +187,54 @@ class Query(FrozenModel):
     )
 
     @model_validator(mode="after")
-    def _makes_sense(self) -> Self:
+    def _check_consistency(self) -> Self:
         mistakes = [
-            *self._wrong_returns(),
-            *self._wrong_summary(),
-            *self._wrong_limits(),
-            *self._wrong_clock(),
+            *self._return_mistakes(),
+            *self._summary_mistakes(),
+            *self._limit_mistakes(),
+            *self._now_mistakes(),
         ]
         if mistakes:
             raise ValueError("; ".join(mistakes))
         return self
 
-    def _wrong_returns(self) -> list[str]:
-        if self.summary in {"count", "exists"} or self.returns in RETURNABLE_FIELDS[self.what]:
+    def _return_mistakes(self) -> list[str]:
+        fields = RETURNABLE_FIELDS[self.what]
+        if self.summary in {"count", "exists"} or self.returns in fields:
             return []
-        return [
-            f"a {self.what} has no {self.returns}; it has {', '.join(sorted(RETURNABLE_FIELDS[self.what]))}"
-        ]
+        return [f"a {self.what} has no {self.returns}; it has {', '.join(sorted(fields))}"]
 
-    def _wrong_summary(self) -> list[str]:
-        wrong = []
+    def _summary_mistakes(self) -> list[str]:
+        mistakes = []
+        comparable = self.returns in NUMERIC_FIELDS | _TIME_FIELDS
         if self.summary in {"average", "sum"} and self.returns not in NUMERIC_FIELDS:
-            wrong.append(f"{self.returns} is no number: there is no {self.summary} of it")
-        if self.summary in {"minimum", "maximum"} and self.returns not in NUMERIC_FIELDS | _MOMENTS:
-            wrong.append(f"{self.returns} has no {self.summary}")
+            mistakes.append(f"{self.returns} is no number: there is no {self.summary} of it")
+        if self.summary in {"minimum", "maximum"} and not comparable:
+            mistakes.append(f"{self.returns} has no {self.summary}")
         if self.per and self.summary not in {"minimum", "maximum", "average", "sum", "count"}:
-            wrong.append("per needs a minimum, maximum, average, sum or count")
+            mistakes.append("per needs a minimum, maximum, average, sum or count")
         if self.per and self.what == "patient":
-            wrong.append("a patient has no time: no per")
+            mistakes.append("a patient has no time: no per")
         if self.against and (self.per or self.summary in {"exists", "count_distinct"}):
-            wrong.append("against compares single numbers: no per, no exists")
-        return wrong
+            mistakes.append("against compares single numbers: no per, no exists")
+        return mistakes
 
-    def _wrong_limits(self) -> list[str]:
-        micro = {"microbiology_test", "organism", "susceptibility"}
-        allowed = {
-            "specimens": (bool(self.specimens), micro | {"lab"}),
-            "organisms": (bool(self.organisms), micro),
-            "routes": (bool(self.routes), {"medication"}),
-            "admission_sources": (bool(self.admission_sources), {"hospital_visit"}),
-            "grew": (self.grew is not None, {"microbiology_test"}),
-            "names": (
-                bool(self.names),
-                set(RETURNABLE_FIELDS) - {"hospital_visit", "icu_stay", "patient"},
-            ),
+    def _limit_mistakes(self) -> list[str]:
+        kinds_by_limit = {
+            "specimens": _MICROBIOLOGY | {"lab"},
+            "organisms": _MICROBIOLOGY,
+            "routes": {"medication"},
+            "admission_sources": {"hospital_visit"},
+            "grew": {"microbiology_test"},
+            "names": RETURNABLE_FIELDS.keys() - _UNNAMED,
         }
         return [
-            f"{name} does not go with {self.what}"
-            for name, (given, whats) in allowed.items()
-            if given and self.what not in whats
+            f"{limit} does not go with {self.what}"
+            for limit, kinds in kinds_by_limit.items()
+            if getattr(self, limit) not in {(), None} and self.what not in kinds
         ]
 
-    def _wrong_clock(self) -> list[str]:
+    def _now_mistakes(self) -> list[str]:
         if self.now is None:
             return []
         try:
@@ -245,7 +245,7 @@ class Query(FrozenModel):
 
     @property
     def sentence(self) -> str:
-        """The query in words that a clinician can check."""
+        """The query as text that a clinician can check."""
         from archqa.query.query_text import query_text
 
         return query_text(self)

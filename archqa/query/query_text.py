@@ -1,30 +1,41 @@
-"""A query in words that a clinician can check."""
+"""A query as text that a clinician can check."""
 
 from archqa.query.model import Against, Companion, Query
 from archqa.query.scope import When
 
-_WHAT = {
-    "lab": ("lab result", "lab results"),
-    "vital": ("charted measurement", "charted measurements"),
-    "output": ("output", "outputs"),
-    "microbiology_test": ("microbiology test", "microbiology tests"),
-    "organism": ("organism grown in a microbiology test", "organisms grown in microbiology tests"),
-    "susceptibility": ("susceptibility result", "susceptibility results"),
-    "medication": ("prescribed drug", "prescribed drugs"),
-    "procedure": ("procedure", "procedures"),
-    "diagnosis": ("diagnosis", "diagnoses"),
-    "hospital_visit": ("hospital visit", "hospital visits"),
-    "icu_stay": ("ICU stay", "ICU stays"),
-    "care_unit": ("stay in a care unit", "stays in care units"),
-    "patient": ("patient", "patient"),
+_SINGULAR = {
+    "lab": "lab result",
+    "vital": "charted measurement",
+    "output": "output",
+    "microbiology_test": "microbiology test",
+    "organism": "organism grown in a microbiology test",
+    "susceptibility": "susceptibility result",
+    "medication": "prescribed drug",
+    "procedure": "procedure",
+    "diagnosis": "diagnosis",
+    "hospital_visit": "hospital visit",
+    "icu_stay": "ICU stay",
+    "care_unit": "stay in a care unit",
+    "patient": "patient",
 }
-_SUMMARY = {
-    "count": "How many {what} are there",
-    "count_distinct": "How many different {returns}s do {what} have",
-    "exists": "Are there any {what}",
+_IRREGULAR_PLURAL = {
+    "organism": "organisms grown in microbiology tests",
+    "diagnosis": "diagnoses",
+    "care_unit": "stays in care units",
+    "patient": "patient",
 }
-_OF_ONE_TIME = {"exists": "Is there {what}", "count": "The number of rows that are {what}"}
-_RETURNS = {"end_time": "end", "elapsed": "time passed since", "visit": "hospital visit"}
+_AGGREGATION = {
+    "count": "How many {rows} are there",
+    "count_distinct": "How many different {field}s do {rows} have",
+    "exists": "Are there any {rows}",
+}
+_AGGREGATION_AT_POSITION = {
+    "exists": "Is there {rows}",
+    "count": "The number of rows that are {rows}",
+}
+_QUESTION_WORDS = ("How", "Are", "Is")
+_FIELD = {"end_time": "end", "elapsed": "time passed since", "visit": "hospital visit"}
+_RELATION = {"greater": "greater than", "less": "less than", "equal": "equal to"}
 _WITHIN = {
     "same_time": "at the same time as",
     "same_day": "on the same day as",
@@ -36,91 +47,122 @@ _WITHIN = {
 
 def query_text(query: Query) -> str:
     """The query as one sentence or question."""
-    what = _rows(query)
     if query.against is not None:
-        return _two_sides(query, query.against, what)
-    words = _SUMMARY.get(query.summary, "The {summary}{returns} of {what}")
-    summary = "" if query.summary == "each" else f"{query.summary} "
+        return _comparison_text(query, query.against)
+    template = _AGGREGATION.get(query.summary, "The {aggregation}{field} of {rows}")
     if query.when.position:
-        words = _OF_ONE_TIME.get(query.summary, words)
-    text = words.format(what=what, returns=_returned(query), summary=summary)
-    per = f", for each {query.per}" if query.per else ""
-    return f"{text}{per}{_clock(query)}{'?' if words[0] in 'HAI' else '.'}"
+        template = _AGGREGATION_AT_POSITION.get(query.summary, template)
+    text = template.format(
+        rows=_rows_text(query), field=_field_text(query), aggregation=_aggregation_text(query)
+    )
+    period = f", for each {query.per}" if query.per else ""
+    mark = "?" if template.startswith(_QUESTION_WORDS) else "."
+    return f"{text}{period}{_now_text(query)}{mark}"
 
 
 def subject_text(query: Query) -> str:
-    """What the query asks about: the rows with every limit but the order in time, and not what is made of them."""
+    """The rows of a query with every limit except the position, without field or aggregation."""
     when = query.when.model_copy(update={"position": None})
-    return _rows(query.model_copy(update={"when": when}))
+    return _rows_text(query.model_copy(update={"when": when}))
 
 
 def answer_prefix(query: Query) -> str:
-    """What the answer is, as the beginning of a sentence: "The last value of ...", "The number of ..."."""
+    """The beginning of a sentence that states the answer: "The number of ..."."""
     if query.summary == "count" and query.against is None:
-        return f"The number of {_rows(query)}"
+        return f"The number of {_rows_text(query)}"
     if query.summary == "count_distinct":
-        return f"The number of different {_returned(query)}s of {_rows(query)}"
+        return f"The number of different {_field_text(query)}s of {_rows_text(query)}"
     return query_text(query.model_copy(update={"now": None})).rstrip(".?")
 
 
-def _two_sides(query: Query, against: Against, what: str) -> str:
-    summary = "" if query.summary == "each" else f"{query.summary} "
-    own = f"the {summary}{_returned(query)} of {what}"
-    names = _named(against.names) or " those"
-    other = f"that of{names}{_when(against.when)}"
+def _comparison_text(query: Query, against: Against) -> str:
+    own = f"the {_aggregation_text(query)}{_field_text(query)} of {_rows_text(query)}"
+    names = _names_text(against.names) or " those"
+    opposite = f"that of{names}{_when_text(against.when)}"
+    now = _now_text(query)
     if against.relation == "difference":
-        return f"The difference: {own}, minus {other}{_clock(query)}."
-    than = {"greater": "greater than", "less": "less than", "equal": "equal to"}[against.relation]
-    return f"Is {own} {than} {other}{_clock(query)}?"
+        return f"The difference: {own}, minus {opposite}{now}."
+    return f"Is {own} {_RELATION[against.relation]} {opposite}{now}?"
 
 
-def _rows(query: Query) -> str:
-    single, several = _WHAT[query.what]
+def _aggregation_text(query: Query) -> str:
+    return "" if query.summary == "each" else f"{query.summary} "
+
+
+def _plural(what: str) -> str:
+    return _IRREGULAR_PLURAL.get(what) or f"{_SINGULAR[what]}s"
+
+
+def _rows_text(query: Query) -> str:
     if query.what == "patient":
         return "the patient"
-    position = f"the {query.when.position.replace('_', ' ')} " if query.when.position else ""
-    return f"{position}{single if position else several}{_which(query)}{_when(query.when, position=False)}"
+    rows = _plural(query.what)
+    if query.when.position:
+        rows = f"the {_spaced(query.when.position)} {_SINGULAR[query.what]}"
+    when = query.when.model_copy(update={"position": None})
+    return f"{rows}{_limits_text(query)}{_when_text(when)}"
 
 
-def _which(query: Query) -> str:
-    parts = [
-        _named(query.names),
-        f" on{_named(query.specimens)}" if query.specimens else "",
-        f" of{_named(query.organisms)}" if query.organisms else "",
-        f" by route{_named(query.routes)}" if query.routes else "",
-        f" admitted through{_named(query.admission_sources)}" if query.admission_sources else "",
-        f" with result{_named(query.results)}" if query.results else "",
-        f" with a value {query.value}" if query.value else "",
-        "" if query.grew is None else f" in which {'an' if query.grew else 'no'} organism grew",
-        f" with the {query.extreme} value" if query.extreme else "",
-        _beside(query.companion) if query.companion else "",
-    ]
+def _limits_text(query: Query) -> str:
+    return "".join([_names_text(query.names), _list_limits_text(query), _row_limits_text(query)])
+
+
+def _list_limits_text(query: Query) -> str:
+    limits = {
+        " on": query.specimens,
+        " of": query.organisms,
+        " by route": query.routes,
+        " admitted through": query.admission_sources,
+        " with result": query.results,
+    }
+    return "".join(f"{word}{_names_text(names)}" for word, names in limits.items() if names)
+
+
+def _row_limits_text(query: Query) -> str:
+    parts = []
+    if query.value:
+        parts.append(f" with a value {query.value}")
+    if query.grew is not None:
+        parts.append(f" in which {'an' if query.grew else 'no'} organism grew")
+    if query.extreme:
+        parts.append(f" with the {query.extreme} value")
+    if query.companion:
+        parts.append(_companion_text(query.companion))
     return "".join(parts)
 
 
-def _beside(companion: Companion) -> str:
+def _companion_text(companion: Companion) -> str:
     order = "" if companion.order == "any" else f" {companion.order} and"
-    routes = f" by route{_named(companion.routes)}" if companion.routes else ""
-    words = f"{_WHAT[companion.what][1]}{_named(companion.names)}{routes}{_when(companion.when)}"
-    return f"{order} {_WITHIN[companion.within]} {words}"
+    rows = f"{_plural(companion.what)}{_names_text(companion.names)}"
+    routes = f" by route{_names_text(companion.routes)}" if companion.routes else ""
+    when = _when_text(companion.when)
+    return f"{order} {_WITHIN[companion.within]} {rows}{routes}{when}"
 
 
-def _named(names: tuple[str, ...]) -> str:
-    return f" {' or '.join(repr(name) for name in names)}" if names else ""
+def _names_text(names: tuple[str, ...]) -> str:
+    quoted_names = " or ".join(repr(name) for name in names)
+    return f" {quoted_names}" if quoted_names else ""
 
 
-def _when(when: When, *, position: bool = True) -> str:
-    words = str(when)
-    first = f" {when.position.replace('_', ' ')} measured" if position and when.position else ""
-    return f"{first} {words}".rstrip() if words else first
+def _when_text(when: When) -> str:
+    parts = []
+    if when.position:
+        parts.append(f" {_spaced(when.position)} measured")
+    if str(when):
+        parts.append(f" {when}")
+    return "".join(parts)
 
 
-def _returned(query: Query) -> str:
-    words = _RETURNS.get(query.returns, query.returns.replace("_", " "))
+def _field_text(query: Query) -> str:
+    field = _FIELD.get(query.returns) or _spaced(query.returns)
     if query.returns in {"elapsed", "length_of_stay"}:
-        words += f" (in {query.unit or 'day'}s)"
-    return words
+        return f"{field} (in {query.unit or 'day'}s)"
+    return field
 
 
-def _clock(query: Query) -> str:
+def _now_text(query: Query) -> str:
     return f" (the clock stands at {query.now.replace('T', ' ')})" if query.now else ""
+
+
+def _spaced(name: str) -> str:
+    return name.replace("_", " ")

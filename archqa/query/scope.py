@@ -1,6 +1,6 @@
-"""When: which visit, which stretch of time, and which one in the order of time.
+"""When: the visit, the spans of calendar time, and the position in the order of time.
 
-A person says "the last time on the first ICU visit since 03/this year"; that is one visit, one span and one position.
+"The last time on the first ICU visit since 03/this year" is one visit, one span and one position.
 """
 
 import calendar
@@ -11,7 +11,7 @@ from pydantic import Field, model_validator
 from archqa.core.value import FrozenModel
 
 Position = Literal["first", "second", "third", "third_to_last", "second_to_last", "last"]
-"""Which one in the order of time; all rows of that time count as one."""
+"""The position in the order of time; all rows of one time count as one."""
 
 VisitKind = Literal["hospital", "icu"]
 Unit = Literal["minute", "hour", "day", "week", "month", "year"]
@@ -64,14 +64,14 @@ class Span(FrozenModel):
     )
 
     @model_validator(mode="after")
-    def _is_one_stretch(self) -> Self:
-        wholes = [self.year, self.years_back, self.months_back, self.days_back, self.ago]
-        if sum(each is not None for each in wholes) != 1:
+    def _check_consistency(self) -> Self:
+        anchors = [self.year, self.years_back, self.months_back, self.days_back, self.ago]
+        if anchors.count(None) != len(anchors) - 1:
             raise ValueError(
                 "a span names exactly one of year, years_back, months_back, days_back and ago"
             )
-        by_year = self.year is not None or self.years_back is not None
-        if self.month is not None and not by_year:
+        has_year = self.year is not None or self.years_back is not None
+        if self.month is not None and not has_year:
             raise ValueError("a month needs its year or years_back")
         if self.day is not None and self.month is None and self.months_back is None:
             raise ValueError("a day needs its month or months_back")
@@ -83,41 +83,46 @@ class Span(FrozenModel):
 
     @property
     def is_relative(self) -> bool:
-        """Whether the clock must be known."""
+        """Whether the time of the question is needed."""
         return self.year is None
 
     def __str__(self) -> str:
-        date = f"{self._date()}{f' at {self.clock}' if self.clock else ''}"
-        return date if self.relation == "in" and self._is_adverb else f"{self._preposition} {date}"
+        date = self._date_text()
+        if self.clock:
+            date = f"{date} at {self.clock}"
+        if self.relation != "in":
+            return f"{self.relation} {date}"
+        if self._is_adverb:
+            return date
+        preposition = "on" if self.day or self.days_back else "in"
+        return f"{preposition} {date}"
 
     @property
     def _is_adverb(self) -> bool:
         """Whether it needs no preposition: this year, last month, today."""
-        back = self.years_back if self.month is None else None
-        backs = (back, None if self.day else self.months_back, self.days_back)
-        return any(each is not None and each < 2 for each in backs)
+        if self.days_back is not None:
+            return self.days_back < 2
+        if self.months_back is not None:
+            return not self.day and self.months_back < 2
+        return self.years_back is not None and self.month is None and self.years_back < 2
 
-    @property
-    def _preposition(self) -> str:
-        return "on" if self.relation == "in" and (self.day or self.days_back) else self.relation
-
-    def _date(self) -> str:
+    def _date_text(self) -> str:
         if self.ago is not None:
             return str(self.ago)
         if self.days_back is not None:
-            return _back(self.days_back, "day", ("today", "yesterday"))
+            return _back_text(self.days_back, "day", ("today", "yesterday"))
         if self.months_back is not None:
-            month = _back(self.months_back, "month", ("this month", "last month"))
+            month = _back_text(self.months_back, "month", ("this month", "last month"))
             return f"day {self.day} of {month}" if self.day else month
-        year = (
-            str(self.year)
-            if self.year
-            else _back(self.years_back or 0, "year", ("this year", "last year"))
-        )
+        if self.year:
+            year = year_after_month = str(self.year)
+        else:
+            year = _back_text(self.years_back or 0, "year", ("this year", "last year"))
+            year_after_month = f"of {year}"
         if self.month is None:
             return year
-        month = calendar.month_name[self.month]
-        return f"{self.day} {month} {_of(year)}" if self.day else f"{month} {_of(year)}"
+        month = f"{calendar.month_name[self.month]} {year_after_month}"
+        return f"{self.day} {month}" if self.day else month
 
 
 class When(FrozenModel):
@@ -128,20 +133,22 @@ class When(FrozenModel):
     position: Position | None = None
 
     def __str__(self) -> str:
-        parts = [f"during {self.visit}"] if self.visit else []
-        return ", ".join([*parts, *map(str, self.spans)])
+        parts = [str(span) for span in self.spans]
+        if self.visit:
+            parts.insert(0, f"during {self.visit}")
+        return ", ".join(parts)
 
 
 def _check_clock(text: str) -> None:
     parts = text.split(":")
-    valid = len(parts) in {2, 3} and all(part.isdecimal() and len(part) == 2 for part in parts)
-    if not valid or int(parts[0]) > 23 or any(int(part) > 59 for part in parts[1:]):
+    is_valid = len(parts) in {2, 3} and all(map(_is_two_digits, parts))
+    if not is_valid or int(parts[0]) > 23 or max(map(int, parts[1:])) > 59:
         raise ValueError(f"{text!r} is no time of day such as 21:00 or 21:00:00")
 
 
-def _back(count: int, unit: str, words: tuple[str, str]) -> str:
-    return words[count] if count < 2 else f"the {unit} {count} {unit}s before"
+def _is_two_digits(text: str) -> bool:
+    return text.isdecimal() and len(text) == 2
 
 
-def _of(year: str) -> str:
-    return year if year.isdecimal() else f"of {year}"
+def _back_text(count: int, unit: str, phrases: tuple[str, str]) -> str:
+    return phrases[count] if count < 2 else f"the {unit} {count} {unit}s before"

@@ -1,1 +1,1 @@
-"""Doing a benchmark, and the folder it leaves behind."""
+"""Runs of a pipeline on a case file, and their folders."""

@@ -1,4 +1,4 @@
-"""Who performs the agents of a run: built once from the settings, handed to each case as a desk."""
+"""The backends of a run: built once from its settings, and combined into the run context of each case."""
 
 from collections.abc import Callable
 from typing import NamedTuple
@@ -42,7 +42,7 @@ from archqa.tasks.pipeline import Pipeline
 
 
 class SharedLimits(NamedTuple):
-    """What a run's processes have in common where there are several: its pace, its budget, who asks what."""
+    """What all processes of a run share: rate limits, budget, and the requests in flight."""
 
     limiter: RateLimiter
     budget: BudgetProtocol
@@ -50,7 +50,11 @@ class SharedLimits(NamedTuple):
 
 
 class Backends:
-    """The minds of one run. `close` ends the connections."""
+    """The backends of one run. `close` closes their connections.
+
+    `model` replaces the model server, for tests and dry runs. Raises `CallerError` where the settings do not fit the
+    pipeline, `AuthenticationFailed` without a key: both before anything is written.
+    """
 
     def __init__(
         self,
@@ -61,195 +65,206 @@ class Backends:
     ) -> None:
         self._settings = settings
         self._pipeline = pipeline
+        self._pipeline_settings = settings.for_pipeline(pipeline)
         self._scripted = model
         self.audit: AuditLog | None = None
         self.confirm: ConfirmWrite | None = None
-        self._wires: list[HttpTransport] = []
-        self._shared = shared or _alone(settings)
+        self._transports: list[HttpTransport] = []
+        self._shared = shared or _limits_of_one_process(settings)
         self._models: dict[str | None, Model] = {}
+        self._kinds = {
+            agent: settings.agent(agent).backend or pipeline.mind for agent in pipeline.agents
+        }
         self._cache = open_cache(settings) if settings.cache.enabled and self.uses_models else None
-        self._engine = Engine.load() if "embedded" in self._kinds and pipeline.reads_notes else None
-        self._store = _open_record(settings.record, pipeline.ways) if settings.record else None
-        if isinstance(self._store, ShardedStore) and settings.runner == "local":
-            self._store.check_all_local()  # On a cluster each machine may have a part.
-        if self._store is None and pipeline.reads_record:
-            raise CallerError(
-                f"The pipeline {pipeline.name} reads a FHIR record.\nName a store or a server with --record."
-            )
-        own = settings.for_pipeline(pipeline)
-        self._exemplars = load_exemplars(own.exemplars) if isinstance(own, PanelSettings) else None
+        self._engine = self._load_engine()
+        self._record = self._open_record()
+        self._exemplars = None
+        if isinstance(self._pipeline_settings, PanelSettings):
+            self._exemplars = load_exemplars(self._pipeline_settings.exemplars)
         check_model_counts(settings, pipeline)
-        for name in self._asking:
-            for performer in model_endpoints(settings, name):
-                self._model(
-                    performer.base_url
-                )  # A missing key or a bad URL shows before anything is written.
+        self._check_servers()
 
     def describe(self) -> dict[str, str]:
-        """Agent name to who performs it, for `run.json`."""
-        agents = zip(self._pipeline.agents, self._kinds, strict=True)
-        return {name: self._described(name, kind) for name, kind in agents} | decision_components(
-            self._settings, self._pipeline
-        )
+        """Agent name to what runs it, for `run.json`."""
+        described = {agent: self._description(agent) for agent in self._kinds}
+        return described | decision_components(self._settings, self._pipeline)
 
-    def desk(self, record: Callable[[Step], None], case: Item | None = None) -> RunContext:
-        """A desk for one case, with the record of its patient."""
-        store = self._record_of(case)
-        embedded = self._embedded(store) if "embedded" in self._kinds else None
-        minds = {
-            name: self._mind(name, kind, embedded)
-            for name, kind in zip(self._pipeline.agents, self._kinds, strict=True)
-        }
-        voters = {name: self._voters(name, kind, embedded) for name, kind in self._several}
+    def context(self, record_step: Callable[[Step], None], case: Item | None = None) -> RunContext:
+        """The run context of one case, with the record of its patient."""
+        record = self._record_of(case)
+        embedded = None
+        if "embedded" in self._kinds.values():
+            embedded = self._embedded_backend(record)
+        backends = {agent: self._backend(agent, embedded) for agent in self._kinds}
+        voting = {agent: self._voting_backends(agent, embedded) for agent in self._voting_agents}
         return RunContext(
-            minds, record, store, voters, self._exemplars, audit=self.audit, confirm=self.confirm
+            backends,
+            record_step,
+            record,
+            voting,
+            self._exemplars,
+            audit=self.audit,
+            confirm=self.confirm,
         )
 
     def dry_run_context(self, calls: list[DryRunCall], case: Item | None = None) -> RunContext:
-        """A desk at which nobody is asked; the calls that would be made are appended to `calls`."""
-        store = self._record_of(case)
-        embedded = self._embedded(store)
-        minds: dict[str, Backend] = dict.fromkeys(self._pipeline.agents, embedded)
-        for name in self._asking:
-            endpoint = model_endpoints(self._settings, name)[0]
-            minds[name] = self._dry_run_backend(name, endpoint, embedded, calls)
-        voters = {
-            name: self._dry_run_voters(name, kind, embedded, calls) for name, kind in self._several
+        """A run context that sends no request; the calls a run would make are appended to `calls`."""
+        record = self._record_of(case)
+        embedded = self._embedded_backend(record)
+        backends: dict[str, Backend] = dict.fromkeys(self._pipeline.agents, embedded)
+        for agent in self._model_agents:
+            endpoint = model_endpoints(self._settings, agent)[0]
+            backends[agent] = self._dry_run_backend(agent, endpoint, embedded, calls)
+        voting = {
+            agent: self._dry_run_voting_backends(agent, embedded, calls)
+            for agent in self._voting_agents
         }
         return RunContext(
-            minds, fhir_record=store, voting_backends=voters, exemplars=self._exemplars
+            backends, fhir_record=record, voting_backends=voting, exemplars=self._exemplars
         )
-
-    def _dry_run_voters(
-        self, name: str, kind: str, embedded: Backend, calls: list[DryRunCall]
-    ) -> dict[str, Backend]:
-        """The voters of an agent by the name they vote under, none of which asks a model."""
-        if kind == "embedded":
-            return {kind: embedded}
-        return {
-            endpoint.label: self._dry_run_backend(name, endpoint, embedded, calls)
-            for endpoint in model_endpoints(self._settings, name)
-        }
-
-    def _dry_run_backend(
-        self, name: str, endpoint: ModelEndpoint, embedded: Backend, calls: list[DryRunCall]
-    ) -> DryRunBackend:
-        model = self._model_mind(name, endpoint)
-        return DryRunBackend(model, embedded, self._server_cache(endpoint.base_url), calls)
 
     async def close(self) -> None:
         """Close connections, the record and the cache."""
-        for wire in self._wires:
-            await wire.close()
-        if self._store is not None:
-            self._store.close()
+        for transport in self._transports:
+            await transport.close()
+        if self._record is not None:
+            self._record.close()
         if self._cache is not None:
             self._cache.close()
 
     @property
-    def _kinds(self) -> list[str]:
-        return [
-            self._settings.agent(name).backend or self._pipeline.mind
-            for name in self._pipeline.agents
-        ]
-
-    @property
     def uses_models(self) -> bool:
-        """Whether any agent is performed by a model."""
-        return bool(self._asking)
-
-    @property
-    def _asking(self) -> list[str]:
-        """The agents that models perform."""
-        return [
-            name
-            for name, kind in zip(self._pipeline.agents, self._kinds, strict=True)
-            if kind == "model"
-        ]
-
-    @property
-    def _several(self) -> list[tuple[str, str]]:
-        """The agents that several minds may perform, and the kind of mind that is set for them."""
-        agents = zip(self._pipeline.agents, self._kinds, strict=True)
-        return [(name, kind) for name, kind in agents if name in self._pipeline.multi_model_agents]
-
-    def _described(self, name: str, kind: str) -> str:
-        if kind == "embedded":
-            return f"embedded:{self._engine.fingerprint[:12]}" if self._engine else "embedded"
-        named = model_endpoints(self._settings, name)
-        servers = " and ".join(dict.fromkeys(each.base_url or "api.openai.com" for each in named))
-        return f"{', '.join(each.label for each in named)} at {servers}"
+        """Whether a model runs any agent."""
+        return bool(self._model_agents)
 
     @property
     def shards(self) -> ShardedStore | None:
-        """The record's shards, where it is in several."""
-        return self._store if isinstance(self._store, ShardedStore) else None
+        """The record's shards, where it has several."""
+        return self._record if isinstance(self._record, ShardedStore) else None
+
+    @property
+    def _model_agents(self) -> list[str]:
+        return [agent for agent, kind in self._kinds.items() if kind == "model"]
+
+    @property
+    def _voting_agents(self) -> list[str]:
+        return [agent for agent in self._kinds if agent in self._pipeline.multi_model_agents]
+
+    def _load_engine(self) -> Engine | None:
+        needed = "embedded" in self._kinds.values() and self._pipeline.reads_notes
+        return Engine.load() if needed else None
+
+    def _open_record(self) -> Record | ShardedStore | None:
+        settings, pipeline = self._settings, self._pipeline
+        if settings.record is None:
+            if pipeline.reads_record:
+                raise CallerError(
+                    f"The pipeline {pipeline.name} reads a FHIR record.\n"
+                    "Name a store or a server with --record."
+                )
+            return None
+        if not is_sharded(settings.record):
+            return connect(settings.record, profile=pipeline.ways)
+        store = ShardedStore.open(settings.record, pipeline.ways)
+        if settings.runner == "local":
+            store.check_all_local()  # On a cluster the shards may be on several machines.
+        return store
+
+    def _check_servers(self) -> None:
+        """Connect all models now, so that a missing key or a bad URL is reported before anything is written."""
+        for agent in self._model_agents:
+            for endpoint in model_endpoints(self._settings, agent):
+                self._model(endpoint.base_url)
+
+    def _description(self, agent: str) -> str:
+        if self._kinds[agent] == "embedded":
+            return f"embedded:{self._engine.fingerprint[:12]}" if self._engine else "embedded"
+        endpoints = model_endpoints(self._settings, agent)
+        labels = ", ".join(endpoint.label for endpoint in endpoints)
+        servers = dict.fromkeys(endpoint.base_url or "api.openai.com" for endpoint in endpoints)
+        return f"{labels} at {' and '.join(servers)}"
 
     def _record_of(self, case: Item | None) -> Record | None:
-        """The whole record, or the shard that has the patient of the case. Raises `CallerError` if it names none."""
-        if not isinstance(self._store, ShardedStore):
-            return self._store
+        """The whole record, or the shard of the case's patient. Raises `CallerError` if the case names none."""
+        if not isinstance(self._record, ShardedStore):
+            return self._record
         if self._pipeline.reads_notes:
             return None
         if isinstance(case, RecordQuestion) and case.patient_fhir_id:
-            return self._store.of(case.patient_fhir_id)
+            return self._record.of(case.patient_fhir_id)
         raise CallerError(
-            f"{self._store.folder} is a record in shards, which only questions that name a patient can be asked of.\n"
+            f"{self._record.folder} is a record in shards, which only questions that name a patient can be asked of.\n"
             "Name the whole store with --record."
         )
 
-    def _embedded(self, store: Record | None) -> Backend:
-        """The mind inside archqa for what the pipeline reads: a note, or a record."""
-        if self._pipeline.reads_notes or store is None:
-            settings = self._settings.for_pipeline(self._pipeline)
-            operating_point = getattr(settings, "operating_point", "f1")
-            return EngineBackend(self._engine, operating_point)
-        return GrammarBackend(store)
+    def _embedded_backend(self, record: Record | None) -> Backend:
+        """The backend without a model: the engine for a note, the query grammar for a record."""
+        if record is not None and not self._pipeline.reads_notes:
+            return GrammarBackend(record)
+        operating_point = getattr(self._pipeline_settings, "operating_point", "f1")
+        return EngineBackend(self._engine, operating_point)
 
-    def _mind(self, name: str, kind: str, embedded: Backend | None) -> Backend:
-        if kind == "embedded":
+    def _backend(self, agent: str, embedded: Backend | None) -> Backend:
+        if self._kinds[agent] == "embedded":
             assert embedded is not None
             return embedded
-        return self._model_mind(name)
+        return self._model_backend(agent, model_endpoints(self._settings, agent)[0])
 
-    def _voters(self, name: str, kind: str, embedded: Backend | None) -> dict[str, Backend]:
-        """Everyone who performs an agent, by the name they vote under."""
-        if kind == "embedded":
-            return {kind: self._mind(name, kind, embedded)}
+    def _voting_backends(self, agent: str, embedded: Backend | None) -> dict[str, Backend]:
+        """All backends that run an agent, by the label they vote under."""
+        if self._kinds[agent] == "embedded":
+            return {"embedded": self._backend(agent, embedded)}
         return {
-            each.label: self._model_mind(name, each)
-            for each in model_endpoints(self._settings, name)
+            endpoint.label: self._model_backend(agent, endpoint)
+            for endpoint in model_endpoints(self._settings, agent)
         }
 
-    def _model_mind(self, name: str, performer: ModelEndpoint | None = None) -> ModelBackend:
-        agent = self._settings.agent(name)
-        performer = performer or model_endpoints(self._settings, name)[0]
+    def _model_backend(self, agent: str, endpoint: ModelEndpoint) -> ModelBackend:
+        options = self._settings.agent(agent)
         return ModelBackend(
-            self._model(performer.base_url),
-            performer.model,
-            temperature=agent.temperature,
-            max_tokens=agent.max_tokens,
-            turns=agent.turns,
-            prompt=agent.prompt,
+            self._model(endpoint.base_url),
+            endpoint.model,
+            temperature=options.temperature,
+            max_tokens=options.max_tokens,
+            turns=options.turns,
+            prompt=options.prompt,
         )
 
+    def _dry_run_voting_backends(
+        self, agent: str, embedded: Backend, calls: list[DryRunCall]
+    ) -> dict[str, Backend]:
+        if self._kinds[agent] == "embedded":
+            return {"embedded": embedded}
+        return {
+            endpoint.label: self._dry_run_backend(agent, endpoint, embedded, calls)
+            for endpoint in model_endpoints(self._settings, agent)
+        }
+
+    def _dry_run_backend(
+        self, agent: str, endpoint: ModelEndpoint, embedded: Backend, calls: list[DryRunCall]
+    ) -> DryRunBackend:
+        model_backend = self._model_backend(agent, endpoint)
+        return DryRunBackend(model_backend, embedded, self._server_cache(endpoint.base_url), calls)
+
     def _model(self, base_url: str | None) -> Model:
-        """The model behind one server: cache, retries, limit, budget and connection, from outside in."""
+        """The model of one server, wrapped in (outermost first) cache, retries, rate limit and budget."""
         if base_url not in self._models:
-            settings = self._settings
-            asked: Model = self._scripted or ServerModel(self._open(base_url), settings.price_of)
-            # Check the budget after the rate-limit wait: other requests may have spent it meanwhile.
-            limited = RateLimitedModel(
-                BudgetedModel(asked, self._shared.budget), self._shared.limiter
-            )
-            asked = RetryingModel(
-                limited, tries=settings.retries.tries, first_wait=settings.retries.first_wait
-            )
-            cache = self._server_cache(base_url)
-            if cache is not None:
-                asked = CachedModel(asked, cache, self._shared.in_flight)
-            self._models[base_url] = asked
+            self._models[base_url] = self._wrapped_model(base_url)
         return self._models[base_url]
+
+    def _wrapped_model(self, base_url: str | None) -> Model:
+        settings = self._settings
+        model = self._scripted or ServerModel(self._open(base_url), settings.price_of)
+        # Check the budget after the rate-limit wait: other requests may have spent it meanwhile.
+        budgeted = BudgetedModel(model, self._shared.budget)
+        limited = RateLimitedModel(budgeted, self._shared.limiter)
+        retrying = RetryingModel(
+            limited, tries=settings.retries.tries, first_wait=settings.retries.first_wait
+        )
+        cache = self._server_cache(base_url)
+        if cache is None:
+            return retrying
+        return CachedModel(retrying, cache, self._shared.in_flight)
 
     def _server_cache(self, base_url: str | None) -> ServerCache | None:
         """The cached replies of one server; None without a cache."""
@@ -258,28 +273,23 @@ class Backends:
         return ServerCache(self._cache, server_identity(base_url))
 
     def _open(self, base_url: str | None) -> HttpTransport:
-        wire = open_transport(self._settings, base_url, self._shared.limiter.heed)
-        self._wires.append(wire)
-        return wire
+        transport = open_transport(self._settings, base_url, self._shared.limiter.heed)
+        self._transports.append(transport)
+        return transport
 
 
 def open_cache(settings: Settings) -> ReplyCache:
-    """The replies that were paid for, on a server if one is set up, else in a file.
+    """The cache of replies: on a server if one is configured, else in a file.
 
-    Raises `InputError` if the file is something else, `ServerUnavailable` if the server does not answer.
+    Raises `InputError` if the file is not a cache, `ServerUnavailable` if the server does not answer.
     """
-    most = round(settings.cache.gib * GIBIBYTE)
+    max_bytes = round(settings.cache.gib * GIBIBYTE)
     if settings.cache.url is None:
-        return SqliteCache(settings.cache.path, most)
-    return PostgresCache(settings.cache.url.get_secret_value(), most)
+        return SqliteCache(settings.cache.path, max_bytes)
+    return PostgresCache(settings.cache.url.get_secret_value(), max_bytes)
 
 
-def _open_record(place: str, ways: str) -> Record | ShardedStore:
-    return ShardedStore.open(place, ways) if is_sharded(place) else connect(place, ways=ways)
-
-
-def _alone(settings: Settings) -> SharedLimits:
-    """What one process needs."""
+def _limits_of_one_process(settings: Settings) -> SharedLimits:
     limits = settings.limits
     limiter = RateLimiter(limits.jobs, limits.requests_per_minute, limits.tokens_per_minute)
     return SharedLimits(limiter, Budget(limits.max_cost))
@@ -288,9 +298,9 @@ def _alone(settings: Settings) -> SharedLimits:
 def open_transport(
     settings: Settings, base_url: str | None, heed: RetryAfterHook = lambda _: None
 ) -> HttpTransport:
-    """A line to one server for many questions; `heed` is told the headers of each answer.
+    """A connection to one server for many requests; `heed` is called with the headers of each reply.
 
-    Raises `AuthenticationFailed` without a key for api.openai.com, `CallerError` for what is no URL.
+    Raises `AuthenticationFailed` without a key for api.openai.com, `CallerError` for an invalid URL.
     """
     url, key = server_address(settings, base_url)
     return HttpTransport(url, key, settings.limits.timeout, heed)

@@ -1,4 +1,4 @@
-"""Which cases of a file a run takes: some by name, the first few, or one shard of several."""
+"""Selects the cases of a file that a run covers: by id, the first few, or one shard."""
 
 from collections.abc import Sequence
 from typing import NamedTuple, Self
@@ -18,7 +18,8 @@ class Shard(NamedTuple):
     def parse(cls, text: str) -> Self:
         """Read `2/4`. Raises `CallerError`."""
         number, slash, of = text.partition("/")
-        if not (slash and number.isdecimal() and of.isdecimal() and 1 <= int(number) <= int(of)):
+        is_fraction = slash and number.isdecimal() and of.isdecimal()
+        if not is_fraction or not 1 <= int(number) <= int(of):
             raise CallerError(
                 f"--shard {text!r} is not K/N with 1 ≤ K ≤ N.\nFor example: --shard 2/4"
             )
@@ -26,27 +27,28 @@ class Shard(NamedTuple):
 
 
 class Selection(NamedTuple):
-    """Shard first, then names, then the limit."""
+    """Selects by shard first, then by id, then by number."""
 
     case_ids: tuple[str, ...] = ()
     limit: int | None = None
     shard: Shard | None = None
 
-    def places(self, ids: Sequence[str]) -> list[int]:
-        """Where the selected cases stand among `ids`, in file order. Raises `CallerError` for names not there."""
+    def positions(self, ids: Sequence[str]) -> list[int]:
+        """The positions of the selected cases in `ids`. Raises `CallerError` for unknown ids."""
         unknown = sorted(set(self.case_ids) - set(ids))
         if unknown:
             raise CallerError(
                 f"The file has no case {', '.join(unknown)}.\n`archqa cases check FILE` lists its ids."
             )
-        places = range(len(ids))
+        positions = list(range(len(ids)))
         if self.shard is not None:
-            places = places[self.shard.number - 1 :: self.shard.of]
-        chosen = [each for each in places if not self.case_ids or ids[each] in self.case_ids]
-        if not chosen:
+            positions = positions[self.shard.number - 1 :: self.shard.of]
+        if self.case_ids:
+            positions = [position for position in positions if ids[position] in self.case_ids]
+        if not positions:
             raise CallerError("No case is left to run.\nCheck --case, --shard and the case file.")
-        return chosen[: self.limit]
+        return positions[: self.limit]
 
     def of(self, file: CaseFile) -> Sequence[Item]:
-        """The cases selected from a file."""
-        return file.select(self.places(file.ids))
+        """The selected cases of a file."""
+        return file.select(self.positions(file.ids))

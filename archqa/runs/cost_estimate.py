@@ -1,12 +1,12 @@
-"""What a run will cost, told before anything is spent: every prompt is rendered and counted, nobody is asked.
+"""Estimates the cost of a run before anything is spent: every prompt is rendered and counted, no request is sent.
 
-Tokens are estimated at four characters each; what a server had read before (a shared prefix) is told apart, since most
-servers charge less for it or reuse it.
+Tokens are estimated at four characters each. Tokens of a prefix that the prompt shares with the one before are counted
+apart, since most servers charge less for them.
 """
 
 import asyncio
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import pairwise
 from typing import Any, NamedTuple
 
@@ -22,7 +22,7 @@ from archqa.tasks.pipeline import Pipeline
 
 
 class AgentCost(NamedTuple):
-    """Calls of one agent with one model, over all cases. Tokens are estimates."""
+    """The calls of one agent with one model, over all cases. Tokens are estimates."""
 
     agent: str
     model: str
@@ -35,7 +35,7 @@ class AgentCost(NamedTuple):
 
 
 class CostEstimate(NamedTuple):
-    """What a run will cost, agent by agent. `rehearsed` of `cases` cases were rendered."""
+    """The cost of a run by agent. `sampled_cases` of `cases` cases were rendered."""
 
     rows: tuple[AgentCost, ...]
     cases: int
@@ -43,12 +43,12 @@ class CostEstimate(NamedTuple):
 
     @property
     def calls(self) -> int:
-        """Calls that will be made."""
+        """Calls the run will make."""
         return sum(row.calls for row in self.rows)
 
     @property
     def cached_calls(self) -> int:
-        """Calls that the cache answers."""
+        """Calls the cache answers."""
         return sum(row.cached_calls for row in self.rows)
 
     def as_json(self) -> dict[str, Any]:
@@ -68,75 +68,97 @@ class CostEstimate(NamedTuple):
     @property
     def cost_usd(self) -> float | None:
         """Dollars, without any discount for shared prefixes; None where a price is unknown."""
-        costs = [row.cost_usd for row in self.rows]
-        return None if None in costs else sum(cost for cost in costs if cost is not None)
+        total = 0.0
+        for row in self.rows:
+            if row.cost_usd is None:
+                return None
+            total += row.cost_usd
+        return total
 
 
 def estimate_cost(
     cases: Sequence[Item], pipeline: Pipeline, settings: Settings, *, sample_size: int | None = None
 ) -> CostEstimate:
-    """Rehearse the cases, or an even sample of them, and add up what all of them would ask."""
-    sample = cases[:: max(1, -(-len(cases) // (sample_size or len(cases))))]
-    calls = asyncio.run(_rehearse(sample, pipeline, settings))
-    return CostEstimate(
-        tuple(_rows(calls, settings, len(cases) / len(sample))), len(cases), len(sample)
-    )
+    """Dry-run the cases, or an evenly spaced sample of them, and scale the calls to all cases."""
+    max_cases = sample_size or len(cases)
+    step = max(1, -(-len(cases) // max_cases))
+    sample = cases[::step]
+    calls = asyncio.run(_dry_run(sample, pipeline, settings))
+    rows = _costs_by_agent(calls, settings, len(cases) / len(sample))
+    return CostEstimate(tuple(rows), len(cases), len(sample))
 
 
-async def _rehearse(
+async def _dry_run(
     cases: Sequence[Item], pipeline: Pipeline, settings: Settings
 ) -> list[DryRunCall]:
-    minds = Backends(settings, pipeline, ScriptedModel([]))  # A rehearsal needs no key.
+    backends = Backends(settings, pipeline, ScriptedModel([]))  # A dry run needs no key.
+    pipeline_settings = settings.for_pipeline(pipeline)
     calls: list[DryRunCall] = []
     try:
         for case in cases:
+            context = backends.dry_run_context(calls, case)
             try:
-                await pipeline.run(
-                    case, minds.dry_run_context(calls, case), settings.for_pipeline(pipeline)
-                )
+                await pipeline.run(case, context, pipeline_settings)
             except CaseFailed:
-                continue  # A case that cannot be answered costs what it asked until then.
+                continue  # The calls before the failure count.
     finally:
-        await minds.close()
+        await backends.close()
     return calls
 
 
-def _rows(calls: Iterable[DryRunCall], settings: Settings, scale: float) -> Iterable[AgentCost]:
+def _costs_by_agent(
+    calls: Iterable[DryRunCall], settings: Settings, scale: float
+) -> Iterator[AgentCost]:
     by_agent: dict[tuple[str, str], list[DryRunCall]] = defaultdict(list)
     for call in calls:
         by_agent[call.agent, call.request.model].append(call)
-    for (agent, model), group in by_agent.items():
-        fresh = [call for call in group if not call.cached]
-        prompt, shared = _prompt_tokens([call.request for call in fresh])
-        completion = sum(call.reply_characters for call in fresh) // CHARACTERS_PER_TOKEN
-        yield AgentCost(
-            agent=agent,
-            model=model,
-            calls=round(len(fresh) * scale),
-            cached_calls=round((len(group) - len(fresh)) * scale),
-            prompt_tokens=round(prompt * scale),
-            shared_tokens=round(shared * scale),
-            completion_tokens=round(completion * scale),
-            cost_usd=_cost(settings.price_of(model), prompt * scale, completion * scale)
-            if fresh
-            else 0.0,
-        )
+    for (agent, model), agent_calls in by_agent.items():
+        yield _agent_cost(agent, model, agent_calls, settings.price_of(model), scale)
+
+
+def _agent_cost(
+    agent: str, model: str, calls: list[DryRunCall], price: Price | None, scale: float
+) -> AgentCost:
+    uncached = [call for call in calls if not call.cached]
+    prompt_tokens, shared_tokens = _prompt_tokens([call.request for call in uncached])
+    reply_characters = sum(call.reply_characters for call in uncached)
+    completion_tokens = reply_characters // CHARACTERS_PER_TOKEN
+    cost: float | None = 0.0
+    if uncached:
+        cost = _cost(price, prompt_tokens * scale, completion_tokens * scale)
+    return AgentCost(
+        agent=agent,
+        model=model,
+        calls=round(len(uncached) * scale),
+        cached_calls=round((len(calls) - len(uncached)) * scale),
+        prompt_tokens=round(prompt_tokens * scale),
+        shared_tokens=round(shared_tokens * scale),
+        completion_tokens=round(completion_tokens * scale),
+        cost_usd=cost,
+    )
 
 
 def _prompt_tokens(requests: Sequence[Request]) -> tuple[int, int]:
-    """Estimated tokens of all prompts, and of the parts that equal the beginning of the prompt before."""
-    texts = ["\n".join(message.content for message in request.messages) for request in requests]
-    shared = sum(shared_prefix(one, two) for one, two in pairwise(texts))
-    return sum(map(len, texts)) // CHARACTERS_PER_TOKEN, shared // CHARACTERS_PER_TOKEN
+    """Estimated tokens of all prompts, and of the prefixes that each shares with the prompt before it."""
+    prompts = [_prompt_text(request) for request in requests]
+    characters = sum(len(prompt) for prompt in prompts)
+    shared = sum(shared_prefix(previous, prompt) for previous, prompt in pairwise(prompts))
+    return characters // CHARACTERS_PER_TOKEN, shared // CHARACTERS_PER_TOKEN
 
 
-def shared_prefix(one: str, two: str) -> int:
-    """Characters that two texts have in common at their beginning."""
-    differing = (
-        place for place, pair in enumerate(zip(one, two, strict=False)) if pair[0] != pair[1]
-    )
-    return next(differing, min(len(one), len(two)))
+def _prompt_text(request: Request) -> str:
+    return "\n".join(message.content for message in request.messages)
 
 
-def _cost(price: Price | None, prompt: float, completion: float) -> float | None:
-    return None if price is None else price.cost(round(prompt), 0, round(completion))
+def shared_prefix(text: str, other_text: str) -> int:
+    """The length in characters of the longest common prefix."""
+    for position, (character, other_character) in enumerate(zip(text, other_text, strict=False)):
+        if character != other_character:
+            return position
+    return min(len(text), len(other_text))
+
+
+def _cost(price: Price | None, prompt_tokens: float, completion_tokens: float) -> float | None:
+    if price is None:
+        return None
+    return price.cost(round(prompt_tokens), 0, round(completion_tokens))

@@ -1,4 +1,4 @@
-"""Running asynchronous work from ordinary code."""
+"""Runs asynchronous code from synchronous code."""
 
 import asyncio
 from collections.abc import Coroutine
@@ -9,7 +9,7 @@ Result = TypeVar("Result")
 
 
 def run_sync(work: Coroutine[Any, Any, Result]) -> Result:
-    """Do the work and return its result, also where a loop is running already, as in a notebook."""
+    """Run a coroutine and return its result, in a thread where a loop is running already, as in a notebook."""
     try:
         asyncio.get_running_loop()
     except RuntimeError:

@@ -1,4 +1,4 @@
-"""What a model server says of itself."""
+"""The models that a server lists, and the choice of one of them."""
 
 import asyncio
 from typing import TYPE_CHECKING
@@ -10,29 +10,32 @@ from archqa.settings import DEFAULT_MODEL, Settings
 if TYPE_CHECKING:
     import openai
 
+_MAX_MODELS_SHOWN = 8
+
 
 def resolve_model(settings: Settings) -> Settings:
-    """Settings that name a model: a server of one's own with a single model needs no --model.
+    """Settings with a model: a server of one's own that serves a single model needs no --model.
 
-    Raises `CallerError` that lists the models where the paper's are not among several.
+    Raises `CallerError` that lists the models where the server has several, none of them the paper's.
     """
     if settings.model or settings.base_url is None or not settings.has_model:
         return settings
     try:
         names = asyncio.run(list_models(settings))
     except ServerUnavailable:
-        return settings  # Not every server lists its models; whether it has the paper's shows with the first request.
+        return (
+            settings  # Not every server lists its models; the first request will show what it has.
+        )
     if not names or DEFAULT_MODEL in names:
         return settings
     if len(names) == 1:
         return settings.replace(model=names[0])
-    raise CallerError(
-        f"{settings.base_url} serves {', '.join(names[:8])}.\nChoose one with --model."
-    )
+    shown = ", ".join(names[:_MAX_MODELS_SHOWN])
+    raise CallerError(f"{settings.base_url} serves {shown}.\nChoose one with --model.")
 
 
 async def list_models(settings: Settings) -> list[str]:
-    """The names of the models the server in the settings serves (`GET /models`). Raises `ModelError`."""
+    """The names of the models that the server in the settings serves (`GET /models`). Raises `ModelError`."""
     import openai
 
     client = open_client(settings, settings.base_url)
@@ -43,16 +46,18 @@ async def list_models(settings: Settings) -> list[str]:
             f"{client.base_url} refuses the key.\nSet OPENAI_API_KEY to one it accepts."
         ) from None
     except openai.OpenAIError as error:
-        why = f"{client.base_url} does not list its models ({type(error).__name__})."
-        raise ServerUnavailable(f"{why}\nCheck --base-url and whether the server runs.") from None
+        problem = f"{client.base_url} does not list its models ({type(error).__name__})."
+        raise ServerUnavailable(
+            f"{problem}\nCheck --base-url and whether the server runs."
+        ) from None
     finally:
         await client.close()
 
 
 def open_client(settings: Settings, base_url: str | None) -> "openai.AsyncOpenAI":
-    """The openai package's connection to one server, for its files and its list of models; slow to import.
+    """A client of the openai package for one server's files and list of models; slow to import.
 
-    Raises `AuthenticationFailed` without a key for api.openai.com, `CallerError` for what is no URL.
+    Raises `AuthenticationFailed` without a key for api.openai.com, `CallerError` for an invalid URL.
     """
     import openai
 

@@ -1,4 +1,4 @@
-"""Which models perform an agent, and at which servers: `name`, or `name@server` with a server the settings define."""
+"""The models that run an agent, and their servers: `name`, or `name@server` with a server from the settings."""
 
 from pathlib import Path
 from typing import NamedTuple
@@ -15,7 +15,7 @@ from archqa.tasks.pipeline import Pipeline
 
 
 class ModelEndpoint(NamedTuple):
-    """A model at a server. `label` is what it was called in the settings, and what it votes under."""
+    """A model at a server. `label` is its name in the settings, under which it votes."""
 
     label: str
     model: str
@@ -26,34 +26,32 @@ class ModelEndpoint(NamedTuple):
 
 
 def model_endpoints(settings: Settings, agent: str) -> tuple[ModelEndpoint, ...]:
-    """Who performs an agent: its `models`, else its own model, else the run's, else the paper's for this stage.
+    """The models of an agent: its `models`, else its own model, else the run's, else the paper's for this stage.
 
     Raises `CallerError` for a server that is not defined.
     """
     own = settings.agent(agent)
     base_url = own.base_url or settings.base_url
     if own.models:
-        return tuple(_named(each, settings, base_url) for each in own.models)
-    paper = CONTEXT_MODEL if agent == "context" else DEFAULT_MODEL
-    model = own.model or settings.model or paper
+        return tuple(_endpoint(name, settings, base_url) for name in own.models)
+    model_of_paper = CONTEXT_MODEL if agent == "context" else DEFAULT_MODEL
+    model = own.model or settings.model or model_of_paper
     return (ModelEndpoint(model, model, base_url),)
 
 
 def check_model_counts(settings: Settings, pipeline: Pipeline) -> None:
-    """Raise `CallerError` where several models are set for a role that one performs."""
+    """Raise `CallerError` where several models are set for an agent that one model runs."""
     for agent in pipeline.agents:
-        if len(settings.agent(agent).models) > 1 and agent not in pipeline.multi_model_agents:
-            able = ", ".join(pipeline.multi_model_agents)
-            advice = (
-                f"Several may be: {able}." if able else "--pipeline panel lets several models vote."
-            )
-            raise CallerError(
-                f"In {pipeline.name} one model performs {agent}, not several.\n{advice}"
-            )
+        if len(settings.agent(agent).models) < 2 or agent in pipeline.multi_model_agents:
+            continue
+        advice = "--pipeline panel lets several models vote."
+        if pipeline.multi_model_agents:
+            advice = f"Several may be: {', '.join(pipeline.multi_model_agents)}."
+        raise CallerError(f"In {pipeline.name} one model performs {agent}, not several.\n{advice}")
 
 
 def decision_components(settings: Settings, pipeline: Pipeline) -> dict[str, str]:
-    """What else decides beside the agents, for `run.json`: the combiner that is set, and the engine's vote."""
+    """What decides in the panel besides the agents, for `run.json`: the engine's vote and the combiner."""
     own = settings.for_pipeline(pipeline)
     components: dict[str, str] = {}
     if not isinstance(own, PanelSettings):
@@ -78,14 +76,14 @@ def load_exemplars(path: Path | None) -> ExemplarIndex | None:
     return ExemplarIndex((case, keys[case.id]) for case in file.notes if case.id in keys)
 
 
-def _named(name: str, settings: Settings, base_url: str | None) -> ModelEndpoint:
-    model, at, server = name.rpartition("@")
-    if not at:
+def _endpoint(name: str, settings: Settings, base_url: str | None) -> ModelEndpoint:
+    model, separator, server = name.rpartition("@")
+    if not separator:
         return ModelEndpoint(name, name, base_url)
     if server not in settings.servers:
-        known = ", ".join(settings.servers) or "none yet"
+        defined = ", ".join(settings.servers) or "none yet"
         raise CallerError(
             f"There is no server {server!r} for the model {name!r}.\n"
-            f"Servers defined: {known}. Add one with --set servers.{server}.base_url=URL."
+            f"Servers defined: {defined}. Add one with --set servers.{server}.base_url=URL."
         )
     return ModelEndpoint(name, model, settings.servers[server].base_url)

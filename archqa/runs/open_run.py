@@ -1,4 +1,4 @@
-"""The folder of a run: a new one, or the one in which an interrupted run goes on as it was begun."""
+"""Opens the folder of a run: a new one, or that of an interrupted run to resume."""
 
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -18,11 +18,11 @@ _HARMLESS = frozenset({"base_url", "pipeline", "runner"})
 
 
 def open_folder(plan: Plan, out: Path | None, *, resume: bool) -> tuple[RunFolder, RunManifest]:
-    """A new folder, or the one to go on with, and the manifest that holds there."""
+    """A new folder, or with `resume` that of the interrupted run, and the manifest to go on with."""
     if resume:
-        found = out if out is not None else _unfinished(Path("runs"), plan.manifest)
-        if found is not None and (found / "run.json").is_file():
-            return _reopen(found, plan.manifest)
+        path = out if out is not None else _latest_unfinished(Path("runs"), plan.manifest)
+        if path is not None and (path / "run.json").is_file():
+            return _reopen(path, plan.manifest)
         if out is None:
             raise CallerError(
                 "There is no unfinished run of these cases with these settings under runs/."
@@ -31,43 +31,50 @@ def open_folder(plan: Plan, out: Path | None, *, resume: bool) -> tuple[RunFolde
 
 
 def new_folder(plan: Plan, out: Path | None) -> RunFolder:
-    """The folder of a run that begins: its description and its cases. Raises `CallerError` if it exists."""
+    """The folder of a new run, with its manifest and its cases. Raises `CallerError` if it exists."""
     folder = RunFolder.create(out or Path("runs") / plan.manifest.run)
     folder.write_manifest(plan.manifest)
     write_cases(folder, plan.manifest.task, plan.cases)
     return folder
 
 
-def _reopen(path: Path, wanted: RunManifest) -> tuple[RunFolder, RunManifest]:
+def _reopen(path: Path, planned: RunManifest) -> tuple[RunFolder, RunManifest]:
     folder = RunFolder.open(path)
-    there = folder.manifest()
-    changed = manifest_differences(there, wanted)
-    if changed:
+    existing = folder.manifest()
+    differences = manifest_differences(existing, planned)
+    if differences:
         raise CallerError(
-            f"{path} was another run: {', '.join(changed)} differ.\nResume it as it was begun, or name a new --out."
+            f"{path} was another run: {', '.join(differences)} differ.\n"
+            "Resume it as it was begun, or name a new --out."
         )
     folder.mend()
-    return folder, there.model_copy(update={"status": RunStatus.RUNNING, "ended_at": None})
+    return folder, existing.model_copy(update={"status": RunStatus.RUNNING, "ended_at": None})
 
 
-def manifest_differences(there: RunManifest, wanted: RunManifest) -> list[str]:
-    """By what two runs differ that may change a prediction, in names."""
-    names = [
-        name
-        for name in ("task", "pipeline", "case_ids", "prompts", "inputs")
-        if _field(there, wanted, name)
-    ]
-    if _performers(there) != _performers(wanted):
-        names.append("minds")
-    if there.data.sha256 != wanted.data.sha256:
-        names.append("the cases")
-    return names + _changed_settings(there, wanted)
+def manifest_differences(existing: RunManifest, planned: RunManifest) -> list[str]:
+    """The names of what differs between two runs and may change a prediction."""
+    differences = []
+    for name in ("task", "pipeline", "case_ids", "prompts", "inputs"):
+        if getattr(existing, name) != getattr(planned, name):
+            differences.append(name)
+    if _models(existing) != _models(planned):
+        differences.append("minds")
+    if existing.data.sha256 != planned.data.sha256:
+        differences.append("the cases")
+    if existing.task == planned.task and existing.pipeline == planned.pipeline:
+        differences += _changed_settings(existing, planned)
+    return differences
 
 
-def _changed_settings(there: RunManifest, wanted: RunManifest) -> list[str]:
-    before, now = _comparable_settings(there), _comparable_settings(wanted)
-    changed = (name for name in {**before, **now} if before.get(name) != now.get(name))
-    return sorted(f"settings.{name}" for name in changed)
+def _models(manifest: RunManifest) -> dict[str, str]:
+    """The model of each agent; the address of its server makes no difference."""
+    return {agent: text.partition(" at ")[0] for agent, text in manifest.minds.items()}
+
+
+def _changed_settings(existing: RunManifest, planned: RunManifest) -> list[str]:
+    before, now = _comparable_settings(existing), _comparable_settings(planned)
+    names = before.keys() | now.keys()
+    return sorted(f"settings.{name}" for name in names if before.get(name) != now.get(name))
 
 
 def _comparable_settings(manifest: RunManifest) -> dict[str, Any]:
@@ -96,19 +103,13 @@ def _is_harmless(name: str) -> bool:
     return name in _HARMLESS or name.startswith(_HARMLESS_SECTIONS)
 
 
-def _field(there: RunManifest, wanted: RunManifest, name: str) -> bool:
-    return bool(getattr(there, name) != getattr(wanted, name))
-
-
-def _performers(manifest: RunManifest) -> dict[str, str]:
-    """Who performs each agent; at which address a server listens makes no difference."""
-    return {agent: mind.partition(" at ")[0] for agent, mind in manifest.minds.items()}
-
-
-def _unfinished(runs: Path, wanted: RunManifest) -> Path | None:
+def _latest_unfinished(runs: Path, planned: RunManifest) -> Path | None:
     """The latest run of the same cases and settings that did not finish."""
-    for path in sorted((each.parent for each in runs.glob("*/run.json")), reverse=True):
-        there = RunFolder(path).manifest()
-        if there.status is not RunStatus.FINISHED and not manifest_differences(there, wanted):
+    paths = [manifest.parent for manifest in runs.glob("*/run.json")]
+    for path in sorted(paths, reverse=True):
+        existing = RunFolder(path).manifest()
+        if existing.status is RunStatus.FINISHED:
+            continue
+        if not manifest_differences(existing, planned):
             return path
     return None

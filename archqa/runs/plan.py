@@ -1,4 +1,4 @@
-"""What a run will be, decided before anything is written: which cases, by which pipeline, with which settings."""
+"""Plans a run before anything is written: which cases, which pipeline, which settings."""
 
 import platform
 import subprocess
@@ -33,7 +33,7 @@ class Plan(NamedTuple):
 
 
 def choose_pipeline(settings: Settings, task: str) -> Pipeline:
-    """The pipeline asked for; else the paper's if a model is set up, else the embedded engine's.
+    """The pipeline in the settings; else the task's default with a model if one is set up, else the one without.
 
     Raises `CallerError` for an unknown pipeline.
     """
@@ -45,10 +45,13 @@ def choose_pipeline(settings: Settings, task: str) -> Pipeline:
 def plan_run(
     source: str | Path | CaseFile, task: str | None, selection: Selection, settings: Settings
 ) -> Plan:
-    """What a run of these cases with these settings would be; nothing is written yet."""
+    """The plan of a run of these cases with these settings; writes nothing.
+
+    Raises `CallerError` for settings without effect and for an empty selection, `InputError` for a malformed file.
+    """
     file = source if isinstance(source, CaseFile) else tasks.load_cases(str(source), task)
     file = tasks.with_clinician_answers(file, settings.answer_key)
-    places = selection.places(file.ids)
+    positions = selection.positions(file.ids)
     pipeline = choose_pipeline(settings, file.task)
     check_settings_used(settings, pipeline)
     inputs = pipeline.inputs(settings.for_pipeline(pipeline))
@@ -58,22 +61,30 @@ def plan_run(
         started_at=now,
         task=file.task,
         pipeline=pipeline.name,
-        data=DataFingerprint(
-            path=str(file.path.absolute()) if str(file.path) != "-" else "-", sha256=file.sha256
-        ),
-        case_ids=tuple(file.ids[each] for each in places),
+        data=_fingerprint(file),
+        case_ids=tuple(file.ids[position] for position in positions),
         settings=settings.without_secrets(pipeline),
         minds={},
-        prompts={
-            name: default_prompts().digest(name)
-            for name in map(settings.prompt_version, pipeline.prompts)
-        },
+        prompts=_prompt_digests(pipeline, settings),
         inputs=dict(inputs.sha256),
         remarks=inputs.remarks,
         versions=_versions(),
         git_revision=_git_revision(),
     )
-    return Plan(manifest, file.select(places), pipeline, settings)
+    return Plan(manifest, file.select(positions), pipeline, settings)
+
+
+def _fingerprint(file: CaseFile) -> DataFingerprint:
+    is_standard_input = str(file.path) == "-"
+    path = "-" if is_standard_input else str(file.path.absolute())
+    return DataFingerprint(path=path, sha256=file.sha256)
+
+
+def _prompt_digests(pipeline: Pipeline, settings: Settings) -> dict[str, str]:
+    """Prompt version to its sha256, for the versions that this run renders."""
+    prompts = default_prompts()
+    versions = [settings.prompt_version(prompt) for prompt in pipeline.prompts]
+    return {version: prompts.digest(version) for version in versions}
 
 
 def _versions() -> dict[str, str]:
@@ -83,13 +94,16 @@ def _versions() -> dict[str, str]:
 
 def _git_revision() -> str | None:
     """The revision of the checkout archqa runs from; None in an installed wheel."""
-    here = Path(archqa.__file__).resolve().parent.parent
-    if not (here / ".git").exists():
+    checkout = Path(archqa.__file__).resolve().parent.parent
+    if not (checkout / ".git").exists():
         return None
     try:
-        done = subprocess.run(
-            ["git", "-C", str(here), "rev-parse", "HEAD"], capture_output=True, text=True, timeout=5
+        completed = subprocess.run(
+            ["git", "-C", str(checkout), "rev-parse", "HEAD"],
+            capture_output=True,
+            text=True,
+            timeout=5,
         )
     except (OSError, subprocess.TimeoutExpired):
         return None
-    return done.stdout.strip() or None
+    return completed.stdout.strip() or None

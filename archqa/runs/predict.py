@@ -1,8 +1,8 @@
-"""The main job: cases in, a run folder out; new, or going on where a run stopped."""
+"""Runs a pipeline on a case file: cases in, a run folder out; new, or resumed."""
 
 import time
 from collections.abc import Awaitable, Callable, Iterable
-from contextlib import nullcontext
+from contextlib import AbstractContextManager, nullcontext
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -18,7 +18,7 @@ from archqa.runs.event_loop import run_sync
 from archqa.runs.folder import RunFolder
 from archqa.runs.open_run import open_folder
 from archqa.runs.plan import Plan, plan_run
-from archqa.runs.ray import driver as cluster
+from archqa.runs.ray import driver
 from archqa.runs.ray.cluster import ray_cluster
 from archqa.runs.record import CaseStatus, RunManifest, RunStatus
 from archqa.runs.run import Run
@@ -27,10 +27,11 @@ from archqa.settings import Settings, load_settings
 from archqa.tasks import CaseFile
 
 OnStart = Callable[[RunManifest, int], None]
+"""Called with the manifest and the number of cases that ended in an earlier try."""
 
 
-def _unheard(*_: object) -> None:
-    """Nobody follows the run."""
+def _ignore(*_: object) -> None:
+    """The callback of a run that nobody follows."""
 
 
 def predict(
@@ -42,42 +43,57 @@ def predict(
     selection: Selection | None = None,
     settings: Settings | None = None,
     scripted: Model | None = None,
-    on_start: OnStart = _unheard,
-    on_case: OnCase = _unheard,
+    on_start: OnStart = _ignore,
+    on_case: OnCase = _ignore,
     confirm: ConfirmWrite | None = None,
     **typed: Any,
 ) -> Run:
     """Answer every case of a file and return the run.
 
-    `cases` is a path, `-`, `mini` or what `load_cases` gave; `selection` narrows it. `typed` are settings by name
-    (`pipeline="embedded"`, `labels="multiclass"`). `confirm` is asked before anything is written to a record.
-    `scripted` replaces the server, for tests. Cases that fail are lines
-    of the run. Raises `CallerError`, `InputError`, `ModelError` and `BudgetExceeded`; the run folder stays resumable.
+    `cases` is a path, `-` (standard input), `mini` or what `load_cases` returned; `selection` narrows it. `typed` are
+    settings by short or full name (`pipeline="embedded"`, `labels="multiclass"`), instead of `settings`. `confirm` is
+    called before anything is written to a record. `scripted` replaces the model server, for tests.
+
+    Cases that fail are recorded in the run. Raises `CallerError`, `InputError`, `ModelError` and `BudgetExceeded`; the
+    run can be resumed after the last two.
     """
-    if settings is not None and typed:
-        raise CallerError(
-            f"Both settings and {', '.join(typed)} were given.\nPut them into one: load_settings(typed=...)."
-        )
-    settings = settings or load_settings(typed=typed)
+    settings = _chosen_settings(settings, typed)
     if scripted is not None and settings.runner == "ray":
         raise CallerError("A scripted model works in this process alone.\nLeave runner='ray' out.")
     plan = plan_run(cases, task, selection or Selection(), settings)
     _check_writes(plan, confirmed=confirm is not None)
-    minds = Backends(settings, plan.pipeline, scripted)
-    minds.confirm = confirm
-    plan = plan._replace(manifest=plan.manifest.model_copy(update={"minds": minds.describe()}))
-    with (
-        ray_cluster(settings) if settings.runner == "ray" else nullcontext()
-    ):  # Before anything is written.
+    backends = Backends(settings, plan.pipeline, scripted)
+    backends.confirm = confirm
+    plan = _with_backends(plan, backends)
+    with _cluster(settings):  # Connect before anything is written.
         folder, manifest = open_folder(plan, Path(out) if out else None, resume=resume)
-        minds.audit = AuditLog(folder.path / "audit.jsonl")
-        return run_sync(
-            _carry_out(folder, plan._replace(manifest=manifest), minds, on_start, on_case)
+        backends.audit = AuditLog(folder.path / "audit.jsonl")
+        plan = plan._replace(manifest=manifest)
+        return run_sync(_run(folder, plan, backends, on_start, on_case))
+
+
+def _chosen_settings(settings: Settings | None, typed: dict[str, Any]) -> Settings:
+    if settings is None:
+        return load_settings(typed=typed)
+    if typed:
+        raise CallerError(
+            f"Both settings and {', '.join(typed)} were given.\n"
+            "Put them into one: load_settings(typed=...)."
         )
+    return settings
+
+
+def _with_backends(plan: Plan, backends: Backends) -> Plan:
+    manifest = plan.manifest.model_copy(update={"minds": backends.describe()})
+    return plan._replace(manifest=manifest)
+
+
+def _cluster(settings: Settings) -> AbstractContextManager[Any]:
+    return ray_cluster(settings) if settings.runner == "ray" else nullcontext()
 
 
 def _check_writes(plan: Plan, *, confirmed: bool) -> None:
-    """Raise `CallerError` for writes that nobody could answer for: on a cluster there is no audit log and no person."""
+    """Raise `CallerError` for writes on a cluster, where there is neither an audit log nor a person to confirm."""
     writes = plan.settings.for_pipeline(plan.pipeline).writes_to_record
     if plan.settings.runner == "ray" and (confirmed or writes):
         raise CallerError(
@@ -86,33 +102,30 @@ def _check_writes(plan: Plan, *, confirmed: bool) -> None:
 
 
 def _runner(settings: Settings) -> Callable[[Iterable[Item], Job], Awaitable[None]]:
-    """Who takes the cases through the pipeline: this process, or a cluster."""
-    return cluster.run_cases if settings.runner == "ray" else run_cases
+    return driver.run_cases if settings.runner == "ray" else run_cases
 
 
-async def _carry_out(
-    folder: RunFolder, plan: Plan, minds: Backends, on_start: OnStart, on_case: OnCase
+async def _run(
+    folder: RunFolder, plan: Plan, backends: Backends, on_start: OnStart, on_case: OnCase
 ) -> Run:
-    ended = folder.records()
-    tries = {record.id: record.tries for record in ended.values()}
-    done = {record.id for record in ended.values() if record.status is not CaseStatus.FAILED}
-    waiting = (
-        case for case in plan.cases if case.id not in done
-    )  # Failed cases are tried again; a refusal stands.
-    began, before = time.monotonic(), plan.manifest.seconds
+    """Run the cases that have not ended yet. Failed cases are tried again; refusals stand."""
+    records = folder.records()
+    tries = {record.id: record.tries for record in records.values()}
+    ended = {record.id for record in records.values() if record.status is not CaseStatus.FAILED}
+    open_cases = (case for case in plan.cases if case.id not in ended)
+    job = Job(folder, plan.pipeline, plan.settings, backends, tries, on_case)
+    started = time.monotonic()
     folder.write_manifest(plan.manifest)
-    on_start(plan.manifest, len(done))
+    on_start(plan.manifest, len(ended))
     status = RunStatus.STOPPED
     try:
-        await _runner(plan.settings)(
-            waiting, Job(folder, plan.pipeline, plan.settings, minds, tries, on_case)
-        )
+        await _runner(plan.settings)(open_cases, job)
         status = RunStatus.FINISHED
     finally:
-        seconds = before + time.monotonic() - began
+        seconds = plan.manifest.seconds + time.monotonic() - started
         ending = {"status": status, "ended_at": datetime.now(UTC), "seconds": seconds}
         folder.write_manifest(plan.manifest.model_copy(update=ending))
-        await minds.close()
+        await backends.close()
     run = Run(folder)
     run.write_submission()
     run.write_task_files()

@@ -1,4 +1,4 @@
-"""A run that is over, or under way: what its folder says, read once."""
+"""Reads a run, finished or in progress, from its folder."""
 
 import json
 from collections import Counter
@@ -28,7 +28,7 @@ class Run:
 
     @classmethod
     def open(cls, path: str | Path) -> "Run":
-        """The run in this folder. Raises `InputError` if it is none."""
+        """The run in this folder. Raises `InputError` if it is not a run folder."""
         return cls(RunFolder.open(Path(path)))
 
     @property
@@ -48,8 +48,9 @@ class Run:
 
     def iter_records(self) -> Iterator[CaseRecord]:
         """The same, one at a time, for runs too long to hold in memory."""
-        found = self._ended
-        return (found[each] for each in self.manifest.case_ids if each in found)
+        for case_id in self.manifest.case_ids:
+            if case_id in self._ended:
+                yield self._ended[case_id]
 
     @cached_property
     def _ended(self) -> Records:
@@ -71,16 +72,16 @@ class Run:
 
     @property
     def usage(self) -> Usage:
-        """What all cases cost together."""
+        """Calls, tokens and cost of all cases."""
         return sum_usage(record.usage for record in self.iter_records())
 
     @property
     def complete(self) -> bool:
-        """Whether every case has ended, however."""
+        """Whether every case has ended, with or without an answer."""
         return len(self._ended) == len(self.manifest.case_ids)
 
     def count(self, status: CaseStatus) -> int:
-        """Cases that ended so."""
+        """The number of cases with this status."""
         return sum(record.status is status for record in self.iter_records())
 
     def summary(self) -> dict[str, Any]:
@@ -107,7 +108,7 @@ class Run:
         }
 
     def ended(self) -> Iterator[CompletedCase]:
-        """Every case that ended, with how it ended, in the order of the case file."""
+        """Every case that ended, with its outcome, in the order of the case file."""
         for case in self.cases:
             if case.id in self._ended:
                 record = self._ended[case.id]
@@ -124,17 +125,16 @@ class Run:
         return self.folder.write_json("submission.json", self.submission())
 
     def as_ended(self) -> EndedRun:
-        """What the task needs to know of the run to write its benchmark's files."""
+        """The run as the task needs it to write the files of its benchmark."""
         data = self.manifest.data
         return EndedRun(Path(data.path), data.sha256, self.manifest.case_ids, tuple(self.ended()))
 
     def write_task_files(self) -> None:
-        """Write what the task's benchmark keeps of a run beside the submission."""
+        """Write the further files of the task's benchmark, next to the submission."""
         for name, content in tasks.find(self.manifest.task).extra_files(self.as_ended()).items():
             if name.endswith(".jsonl"):
-                self.folder.write_lines(
-                    name, (json.dumps(row, ensure_ascii=False) for row in content)
-                )
+                lines = (json.dumps(row, ensure_ascii=False) for row in content)
+                self.folder.write_lines(name, lines)
             else:
                 self.folder.write_json(name, content)
 
@@ -148,19 +148,29 @@ class Run:
         """One row a judgement: case_id, sentence_id, agent, label, probability, rationale, and whether it is cited."""
         import pandas
 
-        rows = (row for record in self.iter_records() for row in _judgement_rows(record))
-        return pandas.DataFrame(rows, columns=_JUDGEMENT)
+        rows: list[tuple[Any, ...]] = []
+        for record in self.iter_records():
+            rows.extend(_judgement_rows(record))
+        return pandas.DataFrame(rows, columns=_JUDGEMENT_COLUMNS)
 
     def _repr_html_(self) -> str:
-        facts = ((html.text(name), html.text(str(value))) for name, value in self.summary().items())
-        return html.table(("run", ""), facts)
+        rows = [(html.text(name), html.text(str(value))) for name, value in self.summary().items()]
+        return html.table(("run", ""), rows)
 
 
-_JUDGEMENT = ("case_id", "sentence_id", "agent", "label", "probability", "rationale", "cited")
+_JUDGEMENT_COLUMNS = (
+    "case_id",
+    "sentence_id",
+    "agent",
+    "label",
+    "probability",
+    "rationale",
+    "cited",
+)
 
 
 def write_cases(folder: RunFolder, task: str, cases: Iterable[Item]) -> None:
-    """Keep the cases with the run, so that it can be shown and scored wherever the data went."""
+    """Copy the cases into the run, so that it can be shown and scored without the case file."""
     benchmark = tasks.find(task)
     folder.write_lines("input.jsonl", (benchmark.dump_line(case) for case in cases))
 
@@ -189,7 +199,14 @@ def _said(record: CaseRecord) -> str | None:
 
 def _judgement_rows(record: CaseRecord) -> Iterator[tuple[Any, ...]]:
     cited = record.answer.cited if record.answer else frozenset(record.evidence)
-    for agent, judged in record.judgements.items():
-        for each in judged:
-            held = (each.label.value, each.probability, each.rationale)
-            yield record.id, each.sentence_id, agent, *held, each.sentence_id in cited
+    for agent, judgements in record.judgements.items():
+        for judgement in judgements:
+            yield (
+                record.id,
+                judgement.sentence_id,
+                agent,
+                judgement.label.value,
+                judgement.probability,
+                judgement.rationale,
+                judgement.sentence_id in cited,
+            )

@@ -1,4 +1,4 @@
-"""Takes every case of a run through its pipeline. One bad case becomes a line, never the end of the run."""
+"""Runs the pipeline on every case of a run. A case that fails is recorded; it does not end the run."""
 
 import asyncio
 import os
@@ -6,7 +6,7 @@ import time
 import traceback
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from archqa.core.question import Item
 from archqa.core.step import Step
@@ -28,141 +28,148 @@ from archqa.tasks.pipeline import NoteResult, Pipeline, PipelineResult
 
 OnCase = Callable[[CaseRecord], None]
 
-_PATIENCE = 5
-"""Cases in a row that may fail for want of the server before the run stops."""
+_MAX_LOST_IN_A_ROW = 5
+"""Cases in a row that may be lost to an unreachable server before the run stops."""
 
 
 class Job(NamedTuple):
-    """What is the same for all cases of a run."""
+    """What all cases of a run share. `tries` counts the earlier tries of a case, by id."""
 
     folder: RunFolder
     pipeline: Pipeline
     settings: Settings
-    minds: Backends
+    backends: Backends
     tries: dict[str, int]
     on_case: OnCase
 
 
 async def run_cases(cases: Iterable[Item], job: Job) -> None:
-    """Run the cases, several at a time; stops at what no other case can survive (`ModelError`, `BudgetExceeded`)."""
-    waiting = iter(cases)
-    patience = OutageTracker()
+    """Run the cases, several at once. Raises what no further case can survive: `ModelError`, `BudgetExceeded`."""
+    queue = iter(cases)
+    outages = OutageTracker()
     try:
         async with asyncio.TaskGroup() as group:
-            for _ in range(_cases_at_once(job)):
-                group.create_task(_work_off(waiting, job, patience))
+            for _ in range(_concurrent_cases(job)):
+                group.create_task(_run_queue(queue, job, outages))
     except BaseExceptionGroup as failures:
         raise failures.exceptions[0] from None
-    patience.raise_if_all_failed()
+    outages.raise_if_all_failed()
 
 
 class OutageTracker:
-    """Counts cases lost to an unreachable server since the last that was not."""
+    """Counts the cases lost in a row to an unreachable server."""
 
     def __init__(self) -> None:
-        self._lost = 0
-        self._last: ServerUnavailable | None = None
-        self._any_else = False
+        self._lost_in_a_row = 0
+        self._last_outage: ServerUnavailable | None = None
+        self._any_case_survived = False
 
     def after(self, failure: ArchqaError | None) -> None:
-        """Raise when too many in a row were lost."""
-        self._last = failure if isinstance(failure, ServerUnavailable) else None
-        self._lost = self._lost + 1 if self._last else 0
-        self._any_else = self._any_else or self._last is None
-        if self._last and self._lost >= _PATIENCE:
-            raise self._last
+        """Count a case. Raises its `ServerUnavailable` when too many in a row were lost."""
+        if not isinstance(failure, ServerUnavailable):
+            self._lost_in_a_row = 0
+            self._last_outage = None
+            self._any_case_survived = True
+            return
+        self._lost_in_a_row += 1
+        self._last_outage = failure
+        if self._lost_in_a_row >= _MAX_LOST_IN_A_ROW:
+            raise failure
 
     def raise_if_all_failed(self) -> None:
         """Raise when every case was lost, however few they were."""
-        if self._last and not self._any_else:
-            raise self._last
+        if self._last_outage and not self._any_case_survived:
+            raise self._last_outage
 
 
-async def _work_off(waiting: Iterator[Item], job: Job, patience: OutageTracker) -> None:
-    for case in waiting:
+async def _run_queue(queue: Iterator[Item], job: Job, outages: OutageTracker) -> None:
+    for case in queue:
         record, failure = await run_case(case, job)
         job.folder.add(record)
         job.on_case(record)
-        patience.after(failure)
+        outages.after(failure)
 
 
 async def run_case(case: Item, job: Job) -> tuple[CaseRecord, ArchqaError | None]:
-    """Take one case through the pipeline; its steps go into its trace as they end. Raises what ends the whole run."""
-    began = time.monotonic()
+    """Run the pipeline on a case and trace its steps. Raises what ends the whole run.
+
+    Usage and tries include those of earlier tries of the case.
+    """
+    started = time.monotonic()
     usages = [step.usage for step in job.folder.steps(case.id)]
 
-    def record(step: Step) -> None:
+    def record_step(step: Step) -> None:
         usages.append(step.usage)
         job.folder.add_step(case.id, step)
 
-    found, failure = await attempt_case(case, job, record)
+    record, failure = await attempt_case(case, job, record_step)
     measured = {
         "usage": sum_usage(usages),
-        "seconds": time.monotonic() - began,
+        "seconds": time.monotonic() - started,
         "tries": job.tries.get(case.id, 0) + 1,
     }
-    return found.model_copy(update=measured), failure
+    return record.model_copy(update=measured), failure
 
 
 async def attempt_case(
-    case: Item, job: Job, record: Callable[[Step], None]
+    case: Item, job: Job, record_step: Callable[[Step], None]
 ) -> tuple[CaseRecord, ArchqaError | None]:
-    """How one case ends, and the foreseen failure if it was one. Raises what ends the whole run, and `ReplyPending`."""
-    outcome, failure, error = await _outcome(case, job, record)
-    return _record(case.id, outcome, failure, error), failure
+    """The record of a case, and its failure if it was an expected one.
+
+    Raises what ends the whole run (`ModelError`, `BudgetExceeded`), and `ReplyPending`.
+    """
+    result, failure, error = await _attempt(case, job, record_step)
+    if result is None:
+        return _failed_record(case.id, failure, error), failure
+    return _answered_record(case.id, result), failure
 
 
-async def _outcome(
-    case: Item, job: Job, record: Callable[[Step], None]
+async def _attempt(
+    case: Item, job: Job, record_step: Callable[[Step], None]
 ) -> tuple[PipelineResult | None, ArchqaError | None, str]:
-    """The outcome, or why there is none. Raises what ends the whole run."""
+    """The pipeline's result, or the failure and an error message without record text."""
+    settings = job.settings.for_pipeline(job.pipeline)
     try:
-        settings = job.settings.for_pipeline(job.pipeline)
-        outcome = await job.pipeline.run(case, job.minds.desk(record, case), settings)
-        return outcome, None, ""
+        context = job.backends.context(record_step, case)
+        return await job.pipeline.run(case, context, settings), None, ""
     except (CaseFailed, ServerUnavailable) as failure:
         return None, failure, f"{type(failure).__name__}: {failure}"
     except (ModelError, BudgetExceeded, ReplyPending):
         raise
-    except Exception as unforeseen:  # One case must not end the run; its text may quote the record, so only the place is kept.
-        place = traceback.extract_tb(unforeseen.__traceback__)[-1]
-        return (
-            None,
-            None,
-            f"Unforeseen {type(unforeseen).__name__} at {Path(place.filename).name}:{place.lineno}",
-        )
+    except Exception as error:  # A bug must not end the run for all other cases.
+        return None, None, _location(error)
 
 
-def _record(
-    case_id: str, outcome: PipelineResult | None, failure: ArchqaError | None, error: str
-) -> CaseRecord:
-    if outcome is None:
-        status = CaseStatus.UNANSWERABLE if isinstance(failure, Refused) else CaseStatus.FAILED
-        result = failure.result if isinstance(failure, CaseFailed) else None
-        return CaseRecord(id=case_id, status=status, error=error, result=result)
-    answered = CaseRecord(
-        id=case_id, status=CaseStatus.ANSWERED, result=outcome.result, remarks=outcome.remarks
+def _location(error: Exception) -> str:
+    """The type and the position of an error; its message may quote the record and is left out."""
+    frame = traceback.extract_tb(error.__traceback__)[-1]
+    return f"Unforeseen {type(error).__name__} at {Path(frame.filename).name}:{frame.lineno}"
+
+
+def _failed_record(case_id: str, failure: ArchqaError | None, error: str) -> CaseRecord:
+    status = CaseStatus.UNANSWERABLE if isinstance(failure, Refused) else CaseStatus.FAILED
+    result = failure.result if isinstance(failure, CaseFailed) else None
+    return CaseRecord(id=case_id, status=status, error=error, result=result)
+
+
+def _answered_record(case_id: str, result: PipelineResult) -> CaseRecord:
+    record = CaseRecord(
+        id=case_id, status=CaseStatus.ANSWERED, result=result.result, remarks=result.remarks
     )
-    return (
-        answered.model_copy(update=_of_note(outcome))
-        if isinstance(outcome, NoteResult)
-        else answered
-    )
-
-
-def _of_note(outcome: NoteResult) -> dict[str, Any]:
-    return {
-        "answer": outcome.answer,
-        "evidence": outcome.essential,
-        "judgements": outcome.judgements,
-        "experts": outcome.experts,
+    if not isinstance(result, NoteResult):
+        return record
+    of_note = {
+        "answer": result.answer,
+        "evidence": result.essential,
+        "judgements": result.judgements,
+        "experts": result.experts,
     }
+    return record.model_copy(update=of_note)
 
 
-def _cases_at_once(job: Job) -> int:
-    """Enough to keep every place at the server busy; the embedded engine has only the processor."""
-    return (
-        job.settings.limits.jobs
-        if job.minds.uses_models
-        else min(job.settings.limits.jobs, os.cpu_count() or 1)
-    )
+def _concurrent_cases(job: Job) -> int:
+    """As many cases as requests in flight; without a model, no more than there are cores."""
+    jobs = job.settings.limits.jobs
+    if job.backends.uses_models:
+        return jobs
+    return min(jobs, os.cpu_count() or 1)

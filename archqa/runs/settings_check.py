@@ -1,6 +1,6 @@
 """Refuses settings that were typed for a run but have no effect on it."""
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 
 from archqa.errors import CallerError
 from archqa.settings import Settings
@@ -13,16 +13,13 @@ def check_settings_used(settings: Settings, *chosen: Pipeline) -> None:
 
     Settings in a file or the environment serve many runs and are not checked.
     """
-    unused = [
-        name
-        for name in sorted(settings.typed_names)
-        if not any(_uses(pipeline, name) for pipeline in chosen)
-    ]
-    if not unused:
-        return
-    lines = [f"  {_explanation(name, chosen)}" for name in unused]
-    advice = "Leave them out, or choose another pipeline with --pipeline."
-    raise CallerError("\n".join(["Invalid settings:", *lines, advice]))
+    mistakes = []
+    for name in sorted(settings.typed_names):
+        if not any(_uses(pipeline, name) for pipeline in chosen):
+            mistakes.append(f"  {_explanation(name, chosen)}")
+    if mistakes:
+        advice = "Leave them out, or choose another pipeline with --pipeline."
+        raise CallerError("\n".join(["Invalid settings:", *mistakes, advice]))
 
 
 def _uses(pipeline: Pipeline, name: str) -> bool:
@@ -36,21 +33,22 @@ def _uses(pipeline: Pipeline, name: str) -> bool:
     return name in pipeline.settings_type.model_fields
 
 
-def _explanation(name: str, chosen: Iterable[Pipeline]) -> str:
-    chosen = tuple(chosen)
-    names = " and ".join(dict.fromkeys(pipeline.name for pipeline in chosen))
-    users = [pipeline for pipeline in all_pipelines() if _uses(pipeline, name)]
-    tasks = {task for pipeline in chosen for task in task_names(pipeline)}
-    same_task = [pipeline for pipeline in users if tasks & set(task_names(pipeline))]
-    others = ", ".join(_with_task(pipeline) for pipeline in users)
-    if same_task:
-        others = ", ".join(pipeline.name for pipeline in same_task)
-    problem = f"{name}: {names} does not use it"
+def _explanation(name: str, chosen: Sequence[Pipeline]) -> str:
+    """Says that the chosen pipelines do not use a setting, and which do."""
+    chosen_names = " and ".join(dict.fromkeys(pipeline.name for pipeline in chosen))
+    users = _users(name, chosen) or "none"
     if name.startswith("agents."):
-        problem = f"{name}: {names} has no such agent"
-    verb = "have it" if name.startswith("agents.") else "use it"
-    return f"{problem}. Pipelines that {verb}: {others or 'none'}."
+        return f"{name}: {chosen_names} has no such agent. Pipelines that have it: {users}."
+    return f"{name}: {chosen_names} does not use it. Pipelines that use it: {users}."
 
 
-def _with_task(pipeline: Pipeline) -> str:
-    return f"{pipeline.name} ({task_names(pipeline)[0]})"
+def _users(name: str, chosen: Sequence[Pipeline]) -> str:
+    """The pipelines that use a setting: those for the same tasks, else all, each with a task."""
+    users = [pipeline for pipeline in all_pipelines() if _uses(pipeline, name)]
+    chosen_tasks: set[str] = set()
+    for pipeline in chosen:
+        chosen_tasks.update(task_names(pipeline))
+    of_same_task = [user for user in users if chosen_tasks.intersection(task_names(user))]
+    if of_same_task:
+        return ", ".join(user.name for user in of_same_task)
+    return ", ".join(f"{user.name} ({task_names(user)[0]})" for user in users)

@@ -1,4 +1,4 @@
-"""What each stage of a run cost: calls, tokens, dollars and latency, by agent and model, read from the traces."""
+"""The cost of each stage of a run: calls, tokens, dollars and latency, by agent and model, from the traces."""
 
 import json
 from collections import defaultdict
@@ -10,7 +10,7 @@ from archqa.runs.run import Run
 
 
 class StageUsage(NamedTuple):
-    """One agent with one model. `p50` and `p95` are seconds for a call that was made; None if none was."""
+    """One agent with one model. `p50` and `p95` are seconds of an uncached call; None if there was none."""
 
     agent: str
     model: str
@@ -21,30 +21,44 @@ class StageUsage(NamedTuple):
 
 
 def stage_usage(run: Run) -> list[StageUsage]:
-    """Every stage a model performed, in the order in which they were first asked."""
-    calls: dict[tuple[str, str], list[Usage]] = defaultdict(list)
+    """Every agent and model, in the order of their first call."""
+    usages: dict[tuple[str, str], list[Usage]] = defaultdict(list)
     rejected: dict[tuple[str, str], int] = defaultdict(int)
-    for step in _steps(run):
+    for step in _model_steps(run):
         stage = (step["agent"], step["model"])
-        calls[stage].append(Usage.model_validate(step["usage"]))
-        rejected[stage] += bool(step["rejected"])
-    return [_stage(stage, usages, rejected[stage]) for stage, usages in calls.items()]
+        usages[stage].append(Usage.model_validate(step["usage"]))
+        if step["rejected"]:
+            rejected[stage] += 1
+    return [_summary(stage, usages[stage], rejected[stage]) for stage in usages]
 
 
-def _stage(stage: tuple[str, str], usages: list[Usage], rejected: int) -> StageUsage:
+def _summary(stage: tuple[str, str], usages: list[Usage], rejected: int) -> StageUsage:
     seconds = sorted(usage.seconds for usage in usages if usage.calls)
+    agent, model = stage
     return StageUsage(
-        *stage, sum_usage(usages), rejected, _quantile(seconds, 0.5), _quantile(seconds, 0.95)
+        agent,
+        model,
+        sum_usage(usages),
+        rejected,
+        p50=_quantile(seconds, 0.5),
+        p95=_quantile(seconds, 0.95),
     )
 
 
-def _quantile(ordered: list[float], share: float) -> float | None:
-    return ordered[min(len(ordered) - 1, int(share * len(ordered)))] if ordered else None
+def _quantile(ascending: list[float], share: float) -> float | None:
+    if not ascending:
+        return None
+    position = min(len(ascending) - 1, int(share * len(ascending)))
+    return ascending[position]
 
 
-def _steps(run: Run) -> Iterator[dict[str, Any]]:
-    """The steps that models performed, as plain JSON: a long run has hundreds of thousands."""
+def _model_steps(run: Run) -> Iterator[dict[str, Any]]:
+    """The steps that models ran, as plain JSON: a long run has hundreds of thousands."""
     for path in sorted((run.path / "trace").glob("*.jsonl")):
         with path.open(encoding="utf-8") as file:
-            steps = (json.loads(line) for line in file if line.endswith("\n"))
-            yield from (step for step in steps if step["mind"] == "model")
+            for line in file:
+                if not line.endswith("\n"):
+                    continue  # The line was cut short by a kill.
+                step = json.loads(line)
+                if step["mind"] == "model":
+                    yield step

@@ -13,7 +13,10 @@ from archqa.settings.names import RUN_SHORT_NAMES
 from archqa.tasks.settings import PIPELINE_SECTIONS
 
 _SHORT_NAMES = {".".join(path): name for name, path in RUN_SHORT_NAMES.items()}
-_KEYED = {"agents.<name>": AgentSettings, "servers.<name>": ServerSettings}
+_KEYED: dict[str, type[BaseModel]] = {
+    "agents.<name>": AgentSettings,
+    "servers.<name>": ServerSettings,
+}
 
 
 class SettingDescription(NamedTuple):

@@ -10,7 +10,7 @@ from archqa.engine.gradient_boosting import (
     path_contributions,
 )
 
-QUICK = BoostingSettings(trees=30, rate=0.2, columns=1.0)
+QUICK = BoostingSettings(trees=30, learning_rate=0.2, column_fraction=1.0)
 
 
 def points(seed: int) -> tuple[np.ndarray, np.ndarray]:
@@ -62,5 +62,6 @@ def test_a_forest_is_the_sum_of_its_trees() -> None:
     rows, truth = points(0)
     _, trees = fit_boosted_trees(rows, truth, QUICK, seed=0)
     assert np.allclose(
-        Forest(trees).paths(rows), sum(path_contributions(tree, rows) for tree in trees)
+        Forest(trees).path_contributions(rows),
+        sum(path_contributions(tree, rows) for tree in trees),
     )

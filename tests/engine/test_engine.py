@@ -38,7 +38,7 @@ def test_the_same_case_gets_the_same_judgements_whatever_came_before(
     engine: Engine, pyelonephritis_case: Case
 ) -> None:
     first = engine.judge(pyelonephritis_case)
-    engine._seen.clear()
+    engine._assessments.clear()
     engine.judge(make_case(("Something else.",) * 3))
     assert engine.judge(pyelonephritis_case) == first
 
@@ -46,7 +46,7 @@ def test_the_same_case_gets_the_same_judgements_whatever_came_before(
 def test_cases_judged_at_the_same_time_get_what_they_get_alone(engine: Engine) -> None:
     cases = [make_case((*NOTE, f"Her weight was {number} kg.")) for number in range(3)]
     alone = [engine.judge(case) for case in cases]
-    engine._seen.clear()
+    engine._assessments.clear()
     with ThreadPoolExecutor(6) as threads:
         assert list(threads.map(engine.judge, [*cases, *cases])) == [*alone, *alone]
 
@@ -58,7 +58,7 @@ def test_a_case_that_failed_is_tried_again(engine: Engine, monkeypatch: pytest.M
         raise OSError("no memory")
 
     with monkeypatch.context() as broken:
-        broken.setattr(engine, "_fresh", failing)
+        broken.setattr(engine, "_compute_assessment", failing)
         with pytest.raises(OSError, match="no memory"):
             engine.judge(case)
     assert len(engine.judge(case)) == len(NOTE) + 1

@@ -43,7 +43,7 @@ def test_a_linker_is_fitted_on_other_cases_than_it_is_tried_on(
     monkeypatch.setattr(
         linker_training,
         "BOOSTING_SETTINGS",
-        linker_training.BOOSTING_SETTINGS._replace(trees=15, rate=0.2),
+        linker_training.BOOSTING_SETTINGS._replace(trees=15, learning_rate=0.2),
     )
     monkeypatch.setattr(linker_training, "SEEDS", 1)
     few = dev[:8]

@@ -18,7 +18,7 @@ def test_a_weight_comes_back_within_half_a_step_of_its_block(
     rows: int, columns: int, seed: int, size: float, most: int
 ) -> None:
     weight = (np.random.default_rng(seed).normal(size=(rows, columns)) * size).astype(np.float32)
-    packed = weight_packing.pack_weights(weight, most=most)
+    packed = weight_packing.pack_weights(weight, max_code=most)
     missed = (weight_packing.dequantise(packed) - weight).reshape(
         rows, -1, weight_packing.EMBEDDING_BLOCK_SIZE
     )

@@ -14,7 +14,8 @@ from archqa.engine.training import base_weights, build, fine_tuning, mpnet, out_
 from archqa.engine.training.auxiliary_corpus import AuxiliaryCase, AuxiliaryCorpus
 from archqa.engine.training.fine_tuning import TrainingConfig
 from archqa.engine.training.regression import no_progress
-from archqa.engine.windows import CLS, SEP, build_windows
+from archqa.engine.windows import build_windows
+from archqa.engine.wordpiece import CLS, SEP
 from archqa.errors import CallerError, MissingExtra
 from archqa.tasks import load_cases
 
@@ -70,8 +71,8 @@ def network(weights: Path) -> Any:
 def test_the_encoder_says_what_transformers_says(weights: Path) -> None:
     torch, transformers = pytest.importorskip("torch"), pytest.importorskip("transformers")
     read = base_weights.load_pretrained_weights(weights)
-    ours = mpnet.MpnetEncoder(read, layers=2, longest=300).eval()
-    ours.embeddings.pieces.weight.data = mpnet._by_bert_id(
+    ours = mpnet.MpnetEncoder(read, layers=2, max_length=300).eval()
+    ours.embeddings.pieces.weight.data = mpnet.reorder_to_bert_ids(
         read["embeddings.word_embeddings.weight"]
     )  # not rounded
     pieces = torch.tensor([[CLS, *range(1000, 1250), SEP]])
@@ -84,17 +85,17 @@ def test_the_encoder_says_what_transformers_says(weights: Path) -> None:
 def test_how_far_apart_two_pieces_are_is_looked_up_right(weights: Path) -> None:
     torch = pytest.importorskip("torch")
     encoder = mpnet.MpnetEncoder(
-        base_weights.load_pretrained_weights(weights), layers=1, longest=40
+        base_weights.load_pretrained_weights(weights), layers=1, max_length=40
     )
     at = torch.arange(40)
     between = encoder.by_distance[:, at[None] - at[:, None] + 39]
-    assert torch.cat(encoder._between(2)).equal(between)
-    assert encoder._between(mpnet.HEADS)[0].equal(between)
+    assert torch.cat(encoder.relative_biases(2)).equal(between)
+    assert encoder.relative_biases(mpnet.HEADS)[0].equal(between)
 
 
 def test_beyond_the_places_that_mpnet_knows_its_upper_half_begins_again() -> None:
     torch = pytest.importorskip("torch")
-    assert mpnet._place(torch.tensor([0, 511, 512, 767, 768]), 512).tolist() == [
+    assert mpnet.position_index(torch.tensor([0, 511, 512, 767, 768]), 512).tolist() == [
         0,
         511,
         256,
@@ -149,14 +150,14 @@ def test_a_window_says_the_same_beside_a_longer_one(network: Any) -> None:
         build_windows(asking(NEEDED, IDLE))[0],
         build_windows(asking(*[NEEDED, IDLE] * 4))[0],
     )
-    alone = network(**fine_tuning._batched([short]))[0].detach().numpy()
-    beside = network(**fine_tuning._batched([long, short]))[1, :2].detach().numpy()
+    alone = network(**fine_tuning.collate([short]))[0].detach().numpy()
+    beside = network(**fine_tuning.collate([long, short]))[1, :2].detach().numpy()
     assert np.abs(alone - beside).max() < 1e-4
 
 
 def test_training_moves_the_head_and_leaves_the_still_layers(network: Any) -> None:
     before = copy.deepcopy(network.state_dict())
-    recipe = TrainingConfig(epochs=2, batch=1, frozen_layers=1)
+    recipe = TrainingConfig(epochs=2, batch_size=1, frozen_layers=1)
     trained = fine_tuning.train_network(
         copy.deepcopy(network), lambda: [labelled(50)], recipe, progress=no_progress
     ).state_dict()
@@ -172,15 +173,15 @@ def test_training_moves_the_head_and_leaves_the_still_layers(network: Any) -> No
 
 def test_each_example_is_in_one_batch_beside_others_of_its_length() -> None:
     examples = [
-        (window, [0.0])
+        fine_tuning.WindowTargets(window, [0.0])
         for size in (9, 1, 5, 1, 9, 5)
         for window in build_windows(asking(*[NEEDED] * size))
     ]
-    batches = fine_tuning._batches(list(examples), 2)
-    assert sorted(len(window.pieces) for batch in batches for window, _ in batch) == sorted(
-        len(window.pieces) for window, _ in examples
+    batches = fine_tuning.make_batches(list(examples), 2)
+    assert sorted(len(window.token_ids) for batch in batches for window, _ in batch) == sorted(
+        len(window.token_ids) for window, _ in examples
     )
-    assert all(len({len(window.pieces) for window, _ in batch}) == 1 for batch in batches)
+    assert all(len({len(window.token_ids) for window, _ in batch}) == 1 for batch in batches)
 
 
 def packed_logits(network: Any, case: Any) -> Any:
@@ -188,8 +189,8 @@ def packed_logits(network: Any, case: Any) -> Any:
     from archqa.engine.training import quantisation_aware
 
     packed = copy.deepcopy(network).eval()
-    for layer in quantisation_aware.maps(packed):
-        layer.weight.data = quantisation_aware._rounded(layer.weight)
+    for layer in quantisation_aware.linear_layers(packed):
+        layer.weight.data = quantisation_aware.quantise_layer(layer.weight)
     return fine_tuning.logits(packed, case)
 
 
@@ -207,7 +208,7 @@ def test_the_reader_is_built_from_questions_and_exported_whole(
     )
     kinds = {"train": [labelled(number) for number in range(50, 54)]}
     build.build_cross_encoder(
-        taught(), kinds, weights, RECIPE, no_progress, tmp_path, width=256, **SMALL
+        taught(), kinds, weights, RECIPE, no_progress, tmp_path, units_per_layer=256, **SMALL
     )
     case, _ = labelled(50)
     assert len(made) == 5 + 2 * build.FOLDS
@@ -242,7 +243,7 @@ def test_each_case_is_judged_by_the_reader_that_has_read_nothing_about_its_note(
     }
     judged: list[str] = []
 
-    def read(_: Any, drawn: Any, recipe: TrainingConfig, progress: Any) -> set[str]:
+    def read(_: Any, drawn: Any, config: TrainingConfig, progress: Any) -> set[str]:
         return {about[case_digest(case)] for case, _ in drawn()}
 
     def verdicts(reader: set[str], cases: list[Any], _: Path) -> Any:
@@ -253,7 +254,7 @@ def test_each_case_is_judged_by_the_reader_that_has_read_nothing_about_its_note(
         return {case_digest(case): np.arange(len(case.sentences), dtype=float) for case in cases}
 
     monkeypatch.setattr(fine_tuning, "train_quantisation_aware", read)
-    monkeypatch.setattr(build, "_as_shipped", verdicts)
+    monkeypatch.setattr(build, "logits_from_files", verdicts)
     monkeypatch.setattr(
         fine_tuning,
         "average_weights",
@@ -279,12 +280,12 @@ def test_two_readings_with_draws_of_their_own_weigh_three_times_what_the_broad_r
     broad = torch.nn.Linear(1, 1, bias=False)
     torch.nn.init.constant_(broad.weight, 8.0)
 
-    def read(model: Any, _: Any, recipe: TrainingConfig, progress: Any) -> Any:
-        torch.nn.init.constant_(model.weight, {5: 16.0, 6: 32.0}[recipe.seed])
+    def read(model: Any, _: Any, config: TrainingConfig, progress: Any) -> Any:
+        torch.nn.init.constant_(model.weight, {5: 16.0, 6: 32.0}[config.seed])
         return model
 
     monkeypatch.setattr(fine_tuning, "train_quantisation_aware", read)
-    mean = build._read_closely(broad, lambda: [], TrainingConfig(seed=5), no_progress)
+    mean = build.fine_tune_fold(broad, lambda: [], TrainingConfig(seed=5), no_progress)
     assert mean.weight.item() == pytest.approx(0.25 * 8 + 0.75 * 24)
     assert broad.weight.item() == 8
 
@@ -292,7 +293,7 @@ def test_two_readings_with_draws_of_their_own_weigh_three_times_what_the_broad_r
 def test_what_is_held_out_is_what_the_file_says(tmp_path: Path, network: Any) -> None:
     pytest.importorskip("onnx")
     case, _ = labelled(50)
-    said = build._as_shipped(network, [case], tmp_path)[case_digest(case)]
+    said = build.logits_from_files(network, [case], tmp_path)[case_digest(case)]
     assert not list(tmp_path.iterdir())
     fine_tuning.export(network, tmp_path / "reader.onnx", case)
     assert said.tolist() == CrossEncoder(tmp_path / "reader.onnx").logits(case).tolist()
@@ -321,7 +322,7 @@ def test_whatever_an_exported_graph_rounds_is_levelled_first(tmp_path: Path, net
 
 
 def test_the_shipped_file_says_in_integers_what_its_weights_say_in_floats() -> None:
-    """A root mean square of .09 by all maps levelled, of .51 by none (README.md, twelfth round)."""
+    """A root mean square of .09 by all maps levelled, of .51 by none (docs/engine-log.md, twelfth round)."""
     pytest.importorskip("onnx")
     cases = load_cases(DEV).notes[:3]
     floats = fine_tuning.load_default_network(TrainingConfig(), CROSS_ENCODER_FILE).eval()
@@ -371,7 +372,7 @@ def test_all_cases_alike_are_read_before_typed_ones_are_read_again_and_questions
         AuxiliaryCase(f"new/{at}", case, key) for at, case in enumerate([*typed, *dictated])
     )
     question = labelled(99)
-    passes = build._passes(
+    passes = build.training_passes(
         AuxiliaryCorpus((AuxiliaryCase("new/99", *question),), alike), random.Random(0)
     )
     first, rest, *again, last = [[case.id for case, _ in each] for each in passes]
@@ -437,11 +438,13 @@ def test_a_reader_in_its_file_reads_beyond_the_places_that_mpnet_knows(
     pytest.importorskip("onnx")
     long = asking(*[NEEDED, IDLE] * 30)
     (window,) = build_windows(long)
-    assert len(window.pieces) > moved.encoder.embeddings.known
+    assert len(window.token_ids) > moved.encoder.embeddings.positions
     fine_tuning.export(moved, tmp_path / "reader.onnx", asking(NEEDED, IDLE))
     back = fine_tuning.load_default_network(TrainingConfig(), tmp_path / "reader.onnx").eval()
     said, same = CrossEncoder(tmp_path / "reader.onnx").logits(long), fine_tuning.logits(back, long)
-    monkeypatch.setattr(mpnet, "_place", lambda at, known: at.clamp(max=known - 1))
+    monkeypatch.setattr(
+        mpnet, "position_index", lambda position, positions: position.clamp(max=positions - 1)
+    )
     other = fine_tuning.logits(back, long)
     assert np.abs(said - same).max() < np.abs(other - same).max() / 3  # integers beside float
 
@@ -493,9 +496,9 @@ def test_layers_keep_the_units_that_bring_most() -> None:
     from archqa.engine.training import pruning
 
     needed, idle = torch.linspace(2.0, 1.0, 512), torch.linspace(0.02, 0.01, 512)
-    assert pruning._widths([needed, idle], 256) == [384, 128]
-    assert pruning._widths([needed, needed], 256) == [256, 256]
-    assert pruning._widths([needed, idle], 512) == [512, 512]
+    assert pruning.layer_sizes([needed, idle], 256) == [384, 128]
+    assert pruning.layer_sizes([needed, needed], 256) == [256, 256]
+    assert pruning.layer_sizes([needed, idle], 512) == [512, 512]
 
 
 def test_training_goes_by_rounded_weights_and_moves_those_behind_them(network: Any) -> None:
@@ -504,10 +507,10 @@ def test_training_goes_by_rounded_weights_and_moves_those_behind_them(network: A
 
     case, key = labelled(50)
     told = copy.deepcopy(network)
-    quantisation_aware.begin(told)
+    quantisation_aware.enable_fake_quantisation(told)
     told.eval()
     assert np.abs(fine_tuning.logits(told, case) - packed_logits(network, case)).max() < 1e-4
-    quantisation_aware.end(told)
+    quantisation_aware.disable_fake_quantisation(told)
     before = network.encoder.layers[1].wide.weight
     assert told.encoder.layers[1].wide.weight.equal(before)
     fine_tuning.train_quantisation_aware(
@@ -522,7 +525,7 @@ def test_training_goes_by_rounded_weights_and_moves_those_behind_them(network: A
 def test_what_training_lacks_is_said_before_it_begins(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(fine_tuning, "NEEDED", ("json", "nobody_has_this"))
+    monkeypatch.setattr(fine_tuning, "REQUIRED_PACKAGES", ("json", "nobody_has_this"))
     with pytest.raises(
         MissingExtra, match=r"needs \(nobody_has_this\) is not installed.\n.*archqa\[train\]"
     ):

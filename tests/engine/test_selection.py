@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from archqa.engine.evidence_selection import BETA, SelectionPrior, select_sentences
 
-ALONE = SelectionPrior(expected_f1=0.0, mass=0.0)
+ALONE = SelectionPrior(expected_f1=0.0, pseudo_sentences=0.0)
 probabilities = st.lists(st.floats(0.001, 0.999), min_size=1, max_size=40).map(np.array)
 
 

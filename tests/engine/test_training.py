@@ -10,7 +10,8 @@ from archqa.core.judgement import Relevance
 from archqa.core.key import CaseKey
 from archqa.engine.cross_encoder import default_cross_encoder
 from archqa.engine.evaluation_statistics import assign_folds, reliability_bins
-from archqa.engine.model import MODEL_DIR, save
+from archqa.engine.model import save
+from archqa.engine.tables import DATA_DIR
 from archqa.engine.training import regression
 from archqa.engine.training.auxiliary_corpus import read_corpus
 from archqa.engine.training.cross_validation import evaluate
@@ -88,7 +89,7 @@ def test_refitting_gives_the_shipped_model_byte_for_byte(tmp_path: Path) -> None
     corpus = read_corpus(DATA / "further", case_by_name)
     auxiliary_cases = [labelled.case for labelled in corpus.all_cases()]
     save(train(labelled_cases, auxiliary_cases=auxiliary_cases), tmp_path / "model.json")
-    assert (tmp_path / "model.json").read_bytes() == (MODEL_DIR / "default.json").read_bytes()
+    assert (tmp_path / "model.json").read_bytes() == (DATA_DIR / "default.json").read_bytes()
 
 
 def test_progress_is_told(pairs: list[LabelledCase]) -> None:

@@ -179,16 +179,16 @@ def test_a_month_before_the_31st_ends_or_overflows(ward: Store) -> None:
     ago = Span(relation="since", ago=Ago(count=1, unit="month"))
     query = counted("lab", "Sodium", when=When(spans=(ago,)))
     assert answer(ward, query, now="midnight") == (2,)
-    assert answer(ward, query, now="midnight", months_back="overflow") == (1,)
+    assert answer(ward, query, now="midnight", month_arithmetic="overflow") == (1,)
 
 
 def test_names_are_whole_or_words(ward: Store) -> None:
     assert answer(ward, counted("medication", "VANCOMYCIN ")) == (3,)
-    assert answer(ward, counted("medication", "VANCOMYCIN "), names="equal") == (2,)
+    assert answer(ward, counted("medication", "VANCOMYCIN "), name_matching="equal") == (2,)
     assert answer(ward, counted("lab", "glucose")) == (3,)
     assert answer(ward, counted("lab", "csf")) == (1,)
-    assert answer(ward, counted("lab", "csf"), names="equal") == (0,)
-    assert answer(ward, counted("lab", "gluc"), names="words") == (0,)
+    assert answer(ward, counted("lab", "csf"), name_matching="equal") == (0,)
+    assert answer(ward, counted("lab", "gluc"), name_matching="words") == (0,)
 
 
 def test_different_names_may_differ_in_case_only(ward: Store) -> None:
@@ -202,7 +202,7 @@ def test_lengths_are_true_or_those_of_the_clock_on_the_wall(ward: Store) -> None
         what="hospital_visit", returns="length_of_stay", unit="hour", when=When(position="last")
     )
     assert answer(ward, query) == (pytest.approx(23),)
-    assert answer(ward, query, times="wall_clock") == (pytest.approx(24),)
+    assert answer(ward, query, time_comparison="wall_clock") == (pytest.approx(24),)
 
 
 def test_results_outside_of_encounters_can_be_left_out(ward: Store) -> None:

@@ -236,7 +236,7 @@ def test_nobody_elses_rows_are_seen_and_an_unknown_patient_has_none(clinic: Stor
 
 
 def test_a_chart_is_kept_for_the_patients_asked_about_last(clinic: Store) -> None:
-    charts = ChartCache(clinic, most=2)
+    charts = ChartCache(clinic, max_charts=2)
     first = charts.of("p")
     assert charts.of("p") is first
     charts.of("q")

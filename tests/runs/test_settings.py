@@ -23,7 +23,7 @@ from archqa.settings import Settings, load_settings
 from archqa.settings.catalogue import describe_settings
 from archqa.settings.names import RUN_SHORT_NAMES, full_names
 from archqa.tasks.archehr_2025.settings import DmisSettings, NotePanelSettings
-from archqa.tasks.pipelines import PIPELINES, find
+from archqa.tasks.pipelines import all_pipelines, find
 from archqa.tasks.settings import PIPELINE_SECTIONS
 from tests.cli.test_commands import archqa as command
 
@@ -250,12 +250,12 @@ def test_a_worker_of_a_cluster_gets_the_same_settings() -> None:
 
 
 def test_the_settings_of_every_pipeline_are_in_the_registry() -> None:
-    for pipeline in PIPELINES:
+    for pipeline in all_pipelines():
         fields = set(pipeline.settings_type.model_fields)
         section = PIPELINE_SECTIONS.get(pipeline.name)
         assert fields <= set(section.model_fields if section else ())
     for name, section in PIPELINE_SECTIONS.items():
-        types = [each.settings_type for each in PIPELINES if each.name == name]
+        types = [each.settings_type for each in all_pipelines() if each.name == name]
         used = {field for each in types for field in each.model_fields}
         assert set(section.model_fields) == used
 
@@ -286,7 +286,7 @@ def test_list_settings_shows_type_default_description_and_owner() -> None:
 
 def test_agents_are_those_of_the_pipelines() -> None:
     assert {"decision", "planner", "clinical_typed"} <= set(AGENT_NAMES)
-    for pipeline in PIPELINES:
+    for pipeline in all_pipelines():
         assert set(pipeline.agents) <= set(AGENT_NAMES)
 
 

@@ -1,1 +1,1 @@
-"""Extractive answers: the selected sentences, compressed, each citation on the line of its content."""
+"""Extractive answers: selected sentences, compressed, with each citation on its line."""

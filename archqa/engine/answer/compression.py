@@ -1,6 +1,6 @@
-"""A sentence made shorter, never cut mid-way: clauses, asides and long-winded forms go; numbers stay longest.
+"""Sentence compression: clauses, asides and long-winded forms are dropped, numbers last of all.
 
-The shortest wordings are gists (gist.py).
+The shortest variants are spans of the sentence (span_extraction.py).
 """
 
 import re
@@ -10,19 +10,20 @@ from typing import NamedTuple
 
 from archqa.core.case import Sentence
 from archqa.engine.answer.span_extraction import extract_spans
-from archqa.engine.tables import rows
+from archqa.engine.tables import read_rows
 from archqa.notes.concepts import concept_names
 from archqa.notes.sections import text_without_list_marker
 from archqa.notes.tokens import stems
 
-_NUMBERED = re.compile(r"^(?:PROBLEM\s*)?#?\s*\d*\s*[:.)]\s*", re.IGNORECASE)
+_LIST_NUMBER = re.compile(r"^(?:PROBLEM\s*)?#?\s*\d*\s*[:.)]\s*", re.IGNORECASE)
 _BRACKET = re.compile(r"\s*[(\[][^()\[\]]*[)\]]")
 _SEMICOLON = re.compile(r"\s*;\s+")
 _SUBJECT = r"(?:he|she|it|they|the|this|his|her|there|was|were|has|had|will|is)"
-_TURN = re.compile(rf",\s+(?=(?:and|so)\s+{_SUBJECT}\b)")
-"""Between independent clauses. Never before but, although or while: half of a contrast says something else."""
-_TAIL = re.compile(
-    r",\s+(?:which|who|whom|where|with|without|including|as well as|along with|in addition to|status post|after|"
+_CLAUSE_BOUNDARY = re.compile(rf",\s+(?=(?:and|so)\s+{_SUBJECT}\b)")
+"""Between independent clauses; never before but, although or while, to keep contrasts whole."""
+_TRAILING_CLAUSE = re.compile(
+    r",\s+(?:which|who|whom|where|with|without|including|as well as|along with|in addition to|"
+    r"status post|after|"
     r"per)\b[^,;]*$",
     re.IGNORECASE,
 )
@@ -30,124 +31,160 @@ _CONTRAST = re.compile(
     r"\b(?:but|however|although|though|not everyone|only|unless|if|until|once)\b", re.IGNORECASE
 )
 _CONNECTIVE = re.compile(
-    r"^(?:(?:and|so|next|then|also|however|therefore|in addition|additionally|furthermore|moreover),?\s+)"
+    r"^(?:(?:and|so|next|then|also|however|therefore|in addition|additionally|furthermore|"
+    r"moreover),?\s+)"
     r"(?=(?:the|he|she|they|it|his|her|we|i|a|an|there|this)\b)",
     re.IGNORECASE,
 )
-"""What ties a sentence to the one before it: a line of an answer stands by itself."""
+"""An opening that refers to the sentence before: a line of an answer stands by itself."""
 _LABEL = re.compile(
     r"^(?:(?:brief )?hospital course|history of present illness|hpi|assessment|impression):\s+",
     re.I,
 )
-_SMALL = re.compile(r"^[a-z]+\b")
-LEAST_CLAUSE = 5
-"""Words of the shortest clause that may stand for its sentence: a shorter one leans on the one before."""
+_LOWER_CASE_WORD = re.compile(r"^[a-z]+\b")
+_DIGIT = re.compile(r"\d")
+MIN_CLAUSE_WORDS = 5
+"""Words of the shortest clause that may replace its sentence: shorter ones depend on the rest."""
+MIN_REST_WORDS = 4
+"""Words that must be left when an opener or a trailing clause is dropped."""
 
 
 class SentenceVariant(NamedTuple):
-    """One way to say a sentence; `kept` is the share of its content that is still there."""
+    """A shorter form of a sentence; `content_kept` is the share of its content that is left."""
 
     text: str
-    kept: float
+    content_kept: float
 
     @property
-    def words(self) -> int:
+    def word_count(self) -> int:
         """Words as the scorer counts them."""
         return len(self.text.split())
 
 
 def sentence_variants(
-    sentence: Sentence, wanted: frozenset[str] = frozenset()
+    sentence: Sentence, question_terms: frozenset[str] = frozenset()
 ) -> tuple[SentenceVariant, ...]:
-    """The sentence from full to shortest, each wording shorter than the last; none where there is no word.
+    """Return variants from full to shortest, each shorter than the last; none without a word.
 
-    `wanted` holds the stems and concepts of what is asked: of several clauses the one that says most of it stays.
+    `question_terms` are stems and concepts of the question: the clause that shares most of them is
+    preferred.
     """
-    full = _plain(text_without_list_marker(sentence))
-    if not any(each.isalnum() for each in full):
+    full_text = _clean(text_without_list_marker(sentence))
+    if not any(character.isalnum() for character in full_text):
         return ()
-    found: list[SentenceVariant] = []
-    for text in _shorter_and_shorter(full, wanted):
-        said = finished(text)
-        if not found or len(said.split()) < found[-1].words:
-            found.append(
-                SentenceVariant(
-                    said, _weight(said, wanted) / max(_weight(finished(full), wanted), 1.0)
-                )
-            )
-    return tuple(found)
+    full_content = max(_content(punctuate(full_text), question_terms), 1.0)
+    variants: list[SentenceVariant] = []
+    for shortened in _compressions(full_text, question_terms):
+        text = punctuate(shortened)
+        if not variants or len(text.split()) < variants[-1].word_count:
+            content_kept = _content(text, question_terms) / full_content
+            variants.append(SentenceVariant(text, content_kept))
+    return tuple(variants)
 
 
-def _shorter_and_shorter(text: str, wanted: frozenset[str]) -> Iterator[str]:
+def _compressions(text: str, question_terms: frozenset[str]) -> Iterator[str]:
+    """Yield the text as more and more of it is dropped."""
     yield text
-    text = _short(text)
+    text = _replace_long_forms(text)
     yield text
-    for trim in (_without_opener, _without_plain_brackets, _without_tail, _without_brackets):
-        text = trim(text)
+    for drop in (
+        _drop_opener,
+        _drop_brackets_without_numbers,
+        _drop_trailing_clause,
+        _drop_brackets,
+    ):
+        text = drop(text)
         yield text
-    text = _without_opener(_best_clause(text, wanted))
+    text = _drop_opener(_best_clause(text, question_terms))
     yield text
-    yield from extract_spans(text, wanted)
+    yield from extract_spans(text, question_terms)
 
 
-def finished(text: str) -> str:
-    """A capital first (but for the likes of iCa), one full stop last."""
+def punctuate(text: str) -> str:
+    """Capitalise the first word (unless it is like iCa) and end with one full stop."""
     text = text.strip(" ,;:-")
-    text = text[:1].upper() + text[1:] if _SMALL.match(text) else text
-    return text if text.endswith((".", "!", "?")) else f"{text}."
+    if _LOWER_CASE_WORD.match(text):
+        text = text[:1].upper() + text[1:]
+    if text.endswith((".", "!", "?")):
+        return text
+    return f"{text}."
 
 
-def _plain(text: str) -> str:
-    """One line, no bar (it would end the citation), no list number, no label of a section, nothing to lean on."""
-    text = _NUMBERED.sub("", " ".join(text.replace("|", "/").split()))
-    return _CONNECTIVE.sub("", _LABEL.sub("", text))
+def _clean(text: str) -> str:
+    """Drop list numbers, section labels and connectives; a bar would end the citation."""
+    one_line = " ".join(text.replace("|", "/").split())
+    without_number = _LIST_NUMBER.sub("", one_line)
+    without_label = _LABEL.sub("", without_number)
+    return _CONNECTIVE.sub("", without_label)
 
 
-def _short(text: str) -> str:
-    for long, short in _forms():
-        text = long.sub(short, text)
+def _replace_long_forms(text: str) -> str:
+    for long_form, short_form in _short_forms():
+        text = long_form.sub(short_form, text)
     return " ".join(text.split())
 
 
-def _without_opener(text: str) -> str:
+def _drop_opener(text: str) -> str:
     head, comma, rest = text.partition(", ")
-    opener = comma and len(rest.split()) >= 4 and any(form.fullmatch(head) for form in _openers())
-    return rest if opener and not re.search(r"\d", head) else text
+    if not comma or len(rest.split()) < MIN_REST_WORDS or _DIGIT.search(head):
+        return text
+    if any(opener.fullmatch(head) for opener in _openers()):
+        return rest
+    return text
 
 
-def _without_plain_brackets(text: str) -> str:
-    return _BRACKET.sub(lambda match: match[0] if re.search(r"\d", match[0]) else "", text)
+def _drop_brackets_without_numbers(text: str) -> str:
+    def replacement(bracket: re.Match[str]) -> str:
+        return bracket[0] if _DIGIT.search(bracket[0]) else ""
+
+    return _BRACKET.sub(replacement, text)
 
 
-def _without_brackets(text: str) -> str:
+def _drop_brackets(text: str) -> str:
     return _BRACKET.sub("", text)
 
 
-def _without_tail(text: str) -> str:
-    shorter = _TAIL.sub("", text.rstrip(". "))
-    return shorter if len(shorter.split()) >= 4 else text
-
-
-def _best_clause(text: str, wanted: frozenset[str]) -> str:
-    """Of several independent clauses the one that says most of what is asked, and the later among equals."""
-    parts = [part for piece in _SEMICOLON.split(text) for part in _TURN.split(piece)]
-    whole = [part for part in parts if len(part.split()) >= LEAST_CLAUSE]
-    if len(whole) < 2:
+def _drop_trailing_clause(text: str) -> str:
+    shorter = _TRAILING_CLAUSE.sub("", text.rstrip(". "))
+    if len(shorter.split()) < MIN_REST_WORDS:
         return text
-    best = max(reversed(whole), key=lambda part: _weight(part, wanted))
-    return text if any(_CONTRAST.search(part) for part in parts if part is not best) else best
+    return shorter
 
 
-def _weight(text: str, wanted: frozenset[str]) -> float:
-    numbers = sum(bool(re.search(r"\d", word)) for word in text.split())
-    return len(text.split()) + numbers + 2.0 * len(wanted & {*stems(text), *concept_names(text)})
+def _best_clause(text: str, question_terms: frozenset[str]) -> str:
+    """Return the independent clause with most content, the later of equals, or the whole text.
+
+    The text stays whole where another clause contrasts with the best or limits it.
+    """
+    clauses: list[str] = []
+    for part in _SEMICOLON.split(text):
+        clauses += _CLAUSE_BOUNDARY.split(part)
+    independent = [clause for clause in clauses if len(clause.split()) >= MIN_CLAUSE_WORDS]
+    if len(independent) < 2:
+        return text
+    best = max(reversed(independent), key=lambda clause: _content(clause, question_terms))
+    dropped = [clause for clause in clauses if clause is not best]
+    if any(_CONTRAST.search(clause) for clause in dropped):
+        return text
+    return best
+
+
+def _content(text: str, question_terms: frozenset[str]) -> float:
+    """Count words, numbers twice, and (doubly) the terms of the question."""
+    words = text.split()
+    numbers = sum(1 for word in words if _DIGIT.search(word))
+    shared_terms = question_terms & {*stems(text), *concept_names(text)}
+    return len(words) + numbers + 2.0 * len(shared_terms)
 
 
 @cache
-def _forms() -> tuple[tuple[re.Pattern[str], str], ...]:
-    return tuple((re.compile(long, re.IGNORECASE), short) for long, short in rows("shorter.tsv"))
+def _short_forms() -> tuple[tuple[re.Pattern[str], str], ...]:
+    return tuple(
+        (re.compile(long_form, re.IGNORECASE), short_form)
+        for long_form, short_form in read_rows("shorter.tsv")
+    )
 
 
 @cache
 def _openers() -> tuple[re.Pattern[str], ...]:
-    return tuple(re.compile(row[0], re.IGNORECASE) for row in rows("openers.tsv"))
+    return tuple(re.compile(row[0], re.IGNORECASE) for row in read_rows("openers.tsv"))

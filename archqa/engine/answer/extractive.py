@@ -1,8 +1,8 @@
-"""The cited answer: the chosen sentences, shortened until they fit, each id on the line of its content.
+"""The extractive answer: selected sentences, compressed until they fit, each with its citation.
 
-Which sentence gets how many words is a knapsack: a wording is worth the sentence's probability times the
-share of it that is kept. A sentence that gets no line of its own is cited on the line that says most of it, or else
-on the nearest one.
+How many words each sentence gets is a knapsack problem: a variant of a sentence is worth the
+sentence's probability times the share of its content that is left. A sentence without a line of
+its own is cited on the line that shares most with it, or else on the nearest line.
 """
 
 from typing import NamedTuple
@@ -10,94 +10,140 @@ from typing import NamedTuple
 from archqa.core.answer import CitedAnswer, Claim
 from archqa.core.case import Case
 from archqa.engine.answer.compression import SentenceVariant, sentence_variants
-from archqa.engine.question import question_text
+from archqa.engine.question import question_with_phrases
 from archqa.errors import CallerError
 from archqa.notes.concepts import concept_names
 from archqa.notes.tokens import extract_numbers, stems
 
-LEAST_WORDS = 10
-MOST_LINES = 40
+MIN_WORDS = 10
+MAX_LINES = 40
 """Sentences that compete for a line: more could never fit."""
 POINTER = "The record answers this in the cited sentence."
-"""What is said when even the shortest wording of every sentence is too long: a claim is never cut mid-sentence."""
+"""The answer when even the shortest variant of every sentence is too long to quote."""
 
 
-class Offer(NamedTuple):
-    """A chosen sentence with the ways to say it."""
+class Candidate(NamedTuple):
+    """A selected sentence, its probability, and its variants from full to shortest."""
 
     id: str
     text: str
-    worth: float
-    ways: tuple[SentenceVariant, ...]
+    relevance: float
+    variants: tuple[SentenceVariant, ...]
+
+
+class Line(NamedTuple):
+    """A line of the answer and the id of the sentence it was made from."""
+
+    sentence_id: str
+    text: str
+
+
+class Packing(NamedTuple):
+    """A choice of variants, as pairs of candidate and variant index, and its total value."""
+
+    value: float
+    choices: tuple[tuple[int, int], ...]
 
 
 def compose(
-    case: Case, chosen: frozenset[str], worth: dict[str, float], word_limit: int
+    case: Case, evidence: frozenset[str], relevance: dict[str, float], word_limit: int
 ) -> CitedAnswer:
-    """At most `word_limit` words; every line cited, every chosen id cited once. Raises CallerError below 10 words."""
-    if word_limit < LEAST_WORDS:
+    """Compose an answer of at most `word_limit` words that cites every id of `evidence` once.
+
+    `relevance` is the probability of every sentence by its id. Raises CallerError below 10 words.
+    """
+    if word_limit < MIN_WORDS:
         raise CallerError(
-            f"An answer of {word_limit} words cannot be written.\nAllow at least {LEAST_WORDS}."
+            f"An answer of {word_limit} words cannot be written.\nAllow at least {MIN_WORDS}."
         )
-    ids = case.in_note_order(chosen)
-    question = " ".join([question_text(case), *(phrase.text for phrase in case.patient_question)])
-    wanted = frozenset(stems(question)) | concept_names(question)
-    of = {sentence.id: sentence for sentence in case.sentences}
-    offers = [
-        Offer(sid, of[sid].text, worth[sid], sentence_variants(of[sid], wanted)) for sid in ids
-    ]
-    able = sorted((offer for offer in offers if offer.ways), key=lambda offer: -offer.worth)[
-        :MOST_LINES
-    ]
-    lines = _packed(sorted(able, key=lambda offer: ids.index(offer.id)), word_limit)
+    candidates = _candidates(case, evidence, relevance)
+    lines = _pack_lines(_candidates_for_lines(candidates), word_limit)
     if not lines:
+        ids = case.in_note_order(evidence)
         return CitedAnswer(claims=(Claim(text=POINTER, citations=ids),))
-    return CitedAnswer(claims=_with_the_rest(lines, offers))
+    return CitedAnswer(claims=_cite_all(lines, candidates))
 
 
-def _packed(offers: list[Offer], limit: int) -> list[tuple[Offer, str]]:
-    """The best choice of one wording or none for each sentence within `limit` words (0/1 knapsack, exact)."""
-    best: list[tuple[float, tuple[tuple[int, int], ...]]] = [(0.0, ())] * (limit + 1)
-    for place, offer in enumerate(offers):
-        update = list(best)
-        for way, wording in enumerate(offer.ways):
-            for room in range(wording.words, limit + 1):
-                value, taken = best[room - wording.words]
-                if value + _value(offer, wording) > update[room][0] + 1e-12:
-                    update[room] = (value + _value(offer, wording), (*taken, (place, way)))
-        best = update
-    return [(offers[place], offers[place].ways[way].text) for place, way in best[limit][1]]
+def _candidates(
+    case: Case, evidence: frozenset[str], relevance: dict[str, float]
+) -> list[Candidate]:
+    """Return the evidence in note order with its variants."""
+    question = question_with_phrases(case)
+    question_terms = frozenset(stems(question)) | concept_names(question)
+    sentence_by_id = {sentence.id: sentence for sentence in case.sentences}
+    candidates = []
+    for sentence_id in case.in_note_order(evidence):
+        sentence = sentence_by_id[sentence_id]
+        variants = sentence_variants(sentence, question_terms)
+        candidates.append(Candidate(sentence_id, sentence.text, relevance[sentence_id], variants))
+    return candidates
 
 
-def _value(offer: Offer, wording: SentenceVariant) -> float:
-    """Most for being there, the rest for being complete: more evidence said briefly beats less said in full."""
-    return (0.05 + offer.worth) * (0.6 + 0.4 * wording.kept)
+def _candidates_for_lines(candidates: list[Candidate]) -> list[Candidate]:
+    """Return the most relevant candidates that have words, in note order."""
+    with_words = [candidate for candidate in candidates if candidate.variants]
+    by_relevance = sorted(with_words, key=lambda candidate: -candidate.relevance)
+    ids = {candidate.id for candidate in by_relevance[:MAX_LINES]}
+    return [candidate for candidate in with_words if candidate.id in ids]
 
 
-def _with_the_rest(lines: list[tuple[Offer, str]], offers: list[Offer]) -> tuple[Claim, ...]:
-    """Claims in note order; a sentence without a line is cited on the one that says most of it, or else nearest."""
-    cited: dict[str, list[str]] = {offer.id: [] for offer, _ in lines}
-    order = [offer.id for offer in offers]
-    for offer in offers:
-        home = (
-            offer.id
-            if offer.id in cited
-            else max(lines, key=lambda line: _likeness(offer, line, order))[0].id
-        )
-        cited[home].append(offer.id)
-    return tuple(Claim(text=text, citations=tuple(cited[offer.id])) for offer, text in lines)
+def _pack_lines(candidates: list[Candidate], word_limit: int) -> list[Line]:
+    """Choose at most one variant of every sentence within `word_limit` (0/1 knapsack, exact)."""
+    best = [Packing(0.0, ())] * (word_limit + 1)  # by number of words
+    for index, candidate in enumerate(candidates):
+        best = _pack_candidate(best, index, candidate)
+    lines = []
+    for index, variant_index in best[word_limit].choices:
+        candidate = candidates[index]
+        lines.append(Line(candidate.id, candidate.variants[variant_index].text))
+    return lines
 
 
-def _likeness(offer: Offer, line: tuple[Offer, str], order: list[str]) -> tuple[float, int]:
-    distance = abs(order.index(offer.id) - order.index(line[0].id))
-    return _shared(offer, line[1]) / (1 + len(frozenset(stems(offer.text)))), -distance
+def _pack_candidate(best: list[Packing], index: int, candidate: Candidate) -> list[Packing]:
+    """Return the best packing for every number of words when one more candidate may be used."""
+    improved = list(best)
+    for variant_index, variant in enumerate(candidate.variants):
+        gain = _value(candidate, variant)
+        for words in range(variant.word_count, len(best)):
+            before = best[words - variant.word_count]
+            value = before.value + gain
+            if value > improved[words].value + 1e-12:
+                improved[words] = Packing(value, (*before.choices, (index, variant_index)))
+    return improved
 
 
-def _shared(offer: Offer, line: str) -> int:
-    """Content words, numbers and (doubly) concepts of a sentence that a line says too."""
-    words = len(frozenset(stems(offer.text)) & frozenset(stems(line)))
-    return (
-        words
-        + 2 * len(concept_names(offer.text) & concept_names(line))
-        + len(extract_numbers(offer.text) & extract_numbers(line))
+def _value(candidate: Candidate, variant: SentenceVariant) -> float:
+    """Weigh presence over completeness: more evidence in brief beats less evidence in full."""
+    return (0.05 + candidate.relevance) * (0.6 + 0.4 * variant.content_kept)
+
+
+def _cite_all(lines: list[Line], candidates: list[Candidate]) -> tuple[Claim, ...]:
+    """Return the lines as claims in note order, with the id of every candidate on one of them."""
+    citations: dict[str, list[str]] = {line.sentence_id: [] for line in lines}
+    order = {candidate.id: position for position, candidate in enumerate(candidates)}
+    for candidate in candidates:
+        line_id = candidate.id
+        if line_id not in citations:
+            line_id = _most_similar_line(candidate, lines, order).sentence_id
+        citations[line_id].append(candidate.id)
+    return tuple(
+        Claim(text=line.text, citations=tuple(citations[line.sentence_id])) for line in lines
     )
+
+
+def _most_similar_line(candidate: Candidate, lines: list[Line], order: dict[str, int]) -> Line:
+    content_words = 1 + len(frozenset(stems(candidate.text)))
+
+    def similarity(line: Line) -> tuple[float, int]:
+        distance = abs(order[candidate.id] - order[line.sentence_id])
+        return _shared_content(candidate.text, line.text) / content_words, -distance
+
+    return max(lines, key=similarity)
+
+
+def _shared_content(sentence: str, line: str) -> int:
+    """Count the content words, numbers and (twice) concepts that both texts have."""
+    shared_stems = frozenset(stems(sentence)) & frozenset(stems(line))
+    shared_concepts = concept_names(sentence) & concept_names(line)
+    shared_numbers = extract_numbers(sentence) & extract_numbers(line)
+    return len(shared_stems) + 2 * len(shared_concepts) + len(shared_numbers)

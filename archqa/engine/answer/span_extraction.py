@@ -1,7 +1,8 @@
-"""The gist of a sentence: neighbouring pieces between commas that say most of what is asked, as a clinician notes it.
+"""Span extraction: the neighbouring segments of a sentence that share most with the question.
 
-A gist is taken only where it can stand alone: with the subject of what it says, and where the rest holds no negation,
-doubt, contrast or condition that it would lose.
+A segment is the text between two commas or semicolons. A span is used only where it is complete by
+itself: it has the subject of its predicate, and the rest of the sentence has no negation, doubt,
+contrast or condition that the span would lose.
 """
 
 import re
@@ -11,44 +12,58 @@ from typing import NamedTuple
 from archqa.notes.concepts import concept_names
 from archqa.notes.tokens import stems
 
-LENGTHS = (16, 11, 7)
-"""Words that a gist may have: the best within each is offered."""
-LEAST = 3
-_BREAK = re.compile(r"\s*[,;]\s+(?:and\s+)?(?!\d+(?:\.\d+)?,?\s+(?:and|or|to)\b)")
-"""Between pieces, but not within `at 4, 8 and 12 months`."""
-_BINDING = re.compile(
-    r"\b(?:no|not|none|nor|never|neither|without|denie[sd]|deny|negative|absent|unlikely|less likely|ruled? out|r/o|"
-    r"free of|if|unless|until|once|or|versus|vs|but|although|though|however|while|despite|instead|rather|except|only|"
-    r"either|possib\w+|probab\w+|likely|may|might|could|would|should|suspect\w*|suggest\w*|appear\w*|questionable|"
-    r"concern\w*|felt|thought|judged|believed|consider\w*|history|h/o|father|mother|brother|sister|family|"
-    r"attempt\w*|refus\w*|hold|held|stop\w*|discontinu\w*|avoid\w*|declin\w*|cannot|unable|un\w+ed)\b|n't\b|\?",
+MAX_WORDS = (16, 11, 7)
+"""Word limits, longest first: the best span within each is returned."""
+MIN_WORDS = 3
+MAX_SEGMENTS = 16
+"""Segments of a span: more could not fit the longest limit."""
+MAX_COUNTED_NUMBERS = 3
+REASON_SCORE, NORMAL_FINDING_SCORE = 1.5, -2.0
+_SEGMENT_BREAK = re.compile(r"\s*[,;]\s+(?:and\s+)?(?!\d+(?:\.\d+)?,?\s+(?:and|or|to)\b)")
+"""Between segments, but not within `at 4, 8 and 12 months`."""
+_SCOPE_WORD = re.compile(
+    r"\b(?:no|not|none|nor|never|neither|without|denie[sd]|deny|negative|absent|unlikely|"
+    r"less likely|ruled? out|r/o|"
+    r"free of|if|unless|until|once|or|versus|vs|but|although|though|however|while|despite|instead|"
+    r"rather|except|only|"
+    r"either|possib\w+|probab\w+|likely|may|might|could|would|should|suspect\w*|suggest\w*|"
+    r"appear\w*|questionable|"
+    r"concern\w*|felt|thought|judged|believed|consider\w*|history|h/o|father|mother|brother|sister|"
+    r"family|"
+    r"attempt\w*|refus\w*|hold|held|stop\w*|discontinu\w*|avoid\w*|declin\w*|cannot|unable|"
+    r"un\w+ed)\b|n't\b|\?",
     re.IGNORECASE,
 )
-"""Words that bind the rest of their sentence: left behind, they would change what a piece of it says."""
+"""Words whose scope is the whole sentence: without them, a span would mean something else."""
 _DANGLING = re.compile(
-    r"^(?:and|or|but|if|unless|although|though|until|since|once|which|who|whom|that|where|when|while|then|to|of|in|on|"
-    r"at|by|from|for|as|than|with|without|after|because|due|per|incl\w*|given|already|also|still|so|plus|may|might|can|"
+    r"^(?:and|or|but|if|unless|although|though|until|since|once|which|who|whom|that|where|when|"
+    r"while|then|to|of|in|on|"
+    r"at|by|from|for|as|than|with|without|after|because|due|per|incl\w*|given|already|also|still|"
+    r"so|plus|may|might|can|"
     r"will|would|should|must|has|had|have|does|did|is|are|his|her|its|\w+ing)\b"
     r"|\b(?:and|or|the|a|an|of|to|in|on|at|by|for|with|was|were|is|are|his|her|any|not|\w+ly)[.]?$",
     re.IGNORECASE,
 )
 _PREDICATE = re.compile(
-    r"^(?:already|also|still|again|then|later|may|might|can|will|would|should|must|has|had|have|does|did|is|are|was|"
-    r"were|show(?:s|ed)?|reveal(?:s|ed)?|demonstrate[sd]?|grew|remain(?:s|ed)?|became|consistent with|c/w|"
-    r"compatible with|concerning for|considered|recogni[sz]ed|felt|judged|thought|regarded|attributed|presumed)\b",
+    r"^(?:already|also|still|again|then|later|may|might|can|will|would|should|must|has|had|have|"
+    r"does|did|is|are|was|"
+    r"were|show(?:s|ed)?|reveal(?:s|ed)?|demonstrate[sd]?|grew|remain(?:s|ed)?|became|"
+    r"consistent with|c/w|"
+    r"compatible with|concerning for|considered|recogni[sz]ed|felt|judged|thought|regarded|"
+    r"attributed|presumed)\b",
     re.IGNORECASE,
 )
-"""How a piece begins that is said of what stands before it: neither is whole without the other."""
+"""The start of a segment whose subject is an earlier segment: neither is complete alone."""
 _CARRIER = re.compile(
     r"^(?:(?:the\s+)?(?:patient|pt)|he|she|it)\s+(?:was|is|were|are)\s+(?=\w)(?!to\b)",
     re.IGNORECASE,
 )
 _VERB = re.compile(r"\b(?:was|were|is|are|has|had|have|did|will)\b", re.IGNORECASE)
-_SAYS = re.compile(
+_STATEMENT = re.compile(
     r"\d|->|\b(?:was|were|is|are|has|had|have|did|will|due to|\w{3,}ed)\b", re.IGNORECASE
 )
-"""What a piece must have that is not the first: else it may be the tail of a list (`fatigue, nausea, low fever`)."""
-_HEADED = re.compile(r"^[A-Z][\w/ -]{0,24}:\s")
+"""What a later segment must have; else it may be the end of a list (`fatigue, nausea, fever`)."""
+_HEADING = re.compile(r"^[A-Z][\w/ -]{0,24}:\s")
 _NORMAL = re.compile(
     r"\b(?:no|not|negative|normal|absent|without|unremarkable|stable)\b", re.IGNORECASE
 )
@@ -57,90 +72,124 @@ _REASON = re.compile(
 )
 
 
-class Piece(NamedTuple):
-    """A part of a sentence from `start` to `end`; `says` is what of the question and of medicine it names.
+_DIGIT = re.compile(r"\d")
 
-    `binding`: it holds a word that binds the rest.
+
+class Segment(NamedTuple):
+    """A part of a sentence, from `start` to `end`.
+
+    `terms` are its concepts and the terms it shares with the question; `has_scope_word` whether it
+    has a word whose scope is the whole sentence.
     """
 
     start: int
     end: int
     text: str
-    says: frozenset[str]
-    binding: bool
-    worth: float
+    terms: frozenset[str]
+    has_scope_word: bool
+    score: float
 
 
-def extract_spans(text: str, wanted: frozenset[str]) -> Iterator[str]:
-    """The gist within each of `LENGTHS` words, longest first; none where no piece may stand alone."""
-    headed = _HEADED.match(text)
-    head, body = (headed[0], text[headed.end() :]) if headed else ("", text)
-    runs = list(_runs(body.rstrip(". "), wanted))
-    for most in LENGTHS:
-        able = [
-            (worth, -len(said.split()), said) for worth, said in runs if len(said.split()) <= most
-        ]
-        if able:
-            said = max(able)[2]
-            yield (head if ";" not in body[: body.index(said)] else "") + _without_carrier(said)
+class Span(NamedTuple):
+    """A run of segments that is complete by itself."""
+
+    score: float
+    text: str
+
+    @property
+    def word_count(self) -> int:
+        """Words as the scorer counts them."""
+        return len(self.text.split())
 
 
-def _runs(body: str, wanted: frozenset[str]) -> Iterator[tuple[float, str]]:
-    """Every short run of neighbouring pieces that may stand alone and is not all, with what it is worth."""
-    pieces = _pieces(body, wanted)
-    told = max((at for at, piece in enumerate(pieces) if _PREDICATE.match(piece.text)), default=-1)
-    binding = sum(piece.binding for piece in pieces)
-    for first in range(len(pieces)):
-        for last in range(first, min(first + LENGTHS[0], len(pieces))):
-            run = pieces[first : last + 1]
-            said = body[run[0].start : run[-1].end]
-            lost = len(run) == len(pieces) or binding > sum(piece.binding for piece in run)
-            whole = first > told or (first == 0 and last >= told)
-            if whole and not lost and _stands_alone(said, opens=first == 0):
-                named = frozenset[str]().union(*(piece.says for piece in run))
-                worth = sum(piece.worth for piece in run) + len(named) + len(named & wanted)
-                if worth > 0:
-                    yield worth, said
+def extract_spans(text: str, question_terms: frozenset[str]) -> Iterator[str]:
+    """Yield the best span within each of `MAX_WORDS`; nothing where no span is complete."""
+    heading_match = _HEADING.match(text)
+    heading = heading_match[0] if heading_match else ""
+    body = text[len(heading) :]
+    spans = list(_complete_spans(body.rstrip(". "), question_terms))
+    for max_words in MAX_WORDS:
+        fitting = [span for span in spans if span.word_count <= max_words]
+        if not fitting:
+            continue
+        best = max(fitting, key=lambda span: (span.score, -span.word_count, span.text))
+        text_before = body[: body.index(best.text)]
+        applicable_heading = "" if ";" in text_before else heading
+        yield applicable_heading + _drop_carrier(best.text)
 
 
-def _pieces(body: str, wanted: frozenset[str]) -> list[Piece]:
-    breaks = [match.span() for match in _BREAK.finditer(body)]
-    starts, ends = [0, *(end for _, end in breaks)], [*(start for start, _ in breaks), len(body)]
-    return [
-        _piece(body, start, end, wanted)
-        for start, end in zip(starts, ends, strict=True)
-        if start < end
-    ]
+def _complete_spans(body: str, question_terms: frozenset[str]) -> Iterator[Span]:
+    """Yield every span that is complete, shorter than the sentence and of positive score."""
+    segments = _segments(body, question_terms)
+    last_predicate = _last_predicate(segments)
+    scope_words = sum(segment.has_scope_word for segment in segments)
+    for first in range(len(segments)):
+        for end in range(first + 1, min(first + MAX_SEGMENTS, len(segments)) + 1):
+            run = segments[first:end]
+            is_whole_sentence = len(run) == len(segments)
+            loses_scope = sum(segment.has_scope_word for segment in run) < scope_words
+            has_its_subject = first > last_predicate or (first == 0 and end > last_predicate)
+            if is_whole_sentence or loses_scope or not has_its_subject:
+                continue
+            text = body[run[0].start : run[-1].end]
+            score = _score(run, question_terms)
+            if score > 0 and _is_complete(text, is_opening=first == 0):
+                yield Span(score, text)
 
 
-def _piece(body: str, start: int, end: int, wanted: frozenset[str]) -> Piece:
-    """Numbers, reasons and abnormal findings are worth most; normal ones little, unless they are asked about."""
+def _last_predicate(segments: list[Segment]) -> int:
+    """Return the index of the last segment whose subject is an earlier segment, or -1."""
+    last = -1
+    for index, segment in enumerate(segments):
+        if _PREDICATE.match(segment.text):
+            last = index
+    return last
+
+
+def _score(run: list[Segment], question_terms: frozenset[str]) -> float:
+    terms = frozenset[str]().union(*(segment.terms for segment in run))
+    segment_scores = sum(segment.score for segment in run)
+    return segment_scores + len(terms) + len(terms & question_terms)
+
+
+def _segments(body: str, question_terms: frozenset[str]) -> list[Segment]:
+    segments = []
+    start = 0
+    for segment_break in _SEGMENT_BREAK.finditer(body):
+        if start < segment_break.start():
+            segments.append(_segment(body, start, segment_break.start(), question_terms))
+        start = segment_break.end()
+    if start < len(body):
+        segments.append(_segment(body, start, len(body), question_terms))
+    return segments
+
+
+def _segment(body: str, start: int, end: int, question_terms: frozenset[str]) -> Segment:
+    """Score numbers and reasons; a normal finding loses unless the question asks about it."""
     text = body[start:end]
-    known = concept_names(text)
-    says = known | (wanted & frozenset(stems(text)))
-    numbers = sum(bool(re.search(r"\d", word)) for word in text.split())
-    ordinary = bool(_NORMAL.search(text)) and not says & wanted
-    binding = bool(_BINDING.search(text))
-    return Piece(
-        start,
-        end,
-        text,
-        says,
-        binding,
-        min(numbers, 3) + 1.5 * bool(_REASON.search(text)) - 2.0 * ordinary,
-    )
+    terms = concept_names(text) | (question_terms & frozenset(stems(text)))
+    numbers = sum(1 for word in text.split() if _DIGIT.search(word))
+    score = float(min(numbers, MAX_COUNTED_NUMBERS))
+    if _REASON.search(text):
+        score += REASON_SCORE
+    if _NORMAL.search(text) and not terms & question_terms:
+        score += NORMAL_FINDING_SCORE
+    return Segment(start, end, text, terms, _SCOPE_WORD.search(text) is not None, score)
 
 
-def _stands_alone(said: str, *, opens: bool) -> bool:
-    """Whether it is long enough, leans on nothing and, unless it opens the sentence, says something of its own."""
-    return (
-        len(said.split()) >= LEAST
-        and not _DANGLING.search(said)
-        and (opens or bool(_SAYS.search(said)))
-    )
+def _is_complete(text: str, *, is_opening: bool) -> bool:
+    """Whether the text is long enough, has no loose ends and makes a statement.
+
+    The opening of a sentence counts as a statement.
+    """
+    if len(text.split()) < MIN_WORDS or _DANGLING.search(text):
+        return False
+    return is_opening or _STATEMENT.search(text) is not None
 
 
-def _without_carrier(said: str) -> str:
-    """Without `she was`, as in a note, unless another clause leans on it."""
-    bare = _CARRIER.sub("", said)
-    return said if _VERB.search(bare) or len(bare.split()) < LEAST else bare
+def _drop_carrier(text: str) -> str:
+    """Drop an opening such as `she was`, unless a verb of another clause depends on it."""
+    shorter = _CARRIER.sub("", text)
+    if _VERB.search(shorter) or len(shorter.split()) < MIN_WORDS:
+        return text
+    return shorter

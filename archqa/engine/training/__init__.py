@@ -1,1 +1,1 @@
-"""Fitting the engine and exporting its weights. In the repository, not in the wheel."""
+"""Fitting of the engine and export of its weights. In the repository, not in the wheel."""

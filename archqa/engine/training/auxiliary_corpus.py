@@ -100,7 +100,7 @@ def _read_training_note_questions(
 def _labelled_cases(
     path: Path, rows: list[tuple[int, Question]], notes: Mapping[str, Case]
 ) -> tuple[AuxiliaryCase, ...]:
-    """Label the notes' sentences by the questions. Raises InputError with every invalid question."""
+    """Label the notes' sentences by the questions. Raises InputError with every mistake."""
     mistakes = []
     for number, question in rows:
         mistakes += [f":{number}: {mistake}" for mistake in _mistakes(question, notes)]

@@ -1,21 +1,25 @@
-"""Makes the reader, `data/reader.onnx` and `data/reader.npz`. Needs the training extra.
+"""The stages of training that make the cross-encoder, `data/reader.onnx` and `data/reader.npz`.
 
-It first reads broadly, questions about notes that were written for it; then closely, the cases with a key and further
-questions about their notes. The regression must be fitted on verdicts about cases that the reader has not read: so the
-close reading is done apart for each fold, and what comes of it judges the cases it was kept from
-(`out_of_fold.py`). It is
-done twice with other draws, whose mean is better than either (Wortsman et al. 2022, arXiv:2203.05482), and taken a
-quarter of the way back to the broad reader, which forgets less (the same, arXiv:2109.01903). The mean of the folds'
-weights, which has read all, is shipped. Whoever is kept from a case is kept from all that is asked about its note.
+The first stage trains on the auxiliary corpus; the network is pruned and trained
+quantisation-aware on the way. The second stage fine-tunes on the cases with a key and questions
+about their notes. The regression must be fitted on logits of cases that the cross-encoder was not
+trained on: so the second stage runs once for each fold of notes, and each fold is judged by the
+network that was trained without it (`out_of_fold.py`). Nothing that is asked about an excluded note
+is used.
+
+In each fold two trainings with seeds of their own are averaged, which is better than either
+(Wortsman et al. 2022, arXiv:2203.05482), and interpolated a quarter of the way back to the first
+stage, which forgets less (Wortsman et al. 2022, arXiv:2109.01903). The mean of the folds' weights,
+which has been trained on everything, is shipped. Needs the training extra.
 """
 
 import copy
 import random
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,190 +29,223 @@ from archqa.core.case_digest import case_digest
 from archqa.core.key import CaseKey
 from archqa.engine import cross_encoder
 from archqa.engine.evaluation_statistics import assign_folds
-from archqa.engine.tables import FOLDER
+from archqa.engine.tables import DATA_DIR
 from archqa.engine.training import fine_tuning, out_of_fold
 from archqa.engine.training.auxiliary_corpus import AuxiliaryCase, AuxiliaryCorpus
-from archqa.engine.training.fine_tuning import EpochSampler, LabelledCase, TrainingConfig
-from archqa.engine.training.regression import LabelledSets
+from archqa.engine.training.fine_tuning import EpochSampler, TrainingConfig
+from archqa.engine.training.regression import LabelledCase, LabelledSets, ProgressCallback
 from archqa.notes.sections import MIN_TYPED_SHORTHAND, shorthand_ratio
 
 QUESTIONS_PER_NOTE = 1
-"""Questions on any matter of one note that are read in an epoch; more of them would outweigh the cases alike."""
-WIDTH = 1152
-"""Units that stay of the 3,072 in a layer's wide map, on average: a multiple of `packing.WIDE`."""
-LOOKED_AT = 110
-"""Cases by which it is told which units matter."""
+"""General questions about a note in an epoch; more would outweigh the similar cases."""
+UNITS_PER_LAYER = 1152
+"""Units left of the 3,072 of a feed-forward layer, on average: a multiple of a packed block."""
+PRUNING_CASES = 110
+"""Cases on which the importance of units is measured."""
 PRE_PRUNING_FRACTION = 0.57
-"""The share of the cases that is read before the network is narrowed."""
-FEW, AS_MANY = 0.25, 1.0
-"""Dictated cases that are read beside all typed ones, for each of these."""
-FINE_TUNING_RECIPE = TrainingConfig(epochs=3, rate=3e-5)
-"""For the cases themselves, which are few."""
+"""The share of the similar cases that the network is trained on before it is pruned."""
+LOW_DICTATED_RATIO, HIGH_DICTATED_RATIO = 0.25, 1.0
+"""Dictated cases in a pass for each typed case, all of which are used."""
+FINE_TUNING_CONFIG = TrainingConfig(epochs=3, learning_rate=3e-5)
+"""For the training cases themselves, which are few."""
 FOLDS = 4
-READINGS = 2
-"""Close readings of one fold, each with draws of its own."""
-CLOSE_TO_BROAD = 3
-"""What the close readings together weigh, where the broad reader weighs one."""
-TWICE, FINE_TUNING_QUESTIONS_PER_NOTE = 2, 2
-"""How often cases are read in an epoch of close reading, and of how many questions about their notes."""
+TRAININGS_PER_FOLD = 2
+FINE_TUNED_WEIGHT = 3
+"""The weight of the fine-tuned network in the interpolation, where the first stage weighs one."""
+CASE_REPETITIONS = 2
+"""How often a training case is used in an epoch of the second stage."""
+FINE_TUNING_QUESTIONS_PER_NOTE = 2
+"""Questions about a training case's note in an epoch of the second stage."""
 
-Progress = Callable[[str, int, int], None]
+GRAPH_NAME = cross_encoder.CROSS_ENCODER_FILE.name
+
+
+class NamedCase(NamedTuple):
+    """A training case and the name of its note, as `train-real/12`."""
+
+    note: str
+    case: Case
+    key: CaseKey
 
 
 def build_cross_encoder(
-    taught: AuxiliaryCorpus,
-    kinds: LabelledSets,
+    corpus: AuxiliaryCorpus,
+    labelled_sets: LabelledSets,
     weights: Path,
-    recipe: TrainingConfig,
-    progress: Progress,
-    into: Path = FOLDER,
+    config: TrainingConfig,
+    progress: ProgressCallback,
+    output_dir: Path = DATA_DIR,
     *,
-    width: int = WIDTH,
+    units_per_layer: int = UNITS_PER_LAYER,
     **sizes: int,
 ) -> None:
-    """Trains from a folder's starting weights, narrows, trains rounded, then `closely`, and writes the files."""
-    model = fine_tuning.new_network(weights, recipe, **sizes)
-    first, *others = _passes(taught, random.Random(recipe.seed))
-    fine_tuning.train_network(model, lambda: first, recipe, progress=progress)
-    _narrow(model, first, width, progress)
-    for cases in others:
-        fine_tuning.train_quantisation_aware(model, partial(list, cases), recipe, progress=progress)
-    fine_tune_by_fold(
-        model, taught, kinds, FINE_TUNING_RECIPE._replace(seed=recipe.seed), progress, into
-    )
+    """Train a new cross-encoder from a folder of pretrained weights and write its files."""
+    model = fine_tuning.new_network(weights, config, **sizes)
+    before_pruning, *after_pruning = training_passes(corpus, random.Random(config.seed))
+    fine_tuning.train_network(model, lambda: before_pruning, config, progress=progress)
+    _prune(model, before_pruning, units_per_layer, progress)
+    for cases in after_pruning:
+        sample_epoch: EpochSampler = partial(list, cases)
+        fine_tuning.train_quantisation_aware(model, sample_epoch, config, progress=progress)
+    fine_tuning_config = FINE_TUNING_CONFIG._replace(seed=config.seed)
+    fine_tune_by_fold(model, corpus, labelled_sets, fine_tuning_config, progress, output_dir)
 
 
 def fine_tune_default(
-    taught: AuxiliaryCorpus, recipe: TrainingConfig, progress: Progress, into: Path = FOLDER
+    corpus: AuxiliaryCorpus,
+    config: TrainingConfig,
+    progress: ProgressCallback,
+    output_dir: Path = DATA_DIR,
 ) -> None:
-    """Teaches the shipped reader further and writes its files; what was held out from it stays as it is."""
-    model = fine_tuning.load_default_network(recipe)
-    trained = fine_tuning.train_quantisation_aware(
-        model, partial(training_epoch, taught), recipe, progress=progress
-    )
-    fine_tuning.export(trained, into / cross_encoder.CROSS_ENCODER_FILE.name, taught.alike[0].case)
+    """Fine-tune the shipped cross-encoder and write its files; out-of-fold logits stay."""
+    model = fine_tuning.load_default_network(config)
+    sample_epoch = partial(training_epoch, corpus)
+    trained = fine_tuning.train_quantisation_aware(model, sample_epoch, config, progress=progress)
+    fine_tuning.export(trained, output_dir / GRAPH_NAME, corpus.alike[0].case)
 
 
 def fine_tune_by_fold(
     model: Any,
-    taught: AuxiliaryCorpus,
-    kinds: LabelledSets,
-    recipe: TrainingConfig,
-    progress: Progress,
-    into: Path = FOLDER,
+    corpus: AuxiliaryCorpus,
+    labelled_sets: LabelledSets,
+    config: TrainingConfig,
+    progress: ProgressCallback,
+    output_dir: Path = DATA_DIR,
 ) -> None:
-    """Teaches `model` the cases with a key, once for each fold; writes the held-out verdicts and the readers' mean."""
-    fold_of = assign_note_folds(kinds, recipe.seed)
-    readers, verdicts = list[Any](), dict[str, NDArray[np.float64]]()
+    """Fine-tune on the training cases without each fold; write out-of-fold logits and the mean."""
+    fold_of_note = assign_note_folds(labelled_sets, config.seed)
+    networks: list[Any] = []
+    logits_by_digest: dict[str, NDArray[np.float64]] = {}
     for fold in range(FOLDS):
-        draw = partial(
-            fine_tuning_epoch,
-            kinds,
-            taught.training_note_cases,
-            {note for note, its in fold_of.items() if its != fold},
+        training_notes = {note for note, its_fold in fold_of_note.items() if its_fold != fold}
+        sample_epoch = partial(
+            fine_tuning_epoch, labelled_sets, corpus.training_note_cases, training_notes
         )
-        readers.append(_read_closely(model, draw, recipe, progress))
-        apart = [case for name, case, _ in _named(kinds) if fold_of[name] == fold]
-        verdicts |= _as_shipped(readers[-1], apart, into)
+        network = fine_tune_fold(model, sample_epoch, config, progress)
+        networks.append(network)
+        excluded = [
+            named.case for named in _named_cases(labelled_sets) if fold_of_note[named.note] == fold
+        ]
+        logits_by_digest |= logits_from_files(network, excluded, output_dir)
         progress("folds", fold + 1, FOLDS)
-    out_of_fold.save_out_of_fold_logits(verdicts, into / out_of_fold.OUT_OF_FOLD_FILE)
-    fine_tuning.export(
-        fine_tuning.average_weights(readers),
-        into / cross_encoder.CROSS_ENCODER_FILE.name,
-        taught.alike[0].case,
-    )
+    out_of_fold.save_out_of_fold_logits(logits_by_digest, output_dir / out_of_fold.OUT_OF_FOLD_FILE)
+    average = fine_tuning.average_weights(networks)
+    fine_tuning.export(average, output_dir / GRAPH_NAME, corpus.alike[0].case)
 
 
-def _read_closely(
-    model: Any, draw: EpochSampler, recipe: TrainingConfig, progress: Progress
+def fine_tune_fold(
+    model: Any, sample_epoch: EpochSampler, config: TrainingConfig, progress: ProgressCallback
 ) -> Any:
-    recipes = [recipe._replace(seed=recipe.seed + at) for at in range(READINGS)]
-    close = [
-        fine_tuning.train_quantisation_aware(copy.deepcopy(model), draw, one, progress=progress)
-        for one in recipes
-    ]
-    return fine_tuning.average_weights(
-        [model, *[fine_tuning.average_weights(close)] * CLOSE_TO_BROAD]
-    )
+    """Return the mean of several trainings from `model`, interpolated with `model`."""
+    fine_tuned = []
+    for training in range(TRAININGS_PER_FOLD):
+        training_config = config._replace(seed=config.seed + training)
+        network = fine_tuning.train_quantisation_aware(
+            copy.deepcopy(model), sample_epoch, training_config, progress=progress
+        )
+        fine_tuned.append(network)
+    average = fine_tuning.average_weights(fine_tuned)
+    return fine_tuning.average_weights([model, *[average] * FINE_TUNED_WEIGHT])
 
 
-def _as_shipped(model: Any, cases: list[Case], into: Path) -> dict[str, NDArray[np.float64]]:
-    """Log-odds by case digest, read from files: what they round beside the weights costs real notes a point of F1."""
+def logits_from_files(
+    model: Any, cases: list[Case], output_dir: Path
+) -> dict[str, NDArray[np.float64]]:
+    """Return logits by case digest, computed from exported files.
+
+    What the files quantise besides the weights costs real notes a point of F1, so logits of the
+    torch module would be optimistic.
+    """
     if not cases:
         return {}
-    with TemporaryDirectory(dir=into) as folder:
-        graph = Path(folder) / cross_encoder.CROSS_ENCODER_FILE.name
-        fine_tuning.export(model, graph, cases[0])
-        shipped = cross_encoder.CrossEncoder(graph)
-        return {case_digest(case): shipped.logits(case) for case in cases}
+    with TemporaryDirectory(dir=output_dir) as folder:
+        graph_file = Path(folder) / GRAPH_NAME
+        fine_tuning.export(model, graph_file, cases[0])
+        exported = cross_encoder.CrossEncoder(graph_file)
+        return {case_digest(case): exported.logits(case) for case in cases}
 
 
-def assign_note_folds(kinds: LabelledSets, seed: int) -> dict[str, int]:
-    """The fold of each note, by the name that further questions call it (`train/12`); kinds are spread evenly."""
-    drawn = {name: assign_folds(len(pairs), FOLDS, seed) for name, pairs in kinds.items()}
-    return {
-        f"{name}/{case.id}": int(fold)
-        for name, pairs in kinds.items()
-        for (case, _), fold in zip(pairs, drawn[name], strict=True)
-    }
+def assign_note_folds(labelled_sets: LabelledSets, seed: int) -> dict[str, int]:
+    """Return the fold of each note by its name (`train/12`); each set is spread evenly."""
+    fold_of_note = {}
+    for set_name, labelled_cases in labelled_sets.items():
+        folds = assign_folds(len(labelled_cases), FOLDS, seed).tolist()
+        for (case, _), fold in zip(labelled_cases, folds, strict=True):
+            fold_of_note[f"{set_name}/{case.id}"] = fold
+    return fold_of_note
 
 
 def fine_tuning_epoch(
-    kinds: LabelledSets, near: Iterable[AuxiliaryCase], notes: set[str]
+    labelled_sets: LabelledSets, note_questions: Iterable[AuxiliaryCase], notes: set[str]
 ) -> list[LabelledCase]:
-    """The cases on `notes`, each twice, and some of the questions about these notes."""
-    cases = [(case, key) for name, case, key in _named(kinds) if name in notes]
-    asked = _some_of_each(
-        (each for each in near if each.note in notes), FINE_TUNING_QUESTIONS_PER_NOTE
-    )
-    return [*cases * TWICE, *_pairs(asked)]
+    """Return the cases on `notes`, repeated, and a sample of the questions about these notes."""
+    named_cases = [named for named in _named_cases(labelled_sets) if named.note in notes]
+    cases = [(named.case, named.key) for named in named_cases]
+    questions = [question for question in note_questions if question.note in notes]
+    sampled = _sample_per_note(questions, FINE_TUNING_QUESTIONS_PER_NOTE)
+    return [*cases * CASE_REPETITIONS, *_labelled_cases(sampled)]
 
 
-def _named(kinds: LabelledSets) -> Iterator[tuple[str, Case, CaseKey]]:
-    return (
-        (f"{name}/{case.id}", case, key) for name, pairs in kinds.items() for case, key in pairs
-    )
+def _named_cases(labelled_sets: LabelledSets) -> Iterator[NamedCase]:
+    for set_name, labelled_cases in labelled_sets.items():
+        for case, key in labelled_cases:
+            yield NamedCase(f"{set_name}/{case.id}", case, key)
 
 
-def _passes(taught: AuxiliaryCorpus, chance: random.Random) -> list[list[LabelledCase]]:
-    """What is read before narrowing, the rest, and then, with the questions last, typed notes, which are few."""
-    alike = chance.sample(_pairs(taught.alike), len(taught.alike))
-    before = round(PRE_PRUNING_FRACTION * len(alike))
-    typed = [(case, key) for case, key in alike if shorthand_ratio(case) >= MIN_TYPED_SHORTHAND]
-    dictated = [(case, key) for case, key in alike if shorthand_ratio(case) < MIN_TYPED_SHORTHAND]
+def training_passes(corpus: AuxiliaryCorpus, rng: random.Random) -> list[list[LabelledCase]]:
+    """Return the passes of the first stage.
 
-    def mixed(share: float) -> list[LabelledCase]:
-        return typed + chance.sample(dictated, min(round(share * len(typed)), len(dictated)))
+    All similar cases come once, some before pruning; then the typed ones, which are few, are
+    repeated three times, the last time with the general questions.
+    """
+    similar = rng.sample(_labelled_cases(corpus.alike), len(corpus.alike))
+    split = round(PRE_PRUNING_FRACTION * len(similar))
+    typed: list[LabelledCase] = []
+    dictated: list[LabelledCase] = []
+    for case, key in similar:
+        is_typed = shorthand_ratio(case) >= MIN_TYPED_SHORTHAND
+        style = typed if is_typed else dictated
+        style.append((case, key))
+
+    def typed_and_some_dictated(ratio: float) -> list[LabelledCase]:
+        sample_size = min(round(ratio * len(typed)), len(dictated))
+        return typed + rng.sample(dictated, sample_size)
 
     return [
-        alike[:before],
-        alike[before:],
-        mixed(FEW),
-        mixed(FEW),
-        _pairs(taught.questions) + mixed(AS_MANY),
+        similar[:split],
+        similar[split:],
+        typed_and_some_dictated(LOW_DICTATED_RATIO),
+        typed_and_some_dictated(LOW_DICTATED_RATIO),
+        _labelled_cases(corpus.questions) + typed_and_some_dictated(HIGH_DICTATED_RATIO),
     ]
 
 
-def _narrow(model: Any, read: list[LabelledCase], width: int, progress: Progress) -> None:
-    from archqa.engine.training.pruning import prune_units  # torch
+def _prune(
+    model: Any, cases: list[LabelledCase], units_per_layer: int, progress: ProgressCallback
+) -> None:
+    from archqa.engine.training.pruning import prune_units
 
-    some = read[:LOOKED_AT]
-    progress("units looked at, cases", 0, len(some))
-    prune_units(model, fine_tuning.window_losses(model, some), width)
-    progress("units looked at, cases", len(some), len(some))
-
-
-def training_epoch(taught: AuxiliaryCorpus) -> list[LabelledCase]:
-    """All cases alike, and some questions on each of the other notes."""
-    return _pairs([*_some_of_each(taught.questions, QUESTIONS_PER_NOTE), *taught.alike])
+    pruning_cases = cases[:PRUNING_CASES]
+    progress("pruning, cases", 0, len(pruning_cases))
+    prune_units(model, fine_tuning.window_losses(model, pruning_cases), units_per_layer)
+    progress("pruning, cases", len(pruning_cases), len(pruning_cases))
 
 
-def _some_of_each(asked: Iterable[AuxiliaryCase], most: int) -> list[AuxiliaryCase]:
-    on: dict[str, list[AuxiliaryCase]] = {}
-    for each in asked:
-        on.setdefault(each.note, []).append(each)
-    return [each for some in on.values() for each in random.sample(some, min(most, len(some)))]
+def training_epoch(corpus: AuxiliaryCorpus) -> list[LabelledCase]:
+    """Return all similar cases and a sample of the general questions about each note."""
+    sampled = _sample_per_note(corpus.questions, QUESTIONS_PER_NOTE)
+    return _labelled_cases([*sampled, *corpus.alike])
 
 
-def _pairs(asked: Iterable[AuxiliaryCase]) -> list[LabelledCase]:
-    return [(each.case, each.key) for each in asked]
+def _sample_per_note(questions: Iterable[AuxiliaryCase], max_questions: int) -> list[AuxiliaryCase]:
+    by_note: dict[str, list[AuxiliaryCase]] = {}
+    for question in questions:
+        by_note.setdefault(question.note, []).append(question)
+    sampled: list[AuxiliaryCase] = []
+    for note_questions in by_note.values():
+        sampled += random.sample(note_questions, min(max_questions, len(note_questions)))
+    return sampled
+
+
+def _labelled_cases(auxiliary_cases: Iterable[AuxiliaryCase]) -> list[LabelledCase]:
+    return [(labelled.case, labelled.key) for labelled in auxiliary_cases]

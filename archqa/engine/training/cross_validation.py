@@ -1,4 +1,4 @@
-"""Measure the engine on unseen cases: cross-validation over cases, bootstrap intervals, calibration.
+"""Measure the engine on unseen cases: cross-validation, bootstrap intervals, calibration.
 
 Scores are strict micro F1 as the shared task counts it (ArchEHR-QA 2025,
 `compute_factuality_scores`), in percent.

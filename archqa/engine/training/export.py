@@ -1,14 +1,14 @@
-"""The trained reader as two files: `reader.onnx`, what is computed, and `reader.npz`, its large weights packed.
+"""Export of the trained cross-encoder: `reader.onnx`, the graph, and `reader.npz`, packed weights.
 
-Needs the training extra. Integers keep to seven of int8's eight bits (`weight_packing.py`): with eight, processors
-without
-VNNI overflow where they add products in pairs, and say something else than the others (onnxruntime, quantization).
-What they multiply is rounded piece by piece, as in ZeroQuant (Yao et al. 2022, arXiv:2206.01861, section 4.1).
+Integers keep to seven of int8's eight bits (`weight_packing.py`): with eight, processors without
+VNNI overflow where they add products in pairs, and give other results (onnxruntime's documentation
+on quantization). The inputs of products are scaled token by token, as in ZeroQuant (Yao et al.
+2022, arXiv:2206.01861, section 4.1). Needs the training extra.
 """
 
 import copy
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -24,21 +24,21 @@ from archqa.engine import weight_packing
 from archqa.engine.onnx_sessions import EMBEDDING_TABLE
 from archqa.engine.training.network import CrossEncoderNetwork
 from archqa.engine.weight_packing import PackedWeights
-from archqa.engine.windows import MARK, UNK
-from archqa.engine.wordpiece import tokenizer
+from archqa.engine.wordpiece import MARKER, UNK, tokenizer
 
-NAMES = ["pieces", "kinds", "marks", "mean"]
-AXES = {
+INPUTS = ["pieces", "kinds", "marks", "mean"]
+DYNAMIC_AXES = {
     "pieces": {1: "length"},
     "kinds": {1: "length"},
     "marks": {1: "count"},
     "mean": {1: "count", 2: "length"},
 }
-LATIN = 0x250
+OPSET = 17
+LATIN = range(0x250)
 GREEK = range(0x370, 0x400)
-SIGNS = range(0x2000, 0x2300)
-LOWEST = 1e-6
-"""A piece of which nothing is left is not divided by nothing."""
+PUNCTUATION_AND_SYMBOLS = range(0x2000, 0x2300)
+MIN_TOKEN_MAXIMUM = 1e-6
+"""Avoids a division by zero for a token whose vector is zero."""
 
 
 class Lookup(nn.Module):
@@ -52,14 +52,15 @@ class Lookup(nn.Module):
         self.register_buffer("scale", scale[:, None])
 
     def forward(self, rows: Tensor) -> Tensor:
-        """The rows as floats."""
+        """Return the rows as floats."""
         return self.table[rows].float() * self.scale[rows]
 
 
 class PerTokenScaledLinear(nn.Module):
-    """A linear map whose input is brought to one height, piece by piece, before it is rounded to integers.
+    """A linear layer whose input is scaled to the same maximum for every token.
 
-    onnxruntime rounds a whole window by one step: the few pieces that stand out would leave little to the others.
+    onnxruntime quantises the input of a whole window by one step: without the scaling, the few
+    tokens with large values would leave few levels to the rest.
     """
 
     def __init__(self, plain: nn.Linear) -> None:
@@ -67,52 +68,43 @@ class PerTokenScaledLinear(nn.Module):
         self.weight, self.bias = plain.weight, plain.bias
 
     def forward(self, hidden: Tensor) -> Tensor:
-        """What the linear map says."""
-        height = hidden.abs().amax(-1, keepdim=True).clamp(min=LOWEST)
-        return linear(hidden / height, self.weight) * height + self.bias
+        """Return the output of the plain linear layer."""
+        maximum = hidden.abs().amax(-1, keepdim=True).clamp(min=MIN_TOKEN_MAXIMUM)
+        return linear(hidden / maximum, self.weight) * maximum + self.bias
 
 
-def export(model: CrossEncoderNetwork, graph: Path, example: Mapping[str, Tensor]) -> None:
-    """Writes `graph` and, beside it, its weights (.npz), each in one move. `example` is what one window gives."""
-    plain = copy.deepcopy(model).eval()
-    plain.alone = True
-    layers = {
-        _content(each.weight): packed for each in _levelled(plain) for packed in [_pack(each)]
-    }
-    rows = plain.encoder.embeddings
-    table = weight_packing.pack_weights(
-        _common(rows.pieces.weight.numpy()), most=weight_packing.EMBEDDING_MAX_CODE
-    )
-    rows.add_module(
-        "pieces",
-        Lookup(
-            torch.from_numpy(weight_packing.unpack_weights(table)), torch.from_numpy(table.scale)
-        ),
-    )
-    rows.add_module("places", _eight_bits(rows.places.weight))
-    draft = graph.with_suffix(".draft.onnx")
-    named = _quantized(plain, example, layers, draft)
-    _save(onnx.load(str(draft)), named, table, graph)
+def export(model: CrossEncoderNetwork, graph_file: Path, example: Mapping[str, Tensor]) -> None:
+    """Write the graph and its weights (.npz); a reader never sees half a file.
+
+    `example` are the network's inputs for one window.
+    """
+    network = copy.deepcopy(model).eval()
+    network.single_window = True
+    packed_layers = {}
+    for layer in _scale_per_token(network):
+        packed = _pack_layer(layer)
+        packed_layers[_content_key(layer.weight)] = packed
+    packed_table = _replace_embeddings(network)
+    draft = graph_file.with_suffix(".draft.onnx")
+    packed_by_name = _write_quantised_graph(network, example, packed_layers, draft)
+    _save_files(onnx.load(str(draft)), packed_by_name, packed_table, graph_file)
     draft.unlink()
 
 
-def _eight_bits(weight: Tensor) -> Lookup:
-    scale = weight.abs().amax(1) / 127
-    return Lookup(torch.round(weight / scale[:, None]).to(torch.int8), scale)
+def _scale_per_token(network: CrossEncoderNetwork) -> list[PerTokenScaledLinear]:
+    """Replace the encoder's linear layers and return the new ones."""
+    replaced = []
+    for encoder_layer in network.encoder.layers:
+        for name, module in list(encoder_layer.named_children()):
+            if isinstance(module, nn.Linear):
+                scaled = PerTokenScaledLinear(module)
+                encoder_layer.add_module(name, scaled)
+                replaced.append(scaled)
+    return replaced
 
 
-def _levelled(model: CrossEncoderNetwork) -> Iterator[PerTokenScaledLinear]:
-    """Each linear map of the layers, from now on a levelled one."""
-    for layer in model.encoder.layers:
-        for name, each in list(layer.named_children()):
-            if isinstance(each, nn.Linear):
-                made = PerTokenScaledLinear(each)
-                layer.add_module(name, made)
-                yield made
-
-
-def _pack(layer: PerTokenScaledLinear) -> PackedWeights:
-    """Packs a layer's weight, which becomes what the packed one stands for."""
+def _pack_layer(layer: PerTokenScaledLinear) -> PackedWeights:
+    """Pack a layer's weight, and set it to what the packed form represents."""
     packed = weight_packing.pack_weights(
         layer.weight.detach().numpy(),
         weight_packing.LAYER_BLOCK_SIZE,
@@ -122,81 +114,136 @@ def _pack(layer: PerTokenScaledLinear) -> PackedWeights:
     return packed
 
 
-def _content(weight: Tensor) -> bytes:
-    """By this a weight is known again in the graph, which names it otherwise and holds it transposed."""
+def _content_key(weight: Tensor) -> bytes:
+    """Return the weight's bytes in the graph, which renames it and holds it transposed."""
     return np.ascontiguousarray(weight.detach().numpy().T).tobytes()
 
 
-def _common(table: Any) -> Any:
-    """Pieces of other scripts, and unused ones, read as unknown: equal rows take no room in a file."""
-    kept = table.copy()
-    for text, at in tokenizer().get_vocab().items():
-        foreign = any(
-            ord(sign) >= LATIN and ord(sign) not in GREEK and ord(sign) not in SIGNS
-            for sign in text
+def _replace_embeddings(network: CrossEncoderNetwork) -> PackedWeights:
+    """Replace the embeddings by integer tables and return the packed token table."""
+    embeddings = network.encoder.embeddings
+    token_table = _without_other_scripts(embeddings.pieces.weight.numpy())
+    packed = weight_packing.pack_weights(token_table, max_code=weight_packing.EMBEDDING_MAX_CODE)
+    unpacked = torch.from_numpy(weight_packing.unpack_weights(packed))
+    embeddings.add_module("pieces", Lookup(unpacked, torch.from_numpy(packed.scale)))
+    embeddings.add_module("places", _eight_bit_lookup(embeddings.places.weight))
+    return packed
+
+
+def _eight_bit_lookup(weight: Tensor) -> Lookup:
+    scale = weight.abs().amax(1) / 127
+    return Lookup(torch.round(weight / scale[:, None]).to(torch.int8), scale)
+
+
+def _without_other_scripts(table: Any) -> Any:
+    """Set tokens of other scripts, and unused ones, to [UNK]: equal rows compress to nothing."""
+    reduced = table.copy()
+    for token, token_id in tokenizer().get_vocab().items():
+        is_unused = token.startswith("[unused") and token_id != MARKER
+        if is_unused or _has_other_script(token):
+            reduced[token_id] = table[UNK]
+    return reduced
+
+
+def _has_other_script(token: str) -> bool:
+    for character in token:
+        code_point = ord(character)
+        is_supported = (
+            code_point in LATIN or code_point in GREEK or code_point in PUNCTUATION_AND_SYMBOLS
         )
-        if foreign or (text.startswith("[unused") and at != MARK):
-            kept[at] = table[UNK]
-    return kept
+        if not is_supported:
+            return True
+    return False
 
 
-def _quantized(
-    plain: CrossEncoderNetwork,
+def _write_quantised_graph(
+    network: CrossEncoderNetwork,
     example: Mapping[str, Tensor],
-    layers: Mapping[bytes, PackedWeights],
-    into: Path,
+    packed_layers: Mapping[bytes, PackedWeights],
+    output_file: Path,
 ) -> dict[str, PackedWeights]:
-    """Writes the graph with integer products, and says by which name it knows each packed weight."""
-    whole = into.with_suffix(".whole.onnx")
-    with warnings.catch_warnings():
-        warnings.simplefilter(
-            "ignore"
-        )  # of the exporter's own age, and of shapes that hold for every window
-        torch.onnx.export(plain, tuple(example[name] for name in NAMES), str(whole), input_names=NAMES,
-                          output_names=["logits"], dynamic_axes=AXES, opset_version=17, dynamo=False)  # fmt: skip
-    graph = onnx.load(str(whole)).graph
-    named = {
-        each.name: layers[content]
-        for each in graph.initializer
-        if (content := numpy_helper.to_array(each).tobytes()) in layers
-    }
-    others = [
-        node.name for node in graph.node if node.op_type == "MatMul" and node.input[1] not in named
-    ]
-    quantize_dynamic(str(whole), str(into), weight_type=QuantType.QInt8, per_channel=True, reduce_range=True,
-                     op_types_to_quantize=["MatMul"], nodes_to_exclude=others)  # fmt: skip
-    whole.unlink()
-    return named
+    """Write the graph with integer products; return the packed weights by their names in it."""
+    float_file = output_file.with_suffix(".whole.onnx")
+    _export_float_graph(network, example, float_file)
+    graph = onnx.load(str(float_file)).graph
+    packed_by_name = {}
+    for tensor in graph.initializer:
+        content = numpy_helper.to_array(tensor).tobytes()
+        if content in packed_layers:
+            packed_by_name[tensor.name] = packed_layers[content]
+    quantize_dynamic(
+        str(float_file),
+        str(output_file),
+        weight_type=QuantType.QInt8,
+        per_channel=True,
+        reduce_range=True,
+        op_types_to_quantize=["MatMul"],
+        nodes_to_exclude=_products_of_other_weights(graph, packed_by_name),
+    )
+    float_file.unlink()
+    return packed_by_name
 
 
-def _save(
-    model: Any, named: Mapping[str, PackedWeights], table: PackedWeights, graph: Path
+def _export_float_graph(
+    network: CrossEncoderNetwork, example: Mapping[str, Tensor], output_file: Path
 ) -> None:
-    """Takes the large integers out of the graph and writes both files; the scales stay, and become the packed ones."""
-    scales = {f"{name}_scale": packed.scale for name, packed in named.items()}
-    large = {
-        EMBEDDING_TABLE: table,
-        **{f"{name}_quantized": packed for name, packed in named.items()},
-    }
-    for each in model.graph.initializer:
-        if each.name in scales:
-            each.CopyFrom(numpy_helper.from_array(scales[each.name], each.name))
-        if each.name in large:
-            _outside(each, graph.with_suffix(".npz").name)
-    arrays = {
-        f"{name}/{part}": value
-        for name, packed in large.items()
-        for part, value in packed._asdict().items()
-    }
-    draft = graph.with_suffix(".draft.npz")
+    with warnings.catch_warnings():
+        # The exporter is deprecated, and warns of shapes that are constant for every window.
+        warnings.simplefilter("ignore")
+        torch.onnx.export(
+            network,
+            tuple(example[name] for name in INPUTS),
+            str(output_file),
+            input_names=INPUTS,
+            output_names=["logits"],
+            dynamic_axes=DYNAMIC_AXES,
+            opset_version=OPSET,
+            dynamo=False,
+        )
+
+
+def _products_of_other_weights(graph: Any, packed_by_name: Mapping[str, Any]) -> list[str]:
+    return [
+        node.name
+        for node in graph.node
+        if node.op_type == "MatMul" and node.input[1] not in packed_by_name
+    ]
+
+
+def _save_files(
+    model: Any,
+    packed_by_name: Mapping[str, PackedWeights],
+    packed_table: PackedWeights,
+    graph_file: Path,
+) -> None:
+    """Move the packed weights out of the graph, set their scales there, and write both files."""
+    weights_file = graph_file.with_suffix(".npz")
+    scales = {f"{name}_scale": packed.scale for name, packed in packed_by_name.items()}
+    external = {EMBEDDING_TABLE: packed_table}
+    for name, packed in packed_by_name.items():
+        external[f"{name}_quantized"] = packed
+    for tensor in model.graph.initializer:
+        if tensor.name in scales:
+            tensor.CopyFrom(numpy_helper.from_array(scales[tensor.name], tensor.name))
+        if tensor.name in external:
+            _move_to_file(tensor, weights_file.name)
+    _save_packed(external, weights_file)
+    draft = graph_file.with_suffix(".written.onnx")
+    draft.write_bytes(model.SerializeToString())
+    draft.replace(graph_file)
+
+
+def _save_packed(packed_by_name: Mapping[str, PackedWeights], path: Path) -> None:
+    arrays = {}
+    for name, packed in packed_by_name.items():
+        for field, array in packed._asdict().items():
+            arrays[f"{name}/{field}"] = array
+    draft = path.with_suffix(".draft.npz")
     np.savez_compressed(draft, **arrays)
-    draft.replace(graph.with_suffix(".npz"))
-    written = graph.with_suffix(".written.onnx")
-    written.write_bytes(model.SerializeToString())
-    written.replace(graph)
+    draft.replace(path)
 
 
-def _outside(tensor: Any, file: str) -> None:
+def _move_to_file(tensor: Any, file_name: str) -> None:
     tensor.ClearField("raw_data")
     tensor.data_location = TensorProto.EXTERNAL
-    tensor.external_data.add(key="location", value=file)
+    tensor.external_data.add(key="location", value=file_name)

@@ -1,7 +1,4 @@
-"""Trains the reader: MPNet, fine-tuned on labelled cases. Needs the training extra.
-
-Never imported at run time.
-"""
+"""Training of the cross-encoder on labelled cases. Needs the training extra."""
 
 import copy
 import random
@@ -14,248 +11,282 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from archqa.core.case import Case
+from archqa.core.case import Case, Sentence
 from archqa.core.judgement import Relevance
 from archqa.core.key import CaseKey
 from archqa.core.probability import LABEL_WEIGHT
 from archqa.engine.cross_encoder import CROSS_ENCODER_FILE, network_inputs
 from archqa.engine.training import base_weights
+from archqa.engine.training.regression import LabelledCase, ProgressCallback
 from archqa.engine.windows import TokenWindow, build_windows
 from archqa.errors import MissingExtra
 from archqa.notes.sections import sentence_positions
 
-LabelledCase = tuple[Case, CaseKey]
-ProgressCallback = Callable[[str, int, int], None]
 EpochSampler = Callable[[], list[LabelledCase]]
-"""What is read in one epoch; drawn anew for each."""
-Example = tuple[TokenWindow, list[float]]
-NEEDED = ("torch", "safetensors", "onnx")
-SORTED = 32
+"""Returns the cases of one epoch; called anew for each epoch."""
+REQUIRED_PACKAGES = ("torch", "safetensors", "onnx")
+SORTED_BATCHES = 32
 """Batches within which windows are sorted by length."""
-"""Supplementary sentences count as a quarter essential: they are nearer to it than the rest is."""
+HEAD_RATE_FACTOR = 10
+"""The head, which starts from nothing, learns this much faster than the encoder."""
+MAX_GRADIENT_NORM = 1.0
+WEIGHT_DECAY = 0.01
+
+
+class WindowTargets(NamedTuple):
+    """A window and, for each of its sentences, the target probability."""
+
+    window: TokenWindow
+    targets: list[float]
 
 
 class TrainingConfig(NamedTuple):
-    """How the reader is trained. Chosen on cases that were new to it then, and on dev (README.md)."""
+    """How the cross-encoder is trained; chosen on unseen cases and on dev (docs/engine-log.md)."""
 
     epochs: int = 1
-    rate: float = 5e-5
-    batch: int = 4
+    learning_rate: float = 5e-5
+    batch_size: int = 4
     frozen_layers: int = 4
-    """Lower layers that keep their weights: they take time, and hold what few cases cannot teach."""
+    """Lower layers that are not trained: they take time, and few cases cannot improve them."""
     warmup_fraction: float = 0.08
-    shuffle: float = 0.5
-    forget: float = 0.3
+    shuffle_probability: float = 0.5
+    question_dropout: float = 0.3
     seed: int = 0
 
 
-def new_network(weights: Path, recipe: TrainingConfig, **sizes: int) -> Any:
-    """The network before it has read anything, a torch module; `weights` as in `base_weights.read`.
+def new_network(weights: Path, config: TrainingConfig, **sizes: int) -> Any:
+    """Return an untrained network, a torch module, with pretrained weights from a folder.
 
-    Raises MissingExtra for whatever training and exporting will need.
+    Raises MissingExtra when a package for training and export is absent.
     """
-    _require()
-    _torch().manual_seed(recipe.seed)
+    _require_packages()
+    _torch().manual_seed(config.seed)
     from archqa.engine.training.network import CrossEncoderNetwork
 
-    return CrossEncoderNetwork(
-        base_weights.load_pretrained_weights(weights), recipe.frozen_layers, **sizes
-    )
+    pretrained = base_weights.load_pretrained_weights(weights)
+    return CrossEncoderNetwork(pretrained, config.frozen_layers, **sizes)
 
 
-def load_default_network(recipe: TrainingConfig, graph: Path = CROSS_ENCODER_FILE) -> Any:
-    """The reader's files as a torch module, to be taught further. Raises as `untrained`."""
-    _require()
+def load_default_network(config: TrainingConfig, graph_file: Path = CROSS_ENCODER_FILE) -> Any:
+    """Return the cross-encoder's files as a torch module. Raises as `new_network`."""
+    _require_packages()
     from archqa.engine.training import weight_import
 
-    return weight_import.load_network(graph, recipe.frozen_layers)
+    return weight_import.load_network(graph_file, config.frozen_layers)
 
 
-def _require() -> None:
-    absent = [each for each in NEEDED if find_spec(each) is None]
-    if absent:
-        raise MissingExtra(f"What training the reader needs ({', '.join(absent)})", "train")
+def _require_packages() -> None:
+    missing = [package for package in REQUIRED_PACKAGES if find_spec(package) is None]
+    if missing:
+        raise MissingExtra(f"What training the cross-encoder needs ({', '.join(missing)})", "train")
 
 
 def train_quantisation_aware(
-    model: Any, drawn: EpochSampler, recipe: TrainingConfig, *, progress: ProgressCallback
+    model: Any, sample_epoch: EpochSampler, config: TrainingConfig, *, progress: ProgressCallback
 ) -> Any:
-    """As `read`, with the layers' weights rounded while it reads; what it returns has them unrounded."""
-    from archqa.engine.training import quantisation_aware  # torch
+    """As `train_network`, with quantised weights in the forward pass; returns unquantised ones."""
+    from archqa.engine.training import quantisation_aware
 
     quantisation_aware.enable_fake_quantisation(model)
-    train_network(model, drawn, recipe, progress=progress)
+    train_network(model, sample_epoch, config, progress=progress)
     quantisation_aware.disable_fake_quantisation(model)
     return model
 
 
 def train_network(
-    model: Any, drawn: EpochSampler, recipe: TrainingConfig, *, progress: ProgressCallback
+    model: Any, sample_epoch: EpochSampler, config: TrainingConfig, *, progress: ProgressCallback
 ) -> Any:
-    """Trains the module on what is drawn for each epoch, the rate rising and falling once; returns it.
+    """Train the module and return it; the learning rate rises and falls once.
 
-    The same draws and recipe give the same weights on the same machine.
+    The same samples and configuration give the same weights on the same machine.
     """
-    _torch().manual_seed(recipe.seed)
-    random.seed(recipe.seed)
-    optimizer = _optimizer(model, recipe)
-    for epoch in range(recipe.epochs):
-        batches = _batches(
-            [each for case, key in drawn() for each in _examples(varied(case, recipe), key)],
-            recipe.batch,
-        )
-        for at, batch in enumerate(batches, start=1):
-            _set_rate(optimizer, recipe, (epoch + (at - 1) / len(batches)) / recipe.epochs)
-            _step(model, batch, optimizer)
-            progress(f"epoch {epoch + 1} of {recipe.epochs}, batches", at, len(batches))
+    _torch().manual_seed(config.seed)
+    random.seed(config.seed)
+    optimizer = _optimizer(model, config)
+    for epoch in range(config.epochs):
+        batches = make_batches(_epoch_examples(sample_epoch(), config), config.batch_size)
+        for batch_index, batch in enumerate(batches):
+            done = (epoch + batch_index / len(batches)) / config.epochs
+            _set_learning_rate(optimizer, config, done)
+            _training_step(model, batch, optimizer)
+            stage = f"epoch {epoch + 1} of {config.epochs}, batches"
+            progress(stage, batch_index + 1, len(batches))
     return model.eval()
 
 
+def _epoch_examples(
+    labelled_cases: list[LabelledCase], config: TrainingConfig
+) -> list[WindowTargets]:
+    examples = []
+    for case, key in labelled_cases:
+        examples += _window_targets(augment(case, config), key)
+    return examples
+
+
 def average_weights(models: list[Any]) -> Any:
-    """A module whose weights are the mean of those of several, all trained from the same start."""
-    mean = copy.deepcopy(models[0])
+    """Return a module with the mean of the weights of several modules of the same shape."""
+    average = copy.deepcopy(models[0])
     states = [model.state_dict() for model in models]
-    mean.load_state_dict(
-        {name: sum(state[name] for state in states) / len(states) for name in states[0]}
-    )
-    return mean
+    mean_state = {}
+    for name in states[0]:
+        mean_state[name] = sum(state[name] for state in states) / len(states)
+    average.load_state_dict(mean_state)
+    return average
 
 
-def _batches(examples: list[Example], size: int) -> list[list[Example]]:
-    """In random order, yet windows of like length side by side: a fifth of the work would else be padding."""
+def make_batches(examples: list[WindowTargets], batch_size: int) -> list[list[WindowTargets]]:
+    """Return batches in random order, of windows of similar length.
+
+    Otherwise a fifth of the computation would be padding.
+    """
     random.shuffle(examples)
-    batches: list[list[Example]] = []
-    for start in range(0, len(examples), SORTED * size):
-        like = sorted(examples[start : start + SORTED * size], key=lambda each: len(each[0].pieces))
-        batches += [like[at : at + size] for at in range(0, len(like), size)]
+    batches: list[list[WindowTargets]] = []
+    chunk_size = SORTED_BATCHES * batch_size
+    for chunk_start in range(0, len(examples), chunk_size):
+        chunk = examples[chunk_start : chunk_start + chunk_size]
+        chunk.sort(key=lambda example: len(example.window.token_ids))
+        for start in range(0, len(chunk), batch_size):
+            batches.append(chunk[start : start + batch_size])
     random.shuffle(batches)
     return batches
 
 
-def varied(case: Case, recipe: TrainingConfig) -> Case:
-    """The case with its problems in another order, and at times asked by the clinician or by the patient alone."""
-    changed: dict[str, Any] = {}
-    if random.random() < recipe.shuffle:
-        changed["sentences"] = _reordered(case)
-    asked = random.choice(_askings(case)) if random.random() < recipe.forget else case
-    return asked.model_copy(update=changed)
+def augment(case: Case, config: TrainingConfig) -> Case:
+    """Return the case with its problems reordered, or a part of its question dropped, at random."""
+    sentences = case.sentences
+    if random.random() < config.shuffle_probability:
+        sentences = _reorder_blocks(case)
+    if random.random() < config.question_dropout:
+        case = random.choice(_question_variants(case))
+    return case.model_copy(update={"sentences": sentences})
 
 
-def _askings(case: Case) -> tuple[Case, ...]:
-    """The case as it is, asked by the clinician alone, and asked by the patient alone."""
+def _question_variants(case: Case) -> tuple[Case, ...]:
+    """Return the case as it is, with the clinician's question alone, and with the patient's."""
     clinician = case.model_copy(update={"patient_narrative": "", "patient_question": ()})
-    return (case, clinician, case.model_copy(update={"clinician_question": ""}))
+    patient = case.model_copy(update={"clinician_question": ""})
+    return (case, clinician, patient)
 
 
 def logits(model: Any, case: Case) -> NDArray[np.float64]:
-    """As `BlobReader.logits`, by the torch module."""
-    torch = _torch()
-    total, seen = np.zeros(len(case.sentences)), np.zeros(len(case.sentences))
+    """As `CrossEncoder.logits`, by the torch module."""
+    total = np.zeros(len(case.sentences))
+    windows = np.zeros(len(case.sentences))
     for window in build_windows(case):
-        at = [span.sentence for span in window.spans]
-        with torch.no_grad():
-            total[at] += model(**_tensors(window))[0].numpy()
-        seen[at] += 1
-    return total / np.maximum(seen, 1)
+        indices = [span.sentence_index for span in window.spans]
+        with _torch().no_grad():
+            total[indices] += model(**_tensors(window))[0].numpy()
+        windows[indices] += 1
+    return total / np.maximum(windows, 1)
 
 
 def export(model: Any, path: Path, example: Case) -> None:
-    """Writes the module as integer ONNX, `path`, and its packed weights beside it."""
-    from archqa.engine.training import export
+    """Write the module as integer ONNX to `path`, with its packed weights next to it."""
+    from archqa.engine.training import export as onnx_export
 
-    export.export(model, path, _tensors(build_windows(example)[0]))
+    onnx_export.export(model, path, _tensors(build_windows(example)[0]))
 
 
-def _reordered(case: Case) -> tuple[Any, ...]:
-    """Blocks in random order within their paragraph; the paragraph's first block, often its heading, stays first."""
-    paragraphs: dict[str, dict[int, list[Any]]] = {}
-    for sentence, place in zip(case.sentences, sentence_positions(case), strict=True):
-        paragraphs.setdefault(sentence.paragraph_id, {}).setdefault(place.block, []).append(
-            sentence
-        )
-    ordered: list[Any] = []
+def _reorder_blocks(case: Case) -> tuple[Sentence, ...]:
+    """Shuffle the blocks of each paragraph; the first block, often a heading, stays first."""
+    paragraphs: dict[str, dict[int, list[Sentence]]] = {}
+    for sentence, position in zip(case.sentences, sentence_positions(case), strict=True):
+        blocks = paragraphs.setdefault(sentence.paragraph_id, {})
+        blocks.setdefault(position.block, []).append(sentence)
+    reordered: list[Sentence] = []
     for blocks in paragraphs.values():
-        first, *rest = blocks.values()
+        opening, *rest = blocks.values()
         random.shuffle(rest)
-        ordered += [sentence for block in (first, *rest) for sentence in block]
-    return tuple(ordered)
+        for block in (opening, *rest):
+            reordered += block
+    return tuple(reordered)
 
 
-def _examples(case: Case, key: CaseKey) -> list[Example]:
-    target = [
-        LABEL_WEIGHT[key.labels.get(sentence.id, Relevance.NOT_RELEVANT)]
-        for sentence in case.sentences
-    ]
-    return [
-        (window, [target[span.sentence] for span in window.spans]) for window in build_windows(case)
-    ]
+def _window_targets(case: Case, key: CaseKey) -> list[WindowTargets]:
+    """Return the windows of a case with the weights of its labels; supplementary counts partly."""
+    labels = [key.labels.get(sentence.id, Relevance.NOT_RELEVANT) for sentence in case.sentences]
+    weights = [LABEL_WEIGHT[label] for label in labels]
+    examples = []
+    for window in build_windows(case):
+        targets = [weights[span.sentence_index] for span in window.spans]
+        examples.append(WindowTargets(window, targets))
+    return examples
 
 
-def window_losses(model: Any, pairs: list[LabelledCase]) -> Iterator[Callable[[], Any]]:
-    """Of each window of the cases, a function that works its loss out."""
-    return (
-        partial(_loss, model, [example]) for case, key in pairs for example in _examples(case, key)
-    )
+def window_losses(model: Any, labelled_cases: list[LabelledCase]) -> Iterator[Callable[[], Any]]:
+    """Yield, for each window of the cases, a function that computes its loss."""
+    for case, key in labelled_cases:
+        for example in _window_targets(case, key):
+            yield partial(_loss, model, [example])
 
 
-def _step(model: Any, batch: list[Example], optimizer: Any) -> None:
+def _training_step(model: Any, batch: list[WindowTargets], optimizer: Any) -> None:
     model.train()
     optimizer.zero_grad()
     _loss(model, batch).backward()
-    _torch().nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+    _torch().nn.utils.clip_grad_norm_(model.parameters(), MAX_GRADIENT_NORM)
     optimizer.step()
 
 
-def _loss(model: Any, batch: list[Example]) -> Any:
-    """Cross-entropy, the mean over the sentences of a batch."""
+def _loss(model: Any, batch: list[WindowTargets]) -> Any:
+    """Return the cross-entropy, the mean over the sentences of a batch."""
     torch = _torch()
-    with torch.autocast("cpu", dtype=torch.bfloat16, enabled=_short_floats()):
-        said = model(**_batched([window for window, _ in batch])).float()
-    missed = torch.nn.functional.binary_cross_entropy_with_logits
-    each = [
-        missed(said[row, : len(target)], torch.tensor(target), reduction="sum")
-        for row, (_, target) in enumerate(batch)
-    ]
-    return sum(each) / sum(len(target) for _, target in batch)
+    with torch.autocast("cpu", dtype=torch.bfloat16, enabled=_has_fast_bfloat16()):
+        batch_logits = model(**collate([example.window for example in batch])).float()
+    cross_entropy = torch.nn.functional.binary_cross_entropy_with_logits
+    losses = []
+    for row, example in enumerate(batch):
+        window_logits = batch_logits[row, : len(example.targets)]
+        losses.append(cross_entropy(window_logits, torch.tensor(example.targets), reduction="sum"))
+    return sum(losses) / sum(len(example.targets) for example in batch)
 
 
-def _short_floats() -> bool:
-    """Whether the processor multiplies bfloat16 itself (AMX, AVX-512), which is quicker; elsewhere it is slower."""
+def _has_fast_bfloat16() -> bool:
+    """Whether the processor multiplies bfloat16 (AMX, AVX-512); elsewhere it would be slower."""
     supported: bool = _torch().ops.mkldnn._is_mkldnn_bf16_supported()
     return supported
 
 
-def _optimizer(model: Any, recipe: TrainingConfig) -> Any:
-    """The head, which begins with nothing, learns ten times as fast as the encoder."""
-    body = [each for each in model.encoder.parameters() if each.requires_grad]
-    head = [each for name, each in model.named_parameters() if not name.startswith("encoder.")]
-    groups = [{"params": body, "most": recipe.rate}, {"params": head, "most": recipe.rate * 10}]
-    return _torch().optim.AdamW(groups, lr=recipe.rate, weight_decay=0.01)
+def _optimizer(model: Any, config: TrainingConfig) -> Any:
+    encoder = [weight for weight in model.encoder.parameters() if weight.requires_grad]
+    head = [weight for name, weight in model.named_parameters() if not name.startswith("encoder.")]
+    groups = [
+        {"params": encoder, "max_rate": config.learning_rate},
+        {"params": head, "max_rate": config.learning_rate * HEAD_RATE_FACTOR},
+    ]
+    return _torch().optim.AdamW(groups, lr=config.learning_rate, weight_decay=WEIGHT_DECAY)
 
 
-def _set_rate(optimizer: Any, recipe: TrainingConfig, done: float) -> None:
-    share = min((done + 1e-3) / recipe.warmup_fraction, (1 - done) / (1 - recipe.warmup_fraction))
+def _set_learning_rate(optimizer: Any, config: TrainingConfig, done: float) -> None:
+    """Set the rates for the fraction of training that is done."""
+    rising = (done + 1e-3) / config.warmup_fraction
+    falling = (1 - done) / (1 - config.warmup_fraction)
     for group in optimizer.param_groups:
-        group["lr"] = group["most"] * share
+        group["lr"] = group["max_rate"] * min(rising, falling)
 
 
 def _tensors(window: TokenWindow) -> dict[str, Any]:
     torch = _torch()
-    return {name: torch.from_numpy(value) for name, value in network_inputs(window).items()}
+    return {name: torch.from_numpy(array) for name, array in network_inputs(window).items()}
 
 
-def _batched(batch: list[TokenWindow]) -> dict[str, Any]:
-    """Windows side by side, padded; the network takes the mask from the padding (piece 0)."""
-    torch = _torch()
-    parts = [network_inputs(window) for window in batch]
-    found = {}
-    for name in parts[0]:
-        shape = [max(sizes) for sizes in zip(*(part[name].shape for part in parts), strict=True)]
-        block = np.zeros((len(parts), *shape[1:]), dtype=parts[0][name].dtype)
-        for row, part in enumerate(parts):
-            block[row][tuple(slice(size) for size in part[name].shape[1:])] = part[name][0]
-        found[name] = torch.from_numpy(block)
-    return found
+def collate(windows: list[TokenWindow]) -> dict[str, Any]:
+    """Return the inputs of several windows, padded with 0; the mask follows from the padding."""
+    inputs = [network_inputs(window) for window in windows]
+    return {
+        name: _torch().from_numpy(_pad([window_inputs[name] for window_inputs in inputs]))
+        for name in inputs[0]
+    }
+
+
+def _pad(arrays: list[NDArray[Any]]) -> NDArray[Any]:
+    """Join arrays of shape (1, ...) along the first dimension, the rest padded to the largest."""
+    shape = np.max([array.shape for array in arrays], axis=0)
+    padded = np.zeros((len(arrays), *shape[1:]), dtype=arrays[0].dtype)
+    for row, array in enumerate(arrays):
+        used = tuple(slice(size) for size in array.shape[1:])
+        padded[row][used] = array[0]
+    return padded
 
 
 def _torch() -> Any:

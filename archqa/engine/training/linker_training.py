@@ -1,12 +1,11 @@
-"""Fitting the linker from cases whose key says what each sentence of the clinician's answer rests on.
+"""Fit the linker on cases whose key says what each sentence of the clinician's answer rests on.
 
-Scores are micro F1 over links, as subtask 4 of 2026 counts them, in percent.
+Scores are micro F1 over links in percent, as subtask 4 of 2026 counts them.
 """
 
-import json
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,45 +13,60 @@ from numpy.typing import NDArray
 from archqa.core.case import Case
 from archqa.core.case_digest import case_digest
 from archqa.core.key import ClinicianSentence
+from archqa.engine import model
 from archqa.engine.answer_linking import (
     Linker,
     LinkSet,
+    PairColumn,
     PairFeatures,
     most_similar_links,
     pair_features,
 )
-from archqa.engine.evaluation_statistics import max_expected_f1
-from archqa.engine.gradient_boosting import BoostingSettings, fit_boosted_trees
+from archqa.engine.evaluation_statistics import assign_folds, max_expected_f1
+from archqa.engine.gradient_boosting import BoostingSettings, Tree, fit_boosted_trees
 from archqa.engine.sentence_encoder import default_encoder
+from archqa.engine.training.regression import PSEUDO_SENTENCES
 
 BOOSTING_SETTINGS = BoostingSettings(
-    trees=150, rate=0.06, max_leaves=8, min_rows_per_leaf=20, rows=0.8, columns=0.4, ridge=5.0
+    trees=150,
+    learning_rate=0.06,
+    max_leaves=8,
+    min_rows_per_leaf=20,
+    row_fraction=0.8,
+    column_fraction=0.4,
+    ridge=5.0,
 )
 SEEDS = 2
-PRIOR_SENTENCES = 10.0
+"""Fits with seeds of their own whose mean is the linker."""
+UNFITTED_EXPECTED_F1 = 0.6
+MADE_BY = "archqa.evidence.linking_training"
+"""Provenance in the shipped file; the module's name at the time."""
 
 AnsweredCase = tuple[Case, tuple[ClinicianSentence, ...]]
-"""A case whose `answer_sentences` are to be linked, and the same sentences with their gold citations."""
+"""A case with `answer_sentences` to link, and the same sentences with their gold citations."""
 
 
 class LinkingExample(NamedTuple):
-    """A case ready for fitting: its pairs, and 1 where the key links them, of the pairs' shape."""
+    """A case ready for fitting: the features of its pairs, and 1 for pairs that the key links."""
 
     case: Case
     table: PairFeatures
-    truth: NDArray[np.float64]
+    truth: PairColumn
 
     @property
     def gold(self) -> LinkSet:
         """The links of the key."""
-        ids, answers = self.case.sentence_ids, self.case.answer_sentences
+        answers = self.case.answer_sentences
+        note_ids = self.case.sentence_ids
+        linked_pairs = np.argwhere(self.truth > 0).tolist()
         return frozenset(
-            (answers[one].id, ids[other]) for one, other in np.argwhere(self.truth > 0).tolist()
+            (answers[answer_index].id, note_ids[note_index])
+            for answer_index, note_index in linked_pairs
         )
 
 
 class LinkingScores(NamedTuple):
-    """Micro F1, precision and recall of links in percent, beside the baselines."""
+    """Micro F1, precision and recall of links in percent, and the F1 of two baselines."""
 
     f1: float
     precision: float
@@ -63,119 +77,117 @@ class LinkingScores(NamedTuple):
     links: int
 
 
-def build_examples(pairs: Sequence[AnsweredCase]) -> list[LinkingExample]:
-    """The pairs of every case that has an answer and links."""
-    found = []
-    for case, sentences in pairs:
-        cited = {each.id: set(each.citations) for each in sentences}
-        if case.sentences and case.answer_sentences and any(cited.values()):
-            rows = [
-                [float(each in cited.get(one.id, ())) for each in case.sentence_ids]
-                for one in case.answer_sentences
-            ]
-            found.append(
-                LinkingExample(case, pair_features(case, default_encoder()), np.array(rows))
-            )
-    return found
+class LinkCounts(NamedTuple):
+    """Links over all cases: correct, selected, and in the key."""
+
+    hits: int
+    selected: int
+    gold: int
+
+    @property
+    def f1(self) -> float:
+        """Micro F1 in percent."""
+        return 200 * self.hits / max(self.selected + self.gold, 1)
+
+
+def build_examples(answered_cases: Sequence[AnsweredCase]) -> list[LinkingExample]:
+    """Compute the pairs of every case that has note sentences, an answer and links."""
+    examples = []
+    for case, clinician_sentences in answered_cases:
+        citations = {sentence.id: set(sentence.citations) for sentence in clinician_sentences}
+        has_links = any(citations.values())
+        if case.sentences and case.answer_sentences and has_links:
+            table = pair_features(case, default_encoder())
+            examples.append(LinkingExample(case, table, _gold_matrix(case, citations)))
+    return examples
+
+
+def _gold_matrix(case: Case, citations: dict[str, set[str]]) -> PairColumn:
+    matrix = np.zeros((len(case.answer_sentences), len(case.sentences)))
+    for row, answer in enumerate(case.answer_sentences):
+        cited = citations.get(answer.id, set())
+        matrix[row] = [note_id in cited for note_id in case.sentence_ids]
+    return matrix
 
 
 def train(examples: Sequence[LinkingExample], *, seed: int = 0, folds: int = 8) -> Linker:
-    """The linker of all examples; what selection expects comes from cross-fit probabilities."""
-    held_out = cross_fit(examples, folds=folds, seed=seed)
-    whole = np.concatenate([each.reshape(-1) for each in held_out])
-    return fit(examples, seed=seed).model_copy(
-        update={"expected_f1": round(max_expected_f1(whole), 4)}
-    )
+    """Fit the linker on all examples; selection's prior comes from out-of-fold probabilities."""
+    out_of_fold = cross_fit(examples, folds=folds, seed=seed)
+    all_probabilities = np.concatenate([matrix.reshape(-1) for matrix in out_of_fold])
+    expected_f1 = round(max_expected_f1(all_probabilities), 4)
+    return fit(examples, seed=seed).model_copy(update={"expected_f1": expected_f1})
 
 
 def cross_fit(
-    examples: Sequence[LinkingExample],
-    beside: Sequence[LinkingExample] = (),
-    *,
-    folds: int,
-    seed: int = 0,
+    examples: Sequence[LinkingExample], *, folds: int, seed: int = 0
 ) -> list[NDArray[np.float64]]:
-    """Probabilities of every case by a linker that never saw it; `beside` are examples every fold may see."""
-    fold = np.random.default_rng(seed).permutation(np.arange(len(examples)) % folds)
-    found: list[NDArray[np.float64]] = [np.zeros((0, 0))] * len(examples)
-    for each in range(min(folds, len(examples))):
-        seen = [*beside, *(one for at, one in enumerate(examples) if fold[at] != each)]
-        linker = fit(seen, seed=seed)
-        for at in np.flatnonzero(fold == each).tolist():
-            found[at] = linker.probabilities(examples[at].table)
-    return found
+    """Return the probabilities of every case by a linker fitted without its fold of cases."""
+    fold_of_case = assign_folds(len(examples), folds, seed)
+    probabilities: list[NDArray[np.float64]] = [np.zeros((0, 0))] * len(examples)
+    for fold in range(min(folds, len(examples))):
+        in_training = fold_of_case != fold
+        linker = fit([examples[index] for index in np.flatnonzero(in_training).tolist()], seed=seed)
+        for index in np.flatnonzero(~in_training).tolist():
+            probabilities[index] = linker.probabilities(examples[index].table)
+    return probabilities
 
 
 def fit(examples: Sequence[LinkingExample], *, seed: int = 0) -> Linker:
-    """Boosted trees over all pairs of the examples."""
+    """Fit boosted trees on all pairs of the examples."""
     columns = tuple(examples[0].table.columns)
-    rows = np.concatenate([each.table.matrix(columns) for each in examples])
-    truth = np.concatenate([each.truth.reshape(-1) for each in examples])
-    runs = [
-        fit_boosted_trees(rows, truth, BOOSTING_SETTINGS, seed * SEEDS + run)
-        for run in range(SEEDS)
-    ]
-    trees = [
-        tree.model_copy(update={"value": tuple(one / SEEDS for one in tree.value)})
-        for _, each in runs
-        for tree in each
-    ]
+    rows = np.concatenate([example.table.matrix(columns) for example in examples])
+    labels = np.concatenate([example.truth.reshape(-1) for example in examples])
+    bias = 0.0
+    trees: list[Tree] = []
+    for fit_number in range(SEEDS):
+        fit_seed = seed * SEEDS + fit_number
+        bias, fitted_trees = fit_boosted_trees(rows, labels, BOOSTING_SETTINGS, fit_seed)
+        trees += [_averaged(tree) for tree in fitted_trees]
     return Linker(
         columns=columns,
-        bias=runs[0][0],
+        bias=bias,
         trees=tuple(trees),
-        expected_f1=0.6,
-        mass=PRIOR_SENTENCES,
-        fitted_on=tuple(case_digest(each.case) for each in examples),
-        made_by="archqa.evidence.linking_training",
+        expected_f1=UNFITTED_EXPECTED_F1,
+        mass=PSEUDO_SENTENCES,
+        fitted_on=tuple(case_digest(example.case) for example in examples),
+        made_by=MADE_BY,
     )
+
+
+def _averaged(tree: Tree) -> Tree:
+    """Scale the steps of a tree, so that the trees of all seeds add up to their mean."""
+    return tree.model_copy(update={"value": tuple(step / SEEDS for step in tree.value)})
 
 
 def evaluate_links(
     examples: Sequence[LinkingExample], probabilities: Sequence[NDArray[np.float64]], linker: Linker
 ) -> LinkingScores:
-    """How good links chosen from probabilities are, beside the nearest sentence and all pairs."""
-    chosen = [
-        linker.links(each.case, said) for each, said in zip(examples, probabilities, strict=True)
+    """Score the links selected from `probabilities`, the most similar sentence, and all pairs."""
+    gold = [example.gold for example in examples]
+    selected = [
+        linker.select_links(example.case, case_probabilities)
+        for example, case_probabilities in zip(examples, probabilities, strict=True)
     ]
-    gold = [each.gold for each in examples]
-    near = [most_similar_links(each.case, each.table) for each in examples]
-    hits, picked, total = _counts(chosen, gold)
+    most_similar = [most_similar_links(example.case, example.table) for example in examples]
+    counts = _count(selected, gold)
+    pairs = sum(example.truth.size for example in examples)
+    everything = LinkCounts(hits=counts.gold, selected=pairs, gold=counts.gold)
     return LinkingScores(
-        f1=200 * hits / max(picked + total, 1),
-        precision=100 * hits / max(picked, 1),
-        recall=100 * hits / max(total, 1),
-        most_similar_f1=_f1(near, gold),
-        everything_f1=200 * total / (sum(each.truth.size for each in examples) + total),
+        f1=counts.f1,
+        precision=100 * counts.hits / max(counts.selected, 1),
+        recall=100 * counts.hits / max(counts.gold, 1),
+        most_similar_f1=_count(most_similar, gold).f1,
+        everything_f1=everything.f1,
         cases=len(examples),
-        links=total,
+        links=counts.gold,
     )
 
 
-def _counts(chosen: Sequence[LinkSet], gold: Sequence[LinkSet]) -> tuple[int, int, int]:
-    hits = sum(len(one & other) for one, other in zip(chosen, gold, strict=True))
-    return hits, sum(map(len, chosen)), sum(map(len, gold))
-
-
-def _f1(chosen: Sequence[LinkSet], gold: Sequence[LinkSet]) -> float:
-    hits, picked, total = _counts(chosen, gold)
-    return 200 * hits / max(picked + total, 1)
+def _count(selected: Sequence[LinkSet], gold: Sequence[LinkSet]) -> LinkCounts:
+    hits = sum(len(links & gold_links) for links, gold_links in zip(selected, gold, strict=True))
+    return LinkCounts(hits, sum(map(len, selected)), sum(map(len, gold)))
 
 
 def save(linker: Linker, path: Path) -> None:
-    """Writes the linker in one move, numbers to six digits."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    draft = path.with_suffix(".draft")
-    draft.write_text(
-        json.dumps(rounded(linker.model_dump()), separators=(",", ":")) + "\n", encoding="utf-8"
-    )
-    draft.replace(path)
-
-
-def rounded(value: Any) -> Any:
-    """A JSON value with its numbers to six digits."""
-    if isinstance(value, dict):
-        return {key: rounded(each) for key, each in value.items()}
-    if isinstance(value, list | tuple):
-        return [rounded(each) for each in value]
-    return float(f"{value:.6g}") if isinstance(value, float) else value
+    """Write the linker as JSON, numbers to six digits."""
+    model.save(linker, path)

@@ -1,8 +1,9 @@
-"""The reader's network in PyTorch: MPNet over question and note at once, and a head that compares both.
+"""The cross-encoder's network in PyTorch: MPNet over question and note, and a head that compares.
 
-The head is told outright how near each sentence comes to what is asked, as late interaction does (Khattab & Zaharia
-2020, ColBERT: for each piece of the question the likest piece of the sentence). A head that sees the sentence alone
-has to learn that comparison from labels, and several hundred cases did not teach it (README.md).
+The head is given how similar each sentence is to the question, as in late interaction (Khattab and
+Zaharia 2020, ColBERT: for each token of the question the most similar token of the sentence). A
+head that sees the sentence alone has to learn that comparison from labels, and several hundred
+cases did not teach it (docs/engine-log.md, fourth round).
 """
 
 from collections.abc import Mapping
@@ -13,93 +14,107 @@ from torch import Tensor, nn
 from torch.nn.functional import normalize
 
 from archqa.engine.training.mpnet import MpnetEncoder
-from archqa.engine.windows import CLS, MAX_QUESTION_TOKENS, MAX_WINDOW_TOKENS, PAD, SEP
+from archqa.engine.windows import MAX_QUESTION_TOKENS, MAX_WINDOW_TOKENS
+from archqa.engine.wordpiece import CLS, PAD, SEP
 
 LAYERS = 12
-"""All of MPNet's: the lower six alone read real notes worse (README.md, ninth round)."""
-HEAD = MAX_QUESTION_TOKENS + 2
-"""Pieces within which the question ends."""
-SHARP = 10.0
-"""Likenesses lie close together; this spreads them to the size of log-odds."""
-START = (0.5, 0.0, 0.0, 0.0, 1.0, 0.0, 0.2, 0.0)
-"""What the likenesses weigh before training: of means and of nearest pieces, to what is asked and to what else is
-told; then the same four against the note's average."""
-RARELY = -1.4
-"""Log-odds that a sentence is essential before anything is known of it."""
+"""All of MPNet's: the lower six alone are worse on real notes (docs/engine-log.md, ninth round)."""
+MAX_QUESTION_PART = MAX_QUESTION_TOKENS + 2
+"""Tokens of the question part with [CLS] and [SEP]."""
+SIMILARITY_SCALE = 10.0
+"""Similarities lie close together; this spreads them to the size of log-odds."""
+INITIAL_SIMILARITY_WEIGHTS = (0.5, 0.0, 0.0, 0.0, 1.0, 0.0, 0.2, 0.0)
+"""Weights before training: the similarity of means and of tokens to the question, then to the rest
+of the question part; then the same four relative to the window's average sentence."""
+INITIAL_LOGIT = -1.4
+"""Log-odds that a sentence is essential before training."""
+OUTSIDE_PENALTY = 4.0
+"""Subtracted from the similarity of tokens outside a sentence; cosines differ by 2 at most."""
 
 
-class Parts(NamedTuple):
-    """Which pieces are what is asked (the clinician's question, or failing it the patient's), and which the rest."""
+class QuestionParts(NamedTuple):
+    """Masks of the question itself (the clinician's, else the patient's) and of what follows it."""
 
-    asked: Tensor
-    told: Tensor
+    question: Tensor
+    rest: Tensor
 
 
 class CrossEncoderNetwork(nn.Module):
-    """Pieces in, one logit a sentence out. Piece embeddings and the `still` lower layers keep their weights.
+    """Token ids in, one logit for each sentence out.
 
-    `alone`: for one window at a time, which needs no mask.
+    Token embeddings and the lower `frozen_layers` are not trained. With `single_window`, one window
+    at a time, no padding mask is needed. Module names are names in the shipped ONNX graph.
     """
 
     def __init__(
-        self, weights: Mapping[str, Tensor], still: int = 0, *, layers: int = LAYERS
+        self, weights: Mapping[str, Tensor], frozen_layers: int = 0, *, layers: int = LAYERS
     ) -> None:
         super().__init__()
-        self.alone = False
-        self.encoder = MpnetEncoder(weights, layers, MAX_WINDOW_TOKENS + 2, still)
+        self.single_window = False
+        self.encoder = MpnetEncoder(weights, layers, MAX_WINDOW_TOKENS + 2, frozen_layers)
         size = self.encoder.size
         self.dropout = nn.Dropout(0.1)
         self.matters = nn.Linear(size, 1)
         self.seen = nn.Linear(4 * size, 1)
-        self.likeness = nn.Linear(len(START), 1)
+        self.likeness = nn.Linear(len(INITIAL_SIMILARITY_WEIGHTS), 1)
         for layer in (self.matters, self.seen, self.likeness):
             nn.init.zeros_(layer.weight)
             nn.init.zeros_(layer.bias)
-        self.likeness.weight.data[0] = torch.tensor(START)
-        self.likeness.bias.data[0] = RARELY
+        self.likeness.weight.data[0] = torch.tensor(INITIAL_SIMILARITY_WEIGHTS)
+        self.likeness.bias.data[0] = INITIAL_LOGIT
 
     def forward(self, pieces: Tensor, kinds: Tensor, marks: Tensor, mean: Tensor) -> Tensor:
-        """Of shape (windows, sentences); the mask is taken from the padding."""
+        """Return logits (windows, sentences); inputs as in `cross_encoder.network_inputs`."""
         mask = (pieces != PAD).long()
-        hidden = self.encoder(pieces, None if self.alone else 1 - mask)
-        marked = torch.gather(hidden, 1, marks[..., None].expand(-1, -1, hidden.shape[-1]))
-        sentence, parts = mean @ hidden, _parts(pieces, kinds, mask)
-        products, likenesses = [], []
-        best = _best(hidden, mean)
-        for part in parts:
-            middle = (part[:, None] @ hidden) / part.sum(1).clamp(min=1.0)[:, None, None]
-            product = normalize(sentence, dim=-1) * normalize(middle, dim=-1)
+        hidden = self.encoder(pieces, None if self.single_window else 1 - mask)
+        marker_index = marks[..., None].expand(-1, -1, hidden.shape[-1])
+        marker = torch.gather(hidden, 1, marker_index)
+        sentence_mean = mean @ hidden
+        products, similarities = [], []
+        token_similarity = _token_similarity(hidden, mean)
+        for part in _question_parts(pieces, kinds, mask):
+            part_mean = (part[:, None] @ hidden) / part.sum(1).clamp(min=1.0)[:, None, None]
+            product = normalize(sentence_mean, dim=-1) * normalize(part_mean, dim=-1)
             products.append(product)
-            likenesses += [product.sum(-1), self._nearest(hidden, best, part)]
-        near = SHARP * torch.stack(likenesses, -1)
-        seen = self.seen(self.dropout(torch.cat([marked, sentence, *products], -1)))
-        logits: Tensor = (seen + self.likeness(torch.cat([near, _standing(near, mean)], -1)))[
-            ..., 0
-        ]
-        return logits
+            similarities.append(product.sum(-1))
+            similarities.append(self._late_interaction(hidden, token_similarity, part))
+        similarity = SIMILARITY_SCALE * torch.stack(similarities, -1)
+        representation = torch.cat([marker, sentence_mean, *products], -1)
+        comparison = torch.cat([similarity, _relative_to_average(similarity, mean)], -1)
+        logits: Tensor = self.seen(self.dropout(representation)) + self.likeness(comparison)
+        return logits[..., 0]
 
-    def _nearest(self, hidden: Tensor, best: Tensor, part: Tensor) -> Tensor:
-        """The mean over a part's pieces of the likest piece in each sentence; pieces that matter weigh more."""
-        own = part[:, :HEAD]
-        weight = torch.exp(self.matters(hidden[:, :HEAD])[..., 0]) * own
-        return (best * weight[:, None]).sum(-1) / weight.sum(1).clamp(min=1e-6)[:, None]
-
-
-def _parts(pieces: Tensor, kinds: Tensor, mask: Tensor) -> Parts:
-    question = (kinds == 0) & (mask == 1) & (pieces != CLS) & (pieces != SEP)
-    behind = torch.cumsum((pieces == SEP).long(), 1) > 0
-    return Parts((question & ~behind).float(), (question & behind).float())
+    def _late_interaction(self, hidden: Tensor, token_similarity: Tensor, part: Tensor) -> Tensor:
+        """Average the similarity over the tokens of a question part by their learned weight."""
+        question_mask = part[:, :MAX_QUESTION_PART]
+        token_weight = self.matters(hidden[:, :MAX_QUESTION_PART])[..., 0]
+        weight = torch.exp(token_weight) * question_mask
+        total = (token_similarity * weight[:, None]).sum(-1)
+        return total / weight.sum(1).clamp(min=1e-6)[:, None]
 
 
-def _best(hidden: Tensor, mean: Tensor) -> Tensor:
-    """How near the likest piece of each sentence is to each piece of the question: (windows, sentences, pieces)."""
+def _question_parts(pieces: Tensor, kinds: Tensor, mask: Tensor) -> QuestionParts:
+    is_question_part = (kinds == 0) & (mask == 1) & (pieces != CLS) & (pieces != SEP)
+    is_after_separator = torch.cumsum((pieces == SEP).long(), 1) > 0
+    return QuestionParts(
+        (is_question_part & ~is_after_separator).float(),
+        (is_question_part & is_after_separator).float(),
+    )
+
+
+def _token_similarity(hidden: Tensor, mean: Tensor) -> Tensor:
+    """Return, for each question token, its highest cosine to a token of each sentence.
+
+    The shape is (windows, sentences, question tokens).
+    """
     unit = normalize(hidden, dim=-1)
-    like = unit @ unit[:, :HEAD].transpose(1, 2)
-    outside = (mean <= 0).to(like.dtype)
-    return (like[:, None] - 4.0 * outside[..., None]).amax(2)
+    cosine = unit @ unit[:, :MAX_QUESTION_PART].transpose(1, 2)
+    is_outside = (mean <= 0).to(cosine.dtype)
+    return (cosine[:, None] - OUTSIDE_PENALTY * is_outside[..., None]).amax(2)
 
 
-def _standing(near: Tensor, mean: Tensor) -> Tensor:
-    """The same beside the average of the window's sentences."""
-    there = (mean.sum(-1) > 0).to(near.dtype)[..., None]
-    return near - (near * there).sum(1, keepdim=True) / there.sum(1, keepdim=True).clamp(min=1.0)
+def _relative_to_average(similarity: Tensor, mean: Tensor) -> Tensor:
+    """Subtract the average over the window's sentences, padding excluded."""
+    is_sentence = (mean.sum(-1) > 0).to(similarity.dtype)[..., None]
+    sentences = is_sentence.sum(1, keepdim=True).clamp(min=1.0)
+    return similarity - (similarity * is_sentence).sum(1, keepdim=True) / sentences

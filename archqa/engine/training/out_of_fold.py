@@ -1,7 +1,8 @@
-"""What readers said of cases they had not read: the only verdicts on them that the regression may be fitted on.
+"""Out-of-fold logits of the training cases: the only ones that the regression may be fitted on.
 
-`data/reader_heldout.tsv`: a case's digest, then the log-odds of its sentences. The shipped reader has read these cases;
-these verdicts are those of readers made in the same way from the others (`reader_build.closely`).
+`data/reader_heldout.tsv` has a case digest and the logits of its sentences. The shipped
+cross-encoder was trained on these cases; these logits are by cross-encoders trained in the same
+way without the case's fold (`build.fine_tune_by_fold`).
 """
 
 from collections.abc import Mapping
@@ -11,27 +12,29 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from archqa.engine.tables import rows
+from archqa.engine.tables import read_rows
 
 OUT_OF_FOLD_FILE = "reader_heldout.tsv"
+HEADER = "# case digest\tlog-odds of each sentence, by a reader that had not read the case\n"
 
 
 @cache
 def load_out_of_fold_logits() -> dict[str, NDArray[np.float64]]:
-    """Log-odds by case digest, each of shape (sentences,)."""
+    """Return logits of shape (sentences,) by case digest."""
     return {
-        digest: np.array([float(each) for each in logits.split()])
-        for digest, logits in rows(OUT_OF_FOLD_FILE)
+        digest: np.array([float(logit) for logit in logits.split()])
+        for digest, logits in read_rows(OUT_OF_FOLD_FILE)
     }
 
 
-def save_out_of_fold_logits(verdicts: Mapping[str, NDArray[np.float64]], path: Path) -> None:
-    """Writes the file in one move."""
-    lines = [
-        f"{digest}\t{' '.join(f'{each:.3f}' for each in logits)}\n"
-        for digest, logits in verdicts.items()
-    ]
+def save_out_of_fold_logits(
+    logits_by_digest: Mapping[str, NDArray[np.float64]], path: Path
+) -> None:
+    """Write the file; a reader never sees half of it."""
+    lines = [HEADER]
+    for digest, logits in logits_by_digest.items():
+        formatted = " ".join(f"{logit:.3f}" for logit in logits)
+        lines.append(f"{digest}\t{formatted}\n")
     draft = path.with_suffix(".draft")
-    head = "# case digest\tlog-odds of each sentence, by a reader that had not read the case\n"
-    draft.write_text(head + "".join(lines), encoding="utf-8")
+    draft.write_text("".join(lines), encoding="utf-8")
     draft.replace(path)

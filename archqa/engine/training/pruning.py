@@ -1,9 +1,10 @@
-"""Makes a trained network narrower, so that it reads faster. Needs the training extra.
+"""Structured pruning: makes a trained network narrower, so that it runs faster.
 
-The wide maps of MPNet's layers (3,072 units each) are two thirds of the work. The units whose silence would change the
-loss least are dropped, by first-order Taylor importance (Molchanov et al. 2019, arXiv:1906.10771, section 3), and the
-map that follows is fitted anew by least squares, so that those that stay stand in for those that go. Layers differ in
-how much they need: the lower ones keep most, the upper ones next to nothing.
+The feed-forward layers of MPNet (3,072 units each) are two thirds of the work. The units whose
+removal would change the loss least are dropped, by first-order Taylor importance (Molchanov et al.
+2019, arXiv:1906.10771, section 3), and the layer that follows is refitted by least squares, so that
+the remaining units make up for them. Layers differ in how much they need: the lower ones keep most
+units, the upper ones few. Needs the training extra.
 """
 
 from collections.abc import Callable, Iterable
@@ -12,97 +13,114 @@ from typing import NamedTuple
 import torch
 from torch import Tensor, nn
 
-from archqa.engine import weight_packing
 from archqa.engine.training.mpnet import MpnetLayer
 from archqa.engine.training.network import CrossEncoderNetwork
+from archqa.engine.weight_packing import LAYER_BLOCK_SIZE
 
 RIDGE = 1e-3
-"""Of the mean square of a unit: holds the new map to the old one where the units seen say nothing."""
+"""Relative to the mean square of a unit: keeps weights near the old where data are scarce."""
 
 Loss = Callable[[], Tensor]
 
 
-class Units(NamedTuple):
-    """What a layer's units did: `matters` (units,); `products` of each two over all pieces (units, units)."""
+class UnitStatistics(NamedTuple):
+    """Statistics of a layer's units over all tokens.
 
-    matters: Tensor
+    `importance` is of shape (units,); `products`, the sums of products of two units, of shape
+    (units, units).
+    """
+
+    importance: Tensor
     products: Tensor
 
 
-def prune_units(model: CrossEncoderNetwork, losses: Iterable[Loss], width: int) -> None:
-    """Leaves the units that matter most to the losses, `width` a layer on average. A loss is of one window."""
+def prune_units(model: CrossEncoderNetwork, losses: Iterable[Loss], units_per_layer: int) -> None:
+    """Keep the most important units, `units_per_layer` on average. A loss is of one window."""
     layers = [layer for layer in model.encoder.layers if isinstance(layer, MpnetLayer)]
-    seen = _seen(model, layers, losses)
-    for layer, units, most in zip(
-        layers, seen, _widths([each.matters for each in seen], width), strict=True
-    ):
-        kept = torch.topk(units.matters, most).indices.sort().values
-        narrower = _fitted(layer.narrow.weight.detach(), units.products, kept)
-        still = not layer.wide.weight.requires_grad
-        layer.wide = _linear(layer.wide.weight[kept], layer.wide.bias[kept], still)
-        layer.narrow = _linear(narrower, layer.narrow.bias, still)
+    statistics = _collect_statistics(model, layers, losses)
+    sizes = layer_sizes([units.importance for units in statistics], units_per_layer)
+    for layer, units, size in zip(layers, statistics, sizes, strict=True):
+        _prune_layer(layer, units, size)
 
 
-def _widths(matters: list[Tensor], width: int) -> list[int]:
-    """Of each layer: as many whole blocks of a packed weight as bring most, and one at least."""
-    block = weight_packing.LAYER_BLOCK_SIZE
-    gains = [each.sort(descending=True).values.view(-1, block) for each in matters]
-    taken = [1] * len(matters)
-    for _ in range(len(matters) * (width // block - 1)):
-        left = [
-            float(gain[had].sum()) if had < len(gain) else -1.0
-            for gain, had in zip(gains, taken, strict=True)
-        ]
-        taken[left.index(max(left))] += 1
-    return [had * block for had in taken]
+def _prune_layer(layer: MpnetLayer, units: UnitStatistics, size: int) -> None:
+    remaining = torch.topk(units.importance, size).indices.sort().values
+    refitted = _refit(layer.narrow.weight.detach(), units.products, remaining)
+    is_trainable = layer.wide.weight.requires_grad
+    layer.wide = _linear(layer.wide.weight[remaining], layer.wide.bias[remaining], is_trainable)
+    layer.narrow = _linear(refitted, layer.narrow.bias, is_trainable)
 
 
-def _seen(
-    model: CrossEncoderNetwork, layers: list[MpnetLayer], losses: Iterable[Loss]
-) -> list[Units]:
-    found = [
-        Units(torch.zeros(size), torch.zeros(size, size))
-        for size in (each.narrow.in_features for each in layers)
+def layer_sizes(importance: list[Tensor], units_per_layer: int) -> list[int]:
+    """Return the units of each layer: whole blocks of a packed weight, at least one a layer.
+
+    Blocks are assigned one by one to the layer where the next block is most important.
+    """
+    block_importance = [
+        units.sort(descending=True).values.view(-1, LAYER_BLOCK_SIZE).sum(1) for units in importance
     ]
-    at_work: dict[int, Tensor] = {}
+    blocks = [1] * len(importance)
+    for _ in range(len(importance) * (units_per_layer // LAYER_BLOCK_SIZE - 1)):
+        gains = [
+            float(by_block[used]) if used < len(by_block) else -1.0
+            for by_block, used in zip(block_importance, blocks, strict=True)
+        ]
+        blocks[gains.index(max(gains))] += 1
+    return [used * LAYER_BLOCK_SIZE for used in blocks]
+
+
+def _collect_statistics(
+    model: CrossEncoderNetwork, layers: list[MpnetLayer], losses: Iterable[Loss]
+) -> list[UnitStatistics]:
+    statistics = []
+    for layer in layers:
+        size = layer.narrow.in_features
+        statistics.append(UnitStatistics(torch.zeros(size), torch.zeros(size, size)))
+    activations: dict[int, Tensor] = {}
     hooks = [
-        layer.narrow.register_forward_pre_hook(_keeper(at_work, at))
-        for at, layer in enumerate(layers)
+        layer.narrow.register_forward_pre_hook(_record_input(activations, index))
+        for index, layer in enumerate(layers)
     ]
     model.eval()
     for loss in losses:
-        gradients = torch.autograd.grad(loss(), [at_work[at] for at in range(len(layers))])
-        for at, gradient in enumerate(gradients):
-            units = (
-                at_work[at].detach()[0].float()
-            )  # where the processor takes short floats, too coarse to add up
-            found[at].matters.add_((gradient[0] * units).sum(0).abs())
-            found[at].products.add_(units.T @ units)
+        value = loss()
+        gradients = torch.autograd.grad(value, [activations[i] for i in range(len(layers))])
+        for index, gradient in enumerate(gradients):
+            # Sums need float32; activations are bfloat16 on some processors.
+            units = activations[index].detach()[0].float()
+            statistics[index].importance.add_((gradient[0] * units).sum(0).abs())
+            statistics[index].products.add_(units.T @ units)
     for hook in hooks:
         hook.remove()
-    return found
+    return statistics
 
 
-def _keeper(at_work: dict[int, Tensor], at: int) -> Callable[[nn.Module, tuple[Tensor, ...]], None]:
-    """Keeps what goes into a map; of still layers too, whose units need no gradient for training."""
+def _record_input(
+    activations: dict[int, Tensor], index: int
+) -> Callable[[nn.Module, tuple[Tensor, ...]], None]:
+    """Return a hook that records a layer's input, with a gradient even in frozen layers."""
 
-    def keep(_: nn.Module, given: tuple[Tensor, ...]) -> None:
-        at_work[at] = given[0] if given[0].requires_grad else given[0].requires_grad_()
+    def record(_: nn.Module, inputs: tuple[Tensor, ...]) -> None:
+        (units,) = inputs
+        if not units.requires_grad:
+            units = units.requires_grad_()
+        activations[index] = units
 
-    return keep
-
-
-def _fitted(weight: Tensor, products: Tensor, kept: Tensor) -> Tensor:
-    """Of shape (outward, kept): what comes nearest to the whole map over all pieces seen."""
-    double = products.double()
-    mine = double[kept][:, kept]
-    ridge = RIDGE * mine.diag().mean()
-    wanted = double[kept] @ weight.double().T + ridge * weight[:, kept].double().T
-    fitted: Tensor = torch.linalg.solve(mine + ridge * torch.eye(len(kept)), wanted).T.float()
-    return fitted
+    return record
 
 
-def _linear(weight: Tensor, bias: Tensor, still: bool) -> nn.Linear:
-    made = nn.Linear(weight.shape[1], weight.shape[0])
-    made.load_state_dict({"weight": weight, "bias": bias})
-    return made.requires_grad_(not still)
+def _refit(weight: Tensor, products: Tensor, remaining: Tensor) -> Tensor:
+    """Return the weight (outputs, remaining units) that best reproduces the layer's outputs."""
+    products = products.double()
+    remaining_products = products[remaining][:, remaining]
+    ridge = RIDGE * remaining_products.diag().mean()
+    target = products[remaining] @ weight.double().T + ridge * weight[:, remaining].double().T
+    penalised = remaining_products + ridge * torch.eye(len(remaining))
+    refitted: Tensor = torch.linalg.solve(penalised, target).T.float()
+    return refitted
+
+
+def _linear(weight: Tensor, bias: Tensor, is_trainable: bool) -> nn.Linear:
+    layer = nn.Linear(weight.shape[1], weight.shape[0])
+    layer.load_state_dict({"weight": weight, "bias": bias})
+    return layer.requires_grad_(is_trainable)

@@ -63,7 +63,7 @@ def build_examples(
 
 
 def _unbiased_logits(case: Case) -> FloatArray:
-    """Return out-of-fold logits, or the shipped cross-encoder's for a case it was not trained on."""
+    """Return out-of-fold logits, else the shipped cross-encoder's for a case new to it."""
     out_of_fold = load_out_of_fold_logits().get(case_digest(case))
     if out_of_fold is not None:
         return out_of_fold

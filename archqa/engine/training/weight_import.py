@@ -1,6 +1,6 @@
-"""The reader's files as a network again, so that it can be taught further without its starting weights.
+"""Load the cross-encoder's files as a network, to fine-tune it without its pretrained weights.
 
-Needs the training extra. What comes back is what the files stand for: the weights after their rounding to four bits.
+The weights are those the files stand for, after quantisation. Needs the training extra.
 """
 
 import re
@@ -18,10 +18,12 @@ from archqa.engine import onnx_sessions, weight_packing
 from archqa.engine.training.mpnet import EXACT_DISTANCE_BUCKETS, POSITION_OFFSET, VOCAB_OFFSET
 from archqa.engine.training.network import CrossEncoderNetwork
 
-PRODUCT = re.compile(r"/(?P<module>.+)/MatMul(_quant)?")
-"""The node of a linear map is named after its module, its weight is not."""
-PLACES = "encoder.embeddings.places"
-LAYER = {
+MATRIX_PRODUCT = re.compile(r"/(?P<module>.+)/MatMul(_quant)?")
+"""The node of a linear layer is named after its module; its weight is not."""
+TOKEN_TABLE = "encoder.embeddings.pieces.weight"
+POSITION_TABLE = "encoder.embeddings.places"
+STATE_SUFFIXES = (".weight", ".bias", ".by_distance")
+MODULE_OF_PRETRAINED = {
     "attention.attn.q": "query",
     "attention.attn.k": "key",
     "attention.attn.v": "value",
@@ -31,70 +33,70 @@ LAYER = {
     "output.dense": "narrow",
     "output.LayerNorm": "norm",
 }
-"""A layer's parts by their name in starting weights, and in the network."""
+"""The modules of a layer by their names in the pretrained weights."""
+
+Arrays = dict[str, Any]
 
 
-def load_network(graph: Path, still: int) -> CrossEncoderNetwork:
-    """The network that `reader_export.export` wrote to `graph` and the file beside it, of whatever width."""
-    state = dict(_state(graph))
+def load_network(graph_file: Path, frozen_layers: int) -> CrossEncoderNetwork:
+    """Return the network that `export.export` wrote, whatever its widths."""
+    state = _read_state(graph_file)
     layers = sum(name.endswith(".wide.weight") for name in state)
-    made = CrossEncoderNetwork(_empty(state, layers), still, layers=layers)
-    made.load_state_dict(state)
-    return made
+    network = CrossEncoderNetwork(_empty_weights(state, layers), frozen_layers, layers=layers)
+    network.load_state_dict(state)
+    return network
 
 
-def _state(graph: Path) -> Iterator[tuple[str, Tensor]]:
+def _read_state(graph_file: Path) -> dict[str, Tensor]:
     packed = {
-        name: weight_packing.dequantise(each)
-        for name, each in onnx_sessions.read_packed_weights(graph.with_suffix(".npz"))
+        name: weight_packing.dequantise(weights)
+        for name, weights in onnx_sessions.read_packed_weights(graph_file.with_suffix(".npz"))
     }
-    model = onnx.load(str(graph), load_external_data=False).graph
+    graph = onnx.load(str(graph_file), load_external_data=False).graph
     plain = {
-        each.name: numpy_helper.to_array(each)
-        for each in model.initializer
-        if not each.external_data
+        tensor.name: numpy_helper.to_array(tensor)
+        for tensor in graph.initializer
+        if not tensor.external_data
     }
-    yield (
-        "encoder.embeddings.pieces.weight",
-        torch.from_numpy(packed[onnx_sessions.EMBEDDING_TABLE]),
-    )
-    yield f"{PLACES}.weight", torch.from_numpy(plain[f"{PLACES}.table"] * plain[f"{PLACES}.scale"])
-    for name, value in plain.items():
-        if name.endswith((".weight", ".bias", ".by_distance")):
-            yield name, torch.from_numpy(value.copy())
-    yield from _products(model, packed, plain)
+    positions = plain[f"{POSITION_TABLE}.table"] * plain[f"{POSITION_TABLE}.scale"]
+    state = {
+        TOKEN_TABLE: torch.from_numpy(packed[onnx_sessions.EMBEDDING_TABLE]),
+        f"{POSITION_TABLE}.weight": torch.from_numpy(positions),
+    }
+    for name, array in plain.items():
+        if name.endswith(STATE_SUFFIXES):
+            state[name] = torch.from_numpy(array.copy())
+    state.update(_linear_weights(graph, packed, plain))
+    return state
 
 
-def _products(
-    model: Any, packed: Mapping[str, Any], plain: Mapping[str, Any]
-) -> Iterator[tuple[str, Tensor]]:
-    turned = {name: value.T for name, value in plain.items() if name.startswith("onnx::")} | dict(
-        packed
-    )
-    for node in model.node:
-        named = PRODUCT.fullmatch(node.name)
-        if named and node.input[1] in turned:
-            weight = np.array(turned[node.input[1]], order="C")
-            yield f"{named['module'].replace('/', '.')}.weight", torch.from_numpy(weight)
+def _linear_weights(graph: Any, packed: Arrays, plain: Arrays) -> Iterator[tuple[str, Tensor]]:
+    """Yield the weights of linear layers by module; plain ones are transposed in the graph."""
+    weights = {name: array.T for name, array in plain.items() if name.startswith("onnx::")}
+    weights |= packed
+    for node in graph.node:
+        product = MATRIX_PRODUCT.fullmatch(node.name)
+        if product and node.input[1] in weights:
+            module = product["module"].replace("/", ".")
+            weight = np.array(weights[node.input[1]], order="C")
+            yield f"{module}.weight", torch.from_numpy(weight)
 
 
-def _empty(state: Mapping[str, Tensor], layers: int) -> dict[str, Tensor]:
-    """Starting weights of the right shapes and nothing in them."""
-    rows, size = state["encoder.embeddings.pieces.weight"].shape
-    places, heads = len(state[f"{PLACES}.weight"]), len(state["encoder.by_distance"])
+def _empty_weights(state: Mapping[str, Tensor], layers: int) -> dict[str, Tensor]:
+    """Return pretrained weights of the right shapes, all zero."""
+    tokens, size = state[TOKEN_TABLE].shape
+    positions = len(state[f"{POSITION_TABLE}.weight"])
+    heads = len(state["encoder.by_distance"])
     shapes: dict[str, tuple[int, ...]] = {
-        "embeddings.word_embeddings.weight": (rows + VOCAB_OFFSET + 1, size),
-        "embeddings.position_embeddings.weight": (places + POSITION_OFFSET, size),
+        "embeddings.word_embeddings.weight": (tokens + VOCAB_OFFSET + 1, size),
+        "embeddings.position_embeddings.weight": (positions + POSITION_OFFSET, size),
         "encoder.relative_attention_bias.weight": (4 * EXACT_DISTANCE_BUCKETS, heads),
         "embeddings.LayerNorm.weight": (size,),
         "embeddings.LayerNorm.bias": (size,),
     }
-    shapes |= {
-        f"encoder.layer.{at}.{theirs}.{part}": tuple(
-            state[f"encoder.layers.{at}.{ours}.{part}"].shape
-        )
-        for at in range(layers)
-        for theirs, ours in LAYER.items()
-        for part in ("weight", "bias")
-    }
+    for index in range(layers):
+        for pretrained_name, module in MODULE_OF_PRETRAINED.items():
+            for part in ("weight", "bias"):
+                shape = state[f"encoder.layers.{index}.{module}.{part}"].shape
+                shapes[f"encoder.layer.{index}.{pretrained_name}.{part}"] = tuple(shape)
     return {name: torch.zeros(shape) for name, shape in shapes.items()}

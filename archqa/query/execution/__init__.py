@@ -1,1 +1,1 @@
-"""From a typed query to its rows, values and supporting resources."""
+"""Execution of a typed query: its rows, its answer and the resources that support the answer."""

@@ -1,223 +1,127 @@
-"""From rows to values: what of each row is asked for, and what is made of it."""
+"""Aggregation of rows to the values of an answer."""
 
-import itertools
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
-from datetime import datetime, timedelta
 
 from archqa.fhir.values.tokens import normalise_text
 from archqa.query.execution.context import ExecutionContext, uses_end_time
-from archqa.query.execution.elements import text_at
 from archqa.query.execution.findings import Answer, AnswerKind, Scalar
-from archqa.query.execution.problems import CannotExecute
-from archqa.query.execution.rows import Row, parse_datetime, without_timezone
+from archqa.query.execution.row_values import row_numbers, row_values
+from archqa.query.execution.rows import Row
 from archqa.query.model import Query
 
-_UNITS = {
-    "minute": 1 / 1440,
-    "hour": 1 / 24,
-    "day": 1.0,
-    "week": 7.0,
-    "month": 365.25 / 12,
-    "year": 365.25,
-}
-"""In days."""
+_PERIOD_LENGTH = {"day": 10, "month": 7, "year": 4}
+"""Leading characters of an ISO time: 2133-12-31, 2133-12, 2133."""
 
-_PREFIX = {"day": 10, "month": 7, "year": 4}
 _TIMES = frozenset({"time", "end_time", "birth_date", "death_time"})
 _NUMBERS = frozenset({"value", "elapsed", "length_of_stay", "age"})
-_REPEATED = frozenset({"value", "dose", "elapsed", "length_of_stay"})
-_FIGURES: dict[str, Callable[[Sequence[float]], float]] = {
+_REPEATABLE = frozenset({"value", "dose", "elapsed", "length_of_stay"})
+_WITHOUT_UNIT = frozenset({"count", "count_distinct", "exists"})
+
+
+def _average(numbers: Sequence[float]) -> float:
+    return sum(numbers) / len(numbers)
+
+
+_NUMERIC: dict[str, Callable[[Sequence[float]], float]] = {
     "minimum": min,
     "maximum": max,
     "sum": sum,
-    "average": lambda values: sum(values) / len(values),
+    "average": _average,
 }
+_TEMPORAL: dict[str, Callable[[Sequence[str]], str]] = {"minimum": min, "maximum": max}
 
 
-def aggregate_rows(inquiry: ExecutionContext, rows: Sequence[Row]) -> Answer:
-    """The answer that rows give to a query of one side."""
-    query = inquiry.query
+def aggregate_rows(context: ExecutionContext, rows: Sequence[Row]) -> Answer:
+    """The answer of the rows to a query that compares nothing."""
+    query = context.query
     if query.summary == "exists":
         return Answer(kind="yes_no", values=(bool(rows),))
     if query.per is not None:
-        return _per_period(inquiry, rows)
+        return _aggregate_by_period(context, rows)
     if query.summary == "count":
         return Answer(kind="count", values=(len(rows),))
-    values = [value for row in rows for value in _values(inquiry, row)]
     if query.summary == "count_distinct":
-        return Answer(kind="count", values=(len(_once(values, inquiry)),))
+        distinct_values = _distinct(context, _all_values(context, rows))
+        return Answer(kind="count", values=(len(distinct_values),))
     if query.summary == "each":
-        return _each(inquiry, rows, values)
-    return Answer(kind=_kind(query), values=(_figure(inquiry, rows),), unit=_unit(inquiry, rows))
+        return _list_values(context, rows)
+    value = _aggregate(context, rows)
+    return Answer(kind=_answer_kind(query), values=(value,), unit=_shared_unit(context, rows))
 
 
-def _per_period(inquiry: ExecutionContext, rows: Sequence[Row]) -> Answer:
-    """One figure for each day, month or year in which there is a value, oldest first."""
-    length = _PREFIX[inquiry.query.per or "day"]
-    times = (
-        (without_timezone(row.end) if uses_end_time(inquiry.query) else row.wall, row)
-        for row in rows
-    )
-    timed = sorted(
-        ((time.isoformat()[:length], row) for time, row in times if time), key=lambda each: each[0]
-    )
-    groups = [
-        (period, [row for _, row in group])
-        for period, group in itertools.groupby(timed, lambda each: each[0])
-    ]
-    found = [(period, _counted(inquiry, group)) for period, group in groups]
-    found = [(period, value) for period, value in found if value is not None]
-    return Answer(
-        kind="count" if inquiry.query.summary == "count" else "number",
-        values=tuple(value for _, value in found),
-        unit=_unit(inquiry, rows),
-        periods=tuple(period for period, _ in found),
-    )
+def comparison_value(context: ExecutionContext, rows: Sequence[Row]) -> float | None:
+    """The number of one side of a comparison; None if it has none.
 
-
-def _counted(inquiry: ExecutionContext, rows: Sequence[Row]) -> Scalar:
-    return len(rows) if inquiry.query.summary == "count" else _figure(inquiry, rows)
-
-
-def _each(inquiry: ExecutionContext, rows: Sequence[Row], values: list[Scalar]) -> Answer:
-    """Each value: words and times once (a drug's name is no news twice), results and doses as often as they occur."""
-    kind = _kind(inquiry.query)
-    if kind == "number" and all(isinstance(value, str) for value in values) and values:
-        kind = "text"
-    found = values if inquiry.query.returns in _REPEATED else _once(values, inquiry)
-    return Answer(kind=kind, values=tuple(found), unit=_unit(inquiry, rows))
-
-
-def comparison_value(inquiry: ExecutionContext, rows: Sequence[Row]) -> float | None:
-    """One number of one side of a comparison: the summary, or the value of the first row; None if there is none."""
-    if inquiry.query.summary == "count":
+    It is the aggregate; without an aggregation, the value of the first row.
+    """
+    if context.query.summary == "count":
         return float(len(rows))
-    if inquiry.query.summary != "each":
-        found = _figure(inquiry, rows)
-        return float(found) if isinstance(found, int | float) else None
+    if context.query.summary != "each":
+        return _as_number(_aggregate(context, rows))
     if len({row.value for row in rows}) > 1:
-        inquiry.warn("Several values share the time that is asked for: the first of them counts.")
-    first = [value for row in rows[:1] for value in _values(inquiry, row)]
-    return float(first[0]) if first and isinstance(first[0], int | float) else None
+        context.warn("Several values share the time that is asked for: the first of them counts.")
+    values = _all_values(context, rows[:1])
+    return _as_number(values[0]) if values else None
 
 
-def _figure(inquiry: ExecutionContext, rows: Sequence[Row]) -> Scalar:
-    query = inquiry.query
+def _as_number(value: Scalar) -> float | None:
+    return float(value) if isinstance(value, int | float) else None
+
+
+def _aggregate_by_period(context: ExecutionContext, rows: Sequence[Row]) -> Answer:
+    """One value for each day, month or year that has one, oldest first."""
+    is_count = context.query.summary == "count"
+    values: dict[str, Scalar] = {}
+    for period, period_rows in _group_by_period(context.query, rows):
+        value = len(period_rows) if is_count else _aggregate(context, period_rows)
+        if value is not None:
+            values[period] = value
+    return Answer(
+        kind="count" if is_count else "number",
+        values=tuple(values.values()),
+        unit=_shared_unit(context, rows),
+        periods=tuple(values),
+    )
+
+
+def _group_by_period(query: Query, rows: Sequence[Row]) -> list[tuple[str, list[Row]]]:
+    length = _PERIOD_LENGTH[query.per or "day"]
+    by_end = uses_end_time(query)
+    groups: dict[str, list[Row]] = defaultdict(list)
+    for row in rows:
+        time = row.local_end if by_end else row.local_time
+        if time is not None:
+            groups[time.isoformat()[:length]].append(row)
+    return sorted(groups.items())
+
+
+def _list_values(context: ExecutionContext, rows: Sequence[Row]) -> Answer:
+    """Every value: names and times once, results and doses as often as they occur."""
+    values = _all_values(context, rows)
+    kind = _answer_kind(context.query)
+    if kind == "number" and values and all(isinstance(value, str) for value in values):
+        kind = "text"
+    if context.query.returns not in _REPEATABLE:
+        values = _distinct(context, values)
+    return Answer(kind=kind, values=tuple(values), unit=_shared_unit(context, rows))
+
+
+def _all_values(context: ExecutionContext, rows: Iterable[Row]) -> list[Scalar]:
+    return [value for row in rows for value in row_values(context, row)]
+
+
+def _aggregate(context: ExecutionContext, rows: Sequence[Row]) -> Scalar:
+    """The minimum, maximum, average or sum; None without values."""
+    query = context.query
     if query.returns in _TIMES:
-        times = [str(value) for row in rows for value in _values(inquiry, row)]
-        return _FIRST_LAST[query.summary](times) if times else None
-    numbers = [value for row in rows for value in _numbers(inquiry, row)]
-    return _FIGURES[query.summary](numbers) if numbers else None
+        times = [str(value) for value in _all_values(context, rows)]
+        return _TEMPORAL[query.summary](times) if times else None
+    numbers = [number for row in rows for number in row_numbers(context, row)]
+    return _NUMERIC[query.summary](numbers) if numbers else None
 
 
-_FIRST_LAST: dict[str, Callable[[Sequence[str]], str]] = {"minimum": min, "maximum": max}
-
-
-def _numbers(inquiry: ExecutionContext, row: Row) -> list[float]:
-    if inquiry.query.returns == "dose":
-        return [row.value] if row.value is not None else []
-    return [value for value in _values(inquiry, row) if isinstance(value, int | float)]
-
-
-def _values(inquiry: ExecutionContext, row: Row) -> list[Scalar]:
-    """What of a row is asked for: mostly one value, none if the row does not say."""
-    returns = inquiry.query.returns
-    if returns == "value":
-        return [_value(inquiry, row)]
-    if returns in {"time", "end_time"}:
-        found = row.time if returns == "time" else row.end
-        return [_text(found)] if found else []
-    if returns in {"elapsed", "length_of_stay", "age"}:
-        number = _LENGTHS[returns](inquiry, row)
-        return [] if number is None else [number]
-    if returns == "name":
-        return [row.name] if row.name else []
-    if returns == "visit":
-        return [f"Encounter/{row.visit}"] if row.visit else []
-    if returns == "dose":
-        return [row.text] if row.text else []
-    found_facts = row.facts.get(returns, ())
-    return list(
-        found_facts
-        if returns in {"organism", "care_unit", "ethnicity", "language"}
-        else found_facts[:1]
-    )
-
-
-def _value(inquiry: ExecutionContext, row: Row) -> Scalar:
-    if row.value is not None:
-        return row.value
-    told = row.facts.get("result")
-    if told and not inquiry.ways.include_text_values:
-        return told[0]
-    return (
-        (row.text or None)
-        if inquiry.ways.include_text_values or inquiry.query.what not in _MEASURED
-        else None
-    )
-
-
-_MEASURED = frozenset({"lab", "vital", "output"})
-
-
-def _elapsed(inquiry: ExecutionContext, row: Row) -> float | None:
-    """From the row's time to the clock, both on the wall clock."""
-    if inquiry.now is None:
-        raise CannotExecute(
-            "The question asks how much time has passed, but not until when.\nGive the clock (now)."
-        )
-    return None if row.wall is None else _in_unit(inquiry.query, inquiry.now - row.wall)
-
-
-def _length(inquiry: ExecutionContext, row: Row) -> float | None:
-    """From the start to the end, by true time or on the wall clock; None for a stay that has not ended."""
-    if row.time is None or row.end is None:
-        return None
-    if inquiry.ways.times == "instants" and row.time.tzinfo and row.end.tzinfo:
-        return _in_unit(inquiry.query, row.end - row.time)
-    return _in_unit(inquiry.query, row.end.replace(tzinfo=None) - row.time.replace(tzinfo=None))
-
-
-def _age(inquiry: ExecutionContext, row: Row) -> float | None:
-    """Whole years: at the row's time; of the patient at the visit named, else at the clock; at most at death."""
-    born, died = (
-        without_timezone(parse_datetime(text_at(inquiry.chart.patient_resource, each)))
-        for each in ("birthDate", "deceasedDateTime")
-    )
-    at = row.wall if inquiry.query.what != "patient" else _asked_about(inquiry)
-    if at is None and died is None and inquiry.query.what == "patient":
-        raise CannotExecute(
-            "The question asks for an age, but not at what time.\nGive the clock (now)."
-        )
-    if at is None or (died is not None and died < at):
-        at = died
-    if born is None or at is None:
-        return None
-    return at.year - born.year - ((at.month, at.day) < (born.month, born.day))
-
-
-def _asked_about(inquiry: ExecutionContext) -> datetime | None:
-    """When the visit began that is named, else the clock."""
-    visit = inquiry.scope(inquiry.query.when).visit
-    return without_timezone(parse_datetime(text_at(visit, "period.start"))) or inquiry.now
-
-
-_LENGTHS: dict[str, Callable[[ExecutionContext, Row], float | None]] = {
-    "elapsed": _elapsed,
-    "length_of_stay": _length,
-    "age": _age,
-}
-
-
-def _in_unit(query: Query, length: timedelta) -> float:
-    return length / timedelta(days=1) / _UNITS[query.unit or "day"]
-
-
-def _text(time: datetime) -> str:
-    return f"{time.replace(tzinfo=None):%Y-%m-%d %H:%M:%S}"
-
-
-def _kind(query: Query) -> AnswerKind:
+def _answer_kind(query: Query) -> AnswerKind:
     if query.returns in _TIMES:
         return "time"
     if query.returns in _NUMBERS or (query.returns == "dose" and query.summary != "each"):
@@ -225,34 +129,32 @@ def _kind(query: Query) -> AnswerKind:
     return "text"
 
 
-def _unit(inquiry: ExecutionContext, rows: Iterable[Row]) -> str:
-    """The unit that all rows share. Where they differ a sum means little: that is said."""
-    query = inquiry.query
+def _shared_unit(context: ExecutionContext, rows: Iterable[Row]) -> str:
+    """The unit that all rows share; where they differ, a warning, since a sum then means little."""
+    query = context.query
     if query.returns in {"elapsed", "length_of_stay"}:
         return f"{query.unit or 'day'}s"
     if query.returns == "age":
         return "years"
-    if query.returns not in {"value", "dose"} or query.summary in {
-        "count",
-        "count_distinct",
-        "exists",
-    }:
+    if query.returns not in {"value", "dose"} or query.summary in _WITHOUT_UNIT:
         return ""
     units = {row.unit for row in rows if row.value is not None}
     if len(units) > 1:
-        inquiry.warn(
-            f"The values have different units ({', '.join(sorted(unit or 'none' for unit in units))})."
-        )
+        unit_list = ", ".join(sorted(unit or "none" for unit in units))
+        context.warn(f"The values have different units ({unit_list}).")
     return units.pop() if len(units) == 1 else ""
 
 
-def _once(values: Iterable[Scalar], inquiry: ExecutionContext) -> list[Scalar]:
-    """Different values, in order. By the conventions, words that differ in case or white space only are the same."""
-    if inquiry.ways.distinct_name_matching == "as_written":
+def _distinct(context: ExecutionContext, values: Sequence[Scalar]) -> list[Scalar]:
+    """Distinct values, in order.
+
+    By the conventions, texts that differ only in case or white space are one value, in the
+    spelling that occurs first.
+    """
+    if context.conventions.distinct_name_matching == "as_written":
         return list(dict.fromkeys(values))
-    return list(
-        {
-            normalise_text(value) if isinstance(value, str) else value: value
-            for value in reversed(list(values))
-        }.values()
-    )[::-1]
+    spellings: dict[Scalar, Scalar] = {}
+    for value in reversed(values):
+        key = normalise_text(value) if isinstance(value, str) else value
+        spellings[key] = value
+    return list(reversed(spellings.values()))

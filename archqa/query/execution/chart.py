@@ -1,4 +1,4 @@
-"""What a record holds about one patient, fetched when it is asked for, and kept for the next question."""
+"""The resources of one patient, fetched on demand and cached for the next question."""
 
 import threading
 from collections.abc import Callable, Iterable, Mapping
@@ -10,32 +10,35 @@ from archqa.fhir.local_record import LocalRecord
 from archqa.fhir.values.references import parse_reference
 from archqa.fhir.views.encounters import EncounterKind, encounter_kind
 
-_AT_ONCE = 60
-"""Codes in one search: with their systems they make a URL of some 6,000 characters, which servers take."""
+_CODES_PER_SEARCH = 60
+"""With their systems, this many codes make a URL of some 6,000 characters, which servers accept."""
 
-_KEPT = 64
-"""Searches that are kept."""
+_MAX_CACHED_SEARCHES = 64
 
-_MOST = 500
-"""Resources of a search that is kept: what is larger is seldom asked for twice."""
+_MAX_CACHED_RESOURCES = 500
+"""Resources of a cached search. Larger searches are rarely repeated."""
 
-Made = TypeVar("Made")
+SearchLimits = Mapping[str, str | list[str]]
+Computed = TypeVar("Computed")
 
 
 class Stay:
-    """One encounter: the ids of the hospital visit and the ICU stay it stands for ("" if there is none)."""
+    """The hospital visit and the ICU stay that an encounter belongs to: ids, "" if there is none."""
 
-    __slots__ = ("icu", "visit")
+    __slots__ = ("hospital_visit_id", "icu_stay_id")
 
-    def __init__(self, visit: str = "", icu: str = "") -> None:
-        self.visit = visit
-        self.icu = icu
+    def __init__(self, hospital_visit_id: str = "", icu_stay_id: str = "") -> None:
+        self.hospital_visit_id = hospital_visit_id
+        self.icu_stay_id = icu_stay_id
+
+
+_NO_STAY = Stay()
 
 
 class Chart:
-    """One patient of a record. Give the same chart to several questions: what one fetched the next one finds.
+    """One patient of a record. Reuse a chart for several questions to reuse what it fetched.
 
-    What is written to the record meanwhile is not seen; take a new chart then. Safe to use from several threads.
+    Later changes of the record are not seen; take a new chart then. Threads must hold `lock`.
     """
 
     def __init__(self, record: Record, patient: str) -> None:
@@ -43,9 +46,9 @@ class Chart:
         self.patient = patient.removeprefix("Patient/")
         self.resolver = Resolver(record)
         self.lock = threading.RLock()
-        self._found: dict[tuple[str, str], list[Resource]] = {}
+        self._searches: dict[tuple[str, str], list[Resource]] = {}
         self._codes: dict[str, list[CodeCount]] = {}
-        self._made: dict[str, Any] = {}
+        self._computed: dict[str, Any] = {}
 
     @cached_property
     def patient_resource(self) -> Resource | None:
@@ -59,109 +62,121 @@ class Chart:
 
     @cached_property
     def stays(self) -> Mapping[str, Stay]:
-        """By an encounter's id, the hospital visit and ICU stay it stands for."""
-        found = {}
-        for each in self.encounters.all:
-            kind, whole = encounter_kind(each), reference_id(each.get("partOf"))
-            own = str(each.get("id"))
-            icu = own if kind is EncounterKind.ICU else ""
-            found[own] = Stay(own if kind is EncounterKind.HOSPITAL else whole, icu)
-        return found
+        """The stay of each encounter, by the encounter's id."""
+        return {str(encounter.get("id")): _stay_of(encounter) for encounter in self.encounters.all}
+
+    def find_stay(self, reference: object) -> Stay:
+        """The stay of the encounter that a Reference points to; an empty one if there is none."""
+        return self.stays.get(reference_id(reference), _NO_STAY)
 
     def codes(self, resource_type: str) -> list[CodeCount]:
-        """The codes that the patient's resources of a type have, most frequent first."""
+        """The codes of the patient's resources of a type, most frequent first."""
         if resource_type not in self._codes:
             self._codes[resource_type] = self.record.codes(resource_type, self.patient)
         return self._codes[resource_type]
 
-    def search(
-        self, resource_type: str, params: Mapping[str, str | list[str]] | None = None
-    ) -> list[Resource]:
-        """The patient's resources of a type that pass a search."""
+    def search(self, resource_type: str, params: SearchLimits | None = None) -> list[Resource]:
+        """The patient's resources of a type that match a search."""
         key = (resource_type, repr(params))
-        if key in self._found:
-            return self._found[key]
-        found = list(
-            self.record.search_all(resource_type, {"patient": self.patient, **(params or {})})
-        )
-        if len(found) <= _MOST:
-            self._found[key] = found
-        if len(self._found) > _KEPT:
-            self._found.pop(next(iter(self._found)))
-        return found
+        if key in self._searches:
+            return self._searches[key]
+        parameters = {"patient": self.patient, **(params or {})}
+        resources = list(self.record.search_all(resource_type, parameters))
+        if len(resources) <= _MAX_CACHED_RESOURCES:
+            self._searches[key] = resources
+        if len(self._searches) > _MAX_CACHED_SEARCHES:
+            oldest_key = next(iter(self._searches))
+            del self._searches[oldest_key]
+        return resources
 
-    def get_or_compute(self, name: str, make: Callable[[], Made]) -> Made:
-        """What is made of the patient's resources, made only once. It must not be changed."""
-        if name not in self._made:
-            self._made[name] = make()
-        made: Made = self._made[name]
-        return made
+    def get_or_compute(self, name: str, compute: Callable[[], Computed]) -> Computed:
+        """Something derived from the patient's resources, computed once. It must not be changed."""
+        if name not in self._computed:
+            self._computed[name] = compute()
+        result: Computed = self._computed[name]
+        return result
 
     def observations(
         self,
-        fits: Callable[[CodeCount], bool],
+        code_matches: Callable[[CodeCount], bool],
         names: Iterable[str],
-        limits: Mapping[str, str | list[str]],
+        limits: SearchLimits,
     ) -> list[Resource]:
-        """Observations whose code fits and that pass the limits of a search.
+        """Observations with a matching code that pass the limits of a search.
 
-        A record on a server cannot tell its codes without being read as a whole: there, exact `names` are searched by
-        their words (search.html#token, `:text`), which finds no fewer.
+        A server cannot list its codes without being read as a whole: there, exact `names` are
+        searched as text (search.html#token, `:text`), which matches no fewer observations.
         """
-        wanted = list(names)
-        if wanted and not isinstance(self.record, LocalRecord):
+        names = list(names)
+        if names and not isinstance(self.record, LocalRecord):
             try:
-                found = [
-                    self.search("Observation", {**limits, "code:text": _escaped(name)})
-                    for name in wanted
-                ]
-                return _once(each for part in found for each in part)
-            except FhirError:  # A server that knows no `:text` is asked for every code instead.
+                return self._observations_by_text(names, limits)
+            except FhirError:  # A server without `:text` is asked for every code instead.
                 pass
-        tokens = [
-            f"{_escaped(each.system)}|{_escaped(each.code)}"
-            for each in self.codes("Observation")
-            if fits(each)
-        ]
-        tokens = list(dict.fromkeys(tokens))
-        parts = [tokens[at : at + _AT_ONCE] for at in range(0, len(tokens), _AT_ONCE)]
-        return _once(
-            each
-            for part in parts
-            for each in self.search("Observation", {**limits, "code": ",".join(part)})
-        )
+        return self._observations_by_code(code_matches, limits)
+
+    def _observations_by_text(self, names: list[str], limits: SearchLimits) -> list[Resource]:
+        resources: list[Resource] = []
+        for name in names:
+            parameters = {**limits, "code:text": _escaped(name)}
+            resources += self.search("Observation", parameters)
+        return _unique(resources)
+
+    def _observations_by_code(
+        self, code_matches: Callable[[CodeCount], bool], limits: SearchLimits
+    ) -> list[Resource]:
+        codes = [code for code in self.codes("Observation") if code_matches(code)]
+        tokens = [f"{_escaped(code.system)}|{_escaped(code.code)}" for code in codes]
+        distinct_tokens = list(dict.fromkeys(tokens))
+        resources: list[Resource] = []
+        for start in range(0, len(distinct_tokens), _CODES_PER_SEARCH):
+            batch = ",".join(distinct_tokens[start : start + _CODES_PER_SEARCH])
+            resources += self.search("Observation", {**limits, "code": batch})
+        return _unique(resources)
 
 
 class ChartCache:
-    """The charts of the patients asked about last, at most `most` of them, of a record that nobody writes to."""
+    """The charts of the patients used last, at most `max_charts`, of a record that does not change."""
 
-    def __init__(self, record: Record, most: int = 128) -> None:
+    def __init__(self, record: Record, max_charts: int = 128) -> None:
         self.record = record
-        self._most = most
-        self._kept: dict[str, Chart] = {}
+        self._max_charts = max_charts
+        self._charts: dict[str, Chart] = {}
         self._lock = threading.Lock()
 
     def of(self, patient: str) -> Chart:
-        """The chart of a patient, the one that was given before if it is still kept."""
+        """The chart of a patient: the cached one if there is one."""
         with self._lock:
-            chart = self._kept.pop(patient, None) or Chart(self.record, patient)
-            self._kept[patient] = chart
-            while len(self._kept) > self._most:
-                self._kept.pop(next(iter(self._kept)))
+            chart = self._charts.pop(patient, None) or Chart(self.record, patient)
+            self._charts[patient] = chart
+            while len(self._charts) > self._max_charts:
+                least_recent = next(iter(self._charts))
+                del self._charts[least_recent]
             return chart
 
 
 def reference_id(reference: object) -> str:
-    """The id a Reference points to; empty if it points nowhere."""
+    """The id that a Reference points to; empty if it points nowhere."""
     text = reference.get("reference") if isinstance(reference, dict) else None
-    found = parse_reference(text) if isinstance(text, str) else None
-    return found.id if found else ""
+    parsed = parse_reference(text) if isinstance(text, str) else None
+    return parsed.id if parsed else ""
+
+
+def _stay_of(encounter: Resource) -> Stay:
+    kind = encounter_kind(encounter)
+    encounter_id = str(encounter.get("id"))
+    if kind is EncounterKind.HOSPITAL:
+        return Stay(hospital_visit_id=encounter_id)
+    hospital_visit_id = reference_id(encounter.get("partOf"))
+    if kind is EncounterKind.ICU:
+        return Stay(hospital_visit_id, encounter_id)
+    return Stay(hospital_visit_id)
 
 
 def _escaped(value: str) -> str:
-    """A value in which no sign divides: search.html#escaping."""
+    """A value without separators: search.html#escaping."""
     return value.replace("\\", "\\\\").replace("|", "\\|").replace(",", "\\,").replace("$", "\\$")
 
 
-def _once(resources: Iterable[Resource]) -> list[Resource]:
-    return list({str(each.get("id")): each for each in resources}.values())
+def _unique(resources: Iterable[Resource]) -> list[Resource]:
+    return list({str(resource.get("id")): resource for resource in resources}.values())

@@ -2,158 +2,190 @@
 
 from collections.abc import Iterator
 from datetime import datetime
+from typing import NamedTuple
 
 from archqa.fhir import Resource
 from archqa.query.execution.chart import reference_id
 from archqa.query.execution.context import ExecutionContext
 from archqa.query.execution.elements import objects_at, text_at, value_at
-from archqa.query.execution.names import concept_code, concept_names
+from archqa.query.execution.names import concept_code, concept_name, concept_names
 from archqa.query.execution.rows import Row, parse_datetime
 
 _ICU_ITEMS = "mimic-d-items"
-_SEX = {"male": "M", "female": "F"}
-_MARITAL = {
-    "M": ("married", "MARRIED"),
-    "S": ("never married", "SINGLE"),
-    "D": ("divorced", "DIVORCED"),
-    "W": ("widowed", "WIDOWED"),
+_MIMIC_SEX = {"male": "M", "female": "F"}
+_MARITAL_STATUS = {
+    "M": "married",
+    "S": "never married",
+    "D": "divorced",
+    "W": "widowed",
+}
+_MIMIC_MARITAL_STATUS = {
+    "M": "MARRIED",
+    "S": "SINGLE",
+    "D": "DIVORCED",
+    "W": "WIDOWED",
 }
 
 
-def diagnoses(inquiry: ExecutionContext) -> list[Row]:
-    """Rows of diagnoses. One without a date has the start of its visit."""
-    rows = [_coded(inquiry, each, _onset(each)) for each in inquiry.chart.search("Condition")]
-    asks_time = bool(
-        inquiry.query.when.spans or inquiry.query.when.position or inquiry.query.returns == "time"
-    )
-    if asks_time and any(_onset(each) is None for each in inquiry.chart.search("Condition")):
-        inquiry.warn(
+class Period(NamedTuple):
+    """Start and end; None where unknown."""
+
+    start: datetime | None
+    end: datetime | None
+
+
+def diagnoses(context: ExecutionContext) -> list[Row]:
+    """Rows of diagnoses. Those without a date have the start of their visit."""
+    conditions = context.chart.search("Condition")
+    onsets = [_onset(condition) for condition in conditions]
+    if _depends_on_time(context) and None in onsets:
+        context.warn(
             "Diagnoses have no date of their own here: the start of their visit stands in."
         )
-    return rows
+    return [
+        _coded_row(context, condition, onset)
+        for condition, onset in zip(conditions, onsets, strict=True)
+    ]
 
 
-def procedures(inquiry: ExecutionContext) -> list[Row]:
-    """Rows of procedures; those done in the ICU only if the conventions count them."""
-    found = inquiry.chart.search("Procedure")
-    kept = [each for each in found if inquiry.ways.include_icu_procedures or not _is_icu(each)]
-    if len(kept) < len(found):
-        inquiry.warn(
-            f"{len(found) - len(kept)} of {len(found)} procedures were done in the ICU and are left out."
+def procedures(context: ExecutionContext) -> list[Row]:
+    """Rows of procedures; those done in the ICU only if the conventions include them."""
+    resources = context.chart.search("Procedure")
+    if context.conventions.include_icu_procedures:
+        counted = resources
+    else:
+        counted = [procedure for procedure in resources if not _is_icu_procedure(procedure)]
+    omitted = len(resources) - len(counted)
+    if omitted:
+        context.warn(
+            f"{omitted} of {len(resources)} procedures were done in the ICU and are left out."
         )
-    return [_coded(inquiry, each, _performed(each)) for each in kept]
+    return [_coded_row(context, procedure, _performed(procedure)) for procedure in counted]
 
 
-def _coded(
-    inquiry: ExecutionContext,
-    resource: Resource,
-    time: tuple[datetime | None, datetime | None] | None,
-) -> Row:
-    encounter = reference_id(resource.get("encounter"))
-    stay = inquiry.chart.stays.get(encounter)
-    start, end = time or (_start(inquiry, encounter), None)
-    holders = () if time or not encounter else (f"Encounter/{encounter}",)
+def _depends_on_time(context: ExecutionContext) -> bool:
+    when = context.query.when
+    return bool(when.spans or when.position or context.query.returns == "time")
+
+
+def _coded_row(context: ExecutionContext, resource: Resource, period: Period | None) -> Row:
+    encounter_id = reference_id(resource.get("encounter"))
+    stay = context.chart.find_stay(resource.get("encounter"))
+    context_refs: tuple[str, ...] = ()
+    if period is None:
+        period = Period(_encounter_start(context, encounter_id), None)
+        context_refs = (f"Encounter/{encounter_id}",) if encounter_id else ()
     names = concept_names(resource.get("code"))
     return Row(
         refs=(f"{resource['resourceType']}/{resource['id']}",),
         name=names[0] if names else "",
         names=names,
-        time=start,
-        end=end,
-        visit=stay.visit if stay else "",
-        icu_stay_id=stay.icu if stay else "",
-        context_refs=holders,
+        time=period.start,
+        end=period.end,
+        hospital_visit_id=stay.hospital_visit_id,
+        icu_stay_id=stay.icu_stay_id,
+        context_refs=context_refs,
     )
 
 
-def _start(inquiry: ExecutionContext, encounter: str) -> datetime | None:
-    visit = inquiry.chart.resolver.resolve(f"Encounter/{encounter}") if encounter else None
-    return parse_datetime(text_at(visit, "period.start"))
+def _encounter_start(context: ExecutionContext, encounter_id: str) -> datetime | None:
+    if not encounter_id:
+        return None
+    encounter = context.chart.resolver.resolve(f"Encounter/{encounter_id}")
+    return parse_datetime(text_at(encounter, "period.start"))
 
 
-def _onset(condition: Resource) -> tuple[datetime | None, datetime | None] | None:
-    said = text_at(condition, "onsetDateTime", "onsetPeriod.start", "recordedDate")
-    return (
-        (parse_datetime(said), parse_datetime(text_at(condition, "abatementDateTime")))
-        if said
-        else None
-    )
+def _onset(condition: Resource) -> Period | None:
+    onset = text_at(condition, "onsetDateTime", "onsetPeriod.start", "recordedDate")
+    if not onset:
+        return None
+    abatement = text_at(condition, "abatementDateTime")
+    return Period(parse_datetime(onset), parse_datetime(abatement))
 
 
-def _performed(procedure: Resource) -> tuple[datetime | None, datetime | None]:
+def _performed(procedure: Resource) -> Period:
     start = text_at(procedure, "performedDateTime", "performedPeriod.start")
-    return parse_datetime(start), parse_datetime(text_at(procedure, "performedPeriod.end"))
+    end = text_at(procedure, "performedPeriod.end")
+    return Period(parse_datetime(start), parse_datetime(end))
 
 
-def _is_icu(procedure: Resource) -> bool:
-    return any(
-        text_at(each, "system").rstrip("/").endswith(_ICU_ITEMS)
-        for each in objects_at(procedure, "code.coding")
-    )
+def _is_icu_procedure(procedure: Resource) -> bool:
+    systems = [text_at(coding, "system") for coding in objects_at(procedure, "code.coding")]
+    return any(system.rstrip("/").endswith(_ICU_ITEMS) for system in systems)
 
 
-def patient_rows(inquiry: ExecutionContext) -> list[Row]:
+def patient_rows(context: ExecutionContext) -> list[Row]:
     """The one row of the patient; no row if the record has no such patient."""
-    found = inquiry.chart.patient_resource
-    if found is None:
+    patient = context.chart.patient_resource
+    if patient is None:
         return []
-    facts = {
-        "sex": _filled(_sex(inquiry, found)),
-        "birth_date": _filled(text_at(found, "birthDate")),
-        "marital_status": _filled(_marital(inquiry, found)),
-        "ethnicity": tuple(dict.fromkeys(_ethnicity(found))),
-        "language": tuple(
-            each
-            for said in objects_at(found, "communication.language")
-            for each in concept_names(said)
-        ),
-        "death_time": _filled(_died(found)),
-    }
-    last = (
-        inquiry.chart.encounters.hospital.last
-        if inquiry.query.returns == "marital_status"
-        else None
-    )
-    also = (
-        (f"Encounter/{last['id']}",)
-        if last and inquiry.ways.marital_status_source == "last_admission"
-        else ()
-    )
     row = Row(
-        refs=(f"Patient/{found['id']}", *also),
+        refs=(f"Patient/{patient['id']}", *_marital_status_refs(context)),
         name="patient",
-        time=parse_datetime(text_at(found, "birthDate")),
-        facts=facts,
+        time=parse_datetime(text_at(patient, "birthDate")),
+        facts=_demographics(context, patient),
     )
     return [row]
 
 
-def _sex(inquiry: ExecutionContext, patient: Resource) -> str:
-    said = text_at(patient, "gender")
-    return _SEX.get(said, said) if inquiry.ways.demographic_coding == "mimic" else said
+def _demographics(context: ExecutionContext, patient: Resource) -> dict[str, tuple[str, ...]]:
+    return {
+        "sex": _as_tuple(_sex(context, patient)),
+        "birth_date": _as_tuple(text_at(patient, "birthDate")),
+        "marital_status": _as_tuple(_marital_status(context, patient)),
+        "ethnicity": tuple(dict.fromkeys(_ethnicity(patient))),
+        "language": tuple(_languages(patient)),
+        "death_time": _as_tuple(_death_time(patient)),
+    }
 
 
-def _marital(inquiry: ExecutionContext, patient: Resource) -> str:
-    status = value_at(patient, "maritalStatus")
-    code = concept_code(status)
-    if code in _MARITAL:
-        return _MARITAL[code][1 if inquiry.ways.demographic_coding == "mimic" else 0]
-    return next(iter(concept_names(status)), code)
+def _marital_status_refs(context: ExecutionContext) -> tuple[str, ...]:
+    """The admission from which the marital status was taken, if the conventions say so."""
+    if context.query.returns != "marital_status":
+        return ()
+    if context.conventions.marital_status_source != "last_admission":
+        return ()
+    admission = context.chart.encounters.hospital.last
+    return (f"Encounter/{admission['id']}",) if admission else ()
 
 
-def _died(patient: Resource) -> str:
-    said = text_at(patient, "deceasedDateTime")
-    return said or ("yes, at an unknown time" if patient.get("deceasedBoolean") is True else "")
+def _sex(context: ExecutionContext, patient: Resource) -> str:
+    gender = text_at(patient, "gender")
+    if context.conventions.demographic_coding == "mimic":
+        return _MIMIC_SEX.get(gender, gender)
+    return gender
+
+
+def _marital_status(context: ExecutionContext, patient: Resource) -> str:
+    concept = value_at(patient, "maritalStatus")
+    code = concept_code(concept)
+    labels = _MARITAL_STATUS
+    if context.conventions.demographic_coding == "mimic":
+        labels = _MIMIC_MARITAL_STATUS
+    return labels.get(code) or concept_name(concept) or code
+
+
+def _death_time(patient: Resource) -> str:
+    time = text_at(patient, "deceasedDateTime")
+    if not time and patient.get("deceasedBoolean") is True:
+        return "yes, at an unknown time"
+    return time
+
+
+def _languages(patient: Resource) -> Iterator[str]:
+    for language in objects_at(patient, "communication.language"):
+        yield from concept_names(language)
 
 
 def _ethnicity(patient: Resource) -> Iterator[str]:
-    """Race and ethnicity (US Core extensions: hl7.org/fhir/us/core, us-core-race and us-core-ethnicity)."""
+    """Race and ethnicity (US Core: us-core-race, us-core-ethnicity at hl7.org/fhir/us/core)."""
     for extension in objects_at(patient, "extension"):
-        if text_at(extension, "url").endswith(("us-core-race", "us-core-ethnicity")):
-            for part in objects_at(extension, "extension"):
-                if part.get("url") == "text" and text_at(part, "valueString"):
-                    yield text_at(part, "valueString")
+        if not text_at(extension, "url").endswith(("us-core-race", "us-core-ethnicity")):
+            continue
+        for part in objects_at(extension, "extension"):
+            if part.get("url") == "text" and text_at(part, "valueString"):
+                yield text_at(part, "valueString")
 
 
-def _filled(said: str) -> tuple[str, ...]:
-    return (said,) if said else ()
+def _as_tuple(text: str) -> tuple[str, ...]:
+    return (text,) if text else ()

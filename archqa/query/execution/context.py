@@ -1,4 +1,4 @@
-"""One question under way: what is asked, of whom, by which conventions, and what was noticed on the way."""
+"""The execution of one query: its chart, its conventions, and the warnings collected on the way."""
 
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -12,7 +12,7 @@ from archqa.query.execution.time_windows import ALL_TIME, Window, resolve_now, r
 from archqa.query.model import Query
 from archqa.query.scope import Visit, When
 
-_ORDER = {
+_POSITION_INDEX = {
     "first": 0,
     "second": 1,
     "third": 2,
@@ -24,113 +24,120 @@ _ORDER = {
 
 @dataclass
 class ExecutionContext:
-    """One question under way. `warnings` and `searched` fill up; each sentence stands there once."""
+    """The execution of one query. `warnings` and `searched` collect sentences, each once."""
 
     query: Query
     chart: Chart
-    ways: Conventions
+    conventions: Conventions
     warnings: dict[str, None] = field(default_factory=dict)
     searched: dict[str, None] = field(default_factory=dict)
 
     @property
     def now(self) -> datetime | None:
-        """What time it is, on the wall clock."""
-        return resolve_now(self.query.now, self.ways)
+        """The local time of the question."""
+        return resolve_now(self.query.now, self.conventions)
 
     def warn(self, text: str) -> None:
-        """Take note of something the reader of the answer should know."""
+        """Record something that the reader of the answer should know."""
         self.warnings[text] = None
 
-    def scope(self, when: When) -> "Scope":
-        """What a `when` means for this patient."""
-        within = resolve_window(when.spans, self.now, self.ways)
+    def note_search(self, text: str) -> None:
+        """Record what was searched."""
+        self.searched[text] = None
+
+    def resolve_scope(self, when: When) -> "Scope":
+        """The window and the visit that a `when` means for this patient."""
+        window = resolve_window(when.spans, self.now, self.conventions)
         if when.visit is None:
-            return Scope(self, within)
-        visit = self._visit(when.visit)
+            return Scope(self, window)
+        visit = self._find_visit(when.visit)
         if visit is None:
             self.warn(f"The record has no such visit: {when.visit}.")
-        return Scope(self, within, when.visit, visit)
+        return Scope(self, window, when.visit, visit)
 
-    def _visit(self, wanted: Visit) -> Resource | None:
-        stays = (
-            self.chart.encounters.icu if wanted.kind == "icu" else self.chart.encounters.hospital
-        )
-        if wanted.which != "current":
-            at = _ORDER[wanted.which]
-            return stays.nth(at + 1 if at >= 0 else at)
-        found = stays.current
-        if found is None and self.ways.current_visit == "latest" and stays.last is not None:
-            kind = "ICU stay" if wanted.kind == "icu" else "hospital visit"
-            self.warn(
-                f"No {kind} is still open: the most recent one stands in for the current one."
-            )
-            return stays.last
-        return found
+    def _find_visit(self, visit: Visit) -> Resource | None:
+        encounters = self.chart.encounters
+        stays = encounters.icu if visit.kind == "icu" else encounters.hospital
+        if visit.which != "current":
+            index = _POSITION_INDEX[visit.which]
+            # Encounters count from 1; from the end, -1 is the last one.
+            return stays.nth(index + 1 if index >= 0 else index)
+        if stays.current is not None or stays.last is None:
+            return stays.current
+        if self.conventions.current_visit == "without_end":
+            return None
+        kind = "ICU stay" if visit.kind == "icu" else "hospital visit"
+        self.warn(f"No {kind} is still open: the most recent one stands in for the current one.")
+        return stays.last
 
 
 @dataclass(frozen=True)
 class Scope:
-    """A window of time and perhaps a visit."""
+    """A window of time, and the visit if one is requested."""
 
     context: ExecutionContext
     window: Window = ALL_TIME
-    wanted: Visit | None = None
+    requested_visit: Visit | None = None
     visit: Resource | None = None
 
     @property
     def visit_not_found(self) -> bool:
-        """Whether a visit is asked for that there is not."""
-        return self.wanted is not None and self.visit is None
+        """Whether the requested visit does not exist."""
+        return self.requested_visit is not None and self.visit is None
 
     @property
     def visit_id(self) -> str:
-        """The id of the visit; empty if none is asked for."""
+        """The id of the visit; empty if none is requested."""
         return str(self.visit.get("id")) if self.visit else ""
 
     @property
     def icu_stay_ids(self) -> list[str]:
-        """The ids of the ICU stays that are the visit, or part of it."""
-        if self.visit is None or self.wanted is None:
+        """The ids of the ICU stays that are the visit or part of it."""
+        if self.visit is None or self.requested_visit is None:
             return []
-        if self.wanted.kind == "icu":
+        if self.requested_visit.kind == "icu":
             return [self.visit_id]
-        return [
-            str(each["id"]) for each in self.context.chart.encounters.icu.within(self.visit).all
-        ]
+        icu_stays = self.context.chart.encounters.icu.within(self.visit).all
+        return [str(encounter["id"]) for encounter in icu_stays]
 
-    def holds(self, row: Row) -> bool:
-        """Whether a row lies within the visit, whatever its time."""
-        if self.wanted is None:
+    def contains(self, row: Row) -> bool:
+        """Whether a row belongs to the visit, whatever the window."""
+        if self.requested_visit is None:
             return True
-        if self.visit is None or (not row.visit and self.context.ways.requires_encounter):
+        if self.visit is None:
             return False
-        if self.wanted.kind == "hospital":
-            return row.visit == self.visit_id if row.visit else self._during(row)
-        whole = self.context.chart.stays[self.visit_id].visit
+        if not row.hospital_visit_id and self.context.conventions.requires_encounter:
+            return False
+        if self.requested_visit.kind == "hospital":
+            return self._is_in_hospital_visit(row)
+        return self._is_in_icu_stay(row)
+
+    def _is_in_hospital_visit(self, row: Row) -> bool:
+        if row.hospital_visit_id:
+            return row.hospital_visit_id == self.visit_id
+        return self._is_during_visit(row)
+
+    def _is_in_icu_stay(self, row: Row) -> bool:
         if row.icu_stay_id:
             return row.icu_stay_id == self.visit_id
-        return row.visit in {"", whole} and self._during(row)
+        hospital_visit_id = self.context.chart.stays[self.visit_id].hospital_visit_id
+        return row.hospital_visit_id in {"", hospital_visit_id} and self._is_during_visit(row)
 
-    def _during(self, row: Row) -> bool:
+    def _is_during_visit(self, row: Row) -> bool:
         """Whether the row's time lies in the visit's period, both ends included."""
-        start, end = (
-            without_timezone(parse_datetime(text_at(self.visit, f"period.{each}")))
-            for each in ("start", "end")
-        )
-        time = row.wall
-        return (
-            time is not None
-            and start is not None
-            and start <= time
-            and (end is None or time <= end)
-        )
+        start = without_timezone(parse_datetime(text_at(self.visit, "period.start")))
+        end = without_timezone(parse_datetime(text_at(self.visit, "period.end")))
+        time = row.local_time
+        if time is None or start is None or time < start:
+            return False
+        return end is None or time <= end
 
 
-def position_index(name: str) -> int:
-    """Where in the order of time: 0 is the first, -1 the last."""
-    return _ORDER[name]
+def position_index(position: str) -> int:
+    """The index in the order of time: 0 is the first, -1 the last."""
+    return _POSITION_INDEX[position]
 
 
 def uses_end_time(query: Query) -> bool:
-    """Whether "first" and "in 2147" speak of the end: a discharge, or the leaving of a unit."""
+    """Whether "first" and "in 2147" refer to the end: a discharge, or leaving a unit."""
     return query.returns == "end_time" and query.what in {"hospital_visit", "icu_stay", "care_unit"}

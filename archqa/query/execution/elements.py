@@ -1,4 +1,4 @@
-"""Elements of a resource, whatever shape it is in: a record holds what somebody once wrote."""
+"""Access to elements of a resource that tolerates malformed content."""
 
 from typing import Any
 
@@ -8,28 +8,30 @@ from archqa.fhir.values.paths import compile_path
 
 def value_at(resource: Any, path: str) -> Any:
     """The first value at a path such as `dosageInstruction.route`; None if there is none."""
-    return next(iter(compile_path(path)(resource)), None) if isinstance(resource, dict) else None
+    if not isinstance(resource, dict):
+        return None
+    return next(iter(compile_path(path)(resource)), None)
 
 
 def objects_at(resource: Any, path: str) -> list[Resource]:
     """The objects at a path."""
-    return (
-        [each for each in compile_path(path)(resource) if isinstance(each, dict)]
-        if isinstance(resource, dict)
-        else []
-    )
+    if not isinstance(resource, dict):
+        return []
+    return [element for element in compile_path(path)(resource) if isinstance(element, dict)]
 
 
 def text_at(resource: Any, *paths: str) -> str:
-    """The first text at the first of the paths that leads to one; empty if none does."""
+    """The first non-empty text at any of the paths, tried in order; empty if there is none."""
     for path in paths:
-        found = value_at(resource, path)
-        if isinstance(found, str) and found:
-            return found
+        text = value_at(resource, path)
+        if isinstance(text, str) and text:
+            return text
     return ""
 
 
 def number_at(resource: Any, path: str) -> float | None:
     """The number at a path; None if there is none."""
-    found = value_at(resource, path)
-    return found if isinstance(found, int | float) and not isinstance(found, bool) else None
+    number = value_at(resource, path)
+    if isinstance(number, bool) or not isinstance(number, int | float):
+        return None
+    return number

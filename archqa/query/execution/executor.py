@@ -1,8 +1,6 @@
-"""A query is carried out on a record: rows, then the answer, then the resources it rests on."""
+"""Execution of a query on a record: rows, then the answer, then the supporting resources."""
 
-from collections.abc import Iterable
 from dataclasses import replace
-from typing import Literal
 
 from archqa.fhir import Record
 from archqa.query.conventions import CLINICAL, Conventions, get_conventions
@@ -11,7 +9,7 @@ from archqa.query.execution.chart import Chart
 from archqa.query.execution.context import ExecutionContext
 from archqa.query.execution.findings import Answer, QueryResult, collect_evidence
 from archqa.query.execution.row_selection import RowSelection, select_rows
-from archqa.query.execution.rows import Row
+from archqa.query.execution.rows import Row, Side
 from archqa.query.model import Against, Query
 
 
@@ -19,65 +17,85 @@ def execute(
     query: Query,
     record: Record,
     patient: str,
-    ways: str | Conventions = CLINICAL,
+    conventions: str | Conventions = CLINICAL,
     *,
     chart: Chart | None = None,
 ) -> QueryResult:
-    """The answer to a query about one patient (a FHIR id), with the rows and resources it rests on.
+    """The answer to a query about one patient (a FHIR id), with its rows and supporting resources.
 
-    `ways` are conventions or their name. Give `chart` to ask several questions about the same patient.
-    Raises `CannotExecute` for a query that means nothing here, `CallerError` for unknown conventions, `FhirError` and
-    `ServerUnavailable` as the record does.
+    `conventions` may be a name. Give `chart` to ask several questions about the same patient.
+    Raises `CannotExecute` for a query that has no meaning here, `CallerError` for unknown
+    conventions, and `FhirError` and `ServerUnavailable` as the record does.
     """
     chart = chart or Chart(record, patient)
-    inquiry = ExecutionContext(query, chart, get_conventions(ways))
+    context = ExecutionContext(query, chart, get_conventions(conventions))
     with chart.lock:
         if chart.patient_resource is None:
-            inquiry.warn("The record has no such patient.")
-        own = select_rows(inquiry, query.names, query.when)
+            context.warn("The record has no such patient.")
+        selection = select_rows(context, query.names, query.when)
         if query.against is None:
-            return _findings(inquiry, aggregate_rows(inquiry, own.chosen), _marked(own, "own"))
-        against = query.against
-        other = select_rows(inquiry, against.names or query.names, against.when)
-        answer = _compared(inquiry, against, own, other)
-        return _findings(inquiry, answer, [*_marked(own, "own"), *_marked(other, "other")])
+            answer = aggregate_rows(context, selection.chosen)
+            return _query_result(context, answer, _mark_chosen(selection, "own"))
+        return _execute_comparison(context, query.against, selection)
 
 
-def _compared(
-    inquiry: ExecutionContext, against: Against, own: RowSelection, other: RowSelection
+def _execute_comparison(
+    context: ExecutionContext, against: Against, own: RowSelection
+) -> QueryResult:
+    names = against.names or context.query.names
+    opposite = select_rows(context, names, against.when)
+    answer = _compare(context, against, own, opposite)
+    rows = [*_mark_chosen(own, "own"), *_mark_chosen(opposite, "other")]
+    return _query_result(context, answer, rows)
+
+
+def _compare(
+    context: ExecutionContext, against: Against, own: RowSelection, opposite: RowSelection
 ) -> Answer:
-    """The difference, or whether the own side is greater; a None if one side has no number."""
-    one, two = comparison_value(inquiry, own.chosen), comparison_value(inquiry, other.chosen)
+    """The difference, or whether the relation is true; None if one side has no number."""
+    own_value = comparison_value(context, own.chosen)
+    opposite_value = comparison_value(context, opposite.chosen)
     is_difference = against.relation == "difference"
-    if one is None or two is None:
-        missing = " and ".join(
-            side for side, value in (("first", one), ("second", two)) if value is None
-        )
-        inquiry.warn(f"There is no number for the {missing} of the two that are compared.")
+    if own_value is None or opposite_value is None:
+        _warn_of_missing_sides(context, own_value, opposite_value)
         return Answer(kind="number" if is_difference else "yes_no", values=(None,))
     if is_difference:
-        units = {row.unit for row in (*own.chosen, *other.chosen)}
-        return Answer(
-            kind="number", values=(one - two,), unit=units.pop() if len(units) == 1 else ""
-        )
-    holds = {"greater": one > two, "less": one < two, "equal": one == two}[against.relation]
-    return Answer(kind="yes_no", values=(holds,))
+        units = {row.unit for row in (*own.chosen, *opposite.chosen)}
+        unit = units.pop() if len(units) == 1 else ""
+        return Answer(kind="number", values=(own_value - opposite_value,), unit=unit)
+    is_true = {
+        "greater": own_value > opposite_value,
+        "less": own_value < opposite_value,
+        "equal": own_value == opposite_value,
+    }[against.relation]
+    return Answer(kind="yes_no", values=(is_true,))
 
 
-def _marked(selected: RowSelection, side: Literal["own", "other"]) -> list[Row]:
-    chosen = {id(row) for row in selected.chosen}
-    return [replace(row, chosen=id(row) in chosen, side=side) for row in selected.rows]
+def _warn_of_missing_sides(
+    context: ExecutionContext, own_value: float | None, opposite_value: float | None
+) -> None:
+    sides = []
+    if own_value is None:
+        sides.append("first")
+    if opposite_value is None:
+        sides.append("second")
+    missing = " and ".join(sides)
+    context.warn(f"There is no number for the {missing} of the two that are compared.")
 
 
-def _findings(inquiry: ExecutionContext, answer: Answer, rows: Iterable[Row]) -> QueryResult:
-    kept = tuple(rows)
+def _mark_chosen(selection: RowSelection, side: Side) -> list[Row]:
+    chosen_ids = {id(row) for row in selection.chosen}
+    return [replace(row, chosen=id(row) in chosen_ids, side=side) for row in selection.rows]
+
+
+def _query_result(context: ExecutionContext, answer: Answer, rows: list[Row]) -> QueryResult:
     return QueryResult(
-        query=inquiry.query,
-        patient=inquiry.chart.patient,
-        conventions=inquiry.ways.name,
+        query=context.query,
+        patient=context.chart.patient,
+        conventions=context.conventions.name,
         answer=answer,
-        rows=kept,
-        evidence=collect_evidence(row for row in kept if row.chosen),
-        warnings=tuple(inquiry.warnings),
-        searched=tuple(inquiry.searched),
+        rows=tuple(rows),
+        evidence=collect_evidence(row for row in rows if row.chosen),
+        warnings=tuple(context.warnings),
+        searched=tuple(context.searched),
     )

@@ -1,5 +1,6 @@
-"""What came out: the answer, the rows it was made from, the resources it rests on, and what the reader should know."""
+"""The result of a query: the answer, its rows, the supporting resources and warnings."""
 
+from collections import Counter
 from collections.abc import Iterable
 from typing import Literal
 
@@ -12,10 +13,10 @@ Scalar = bool | int | float | str | None
 
 
 class Answer(FrozenModel):
-    """The values of an answer. No values: nothing was found; a None: a figure of nothing.
+    """The values of an answer. No values: no rows. A None: a number that has no value.
 
-    Times are text, `2133-12-31 02:00:00` on the wall clock. `periods` are the days, months or years that the values
-    belong to (2133-12-31, 2133-12, 2133).
+    Times are text on the local clock, `2133-12-31 02:00:00`. `periods` are the days, months or
+    years that the values belong to (2133-12-31, 2133-12, 2133).
     """
 
     kind: AnswerKind
@@ -25,15 +26,16 @@ class Answer(FrozenModel):
 
     @property
     def is_empty(self) -> bool:
-        """Whether there is no value; a count of 0 and a no are values."""
+        """Whether there is no value; a count of 0 and a "no" are values."""
         return all(value is None for value in self.values)
 
 
 class QueryResult(FrozenModel):
-    """The answer to a query, and what it rests on.
+    """The answer to a query and its support.
 
-    `rows` are all rows that pass every limit but the order in time, oldest first; the `chosen` ones carry the answer.
-    `evidence` are the resources of the chosen rows, by type. `searched` says what was looked through.
+    `rows` are the rows that pass every limit except the position in time, oldest first; the answer
+    rests on the `chosen` ones. `evidence` maps resource types to the ids of the chosen rows.
+    `searched` says what was searched.
     """
 
     query: Query
@@ -52,22 +54,33 @@ class QueryResult(FrozenModel):
 
     @property
     def chosen(self) -> tuple[Row, ...]:
-        """The rows that carry the answer."""
+        """The rows that the answer rests on."""
         return tuple(row for row in self.rows if row.chosen)
 
 
-def collect_evidence(chosen: Iterable[Row]) -> dict[str, tuple[str, ...]]:
-    """The resources of rows, by type. A mix counts only if every drug of it is among the rows."""
-    rows = list(chosen)
+def collect_evidence(rows: Iterable[Row]) -> dict[str, tuple[str, ...]]:
+    """The supporting resources of rows: ids by type.
+
+    A mixture counts only if every drug of it is among the rows of the order.
+    """
+    rows = list(rows)
     refs = dict.fromkeys(ref for row in rows for ref in row.refs)
-    drugs: dict[tuple[str, str], int] = {}
-    for row in rows:
-        if row.whole:
-            drugs[row.refs[0], row.whole] = drugs.get((row.refs[0], row.whole), 0) + 1
-            if drugs[row.refs[0], row.whole] == row.parts:
-                refs[row.whole] = None
-    found: dict[str, dict[str, None]] = {}
+    refs.update(dict.fromkeys(_complete_mixtures(rows)))
+    ids_by_type: dict[str, dict[str, None]] = {}
     for ref in refs:
-        kind, _, name = ref.partition("/")
-        found.setdefault(kind, {})[name] = None
-    return {kind: tuple(names) for kind, names in sorted(found.items())}
+        resource_type, _, resource_id = ref.partition("/")
+        ids_by_type.setdefault(resource_type, {})[resource_id] = None
+    return {name: tuple(ids) for name, ids in sorted(ids_by_type.items())}
+
+
+def _complete_mixtures(rows: list[Row]) -> list[str]:
+    drug_counts: Counter[tuple[str, str]] = Counter()
+    mixtures = []
+    for row in rows:
+        if not row.mixture_ref:
+            continue
+        order_and_mixture = (row.refs[0], row.mixture_ref)
+        drug_counts[order_and_mixture] += 1
+        if drug_counts[order_and_mixture] == row.ingredient_count:
+            mixtures.append(row.mixture_ref)
+    return mixtures

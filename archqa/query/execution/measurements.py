@@ -1,19 +1,19 @@
-"""Rows of what was measured: lab results, charted values and outputs.
+"""Rows of measurements: lab results, charted values and outputs.
 
-MIMIC-IV on FHIR tells them apart by the system of the code alone (labs and all microbiology share a category); in
-other records the category tells.
+MIMIC-IV on FHIR distinguishes them only by the system of the code (labs and all microbiology share
+a category); in other records the category does.
 """
 
 from datetime import timedelta
+from typing import NamedTuple
 
 from archqa.fhir import CodeCount, Resource
-from archqa.query.execution.chart import reference_id
 from archqa.query.execution.context import ExecutionContext, Scope
 from archqa.query.execution.elements import number_at, objects_at, text_at
-from archqa.query.execution.names import NameMatcher, concept_names
+from archqa.query.execution.names import NameMatcher, concept_name, concept_names
 from archqa.query.execution.rows import Row, parse_datetime
 
-_SYSTEMS = {
+_KIND_OF_SYSTEM = {
     "mimic-d-labitems": "lab",
     "mimic-chartevents-d-items": "vital",
     "mimic-d-items": "output",
@@ -21,125 +21,138 @@ _SYSTEMS = {
     "mimic-microbiology-organism": "organism",
     "mimic-microbiology-antibiotic": "susceptibility",
 }
-_CATEGORIES = {"laboratory": "lab", "vital-signs": "vital"}
-_SLACK = timedelta(days=2)
-"""A server may read a bare date in any zone."""
-
-
-def measurements(
-    inquiry: ExecutionContext, what: str, names: tuple[str, ...], scope: Scope
-) -> list[Row]:
-    """Rows of one sort with one of the names. What the server leaves out lies outside of the scope."""
-    known = (
-        [each for each in inquiry.chart.codes("Observation") if code_matches_kind(each, what)]
-        if _asks_words(inquiry)
-        else []
-    )
-    test = NameMatcher(names, (each.display for each in known), inquiry.ways, what)
-    exact = names if inquiry.ways.names == "equal" else ()
-    found = inquiry.chart.observations(
-        lambda each: (
-            each.element == "code"
-            and code_matches_kind(each, what)
-            and test(each.display or each.code)
-        ),
-        exact,
-        limits(inquiry, what, scope),
-    )
-    return [
-        observation_row(inquiry, each)
-        for each in found
-        if observation_kind(each) == what and test(*concept_names(each.get("code")))
-    ]
-
-
-def _asks_words(inquiry: ExecutionContext) -> bool:
-    return inquiry.ways.names == "words"
-
-
-def code_matches_kind(code: CodeCount, what: str) -> bool:
-    """Whether a code can stand for that sort: of its system, or of one that does not tell."""
-    sort = _SYSTEMS.get(_end(code.system))
-    return sort == what or (sort is None and what in _CATEGORIES.values())
-
-
-def observation_kind(observation: Resource) -> str:
-    """What sort of row an Observation is; empty if it is none."""
-    for coding in objects_at(observation, "code.coding"):
-        sort = _SYSTEMS.get(_end(text_at(coding, "system")))
-        if sort == "output" and "valueQuantity" not in observation:
-            return ""  # Dates of lines and dressings share the system of outputs.
-        if sort:
-            return sort
-    codes = (text_at(coding, "code") for coding in objects_at(observation, "category.coding"))
-    return next((_CATEGORIES[code] for code in codes if code in _CATEGORIES), "")
-
-
-def limits(inquiry: ExecutionContext, what: str, scope: Scope) -> dict[str, str | list[str]]:
-    """What the server can leave out: other visits, and other days give or take two."""
-    found: dict[str, str | list[str]] = {}
-    if scope.window.low.year > 1:
-        found["date"] = [f"ge{scope.window.low - _SLACK:%Y-%m-%d}"]
-    if scope.window.high.year < 9999:
-        found["date"] = [*found.get("date", []), f"le{scope.window.high + _SLACK:%Y-%m-%d}"]
-    if scope.wanted is None or not inquiry.ways.requires_encounter:
-        return found
-    if what in {"vital", "output"}:
-        found["encounter"] = ",".join(scope.icu_stay_ids or ["none"])
-    elif scope.wanted.kind == "hospital":
-        found["encounter"] = scope.visit_id
-    return found
-
-
-def observation_row(inquiry: ExecutionContext, observation: Resource) -> Row:
-    """An Observation as a row."""
-    stay = inquiry.chart.stays.get(reference_id(observation.get("encounter")))
-    names = concept_names(observation.get("code"))
-    value, told, unit, bound = _value(observation)
-    if (
-        inquiry.ways.convert_to_celsius
-        and value is not None
-        and unit.strip().lower() in _FAHRENHEIT
-    ):
-        value, unit = round((value - 32) * 5 / 9, 2), "°C"
-    return Row(
-        refs=(f"Observation/{observation['id']}",),
-        name=names[0] if names else "",
-        names=names,
-        time=parse_datetime(_time(observation)),
-        value=value,
-        text=told,
-        unit=unit,
-        comparator=bound,
-        visit=stay.visit if stay else "",
-        icu_stay_id=stay.icu if stay else "",
-    )
-
+_KIND_OF_CATEGORY = {"laboratory": "lab", "vital-signs": "vital"}
+_DATE_MARGIN = timedelta(days=2)
+"""A server may read a bare date in any time zone."""
 
 _FAHRENHEIT = frozenset({"°f", "f", "[degf]", "degf", "deg f", "?f", "fahrenheit"})
 
 
-def _value(observation: Resource) -> tuple[float | None, str, str, str]:
-    """Number, words, unit, and whether the number is only a bound."""
-    for name in ("valueQuantity.value", "valueInteger"):
-        value = number_at(observation, name)
-        if value is not None:
-            unit = text_at(observation, "valueQuantity.unit", "valueQuantity.code")
-            return value, "", unit, text_at(observation, "valueQuantity.comparator")
-    said = text_at(observation, "valueString", "valueDateTime")
-    return (
-        None,
-        said or next(iter(concept_names(observation.get("valueCodeableConcept"))), ""),
-        "",
-        "",
+class MeasuredValue(NamedTuple):
+    """The value of an Observation: a number with its unit and comparator, or a text."""
+
+    number: float | None = None
+    text: str = ""
+    unit: str = ""
+    comparator: str = ""
+
+
+def measurements(
+    context: ExecutionContext, what: str, names: tuple[str, ...], scope: Scope
+) -> list[Row]:
+    """Rows of one kind with one of the names. The server may omit rows outside of the scope."""
+    matches_name = _name_matcher(context, what, names)
+
+    def code_matches(code: CodeCount) -> bool:
+        if code.element != "code" or not code_matches_kind(code, what):
+            return False
+        return matches_name(code.display or code.code)
+
+    names_to_search = names if context.conventions.name_matching == "equal" else ()
+    observations = context.chart.observations(
+        code_matches, names_to_search, server_limits(context, what, scope)
+    )
+    return [
+        observation_row(context, observation)
+        for observation in observations
+        if observation_kind(observation) == what
+        and matches_name(*concept_names(observation.get("code")))
+    ]
+
+
+def _name_matcher(context: ExecutionContext, what: str, names: tuple[str, ...]) -> NameMatcher:
+    record_names: list[str] = []
+    if context.conventions.name_matching == "words":
+        codes = context.chart.codes("Observation")
+        record_names = [code.display for code in codes if code_matches_kind(code, what)]
+    return NameMatcher(names, record_names, context.conventions, what)
+
+
+def code_matches_kind(code: CodeCount, what: str) -> bool:
+    """Whether a code can stand for that kind: by its system, or because its system does not tell."""
+    kind = _KIND_OF_SYSTEM.get(_system_name(code.system))
+    if kind is None:
+        return what in _KIND_OF_CATEGORY.values()
+    return kind == what
+
+
+def observation_kind(observation: Resource) -> str:
+    """The kind of row of an Observation; empty if it is none."""
+    for coding in objects_at(observation, "code.coding"):
+        kind = _KIND_OF_SYSTEM.get(_system_name(text_at(coding, "system")))
+        if kind == "output" and "valueQuantity" not in observation:
+            return ""  # Dates of lines and dressings share the system of outputs.
+        if kind:
+            return kind
+    for coding in objects_at(observation, "category.coding"):
+        code = text_at(coding, "code")
+        if code in _KIND_OF_CATEGORY:
+            return _KIND_OF_CATEGORY[code]
+    return ""
+
+
+def server_limits(context: ExecutionContext, what: str, scope: Scope) -> dict[str, str | list[str]]:
+    """Search parameters that let the server omit other visits, and days far from the window."""
+    limits: dict[str, str | list[str]] = {}
+    dates = []
+    if scope.window.low.year > 1:
+        dates.append(f"ge{scope.window.low - _DATE_MARGIN:%Y-%m-%d}")
+    if scope.window.high.year < 9999:
+        dates.append(f"le{scope.window.high + _DATE_MARGIN:%Y-%m-%d}")
+    if dates:
+        limits["date"] = dates
+    if scope.requested_visit is None or not context.conventions.requires_encounter:
+        return limits
+    if what in {"vital", "output"}:
+        limits["encounter"] = ",".join(scope.icu_stay_ids or ["none"])
+    elif scope.requested_visit.kind == "hospital":
+        limits["encounter"] = scope.visit_id
+    return limits
+
+
+def observation_row(context: ExecutionContext, observation: Resource) -> Row:
+    """An Observation as a row."""
+    stay = context.chart.find_stay(observation.get("encounter"))
+    names = concept_names(observation.get("code"))
+    value = _measured_value(observation)
+    if context.conventions.convert_to_celsius:
+        value = _in_celsius(value)
+    return Row(
+        refs=(f"Observation/{observation['id']}",),
+        name=names[0] if names else "",
+        names=names,
+        time=parse_datetime(_effective_time(observation)),
+        value=value.number,
+        text=value.text,
+        unit=value.unit,
+        comparator=value.comparator,
+        hospital_visit_id=stay.hospital_visit_id,
+        icu_stay_id=stay.icu_stay_id,
     )
 
 
-def _time(observation: Resource) -> str:
+def _measured_value(observation: Resource) -> MeasuredValue:
+    for path in ("valueQuantity.value", "valueInteger"):
+        number = number_at(observation, path)
+        if number is not None:
+            unit = text_at(observation, "valueQuantity.unit", "valueQuantity.code")
+            comparator = text_at(observation, "valueQuantity.comparator")
+            return MeasuredValue(number, "", unit, comparator)
+    text = text_at(observation, "valueString", "valueDateTime")
+    return MeasuredValue(text=text or concept_name(observation.get("valueCodeableConcept")))
+
+
+def _in_celsius(value: MeasuredValue) -> MeasuredValue:
+    if value.number is None or value.unit.strip().lower() not in _FAHRENHEIT:
+        return value
+    return value._replace(number=round((value.number - 32) * 5 / 9, 2), unit="°C")
+
+
+def _effective_time(observation: Resource) -> str:
     return text_at(
         observation, "effectiveDateTime", "effectivePeriod.start", "effectiveInstant", "issued"
     )
 
 
-def _end(system: str) -> str:
+def _system_name(system: str) -> str:
     return system.rstrip("/").rsplit("/", 1)[-1]

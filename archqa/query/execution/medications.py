@@ -1,114 +1,131 @@
-"""Rows of what was prescribed: one for each drug of each order, since a mix in one bag holds several.
+"""Rows of prescriptions: one for each drug of each order, since a mixture contains several.
 
-The drug is found by following the order's reference and, for a mix, those of its ingredients; its name is an
-identifier of the Medication in MIMIC-IV, where the code is only a number of the product.
+A drug is resolved through the order's reference and, for a mixture, those of its ingredients. In
+MIMIC-IV its name is an identifier of the Medication, whose code is only a product number.
 """
 
-from typing import Any
+from typing import Any, NamedTuple
 
 from archqa.fhir import Resource
 from archqa.fhir.views.resolver import MEDICATION_NAME
 from archqa.query.execution.chart import Chart, reference_id
 from archqa.query.execution.context import ExecutionContext
 from archqa.query.execution.elements import number_at, objects_at, text_at, value_at
-from archqa.query.execution.names import concept_code, concept_names
+from archqa.query.execution.names import code_and_names, concept_names
 from archqa.query.execution.rows import Row, parse_datetime
 
 
-def medications(inquiry: ExecutionContext) -> list[Row]:
+class Drug(NamedTuple):
+    """One drug of an order, and the mixture it is part of."""
+
+    names: tuple[str, ...]
+    refs: tuple[str, ...] = ()
+    mixture_ref: str = ""
+    ingredient_count: int = 1
+
+
+class Dose(NamedTuple):
+    """The first dose as a number and as text; of a range, the number is its lower end."""
+
+    number: float | None = None
+    text: str = ""
+    unit: str = ""
+
+
+def medications(context: ExecutionContext) -> list[Row]:
     """Rows of all orders of the patient."""
-    return inquiry.chart.get_or_compute("medications", lambda: _rows(inquiry.chart))
+    chart = context.chart
+    return chart.get_or_compute("medications", lambda: _medication_rows(chart))
 
 
-def _rows(chart: Chart) -> list[Row]:
+def _medication_rows(chart: Chart) -> list[Row]:
     orders = list(chart.record.search_all("MedicationRequest", {"patient": chart.patient}))
-    named = {
-        reference_id(order.get("medicationReference")): order.get("medicationReference")
-        for order in orders
-    }
-    chart.resolver.fetch(reference for name, reference in named.items() if name)
-    mixes = [
-        found
-        for reference in named.values()
-        if (found := chart.resolver.resolve(reference)) is not None
-    ]
-    chart.resolver.fetch(
-        part for mix in mixes for part in objects_at(mix, "ingredient.itemReference")
-    )
-    drugs = {
-        name: chart.resolver.medications({"medicationReference": each})
-        for name, each in named.items()
-        if name
-    }
-    return [row for order in orders for row in _of_order(chart, order, drugs)]
+    medications_by_id = _resolve_medications(chart, orders)
+    rows = []
+    for order in orders:
+        for drug in _drugs_of_order(order, medications_by_id):
+            rows.append(_order_row(chart, order, drug))
+    return rows
 
 
-def _of_order(chart: Chart, order: Resource, drugs: dict[str, list[Resource]]) -> list[Row]:
-    named = reference_id(order.get("medicationReference"))
-    found = drugs.get(named, [])
-    if not found:
-        return [
-            _row(chart, order, concept_names(order.get("medicationCodeableConcept")), (), "", 1)
-        ]
-    is_mix = found[0]["id"] != named
-    whole = f"Medication/{named}" if is_mix else ""
+def _resolve_medications(chart: Chart, orders: list[Resource]) -> dict[str, list[Resource]]:
+    """The Medications of each referenced one: itself, or the ingredients of a mixture."""
+    references: dict[str, Any] = {}
+    for order in orders:
+        reference = order.get("medicationReference")
+        references[reference_id(reference)] = reference
+    # Two batches, products and ingredients, are far cheaper than fetching one by one.
+    chart.resolver.fetch(reference for name, reference in references.items() if name)
+    ingredients: list[Resource] = []
+    for reference in references.values():
+        medication = chart.resolver.resolve(reference)
+        ingredients += objects_at(medication, "ingredient.itemReference")
+    chart.resolver.fetch(ingredients)
+    return {
+        medication_id: chart.resolver.medications({"medicationReference": reference})
+        for medication_id, reference in references.items()
+        if medication_id
+    }
+
+
+def _drugs_of_order(order: Resource, medications_by_id: dict[str, list[Resource]]) -> list[Drug]:
+    medication_id = reference_id(order.get("medicationReference"))
+    ingredients = medications_by_id.get(medication_id, [])
+    if not ingredients:
+        return [Drug(concept_names(order.get("medicationCodeableConcept")))]
+    is_mixture = ingredients[0]["id"] != medication_id
+    mixture_ref = f"Medication/{medication_id}" if is_mixture else ""
     return [
-        _row(chart, order, _names(drug), (f"Medication/{drug['id']}",), whole, len(found))
-        for drug in found
+        Drug(
+            names=_medication_names(medication),
+            refs=(f"Medication/{medication['id']}",),
+            mixture_ref=mixture_ref,
+            ingredient_count=len(ingredients),
+        )
+        for medication in ingredients
     ]
 
 
-def _row(
-    chart: Chart,
-    order: Resource,
-    names: tuple[str, ...],
-    drug: tuple[str, ...],
-    whole: str,
-    count: int,
-) -> Row:
-    stay = chart.stays.get(reference_id(order.get("encounter")))
+def _order_row(chart: Chart, order: Resource, drug: Drug) -> Row:
+    stay = chart.find_stay(order.get("encounter"))
     dosage = value_at(order, "dosageInstruction")
-    value, told, unit = _dose(dosage)
+    dose = _first_dose(dosage)
     route = value_at(dosage, "route")
     return Row(
-        refs=(f"MedicationRequest/{order['id']}", *drug),
-        name=names[0] if names else "",
-        names=names,
+        refs=(f"MedicationRequest/{order['id']}", *drug.refs),
+        name=drug.names[0] if drug.names else "",
+        names=drug.names,
         time=parse_datetime(text_at(order, "dispenseRequest.validityPeriod.start")),
         end=parse_datetime(text_at(order, "dispenseRequest.validityPeriod.end")),
         authored_on=parse_datetime(text_at(order, "authoredOn")),
-        value=value,
-        text=told,
-        unit=unit,
-        visit=stay.visit if stay else "",
-        icu_stay_id=stay.icu if stay else "",
-        whole=whole,
-        parts=count,
-        facts={"route": tuple(filter(None, (concept_code(route), *concept_names(route))))},
+        value=dose.number,
+        text=dose.text,
+        unit=dose.unit,
+        hospital_visit_id=stay.hospital_visit_id,
+        icu_stay_id=stay.icu_stay_id,
+        mixture_ref=drug.mixture_ref,
+        ingredient_count=drug.ingredient_count,
+        facts={"route": code_and_names(route)},
     )
 
 
-def _dose(dosage: Any) -> tuple[float | None, str, str]:
-    """The first dose as a number and as text; of a range, the number is its lower end."""
-    rate = value_at(dosage, "doseAndRate")
-    dose, low, high = (
-        number_at(rate, f"{end}.value")
-        for end in ("doseQuantity", "doseRange.low", "doseRange.high")
-    )
-    if dose is not None:
-        return dose, f"{dose}", text_at(rate, "doseQuantity.unit")
-    if low is not None:
-        return (
-            low,
-            f"{low}" if high is None else f"{low}-{high}",
-            text_at(rate, "doseRange.low.unit"),
-        )
-    return None, "", ""
+def _first_dose(dosage: Any) -> Dose:
+    dose_and_rate = value_at(dosage, "doseAndRate")
+    quantity = number_at(dose_and_rate, "doseQuantity.value")
+    if quantity is not None:
+        return Dose(quantity, f"{quantity}", text_at(dose_and_rate, "doseQuantity.unit"))
+    low = number_at(dose_and_rate, "doseRange.low.value")
+    if low is None:
+        return Dose()
+    high = number_at(dose_and_rate, "doseRange.high.value")
+    text = f"{low}" if high is None else f"{low}-{high}"
+    return Dose(low, text, text_at(dose_and_rate, "doseRange.low.unit"))
 
 
-def _names(drug: Resource) -> tuple[str, ...]:
-    """As written: `Vancomycin ` with a blank is another text than without."""
-    for identifier in objects_at(drug, "identifier"):
-        if text_at(identifier, "system").endswith(MEDICATION_NAME) and text_at(identifier, "value"):
-            return (text_at(identifier, "value"),)
-    return concept_names(value_at(drug, "code"))
+def _medication_names(medication: Resource) -> tuple[str, ...]:
+    """The names as written: `Vancomycin ` with a trailing blank differs from `Vancomycin`."""
+    for identifier in objects_at(medication, "identifier"):
+        name = text_at(identifier, "value")
+        if name and text_at(identifier, "system").endswith(MEDICATION_NAME):
+            return (name,)
+    return concept_names(value_at(medication, "code"))

@@ -1,117 +1,157 @@
-"""Rows of microbiology: a test of a specimen, the organisms that grew, what they are susceptible to.
+"""Rows of microbiology: tests of specimens, the organisms that grew, and their susceptibilities.
 
-A test refers to its organisms, an organism to its susceptibilities (`hasMember`; backwards `derivedFrom`). All rows
-have the time and the visit of the test: organisms and susceptibilities have no encounter, and the time of storing.
+A test refers to its organisms, an organism to its susceptibilities (`hasMember`; the reverse is
+`derivedFrom`). All rows have the time and the visit of the test: organisms and susceptibilities
+have no encounter, and their time is that of storing.
 """
 
 from dataclasses import replace
+from typing import NamedTuple
 
-from archqa.fhir import Resource
+from archqa.fhir import CodeCount, Resource
 from archqa.query.execution.chart import reference_id
 from archqa.query.execution.context import ExecutionContext
 from archqa.query.execution.elements import objects_at
 from archqa.query.execution.measurements import code_matches_kind, observation_kind, observation_row
-from archqa.query.execution.names import concept_code, concept_names
+from archqa.query.execution.names import concept_code, concept_name, concept_names
 from archqa.query.execution.rows import Row
 
-_SORTS = ("microbiology_test", "organism", "susceptibility")
+MICROBIOLOGY_KINDS = ("microbiology_test", "organism", "susceptibility")
+
+Members = dict[str, list[Resource]]
+"""By an Observation's id, the Observations that belong to it."""
 
 
-def microbiology(inquiry: ExecutionContext, what: str) -> list[Row]:
+class MicrobiologyTest(NamedTuple):
+    """One test: its Observation, its row without facts, its specimen's names and its organisms."""
+
+    row: Row
+    specimen_names: tuple[str, ...]
+    organisms: list[Resource]
+
+
+def microbiology(context: ExecutionContext, what: str) -> list[Row]:
     """Rows of tests, of organisms or of susceptibilities."""
-    return inquiry.chart.get_or_compute(what, lambda: _rows(inquiry, what))
+    return context.chart.get_or_compute(what, lambda: _microbiology_rows(context, what))
 
 
-def _rows(inquiry: ExecutionContext, what: str) -> list[Row]:
-    found = _fetched(inquiry)
-    inquiry.chart.resolver.fetch(
-        each.get("specimen") for each in found if observation_kind(each) == "microbiology_test"
-    )
-    members = _members(found)
+def _microbiology_rows(context: ExecutionContext, what: str) -> list[Row]:
+    observations = context.chart.observations(_is_microbiology_code, (), {})
+    tests = [
+        observation
+        for observation in observations
+        if observation_kind(observation) == "microbiology_test"
+    ]
+    context.chart.resolver.fetch(test.get("specimen") for test in tests)
+    members = _members(observations)
     rows = []
-    for test in found:
-        if observation_kind(test) == "microbiology_test":
-            rows += _of_test(inquiry, what, test, members)
-    return rows
-
-
-def _fetched(inquiry: ExecutionContext) -> list[Resource]:
-    return inquiry.chart.observations(
-        lambda code: (
-            code.element == "code" and any(code_matches_kind(code, sort) for sort in _SORTS)
-        ),
-        (),
-        {},
-    )
-
-
-def _members(found: list[Resource]) -> dict[str, list[Resource]]:
-    """By an Observation's id, what belongs to it, named from either end."""
-    by_id = {str(each["id"]): each for each in found}
-    members: dict[str, dict[str, Resource]] = {}
-    for each in found:
-        for reference in objects_at(each, "hasMember"):
-            below = by_id.get(reference_id(reference))
-            if below is not None:
-                members.setdefault(str(each["id"]), {})[str(below["id"])] = below
-        for reference in objects_at(each, "derivedFrom"):
-            members.setdefault(reference_id(reference), {})[str(each["id"])] = each
-    return {name: list(below.values()) for name, below in members.items()}
-
-
-def _of_test(
-    inquiry: ExecutionContext, what: str, test: Resource, members: dict[str, list[Resource]]
-) -> list[Row]:
-    """The rows of one test: itself, or one for each organism or susceptibility."""
-    base = observation_row(inquiry, test)
-    specimen = inquiry.chart.resolver.specimen(test)
-    facts = {"specimen": concept_names((specimen or {}).get("type"))}
-    base = replace(base, context_refs=(f"Specimen/{specimen['id']}",) if specimen else ())
-    organisms = members.get(str(test["id"]), [])
-    if what == "microbiology_test":
-        below = [each for organism in organisms for each in members.get(str(organism["id"]), [])]
-        grown = tuple(dict.fromkeys(_name(each) for each in organisms))
-        refs = (*base.refs, *map(_ref, organisms), *map(_ref, below))
-        return [replace(base, refs=refs, facts={**facts, "organism": grown})]
-    rows = []
-    for organism in organisms:
-        tested = members.get(str(organism["id"]), [])
-        own = {**facts, "organism": (_name(organism),)}
-        if what == "organism":
-            rows.append(
-                _below(
-                    inquiry, base, organism, (_ref(organism), *base.refs, *map(_ref, tested)), own
-                )
-            )
+    for observation in tests:
+        test = _microbiology_test(context, observation, members)
+        if what == "microbiology_test":
+            rows.append(_test_row(test, members))
+        elif what == "organism":
+            rows += _organism_rows(context, test, members)
         else:
-            refs = (*base.refs, _ref(organism))
-            rows += [_below(inquiry, base, each, (_ref(each), *refs), own) for each in tested]
+            rows += _susceptibility_rows(context, test, members)
     return rows
 
 
-def _below(
-    inquiry: ExecutionContext,
-    test: Row,
+def _is_microbiology_code(code: CodeCount) -> bool:
+    if code.element != "code":
+        return False
+    return any(code_matches_kind(code, kind) for kind in MICROBIOLOGY_KINDS)
+
+
+def _members(observations: list[Resource]) -> Members:
+    """The members of each Observation, linked from either end."""
+    by_id = {_id(observation): observation for observation in observations}
+    members: dict[str, dict[str, Resource]] = {}
+    for observation in observations:
+        for reference in objects_at(observation, "hasMember"):
+            member = by_id.get(reference_id(reference))
+            if member is not None:
+                members.setdefault(_id(observation), {})[_id(member)] = member
+        for reference in objects_at(observation, "derivedFrom"):
+            members.setdefault(reference_id(reference), {})[_id(observation)] = observation
+    return {parent_id: list(by_member_id.values()) for parent_id, by_member_id in members.items()}
+
+
+def _microbiology_test(
+    context: ExecutionContext, observation: Resource, members: Members
+) -> MicrobiologyTest:
+    row = observation_row(context, observation)
+    specimen = context.chart.resolver.specimen(observation) or {}
+    if specimen:
+        row = replace(row, context_refs=(f"Specimen/{specimen['id']}",))
+    specimen_names = concept_names(specimen.get("type"))
+    return MicrobiologyTest(row, specimen_names, members.get(_id(observation), []))
+
+
+def _test_row(test: MicrobiologyTest, members: Members) -> Row:
+    susceptibility_refs: list[str] = []
+    for organism in test.organisms:
+        susceptibility_refs += map(_ref, members.get(_id(organism), []))
+    organism_names = dict.fromkeys(map(_name, test.organisms))
+    return replace(
+        test.row,
+        refs=(*test.row.refs, *map(_ref, test.organisms), *susceptibility_refs),
+        facts={"specimen": test.specimen_names, "organism": tuple(organism_names)},
+    )
+
+
+def _organism_rows(
+    context: ExecutionContext, test: MicrobiologyTest, members: Members
+) -> list[Row]:
+    rows = []
+    for organism in test.organisms:
+        susceptibility_refs = map(_ref, members.get(_id(organism), []))
+        refs = (_ref(organism), *test.row.refs, *susceptibility_refs)
+        rows.append(_member_row(context, test, organism, organism, refs))
+    return rows
+
+
+def _susceptibility_rows(
+    context: ExecutionContext, test: MicrobiologyTest, members: Members
+) -> list[Row]:
+    rows = []
+    for organism in test.organisms:
+        for susceptibility in members.get(_id(organism), []):
+            refs = (_ref(susceptibility), *test.row.refs, _ref(organism))
+            rows.append(_member_row(context, test, organism, susceptibility, refs))
+    return rows
+
+
+def _member_row(
+    context: ExecutionContext,
+    test: MicrobiologyTest,
+    organism: Resource,
     member: Resource,
     refs: tuple[str, ...],
-    facts: dict[str, tuple[str, ...]],
 ) -> Row:
-    own = observation_row(inquiry, member)
-    code = concept_code(member.get("valueCodeableConcept"))
-    facts = {**facts, "result": tuple(dict.fromkeys(each for each in (code, own.text) if each))}
+    row = observation_row(context, member)
+    results = (concept_code(member.get("valueCodeableConcept")), row.text)
+    facts = {
+        "specimen": test.specimen_names,
+        "organism": (_name(organism),),
+        "result": tuple(dict.fromkeys(result for result in results if result)),
+    }
     return replace(
-        own,
+        row,
         refs=refs,
-        context_refs=test.context_refs,
-        time=test.time,
-        visit=test.visit,
-        icu_stay_id=test.icu_stay_id,
+        context_refs=test.row.context_refs,
+        time=test.row.time,
+        hospital_visit_id=test.row.hospital_visit_id,
+        icu_stay_id=test.row.icu_stay_id,
         facts=facts,
     )
 
 
+def _id(observation: Resource) -> str:
+    return str(observation["id"])
+
+
 def _name(observation: Resource) -> str:
-    return next(iter(concept_names(observation.get("code"))), "")
+    return concept_name(observation.get("code"))
 
 
 def _ref(observation: Resource) -> str:

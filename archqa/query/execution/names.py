@@ -1,4 +1,4 @@
-"""When a name in a question and a name in the record are the same."""
+"""Matching of names in a query with names in the record."""
 
 import re
 from collections.abc import Iterable
@@ -10,52 +10,72 @@ from archqa.query.conventions import Conventions
 from archqa.query.execution.elements import objects_at, text_at
 
 _WORD = re.compile(r"[^\W_]+(?:\.\d+)?")
-_WHOLE_FIRST = frozenset(
+_FULL_NAME_FIRST = frozenset(
     {"lab", "vital", "output", "microbiology_test", "organism", "susceptibility", "care_unit"}
 )
 
 
 class NameMatcher:
-    """Which of a record's names an asked-for name means. No names asked for: all of them."""
+    """Which names of the record the names in a query mean. Without query names: all of them."""
 
     def __init__(
-        self, wanted: Iterable[str], known: Iterable[str], ways: Conventions, what: str = ""
+        self,
+        query_names: Iterable[str],
+        record_names: Iterable[str],
+        conventions: Conventions,
+        what: str = "",
     ) -> None:
-        self._wanted = {_plain(each) for each in wanted}
-        self._equal = ways.names == "equal"
-        self._words: list[frozenset[str]] = []
-        if not self._equal:
-            whole = {_plain(each) for each in known} if what in _WHOLE_FIRST else set()
-            self._words = [_words(each) for each in self._wanted if each not in whole]
+        self._query_names = {_folded(name) for name in query_names}
+        self._word_sets: list[frozenset[str]] = []
+        if conventions.name_matching == "words":
+            by_words = self._query_names
+            if what in _FULL_NAME_FIRST:
+                by_words = by_words - {_folded(name) for name in record_names}
+            self._word_sets = [_words(name) for name in by_words]
 
     def __call__(self, *names: str) -> bool:
-        """Whether one of a row's names is meant."""
-        return not self._wanted or any(self._means(_plain(name)) for name in names)
+        """Whether the query means one of a row's names."""
+        return not self._query_names or any(self._matches(_folded(name)) for name in names)
 
-    def _means(self, name: str) -> bool:
-        if name in self._wanted:
+    def _matches(self, name: str) -> bool:
+        if name in self._query_names:
             return True
-        return not self._equal and any(words and words <= _words(name) for words in self._words)
+        return any(words and words <= _words(name) for words in self._word_sets)
 
 
 def concept_names(concept: Any) -> tuple[str, ...]:
-    """The names a CodeableConcept has: its text and displays; a code where there is nothing else."""
+    """The text and displays of a CodeableConcept; its first code if it has none of them."""
+    if isinstance(concept, str) and concept:
+        return (concept,)
     if not isinstance(concept, dict):
-        return (concept,) if isinstance(concept, str) and concept else ()
+        return ()
     codings = objects_at(concept, "coding")
-    found = [concept.get("text"), *(each.get("display") for each in codings)]
-    names = tuple(dict.fromkeys(each for each in found if isinstance(each, str) and each))
-    return names or tuple(each["code"] for each in codings if isinstance(each.get("code"), str))[:1]
+    candidates = [concept.get("text"), *(coding.get("display") for coding in codings)]
+    names = dict.fromkeys(name for name in candidates if isinstance(name, str) and name)
+    if names:
+        return tuple(names)
+    codes = [coding["code"] for coding in codings if isinstance(coding.get("code"), str)]
+    return tuple(codes[:1])
+
+
+def concept_name(concept: Any) -> str:
+    """The first name of a CodeableConcept; empty if it has none."""
+    return next(iter(concept_names(concept)), "")
 
 
 def concept_code(concept: Any) -> str:
-    """The first code of a CodeableConcept, else its words."""
-    code = text_at(concept, "coding.code")
-    return code or next(iter(concept_names(concept)), "")
+    """The first code of a CodeableConcept, else its first name."""
+    return text_at(concept, "coding.code") or concept_name(concept)
+
+
+def code_and_names(concept: Any) -> tuple[str, ...]:
+    """The first code and all names of a CodeableConcept; a name may repeat the code."""
+    labels = (concept_code(concept), *concept_names(concept))
+    return tuple(label for label in labels if label)
 
 
 @lru_cache(maxsize=16384)
-def _plain(name: str) -> str:
+def _folded(name: str) -> str:
     return name.strip().lower()
 
 

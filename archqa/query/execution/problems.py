@@ -1,7 +1,7 @@
-"""What can be wrong with a query that is well-formed."""
+"""Errors of queries that are well-formed but cannot be executed."""
 
 from archqa.errors import CallerError
 
 
 class CannotExecute(CallerError):
-    """A query that has no meaning for this record. Its message can be said to whoever wrote the query."""
+    """A query that has no meaning for this record. The message is fit for the author of the query."""

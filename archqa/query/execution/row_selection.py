@@ -1,4 +1,4 @@
-"""From all rows of one sort to those that are asked for: names, visit, time, the other limits, the n-th in time."""
+"""Selection of the requested rows: names, visit, time, the other limits, the position in time."""
 
 import itertools
 import operator
@@ -7,267 +7,224 @@ from dataclasses import replace
 from datetime import datetime
 from typing import NamedTuple
 
-from archqa.query.execution.coded import diagnoses, patient_rows, procedures
-from archqa.query.execution.context import ExecutionContext, Scope, position_index, uses_end_time
-from archqa.query.execution.measurements import measurements
-from archqa.query.execution.medications import medications
-from archqa.query.execution.microbiology import microbiology
+from archqa.query.execution.coded import patient_rows
+from archqa.query.execution.context import ExecutionContext, position_index, uses_end_time
 from archqa.query.execution.names import NameMatcher
+from archqa.query.execution.row_sources import fetch_rows, plural
 from archqa.query.execution.rows import Row
-from archqa.query.execution.visits import care_units, hospital_visits, icu_stays
+from archqa.query.execution.scope_filter import filter_by_scope
 from archqa.query.model import Companion, Query
 from archqa.query.scope import When
 
-_COMPARE: dict[str, Callable[[float, float], bool]] = {
+_COMPARISONS: dict[str, Callable[[float, float], bool]] = {
     "greater": operator.gt,
     "less": operator.lt,
     "at_least": operator.ge,
     "at_most": operator.le,
     "equal": operator.eq,
 }
-_PLENTY = {
-    "lab": "lab results",
-    "microbiology_test": "microbiology tests",
-    "organism": "organisms",
-    "susceptibility": "susceptibility results",
-}
+_SHARED_TIME_FIELDS = {"same_time": 6, "same_day": 3, "same_month": 2}
+"""How many of year, month, day, hour, minute and second two rows must share."""
 
 
 class RowSelection(NamedTuple):
-    """All rows that pass the limits, oldest first, and those of them that are asked for."""
+    """All rows that pass the limits, oldest first, and the requested ones of them."""
 
     rows: list[Row]
     chosen: list[Row]
 
 
-def select_rows(inquiry: ExecutionContext, names: tuple[str, ...], when: When) -> RowSelection:
+def select_rows(context: ExecutionContext, names: tuple[str, ...], when: When) -> RowSelection:
     """The rows of one side of a query."""
-    query, scope = inquiry.query, inquiry.scope(when)
+    query = context.query
     if query.what == "patient":
-        return _whole(inquiry, when)
-    found = _of_sort(inquiry, query.what, names, scope)
-    inquiry.searched[f"{_words(query.what)}{_called(names)}: {len(found)} in the record"] = None
-    found = _numbers(
-        inquiry, _placed(inquiry, found, query.what, when, scope, uses_end_time(query))
-    )
-    passing = [row for row in found if _passes(query, row, inquiry)]
+        return _select_patient(context, when)
+    by_end = uses_end_time(query)
+    scope = context.resolve_scope(when)
+    rows = fetch_rows(context, query.what, names, scope)
+    context.note_search(f"{plural(query.what)}{_named(names)}: {len(rows)} in the record")
+    rows = filter_by_scope(context, rows, query.what, when, scope, by_end=by_end)
+    rows = _resolve_censored_values(context, rows)
+    rows = _filter_by_attributes(context, rows)
     if query.companion is not None:
-        passing = _beside(inquiry, passing, query.companion)
-    ordered = sorted(passing, key=lambda row: _order_key(inquiry, row, uses_end_time(query)))
-    inquiry.searched[f"{len(ordered)} of them pass every limit"] = None
-    return RowSelection(
-        ordered, _nth(inquiry, _extreme(query, ordered), when, uses_end_time(query))
-    )
+        rows = _filter_by_companion(context, rows, query.companion)
+    rows = _sorted_by_time(context, rows, by_end=by_end)
+    context.note_search(f"{len(rows)} of them pass every limit")
+    extreme_rows = _filter_by_extreme(query, rows)
+    return RowSelection(rows, _at_position(context, extreme_rows, when, by_end=by_end))
 
 
-def _whole(inquiry: ExecutionContext, when: When) -> RowSelection:
-    """The patient, whatever the time: what FHIR says of a person it says as of now."""
-    if (when.spans or when.visit or when.position) and inquiry.query.returns != "age":
-        inquiry.warn(
+def _select_patient(context: ExecutionContext, when: When) -> RowSelection:
+    """The patient, whatever the time: a Patient resource describes the person as of now."""
+    has_time = when.spans or when.visit or when.position
+    if has_time and context.query.returns != "age":
+        context.warn(
             "The record says this of the patient as of now, not of the time that is asked for."
         )
-    rows = patient_rows(inquiry)
-    inquiry.searched[f"patients: {len(rows)} in the record"] = None
+    rows = patient_rows(context)
+    context.note_search(f"patients: {len(rows)} in the record")
     return RowSelection(rows, rows)
 
 
-def _of_sort(
-    inquiry: ExecutionContext, what: str, names: tuple[str, ...], scope: Scope
-) -> list[Row]:
-    """Rows of one sort with one of the names. Nothing is fetched for a visit that there is not."""
-    if scope.visit_not_found:
-        return []
-    if what in {"lab", "vital", "output"}:
-        return measurements(inquiry, what, names, scope)
-    if what in {"microbiology_test", "organism", "susceptibility"}:
-        rows = microbiology(inquiry, what)
-    else:
-        rows = _SOURCES[what](inquiry)
-    test = NameMatcher(names, (name for row in rows for name in row.names), inquiry.ways, what)
-    return [row for row in rows if not names or test(*row.names)]
-
-
-_SOURCES: dict[str, Callable[[ExecutionContext], list[Row]]] = {
-    "medication": medications,
-    "procedure": procedures,
-    "diagnosis": diagnoses,
-    "hospital_visit": hospital_visits,
-    "icu_stay": icu_stays,
-    "care_unit": care_units,
-    "patient": patient_rows,
-}
-
-
-def _placed(
-    inquiry: ExecutionContext,
-    rows: list[Row],
-    what: str,
-    when: When,
-    scope: Scope,
-    ends: bool = False,
-) -> list[Row]:
-    """Rows within the visit and the window, by their end if it is that which is asked for."""
-    if inquiry.ways.requires_encounter and what in _PLENTY:
-        rows = _in_encounters(inquiry, rows, what)
-    if what == "medication":
-        rows = _started(inquiry, rows, when)
-    rows = [row for row in rows if scope.holds(row)]
-    if not when.spans:
+def _resolve_censored_values(context: ExecutionContext, rows: list[Row]) -> list[Row]:
+    """Values such as `< 0.01`, by the conventions."""
+    censored = sum(1 for row in rows if row.comparator)
+    if not censored:
         return rows
-    undated = sum((row.end if ends else row.time) is None for row in rows)
-    if undated:
-        inquiry.warn(f"{undated} of {len(rows)} {_words(what)} have no time and are left out.")
-    return [row for row in rows if scope.window.holds(_ended(row) if ends else row.wall)]
-
-
-def _in_encounters(inquiry: ExecutionContext, rows: list[Row], what: str) -> list[Row]:
-    kept = [row for row in rows if row.visit]
-    if len(kept) < len(rows):
-        share = 100 * (len(rows) - len(kept)) / len(rows)
-        lost = f"{len(rows) - len(kept)} of {len(rows)} {_words(what)} ({share:.0f} %)"
-        inquiry.warn(f"{lost} have no encounter and are left out.")
-    return kept
-
-
-def _started(inquiry: ExecutionContext, rows: list[Row], when: When) -> list[Row]:
-    """Orders without a start: as the conventions say."""
-    without = [row for row in rows if row.time is None]
-    if not without:
+    fact = f"{censored} of {len(rows)} values are only bounds (such as < 5)"
+    if context.conventions.censored_values == "as_bound":
+        context.warn(f"{fact}: the bound stands in.")
         return rows
-    if inquiry.ways.missing_start_policy == "authored_unless_ordered" and when.position:
-        inquiry.warn(
-            f"{len(without)} of {len(rows)} prescriptions have no start and are left out of the order."
-        )
-        return [row for row in rows if row.time is not None]
-    if when.spans or when.position:
-        inquiry.warn(
-            f"{len(without)} of {len(rows)} prescriptions have no start: the time of writing stands in."
-        )
-    return [row if row.time is not None else replace(row, time=row.authored_on) for row in rows]
+    context.warn(f"{fact} and are no numbers here.")
+    return [_without_number(row) for row in rows]
 
 
-def _numbers(inquiry: ExecutionContext, rows: list[Row]) -> list[Row]:
-    """Values such as `< 0.01`: as the conventions say."""
-    bounded = sum(bool(row.comparator) for row in rows)
-    if not bounded:
-        return rows
-    if inquiry.ways.censored_values == "as_bound":
-        inquiry.warn(
-            f"{bounded} of {len(rows)} values are only bounds (such as < 5): the bound stands in."
-        )
-        return rows
-    inquiry.warn(
-        f"{bounded} of {len(rows)} values are only bounds (such as < 5) and are no numbers here."
-    )
-    return [
-        replace(row, value=None, text=f"{row.comparator} {row.value}") if row.comparator else row
-        for row in rows
-    ]
+def _without_number(row: Row) -> Row:
+    if not row.comparator:
+        return row
+    return replace(row, value=None, text=f"{row.comparator} {row.value}")
 
 
-def _passes(query: Query, row: Row, inquiry: ExecutionContext) -> bool:
-    """Whether a row passes the limits that look at nothing but itself."""
-    wanted = {
+def _filter_by_attributes(context: ExecutionContext, rows: list[Row]) -> list[Row]:
+    return [row for row in rows if _passes_limits(context, row)]
+
+
+def _passes_limits(context: ExecutionContext, row: Row) -> bool:
+    """Whether a row passes the limits that depend on nothing else."""
+    query = context.query
+    requested_facts = {
         "specimen": query.specimens,
         "organism": query.organisms,
         "route": query.routes,
         "admission_source": query.admission_sources,
     }
-    for fact, names in wanted.items():
-        if names and not NameMatcher(names, row.facts.get(fact, ()), inquiry.ways)(
-            *row.facts.get(fact, ())
-        ):
+    for fact, names in requested_facts.items():
+        if names and not _matches_any(context, names, row.facts.get(fact, ())):
             return False
-    told = (*row.facts.get("result", ()), row.text)
-    if query.results and not NameMatcher(query.results, told, inquiry.ways)(*told):
+    results = (*row.facts.get("result", ()), row.text)
+    if query.results and not _matches_any(context, query.results, results):
         return False
     if query.grew is not None and bool(row.facts.get("organism")) != query.grew:
         return False
-    test = query.value
-    return test is None or (
-        row.value is not None and _COMPARE[test.comparison](row.value, test.number)
-    )
+    return _passes_value_test(query, row)
 
 
-def _beside(inquiry: ExecutionContext, rows: list[Row], companion: Companion) -> list[Row]:
-    """Rows that stand near one of the companion's, which is told beside them, but is no evidence of its own."""
-    scope = inquiry.scope(companion.when)
-    others = _of_sort(inquiry, companion.what, companion.names, scope)
-    others = _placed(inquiry, others, companion.what, companion.when, scope)
-    if companion.routes:
-        test = NameMatcher(companion.routes, (), inquiry.ways)
-        others = [row for row in others if test(*row.facts.get("route", ()))]
-    ordered = sorted(others, key=lambda row: _order_key(inquiry, row, ends=False))
-    chosen = _nth(inquiry, ordered, companion.when, ends=False)
-    found = []
-    for row in rows:
-        near = [
-            other.refs[0]
-            for other in chosen
-            if other.refs != row.refs and _near(row, other, companion)
-        ]
-        if near:
-            found.append(replace(row, context_refs=(*row.context_refs, *dict.fromkeys(near))))
-    return found
+def _matches_any(
+    context: ExecutionContext, names: tuple[str, ...], row_names: tuple[str, ...]
+) -> bool:
+    matches = NameMatcher(names, row_names, context.conventions)
+    return matches(*row_names)
 
 
-def _near(row: Row, other: Row, companion: Companion) -> bool:
-    if companion.within == "same_visit" and (not row.visit or row.visit != other.visit):
-        return False
-    own, theirs = row.wall, other.wall
-    if companion.within != "same_visit" and companion.within != "ever":
-        parts = {"same_time": 6, "same_day": 3, "same_month": 2}[companion.within]
-        if own is None or theirs is None or own.timetuple()[:parts] != theirs.timetuple()[:parts]:
-            return False
-    if companion.order == "any":
+def _passes_value_test(query: Query, row: Row) -> bool:
+    if query.value is None:
         return True
-    if own is None or theirs is None:
+    if row.value is None:
         return False
-    return own > theirs if companion.order == "after" else own < theirs
+    return _COMPARISONS[query.value.comparison](row.value, query.value.number)
 
 
-def _extreme(query: Query, rows: Sequence[Row]) -> list[Row]:
-    """Only the rows with the smallest or largest value, if that is asked for."""
+def _filter_by_companion(
+    context: ExecutionContext, rows: list[Row], companion: Companion
+) -> list[Row]:
+    """Rows near a companion row, which is added as context, not as evidence."""
+    companion_rows = _companion_rows(context, companion)
+    matching_rows = []
+    for row in rows:
+        refs = [
+            companion_row.refs[0]
+            for companion_row in companion_rows
+            if _is_near(row, companion_row, companion)
+        ]
+        if refs:
+            context_refs = (*row.context_refs, *dict.fromkeys(refs))
+            matching_rows.append(replace(row, context_refs=context_refs))
+    return matching_rows
+
+
+def _companion_rows(context: ExecutionContext, companion: Companion) -> list[Row]:
+    scope = context.resolve_scope(companion.when)
+    rows = fetch_rows(context, companion.what, companion.names, scope)
+    rows = filter_by_scope(context, rows, companion.what, companion.when, scope)
+    if companion.routes:
+        matches = NameMatcher(companion.routes, (), context.conventions)
+        rows = [row for row in rows if matches(*row.facts.get("route", ()))]
+    rows = _sorted_by_time(context, rows)
+    return _at_position(context, rows, companion.when)
+
+
+def _is_near(row: Row, companion_row: Row, companion: Companion) -> bool:
+    if row.refs == companion_row.refs:
+        return False
+    if companion.within == "same_visit":
+        visit_id = row.hospital_visit_id
+        if not visit_id or visit_id != companion_row.hospital_visit_id:
+            return False
+    row_time, companion_time = row.local_time, companion_row.local_time
+    fields = _SHARED_TIME_FIELDS.get(companion.within, 0)
+    if fields == 0 and companion.order == "any":
+        return True
+    if row_time is None or companion_time is None:
+        return False
+    if row_time.timetuple()[:fields] != companion_time.timetuple()[:fields]:
+        return False
+    if companion.order == "after":
+        return row_time > companion_time
+    return companion.order == "any" or row_time < companion_time
+
+
+def _filter_by_extreme(query: Query, rows: list[Row]) -> list[Row]:
+    """Only the rows with the smallest or largest value, if requested."""
     if query.extreme is None:
-        return list(rows)
+        return rows
     values = [row.value for row in rows if row.value is not None]
     if not values:
         return []
-    best = min(values) if query.extreme == "minimum" else max(values)
-    return [row for row in rows if row.value == best]
+    extreme = min(values) if query.extreme == "minimum" else max(values)
+    return [row for row in rows if row.value == extreme]
 
 
-def _nth(inquiry: ExecutionContext, rows: Sequence[Row], when: When, ends: bool) -> list[Row]:
-    """The rows of the n-th distinct time, of those that have one; all rows if no position is asked for."""
+def _at_position(
+    context: ExecutionContext, rows: Sequence[Row], when: When, *, by_end: bool = False
+) -> list[Row]:
+    """The rows of the n-th distinct time, among those with a time; all rows without a position."""
     if when.position is None:
         return list(rows)
-    timed = [row for row in rows if _order_key(inquiry, row, ends)[0] == 0]
-    groups = [
-        list(group)
-        for _, group in itertools.groupby(timed, lambda row: _order_key(inquiry, row, ends))
-    ]
-    at = position_index(when.position)
-    return groups[at] if -len(groups) <= at < len(groups) else []
+
+    def time_of(row: Row) -> datetime | None:
+        return _sort_time(context, row, by_end=by_end)
+
+    timed_rows = [row for row in rows if time_of(row) is not None]
+    groups = [list(group) for _, group in itertools.groupby(timed_rows, time_of)]
+    index = position_index(when.position)
+    if -len(groups) <= index < len(groups):
+        return groups[index]
+    return []
 
 
-def _order_key(inquiry: ExecutionContext, row: Row, ends: bool) -> tuple[int, datetime]:
-    """Oldest first, and what has no time last."""
-    time = row.end if ends else row.time
+def _sorted_by_time(
+    context: ExecutionContext, rows: Iterable[Row], *, by_end: bool = False
+) -> list[Row]:
+    """Oldest first; rows without a time last."""
+
+    def sort_key(row: Row) -> tuple[bool, datetime]:
+        time = _sort_time(context, row, by_end=by_end)
+        return time is None, time or datetime.max
+
+    return sorted(rows, key=sort_key)
+
+
+def _sort_time(context: ExecutionContext, row: Row, *, by_end: bool) -> datetime | None:
+    time = row.end if by_end else row.time
     if time is None:
-        return 1, datetime.max
-    if inquiry.ways.times == "instants" and time.tzinfo is not None:
-        return 0, (time - (time.utcoffset() or time - time)).replace(tzinfo=None)
-    return 0, time.replace(tzinfo=None)
+        return None
+    offset = time.utcoffset()
+    local_time = time.replace(tzinfo=None)
+    if offset is None or context.conventions.time_comparison == "wall_clock":
+        return local_time
+    return local_time - offset
 
 
-def _ended(row: Row) -> datetime | None:
-    return row.end.replace(tzinfo=None) if row.end else None
-
-
-def _words(what: str) -> str:
-    return _PLENTY.get(what) or {"diagnosis": "diagnoses"}.get(what) or f"{what.replace('_', ' ')}s"
-
-
-def _called(names: Iterable[str]) -> str:
-    listed = " or ".join(repr(name) for name in names)
-    return f" named {listed}" if listed else ""
+def _named(names: Iterable[str]) -> str:
+    quoted_names = " or ".join(repr(name) for name in names)
+    return f" named {quoted_names}" if quoted_names else ""

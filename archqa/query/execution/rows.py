@@ -1,4 +1,4 @@
-"""One row of a record: a result, a drug of an order, a visit, with the resources it stands in."""
+"""One row of a record: a result, a drug of an order, a visit, with the resources that hold it."""
 
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -7,15 +7,23 @@ from typing import Literal
 
 from archqa.fhir.values.dates import DAY, LATEST, parse_time_range
 
+Side = Literal["own", "other"]
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Row:
-    """What a row says. `time` keeps its zone if the record has one; `refs` are `Type/id`, the first holds the row.
+    """One row of a record.
 
-    `facts` is what else can be asked for, by the query's word for it: route, dose, specimen, sex. `visit` and `stay`
-    are the ids of the hospital visit and the ICU stay. `holders` say something of the row without being evidence: the
-    Encounter that tells when a patient was in a care unit. `whole` and `parts`: the mix a drug is part of, and how
-    many drugs that has. `chosen`: the answer rests on it; `side`: which side of a comparison it belongs to.
+    refs: the supporting resources as `Type/id`; the first one holds the row itself.
+    name, names: the preferred name, and every name.
+    time, end: start and end, with a time zone if the record has one.
+    hospital_visit_id, icu_stay_id: ids of the encounters the row belongs to; empty if none.
+    context_refs: resources that say something about the row without being evidence, such as the
+        Encounter that tells when a patient was in a care unit.
+    mixture_ref, ingredient_count: the mixture a drug is part of, and its number of drugs.
+    facts: further attributes by the name a query uses: route, specimen, sex.
+    chosen: whether the answer rests on the row.
+    side: the side of a comparison it belongs to.
     """
 
     refs: tuple[str, ...]
@@ -28,38 +36,50 @@ class Row:
     text: str = ""
     unit: str = ""
     comparator: str = ""
-    visit: str = ""
+    hospital_visit_id: str = ""
     icu_stay_id: str = ""
     context_refs: tuple[str, ...] = ()
-    whole: str = ""
-    parts: int = 1
+    mixture_ref: str = ""
+    ingredient_count: int = 1
     facts: dict[str, tuple[str, ...]] = field(default_factory=dict)
     chosen: bool = False
-    side: Literal["own", "other"] = "own"
+    side: Side = "own"
 
     @property
-    def wall(self) -> datetime | None:
-        """The time on the clock of whoever wrote it down, without a zone."""
+    def local_time(self) -> datetime | None:
+        """The start on the local clock of whoever recorded it, without a time zone."""
         return without_timezone(self.time)
+
+    @property
+    def local_end(self) -> datetime | None:
+        """The end on the local clock of whoever recorded it, without a time zone."""
+        return without_timezone(self.end)
 
 
 def without_timezone(time: datetime | None) -> datetime | None:
-    """A time on the clock of whoever wrote it down, without a zone."""
+    """A time on the local clock of whoever recorded it, without a time zone."""
     return None if time is None else time.replace(tzinfo=None)
 
 
 @lru_cache(maxsize=65536)
 def parse_datetime(text: str | None) -> datetime | None:
-    """A FHIR date, dateTime or instant as the moment at which it begins; None if it is none."""
+    """The moment at which a FHIR date, dateTime or instant begins; None if the text is none."""
     if not text:
         return None
     try:
         return datetime.fromisoformat(text)
     except ValueError:
-        found = parse_time_range(text)
-    if found is None or found.low >= LATEST:
+        return _start_of_range(text)
+
+
+def _start_of_range(text: str) -> datetime | None:
+    time_range = parse_time_range(text)
+    if time_range is None or time_range.low >= LATEST:
         return None
-    days, rest = divmod(found.low, DAY)
-    return datetime.combine(datetime.fromordinal(days).date(), datetime.min.time()).replace(
-        hour=rest // 3_600_000_000, minute=rest // 60_000_000 % 60, second=rest // 1_000_000 % 60
+    days, microseconds = divmod(time_range.low, DAY)
+    midnight = datetime.combine(datetime.fromordinal(days).date(), datetime.min.time())
+    return midnight.replace(
+        hour=microseconds // 3_600_000_000,
+        minute=microseconds // 60_000_000 % 60,
+        second=microseconds // 1_000_000 % 60,
     )

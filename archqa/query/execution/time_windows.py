@@ -1,4 +1,4 @@
-"""Spans of calendar time as windows on the wall clock, once it is known what time it is."""
+"""Spans of calendar time as windows on the local clock, given the time of the question."""
 
 import calendar
 from collections.abc import Iterable
@@ -9,69 +9,84 @@ from archqa.query.conventions import Conventions
 from archqa.query.execution.problems import CannotExecute
 from archqa.query.scope import Ago, Span
 
-_LENGTHS = {"minute": timedelta(minutes=1), "hour": timedelta(hours=1), "day": timedelta(days=1)}
-_LENGTHS["week"] = timedelta(weeks=1)
+_DAY = timedelta(days=1)
+_FIXED_UNITS = {
+    "minute": timedelta(minutes=1),
+    "hour": timedelta(hours=1),
+    "day": _DAY,
+    "week": timedelta(weeks=1),
+}
+_MONTHS_PER_UNIT = {"month": 1, "year": 12}
 
 
 class Window(NamedTuple):
-    """A half-open stretch of time on the wall clock: `low` belongs to it, `high` does not."""
+    """A half-open interval on the local clock: `low` belongs to it, `high` does not."""
 
     low: datetime = datetime.min
     high: datetime = datetime.max
 
-    def holds(self, time: datetime | None) -> bool:
-        """Whether a time on the wall clock lies within; no time lies nowhere."""
+    def contains(self, time: datetime | None) -> bool:
+        """Whether a local time lies within; None never does."""
         return time is not None and self.low <= time < self.high
 
-    def intersect(self, other: "Window") -> "Window":
-        """What lies in both."""
-        return Window(max(self.low, other.low), min(self.high, other.high))
+    def intersect(self, window: "Window") -> "Window":
+        """The time that lies in both windows."""
+        return Window(max(self.low, window.low), min(self.high, window.high))
 
 
 ALL_TIME = Window()
 
 
-def resolve_now(now: str | None, ways: Conventions) -> datetime | None:
-    """What time it is, on the wall clock, by the conventions."""
+def resolve_now(now: str | None, conventions: Conventions) -> datetime | None:
+    """The local time of the question, by the conventions."""
     if now is None:
         return None
-    found = datetime.fromisoformat(now).replace(tzinfo=None)
-    return (
-        found.replace(hour=0, minute=0, second=0, microsecond=0)
-        if ways.now == "midnight"
-        else found
-    )
+    time = datetime.fromisoformat(now).replace(tzinfo=None)
+    return _midnight(time) if conventions.now == "midnight" else time
 
 
-def resolve_window(spans: Iterable[Span], now: datetime | None, ways: Conventions) -> Window:
-    """What lies in all of the spans. Raises `CannotExecute` for "this year" without a clock, or 30 February."""
-    found = ALL_TIME
+def resolve_window(spans: Iterable[Span], now: datetime | None, conventions: Conventions) -> Window:
+    """The time that lies in all spans.
+
+    Raises `CannotExecute` for "this year" without the time of the question, and for 30 February.
+    """
+    window = ALL_TIME
     for span in spans:
-        found = found.intersect(_one(span, now, ways))
-    return found
+        window = window.intersect(_span_window(span, now, conventions))
+    return window
 
 
-def _one(span: Span, now: datetime | None, ways: Conventions) -> Window:
-    low, high = _stretch(span, now, ways)
-    if span.relation in {"since", "after"}:
-        ends = datetime.max
-        if ways.since_window_end == "with_the_clock" and now is not None:
-            ends = now.replace(hour=0, minute=0, second=0, microsecond=0) + timedelta(days=1)
-        return Window(low if span.relation == "since" else high, ends)
-    if span.relation in {"before", "until"}:
-        return Window(high=low if span.relation == "before" else high)
+def _span_window(span: Span, now: datetime | None, conventions: Conventions) -> Window:
+    low, high = _span_bounds(span, now, conventions)
+    if span.relation == "since":
+        return Window(low, _since_end(now, conventions))
+    if span.relation == "after":
+        return Window(high, _since_end(now, conventions))
+    if span.relation == "before":
+        return Window(high=low)
+    if span.relation == "until":
+        return Window(high=high)
     return Window(low, high)
 
 
-def _stretch(span: Span, now: datetime | None, ways: Conventions) -> tuple[datetime, datetime]:
-    """Where the stretch begins, and where what comes after it begins."""
+def _since_end(now: datetime | None, conventions: Conventions) -> datetime:
+    if conventions.since_window_end == "never" or now is None:
+        return datetime.max
+    return _midnight(now) + _DAY
+
+
+def _span_bounds(
+    span: Span, now: datetime | None, conventions: Conventions
+) -> tuple[datetime, datetime]:
+    """The start of the span, and the start of what follows it."""
     if span.is_relative and now is None:
         raise CannotExecute(
             f"The question says {str(span)!r}, but not what time it is.\nGive the clock (now)."
         )
+    now = now or datetime.min
     if span.ago is not None:
-        return _ago(span, span.ago, now or datetime.min, ways)
-    year, month, day = _date(span, now or datetime.min)
+        return _ago_bounds(span, span.ago, now, conventions)
+    year, month, day = _date(span, now)
     try:
         low = datetime(year, month or 1, day or 1)
     except ValueError:
@@ -79,51 +94,78 @@ def _stretch(span: Span, now: datetime | None, ways: Conventions) -> tuple[datet
             f"There is no such day: {span}.\nGive a day that the calendar has."
         ) from None
     if span.clock:
-        hour, minute, *second = map(int, span.clock.split(":"))
-        low = low.replace(hour=hour, minute=minute, second=second[0] if second else 0)
-        return low, low + (timedelta(seconds=1) if second else timedelta(minutes=1))
-    return low, _after(low, month, day)
+        return _clock_bounds(low, span.clock)
+    return low, _end_of(low, month, day)
+
+
+def _clock_bounds(day: datetime, clock: str) -> tuple[datetime, datetime]:
+    """The minute of `21:00`, or the second of `21:00:00`."""
+    hour, minute, *seconds = map(int, clock.split(":"))
+    low = day.replace(hour=hour, minute=minute)
+    if not seconds:
+        return low, low + timedelta(minutes=1)
+    low = low.replace(second=seconds[0])
+    return low, low + timedelta(seconds=1)
 
 
 def _date(span: Span, now: datetime) -> tuple[int, int | None, int | None]:
     if span.days_back is not None:
-        then = now - timedelta(days=span.days_back)
-        return then.year, then.month, then.day
+        date = now - timedelta(days=span.days_back)
+        return date.year, date.month, date.day
     if span.months_back is not None:
-        years, month = divmod(now.year * 12 + now.month - 1 - span.months_back, 12)
-        return years, month + 1, span.day
-    return (span.year or now.year - (span.years_back or 0)), span.month, span.day
+        year, month = divmod(now.year * 12 + now.month - 1 - span.months_back, 12)
+        return year, month + 1, span.day
+    year = span.year or now.year - (span.years_back or 0)
+    return year, span.month, span.day
 
 
-def _after(low: datetime, month: int | None, day: int | None) -> datetime:
+def _end_of(low: datetime, month: int | None, day: int | None) -> datetime:
+    """The end of the day, month or year that begins at `low`."""
     if day:
-        return low + timedelta(days=1)
+        return low + _DAY
     if month:
-        return _months(low, 1, "last_day")
+        return _add_months(low, 1, overflow=False)
     return low.replace(year=low.year + 1) if low.year < 9999 else datetime.max
 
 
-def _ago(span: Span, ago: Ago, now: datetime, ways: Conventions) -> tuple[datetime, datetime]:
-    """The moment that long before the clock; "in" means its whole day, month or year."""
-    if ago.unit in _LENGTHS:
-        low = now - ago.count * _LENGTHS[ago.unit]
+def _ago_bounds(
+    span: Span, ago: Ago, now: datetime, conventions: Conventions
+) -> tuple[datetime, datetime]:
+    """The moment that long before `now`; with "in", the whole day, month or year around it."""
+    if ago.unit in _FIXED_UNITS:
+        low = now - ago.count * _FIXED_UNITS[ago.unit]
     else:
-        low = _months(now, -ago.count * (12 if ago.unit == "year" else 1), ways.months_back)
+        months = ago.count * _MONTHS_PER_UNIT[ago.unit]
+        low = _add_months(now, -months, overflow=conventions.month_arithmetic == "overflow")
     if span.relation != "in":
         return low, low + timedelta(microseconds=1)
-    day = low.replace(hour=0, minute=0, second=0, microsecond=0)
-    if ago.unit in _LENGTHS:
-        return (day, day + timedelta(days=1))
-    first = day.replace(day=1, month=1 if ago.unit == "year" else day.month)
-    return first, _after(first, None if ago.unit == "year" else first.month, None)
+    day = _midnight(low)
+    if ago.unit in _FIXED_UNITS:
+        return day, day + _DAY
+    if ago.unit == "month":
+        start = day.replace(day=1)
+        return start, _end_of(start, start.month, None)
+    start = day.replace(month=1, day=1)
+    return start, _end_of(start, None, None)
 
 
-def _months(time: datetime, count: int, ways: str) -> datetime:
-    """Months later. Where that month is too short: its last day, or as many days into the next (as SQLite counts)."""
+def _add_months(time: datetime, count: int, *, overflow: bool) -> datetime:
+    """A time some months later.
+
+    Where that month is too short: its last day, or with `overflow` (as SQLite counts) as many days
+    into the following month.
+    """
     year, month = divmod(time.year * 12 + time.month - 1 + count, 12)
-    if not 1 <= year <= 9999:
-        return datetime.max if count > 0 else datetime.min
-    longest = calendar.monthrange(year, month + 1)[1]
-    over = max(0, time.day - longest)
-    found = time.replace(year=year, month=month + 1, day=min(time.day, longest))
-    return found + timedelta(days=over) if ways == "overflow" else found
+    if year < 1:
+        return datetime.min
+    if year > 9999:
+        return datetime.max
+    days_in_month = calendar.monthrange(year, month + 1)[1]
+    result = time.replace(year=year, month=month + 1, day=min(time.day, days_in_month))
+    if not overflow:
+        return result
+    return result + timedelta(days=max(0, time.day - days_in_month))
+
+
+def _midnight(time: datetime) -> datetime:
+    return time.replace(hour=0, minute=0, second=0, microsecond=0)

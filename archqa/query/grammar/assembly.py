@@ -1,4 +1,4 @@
-"""From what was heard in a question to the query."""
+"""From the parse state to the query."""
 
 from typing import Any
 
@@ -11,119 +11,149 @@ from archqa.query.grammar.times import FoundSpan
 from archqa.query.model import Against, Query
 from archqa.query.scope import When
 
-_PERSON = ("sex", "birth_date", "age", "marital_status", "ethnicity", "language", "death_time")
-_DIRECTION = (
-    r"rose|risen|rise|increased?|fell|fallen|fall|dropped|drop|decreased?|gone|went|changed?"
+_PATIENT_FIELDS = (
+    "sex",
+    "birth_date",
+    "age",
+    "marital_status",
+    "ethnicity",
+    "language",
+    "death_time",
 )
+_CHANGE = r"rose|risen|rise|increased?|fell|fallen|fall|dropped|drop|decreased?|gone|went|changed?"
 
 
-def build_query(heard: ParseState) -> Query:
-    """The query for what was heard. Raises `NotUnderstood`, or ValueError if the parts do not go together."""
-    if heard.what == "emergency":
-        heard.what, heard.sources = "hospital_visit", ("EMERGENCY ROOM",)
+def build_query(state: ParseState) -> Query:
+    """The query of a parse state. Raises `NotUnderstood`, or ValueError for contradictory parts."""
+    if state.what == "emergency":
+        _resolve_emergency(state)
+    if state.what == "patient":
+        return _build_patient_query(state)
+    if state.what in STAY_KINDS:
+        return build_stay_query(state)
+    relation = _comparison_relation(state)
+    comparison = _build_comparison(state, relation) if relation else None
+    return comparison or _build_row_query(state)
+
+
+def _resolve_emergency(state: ParseState) -> None:
+    state.what = "hospital_visit"
+    state.admission_sources = ("EMERGENCY ROOM",)
+    has_open_question = state.contains_words("list|show|give|when|what|which|how")
+    asks_time = state.positions or state.visits or state.mentions("returns", "time", 2)
+    if not asks_time and not has_open_question:
         # "ER visit this year?" wants a yes or a no.
-        asks_more = heard.positions or heard.visits or heard.says("returns", "time", 2)
-        heard.is_yes_no = heard.is_yes_no or not (
-            asks_more or heard.has("list|show|give|when|what|which|how")
-        )
-    if heard.what == "patient":
-        return _about_the_patient(heard)
-    if heard.what in STAY_KINDS:
-        return build_stay_query(heard)
-    relation = _relation(heard)
-    compared = _two_sides(heard, relation) if relation else None
-    return compared or _about_rows(heard)
+        state.is_yes_no = True
 
 
-def _about_the_patient(heard: ParseState) -> Query:
-    returns = heard.lexicon_matches.best("returns", _PERSON) or "sex"
-    summary = "exists" if returns == "death_time" and heard.is_yes_no else "each"
-    if returns == "age" and heard.visits and not heard.spans:
-        visit = heard.visits[0].visit
+def _build_patient_query(state: ParseState) -> Query:
+    returns = state.lexicon_matches.best("returns", _PATIENT_FIELDS) or "sex"
+    if returns == "age" and state.visits and not state.spans:
+        visit = state.visits[0].visit
         what = "icu_stay" if visit.kind == "icu" else "hospital_visit"
         position = None if visit.which == "current" else visit.which
-        return heard.query(what=what, returns="age", when=When(position=position))
-    return heard.query(returns=returns, summary=summary, when=heard.when)
+        return state.make_query(what=what, returns="age", when=When(position=position))
+    asks_whether = returns == "death_time" and state.is_yes_no
+    summary = "exists" if asks_whether else "each"
+    return state.make_query(returns=returns, summary=summary, when=state.when)
 
 
-def _about_rows(heard: ParseState) -> Query:
-    returns, summary = infer_output(heard)
-    if (
-        summary == "exists"
-        and heard.test is not None
-        and heard.positions
-        and heard.what in MEASUREMENT_KINDS
-    ):
+def _build_row_query(state: ParseState) -> Query:
+    returns, summary = infer_output(state)
+    _refuse_single_value_test(state, summary)
+    fields: dict[str, Any] = {
+        "returns": returns,
+        "summary": summary,
+        "unit": state.requested_unit(returns),
+        **_extreme_field(state, returns),
+    }
+    period = _period(state, returns, summary)
+    if period and not (state.when.position and summary == "each"):
+        fields["per"] = period
+        if summary == "each":
+            fields["summary"] = "average"
+    fields["when"] = _row_when(state, fields["summary"])
+    if _counts_organisms(state, fields["summary"]):
+        fields |= {"what": "organism", "returns": "name", "summary": "count_distinct"}
+    return state.make_query(**fields)
+
+
+def _refuse_single_value_test(state: ParseState, summary: str) -> None:
+    if summary != "exists" or state.what not in MEASUREMENT_KINDS:
+        return
+    if state.value_test is not None and state.positions:
         raise NotUnderstood(
-            heard.text, "holds one value against a number: ask for the value itself"
+            state.text, "holds one value against a number: ask for the value itself"
         )
-    when, more = heard.when, _extreme(heard, returns)
-    per = (
-        heard.lexicon_matches.best("per")
-        if summary in {*NUMERIC_AGGREGATIONS, "count"} or returns == "value"
-        else None
-    )
-    if per and not (when.position and summary == "each"):
-        more["per"] = per
-        summary = "average" if summary == "each" else summary
-    if summary != "each" and not (
-        summary == "exists" and heard.what in {"microbiology_test", "susceptibility"}
-    ):
-        when = when.model_copy(update={"position": None})
-    if (
-        heard.what == "microbiology_test"
-        and summary in {"count", "count_distinct"}
-        and heard.says("returns", "organism", 4)
-    ):
-        more["what"], returns, summary = "organism", "name", "count_distinct"
-    return heard.query(
-        returns=returns, summary=summary, when=when, unit=heard.unit(returns), **more
-    )
 
 
-def _extreme(heard: ParseState, returns: str) -> dict[str, Any]:
+def _period(state: ParseState, returns: str, summary: str) -> str | None:
+    if summary in {*NUMERIC_AGGREGATIONS, "count"} or returns == "value":
+        return state.lexicon_matches.best("per")
+    return None
+
+
+def _row_when(state: ParseState, summary: str) -> When:
+    """The time of the rows; an aggregation takes all of them, without a position."""
+    is_culture = state.what in {"microbiology_test", "susceptibility"}
+    if summary == "each" or (summary == "exists" and is_culture):
+        return state.when
+    return state.when.model_copy(update={"position": None})
+
+
+def _counts_organisms(state: ParseState, summary: str) -> bool:
+    if state.what != "microbiology_test" or summary not in {"count", "count_distinct"}:
+        return False
+    return state.mentions("returns", "organism", 4)
+
+
+def _extreme_field(state: ParseState, returns: str) -> dict[str, str]:
     """ "When was the highest potassium": the rows with the extreme value."""
-    extreme = heard.lexicon_matches.best("summary", ("minimum", "maximum"), 4)
-    is_wanted = extreme and returns in {"time", "elapsed"} and heard.what in MEASUREMENT_KINDS
-    return {"extreme": extreme} if is_wanted else {}
+    extreme = state.lexicon_matches.best("summary", ("minimum", "maximum"), 4)
+    asks_time = returns in {"time", "elapsed"} and state.what in MEASUREMENT_KINDS
+    return {"extreme": extreme} if extreme and asks_time else {}
 
 
-def _relation(heard: ParseState) -> str | None:
-    """A comparison of two times; a comparison with a number is none."""
-    if heard.test is not None or heard.what not in MEASUREMENT_KINDS | {"medication"}:
+def _comparison_relation(state: ParseState) -> str | None:
+    """The relation between two times; a comparison with a number is none."""
+    if state.value_test is not None or state.what not in MEASUREMENT_KINDS | {"medication"}:
         return None
-    return heard.lexicon_matches.best("relation", at_least=2.5)
+    return state.lexicon_matches.best("relation", min_weight=2.5)
 
 
-def _moments(spans: list[FoundSpan]) -> list[FoundSpan]:
-    """ "Between 05:00 and 06:00": two moments to compare, not the stretch between them."""
-    if len(spans) == 2 and all(each.span.clock for each in spans):
-        return [
-            each._replace(span=each.span.model_copy(update={"relation": "in"})) for each in spans
-        ]
-    return spans
+def _as_moments(spans: list[FoundSpan]) -> list[FoundSpan]:
+    """ "Between 05:00 and 06:00": two moments to compare, not the time between them."""
+    if len(spans) != 2 or not all(found.span.clock for found in spans):
+        return spans
+    return [
+        found._replace(span=found.span.model_copy(update={"relation": "in"})) for found in spans
+    ]
 
 
-def _two_sides(heard: ParseState, relation: str) -> Query | None:
-    found = split_sides(
-        heard.text,
-        heard.visits,
-        _moments(heard.spans),
-        heard.positions,
-        turned=heard.has(_DIRECTION),
+def _build_comparison(state: ParseState, relation: str) -> Query | None:
+    sides = split_sides(
+        state.text,
+        state.visits,
+        _as_moments(state.spans),
+        state.positions,
+        is_change=state.contains_words(_CHANGE),
     )
-    if found.other is None and relation == "difference":
-        if heard.positions:
-            raise NotUnderstood(heard.text, "says one side of a change, but not the other")
-        # "How much did it change on the last visit": from the first to the last value there.
-        last, first = (
-            found.own.model_copy(update={"position": which}) for which in ("last", "first")
-        )
-        found = ComparisonSides(last, first)
-    if found.other is None:
-        if "than" in heard.text.split():
-            raise NotUnderstood(heard.text, "compares, but says only one side")
+    if sides.opposite is None and relation == "difference":
+        sides = _change_within(state, sides.own)
+    if sides.opposite is None:
+        if "than" in state.text.split():
+            raise NotUnderstood(state.text, "compares, but says only one side")
         return None
-    returns = "dose" if heard.what == "medication" else "value"
-    against = Against.model_validate({"relation": relation, "when": found.other})
-    return heard.query(returns=returns, when=found.own, against=against)
+    returns = "dose" if state.what == "medication" else "value"
+    against = Against.model_validate({"relation": relation, "when": sides.opposite})
+    return state.make_query(returns=returns, when=sides.own, against=against)
+
+
+def _change_within(state: ParseState, when: When) -> ComparisonSides:
+    """ "How much did it change on the last visit": from the first to the last value there."""
+    if state.positions:
+        raise NotUnderstood(state.text, "says one side of a change, but not the other")
+    return ComparisonSides(
+        own=when.model_copy(update={"position": "last"}),
+        opposite=when.model_copy(update={"position": "first"}),
+    )

@@ -1,4 +1,4 @@
-"""The two sides of a comparison: "last measured on the first visit" against "first measured on the first visit"."""
+"""The two sides of a comparison: "last on the first visit" against "first on the first visit"."""
 
 import re
 from typing import NamedTuple
@@ -7,14 +7,21 @@ from archqa.query.grammar.times import FoundSpan
 from archqa.query.grammar.visits import FoundPosition, FoundVisit
 from archqa.query.scope import When
 
-Item = FoundVisit | FoundSpan | FoundPosition
+TimeItem = FoundVisit | FoundSpan | FoundPosition
+
+_POSITION_ORDER = ("first", "second", "third", "third_to_last", "second_to_last", "last")
+_FROM_TO = re.compile(r"\bfrom\b.*\b(?:to|until)\b")
+_OPPOSITE_FIRST = re.compile(
+    r"^\W*(?:when |as |in |if )?(?:compared|comparison|relative|with respect) (?:to|with)\b"
+)
+_COMPARED = re.compile(r"\b(?:compared|than|versus|vs|relative|against)\b")
 
 
 class ComparisonSides(NamedTuple):
-    """When the one side is, and when the other; None if only one is named."""
+    """The time of the query's own side and of the opposite one; None if only one is named."""
 
     own: When
-    other: When | None
+    opposite: When | None
 
 
 def split_sides(
@@ -23,77 +30,70 @@ def split_sides(
     spans: list[FoundSpan],
     positions: list[FoundPosition],
     *,
-    turned: bool,
+    is_change: bool,
 ) -> ComparisonSides:
-    """Share what is said about time between two sides, in the order of the words; what one lacks it has from the other.
+    """Divide visits, spans and positions between two sides, in text order.
 
-    The side named first is the own one; in "rose from the first to the last" (`turned`) the second is.
+    A side without a visit or span takes that of the opposite one. The side named first is the own
+    one; in a change "from the first to the last" it is the later one.
     """
-    items: list[Item] = [*visits, *spans, *positions]
-    items.sort(key=lambda each: each.start)
-    split = _split(items)
-    if split is None:
-        return ComparisonSides(_when(items), None)
-    own, other = items[:split], items[split:]
-    found = ComparisonSides(_when(own, beside=other), _when(other, beside=own))
-    if found.other is not None and _SECOND_FIRST.search(text) and "than" not in text:
-        return ComparisonSides(found.other, found.own)
-    if found.other is not None and turned and not _COMPARED.search(text):
-        is_backwards = _FROM_TO.search(text) or _rank(found.own) < _rank(found.other)
-        return ComparisonSides(found.other, found.own) if is_backwards else found
-    return found
+    items: list[TimeItem] = [*visits, *spans, *positions]
+    items.sort(key=lambda item: item.start)
+    boundary = _find_boundary(items)
+    if boundary is None:
+        return ComparisonSides(_when(items, []), None)
+    before, after = items[:boundary], items[boundary:]
+    named_first, named_last = _when(before, after), _when(after, before)
+    if _is_opposite_first(text, named_first, named_last, is_change=is_change):
+        return ComparisonSides(named_last, named_first)
+    return ComparisonSides(named_first, named_last)
+
+
+def _is_opposite_first(text: str, named_first: When, named_last: When, *, is_change: bool) -> bool:
+    if _OPPOSITE_FIRST.search(text) and "than" not in text:
+        return True
+    if not is_change or _COMPARED.search(text):
+        return False
+    return bool(_FROM_TO.search(text)) or _rank(named_first) < _rank(named_last)
 
 
 def _rank(when: When) -> int:
-    order = ("first", "second", "third", "third_to_last", "second_to_last", "last")
-    return order.index(when.position) if when.position else 0
+    return _POSITION_ORDER.index(when.position) if when.position else 0
 
 
-_FROM_TO = re.compile(r"\bfrom\b.*\b(?:to|until)\b")
-_SECOND_FIRST = re.compile(
-    r"^\W*(?:when |as |in |if )?(?:compared|comparison|relative|with respect) (?:to|with)\b"
-)
-_COMPARED = re.compile(r"\b(?:compared|than|versus|vs|relative|against)\b")
-
-
-def _split(items: list[Item]) -> int | None:
-    """Where the second side begins: at the first thing that the first side has already."""
+def _find_boundary(items: list[TimeItem]) -> int | None:
+    """Where the later side begins: at the first kind of item that the earlier side has already."""
+    has_position = any(isinstance(item, FoundPosition) for item in items)
     for kind in (FoundPosition, FoundSpan, FoundVisit):
-        places = [at for at, item in enumerate(items) if isinstance(item, kind)]
-        if (
-            kind is FoundSpan
-            and len(places) == 2
-            and any(isinstance(item, FoundPosition) for item in items)
-        ):
+        indices = [index for index, item in enumerate(items) if isinstance(item, kind)]
+        if kind is FoundSpan and len(indices) == 2 and has_position:
             continue
-        if len(places) >= 2:
-            return _begin(items, places)
+        if len(indices) >= 2:
+            return _boundary_between(items, indices[0], indices[1])
     return None
 
 
-def _begin(items: list[Item], places: list[int]) -> int:
-    """A visit or a date between the two belongs to the first side, unless the first side has one before it."""
-    first, second = places[0], places[1]
-    between = range(first + 1, second)
-    before = {type(item) for item in items[:first]}
-    for at in between:
-        if type(items[at]) in before:
-            return at
-    seen: set[type] = set()
-    for at in between:
-        if type(items[at]) in seen and not isinstance(items[at], FoundSpan):
-            return at
-        seen.add(type(items[at]))
-    return second
+def _boundary_between(items: list[TimeItem], start: int, end: int) -> int:
+    """Items between the two belong to the earlier side, unless it has one of that kind."""
+    earlier_kinds = {type(item) for item in items[:start]}
+    for index in range(start + 1, end):
+        if type(items[index]) in earlier_kinds:
+            return index
+    kinds_between: set[type] = set()
+    for index in range(start + 1, end):
+        kind = type(items[index])
+        if kind in kinds_between and kind is not FoundSpan:
+            return index
+        kinds_between.add(kind)
+    return end
 
 
-def _when(items: list[Item], beside: list[Item] | None = None) -> When:
-    visits = [item.visit for item in items if isinstance(item, FoundVisit)]
-    spans = [item.span for item in items if isinstance(item, FoundSpan)]
+def _when(items: list[TimeItem], opposite_items: list[TimeItem]) -> When:
     positions = [item.position for item in items if isinstance(item, FoundPosition)]
-    if beside and not visits and not spans:
-        visits = [item.visit for item in beside if isinstance(item, FoundVisit)]
-        spans = [item.span for item in beside if isinstance(item, FoundSpan)]
+    has_scope = any(not isinstance(item, FoundPosition) for item in items)
+    scope_items = items if has_scope else opposite_items
+    visits = [item.visit for item in scope_items if isinstance(item, FoundVisit)]
+    spans = [item.span for item in scope_items if isinstance(item, FoundSpan)]
     return When(
         visit=visits[0] if visits else None,
         spans=tuple(spans),

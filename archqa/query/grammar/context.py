@@ -1,4 +1,4 @@
-"""The context sentence beside a question: what time it is, what a thing is called in the record, where to look."""
+"""The context sentence of a question: its time, names in the record, and where to search."""
 
 import re
 from typing import NamedTuple
@@ -8,9 +8,12 @@ from archqa.fhir.values.tokens import normalise_text
 _NOW = re.compile(
     r"(?:current (?:time|date)|today|now|clock)\D{0,30}?(\d{4}-\d\d-\d\d)(?:[ t](\d\d:\d\d(?::\d\d)?))?"
 )
-_CALLED = re.compile(r"search for ['\"](?P<name>[^'\"]+)['\"] (?:to find|for) (?P<said>[^.]+)")
-_PLACE = re.compile(r"when searching for (?P<said>[^,.]+), use the (?P<place>\w+) records?")
-_PLACES = {
+_RECORD_NAME = re.compile(
+    r"search for ['\"](?P<name>[^'\"]+)['\"] (?:to find|for) (?P<phrase>[^.]+)"
+)
+_TABLE = re.compile(r"when searching for [^,.]+, use the (?P<table>\w+) records?")
+_CLOCK = re.compile(r" ?\(the clock stands at (\d{4}-\d\d-\d\d)(?:[ T](\d\d:\d\d(?::\d\d)?))?\)")
+_KIND_OF_TABLE = {
     "labevents": "lab",
     "prescriptions": "medication",
     "chartevents": "vital",
@@ -22,46 +25,48 @@ _PLACES = {
 
 
 class QuestionContext(NamedTuple):
-    """What the context says.
+    """The statements of the context.
 
-    `called`: words → the name in the record; `place`: which kind of row; `total`: whether a sum is wanted.
+    record_names: phrases of the question and the record's name for them.
+    row_kind: the kind of rows to search.
+    wants_sum: whether an amount is meant as a sum.
     """
 
     now: str | None = None
     record_names: dict[str, str] = {}
-    place: str | None = None
-    total: bool = False
+    row_kind: str | None = None
+    wants_sum: bool = False
 
 
 def parse_context(assumption: str) -> QuestionContext:
-    """Read a context sentence; what it does not say is left open."""
+    """Read a context sentence; what it does not say stays open."""
     text = " ".join(assumption.split())
     folded = normalise_text(text)
     now = _NOW.search(folded)
-    place = _PLACE.search(folded)
+    table = _TABLE.search(folded)
     return QuestionContext(
-        now=f"{now[1]}T{now[2] or '23:59:00'}" if now else None,
-        record_names={
-            normalise_text(found["said"]).strip(): found["name"]
-            for found in _CALLED.finditer(_lower_verbs(text))
-        },
-        place=_PLACES.get(place["place"]) if place else None,
-        total="to be the sum" in folded,
+        now=_timestamp(now) if now else None,
+        record_names=_record_names(text),
+        row_kind=_KIND_OF_TABLE.get(table["table"]) if table else None,
+        wants_sum="to be the sum" in folded,
     )
 
 
 def extract_clock(question: str) -> tuple[str, str | None]:
     """A question without "(the clock stands at ...)", and the time it names."""
-    found = _CLOCK.search(question)
-    if found is None:
+    match = _CLOCK.search(question)
+    if match is None:
         return question, None
-    return question[: found.start()] + question[
-        found.end() :
-    ], f"{found[1]}T{found[2] or '23:59:00'}"
+    return question[: match.start()] + question[match.end() :], _timestamp(match)
 
 
-_CLOCK = re.compile(r" ?\(the clock stands at (\d{4}-\d\d-\d\d)(?:[ T](\d\d:\d\d(?::\d\d)?))?\)")
+def _timestamp(match: re.Match[str]) -> str:
+    return f"{match[1]}T{match[2] or '23:59:00'}"
 
 
-def _lower_verbs(text: str) -> str:
-    return re.sub(r"\bSearch for\b", "search for", text)
+def _record_names(text: str) -> dict[str, str]:
+    text = re.sub(r"\bSearch for\b", "search for", text)
+    names = {}
+    for match in _RECORD_NAME.finditer(text):
+        names[normalise_text(match["phrase"]).strip()] = match["name"]
+    return names

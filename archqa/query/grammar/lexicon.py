@@ -1,4 +1,4 @@
-"""Cue words: what a question is about, what it wants back, how that is summed up. They are in `data/cues.tsv`."""
+"""The lexicon of cue words in `data/cues.tsv`: subject, returned field and aggregation."""
 
 import re
 from collections import defaultdict
@@ -28,7 +28,7 @@ def cues() -> tuple[Cue, ...]:
 
 @lru_cache
 def lexicon_words() -> frozenset[str]:
-    """Every word that a cue may hold."""
+    """Every word that occurs in a cue."""
     return frozenset(
         word
         for _, _, _, phrases in read_table("cues.tsv")
@@ -38,48 +38,52 @@ def lexicon_words() -> frozenset[str]:
 
 @lru_cache
 def stop_words() -> frozenset[str]:
-    """Words that carry no limit of their own."""
+    """Words that do not limit what is asked."""
     return frozenset(word for row in read_table("glue.txt") for word in " ".join(row).split())
 
 
 class LexiconMatches:
-    """The cues of a question: each slot's values with their weights, and which words said so."""
+    """The cues in a question: the weights of each slot's values, and where they match."""
 
     def __init__(self, text: str) -> None:
-        self._weights: dict[str, dict[str, float]] = defaultdict(lambda: defaultdict(float))
-        self.places: list[tuple[int, int]] = []
-        self.at: dict[tuple[str, str], int] = {}
+        self._weights: dict[str, dict[str, float]] = defaultdict(dict)
+        self.matched_spans: list[tuple[int, int]] = []
+        self.first_offsets: dict[tuple[str, str], int] = {}
         for cue in cues():
-            # A second occurrence adds little: the first says it.
-            for found in cue.pattern.finditer(text):
-                known = self._weights[cue.slot][cue.value]
-                self._weights[cue.slot][cue.value] = max(known, cue.weight) + (
-                    0.2 if known else 0.0
-                )
-                self.places.append(found.span())
-                self.at.setdefault((cue.slot, cue.value), found.start())
+            for match in cue.pattern.finditer(text):
+                self._add_match(cue, match)
+
+    def _add_match(self, cue: Cue, match: re.Match[str]) -> None:
+        weights = self._weights[cue.slot]
+        if cue.value in weights:
+            # A further occurrence adds little.
+            weights[cue.value] = max(weights[cue.value], cue.weight) + 0.2
+        else:
+            weights[cue.value] = cue.weight
+        self.matched_spans.append(match.span())
+        self.first_offsets.setdefault((cue.slot, cue.value), match.start())
 
     def weight(self, slot: str, value: str) -> float:
-        """How strongly a value is said; 0 if it is not."""
+        """The weight of a value; 0 if the question has no cue for it."""
         return self._weights[slot].get(value, 0.0)
 
-    def values(self, slot: str) -> dict[str, float]:
+    def weights(self, slot: str) -> dict[str, float]:
         """The values of a slot and their weights."""
         return dict(self._weights[slot])
 
-    def best(self, slot: str, among: tuple[str, ...] = (), at_least: float = 0.1) -> str | None:
-        """The value that is said most strongly."""
-        found = {
-            value: weight
-            for value, weight in self._weights[slot].items()
-            if not among or value in among
-        }
-        value = max(found, key=lambda each: found[each], default=None)
-        return value if value is not None and found[value] >= at_least else None
+    def best(self, slot: str, among: tuple[str, ...] = (), min_weight: float = 0.1) -> str | None:
+        """The value with the greatest weight, if that reaches `min_weight`."""
+        weights = self._weights[slot]
+        candidates = [value for value in weights if not among or value in among]
+        best = max(candidates, key=weights.__getitem__, default=None)
+        if best is None or weights[best] < min_weight:
+            return None
+        return best
 
 
 def _compiled(phrases: str) -> re.Pattern[str]:
     if phrases.startswith("/"):
         return re.compile(phrases.strip("/"))
-    listed = sorted(phrases.split(","), key=len, reverse=True)
-    return re.compile(rf"(?<![a-z\d])(?:{'|'.join(re.escape(each) for each in listed)})(?![a-z\d])")
+    longest_first = sorted(phrases.split(","), key=len, reverse=True)
+    alternatives = "|".join(map(re.escape, longest_first))
+    return re.compile(rf"(?<![a-z\d])(?:{alternatives})(?![a-z\d])")

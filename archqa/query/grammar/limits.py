@@ -1,4 +1,4 @@
-"""Limits on rows beside names and times: values ("greater than 105"), routes ("via the IV route")."""
+"""Limits on values ("greater than 105") and routes ("via the IV route")."""
 
 import re
 from typing import Literal, NamedTuple
@@ -44,36 +44,37 @@ _PATTERNS = [
 
 
 class FoundValueTest(NamedTuple):
-    """A value test and where its words stand."""
+    """A value test and the offsets of its words."""
 
-    test: ValueTest
+    value_test: ValueTest
     start: int
     end: int
 
 
-def find_value_test(sentence: MaskedText) -> FoundValueTest | None:
-    """The number that values are held against, if one is named. Claims its words."""
+def find_value_test(question: MaskedText) -> FoundValueTest | None:
+    """The comparison of values with a number, if there is one. Masks its words."""
     for comparison, pattern in _PATTERNS:
-        for match in sentence.find(pattern):
-            sentence.mask(*match.span())
-            return FoundValueTest(
-                ValueTest(comparison=comparison, number=float(match["number"])), *match.span()
-            )
+        match = next(question.find_unmasked(pattern), None)
+        if match is not None:
+            question.mask(*match.span())
+            value_test = ValueTest(comparison=comparison, number=float(match["number"]))
+            return FoundValueTest(value_test, *match.span())
     return None
 
 
-_CODES = {each.said: each.names for each in synonyms() if each.kind == "route"}
-_SAID = sorted(_CODES, key=len, reverse=True)
-# These are routes by themselves; shorter codes only beside "via", "through" or "route".
+_CODES = {synonym.phrase: synonym.names for synonym in synonyms() if synonym.kind == "route"}
+_PHRASES = sorted(_CODES, key=len, reverse=True)
+# These are routes by themselves; shorter codes only next to "via", "through" or "route".
 _CLEAR = [
-    said
-    for said in _SAID
-    if said in {"iv", "po", "im", "sc"} or (len(said) > 4 and said not in {"left ear"})
+    phrase
+    for phrase in _PHRASES
+    if phrase in {"iv", "po", "im", "sc"} or (len(phrase) > 4 and phrase != "left ear")
 ]
 _VIA = r"(?:via|through|by way of|by means of|by|using|with|per|over)(?: (?:the|a|an))?"
 _ROUTE_WORD = r"(?:routes?(?: of administration)?|administration route|administration)"
-_ANY_SIGN = {said: r"[ ./-]*".join(map(re.escape, said.split())) for said in _SAID}
-_LISTED = "|".join(_ANY_SIGN[said] for said in _SAID)
+_PHRASE_PATTERN = {phrase: r"[ ./-]*".join(map(re.escape, phrase.split())) for phrase in _PHRASES}
+_LISTED = "|".join(_PHRASE_PATTERN[phrase] for phrase in _PHRASES)
+_CLEAR_LISTED = "|".join(_PHRASE_PATTERN[phrase] for phrase in _CLEAR)
 _DRUGS = r"(?:meds?|medications?|drugs?|doses?|antibiotics?|fluids?|medicines?|orders?)"
 _LITERAL = r"(?P<literal>(?!which|what|any|this|that|same|each)[a-z/.-]+(?: [a-z/.-]+)?)"
 _ROUTES = [
@@ -84,23 +85,24 @@ _ROUTES = [
         rf"(?<![a-z\d])routes? (?:of |being |was |is |= ?|: ?)?['\"]?(?P<route>{_LISTED})(?![a-z\d])['\"]?"
     ),
     re.compile(rf"(?<![a-z\d]){_VIA} {_LITERAL} {_ROUTE_WORD}(?![a-z])"),
-    re.compile(
-        rf"(?<![a-z\d])(?P<route>{'|'.join(_ANY_SIGN[said] for said in _CLEAR)})(?![a-z\d])"
-    ),
+    re.compile(rf"(?<![a-z\d])(?P<route>{_CLEAR_LISTED})(?![a-z\d])"),
 ]
 
 
 def route_codes(word: str) -> tuple[str, ...]:
-    """The codes that a word for a route stands for; none if it is no such word."""
+    """The codes of a word for a route; none if it is no such word."""
     return _CODES.get(word, ())
 
 
-def find_routes(sentence: MaskedText) -> tuple[str, ...]:
-    """The codes of the routes that are named. Claims their words."""
-    found: list[str] = []
+def find_routes(question: MaskedText) -> tuple[str, ...]:
+    """The codes of the routes in a question. Masks their words."""
+    codes: list[str] = []
     for pattern in _ROUTES:
-        for match in sentence.find(pattern):
-            sentence.mask(*match.span())
-            said = match.groupdict().get("route")
-            found += _CODES[lookup_key(said)] if said else [match["literal"].upper()]
-    return tuple(dict.fromkeys(found))
+        for match in question.find_unmasked(pattern):
+            question.mask(*match.span())
+            groups = match.groupdict()
+            if groups.get("route"):
+                codes += _CODES[lookup_key(groups["route"])]
+            else:
+                codes.append(groups["literal"].upper())
+    return tuple(dict.fromkeys(codes))

@@ -1,160 +1,226 @@
-"""Clinical names in a question: the longest runs of words that the record's vocabulary knows."""
+"""Clinical names in a question: the longest word sequences that the record's vocabulary has."""
 
 import re
-from collections.abc import Iterable
-from typing import NamedTuple, get_args
+from collections.abc import Iterable, Iterator
+from typing import Literal, NamedTuple, get_args
 
 from archqa.fhir.values.tokens import normalise_text
 from archqa.query.grammar.text import TextToken, tokenize
-from archqa.query.grammar.vocabulary import NameKind, Vocabulary, VocabularyEntry, sort_words
+from archqa.query.grammar.vocabulary import (
+    NameKind,
+    PatientNames,
+    Vocabulary,
+    VocabularyEntry,
+    sort_words,
+)
 
 _NO_NAME = frozenset(
     ["other", "unknown", "last", "first", "h", "i", "l", "adde", "name", "blood", "plasma"]
 )
 _CULTURE = frozenset(["culture", "cultures", "cx", "screen", "swab", "stain", "smear", "lavage"])
-_REORDERED = 8
+_AFTER_SHORT_NAME = frozenset({"value", "values", "lab", "laboratory", "level", "result"})
+_MAX_REORDERED_WORDS = 8
 _WEIGHT = {"exact": 2.5, "synonym": 2.0, "literal": 1.0}
-
-
-class Candidate(NamedTuple):
-    """What a run of words may name. `said`: exact, synonym (or the same words reordered), or literal (no such name)."""
-
-    kind: NameKind
-    names: tuple[str, ...]
-    start: int
-    end: int
-    words: int
-    said: str
-    theirs: bool = False
-    has_culture_word: bool = False
-
-    @property
-    def weight(self) -> float:
-        """How much the words speak for this kind: longer, exact names and those of the patient's own record more."""
-        return _WEIGHT[self.said] + min(0.8 * (self.words - 1), 4.0) + (0.7 if self.theirs else 0.0)
-
-    def overlaps(self, start: int, end: int) -> bool:
-        """Whether it shares a character with a stretch."""
-        return self.start < end and start < self.end
-
-
-def find_candidates(
-    text: str, vocabulary: Vocabulary, theirs: frozenset[tuple[NameKind, str]]
-) -> list[Candidate]:
-    """Every name of every kind, only the longest where one of a kind holds another."""
-    found: list[Candidate] = []
-    said = tokenize(text)
-    for at in range(len(said)):
-        for length in range(min(vocabulary.longest, len(said) - at), 0, -1):
-            run = said[at : at + length]
-            said_here = " ".join(word.text for word in run)
-            names = vocabulary.by_key.get(said_here) or []
-            if not names and 1 < length <= _REORDERED:
-                turned = vocabulary.by_sorted_words.get(sort_words(said_here)) or []
-                names = [name._replace(said="synonym") for name in turned]
-            if names and not (
-                length == 1 and run[0].text in _NO_NAME and not _is_named(text, said, at)
-            ):
-                found += _candidates(text, run, names, theirs)
-    found = _quoted(text, without_output(found, text))
-    return [each for each in found if not any(_holds(other, each) for other in found)]
-
-
-def _quoted(text: str, found: list[Candidate]) -> list[Candidate]:
-    """What stands in quotation marks is a name as a whole: one of the record's, or the literal words."""
-    for match in _QUOTED.finditer(text):
-        start, end = match.span()
-        if text[:start].endswith(("route ", "routes ", "result ")):
-            continue
-        whole = [each for each in found if each.start <= start + 1 and each.end >= end - 1]
-        found = [each for each in found if each in whole or not each.overlaps(start, end)]
-        literal = [
-            Candidate(kind, (match["name"],), start, end, 2, "literal")
-            for kind in get_args(NameKind)
-        ]
-        found += [each._replace(words=max(each.words, 2)) for each in whole] or literal
-        found = [each for each in found if each not in whole or each.words > 1]
-    return found
-
-
 _QUOTED = re.compile(
     r"""(?<!\w)(?P<mark>['"])(?P<name>[^'"]{1,120}|(?!(?P=mark)).+?)(?P=mark)(?!\w)"""
 )
 
 
-def _is_named(text: str, said: list[TextToken], at: int) -> bool:
-    """A single letter is a name where "value" or "lab test" follows, or in quotation marks."""
-    if text[max(0, said[at].start - 1) : said[at].start] in {"'", '"'}:
+class Candidate(NamedTuple):
+    """Names that a word sequence may mean.
+
+    match_type: exact, synonym (or the same words reordered), or literal (no such name).
+    """
+
+    kind: NameKind
+    names: tuple[str, ...]
+    start: int
+    end: int
+    word_count: int
+    match_type: Literal["exact", "synonym", "literal"]
+    in_patient_record: bool = False
+    has_culture_word: bool = False
+
+    @property
+    def weight(self) -> float:
+        """Evidence for this kind: greater for long, exact names of the patient's own record."""
+        weight = _WEIGHT[self.match_type] + min(0.8 * (self.word_count - 1), 4.0)
+        return weight + (0.7 if self.in_patient_record else 0.0)
+
+    def overlaps(self, candidate: "Candidate") -> bool:
+        """Whether both share a character."""
+        return self.overlaps_span(candidate.start, candidate.end)
+
+    def overlaps_span(self, start: int, end: int) -> bool:
+        """Whether it shares a character with a span."""
+        return self.start < end and start < self.end
+
+    def lies_within(self, start: int, end: int) -> bool:
+        """Whether a span covers it."""
+        return start <= self.start and self.end <= end
+
+    def overlaps_any(self, candidates: Iterable["Candidate"]) -> bool:
+        """Whether it shares a character with one of the candidates."""
+        return any(self.overlaps(candidate) for candidate in candidates)
+
+
+def find_candidates(
+    text: str, vocabulary: Vocabulary, patient_names: PatientNames
+) -> list[Candidate]:
+    """Every name of every kind, but of one kind none within a longer one."""
+    tokens = tokenize(text)
+    candidates: list[Candidate] = []
+    for index in range(len(tokens)):
+        max_length = min(vocabulary.max_words, len(tokens) - index)
+        for length in range(max_length, 0, -1):
+            run = tokens[index : index + length]
+            entries = _lookup(run, vocabulary)
+            if entries and not _is_common_word(text, tokens, index, length):
+                candidates += _entry_candidates(text, run, entries, patient_names)
+    candidates = _resolve_quotes(text, _without_output_word(candidates, text))
+    return [candidate for candidate in candidates if not _is_nested(candidate, candidates)]
+
+
+def _lookup(run: list[TextToken], vocabulary: Vocabulary) -> list[VocabularyEntry]:
+    phrase = " ".join(token.text for token in run)
+    entries = vocabulary.by_key.get(phrase)
+    if entries:
+        return entries
+    if not 1 < len(run) <= _MAX_REORDERED_WORDS:
+        return []
+    reordered = vocabulary.by_sorted_words.get(sort_words(phrase)) or []
+    return [entry._replace(match_type="synonym") for entry in reordered]
+
+
+def _is_common_word(text: str, tokens: list[TextToken], index: int, length: int) -> bool:
+    if length > 1 or tokens[index].text not in _NO_NAME:
+        return False
+    return not _is_marked_as_name(text, tokens, index)
+
+
+def _is_marked_as_name(text: str, tokens: list[TextToken], index: int) -> bool:
+    """A single letter is a name in quotation marks, or before "value" or "lab test"."""
+    token = tokens[index]
+    if text[max(0, token.start - 1) : token.start] in {"'", '"'}:
         return True
-    follows = said[at + 1].text if at + 1 < len(said) else ""
-    return follows in {"value", "values", "lab", "laboratory", "level", "result"} or (
-        follows == "test" and len(said[at].text) == 1
-    )
+    next_word = tokens[index + 1].text if index + 1 < len(tokens) else ""
+    if next_word == "test":
+        return len(token.text) == 1
+    return next_word in _AFTER_SHORT_NAME
 
 
-def _holds(one: Candidate, other: Candidate) -> bool:
-    longer = one.end - one.start > other.end - other.start
-    return one.kind == other.kind and longer and one.start <= other.start and one.end >= other.end
+def _resolve_quotes(text: str, candidates: list[Candidate]) -> list[Candidate]:
+    """A quotation is a name as a whole: one of the record's, or the literal words."""
+    for match in _QUOTED.finditer(text):
+        if not text[: match.start()].endswith(("route ", "routes ", "result ")):
+            candidates = _resolve_quote(match, candidates)
+    return candidates
 
 
-def _candidates(
+def _resolve_quote(match: re.Match[str], candidates: list[Candidate]) -> list[Candidate]:
+    start, end = match.span()
+    whole = [
+        candidate
+        for candidate in candidates
+        if candidate.start <= start + 1 and candidate.end >= end - 1
+    ]
+    if not whole:
+        outside = [candidate for candidate in candidates if not candidate.overlaps_span(start, end)]
+        return outside + _literal_candidates(match)
+    remaining = []
+    for candidate in candidates:
+        if candidate in whole:
+            # A quoted name counts as at least two words.
+            if candidate.word_count > 1:
+                remaining.append(candidate)
+        elif not candidate.overlaps_span(start, end):
+            remaining.append(candidate)
+    for candidate in whole:
+        remaining.append(candidate._replace(word_count=max(candidate.word_count, 2)))
+    return remaining
+
+
+def _literal_candidates(match: re.Match[str]) -> list[Candidate]:
+    names = (match["name"],)
+    start, end = match.span()
+    return [Candidate(kind, names, start, end, 2, "literal") for kind in get_args(NameKind)]
+
+
+def _is_nested(candidate: Candidate, candidates: Iterable[Candidate]) -> bool:
+    """Whether a longer candidate of the same kind covers it."""
+    return any(_covers(cover, candidate) for cover in candidates)
+
+
+def _covers(cover: Candidate, candidate: Candidate) -> bool:
+    if cover.kind != candidate.kind or not candidate.lies_within(cover.start, cover.end):
+        return False
+    return cover.end - cover.start > candidate.end - candidate.start
+
+
+def _entry_candidates(
     text: str,
     run: list[TextToken],
-    names: Iterable[VocabularyEntry],
-    theirs: frozenset[tuple[NameKind, str]],
-) -> list[Candidate]:
-    start, end = run[0].start, run[-1].end
-    found = []
-    grouped: dict[tuple[NameKind, str], list[str]] = {}
-    for name in names:
-        grouped.setdefault((name.kind, name.said), []).append(name.display)
-    for (kind, said), displays in grouped.items():
-        displays, place = _as_written(text, start, end, displays)
-        own = any((kind, normalise_text(display)) in theirs for display in displays)
-        if said == "synonym" and own:
-            displays = [
-                display for display in displays if (kind, normalise_text(display)) in theirs
-            ]
-        cultured = bool(_CULTURE & {word.text for word in run})
-        found.append(Candidate(kind, tuple(displays), *place, len(run), said, own, cultured))
-    return found
+    entries: Iterable[VocabularyEntry],
+    patient_names: PatientNames,
+) -> Iterator[Candidate]:
+    displays_by_group: dict[tuple[NameKind, Literal["exact", "synonym"]], list[str]] = {}
+    for entry in entries:
+        displays_by_group.setdefault((entry.kind, entry.match_type), []).append(entry.display)
+    has_culture_word = not _CULTURE.isdisjoint(token.text for token in run)
+    for (kind, match_type), displays in displays_by_group.items():
+        displays, start, end = _as_written(text, run[0].start, run[-1].end, displays)
+        own_displays = [
+            display for display in displays if (kind, normalise_text(display)) in patient_names
+        ]
+        if match_type == "synonym" and own_displays:
+            displays = own_displays
+        yield Candidate(
+            kind=kind,
+            names=tuple(displays),
+            start=start,
+            end=end,
+            word_count=len(run),
+            match_type=match_type,
+            in_patient_record=bool(own_displays),
+            has_culture_word=has_culture_word,
+        )
 
 
-def _as_written(
-    text: str, start: int, end: int, displays: list[str]
-) -> tuple[list[str], tuple[int, int]]:
-    """Of the names with these words, the one with these signs, too, and where it stands; else all of them."""
-    once = {normalise_text(display): display for display in displays}
-    for folded in sorted(once, key=len, reverse=True):
-        at = text.find(folded, max(0, start - 3), end + 3)
-        if at >= 0:
-            return [once[folded]], (min(at, start), max(at + len(folded), end))
-    return list(once.values()), (start, end)
+def _as_written(text: str, start: int, end: int, displays: list[str]) -> tuple[list[str], int, int]:
+    """Of displays with these words, the one with the same signs and its span; else all of them."""
+    display_of = {normalise_text(display): display for display in displays}
+    for folded in sorted(display_of, key=len, reverse=True):
+        offset = text.find(folded, max(0, start - 3), end + 3)
+        if offset >= 0:
+            return [display_of[folded]], min(offset, start), max(offset + len(folded), end)
+    return list(display_of.values()), start, end
 
 
 def non_overlapping(candidates: Iterable[Candidate], kind: NameKind) -> list[Candidate]:
-    """The names of a kind that do not overlap, the longest and surest first, in the order of the words."""
-    picked: list[Candidate] = []
-    for each in sorted(
-        (one for one in candidates if one.kind == kind),
-        key=lambda one: (one.start - one.end, one.said != "exact", one.start),
-    ):
-        if not any(each.overlaps(other.start, other.end) for other in picked):
-            picked.append(each)
-    return sorted(picked, key=lambda one: one.start)
+    """The names of a kind that do not overlap, preferring long and exact ones, in text order."""
+    of_kind = [candidate for candidate in candidates if candidate.kind == kind]
+    selected: list[Candidate] = []
+    for candidate in sorted(of_kind, key=_preference):
+        if not candidate.overlaps_any(selected):
+            selected.append(candidate)
+    return sorted(selected, key=lambda candidate: candidate.start)
 
 
-def without_output(candidates: list[Candidate], text: str) -> list[Candidate]:
-    """ "TF residual output": where "TF residual" is a name, too, "output" is the question's own word."""
-    found = []
-    for each in candidates:
-        shorter = text[each.start : each.end].removesuffix(" output")
-        other = any(
-            one.kind == "output"
-            and one.start == each.start
-            and one.end == each.start + len(shorter)
-            for one in candidates
-        )
-        if not (each.kind == "output" and other and len(shorter) < each.end - each.start):
-            found.append(each)
-    return found
+def _preference(candidate: Candidate) -> tuple[int, bool, int]:
+    is_inexact = candidate.match_type != "exact"
+    return candidate.start - candidate.end, is_inexact, candidate.start
+
+
+def _without_output_word(candidates: list[Candidate], text: str) -> list[Candidate]:
+    """ "TF residual output": where "TF residual" is a name, too, "output" is no part of it."""
+    output_spans = {
+        (candidate.start, candidate.end) for candidate in candidates if candidate.kind == "output"
+    }
+    result = []
+    for candidate in candidates:
+        phrase = text[candidate.start : candidate.end]
+        shorter_end = candidate.start + len(phrase.removesuffix(" output"))
+        has_output_word = candidate.kind == "output" and shorter_end < candidate.end
+        if not (has_output_word and (candidate.start, shorter_end) in output_spans):
+            result.append(candidate)
+    return result

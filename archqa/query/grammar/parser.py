@@ -1,7 +1,8 @@
-"""The embedded parser: a question, its context and the patient's record → a typed query, without any model.
+"""The embedded parser: a question, its context and the patient's record to a typed query.
 
-Names are spotted first, so that "less than 96 consecutive hours" inside a procedure is no comparison; then numbers,
-times, visits and ordinals are claimed; the rest are cue words, and what none of them explains is a refusal.
+Names are found first, so that "less than 96 consecutive hours" within a procedure is no comparison;
+then numbers, times, visits and ordinals are masked; the rest are cue words. A word that none of
+them explains is a refusal.
 """
 
 from pydantic import ValidationError
@@ -17,7 +18,7 @@ from archqa.query.model import Query
 
 
 class Parser:
-    """Reads questions about the patients of one record. Safe to use from several threads."""
+    """Parses questions about the patients of one record. Safe to use from several threads."""
 
     def __init__(self, record: Record) -> None:
         self._names: RecordVocabulary = record_vocabulary(record)
@@ -28,18 +29,19 @@ class Parser:
         Raises `NotUnderstood`, which names the part, rather than guess.
         """
         question, clock = context.extract_clock(question)
-        said = context.parse_context(assumption)
-        said = said._replace(now=said.now or clock)
+        question_context = context.parse_context(assumption)
+        question_context = question_context._replace(now=question_context.now or clock)
         vocabulary = self._names.vocabulary
-        theirs = self._names.theirs(patient) if patient else frozenset()
+        patient_names = self._names.patient_names(patient) if patient else frozenset()
         text = spelling.correct_spelling(
-            normalize_question(question), vocabulary.words, vocabulary.single
+            normalize_question(question), vocabulary.words, vocabulary.single_words
         )
-        candidates = _renamed(text, said, find_candidates(text, vocabulary, theirs))
-        found = scan.parse_question(text, said, candidates)
-        unresolved.resolve_unresolved(found, vocabulary, theirs)
+        candidates = find_candidates(text, vocabulary, patient_names)
+        candidates = _apply_record_names(text, question_context, candidates)
+        result = scan.parse_question(text, question_context, candidates)
+        unresolved.resolve_unresolved(result, vocabulary, patient_names)
         try:
-            return assembly.build_query(found.read)
+            return assembly.build_query(result.state)
         except ValueError as error:
             raise NotUnderstood(
                 question, f"holds parts that do not go together ({_reason(error)})"
@@ -47,7 +49,7 @@ class Parser:
 
 
 def parse(question: str, assumption: str, record: Record, patient: str) -> Query:
-    """The query that a question about a patient asks; what is known of the record is kept for the next question.
+    """The query that a question about a patient asks; the record's vocabulary is cached.
 
     Raises `NotUnderstood`.
     """
@@ -55,39 +57,39 @@ def parse(question: str, assumption: str, record: Record, patient: str) -> Query
 
 
 def _reason(error: ValueError) -> str:
-    errors = error.errors() if isinstance(error, ValidationError) else []
-    return "; ".join(str(each["msg"]).removeprefix("Value error, ") for each in errors) or str(
-        error
-    )
+    if not isinstance(error, ValidationError):
+        return str(error)
+    messages = [str(detail["msg"]).removeprefix("Value error, ") for detail in error.errors()]
+    return "; ".join(messages) or str(error)
 
 
-def _renamed(text: str, said: QuestionContext, candidates: list[Candidate]) -> list[Candidate]:
-    """The context's own names ("Search for 'Daily Weight' to find weight") go before those of the vocabulary."""
-    found = []
-    spoken_of = [one for one in candidates if one.kind == "vital" and _name_of(text, said, one)]
-    for each in candidates:
-        if each.kind != "vital" and any(each.overlaps(one.start, one.end) for one in spoken_of):
+def _apply_record_names(
+    text: str, context: QuestionContext, candidates: list[Candidate]
+) -> list[Candidate]:
+    """Prefer the context's names ("Search for 'Daily Weight' to find weight") for charted items."""
+    renamed: dict[Candidate, str] = {}
+    for candidate in candidates:
+        if candidate.kind != "vital":
             continue
-        name = _name_of(text, said, each)
-        found.append(
-            each._replace(names=(name,), said="exact") if name and each.kind == "vital" else each
-        )
-    return found
+        name = _record_name(text, context, candidate)
+        if name:
+            renamed[candidate] = name
+    result = []
+    for candidate in candidates:
+        if candidate in renamed:
+            names = (renamed[candidate],)
+            result.append(candidate._replace(names=names, match_type="exact"))
+        elif candidate.kind == "vital" or not candidate.overlaps_any(renamed):
+            result.append(candidate)
+    return result
 
 
-def _name_of(text: str, said: QuestionContext, each: Candidate) -> str | None:
-    spoken = " ".join(word.text for word in tokenize(text[each.start : each.end]))
-    if spoken in said.record_names:
-        return said.record_names[spoken]
-    return next(
-        (
-            to
-            for from_, to in said.record_names.items()
-            if each.kind == "vital" and _means(each, to, from_)
-        ),
-        None,
-    )
-
-
-def _means(each: Candidate, name: str, spoken: str) -> bool:
-    return any(lookup_key(one) in {lookup_key(name), lookup_key(spoken)} for one in each.names)
+def _record_name(text: str, context: QuestionContext, candidate: Candidate) -> str | None:
+    phrase = " ".join(token.text for token in tokenize(text[candidate.start : candidate.end]))
+    if phrase in context.record_names:
+        return context.record_names[phrase]
+    candidate_keys = {lookup_key(name) for name in candidate.names}
+    for question_phrase, name in context.record_names.items():
+        if not candidate_keys.isdisjoint({lookup_key(name), lookup_key(question_phrase)}):
+            return name
+    return None

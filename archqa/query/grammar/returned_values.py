@@ -1,122 +1,125 @@
-"""What is wanted of labs, vital signs, drugs, cultures, procedures and diagnoses, and how it is summed up."""
+"""The returned field and the aggregation of questions about rows with names: labs, drugs, cultures."""
 
 from archqa.query.grammar.parse_state import MEASUREMENT_KINDS, ParseState
 from archqa.query.model import Aggregation, ReturnedField
 
-Wanted = tuple[ReturnedField, Aggregation]
+Output = tuple[ReturnedField, Aggregation]
 
 
-def infer_output(heard: ParseState) -> Wanted:
-    """What to return, and the summary of it."""
-    if heard.says("returns", "visit", 5) and not heard.visits:
+def infer_output(state: ParseState) -> Output:
+    """The field to return, and its aggregation."""
+    if state.mentions("returns", "visit", 5) and not state.visits:
         return "visit", "each"
-    if heard.says("returns", "elapsed"):
+    if state.mentions("returns", "elapsed"):
         return "elapsed", "each"
-    if heard.says("returns", "time", 4.5):
-        stops = heard.what == "medication" and heard.says("returns", "stop", 4)
+    if state.mentions("returns", "time", 4.5):
+        stops = state.what == "medication" and state.mentions("returns", "stop", 4)
         return ("end_time" if stops else "time"), "each"
-    if heard.says("summary", "count", 4) and not _is_total(heard):
-        return _counted(heard)
-    if _is_yes_or_no(heard):
-        return _natural(heard), "exists"
-    if heard.what in MEASUREMENT_KINDS:
-        return _of_measurements(heard)
-    return _of_others(heard)
+    if state.mentions("summary", "count", 4) and not _is_total(state):
+        return _count_output(state)
+    if _asks_yes_or_no(state):
+        return _default_field(state), "exists"
+    if state.what in MEASUREMENT_KINDS:
+        return _measurement_output(state)
+    return _record_output(state)
 
 
-def _of_others(heard: ParseState) -> Wanted:
-    if heard.what == "medication":
-        return _of_drugs(heard)
-    if heard.what == "susceptibility":
-        return _of_susceptibilities(heard), "each"
-    if heard.what == "microbiology_test":
-        return _of_cultures(heard), "each"
-    return ("time" if _is_time_noun(heard) else "name"), "each"
+def _record_output(state: ParseState) -> Output:
+    if state.what == "medication":
+        return _drug_output(state)
+    if state.what == "susceptibility":
+        return _susceptibility_field(state), "each"
+    if state.what == "microbiology_test":
+        return _culture_field(state), "each"
+    return ("time" if _is_time_noun(state) else "name"), "each"
 
 
-def _is_yes_or_no(heard: ParseState) -> bool:
-    asks_figure = heard.says("summary", "maximum", 4) and heard.test is None
-    return heard.is_yes_no and not heard.context.total and not asks_figure
+def _asks_yes_or_no(state: ParseState) -> bool:
+    if not state.is_yes_no or state.context.wants_sum:
+        return False
+    return state.value_test is not None or not state.mentions("summary", "maximum", 4)
 
 
-def _is_total(heard: ParseState) -> bool:
+def _is_total(state: ParseState) -> bool:
     """ "How many outputs", where the context wants a sum; "how many doses"."""
-    if heard.what == "output":
-        return heard.context.total
-    named = heard.what == "medication" and bool(heard.names) and not heard.has("times|count")
-    return named and (
-        heard.context.total or heard.has("how many (?:doses?|mg|milligrams|units|ml)")
+    if state.what == "output":
+        return state.context.wants_sum
+    if state.what != "medication" or not state.names or state.contains_words("times|count"):
+        return False
+    if state.context.wants_sum:
+        return True
+    return state.contains_words("how many (?:doses?|mg|milligrams|units|ml)")
+
+
+def _is_time_noun(state: ParseState) -> bool:
+    """The question names the time as a noun, and no other field."""
+    if state.mentions("returns", "time", 2):
+        return True
+    return state.mentions("returns", "time") and not state.mentions("returns", "name", 2)
+
+
+def _count_output(state: ParseState) -> Output:
+    counts_orders = state.contains_words(
+        "times|often|frequen\\w+|prescriptions?|orders?|occasions?"
     )
-
-
-def _is_time_noun(heard: ParseState) -> bool:
-    """The time is named as a noun, beside nothing that names another thing."""
-    return heard.says("returns", "time", 2) or (
-        heard.says("returns", "time") and not heard.says("returns", "name", 2)
-    )
-
-
-def _counted(heard: ParseState) -> Wanted:
-    times = heard.has("times|often|frequen\\w+|prescriptions?|orders?|occasions?")
-    different = heard.says("summary", "distinct")
-    if heard.what == "medication" and not (times or heard.names):
+    if state.mentions("summary", "distinct"):
+        return "name", "count_distinct"
+    if state.what == "medication" and not (counts_orders or state.names):
         # "How many drugs" counts drugs; "how many times" counts orders.
-        different = True
-    return ("name", "count_distinct") if different else (_natural(heard), "count")
+        return "name", "count_distinct"
+    return _default_field(state), "count"
 
 
-def _natural(heard: ParseState) -> ReturnedField:
-    return "value" if heard.what in MEASUREMENT_KINDS else "name"
+def _default_field(state: ParseState) -> ReturnedField:
+    return "value" if state.what in MEASUREMENT_KINDS else "name"
 
 
-def _of_measurements(heard: ParseState) -> Wanted:
-    figure = heard.numeric_aggregation
-    if heard.says("returns", "name", 3) and not heard.names and not figure:
-        return "name", "each"
-    if heard.says("returns", "time", 2) and not figure:
-        return "time", "each"
-    if figure == "sum" and heard.what != "output":
-        figure = None
-    if (
-        heard.what == "output"
-        and not figure
-        and not heard.positions
-        and not heard.lexicon_matches.best("per")
-    ):
-        figure = "sum"
-    return "value", figure or "each"
+def _measurement_output(state: ParseState) -> Output:
+    aggregation = state.numeric_aggregation
+    if aggregation is None:
+        if state.mentions("returns", "name", 3) and not state.names:
+            return "name", "each"
+        if state.mentions("returns", "time", 2):
+            return "time", "each"
+    if state.what != "output":
+        return "value", "each" if aggregation in {None, "sum"} else aggregation
+    is_single = state.positions or state.lexicon_matches.best("per")
+    return "value", aggregation or ("each" if is_single else "sum")
 
 
-def _of_drugs(heard: ParseState) -> Wanted:
-    dosed = heard.says("returns", "dose", 3)
-    if heard.says("returns", "stop", 4) and (heard.names or heard.routes) and not dosed:
+def _drug_output(state: ParseState) -> Output:
+    asks_dose = state.mentions("returns", "dose", 3)
+    has_limit = bool(state.names or state.routes)
+    if state.mentions("returns", "stop", 4) and has_limit and not asks_dose:
         return "end_time", "each"
-    if heard.says("returns", "route", 4) and not heard.routes:
+    if state.mentions("returns", "route", 4) and not state.routes:
         return "route", "each"
-    if heard.names and (dosed or _is_total(heard)):
-        # "How much was given" without "first" or "last" is a total.
-        total = _is_total(heard) or (
-            not heard.positions and heard.has("how much|amounts?|quantity")
-        )
-        return "dose", heard.numeric_aggregation or ("sum" if total else "each")
-    if _is_time_noun(heard) and (
-        heard.names or heard.routes or not heard.says("returns", "name", 3)
-    ):
+    if state.names and (asks_dose or _is_total(state)):
+        return "dose", state.numeric_aggregation or _dose_aggregation(state)
+    if _is_time_noun(state) and (has_limit or not state.mentions("returns", "name", 3)):
         return "time", "each"
     return "name", "each"
 
 
-def _of_susceptibilities(heard: ParseState) -> ReturnedField:
-    if heard.has("(?:which|what|^the) (?:organisms?|bacteri\\w+|pathogens?|bugs?)"):
+def _dose_aggregation(state: ParseState) -> Aggregation:
+    """ "How much was given" without "first" or "last" is a total."""
+    if _is_total(state):
+        return "sum"
+    asks_amount = state.contains_words("how much|amounts?|quantity")
+    return "sum" if asks_amount and not state.positions else "each"
+
+
+def _susceptibility_field(state: ParseState) -> ReturnedField:
+    if state.contains_words("(?:which|what|^the) (?:organisms?|bacteri\\w+|pathogens?|bugs?)"):
         return "organism"
-    return "value" if heard.names else "name"
+    return "value" if state.names else "name"
 
 
-def _of_cultures(heard: ParseState) -> ReturnedField:
-    if heard.says("returns", "time", 2):
+def _culture_field(state: ParseState) -> ReturnedField:
+    if state.mentions("returns", "time", 2):
         return "time"
-    if heard.says("returns", "organism", 4):
+    if state.mentions("returns", "organism", 4):
         return "organism"
-    if heard.says("returns", "specimen", 4) and not heard.specimens:
+    if state.mentions("returns", "specimen", 4) and not state.specimens:
         return "specimen"
     return "name"

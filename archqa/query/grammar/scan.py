@@ -1,4 +1,7 @@
-"""One pass over a question: names, numbers, times, visits, ordinals and cue words, each claiming what it explains."""
+"""One pass over a question: names, numbers, times, visits, ordinals and cue words.
+
+Every step masks the words it explains.
+"""
 
 import re
 from collections.abc import Iterable
@@ -10,7 +13,7 @@ from archqa.query.grammar.context import QuestionContext
 from archqa.query.grammar.lexicon import LexiconMatches, lexicon_words, stop_words
 from archqa.query.grammar.names import Candidate, non_overlapping
 from archqa.query.grammar.parse_state import ParseState
-from archqa.query.grammar.text import MaskedText, TextToken, tokenize
+from archqa.query.grammar.text import MASK, MaskedText, TextToken, tokenize
 from archqa.query.grammar.visits import FoundVisit, find_positions, find_visits
 from archqa.query.grammar.vocabulary import NameKind
 
@@ -25,15 +28,15 @@ NAME_KINDS: dict[str, NameKind] = {
     "microbiology_test": "microbiology_test",
     "susceptibility": "antibiotic",
 }
-"""Which names the rows of a question have."""
+"""The kind of names that the rows of a question have."""
 
 _THROUGH = re.compile(r"\b(?:via|through|from|by|as) (?:the |an? )?['\"]?$")
-_UNITS = re.compile(r"\bcare ?units?\b|\bwards?\b|\btransferred\b|\bfloor\b")
+_UNIT_WORD = re.compile(r"\bcare ?units?\b|\bwards?\b|\btransferred\b|\bfloor\b")
 _ORDINAL = re.compile(
     r"^(?:first|last|second|third|daily|monthly|yearly|current|initial|final|total)\b"
 )
-# Said of a value without changing which one is meant.
-_HARMLESS = frozenset(
+# Words that qualify a value without changing which one is meant.
+_QUALIFIERS = frozenset(
     [
         "serum",
         "blood",
@@ -53,206 +56,212 @@ _HARMLESS = frozenset(
 )
 
 
-class ParseResult(NamedTuple):
-    """What was read, and the words that nothing explains."""
-
-    read: ParseState
-    names: list[Candidate]
-    unresolved: list[TextToken]
-
-
-def parse_question(text: str, context: QuestionContext, candidates: list[Candidate]) -> ParseResult:
-    """Read a question in plain text. Raises `NotUnderstood` if nothing says what it is about."""
-    sentence = MaskedText(text)
-    _mask_names(sentence, candidates)
-    test = limits.find_value_test(sentence)
-    spans = times.find_spans(sentence)
-    seen = find_visits(sentence)
-    routed = sentence.copy()
-    routes = limits.find_routes(routed)
-    cues = LexiconMatches(_without_adverbs(sentence.open))
-    candidates = [each for each in candidates if not _is_claimed(sentence, each)]
-    _refuse_two_in_one(text, cues)
-    what = subject.classify_subject(
-        cues, candidates, seen, place=context.place, has_route=bool(routes)
-    )
-    if what is None:
-        raise NotUnderstood(text, "does not say what it is about: a lab, a drug, a visit …")
-    if what == "medication":
-        sentence = routed
-    ordinals = find_positions(sentence)
-    seen = _placed(seen, cues)
-    yes_or_no = subject.asks_yes_or_no(cues, text, is_ordered=bool(ordinals))
-    found = ParseState(
-        text=text, what=what, lexicon_matches=cues, context=context, is_yes_no=yes_or_no,
-        routes=routes if what == "medication" else (), test=test, visits=seen, spans=spans, positions=ordinals,
-    )  # fmt: skip
-    names = _choose(found, candidates, cues)
-    return ParseResult(found, names, _leftover(sentence, cues, names))
-
-
-_INTERVAL = re.compile(r"\b(?:time|days?|hours?|weeks?|interval|gap|long) (?:\w+ )?between\b")
-
-
-def _refuse_two_in_one(text: str, cues: LexiconMatches) -> None:
-    """What no query can say: the time between two things, or the spread of values."""
-    if found := _INTERVAL.search(text):
-        raise NotUnderstood(
-            found.group(), "asks for the time between two things, which a query cannot say"
-        )
-    both = cues.weight("summary", "minimum") >= 4 and cues.weight("summary", "maximum") >= 4
-    if both:
-        raise NotUnderstood(text, "asks for the lowest and the highest in one")
-
-
 _ADVERB = re.compile(
     r"(?P<before>.{0,12})\b(?:for |on |at )?(?:the |their |his |her )?(?:very )?"
     r"(?:first|last|second|third|final|initial|latest|most recent) (?:time|occasion)\b"
 )
 _ASKED = re.compile(
-    r"(?:^|[:;.]|\b(?:what|what's|whats|which|is|was|were|me|find|show|give|get|provide|report|know|of)) ?(?:the )?$"
+    r"(?:^|[:;.]|\b(?:what|what's|whats|which|is|was|were|me|find|show|give|get|provide|report|"
+    r"know|of)) ?(?:the )?$"
 )
+_INTERVAL = re.compile(r"\b(?:time|days?|hours?|weeks?|interval|gap|long) (?:\w+ )?between\b")
+
+
+class ParseResult(NamedTuple):
+    """The parse state, the names it uses, and the words that nothing explains."""
+
+    state: ParseState
+    candidates: list[Candidate]
+    unresolved: list[TextToken]
+
+
+def parse_question(text: str, context: QuestionContext, candidates: list[Candidate]) -> ParseResult:
+    """Parse a normalized question. Raises `NotUnderstood` if it has no recognisable subject."""
+    question = MaskedText(text)
+    _mask_names(question, candidates)
+    value_test = limits.find_value_test(question)
+    spans = times.find_spans(question)
+    visits = find_visits(question)
+    question_without_routes = question.copy()
+    routes = limits.find_routes(question_without_routes)
+    cues = LexiconMatches(_without_adverbs(question.masked))
+    candidates = [candidate for candidate in candidates if not _is_masked(question, candidate)]
+    _refuse_unsupported(text, cues)
+    what = subject.classify_subject(
+        cues, candidates, visits, row_kind=context.row_kind, has_route=bool(routes)
+    )
+    if what is None:
+        raise NotUnderstood(text, "does not say what it is about: a lab, a drug, a visit …")
+    if what == "medication":
+        question = question_without_routes
+    positions = find_positions(question)
+    state = ParseState(
+        text=text,
+        what=what,
+        lexicon_matches=cues,
+        context=context,
+        is_yes_no=subject.asks_yes_or_no(cues, text, is_ordered=bool(positions)),
+        routes=routes if what == "medication" else (),
+        value_test=value_test,
+        visits=_with_inferred_kinds(visits, cues),
+        spans=spans,
+        positions=positions,
+    )
+    names = _choose_names(state, candidates)
+    return ParseResult(state, names, _unresolved_tokens(question, cues, names))
+
+
+def _refuse_unsupported(text: str, cues: LexiconMatches) -> None:
+    """Refuse what no query can express: the time between two events, or the range of values."""
+    interval = _INTERVAL.search(text)
+    if interval:
+        raise NotUnderstood(
+            interval.group(), "asks for the time between two things, which a query cannot say"
+        )
+    asks_minimum = cues.weight("summary", "minimum") >= 4
+    asks_maximum = cues.weight("summary", "maximum") >= 4
+    if asks_minimum and asks_maximum:
+        raise NotUnderstood(text, "asks for the lowest and the highest in one")
 
 
 def _without_adverbs(text: str) -> str:
-    """ "For the last time" asks for no time; "what was the last time" does."""
+    """ "For the last time" does not ask for a time; "what was the last time" does."""
 
-    def blotted(found: re.Match[str]) -> str:
-        words_before = text[: found.end("before")]
-        if text[found.end() :].startswith(",") and not words_before.strip():
-            return found["before"] + "\x01" * (len(found.group()) - len(found["before"]))
-        if _ASKED.search(words_before.rstrip()) or _ASKED.search(words_before):
-            return found.group()
-        return found["before"] + "\x01" * (len(found.group()) - len(found["before"]))
+    def mask_adverb(match: re.Match[str]) -> str:
+        text_before = text[: match.end("before")]
+        is_introduction = text[match.end() :].startswith(",") and not text_before.strip()
+        is_asked = _ASKED.search(text_before.rstrip()) or _ASKED.search(text_before)
+        if is_asked and not is_introduction:
+            return match.group()
+        return match["before"] + MASK * (len(match.group()) - len(match["before"]))
 
-    return _ADVERB.sub(blotted, text)
+    return _ADVERB.sub(mask_adverb, text)
 
 
-def _placed(seen: list[FoundVisit], cues: LexiconMatches) -> list[FoundVisit]:
-    """ "The last stay" beside "in the ICU" is the last ICU stay."""
+def _with_inferred_kinds(visits: list[FoundVisit], cues: LexiconMatches) -> list[FoundVisit]:
+    """ "The last stay" in a question about the ICU is the last ICU stay."""
     if not cues.weight("what", "icu_stay"):
-        return seen
-    return [
-        each
-        if each.is_explicit
-        else each._replace(visit=each.visit.model_copy(update={"kind": "icu"}), is_explicit=True)
-        for each in seen
-    ]
+        return visits
+    return [found if found.is_explicit else found.as_icu_stay() for found in visits]
 
 
-def _mask_names(sentence: MaskedText, candidates: Iterable[Candidate]) -> None:
-    """Names of several words are blotted out, so that no number or cue word is read inside them."""
-    units = _UNITS.search(sentence.text)
-    for each in candidates:
-        hidden = each.words > 1 or any(
-            sign.isdecimal() for sign in sentence.text[each.start : each.end]
-        )
-        is_unit = each.kind == "care_unit" and (units or "Emergency" not in each.names[0])
-        is_source = each.kind == "admission_source" and _THROUGH.search(sentence.text[: each.start])
-        if (
-            each.kind == "route"
-            or (each.kind == "admission_source" and not is_source)
-            or (each.kind == "care_unit" and not is_unit)
-        ):
-            hidden = False
-        if hidden and (
-            _is_quoted(sentence.text, each)
-            or not _ORDINAL.match(sentence.text[each.start : each.end])
-        ):
-            sentence.mask(each.start, each.end)
-            sentence.name_spans.append((each.start, each.end))
+def _mask_names(question: MaskedText, candidates: Iterable[Candidate]) -> None:
+    """Mask names of several words, so that no number or cue word is found within them."""
+    for candidate in candidates:
+        if _is_maskable(question.text, candidate):
+            question.mask(candidate.start, candidate.end)
+            question.name_spans.append((candidate.start, candidate.end))
 
 
-def _is_quoted(text: str, each: Candidate) -> bool:
-    return text[max(0, each.start - 1) : each.start] in {"'", '"'}
-
-
-def _is_claimed(sentence: MaskedText, each: Candidate) -> bool:
-    """Whether a date, number or visit has taken the words of a name."""
-    if any(start <= each.start and each.end <= end for start, end in sentence.name_spans):
+def _is_maskable(text: str, candidate: Candidate) -> bool:
+    phrase = text[candidate.start : candidate.end]
+    if candidate.word_count == 1 and not any(map(str.isdecimal, phrase)):
         return False
-    return "\x01" in sentence.open[each.start : each.end]
+    if candidate.kind == "route":
+        return False
+    if candidate.kind == "admission_source" and not _THROUGH.search(text[: candidate.start]):
+        return False
+    is_emergency = candidate.kind == "care_unit" and "Emergency" in candidate.names[0]
+    if is_emergency and not _UNIT_WORD.search(text):
+        return False
+    is_quoted = text[max(0, candidate.start - 1) : candidate.start] in {"'", '"'}
+    return is_quoted or not _ORDINAL.match(phrase)
 
 
-def _choose(
-    found: ParseState, candidates: list[Candidate], cues: LexiconMatches
+def _is_masked(question: MaskedText, candidate: Candidate) -> bool:
+    """Whether a date, number or visit uses the words of a name."""
+    if any(candidate.lies_within(start, end) for start, end in question.name_spans):
+        return False
+    return MASK in question.masked[candidate.start : candidate.end]
+
+
+def _choose_names(state: ParseState, candidates: list[Candidate]) -> list[Candidate]:
+    """Choose the names that the query uses, and store them in the state."""
+    plausible = [candidate for candidate in candidates if not _is_plain_word(state, candidate)]
+    if state.what == "hospital_visit":
+        sources = non_overlapping(plausible, "admission_source")
+        state.admission_sources = _record_names(sources)
+        return sources
+    kind = NAME_KINDS.get(state.what)
+    names = non_overlapping(plausible, kind) if kind else []
+    if state.what in {"microbiology_test", "susceptibility"}:
+        return _choose_microbiology_names(state, plausible, names)
+    if state.what == "care_unit" and not names:
+        names = non_overlapping(candidates, "care_unit")
+    state.names = _record_names(names)
+    return names
+
+
+def _choose_microbiology_names(
+    state: ParseState, candidates: list[Candidate], tests: list[Candidate]
 ) -> list[Candidate]:
-    real = [each for each in candidates if not _is_plain_word(found, each, cues)]
-    kind = NAME_KINDS.get(found.what)
-    picked = non_overlapping(real, kind) if kind else []
-    if found.what == "care_unit" and not picked:
-        picked = non_overlapping(candidates, "care_unit")
-    if found.what == "hospital_visit":
-        picked = non_overlapping(real, "admission_source")
-        found.sources = tuple(name for each in picked for name in each.names)
-    elif found.what == "microbiology_test" or found.what == "susceptibility":
-        picked = _choose_cultures(found, real, picked)
-    else:
-        found.names = _names(picked)
-    return picked
-
-
-def _choose_cultures(
-    found: ParseState, real: list[Candidate], tests: list[Candidate]
-) -> list[Candidate]:
-    """A specimen goes before a test of the same words; an organism only where it is no specimen."""
-    specimens = non_overlapping(real, "specimen")
-    tests = [
-        each
-        for each in tests
-        if not any(
-            each.overlaps(one.start, one.end) and one.words >= each.words for one in specimens
-        )
-    ]
-    specimens = [
-        each for each in specimens if not any(each.overlaps(one.start, one.end) for one in tests)
-    ]
+    """Prefer a specimen to a test of the same words, and both of them to an organism."""
+    specimens = non_overlapping(candidates, "specimen")
+    tests = [test for test in tests if not _is_specimen(test, specimens)]
+    specimens = [specimen for specimen in specimens if not specimen.overlaps_any(tests)]
     organisms = [
-        each
-        for each in non_overlapping(real, "organism")
-        if not any(each.overlaps(one.start, one.end) for one in (*tests, *specimens))
+        organism
+        for organism in non_overlapping(candidates, "organism")
+        if not organism.overlaps_any([*tests, *specimens])
     ]
-    found.names, found.specimens, found.organisms = (
-        _names(tests),
-        _names(specimens),
-        _names(organisms),
-    )
+    state.names = _record_names(tests)
+    state.specimens = _record_names(specimens)
+    state.organisms = _record_names(organisms)
     return [*tests, *specimens, *organisms]
 
 
-def _names(picked: Iterable[Candidate]) -> tuple[str, ...]:
-    return tuple(dict.fromkeys(name for each in picked for name in each.names))
+def _is_specimen(test: Candidate, specimens: list[Candidate]) -> bool:
+    overlapping = [specimen for specimen in specimens if specimen.overlaps(test)]
+    return any(specimen.word_count >= test.word_count for specimen in overlapping)
 
 
-def _is_plain_word(found: ParseState, each: Candidate, cues: LexiconMatches) -> bool:
-    """Whether a name of one word is more likely a word of the question."""
-    word = found.text[each.start : each.end]
-    if (
-        each.words > 1
-        or each.kind == "output"
-        or (found.what == "care_unit" and each.said == "exact")
-    ):
+def _record_names(candidates: Iterable[Candidate]) -> tuple[str, ...]:
+    names: dict[str, None] = {}
+    for candidate in candidates:
+        names.update(dict.fromkeys(candidate.names))
+    return tuple(names)
+
+
+def _is_plain_word(state: ParseState, candidate: Candidate) -> bool:
+    """Whether a name of one word is more likely a plain word of the question."""
+    if candidate.word_count > 1 or candidate.kind == "output":
         return False
-    inside = any(
-        start <= each.start and each.end <= end and end - start > len(word)
-        for start, end in cues.places
-    )
-    return word in stop_words() or (word in lexicon_words() and inside)
-
-
-def _leftover(
-    sentence: MaskedText, cues: LexiconMatches, names: list[Candidate]
-) -> list[TextToken]:
-    taken = [*cues.places, *((each.start, each.end) for each in names)]
-    text = sentence.open
-    for start, end in sentence.name_spans:
-        # What is hidden as a name counts as explained only if the name was chosen.
-        text = text[:start] + sentence.text[start:end] + text[end:]
-    return [
-        word
-        for word in tokenize(text)
-        if not any(start <= word.start and word.end <= end for start, end in taken)
-        and word.text not in stop_words()
-        and not (names and word.text in _HARMLESS)
-        and len(word.text) > 1
+    if state.what == "care_unit" and candidate.match_type == "exact":
+        return False
+    word = state.text[candidate.start : candidate.end]
+    if word in stop_words():
+        return True
+    if word not in lexicon_words():
+        return False
+    longer_cues = [
+        (start, end)
+        for start, end in state.lexicon_matches.matched_spans
+        if end - start > len(word)
     ]
+    return any(candidate.lies_within(start, end) for start, end in longer_cues)
+
+
+def _unresolved_tokens(
+    question: MaskedText, cues: LexiconMatches, names: list[Candidate]
+) -> list[TextToken]:
+    explained_spans = [*cues.matched_spans, *((name.start, name.end) for name in names)]
+    text = question.masked
+    for start, end in question.name_spans:
+        # A masked name is explained only if it was chosen.
+        text = text[:start] + question.text[start:end] + text[end:]
+    return [
+        token
+        for token in tokenize(text)
+        if _carries_meaning(token, has_names=bool(names))
+        and not _is_explained(token, explained_spans)
+    ]
+
+
+def _carries_meaning(token: TextToken, *, has_names: bool) -> bool:
+    if len(token.text) == 1 or token.text in stop_words():
+        return False
+    return not (has_names and token.text in _QUALIFIERS)
+
+
+def _is_explained(token: TextToken, spans: list[tuple[int, int]]) -> bool:
+    return any(start <= token.start and token.end <= end for start, end in spans)

@@ -1,4 +1,4 @@
-"""Misspelt words, put right by the nearest word that the grammar or the record knows."""
+"""Correction of misspelt words by the nearest word of the grammar or the record."""
 
 import re
 from collections.abc import Collection
@@ -24,43 +24,55 @@ _TIME = """
 
 
 @lru_cache
-def _grammar() -> frozenset[str]:
-    spoken = {word for each in synonyms() for word in each.said.split()}
-    letters = {word for word in lexicon_words() | stop_words() if word.isalpha()}
-    return frozenset({word for word in letters | spoken | set(_TIME.split()) if len(word) > 2})
+def _grammar_words() -> frozenset[str]:
+    words = set(_TIME.split())
+    words.update(word for word in lexicon_words() | stop_words() if word.isalpha())
+    for synonym in synonyms():
+        words.update(synonym.phrase.split())
+    return frozenset(word for word in words if len(word) > 2)
 
 
 @lru_cache
-def _long_grammar() -> tuple[str, ...]:
-    return tuple(sorted(word for word in _grammar() if len(word) > 3))
+def _long_grammar_words() -> tuple[str, ...]:
+    return tuple(sorted(word for word in _grammar_words() if len(word) > 3))
 
 
 def correct_spelling(text: str, vocabulary: Collection[str], names: Collection[str] = ()) -> str:
-    """The text with misspelt words put right: one slip in names of the record, two in a long plain word."""
+    """The text with misspelt words corrected: one edit in names, two in a long plain word."""
 
-    def nearest(match: re.Match[str]) -> str:
-        word = match.group()
-        if word in _grammar() or word in vocabulary or word.rstrip("s") in vocabulary:
-            return word
-        whole = _near(word, names, 1) if len(word) > 6 else None
-        return (
-            whole
-            or _near(word, _long_grammar(), 1)
-            or _near(word, vocabulary, 1)
-            or _near(word, _long_grammar(), 2)
-            or word
-        )
+    def correct(match: re.Match[str]) -> str:
+        return _correct_word(match.group(), vocabulary, names)
 
-    return _WORD.sub(nearest, text)
+    return _WORD.sub(correct, text)
 
 
-def _near(word: str, known: Collection[str], slips: int) -> str | None:
-    """The known word that is so many slips away. In four letters only a swap counts: `life` is no slip of `like`."""
-    if len(word) < (4 if slips == 1 else 7):
+def _correct_word(word: str, vocabulary: Collection[str], names: Collection[str]) -> str:
+    if word in _grammar_words() or word in vocabulary or word.rstrip("s") in vocabulary:
+        return word
+    name = _nearest(word, names, 1) if len(word) > 6 else None
+    return (
+        name
+        or _nearest(word, _long_grammar_words(), 1)
+        or _nearest(word, vocabulary, 1)
+        or _nearest(word, _long_grammar_words(), 2)
+        or word
+    )
+
+
+def _nearest(word: str, candidates: Collection[str], max_edits: int) -> str | None:
+    """The candidate within so many edits.
+
+    In four letters only a swap counts: `life` is no misspelling of `like`.
+    """
+    min_length = 4 if max_edits == 1 else 7
+    if len(word) < min_length:
         return None
-    found = process.extractOne(word, known, scorer=OSA.distance, score_cutoff=slips)
-    if found is None or (found[0][0] != word[0] and found[0][1:2] != word[1:2]):
+    match = process.extractOne(word, candidates, scorer=OSA.distance, score_cutoff=max_edits)
+    if match is None:
         return None
-    if len(word) == 4 and sorted(found[0]) != sorted(word):
+    nearest = str(match[0])
+    if nearest[0] != word[0] and nearest[1:2] != word[1:2]:
         return None
-    return str(found[0])
+    if len(word) == 4 and sorted(nearest) != sorted(word):
+        return None
+    return nearest

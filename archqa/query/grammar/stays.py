@@ -1,90 +1,108 @@
-"""Questions about visits, ICU stays and stays in a care unit: there "the last ICU visit" is the row itself."""
+"""Questions about visits, ICU stays and stays in a care unit, whose rows are the visits."""
+
+from typing import cast
 
 from archqa.errors import NotUnderstood
 from archqa.query.grammar.parse_state import NUMERIC_AGGREGATIONS, ParseState
+from archqa.query.grammar.visits import FoundVisit
 from archqa.query.model import Aggregation, Query, ReturnedField
-from archqa.query.scope import Position, Visit, When
+from archqa.query.scope import Position, Visit, VisitKind, When
 
 STAY_KINDS = frozenset({"hospital_visit", "icu_stay", "care_unit"})
 
 
-def build_stay_query(heard: ParseState) -> Query:
+def build_stay_query(state: ParseState) -> Query:
     """The query of a question about stays. Raises `NotUnderstood`."""
-    returns, summary = _wanted(heard)
-    position, visit = _which(heard)
-    if returns == "elapsed" and position is None and visit is None and heard.what != "care_unit":
-        # "How many hours since he was admitted?" is asked of someone who is there now.
-        visit = Visit(kind="icu" if heard.what == "icu_stay" else "hospital", which="current")
-    when = When(visit=visit, spans=tuple(each.span for each in heard.spans), position=position)
-    return heard.query(returns=returns, summary=summary, when=when, unit=heard.unit(returns))
+    returns, summary = _output(state)
+    position, visit = _position_and_visit(state)
+    has_row = position is not None or visit is not None
+    if returns == "elapsed" and state.what != "care_unit" and not has_row:
+        # "How many hours since he was admitted?" is about a patient who is there now.
+        visit = Visit(kind=_visit_kind(state), which="current")
+    when = When(visit=visit, spans=tuple(found.span for found in state.spans), position=position)
+    unit = state.requested_unit(returns)
+    return state.make_query(returns=returns, summary=summary, when=when, unit=unit)
 
 
-def _which(heard: ParseState) -> tuple[Position | None, Visit | None]:
-    """Which of the stays, and within which other visit."""
-    own, around = _own_and_around(heard)
-    position = heard.positions[0].position if heard.positions else None
-    visit = around[0] if around else None
-    for each in own:
-        if each.which != "current" and (position is None or position == each.which):
-            position = each.which
+def _visit_kind(state: ParseState) -> VisitKind:
+    return "icu" if state.what == "icu_stay" else "hospital"
+
+
+def _position_and_visit(state: ParseState) -> tuple[Position | None, Visit | None]:
+    """The position of the row among the stays, and the visit around it."""
+    row_visits: list[Visit] = []
+    outer_visits: list[Visit] = []
+    for found in state.visits:
+        visits = row_visits if _is_row(state, found) else outer_visits
+        visits.append(found.visit)
+    position = state.positions[0].position if state.positions else None
+    outer_visit = outer_visits[0] if outer_visits else None
+    for visit in row_visits:
+        if visit.which != "current" and position in {None, visit.which}:
+            position = visit.which
         else:
-            visit = each
-    return position, visit
+            outer_visit = visit
+    return position, outer_visit
 
 
-def _own_and_around(heard: ParseState) -> tuple[list[Visit], list[Visit]]:
-    """Visits that are the rows asked about, and visits around them: "the first stay" in the SICU is the former."""
-    if heard.what == "care_unit":
-        own = [each for each in heard.visits if not each.is_explicit]
-    else:
-        kind = "icu" if heard.what == "icu_stay" else "hospital"
-        own = [each for each in heard.visits if each.visit.kind == kind]
-    return [each.visit for each in own], [each.visit for each in heard.visits if each not in own]
+def _is_row(state: ParseState, found: FoundVisit) -> bool:
+    """Whether a visit is the row itself, not around it: "the first stay" in the SICU is."""
+    if state.what == "care_unit":
+        return not found.is_explicit
+    return found.visit.kind == _visit_kind(state)
 
 
-def _wanted(heard: ParseState) -> tuple[ReturnedField, Aggregation]:
-    asks_time = heard.says("returns", "time", 5)
-    if heard.says("returns", "elapsed") and not heard.has("length of|duration"):
-        return _elapsed(heard), "each"
-    if heard.says("returns", "admission_type") or (
-        heard.what == "hospital_visit" and heard.has("types?")
-    ):
+def _output(state: ParseState) -> tuple[ReturnedField, Aggregation]:
+    asks_time = state.mentions("returns", "time", 5)
+    if state.mentions("returns", "elapsed") and not state.contains_words("length of|duration"):
+        _refuse_since_discharge(state)
+        return "elapsed", "each"
+    if _asks_admission_type(state):
         return "admission_type", "each"
-    if (
-        heard.says("returns", "length_of_stay", 5)
-        and not heard.says("summary", "count", 6.1)
-        and not asks_time
-    ):
-        return "length_of_stay", heard.lexicon_matches.best(
-            "summary", NUMERIC_AGGREGATIONS, 4
-        ) or "each"  # type: ignore[return-value]
-    if heard.says("summary", "count", 4) and not asks_time:
+    if _asks_length_of_stay(state) and not asks_time:
+        aggregation = state.lexicon_matches.best("summary", NUMERIC_AGGREGATIONS, 4)
+        return "length_of_stay", cast("Aggregation", aggregation or "each")
+    if state.mentions("summary", "count", 4) and not asks_time:
         return "time", "count"
-    if heard.is_yes_no:
+    if state.is_yes_no:
         return "time", "exists"
-    return _fact(heard), "each"
+    return _single_field(state), "each"
 
 
-def _elapsed(heard: ParseState) -> ReturnedField:
-    if heard.what == "hospital_visit" and heard.says("returns", "end_time") and not _begins(heard):
+def _asks_admission_type(state: ParseState) -> bool:
+    if state.mentions("returns", "admission_type"):
+        return True
+    return state.what == "hospital_visit" and state.contains_words("types?")
+
+
+def _asks_length_of_stay(state: ParseState) -> bool:
+    is_count = state.mentions("summary", "count", 6.1)
+    return state.mentions("returns", "length_of_stay", 5) and not is_count
+
+
+def _refuse_since_discharge(state: ParseState) -> None:
+    if state.what == "hospital_visit" and _asks_end(state):
         raise NotUnderstood(
-            heard.text, "asks for the time since a discharge, which a query cannot say"
+            state.text, "asks for the time since a discharge, which a query cannot say"
         )
-    return "elapsed"
 
 
-def _fact(heard: ParseState) -> ReturnedField:
-    if heard.says("returns", "admission_source", 5) and not heard.sources:
+def _single_field(state: ParseState) -> ReturnedField:
+    if state.mentions("returns", "admission_source", 5) and not state.admission_sources:
         return "admission_source"
-    if heard.says("returns", "discharge_destination", 5) and heard.what == "hospital_visit":
+    asks_destination = state.mentions("returns", "discharge_destination", 5)
+    if asks_destination and state.what == "hospital_visit":
         return "discharge_destination"
-    if heard.what == "care_unit" and not heard.names and not heard.says("returns", "time", 5):
+    asks_unit = state.what == "care_unit" and not state.names
+    if asks_unit and not state.mentions("returns", "time", 5):
         return "care_unit"
-    return "end_time" if heard.says("returns", "end_time") and not _begins(heard) else "time"
+    return "end_time" if _asks_end(state) else "time"
 
 
-def _begins(heard: ParseState) -> bool:
-    """Whether the beginning is meant where words for beginning and end both occur: what is named first."""
-    start = heard.lexicon_matches.at.get(("returns", "start"))
-    end = heard.lexicon_matches.at.get(("returns", "end_time"))
-    return start is not None and end is not None and start < end
+def _asks_end(state: ParseState) -> bool:
+    """Whether the end is meant; where start and end both occur, the one named first counts."""
+    if not state.mentions("returns", "end_time"):
+        return False
+    start = state.lexicon_matches.first_offsets.get(("returns", "start"))
+    end = state.lexicon_matches.first_offsets.get(("returns", "end_time"))
+    return start is None or end is None or end <= start

@@ -1,8 +1,7 @@
-"""What a question is about: cue words and names found are weighed against each other."""
+"""The subject of a question, decided by the weights of cue words and names."""
 
 import re
-from collections.abc import Iterable
-from typing import Literal
+from typing import Literal, cast
 
 from archqa.query.grammar.lexicon import LexiconMatches
 from archqa.query.grammar.names import Candidate
@@ -12,8 +11,8 @@ from archqa.query.model import RowKind
 
 Subject = RowKind | Literal["emergency"]
 
-# A name of this kind speaks for these rows.
-_SPEAKS_FOR: dict[NameKind, Subject] = {
+# A name of this kind is evidence for these rows.
+_SUBJECT_OF: dict[NameKind, Subject] = {
     "lab": "lab",
     "vital": "vital",
     "output": "output",
@@ -32,84 +31,103 @@ _SPEAKS_FOR: dict[NameKind, Subject] = {
 _NEEDS_CUE = frozenset(
     {"microbiology_test", "care_unit", "output", "susceptibility", "hospital_visit"}
 )
-_ENOUGH = 1.5
+_MIN_SCORE = 1.5
 _STAYS: tuple[Subject, ...] = ("hospital_visit", "icu_stay", "emergency")
 
 
 def classify_subject(
     cues: LexiconMatches,
-    candidates: Iterable[Candidate],
+    candidates: list[Candidate],
     visits: list[FoundVisit],
     *,
-    place: str | None,
+    row_kind: str | None,
     has_route: bool,
 ) -> Subject | None:
     """The kind of rows that is asked about; None if nothing in the question says."""
-    weights = cues.values("what")
-    best: dict[str, float] = {}
-    candidates = list(candidates)
-    for each in candidates:
-        rows = _SPEAKS_FOR[each.kind]
-        needs = rows in _NEEDS_CUE and not _is_clear(each, candidates)
-        counts = each.weight / 2 if needs and weights.get(rows, 0.0) < 2.5 else each.weight
-        counts += _leaning(each, candidates)
-        best[rows] = max(best.get(rows, 0.0), counts)
-    scores = {rows: weights.get(rows, 0.0) + best.get(rows, 0.0) for rows in {*weights, *best}}
-    if place:
-        scores[place] = scores.get(place, 0.0) + 3
+    weights = cues.weights("what")
+    name_scores = _name_scores(candidates, weights)
+    scores = {
+        rows: weights.get(rows, 0.0) + name_scores.get(rows, 0.0)
+        for rows in (*weights, *name_scores)
+    }
+    if row_kind:
+        scores[row_kind] = scores.get(row_kind, 0.0) + 3
     if has_route:
         scores["medication"] = scores.get("medication", 0.0) + 1.5
-    if "susceptibility" in scores and weights.get("susceptibility", 0.0) < 5:
-        del scores["susceptibility"]
-    return _judged(scores, weights, visits)
+    if weights.get("susceptibility", 0.0) < 5:
+        scores.pop("susceptibility", None)
+    _adjust_stay_scores(scores, weights, visits)
+    subject = max(scores, key=scores.__getitem__, default=None)
+    if subject is None or scores[subject] < _MIN_SCORE:
+        return None
+    return cast("Subject", subject)
 
 
-def _leaning(each: Candidate, candidates: list[Candidate]) -> float:
-    """Charted items repeat the names of labs: the bare name means the lab. Everyday words mean the vital sign."""
-    if any(
-        other.words > each.words and other.start <= each.start and each.end <= other.end
-        for other in candidates
-    ):
+def _name_scores(candidates: list[Candidate], weights: dict[str, float]) -> dict[str, float]:
+    scores: dict[str, float] = {}
+    for candidate in candidates:
+        rows = _SUBJECT_OF[candidate.kind]
+        score = candidate.weight
+        needs_cue = rows in _NEEDS_CUE and not _is_clear(candidate, candidates)
+        if needs_cue and weights.get(rows, 0.0) < 2.5:
+            score = score / 2
+        score += _adjustment(candidate, candidates)
+        scores[rows] = max(scores.get(rows, 0.0), score)
+    return scores
+
+
+def _adjustment(candidate: Candidate, candidates: list[Candidate]) -> float:
+    """Charted items share names with labs: the exact name means the lab, a synonym the vital."""
+    if any(_is_part_of(candidate, longer) for longer in candidates):
         return -1.5
-    if each.kind == "vital":
-        return 1.0 if each.said == "synonym" else 0.0
-    rival = any(
-        other.kind == "vital" and other.said == "exact" and other.start == each.start
-        for other in candidates
-    )
-    return (1.0 if each.said == "exact" else 1.5) if each.kind == "lab" and rival else 0.0
+    if candidate.kind == "vital":
+        return 1.0 if candidate.match_type == "synonym" else 0.0
+    if candidate.kind != "lab":
+        return 0.0
+    for rival in candidates:
+        is_exact_vital = rival.kind == "vital" and rival.match_type == "exact"
+        if is_exact_vital and rival.start == candidate.start:
+            return 1.0 if candidate.match_type == "exact" else 1.5
+    return 0.0
 
 
-def _is_clear(one: Candidate, candidates: list[Candidate]) -> bool:
-    """Whether a name that mostly stands beside a cue word is clear by itself: "foley", "MICU", "discharge lounge"."""
-    if one.kind == "care_unit":
-        return "Emergency" not in one.names[0] and (one.words > 1 or one.said == "synonym")
-    if one.kind == "admission_source":
-        return one.words > 1
-    if one.kind in {"specimen", "microbiology_test"}:
-        return one.words > 1 and one.has_culture_word
-    return one.kind == "output" and not any(
-        other.kind != one.kind and other.overlaps(one.start, one.end) for other in candidates
-    )
+def _is_part_of(candidate: Candidate, longer: Candidate) -> bool:
+    has_more_words = longer.word_count > candidate.word_count
+    return has_more_words and candidate.lies_within(longer.start, longer.end)
 
 
-def _judged(
+def _is_clear(candidate: Candidate, candidates: list[Candidate]) -> bool:
+    """Whether a name that usually needs a cue word is clear without: "foley", "MICU"."""
+    has_several_words = candidate.word_count > 1
+    if candidate.kind == "care_unit":
+        is_specific = has_several_words or candidate.match_type == "synonym"
+        return is_specific and "Emergency" not in candidate.names[0]
+    if candidate.kind == "admission_source":
+        return has_several_words
+    if candidate.kind in {"specimen", "microbiology_test"}:
+        return has_several_words and candidate.has_culture_word
+    of_other_kinds = [rival for rival in candidates if rival.kind != candidate.kind]
+    return candidate.kind == "output" and not candidate.overlaps_any(of_other_kinds)
+
+
+def _adjust_stay_scores(
     scores: dict[str, float], weights: dict[str, float], visits: list[FoundVisit]
-) -> Subject | None:
-    named = max((score for rows, score in scores.items() if rows not in _STAYS), default=0.0)
+) -> None:
+    non_stay_scores = [score for rows, score in scores.items() if rows not in _STAYS]
+    best_non_stay = max(non_stay_scores, default=0.0)
     for stay in ("hospital_visit", "icu_stay"):
         # "Potassium when he was admitted" asks for a potassium.
-        if named >= 3.5 and stay in scores:
+        if best_non_stay >= 3.5 and stay in scores:
             scores[stay] *= 0.6
-    for stay in {"icu_stay" if visit.visit.kind == "icu" else "hospital_visit" for visit in visits}:
-        if named < 2.5:
-            scores[stay] = scores.get(stay, 0.0) + (2.5 if stay == "icu_stay" else 2.0)
+    if best_non_stay < 2.5:
+        for visit_kind in {visit.visit.kind for visit in visits}:
+            stay = "icu_stay" if visit_kind == "icu" else "hospital_visit"
+            bonus = 2.5 if visit_kind == "icu" else 2.0
+            scores[stay] = scores.get(stay, 0.0) + bonus
     if "icu_stay" in scores and "hospital_visit" in scores and weights.get("icu_stay", 0.0) > 0:
         scores["icu_stay"] += 1.0
     if weights.get("emergency", 0.0) and scores.get("hospital_visit", 0.0):
         scores["emergency"] += 1.0
-    found = max(scores, key=lambda rows: scores[rows], default=None)
-    return found if found and scores[found] >= _ENOUGH else None  # type: ignore[return-value]
 
 
 _FACTS = (
@@ -129,40 +147,35 @@ _ASKS = re.compile(
 )
 
 
+_CONDITIONAL = re.compile(
+    r"\b(?:whether|if)\b(?! multiple| there are multiple| more than| several| any)"
+)
+_VERB = re.compile(
+    r"\b(?:is|are|was|were|has|have|had|did|does|do|been|received|prescribed|undergone|underwent|"
+    r"got|given|visited|diagnosed|done|checked|drawn|sent|performed|ordered|tested|administered|"
+    r"started|admitted|hospitali[sz]ed|seen|ever|any)\b"
+)
+
+
 def asks_yes_or_no(cues: LexiconMatches, text: str, *, is_ordered: bool) -> bool:
-    """Whether a yes or a no answers it: an auxiliary verb comes before any question word, or "whether" does."""
-    if re.search(
-        r"\b(?:whether|if)\b(?! multiple| there are multiple| more than| several| any)", text
-    ) and not re.search(r"\b(?:what|which|when|how)\b", text.split("whether")[0].split(" if ")[0]):
+    """Whether the answer is yes or no: an auxiliary verb or "whether" precedes question words."""
+    main_clause = text.split("whether")[0].split(" if ")[0]
+    is_open_question = re.search(r"\b(?:what|which|when|how)\b", main_clause)
+    if _CONDITIONAL.search(text) and not is_open_question:
         return True
-    asks = _ASKS.search(text)
-    said = cues.at.get(("summary", "exists"))
+    question_word = _ASKS.search(text)
+    auxiliary_offset = cues.first_offsets.get(("summary", "exists"))
     weight = cues.weight("summary", "exists")
-    if said is None or (weight < 4 and _wants_figure(cues, is_ordered=is_ordered)):
-        return (
-            asks is None
-            and not _wants_figure(cues, is_ordered=is_ordered)
-            and not _is_noun_phrase(text)
-        )
-    return asks is None or said < asks.start()
+    asks_value = _asks_value(cues, is_ordered=is_ordered)
+    if auxiliary_offset is None or (weight < 4 and asks_value):
+        is_statement = _VERB.search(text) is not None
+        return question_word is None and not asks_value and is_statement
+    return question_word is None or auxiliary_offset < question_word.start()
 
 
-def _wants_figure(cues: LexiconMatches, *, is_ordered: bool) -> bool:
-    """Whether a value, a time or a fact is asked for: "the lowest ever" is no yes or no."""
-    figure = cues.best("summary", ("minimum", "maximum", "average", "sum"), 4) or cues.best("per")
-    return bool(
-        is_ordered
-        or figure
-        or cues.weight("returns", "time") >= 2
-        or cues.best("returns", _FACTS, 3)
-    )
-
-
-def _is_noun_phrase(text: str) -> bool:
-    """No verb: "last creatinine", "length of the first ICU stay"."""
-    verbs = (
-        r"\b(?:is|are|was|were|has|have|had|did|does|do|been|received|prescribed|undergone|underwent|got|given|visited|"
-        r"diagnosed|done|checked|drawn|sent|performed|ordered|tested|administered|started|admitted|hospitali[sz]ed|seen|"
-        r"ever|any)\b"
-    )
-    return re.search(verbs, text) is None
+def _asks_value(cues: LexiconMatches, *, is_ordered: bool) -> bool:
+    """Whether a value, a time or a fact is requested: "the lowest ever" is no yes or no."""
+    if is_ordered or cues.weight("returns", "time") >= 2:
+        return True
+    aggregation = cues.best("summary", ("minimum", "maximum", "average", "sum"), 4)
+    return bool(aggregation or cues.best("per") or cues.best("returns", _FACTS, 3))

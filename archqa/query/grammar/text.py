@@ -1,6 +1,6 @@
-"""A question as the grammar reads it: lower case, plain signs, the patient's number gone.
+"""A question as the grammar reads it: lower case, plain signs, without the patient's number.
 
-What a part of the grammar has understood it claims, so that no other part reads the same words again.
+A rule masks the words it has interpreted, so that no later rule interprets them again.
 """
 
 import re
@@ -35,7 +35,7 @@ _POLITE = re.compile(
 )
 _DANGLING = re.compile(r",? (?:was|is|were|are) ?\??$")
 _WORD = re.compile(r"[a-z]+|\d+(?:\.\d+)?")
-CLAIMED = "\x01"
+MASK = "\x01"
 _SHORT = {
     "prev": "previous", "yr": "year", "yrs": "years", "wk": "week", "wks": "weeks", "mos": "months", "mths": "months",
     "hrs": "hours", "mins": "minutes", "inpt": "inpatient", "nr of": "number of", "w/o": "without", "w/": "with ",
@@ -58,58 +58,58 @@ def normalize_question(question: str) -> str:
     """The question in lower case with plain signs, single blanks, and one word for the patient."""
     text = _undotted(normalise_text(question.translate(_SIGNS)))
     text = _DANGLING.sub("", _POLITE.sub("", text))
-    text = _SHORTENED.sub(lambda found: _SHORT[found.group()], text)
+    text = _SHORTENED.sub(lambda match: _SHORT[match.group()], text)
     text = _TITLED.sub(PATIENT, _NUMBERED.sub(f" {PATIENT} ", text))
     if PATIENT not in text:
         text = _PT_DOES.sub(PATIENT, text)
     if PATIENT not in text:
-        text = _THE_PT.sub(lambda found: found.group().replace("pt", PATIENT), text, count=1)
+        text = _THE_PT.sub(lambda match: match.group().replace("pt", PATIENT), text, count=1)
     text = re.sub(rf"\b{PATIENT}'s?(?![a-z])", PATIENT, text)
     return " ".join(text.split())
 
 
 def tokenize(text: str) -> list[TextToken]:
     """The words of a text, letters apart from numbers: "spo2" is two."""
-    return [TextToken(found.group(), found.start(), found.end()) for found in _WORD.finditer(text)]
+    return [TextToken(match.group(), match.start(), match.end()) for match in _WORD.finditer(text)]
 
 
 def lookup_key(text: str) -> str:
-    """A name as it is compared loosely: its words, without the signs between them."""
+    """A name for loose comparison: its words, without the signs between them."""
     return " ".join(word.text for word in tokenize(_undotted(normalise_text(text))))
 
 
 def _undotted(text: str) -> str:
     """ "e.r." is "er"."""
-    return _DOTTED.sub(lambda found: found.group().replace(".", ""), text)
+    return _DOTTED.sub(lambda match: match.group().replace(".", ""), text)
 
 
 class MaskedText:
-    """The text of a question, and which of its characters are claimed."""
+    """The text of a question, and which of its characters are interpreted already."""
 
     def __init__(self, text: str) -> None:
         self.text = text
-        self._signs = list(text)
+        self._characters = list(text)
         self.name_spans: list[tuple[int, int]] = []
 
     @property
-    def open(self) -> str:
-        """The text with what is claimed blotted out; every word keeps its place."""
-        return "".join(self._signs)
+    def masked(self) -> str:
+        """The text with interpreted characters masked; every other character keeps its offset."""
+        return "".join(self._characters)
 
     def mask(self, start: int, end: int) -> None:
-        """From now on these characters are understood."""
-        self._signs[start:end] = CLAIMED * (end - start)
+        """Mark these characters as interpreted."""
+        self._characters[start:end] = MASK * (end - start)
 
-    def find(self, pattern: re.Pattern[str]) -> Iterator[re.Match[str]]:
-        """Matches in what nobody has claimed, left to right; what the caller claims on the way is not found again."""
-        at = 0
-        while found := pattern.search(self.open, at):
-            yield found
-            at = max(found.end(), at + 1)
+    def find_unmasked(self, pattern: re.Pattern[str]) -> Iterator[re.Match[str]]:
+        """Matches in the unmasked text, left to right; the caller may mask on the way."""
+        offset = 0
+        while match := pattern.search(self.masked, offset):
+            yield match
+            offset = max(match.end(), offset + 1)
 
     def copy(self) -> "MaskedText":
-        """The same text with the same claims, to try something out."""
-        other = MaskedText(self.text)
-        other._signs = list(self._signs)
-        other.name_spans = list(self.name_spans)
-        return other
+        """The same text with the same masks, to try something out."""
+        duplicate = MaskedText(self.text)
+        duplicate._characters = list(self._characters)
+        duplicate.name_spans = list(self.name_spans)
+        return duplicate

@@ -1,12 +1,13 @@
-"""Time in words → spans: dates in many forms, since and before, this and last year, days ago."""
+"""Spans of time in a question: dates in their various forms, since and before, days ago."""
 
 import re
 from collections.abc import Callable, Iterator
+from functools import lru_cache
 from itertools import pairwise
 from typing import Any, Literal, NamedTuple
 
 from archqa.query.grammar.text import MaskedText
-from archqa.query.scope import Ago, Span
+from archqa.query.scope import Ago, Span, Unit
 
 Relation = Literal["in", "since", "after", "before", "until"]
 
@@ -93,146 +94,7 @@ _IS_AMOUNT = re.compile(
 )
 
 
-class FoundSpan(NamedTuple):
-    """A span and where its words stand."""
-
-    span: Span
-    start: int
-    end: int
-
-
-def find_spans(sentence: MaskedText) -> list[FoundSpan]:
-    """The spans of time a question names, in the order of its words. Claims their words."""
-    found = [*_search(sentence, _DATES, _date), *_search(sentence, _LENGTHS, _length)]
-    found += list(_search(sentence, [_BARE_MONTH], _date))
-    found = _closed(sentence, sorted(found, key=lambda each: each.start))
-    for match in sentence.find(_SO_FAR):
-        sentence.mask(*match.span())
-    return found
-
-
-def _closed(sentence: MaskedText, found: list[FoundSpan]) -> list[FoundSpan]:
-    """Between A and B: until B."""
-    for at, (one, two) in enumerate(pairwise(found)):
-        joined = sentence.open[one.end : two.start].strip()
-        if one.span.relation == "since" and joined == "and" and two.span.relation == "in":
-            sentence.mask(one.end, two.start)
-            found[at + 1] = two._replace(span=two.span.model_copy(update={"relation": "until"}))
-    return found
-
-
-def _search(
-    sentence: MaskedText, patterns: list[str], read: Callable[[dict[str, str]], dict[str, Any]]
-) -> Iterator[FoundSpan]:
-    for pattern in patterns:
-        for match in sentence.find(_compiled(pattern)):
-            text, start = sentence.open, match.start()
-            if _IS_AMOUNT.search(text[:start]) and match.group().isdecimal():
-                continue
-            said = {name: value for name, value in match.groupdict().items() if value is not None}
-            relation, begin = _relation(text, start)
-            end = match.end()
-            after = _ONWARDS.match(text[end:])
-            if after:
-                relation, end = "since", end + after.end()
-            if relation == "none":
-                relation = "since" if _is_stretch(said, match.group()) else "in"
-            span = _span(relation, said, read)
-            if span is not None:
-                sentence.mask(begin, end)
-                yield FoundSpan(span, begin, end)
-
-
-def _compiled(pattern: str, kept: dict[str, re.Pattern[str]] = {}) -> re.Pattern[str]:  # noqa: B006
-    if pattern not in kept:
-        kept[pattern] = re.compile(rf"(?<![a-z\d])(?:{pattern})(?![\da-z])")
-    return kept[pattern]
-
-
-def _span(
-    relation: Relation, said: dict[str, str], read: Callable[[dict[str, str]], dict[str, Any]]
-) -> Span | None:
-    fields = read(said)
-    if not fields:
-        return None
-    if relation == "in" and "ago" in fields:
-        relation, fields = _on(fields["ago"])
-    try:
-        return Span(relation=relation, **fields)
-    except ValueError:
-        return None
-
-
-def _on(ago: Ago) -> tuple[Relation, dict[str, Any]]:
-    """Three days ago: that day."""
-    if ago.unit in {"day", "month", "year"}:
-        return "in", {f"{ago.unit}s_back": ago.count}
-    return "since", {"ago": ago}
-
-
-def _is_stretch(said: dict[str, str], text: str) -> bool:
-    """Whether a length counts from then until now ("in the last 3 days"), not as a date ("3 days ago")."""
-    return "unit" in said and not text.endswith(("ago", "back", "before now", "earlier"))
-
-
-def _relation(text: str, start: int) -> tuple[Relation | Literal["none"], int]:
-    """The word before a date that says how it is meant, and where that word begins."""
-    before = text[:start].rstrip(" ,(")
-    for relation, pattern in _RELATIONS.items():
-        found = re.search(
-            rf"\b(?:{pattern})(?: the)?(?: year| month| date| day| time)?(?: of)?$", before
-        )
-        if found:
-            return ("none" if relation == "in" else relation), found.start()
-    return "none", start
-
-
-def _date(said: dict[str, str]) -> dict[str, Any]:
-    if "today" in said:
-        return {"days_back": 0}
-    if "yesterday" in said:
-        return {"days_back": 2 if "before" in said["yesterday"] else 1}
-    if "before_last" in said:
-        return {"months_back": 2}
-    fields: dict[str, Any] = {
-        **_year(said),
-        **{part: int(said[part]) for part in ("month", "day") if part in said},
-    }
-    if "name" in said:
-        fields["month"] = _MONTHS.index(said["name"][:3]) + 1
-    if "clock" in said:
-        fields["clock"] = said["clock"].zfill(8 if said["clock"].count(":") == 2 else 5)
-    return fields
-
-
-def _year(said: dict[str, str]) -> dict[str, Any]:
-    """The year, or the month counted back from the clock's; a month's name alone is one of this year."""
-    if "back" in said:
-        return {"months_back": _is_last(said["back"])}
-    if "year" in said:
-        return (
-            {"year": int(said["year"])}
-            if said["year"].isdecimal()
-            else {"years_back": _is_last(said["year"])}
-        )
-    return {"years_back": 0} if "name" in said else {}
-
-
-def _is_last(text: str) -> int:
-    if "before last" in text:
-        return 2
-    return 0 if re.search(r"\b(?:this|current|present|ongoing)\b", text) else 1
-
-
-def _length(said: dict[str, str]) -> dict[str, Any]:
-    unit = next(full for short, full in _UNITS.items() if said["unit"].startswith(short))
-    count = _count(said["count"])
-    if said["count"] == "half a":
-        unit, count = ("month", 6) if unit == "year" else ("day", 15)
-    return {"ago": Ago(count=count, unit=unit)}
-
-
-_UNITS: dict[str, Any] = {
+_UNIT_OF_PREFIX: dict[str, Unit] = {
     "mi": "minute",
     "h": "hour",
     "d": "day",
@@ -241,10 +103,173 @@ _UNITS: dict[str, Any] = {
     "y": "year",
 }
 
+Groups = dict[str, str]
+"""The named groups that took part in a match."""
 
-def _count(text: str) -> int:
+FieldReader = Callable[[Groups], dict[str, Any]]
+"""Turns the groups of a match into fields of a span."""
+
+
+class FoundSpan(NamedTuple):
+    """A span and the offsets of its words."""
+
+    span: Span
+    start: int
+    end: int
+
+
+def find_spans(question: MaskedText) -> list[FoundSpan]:
+    """The spans of time in a question, in text order. Masks their words."""
+    spans = [
+        *_search(question, _DATES, _date_fields),
+        *_search(question, _LENGTHS, _length_fields),
+        *_search(question, [_BARE_MONTH], _date_fields),
+    ]
+    spans.sort(key=lambda found: found.start)
+    spans = _resolve_between(question, spans)
+    for match in question.find_unmasked(_SO_FAR):
+        question.mask(*match.span())
+    return spans
+
+
+def _resolve_between(question: MaskedText, spans: list[FoundSpan]) -> list[FoundSpan]:
+    """Between A and B: since A, until B."""
+    resolved = spans[:1]
+    for previous, found in pairwise(spans):
+        gap = question.masked[previous.end : found.start].strip()
+        is_between = previous.span.relation == "since" and gap == "and"
+        if is_between and found.span.relation == "in":
+            question.mask(previous.end, found.start)
+            until = found.span.model_copy(update={"relation": "until"})
+            found = found._replace(span=until)
+        resolved.append(found)
+    return resolved
+
+
+def _search(
+    question: MaskedText, patterns: list[str], read_fields: FieldReader
+) -> Iterator[FoundSpan]:
+    for pattern in patterns:
+        for match in question.find_unmasked(_compiled(pattern)):
+            found = _read_span(question.masked, match, read_fields)
+            if found is not None:
+                question.mask(found.start, found.end)
+                yield found
+
+
+def _read_span(text: str, match: re.Match[str], read_fields: FieldReader) -> FoundSpan | None:
+    start, end = match.span()
+    if _IS_AMOUNT.search(text[:start]) and match.group().isdecimal():
+        return None
+    groups = {name: group for name, group in match.groupdict().items() if group is not None}
+    relation, start = _find_relation(text, start)
+    onwards = _ONWARDS.match(text[end:])
+    if onwards:
+        relation, end = "since", end + onwards.end()
+    if relation is None:
+        relation = "since" if _reaches_until_now(groups, match.group()) else "in"
+    span = _make_span(relation, read_fields(groups))
+    return None if span is None else FoundSpan(span, start, end)
+
+
+@lru_cache
+def _compiled(pattern: str) -> re.Pattern[str]:
+    return re.compile(rf"(?<![a-z\d])(?:{pattern})(?![\da-z])")
+
+
+def _make_span(relation: Relation, fields: dict[str, Any]) -> Span | None:
+    if not fields:
+        return None
+    if relation == "in" and "ago" in fields:
+        relation, fields = _around(fields["ago"])
+    try:
+        return Span(relation=relation, **fields)
+    except ValueError:
+        return None
+
+
+def _around(ago: Ago) -> tuple[Relation, dict[str, Any]]:
+    """Three days ago: that day."""
+    if ago.unit in {"day", "month", "year"}:
+        return "in", {f"{ago.unit}s_back": ago.count}
+    return "since", {"ago": ago}
+
+
+def _reaches_until_now(groups: Groups, text: str) -> bool:
+    """Whether a length reaches until now ("in the last 3 days"), unlike "3 days ago"."""
+    return "unit" in groups and not text.endswith(("ago", "back", "before now", "earlier"))
+
+
+def _find_relation(text: str, start: int) -> tuple[Relation | None, int]:
+    """The relation that the word before a date expresses, and where that word begins."""
+    text_before = text[:start].rstrip(" ,(")
+    for relation, pattern in _RELATION_PATTERNS.items():
+        match = pattern.search(text_before)
+        if match:
+            return (None if relation == "in" else relation), match.start()
+    return None, start
+
+
+_RELATION_PATTERNS: dict[Relation, re.Pattern[str]] = {
+    relation: re.compile(rf"\b(?:{pattern})(?: the)?(?: year| month| date| day| time)?(?: of)?$")
+    for relation, pattern in _RELATIONS.items()
+}
+
+
+def _date_fields(groups: Groups) -> dict[str, Any]:
+    if "today" in groups:
+        return {"days_back": 0}
+    if "yesterday" in groups:
+        return {"days_back": 2 if "before" in groups["yesterday"] else 1}
+    if "before_last" in groups:
+        return {"months_back": 2}
+    fields = _year_fields(groups)
+    for part in ("month", "day"):
+        if part in groups:
+            fields[part] = int(groups[part])
+    if "name" in groups:
+        fields["month"] = _MONTHS.index(groups["name"][:3]) + 1
+    if "clock" in groups:
+        clock = groups["clock"]
+        fields["clock"] = clock.zfill(8 if clock.count(":") == 2 else 5)
+    return fields
+
+
+def _year_fields(groups: Groups) -> dict[str, Any]:
+    """The year, or the months counted back; the name of a month alone is one of this year."""
+    if "back" in groups:
+        return {"months_back": _count_back(groups["back"])}
+    if "year" not in groups:
+        return {"years_back": 0} if "name" in groups else {}
+    if groups["year"].isdecimal():
+        return {"year": int(groups["year"])}
+    return {"years_back": _count_back(groups["year"])}
+
+
+def _count_back(text: str) -> int:
+    if "before last" in text:
+        return 2
+    is_current = re.search(r"\b(?:this|current|present|ongoing)\b", text)
+    return 0 if is_current else 1
+
+
+def _length_fields(groups: Groups) -> dict[str, Any]:
+    unit = _length_unit(groups["unit"])
+    count = _length_count(groups["count"])
+    if groups["count"] == "half a":
+        unit, count = ("month", 6) if unit == "year" else ("day", 15)
+    return {"ago": Ago(count=count, unit=unit)}
+
+
+def _length_unit(text: str) -> Unit:
+    return next(unit for prefix, unit in _UNIT_OF_PREFIX.items() if text.startswith(prefix))
+
+
+def _length_count(text: str) -> int:
     if text.isdecimal():
         return int(text)
     if text in _NUMBERS:
         return _NUMBERS.index(text) + 1
-    return 2 if "couple" in text else 3 if "few" in text else 1
+    if "couple" in text:
+        return 2
+    return 3 if "few" in text else 1

@@ -1,4 +1,4 @@
-"""Words of a question that nothing explained: a name said otherwise, a name the record does not have, or a refusal."""
+"""Tokens that no rule explained: a variant of a name, a name missing in the record, or a refusal."""
 
 import re
 from collections.abc import Iterable
@@ -8,14 +8,13 @@ from rapidfuzz import fuzz, process
 from archqa.errors import NotUnderstood
 from archqa.fhir.values.tokens import normalise_text
 from archqa.query.grammar import limits
-from archqa.query.grammar.parse_state import ParseState
 from archqa.query.grammar.scan import NAME_KINDS, ParseResult
 from archqa.query.grammar.text import TextToken, tokenize
-from archqa.query.grammar.vocabulary import NameKind, Vocabulary
+from archqa.query.grammar.vocabulary import NameKind, PatientNames, Vocabulary
 
-_NEAR = 87
-_MOST = 8
-_ALONE = frozenset(
+_MIN_SIMILARITY = 87
+_MAX_NAMES = 8
+_KINDS_WITH_UNKNOWN_NAMES = frozenset(
     {
         "lab",
         "vital",
@@ -27,10 +26,10 @@ _ALONE = frozenset(
         "susceptibility",
     }
 )
-_IGNORED = 1
-"""So many words may stay unexplained beside names that were found; more is a refusal."""
+_MAX_UNEXPLAINED = 1
+"""Tokens that may stay unexplained in a question with a name; more are a refusal."""
 
-# Words that change what is asked: whoever passes over them answers another question.
+# Words that change what is asked: ignoring them would answer a different question.
 _LIMITING = frozenset(
     [
         "without",
@@ -60,50 +59,6 @@ _LIMITING = frozenset(
 )
 
 
-def resolve_unresolved(
-    found: ParseResult, vocabulary: Vocabulary, theirs: frozenset[tuple[NameKind, str]]
-) -> None:
-    """Give every leftover word a meaning, in place. Raises `NotUnderstood` with the words that have none."""
-    found = found._replace(
-        unresolved=[word for word in found.unresolved if not _is_strength(found, word)]
-    )
-    if found.read.what == "medication":
-        found = found._replace(
-            unresolved=[word for word in found.unresolved if not _is_route(found.read, word)]
-        )
-    if not found.unresolved:
-        return
-    kind = NAME_KINDS.get(found.read.what)
-    if kind is not None and found.unresolved and _name(found, kind, vocabulary, theirs):
-        return
-    if (
-        len(found.unresolved) > _IGNORED
-        or not (found.names or found.read.visits)
-        or _limits(found.unresolved)
-    ):
-        raise NotUnderstood(_phrase(found.read.text, found.unresolved))
-
-
-def _is_route(read: ParseState, word: TextToken) -> bool:
-    """ "An oral drug": a route, not a part of a drug's name."""
-    codes = limits.route_codes(word.text)
-    if codes and len(word.text) > 2:
-        read.routes = read.routes or codes
-        return True
-    return False
-
-
-def _is_strength(found: ParseResult, word: TextToken) -> bool:
-    """ "81 mg" beside a drug that was found: which product it was, not which drug."""
-    text = found.read.text
-    is_dose = re.match(r"\d+(?:\.\d+)? ?(?:mg|mcg|g|ml|units?|meq|%)", text[word.start :])
-    return (
-        bool(found.names)
-        and found.read.what == "medication"
-        and (bool(is_dose) or word.text in _DOSES)
-    )
-
-
 _DOSES = frozenset(
     [
         "mg",
@@ -124,127 +79,181 @@ _DOSES = frozenset(
         "infusion",
     ]
 )
-
-
-def _limits(leftover: Iterable[TextToken]) -> bool:
-    return any(word.text in _LIMITING or word.text[0].isdigit() for word in leftover)
-
-
-def _name(
-    found: ParseResult,
-    kind: NameKind,
-    vocabulary: Vocabulary,
-    theirs: frozenset[tuple[NameKind, str]],
-) -> bool:
-    """Whether the leftover words, with the names found beside them, are a name."""
-    read = found.read
-    if len(found.unresolved) > _MOST or any(word.text in _LIMITING for word in found.unresolved):
-        return False
-    if read.what == "microbiology_test":
-        return _specimen(found, vocabulary)
-    beside = [word for each in found.names for word in tokenize(read.text[each.start : each.end])]
-    names = _similar([*beside, *found.unresolved], kind, vocabulary, theirs)
-    if names:
-        read.names = names
-        return True
-    phrase = _phrase(read.text, found.unresolved)
-    if found.names:
-        return _one_more(found, phrase)
-    read.names = _similar(found.unresolved, kind, vocabulary, theirs) or _similar(
-        tokenize(phrase), kind, vocabulary, theirs
-    )
-    if (
-        not read.names
-        and read.what in _ALONE
-        and read.says("what", read.what, 2.2)
-        and _stands_as_name(found)
-    ):
-        read.names = (phrase,)
-    return bool(read.names)
-
-
-_BEFORE = re.compile(
+_DOSE = re.compile(r"\d+(?:\.\d+)? ?(?:mg|mcg|g|ml|units?|meq|%)")
+_BEFORE_NAME = re.compile(
     r"(?:\b(?:of|for|with|called|named|prescribed|receive|received|given|taking|take|took|on|an?|the|or|and|undergo|"
     r"undergone|had|have|as)|[,:\"']) ?$"
 )
-_AFTER = re.compile(
+_AFTER_NAME = re.compile(
     r"^[\"',]? ?(?:lab|laboratory|test|level|value|result|procedure|surgery|operation|treatment|output|drain|"
     r"prescription|order|dose|medication|drug|diagnosis|disease|microbiology|culture|specimen|careunit|unit|ward|reading|"
     r"measurement|prescribed|ordered|given|administered|performed|checked|measured|drawn|dosage|started)"
 )
+_LIST_MARKS_BEFORE = (",", " or", " and", "/")
+_LIST_MARKS_AFTER = (",", "or ", "and ", "/")
+_LISTED_KINDS = frozenset({"medication", "lab", "procedure", "diagnosis"})
 
 
-def _stands_as_name(found: ParseResult) -> bool:
-    """Whether the words stand where a name stands: "a ... lab test", not "was ... in any procedure"."""
-    text = found.read.text
-    before, after = text[: found.unresolved[0].start], text[found.unresolved[-1].end :]
-    return bool(_BEFORE.search(before) or _AFTER.search(after))
+def resolve_unresolved(
+    result: ParseResult, vocabulary: Vocabulary, patient_names: PatientNames
+) -> None:
+    """Resolve every unexplained token, changing the parse state.
+
+    Raises `NotUnderstood` with the words that have no meaning.
+    """
+    state = result.state
+    if state.what == "medication":
+        result = _without_drug_details(result)
+    if not result.unresolved:
+        return
+    kind = NAME_KINDS.get(state.what)
+    if kind is not None and _resolve_as_name(result, kind, vocabulary, patient_names):
+        return
+    has_subject = bool(result.candidates or state.visits)
+    is_ignorable = len(result.unresolved) <= _MAX_UNEXPLAINED and has_subject
+    if not is_ignorable or _changes_meaning(result.unresolved):
+        raise NotUnderstood(_phrase(state.text, result.unresolved))
 
 
-def _one_more(found: ParseResult, phrase: str) -> bool:
+def _without_drug_details(result: ParseResult) -> ParseResult:
+    """The result without tokens for a strength ("81 mg") or a route ("an oral drug")."""
+    state = result.state
+    unresolved = []
+    for token in result.unresolved:
+        if result.candidates and _is_strength(state.text, token):
+            continue
+        codes = limits.route_codes(token.text) if len(token.text) > 2 else ()
+        if codes:
+            state.routes = state.routes or codes
+        else:
+            unresolved.append(token)
+    return result._replace(unresolved=unresolved)
+
+
+def _is_strength(text: str, token: TextToken) -> bool:
+    """Whether a token says which product of a drug it was, not which drug."""
+    return token.text in _DOSES or _DOSE.match(text[token.start :]) is not None
+
+
+def _changes_meaning(unresolved: Iterable[TextToken]) -> bool:
+    return any(token.text in _LIMITING or token.text[0].isdigit() for token in unresolved)
+
+
+def _resolve_as_name(
+    result: ParseResult, kind: NameKind, vocabulary: Vocabulary, patient_names: PatientNames
+) -> bool:
+    """Whether the unresolved tokens, perhaps with the names next to them, became a name."""
+    state, unresolved = result.state, result.unresolved
+    if len(unresolved) > _MAX_NAMES or any(token.text in _LIMITING for token in unresolved):
+        return False
+    if state.what == "microbiology_test":
+        return _resolve_as_culture(result, vocabulary)
+    name_tokens: list[TextToken] = []
+    for candidate in result.candidates:
+        name_tokens += tokenize(state.text[candidate.start : candidate.end])
+    names = _similar_names([*name_tokens, *unresolved], kind, vocabulary, patient_names)
+    if names:
+        state.names = names
+        return True
+    phrase = _phrase(state.text, unresolved)
+    if result.candidates:
+        return _resolve_as_list_item(result, phrase)
+    state.names = (
+        _similar_names(unresolved, kind, vocabulary, patient_names)
+        or _similar_names(tokenize(phrase), kind, vocabulary, patient_names)
+        or _unknown_name(result, phrase)
+    )
+    return bool(state.names)
+
+
+def _unknown_name(result: ParseResult, phrase: str) -> tuple[str, ...]:
+    """The phrase as a name that the record does not have, if it stands where a name stands."""
+    state = result.state
+    if state.what not in _KINDS_WITH_UNKNOWN_NAMES:
+        return ()
+    has_cue = state.mentions("what", state.what, 2.2)
+    return (phrase,) if has_cue and _is_in_name_position(result) else ()
+
+
+def _is_in_name_position(result: ParseResult) -> bool:
+    """Whether the tokens stand as a name: "a ... lab test", not "was ... in any procedure"."""
+    text_before, text_after = _surroundings(result)
+    return bool(_BEFORE_NAME.search(text_before) or _AFTER_NAME.search(text_after))
+
+
+def _surroundings(result: ParseResult) -> tuple[str, str]:
+    text, unresolved = result.state.text, result.unresolved
+    return text[: unresolved[0].start], text[unresolved[-1].end :]
+
+
+def _resolve_as_list_item(result: ParseResult, phrase: str) -> bool:
     """ "X, Y or Z" of which the record does not have Y."""
-    read = found.read
-    before, after = (
-        read.text[: found.unresolved[0].start].rstrip(),
-        read.text[found.unresolved[-1].end :].lstrip(),
-    )
-    is_listed = before.endswith((",", " or", " and", "/")) or after.startswith(
-        (",", "or ", "and ", "/")
-    )
-    if is_listed and read.what in {"medication", "lab", "procedure", "diagnosis"}:
-        read.names = (*read.names, phrase)
+    text_before, text_after = _surroundings(result)
+    is_after_mark = text_before.rstrip().endswith(_LIST_MARKS_BEFORE)
+    is_before_mark = text_after.lstrip().startswith(_LIST_MARKS_AFTER)
+    is_listed = is_after_mark or is_before_mark
+    if is_listed and result.state.what in _LISTED_KINDS:
+        result.state.names = (*result.state.names, phrase)
     return is_listed
 
 
-def _specimen(found: ParseResult, vocabulary: Vocabulary) -> bool:
-    read = found.read
-    kinds: tuple[NameKind, ...] = ("specimen", "microbiology_test", "organism")
-    for kind in kinds:
-        names = _similar(found.unresolved, kind, vocabulary, frozenset())
-        if names:
-            if kind == "specimen":
-                read.specimens = (*read.specimens, *names)
-            elif kind == "organism":
-                read.organisms = names
-            else:
-                read.names = names
-            return True
-    if not found.names and len(found.unresolved) <= 4 and _stands_as_name(found):
-        read.specimens = (_phrase(read.text, found.unresolved),)
-        return True
-    return False
+def _resolve_as_culture(result: ParseResult, vocabulary: Vocabulary) -> bool:
+    state, unresolved = result.state, result.unresolved
+    if specimens := _similar_names(unresolved, "specimen", vocabulary, frozenset()):
+        state.specimens = (*state.specimens, *specimens)
+    elif tests := _similar_names(unresolved, "microbiology_test", vocabulary, frozenset()):
+        state.names = tests
+    elif organisms := _similar_names(unresolved, "organism", vocabulary, frozenset()):
+        state.organisms = organisms
+    elif not result.candidates and len(unresolved) <= 4 and _is_in_name_position(result):
+        state.specimens = (_phrase(state.text, unresolved),)
+    else:
+        return False
+    return True
 
 
-def _similar(
-    said: list[TextToken],
+def _similar_names(
+    tokens: list[TextToken],
     kind: NameKind,
     vocabulary: Vocabulary,
-    theirs: frozenset[tuple[NameKind, str]],
+    patient_names: PatientNames,
 ) -> tuple[str, ...]:
-    """Names of the same words in another order, nearly the same letters, or with all of these words among theirs."""
-    known = vocabulary.of_kind(kind)
-    wanted = {word.text for word in said}
-    same = [name for each, names in known.items() if set(each.split()) == wanted for name in names]
-    if same:
-        return tuple(dict.fromkeys(same))
-    near = process.extractOne(
-        " ".join(word.text for word in said), known.keys(), scorer=fuzz.ratio, score_cutoff=_NEAR
+    """Names of the same words in another order, of similar spelling, or with all of these words."""
+    names_by_key = vocabulary.names_of_kind(kind)
+    query_words = {token.text for token in tokens}
+    same_words: dict[str, None] = {}
+    containing: list[str] = []
+    for key, names in names_by_key.items():
+        key_words = set(key.split())
+        if query_words == key_words:
+            same_words.update(dict.fromkeys(names))
+        if query_words <= key_words:
+            containing += names
+    if same_words:
+        return tuple(same_words)
+    similar = _similar_key(" ".join(token.text for token in tokens), names_by_key)
+    if similar is not None:
+        return tuple(names_by_key[similar])
+    own_names = [name for name in containing if (kind, normalise_text(name)) in patient_names]
+    if own_names:
+        return tuple(dict.fromkeys(own_names))
+    return tuple(dict.fromkeys(containing)) if len(containing) <= _MAX_NAMES else ()
+
+
+def _similar_key(phrase: str, names_by_key: dict[str, list[str]]) -> str | None:
+    match = process.extractOne(
+        phrase, names_by_key.keys(), scorer=fuzz.ratio, score_cutoff=_MIN_SIMILARITY
     )
-    if near and _agree(" ".join(word.text for word in said), near[0]):
-        return tuple(known[near[0]])
-    holding = [
-        name for each, names in known.items() if wanted <= set(each.split()) for name in names
-    ]
-    own = [name for name in holding if (kind, normalise_text(name)) in theirs]
-    return tuple(dict.fromkeys(own or (holding if len(holding) <= _MOST else [])))
+    if match is None:
+        return None
+    key = str(match[0])
+    # Numbers must be the same: 25 mg is not 50 mg.
+    return key if _numbers(key) == _numbers(phrase) else None
 
 
-def _agree(one: str, other: str) -> bool:
-    """Numbers in two names must be the same: 25 mg is not 50 mg."""
-    return [word for word in one.split() if word[0].isdigit()] == [
-        word for word in other.split() if word[0].isdigit()
-    ]
+def _numbers(phrase: str) -> list[str]:
+    return [word for word in phrase.split() if word[0].isdigit()]
 
 
-def _phrase(text: str, leftover: list[TextToken]) -> str:
-    return text[leftover[0].start : leftover[-1].end]
+def _phrase(text: str, tokens: list[TextToken]) -> str:
+    return text[tokens[0].start : tokens[-1].end]

@@ -1,11 +1,11 @@
-"""The names that occur in a record: labs, charted items, drugs, specimens, and so on, looked up by their words."""
+"""The names in a record: labs, charted items, drugs, specimens and so on, found by their words."""
 
 import re
 from collections import defaultdict
 from collections.abc import Iterable
 from functools import lru_cache
 from importlib.resources import files
-from typing import Literal, NamedTuple
+from typing import Literal, NamedTuple, cast
 from weakref import WeakKeyDictionary
 
 from archqa.fhir import CodeCount, Record
@@ -29,7 +29,7 @@ NameKind = Literal[
 ]
 
 # By what a code system's name ends in: MIMIC-IV on FHIR, section "Sets" of its documentation.
-_SYSTEMS: dict[str, tuple[NameKind, ...]] = {
+_KINDS_OF_SYSTEM: dict[str, tuple[NameKind, ...]] = {
     "mimic-d-labitems": ("lab",),
     "mimic-chartevents-d-items": ("vital",),
     "mimic-d-items": ("output",),
@@ -39,165 +39,178 @@ _SYSTEMS: dict[str, tuple[NameKind, ...]] = {
 }
 _ANY_OBSERVATION: tuple[NameKind, ...] = ("lab", "vital")
 _TYPES = ("Observation", "Specimen", "Medication", "Procedure", "Condition")
-_THEIRS = ("Observation", "Specimen", "Procedure", "Condition")
+_PATIENT_TYPES = ("Observation", "Specimen", "Procedure", "Condition")
 
 
-class VocabularyEntry(NamedTuple):
-    """A name as the record has it. `said` is how it was looked up: exactly, or by a synonym."""
-
-    kind: NameKind
-    display: str
-    said: Literal["exact", "synonym"] = "exact"
-
-
-_REORDERED: frozenset[NameKind] = frozenset(
+_ELEMENTS = {"code", "type", "identifier"}
+_REORDERED_KINDS: frozenset[NameKind] = frozenset(
     {"lab", "medication", "specimen", "procedure", "diagnosis", "output"}
 )
 
+PatientNames = frozenset[tuple[NameKind, str]]
+"""Kinds and folded names that occur in a patient's own resources."""
 
-def sort_words(said: str) -> str:
+
+class VocabularyEntry(NamedTuple):
+    """A name as the record has it, and whether it is found exactly or by a synonym."""
+
+    kind: NameKind
+    display: str
+    match_type: Literal["exact", "synonym"] = "exact"
+
+
+class Synonym(NamedTuple):
+    """A phrase of clinicians, and the names it may have in a record."""
+
+    kind: NameKind
+    phrase: str
+    names: tuple[str, ...]
+
+
+def sort_words(phrase: str) -> str:
     """ "urine sodium" and "sodium urine" alike."""
-    return " ".join(sorted(said.split()))
+    return " ".join(sorted(phrase.split()))
 
 
 class Vocabulary:
     """Names by the words they are made of."""
 
-    def __init__(self, names: Iterable[VocabularyEntry]) -> None:
+    def __init__(self, entries: Iterable[VocabularyEntry]) -> None:
+        self._names_of_kind: dict[NameKind, dict[str, list[str]]] = {}
         self.by_key: dict[str, list[VocabularyEntry]] = defaultdict(list)
-        for name in dict.fromkeys(names):
-            if lookup_key(name.display):
-                self.by_key[lookup_key(name.display)].append(name)
+        for entry in dict.fromkeys(entries):
+            key = lookup_key(entry.display)
+            if key:
+                self.by_key[key].append(entry)
+        self._add_codes()
+        self._add_synonyms()
+        self.by_sorted_words = self._index_sorted_words()
+        self.max_words = max((key.count(" ") + 1 for key in self.by_key), default=1)
+        self.single_words = frozenset(key for key in self.by_key if " " not in key and len(key) > 5)
+        self.words = frozenset(word for key in self.by_key for word in key.split() if len(word) > 3)
+
+    def names_of_kind(self, kind: NameKind) -> dict[str, list[str]]:
+        """Keys and displays of one kind."""
+        if kind not in self._names_of_kind:
+            names: dict[str, list[str]] = {}
+            for key, entries in self.by_key.items():
+                displays = [entry.display for entry in entries if entry.kind == kind]
+                if displays:
+                    names[key] = displays
+            self._names_of_kind[kind] = names
+        return self._names_of_kind[kind]
+
+    def _add_codes(self) -> None:
+        """Routes and admission sources are codes, which no record lists as names."""
         for synonym in synonyms():
             if synonym.kind in {"route", "admission_source"}:
-                self.by_key[synonym.said] += [
-                    VocabularyEntry(synonym.kind, name) for name in synonym.names
-                ]
-        self._add_synonyms()
-        self.by_sorted_words: dict[str, list[VocabularyEntry]] = defaultdict(list)
-        for said, found in self.by_key.items():
-            if " " in said:
-                self.by_sorted_words[sort_words(said)] += [
-                    name for name in found if name.kind in _REORDERED
-                ]
-        self.longest = max((found.count(" ") + 1 for found in self.by_key), default=1)
-        self.single = frozenset(
-            found for found in self.by_key if " " not in found and len(found) > 5
-        )
-        self.words = frozenset(
-            word for found in self.by_key for word in found.split() if len(word) > 3
-        )
-
-    def of_kind(self, kind: NameKind) -> dict[str, list[str]]:
-        """Keys and displays of one kind."""
-        if kind not in self._by_kind:
-            self._by_kind[kind] = {
-                said: displays
-                for said, names in self.by_key.items()
-                if (displays := [name.display for name in names if name.kind == kind])
-            }
-        return self._by_kind[kind]
+                for name in synonym.names:
+                    self.by_key[synonym.phrase].append(VocabularyEntry(synonym.kind, name))
 
     def _add_synonyms(self) -> None:
-        self._by_kind: dict[NameKind, dict[str, list[str]]] = {}
         for synonym in synonyms():
-            targets = [
-                name
-                for target in synonym.names
-                for name in self.by_key.get(lookup_key(target), [])
-                if name.kind == synonym.kind and name.said == "exact"
-            ]
-            known = {
-                name.kind for name in self.by_key.get(synonym.said, []) if name.said == "exact"
-            }
-            named = [target for target in targets if synonym.said in lookup_key(target.display)]
-            targets = (
-                named
-                if len(named) < len(targets) and named and synonym.kind == "medication"
-                else targets
-            )
-            if targets and synonym.kind not in known:
-                self.by_key[synonym.said] += [target._replace(said="synonym") for target in targets]
+            entries = self._synonym_entries(synonym)
+            if entries and not self._has_exact(synonym.phrase, synonym.kind):
+                self.by_key[synonym.phrase] += [
+                    entry._replace(match_type="synonym") for entry in entries
+                ]
 
+    def _synonym_entries(self, synonym: Synonym) -> list[VocabularyEntry]:
+        entries = []
+        for name in synonym.names:
+            for entry in self.by_key.get(lookup_key(name), []):
+                if entry.kind == synonym.kind and entry.match_type == "exact":
+                    entries.append(entry)
+        if synonym.kind != "medication":
+            return entries
+        same_wording = [entry for entry in entries if synonym.phrase in lookup_key(entry.display)]
+        return same_wording or entries
 
-class Synonym(NamedTuple):
-    """What clinicians say, and what it may be called in a record."""
+    def _has_exact(self, phrase: str, kind: NameKind) -> bool:
+        entries = self.by_key.get(phrase, [])
+        return any(entry.kind == kind and entry.match_type == "exact" for entry in entries)
 
-    kind: NameKind
-    said: str
-    names: tuple[str, ...]
+    def _index_sorted_words(self) -> dict[str, list[VocabularyEntry]]:
+        index: dict[str, list[VocabularyEntry]] = defaultdict(list)
+        for key, entries in self.by_key.items():
+            if " " in key:
+                index[sort_words(key)] += [
+                    entry for entry in entries if entry.kind in _REORDERED_KINDS
+                ]
+        return index
 
 
 @lru_cache
 def synonyms() -> tuple[Synonym, ...]:
     """The general abbreviations and synonyms, from `data/synonyms.tsv`."""
-    found = []
-    for line in read_table("synonyms.tsv"):
-        kind, sayings, names = line
-        for said in sayings.split(","):
-            found.append(
-                Synonym(kind, lookup_key(said), tuple(name.strip() for name in names.split("|")))
-            )  # type: ignore[arg-type]
-    return tuple(found)
+    result = []
+    for kind, phrases, names in read_table("synonyms.tsv"):
+        record_names = tuple(name.strip() for name in names.split("|"))
+        for phrase in phrases.split(","):
+            result.append(Synonym(cast("NameKind", kind), lookup_key(phrase), record_names))
+    return tuple(result)
 
 
 def read_table(name: str) -> list[list[str]]:
     """The lines of a table in `data`, without comments, split at tabs."""
     text = files("archqa.query.grammar").joinpath("data", name).read_text(encoding="utf-8")
-    lines = [line for line in text.splitlines() if line.strip() and not line.startswith("#")]
-    return [[cell.strip() for cell in re.split(r"\t+", line)] for line in lines]
+    rows = []
+    for line in text.splitlines():
+        if line.strip() and not line.startswith("#"):
+            rows.append([cell.strip() for cell in re.split(r"\t+", line)])
+    return rows
 
 
 class RecordVocabulary:
-    """The vocabulary of a record, gathered when it is first needed, and who of its patients has which names."""
+    """The vocabulary of a record, built when first needed, and the names of each patient."""
 
     def __init__(self, record: Record) -> None:
         self._record = record
         self._vocabulary: Vocabulary | None = None
-        self._theirs: dict[str, frozenset[tuple[NameKind, str]]] = {}
+        self._patient_names: dict[str, PatientNames] = {}
 
     @property
     def vocabulary(self) -> Vocabulary:
         """All names of the record."""
         if self._vocabulary is None:
-            self._vocabulary = Vocabulary([*_names(self._record, None), *_units(self._record)])
+            entries = [*_coded_names(self._record, None), *_care_unit_names(self._record)]
+            self._vocabulary = Vocabulary(entries)
         return self._vocabulary
 
-    def theirs(self, patient: str) -> frozenset[tuple[NameKind, str]]:
-        """Kinds and folded names that occur in a patient's own observations, procedures and conditions."""
-        if patient not in self._theirs:
-            self._theirs[patient] = frozenset(
-                (name.kind, normalise_text(name.display)) for name in _names(self._record, patient)
+    def patient_names(self, patient: str) -> PatientNames:
+        """Names that occur in a patient's own observations, procedures and conditions."""
+        if patient not in self._patient_names:
+            self._patient_names[patient] = frozenset(
+                (entry.kind, normalise_text(entry.display))
+                for entry in _coded_names(self._record, patient)
             )
-        return self._theirs[patient]
+        return self._patient_names[patient]
 
 
-_KEPT: "WeakKeyDictionary[Record, RecordVocabulary]" = WeakKeyDictionary()
+_CACHE: "WeakKeyDictionary[Record, RecordVocabulary]" = WeakKeyDictionary()
 
 
 def record_vocabulary(record: Record) -> RecordVocabulary:
-    """The names of a record; kept as long as the record is open."""
-    found = _KEPT.get(record)
-    if found is None:
-        found = _KEPT[record] = RecordVocabulary(record)
-    return found
+    """The vocabulary of a record, cached as long as the record is open."""
+    if record not in _CACHE:
+        _CACHE[record] = RecordVocabulary(record)
+    return _CACHE[record]
 
 
-def _names(record: Record, patient: str | None) -> Iterable[VocabularyEntry]:
-    for resource_type in _TYPES if patient is None else _THEIRS:
+def _coded_names(record: Record, patient: str | None) -> Iterable[VocabularyEntry]:
+    for resource_type in _TYPES if patient is None else _PATIENT_TYPES:
         for code in record.codes(resource_type, patient):
-            if code.element.split(".")[0] in _ELEMENTS:
-                for kind in _kinds(code):
-                    yield VocabularyEntry(kind, " ".join((code.display or code.code).split()))
+            if code.element.split(".")[0] not in _ELEMENTS:
+                continue
+            for kind in _kinds_of_code(code):
+                yield VocabularyEntry(kind, " ".join((code.display or code.code).split()))
 
 
-_ELEMENTS = {"code", "type", "identifier"}
-
-
-def _kinds(code: CodeCount) -> tuple[NameKind, ...]:
+def _kinds_of_code(code: CodeCount) -> tuple[NameKind, ...]:
     system = code.system.rsplit("/", 1)[-1]
     if code.type == "Observation":
-        return _SYSTEMS.get(system, () if system.startswith("mimic-") else _ANY_OBSERVATION)
+        other_kinds = () if system.startswith("mimic-") else _ANY_OBSERVATION
+        return _KINDS_OF_SYSTEM.get(system, other_kinds)
     if code.type == "Medication":
         return ("medication",) if code.display or system.endswith("medication-name") else ()
     if code.type == "Specimen":
@@ -207,7 +220,8 @@ def _kinds(code: CodeCount) -> tuple[NameKind, ...]:
     return ("diagnosis",)
 
 
-def _units(record: Record) -> Iterable[VocabularyEntry]:
+def _care_unit_names(record: Record) -> Iterable[VocabularyEntry]:
     for location in record.search_all("Location"):
-        if isinstance(location.get("name"), str):
-            yield VocabularyEntry("care_unit", " ".join(location["name"].split()))
+        name = location.get("name")
+        if isinstance(name, str):
+            yield VocabularyEntry("care_unit", " ".join(name.split()))

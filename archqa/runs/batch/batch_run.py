@@ -1,17 +1,17 @@
-"""A run by the Batch API, stage by stage: what can be asked goes into a file, what came back takes the cases further.
+"""A run by the Batch API, round by round: requests go into a file, replies take the cases further.
 
-    batch/rounds.json        every file written: how many requests, its batch at the server, how it stands
-    batch/round-<n>.jsonl    the requests of a round;  batch/replies.db  every reply that came back
+    batch/rounds.json        every file: its requests, its batch at the server, its status
+    batch/round-<n>.jsonl    the requests of a round;  batch/replies.db  all replies received
 
-Each advance takes every open case from its start through the replies that have come, up to the first that has not. A
-repair or compress turn is just another request of the next file. Nothing here waits; all of it works from files alone.
+Each advance takes every open case from its start through the replies received, up to the first that is missing. A
+repair or compression turn is just another request of the next file. Nothing here waits; all of it works from files.
 """
 
 import asyncio
 import json
 from collections import Counter, defaultdict
 from pathlib import Path
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from archqa.core.question import Item
 from archqa.core.step import Step
@@ -21,6 +21,7 @@ from archqa.errors import InputError
 from archqa.llm.batch import (
     MAX_REQUESTS_PER_FILE,
     BatchModel,
+    BatchReply,
     ReplyPending,
     batch_request_line,
     read_batch_output,
@@ -39,12 +40,12 @@ from archqa.runs.runner import Job, attempt_case
 from archqa.settings import Settings
 from archqa.tasks.pipelines import find
 
-_TRIES = 3
+_MAX_ROUNDS_OF_A_REQUEST = 3
 """Rounds in which a request may fail before its stage counts as failed."""
 
 
 class BatchRound(FrozenModel):
-    """One input file. `batch_id` is the server's name for it, once it was uploaded."""
+    """One input file. `batch_id` is the server's name for it, once it is uploaded."""
 
     number: int
     digests: tuple[str, ...]
@@ -54,7 +55,7 @@ class BatchRound(FrozenModel):
 
 
 class BatchProgress(NamedTuple):
-    """How a batched run stands: cases ended, cases in all, requests that wait for the next file."""
+    """Cases that ended, all cases, and requests that wait for the next file."""
 
     ended: int
     cases: int
@@ -62,138 +63,132 @@ class BatchProgress(NamedTuple):
 
 
 class BatchRun:
-    """A run folder that is filled by batches."""
+    """A run folder that batches fill."""
 
     def __init__(self, folder: RunFolder, settings: Settings) -> None:
         self.folder = folder
         self._settings = settings.replace(cache=False)
-        self._place = folder.path / "batch"
-        self._place.mkdir(mode=0o700, exist_ok=True)
-        self._waiting: dict[str, Request] = {}
+        self._batch_folder = folder.path / "batch"
+        self._batch_folder.mkdir(mode=0o700, exist_ok=True)
+        self._pending: dict[str, Request] = {}
 
     @classmethod
     def create(cls, plan: Plan, out: Path | None) -> "BatchRun":
-        """A new run; nothing is asked yet."""
+        """A new run; no request is written yet."""
         return cls(new_folder(plan, out), plan.settings)
 
     @property
     def rounds(self) -> tuple[BatchRound, ...]:
         """The rounds so far."""
-        path = self._place / "rounds.json"
+        path = self._batch_folder / "rounds.json"
         if not path.is_file():
             return ()
-        return tuple(
-            BatchRound.model_validate(each) for each in json.loads(path.read_text(encoding="utf-8"))
-        )
+        rows = json.loads(path.read_text(encoding="utf-8"))
+        return tuple(BatchRound.model_validate(row) for row in rows)
 
     def replace(self, changed: BatchRound) -> None:
-        """Write a round down, new or changed."""
-        kept = {each.number: each for each in self.rounds} | {changed.number: changed}
-        self.folder.write_json(
-            "batch/rounds.json", [each.model_dump(mode="json") for each in kept.values()]
-        )
+        """Save a round, new or changed."""
+        rounds = {batch_round.number: batch_round for batch_round in self.rounds}
+        rounds[changed.number] = changed
+        rows = [batch_round.model_dump(mode="json") for batch_round in rounds.values()]
+        self.folder.write_json("batch/rounds.json", rows)
 
-    def input_path(self, round_: BatchRound) -> Path:
+    def input_path(self, batch_round: BatchRound) -> Path:
         """The input file of a round."""
-        return self._place / f"round-{round_.number}.jsonl"
+        return self._batch_folder / f"round-{batch_round.number}.jsonl"
 
     def advance(self) -> BatchProgress:
-        """Take every open case as far as the replies that have come allow."""
-        run = Run(self.folder)
+        """Take every open case as far as the replies received allow."""
         ended = self.folder.records()
-        self._waiting = {}
-        asyncio.run(self._advance([case for case in run.cases if case.id not in ended]))
+        open_cases = [case for case in Run(self.folder).cases if case.id not in ended]
+        self._pending = {}
+        asyncio.run(self._advance(open_cases))
         run = Run(self.folder)
         if run.complete:
-            self.folder.write_manifest(
-                run.manifest.model_copy(update={"status": RunStatus.FINISHED})
-            )
+            finished = run.manifest.model_copy(update={"status": RunStatus.FINISHED})
+            self.folder.write_manifest(finished)
             run.write_submission()
-        return BatchProgress(len(run.records), len(run.manifest.case_ids), len(self._waiting))
+        return BatchProgress(len(run.records), len(run.manifest.case_ids), len(self._pending))
 
     def write_rounds(self) -> list[BatchRound]:
-        """Files of the requests that wait and are not under way already; one for each model, and for each 50,000."""
-        under_way = {
-            digest for each in self.rounds if each.status != "fetched" for digest in each.digests
-        }
-        by_model: dict[str, list[str]] = defaultdict(list)
-        for key, request in self._waiting.items():
-            if key not in under_way:
-                by_model[request.model].append(key)
-        return [
-            self._write_round(keys[start : start + MAX_REQUESTS_PER_FILE])
-            for keys in by_model.values()
-            for start in range(0, len(keys), MAX_REQUESTS_PER_FILE)
-        ]
+        """Write the pending requests that no open round holds: a file for each model and each 50,000 requests."""
+        in_open_rounds: set[str] = set()
+        for batch_round in self.rounds:
+            if batch_round.status != "fetched":
+                in_open_rounds.update(batch_round.digests)
+        keys_by_model: dict[str, list[str]] = defaultdict(list)
+        for key, request in self._pending.items():
+            if key not in in_open_rounds:
+                keys_by_model[request.model].append(key)
+        rounds = []
+        for keys in keys_by_model.values():
+            for start in range(0, len(keys), MAX_REQUESTS_PER_FILE):
+                rounds.append(self._write_round(keys[start : start + MAX_REQUESTS_PER_FILE]))
+        return rounds
 
     def _write_round(self, keys: list[str]) -> BatchRound:
         written = BatchRound(number=len(self.rounds) + 1, digests=tuple(keys))
         dialect = Dialect()
-        lines = "".join(f"{batch_request_line(key, self._waiting[key], dialect)}\n" for key in keys)
         path = self.input_path(written)
         path.touch(mode=0o600)
-        path.write_text(lines, encoding="utf-8")
+        with path.open("w", encoding="utf-8") as file:
+            for key in keys:
+                file.write(f"{batch_request_line(key, self._pending[key], dialect)}\n")
         self.replace(written)
         return written
 
     def take(self, output: Path) -> int:
-        """Keep the replies of an output file; returns how many. Raises `InputError` for a file that is none."""
-        known = {digest for each in self.rounds for digest in each.digests}
+        """Store the replies of an output file; returns their number.
+
+        Raises `InputError` for a file that is not the output of a batch, or of a batch of another run.
+        """
+        results = self._read_output(output)
+        self._check_results_are_ours(results, output)
         with self._replies() as replies:
-            try:
-                found = list(
-                    read_batch_output(
-                        output.read_text(encoding="utf-8").splitlines(), self._settings.price_of
-                    )
-                )
-            except (OSError, ValueError) as error:
-                fix = "Give the output or error file of a batch that archqa wrote."
-                raise InputError(
-                    output,
-                    [str(error) if isinstance(error, ValueError) else ": cannot be read."],
-                    fix,
-                ) from None
-            strangers = [each for each in found if each.key not in known]
-            if strangers:
-                raise InputError(
-                    output,
-                    [f": {len(strangers)} replies belong to another run."],
-                    "Name this run's own file.",
-                )
-            for each in found:
-                if each.reply is not None:
-                    replies.put(each.key, each.reply)
-        self._close_rounds({each.key for each in found})
-        return sum(each.reply is not None for each in found)
+            for result in results:
+                if result.reply is not None:
+                    replies.put(result.key, result.reply)
+        self._close_rounds({result.key for result in results})
+        return sum(result.reply is not None for result in results)
+
+    def _read_output(self, output: Path) -> list[BatchReply]:
+        try:
+            lines = output.read_text(encoding="utf-8").splitlines()
+            return list(read_batch_output(lines, self._settings.price_of))
+        except (OSError, ValueError) as error:
+            mistake = str(error) if isinstance(error, ValueError) else ": cannot be read."
+            fix = "Give the output or error file of a batch that archqa wrote."
+            raise InputError(output, [mistake], fix) from None
+
+    def _check_results_are_ours(self, results: list[BatchReply], output: Path) -> None:
+        our_keys = {key for batch_round in self.rounds for key in batch_round.digests}
+        foreign = [result for result in results if result.key not in our_keys]
+        if foreign:
+            mistake = f": {len(foreign)} replies belong to another run."
+            raise InputError(output, [mistake], "Name this run's own file.")
 
     def _close_rounds(self, answered: set[str]) -> None:
-        for each in self.rounds:
-            if each.status != "fetched" and answered & set(each.digests):
-                self.replace(each.model_copy(update={"status": "fetched"}))
+        for batch_round in self.rounds:
+            if batch_round.status != "fetched" and answered & set(batch_round.digests):
+                self.replace(batch_round.model_copy(update={"status": "fetched"}))
 
     def _replies(self) -> SqliteCache:
-        return SqliteCache(self._place / "replies.db")
+        return SqliteCache(self._batch_folder / "replies.db")
 
     async def _advance(self, cases: list[Item]) -> None:
         manifest = self.folder.manifest()
+        pipeline = find(manifest.pipeline, manifest.task)
         with self._replies() as replies:
             server_replies = ServerCache(replies, server_identity(self._settings.base_url))
-            model = BatchModel(server_replies, self._waiting, self._hopeless())
-            minds = Backends(self._settings, find(manifest.pipeline, manifest.task), model)
-            job = Job(
-                self.folder,
-                find(manifest.pipeline, manifest.task),
-                self._settings,
-                minds,
-                {},
-                lambda _: None,
-            )
+            model = BatchModel(server_replies, self._pending, self._failed_too_often())
+            backends = Backends(self._settings, pipeline, model)
+            job = Job(self.folder, pipeline, self._settings, backends, {}, lambda _: None)
             for case in cases:
-                await self._case(case, job)
-            await minds.close()
+                await self._advance_case(case, job)
+            await backends.close()
 
-    async def _case(self, case: Item, job: Job) -> None:
-        """The steps are written only when the case ends, so that a trace tells each once."""
+    async def _advance_case(self, case: Item, job: Job) -> None:
+        """Run a case; its steps are written only when it ends, so that the trace holds each of them once."""
         steps: list[Step] = []
         try:
             record, _ = await attempt_case(case, job, steps.append)
@@ -201,20 +196,22 @@ class BatchRun:
             return
         for step in steps:
             self.folder.add_step(case.id, step)
-        self.folder.add(
-            record.model_copy(update={"usage": sum_usage(step.usage for step in steps)})
-        )
+        usage = sum_usage(step.usage for step in steps)
+        self.folder.add(record.model_copy(update={"usage": usage}))
 
-    def _hopeless(self) -> frozenset[str]:
-        """Requests that came back without a reply too often."""
-        asked = Counter(
-            digest for each in self.rounds if each.status == "fetched" for digest in each.digests
+    def _failed_too_often(self) -> frozenset[str]:
+        """Requests that no reply came for in the allowed number of rounds."""
+        rounds_of_request: Counter[str] = Counter()
+        for batch_round in self.rounds:
+            if batch_round.status == "fetched":
+                rounds_of_request.update(batch_round.digests)
+        return frozenset(
+            key for key, count in rounds_of_request.items() if count >= _MAX_ROUNDS_OF_A_REQUEST
         )
-        return frozenset(digest for digest, times in asked.items() if times >= _TRIES)
 
 
 def open_batch(path: Path, settings: Settings) -> BatchRun:
-    """A batched run that was begun before, with the settings it was begun with; `settings` gives the key alone."""
+    """An existing batch run, with its own settings; only the key comes from `settings`."""
     folder = RunFolder.open(path)
-    begun = Settings(**folder.manifest().settings, api_key=settings.api_key)
-    return BatchRun(folder, begun)
+    values: dict[str, Any] = {**folder.manifest().settings, "api_key": settings.api_key}
+    return BatchRun(folder, Settings(**values))

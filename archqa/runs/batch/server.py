@@ -1,4 +1,4 @@
-"""A batched run's files at the server: upload, ask how they stand, fetch what came (OpenAI API, "Batch", "Files")."""
+"""The files of a batch run at the server: upload, status, fetch (OpenAI API, "Batch" and "Files")."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -16,31 +16,38 @@ if TYPE_CHECKING:
 
 WINDOW: Literal["24h"] = "24h"
 
-_OVER = frozenset({"completed", "expired", "cancelled", "failed"})
+_FINAL_STATUSES = frozenset({"completed", "expired", "cancelled", "failed"})
 
 
 async def upload(run: BatchRun, settings: Settings) -> list[BatchRound]:
-    """Hand in every file that is written and not yet submitted. Raises `ModelError`."""
+    """Submit every round that is written and not yet submitted. Raises `ModelError`."""
     async with _client(settings) as client:
-        return [await _upload(client, run, each) for each in run.rounds if each.status == "written"]
+        submitted = []
+        for batch_round in _with_status(run, "written"):
+            submitted.append(await _upload(client, run, batch_round))
+        return submitted
 
 
 async def statuses(run: BatchRun, settings: Settings) -> dict[int, str]:
-    """Round number to how the server says its batch stands. Raises `ModelError`."""
+    """Round number to the server's status of its batch. Raises `ModelError`."""
     async with _client(settings) as client:
-        return {
-            each.number: await _status(client, each)
-            for each in run.rounds
-            if each.status == "submitted"
-        }
+        found = {}
+        for batch_round in _with_status(run, "submitted"):
+            found[batch_round.number] = await _status(client, batch_round)
+        return found
 
 
 async def fetch(run: BatchRun, settings: Settings) -> int:
-    """Keep the replies of every batch that is over; returns how many came. Raises `ModelError`."""
+    """Store the replies of every batch that is over; returns their number. Raises `ModelError`."""
     async with _client(settings) as client:
-        return sum(
-            [await _fetch(client, run, each) for each in run.rounds if each.status == "submitted"]
-        )
+        replies = 0
+        for batch_round in _with_status(run, "submitted"):
+            replies += await _fetch(client, run, batch_round)
+        return replies
+
+
+def _with_status(run: BatchRun, status: str) -> list[BatchRound]:
+    return [batch_round for batch_round in run.rounds if batch_round.status == status]
 
 
 async def _upload(client: "openai.AsyncOpenAI", run: BatchRun, written: BatchRound) -> BatchRound:
@@ -56,28 +63,26 @@ async def _upload(client: "openai.AsyncOpenAI", run: BatchRun, written: BatchRou
 async def _status(client: "openai.AsyncOpenAI", submitted: BatchRound) -> str:
     batch = await client.batches.retrieve(submitted.batch_id or "")
     counts = batch.request_counts
-    return (
-        f"{batch.status}, {counts.completed} of {counts.total} done"
-        if counts
-        else str(batch.status)
-    )
+    if counts is None:
+        return str(batch.status)
+    return f"{batch.status}, {counts.completed} of {counts.total} done"
 
 
 async def _fetch(client: "openai.AsyncOpenAI", run: BatchRun, submitted: BatchRound) -> int:
     batch = await client.batches.retrieve(submitted.batch_id or "")
-    if batch.status not in _OVER:
+    if batch.status not in _FINAL_STATUSES:
         return 0
-    taken = 0
+    replies = 0
     for file_id in (batch.output_file_id, batch.error_file_id):
         if file_id:
             content = await client.files.content(file_id)
-            taken += run.take(_kept(run, submitted, file_id, content.content))
+            replies += run.take(_save(run, submitted, file_id, content.content))
     run.replace(submitted.model_copy(update={"status": "fetched"}))
-    return taken
+    return replies
 
 
-def _kept(run: BatchRun, submitted: BatchRound, file_id: str, content: bytes) -> Path:
-    """The file as it came, beside the round's input; it holds record text."""
+def _save(run: BatchRun, submitted: BatchRound, file_id: str, content: bytes) -> Path:
+    """Write the server's file next to the round's input, readable by its owner only: it holds record text."""
     path = run.input_path(submitted).with_suffix(f".{file_id}.out.jsonl")
     path.touch(mode=0o600)
     path.write_bytes(content)
@@ -86,6 +91,7 @@ def _kept(run: BatchRun, submitted: BatchRound, file_id: str, content: bytes) ->
 
 @asynccontextmanager
 async def _client(settings: Settings) -> AsyncIterator["openai.AsyncOpenAI"]:
+    """A client whose errors are ours."""
     import openai
 
     client = open_client(settings, settings.base_url)
@@ -100,9 +106,9 @@ async def _client(settings: Settings) -> AsyncIterator["openai.AsyncOpenAI"]:
             f"{client.base_url} cannot be reached.\nTry again later; nothing is lost."
         ) from None
     except openai.APIStatusError as error:
-        why = f"{client.base_url} refuses the batch with HTTP {error.status_code}."
+        problem = f"{client.base_url} refuses the batch with HTTP {error.status_code}."
         raise ModelError(
-            f"{why}\nNot every server has the Batch API; `archqa predict --resume` needs none."
+            f"{problem}\nNot every server has the Batch API; `archqa predict --resume` needs none."
         ) from None
     finally:
         await client.close()

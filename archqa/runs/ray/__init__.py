@@ -1,6 +1,7 @@
-"""A run on many machines: Ray starts the workers and carries the cases; the agents know nothing of it.
+"""Runs on many machines: Ray starts the workers and transports the cases; the agents are not aware of it.
 
-driver   this process: deals the cases out, writes the run folder, sees who dies      (driver, waiting)
-workers  one or more a node: each takes cases through the pipeline, many at once      (worker)
-limits   one actor beside the driver: the pace, the budget, who is asking what        (limits)
+driver         this process: hands out the cases, writes the run folder, replaces workers that die
+case_queue     the cases that wait for a worker
+worker         one or more a node: runs the pipeline on several cases at once
+shared_limits  one actor on the driver's node: rate limits, budget, requests in flight
 """

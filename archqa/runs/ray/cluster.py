@@ -1,4 +1,4 @@
-"""The Ray cluster a run works on: the one that was named, the one this process is in already, or a new one here."""
+"""Connects to the Ray cluster of a run: the one named, the one this process is connected to, or a new one here."""
 
 import logging
 import os
@@ -10,19 +10,21 @@ from typing import Any
 from archqa.errors import CallerError, MissingExtra
 from archqa.settings import Settings
 
-_BETWEEN_NODES = "archqa"
-"""The namespace of our actors, so that other users of the cluster do not meet them."""
+_NAMESPACE = "archqa"
+"""The namespace of our actors, apart from those of other users of the cluster."""
+
+_CONNECT_SECONDS = 10
 
 
 @contextmanager
 def ray_cluster(settings: Settings) -> Iterator[Any]:
-    """The `ray` module, connected; what was not connected before is let go at the end.
+    """The `ray` module, connected; disconnects at the end if it was not connected before.
 
     Raises `MissingExtra` without Ray, `CallerError` if no cluster answers at the address.
     """
-    # Set before Ray is imported: it reports its use to its makers otherwise.
+    # Set before Ray is imported: it reports usage statistics to its makers otherwise.
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
-    ray = _ray()
+    ray = _import_ray()
     if ray.is_initialized():
         yield ray
         return
@@ -33,7 +35,7 @@ def ray_cluster(settings: Settings) -> Iterator[Any]:
         ray.shutdown()
 
 
-def _ray() -> Any:
+def _import_ray() -> Any:
     try:
         import ray
     except ImportError:
@@ -47,14 +49,14 @@ def _connect(ray: Any, address: str | None) -> None:
             "--ray-address with ray:// is Ray's remote client, which cannot carry a run.\n"
             "Start archqa on a machine of the cluster: --ray-address auto, or HOST:6379."
         )
-    ways = {"namespace": _BETWEEN_NODES, "log_to_driver": False, "logging_level": logging.ERROR}
+    options = {"namespace": _NAMESPACE, "log_to_driver": False, "logging_level": logging.ERROR}
     if address is None:
-        # Not what happens to be on this machine: `auto` asks for that.
-        ray.init("local", include_dashboard=False, **ways)
+        # "local" starts a new cluster; `auto` would use one that runs on this machine.
+        ray.init("local", include_dashboard=False, **options)
         return
     try:
-        _knock(address)
-        ray.init(address, **ways)
+        _check_reachable(address)
+        ray.init(address, **options)
     except (OSError, ValueError, RuntimeError):
         raise CallerError(
             f"No Ray cluster answers at {address}.\n"
@@ -62,8 +64,8 @@ def _connect(ray: Any, address: str | None) -> None:
         ) from None
 
 
-def _knock(address: str) -> None:
-    """Ray tries for minutes where nobody is. Raises `OSError`."""
+def _check_reachable(address: str) -> None:
+    """Raise `OSError` at once where nothing listens; Ray itself would retry for minutes."""
     host, colon, port = address.rpartition(":")
     if colon and port.isdecimal():
-        socket.create_connection((host, int(port)), timeout=10).close()
+        socket.create_connection((host, int(port)), timeout=_CONNECT_SECONDS).close()

@@ -1,7 +1,7 @@
-"""Runs cases on a Ray cluster: deals them out to workers, and is the only one to write the run's folder.
+"""Runs cases on a Ray cluster: hands them out to workers, and alone writes the run's folder.
 
-A worker that dies, alone or with its node, is replaced; the cases it was at wait for another. What was answered lies in
-the cache and is not asked again. A case that was on three workers as they died is recorded as failed.
+A worker that dies, alone or with its node, is replaced; its cases go to another. Replies already received are in the
+cache and are not requested again. A case during which three workers died is recorded as failed.
 """
 
 import asyncio
@@ -21,13 +21,16 @@ from archqa.runs.runner import Job, OutageTracker
 from archqa.settings import Settings
 
 CAPACITY_TIMEOUT = 300
-"""Seconds that a run waits while the cluster has room for not one of its workers."""
+"""Seconds that a run waits while the cluster has no capacity for any of its workers."""
 
 MAX_FAILED_STARTS = 5
-"""Workers in a row that may die before they begin; then something is wrong with the nodes, not with a worker."""
+"""Workers in a row that may die before they start; then something is wrong with the nodes, not with a worker."""
 
-_AT_ONCE = 10_000
-"""Calls that the limits answer at once; those that wait for another's reply among them."""
+_MAX_CONCURRENT_LIMIT_CALLS = 10_000
+"""Calls that the limits actor serves at once, including those that wait for another worker's reply."""
+
+_SLOTS_OF_ENGINE_WORKER = 2
+"""Cases at once on a worker without a model: while one is being transferred, the other keeps the core busy."""
 
 
 class WorkerLost(Exception):
@@ -35,179 +38,181 @@ class WorkerLost(Exception):
 
 
 async def run_cases(cases: Iterable[Item], job: Job) -> None:
-    """As `runner.run_cases`, on the cluster of the settings. Raises `MissingExtra`, `CallerError` as well."""
+    """As `runner.run_cases`, on the cluster of the settings. Raises `MissingExtra` and `CallerError` as well."""
     with ray_cluster(job.settings) as ray:
-        await _Shift(ray, cases, job).work()
+        await _WorkerPool(ray, cases, job).run()
 
 
-class _Shift:
-    """One run of cases: the crew, who is at work, and what has ended."""
+class _WorkerPool:
+    """The workers of one run, and the cases they have not ended."""
 
     def __init__(self, ray: Any, cases: Iterable[Item], job: Job) -> None:
         self._ray = ray
         self._job = job
         self._manifest = job.folder.manifest()
-        self._waiting = CaseQueue(cases, _sharding(job))
-        self._patience = OutageTracker()
-        self._limits = _limits(ray, job.settings)
-        self._stillborn = 0
+        self._queue = CaseQueue(cases, _shard_function(job))
+        self._outages = OutageTracker()
+        self._limits = _start_limits(ray, job.settings)
+        self._failed_starts = 0
 
-    async def work(self) -> None:
-        """Until the last case has ended. Raises what no other case can survive."""
+    async def run(self) -> None:
+        """Run until the last case has ended. Raises what no further case can survive."""
         try:
             async with asyncio.TaskGroup() as group:
-                crew = [
-                    group.create_task(self._keep_manned(places))
-                    for places in slots_per_worker(self._ray, self._job)
+                tasks = [
+                    group.create_task(self._keep_worker(slots))
+                    for slots in slots_per_worker(self._ray, self._job)
                 ]
-                crew.append(group.create_task(self._watch_for_room()))
-                await self._waiting.over.wait()
-                for each in crew:
-                    each.cancel()
+                tasks.append(group.create_task(self._watch_capacity()))
+                await self._queue.over.wait()
+                for task in tasks:
+                    task.cancel()
         except BaseExceptionGroup as failures:
-            raise _first(failures) from None
+            raise _first_failure(failures) from None
         finally:
             self._ray.kill(self._limits)
-        self._patience.raise_if_all_failed()
+        self._outages.raise_if_all_failed()
 
-    async def _keep_manned(self, places: int) -> None:
-        """One worker at a time, as long as the run lasts; another whenever it dies."""
+    async def _keep_worker(self, slots: int) -> None:
+        """Keep one worker running as long as the run lasts, and replace it whenever it dies."""
         while True:
             try:
-                await self._man(places)
+                await self._run_worker(slots)
             except* WorkerLost:
                 pass
 
-    async def _man(self, places: int) -> None:
-        worker = await self._hire(places, cores=1)
+    async def _run_worker(self, slots: int) -> None:
+        worker = await self._start_worker(slots, cores=1)
         try:
-            async with asyncio.TaskGroup() as lanes:
-                for _ in range(places):
-                    lanes.create_task(self._work_off(worker))
+            async with asyncio.TaskGroup() as group:
+                for _ in range(slots):
+                    group.create_task(self._run_queue(worker))
         finally:
-            worker.dismiss()
+            worker.stop()
 
-    async def _work_off(self, worker: "_Hired") -> None:
+    async def _run_queue(self, worker: "_WorkerHandle") -> None:
         while True:
-            case = await self._waiting.take(worker.shards)
-            if self._waiting.is_suspect(case):
-                await self._work_alone(case)
+            case = await self._queue.take(worker.shards)
+            if self._queue.is_suspect(case):
+                await self._run_alone(case)
             else:
-                await self._work_on(case, worker)
+                await self._run_case(case, worker)
 
-    async def _work_on(self, case: Item, worker: "_Hired") -> None:
+    async def _run_case(self, case: Item, worker: "_WorkerHandle") -> None:
         try:
-            done = await worker.work(case)
-        except (
-            WorkerLost,
-            asyncio.CancelledError,
-        ):  # Cancelled is who shared the worker with the first to notice.
-            self._waiting.requeue(case, died=True)
-            raise
-        self._write_down(case, done)
-
-    async def _work_alone(self, case: Item) -> None:
-        """On a worker of its own, which takes no core from the others: what it dies of is the case."""
-        try:
-            worker = await self._hire(1, cores=0)
-            try:
-                done = await worker.work(case)
-            except WorkerLost:
-                done = _given_up(case)
-            finally:
-                worker.dismiss()
+            result = await worker.run_case(case)
         except (WorkerLost, asyncio.CancelledError):
-            self._waiting.requeue(case, died=False)
+            # The slots of a dead worker are cancelled as soon as one of them notices the death.
+            self._queue.requeue(case, died=True)
             raise
-        self._write_down(case, done)
+        self._record(case, result)
 
-    def _write_down(self, case: Item, done: WorkerResult) -> None:
-        """Into the run's folder; raises what no other case can survive."""
-        folder = self._job.folder
-        before = sum_usage(step.usage for step in folder.steps(case.id))
-        folder.add_steps(case.id, done.steps)
-        if done.record is None:
-            assert done.failure is not None
-            raise done.failure
-        tries = self._job.tries.get(case.id, 0) + self._waiting.worker_deaths[case.id] + 1
-        record = done.record.model_copy(
-            update={"usage": before + done.record.usage, "tries": tries}
-        )
-        folder.add(record)
-        self._waiting.end(case)
-        self._job.on_case(record)
-        self._patience.after(done.failure)
-
-    async def _hire(self, places: int, cores: int) -> "_Hired":
-        """A worker that is ready, as soon as the cluster has room. Raises what keeps it from working."""
-        worker = _Hired(self._ray, self._limits, places, cores)
+    async def _run_alone(self, case: Item) -> None:
+        """Run a case on a worker of its own, which takes no core from the others: if it dies, the case is the cause."""
         try:
-            failure = await worker.begin(
-                WorkerConfig.of(self._manifest, self._job.settings, places)
-            )
-        except BaseException as lost:
-            worker.dismiss()
-            self._count_stillborn(lost)
+            worker = await self._start_worker(1, cores=0)
+            try:
+                result = await worker.run_case(case)
+            except WorkerLost:
+                result = _deadly_case(case)
+            finally:
+                worker.stop()
+        except (WorkerLost, asyncio.CancelledError):
+            self._queue.requeue(case, died=False)
+            raise
+        self._record(case, result)
+
+    def _record(self, case: Item, result: WorkerResult) -> None:
+        """Write a result into the run's folder. Raises what no further case can survive."""
+        folder = self._job.folder
+        earlier_usage = sum_usage(step.usage for step in folder.steps(case.id))
+        folder.add_steps(case.id, result.steps)
+        if result.record is None:
+            assert result.failure is not None
+            raise result.failure
+        tries = self._job.tries.get(case.id, 0) + self._queue.worker_deaths[case.id] + 1
+        usage = earlier_usage + result.record.usage
+        record = result.record.model_copy(update={"usage": usage, "tries": tries})
+        folder.add(record)
+        self._queue.end(case)
+        self._job.on_case(record)
+        self._outages.after(result.failure)
+
+    async def _start_worker(self, slots: int, cores: int) -> "_WorkerHandle":
+        """A worker that is ready, as soon as the cluster has capacity. Raises what keeps it from starting."""
+        worker = _WorkerHandle(self._ray, self._limits, slots, cores)
+        config = WorkerConfig.of(self._manifest, self._job.settings, slots)
+        try:
+            failure = await worker.start(config)
+        except BaseException as error:
+            worker.stop()
+            self._count_failed_start(error)
             raise
         if failure is not None:
             raise failure
-        self._stillborn = 0
-        worker.shards = await worker.here()
+        self._failed_starts = 0
+        worker.shards = await worker.local_shards()
         return worker
 
-    def _count_stillborn(self, lost: BaseException) -> None:
-        """Raise when one worker after the other dies before it could begin."""
-        self._stillborn += isinstance(lost, WorkerLost)
-        if self._stillborn >= MAX_FAILED_STARTS:
+    def _count_failed_start(self, error: BaseException) -> None:
+        """Raise `ServerUnavailable` when too many workers in a row died before they started."""
+        if isinstance(error, WorkerLost):
+            self._failed_starts += 1
+        if self._failed_starts >= MAX_FAILED_STARTS:
             raise ServerUnavailable(
                 f"{MAX_FAILED_STARTS} workers in a row died before they began.\n"
                 "Is 'archqa[ray]' installed on every node, and is there memory enough? Ray's logs tell more."
             ) from None
 
-    async def _watch_for_room(self) -> None:
-        empty = 0
-        while empty < CAPACITY_TIMEOUT:
+    async def _watch_capacity(self) -> None:
+        """Raise `ServerUnavailable` when no case has been in progress for too long."""
+        idle_seconds = 0
+        while idle_seconds < CAPACITY_TIMEOUT:
             await asyncio.sleep(1)
-            empty = 0 if self._waiting.in_progress else empty + 1
+            idle_seconds = 0 if self._queue.in_progress else idle_seconds + 1
         raise ServerUnavailable(
-            f"No case could be worked on for {CAPACITY_TIMEOUT} seconds: the cluster has no core free, its nodes do not start, or "
-            "none has the shard of the record that is asked for.\n"
+            f"No case could be worked on for {CAPACITY_TIMEOUT} seconds: the cluster has no core free, its nodes "
+            "do not start, or none has the shard of the record that is asked for.\n"
             "Look at `ray status`; --resume goes on where this run stopped."
         )
 
 
-class _Hired:
-    """A worker as the driver sees it; whatever becomes of it is `WorkerLost`."""
+class _WorkerHandle:
+    """A worker as the driver sees it; its death is raised as `WorkerLost`."""
 
-    def __init__(self, ray: Any, limits: Any, places: int, cores: int) -> None:
+    def __init__(self, ray: Any, limits: Any, slots: int, cores: int) -> None:
         self._ray = ray
         self._limits = limits
         self.shards: frozenset[int] = frozenset()
         self._name = uuid.uuid4().hex
-        ways = {"num_cpus": cores, "scheduling_strategy": "SPREAD", "max_concurrency": places + 1}
-        self._actor = ray.remote(Worker).options(**ways).remote(self._name, limits)
+        options = {
+            "num_cpus": cores,
+            "scheduling_strategy": "SPREAD",
+            "max_concurrency": slots + 1,
+        }
+        self._actor = ray.remote(Worker).options(**options).remote(self._name, limits)
 
-    async def begin(self, order: WorkerConfig) -> ArchqaError | None:
-        """See `Worker.begin`."""
-        failure: ArchqaError | None = await self._asked(self._actor.begin.remote(order))
+    async def start(self, config: WorkerConfig) -> ArchqaError | None:
+        """See `Worker.start`."""
+        failure: ArchqaError | None = await self._call(self._actor.start.remote(config))
         return failure
 
-    async def here(self) -> frozenset[int]:
+    async def local_shards(self) -> frozenset[int]:
         """See `Worker.shards`."""
-        found: frozenset[int] = await self._asked(self._actor.shards.remote())
-        return found
+        shards: frozenset[int] = await self._call(self._actor.shards.remote())
+        return shards
 
-    async def work(self, case: Item) -> WorkerResult:
-        """See `Worker.work`."""
-        done: WorkerResult = await self._asked(self._actor.work.remote(case))
-        return done
+    async def run_case(self, case: Item) -> WorkerResult:
+        """See `Worker.run_case`."""
+        result: WorkerResult = await self._call(self._actor.run_case.remote(case))
+        return result
 
-    def dismiss(self) -> None:
-        """End its process, if it still has one; others may ask what it was asking."""
+    def stop(self) -> None:
+        """End its process, if it still has one, and release its requests in flight."""
         self._ray.kill(self._actor)
         self._limits.forget.remote(self._name)
 
-    async def _asked(self, reference: Any) -> Any:
+    async def _call(self, reference: Any) -> Any:
         errors = self._ray.exceptions
         try:
             return await reference
@@ -215,53 +220,62 @@ class _Hired:
             raise WorkerLost from None
 
 
-def _sharding(job: Job) -> Callable[[Item], int | None]:
-    """Which shard of the record a case needs; none where the record is whole."""
-    shards = job.minds.shards
-    if shards is None:
-        return lambda _: None
-    return lambda case: (
-        shards.shard_number(case.patient_fhir_id) if isinstance(case, RecordQuestion) else None
-    )
+def _shard_function(job: Job) -> Callable[[Item], int | None]:
+    """Maps a case to the shard of the record it needs; to None where the record is whole."""
+    shards = job.backends.shards
+
+    def shard_of(case: Item) -> int | None:
+        if shards is None or not isinstance(case, RecordQuestion):
+            return None
+        return shards.shard_number(case.patient_fhir_id)
+
+    return shard_of
 
 
 def slots_per_worker(ray: Any, job: Job) -> list[int]:
-    """Places of each worker. With models the run's `jobs` are shared out; the engine works on one case a core.
+    """The cases at once on each worker. With models the run's `jobs` are divided among the workers.
 
-    Unless the settings tell, there is one worker a node where models are asked, one a core where they are not.
+    Unless `ray.workers` is set, there is one worker a node with models, and one a core without.
     """
-    jobs, wanted = job.settings.limits.jobs, job.settings.ray.workers
-    if not job.minds.uses_models:
+    jobs, workers = job.settings.limits.jobs, job.settings.ray.workers
+    if not job.backends.uses_models:
         cores = int(ray.cluster_resources().get("CPU", 1))
-        return [_ENGINE_PLACES] * max(1, wanted or min(cores, jobs))
-    nodes = sum(node["Alive"] and node["Resources"].get("CPU", 0) >= 1 for node in ray.nodes())
-    workers = min(jobs, wanted or max(1, nodes))
-    return [jobs // workers + (place < jobs % workers) for place in range(workers)]
+        count = max(1, workers or min(cores, jobs))
+        return [_SLOTS_OF_ENGINE_WORKER] * count
+    nodes = sum(_has_core(node) for node in ray.nodes())
+    count = min(jobs, workers or max(1, nodes))
+    slots, remainder = divmod(jobs, count)
+    return [slots + 1] * remainder + [slots] * (count - remainder)
 
 
-_ENGINE_PLACES = 2
-"""Cases at once on a worker of the engine: while one is being carried, the other keeps the core busy."""
+def _has_core(node: dict[str, Any]) -> bool:
+    return bool(node["Alive"] and node["Resources"].get("CPU", 0) >= 1)
 
 
-def _limits(ray: Any, settings: Settings) -> Any:
-    """The actor on this very node: it lives as long as the driver, whichever other nodes die."""
+def _start_limits(ray: Any, settings: Settings) -> Any:
+    """Start the limits actor on the driver's node, so that it survives the death of any other node."""
     from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
-    here = NodeAffinitySchedulingStrategy(ray.get_runtime_context().get_node_id(), soft=False)
-    ways = {"num_cpus": 0, "scheduling_strategy": here, "max_concurrency": _AT_ONCE}
-    paces = settings.limits.requests_per_minute, settings.limits.tokens_per_minute
-    return ray.remote(LimitsActor).options(**ways).remote(*paces, settings.limits.max_cost)
+    driver_node = ray.get_runtime_context().get_node_id()
+    options = {
+        "num_cpus": 0,
+        "scheduling_strategy": NodeAffinitySchedulingStrategy(driver_node, soft=False),
+        "max_concurrency": _MAX_CONCURRENT_LIMIT_CALLS,
+    }
+    limits = settings.limits
+    actor = ray.remote(LimitsActor).options(**options)
+    return actor.remote(limits.requests_per_minute, limits.tokens_per_minute, limits.max_cost)
 
 
-def _given_up(case: Item) -> WorkerResult:
+def _deadly_case(case: Item) -> WorkerResult:
     error = f"CaseFailed: {MAX_WORKER_DEATHS} workers died while they worked on this case, the last on it alone."
-    failure = CaseFailed(error)
-    return WorkerResult(CaseRecord(id=case.id, status=CaseStatus.FAILED, error=error), (), failure)
+    record = CaseRecord(id=case.id, status=CaseStatus.FAILED, error=error)
+    return WorkerResult(record, (), CaseFailed(error))
 
 
-def _first(failures: BaseExceptionGroup[BaseException]) -> BaseException:
-    """The first of nested failures."""
-    found: BaseException = failures
-    while isinstance(found, BaseExceptionGroup):
-        found = found.exceptions[0]
-    return found
+def _first_failure(failures: BaseExceptionGroup[BaseException]) -> BaseException:
+    """The first exception of nested groups."""
+    failure: BaseException = failures
+    while isinstance(failure, BaseExceptionGroup):
+        failure = failure.exceptions[0]
+    return failure

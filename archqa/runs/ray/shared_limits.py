@@ -1,7 +1,7 @@
-"""The limits of the whole run, held by one actor; and how they look to a worker: like its own.
+"""The limits of a whole run, in one actor, and the proxies through which the workers use them.
 
-A worker asks for what must be known everywhere: the moment a request may start, whether money is left, whether another
-worker is asking the same. How many requests it has in flight is its own affair: it was given its share.
+The actor knows when a request may start, whether budget is left, and which requests are in flight. The number of
+requests in flight is limited by each worker itself: it has a share of the run's.
 """
 
 import asyncio
@@ -14,19 +14,19 @@ from archqa.llm.limits import MAX_RETRY_AFTER_SECONDS, RateLimiter
 from archqa.runs.backends import SharedLimits
 from archqa.settings import Settings
 
-_MINUTE = 62.0
-"""Seconds in which a minute's requests start. A server counts arrivals, and the ways to it differ in length."""
+_SECONDS_PER_MINUTE = 62.0
+"""Seconds over which a minute's requests are started. A server counts arrivals, and network delays differ."""
 
 
 class LimitsActor:
-    """The actor: pace, budget and claims of all workers."""
+    """The actor: rate limits, budget and requests in flight of all workers."""
 
     def __init__(
-        self, requests_per_minute: int | None, tokens_per_minute: int | None, most: float | None
+        self, requests_per_minute: int | None, tokens_per_minute: int | None, max_cost: float | None
     ) -> None:
         self._limiter = RateLimiter(1, _slower(requests_per_minute), _slower(tokens_per_minute))
-        self._budget = Budget(most)
-        self._claims: dict[str, tuple[str, asyncio.Event]] = {}
+        self._budget = Budget(max_cost)
+        self._in_flight: dict[str, tuple[str, asyncio.Event]] = {}
 
     async def reserve(self, tokens: int) -> float:
         """See `RateLimiter.reserve`."""
@@ -44,8 +44,8 @@ class LimitsActor:
         """See `Budget.check`."""
         try:
             await self._budget.check(model)
-        except BudgetExceeded as spent:
-            return spent
+        except BudgetExceeded as failure:
+            return failure
         return None
 
     async def add(self, usage: Usage) -> None:
@@ -54,67 +54,75 @@ class LimitsActor:
 
     async def acquire(self, digest: str, worker: str) -> bool:
         """See `InFlightRequests.acquire`."""
-        if digest not in self._claims:
-            self._claims[digest] = worker, asyncio.Event()
+        if digest not in self._in_flight:
+            self._in_flight[digest] = (worker, asyncio.Event())
             return True
-        await self._claims[digest][1].wait()
+        await self._in_flight[digest][1].wait()
         return False
 
     async def release(self, digest: str) -> None:
         """See `InFlightRequests.release`."""
-        _, over = self._claims.pop(digest, ("", asyncio.Event()))
-        over.set()
+        _, finished = self._in_flight.pop(digest, ("", asyncio.Event()))
+        finished.set()
 
     async def forget(self, worker: str) -> None:
-        """A worker is gone: what it was asking, others may."""
-        for digest in [each for each, (holder, _) in self._claims.items() if holder == worker]:
+        """Release all requests in flight of a worker that is gone."""
+        for digest in self._digests_of(worker):
             await self.release(digest)
+
+    def _digests_of(self, worker: str) -> list[str]:
+        return [digest for digest, (owner, _) in self._in_flight.items() if owner == worker]
 
 
 def _slower(per_minute: int | None) -> float | None:
-    return per_minute * 60.0 / _MINUTE if per_minute else None
+    if per_minute is None:
+        return None
+    return per_minute * 60.0 / _SECONDS_PER_MINUTE
 
 
 def worker_limits(limits: Any, worker: str, settings: Settings, jobs: int) -> SharedLimits:
-    """The limits as one worker sees them: its own share of places, the run's pace, budget and claims."""
+    """The limits for one worker: its share of `jobs`, and the run's rate limits, budget and requests in flight."""
     return SharedLimits(
         SharedLimiter(limits, jobs),
         SharedBudget(limits, settings.limits.max_cost),
-        _Claims(limits, worker),
+        _SharedInFlightRequests(limits, worker),
     )
 
 
 class SharedLimiter(RateLimiter):
-    """Places of its own, the pace of the run; what a server asks of one worker, all heed."""
+    """Limits requests in flight itself, their rate through the actor; a server's retry-after holds all workers."""
 
     def __init__(self, limits: Any, jobs: int) -> None:
         super().__init__(jobs)
         self._limits = limits
 
     async def pace(self, tokens: int) -> None:
-        """Wait for the moment at which a request of so many tokens may start, among all workers."""
+        """Wait until a request of so many tokens may start, among all workers."""
         wait = max(self.held(), await self._limits.reserve.remote(tokens))
         while wait > 0:
             await self._sleep(wait)
             wait = max(self.held(), await self._limits.held.remote())
 
     def hold(self, seconds: float) -> None:
-        """Start nothing for so long, here and on every other worker."""
+        """Start no request for some seconds, here and on every other worker."""
         super().hold(seconds)
         self._limits.hold.remote(min(seconds, MAX_RETRY_AFTER_SECONDS))
 
 
 class SharedBudget:
-    """The run's budget; nobody is asked where there is none."""
+    """The run's budget; without a limit the actor is not called."""
 
-    def __init__(self, limits: Any, most: float | None) -> None:
+    def __init__(self, limits: Any, max_cost: float | None) -> None:
         self._limits = limits
-        self._limited = most is not None
+        self._limited = max_cost is not None
 
     async def check(self, model: str) -> None:
         """See `Budget.check`."""
-        if self._limited and (spent := await self._limits.check.remote(model)):
-            raise spent
+        if not self._limited:
+            return
+        failure = await self._limits.check.remote(model)
+        if failure is not None:
+            raise failure
 
     async def add(self, usage: Usage) -> None:
         """See `Budget.add`."""
@@ -122,8 +130,8 @@ class SharedBudget:
             await self._limits.add.remote(usage)
 
 
-class _Claims:
-    """Who is asking what, among all workers."""
+class _SharedInFlightRequests:
+    """The requests in flight of all workers."""
 
     def __init__(self, limits: Any, worker: str) -> None:
         self._limits = limits

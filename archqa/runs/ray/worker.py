@@ -1,4 +1,4 @@
-"""One worker: takes cases through the pipeline, as many at once as it was given places. It writes nothing down."""
+"""A worker on a Ray cluster: runs the pipeline on several cases at once. It writes no files."""
 
 import time
 from pathlib import Path
@@ -20,7 +20,7 @@ from archqa.tasks import pipelines
 
 
 class WorkerConfig(NamedTuple):
-    """What a worker is told once. Secrets go from process to process and into no log or table of Ray's."""
+    """What a worker needs to start. Secrets are passed between processes only, never to a log or table of Ray's."""
 
     task: str
     pipeline: str
@@ -32,18 +32,25 @@ class WorkerConfig(NamedTuple):
 
     @classmethod
     def of(cls, manifest: RunManifest, settings: Settings, jobs: int) -> "WorkerConfig":
-        """The order for a run, with a share of its places."""
-        kept = {"api_key": settings.api_key, "cache_url": settings.cache.url}
-        secrets = {name: each.get_secret_value() for name, each in kept.items() if each is not None}
-        version = manifest.versions["archqa"]
-        plain = settings.without_secrets()
+        """The configuration for a run; `jobs` is the worker's share of requests in flight."""
+        secrets: dict[str, str] = {}
+        if settings.api_key is not None:
+            secrets["api_key"] = settings.api_key.get_secret_value()
+        if settings.cache.url is not None:
+            secrets["cache_url"] = settings.cache.url.get_secret_value()
         return cls(
-            manifest.task, manifest.pipeline, plain, secrets, jobs, manifest.prompts, version
+            task=manifest.task,
+            pipeline=manifest.pipeline,
+            settings=settings.without_secrets(),
+            secrets=secrets,
+            jobs=jobs,
+            prompts=manifest.prompts,
+            version=manifest.versions["archqa"],
         )
 
 
 class WorkerResult(NamedTuple):
-    """How a case ended: its record, its trace as lines, and the failure that its end tells of.
+    """The outcome of a case: its record, its trace as JSON lines, and the failure if there was one.
 
     `record` is None where the failure ends the whole run.
     """
@@ -54,55 +61,54 @@ class WorkerResult(NamedTuple):
 
 
 class Worker:
-    """The actor. The minds are made once: one engine, one connection, one way to the record."""
+    """The actor. It builds its backends once: one engine, one connection a server, one record."""
 
     def __init__(self, name: str, limits: Any) -> None:
         self._name = name
         self._limits = limits
 
-    async def begin(self, order: WorkerConfig) -> ArchqaError | None:
-        """Get ready; what stands against it is returned, since Ray would wrap what is raised."""
+    async def start(self, config: WorkerConfig) -> ArchqaError | None:
+        """Build the backends. A failure is returned: Ray would wrap an exception."""
         try:
-            self._job = self._prepared(order)
+            self._job = self._build_job(config)
         except ArchqaError as failure:
             return failure
-        if self._job.minds.uses_models:
-            import aiohttp  # noqa: F401  # Now: a first request that waits for it arrives late, and a minute's too many.
+        if self._job.backends.uses_models:
+            # Import now: a delayed first request would exceed the requests of its minute.
+            import aiohttp  # noqa: F401
         return None
 
     async def shards(self) -> frozenset[int]:
         """The shards of the record that this machine has; none where the record is whole."""
-        shards = self._job.minds.shards
+        shards = self._job.backends.shards
         return shards.here if shards else frozenset()
 
-    async def work(self, case: Item) -> WorkerResult:
-        """Take one case through the pipeline."""
-        began, steps = time.monotonic(), list[Step]()
+    async def run_case(self, case: Item) -> WorkerResult:
+        """Run the pipeline on one case."""
+        started = time.monotonic()
+        steps: list[Step] = []
         try:
             record, failure = await attempt_case(case, self._job, steps.append)
         except ArchqaError as fatal:
             return WorkerResult(None, _lines(steps), fatal)
         measured = {
             "usage": sum_usage(step.usage for step in steps),
-            "seconds": time.monotonic() - began,
+            "seconds": time.monotonic() - started,
         }
         return WorkerResult(record.model_copy(update=measured), _lines(steps), failure)
 
     async def end(self) -> None:
-        """Close what was opened."""
-        await self._job.minds.close()
+        """Close the backends."""
+        await self._job.backends.close()
 
-    def _prepared(self, order: WorkerConfig) -> Job:
-        settings = _settings(order)
-        _check_same(order)
-        pipeline = pipelines.find(order.pipeline, order.task)
-        minds = Backends(
-            settings, pipeline, shared=worker_limits(self._limits, self._name, settings, order.jobs)
-        )
-        # The run's folder is the driver's; `attempt` touches none.
-        return Job(
-            RunFolder(Path("the-driver-has-it")), pipeline, settings, minds, {}, lambda _: None
-        )
+    def _build_job(self, config: WorkerConfig) -> Job:
+        settings = _settings(config)
+        _check_same_version(config)
+        pipeline = pipelines.find(config.pipeline, config.task)
+        shared = worker_limits(self._limits, self._name, settings, config.jobs)
+        backends = Backends(settings, pipeline, shared=shared)
+        folder = RunFolder(Path("on-the-driver"))  # `attempt_case` does not use it.
+        return Job(folder, pipeline, settings, backends, {}, lambda _: None)
 
 
 def _settings(config: WorkerConfig) -> Settings:
@@ -111,12 +117,12 @@ def _settings(config: WorkerConfig) -> Settings:
     return Settings(**values).replace(jobs=config.jobs)
 
 
-def _check_same(order: WorkerConfig) -> None:
-    """A node with another archqa would answer otherwise. Raises `CallerError`."""
-    here = {name: default_prompts().digest(name) for name in order.prompts}
-    if archqa.__version__ != order.version or here != order.prompts:
+def _check_same_version(config: WorkerConfig) -> None:
+    """Raise `CallerError` where this node has another archqa or other prompts than the driver."""
+    prompts = {name: default_prompts().digest(name) for name in config.prompts}
+    if archqa.__version__ != config.version or prompts != config.prompts:
         raise CallerError(
-            f"A node of the cluster has another archqa ({archqa.__version__}, the run has {order.version}), or other "
+            f"A node of the cluster has another archqa ({archqa.__version__}, the run has {config.version}), or other "
             "prompts.\nInstall the same on all nodes."
         )
 

@@ -1,4 +1,4 @@
-"""What any agent must beat: declining every question, and retrieving everything a patient has."""
+"""Baselines for any agent: declining every question, and retrieving everything a patient has."""
 
 import asyncio
 
@@ -13,33 +13,38 @@ DECLINED = "no answer"
 
 
 async def no_answer(
-    _question: RecordQuestion, _desk: RunContext, _settings: PipelineSettings
+    _question: RecordQuestion, _context: RunContext, _settings: PipelineSettings
 ) -> PipelineResult:
-    """Retrieves nothing and declines."""
+    """Retrieve nothing and decline."""
     return PipelineResult(result=RecordResult(answer=DECLINED))
 
 
 async def retrieve_all(
-    question: RecordQuestion, desk: RunContext, _settings: PipelineSettings
+    question: RecordQuestion, context: RunContext, _settings: PipelineSettings
 ) -> PipelineResult:
-    """The benchmark's `get_all_resources_by_patient_fhir_id`: its ten types, searched by patient; no answer.
+    """The benchmark's `get_all_resources_by_patient_fhir_id`: its ten types, searched by patient.
 
-    On the benchmark's server, which ignores `patient` where a type has no such parameter, Patient, Location and
-    Medication come whole.
+
+    The benchmark's server ignores `patient` for types without such a parameter, so that it returns
+    every Location and Medication, and all patients.
     """
-    ids = await asyncio.to_thread(_everything, desk.store, question.patient_fhir_id)
+    ids = await asyncio.to_thread(_all_ids, context.store, question.patient_fhir_id)
     return PipelineResult(result=RecordResult(answer=DECLINED, retrieved=ids))
 
 
-def _everything(record: Record, patient: str) -> Ids:
-    return {kind: ids for kind in RESOURCE_TYPES if (ids := _ids(record, kind, patient))}
+def _all_ids(record: Record, patient: str) -> Ids:
+    ids_by_type: Ids = {}
+    for resource_type in RESOURCE_TYPES:
+        ids = _search_ids(record, resource_type, patient)
+        if ids:
+            ids_by_type[resource_type] = ids
+    return ids_by_type
 
 
-def _ids(record: Record, kind: str, patient: str) -> tuple[str, ...]:
-    """A type the server does not have gives nothing."""
+def _search_ids(record: Record, resource_type: str, patient: str) -> tuple[str, ...]:
+    """The ids of one type; none for a type that the server does not have."""
     try:
-        return tuple(
-            str(each.get("id", "")) for each in record.search_all(kind, {"patient": patient})
-        )
+        resources = record.search_all(resource_type, {"patient": patient})
+        return tuple(str(resource.get("id", "")) for resource in resources)
     except FhirError:
         return ()

@@ -1,8 +1,8 @@
-"""FHIR-AgentBench: clinical questions over a FHIR record, each with its answer and the resources that hold it.
+"""FHIR-AgentBench: clinical questions over a FHIR record with answers and their resources.
 
-Source: `final_dataset/questions_answers_sql_fhir.csv` of glee4810/FHIR-AgentBench at bbb4290 (Lee et al., ML4H 2025); a
-JSON list with the same fields is read, too. `true_answer` is a printed numpy array, `true_fhir_ids` a Python literal:
-both are only ever read as literals.
+Source: `final_dataset/questions_answers_sql_fhir.csv` of glee4810/FHIR-AgentBench at bbb4290 (Lee
+et al., ML4H 2025); a JSON list with the same fields is accepted too. `true_answer` is a printed
+numpy array, `true_fhir_ids` a Python literal: both are parsed as literals and never evaluated.
 """
 
 import ast
@@ -22,14 +22,17 @@ from archqa.tasks.files.source import Source, read_source
 from archqa.tasks.task import CaseSource, CompletedCase, Task
 
 _FIX = "Not the form of FHIR-AgentBench's questions: CSV or JSON with the benchmark's columns."
-_ALWAYS = ("question_id", "question")
+_REQUIRED = ("question_id", "question")
 _GOLD = ("true_answer", "true_fhir_ids")
-_ASKED = (*_ALWAYS, "patient_fhir_id")
+_INPUT = (*_REQUIRED, "patient_fhir_id")
 _OPTIONAL = ("patient_fhir_id", "assumption", "template", "split", "main_table_name")
 
 
 class FhirQuestion(FrozenModel):
-    """One question about one patient. `true_answer` stays as printed; `true_fhir_ids` maps type to ids."""
+    """One question about one patient.
+
+    `true_answer` stays as printed; `true_fhir_ids` maps type to ids.
+    """
 
     question_id: str
     question: str
@@ -43,7 +46,7 @@ class FhirQuestion(FrozenModel):
 
 
 class QuestionFile(NamedTuple):
-    """A question file as it was read; `sha256` is of its bytes."""
+    """A question file; `sha256` is of its bytes."""
 
     path: str
     sha256: str
@@ -52,20 +55,20 @@ class QuestionFile(NamedTuple):
 
 @dataclass(frozen=True)
 class FhirAgentBench(Task):
-    """FHIR-AgentBench: what an agent is given of a question is its words, its patient and its assumption."""
+    """FHIR-AgentBench: an agent receives a question, its patient and its assumption only."""
 
     def load(self, source: CaseSource) -> tuple[RecordQuestion, ...]:
-        """The questions of a CSV or JSON file; answers, resources and templates in it are not even read.
+        """The questions of a CSV or JSON file, without its answers, resources and templates.
 
         Raises `InputError` with every mistake of the file.
         """
         opened = read_source(source)
         mistakes = FileErrors(opened.path, _FIX)
-        _check_columns(opened.content.fields, _ASKED, mistakes)
+        _check_columns(opened.content.fields, _INPUT, mistakes)
         mistakes.raise_if_any()
         rows = read_rows(opened, mistakes)
         questions = tuple(_record_question(row) for row in rows)
-        _refuse_twins(rows, [each.id for each in questions])
+        _report_repeated_ids(rows, [question.id for question in questions])
         mistakes.raise_if_any()
         return questions
 
@@ -75,29 +78,41 @@ class FhirAgentBench(Task):
         return json.dumps({"question_id": fields.pop("id"), **fields}, ensure_ascii=False)
 
     def read_line(self, line: bytes, path: str) -> RecordQuestion:
-        """The question in one line of a JSON Lines file. Raises `InputError` with every mistake of the line."""
+        """The question in one line of a JSON Lines file.
+
+        Raises `InputError` with every mistake of the line.
+        """
         [question] = self.load(Source(path, b"[" + line.strip() + b"]"))
         return question
 
     def submission(self, ended: Iterable[CompletedCase]) -> list[dict[str, Any]]:
-        """The benchmark's records, and `cited_fhir_resources`: what each answer rests on. Failed questions, too."""
-        return [_record(each) for each in ended if isinstance(each.item, RecordQuestion)]
+        """The benchmark's records with `cited_fhir_resources`, the evidence of each answer.
+
+        Failed questions have a record as well.
+        """
+        return [
+            _submission_record(completed, completed.item)
+            for completed in ended
+            if isinstance(completed.item, RecordQuestion)
+        ]
 
 
 def load_questions(source: CaseSource, *, gold: bool = True) -> QuestionFile:
-    """The questions of a file, in its order. Without `gold`, answers and resources may be withheld.
+    """The questions of a file, in its order.
 
-    Raises `InputError` with every mistake of the file: absent columns, broken rows, ids that are missing or stand
-    twice, answers and resources that are no literals of their form.
+    Without `gold`, the file may lack answers and resources.
+
+    Raises `InputError` with every mistake of the file: absent columns, broken rows, missing or
+    repeated ids, answers and resources that are not literals of their form.
     """
     opened = read_source(source)
     mistakes = FileErrors(opened.path, _FIX)
-    wanted = (*_ALWAYS, *(_GOLD if gold else ()))
-    _check_columns(opened.content.fields, wanted, mistakes)
-    mistakes.raise_if_any()  # What follows would say the same of every row.
+    required = (*_REQUIRED, *_GOLD) if gold else _REQUIRED
+    _check_columns(opened.content.fields, required, mistakes)
+    mistakes.raise_if_any()  # An absent column would be a mistake of every row below.
     rows = read_rows(opened, mistakes)
-    questions = tuple(_question(row, wanted) for row in rows)
-    _refuse_twins(rows, [each.question_id for each in questions])
+    questions = tuple(_parse_question(row, required) for row in rows)
+    _report_repeated_ids(rows, [question.question_id for question in questions])
     mistakes.raise_if_any()
     return QuestionFile(opened.path, opened.sha256, questions)
 
@@ -105,42 +120,51 @@ def load_questions(source: CaseSource, *, gold: bool = True) -> QuestionFile:
 def parse_numpy_array(printed: str) -> list[Any]:
     """The rows of a printed numpy array such as `[[70.3]]`, `[]` or `[['a']` line break ` ['b']]`.
 
-    Source: the benchmark's own reading rule. Raises `ValueError` for a text that is no such array, or an abbreviated
-    one (`...`).
+    Source: the benchmark's own reading rule. Raises `ValueError` for a text that is not such an
+    array, or an abbreviated one (`...`).
     """
     text = printed.replace("\r\n", "\n").replace("]\n [", "],[").replace("\n", ",")
-    value = _literal(re.sub(r"\bnan\b", "None", text))
-    if not isinstance(value, list) or not all(map(_is_plain, _scalars(value))):
+    rows = _parse_literal(re.sub(r"\bnan\b", "None", text))
+    if not isinstance(rows, list) or not all(map(_is_plain, _scalars(rows))):
         raise ValueError("no printed array")
-    return value
+    return rows
 
 
-def _check_columns(given: frozenset[str], wanted: Sequence[str], mistakes: FileErrors) -> None:
-    meant = {right: wrong for wrong, right in likely_typos(sorted(given), (*wanted, *_OPTIONAL))}
-    for name in wanted:
-        if name not in given:
-            hint = f"; is it '{printable(meant[name])}'?" if name in meant else "."
-            mistakes.add("", f"there is no column {name}{hint}")
+def _check_columns(columns: frozenset[str], required: Sequence[str], mistakes: FileErrors) -> None:
+    typos = likely_typos(sorted(columns), (*required, *_OPTIONAL))
+    typo_by_name = {name: typo for typo, name in typos}
+    for name in required:
+        if name in columns:
+            continue
+        hint = "."
+        if name in typo_by_name:
+            hint = f"; is it '{printable(typo_by_name[name])}'?"
+        mistakes.add("", f"there is no column {name}{hint}")
 
 
-def _question(row: Row, wanted: Sequence[str]) -> FhirQuestion:
-    texts = {name: _text(row, name, needed=name in wanted) for name in (*_ALWAYS, *_OPTIONAL)}
-    gold = {"true_answer": _answer(row, wanted), "true_fhir_ids": _resources(row, wanted)}
-    return FhirQuestion.model_validate({**texts, **gold})
+def _parse_question(row: Row, required: Sequence[str]) -> FhirQuestion:
+    fields: dict[str, Any] = {
+        name: _parse_text(row, name, required=name in required) for name in (*_REQUIRED, *_OPTIONAL)
+    }
+    fields["true_answer"] = _parse_answer(row, required)
+    fields["true_fhir_ids"] = _parse_resources(row, required)
+    return FhirQuestion.model_validate(fields)
 
 
-def _text(row: Row, name: str, *, needed: bool) -> str:
+def _parse_text(row: Row, name: str, *, required: bool) -> str:
     value = row.value(name)
     if value is not None and not isinstance(value, str):
         row.add_error(name, "should be text in quotes.")
-    elif needed and not (value or "").strip():
+        return ""
+    text = (value or "").strip()
+    if required and not text:
         row.add_error(name, "is missing or empty.")
-    return value.strip() if isinstance(value, str) else ""
+    return text
 
 
-def _answer(row: Row, wanted: Sequence[str]) -> str:
+def _parse_answer(row: Row, required: Sequence[str]) -> str:
     value = row.value("true_answer")
-    if value is None and "true_answer" not in wanted:
+    if value is None and "true_answer" not in required:
         return ""
     printed = repr(value) if isinstance(value, list) else value
     try:
@@ -154,48 +178,54 @@ def _answer(row: Row, wanted: Sequence[str]) -> str:
     return str(printed).replace("\r\n", "\n")
 
 
-def _resources(row: Row, wanted: Sequence[str]) -> dict[str, tuple[str, ...]]:
+def _parse_resources(row: Row, required: Sequence[str]) -> dict[str, tuple[str, ...]]:
     value = row.value("true_fhir_ids")
-    if value is None and "true_fhir_ids" not in wanted:
+    if value is None and "true_fhir_ids" not in required:
         return {}
-    try:
-        found = _literal(value) if isinstance(value, str) else value
-    except ValueError:
-        found = None
-    if not _are_resources(found):
+    if isinstance(value, str):
+        try:
+            value = _parse_literal(value)
+        except ValueError:
+            value = None
+    if not _are_resources(value):
         row.add_error("true_fhir_ids", "is no literal like {'Observation': ['id', 'id']} or {}.")
         return {}
-    return {kind: tuple(ids) for kind, ids in found.items()}
+    return {resource_type: tuple(ids) for resource_type, ids in value.items()}
 
 
 def _are_resources(value: Any) -> bool:
-    return isinstance(value, dict) and all(
-        isinstance(kind, str)
-        and isinstance(ids, list | tuple)
-        and all(isinstance(one, str) and one for one in ids)
-        for kind, ids in value.items()
-    )
+    if not isinstance(value, dict):
+        return False
+    return all(isinstance(name, str) and _are_ids(ids) for name, ids in value.items())
 
 
-def _refuse_twins(rows: Sequence[Row], ids: Sequence[str]) -> None:
-    seen: set[str] = set()
-    for row, each in zip(rows, ids, strict=True):
-        if each and each in seen:
+def _are_ids(value: Any) -> bool:
+    if not isinstance(value, list | tuple):
+        return False
+    return all(isinstance(resource_id, str) and resource_id for resource_id in value)
+
+
+def _report_repeated_ids(rows: Sequence[Row], ids: Sequence[str]) -> None:
+    previous_ids: set[str] = set()
+    for row, question_id in zip(rows, ids, strict=True):
+        if question_id and question_id in previous_ids:
             row.add_error(
-                "question_id", f"'{printable(each)}' stands in an earlier row too; keep one."
+                "question_id", f"'{printable(question_id)}' stands in an earlier row too; keep one."
             )
-        seen.add(each)
+        previous_ids.add(question_id)
 
 
 def _record_question(row: Row) -> RecordQuestion:
-    texts = {name: _text(row, name, needed=name in _ASKED) for name in (*_ASKED, "assumption")}
-    return RecordQuestion(id=texts.pop("question_id"), **texts)
+    fields = {
+        name: _parse_text(row, name, required=name in _INPUT) for name in (*_INPUT, "assumption")
+    }
+    return RecordQuestion(id=fields.pop("question_id"), **fields)
 
 
-def _record(ended: CompletedCase) -> dict[str, Any]:
-    question = ended.item
-    assert isinstance(question, RecordQuestion)
-    result = ended.result if isinstance(ended.result, RecordResult) else RecordResult(answer=None)
+def _submission_record(completed: CompletedCase, question: RecordQuestion) -> dict[str, Any]:
+    result = completed.result
+    if not isinstance(result, RecordResult):
+        result = RecordResult(answer=None)
     fields = result.to_json()
     context = f"Patient FHIR ID is {question.patient_fhir_id}. {question.assumption}".strip()
     return {
@@ -208,13 +238,13 @@ def _record(ended: CompletedCase) -> dict[str, Any]:
         "agent_fhir_resources": fields["agent_fhir_resources"],
         "cited_fhir_resources": fields["cited_fhir_resources"],
         "trace": fields["trace"],
-        "error": ended.error or None,
-        "usage": _usage(ended.usage),
+        "error": completed.error or None,
+        "usage": _usage(completed.usage),
     }
 
 
 def _usage(usage: Usage) -> dict[str, Any]:
-    """As the benchmark counts it; a cost that is not known is null."""
+    """The benchmark's counts; an unknown cost is null."""
     return {
         "prompt_tokens": usage.prompt_tokens,
         "completion_tokens": usage.completion_tokens,
@@ -224,8 +254,8 @@ def _usage(usage: Usage) -> dict[str, Any]:
     }
 
 
-def _literal(text: str) -> Any:
-    """A Python literal, never anything that runs. Raises `ValueError`."""
+def _parse_literal(text: str) -> Any:
+    """A Python literal, never evaluated as code. Raises `ValueError`."""
     try:
         return ast.literal_eval(text.strip())
     except (SyntaxError, ValueError, TypeError, MemoryError, RecursionError):

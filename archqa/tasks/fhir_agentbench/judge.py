@@ -1,7 +1,9 @@
-"""The judge of FHIR-AgentBench: does a reply give the reference answer? Asked only where no rule is sure.
+"""The judge of FHIR-AgentBench decides whether a reply states the reference answer.
 
-Source: the benchmark's evaluation (glee4810/FHIR-AgentBench at bbb4290), whose judge's rules `prompts/judge/v1` puts
-in words of our own.
+It is used only where no rule decides.
+
+Source: the benchmark's evaluation (glee4810/FHIR-AgentBench at bbb4290), whose rules for the judge
+`prompts/judge/v1` states in archqa's wording.
 """
 
 from archqa.agents.agent import Agent, CaseTask, Rejected
@@ -11,7 +13,10 @@ from archqa.llm.structured import AllowedValues
 
 
 class JudgeTask(CaseTask):
-    """A question, what is right by the benchmark, and what was replied. There is no note to look at."""
+    """A question, what is right by the benchmark, and what was replied.
+
+    There is no note to look at.
+    """
 
     case: Case = Case(id="")
     question: str
@@ -20,7 +25,10 @@ class JudgeTask(CaseTask):
 
 
 class Ruling(FrozenModel):
-    """Whether the reply is right, and why; the reason comes first, so that it is thought of first."""
+    """Whether the reply is right, and why.
+
+    The reason comes first, so that it is thought of first.
+    """
 
     rationale: str
     correct: bool
@@ -35,10 +43,10 @@ class JudgeAgent(Agent[JudgeTask, Ruling]):
     output_type = Ruling
 
     def choices(self, task: JudgeTask) -> AllowedValues:
-        """No ids to choose from."""
+        """None: a ruling names no ids."""
         return {}
 
     def check(self, task: JudgeTask, output: Ruling) -> None:
-        """A judgement without a reason is a guess."""
+        """Reject a ruling without a reason."""
         if not output.rationale.strip():
             raise Rejected('Your "rationale" is empty. Say in one sentence what you compared.')

@@ -1,7 +1,8 @@
-"""`execute_python_code`: a model's Python over the resources that were retrieved, in the sandbox.
+"""`execute_python_code`: a model's Python over the retrieved resources, in the sandbox.
 
-Source: FHIR-AgentBench, `tools/`. The benchmark runs such code in its own process, without limits and without what it
-prints; here it runs in `sandbox`, and what it prints is given back beside `answer`.
+Source: FHIR-AgentBench, `tools/`. The benchmark runs such code in its own process without limits
+and drops its output; here it runs in `sandbox`, and its output is returned as `stdout` with
+`answer`.
 """
 
 import json
@@ -28,7 +29,7 @@ class Code(FrozenModel):
 
 
 class ExecutePythonCode(Tool[Code]):
-    """Runs code with `retrieved_resources` (type to list) set to what has been retrieved so far."""
+    """Runs code in which `retrieved_resources` maps each type to the resources retrieved so far."""
 
     name: ClassVar[str] = "execute_python_code"
     description: ClassVar[str] = (
@@ -43,17 +44,18 @@ class ExecutePythonCode(Tool[Code]):
     def run(self, record: Record, args: Code) -> ToolResult:
         """`{"answer": …}` or `{"error": …}`, with `stdout` if anything was printed."""
         seconds = min(self._limits.seconds, float(args.timeout))
-        ran = run_code(
-            args.code, self._retrieved, self._limits.model_copy(update={"seconds": seconds})
-        )
-        return ToolResult(said=_said(ran, self._limits.characters), fault=ran.fault)
+        limits = self._limits.model_copy(update={"seconds": seconds})
+        result = run_code(args.code, self._retrieved, limits)
+        return ToolResult(said=_output(result, limits.characters), fault=result.fault)
 
 
-def _said(ran: CodeResult, most: int) -> dict[str, Any]:
-    printed = {"stdout": ran.stdout} if ran.stdout else {}
-    if ran.fault:
-        return {"error": ran.error, **printed}
-    if ran.answer is None:
-        return {"error": NO_ANSWER, **printed}
-    text = json.dumps(ran.answer, ensure_ascii=False)
-    return {"answer": ran.answer if len(text) <= most else truncate(text, most), **printed}
+def _output(result: CodeResult, max_characters: int) -> dict[str, Any]:
+    stdout = {"stdout": result.stdout} if result.stdout else {}
+    if result.fault:
+        return {"error": result.error, **stdout}
+    if result.answer is None:
+        return {"error": NO_ANSWER, **stdout}
+    text = json.dumps(result.answer, ensure_ascii=False)
+    if len(text) > max_characters:
+        return {"answer": truncate(text, max_characters), **stdout}
+    return {"answer": result.answer, **stdout}

@@ -1,4 +1,4 @@
-"""What a question about a record ends with, as FHIR-AgentBench's record takes it, and what was retrieved on the way."""
+"""The result of a question of FHIR-AgentBench, and the resources retrieved for it."""
 
 import re
 from collections import Counter
@@ -13,26 +13,31 @@ from archqa.fhir.record import Resource
 Ids = dict[str, tuple[str, ...]]
 """Resource ids by type."""
 
-_MENTIONED = re.compile(r"(?:\b([A-Z][A-Za-z]+)/)?([A-Za-z0-9][A-Za-z0-9.-]{0,63})")
-_TELLING = 16
-"""Characters of an id that is no mere number or word: shorter ones count only as `Type/id`."""
+_MENTION = re.compile(r"(?:\b([A-Z][A-Za-z]+)/)?([A-Za-z0-9][A-Za-z0-9.-]{0,63})")
+_MIN_BARE_ID_LENGTH = 16
+"""Characters from which an id cannot be a mere number or word.
 
+Shorter ones count only as `Type/id`.
+"""
 
 _FIELDS = {
     "agent_answer": "answer",
     "agent_fhir_resources": "retrieved",
     "cited_fhir_resources": "cited",
 }
-"""The benchmark's key → the field of `RecordResult`."""
+"""Fields of `RecordResult` by the benchmark's keys."""
 
-_OWN_FIELDS = ("faults", "query", "sentence", "rows", "warnings")
+_ARCHQA_FIELDS = ("faults", "query", "sentence", "rows", "warnings")
+"""Fields that the benchmark's records do not have."""
 
 
 class RecordResult(TaskResult):
-    """`retrieved` and `cited` map types to ids: all that was got, and what the answer rests on.
+    """The answer to a question.
 
-    `faults` counts what tools could not do, by kind. `query`, `sentence`, `rows` and `warnings` are there where a
-    typed query was carried out.
+    `retrieved` and `cited` map types to ids: all resources retrieved, and the evidence.
+
+    `faults` counts the errors of tools by kind. `query`, `sentence`, `rows` and `warnings` are
+    those of a typed query.
     """
 
     answer: str | None
@@ -57,17 +62,18 @@ class RecordResult(TaskResult):
         return self.answer
 
     def to_json(self) -> dict[str, Any]:
-        """The result under the benchmark's names, without empty fields that are not the benchmark's."""
+        """The fields under the benchmark's keys, and archqa's own if they are not empty."""
         fields = self.model_dump(mode="json")
         benchmark_fields = {key: fields[name] for key, name in _FIELDS.items()}
-        own_fields = {name: fields[name] for name in _OWN_FIELDS if fields[name]}
-        return {**benchmark_fields, "trace": fields["trace"], **own_fields}
+        archqa_fields = {name: fields[name] for name in _ARCHQA_FIELDS if fields[name]}
+        return {**benchmark_fields, "trace": fields["trace"], **archqa_fields}
 
 
 class RetrievedResources:
-    """The resources that were got so far, by type.
+    """The resources retrieved so far, by type.
 
-    With `official`, a second search for a type replaces what the first one found, as the benchmark's agents do it.
+    With `official`, a second search for a type replaces the result of the first, as in the
+    benchmark's agents.
     """
 
     def __init__(self, *, official: bool) -> None:
@@ -75,58 +81,65 @@ class RetrievedResources:
         self.faults: Counter[str] = Counter()
         self._official = official
 
-    def add(self, given: ToolResult) -> None:
-        """Keep what a tool gave; count what it could not do."""
-        if given.fault:
-            self.faults[given.fault] += 1
-        for kind, found in given.resources.items():
-            kept = [] if self._official else self.resources.get(kind, [])
-            self.resources[kind] = list(
-                {str(each.get("id")): each for each in (*kept, *found)}.values()
-            )
+    def add(self, result: ToolResult) -> None:
+        """Add the resources of a tool's result, and count its error."""
+        if result.fault:
+            self.faults[result.fault] += 1
+        for resource_type, resources in result.resources.items():
+            previous = [] if self._official else self.resources.get(resource_type, [])
+            by_id = {str(resource.get("id")): resource for resource in (*previous, *resources)}
+            self.resources[resource_type] = list(by_id.values())
 
     @property
     def ids(self) -> Ids:
         """Ids by type."""
-        return {kind: _ids(found) for kind, found in self.resources.items()}
+        return {name: _ids(resources) for name, resources in self.resources.items()}
 
     def mentioned_ids(self, answer: str) -> Ids:
-        """Those of the resources whose ids stand in an answer, as `Type/id` or, where it is long, alone."""
-        named = {(kind, each.rstrip(".")) for kind, each in _MENTIONED.findall(answer)}
-        alone = {each for kind, each in named if not kind and len(each) >= _TELLING}
-        found = {
-            kind: tuple(each for each in ids if each in alone or (kind, each) in named)
-            for kind, ids in self.ids.items()
-        }
-        return {kind: ids for kind, ids in found.items() if ids}
+        """The resources that an answer mentions as `Type/id`, or by a long id alone."""
+        references = set()
+        bare_ids = set()
+        for resource_type, resource_id in _MENTION.findall(answer):
+            resource_id = resource_id.rstrip(".")
+            references.add((resource_type, resource_id))
+            if not resource_type and len(resource_id) >= _MIN_BARE_ID_LENGTH:
+                bare_ids.add(resource_id)
+        mentioned: Ids = {}
+        for resource_type, ids in self.ids.items():
+            matches = []
+            for resource_id in ids:
+                if resource_id in bare_ids or (resource_type, resource_id) in references:
+                    matches.append(resource_id)
+            if matches:
+                mentioned[resource_type] = tuple(matches)
+        return mentioned
 
-    def pointers(self, given: ToolResult) -> str:
-        """What was got, without the data: a line for each type; without `official`, one of each as a sample."""
+    def summarise(self, result: ToolResult) -> str:
+        """A line with the count of each type.
+
+        Without `official`, also one resource of each as a sample.
+        """
         lines = []
-        for kind, found in given.resources.items():
-            lines.append(f"retrieved_fhir_resources['{kind}'] ({len(found)} items)")
-            if found and not self._official:
-                lines.append(f"  one of them, shortened: {project(found[0])}")
+        for resource_type, resources in result.resources.items():
+            count = len(resources)
+            lines.append(f"retrieved_fhir_resources['{resource_type}'] ({count} items)")
+            if resources and not self._official:
+                lines.append(f"  one of them, shortened: {project(resources[0])}")
         return "\n".join(lines)
 
-    def render(self, given: ToolResult) -> str:
-        """What was got, as a model reads it: all of it, or, without `official`, made small and no more than fits."""
-        if self._official or not given.resources:
-            return str(given.content)
-        parts = [
-            f"{kind} ({len(found)}):\n{_small(found)}" for kind, found in given.resources.items()
-        ]
+    def render(self, result: ToolResult) -> str:
+        """The resources as a model reads them.
+
+        With `official` they are raw, without it projected and cut to what fits.
+        """
+        if self._official or not result.resources:
+            return str(result.content)
+        parts = []
+        for resource_type, resources in result.resources.items():
+            projection = project_all(resources).text
+            parts.append(f"{resource_type} ({len(resources)}):\n{projection}")
         return "\n\n".join(parts)
 
 
-def tally(resources: Mapping[str, Iterable[Resource]]) -> Ids:
-    """Ids by type."""
-    return {kind: _ids(found) for kind, found in resources.items()}
-
-
 def _ids(resources: Iterable[Resource]) -> tuple[str, ...]:
-    return tuple(str(each.get("id", "")) for each in resources)
-
-
-def _small(resources: list[Resource]) -> str:
-    return project_all(resources).text
+    return tuple(str(resource.get("id", "")) for resource in resources)

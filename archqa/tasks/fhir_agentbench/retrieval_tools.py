@@ -1,11 +1,12 @@
-"""The three tools that get resources out of a record, as FHIR-AgentBench defines them.
+"""The three tools that retrieve resources from a record, as FHIR-AgentBench defines them.
 
-Source: glee4810/FHIR-AgentBench at bbb4290, `tools/`. With `official`, their quirks are kept: a GET sees only the first
-page of a search and nothing of a plain read, and the id of a resource is searched for as `id`, which the
-benchmark's server (Google Cloud Healthcare) does not know and ignores. Without it, reads, all pages and `_id` work.
+Source: glee4810/FHIR-AgentBench at bbb4290, `tools/`. With `official`, they keep its quirks: a GET
+returns only the first page of a search and nothing for a plain read, and resources are searched by
+the parameter `id`, which the benchmark's server (Google Cloud Healthcare) does not know and
+ignores. Without it, reads, all pages and `_id` work.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import ClassVar
 from urllib.parse import quote
 
@@ -28,9 +29,9 @@ RESOURCE_TYPES = (
     "Specimen",
     "Medication",
 )
-"""The types the benchmark's agents are told of (its prompts, and `get_all_resources_by_patient_fhir_id`)."""
+"""The types in the benchmark's prompts and in its `get_all_resources_by_patient_fhir_id`."""
 
-_LEFT_OUT = frozenset({"text", "meta"})
+_OMITTED_ELEMENTS = frozenset({"text", "meta"})
 
 
 class Request(FrozenModel):
@@ -42,7 +43,7 @@ class Request(FrozenModel):
 
 
 class FhirRequestGet(Tool[Request]):
-    """A GET request; its resources by type."""
+    """A GET request that returns resources by type."""
 
     name: ClassVar[str] = "fhir_request_get"
     description: ClassVar[str] = "FHIR GET request"
@@ -52,17 +53,16 @@ class FhirRequestGet(Tool[Request]):
         self._official = official
 
     def run(self, record: Record, args: Request) -> ToolResult:
-        """The first page as it is; every page, and reads, where the benchmark's ways are not asked for."""
+        """The first page unchanged with `official`; without it every page, and reads."""
         query = args.query_string.strip().lstrip("/")
         path, _, search = query.partition("?")
         if "/" in path and not search:
             return ToolResult() if self._official else _read(record, path)
         if not self._official:
-            return ToolResult(group_by_type(_trimmed(record.search_all(query))))
+            return ToolResult(group_by_type(_trim(record.search_all(query))))
         entries = record.search(query).entries
-        return ToolResult(
-            group_by_type(entry.resource for entry in entries if entry.mode != "outcome")
-        )
+        resources = [entry.resource for entry in entries if entry.mode != "outcome"]
+        return ToolResult(group_by_type(resources))
 
 
 class OfPatient(FrozenModel):
@@ -73,15 +73,15 @@ class OfPatient(FrozenModel):
 
 
 class GetResourcesByPatientFhirId(Tool[OfPatient]):
-    """All resources of one type that are a patient's, all pages, without `text` and `meta`."""
+    """All resources of one type and patient, all pages, without `text` and `meta`."""
 
     name: ClassVar[str] = "get_resources_by_patient_fhir_id"
     description: ClassVar[str] = "Get all FHIR resources of one type for a patient"
     takes = OfPatient
 
     def run(self, record: Record, args: OfPatient) -> ToolResult:
-        """Search by `patient`; a type that has no such parameter is the server's affair."""
-        return _all(record, args.resource_type, f"patient={quote(args.patient_fhir_id)}")
+        """Search by `patient`; the server decides about a type without this parameter."""
+        return _search_all(record, args.resource_type, f"patient={quote(args.patient_fhir_id)}")
 
 
 class OfResource(FrozenModel):
@@ -92,7 +92,7 @@ class OfResource(FrozenModel):
 
 
 class GetResourcesByResourceId(Tool[OfResource]):
-    """The resource of one id, without `text` and `meta`."""
+    """The resource with an id, without `text` and `meta`."""
 
     name: ClassVar[str] = "get_resources_by_resource_id"
     description: ClassVar[str] = "Get FHIR resources of one type by resource id"
@@ -103,26 +103,26 @@ class GetResourcesByResourceId(Tool[OfResource]):
 
     def run(self, record: Record, args: OfResource) -> ToolResult:
         """Search by the id."""
-        return _all(record, args.resource_type, f"{self._parameter}={quote(args.resource_id)}")
+        return _search_all(
+            record, args.resource_type, f"{self._parameter}={quote(args.resource_id)}"
+        )
 
 
-def _all(record: Record, resource_type: str, search: str) -> ToolResult:
+def _search_all(record: Record, resource_type: str, search: str) -> ToolResult:
     if not resource_type.isalpha():
         return tool_error("search", "There is no such resource type.")
-    return ToolResult(
-        {resource_type: list(_trimmed(record.search_all(f"{resource_type}?{search}")))}
-    )
+    resources = record.search_all(f"{resource_type}?{search}")
+    return ToolResult({resource_type: list(_trim(resources))})
 
 
 def _read(record: Record, path: str) -> ToolResult:
     resource_type, _, resource_id = path.partition("/")
-    found = record.get(resource_type, resource_id)
-    if found is None:
+    resource = record.get(resource_type, resource_id)
+    if resource is None:
         raise FhirError(f"There is no {resource_type} of that id.", 404, "not-found")
-    return ToolResult(group_by_type(_trimmed([found])))
+    return ToolResult(group_by_type(_trim([resource])))
 
 
-def _trimmed(resources: Iterable[Resource]) -> Iterable[Resource]:
-    return (
-        {name: value for name, value in each.items() if name not in _LEFT_OUT} for each in resources
-    )
+def _trim(resources: Iterable[Resource]) -> Iterator[Resource]:
+    for resource in resources:
+        yield {name: value for name, value in resource.items() if name not in _OMITTED_ELEMENTS}

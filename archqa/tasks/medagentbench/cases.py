@@ -1,7 +1,8 @@
 """MedAgentBench: instructions of physicians to be carried out on a FHIR record.
 
-Source: `data/medagentbench/test_data_v1.json` and `_v2.json` of stanfordmlgroup/MedAgentBench (Jiang et al., NEJM AI
-2025). Answers and record numbers of the file stay in it: they are the key.
+Source: `data/medagentbench/test_data_v1.json` and `_v2.json` of stanfordmlgroup/MedAgentBench
+(Jiang et al., NEJM AI 2025). The loaded tasks leave out the file's answers and record numbers,
+which are the key.
 """
 
 import json
@@ -34,8 +35,8 @@ class MedAgentBench(Task):
         if not isinstance(opened.content, JsonContent):
             raise InputError(opened.path, [": is not JSON."], _FIX)
         rows = opened.content.entries(mistakes)
-        tasks = tuple(_task(row) for row in rows)
-        _refuse_twins(rows, tasks)
+        tasks = tuple(_parse_task(row) for row in rows)
+        _report_repeated_ids(rows, tasks)
         mistakes.raise_if_any()
         return tasks
 
@@ -49,42 +50,53 @@ class MedAgentBench(Task):
         return task
 
     def submission(self, ended: Iterable[CompletedCase]) -> dict[str, Any]:
-        """`{task_id: result}`: the text between the brackets of FINISH( ), null where the agent did not come to it."""
-        return {case.item.id: _finished_text(case) for case in ended}
+        """`{task_id: result}`: the text in the brackets of FINISH( ), or null without FINISH."""
+        return {completed.item.id: _finish_text(completed) for completed in ended}
 
     def extra_files(self, run: EndedRun) -> Mapping[str, Any]:
-        """`runs.jsonl`, `overall.json` and, where a conversation was lost, `error.jsonl`."""
+        """`runs.jsonl`, `overall.json` and, if a conversation was lost, `error.jsonl`."""
         return benchmark_files(self.transcripts(run), len(run.case_ids))
 
     def transcripts(self, run: EndedRun) -> list[dict[str, Any]]:
-        """The lines of `runs.jsonl`, numbered as in the task file, or as in the run where that file has changed."""
+        """The lines of `runs.jsonl`, numbered as in the task file, or in the run if it has changed."""
         return list(transcript_rows(run.ended, self._ids_in_file(run) or run.case_ids))
 
     def _ids_in_file(self, run: EndedRun) -> list[str]:
         try:
             source = read_source(run.data_path)
-            return (
-                [task.id for task in self.load(source)] if source.sha256 == run.data_sha256 else []
-            )
+            if source.sha256 != run.data_sha256:
+                return []
+            return [task.id for task in self.load(source)]
         except ArchqaError:
             return []
 
 
-def _finished_text(case: CompletedCase) -> str | None:
-    return case.result.result if isinstance(case.result, ConversationResult) else None
+def _finish_text(completed: CompletedCase) -> str | None:
+    if not isinstance(completed.result, ConversationResult):
+        return None
+    return completed.result.result
 
 
-def _task(row: JsonNode) -> ClinicalTask:
+def _parse_task(row: JsonNode) -> ClinicalTask:
     row.expect(_FIELDS)
-    # Blanks at the ends are the benchmark's own, and stand in its prompt.
-    texts = {name: row.value(name) if row.text(name) else "" for name in ("instruction", "context")}
     row.required("instruction")
-    return ClinicalTask(id=row.required("id"), **texts)
+    return ClinicalTask(
+        id=row.required("id"),
+        instruction=_verbatim(row, "instruction"),
+        context=_verbatim(row, "context"),
+    )
 
 
-def _refuse_twins(rows: Iterable[JsonNode], tasks: Iterable[ClinicalTask]) -> None:
-    seen: set[str] = set()
+def _verbatim(row: JsonNode, name: str) -> str:
+    """A text with the blanks at its ends, which the benchmark's prompt keeps."""
+    if not row.text(name):
+        return ""
+    return str(row.value(name))
+
+
+def _report_repeated_ids(rows: Iterable[JsonNode], tasks: Iterable[ClinicalTask]) -> None:
+    previous_ids: set[str] = set()
     for row, task in zip(rows, tasks, strict=True):
-        if task.id and task.id in seen:
+        if task.id and task.id in previous_ids:
             row.add_error("id", f"'{printable(task.id)}' stands in an earlier task too; keep one.")
-        seen.add(task.id)
+        previous_ids.add(task.id)

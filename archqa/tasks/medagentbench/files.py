@@ -22,61 +22,70 @@ STATUSES = (
 )
 """How a conversation may end, in the benchmark's words."""
 
+Row = Mapping[str, Any]
 
-def benchmark_files(rows: Sequence[Mapping[str, Any]], total: int) -> dict[str, Any]:
-    """The files of an ungraded run of `total` tasks, by name; `error.jsonl` only where a conversation was lost."""
-    finished = [row for row in rows if row["output"] is not None]
+
+def benchmark_files(rows: Sequence[Row], total: int) -> dict[str, Any]:
+    """The files of an ungraded run of `total` tasks, by name.
+
+    `error.jsonl` is among them only if a conversation was lost.
+    """
+    files: dict[str, Any] = {"runs.jsonl": _finished(rows), "overall.json": overall(rows, total)}
     lost = [row for row in rows if row["output"] is None]
-    files: dict[str, Any] = {"runs.jsonl": finished, "overall.json": overall(rows, total)}
-    return {**files, "error.jsonl": lost} if lost else files
+    if lost:
+        files["error.jsonl"] = lost
+    return files
 
 
-def overall(
-    rows: Sequence[Mapping[str, Any]], total: int, graded: "GradedRows | None" = None
-) -> dict[str, Any]:
-    """`overall.json` of `total` tasks; `custom`, the benchmark's grades, is empty until the run is scored."""
-    finished = [row for row in rows if row["output"] is not None]
+def overall(rows: Sequence[Row], total: int, graded: "GradedRows | None" = None) -> dict[str, Any]:
+    """`overall.json` of `total` tasks.
+
+    `custom`, the benchmark's grades, is empty until the run is scored.
+    """
+    finished = _finished(rows)
+    custom = _grades(finished, total, graded) if graded else {}
     outputs = [row["output"] for row in finished]
-    return {
-        "total": total,
-        "validation": _validation(outputs),
-        "custom": _custom(finished, total, graded),
-    }
+    return {"total": total, "validation": _validation(outputs), "custom": custom}
 
 
-def _validation(outputs: Sequence[Mapping[str, Any]]) -> dict[str, float]:
-    counts = Counter(each["status"] for each in outputs)
-    lengths = [len(each["history"]) for each in outputs]
-    many = len(outputs) or 1
+def _finished(rows: Sequence[Row]) -> list[Row]:
+    return [row for row in rows if row["output"] is not None]
+
+
+def _validation(outputs: Sequence[Row]) -> dict[str, float]:
+    counts = Counter(output["status"] for output in outputs)
+    lengths = [len(output["history"]) for output in outputs]
+    count = len(outputs) or 1
     return {
-        **{status: counts[status] / many for status in STATUSES},
-        "average_history_length": sum(lengths) / many,
+        **{status: counts[status] / count for status in STATUSES},
+        "average_history_length": sum(lengths) / count,
         "max_history_length": max(lengths, default=0),
         "min_history_length": min(lengths, default=0),
     }
 
 
-def _custom(
-    rows: Sequence[Mapping[str, Any]], total: int, graded: "GradedRows | None"
-) -> dict[str, Any]:
-    if graded is None:
-        return {}
-    right = {row["task_id"]: row["correct"] for row in graded.rows}
-    raw = [_judged(row["output"], right.get(row["task_id"])) for row in rows]
-    idle = {
-        name: sum(row["correct"] for row in own) / (total or 1)
-        for name, own in graded.do_nothing_rows.items()
+def _grades(rows: Sequence[Row], total: int, graded: "GradedRows") -> dict[str, Any]:
+    correct = {row["task_id"]: row["correct"] for row in graded.rows}
+    do_nothing_rates = {
+        reply: _rate(reply_rows, "correct", total)
+        for reply, reply_rows in graded.do_nothing_rows.items()
     }
     return {
-        "success rate": sum(right.values()) / (total or 1),
-        "raw_results": raw,
-        "clinical success rate": sum(row["clinical_correct"] for row in graded.rows) / (total or 1),
-        "do-nothing success rates": idle,
+        "success rate": _rate(graded.rows, "correct", total),
+        "raw_results": [_with_verdict(row["output"], correct.get(row["task_id"])) for row in rows],
+        "clinical success rate": _rate(graded.rows, "clinical_correct", total),
+        "do-nothing success rates": do_nothing_rates,
     }
 
 
-def _judged(output: Mapping[str, Any], right: bool | None) -> dict[str, Any]:
-    """The benchmark appends its verdict to the status of what came to a result."""
-    if output["result"] is None or right is None:
+def _rate(rows: Sequence[Row], verdict: str, total: int) -> float:
+    successes: int = sum(row[verdict] for row in rows)
+    return successes / (total or 1)
+
+
+def _with_verdict(output: Row, is_correct: bool | None) -> dict[str, Any]:
+    """The benchmark appends its verdict to the status of a conversation with a result."""
+    if output["result"] is None or is_correct is None:
         return dict(output)
-    return {**output, "status": f"{output['status']}{'Correct' if right else 'Incorrect'}"}
+    verdict = "Correct" if is_correct else "Incorrect"
+    return {**output, "status": f"{output['status']}{verdict}"}

@@ -1,8 +1,8 @@
 """The benchmark's own descriptions of its nine functions, read from its file `funcs_v1.json`.
 
-Source: `data/medagentbench/funcs_v1.json` of stanfordmlgroup/MedAgentBench (Jiang et al., NEJM AI 2025), a JSON list of
-`{"name": "GET {api_base}/Condition", "description": …, "parameters": {…}}`. Without it, the baseline sends archqa's own
-wording of the same functions.
+Source: `data/medagentbench/funcs_v1.json` of stanfordmlgroup/MedAgentBench (Jiang et al., NEJM AI
+2025), a JSON list of `{"name": "GET {api_base}/Condition", "description": …, "parameters": {…}}`.
+Without it, the baseline sends archqa's own wording of the same functions.
 """
 
 import json
@@ -17,7 +17,8 @@ from archqa.tasks.files.source import Source, read_source
 from archqa.tasks.pipeline_inputs import PipelineInputs
 
 OWN_WORDING = (
-    "The function descriptions are archqa's own wording (prompts/medagent_paper/v1/functions.json), "
+    "The function descriptions are archqa's own wording "
+    "(prompts/medagent_paper/v1/functions.json), "
     "not the benchmark's; --functions FILE sends those of its funcs_v1.json."
 )
 

@@ -1,7 +1,9 @@
-"""The server a MedAgentBench agent sees: always at one address, be it a store beside us or a real server behind it.
+"""The FHIR server that a MedAgentBench agent sees.
 
-Agents are told `http://localhost:8080/fhir/`, as in the benchmark, and ask for nothing else: requests that lead
-elsewhere are refused. Words of errors are those of the client the benchmark uses.
+It has the same address for a local store and for a real server.
+
+Agents are told `http://localhost:8080/fhir/`, as in the benchmark, and requests that lead elsewhere
+are refused. Errors are worded as by the benchmark's HTTP client, Python's requests.
 """
 
 import time
@@ -14,37 +16,44 @@ from archqa.fhir import FhirClient, FhirError, FhirService, Overlay, Store
 from archqa.fhir.record import Record
 
 FHIR_BASE_URL = "http://localhost:8080/fhir/"
-"""Where agents are told that the record lies (trailing slash and all)."""
+"""The address of the record that agents are told, with its trailing slash."""
 
-_SECONDS = 30.0
-"""For one search in a store."""
+_QUOTED_URL_CHARACTERS = 40
+_SEARCH_SECONDS = 30.0
+"""Time limit of one search in a store."""
 
-_REST = 5.0
-"""Seconds for which a server that was asked several times in vain is left alone: a run of 300 tasks must end."""
+_PAUSE_SECONDS = 5.0
+"""Time for which a server that failed every retry is not called again.
 
-_DOWN: WeakKeyDictionary[FhirClient, float] = WeakKeyDictionary()
+Without this pause, a run of 300 tasks would wait for every request.
+"""
+
+_PAUSED_UNTIL: WeakKeyDictionary[FhirClient, float] = WeakKeyDictionary()
 
 
 class GatewayResponse(NamedTuple):
-    """What a GET came to: the body as text, or why there is none."""
+    """The body of a GET as text, or an error message."""
 
     text: str = ""
     error: str = ""
 
 
-_SILENT = GatewayResponse(error="ConnectionError: the FHIR server does not answer")
+_UNREACHABLE = GatewayResponse(error="ConnectionError: the FHIR server does not answer")
 
 
 class FhirGateway(Protocol):
     """Answers GETs of URLs below `FHIR_BASE_URL`. Never raises."""
 
     def get(self, url: str) -> GatewayResponse:
-        """The reply to one GET."""
+        """The response to one GET."""
         ...
 
 
 def open_gateway(record: Record) -> FhirGateway:
-    """The door to a store, an overlay or a server. Raises `CallerError` for any other kind of record."""
+    """The gateway to a store, an overlay or a server.
+
+    Raises `CallerError` for any other kind of record.
+    """
     if isinstance(record, Store | Overlay):
         return StoreGateway(record)
     if isinstance(record, FhirClient):
@@ -53,69 +62,75 @@ def open_gateway(record: Record) -> FhirGateway:
 
 
 class StoreGateway:
-    """A store in its own process, in the ways of the benchmark's server (HAPI)."""
+    """A store in this process that behaves like the benchmark's server (HAPI)."""
 
     def __init__(self, record: Store | Overlay) -> None:
-        record.time_limit = record.time_limit or _SECONDS
+        record.time_limit = record.time_limit or _SEARCH_SECONDS
         self._service = FhirService(record, FHIR_BASE_URL)
 
     def get(self, url: str) -> GatewayResponse:
-        """The reply of the store."""
-        place = relative_url(url)
-        if place is None:
-            return _elsewhere(url)
-        reply = self._service.handle("GET", place)
-        return (
-            GatewayResponse(reply.body)
-            if reply.status < 400
-            else GatewayResponse(error=_refused(reply.status, url))
-        )
+        """The store's response."""
+        path = relative_url(url)
+        if path is None:
+            return _foreign_url(url)
+        response = self._service.handle("GET", path)
+        if response.status >= 400:
+            return _http_error(response.status, url)
+        return GatewayResponse(response.body)
 
 
 class ServerGateway:
-    """A FHIR server somewhere: GETs go there, and what it says of its own address is said of ours."""
+    """A FHIR server whose own address in its responses is replaced by `FHIR_BASE_URL`."""
 
     def __init__(self, client: FhirClient) -> None:
         self._client = client
 
     def get(self, url: str) -> GatewayResponse:
-        """The reply of the server."""
-        place = relative_url(url)
-        if place is None:
-            return _elsewhere(url)
-        if time.monotonic() < _DOWN.get(self._client, 0.0):
-            return _SILENT
+        """The server's response."""
+        path = relative_url(url)
+        if path is None:
+            return _foreign_url(url)
+        if time.monotonic() < _PAUSED_UNTIL.get(self._client, 0.0):
+            return _UNREACHABLE
+        return self._fetch(path, url)
+
+    def _fetch(self, path: str, url: str) -> GatewayResponse:
         try:
-            text = self._client.fetch(place)
+            text = self._client.fetch(path)
         except FhirError as error:
-            return GatewayResponse(error=_refused(error.status, url))
+            return _http_error(error.status, url)
         except ServerUnavailable:
-            _DOWN[self._client] = time.monotonic() + _REST
-            return _SILENT
+            _PAUSED_UNTIL[self._client] = time.monotonic() + _PAUSE_SECONDS
+            return _UNREACHABLE
         except ArchqaError as error:
-            return GatewayResponse(
-                error=f"{type(error).__name__}: the FHIR server does not let us in"
-            )
+            reason = f"{type(error).__name__}: the FHIR server denies access"
+            return GatewayResponse(error=reason)
         return GatewayResponse(text.replace(self._client.base, FHIR_BASE_URL.rstrip("/")))
 
 
 def relative_url(url: str) -> str | None:
-    """What comes after the base, without the slashes agents double; None for an address elsewhere."""
+    """The part of a URL after the base, without doubled slashes; None for any other address."""
     base = FHIR_BASE_URL.rstrip("/")
     if not url.startswith(base):
         return None
-    rest = url[len(base) :]
-    return rest.lstrip("/") if not rest or rest[0] in "/?&" else None
+    path = url[len(base) :]
+    if path and path[0] not in "/?&":
+        return None
+    return path.lstrip("/")
 
 
-def _refused(status: int, url: str) -> str:
-    """As Python's requests puts it."""
-    phrase = HTTPStatus(status).phrase if status in HTTPStatus._value2member_map_ else ""
-    return f"{status} {'Client' if status < 500 else 'Server'} Error: {phrase} for url: {url}"
+def _http_error(status: int, url: str) -> GatewayResponse:
+    """The message of Python's requests for an HTTP error."""
+    phrase = ""
+    if status in HTTPStatus._value2member_map_:
+        phrase = HTTPStatus(status).phrase
+    side = "Client" if status < 500 else "Server"
+    return GatewayResponse(error=f"{status} {side} Error: {phrase} for url: {url}")
 
 
-def _elsewhere(url: str) -> GatewayResponse:
-    """Only the head is quoted: the rest may hold what an agent has read."""
+def _foreign_url(url: str) -> GatewayResponse:
+    """Quotes only the beginning of the URL: the rest may repeat record text."""
+    beginning = repr(url[:_QUOTED_URL_CHARACTERS])
     return GatewayResponse(
-        error=f"Invalid URL {url[:40]!r}: only addresses that begin with {FHIR_BASE_URL} are asked"
+        error=f"Invalid URL {beginning}: only addresses that begin with {FHIR_BASE_URL} are allowed"
     )

@@ -1,20 +1,23 @@
-"""A physician's instruction in its parts, read by general rules: whom, what, since when, under which condition.
+"""A physician's instruction parsed by general rules.
 
-Made for a policy without a model, which shows that environment, tools and grader fit together. It knows ways of
-putting things, no patients and no values.
+The parts are the patient, the request, its time span and its condition.
+
+Made for a policy without a model, which shows that environment, tools and grader fit together. The
+rules are about wording; they contain no patients and no values.
 """
 
 import re
+from collections.abc import Mapping
 from datetime import timedelta
 
 from archqa.core.value import FrozenModel
 from archqa.tasks.medagentbench.clock import parse_lookback
 from archqa.tasks.medagentbench.write_checks import TaskText
 
-_PATIENT = re.compile(r"(?<![\w-])[A-Z]{0,3}\d{5,}(?![\w-])")
+_PATIENT = re.compile(r"(?<![\w-])([A-Z]{0,3}\d{5,})(?![\w-])")
 _PERSON = re.compile(
-    r"\bname(?:d| of)?\s+(?P<name>\S.*?),?\s+and\s+(?:a\s+)?(?:DOB|date of birth|birth ?date)\s*(?:of|:)?\s*"
-    r"(?P<born>\d{4}-\d\d-\d\d)",
+    r"\bname(?:d| of)?\s+(?P<name>\S.*?),?\s+and\s+(?:a\s+)?(?:DOB|date of birth|birth ?date)"
+    r"\s*(?:of|:)?\s*(?P<birth_date>\d{4}-\d\d-\d\d)",
     re.IGNORECASE,
 )
 _CODES = {
@@ -26,64 +29,77 @@ _CODES = {
         r"(?<!LOINC )(?<!SNOMED )\bcode for [^.\"]*?\bis:?\s*\"?([A-Za-z0-9_-]+)", re.IGNORECASE
     ),
 }
-_NAMED = {
+_CODE_NAMES = {
     "ndc": re.compile(r"\bNDC for (?:replacement )?(.+?) is\b", re.IGNORECASE),
     "loinc": re.compile(r"\bLOINC code for (?:ordering )?(.+?) is\b", re.IGNORECASE),
     "snomed": re.compile(r"\bSNOMED code for (.+?) is\b", re.IGNORECASE),
 }
 _QUOTED = re.compile(r"[\"“]([^\"“”]+)[\"”]")
-_INSTEAD = re.compile(r"answer should be [\"“]([^\"”]+)[\"”]", re.IGNORECASE)
-_AGED = re.compile(r"(?:greater|older|more) than (\d+|a|one) years?(?: old)?", re.IGNORECASE)
+_FALLBACK_ANSWER = re.compile(r"answer should be [\"“]([^\"”]+)[\"”]", re.IGNORECASE)
+_MAX_AGE = re.compile(r"(?:greater|older|more) than (\d+|a|one) years?(?: old)?", re.IGNORECASE)
+_ASKS_FOR_MEAN = re.compile(r"\b(?:average|mean)\b", re.IGNORECASE)
+_ASKS_FOR_AGE = re.compile(r"\bage of\b|\bhow old\b", re.IGNORECASE)
+_ASKS_TO_ORDER = re.compile(r"\border\b", re.IGNORECASE)
+_ASKS_TO_RECORD = re.compile(
+    r"\b(?:record|document|chart) it\b|^\s*(?:record|document)\b", re.IGNORECASE
+)
 
 
 class ParsedInstruction(FrozenModel):
-    """What is wanted. `codes` maps ndc, loinc, snomed, flowsheet and lab to codes, `names` to what they stand for."""
+    """The parts of an instruction, empty where it does not state them.
+
+    `codes` maps ndc, loinc, snomed, flowsheet and lab to codes, `code_names` to what the codes
+    stand for.
+    """
 
     patient: str = ""
     name: str = ""
     birth_date: str = ""
     fallback_answer: str = ""
     codes: dict[str, str] = {}
-    names: dict[str, str] = {}
+    code_names: dict[str, str] = {}
     quoted_text: str = ""
-    window: timedelta | None = None
-    mean: bool = False
+    lookback: timedelta | None = None
+    asks_for_mean: bool = False
     asks_for_age: bool = False
-    records: bool = False
+    asks_to_record: bool = False
     asks_to_order: bool = False
     max_age_years: int | None = None
 
 
-def parse_instruction(ask: TaskText) -> ParsedInstruction:
+def parse_instruction(task_text: TaskText) -> ParsedInstruction:
     """The parts of an instruction and its context."""
-    text, person = ask.instruction, _PERSON.search(ask.instruction)
-    patient, quote, aged = _PATIENT.search(text), _QUOTED.search(text), _AGED.search(text)
-    instead = _INSTEAD.search(text)
+    instruction = task_text.instruction
+    person = _PERSON.search(instruction)
     return ParsedInstruction(
-        patient=patient[0] if patient else "",
+        patient=_first_group(_PATIENT, instruction),
         name=person["name"] if person else "",
-        birth_date=person["born"] if person else "",
-        fallback_answer=instead[1] if instead else "",
-        codes=_found(_CODES, ask.text),
-        names=_found(_NAMED, ask.text),
-        quoted_text=quote[1] if quote else "",
-        window=parse_lookback(text),
-        mean=bool(re.search(r"\b(?:average|mean)\b", text, re.IGNORECASE)),
-        asks_for_age=bool(re.search(r"\bage of\b|\bhow old\b", text, re.IGNORECASE)),
-        records=bool(
-            re.search(
-                r"\b(?:record|document|chart) it\b|^\s*(?:record|document)\b", text, re.IGNORECASE
-            )
-        ),
-        asks_to_order=bool(re.search(r"\border\b", text, re.IGNORECASE)),
-        max_age_years=_years(aged[1]) if aged else None,
+        birth_date=person["birth_date"] if person else "",
+        fallback_answer=_first_group(_FALLBACK_ANSWER, instruction),
+        codes=_search_all(_CODES, task_text.text),
+        code_names=_search_all(_CODE_NAMES, task_text.text),
+        quoted_text=_first_group(_QUOTED, instruction),
+        lookback=parse_lookback(instruction),
+        asks_for_mean=bool(_ASKS_FOR_MEAN.search(instruction)),
+        asks_for_age=bool(_ASKS_FOR_AGE.search(instruction)),
+        asks_to_record=bool(_ASKS_TO_RECORD.search(instruction)),
+        asks_to_order=bool(_ASKS_TO_ORDER.search(instruction)),
+        max_age_years=_max_age_years(instruction),
     )
 
 
-def _found(patterns: dict[str, re.Pattern[str]], text: str) -> dict[str, str]:
-    matches = ((name, pattern.search(text)) for name, pattern in patterns.items())
-    return {name: match[1].strip() for name, match in matches if match}
+def _first_group(pattern: re.Pattern[str], text: str) -> str:
+    match = pattern.search(text)
+    return match[1] if match else ""
 
 
-def _years(text: str) -> int:
-    return int(text) if text.isdigit() else 1
+def _search_all(patterns: Mapping[str, re.Pattern[str]], text: str) -> dict[str, str]:
+    matches = {name: pattern.search(text) for name, pattern in patterns.items()}
+    return {name: match[1].strip() for name, match in matches.items() if match}
+
+
+def _max_age_years(instruction: str) -> int | None:
+    years = _first_group(_MAX_AGE, instruction)
+    if not years:
+        return None
+    return int(years) if years.isdigit() else 1

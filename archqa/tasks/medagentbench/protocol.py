@@ -1,7 +1,10 @@
-"""MedAgentBench's conversation: an agent says GET, POST or FINISH, the controller answers in fixed words.
+"""MedAgentBench's conversation.
 
-Source: reference of the benchmark's controller (stanfordmlgroup/MedAgentBench, `src/server/tasks/medagentbench`). The
-sentences are the benchmark's, to the letter: its grader looks for them.
+An agent replies with GET, POST or FINISH, the controller answers in fixed sentences.
+
+Source: reference of the benchmark's controller (stanfordmlgroup/MedAgentBench,
+`src/server/tasks/medagentbench`). The sentences are the benchmark's, to the letter: its grader
+searches for them.
 """
 
 import json
@@ -18,15 +21,21 @@ INVALID_ACTION = "agent invalid action"
 LIMIT_REACHED = "task limit reached"
 TASK_ERROR = "task error"
 
-_GO_ON = "Please call FINISH if you have got answers for all the questions and finished all the requested tasks"
-GOT = "Here is the response from the GET request:\n{data}. " + _GO_ON
-NOT_GOT = "Error in sending the GET request: {error}"
-POST_ACCEPTED = "POST request accepted and executed successfully. " + _GO_ON
-NOT_POSTED = "Invalid POST request"
+_CALL_FINISH = (
+    "Please call FINISH if you have got answers for all the questions "
+    "and finished all the requested tasks"
+)
+GET_RESPONSE = "Here is the response from the GET request:\n{data}. " + _CALL_FINISH
+GET_ERROR = "Error in sending the GET request: {error}"
+POST_ACCEPTED = "POST request accepted and executed successfully. " + _CALL_FINISH
+INVALID_POST = "Invalid POST request"
 
 
 class AgentTurn(NamedTuple):
-    """One turn of an agent as the controller reads it. `url` is as written; `rest` the payload, or the result."""
+    """One turn of an agent as the controller reads it.
+
+    `body` is a POST's payload, or FINISH's result.
+    """
 
     verb: Literal["GET", "POST", "FINISH", ""]
     url: str = ""
@@ -34,46 +43,52 @@ class AgentTurn(NamedTuple):
 
 
 class Poster(Protocol):
-    """What becomes of a POST."""
+    """Carries out a POST."""
 
     def post(self, url: str, body: str, evidence: tuple[str, ...]) -> tuple[str, ...]:
-        """Write, or only look, as the mode has it; the reasons why not, none if it was accepted."""
+        """Write, or only check, depending on the mode.
+
+        Returns the reasons for a refusal, none if it was accepted.
+        """
         ...
 
 
 def parse_turn(text: str) -> AgentTurn:
-    """What an agent's turn asks for, after the fences of code blocks are taken off."""
-    bare = text.strip().replace("```tool_code", "").replace("```", "").strip()
-    if bare.startswith("GET"):
-        return AgentTurn("GET", bare[3:].strip())
-    if bare.startswith("POST"):
-        first, _, rest = bare.partition("\n")
-        return AgentTurn("POST", first[4:].strip(), rest)
-    if bare.startswith("FINISH("):
-        return AgentTurn("FINISH", body=bare[len("FINISH(") : -1])
+    """The action in an agent's turn, without the fences of code blocks."""
+    action = text.strip().replace("```tool_code", "").replace("```", "").strip()
+    if action.startswith("GET"):
+        return AgentTurn("GET", action[3:].strip())
+    if action.startswith("POST"):
+        request_line, _, payload = action.partition("\n")
+        return AgentTurn("POST", request_line[4:].strip(), payload)
+    if action.startswith("FINISH("):
+        return AgentTurn("FINISH", body=action[len("FINISH(") : -1])
     return AgentTurn("")
 
 
 class TaskController:
-    """One task's conversation. `history` is the benchmark's; `read` holds every resource that came back.
+    """The controller of one task's conversation.
 
-    `page` is what the last GET brought; `evidence` is what the next POST rests on, for the audit log.
+    `history` has the benchmark's shape. `resources_read` maps `Type/id` to every resource in the
+    responses, `requested_urls` are the successful GETs, `accepted_writes` the payloads of accepted
+    POSTs, `last_page` is the response to the last GET. `evidence` names the resources that justify
+    the next POST, for the audit log.
     """
 
     def __init__(
-        self, prompt: str, door: FhirGateway, poster: Poster, rounds: int = MAX_ROUNDS
+        self, prompt: str, gateway: FhirGateway, poster: Poster, rounds: int = MAX_ROUNDS
     ) -> None:
         self.history: list[dict[str, str]] = [{"role": "user", "content": prompt}]
         self.status = RUNNING
         self.result: str | None = None
-        self.read: dict[str, Resource] = {}
-        self.asked: list[str] = []
-        self.accepted: list[Resource] = []
-        self.page = ""
+        self.resources_read: dict[str, Resource] = {}
+        self.requested_urls: list[str] = []
+        self.accepted_writes: list[Resource] = []
+        self.last_page = ""
         self.evidence: tuple[str, ...] = ()
-        self._door = door
+        self._gateway = gateway
         self._poster = poster
-        self._left = rounds
+        self._rounds_left = rounds
 
     @property
     def running(self) -> bool:
@@ -81,61 +96,62 @@ class TaskController:
         return self.status == RUNNING
 
     @property
-    def left(self) -> int:
-        """Turns that are left."""
-        return self._left if self.running else 0
+    def rounds_left(self) -> int:
+        """Turns that the agent still has."""
+        return self._rounds_left if self.running else 0
 
-    def say(self, text: str) -> str | None:
-        """An agent's turn, and what it is answered; None when that ended the conversation. Raises nothing."""
-        self._left -= 1
+    def handle_turn(self, text: str) -> str | None:
+        """Take an agent's turn and answer it; None if it ended the conversation. Raises nothing."""
+        self._rounds_left -= 1
         self.history.append({"role": "agent", "content": text})
-        said = parse_turn(text)
-        if said.verb == "FINISH":
-            self.status, self.result = COMPLETED, said.body
-        elif not said.verb:
+        turn = parse_turn(text)
+        if turn.verb == "FINISH":
+            self.status, self.result = COMPLETED, turn.body
+        elif not turn.verb:
             self.status = INVALID_ACTION
         if not self.running:
             return None
-        answer = self._get(said.url) if said.verb == "GET" else self._post(said)
+        answer = self._get(turn.url) if turn.verb == "GET" else self._post(turn)
         self.history.append({"role": "user", "content": answer})
-        if self._left == 0:
+        if self._rounds_left == 0:
             self.status = LIMIT_REACHED
         return answer
 
     def end(self, status: str) -> None:
-        """End it from outside: the agent's context is full, or something failed."""
+        """End a running conversation for an outside reason: a full context, or a failure."""
         if self.running:
             self.status = status
 
     def _get(self, url: str) -> str:
-        self.page = ""
-        fetched = self._door.get(f"{url}&_format=json")
-        if fetched.error:
-            return NOT_GOT.format(error=fetched.error)
-        self.asked.append(url)
-        self.page = fetched.text
-        self._remember(fetched.text)
-        return GOT.format(data=fetched.text)
+        self.last_page = ""
+        response = self._gateway.get(f"{url}&_format=json")
+        if response.error:
+            return GET_ERROR.format(error=response.error)
+        self.requested_urls.append(url)
+        self.last_page = response.text
+        for resource in parse_resources(response.text):
+            reference = f"{resource.get('resourceType')}/{resource.get('id')}"
+            self.resources_read[reference] = resource
+        return GET_RESPONSE.format(data=response.text)
 
-    def _post(self, said: AgentTurn) -> str:
+    def _post(self, turn: AgentTurn) -> str:
         try:
-            payload = json.loads(said.body)
+            payload = json.loads(turn.body)
         except (ValueError, RecursionError):
-            return NOT_POSTED
-        reasons = self._poster.post(said.url, said.body, self.evidence)
+            return INVALID_POST
+        reasons = self._poster.post(turn.url, turn.body, self.evidence)
         if reasons:
-            return f"{NOT_POSTED}: {' '.join(reasons)}"
+            return f"{INVALID_POST}: {' '.join(reasons)}"
         if isinstance(payload, dict):
-            self.accepted.append(payload)
+            self.accepted_writes.append(payload)
         return POST_ACCEPTED
-
-    def _remember(self, text: str) -> None:
-        for resource in parse_resources(text):
-            self.read[f"{resource.get('resourceType')}/{resource.get('id')}"] = resource
 
 
 def parse_resources(text: str) -> list[Resource]:
-    """The resources of a searchset, or the one resource a text is; nothing where it is no JSON of FHIR."""
+    """The resources of a searchset, or the one resource in a text.
+
+    The list is empty if the text is not FHIR's JSON.
+    """
     try:
         content = json.loads(text)
     except (ValueError, RecursionError):
@@ -144,6 +160,12 @@ def parse_resources(text: str) -> list[Resource]:
         return []
     if content.get("resourceType") != "Bundle":
         return [content] if "id" in content else []
-    entries: list[Any] = content["entry"] if isinstance(content.get("entry"), list) else []
-    found = [each.get("resource") for each in entries if isinstance(each, dict)]
-    return [each for each in found if isinstance(each, dict)]
+    return _bundle_resources(content)
+
+
+def _bundle_resources(bundle: dict[str, Any]) -> list[Resource]:
+    entries = bundle.get("entry")
+    if not isinstance(entries, list):
+        return []
+    resources = [entry.get("resource") for entry in entries if isinstance(entry, dict)]
+    return [resource for resource in resources if isinstance(resource, dict)]

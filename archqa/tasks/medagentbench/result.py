@@ -1,4 +1,4 @@
-"""What a MedAgentBench task ends with: the benchmark's conversation and what was read and written."""
+"""The result of a MedAgentBench task: its conversation, and the resources read and written."""
 
 from typing import Any
 

@@ -1,9 +1,11 @@
-"""Typed tools that look: patients, laboratory results, vital signs, problems, medications, procedures.
+"""Typed tools that search.
 
-Arguments are names, codes and hours, never URLs; results are small.
+They find patients, laboratory results, vital signs, problems, medications and procedures.
+
+Arguments are names, codes and hours, never URLs; results are short summaries of resources.
 """
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 from datetime import timedelta
 from typing import Any, ClassVar
 
@@ -15,8 +17,15 @@ from archqa.tasks.medagentbench.clock import format_datetime
 from archqa.tasks.medagentbench.tool_implementations import ActionFailed, resource_reference
 from archqa.tasks.medagentbench.typed_tool import ClinicalTool
 
-_MOST = 50
-"""Resources that are shown of one search."""
+_MAX_RESOURCES = 50
+"""Resources shown of one search."""
+_TIME_ELEMENTS = (
+    "effectiveDateTime",
+    "authoredOn",
+    "performedDateTime",
+    "onsetDateTime",
+    "recordedDate",
+)
 
 Patient = Field(description="the patient's record number", min_length=1)
 Hours = Field(default=None, gt=0, description="only what is at most so many hours old")
@@ -39,13 +48,13 @@ class FindPatients(ClinicalTool[PatientArgs]):
     description = "Finds patients by record number, name or date of birth."
     takes = PatientArgs
 
-    def act(self, args: PatientArgs) -> dict[str, Any]:
+    def execute(self, args: PatientArgs) -> dict[str, Any]:
         """Search patients."""
         if not any(args.model_dump().values()):
             raise ActionFailed(
                 "Give at least one of identifier, name, family, given and birthdate."
             )
-        return _shown(self.hands.patients(**args.model_dump()))
+        return _summarise(self.implementations.search_patients(**args.model_dump()))
 
 
 class LabArgs(FrozenModel):
@@ -65,10 +74,11 @@ class SearchLabs(ClinicalTool[LabArgs]):
     description = "Finds the measurements of one code of one patient, the latest first, with value, unit and time."
     takes = LabArgs
 
-    def act(self, args: LabArgs) -> dict[str, Any]:
+    def execute(self, args: LabArgs) -> dict[str, Any]:
         """Search observations by code."""
         since = self.now - timedelta(hours=args.within_hours) if args.within_hours else None
-        return _shown(self.hands.measured(args.patient, args.code, since))
+        measurements = self.implementations.search_measurements(args.patient, args.code, since)
+        return _summarise(measurements)
 
 
 class RecordArgs(FrozenModel):
@@ -79,80 +89,94 @@ class RecordArgs(FrozenModel):
 
 
 class RecordSearch(ClinicalTool[RecordArgs]):
-    """A search of one kind of resource of one patient."""
+    """A search of one resource type of one patient."""
 
     takes = RecordArgs
-    kind: ClassVar[str]
-    extra: ClassVar[tuple[tuple[str, str], ...]] = ()
+    resource_type: ClassVar[str]
+    fixed_params: ClassVar[tuple[tuple[str, str], ...]] = ()
 
-    def act(self, args: RecordArgs) -> dict[str, Any]:
-        """Search the kind by patient and time."""
-        since = (
-            format_datetime(self.now - timedelta(hours=args.within_hours))
-            if args.within_hours
-            else ""
-        )
-        dates = [("date", f"ge{since}")] if since else []
-        return _shown(
-            self.hands.search(self.kind, [("patient", args.patient), *self.extra, *dates])
-        )
+    def execute(self, args: RecordArgs) -> dict[str, Any]:
+        """Search the type by patient and time."""
+        params = [("patient", args.patient), *self.fixed_params]
+        if args.within_hours:
+            since = self.now - timedelta(hours=args.within_hours)
+            params.append(("date", f"ge{format_datetime(since)}"))
+        return _summarise(self.implementations.search(self.resource_type, params))
 
 
 class SearchVitals(RecordSearch):
     """Vital signs."""
 
-    name, kind = "search_vitals", "Observation"
+    name = "search_vitals"
+    resource_type = "Observation"
     description = "Finds the vital signs of a patient."
-    extra = (("category", "vital-signs"),)
+    fixed_params = (("category", "vital-signs"),)
 
 
 class SearchProblems(RecordSearch):
     """The problem list."""
 
-    name, kind = "search_problems", "Condition"
+    name = "search_problems"
+    resource_type = "Condition"
     description = "Finds the problem list of a patient; within_hours has no effect."
 
-    def act(self, args: RecordArgs) -> dict[str, Any]:
+    def execute(self, args: RecordArgs) -> dict[str, Any]:
         """Search conditions; they have no date parameter."""
-        return _shown(self.hands.search(self.kind, [("patient", args.patient)]))
+        params = [("patient", args.patient)]
+        return _summarise(self.implementations.search(self.resource_type, params))
 
 
 class SearchMedications(RecordSearch):
     """Medication orders."""
 
-    name, kind = "search_medications", "MedicationRequest"
+    name = "search_medications"
+    resource_type = "MedicationRequest"
     description = "Finds the medication orders of a patient."
 
 
 class SearchProcedures(RecordSearch):
     """Procedures."""
 
-    name, kind = "search_procedures", "Procedure"
+    name = "search_procedures"
+    resource_type = "Procedure"
     description = "Finds the procedures done on a patient."
 
 
-def _shown(found: Iterable[Resource]) -> dict[str, Any]:
-    """Resources made small, and how many there are in all."""
-    resources = list(found)
-    return {"found": len(resources), "resources": [_small(each) for each in resources[:_MOST]]}
+def _summarise(resources: Sequence[Resource]) -> dict[str, Any]:
+    """Summaries of the first resources, and the number of all."""
+    summaries = [_summary(resource) for resource in resources[:_MAX_RESOURCES]]
+    return {"found": len(resources), "resources": summaries}
 
 
-def _small(resource: Resource) -> dict[str, Any]:
+def _summary(resource: Resource) -> dict[str, Any]:
+    """The elements of a resource that tasks ask about, without those it lacks."""
     quantity = resource.get("valueQuantity") or {}
-    concept = resource.get("code") or resource.get("medicationCodeableConcept") or {}
+    identifiers = [identifier.get("value") for identifier in resource.get("identifier") or []]
     fields = {
         "id": resource_reference(resource),
-        "what": concept.get("text")
-        or next((each.get("display") for each in concept.get("coding") or []), None),
+        "what": _concept_text(resource),
         "value": quantity.get("value", resource.get("valueString")),
         "unit": quantity.get("unit"),
-        "time": next((resource[name] for name in _TIMES if name in resource), None),
+        "time": _first_time(resource),
         "status": resource.get("status"),
         "name": list(resource.get("name") or []) or None,
         "birthDate": resource.get("birthDate"),
-        "record_number": [each.get("value") for each in resource.get("identifier") or []] or None,
+        "record_number": identifiers or None,
     }
     return {name: value for name, value in fields.items() if value is not None}
 
 
-_TIMES = ("effectiveDateTime", "authoredOn", "performedDateTime", "onsetDateTime", "recordedDate")
+def _concept_text(resource: Resource) -> Any:
+    """The text of the code or medication, else the display of its first coding."""
+    concept = resource.get("code") or resource.get("medicationCodeableConcept") or {}
+    if concept.get("text"):
+        return concept["text"]
+    codings = concept.get("coding") or []
+    return codings[0].get("display") if codings else None
+
+
+def _first_time(resource: Resource) -> Any:
+    for element in _TIME_ELEMENTS:
+        if element in resource:
+            return resource[element]
+    return None

@@ -1,7 +1,7 @@
-"""What an agent with typed tools does to a record, each act a turn of the benchmark's own conversation.
+"""The actions of an agent with typed tools, each a turn of the benchmark's conversation.
 
-Searches take names, codes and hours instead of URLs; writes are held as intents, checked against what was asked and
-what was read, and only then posted.
+Searches take names, codes and hours instead of URLs; writes are intents that are checked against
+the instruction and the resources read before they are posted.
 """
 
 import json
@@ -20,144 +20,165 @@ from archqa.tasks.medagentbench.settings import PayloadFormat
 from archqa.tasks.medagentbench.write_checks import WriteContext, missing_reads, objections
 from archqa.tasks.medagentbench.write_intents import WriteIntent
 
-_PAGES = 3
-"""Pages of one search that are read: an agent has eight turns."""
+_MAX_PAGES = 3
+"""Pages read of one search: an agent has eight turns."""
+
+_ACCEPTED = POST_ACCEPTED.partition(" and ")[0]
+_INVALID_STATUSES = {"entered-in-error", "cancelled"}
 
 
 class ActionFailed(ArchqaError):
-    """The act was refused or failed; the message says why, for whoever wanted it."""
+    """The action was refused or failed; the message tells the agent why."""
 
 
 class ToolImplementations:
-    """One task in the hands of an agent. `cited` are the resources its answer rests on, `remarks` what was refused."""
+    """The actions of an agent in one task.
+
+    `cited` are the resources that the answer rests on, `remarks` tell of refused writes.
+    """
 
     def __init__(
-        self, talk: TaskController, place: ClinicalSession, shape: PayloadFormat | None = None
+        self,
+        controller: TaskController,
+        session: ClinicalSession,
+        payload_format: PayloadFormat | None = None,
     ) -> None:
-        self.talk = talk
-        self.place = place
-        self.shape = shape or place.shape
+        self.controller = controller
+        self.session = session
+        self.payload_format = payload_format or session.payload_format
         self.cited: list[str] = []
         self.explanation = ""
         self.remarks: list[str] = []
 
-    def search(self, kind: str, params: Iterable[tuple[str, str]]) -> list[Resource]:
-        """The matches of a search, of its first pages. Raises `ActionFailed`."""
-        url: str | None = f"{FHIR_BASE_URL}{build_search_url(kind, params)}"
-        found: list[Resource] = []
-        for _ in range(_PAGES):
+    def search(self, resource_type: str, params: Iterable[tuple[str, str]]) -> list[Resource]:
+        """The matches on the first pages of a search. Raises `ActionFailed`."""
+        url: str | None = f"{FHIR_BASE_URL}{build_search_url(resource_type, params)}"
+        resources: list[Resource] = []
+        for _ in range(_MAX_PAGES):
             if url is None:
                 break
-            found += self._page(url)
-            url = _next(self.talk.page) if self.talk.left > 2 else None
-        return [each for each in found if each.get("resourceType") == kind]
+            resources += self._read_page(url)
+            url = self._next_page_url()
+        return [resource for resource in resources if resource.get("resourceType") == resource_type]
 
-    def patients(self, **wanted: str) -> list[Resource]:
+    def search_patients(self, **criteria: str) -> list[Resource]:
         """Patients by identifier, given, family, birthdate and so on. Raises `ActionFailed`."""
-        return self.search(
-            "Patient", [(name.replace("_", "-"), value) for name, value in wanted.items() if value]
-        )
+        params = [(name.replace("_", "-"), value) for name, value in criteria.items() if value]
+        return self.search("Patient", params)
 
-    def patient(self, mrn: str) -> Resource | None:
+    def find_patient(self, mrn: str) -> Resource | None:
         """The patient with this record number, or None. Raises `ActionFailed`."""
-        return next(iter(self.patients(identifier=mrn)), None)
+        patients = self.search_patients(identifier=mrn)
+        return patients[0] if patients else None
 
-    def measured(self, patient: str, code: str, since: datetime | None = None) -> list[Resource]:
-        """Valid measurements of a code, the latest first, perhaps only since a time. Raises `ActionFailed`."""
-        dates = [("date", f"ge{format_datetime(since)}")] if since else []
-        params = [
-            ("patient", patient),
-            ("code", code),
-            *dates,
-            ("_sort", "-date"),
-            ("_count", "200"),
-        ]
-        found = [each for each in self.search("Observation", params) if _is_valid(each)]
-        return [
-            each
-            for each in found
-            if since is None or (parse_instant(each["effectiveDateTime"]) or since) >= since
-        ]
+    def search_measurements(
+        self, patient: str, code: str, since: datetime | None = None
+    ) -> list[Resource]:
+        """Valid measurements of a code, the latest first, optionally only since a time.
+
+        Raises `ActionFailed`.
+        """
+        params = [("patient", patient), ("code", code)]
+        if since is not None:
+            params.append(("date", f"ge{format_datetime(since)}"))
+        params += [("_sort", "-date"), ("_count", "200")]
+        observations = self.search("Observation", params)
+        measurements = [observation for observation in observations if _is_valid(observation)]
+        if since is None:
+            return measurements
+        return [measurement for measurement in measurements if _time_of(measurement) >= since]
 
     def write(self, intent: WriteIntent, evidence: Sequence[str] = ()) -> dict[str, Any]:
-        """Check an intent and post it; the payload. Raises `ActionFailed` with every reason against it."""
-        payload = intent.payload(self.shape)
-        url, body, proofs = f"{FHIR_BASE_URL}{intent.kind}", json.dumps(payload), tuple(evidence)
-        reasons = self._reasons(payload, proofs)
+        """Check an intent, post it and return the payload.
+
+        Raises `ActionFailed` with every reason against it.
+        """
+        payload = intent.payload(self.payload_format)
+        url, body = f"{FHIR_BASE_URL}{intent.resource_type}", json.dumps(payload)
+        references = tuple(evidence)
+        reasons = self._refusal_reasons(payload, references)
         if reasons:
-            self.place.log_refusal(url, body, tuple(reasons), proofs)
-            self.remarks.append(f"{intent.kind} refused")
-            raise ActionFailed(" ".join(reasons))
-        self.talk.evidence = proofs
-        answer = self._say(f"POST {url}\n{body}")
-        if not answer.startswith(POST_ACCEPTED[:21]):
-            self.remarks.append(f"{intent.kind} refused")
-            raise ActionFailed(answer)
+            self.session.log_refusal(url, body, tuple(reasons), references)
+            raise self._refusal(intent, " ".join(reasons))
+        self.controller.evidence = references
+        answer = self._take_turn(f"POST {url}\n{body}")
+        if not answer.startswith(_ACCEPTED):
+            raise self._refusal(intent, answer)
         return payload
 
     def preview(
         self, intent: WriteIntent, evidence: Sequence[str] = ()
     ) -> tuple[dict[str, Any], list[str]]:
-        """What would be posted, and every reason against it; nothing happens."""
-        payload = intent.payload(self.shape)
-        return payload, self._reasons(payload, tuple(evidence))
+        """The payload of an intent and every reason against it; nothing is written."""
+        payload = intent.payload(self.payload_format)
+        return payload, self._refusal_reasons(payload, tuple(evidence))
 
     def finish(
         self, answers: Sequence[Any], explanation: str = "", cited: Sequence[str] = ()
     ) -> None:
-        """End the conversation with these answers; the explanation and what it cites are kept apart from them."""
+        """End the conversation with these answers.
+
+        Explanation and citations are stored apart from them.
+        """
         self.explanation = explanation
         self.cited = list(dict.fromkeys(cited))
-        self._say(f"FINISH({json.dumps(list(answers), ensure_ascii=False)})")
+        self._take_turn(f"FINISH({json.dumps(list(answers), ensure_ascii=False)})")
 
-    def _reasons(self, payload: dict[str, Any], evidence: tuple[str, ...]) -> list[str]:
-        known = self.place.known(payload)
-        known = WriteContext(
-            self.talk.read,
-            tuple(self.talk.asked),
-            tuple(self.talk.accepted),
-            known.standing,
-            known.patient_exists,
+    def _refusal(self, intent: WriteIntent, reason: str) -> ActionFailed:
+        self.remarks.append(f"{intent.resource_type} refused")
+        return ActionFailed(reason)
+
+    def _refusal_reasons(self, payload: dict[str, Any], evidence: tuple[str, ...]) -> list[str]:
+        context = self.session.write_context(payload)
+        context = WriteContext(
+            self.controller.resources_read,
+            tuple(self.controller.requested_urls),
+            tuple(self.controller.accepted_writes),
+            context.existing_resources,
+            context.patient_exists,
         )
-        ask = self.place.ask
+        task_text = self.session.task_text
         return [
-            *objections(payload, ask, known, evidence),
-            *missing_reads(payload, ask, known, evidence),
+            *objections(payload, task_text, context, evidence),
+            *missing_reads(payload, task_text, context, evidence),
         ]
 
-    def _page(self, url: str) -> list[Resource]:
-        answer = self._say(f"GET {url}")
-        if not self.talk.page:
+    def _read_page(self, url: str) -> list[Resource]:
+        answer = self._take_turn(f"GET {url}")
+        if not self.controller.last_page:
             raise ActionFailed(answer)
-        return parse_resources(self.talk.page)
+        return parse_resources(self.controller.last_page)
 
-    def _say(self, text: str) -> str:
-        if not self.talk.running:
+    def _next_page_url(self) -> str | None:
+        """The next page of the last search.
+
+        None if only a write and FINISH still fit in the turns left.
+        """
+        if self.controller.rounds_left <= 2:
+            return None
+        return _next_link(self.controller.last_page)
+
+    def _take_turn(self, text: str) -> str:
+        if not self.controller.running:
             raise ActionFailed("The task has ended; there are no turns left.")
-        if self.talk.left == 1 and not text.startswith("FINISH"):
+        if self.controller.rounds_left == 1 and not text.startswith("FINISH"):
             raise ActionFailed("Only one turn is left: finish.")
-        return self.talk.say(text) or ""
+        return self.controller.handle_turn(text) or ""
 
 
 def resource_reference(resource: Resource) -> str:
-    """`Type/id`, as evidence is named."""
+    """`Type/id`, the form in which evidence is named."""
     return f"{resource.get('resourceType')}/{resource.get('id')}"
 
 
-def window_start(now: datetime, span: timedelta | None) -> datetime | None:
+def window_start(now: datetime, lookback: timedelta | None) -> datetime | None:
     """The start of a span that ends now."""
-    return None if span is None else now - span
+    return None if lookback is None else now - lookback
 
 
-def latest_measurement(found: Sequence[Resource]) -> Resource | None:
-    """The latest measurement; of several at one time the first."""
-    best: Resource | None = None
-    for each in found:
-        at = parse_instant(each["effectiveDateTime"])
-        known = parse_instant(best["effectiveDateTime"]) if best else None
-        if at is not None and (known is None or at > known):
-            best = each
-    return best
+def latest_measurement(measurements: Sequence[Resource]) -> Resource | None:
+    """The latest of valid measurements; the first of several at the same time."""
+    return max(measurements, key=_time_of, default=None)
 
 
 def measured_value(resource: Resource) -> int | float:
@@ -167,28 +188,34 @@ def measured_value(resource: Resource) -> int | float:
     return value
 
 
+def _time_of(measurement: Resource) -> datetime:
+    time = parse_instant(measurement["effectiveDateTime"])
+    assert time is not None  # `_is_valid` has checked it.
+    return time
+
+
 def _is_valid(resource: Resource) -> bool:
+    if resource.get("status") in _INVALID_STATUSES:
+        return False
+    if parse_instant(resource.get("effectiveDateTime", "")) is None:
+        return False
     quantity = resource.get("valueQuantity")
     value = quantity.get("value") if isinstance(quantity, dict) else None
-    there = (
-        isinstance(value, int | float)
-        and parse_instant(resource.get("effectiveDateTime", "")) is not None
-    )
-    return there and resource.get("status") not in {"entered-in-error", "cancelled"}
+    return isinstance(value, int | float)
 
 
-def _next(page: str) -> str | None:
+def _next_link(page: str) -> str | None:
     """The link to the next page of a searchset, if it leads to the same server."""
     try:
-        content = json.loads(page)
+        bundle = json.loads(page)
     except (ValueError, RecursionError):
         return None
-    links = content.get("link") if isinstance(content, dict) else None
-    for link in links if isinstance(links, list) else []:
-        if (
-            isinstance(link, dict)
-            and link.get("relation") == "next"
-            and str(link.get("url")).startswith(FHIR_BASE_URL[:-1])
-        ):
-            return str(link["url"])
+    links = bundle.get("link") if isinstance(bundle, dict) else None
+    if not isinstance(links, list):
+        return None
+    for link in links:
+        if isinstance(link, dict) and link.get("relation") == "next":
+            url = str(link.get("url"))
+            if url.startswith(FHIR_BASE_URL.rstrip("/")):
+                return url
     return None

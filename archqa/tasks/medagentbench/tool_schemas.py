@@ -1,4 +1,6 @@
-"""The typed tools of an agent that acts on a record: what it may search, reckon, write and hand in.
+"""The typed tools of an agent that acts on a record.
+
+They search, calculate, write and submit the final answers.
 
 Source of the set: the eleven tools of MedAgentBench v2 (Chen et al., PSB 2026).
 """
@@ -40,7 +42,7 @@ class Calculate(ClinicalTool[CalculateArgs]):
     )
     takes = CalculateArgs
 
-    def act(self, args: CalculateArgs) -> dict[str, Any]:
+    def execute(self, args: CalculateArgs) -> dict[str, Any]:
         """The value of the expression."""
         return {"value": calculate(args.expression)}
 
@@ -62,16 +64,16 @@ class Dates(ClinicalTool[DateArgs]):
     description = "Tells the time relative to the time it is in this task: in days, in hours, at an hour of that day."
     takes = DateArgs
 
-    def act(self, args: DateArgs) -> dict[str, Any]:
+    def execute(self, args: DateArgs) -> dict[str, Any]:
         """The time, in FHIR's form."""
         try:
-            found = self.now + timedelta(days=args.days, hours=args.hours)
+            time = self.now + timedelta(days=args.days, hours=args.hours)
         except OverflowError:
             raise ActionFailed("There is no such time.") from None
         if args.at:
             hour, _, minute = args.at.partition(":")
-            found = found.replace(hour=int(hour), minute=int(minute), second=0)
-        return {"now": format_datetime(self.now), "time": format_datetime(found)}
+            time = time.replace(hour=int(hour), minute=int(minute), second=0)
+        return {"now": format_datetime(self.now), "time": format_datetime(time)}
 
 
 class DoseArgs(FrozenModel):
@@ -83,15 +85,15 @@ class DoseArgs(FrozenModel):
 
 
 class ReplacementDose(ClinicalTool[DoseArgs]):
-    """The dose that the instruction's own table or rule gives."""
+    """The dose by the table or rule in the task's context."""
 
     name = "replacement_dose"
     description = "Reads the dosing instructions of the task and tells the dose for a measured value, if it is low."
     takes = DoseArgs
 
-    def act(self, args: DoseArgs) -> dict[str, Any]:
-        """The dose, or that none is due."""
-        dosing = parse_dosing(self.hands.place.ask.context)
+    def execute(self, args: DoseArgs) -> dict[str, Any]:
+        """The dose, or that the value is not low."""
+        dosing = parse_dosing(self.implementations.session.task_text.context)
         if dosing is None:
             raise ActionFailed(
                 "The task has no dosing instructions of a form this tool reads; reckon with calculate."
@@ -119,18 +121,19 @@ class FinishArgs(FrozenModel):
 
 
 class Finish(ClinicalTool[FinishArgs]):
-    """Hands the answers in."""
+    """Submits the answers."""
 
     name = "finish"
     description = "Hands in the answers and ends the task."
     takes = FinishArgs
 
-    def act(self, args: FinishArgs) -> dict[str, Any]:
-        """End the conversation; cites only what was read."""
-        unread = [each for each in args.cited if each not in self.hands.talk.read]
+    def execute(self, args: FinishArgs) -> dict[str, Any]:
+        """End the conversation. Raises `ActionFailed` if a cited resource was not read."""
+        resources_read = self.implementations.controller.resources_read
+        unread = [reference for reference in args.cited if reference not in resources_read]
         if unread:
             raise ActionFailed(f"You cite {', '.join(unread)}, which was not read in this task.")
-        self.hands.finish(args.answers, args.explanation, args.cited)
+        self.implementations.finish(args.answers, args.explanation, args.cited)
         return {"finished": True}
 
 
@@ -151,6 +154,6 @@ _TOOLS: tuple[type[ClinicalTool[Any]], ...] = (
 )
 
 
-def clinical_tools(hands: ToolImplementations) -> dict[str, ClinicalTool[Any]]:
+def clinical_tools(implementations: ToolImplementations) -> dict[str, ClinicalTool[Any]]:
     """The tools of one task, by name."""
-    return {each.name: each(hands) for each in _TOOLS}
+    return {tool.name: tool(implementations) for tool in _TOOLS}

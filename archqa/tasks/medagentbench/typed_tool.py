@@ -1,4 +1,4 @@
-"""What the typed tools of one task have in common: they work through its hands, and by its clock."""
+"""The base of the typed tools of one task."""
 
 from datetime import datetime
 from typing import Any, Generic, TypeVar
@@ -15,14 +15,17 @@ Arguments = TypeVar("Arguments", bound=FrozenModel)
 
 
 class ClinicalTool(Tool[Arguments], Generic[Arguments]):
-    """A tool in the hands of one task; the record is reached through them."""
+    """A tool of one task.
 
-    def __init__(self, hands: ToolImplementations) -> None:
-        self.hands = hands
+    It reaches the record through `implementations` and uses the task's clock.
+    """
+
+    def __init__(self, implementations: ToolImplementations) -> None:
+        self.implementations = implementations
 
     @property
     def spec(self) -> ToolSpec:
-        """The tool as it is offered to a model, lists and all."""
+        """The tool as it is offered to a model, with the full schema of its arguments."""
         schema = self.takes.model_json_schema()
         schema.pop("title", None)
         schema.pop("description", None)
@@ -31,15 +34,15 @@ class ClinicalTool(Tool[Arguments], Generic[Arguments]):
     @property
     def now(self) -> datetime:
         """The task's clock."""
-        return parse_now(self.hands.place.ask.context)
+        return parse_now(self.implementations.session.task_text.context)
 
-    def act(self, args: Arguments) -> dict[str, Any]:
-        """Do it. Raises `ActionFailed`."""
+    def execute(self, args: Arguments) -> dict[str, Any]:
+        """Run the tool. Raises `ActionFailed`, `CalculationError`."""
         raise NotImplementedError
 
     def run(self, record: Record, args: Arguments) -> ToolResult:
-        """Do it, with refusals put into words."""
+        """Run the tool; a refusal becomes an error message for the model."""
         try:
-            return ToolResult(said=self.act(args))
-        except (ActionFailed, CalculationError) as why:
-            return tool_error("refused", str(why))
+            return ToolResult(said=self.execute(args))
+        except (ActionFailed, CalculationError) as error:
+            return tool_error("refused", str(error))

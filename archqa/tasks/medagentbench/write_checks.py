@@ -1,6 +1,7 @@
-"""Why a write must not be made: it contradicts the record or the instruction, or nothing justifies it.
+"""Reasons against a write: it contradicts the record or the instruction, or nothing justifies it.
 
-Each objection is a sentence for whoever wanted to write. They quote ids and codes of the write, never the record.
+Each reason is a sentence for the agent. The sentences quote ids and codes of the write, never the
+record.
 """
 
 import re
@@ -10,7 +11,7 @@ from typing import Any, NamedTuple
 from archqa.fhir.record import Resource
 from archqa.tasks.medagentbench.write_intents import dose_units, resource_codes
 
-_ASKS = {
+_REQUESTING_VERBS = {
     "Observation": re.compile(
         r"\b(?:record|document|chart|enter|log|file|note down)\b", re.IGNORECASE
     ),
@@ -25,12 +26,12 @@ _ASKS = {
 
 _CONDITION = re.compile(r"\bif\b", re.IGNORECASE)
 _CONCENTRATION = re.compile(r"\b(?:mg|g|mmol|mEq|ug|µg|ng|mL|U|IU)/(?:dL|L|mL)\b", re.IGNORECASE)
-_SAME_UNITS = ({"meq/l", "mmol/l"},)
-_OPEN = frozenset({"active", "draft", "on-hold"})
+_EQUIVALENT_UNITS = ({"meq/l", "mmol/l"},)
+_OPEN_STATUSES = frozenset({"active", "draft", "on-hold"})
 
 
 class TaskText(NamedTuple):
-    """What was asked for, in the words of whoever asked."""
+    """A task in the words of the person who asks."""
 
     instruction: str
     context: str
@@ -40,121 +41,163 @@ class TaskText(NamedTuple):
         """Instruction and context."""
         return f"{self.instruction}\n{self.context}"
 
-    def names(self, word: str) -> bool:
-        """Whether the word stands there by itself."""
+    def mentions(self, word: str) -> bool:
+        """Whether the text contains the word, not merely as a part of a longer one."""
         return re.search(rf"(?<![\w-]){re.escape(word)}(?![\w-])", self.text) is not None
 
 
 class WriteContext(NamedTuple):
-    """What is known when a write is considered.
+    """The facts against which a write is checked.
 
-    `read` are the resources seen so far by `Type/id`, `asked` the searches made, `written` what this task has written,
-    `standing` what the record holds of the same kind for the patient; `patient_exists` is None if that cannot be told.
+    `resources_read` are the resources read in this task by `Type/id`, `requested_urls` its
+    searches, `accepted_writes` its writes, `existing_resources` those of the same type and patient
+    in the record; `patient_exists` is None if the record cannot tell.
     """
 
-    read: Mapping[str, Resource]
-    asked: tuple[str, ...] = ()
-    written: tuple[Resource, ...] = ()
-    standing: tuple[Resource, ...] = ()
+    resources_read: Mapping[str, Resource]
+    requested_urls: tuple[str, ...] = ()
+    accepted_writes: tuple[Resource, ...] = ()
+    existing_resources: tuple[Resource, ...] = ()
     patient_exists: bool | None = True
 
 
 def objections(
-    payload: Mapping[str, Any], ask: TaskText, known: WriteContext, evidence: tuple[str, ...] = ()
+    payload: Mapping[str, Any],
+    task_text: TaskText,
+    context: WriteContext,
+    evidence: tuple[str, ...] = (),
 ) -> list[str]:
-    """Every reason against writing this; nothing if there is none."""
+    """Every reason against writing the payload, none if it may be written."""
     return [
-        *_unasked(payload, ask),
-        *_wrong_patient(payload, ask, known),
-        *_wrong_unit(payload, ask, known, evidence),
-        *_duplicate(payload, known),
+        *_not_requested(payload, task_text),
+        *_wrong_patient(payload, task_text, context),
+        *_wrong_dose_unit(payload, task_text),
+        *_wrong_evidence_unit(task_text, context, evidence),
+        *_duplicate(payload, context),
     ]
 
 
 def missing_reads(
-    payload: Mapping[str, Any], ask: TaskText, known: WriteContext, evidence: tuple[str, ...]
+    payload: Mapping[str, Any],
+    task_text: TaskText,
+    context: WriteContext,
+    evidence: tuple[str, ...],
 ) -> list[str]:
-    """Why it is too early to write: nothing of the patient was read, or a condition was not looked at."""
+    """Why it is too early to write.
+
+    Nothing of the patient was read, or a condition was not checked.
+    """
     patient = subject_patient_id(payload)
-    found = []
-    if not any(_is_about(each, patient) for each in known.read.values()):
-        found.append("Read the patient's record before you write to it.")
-    invented = [each for each in evidence if each not in known.read]
-    if invented:
-        found.append(f"The evidence {', '.join(invented)} was not read in this task.")
-    looked = any(each.startswith("Observation/") for each in evidence)
-    searched = any("Observation" in each and patient in each for each in known.asked)
-    if _CONDITION.search(ask.instruction) and not (looked or searched):
-        found.append("The instruction sets a condition; read the measurement it speaks of first.")
-    return found
+    reasons = []
+    if not any(_is_about(resource, patient) for resource in context.resources_read.values()):
+        reasons.append("Read the patient's record before you write to it.")
+    unread = [reference for reference in evidence if reference not in context.resources_read]
+    if unread:
+        reasons.append(f"The evidence {', '.join(unread)} was not read in this task.")
+    if _CONDITION.search(task_text.instruction) and not _looked_at_measurements(
+        patient, context, evidence
+    ):
+        reasons.append("The instruction sets a condition; read the measurement it speaks of first.")
+    return reasons
 
 
 def subject_patient_id(payload: Mapping[str, Any]) -> str:
-    """The id of the patient it is about; empty if it names none."""
+    """The id of the patient that a payload is about; empty if it names none."""
     subject = payload.get("subject")
     reference = subject.get("reference") if isinstance(subject, dict) else None
-    kind, _, patient = str(reference or "").rpartition("/")
-    return patient if kind.rpartition("/")[2] == "Patient" else ""
+    base, _, patient = str(reference or "").rpartition("/")
+    resource_type = base.rpartition("/")[2]
+    return patient if resource_type == "Patient" else ""
 
 
-def _unasked(payload: Mapping[str, Any], ask: TaskText) -> Iterator[str]:
-    kind = str(payload.get("resourceType"))
-    if kind not in _ASKS or not _ASKS[kind].search(ask.instruction):
-        yield f"The instruction does not ask for a {kind}."
+def same_unit(unit: str, other_unit: str) -> bool:
+    """Whether two units are the same, as mEq/L and mmol/L of a monovalent ion are."""
+    units = {unit.lower(), other_unit.lower()}
+    return len(units) == 1 or any(units <= equivalent for equivalent in _EQUIVALENT_UNITS)
+
+
+def _looked_at_measurements(patient: str, context: WriteContext, evidence: tuple[str, ...]) -> bool:
+    if any(reference.startswith("Observation/") for reference in evidence):
+        return True
+    return any("Observation" in url and patient in url for url in context.requested_urls)
+
+
+def _not_requested(payload: Mapping[str, Any], task_text: TaskText) -> Iterator[str]:
+    resource_type = str(payload.get("resourceType"))
+    verbs = _REQUESTING_VERBS.get(resource_type)
+    if verbs is None or not verbs.search(task_text.instruction):
+        yield f"The instruction does not ask for a {resource_type}."
     for code in resource_codes(payload):
-        if not ask.names(code):
+        if not task_text.mentions(code):
             yield f"The instruction names no code {code[:40]}."
 
 
-def _wrong_patient(payload: Mapping[str, Any], ask: TaskText, known: WriteContext) -> Iterator[str]:
+def _wrong_patient(
+    payload: Mapping[str, Any], task_text: TaskText, context: WriteContext
+) -> Iterator[str]:
     patient = subject_patient_id(payload)
     if not patient:
         yield "The subject must be Patient/id."
         return
-    found = [each for each in known.read if each.startswith("Patient/")]
-    if not ask.names(patient) and found != [f"Patient/{patient}"]:
+    patients_read = [name for name in context.resources_read if name.startswith("Patient/")]
+    if not task_text.mentions(patient) and patients_read != [f"Patient/{patient}"]:
         yield f"The instruction is not about the patient {patient[:40]}."
-    if known.patient_exists is False:
+    if context.patient_exists is False:
         yield f"The record has no patient {patient[:40]}."
 
 
-def _wrong_unit(
-    payload: Mapping[str, Any], ask: TaskText, known: WriteContext, evidence: tuple[str, ...]
-) -> Iterator[str]:
+def _wrong_dose_unit(payload: Mapping[str, Any], task_text: TaskText) -> Iterator[str]:
     for unit in dose_units(payload):
-        if not re.search(rf"\d\s*{re.escape(unit)}(?![\w/])", ask.text):
+        if not re.search(rf"\d\s*{re.escape(unit)}(?![\w/])", task_text.text):
             yield f"The instruction gives no dose in {unit[:20]}."
-    wanted = {each.lower() for each in _CONCENTRATION.findall(ask.text)}
-    for name in evidence:
-        unit = str((known.read.get(name, {}).get("valueQuantity") or {}).get("unit") or "").lower()
-        if wanted and unit and not any(same_unit(unit, each) for each in wanted):
-            yield f"The measurement {name} is in another unit than the instruction's {', '.join(sorted(wanted))}."
 
 
-def same_unit(one: str, other: str) -> bool:
-    """Whether two units are the same, as mEq/L and mmol/L of a monovalent ion are."""
-    pair = {one.lower(), other.lower()}
-    return len(pair) == 1 or any(pair <= each for each in _SAME_UNITS)
+def _wrong_evidence_unit(
+    task_text: TaskText, context: WriteContext, evidence: tuple[str, ...]
+) -> Iterator[str]:
+    instruction_units = sorted({unit.lower() for unit in _CONCENTRATION.findall(task_text.text)})
+    if not instruction_units:
+        return
+    for reference in evidence:
+        quantity = context.resources_read.get(reference, {}).get("valueQuantity") or {}
+        unit = str(quantity.get("unit") or "").lower()
+        if unit and not any(same_unit(unit, expected) for expected in instruction_units):
+            expected_units = ", ".join(instruction_units)
+            yield (
+                f"The measurement {reference} is in another unit than the instruction's "
+                f"{expected_units}."
+            )
 
 
-def _duplicate(payload: Mapping[str, Any], known: WriteContext) -> Iterator[str]:
-    codes, patient, day = set(resource_codes(payload)), subject_patient_id(payload), _when(payload)
-    for other in (*known.written, *known.standing):
-        same = (
-            other.get("resourceType") == payload.get("resourceType")
-            and subject_patient_id(other) == patient
-        )
-        if same and codes & set(resource_codes(other)) and _stands(other) and _when(other) == day:
-            yield f"The same has been written for this patient already ({other.get('id') or 'in this task'})."
+def _duplicate(payload: Mapping[str, Any], context: WriteContext) -> Iterator[str]:
+    for resource in (*context.accepted_writes, *context.existing_resources):
+        if _is_duplicate(payload, resource):
+            identity = resource.get("id") or "in this task"
+            yield f"The same has been written for this patient already ({identity})."
             return
 
 
-def _stands(other: Mapping[str, Any]) -> bool:
-    return other.get("resourceType") == "Observation" or other.get("status") in _OPEN
+def _is_duplicate(payload: Mapping[str, Any], resource: Mapping[str, Any]) -> bool:
+    same_subject = (
+        resource.get("resourceType") == payload.get("resourceType")
+        and subject_patient_id(resource) == subject_patient_id(payload)
+        and _occasion(resource) == _occasion(payload)
+    )
+    shares_code = not set(resource_codes(payload)).isdisjoint(resource_codes(resource))
+    return same_subject and shares_code and _is_in_force(resource)
 
 
-def _when(resource: Mapping[str, Any]) -> str:
-    """What tells two orders of one code apart: the day; two measurements: the instant."""
+def _is_in_force(resource: Mapping[str, Any]) -> bool:
+    if resource.get("resourceType") == "Observation":
+        return True
+    return resource.get("status") in _OPEN_STATUSES
+
+
+def _occasion(resource: Mapping[str, Any]) -> str:
+    """What tells two resources of one code apart.
+
+    It is the day of an order, the instant of a measurement.
+    """
     if resource.get("resourceType") == "Observation":
         return str(resource.get("effectiveDateTime"))
     return str(resource.get("occurrenceDateTime") or resource.get("authoredOn"))[:10]
@@ -162,10 +205,19 @@ def _when(resource: Mapping[str, Any]) -> str:
 
 def _is_about(resource: Mapping[str, Any], patient: str) -> bool:
     is_patient = resource.get("resourceType") == "Patient"
-    return (is_patient and _is_called(resource, patient)) or subject_patient_id(resource) == patient
+    if is_patient and _has_identity(resource, patient):
+        return True
+    return subject_patient_id(resource) == patient
 
 
-def _is_called(resource: Mapping[str, Any], patient: str) -> bool:
-    identifiers = resource.get("identifier") if isinstance(resource.get("identifier"), list) else []
-    values = [each.get("value") for each in identifiers or [] if isinstance(each, dict)]
-    return resource.get("id") == patient or patient in values
+def _has_identity(resource: Mapping[str, Any], patient: str) -> bool:
+    if resource.get("id") == patient:
+        return True
+    identifiers = resource.get("identifier")
+    if not isinstance(identifiers, list):
+        return False
+    return any(
+        identifier.get("value") == patient
+        for identifier in identifiers
+        if isinstance(identifier, dict)
+    )

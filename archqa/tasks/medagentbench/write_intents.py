@@ -1,7 +1,7 @@
-"""What is to be written, held as an intent until it is settled, and rendered in one of two shapes.
+"""Intents to write a resource, rendered as a payload in one of two formats.
 
-`benchmark` is what MedAgentBench's grader wants, which is not FHIR in two places (a string for a route, an object for a
-note); `r4` is FHIR R4.
+`benchmark` is what MedAgentBench's grader expects, which departs from FHIR twice (a string for a
+route, an object for a note); `r4` is FHIR R4.
 """
 
 from collections.abc import Mapping
@@ -16,21 +16,24 @@ NDC = "http://hl7.org/fhir/sid/ndc"
 LOINC = "http://loinc.org"
 SNOMED = "http://snomed.info/sct"
 _UCUM = "http://unitsofmeasure.org"
-_VITALS = {
+_CATEGORY_SYSTEMS = {
     "benchmark": "http://hl7.org/fhir/observation-category",
     "r4": "http://terminology.hl7.org/CodeSystem/observation-category",
 }
 
 
 class WriteIntent(FrozenModel):
-    """Something to be written about one patient. `at` is the time it is written, in FHIR's form with a zone."""
+    """A resource to write about one patient.
 
-    kind: ClassVar[str]
+    `at` is the time of writing, a FHIR dateTime with a zone.
+    """
+
+    resource_type: ClassVar[str]
     patient: str = Field(min_length=1)
     at: str = Field(min_length=1)
 
-    def payload(self, shape: PayloadFormat) -> dict[str, Any]:
-        """The resource, in this shape."""
+    def payload(self, payload_format: PayloadFormat) -> dict[str, Any]:
+        """The resource in this format."""
         raise NotImplementedError
 
     @property
@@ -40,17 +43,21 @@ class WriteIntent(FrozenModel):
 
 
 class VitalSign(WriteIntent):
-    """A measured vital sign for a row of the flowsheet, its value as it was said."""
+    """A measured vital sign for a row of the flowsheet, its value as the instruction states it."""
 
-    kind = "Observation"
+    resource_type = "Observation"
     flowsheet: str = Field(min_length=1)
     value: str = Field(min_length=1)
 
-    def payload(self, shape: PayloadFormat) -> dict[str, Any]:
+    def payload(self, payload_format: PayloadFormat) -> dict[str, Any]:
         """An Observation."""
-        category = {"system": _VITALS[shape], "code": "vital-signs", "display": "Vital Signs"}
+        category = {
+            "system": _CATEGORY_SYSTEMS[payload_format],
+            "code": "vital-signs",
+            "display": "Vital Signs",
+        }
         return {
-            "resourceType": self.kind,
+            "resourceType": self.resource_type,
             "category": [{"coding": [category]}],
             "code": {"text": self.flowsheet},
             "effectiveDateTime": self.at,
@@ -61,9 +68,9 @@ class VitalSign(WriteIntent):
 
 
 class MedicationOrder(WriteIntent):
-    """An order of a medication by its NDC: a dose, and the hours over which it is given where that is said."""
+    """An order of a medication by its NDC; `hours` is the duration of an infusion."""
 
-    kind = "MedicationRequest"
+    resource_type = "MedicationRequest"
     ndc: str = Field(min_length=1)
     name: str = Field(min_length=1)
     route: str = Field(min_length=1)
@@ -71,100 +78,102 @@ class MedicationOrder(WriteIntent):
     unit: str = Field(min_length=1)
     hours: float | None = Field(default=None, gt=0)
 
-    def payload(self, shape: PayloadFormat) -> dict[str, Any]:
+    def payload(self, payload_format: PayloadFormat) -> dict[str, Any]:
         """A MedicationRequest."""
         coding = {"system": NDC, "code": self.ndc, "display": self.name}
-        route: Any = self.route if shape is PayloadFormat.BENCHMARK else {"text": self.route}
+        route: Any = {"text": self.route}
+        if payload_format is PayloadFormat.BENCHMARK:
+            route = self.route
         return {
-            "resourceType": self.kind,
+            "resourceType": self.resource_type,
             "medicationCodeableConcept": {"coding": [coding], "text": self.name},
             "authoredOn": self.at,
-            "dosageInstruction": [{"route": route, "doseAndRate": [self._amounts(shape)]}],
+            "dosageInstruction": [{"route": route, "doseAndRate": [self._amounts(payload_format)]}],
             "status": "active",
             "intent": "order",
             "subject": self.subject,
         }
 
-    def _amounts(self, shape: PayloadFormat) -> dict[str, Any]:
-        amounts = {"doseQuantity": _quantity(self.dose, self.unit, shape)}
+    def _amounts(self, payload_format: PayloadFormat) -> dict[str, Any]:
+        amounts = {"doseQuantity": _quantity(self.dose, self.unit, payload_format)}
         if self.hours is None:
             return amounts
-        if shape is PayloadFormat.BENCHMARK:
-            return {**amounts, "rateQuantity": _quantity(self.hours, "h", shape)}
-        return {
-            **amounts,
-            "rateQuantity": _quantity(self.dose / self.hours, f"{self.unit}/h", shape),
-        }
+        if payload_format is PayloadFormat.BENCHMARK:
+            amounts["rateQuantity"] = _quantity(self.hours, "h", payload_format)
+        else:
+            rate = self.dose / self.hours
+            amounts["rateQuantity"] = _quantity(rate, f"{self.unit}/h", payload_format)
+        return amounts
 
 
 class ServiceOrder(WriteIntent):
     """An order of a test or a referral; `when` is the time it is to be done, `note` free text."""
 
-    kind = "ServiceRequest"
+    resource_type = "ServiceRequest"
     system: str = Field(min_length=1)
     code: str = Field(min_length=1)
     name: str = Field(min_length=1)
     note: str = ""
     when: str = ""
 
-    def payload(self, shape: PayloadFormat) -> dict[str, Any]:
+    def payload(self, payload_format: PayloadFormat) -> dict[str, Any]:
         """A ServiceRequest."""
-        note: Any = (
-            {"text": self.note} if shape is PayloadFormat.BENCHMARK else [{"text": self.note}]
-        )
-        optional = {"note": note if self.note else None, "occurrenceDateTime": self.when or None}
-        return {
-            "resourceType": self.kind,
-            "code": {
-                "coding": [{"system": self.system, "code": self.code, "display": self.name}],
-                "text": self.name,
-            },
+        coding = {"system": self.system, "code": self.code, "display": self.name}
+        payload: dict[str, Any] = {
+            "resourceType": self.resource_type,
+            "code": {"coding": [coding], "text": self.name},
             "authoredOn": self.at,
             "status": "active",
             "intent": "order",
             "priority": "stat",
             "subject": self.subject,
-            **{name: value for name, value in optional.items() if value is not None},
         }
+        if self.note:
+            note = {"text": self.note}
+            payload["note"] = note if payload_format is PayloadFormat.BENCHMARK else [note]
+        if self.when:
+            payload["occurrenceDateTime"] = self.when
+        return payload
 
 
 def resource_codes(payload: Mapping[str, Any]) -> list[str]:
-    """The codes that say what a resource is about: of its medication or service, else the text of its code."""
+    """The codes of the medication or service, else the text of the code."""
     concept = payload.get("medicationCodeableConcept") or payload.get("code")
     if not isinstance(concept, dict):
         return []
-    codings = concept.get("coding") if isinstance(concept.get("coding"), list) else []
-    codes = [
-        str(each["code"]) for each in codings or [] if isinstance(each, dict) and each.get("code")
-    ]
-    return codes or ([str(concept["text"])] if concept.get("text") else [])
+    codings = _objects(concept.get("coding"))
+    codes = [str(coding["code"]) for coding in codings if coding.get("code")]
+    if not codes and concept.get("text"):
+        return [str(concept["text"])]
+    return codes
 
 
 def dose_units(payload: Mapping[str, Any]) -> list[str]:
     """The units of the doses of an order."""
-    rates = [
-        rate
-        for dosage in _rows(payload.get("dosageInstruction"))
-        for rate in _rows(dosage.get("doseAndRate"))
-    ]
-    quantities = [each.get("doseQuantity") for each in rates]
-    return [str(each["unit"]) for each in quantities if isinstance(each, dict) and each.get("unit")]
+    units = []
+    for dosage in _objects(payload.get("dosageInstruction")):
+        for dose_and_rate in _objects(dosage.get("doseAndRate")):
+            quantity = dose_and_rate.get("doseQuantity")
+            if isinstance(quantity, dict) and quantity.get("unit"):
+                units.append(str(quantity["unit"]))
+    return units
 
 
 def normalize_number(number: float) -> int | float:
-    """10.0 as 10; what arithmetic left behind the tenth decimal is dropped."""
+    """10.0 as 10, without the rounding errors of arithmetic beyond the tenth decimal."""
     rounded = round(number, 10)
     return int(rounded) if float(rounded).is_integer() else rounded
 
 
-def _quantity(value: float, unit: str, shape: PayloadFormat) -> dict[str, Any]:
+def _quantity(value: float, unit: str, payload_format: PayloadFormat) -> dict[str, Any]:
     quantity = {"value": normalize_number(value), "unit": unit}
-    return (
-        quantity
-        if shape is PayloadFormat.BENCHMARK
-        else {**quantity, "system": _UCUM, "code": unit}
-    )
+    if payload_format is PayloadFormat.R4:
+        quantity.update(system=_UCUM, code=unit)
+    return quantity
 
 
-def _rows(value: Any) -> list[dict[str, Any]]:
-    return [each for each in value if isinstance(each, dict)] if isinstance(value, list) else []
+def _objects(value: Any) -> list[dict[str, Any]]:
+    """The JSON objects in a list; none if the value is not a list."""
+    if not isinstance(value, list):
+        return []
+    return [entry for entry in value if isinstance(entry, dict)]

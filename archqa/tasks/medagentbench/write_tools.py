@@ -23,22 +23,28 @@ Settled = Field(default=False, description="false shows what would be written; t
 
 
 class WriteTool(ClinicalTool[Arguments]):
-    """A write, held as an intent: shown first, written when the same intent comes settled."""
+    """A write in two calls.
 
-    def __init__(self, hands: ToolImplementations) -> None:
-        super().__init__(hands)
-        self._shown: list[WriteIntent] = []
+    The first previews the intent, a second with `settled` writes the same intent.
+    """
 
-    def settle(
+    def __init__(self, implementations: ToolImplementations) -> None:
+        super().__init__(implementations)
+        self._previewed: list[WriteIntent] = []
+
+    def preview_or_write(
         self, intent: WriteIntent, evidence: tuple[str, ...], *, settled: bool
     ) -> dict[str, Any]:
-        """Show or write it. Raises `ActionFailed`."""
-        if not settled or intent not in self._shown:
-            payload, against = self.hands.preview(intent, evidence)
-            if not against:
-                self._shown.append(intent)
-            return {"written": False, "would_be_written": payload, "against_it": against}
-        return {"written": True, "payload": self.hands.write(intent, evidence)}
+        """Preview the intent, or write it if it is settled and was previewed.
+
+        Raises `ActionFailed`.
+        """
+        if settled and intent in self._previewed:
+            return {"written": True, "payload": self.implementations.write(intent, evidence)}
+        payload, reasons = self.implementations.preview(intent, evidence)
+        if not reasons:
+            self._previewed.append(intent)
+        return {"written": False, "would_be_written": payload, "against_it": reasons}
 
 
 class VitalArgs(FrozenModel):
@@ -52,21 +58,17 @@ class VitalArgs(FrozenModel):
 
 
 class RecordVital(WriteTool[VitalArgs]):
-    """Files a vital sign."""
+    """Records a vital sign."""
 
     name = "record_vital"
     description = "Files a vital sign, measured now, in the flowsheet."
     takes = VitalArgs
 
-    def act(self, args: VitalArgs) -> dict[str, Any]:
-        """Show or write an Observation."""
-        sign = VitalSign(
-            patient=args.patient,
-            at=format_datetime(self.now),
-            flowsheet=args.flowsheet,
-            value=args.value,
-        )
-        return self.settle(sign, args.evidence, settled=args.settled)
+    def execute(self, args: VitalArgs) -> dict[str, Any]:
+        """Preview or write an Observation."""
+        fields = args.model_dump(exclude={"evidence", "settled"})
+        sign = VitalSign(at=format_datetime(self.now), **fields)
+        return self.preview_or_write(sign, args.evidence, settled=args.settled)
 
 
 class MedicationArgs(FrozenModel):
@@ -94,14 +96,11 @@ class OrderMedication(WriteTool[MedicationArgs]):
     description = "Orders a medication, now."
     takes = MedicationArgs
 
-    def act(self, args: MedicationArgs) -> dict[str, Any]:
-        """Show or write a MedicationRequest."""
+    def execute(self, args: MedicationArgs) -> dict[str, Any]:
+        """Preview or write a MedicationRequest."""
         fields = args.model_dump(exclude={"evidence", "settled"})
-        return self.settle(
-            MedicationOrder(at=format_datetime(self.now), **fields),
-            args.evidence,
-            settled=args.settled,
-        )
+        order = MedicationOrder(at=format_datetime(self.now), **fields)
+        return self.preview_or_write(order, args.evidence, settled=args.settled)
 
 
 class ServiceArgs(FrozenModel):
@@ -130,11 +129,8 @@ class OrderService(WriteTool[ServiceArgs]):
     description = "Orders a laboratory test, a referral or another service, now."
     takes = ServiceArgs
 
-    def act(self, args: ServiceArgs) -> dict[str, Any]:
-        """Show or write a ServiceRequest."""
+    def execute(self, args: ServiceArgs) -> dict[str, Any]:
+        """Preview or write a ServiceRequest."""
         fields = args.model_dump(exclude={"evidence", "settled"})
-        return self.settle(
-            ServiceOrder(at=format_datetime(self.now), **fields),
-            args.evidence,
-            settled=args.settled,
-        )
+        order = ServiceOrder(at=format_datetime(self.now), **fields)
+        return self.preview_or_write(order, args.evidence, settled=args.settled)

@@ -1,4 +1,7 @@
-"""Code that means harm, made by combination: a thousand snippets, each of its own kind, all different."""
+"""Code that means harm, made by combination.
+
+A thousand snippets, each of its own kind, all different.
+"""
 
 import itertools
 from collections.abc import Iterator
@@ -102,23 +105,26 @@ def snippets(canary: str, folder: str, port: int, variable: str) -> Iterator[str
     paths = (canary, folder, "/etc/passwd", "/proc/self/environ", "../../etc/hosts", "/tmp/harm")
     commands = (f"touch {folder}/harm", f"cat {canary}", "sleep 60", "kill -9 $PPID")
     plain = [
-        *(each.format(path=path) for each, path in itertools.product(_FILES, paths)),
-        *(each.format(port=port) for each in _NETWORK),
+        *(template.format(path=path) for template, path in itertools.product(_FILES, paths)),
+        *(template.format(port=port) for template in _NETWORK),
         *(
-            each.format(command=command, name=variable)
-            for each, command in itertools.product(_HOST, commands)
+            template.format(command=command, name=variable)
+            for template, command in itertools.product(_HOST, commands)
         ),
         *(
-            each.format(start=start)
-            for each, start in itertools.product(_WALKS, ("()", "''", "{}", "answer", "len"))
+            template.format(start=start)
+            for template, start in itertools.product(_WALKS, ("()", "''", "{}", "answer", "len"))
         ),
         *(
-            each.format(true=true, number=number)
-            for each, true, number in itertools.product(
+            template.format(true=true, number=number)
+            for template, true, number in itertools.product(
                 _ENDLESS, ("True", "1", "not None"), (7, 30)
             )
         ),
-        *(each.format(number=number) for each, number in itertools.product(_MEMORY, (7, 9, 11))),
+        *(
+            template.format(number=number)
+            for template, number in itertools.product(_MEMORY, (7, 9, 11))
+        ),
     ]
     once = list(dict.fromkeys(plain))
     for wrapper, code in itertools.product(_WRAPPERS, once):

@@ -178,19 +178,22 @@ def test_resources_of_the_host_are_not_changed() -> None:
 
 def children() -> set[str]:
     """Processes that this one started and that are still there."""
-    found = set()
+    processes = set()
     for stat in Path("/proc").glob("[0-9]*/stat"):
         try:
             fields = stat.read_text().rpartition(")")[2].split()
         except OSError:
             continue
         if int(fields[1]) == os.getpid():
-            found.add(stat.parent.name)
-    return found
+            processes.add(stat.parent.name)
+    return processes
 
 
 class Trap:
-    """A file, a folder, a port and a variable that nobody may touch; and what this process looks like."""
+    """A file, a folder, a port and a variable that nobody may touch.
+
+    And what this process looks like.
+    """
 
     def __init__(self, folder: Path) -> None:
         self.canary = folder / "canary.txt"
@@ -223,9 +226,9 @@ class Trap:
 @pytest.fixture
 def trap(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Trap]:
     monkeypatch.setenv("ARCHQA_CANARY", "Quagga-4711")
-    found = Trap(tmp_path)
-    yield found
-    found.socket.close()
+    trap = Trap(tmp_path)
+    yield trap
+    trap.socket.close()
 
 
 def attack(trap: Trap, every: int) -> int:
@@ -234,10 +237,10 @@ def attack(trap: Trap, every: int) -> int:
         began = time.monotonic()
         ran = run_code(code, {"Patient": [{"id": "p1"}]}, SMALL)
         assert time.monotonic() - began < 10, code
-        said = f"{ran.answer} {ran.stdout} {ran.error}"
-        assert "Quagga-4711" not in said, code
-        assert "untouched" not in said, code
-        assert "root:" not in said, code
+        output = f"{ran.answer} {ran.stdout} {ran.error}"
+        assert "Quagga-4711" not in output, code
+        assert "untouched" not in output, code
+        assert "root:" not in output, code
     trap.assert_untouched()
     return len(whole[::every])
 

@@ -1,4 +1,7 @@
-"""The benchmark's tools: their names and signatures, what they do on each kind of server, and their errors in words."""
+"""The benchmark's tools.
+
+Their names and signatures, what they do on each kind of server, and their errors in words.
+"""
 
 import json
 from pathlib import Path
@@ -27,8 +30,11 @@ def call(tool: Tool[Any], record: Store, **arguments: Any) -> ToolResult:
     return tool.call(record, json.dumps(arguments))
 
 
-def ids(given: ToolResult) -> dict[str, list[str]]:
-    return {kind: [each["id"] for each in found] for kind, found in given.resources.items()}
+def ids(result: ToolResult) -> dict[str, list[str]]:
+    return {
+        kind: [resource["id"] for resource in resources]
+        for kind, resources in result.resources.items()
+    }
 
 
 @pytest.mark.parametrize(
@@ -54,32 +60,39 @@ def test_names_and_signatures_are_the_benchmarks(
     spec = tool.spec
     assert spec.name == name
     assert spec.parameters["required"] == list(required)
-    types = {each: node["type"] for each, node in spec.parameters["properties"].items()}
-    assert {each: types[each] for each in required} == required
-    optional = {each: spec.parameters["properties"][each] for each in types.keys() - required}
-    assert {each: (node["type"], node["default"]) for each, node in optional.items()} == (
+    types = {argument: node["type"] for argument, node in spec.parameters["properties"].items()}
+    assert {argument: types[argument] for argument in required} == required
+    optional = {
+        argument: spec.parameters["properties"][argument] for argument in types.keys() - required
+    }
+    assert {argument: (node["type"], node["default"]) for argument, node in optional.items()} == (
         {"timeout": ("integer", 30)} if name == "execute_python_code" else {}
     )
 
 
 def test_all_pages_of_a_patients_type_come_without_text_and_meta(ward: Store) -> None:
-    given = call(
+    result = call(
         GetResourcesByPatientFhirId(), ward, resource_type="Observation", patient_fhir_id="p1"
     )
-    assert sorted(ids(given)["Observation"]) == ["o1", "o2", "o3", "o5", "o6"]
-    assert not any({"text", "meta"} & each.keys() for each in given.resources["Observation"])
-    assert given.fault == ""
+    assert sorted(ids(result)["Observation"]) == ["o1", "o2", "o3", "o5", "o6"]
+    assert not any(
+        {"text", "meta"} & resource.keys() for resource in result.resources["Observation"]
+    )
+    assert result.fault == ""
 
 
 def test_the_benchmarks_server_ignores_a_parameter_it_does_not_know(ward: Store) -> None:
-    """Patients, and resources by id, come whole: the benchmark's own mistake, kept by `official`."""
+    """Patients, and resources by id, come whole.
+
+    The benchmark's own mistake, kept by `official`.
+    """
     patients = call(
         GetResourcesByPatientFhirId(), ward, resource_type="Patient", patient_fhir_id="p1"
     )
     assert sorted(ids(patients)["Patient"]) == ["p1", "p2"]
-    asked = {"resource_type": "Medication", "resource_id": "m1"}
-    assert len(ids(call(GetResourcesByResourceId(), ward, **asked))["Medication"]) == 4
-    assert ids(call(GetResourcesByResourceId(official=False), ward, **asked)) == {
+    arguments = {"resource_type": "Medication", "resource_id": "m1"}
+    assert len(ids(call(GetResourcesByResourceId(), ward, **arguments))["Medication"]) == 4
+    assert ids(call(GetResourcesByResourceId(official=False), ward, **arguments)) == {
         "Medication": ["m1"]
     }
 
@@ -99,9 +112,9 @@ def test_a_get_sees_one_page_and_nothing_of_a_read_unless_told_otherwise(ward: S
 
 def test_a_get_groups_what_is_included_by_its_own_type(ward: Store) -> None:
     query = "MedicationRequest?patient=p1&_include=MedicationRequest:medication"
-    found = ids(call(FhirRequestGet(), ward, query_string=query))
-    assert sorted(found["MedicationRequest"]) == ["r1", "r2"]
-    assert sorted(found["Medication"]) == ["m3", "m4"]
+    retrieved_ids = ids(call(FhirRequestGet(), ward, query_string=query))
+    assert sorted(retrieved_ids["MedicationRequest"]) == ["r1", "r2"]
+    assert sorted(retrieved_ids["Medication"]) == ["m3", "m4"]
 
 
 @pytest.mark.parametrize(
@@ -143,10 +156,10 @@ def test_a_get_groups_what_is_included_by_its_own_type(ward: Store) -> None:
 def test_errors_come_back_in_words(
     ward: Store, tool: Tool[Any], arguments: str, words: str
 ) -> None:
-    given = tool.call(ward, arguments)
-    assert words in given.said["error"]
-    assert given.fault
-    assert not given.resources
+    result = tool.call(ward, arguments)
+    assert words in result.said["error"]
+    assert result.fault
+    assert not result.resources
 
 
 def test_code_runs_over_what_was_retrieved_and_gives_answer_and_output(ward: Store) -> None:
@@ -165,20 +178,20 @@ def test_code_runs_over_what_was_retrieved_and_gives_answer_and_output(ward: Sto
 
 
 def test_code_without_an_answer_is_told_so_in_the_benchmarks_words(ward: Store) -> None:
-    given = call(ExecutePythonCode({}), ward, code="print(1)")
-    assert given.content == {
+    result = call(ExecutePythonCode({}), ward, code="print(1)")
+    assert result.content == {
         "error": "Code executed successfully (no answer variable set)",
         "stdout": "1\n",
     }
-    assert given.fault == ""
+    assert result.fault == ""
 
 
 def test_a_timeout_is_kept_and_cannot_exceed_the_limit(ward: Store) -> None:
-    given = call(
+    result = call(
         ExecutePythonCode({}, SandboxLimits(seconds=0.1)),
         ward,
         code="while True:\n    pass",
         timeout=60,
     )
-    assert given.fault == "time"
-    assert "longer than 0.1 seconds" in given.said["error"]
+    assert result.fault == "time"
+    assert "longer than 0.1 seconds" in result.said["error"]

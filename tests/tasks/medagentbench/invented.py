@@ -1,4 +1,7 @@
-"""Invented patients, measurements and tasks in the shapes of MedAgentBench; nobody lives or lived by these names."""
+"""Invented patients, measurements and tasks in the shapes of MedAgentBench.
+
+Nobody lives or lived by these names.
+"""
 
 import json
 from pathlib import Path
@@ -36,9 +39,9 @@ class SyntheticBenchmark(NamedTuple):
         return FhirService(Store.open(self.store, "hapi")).get(search).json()
 
 
-def patient(mrn: str, given: str, family: str, born: str) -> dict[str, Any]:
+def patient(mrn: str, given_name: str, family: str, born: str) -> dict[str, Any]:
     number = {"type": {"coding": [{"code": "MR"}]}, "value": mrn}
-    name = {"use": "official", "family": family, "given": [given]}
+    name = {"use": "official", "family": family, "given": [given_name]}
     return {
         "resourceType": "Patient",
         "id": mrn,
@@ -66,7 +69,7 @@ def observation(
 def task(number: int, mrn: str, nth: int = 1, **more: Any) -> dict[str, Any]:
     """A task of one of the ten kinds, in the benchmark's way of putting it."""
     now = f"It's {CLOCK} now."
-    said: dict[int, tuple[str, str]] = {
+    texts: dict[int, tuple[str, str]] = {
         2: (f"How old is the patient with MRN of {mrn}?", f"{now} Round down to an integer."),
         3: (
             f'The blood pressure of patient {mrn} was just taken: "118/77 mmHg". Please record it.',
@@ -105,7 +108,7 @@ def task(number: int, mrn: str, nth: int = 1, **more: Any) -> dict[str, Any]:
             "be [-1] if there is none.",
         ),
     }
-    instruction, context = said[number]
+    instruction, context = texts[number]
     row = {
         "id": f"task{number}_{nth}",
         "instruction": instruction,
@@ -116,11 +119,16 @@ def task(number: int, mrn: str, nth: int = 1, **more: Any) -> dict[str, Any]:
 
 
 def patient_lookup_task(name: str, born: str, sol: str, nth: int = 1) -> dict[str, Any]:
-    said = (
+    instruction = (
         f"Which MRN has the patient with name {name} and DOB of {born}? If there is none, the answer should be "
         '"Patient not found"'
     )
-    row: dict[str, Any] = {"id": f"task1_{nth}", "instruction": said, "context": "", "sol": [sol]}
+    row: dict[str, Any] = {
+        "id": f"task1_{nth}",
+        "instruction": instruction,
+        "context": "",
+        "sol": [sol],
+    }
     return row if sol == "Patient not found" else {**row, "eval_MRN": sol}
 
 
@@ -161,24 +169,24 @@ OBSERVATIONS = [
 
 def all_task_types() -> list[dict[str, Any]]:
     """Every branch of every kind, over the invented patients."""
-    one, two, three, four, five, six, _ = (each["id"] for each in PATIENTS)
+    ada, ben, adam, cleo, dan, eve, _ = (person["id"] for person in PATIENTS)
     rows = [
-        patient_lookup_task("Ada Muster", "1950-11-14", one),
-        patient_lookup_task("Adam Muster", "1950-11-14", three, 2),
-        patient_lookup_task("Cleo De la Prueba", "2001-01-01", four, 3),
+        patient_lookup_task("Ada Muster", "1950-11-14", ada),
+        patient_lookup_task("Adam Muster", "1950-11-14", adam, 2),
+        patient_lookup_task("Cleo De la Prueba", "2001-01-01", cleo, 3),
         patient_lookup_task("Ada Muster", "1950-11-15", "Patient not found", 4),
         patient_lookup_task("Nobody Atall", "1950-11-14", "Patient not found", 5),
     ]
     branches = {
-        2: (one, two, three, four),
-        3: (one, six),
-        4: (one, two, three, five, six),
-        5: (one, two, three, four, five, six),
-        6: (one, two, six),
-        7: (one, two),
-        8: (one, five),
-        9: (one, two, three, six),
-        10: (one, two, three, six),
+        2: (ada, ben, adam, cleo),
+        3: (ada, eve),
+        4: (ada, ben, adam, dan, eve),
+        5: (ada, ben, adam, cleo, dan, eve),
+        6: (ada, ben, eve),
+        7: (ada, ben),
+        8: (ada, dan),
+        9: (ada, ben, adam, eve),
+        10: (ada, ben, adam, eve),
     }
     for number, mrns in branches.items():
         rows += [task(number, mrn, nth) for nth, mrn in enumerate(mrns, start=1)]
@@ -188,7 +196,7 @@ def all_task_types() -> list[dict[str, Any]]:
 def build_benchmark(folder: Path, rows: list[dict[str, Any]] | None = None) -> SyntheticBenchmark:
     """The record and the task file in a folder."""
     data, place = folder / "data.ndjson", folder / "record.db"
-    data.write_text("".join(json.dumps(each) + "\n" for each in [*PATIENTS, *OBSERVATIONS]))
+    data.write_text("".join(json.dumps(resource) + "\n" for resource in [*PATIENTS, *OBSERVATIONS]))
     Store.open(place, create=True).load([data])
     rows = all_task_types() if rows is None else rows
     tasks = folder / "tasks.json"

@@ -1,4 +1,7 @@
-"""MedAgentBench as it is typed: predict, score, and an unmodified client against `archqa fhir serve`."""
+"""MedAgentBench as it is typed.
+
+Predict, score, and an unmodified client against `archqa fhir serve`.
+"""
 
 import json
 import shutil
@@ -14,10 +17,10 @@ from typing import Any
 import pytest
 
 from archqa.fhir import FhirService, Overlay, Store, WriteMode, Writer
-from archqa.fhir.server.http import FhirApplication
+from archqa.fhir.server.application import FhirApplication
 from tests.cli.test_commands import archqa
 from tests.tasks.medagentbench.invented import SyntheticBenchmark, task
-from tests.tasks.medagentbench.test_protocol import fhir_server, says
+from tests.tasks.medagentbench.test_protocol import always, fhir_server
 
 ONE = "S9000001"
 RATES = tuple(
@@ -50,8 +53,8 @@ def finished(benchmark: SyntheticBenchmark, tmp_path_factory: pytest.TempPathFac
 def scored(*words: str) -> dict[str, Any]:
     done = archqa("score", *words, "--json")
     assert done.returncode == 0, done.stderr
-    found: dict[str, Any] = json.loads(done.stdout)
-    return found
+    report: dict[str, Any] = json.loads(done.stdout)
+    return report
 
 
 def test_without_a_model_it_says_what_there_is(
@@ -110,8 +113,8 @@ def test_a_run_is_scored_by_both_gradings_beside_doing_nothing(
     assert report["baselines"]["FINISH()"]["success_rate"] == pytest.approx(
         100 * 2 / len(benchmark.rows)
     )
-    assert any("no score of any model" in each for each in report["warnings"])
-    assert any("context lengths do not" in each for each in report["warnings"])
+    assert any("no score of any model" in warning for warning in report["warnings"])
+    assert any("context lengths do not" in warning for warning in report["warnings"])
 
 
 @pytest.mark.parametrize(("grading", "named"), [("official", RATES[:3]), ("clinical", RATES[3:])])
@@ -154,7 +157,7 @@ def test_faults_and_kinds_of_failure_come_with_the_scores(
         },
     }
     wrong = [{**row, "index": place} for place in range(len(benchmark.rows))]
-    (tmp_path / "runs.jsonl").write_text("".join(json.dumps(each) + "\n" for each in wrong))
+    (tmp_path / "runs.jsonl").write_text("".join(json.dumps(row) + "\n" for row in wrong))
     report = scored(
         str(tmp_path / "runs.jsonl"),
         "--key",
@@ -188,7 +191,7 @@ def test_a_few_tasks_keep_their_places_in_the_file(
     )
     assert archqa("predict", str(benchmark.tasks), *words).returncode == 0
     [row] = [json.loads(line) for line in (out / "runs.jsonl").read_text().splitlines()]
-    assert row["index"] == [each["id"] for each in benchmark.rows].index("task5_6")
+    assert row["index"] == [task_row["id"] for task_row in benchmark.rows].index("task5_6")
     report = scored(str(out))
     assert report["scores"]["success_rate"] == pytest.approx(100 / len(benchmark.rows))
     overall = json.loads((out / "overall.json").read_text())
@@ -237,7 +240,7 @@ def test_a_damaged_runs_file_is_refused_by_its_lines(
     benchmark: SyntheticBenchmark, tmp_path: Path
 ) -> None:
     rows = [{"index": 9999, "output": {}}, {"index": 0, "output": {"history": [7]}}]
-    (tmp_path / "runs.jsonl").write_text("".join(json.dumps(each) + "\n" for each in rows))
+    (tmp_path / "runs.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     words = ("--key", str(benchmark.tasks), "--record", str(benchmark.store))
     done = archqa("score", str(tmp_path / "runs.jsonl"), *words)
     assert done.returncode == 3
@@ -248,7 +251,7 @@ def test_a_damaged_runs_file_is_refused_by_its_lines(
 def test_grading_a_server_that_fails_is_one_clear_error(
     benchmark: SyntheticBenchmark, finished: Path
 ) -> None:
-    with fhir_server(says(400, {"resourceType": "OperationOutcome", "issue": []})) as (url, _):
+    with fhir_server(always(400, {"resourceType": "OperationOutcome", "issue": []})) as (url, _):
         done = archqa("score", str(finished), "--record", url)
     assert done.returncode != 0
     assert "Traceback" not in done.stderr
@@ -274,12 +277,15 @@ def served(record: Store | Overlay, mode: WriteMode) -> Iterator[str]:
 
 
 def test_an_unmodified_client_runs_against_the_served_record(benchmark: SyntheticBenchmark) -> None:
-    """What the benchmark's own client does: a start check, then GETs with &_format=json, doubled slashes and all."""
+    """What the benchmark's own client does.
+
+    A start check, then GETs with &_format=json, doubled slashes and all.
+    """
     with Store.open(benchmark.store, "hapi") as store, served(store, WriteMode.READ_ONLY) as base:
         assert _fetched(f"{base}metadata")["resourceType"] == "CapabilityStatement"
-        found = _fetched(f"{base}/Observation?patient={ONE}&code=MG&_count=5000&_format=json")
-        assert len(found["entry"]) == 3
-        assert found["entry"][0]["resource"]["code"]["text"] == "MG"
+        bundle = _fetched(f"{base}/Observation?patient={ONE}&code=MG&_count=5000&_format=json")
+        assert len(bundle["entry"]) == 3
+        assert bundle["entry"][0]["resource"]["code"]["text"] == "MG"
         absent = _fetched(f"{base}Observation?patient=S9000007&code=MG&_count=5000&_format=json")
         assert absent["total"] == 0
         assert "entry" not in absent
@@ -330,12 +336,14 @@ def test_what_is_applied_on_a_server_stays_there_and_is_in_the_audit_log(
     audit = [json.loads(line) for line in (out / "audit.jsonl").read_text().splitlines()]
     stored = [entry for entry in audit if entry["status"] == 201]
     assert len(added) == len(stored)
-    assert {entry["location"].split("/")[1] for entry in stored} == {each["id"] for each in added}
+    assert {entry["location"].split("/")[1] for entry in stored} == {
+        resource["id"] for resource in added
+    }
     assert all(entry["evidence"] for entry in stored)
 
 
 def _fetched(url: str) -> dict[str, Any]:
     with urllib.request.urlopen(url, timeout=10) as reply:
         assert reply.headers["content-type"] == "application/fhir+json"
-        found: dict[str, Any] = json.load(reply)
-        return found
+        content: dict[str, Any] = json.load(reply)
+        return content

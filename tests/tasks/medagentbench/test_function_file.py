@@ -1,4 +1,7 @@
-"""The benchmark's own function file: sent word for word by the baseline, checked before the run starts."""
+"""The benchmark's own function file.
+
+Sent word for word by the baseline, checked before the run starts.
+"""
 
 import hashlib
 import json
@@ -137,7 +140,7 @@ def test_a_run_is_not_resumed_with_another_function_file(
 def test_another_pipeline_refuses_a_function_file(
     pipeline: str, benchmark: SyntheticBenchmark, function_file: Path, tmp_path: Path
 ) -> None:
-    with pytest.raises(CallerError, match="functions: .* Pipelines that use it: paper"):
+    with pytest.raises(CallerError, match=r"functions: .* Pipelines that use it: paper"):
         predict(
             benchmark.tasks,
             out=tmp_path / "run",

@@ -1,6 +1,9 @@
-"""Both gradings of one conversation: one broken rule at a time, and every trap of the benchmark's own grader.
+"""Both gradings of one conversation.
 
-Rules: MedAgentBench's refsol.py as the reference describes it (B4). The patients and their measurements are invented.
+One broken rule at a time, and every trap of the benchmark's own grader.
+
+Rules: MedAgentBench's refsol.py as the reference describes it (B4). The patients and their
+measurements are invented.
 """
 
 import json
@@ -54,8 +57,8 @@ def graded(invented: SyntheticBenchmark, row: dict[str, Any], transcript: Transc
     return grade(found, transcript, invented.lookup)
 
 
-def kinds(found: Grade) -> tuple[set[str], set[str]]:
-    return {each.kind for each in found.official}, {each.kind for each in found.clinical}
+def kinds(result: Grade) -> tuple[set[str], set[str]]:
+    return {fault.kind for fault in result.official}, {fault.kind for fault in result.clinical}
 
 
 RIGHT = {
@@ -412,14 +415,14 @@ def test_every_fault_of_a_payload_is_listed(benchmark: SyntheticBenchmark) -> No
     broken = medication_request_payload(
         TWO, "1-1-1", {"text": "IV"}, doseQuantity={"value": 7, "unit": "kg"}
     )
-    found = graded(
+    result = graded(
         benchmark,
         task(5, ONE),
         transcript_posting(
             ("MedicationRequest", with_value(broken, "draft", "status")), finish="[9]"
         ),
     )
-    assert {each.path for each in found.official} == {
+    assert {fault.path for fault in result.official} == {
         "medicationCodeableConcept.coding[0].code",
         "dosageInstruction[0].route",
         "dosageInstruction[0].doseAndRate[0].doseQuantity",
@@ -428,7 +431,7 @@ def test_every_fault_of_a_payload_is_listed(benchmark: SyntheticBenchmark) -> No
         "subject",
         "",
     }
-    assert any("is missing" in each.message for each in found.official)
+    assert any("is missing" in fault.message for fault in result.official)
 
 
 @pytest.mark.parametrize(
@@ -443,16 +446,16 @@ def test_every_fault_of_a_payload_is_listed(benchmark: SyntheticBenchmark) -> No
 def test_what_did_not_come_to_finish_is_wrong_whatever_the_task(
     status: str, kind: str, benchmark: SyntheticBenchmark
 ) -> None:
-    found = graded(benchmark, task(5, SIX), Transcript(status, None, ()))
-    assert kinds(found) == ({kind}, {kind})
+    result = graded(benchmark, task(5, SIX), Transcript(status, None, ()))
+    assert kinds(result) == ({kind}, {kind})
 
 
 def test_a_post_in_fences_is_no_post_to_the_benchmark(benchmark: SyntheticBenchmark) -> None:
     fenced = transcript_posting(("Observation", vital_sign_payload(ONE)), finish="[]")
-    first = fenced.messages[1]
+    agent_turn = fenced.messages[1]
     turns = (
         fenced.messages[0],
-        Message("agent", f"```tool_code\n{first.content}\n```"),
+        Message("agent", f"```tool_code\n{agent_turn.content}\n```"),
         *fenced.messages[2:],
     )
     official, clinical = kinds(
@@ -480,14 +483,17 @@ def test_silence_is_graded_for_every_set_of_tasks(benchmark: SyntheticBenchmark)
 def test_the_transcript_of_another_time_is_read_from_its_context(
     benchmark: SyntheticBenchmark,
 ) -> None:
-    """Only the reviewer looks at the clock of the task; the benchmark's own has one time for all."""
+    """Only the reviewer looks at the clock of the task.
+
+    The benchmark's own has one time for all.
+    """
     later = task(4, ONE)
     later["context"] = later["context"].replace(NOW, "2023-11-15T10:15:00+00:00")
-    found = graded(benchmark, later, finish_only_transcript("FINISH([-1])"))
-    assert kinds(found) == ({"answer_mismatch"}, set())
+    result = graded(benchmark, later, finish_only_transcript("FINISH([-1])"))
+    assert kinds(result) == ({"answer_mismatch"}, set())
 
 
 def test_faults_say_what_is_wanted_and_never_what_came(benchmark: SyntheticBenchmark) -> None:
     secret = "He confided this to the nurse"
-    found = graded(benchmark, *_vital(with_value(vital_sign_payload(ONE), secret, "valueString")))
-    assert secret not in json.dumps(found.row())
+    result = graded(benchmark, *_vital(with_value(vital_sign_payload(ONE), secret, "valueString")))
+    assert secret not in json.dumps(result.row())

@@ -37,7 +37,7 @@ def nobody_waits() -> Iterator[None]:
         yield
 
 
-def talked(
+def run_task(
     place: SyntheticBenchmark | str,
     tmp_path: Path,
     *lines: Any,
@@ -69,21 +69,21 @@ def turns(record: CaseRecord) -> list[str]:
 def test_the_prompt_is_one_message_with_nine_functions_clock_and_question(
     benchmark: SyntheticBenchmark, tmp_path: Path
 ) -> None:
-    seen: list[Request] = []
+    requests: list[Request] = []
 
     def answer(request: Request) -> str:
-        seen.append(request)
+        requests.append(request)
         return "FINISH([1.9])"
 
-    talked(benchmark, tmp_path, answer)
-    [message] = seen[0].messages
+    run_task(benchmark, tmp_path, answer)
+    [message] = requests[0].messages
     assert message.role == "user"
-    assert seen[0].temperature == 0
+    assert requests[0].temperature == 0
     assert "Use http://localhost:8080/fhir/ as the api_base." in message.content
     functions = json.loads(
         message.content[message.content.index("[\n{") : message.content.index("\n]") + 2]
     )
-    assert [each["name"].split()[0] for each in functions].count("POST") == 3
+    assert [function["name"].split()[0] for function in functions].count("POST") == 3
     assert len(functions) == 9
     assert message.content.endswith(f"Question: {task(4, ONE)['instruction']}")
     assert "Context: It's 2023-11-13T10:15:00+00:00 now." in message.content
@@ -95,16 +95,16 @@ def test_the_nine_functions_have_the_benchmarks_names_and_parameters(shared: Pat
             return {name: bare(child) for name, child in node.items() if name != "description"}
         return [bare(child) for child in node] if isinstance(node, list) else node
 
-    ours = Path(__file__).parents[3] / "prompts" / "medagent_paper" / "v1" / "functions.json"
-    theirs = shared / "fhir" / "medagentbench" / "funcs_v1.json"
-    assert bare(json.loads(ours.read_text())) == bare(json.loads(theirs.read_text()))
+    archqa_file = Path(__file__).parents[3] / "prompts" / "medagent_paper" / "v1" / "functions.json"
+    benchmark_file = shared / "fhir" / "medagentbench" / "funcs_v1.json"
+    assert bare(json.loads(archqa_file.read_text())) == bare(json.loads(benchmark_file.read_text()))
 
 
 def test_a_get_is_answered_with_the_bundle_between_the_benchmarks_words(
     benchmark: SyntheticBenchmark, tmp_path: Path
 ) -> None:
     get = f"GET {FHIR_BASE_URL}Observation?patient={ONE}&code=MG&date=ge2023-11-12T10:15:00+00:00"
-    record = talked(benchmark, tmp_path, get, "FINISH([1.9])")
+    record = run_task(benchmark, tmp_path, get, "FINISH([1.9])")
     [answer] = turns(record)
     assert answer.startswith(
         'Here is the response from the GET request:\n{"resourceType": "Bundle"'
@@ -146,7 +146,7 @@ def test_a_failed_get_is_told_in_the_benchmarks_words(
         "http://example.org/Patient?x=1",
         "Patient?x=1",
     )
-    record = talked(benchmark, tmp_path, *(f"GET {each}" for each in wrong), "FINISH([])")
+    record = run_task(benchmark, tmp_path, *(f"GET {url}" for url in wrong), "FINISH([])")
     answers = turns(record)
     assert all(answer.startswith("Error in sending the GET request: ") for answer in answers)
     assert (
@@ -167,23 +167,23 @@ def test_nothing_but_the_record_is_ever_asked(host: str, benchmark: SyntheticBen
 
 def test_a_post_is_only_looked_at(benchmark: SyntheticBenchmark, tmp_path: Path) -> None:
     anything = f'POST {FHIR_BASE_URL}Observation\n{{"whatever": 1}}'
-    record = talked(
+    record = run_task(
         benchmark,
         tmp_path,
         anything,
         f"GET {FHIR_BASE_URL}Observation?patient={ONE}&code=BP",
         "FINISH([])",
     )
-    first, second = turns(record)
-    assert first == f"POST request accepted and executed successfully. {GO_ON}"
-    assert '"total": 0' in second
+    post_answer, get_answer = turns(record)
+    assert post_answer == f"POST request accepted and executed successfully. {GO_ON}"
+    assert '"total": 0' in get_answer
 
 
 @pytest.mark.parametrize("body", ["", "{not json", '{"a": 1}}', "[" * 100_000])
 def test_a_malformed_post_is_invalid_and_the_talk_goes_on(
     body: str, benchmark: SyntheticBenchmark, tmp_path: Path
 ) -> None:
-    record = talked(benchmark, tmp_path, f"POST {FHIR_BASE_URL}Observation\n{body}", "FINISH([])")
+    record = run_task(benchmark, tmp_path, f"POST {FHIR_BASE_URL}Observation\n{body}", "FINISH([])")
     assert turns(record) == ["Invalid POST request"]
     assert record.result.status == "completed"
 
@@ -192,7 +192,7 @@ def test_fences_are_taken_off_and_anything_else_ends_the_talk(
     benchmark: SyntheticBenchmark, tmp_path: Path
 ) -> None:
     fenced = f"```tool_code\nGET {FHIR_BASE_URL}Patient?identifier={ONE}\n```"
-    record = talked(benchmark, tmp_path, fenced, "I think it is 1.9.")
+    record = run_task(benchmark, tmp_path, fenced, "I think it is 1.9.")
     assert record.result.status == "agent invalid action"
     assert record.result.result is None
     assert record.status is CaseStatus.FAILED
@@ -212,7 +212,7 @@ def test_the_result_is_what_stands_between_the_brackets(text: str, rest: str) ->
 
 
 def test_after_eight_turns_it_is_over(benchmark: SyntheticBenchmark, tmp_path: Path) -> None:
-    record = talked(benchmark, tmp_path, lambda _: f"GET {FHIR_BASE_URL}Patient?identifier={ONE}")
+    record = run_task(benchmark, tmp_path, lambda _: f"GET {FHIR_BASE_URL}Patient?identifier={ONE}")
     assert record.result.status == "task limit reached"
     assert sum(turn["role"] == "agent" for turn in record.result.history) == 8
     assert record.usage.calls == 8
@@ -221,7 +221,7 @@ def test_after_eight_turns_it_is_over(benchmark: SyntheticBenchmark, tmp_path: P
 def test_a_context_that_is_full_has_a_status_of_its_own(
     benchmark: SyntheticBenchmark, tmp_path: Path
 ) -> None:
-    record = talked(
+    record = run_task(
         benchmark,
         tmp_path,
         f"GET {FHIR_BASE_URL}Patient?identifier={ONE}",
@@ -232,7 +232,7 @@ def test_a_context_that_is_full_has_a_status_of_its_own(
 
 
 def test_a_model_that_declines_is_a_refusal(benchmark: SyntheticBenchmark, tmp_path: Path) -> None:
-    record = talked(benchmark, tmp_path, refusal_reply())
+    record = run_task(benchmark, tmp_path, refusal_reply())
     assert record.status is CaseStatus.UNANSWERABLE
     assert record.result.status == "agent invalid action"
 
@@ -240,7 +240,7 @@ def test_a_model_that_declines_is_a_refusal(benchmark: SyntheticBenchmark, tmp_p
 def test_a_model_that_fails_at_one_task_is_a_task_error(
     benchmark: SyntheticBenchmark, tmp_path: Path
 ) -> None:
-    record = talked(benchmark, tmp_path, Truncated("cut off"))
+    record = run_task(benchmark, tmp_path, Truncated("cut off"))
     assert record.result.status == "task error"
 
 
@@ -256,13 +256,15 @@ def test_an_agent_that_writes_to_another_patient_changes_nothing(
         "priority": "stat",
         "subject": {"reference": "Patient/S9000002"},
     }
-    said = (f"POST {FHIR_BASE_URL}ServiceRequest\n{json.dumps(payload)}", "FINISH([])")
-    recorded = talked(benchmark, tmp_path, *said, row=task(8, ONE))
+    agent_turns = (f"POST {FHIR_BASE_URL}ServiceRequest\n{json.dumps(payload)}", "FINISH([])")
+    recorded = run_task(benchmark, tmp_path, *agent_turns, row=task(8, ONE))
     assert turns(recorded)[0].startswith(
         "POST request accepted"
     )  # as the benchmark does; its grader will not
     (tmp_path / "apply").mkdir()
-    applied = talked(benchmark, tmp_path / "apply", *said, row=task(8, ONE), writes="apply")
+    applied = run_task(
+        benchmark, tmp_path / "apply", *agent_turns, row=task(8, ONE), writes="apply"
+    )
     assert turns(applied) == [
         "Invalid POST request: The instruction is not about the patient S9000002."
     ]
@@ -285,13 +287,13 @@ def test_what_is_applied_is_found_in_the_same_task_and_forgotten_after_it(
         "subject": {"reference": f"Patient/{ONE}"},
     }
     post = f"POST {FHIR_BASE_URL}ServiceRequest\n{json.dumps(payload)}"
-    record = talked(
+    record = run_task(
         benchmark, tmp_path, post, f"GET {FHIR_BASE_URL}ServiceRequest?patient={ONE}", post, "FINISH([])", row=task(8, ONE),
         writes="apply",
     )  # fmt: skip
-    accepted, found, again = turns(record)
+    accepted, search_answer, again = turns(record)
     assert accepted.startswith("POST request accepted")
-    assert '"total": 1' in found
+    assert '"total": 1' in search_answer
     assert "written for this patient already" in again
     with Store.open(benchmark.store) as store:
         assert "ServiceRequest" not in store.counts()
@@ -302,16 +304,19 @@ Answer = Callable[[BaseHTTPRequestHandler], None]
 
 @contextmanager
 def fhir_server(answer: Answer) -> Iterator[tuple[str, list[str]]]:
-    """A FHIR server on loopback that answers everything so; its address, and the paths it was asked for."""
-    asked: list[str] = []
+    """A FHIR server on loopback that answers everything so.
+
+    Its address, and the paths requested.
+    """
+    requests: list[str] = []
 
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
-            asked.append(self.path)
+            requests.append(self.path)
             answer(self)
 
         def do_POST(self) -> None:
-            asked.append(f"POST {self.path}")
+            requests.append(f"POST {self.path}")
             answer(self)
 
         def log_message(self, *_: Any) -> None:
@@ -321,13 +326,13 @@ def fhir_server(answer: Answer) -> Iterator[tuple[str, list[str]]]:
     thread = threading.Thread(target=server.serve_forever, daemon=True)
     thread.start()
     try:
-        yield f"http://127.0.0.1:{server.server_address[1]}/fhir", asked
+        yield f"http://127.0.0.1:{server.server_address[1]}/fhir", requests
     finally:
         server.shutdown()
         thread.join(5)
 
 
-def says(status: int, body: Any) -> Answer:
+def always(status: int, body: Any) -> Answer:
     def answer(handler: BaseHTTPRequestHandler) -> None:
         text = (body(handler) if callable(body) else json.dumps(body)).encode()
         handler.send_response(status)
@@ -356,15 +361,15 @@ def test_a_real_server_is_asked_and_its_address_is_not_shown(tmp_path: Path) -> 
             bundle(patient(ONE, "Ada", "Muster", "1950-11-14"), following=f"{here}?_getpages=1")
         )
 
-    with fhir_server(says(200, body)) as (url, asked):
-        record = talked(
+    with fhir_server(always(200, body)) as (url, requests):
+        record = run_task(
             url,
             tmp_path,
             f"GET {FHIR_BASE_URL}Patient?identifier={ONE}",
             f"GET {FHIR_BASE_URL}?_getpages=1",
             "FINISH([])",
         )
-    assert asked[:2] == [
+    assert requests[:2] == [
         f"/fhir/Patient?identifier={ONE}&_format=json",
         "/fhir/?_getpages=1&_format=json",
     ]
@@ -376,15 +381,17 @@ def test_a_real_server_is_asked_and_its_address_is_not_shown(tmp_path: Path) -> 
 def test_a_server_that_fails_is_told_to_the_agent_and_nothing_hangs(
     status: int, tmp_path: Path
 ) -> None:
-    with fhir_server(says(status, {"resourceType": "OperationOutcome", "issue": []})) as (url, _):
-        record = talked(url, tmp_path, f"GET {FHIR_BASE_URL}Patient?identifier={ONE}", "FINISH([])")
+    with fhir_server(always(status, {"resourceType": "OperationOutcome", "issue": []})) as (url, _):
+        record = run_task(
+            url, tmp_path, f"GET {FHIR_BASE_URL}Patient?identifier={ONE}", "FINISH([])"
+        )
     assert turns(record)[0].startswith("Error in sending the GET request: ")
     assert record.result.status == "completed"
 
 
 def test_a_server_that_is_down_ends_every_task_and_nothing_is_written(tmp_path: Path) -> None:
     place = build_benchmark(tmp_path)
-    with fhir_server(says(200, {})) as (url, _):
+    with fhir_server(always(200, {})) as (url, _):
         pass
     run = predict(place.tasks, out=tmp_path / "run", pipeline="scripted", record=url)
     assert {record.result.status for record in run.records} == {"task error"}
@@ -400,16 +407,18 @@ def test_pages_that_never_end_are_left_after_a_few(tmp_path: Path) -> None:
         return json.dumps(bundle(following=f"{here}?_getpages={handler.path.count('9')}9"))
 
     place = build_benchmark(tmp_path, [task(7, ONE)])
-    with fhir_server(says(200, body)) as (url, asked):
+    with fhir_server(always(200, body)) as (url, requests):
         run = predict(place.tasks, out=tmp_path / "run", pipeline="scripted", record=url)
     assert run.records[0].result.status == "completed"
-    assert len([each for each in asked if "_count=5000" not in each]) <= 8
+    assert len([path for path in requests if "_count=5000" not in path]) <= 8
 
 
 def test_an_answer_without_end_is_cut_off(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(http_client, "MOST_BYTES", 100_000)
-    with fhir_server(says(200, lambda _: " " * 1_000_000)) as (url, _):
-        record = talked(url, tmp_path, f"GET {FHIR_BASE_URL}Patient?identifier={ONE}", "FINISH([])")
+    monkeypatch.setattr(http_client, "MAX_REPLY_BYTES", 100_000)
+    with fhir_server(always(200, lambda _: " " * 1_000_000)) as (url, _):
+        record = run_task(
+            url, tmp_path, f"GET {FHIR_BASE_URL}Patient?identifier={ONE}", "FINISH([])"
+        )
     assert turns(record)[0].startswith("Error in sending the GET request: 502")
 
 
@@ -418,11 +427,11 @@ def test_an_answer_without_end_is_cut_off(tmp_path: Path, monkeypatch: pytest.Mo
 )
 def test_an_answer_that_is_no_fhir_breaks_nothing(body: str, tmp_path: Path) -> None:
     place = build_benchmark(tmp_path, [task(3, ONE), task(4, ONE), task(2, ONE)])
-    with fhir_server(says(200, lambda _: body)) as (url, asked):
+    with fhir_server(always(200, lambda _: body)) as (url, requests):
         run = predict(place.tasks, out=tmp_path / "run", pipeline="scripted", record=url)
     assert {record.status for record in run.records} <= {CaseStatus.ANSWERED, CaseStatus.FAILED}
     assert not any("Unforeseen" in record.error for record in run.records)
-    assert not any(each.startswith("POST") for each in asked)
+    assert not any(path.startswith("POST") for path in requests)
 
 
 def test_a_run_without_a_record_is_refused_before_it_begins(

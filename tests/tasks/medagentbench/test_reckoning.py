@@ -84,8 +84,8 @@ def test_times_are_relative_to_the_clock_of_the_task() -> None:
     ],
 )
 def test_spans_are_read(text: str, hours: float | None) -> None:
-    found = parse_lookback(text)
-    assert (found.total_seconds() / 3600 if found else None) == hours
+    lookback = parse_lookback(text)
+    assert (lookback.total_seconds() / 3600 if lookback else None) == hours
 
 
 @pytest.mark.parametrize(
@@ -98,8 +98,8 @@ def test_spans_are_read(text: str, hours: float | None) -> None:
     ],
 )
 def test_the_next_morning_is_a_day_later(text: str, time: str | None) -> None:
-    found = parse_next_day_time(NOW, text)
-    assert (format_datetime(found) if found else None) == time
+    next_time = parse_next_day_time(NOW, text)
+    assert (format_datetime(next_time) if next_time else None) == time
 
 
 def test_ages_and_years_know_leap_days() -> None:
@@ -117,40 +117,44 @@ def test_ages_and_years_know_leap_days() -> None:
     ],
 )  # fmt: skip
 def test_doses_by_a_table_of_ranges(value: float, dose: Dose | None) -> None:
-    found = parse_dosing(MAGNESIUM)
-    assert found is not None
-    assert found.measure == "mg/dL"
-    assert found.dose_for(value) == dose
+    dosing = parse_dosing(MAGNESIUM)
+    assert dosing is not None
+    assert dosing.measure == "mg/dL"
+    assert dosing.dose_for(value) == dose
 
 
 @pytest.mark.parametrize(
     ("value", "amount"), [(3.4, 10), (3.25, 25), (2.7, 80), (3.5, None), (4.0, None)]
 )
 def test_doses_by_steps_below_a_goal(value: float, amount: float | None) -> None:
-    found = parse_dosing(POTASSIUM)
-    assert found is not None
-    assert found.dose_for(value) == (None if amount is None else Dose(amount, "mEq", "oral"))
+    dosing = parse_dosing(POTASSIUM)
+    assert dosing is not None
+    assert dosing.dose_for(value) == (None if amount is None else Dose(amount, "mEq", "oral"))
 
 
 def test_other_tables_are_read_too_and_prose_is_none() -> None:
-    other = "(1) phosphate 2.0 to 2.5 mg/dL: IV: 10 mmol over 120 minutes. (2) <2.0 mg/dL: IV: 20 mmol over 4 hours"
-    found = parse_dosing(other)
-    assert found is not None
-    assert found.dose_for(1.2) == Dose(20, "mmol", "IV", 4)
-    assert found.dose_for(2.5) == Dose(10, "mmol", "IV", 2)
+    text = "(1) phosphate 2.0 to 2.5 mg/dL: IV: 10 mmol over 120 minutes. (2) <2.0 mg/dL: IV: 20 mmol over 4 hours"
+    dosing = parse_dosing(text)
+    assert dosing is not None
+    assert dosing.dose_for(1.2) == Dose(20, "mmol", "IV", 4)
+    assert dosing.dose_for(2.5) == Dose(10, "mmol", "IV", 2)
     assert parse_dosing("Give what seems right.") is None
 
 
 def test_instructions_are_read_by_general_rules() -> None:
     row = task(9, "AB1234567")
-    wish = parse_instruction(TaskText(row["instruction"], row["context"]))
-    assert wish.patient == "AB1234567"
-    assert wish.codes == {"ndc": "40032-917-01", "loinc": "2823-3", "lab": "K"}
-    assert wish.names == {"ndc": "potassium", "loinc": "serum potassium level"}
-    assert (wish.asks_to_order, wish.window, wish.max_age_years) == (True, None, None)
+    parsed = parse_instruction(TaskText(row["instruction"], row["context"]))
+    assert parsed.patient == "AB1234567"
+    assert parsed.codes == {"ndc": "40032-917-01", "loinc": "2823-3", "lab": "K"}
+    assert parsed.code_names == {"ndc": "potassium", "loinc": "serum potassium level"}
+    assert (parsed.asks_to_order, parsed.lookback, parsed.max_age_years) == (True, None, None)
     row = task(10, "S1234567")
-    wish = parse_instruction(TaskText(row["instruction"], row["context"]))
-    assert (wish.codes["loinc"], wish.codes["lab"], wish.max_age_years) == ("4548-4", "A1C", 1)
+    parsed = parse_instruction(TaskText(row["instruction"], row["context"]))
+    assert (parsed.codes["loinc"], parsed.codes["lab"], parsed.max_age_years) == (
+        "4548-4",
+        "A1C",
+        1,
+    )
 
 
 def test_units_that_mean_the_same_are_the_same() -> None:

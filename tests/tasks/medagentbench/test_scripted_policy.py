@@ -1,4 +1,7 @@
-"""The scripted policy through the real door: it proves environment, tools and graders, and is no model's score."""
+"""The scripted policy through the real door.
+
+It proves environment, tools and graders, and is no model's score.
+"""
 
 import json
 from pathlib import Path
@@ -33,8 +36,8 @@ def test_every_branch_of_the_ten_kinds_is_right_by_both_gradings(finished: Path)
     report = score(finished)
     assert report.faults is not None
     assert {
-        each: faults
-        for each, faults in report.faults.items()
+        task_id: faults
+        for task_id, faults in report.faults.items()
         if faults["official"] or faults["clinical"]
     } == {}
     assert report.scores.scores["success_rate"] == 100
@@ -44,16 +47,16 @@ def test_every_branch_of_the_ten_kinds_is_right_by_both_gradings(finished: Path)
 def test_the_files_are_the_benchmarks(finished: Path, benchmark: SyntheticBenchmark) -> None:
     rows = lines(finished / "runs.jsonl")
     assert [row["index"] for row in rows] == list(range(len(benchmark.rows)))
-    first = rows[0]
-    assert set(first) >= {"index", "error", "info", "output", "time"}
-    assert set(first["output"]) == {"index", "status", "result", "history"}
-    assert [turn["role"] for turn in first["output"]["history"]] == [
+    first_row = rows[0]
+    assert set(first_row) >= {"index", "error", "info", "output", "time"}
+    assert set(first_row["output"]) == {"index", "status", "result", "history"}
+    assert [turn["role"] for turn in first_row["output"]["history"]] == [
         "user",
         "agent",
         "user",
         "agent",
     ]
-    assert first["output"]["result"] == '["S9000001"]'
+    assert first_row["output"]["result"] == '["S9000001"]'
     overall = json.loads((finished / "overall.json").read_text())
     assert overall["total"] == len(benchmark.rows)
     assert overall["validation"]["completed"] == 1
@@ -180,24 +183,24 @@ def test_a_measurement_in_another_unit_is_no_ground_for_an_order(tmp_path: Path)
         patient("S9000099", "Gil", "Muster", "1955-05-05"),
         observation("S9000099", "MG", 0.7, "2023-11-13T08:00:00+00:00", 1, "mmol/L"),
     )
-    more.write_text("".join(json.dumps(each) + "\n" for each in extra))
+    more.write_text("".join(json.dumps(resource) + "\n" for resource in extra))
     Store.open(place.store).load([more])
     run = predict(place.tasks, out=tmp_path / "run", pipeline="scripted", record=str(place.store))
     assert any("another unit" in remark for remark in run.records[0].remarks)
 
 
 def test_a_person_may_decline(benchmark: SyntheticBenchmark, tmp_path: Path) -> None:
-    asked: list[str] = []
+    asked_types: list[str] = []
 
     def decline(url: str, payload: Any) -> bool:
-        asked.append(payload["resourceType"])
+        asked_types.append(payload["resourceType"])
         return False
 
     out = tmp_path / "run"
     predict(
         benchmark.tasks, out=out, pipeline="scripted", record=str(benchmark.store), confirm=decline
     )
-    assert sorted(set(asked)) == ["MedicationRequest", "Observation", "ServiceRequest"]
+    assert sorted(set(asked_types)) == ["MedicationRequest", "Observation", "ServiceRequest"]
     assert {entry["status"] for entry in lines(out / "audit.jsonl")} == {409}
 
 

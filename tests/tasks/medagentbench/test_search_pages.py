@@ -1,4 +1,7 @@
-"""A search of the typed tools reads three pages of 200: more than one, since a task may need them all."""
+"""A search of the typed tools reads three pages of 200.
+
+More than one, since a task may need them all.
+"""
 
 import json
 from datetime import datetime, timedelta

@@ -23,7 +23,7 @@ ONE, TWO = "S9000001", "S9000002"
 Lines = list[Any] | Callable[[Request], Any]
 
 
-def worked(
+def run_task(
     place: SyntheticBenchmark, tmp_path: Path, row: dict[str, Any], lines: Lines, **more: Any
 ) -> CaseRecord:
     """How one task ends when a model calls tools like this."""
@@ -42,27 +42,27 @@ def worked(
     return run.records[0]
 
 
-def right(tmp_path: Path) -> bool:
+def is_correct(tmp_path: Path) -> bool:
     """Whether both gradings find the work right."""
     report = score(tmp_path / "run")
     assert report.faults is not None
-    return not any(faults for each in report.faults.values() for faults in each.values())
+    return not any(faults for gradings in report.faults.values() for faults in gradings.values())
 
 
-def told(asked: list[Request]) -> list[dict[str, Any]]:
+def tool_results(asked: list[Request]) -> list[dict[str, Any]]:
     """What the tools gave, in order, as the last request shows it."""
     return [json.loads(message.content) for message in asked[-1].messages if message.role == "tool"]
 
 
-class Talk:
+class ScriptedAgent:
     """Says lines in order and keeps what it was asked."""
 
     def __init__(self, *lines: Any) -> None:
         self.lines = list(lines)
-        self.asked: list[Request] = []
+        self.requests: list[Request] = []
 
     def __call__(self, request: Request) -> Any:
-        self.asked.append(request)
+        self.requests.append(request)
         return self.lines.pop(0)
 
 
@@ -76,33 +76,33 @@ def test_a_question_is_answered_with_what_it_cites(
     benchmark: SyntheticBenchmark, tmp_path: Path
 ) -> None:
     look = tool_call_reply(("search_labs", {"patient": ONE, "code": "MG", "within_hours": 24}))
-    record = worked(
+    record = run_task(
         benchmark, tmp_path, task(4, ONE), [look, finish(1.9, cited=(f"Observation/{ONE}-2",))]
     )
     assert record.result.result == "[1.9]"
     assert record.result.cited == {"Observation": (f"{ONE}-2",)}
     assert record.result.explanation == "So it is."
-    assert right(tmp_path)
+    assert is_correct(tmp_path)
 
 
 def test_every_act_is_a_turn_of_the_benchmarks_conversation(
     benchmark: SyntheticBenchmark, tmp_path: Path
 ) -> None:
     look = tool_call_reply(("search_labs", {"patient": ONE, "code": "MG", "within_hours": 24}))
-    record = worked(benchmark, tmp_path, task(4, ONE), [look, finish(1.9)])
-    said = [turn["content"] for turn in record.result.history if turn["role"] == "agent"]
-    assert said[0].startswith(
+    record = run_task(benchmark, tmp_path, task(4, ONE), [look, finish(1.9)])
+    turns = [turn["content"] for turn in record.result.history if turn["role"] == "agent"]
+    assert turns[0].startswith(
         f"GET http://localhost:8080/fhir/Observation?patient={ONE}&code=MG&date=ge2023-11-12T10:15:00%2B00:00&"
     )
-    assert said[1] == "FINISH([1.9])"
+    assert turns[1] == "FINISH([1.9])"
 
 
 def test_a_patient_is_found_by_name(benchmark: SyntheticBenchmark, tmp_path: Path) -> None:
-    talk = Talk(
+    agent = ScriptedAgent(
         tool_call_reply(("find_patients", {"name": "Ben", "birthdate": "1990-02-28"})), finish(TWO)
     )
-    record = worked(benchmark, tmp_path, task(2, TWO), talk)
-    [found] = told(talk.asked)
+    record = run_task(benchmark, tmp_path, task(2, TWO), agent)
+    [found] = tool_results(agent.requests)
     assert found["resources"][0] == {
         "id": f"Patient/{TWO}",
         "name": [{"use": "official", "family": "Beispiel", "given": ["Ben"]}],
@@ -118,9 +118,9 @@ def test_a_patient_is_found_by_name(benchmark: SyntheticBenchmark, tmp_path: Pat
 def test_the_other_searches_find_nothing_where_nothing_is(
     tool: str, benchmark: SyntheticBenchmark, tmp_path: Path
 ) -> None:
-    talk = Talk(tool_call_reply((tool, {"patient": ONE, "within_hours": 48})), finish())
-    worked(benchmark, tmp_path, task(3, ONE), talk)
-    assert told(talk.asked) == [{"found": 0, "resources": []}]
+    agent = ScriptedAgent(tool_call_reply((tool, {"patient": ONE, "within_hours": 48})), finish())
+    run_task(benchmark, tmp_path, task(3, ONE), agent)
+    assert tool_results(agent.requests) == [{"found": 0, "resources": []}]
 
 
 ORDER = {
@@ -139,19 +139,19 @@ LOOK = tool_call_reply(("search_labs", {"patient": TWO, "code": "MG", "within_ho
 def test_an_order_is_shown_before_it_is_written(
     benchmark: SyntheticBenchmark, tmp_path: Path
 ) -> None:
-    talk = Talk(
+    agent = ScriptedAgent(
         LOOK,
         tool_call_reply(("replacement_dose", {"measured": 1.4})),
         tool_call_reply(("order_medication", {**ORDER, **PROOF})),
         tool_call_reply(("order_medication", {**ORDER, **PROOF, "settled": True})),
         finish(1.4),
     )
-    record = worked(benchmark, tmp_path, task(5, TWO), talk)
-    _, dose, shown, done = told(talk.asked)
+    record = run_task(benchmark, tmp_path, task(5, TWO), agent)
+    _, dose, shown, done = tool_results(agent.requests)
     assert dose == {"low": True, "dose": 2, "unit": "g", "route": "IV", "hours": 2}
     assert (shown["written"], shown["against_it"]) == (False, [])
     assert done == {"written": True, "payload": shown["would_be_written"]}
-    assert right(tmp_path)
+    assert is_correct(tmp_path)
     [attempt] = record.result.written
     assert attempt["evidence"] == (f"Observation/{TWO}-1",) or attempt["evidence"] == [
         f"Observation/{TWO}-1"
@@ -161,13 +161,13 @@ def test_an_order_is_shown_before_it_is_written(
 def test_settled_at_once_is_shown_all_the_same(
     benchmark: SyntheticBenchmark, tmp_path: Path
 ) -> None:
-    talk = Talk(
+    agent = ScriptedAgent(
         LOOK,
         tool_call_reply(("order_medication", {**ORDER, **PROOF, "settled": True})),
         finish(1.4),
     )
-    record = worked(benchmark, tmp_path, task(5, TWO), talk)
-    assert told(talk.asked)[1]["written"] is False
+    record = run_task(benchmark, tmp_path, task(5, TWO), agent)
+    assert tool_results(agent.requests)[1]["written"] is False
     assert record.result.written == ()
 
 
@@ -196,10 +196,10 @@ def test_a_write_that_contradicts_the_record_is_refused_with_the_reason(
     before, change, reason = AGAINST[name]
     order = tool_call_reply(("order_medication", {**ORDER, **change}))
     again = tool_call_reply(("order_medication", {**ORDER, **change, "settled": True}))
-    talk = Talk(*before, order, again, finish())
-    record = worked(benchmark, tmp_path, task(5, TWO), talk)
-    shown, again_shown = told(talk.asked)[-2:]
-    assert any(reason in each for each in shown["against_it"])
+    agent = ScriptedAgent(*before, order, again, finish())
+    record = run_task(benchmark, tmp_path, task(5, TWO), agent)
+    shown, again_shown = tool_results(agent.requests)[-2:]
+    assert any(reason in objection for objection in shown["against_it"])
     assert again_shown["written"] is False
     assert record.result.written == ()
 
@@ -207,26 +207,29 @@ def test_a_write_that_contradicts_the_record_is_refused_with_the_reason(
 def test_a_condition_must_be_looked_at_before_an_order(
     benchmark: SyntheticBenchmark, tmp_path: Path
 ) -> None:
-    talk = Talk(
+    agent = ScriptedAgent(
         tool_call_reply(("find_patients", {"identifier": TWO})),
         tool_call_reply(("order_medication", ORDER)),
         finish(),
     )
-    worked(benchmark, tmp_path, task(5, TWO), talk)
-    assert any("sets a condition" in each for each in told(talk.asked)[1]["against_it"])
+    run_task(benchmark, tmp_path, task(5, TWO), agent)
+    assert any(
+        "sets a condition" in objection
+        for objection in tool_results(agent.requests)[1]["against_it"]
+    )
 
 
 def test_nothing_is_written_that_was_not_asked_for(
     benchmark: SyntheticBenchmark, tmp_path: Path
 ) -> None:
     sign = {"patient": TWO, "flowsheet": "BP", "value": "118/77 mmHg"}
-    talk = Talk(
+    agent = ScriptedAgent(
         tool_call_reply(("find_patients", {"identifier": TWO})),
         tool_call_reply(("record_vital", sign)),
         finish(1.4),
     )
-    worked(benchmark, tmp_path, task(4, TWO), talk)
-    reasons = told(talk.asked)[1]["against_it"]
+    run_task(benchmark, tmp_path, task(4, TWO), agent)
+    reasons = tool_results(agent.requests)[1]["against_it"]
     assert (
         "The instruction does not ask for a Observation." in reasons or "does not ask" in reasons[0]
     )
@@ -244,11 +247,13 @@ def test_an_order_is_not_written_twice(benchmark: SyntheticBenchmark, tmp_path: 
         tool_call_reply(("order_service", referral)),
         tool_call_reply(("order_service", {**referral, "settled": True})),
     ]
-    talk = Talk(tool_call_reply(("find_patients", {"identifier": ONE})), *twice, twice[1], finish())
-    record = worked(benchmark, tmp_path, task(8, ONE), talk)
-    assert "written for this patient already" in told(talk.asked)[3]["error"]
-    assert [each["status"] for each in record.result.written] == [200, 409]
-    assert right(tmp_path)
+    agent = ScriptedAgent(
+        tool_call_reply(("find_patients", {"identifier": ONE})), *twice, twice[1], finish()
+    )
+    record = run_task(benchmark, tmp_path, task(8, ONE), agent)
+    assert "written for this patient already" in tool_results(agent.requests)[3]["error"]
+    assert [attempt["status"] for attempt in record.result.written] == [200, 409]
+    assert is_correct(tmp_path)
 
 
 def test_a_vital_sign_and_a_time_relative_to_the_clock(
@@ -260,7 +265,7 @@ def test_a_vital_sign_and_a_time_relative_to_the_clock(
         "value": "118/77 mmHg",
         "evidence": [f"Patient/{ONE}"],
     }
-    talk = Talk(
+    agent = ScriptedAgent(
         tool_call_reply(
             ("find_patients", {"identifier": ONE}), ("dates", {"days": 1, "at": "08:00"})
         ),
@@ -268,12 +273,12 @@ def test_a_vital_sign_and_a_time_relative_to_the_clock(
         tool_call_reply(("record_vital", {**sign, "settled": True})),
         finish(),
     )
-    worked(benchmark, tmp_path, task(3, ONE), talk)
-    assert told(talk.asked)[1] == {
+    run_task(benchmark, tmp_path, task(3, ONE), agent)
+    assert tool_results(agent.requests)[1] == {
         "now": "2023-11-13T10:15:00+00:00",
         "time": "2023-11-14T08:00:00+00:00",
     }
-    assert right(tmp_path)
+    assert is_correct(tmp_path)
 
 
 def test_arithmetic_is_read_and_never_run(benchmark: SyntheticBenchmark, tmp_path: Path) -> None:
@@ -284,20 +289,21 @@ def test_arithmetic_is_read_and_never_run(benchmark: SyntheticBenchmark, tmp_pat
         "9**9**9",
         "1 / 0",
     )
-    talk = Talk(
-        tool_call_reply(*(("calculate", {"expression": each}) for each in expressions)), finish()
+    agent = ScriptedAgent(
+        tool_call_reply(*(("calculate", {"expression": expression}) for expression in expressions)),
+        finish(),
     )
-    worked(benchmark, tmp_path, task(6, ONE), talk)
-    sum_, mean, *refused = told(talk.asked)
+    run_task(benchmark, tmp_path, task(6, ONE), agent)
+    sum_, mean, *refused = tool_results(agent.requests)
     assert (sum_["value"], mean["value"]) == (30, 100.5)
-    assert all("error" in each for each in refused)
+    assert all("error" in result for result in refused)
 
 
 def test_wrong_calls_come_back_in_words(benchmark: SyntheticBenchmark, tmp_path: Path) -> None:
     broken = Reply(
         text="", tool_calls=(ToolCall(id="c", name="search_labs", arguments="{not json"),)
     )
-    talk = Talk(
+    agent = ScriptedAgent(
         tool_call_reply(("search_everything", {})),
         tool_call_reply(("search_labs", {"code": "MG"})),
         broken,
@@ -306,15 +312,15 @@ def test_wrong_calls_come_back_in_words(benchmark: SyntheticBenchmark, tmp_path:
         tool_call_reply(("finish", {"answers": [1.9], "cited": ["Observation/never-read"]})),
         finish(1.9),
     )
-    record = worked(benchmark, tmp_path, task(4, ONE), talk)
-    assert all("error" in each for each in told(talk.asked))
+    record = run_task(benchmark, tmp_path, task(4, ONE), agent)
+    assert all("error" in result for result in tool_results(agent.requests))
     assert record.result.result == "[1.9]"
 
 
 def test_prose_is_reminded_of_tools_and_given_up_after_three(
     benchmark: SyntheticBenchmark, tmp_path: Path
 ) -> None:
-    record = worked(benchmark, tmp_path, task(4, ONE), lambda _: "It is 1.9, I think.")
+    record = run_task(benchmark, tmp_path, task(4, ONE), lambda _: "It is 1.9, I think.")
     assert record.result.status == "agent invalid action"
     assert record.usage.calls == 3
 
@@ -323,7 +329,7 @@ def test_an_agent_that_never_finishes_reaches_the_limit(
     benchmark: SyntheticBenchmark, tmp_path: Path
 ) -> None:
     look = tool_call_reply(("search_labs", {"patient": ONE, "code": "MG"}))
-    record = worked(benchmark, tmp_path, task(4, ONE), lambda _: look)
+    record = run_task(benchmark, tmp_path, task(4, ONE), lambda _: look)
     assert record.result.status == "task limit reached"
     # The last turn is kept for finish, so that seven searches are the most.
     assert sum(turn["role"] == "agent" for turn in record.result.history) == 7
@@ -331,7 +337,7 @@ def test_an_agent_that_never_finishes_reaches_the_limit(
 
 def test_a_model_that_declines_is_a_refusal(benchmark: SyntheticBenchmark, tmp_path: Path) -> None:
     assert (
-        worked(benchmark, tmp_path, task(4, ONE), [refusal_reply()]).status
+        run_task(benchmark, tmp_path, task(4, ONE), [refusal_reply()]).status
         is CaseStatus.UNANSWERABLE
     )
 
@@ -369,9 +375,9 @@ def test_memory_is_told_but_never_of_the_instruction_it_came_from(
 ) -> None:
     path = tmp_path / "memory.jsonl"
     add_correction(path, task(7, ONE)["instruction"], "asked for a level", "tell the number alone")
-    talk = Talk(finish(1))
-    worked(benchmark, tmp_path, task(4, ONE), talk, writes="validate", memory=path)
-    assert "When asked for a level: tell the number alone" in talk.asked[0].messages[0].content
+    agent = ScriptedAgent(finish(1))
+    run_task(benchmark, tmp_path, task(4, ONE), agent, writes="validate", memory=path)
+    assert "When asked for a level: tell the number alone" in agent.requests[0].messages[0].content
     # Another patient makes it no other instruction.
     assert load_corrections(path, task(7, TWO)["instruction"]) == ()
     assert path.stat().st_mode & 0o077 == 0
@@ -394,10 +400,10 @@ def test_a_text_of_the_record_changes_no_rule(
 ) -> None:
     """What a record says is data: a model that obeys it still cannot write for another patient."""
     sign = {"patient": "S9000006", "flowsheet": "BP", "value": "1/1 mmHg", "settled": True}
-    talk = Talk(
+    agent = ScriptedAgent(
         tool_call_reply(("find_patients", {"identifier": ONE})),
         tool_call_reply(("record_vital", sign)),
         finish(),
     )
-    record = worked(benchmark, tmp_path, task(3, ONE), talk)
+    record = run_task(benchmark, tmp_path, task(3, ONE), agent)
     assert record.result.written == ()

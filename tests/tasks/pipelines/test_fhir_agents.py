@@ -1,4 +1,7 @@
-"""The five agents of FHIR-AgentBench over a small ward: their turns, tools and limits, and what they hand in."""
+"""The five agents of FHIR-AgentBench over a small ward.
+
+Their turns, tools and limits, and what they hand in.
+"""
 
 import asyncio
 import json
@@ -65,18 +68,18 @@ class Played:
             self.result = failure.result.to_json() if failure.result else {}
 
     @property
-    def asked(self) -> list[Request]:
+    def requests(self) -> list[Request]:
         return self.model.asked
 
     @property
     def tools(self) -> list[list[str]]:
         """The tools offered in each turn."""
-        return [[tool.name for tool in request.tools] for request in self.asked]
+        return [[tool.name for tool in request.tools] for request in self.requests]
 
     @property
-    def told(self) -> list[str]:
+    def tool_results(self) -> list[str]:
         """What tools told the model, in order."""
-        return [message.content for message in self.asked[-1].messages if message.role == "tool"]
+        return [message.content for message in self.requests[-1].messages if message.role == "tool"]
 
 
 def of_type(*kinds: str) -> Any:
@@ -101,13 +104,13 @@ def test_every_agent_is_told_question_patient_and_assumption_and_nothing_else_of
     ward: Store, pipeline: str
 ) -> None:
     played = Played(ward, pipeline, refusal_reply())
-    system, user = played.asked[0].messages
+    system, user = played.requests[0].messages
     assert user.content == (
         "Question: How many glucose tests did patient 1 have?\n"
         "Context: Patient FHIR ID is p1. Assume the current time is 2130-12-31 23:59:00."
     )
     assert "glucose" not in system.content
-    assert played.asked[0].output_schema is None
+    assert played.requests[0].output_schema is None
 
 
 def test_single_turn_request_searches_once_and_then_answers_without_tools(ward: Store) -> None:
@@ -126,13 +129,13 @@ def test_single_turn_request_searches_once_and_then_answers_without_tools(ward: 
         "Observation": ["o1", "o2"],
         "Encounter": ["h1", "h2", "i1"],
     }
-    assert "'valueQuantity': {'value': 5.4" in played.told[0]
+    assert "'valueQuantity': {'value': 5.4" in played.tool_results[0]
 
 
 def test_single_turn_retriever_reads_raw_resources(ward: Store) -> None:
     played = Played(ward, "single-turn-retriever", of_type("Observation"), FINAL)
     assert played.tools == [[RETRIEVE], []]
-    assert "'resourceType': 'Observation'" in played.told[0]
+    assert "'resourceType': 'Observation'" in played.tool_results[0]
     assert sorted(played.result["agent_fhir_resources"]["Observation"]) == [
         "o1",
         "o2",
@@ -146,18 +149,18 @@ def test_single_turn_retriever_code_sees_pointers_and_the_result_of_its_first_co
     ward: Store,
 ) -> None:
     code = 'answer = len([o for o in retrieved_resources["Observation"] if has_code(o, "glucose")])'
-    both = tool_call_reply((CODE, {"code": code}), (CODE, {"code": "answer = 'never run'"}))
+    both_calls = tool_call_reply((CODE, {"code": code}), (CODE, {"code": "answer = 'never run'"}))
     played = Played(
-        ward, "single-turn-retriever-code", of_type("Observation", "Encounter"), both, FINAL
+        ward, "single-turn-retriever-code", of_type("Observation", "Encounter"), both_calls, FINAL
     )
     assert played.tools == [[RETRIEVE], [CODE], []]
-    assert played.told == [
+    assert played.tool_results == [
         "retrieved_fhir_resources['Observation'] (5 items)",
         "retrieved_fhir_resources['Encounter'] (3 items)",
         "{'answer': 2}",
     ]
     assert [
-        len(message.tool_calls) for message in played.asked[-1].messages if message.tool_calls
+        len(message.tool_calls) for message in played.requests[-1].messages if message.tool_calls
     ] == [2, 1]
 
 
@@ -185,9 +188,9 @@ def test_multi_turn_code_mends_code_that_failed(ward: Store) -> None:
     ]
     played = Played(ward, "multi-turn-retriever-code", *script)
     assert played.tools[0] == [RETRIEVE, BY_ID, CODE]
-    assert played.told[0] == "retrieved_fhir_resources['Observation'] (5 items)"
-    assert "KeyError" in played.told[1]
-    assert played.told[2] == "{'answer': 5, 'stdout': 'look\\n'}"
+    assert played.tool_results[0] == "retrieved_fhir_resources['Observation'] (5 items)"
+    assert "KeyError" in played.tool_results[1]
+    assert played.tool_results[2] == "{'answer': 5, 'stdout': 'look\\n'}"
     assert played.result["faults"] == {"code": 1}
 
 
@@ -196,7 +199,7 @@ def test_code_that_the_sandbox_cannot_parse_is_counted_by_its_kind(ward: Store) 
     played = Played(
         ward, "multi-turn-retriever-code", tool_call_reply((CODE, {"code": generator})), FINAL
     )
-    assert "does not know yield expressions" in played.told[0]
+    assert "does not know yield expressions" in played.tool_results[0]
     assert played.result["faults"] == {"unsupported": 1}
 
 
@@ -216,9 +219,9 @@ def test_a_second_search_for_a_type_replaces_the_first_officially_and_adds_to_it
 
 def test_iterations_end_with_the_benchmarks_words(ward: Store) -> None:
     played = Played(ward, "multi-turn-retriever", *["Let me think."] * 30)
-    assert len(played.asked) == 30
+    assert len(played.requests) == 30
     assert played.result["agent_answer"] == NO_FINAL_ANSWER
-    assert len(Played(ward, "multi-turn-retriever", *["Hm."] * 3, iterations=3).asked) == 3
+    assert len(Played(ward, "multi-turn-retriever", *["Hm."] * 3, iterations=3).requests) == 3
 
 
 def test_a_prompt_over_the_limit_is_an_error_that_says_how_it_was_counted(ward: Store) -> None:
@@ -230,13 +233,13 @@ def test_a_prompt_over_the_limit_is_an_error_that_says_how_it_was_counted(ward: 
     ]
     played = Played(ward, "single-turn-retriever", *many)
     assert isinstance(played.failure, ContextTooLong)
-    found = str(played.failure)
-    counted = int(found.split(": ")[1].split(" >")[0])
-    assert found == f"Input tokens exceeded: {counted} > 32000 (estimated: characters / 4)"
-    assert len(played.asked) == 1
+    message = str(played.failure)
+    counted = int(message.split(": ")[1].split(" >")[0])
+    assert message == f"Input tokens exceeded: {counted} > 32000 (estimated: characters / 4)"
+    assert len(played.requests) == 1
     shown = sum(
-        len(str(each))
-        for each in ward.as_profile("archqa").search("Observation?patient=p1").resources
+        len(str(resource))
+        for resource in ward.as_profile("archqa").search("Observation?patient=p1").resources
     )
     assert counted == pytest.approx(100 * shown / 4, rel=0.1)
     assert "Observation" in played.result["agent_fhir_resources"]
@@ -267,10 +270,10 @@ def test_tools_that_are_not_there_and_arguments_that_will_not_do_are_told_in_wor
     ]
     played = Played(ward, "multi-turn-retriever", *script)
     assert (
-        played.told[0]
+        played.tool_results[0]
         == f"{{'error': 'There is no tool of that name. There are: {RETRIEVE}, {BY_ID}.'}}"
     )
-    assert "patient_fhir_id: Field required" in played.told[1]
+    assert "patient_fhir_id: Field required" in played.tool_results[1]
     assert played.result["faults"] == {"tool": 1, "arguments": 1}
 
 
@@ -278,7 +281,7 @@ def test_an_empty_reply_is_asked_for_again_and_five_are_too_many(ward: Store) ->
     empty = Reply(text="", finish=FinishReason.EMPTY)
     played = Played(ward, "multi-turn-retriever", empty, FINAL)
     assert played.result["agent_answer"] == FINAL
-    assert "empty" in played.asked[1].messages[-1].content
+    assert "empty" in played.requests[1].messages[-1].content
     assert isinstance(Played(ward, "multi-turn-retriever", *[empty] * 5).failure, Unusable)
 
 
@@ -307,8 +310,8 @@ def test_the_submissions_trace_holds_no_data_of_the_record_and_the_runs_own_hold
     )
     assert "valueQuantity" not in json.dumps(played.result["trace"])
     assert "retrieved_fhir_resources['Observation'] (5 items)" in json.dumps(played.result["trace"])
-    kept = [message for step in played.steps for message in step.messages]
-    assert [message["role"] for message in kept] == [
+    messages = [message for step in played.steps for message in step.messages]
+    assert [message["role"] for message in messages] == [
         "system",
         "user",
         "assistant",
@@ -323,14 +326,14 @@ def test_without_the_quirks_data_are_made_small_and_pointers_show_a_sample(ward:
     raw, small = (
         Played(
             ward, "single-turn-retriever", of_type("Observation"), FINAL, official=official
-        ).told[0]
+        ).tool_results[0]
         for official in (True, False)
     )
     assert len(small) < len(raw) * 0.8
     code = tool_call_reply((CODE, {"code": "answer = 2"}))
     pointers = Played(
         ward, "single-turn-retriever-code", of_type("Observation"), code, FINAL, official=False
-    ).told[0]
+    ).tool_results[0]
     assert "one of them, shortened" in pointers
 
 

@@ -1,4 +1,7 @@
-"""A typed query between question and answer: a model or the parser writes it, the executor answers, errors go back."""
+"""A typed query between question and answer.
+
+A model or the parser writes it, the executor answers, errors go back.
+"""
 
 import asyncio
 import json
@@ -24,18 +27,18 @@ from tests.query.invented import random_record
 TASK = "fhir-agentbench"
 RESOURCES = random_record(3)
 DIABETES = sorted(
-    each["id"]
-    for each in RESOURCES
-    if each["resourceType"] == "Condition"
-    and each["subject"]["reference"] == "Patient/p"
-    and each["code"]["coding"][0].get("display") == "Diabetes"
+    resource["id"]
+    for resource in RESOURCES
+    if resource["resourceType"] == "Condition"
+    and resource["subject"]["reference"] == "Patient/p"
+    and resource["code"]["coding"][0].get("display") == "Diabetes"
 )
 VISITS = sorted(
-    each["id"]
-    for each in RESOURCES
-    if each["resourceType"] == "Encounter"
-    and each["subject"]["reference"] == "Patient/p"
-    and each["identifier"][0]["system"].endswith("encounter-hosp")
+    resource["id"]
+    for resource in RESOURCES
+    if resource["resourceType"] == "Encounter"
+    and resource["subject"]["reference"] == "Patient/p"
+    and resource["identifier"][0]["system"].endswith("encounter-hosp")
 )
 NOW = "Assume the current time is 2131-12-31 23:59:00."
 
@@ -90,8 +93,8 @@ def carried_out(
     steps: list[Step] | None = None,
     **settings: Any,
 ) -> PipelineResult:
-    kept = steps if steps is not None else []
-    desk = RunContext({"planner": mind}, kept.append, record)
+    recorded_steps = steps if steps is not None else []
+    desk = RunContext({"planner": mind}, recorded_steps.append, record)
     return asyncio.run(find("planner", TASK).run(question, desk, TypedQuerySettings(**settings)))
 
 
@@ -245,8 +248,11 @@ def test_what_the_parser_does_not_understand_is_a_refusal_that_names_the_part(
 
 
 def test_conventions_are_the_benchmarks_unless_told_otherwise(record: Store) -> None:
-    """A visit that has ended is not the current one for the benchmark; a clinician takes the latest."""
-    ended = [each for each in RESOURCES if each["id"] in VISITS and "end" in each["period"]]
+    """A visit that has ended is not the current one for the benchmark.
+
+    A clinician takes the latest.
+    """
+    ended = [visit for visit in RESOURCES if visit["id"] in VISITS and "end" in visit["period"]]
     current = plan(
         what="hospital_visit",
         summary="count",

@@ -17,7 +17,7 @@ from archqa.tasks.fhir_agentbench.settings import PIPELINE_SETTINGS, TypedQueryS
 from archqa.tasks.pipeline import Pipeline, PipelineFunction, PipelineSettings
 
 GCP = "gcp"
-"""The ways of the benchmark's server, which its agents are compared on."""
+"""The FHIR profile of the benchmark's server (Google Cloud Healthcare)."""
 
 
 def _agent(
@@ -54,7 +54,7 @@ RECORD_PIPELINES = (
     _typed("embedded", "the parser inside archqa writes the typed query", "embedded"),
     _agent(
         "single-turn-request",
-        "FHIR-AgentBench's single_turn_request: searches of its own making, once",
+        "FHIR-AgentBench's single_turn_request: the model writes searches, once",
         published_agents.single_turn_request,
         FhirRequestAgent,
     ),
@@ -105,4 +105,4 @@ RECORD_PIPELINES = (
         reads_notes=False,
     ),
 )
-"""Each task's first one with a model is what a model performs unless told otherwise; likewise without."""
+"""The first pipeline with a model is the default with a model; likewise without."""

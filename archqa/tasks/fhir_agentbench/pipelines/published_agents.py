@@ -1,15 +1,18 @@
-"""The five agents of FHIR-AgentBench (Lee et al., ML4H 2025, §4; glee4810/FHIR-AgentBench at bbb4290).
+"""The five agents of FHIR-AgentBench.
 
-    here                           there
+Source: Lee et al., ML4H 2025, §4; glee4810/FHIR-AgentBench at bbb4290.
+
+    archqa                         benchmark
     single-turn-request            single_turn_request
     single-turn-retriever          single_turn_resource
     single-turn-retriever-code     single_turn_code_resource
     multi-turn-retriever           multi_turn_resource
     multi-turn-retriever-code      multi_turn_code_resource
 
-The setting `official` (on by default) keeps their quirks: a second search for a type replaces what the first found, a
-GET sees one page, an id is searched for as `id`, resources are read raw. Not kept: code runs in a sandbox, what a tool
-cannot do is said in words instead of ending the question, tokens are estimated as characters / 4.
+The setting `official` (on by default) keeps their quirks: a second search for a type replaces the
+result of the first, a GET returns one page, resources are searched by the parameter `id` and shown
+raw. Differences: code runs in a sandbox, an error of a tool is a message to the model instead of
+the end of the question, tokens are estimated as characters / 4.
 """
 
 import asyncio
@@ -55,204 +58,225 @@ BENCHMARK_AGENT_NAMES = {
     "multi-turn-retriever": "multi_turn_resource",
     "multi-turn-retriever-code": "multi_turn_code_resource",
 }
-"""Our pipelines' names, and the strategies' in the benchmark's code."""
+"""The names of archqa's pipelines, and of the strategies in the benchmark's code."""
 
-PHRASE = "the final answer is:"
-"""What ends a conversation of several turns, in any case."""
+FINAL_PHRASE = "the final answer is:"
+"""The phrase that ends a conversation of several turns, in upper or lower case."""
 
 NO_FINAL_ANSWER = "No final answer reached within iteration limit."
 
 Tools = tuple[Tool[Any], ...]
+_MAX_TOOL_NAME_CHARACTERS = 60
 
 
-class _Work(NamedTuple):
-    """One question under way. `pointers`: the model is told what was got, not shown it."""
+class _State(NamedTuple):
+    """One question in progress.
 
-    talk: FhirConversation
+    `summaries` maps the text of resources in a message to its summary for the trace.
+
+    With `summaries_only`, the model reads summaries of retrieved resources instead of their data.
+    """
+
+    conversation: FhirConversation
     record: Record
     retrieved: RetrievedResources
-    told: dict[str, str]
-    pointers: bool = False
+    summaries: dict[str, str]
+    summaries_only: bool = False
 
 
 async def single_turn_request(
-    question: RecordQuestion, desk: RunContext, settings: PublishedAgentSettings
+    question: RecordQuestion, context: RunContext, settings: PublishedAgentSettings
 ) -> PipelineResult:
-    """Searches of its own making, once, side by side; then the answer."""
+    """Searches that the model writes, once, side by side; then the answer."""
 
-    async def steps(work: _Work) -> str:
-        return await _read_once(work, (FhirRequestGet(official=settings.official),))
+    async def answer(state: _State) -> str:
+        return await _read_once(state, (FhirRequestGet(official=settings.official),))
 
-    return await _carried_out(steps, _begin(FhirRequestAgent(), question, desk, settings))
+    return await _run(answer, _start(FhirRequestAgent(), question, context, settings))
 
 
 async def single_turn_retriever(
-    question: RecordQuestion, desk: RunContext, settings: PublishedAgentSettings
+    question: RecordQuestion, context: RunContext, settings: PublishedAgentSettings
 ) -> PipelineResult:
-    """All resources of the types it names, once; then the answer."""
+    """All resources of the types that the model names, once; then the answer."""
 
-    async def steps(work: _Work) -> str:
-        return await _read_once(work, (GetResourcesByPatientFhirId(),))
+    async def answer(state: _State) -> str:
+        return await _read_once(state, (GetResourcesByPatientFhirId(),))
 
-    return await _carried_out(steps, _begin(FhirRetrieverAgent(), question, desk, settings))
+    return await _run(answer, _start(FhirRetrieverAgent(), question, context, settings))
 
 
 async def single_turn_retriever_code(
-    question: RecordQuestion, desk: RunContext, settings: CodeAgentSettings
+    question: RecordQuestion, context: RunContext, settings: CodeAgentSettings
 ) -> PipelineResult:
-    """All resources of the types it names, once, unseen; code over them, once; then the answer."""
+    """Retrieve the types that the model names, run its code over them, and ask for the answer.
 
-    async def steps(work: _Work) -> str:
-        return await _code_once(work, settings)
+    Both happen once; the model does not read the data.
+    """
 
-    work = _begin(FhirRetrieverCodeAgent(), question, desk, settings, pointers=True)
-    return await _carried_out(steps, work)
+    async def answer(state: _State) -> str:
+        return await _code_once(state, _python_tool(state, settings))
+
+    state = _start(FhirRetrieverCodeAgent(), question, context, settings, summaries_only=True)
+    return await _run(answer, state)
 
 
 async def multi_turn_retriever(
-    question: RecordQuestion, desk: RunContext, settings: MultiTurnSettings
+    question: RecordQuestion, context: RunContext, settings: MultiTurnSettings
 ) -> PipelineResult:
-    """Retrieves by patient and by id, as often as it needs, and reads all of it."""
+    """The model retrieves by patient and by id, as often as it needs, and reads all of it."""
 
-    async def steps(work: _Work) -> str:
-        return await _until_answered(work, _retrievers(settings), settings.iterations)
+    async def answer(state: _State) -> str:
+        return await _until_answered(state, _retrieval_tools(settings), settings.iterations)
 
-    return await _carried_out(steps, _begin(FhirMultiTurnAgent(), question, desk, settings))
+    return await _run(answer, _start(FhirMultiTurnAgent(), question, context, settings))
 
 
 async def multi_turn_retriever_code(
-    question: RecordQuestion, desk: RunContext, settings: MultiTurnCodeSettings
+    question: RecordQuestion, context: RunContext, settings: MultiTurnCodeSettings
 ) -> PipelineResult:
-    """Retrieves as often as it needs without reading, and computes with code."""
+    """The model retrieves as often as it needs without reading data, and computes with code."""
 
-    async def steps(work: _Work) -> str:
-        tools = (*_retrievers(settings), _python(work, settings))
-        return await _until_answered(work, tools, settings.iterations)
+    async def answer(state: _State) -> str:
+        tools = (*_retrieval_tools(settings), _python_tool(state, settings))
+        return await _until_answered(state, tools, settings.iterations)
 
-    return await _carried_out(
-        steps, _begin(FhirMultiTurnCodeAgent(), question, desk, settings, pointers=True)
-    )
+    state = _start(FhirMultiTurnCodeAgent(), question, context, settings, summaries_only=True)
+    return await _run(answer, state)
 
 
-def _begin(
+def _start(
     agent: Agent[RecordQuestionTask, FinalMessage],
     question: RecordQuestion,
-    desk: RunContext,
+    context: RunContext,
     settings: PublishedAgentSettings,
     *,
-    pointers: bool = False,
-) -> _Work:
-    fields = {"question": question.question, "assumption": question.assumption}
-    task = RecordQuestionTask(patient_fhir_id=question.patient_fhir_id, **fields)
-    talk = FhirConversation(agent, task, desk, settings.context_limit)
-    return _Work(talk, desk.store, RetrievedResources(official=settings.official), {}, pointers)
+    summaries_only: bool = False,
+) -> _State:
+    task = RecordQuestionTask(
+        question=question.question,
+        patient_fhir_id=question.patient_fhir_id,
+        assumption=question.assumption,
+    )
+    return _State(
+        FhirConversation(agent, task, context, settings.context_limit),
+        context.store,
+        RetrievedResources(official=settings.official),
+        {},
+        summaries_only,
+    )
 
 
-async def _carried_out(steps: Callable[[_Work], Awaitable[str]], work: _Work) -> PipelineResult:
-    """The ending; a failure takes along what had been retrieved before it."""
+async def _run(answer: Callable[[_State], Awaitable[str]], state: _State) -> PipelineResult:
+    """The result of a strategy; a failure carries what was retrieved before it."""
     try:
-        answer = await steps(work)
+        text = await answer(state)
     except CaseFailed as failure:
-        failure.result = _result(work, None)
+        failure.result = _result(state, None)
         raise
-    return PipelineResult(result=_result(work, answer))
+    return PipelineResult(result=_result(state, text))
 
 
-def _result(work: _Work, answer: str | None) -> RecordResult:
+def _result(state: _State, answer: str | None) -> RecordResult:
+    messages = state.conversation.messages[1:]
     return RecordResult(
         answer=answer,
-        retrieved=work.retrieved.ids,
-        cited=work.retrieved.mentioned_ids(answer or ""),
-        trace=tuple(_turn(message, work.told) for message in work.talk.messages[1:]),
-        faults=dict(work.retrieved.faults),
+        retrieved=state.retrieved.ids,
+        cited=state.retrieved.mentioned_ids(answer or ""),
+        trace=tuple(_trace_entry(message, state.summaries) for message in messages),
+        faults=dict(state.retrieved.faults),
     )
 
 
-def _turn(message: Message, told: dict[str, str]) -> dict[str, Any]:
-    """A turn as the submission shows it: data of the record stay in the run's own trace."""
-    return message.model_dump() | (
-        {"content": told[message.content]} if message.content in told else {}
-    )
+def _trace_entry(message: Message, summaries: dict[str, str]) -> dict[str, Any]:
+    """A message for the submission, record data replaced by its summary.
+
+    The run's own trace has the data.
+    """
+    entry = message.model_dump()
+    if message.content in summaries:
+        entry["content"] = summaries[message.content]
+    return entry
 
 
-async def _read_once(work: _Work, tools: Tools) -> str:
+async def _read_once(state: _State, tools: Tools) -> str:
     """One turn with tools, one without."""
-    reply = await _must_call(work, tools)
+    reply = await _ask_for_tool_call(state, tools)
     for call in reply.tool_calls:
-        await _use(work, tools, call)
-    return (await work.talk.ask()).text
+        await _run_tool(state, tools, call)
+    return (await state.conversation.ask()).text
 
 
-async def _code_once(work: _Work, settings: CodeAgentSettings) -> str:
-    """A turn that retrieves, a turn that computes (only its first call counts), and a turn without tools."""
-    retriever: Tools = (GetResourcesByPatientFhirId(),)
-    for call in (await _must_call(work, retriever)).tool_calls:
-        await _use(work, retriever, call)
-    code: Tools = (_python(work, settings),)
-    reply = await _must_call(work, code, only_first=True)
-    work.talk.keep_first_tool_call()
-    await _use(work, code, reply.tool_calls[0])
-    return (await work.talk.ask()).text
+async def _code_once(state: _State, python_tool: ExecutePythonCode) -> str:
+    """A turn that retrieves, one that computes (only its first call counts), one without tools."""
+    retrieval: Tools = (GetResourcesByPatientFhirId(),)
+    retrieval_reply = await _ask_for_tool_call(state, retrieval)
+    for call in retrieval_reply.tool_calls:
+        await _run_tool(state, retrieval, call)
+    code: Tools = (python_tool,)
+    code_reply = await _ask_for_tool_call(state, code, only_first=True)
+    state.conversation.keep_first_tool_call()
+    await _run_tool(state, code, code_reply.tool_calls[0])
+    return (await state.conversation.ask()).text
 
 
-async def _until_answered(work: _Work, tools: Tools, iterations: int) -> str:
-    """Turns until a message holds the phrase; its whole text is the answer."""
+async def _until_answered(state: _State, tools: Tools, max_turns: int) -> str:
+    """Turns until a message contains `FINAL_PHRASE`; its whole text is the answer."""
     specs = tuple(tool.spec for tool in tools)
-    for _ in range(iterations):
-        reply = await work.talk.ask(specs)
+    for _ in range(max_turns):
+        reply = await state.conversation.ask(specs)
         for call in reply.tool_calls:
-            await _use(work, tools, call)
-        if PHRASE in reply.text.lower():
+            await _run_tool(state, tools, call)
+        if FINAL_PHRASE in reply.text.lower():
             return reply.text
     return NO_FINAL_ANSWER
 
 
-async def _must_call(work: _Work, tools: Tools, *, only_first: bool = False) -> Reply:
-    """A turn that calls the one tool there is. Raises `Unusable` in the benchmark's words if it does not."""
-    reply = await work.talk.ask(tuple(tool.spec for tool in tools))
+async def _ask_for_tool_call(state: _State, tools: Tools, *, only_first: bool = False) -> Reply:
+    """A turn that calls the only tool offered.
+
+    Raises `Unusable` with the benchmark's message if it does not.
+    """
+    reply = await state.conversation.ask(tuple(tool.spec for tool in tools))
     if not reply.tool_calls:
         raise Unusable("No tool calls found in the response")
-    wanted = tools[0].name
-    other = next(
-        (
-            call.name
-            for call in reply.tool_calls[: 1 if only_first else None]
-            if call.name != wanted
-        ),
-        None,
-    )
-    if other is not None:
-        raise Unusable(f"Expected '{wanted}' tool call, but got '{other[:60]}'")
+    expected = tools[0].name
+    calls = reply.tool_calls[:1] if only_first else reply.tool_calls
+    for call in calls:
+        if call.name != expected:
+            name = call.name[:_MAX_TOOL_NAME_CHARACTERS]
+            raise Unusable(f"Expected '{expected}' tool call, but got '{name}'")
     return reply
 
 
-async def _use(work: _Work, tools: Tools, call: ToolCall) -> None:
-    """Do what a call asks for and tell what came of it."""
-    found = tools_by_name(tools)
-    given = (
-        await asyncio.to_thread(found[call.name].call, work.record, call.arguments)
-        if call.name in found
-        else tool_error("tool", f"There is no tool of that name. There are: {', '.join(found)}.")
-    )
-    work.retrieved.add(given)
-    work.talk.add_tool_result(_told(work, given), call.id)
+async def _run_tool(state: _State, tools: Tools, call: ToolCall) -> None:
+    """Carry out a tool call and add its result to the conversation."""
+    by_name = tools_by_name(tools)
+    if call.name in by_name:
+        result = await asyncio.to_thread(by_name[call.name].call, state.record, call.arguments)
+    else:
+        names = ", ".join(by_name)
+        result = tool_error("tool", f"There is no tool of that name. There are: {names}.")
+    state.retrieved.add(result)
+    state.conversation.add_tool_result(_message(state, result), call.id)
 
 
-def _told(work: _Work, given: ToolResult) -> str:
-    pointers = work.retrieved.pointers(given)
-    if not given.resources:
-        return str(given.content)
-    if work.pointers:
-        return pointers
-    shown = work.retrieved.render(given)
-    work.told[shown] = pointers
-    return shown
+def _message(state: _State, result: ToolResult) -> str:
+    """The result of a tool as the model reads it."""
+    if not result.resources:
+        return str(result.content)
+    summary = state.retrieved.summarise(result)
+    if state.summaries_only:
+        return summary
+    text = state.retrieved.render(result)
+    state.summaries[text] = summary
+    return text
 
 
-def _retrievers(settings: PublishedAgentSettings) -> Tools:
+def _retrieval_tools(settings: PublishedAgentSettings) -> Tools:
     return (GetResourcesByPatientFhirId(), GetResourcesByResourceId(official=settings.official))
 
 
-def _python(work: _Work, settings: CodeAgentSettings) -> ExecutePythonCode:
+def _python_tool(state: _State, settings: CodeAgentSettings) -> ExecutePythonCode:
     limits = SandboxLimits(seconds=settings.code_seconds, memory_mib=settings.code_memory_mib)
-    return ExecutePythonCode(work.retrieved.resources, limits)
+    return ExecutePythonCode(state.retrieved.resources, limits)

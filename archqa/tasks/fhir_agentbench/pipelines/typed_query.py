@@ -1,7 +1,9 @@
-"""Questions about a record by way of a typed query: a mind writes the query, the executor computes the answer.
+"""Questions about a record by a typed query.
 
-`planner` lets a model write it, with the record's card and a look into its codes; `embedded` lets the parser. Either
-way the answer, and the resources it rests on, come out of the same executor.
+A backend writes the query, the executor computes the answer.
+
+In `planner` a model writes it, with a card of the record and look-ups of its codes; in `embedded`
+the parser. Either way the same executor computes the answer and the resources it rests on.
 """
 
 import asyncio
@@ -21,102 +23,129 @@ from archqa.tasks.fhir_agentbench.settings import TypedQuerySettings
 from archqa.tasks.pipeline import PipelineResult
 
 CONVENTIONS = "mimic-ehrsql"
-"""What a question of FHIR-AgentBench means unless told otherwise."""
+"""The conventions of FHIR-AgentBench's questions, unless the settings name others."""
 
-_HITS = 12
-_ROWS = 200
-"""Rows that are kept with an answer; the warnings say how many more there are."""
+_MAX_LOOKUP_HITS = 12
+_MAX_ROWS = 200
+"""Rows stored with an answer; a warning counts the rest."""
 
-_charts: WeakKeyDictionary[Any, ChartCache] = WeakKeyDictionary()
+_chart_caches: WeakKeyDictionary[Any, ChartCache] = WeakKeyDictionary()
 
 
-class _Work(NamedTuple):
-    """One question under way."""
+class _State(NamedTuple):
+    """One question in progress."""
 
     question: RecordQuestion
-    desk: RunContext
+    context: RunContext
     settings: TypedQuerySettings
     chart: Chart
     trace: list[dict[str, Any]]
 
     @property
-    def by_model(self) -> bool:
-        """Whether what is told to the planner can change what it does."""
-        return self.desk.backend(PlannerAgent.name).kind != GrammarBackend.kind
+    def uses_model(self) -> bool:
+        """Whether a model writes the query, so that feedback can change it."""
+        return self.context.backend(PlannerAgent.name).kind != GrammarBackend.kind
+
+
+class _Execution(NamedTuple):
+    """The result of a query, None if it cannot be executed.
+
+    `feedback` tells the planner what to change.
+    """
+
+    result: QueryResult | None
+    feedback: str
 
 
 async def typed_query(
-    question: RecordQuestion, desk: RunContext, settings: TypedQuerySettings
+    question: RecordQuestion, context: RunContext, settings: TypedQuerySettings
 ) -> PipelineResult:
-    """Ask for a query until one can be carried out, up to the budget. Raises `CaseFailed`."""
-    chart = await asyncio.to_thread(_chart, desk.store, question.patient_fhir_id)
-    work = _Work(question, desk, settings, chart, [])
+    """Ask for a query until one can be executed, up to the limit of turns. Raises `CaseFailed`."""
+    chart = await asyncio.to_thread(_chart, context.store, question.patient_fhir_id)
+    state = _State(question, context, settings, chart, [])
     remarks: tuple[str, ...] = ()
     try:
-        findings = await _planned(work)
+        result = await _plan(state)
     except FhirError as error:
         raise Unusable(f"The record refuses what is asked of it: {error}") from None
     except CaseFailed as failure:
-        if not (work.by_model and settings.fallback) or isinstance(failure, Refused):
-            failure.result = RecordResult(answer=None, trace=tuple(work.trace))
+        if not _may_fall_back(state, failure):
+            trace = tuple(state.trace)
+            failure.result = RecordResult(answer=None, trace=trace)
             raise
-        findings = await _parsed(work, failure)
+        result = await _parse_instead(state, failure)
         remarks = (f"the parser writes the query: the planner failed ({type(failure).__name__})",)
-    return PipelineResult(result=_result(work, findings), remarks=remarks)
+    return PipelineResult(result=_result(state, result), remarks=remarks)
+
+
+def _may_fall_back(state: _State, failure: CaseFailed) -> bool:
+    """Whether the parser may replace the model; a refusal stands."""
+    if isinstance(failure, Refused):
+        return False
+    return state.uses_model and state.settings.fallback
 
 
 def _chart(record: Record, patient: str) -> Chart:
-    """The patient's chart, kept for the next question of the run."""
-    return _charts.setdefault(record, ChartCache(record)).of(patient)
+    """The patient's chart, cached for the next question of the run."""
+    return _chart_caches.setdefault(record, ChartCache(record)).of(patient)
 
 
-async def _planned(work: _Work) -> QueryResult:
-    """Turns of the planner. A query that finds nothing is told to a model once, with names that are like its own."""
-    task = await _opening(work)
-    empty: QueryResult | None = None
-    for left in range(work.settings.planner_turns - 1, -1, -1):
-        task = task.model_copy(update={"last_turn": left == 0})
-        plan = await PlannerAgent().run(task, work.desk)
+async def _plan(state: _State) -> QueryResult:
+    """Turns of the planner.
+
+    After a query without rows, the model receives similar names of the record; the same query
+    again, or no better one, makes the empty result final.
+    """
+    task = await _first_task(state)
+    empty_result: QueryResult | None = None
+    max_turns = state.settings.planner_turns
+    for turn in range(1, max_turns + 1):
+        task = task.model_copy(update={"last_turn": turn == max_turns})
+        plan = await PlannerAgent().run(task, state.context)
         if plan.query is None:
-            task = task.model_copy(
-                update={"found": (*task.found, *await asyncio.to_thread(_looked_up, work, plan))}
-            )
+            lookups = await asyncio.to_thread(_look_up, state, plan)
+            task = task.model_copy(update={"found": (*task.found, *lookups)})
             continue
-        findings, outcome = await asyncio.to_thread(_carried_out, work, plan.query)
-        if findings is not None and (
-            findings.chosen or not work.by_model or _same(findings, empty)
-        ):
-            return findings
-        if not work.by_model:
-            raise Unusable(f"The query cannot be carried out: {outcome}")
-        empty = findings or empty
-        task = task.model_copy(
-            update={
-                "tried": (*task.tried, QueryAttempt(query=_written(plan.query), outcome=outcome))
-            }
-        )
-    if empty is not None:
-        return empty
-    raise Unusable(
-        f"The planner wrote no query that could be carried out in {work.settings.planner_turns} turns."
-    )
+        execution = await asyncio.to_thread(_execute, state, plan.query)
+        if execution.result is not None and _is_final(state, execution.result, empty_result):
+            return execution.result
+        if not state.uses_model:
+            raise Unusable(f"The query cannot be carried out: {execution.feedback}")
+        empty_result = execution.result or empty_result
+        query_json = plan.query.model_dump_json(exclude_defaults=True)
+        attempt = QueryAttempt(query=query_json, outcome=execution.feedback)
+        task = task.model_copy(update={"tried": (*task.tried, attempt)})
+    if empty_result is not None:
+        return empty_result
+    raise Unusable(f"The planner wrote no query that could be carried out in {max_turns} turns.")
 
 
-async def _parsed(work: _Work, failure: CaseFailed) -> QueryResult:
-    """What the parser makes of a question the model has no query for. Raises the model's failure if nothing."""
+def _is_final(state: _State, result: QueryResult, empty_result: QueryResult | None) -> bool:
+    """Whether a result has rows, no feedback can change it, or the planner repeats its query."""
+    if result.chosen or not state.uses_model:
+        return True
+    return empty_result is not None and result.query == empty_result.query
+
+
+async def _parse_instead(state: _State, failure: CaseFailed) -> QueryResult:
+    """The parser's result where the model wrote no query.
+
+    Raises the model's failure if the parser has none.
+    """
+    parser = GrammarBackend(state.context.store)
     try:
-        plan = await GrammarBackend(work.desk.store).run(PlannerAgent(), _task(work), work.desk)
+        plan = await parser.run(PlannerAgent(), _task(state), state.context)
     except Refused:
         raise failure from None
     assert plan.query is not None
-    findings, _ = await asyncio.to_thread(_carried_out, work, plan.query)
-    if findings is None:
+    execution = await asyncio.to_thread(_execute, state, plan.query)
+    if execution.result is None:
         raise failure
-    return findings
+    return execution.result
 
 
-def _task(work: _Work) -> PlannerTask:
-    question = work.question
+def _task(state: _State) -> PlannerTask:
+    question = state.question
     return PlannerTask(
         question=question.question,
         patient_fhir_id=question.patient_fhir_id,
@@ -124,95 +153,89 @@ def _task(work: _Work) -> PlannerTask:
     )
 
 
-async def _opening(work: _Work) -> PlannerTask:
-    """A model is shown the card of the patient's record; the parser has the record itself."""
-    if not work.by_model:
-        return _task(work)
-    shown = await asyncio.to_thread(
-        build_schema_card, work.desk.store, work.question.patient_fhir_id
+async def _first_task(state: _State) -> PlannerTask:
+    """The question, and for a model the card of the patient's record.
+
+    The parser reads the record itself.
+    """
+    if not state.uses_model:
+        return _task(state)
+    card = await asyncio.to_thread(
+        build_schema_card, state.context.store, state.question.patient_fhir_id
     )
-    return _task(work).model_copy(update={"card": shown.text})
+    return _task(state).model_copy(update={"card": card.text})
 
 
-def _carried_out(work: _Work, query: Query) -> tuple[QueryResult | None, str]:
-    """What a query gives; None and why, in words, if it cannot be carried out."""
+def _execute(state: _State, query: Query) -> _Execution:
+    conventions = state.settings.conventions or CONVENTIONS
+    patient = state.question.patient_fhir_id
     try:
-        conventions = work.settings.conventions or CONVENTIONS
-        findings = execute(
-            query, work.desk.store, work.question.patient_fhir_id, conventions, chart=work.chart
-        )
+        result = execute(query, state.context.store, patient, conventions, chart=state.chart)
     except (CannotExecute, FhirError) as error:
-        work.trace.append({"query": _plain(query), "error": str(error)})
-        return None, str(error)
-    work.trace.append(
-        {
-            "query": _plain(query),
-            "sentence": query.sentence,
-            "answer": format_agent_answer(findings),
-        }
-    )
-    return findings, _nothing_found(work, findings)
+        state.trace.append({"query": _query_fields(query), "error": str(error)})
+        return _Execution(None, str(error))
+    entry = {
+        "query": _query_fields(query),
+        "sentence": query.sentence,
+        "answer": format_agent_answer(result),
+    }
+    state.trace.append(entry)
+    feedback = "" if result.chosen else _empty_result_feedback(state, result)
+    return _Execution(result, feedback)
 
 
-def _nothing_found(work: _Work, findings: QueryResult) -> str:
-    """What a planner is told of a query without rows: what was searched, and names like those it gave."""
-    if findings.chosen:
-        return ""
-    like = (line for name in findings.query.names for line in _hits(work, name))
-    names = "\n".join(dict.fromkeys(like))
-    said = f"Nothing was found. Searched: {'; '.join(findings.searched)}."
-    hint = f"\nSimilar names in the record:\n{names}" if names else ""
-    return f"{said}{hint}\nIf the record holds nothing of the kind, give the same query again."
+def _empty_result_feedback(state: _State, result: QueryResult) -> str:
+    """What was searched, and names of the record similar to those of the query."""
+    similar_names: dict[str, None] = {}
+    for name in result.query.names:
+        similar_names.update(dict.fromkeys(_lookup_lines(state, name)))
+    sentences = [f"Nothing was found. Searched: {'; '.join(result.searched)}."]
+    if similar_names:
+        sentences += ["Similar names in the record:", *similar_names]
+    sentences.append("If the record holds nothing of the kind, give the same query again.")
+    return "\n".join(sentences)
 
 
-def _looked_up(work: _Work, plan: Plan) -> tuple[LookupResult, ...]:
-    return tuple(
-        LookupResult(words=words, lines=tuple(_hits(work, words))) for words in plan.look_up
-    )
-
-
-def _hits(work: _Work, words: str) -> list[str]:
-    found = [
-        hit.found
-        for hit in lookup(
-            work.desk.store, words, patient=work.question.patient_fhir_id, limit=_HITS
-        )
-    ]
+def _look_up(state: _State, plan: Plan) -> list[LookupResult]:
     return [
-        f'{each.type} {each.element} {each.code} "{each.display}" ({each.count})' for each in found
+        LookupResult(words=words, lines=tuple(_lookup_lines(state, words)))
+        for words in plan.look_up
     ]
 
 
-def _same(findings: QueryResult, before: QueryResult | None) -> bool:
-    """Whether a planner that was told of an empty query stands by it."""
-    return before is not None and findings.query == before.query
+def _lookup_lines(state: _State, words: str) -> list[str]:
+    patient = state.question.patient_fhir_id
+    hits = lookup(state.context.store, words, patient=patient, limit=_MAX_LOOKUP_HITS)
+    lines = []
+    for hit in hits:
+        code = hit.found
+        lines.append(f'{code.type} {code.element} {code.code} "{code.display}" ({code.count})')
+    return lines
 
 
-def _plain(query: Query) -> dict[str, Any]:
+def _query_fields(query: Query) -> dict[str, Any]:
     return query.model_dump(mode="json", exclude_defaults=True)
 
 
-def _written(query: Query) -> str:
-    return query.model_dump_json(exclude_defaults=True)
-
-
-def _result(work: _Work, findings: QueryResult) -> RecordResult:
-    rows = findings.rows
-    more = (f"{len(rows) - _ROWS} more rows are not listed.",) if len(rows) > _ROWS else ()
+def _result(state: _State, result: QueryResult) -> RecordResult:
+    chosen_first = sorted(result.rows, key=lambda row: not row.chosen)
+    warnings = list(result.warnings)
+    if len(result.rows) > _MAX_ROWS:
+        warnings.append(f"{len(result.rows) - _MAX_ROWS} more rows are not listed.")
     return RecordResult(
-        answer=format_agent_answer(findings),
-        retrieved=findings.retrieved,
-        cited=findings.evidence,
-        trace=tuple(work.trace),
-        query=_plain(findings.query),
-        sentence=findings.query.sentence,
-        rows=tuple(row_fields(row) for row in sorted(rows, key=lambda row: not row.chosen)[:_ROWS]),
-        warnings=(*findings.warnings, *more),
+        answer=format_agent_answer(result),
+        retrieved=result.retrieved,
+        cited=result.evidence,
+        trace=tuple(state.trace),
+        query=_query_fields(result.query),
+        sentence=result.query.sentence,
+        rows=tuple(row_fields(row) for row in chosen_first[:_MAX_ROWS]),
+        warnings=tuple(warnings),
     )
 
 
 def row_fields(row: Any) -> dict[str, Any]:
-    """A row of the record as JSON values; what it does not have is left out."""
+    """A row of the record as JSON values, without empty fields."""
     fields = {
         "references": list(row.refs),
         "name": row.name,

@@ -30,8 +30,8 @@ def write_evaluation(
 ) -> None:
     """Write the evaluation file, readable by its owner only, and append to its summary.
 
-    `agent_answer_normalized` is by our rules, where the benchmark asks a model. Scores that were not
-    computed are null.
+    `agent_answer_normalized` is by our rules, where the benchmark asks a model. Scores that were
+    not computed are null.
     """
     records = list(_records(scores, submission, questions))
     write_private_text(path, json.dumps(records, ensure_ascii=False, indent=2) + "\n")

@@ -14,7 +14,10 @@ Rows = Sequence[Mapping[str, Any]]
 
 
 class Ballot(NamedTuple):
-    """One vote on one reply; `correct` is None where the model gave no usable ruling, `why` says why."""
+    """One vote on one reply.
+
+    `correct` is None where the model gave no usable ruling, `why` says why.
+    """
 
     correct: bool | None
     why: str
@@ -35,7 +38,10 @@ class Judge(Protocol):
         """Votes on each reply."""
 
     def judge(self, tasks: Sequence[JudgeTask]) -> tuple[list[Ballots], Usage]:
-        """The votes on each task, in order, and their cost. Raises `ModelError`, `BudgetExceeded`."""
+        """The votes on each task, in order, and their cost.
+
+        Raises `ModelError`, `BudgetExceeded`.
+        """
 
 
 class _Reply(NamedTuple):
@@ -47,8 +53,8 @@ class _Reply(NamedTuple):
 class JudgeVotes:
     """A judge's votes on all replies that no rule decides, and those on which the votes differ.
 
-    An instance is the `judge` argument of `scoring.tasks.fhir_agentbench.score`, which calls it once for
-    each vote.
+    An instance is the `judge` argument of `scoring.tasks.fhir_agentbench.score`, which calls it
+    once for each vote.
     """
 
     def __init__(self, judge: Judge, rows: Rows, questions: Sequence[Question]) -> None:

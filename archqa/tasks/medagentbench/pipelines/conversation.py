@@ -1,9 +1,11 @@
-"""MedAgentBench's tasks (Jiang et al., NEJM AI 2025): an agent acts on a record through the benchmark's conversation.
+"""Pipelines of MedAgentBench (Jiang et al., NEJM AI 2025).
+
+Agents act on a record through the benchmark's conversation.
 
 paper       the baseline: a model writes GET, POST and FINISH itself
-typed       a model calls typed tools; each act is a turn of the same conversation
+typed       a model calls typed tools; each action is a turn of the same conversation
 scripted    a fixed policy with the same tools and no model
-do-nothing  says FINISH([]) at once
+do-nothing  replies FINISH([]) at once
 """
 
 import asyncio
@@ -55,51 +57,61 @@ from archqa.tasks.medagentbench.write_checks import TaskText
 from archqa.tasks.pipeline import Pipeline, PipelineResult, PipelineSettings
 from archqa.tasks.pipeline_inputs import PipelineInputs
 
-_REMINDERS = 3
-"""Replies in a row without any tool call after which the typed agent is given up."""
+_MAX_IDLE_TURNS = 3
+"""Replies in a row without a tool call after which the typed agent is stopped."""
+
+_TOOL_TURNS_PER_ROUND = 3
+"""Turns of the typed agent for each round of the benchmark.
+
+Calculations and previews take no round.
+"""
 
 
 async def paper(
-    task: ClinicalTask, desk: RunContext, settings: PaperAgentSettings
+    task: ClinicalTask, context: RunContext, settings: PaperAgentSettings
 ) -> PipelineResult:
-    """The benchmark's own agent: what the model says is the turn."""
-    talk = ClinicalConversation(MedAgentPaperAgent(), _paper_task(task, settings.functions), desk)
-    with _at_work(task, desk, settings, talk.first_user_message) as hands:
-        with _ending(hands):
-            while hands.talk.running:
-                reply = _willing(await talk.ask())
-                answer = await asyncio.to_thread(hands.talk.say, reply.text)
-                talk.add_message(answer or "")
-        return _ended(hands)
+    """The benchmark's own agent: the model's reply is the turn."""
+    conversation = ClinicalConversation(
+        MedAgentPaperAgent(), _paper_task(task, settings.functions), context
+    )
+    with _open_task(task, context, settings, conversation.first_user_message) as tools:
+        with _status_of_failures(tools):
+            while tools.controller.running:
+                reply = _check_not_declined(await conversation.ask())
+                answer = await asyncio.to_thread(tools.controller.handle_turn, reply.text)
+                conversation.add_message(answer or "")
+        return _pipeline_result(tools)
 
 
 async def typed(
-    task: ClinicalTask, desk: RunContext, settings: TypedAgentSettings
+    task: ClinicalTask, context: RunContext, settings: TypedAgentSettings
 ) -> PipelineResult:
     """A model with typed tools."""
-    with _at_work(task, desk, settings, _prompt(_paper_task(task)), settings.shape) as hands:
-        memory = load_corrections(settings.memory, task.instruction) if settings.memory else ()
-        told = MedAgentTypedTask(instruction=task.instruction, context=task.context, memory=memory)
-        talk = ClinicalConversation(MedAgentTypedAgent(), told, desk)
-        with _ending(hands):
-            await _with_tools(talk, hands, most=3 * settings.rounds)
-        return _ended(hands)
+    prompt = _prompt(_paper_task(task))
+    with _open_task(task, context, settings, prompt, settings.shape) as tools:
+        conversation = ClinicalConversation(
+            MedAgentTypedAgent(), _typed_task(task, settings.memory), context
+        )
+        with _status_of_failures(tools):
+            await _call_tools(conversation, tools, _TOOL_TURNS_PER_ROUND * settings.rounds)
+        return _pipeline_result(tools)
 
 
 async def scripted(
-    task: ClinicalTask, desk: RunContext, settings: ClinicalToolSettings
+    task: ClinicalTask, context: RunContext, settings: ClinicalToolSettings
 ) -> PipelineResult:
     """The fixed policy."""
-    with _at_work(task, desk, settings, _prompt(_paper_task(task)), settings.shape) as hands:
-        with _ending(hands):
-            await asyncio.to_thread(run_policy, hands.place.ask, hands)
-        return _ended(hands)
+    prompt = _prompt(_paper_task(task))
+    with _open_task(task, context, settings, prompt, settings.shape) as tools:
+        with _status_of_failures(tools):
+            await asyncio.to_thread(run_policy, tools.session.task_text, tools)
+        return _pipeline_result(tools)
 
 
 async def do_nothing(
-    task: ClinicalTask, _desk: RunContext, _settings: PipelineSettings
+    task: ClinicalTask, _context: RunContext, _settings: PipelineSettings
 ) -> PipelineResult:
-    """What silence would score; no record is needed for it."""
+    """Finishes at once without looking at a record: the score of an agent that does nothing."""
     finish = "FINISH([])"
     history = (
         {"role": "user", "content": _prompt(_paper_task(task))},
@@ -116,87 +128,96 @@ async def do_nothing(
 
 
 @contextmanager
-def _at_work(
+def _open_task(
     task: ClinicalTask,
-    desk: RunContext,
+    context: RunContext,
     settings: ClinicalSettings,
     prompt: str,
-    shape: PayloadFormat | None = None,
+    payload_format: PayloadFormat | None = None,
 ) -> Iterator[ToolImplementations]:
-    """The tools of one task; `prompt` is the first turn of its conversation."""
-    ask = TaskText(task.instruction, task.context)
-    place = ClinicalSession(
-        desk.store, ask, who=task.id, mode=settings.writes, audit=desk.audit, confirm=desk.confirm
+    """The tools of one task, on a conversation that begins with `prompt`."""
+    session = ClinicalSession(
+        context.store,
+        TaskText(task.instruction, task.context),
+        who=task.id,
+        mode=settings.writes,
+        audit=context.audit,
+        confirm=context.confirm,
     )
-    with place:
-        yield ToolImplementations(
-            TaskController(prompt, place.gateway, place, settings.rounds),
-            place,
-            shape,
-        )
+    with session:
+        controller = TaskController(prompt, session.gateway, session, settings.rounds)
+        yield ToolImplementations(controller, session, payload_format)
 
 
 @contextmanager
-def _ending(hands: ToolImplementations) -> Iterator[None]:
-    """Gives the conversation the status that a failure means; what fails for want of a server ends the task itself."""
+def _status_of_failures(tools: ToolImplementations) -> Iterator[None]:
+    """Give the conversation the status of a failure; a failing server ends the task itself."""
     try:
         yield
     except ContextTooLong:
-        hands.talk.end(CONTEXT_LIMIT)
+        tools.controller.end(CONTEXT_LIMIT)
     except Refused as failure:
-        hands.talk.end(INVALID_ACTION)
-        failure.result = _result(hands)
+        tools.controller.end(INVALID_ACTION)
+        failure.result = _result(tools)
         raise
     except (ActionFailed, CaseFailed) as failure:
-        hands.remarks.append(str(failure))
-        hands.talk.end(TASK_ERROR)
+        tools.remarks.append(str(failure))
+        tools.controller.end(TASK_ERROR)
 
 
-async def _with_tools(
-    talk: ClinicalConversation[MedAgentTypedTask], hands: ToolImplementations, most: int
+async def _call_tools(
+    conversation: ClinicalConversation[MedAgentTypedTask],
+    implementations: ToolImplementations,
+    max_turns: int,
 ) -> None:
-    tools = clinical_tools(hands)
-    specs, idle = tuple(tool.spec for tool in tools.values()), 0
-    for _ in range(most):
-        reply = _willing(await talk.ask(specs))
-        idle = 0 if reply.tool_calls else idle + 1
-        if idle == _REMINDERS:
-            hands.talk.end(INVALID_ACTION)
+    """Let the model call tools until the task ends, it stops calling them, or no turn is left."""
+    controller = implementations.controller
+    tools = clinical_tools(implementations)
+    specs = tuple(tool.spec for tool in tools.values())
+    idle_turns = 0
+    for _ in range(max_turns):
+        reply = _check_not_declined(await conversation.ask(specs))
         for call in reply.tool_calls:
-            said = await asyncio.to_thread(_called, tools, hands, call.name, call.arguments)
-            talk.add_tool_result(said, call.id)
-        if not hands.talk.running:
+            result = await asyncio.to_thread(
+                _call_tool, tools, implementations, call.name, call.arguments
+            )
+            conversation.add_tool_result(result, call.id)
+        idle_turns = 0 if reply.tool_calls else idle_turns + 1
+        if idle_turns == _MAX_IDLE_TURNS:
+            controller.end(INVALID_ACTION)
+        if not controller.running:
             return
-        if not reply.tool_calls:
-            talk.add_own_prompt_text("tool.jinja")
-    hands.talk.end(LIMIT_REACHED)
+        if idle_turns:
+            conversation.add_own_prompt_text("tool.jinja")
+    controller.end(LIMIT_REACHED)
 
 
-def _called(
-    tools: dict[str, ClinicalTool[Any]], hands: ToolImplementations, name: str, arguments: str
+def _call_tool(
+    tools: dict[str, ClinicalTool[Any]],
+    implementations: ToolImplementations,
+    name: str,
+    arguments: str,
 ) -> str:
-    """What a tool gives, as JSON; a tool there is not is told, too."""
+    """The result of a tool call as JSON; errors, and an unknown tool, are results as well."""
     if name not in tools:
-        return json.dumps(
-            {"error": f"There is no tool of that name. There are: {', '.join(tools)}."}
-        )
+        error = f"There is no tool of that name. There are: {', '.join(tools)}."
+        return json.dumps({"error": error})
     try:
-        return json.dumps(
-            tools[name].call(hands.place.record, arguments).content, ensure_ascii=False
-        )
-    except ArchqaError as error:
-        return json.dumps({"error": str(error)})
+        result = tools[name].call(implementations.session.record, arguments)
+        return json.dumps(result.content, ensure_ascii=False)
+    except ArchqaError as failure:
+        return json.dumps({"error": str(failure)})
 
 
-def _willing(reply: Reply) -> Reply:
-    """The reply, unless the model or its provider declined. Raises `Refused`."""
+def _check_not_declined(reply: Reply) -> Reply:
+    """The reply. Raises `Refused` if the model or its provider declined."""
     if reply.finish in {FinishReason.REFUSED, FinishReason.FILTERED}:
         raise Refused(f"The model declined ({reply.finish}).")
     return reply
 
 
 def _prompt(task: MedAgentPaperTask) -> str:
-    """The benchmark's one message, with which the transcript of every agent but the baseline begins."""
+    """The benchmark's one message, which begins the transcript of the other agents too."""
     return default_prompts().render_text(f"{MedAgentPaperAgent.prompt}/user.jinja", dict(task))
 
 
@@ -213,36 +234,47 @@ def _paper_inputs(settings: PaperAgentSettings) -> PipelineInputs:
     return function_inputs(settings.functions)
 
 
-def _ended(hands: ToolImplementations) -> PipelineResult:
-    """The ending. Raises `Unusable`, conversation and all, where the agent did not come to FINISH."""
-    if hands.talk.status != COMPLETED:
-        failure = Unusable(f"The conversation ended so: {hands.talk.status}.")
-        failure.result = _result(hands)
-        raise failure
-    return PipelineResult(result=_result(hands), remarks=tuple(hands.remarks))
-
-
-def _result(hands: ToolImplementations) -> ConversationResult:
-    """What the benchmark keeps of a conversation; beside it the explanation, what it cites and what was read."""
-    return ConversationResult(
-        status=hands.talk.status,
-        result=hands.talk.result,
-        history=tuple(hands.talk.history),
-        explanation=hands.explanation,
-        cited=_by_type(hands.cited),
-        retrieved=_by_type(hands.talk.read),
-        written=tuple(hands.place.attempts),
-        why_not=tuple(hands.remarks),
+def _typed_task(task: ClinicalTask, memory: Path | None) -> MedAgentTypedTask:
+    return MedAgentTypedTask(
+        instruction=task.instruction,
+        context=task.context,
+        memory=load_corrections(memory, task.instruction) if memory else (),
     )
 
 
-def _by_type(names: Iterable[str]) -> dict[str, tuple[str, ...]]:
-    """Ids by type of names such as `Observation/1`."""
-    found = defaultdict(list)
-    for name in names:
-        kind, _, resource_id = name.partition("/")
-        found[kind].append(resource_id)
-    return {kind: tuple(ids) for kind, ids in found.items()}
+def _pipeline_result(tools: ToolImplementations) -> PipelineResult:
+    """The result of a completed conversation.
+
+    Raises `Unusable` with the transcript if there was no FINISH.
+    """
+    if tools.controller.status != COMPLETED:
+        failure = Unusable(f"The conversation ended with the status: {tools.controller.status}.")
+        failure.result = _result(tools)
+        raise failure
+    return PipelineResult(result=_result(tools), remarks=tuple(tools.remarks))
+
+
+def _result(tools: ToolImplementations) -> ConversationResult:
+    """The benchmark's status, result and history, with explanation, citations, reads and writes."""
+    return ConversationResult(
+        status=tools.controller.status,
+        result=tools.controller.result,
+        history=tuple(tools.controller.history),
+        explanation=tools.explanation,
+        cited=_ids_by_type(tools.cited),
+        retrieved=_ids_by_type(tools.controller.resources_read),
+        written=tuple(tools.session.attempts),
+        why_not=tuple(tools.remarks),
+    )
+
+
+def _ids_by_type(references: Iterable[str]) -> dict[str, tuple[str, ...]]:
+    """Ids by type of references such as `Observation/1`."""
+    ids = defaultdict(list)
+    for reference in references:
+        resource_type, _, resource_id = reference.partition("/")
+        ids[resource_type].append(resource_id)
+    return {resource_type: tuple(of_type) for resource_type, of_type in ids.items()}
 
 
 CLINICAL_PIPELINES = (
@@ -260,7 +292,7 @@ CLINICAL_PIPELINES = (
     ),
     Pipeline(
         name="typed",
-        summary="a model with typed tools for MedAgentBench: checked arguments, calculator, writes held as intents",
+        summary="a model with typed tools for MedAgentBench: checked arguments, previewed writes",
         mind="model",
         run=typed,
         prompts=(MedAgentTypedAgent.prompt, MedAgentPaperAgent.prompt),
@@ -271,7 +303,7 @@ CLINICAL_PIPELINES = (
     ),
     Pipeline(
         name="do-nothing",
-        summary="says FINISH([]) at once: what silence scores on MedAgentBench",
+        summary="replies FINISH([]) at once: the score of doing nothing on MedAgentBench",
         mind="script",
         run=do_nothing,
         prompts=(MedAgentPaperAgent.prompt,),
@@ -283,7 +315,7 @@ CLINICAL_PIPELINES = (
     ),
     Pipeline(
         name="scripted",
-        summary="a fixed policy for MedAgentBench with the typed tools: proves environment and graders, no model score",
+        summary="a fixed policy for MedAgentBench that tests environment and graders, no model score",
         mind="script",
         run=scripted,
         prompts=(MedAgentPaperAgent.prompt,),

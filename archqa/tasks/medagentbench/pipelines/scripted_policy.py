@@ -1,6 +1,8 @@
-"""A fixed policy for MedAgentBench: general rules of reading an instruction, typed tools, no model.
+"""A fixed policy for MedAgentBench.
 
-It shows that environment, tools and graders fit together. Its score says nothing of any model.
+It has general rules for reading an instruction, typed tools and no model.
+
+It shows that environment, tools and graders fit together. Its score is not the score of any model.
 """
 
 from collections.abc import Callable
@@ -38,231 +40,263 @@ from archqa.tasks.medagentbench.write_intents import (
     WriteIntent,
 )
 
-_ABSENT = -1
+_NOT_AVAILABLE = -1
 
 
-class _Work(NamedTuple):
-    """One task under way."""
+class _State(NamedTuple):
+    """One task in progress."""
 
-    ask: TaskText
-    wish: ParsedInstruction
-    hands: ToolImplementations
+    task_text: TaskText
+    instruction: ParsedInstruction
+    tools: ToolImplementations
 
     @property
     def now(self) -> datetime:
         """The task's clock."""
-        return parse_now(self.ask.context)
+        return parse_now(self.task_text.context)
 
     @property
-    def written_now(self) -> str:
-        """The task's clock as FHIR writes it."""
+    def fhir_now(self) -> str:
+        """The task's clock as a FHIR dateTime."""
         return format_datetime(self.now)
 
-    def code(self, kind: str) -> str:
+    def code(self, code_type: str) -> str:
         """A code the instruction names. Raises `Unusable` if it names none."""
-        if kind not in self.wish.codes:
-            raise Unusable(f"The instruction names no code of the kind {kind}.")
-        return self.wish.codes[kind]
+        code = self.instruction.codes.get(code_type)
+        if code is None:
+            raise Unusable(f"The instruction names no code of the kind {code_type}.")
+        return code
 
-    def finish(self, answers: list[Any], why: str, cited: list[Resource]) -> None:
-        """End with an answer, and apart from it the reason and what it rests on."""
-        self.hands.finish(answers, why, [resource_reference(each) for each in cited])
+    def patient_resources(self) -> list[Resource]:
+        """The patient of the instruction; empty if the record has no such patient."""
+        patient = self.tools.find_patient(self.instruction.patient)
+        return [patient] if patient else []
+
+    def finish(self, answers: list[Any], explanation: str, cited: list[Resource]) -> None:
+        """End with these answers; explanation and citations are stored apart from them."""
+        self.tools.finish(answers, explanation, _references(cited))
 
 
-def run_policy(ask: TaskText, hands: ToolImplementations) -> None:
-    """Do what the instruction asks for, to the end. Raises `Unusable` and `ActionFailed` where that cannot be done."""
-    work = _Work(ask, parse_instruction(ask), hands)
-    _way(work)(work)
+_Policy = Callable[[_State], None]
 
 
-def _way(work: _Work) -> Callable[[_Work], None]:
-    wish = work.wish
-    ways = (
-        (bool(wish.name and wish.birth_date), _find_patient),
-        (wish.asks_for_age, _tell_age),
-        (wish.records and "flowsheet" in wish.codes, _record),
-        (wish.asks_to_order and "lab" in wish.codes and wish.max_age_years is not None, _renew),
-        (wish.asks_to_order and "lab" in wish.codes, _replace),
-        (wish.asks_to_order, _order),
-        ("lab" in wish.codes, _tell_value),
-    )
-    for fits, way in ways:
-        if fits:
-            return way
+def run_policy(task_text: TaskText, tools: ToolImplementations) -> None:
+    """Carry out an instruction to its end.
+
+    Raises `Unusable` and `ActionFailed` if that is impossible.
+    """
+    state = _State(task_text, parse_instruction(task_text), tools)
+    carry_out = _choose_policy(state.instruction)
+    carry_out(state)
+
+
+def _choose_policy(instruction: ParsedInstruction) -> _Policy:
+    if instruction.name and instruction.birth_date:
+        return _find_patient
+    if instruction.asks_for_age:
+        return _report_age
+    if instruction.asks_to_record and "flowsheet" in instruction.codes:
+        return _record_vital_sign
+    if instruction.asks_to_order:
+        return _choose_order_policy(instruction)
+    if "lab" in instruction.codes:
+        return _report_value
     raise Unusable("The instruction is of no kind the policy knows.")
 
 
-def _find_patient(work: _Work) -> None:
-    first, *_ = (
-        work.wish.name.split()
-    )  # How the rest is split into given and family names, nobody can tell.
-    found = work.hands.patients(name=first, birthdate=work.wish.birth_date)
-    fitting = [
-        each
-        for each in found
-        if _is_called(each, work.wish.name) and each.get("birthDate") == work.wish.birth_date
-    ]
-    if len(fitting) != 1:
-        why = (
-            "No patient has this name and date of birth."
-            if not fitting
-            else "Several patients have them."
-        )
-        work.finish([work.wish.fallback_answer or _ABSENT], why, [])
+def _choose_order_policy(instruction: ParsedInstruction) -> _Policy:
+    if "lab" not in instruction.codes:
+        return _order_service
+    if instruction.max_age_years is None:
+        return _replace_if_low
+    return _reorder_if_old
+
+
+def _find_patient(state: _State) -> None:
+    instruction = state.instruction
+    first_name = instruction.name.split()[0]  # The text does not show where the family name begins.
+    candidates = state.tools.search_patients(name=first_name, birthdate=instruction.birth_date)
+    patients = [patient for patient in candidates if _matches(patient, instruction)]
+    if len(patients) == 1:
+        explanation = "The only patient of this name and date of birth."
+        state.finish([_record_number(patients[0])], explanation, patients)
         return
-    work.finish([_number(fitting[0])], "The only patient of this name and date of birth.", fitting)
+    explanation = "No patient has this name and date of birth."
+    if patients:
+        explanation = "Several patients have them."
+    state.finish([instruction.fallback_answer or _NOT_AVAILABLE], explanation, [])
 
 
-def _tell_age(work: _Work) -> None:
-    patient = work.hands.patient(work.wish.patient)
-    if patient is None:
-        work.finish([_ABSENT], "The record has no such patient.", [])
+def _report_age(state: _State) -> None:
+    patients = state.patient_resources()
+    if not patients:
+        state.finish([_NOT_AVAILABLE], "The record has no such patient.", [])
         return
-    work.finish(
-        [age_on(str(patient.get("birthDate")), work.now)],
-        f"Born {patient.get('birthDate')}.",
-        [patient],
-    )
+    birth_date = str(patients[0].get("birthDate"))
+    state.finish([age_on(birth_date, state.now)], f"Born {birth_date}.", patients)
 
 
-def _tell_value(work: _Work) -> None:
-    found = _measured(work)
-    if not found:
-        work.finish([_ABSENT], "There is no measurement in the time asked for.", [])
-    elif work.wish.mean:
-        mean = round(fmean(measured_value(each) for each in found), 4)
-        work.finish([mean], f"The mean of {len(found)} measurements.", found)
+def _report_value(state: _State) -> None:
+    measurements = _measurements(state)
+    latest = latest_measurement(measurements)
+    if latest is None:
+        explanation = "There is no measurement in the time asked for."
+        state.finish([_NOT_AVAILABLE], explanation, [])
+    elif state.instruction.asks_for_mean:
+        mean = round(fmean(map(measured_value, measurements)), 4)
+        state.finish([mean], f"The mean of {len(measurements)} measurements.", measurements)
     else:
-        last = latest_measurement(found) or found[0]
-        work.finish([measured_value(last)], f"Measured at {last['effectiveDateTime']}.", [last])
+        explanation = f"Measured at {latest['effectiveDateTime']}."
+        state.finish([measured_value(latest)], explanation, [latest])
 
 
-def _record(work: _Work) -> None:
-    sign = VitalSign(
-        patient=work.wish.patient,
-        at=work.written_now,
-        flowsheet=work.code("flowsheet"),
-        value=work.wish.quoted_text,
+def _record_vital_sign(state: _State) -> None:
+    vital_sign = VitalSign(
+        patient=state.instruction.patient,
+        at=state.fhir_now,
+        flowsheet=state.code("flowsheet"),
+        value=state.instruction.quoted_text,
     )
-    patient = work.hands.patient(work.wish.patient)
-    done = _write(work, [sign], [patient] if patient else [])
-    work.finish([], "Recorded." if done else "Not recorded.", [patient] if patient else [])
+    evidence = state.patient_resources()
+    is_written = _write(state, [vital_sign], evidence)
+    state.finish([], "Recorded." if is_written else "Not recorded.", evidence)
 
 
-def _order(work: _Work) -> None:
+def _order_service(state: _State) -> None:
     """A referral or a test without any condition."""
-    patient = work.hands.patient(work.wish.patient)
-    done = _write(work, [_service(work, work.wish.quoted_text)], [patient] if patient else [])
-    work.finish([], "Ordered." if done else "Not ordered.", [patient] if patient else [])
+    evidence = state.patient_resources()
+    is_written = _write(state, [_service_order(state, state.instruction.quoted_text)], evidence)
+    state.finish([], "Ordered." if is_written else "Not ordered.", evidence)
 
 
-def _replace(work: _Work) -> None:
-    """Measure, and replace what is low by the instruction's own dosing."""
-    dosing = parse_dosing(work.ask.context)
+def _replace_if_low(state: _State) -> None:
+    """Read the latest measurement, and order a replacement if it is low."""
+    dosing = parse_dosing(state.task_text.context)
     if dosing is None:
         raise Unusable("The dosing instructions are of no form the policy knows.")
-    last = latest_measurement(_measured(work))
-    if last is None:
-        work.finish(
-            [_ABSENT], "There is no measurement in the time asked for; nothing is ordered.", []
-        )
+    latest = latest_measurement(_measurements(state))
+    if latest is None:
+        explanation = "There is no measurement in the time asked for; nothing is ordered."
+        state.finish([_NOT_AVAILABLE], explanation, [])
         return
-    intents = _replacement(work, dosing, measured_value(last))
-    done = _write(work, intents, [last]) if intents else False
-    why = (
-        "Low: replaced."
-        if done
-        else "Low, but the order was refused."
-        if intents
-        else "Not low: nothing is ordered."
-    )
-    work.finish([measured_value(last)], why, [last])
+    value = measured_value(latest)
+    intents = _replacement_orders(state, dosing, value)
+    if not intents:
+        explanation = "Not low: nothing is ordered."
+    elif _write(state, intents, [latest]):
+        explanation = "Low: replaced."
+    else:
+        explanation = "Low, but the order was refused."
+    state.finish([value], explanation, [latest])
 
 
-def _replacement(work: _Work, dosing: DosingInstructions, value: float) -> list[WriteIntent]:
+def _replacement_orders(
+    state: _State, dosing: DosingInstructions, value: float
+) -> list[WriteIntent]:
     dose = dosing.dose_for(value)
     if dose is None:
         return []
-    order = MedicationOrder(
-        patient=work.wish.patient,
-        at=work.written_now,
-        ndc=work.code("ndc"),
-        name=work.wish.names.get("ndc", "replacement"),
+    instruction = state.instruction
+    medication_order = MedicationOrder(
+        patient=instruction.patient,
+        at=state.fhir_now,
+        ndc=state.code("ndc"),
+        name=instruction.code_names.get("ndc", "replacement"),
         route=dose.route,
         dose=dose.amount,
         unit=dose.unit,
         hours=dose.hours,
     )
-    paired = [_service(work)] if "loinc" in work.wish.codes else []
-    return [order, *paired]
+    if "loinc" not in instruction.codes:
+        return [medication_order]
+    return [medication_order, _service_order(state)]
 
 
-def _renew(work: _Work) -> None:
-    """Tell the last value and when it was measured; order a new test if that was too long ago, or never."""
-    last = latest_measurement(_measured(work))
-    before = subtract_years(work.now, work.wish.max_age_years or 1)
-    measured = parse_instant(last["effectiveDateTime"]) if last else None
-    evidence = [last] if last else []
-    why = "Recent enough: nothing is ordered."
-    if measured is None or measured < before:
-        patient = None if last else work.hands.patient(work.wish.patient)
-        done = _write(work, [_service(work)], [*evidence, *([patient] if patient else [])])
-        why = (
-            "Too old or absent: a new test is ordered."
-            if done
-            else "Too old or absent, but the order was refused."
-        )
-    answer = [measured_value(last), last["effectiveDateTime"]] if last else [_ABSENT]
-    work.finish(answer, why, evidence)
+def _reorder_if_old(state: _State) -> None:
+    """Report the latest value and its time; order a new test if it is too old or there is none."""
+    latest = latest_measurement(_measurements(state))
+    cited = [latest] if latest else []
+    if _is_recent(latest, state):
+        explanation = "Recent enough: nothing is ordered."
+    elif _write(state, [_service_order(state)], cited or state.patient_resources()):
+        explanation = "Too old or absent: a new test is ordered."
+    else:
+        explanation = "Too old or absent, but the order was refused."
+    answers: list[Any] = [_NOT_AVAILABLE]
+    if latest:
+        answers = [measured_value(latest), latest["effectiveDateTime"]]
+    state.finish(answers, explanation, cited)
 
 
-def _measured(work: _Work) -> list[Resource]:
-    return work.hands.measured(
-        work.wish.patient, work.code("lab"), window_start(work.now, work.wish.window)
-    )
+def _is_recent(measurement: Resource | None, state: _State) -> bool:
+    if measurement is None:
+        return False
+    time = parse_instant(measurement["effectiveDateTime"])
+    oldest = subtract_years(state.now, state.instruction.max_age_years or 1)
+    return time is not None and time >= oldest
 
 
-def _service(work: _Work, note: str = "") -> ServiceOrder:
-    system, kind = (LOINC, "loinc") if "loinc" in work.wish.codes else (SNOMED, "snomed")
-    when = parse_next_day_time(work.now, work.ask.instruction)
+def _measurements(state: _State) -> list[Resource]:
+    instruction = state.instruction
+    since = window_start(state.now, instruction.lookback)
+    return state.tools.search_measurements(instruction.patient, state.code("lab"), since)
+
+
+def _service_order(state: _State, note: str = "") -> ServiceOrder:
+    instruction = state.instruction
+    system, code_type = SNOMED, "snomed"
+    if "loinc" in instruction.codes:
+        system, code_type = LOINC, "loinc"
+    when = parse_next_day_time(state.now, state.task_text.instruction)
     return ServiceOrder(
-        patient=work.wish.patient,
-        at=work.written_now,
+        patient=instruction.patient,
+        at=state.fhir_now,
         system=system,
-        code=work.code(kind),
-        name=work.wish.names.get(kind, kind),
+        code=state.code(code_type),
+        name=instruction.code_names.get(code_type, code_type),
         note=note,
         when=format_datetime(when) if when else "",
     )
 
 
-def _write(work: _Work, intents: list[WriteIntent], evidence: list[Resource]) -> bool:
-    """All of them, or as many as are not refused; whether all were written. The reasons stay with the task."""
-    proofs = [resource_reference(each) for each in evidence]
+def _write(state: _State, intents: list[WriteIntent], evidence: list[Resource]) -> bool:
+    """Write the intents until one is refused; whether all were written.
+
+    A refusal becomes a remark.
+    """
+    references = _references(evidence)
     try:
         for intent in intents:
-            work.hands.write(intent, proofs)
-    except ActionFailed as why:
-        work.hands.remarks.append(str(why))
+            state.tools.write(intent, references)
+    except ActionFailed as failure:
+        state.tools.remarks.append(str(failure))
         return False
     return True
 
 
-def _number(patient: Resource) -> str:
+def _references(resources: list[Resource]) -> list[str]:
+    return [resource_reference(resource) for resource in resources]
+
+
+def _record_number(patient: Resource) -> str:
     """The medical record number: the identifier of that type, else the id."""
-    for each in patient.get("identifier") or []:
-        codings = (each.get("type") or {}).get("coding") or []
-        if any(coding.get("code") == "MR" for coding in codings) and each.get("value"):
-            return str(each["value"])
+    for identifier in patient.get("identifier") or []:
+        codings = (identifier.get("type") or {}).get("coding") or []
+        is_record_number = any(coding.get("code") == "MR" for coding in codings)
+        if is_record_number and identifier.get("value"):
+            return str(identifier["value"])
     return str(patient["id"])
 
 
-def _is_called(patient: Resource, name: str) -> bool:
-    """Whether every word of the name is one of the patient's."""
-    words = {
-        word.casefold()
-        for each in patient.get("name") or []
-        for part in (*(each.get("given") or []), each.get("family") or "")
-        for word in part.split()
-    }
-    return {word.casefold() for word in name.split()} <= words
+def _matches(patient: Resource, instruction: ParsedInstruction) -> bool:
+    """Whether the patient has the date of birth, and every word of the name."""
+    words = set(instruction.name.casefold().split())
+    return patient.get("birthDate") == instruction.birth_date and words <= _name_words(patient)
+
+
+def _name_words(patient: Resource) -> set[str]:
+    words: set[str] = set()
+    for name in patient.get("name") or []:
+        for part in (*(name.get("given") or []), name.get("family") or ""):
+            words.update(part.casefold().split())
+    return words

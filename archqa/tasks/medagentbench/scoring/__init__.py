@@ -96,7 +96,10 @@ BRIDGE = MedAgentBenchScoring()
 
 
 def load_gold(inputs: ScoringInputs) -> Gold[Task]:
-    """The tasks with what they are graded by. Raises `CallerError` if no file was named, `InputError`."""
+    """The tasks with what they are graded by.
+
+    Raises `CallerError` if no file was named, `InputError`.
+    """
     path = inputs.key or inputs.case_file
     if path is None:
         raise CallerError(

@@ -1,4 +1,4 @@
-"""Grades MedAgentBench conversations against a record: nothing is asked of a model."""
+"""Grading of MedAgentBench conversations against a record, without a model."""
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
@@ -17,101 +17,111 @@ from scoring.tasks.medagentbench_grading import grade_all, grade_do_nothing
 from scoring.tasks.medagentbench_reference import Lookup
 from scoring.tasks.medagentbench_transcript import Task, read_runs, read_tasks
 
-_SEARCHED = ("Condition", "MedicationRequest", "Procedure")
-"""What the benchmark's server holds beside patients and observations."""
+_FIX = 'A task file is [{"id": "task1_1", "instruction": …, "eval_MRN": …}, …].'
+_OTHER_TYPES = ("Condition", "MedicationRequest", "Procedure")
+"""Resource types of the benchmark's server besides Patient and Observation."""
 
 
 class GradedRows(NamedTuple):
-    """Rows as the ruler takes them, and those of the replies that do nothing, by reply."""
+    """Rows as `scoring` takes them, and the rows of each reply that does nothing, by reply."""
 
     rows: list[dict[str, Any]]
     do_nothing_rows: dict[str, list[dict[str, Any]]]
 
 
 class RecordLookup:
-    """Answers a grader's searches from a record; each is made once."""
+    """Runs a grader's searches on a record, each search once."""
 
     def __init__(self, record: Record) -> None:
         self._record = record
-        self._service = (
-            FhirService(record.as_profile("hapi")) if isinstance(record, Store) else None
-        )
-        self._known: dict[str, Mapping[str, Any]] = {}
+        self._service: FhirService | None = None
+        if isinstance(record, Store):
+            self._service = FhirService(record.as_profile("hapi"))
+        self._bundles: dict[str, Mapping[str, Any]] = {}
 
     def __call__(self, search: str) -> Mapping[str, Any]:
         """The searchset. Raises `FhirError`, `ServerUnavailable`."""
-        if search not in self._known:
-            self._known[search] = _bundle(self._text(search))
-        return self._known[search]
+        if search not in self._bundles:
+            self._bundles[search] = _parse_bundle(self._fetch(search))
+        return self._bundles[search]
 
     @property
     def warnings(self) -> list[str]:
-        """What must be said beside numbers from this record."""
-        counts = self._record.counts() if isinstance(self._record, Store) else {}
-        if not counts or any(name in counts for name in _SEARCHED):
+        """Warnings to print with numbers from this record."""
+        if not isinstance(self._record, Store):
+            return []
+        counts = self._record.counts()
+        if not counts or any(name in counts for name in _OTHER_TYPES):
             return []
         return [
-            f"the record holds no {', '.join(_SEARCHED)}: it is not the benchmark's server. Success rates mean the "
-            "same if its answers are the same; context lengths do not."
+            f"the record holds no {', '.join(_OTHER_TYPES)}: it is not the benchmark's server. "
+            "Success rates mean the same if its answers are the same; context lengths do not."
         ]
 
-    def _text(self, search: str) -> str:
+    def _fetch(self, search: str) -> str:
         if self._service is None:
             assert isinstance(self._record, FhirClient)
             return self._record.fetch(search)
-        reply = self._service.get(search)
-        if reply.status >= 400:
-            raise FhirError("The record cannot answer the grader's search.", reply.status)
-        return reply.body
+        response = self._service.get(search)
+        if response.status >= 400:
+            raise FhirError("The record cannot answer the grader's search.", response.status)
+        return response.body
 
 
-def _bundle(text: str) -> Mapping[str, Any]:
+def _parse_bundle(text: str) -> Mapping[str, Any]:
     try:
-        found = json.loads(text)
+        bundle = json.loads(text)
     except (ValueError, RecursionError):
-        found = None
-    if not isinstance(found, dict):
+        bundle = None
+    if not isinstance(bundle, dict):
         raise FhirError("The record's answer to the grader's search is no Bundle.", 502)
-    return found
+    return bundle
 
 
 @contextmanager
-def open_record_lookup(place: str | None) -> Iterator[RecordLookup]:
-    """A record to grade against. Raises `CallerError` if none was named, `InputError` if there is none."""
-    if not place:
+def open_record_lookup(record_name: str | None) -> Iterator[RecordLookup]:
+    """A record to grade against: a store or the URL of a server.
+
+    Raises `CallerError` if none was named, `InputError` if it does not exist.
+    """
+    if not record_name:
         raise CallerError(
-            "Grading MedAgentBench reads the record that was acted on.\nName it with --record STORE_OR_URL."
+            "Grading MedAgentBench reads the record that was acted on.\n"
+            "Name it with --record STORE_OR_URL."
         )
-    with connect(place, ways="hapi") as record:
+    with connect(record_name, profile="hapi") as record:
         yield RecordLookup(record)
 
 
 def load_tasks(path: Path) -> list[Task]:
-    """The tasks of a task file with what they are graded by. Raises `InputError`."""
+    """The tasks of a task file with their grading keys. Raises `InputError`."""
     source = read_source(path)
     if not isinstance(source.content, JsonContent) or not isinstance(source.content.value, list):
         raise InputError(source.path, [": is no list of tasks."], "Name MedAgentBench's task file.")
-    mistakes = FileErrors(
-        source.path, 'A task file is [{"id": "task1_1", "instruction": …, "eval_MRN": …}, …].'
-    )
+    mistakes = FileErrors(source.path, _FIX)
     source.content.entries(mistakes)
     mistakes.raise_if_any()
     try:
         return read_tasks(source.content.value)
     except ScoringError as error:
-        raise InputError(
-            source.path, [f": {line.strip()}" for line in str(error).splitlines()[1:]]
-        ) from None
+        raise _input_error(source.path, error) from None
 
 
 def grade_rows(
     rows: Sequence[Mapping[str, Any]], tasks: Sequence[Task], lookup: Lookup
 ) -> GradedRows:
-    """Grade the lines of a `runs.jsonl`. Raises `InputError` for malformed ones, and what the record raises."""
+    """Grade the lines of a `runs.jsonl`.
+
+    Raises `InputError` for malformed lines, and what the record raises.
+    """
     try:
         transcripts = read_runs(rows, [task.id for task in tasks])
     except ScoringError as error:
-        raise InputError(
-            "runs.jsonl", [f": {line.strip()}" for line in str(error).splitlines()[1:]]
-        ) from None
+        raise _input_error("runs.jsonl", error) from None
     return GradedRows(grade_all(tasks, transcripts, lookup), grade_do_nothing(tasks, lookup))
+
+
+def _input_error(path: str, error: ScoringError) -> InputError:
+    """The mistakes that `scoring` lists below the first line of its message."""
+    mistakes = str(error).splitlines()[1:]
+    return InputError(path, [f": {mistake.strip()}" for mistake in mistakes])

@@ -1,4 +1,7 @@
-"""MedAgentBench's rates of a submission: rows that are graded already, or conversations that are graded here."""
+"""MedAgentBench's rates of a submission.
+
+The submission has rows that are graded already, or conversations that are graded here.
+"""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal, NamedTuple
@@ -10,11 +13,11 @@ from scoring.tasks import medagentbench
 from scoring.tasks.medagentbench_transcript import Task
 
 Grading = Literal["official", "clinical", "both"]
-_NO_MODEL = {"scripted", "do-nothing"}
+_WITHOUT_MODEL = {"scripted", "do-nothing"}
 
 
 class ClinicalScores(NamedTuple):
-    """Scores, what doing nothing would have scored, and every fault by task (None where rows came graded)."""
+    """Scores, the baselines' rates, and every fault by task (None for rows graded before)."""
 
     scores: Scores
     baselines: dict[str, dict[str, float]]
@@ -31,37 +34,33 @@ def score_clinical(
     record: str | None,
     pipeline: str,
 ) -> ClinicalScores:
-    """Rates over the tasks, of a run of `pipeline`, graded against `record`.
+    """Rates over the tasks of a run of `pipeline`, graded against `record`.
 
-    Raises `CallerError` where conversations are to be graded and no record is at hand.
+    `common` goes to `scoring`.
+
+    Raises `CallerError` if conversations need grading and no record is named.
     """
-    ids = [task.id for task in tasks]
-    if not (rows and all("output" in row for row in rows)):
-        scores = medagentbench.score(rows, ids, grading=grading, **common)
-        return ClinicalScores(scores, constant_replies(ids))
-    graded, warnings = _graded(rows, tasks, record)
-    scores = medagentbench.score(
-        graded.rows, ids, baselines=graded.do_nothing_rows, grading=grading, **common
-    )
-    scores.warnings.extend([*warnings, *_no_model(pipeline)])
-    return ClinicalScores(
-        scores,
-        scores.tables["baselines"],
-        {row["task_id"]: _faults(row) for row in graded.rows},
-        graded,
-    )
-
-
-def _graded(
-    rows: Sequence[Mapping[str, Any]], tasks: Sequence[Task], record: str | None
-) -> tuple[GradedRows, list[str]]:
+    task_ids = [task.id for task in tasks]
+    if not _are_transcripts(rows):
+        scores = medagentbench.score(rows, task_ids, grading=grading, **common)
+        return ClinicalScores(scores, constant_replies(task_ids))
     with open_record_lookup(record) as lookup:
-        return grade_rows(rows, tasks, lookup), lookup.warnings
+        graded, warnings = grade_rows(rows, tasks, lookup), lookup.warnings
+    scores = medagentbench.score(
+        graded.rows, task_ids, baselines=graded.do_nothing_rows, grading=grading, **common
+    )
+    scores.warnings.extend([*warnings, *_policy_warning(pipeline)])
+    faults = {row["task_id"]: _faults(row) for row in graded.rows}
+    return ClinicalScores(scores, scores.tables["baselines"], faults, graded)
 
 
-def _no_model(pipeline: str) -> list[str]:
-    """A warning where no model acted."""
-    if pipeline not in _NO_MODEL:
+def _are_transcripts(rows: Sequence[Mapping[str, Any]]) -> bool:
+    return bool(rows) and all("output" in row for row in rows)
+
+
+def _policy_warning(pipeline: str) -> list[str]:
+    """A warning for a pipeline without a model."""
+    if pipeline not in _WITHOUT_MODEL:
         return []
     return [f"the pipeline {pipeline} is a fixed policy: this is no score of any model."]
 

@@ -1,8 +1,7 @@
 import pytest
 
 from archqa.notes.sections import is_heading, section_kind, sentence_positions
-
-from .conftest import NOTE, make_case
+from tests.engine.conftest import NOTE, make_case
 
 
 @pytest.mark.parametrize(

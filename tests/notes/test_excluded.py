@@ -2,8 +2,7 @@ import pytest
 
 from archqa.core.case import Case, Sentence
 from archqa.notes.excluded import INSTRUCTION_REASON, MISFILED_REASON, non_evidence_reasons
-
-from .conftest import make_case
+from tests.engine.conftest import make_case
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,155 @@
+"""The values that a row gives to the field a query returns."""
+
+from collections.abc import Callable
+from datetime import datetime, timedelta
+
+from archqa.query.execution.context import ExecutionContext
+from archqa.query.execution.elements import text_at
+from archqa.query.execution.findings import Scalar
+from archqa.query.execution.problems import CannotExecute
+from archqa.query.execution.rows import Row, parse_datetime, without_timezone
+
+_DAYS_PER_UNIT = {
+    "minute": 1 / 1440,
+    "hour": 1 / 24,
+    "day": 1.0,
+    "week": 7.0,
+    "month": 365.25 / 12,
+    "year": 365.25,
+}
+_MULTIVALUED_FACTS = frozenset({"organism", "care_unit", "ethnicity", "language"})
+_MEASUREMENTS = frozenset({"lab", "vital", "output"})
+
+
+def row_values(context: ExecutionContext, row: Row) -> list[Scalar]:
+    """The values of the returned field: usually one, none if the row does not say."""
+    returns = context.query.returns
+    if returns == "value":
+        return [_result(context, row)]
+    if returns in _SINGLE_FIELDS:
+        return _as_list(_SINGLE_FIELDS[returns](row))
+    if returns in _NUMBER_FIELDS:
+        number = _NUMBER_FIELDS[returns](context, row)
+        return [] if number is None else [number]
+    facts = row.facts.get(returns, ())
+    return list(facts) if returns in _MULTIVALUED_FACTS else list(facts[:1])
+
+
+def row_numbers(context: ExecutionContext, row: Row) -> list[float]:
+    """The numbers of the returned field."""
+    if context.query.returns == "dose":
+        return [] if row.value is None else [row.value]
+    return [value for value in row_values(context, row) if isinstance(value, int | float)]
+
+
+def _as_list(text: str) -> list[Scalar]:
+    return [text] if text else []
+
+
+def _result(context: ExecutionContext, row: Row) -> Scalar:
+    if row.value is not None:
+        return row.value
+    if context.conventions.include_text_values:
+        return row.text or None
+    results = row.facts.get("result")
+    if results:
+        return results[0]
+    if context.query.what in _MEASUREMENTS:
+        return None
+    return row.text or None
+
+
+def _time_text(time: datetime | None) -> str:
+    return f"{time.replace(tzinfo=None):%Y-%m-%d %H:%M:%S}" if time else ""
+
+
+def _start_text(row: Row) -> str:
+    return _time_text(row.time)
+
+
+def _end_text(row: Row) -> str:
+    return _time_text(row.end)
+
+
+def _name(row: Row) -> str:
+    return row.name
+
+
+def _visit_ref(row: Row) -> str:
+    return f"Encounter/{row.hospital_visit_id}" if row.hospital_visit_id else ""
+
+
+def _dose(row: Row) -> str:
+    return row.text
+
+
+_SINGLE_FIELDS: dict[str, Callable[[Row], str]] = {
+    "time": _start_text,
+    "end_time": _end_text,
+    "name": _name,
+    "visit": _visit_ref,
+    "dose": _dose,
+}
+
+
+def _elapsed(context: ExecutionContext, row: Row) -> float | None:
+    """From the row's time to the time of the question, both on the local clock."""
+    if context.now is None:
+        raise CannotExecute(
+            "The question asks how much time has passed, but not until when.\nGive the clock (now)."
+        )
+    if row.local_time is None:
+        return None
+    return _in_unit(context, context.now - row.local_time)
+
+
+def _length_of_stay(context: ExecutionContext, row: Row) -> float | None:
+    """From start to end, by true time or on the local clock; None for a stay that has not ended."""
+    if row.time is None or row.end is None:
+        return None
+    by_instants = context.conventions.time_comparison == "instants"
+    if by_instants and row.time.tzinfo and row.end.tzinfo:
+        return _in_unit(context, row.end - row.time)
+    return _in_unit(context, row.end.replace(tzinfo=None) - row.time.replace(tzinfo=None))
+
+
+def _age(context: ExecutionContext, row: Row) -> float | None:
+    """Age in whole years, at most the age at death.
+
+    At the row's time; of a patient row at the requested visit, else at the time of the question.
+    """
+    patient = context.chart.patient_resource
+    birth = without_timezone(parse_datetime(text_at(patient, "birthDate")))
+    death = without_timezone(parse_datetime(text_at(patient, "deceasedDateTime")))
+    is_patient_row = context.query.what == "patient"
+    time = _reference_time(context) if is_patient_row else row.local_time
+    if time is None and death is None and is_patient_row:
+        raise CannotExecute(
+            "The question asks for an age, but not at what time.\nGive the clock (now)."
+        )
+    if time is None or (death is not None and death < time):
+        time = death
+    if birth is None or time is None:
+        return None
+    years = time.year - birth.year
+    had_birthday = (time.month, time.day) >= (birth.month, birth.day)
+    return years if had_birthday else years - 1
+
+
+def _reference_time(context: ExecutionContext) -> datetime | None:
+    """The start of the requested visit, else the time of the question."""
+    visit = context.resolve_scope(context.query.when).visit
+    visit_start = without_timezone(parse_datetime(text_at(visit, "period.start")))
+    return visit_start or context.now
+
+
+_NUMBER_FIELDS: dict[str, Callable[[ExecutionContext, Row], float | None]] = {
+    "elapsed": _elapsed,
+    "length_of_stay": _length_of_stay,
+    "age": _age,
+}
+
+
+def _in_unit(context: ExecutionContext, duration: timedelta) -> float:
+    days = duration / timedelta(days=1)
+    return days / _DAYS_PER_UNIT[context.query.unit or "day"]

@@ -1,0 +1,29 @@
+from archqa.notes.concepts import concept_names, load_terminology
+from archqa.notes.glossary import explain_terms
+from archqa.notes.tables import read_rows
+
+
+def test_every_row_of_a_word_list_has_all_columns() -> None:
+    assert {len(row) for row in read_rows("sections.tsv")} == {2}
+    assert {len(row) for row in read_rows("terms.tsv")} == {5}
+
+
+def test_lay_and_clinical_terms_name_the_same_concept() -> None:
+    assert concept_names("they gave me a water pill") & concept_names(
+        "Furosemide 40 mg IV was given."
+    )
+    assert concept_names("my heart attack") & concept_names("NSTEMI with troponin 2.1")
+
+
+def test_an_abbreviation_in_capitals_is_not_an_english_word() -> None:
+    assert "pulmonary embolism" in concept_names("CTA was negative for PE.")
+    assert "surgery" not in concept_names("Was it this or that?")
+    assert "computed tomography" in concept_names("CT head")
+    assert load_terminology()["surgery"].kind == "procedure"
+
+
+def test_a_term_is_explained_once_in_the_order_of_the_text() -> None:
+    assert explain_terms("CHF, HTN and again CHF") == (
+        "CHF: congestive heart failure (a heart that pumps too weakly)",
+        "HTN: hypertension (high blood pressure)",
+    )
