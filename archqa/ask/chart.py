@@ -1,6 +1,6 @@
-"""One question about one patient of a record: its resources and its notes answer together, each with its evidence."""
+"""Answers one question about one patient from the resources and the notes of a record, with evidence."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +20,8 @@ from archqa.settings import Settings, load_settings
 from archqa.tasks import pipelines
 from archqa.tasks.pipeline import Pipeline
 
-_MORE_LIKELY = 0.5
+_MIN_PROBABILITY = 0.5
+"""Of a sentence of the notes that is added to an answer from the resources."""
 
 
 def ask_patient(
@@ -35,19 +36,19 @@ def ask_patient(
 ) -> AskResult:
     """The answer from a patient's resources and from the notes among them; claims cite either.
 
-    Resources are cited as `Type/id`, sentences of notes as `n1.4`. Where the resources answer nothing, the reason is
-    a remark; where the notes answer nothing, likewise. Raises `Refused` if neither answers, `CallerError` for a
-    patient the record does not have, `InputError` for what is no record.
+    Resources are cited as `Type/id`, sentences of notes as `n1.4`. If the resources or the notes give no
+    answer, a remark says why. Raises `Refused` if neither answers, `CallerError` for a patient that the
+    record does not have, `InputError` if `record` is none.
     """
     settings = settings or load_settings()
     check_settings_used(settings, *_pipelines(settings))
     notes = _documents(record, patient)
-    held = answer_record_question(question, patient, record, settings, context)
-    on_step(Step(agent="record_query", mind="embedded", usage=held.usage))
-    read = _of_notes(question, notes, settings, on_step, scripted)
-    if held.refusal and not read.claims:
-        raise Refused(f"The record does not answer this: {held.refusal}")
-    return _together(held, read, notes)
+    record_answer = answer_record_question(question, patient, record, settings, context)
+    on_step(Step(agent="record_query", mind="embedded", usage=record_answer.usage))
+    note_answer = _ask_notes(question, notes, settings, on_step, scripted)
+    if record_answer.refusal and not note_answer.claims:
+        raise Refused(f"The record does not answer this: {record_answer.refusal}")
+    return _merge(record_answer, note_answer, notes)
 
 
 def _pipelines(settings: Settings) -> Iterator[Pipeline]:
@@ -59,95 +60,93 @@ def _pipelines(settings: Settings) -> Iterator[Pipeline]:
 
 
 def _documents(record: str | Path, patient: str) -> Documents:
-    with connect(record) as opened:
-        if opened.get("Patient", patient.removeprefix("Patient/")) is None:
+    with connect(record) as store:
+        if store.get("Patient", patient.removeprefix("Patient/")) is None:
             raise CallerError(
                 "The record has no patient of this id.\n`archqa fhir search Patient` lists them."
             )
         try:
-            return patient_documents(opened, patient)
+            return patient_documents(store, patient)
         except FhirError as error:
             raise InputError(record, [f": {error}"]) from None
 
 
-def _of_notes(
+def _ask_notes(
     question: str, notes: Documents, settings: Settings, on_step: OnStep, scripted: Model | None
 ) -> AskResult:
-    """What the notes answer; no claims where there are none or the pipeline ends without."""
+    """The notes' answer; no claims if there are no notes or the pipeline fails."""
     if not notes.found:
         return AskResult(question, (), (), "")
     case, sources = case_from_documents(question, notes.found)
     try:
-        read = run_sync(answer_case(case, settings, on_step, scripted))
+        answer = run_sync(answer_case(case, settings, on_step, scripted))
     except CaseFailed as failure:
-        return AskResult(
-            question,
-            (),
-            (),
-            "",
-            (f"The notes do not answer ({type(failure).__name__}).",),
-            case=case,
-        )
-    named = tuple(each.model_copy(update={"source": sources[each.id]}) for each in read.evidence)
-    return read._replace(evidence=named)
+        remark = f"The notes do not answer ({type(failure).__name__})."
+        return AskResult(question, (), (), "", (remark,), case=case)
+    evidence = [line.model_copy(update={"source": sources[line.id]}) for line in answer.evidence]
+    return answer._replace(evidence=tuple(evidence))
 
 
-def _together(held: RecordAnswer, read: AskResult, notes: Documents) -> AskResult:
-    resources = () if held.refusal else tuple(_resources(held))
-    claims = (
-        ()
-        if held.refusal
-        else (Claim(text=held.answer, citations=tuple(each.id for each in resources)),)
-    )
-    said = read.claims if held.refusal else _likely(read)
-    cited = {each for claim in said for each in claim.citations}
-    return read._replace(
-        question=held.question,
-        claims=(*claims, *said),
-        evidence=(*resources, *(each for each in read.evidence if each.id in cited)),
-        performer=", ".join(
-            filter(None, ("" if held.refusal else "a query of the record", read.performer))
-        ),
-        remarks=(*_remarks(held, notes), *read.remarks),
-        usage=held.usage + read.usage,
-        on_record=held,
-    )
-
-
-def _likely(read: AskResult) -> tuple[Claim, ...]:
-    """Beside an answer from the resources, only what more likely than not belongs to the answer as well."""
-    held = {each.id: each.probability or 0.0 for each in read.evidence}
-    return tuple(
-        claim
-        for claim in read.claims
-        if any(held.get(each, 0) >= _MORE_LIKELY for each in claim.citations)
+def _merge(record_answer: RecordAnswer, note_answer: AskResult, notes: Documents) -> AskResult:
+    """One answer of both: the resources' claim first, then the claims of the notes."""
+    if record_answer.refusal:
+        performers = [note_answer.performer]
+        record_claims: tuple[Claim, ...] = ()
+        resources: tuple[EvidenceLine, ...] = ()
+        note_claims = note_answer.claims
+    else:
+        performers = ["a query of the record", note_answer.performer]
+        resources = tuple(_resource_evidence(record_answer))
+        citations = tuple(resource.id for resource in resources)
+        record_claims = (Claim(text=record_answer.answer, citations=citations),)
+        note_claims = _likely_claims(note_answer)
+    cited: set[str] = set()
+    for claim in note_claims:
+        cited.update(claim.citations)
+    sentences = [line for line in note_answer.evidence if line.id in cited]
+    return note_answer._replace(
+        question=record_answer.question,
+        claims=(*record_claims, *note_claims),
+        evidence=(*resources, *sentences),
+        performer=", ".join(filter(None, performers)),
+        remarks=(*_remarks(record_answer, notes), *note_answer.remarks),
+        usage=record_answer.usage + note_answer.usage,
+        on_record=record_answer,
     )
 
 
-def _remarks(held: RecordAnswer, notes: Documents) -> Iterator[str]:
-    if held.refusal:
-        yield f"The resources do not answer: {held.refusal}"
-    yield from held.warnings
+def _likely_claims(answer: AskResult) -> tuple[Claim, ...]:
+    """The claims with a citation that is more likely than not essential."""
+    likely_ids = {
+        line.id for line in answer.evidence if (line.probability or 0.0) >= _MIN_PROBABILITY
+    }
+    return tuple(claim for claim in answer.claims if likely_ids.intersection(claim.citations))
+
+
+def _remarks(answer: RecordAnswer, notes: Documents) -> Iterator[str]:
+    if answer.refusal:
+        yield f"The resources do not answer: {answer.refusal}"
+    yield from answer.warnings
     if notes.unreadable:
         yield f"Documents without plain text, not read: {notes.unreadable}."
 
 
-def _resources(held: RecordAnswer) -> Iterator[EvidenceLine]:
-    told = dict(_told(held.rows))
-    for kind, ids in held.citations.items():
-        for each in ids:
-            name = f"{kind}/{each}"
-            yield EvidenceLine(id=name, kind="resource", text=told.get(name, ""), source=kind)
+def _resource_evidence(answer: RecordAnswer) -> Iterator[EvidenceLine]:
+    texts = _row_texts(answer.rows)
+    for kind, ids in answer.citations.items():
+        for resource_id in ids:
+            reference = f"{kind}/{resource_id}"
+            text = texts.get(reference, "")
+            yield EvidenceLine(id=reference, kind="resource", text=text, source=kind)
 
 
-def _told(rows: Any) -> Iterator[tuple[str, str]]:
-    """Each resource and its row in words: time, name, value, unit."""
+def _row_texts(rows: Iterable[Mapping[str, Any]]) -> dict[str, str]:
+    """Each resource's row in words: time, name, value, unit."""
+    texts = {}
     for row in rows:
-        words = (
-            str(row.get("time") or "").replace("T", " ")[:16],
-            row.get("name"),
-            row.get("value"),
-            row.get("unit"),
-        )
-        text = " ".join(str(each) for each in words if each not in (None, ""))
-        yield from ((str(reference), text) for reference in row.get("references") or ())
+        time = str(row.get("time") or "").replace("T", " ")[:16]
+        fields = (time, row.get("name"), row.get("value"), row.get("unit"))
+        text = " ".join(str(field) for field in fields if field not in (None, ""))
+        for reference in row.get("references") or ():
+            texts[str(reference)] = text
+    return texts

@@ -1,6 +1,6 @@
-"""One question about one note, answered on the spot: the task's own pipeline without a run folder."""
+"""Answers one question about one note by the pipeline of the task, without a run folder."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 from archqa.core.answer import Claim
@@ -26,10 +26,10 @@ OnStep = Callable[[Step], object]
 
 
 class EvidenceLine(FrozenModel):
-    """What a claim rests on: a sentence of a note, or a resource of the record.
+    """Evidence of a claim: a sentence of a note, or a resource of the record.
 
-    `probability` is the engine's or the agents' mean, of being essential; None where nobody stated one. `source` names
-    the document, `start_char_index` counts characters from its beginning.
+    `probability` of being essential is the engine's or the agents' mean, None if none was stated. `source`
+    names the document, `start_char_index` counts characters from its beginning.
     """
 
     id: str
@@ -41,10 +41,10 @@ class EvidenceLine(FrozenModel):
 
 
 class AskResult(NamedTuple):
-    """An answer with all that it rests on.
+    """An answer with its evidence.
 
-    `case` and `record` are of the notes, None if there were none; `on_record` is the `RecordAnswer` of a patient's
-    resources, None for a pasted note.
+    `case` and `record` are of the notes, None if there are none; `on_record` is the `RecordAnswer` from a
+    patient's resources, None for a pasted note.
     """
 
     question: str
@@ -60,7 +60,7 @@ class AskResult(NamedTuple):
     @property
     def text(self) -> str:
         """The claims, one a line, each with its citations: `text |ids|`."""
-        return "\n".join(f"{each.text} |{','.join(each.citations)}|" for each in self.claims)
+        return "\n".join(f"{claim.text} |{','.join(claim.citations)}|" for claim in self.claims)
 
 
 def ask_note(
@@ -73,7 +73,7 @@ def ask_note(
 ) -> AskResult:
     """The answer to a question from the text of a note, and the sentences it rests on.
 
-    `on_step` is told each step as it ends. Raises `CallerError` for an empty question or note, `CaseFailed` if there
+    `on_step` is called with each step as it ends. Raises `CallerError` for an empty question or note, `CaseFailed` if there
     is no answer, and `ModelError`.
     """
     settings = settings or load_settings()
@@ -87,23 +87,25 @@ async def answer_case(
     """The same for a case that is already split. Raises `CaseFailed`, `ModelError` and `BudgetExceeded`."""
     settings = settings.replace(record=None)
     pipeline = choose_pipeline(settings, TASK)
-    minds = Backends(settings, pipeline, scripted)
+    backends = Backends(settings, pipeline, scripted)
     usages: list[Usage] = []
 
-    def keep(step: Step) -> None:
+    def record_step(step: Step) -> None:
         usages.append(step.usage)
         on_step(step)
 
     try:
-        outcome = await pipeline.run(case, minds.context(keep), settings.for_pipeline(pipeline))
+        outcome = await pipeline.run(
+            case, backends.context(record_step), settings.for_pipeline(pipeline)
+        )
     finally:
-        await minds.close()
+        await backends.close()
     assert isinstance(outcome, NoteResult)
-    performer = ", ".join(dict.fromkeys(minds.describe().values()))
-    return _answered(case, outcome, performer, sum_usage(usages))
+    performer = ", ".join(dict.fromkeys(backends.describe().values()))
+    return _ask_result(case, outcome, performer, sum_usage(usages))
 
 
-def _answered(case: Case, outcome: NoteResult, performer: str, usage: Usage) -> AskResult:
+def _ask_result(case: Case, outcome: NoteResult, performer: str, usage: Usage) -> AskResult:
     record = CaseRecord(
         id=case.id,
         status=CaseStatus.ANSWERED,
@@ -114,18 +116,26 @@ def _answered(case: Case, outcome: NoteResult, performer: str, usage: Usage) -> 
         remarks=outcome.remarks,
         usage=usage,
     )
-    held = mean_probabilities(outcome.judgements)
-    lines = tuple(
-        EvidenceLine(
-            id=each.id,
-            kind="sentence",
-            text=each.text,
-            probability=held.get(each.id),
-            start_char_index=each.start_char_index,
-        )
-        for each in case.sentences
-        if each.id in outcome.answer.cited
+    return AskResult(
+        question=case.clinician_question or case.patient_narrative,
+        claims=outcome.answer.claims,
+        evidence=tuple(_sentence_evidence(case, outcome)),
+        performer=performer,
+        remarks=outcome.remarks,
+        usage=usage,
+        case=case,
+        record=record,
     )
-    asked = case.clinician_question or case.patient_narrative
-    claims = outcome.answer.claims
-    return AskResult(asked, claims, lines, performer, outcome.remarks, usage, case, record)
+
+
+def _sentence_evidence(case: Case, outcome: NoteResult) -> Iterator[EvidenceLine]:
+    probabilities = mean_probabilities(outcome.judgements)
+    for sentence in case.sentences:
+        if sentence.id in outcome.answer.cited:
+            yield EvidenceLine(
+                id=sentence.id,
+                kind="sentence",
+                text=sentence.text,
+                probability=probabilities.get(sentence.id),
+                start_char_index=sentence.start_char_index,
+            )

@@ -1,4 +1,4 @@
-"""One question about one patient of a record, answered on the spot with verified citations; no run folder."""
+"""Answers one question about one patient of a record with verified citations, without a run folder."""
 
 from datetime import datetime
 from pathlib import Path
@@ -25,11 +25,11 @@ from archqa.tasks.pipeline import Pipeline, PipelineResult
 TASK = fhir_agentbench.NAME
 
 CONVENTIONS: Conventions = "clinical"
-"""What words mean where nothing says that a benchmark asks."""
+"""How questions are interpreted outside a benchmark."""
 
 
 class CitedClaim(FrozenModel):
-    """What one row says, the resources (`Type/id`) that hold it, and what is wrong with them; empty if nothing."""
+    """The text of a row, the resources (`Type/id`) that support it, and their error; empty if none."""
 
     text: str
     references: tuple[str, ...]
@@ -37,10 +37,10 @@ class CitedClaim(FrozenModel):
 
 
 class RecordAnswer(FrozenModel):
-    """An answer from a patient's resources. `refusal` is empty unless nothing could be answered.
+    """An answer from a patient's resources. `refusal` is empty unless there is no answer.
 
-    `sentence` is the query in words; `answer` is for people. `citations` maps types to ids; `verified` says that every
-    claim's resources exist and hold it. `rows` are those the query found, the chosen ones first.
+    `sentence` is the query in words; `answer` is for people. `citations` maps types to ids; `verified`
+    means that every claim's resources exist and support it. `rows` are the query's, selected ones first.
     """
 
     question: str
@@ -68,9 +68,9 @@ def ask_record(
 ) -> RecordAnswer:
     """The answer to a question about a patient (a FHIR id), from a store or a server.
 
-    The planner translates it if a model is set up, else the parser. Without a `context` that says what time it is, it
-    is now, where that matters. A question that is not understood, or cannot be carried out, is a `refusal`. Raises
-    `InputError` for what is no record, `CallerError`, `ModelError`.
+    The planner writes the query if a model is set up, else the parser. Without a `context` that says what
+    time it is, the current time is used where it matters. A question that is not understood, or cannot be
+    executed, gives a `refusal`. Raises `InputError` if `record` is none, `CallerError`, `ModelError`.
     """
     settings = settings or load_settings()
     check_settings_used(settings, record_pipeline(settings))
@@ -86,14 +86,18 @@ def answer_record_question(
     scripted: Model | None = None,
 ) -> RecordAnswer:
     """As `ask_record`, without a check for settings that have no effect."""
-    settings = _for_one(settings, record)
-    named = patient.removeprefix("Patient/")
-    asked = RecordQuestion(id="asked", question=question, patient_fhir_id=named, assumption=context)
-    return run_sync(_answer(asked, settings, scripted))
+    settings = _settings_for_record(settings, record)
+    record_question = RecordQuestion(
+        id="asked",
+        question=question,
+        patient_fhir_id=patient.removeprefix("Patient/"),
+        assumption=context,
+    )
+    return run_sync(_answer(record_question, settings, scripted))
 
 
-def _for_one(settings: Settings, record: str | Path) -> Settings:
-    """The settings for this record; a pipeline that reads notes was not meant for it."""
+def _settings_for_record(settings: Settings, record: str | Path) -> Settings:
+    """The settings for this record; a pipeline that reads notes is replaced by one for records."""
     pipeline = record_pipeline(settings)
     settings = settings.replace(record=str(record), pipeline=pipeline.name)
     if "conventions" not in pipeline.settings_type.model_fields:
@@ -102,7 +106,7 @@ def _for_one(settings: Settings, record: str | Path) -> Settings:
 
 
 def _conventions(settings: Settings) -> Conventions:
-    """What words mean: as set for the pipeline, else as in clinical use."""
+    """The conventions set for the pipeline, else those of clinical use."""
     own = settings.for_pipeline(record_pipeline(settings))
     conventions = own.conventions if isinstance(own, TypedQuerySettings) else None
     return conventions or CONVENTIONS
@@ -117,56 +121,73 @@ def record_pipeline(settings: Settings) -> Pipeline:
 
 
 async def _answer(
-    asked: RecordQuestion, settings: Settings, scripted: Model | None
+    question: RecordQuestion, settings: Settings, scripted: Model | None
 ) -> RecordAnswer:
-    minds = Backends(settings, record_pipeline(settings), scripted)
+    backends = Backends(settings, record_pipeline(settings), scripted)
     usages: list[Usage] = []
-    desk = minds.context(lambda step: usages.append(step.usage))
+    context = backends.context(lambda step: usages.append(step.usage))
     try:
-        ending = await _ended(asked, desk, settings)
+        outcome = await _run_pipeline(question, context, settings)
+        assert isinstance(outcome.result, RecordResult)
         with connect(str(settings.record)) as record:
-            assert isinstance(ending.result, RecordResult)
-            found = _told(asked, ending.result, settings, record)
+            answer = _explained_answer(question, outcome.result, settings, record)
     except CaseFailed as failure:
-        found = RecordAnswer(
-            question=asked.question, patient=asked.patient_fhir_id, refusal=str(failure)
+        answer = RecordAnswer(
+            question=question.question, patient=question.patient_fhir_id, refusal=str(failure)
         )
     finally:
-        await minds.close()
-    return found.model_copy(update={"usage": sum_usage(usages)})
+        await backends.close()
+    return answer.model_copy(update={"usage": sum_usage(usages)})
 
 
-async def _ended(asked: RecordQuestion, desk: RunContext, settings: Settings) -> PipelineResult:
-    """The parser is told the time only where its query cannot do without: it would stand in every sentence."""
+async def _run_pipeline(
+    question: RecordQuestion, context: RunContext, settings: Settings
+) -> PipelineResult:
+    """Run the pipeline. The parser gets the time only where its query needs it.
+
+    The time would otherwise stand in every sentence of the answer.
+    """
     pipeline = record_pipeline(settings)
-    now = f"Assume the current time is {datetime.now():%Y-%m-%d %H:%M:%S}."
-    timed = asked if asked.assumption else asked.model_copy(update={"assumption": now})
-    if pipeline.mind == "model" or asked.assumption:
-        return await pipeline.run(timed, desk, settings.for_pipeline(pipeline))
+    own_settings = settings.for_pipeline(pipeline)
+    timed_question = question
+    if not question.assumption:
+        now = f"Assume the current time is {datetime.now():%Y-%m-%d %H:%M:%S}."
+        timed_question = question.model_copy(update={"assumption": now})
+    if pipeline.mind == "model" or question.assumption:
+        return await pipeline.run(timed_question, context, own_settings)
     try:
-        return await pipeline.run(asked, desk, settings.for_pipeline(pipeline))
+        return await pipeline.run(question, context, own_settings)
     except Unusable:
-        return await pipeline.run(timed, desk, settings.for_pipeline(pipeline))
+        return await pipeline.run(timed_question, context, own_settings)
 
 
-def _told(
-    asked: RecordQuestion, result: RecordResult, settings: Settings, record: Record
+def _explained_answer(
+    question: RecordQuestion, result: RecordResult, settings: Settings, record: Record
 ) -> RecordAnswer:
-    """The answer in words. An agent without a typed query says it itself; its citations were only looked up."""
-    plain = RecordAnswer(
-        question=asked.question,
-        patient=asked.patient_fhir_id,
+    """The answer in words. Without a typed query it is the agent's own, with unverified citations."""
+    answer = RecordAnswer(
+        question=question.question,
+        patient=question.patient_fhir_id,
         answer=result.answer or "",
         citations=result.cited,
         rows=result.rows,
         warnings=result.warnings,
     )
     if not result.query:
-        return plain
+        return answer
     query = Query.model_validate(result.query)
-    said = explain(execute(query, record, asked.patient_fhir_id, _conventions(settings)), record)
-    claims = tuple(
-        CitedClaim(text=each.text, references=each.refs, wrong=each.wrong) for each in said.claims
+    result_rows = execute(query, record, question.patient_fhir_id, _conventions(settings))
+    explanation = explain(result_rows, record)
+    claims = [
+        CitedClaim(text=claim.text, references=claim.refs, wrong=claim.wrong)
+        for claim in explanation.claims
+    ]
+    return answer.model_copy(
+        update={
+            "sentence": query.sentence,
+            "answer": explanation.sentence,
+            "query": result.query,
+            "claims": tuple(claims),
+            "verified": explanation.verified,
+        }
     )
-    words = {"sentence": query.sentence, "answer": said.sentence, "query": result.query}
-    return plain.model_copy(update={**words, "claims": claims, "verified": said.verified})

@@ -50,7 +50,7 @@ def _table(calibration: Calibration) -> Table:
         "F1",
         "calibration error",
     )
-    for voter, quality in calibration.alone.items():
+    for voter, quality in calibration.per_voter.items():
         weight = calibration.combiner.weights.get(voter)
         weight_cell = "" if weight is None else f"{weight:.2f}"
         table.add_row(escape(voter), weight_cell, *_quality_cells(quality))

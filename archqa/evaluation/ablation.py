@@ -1,4 +1,4 @@
-"""The paper's own comparisons as one command: Table 1 (labels, experts, context) and Table 2 (answer strategies)."""
+"""Reproduces the paper's comparisons: Table 1 (labels, experts, context) and Table 2 (answer strategies)."""
 
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -24,7 +24,7 @@ COLUMNS = {1: ("strict_micro_precision", "strict_micro_recall", "strict_micro_f1
 
 
 class Variant(NamedTuple):
-    """One row: which table, its name there, and the switches that make it."""
+    """One row of a table: its name there, and its settings."""
 
     table: int
     name: str
@@ -33,13 +33,12 @@ class Variant(NamedTuple):
     @property
     def folder(self) -> str:
         """The row's run folder."""
-        return (
-            f"table{self.table}-" + "-".join(f"{each}" for each in self.switches.values()).lower()
-        )
+        values = "-".join(map(str, self.switches.values()))
+        return f"table{self.table}-{values.lower()}"
 
 
 class Row(NamedTuple):
-    """A variant's scores; one that could not be computed is absent from `scores`."""
+    """A variant's scores; those that could not be computed are in `missing` instead."""
 
     table: int
     name: str
@@ -56,15 +55,15 @@ class Row(NamedTuple):
 
 def _table_1() -> list[Variant]:
     parts = {
-        "w/ Experts": (True, False),
-        "w/ Context K": (False, True),
-        "w/ Experts + Context K": (True, True),
+        "w/ Experts": {"experts": True, "context": False},
+        "w/ Context K": {"experts": False, "context": True},
+        "w/ Experts + Context K": {"experts": True, "context": True},
     }
-    return [
-        Variant(1, f"{labels} {name}", {"labels": labels, "experts": experts, "context": context})
-        for labels in ("multiclass", "binary")
-        for name, (experts, context) in parts.items()
-    ]
+    variants = []
+    for labels in ("multiclass", "binary"):
+        for name, switches in parts.items():
+            variants.append(Variant(1, f"{labels} {name}", {"labels": labels, **switches}))
+    return variants
 
 
 VARIANTS = (
@@ -84,7 +83,7 @@ def ablate(
     on_start: OnStart,
     on_case: OnCase,
 ) -> list[Row]:
-    """Run and score every variant, each in a run folder of its own below `out`; finished ones are not run again."""
+    """Run and score every variant in a run folder of its own below `out`; finished runs are reused."""
     out = out or Path("runs") / f"ablation-{Path(cases).stem}"
     rows = []
     for variant in VARIANTS:

@@ -1,4 +1,4 @@
-"""What each voter's word is worth, learned from a finished run and its key; nobody is asked again."""
+"""Fits a combiner on the votes of a finished run and its key, without calling a model."""
 
 from datetime import UTC, datetime
 from pathlib import Path
@@ -23,13 +23,13 @@ from archqa.runs.run import Run
 
 
 class Calibration(NamedTuple):
-    """A fitted combiner, how it does on cases held out, and beside it no fit at all and every voter alone."""
+    """A fitted combiner and its quality on held-out cases, compared with no fit and with single voters."""
 
     combiner: Combiner
     path: Path
     out_of_fold: SelectionQuality
     unfitted: SelectionQuality
-    alone: dict[str, SelectionQuality]
+    per_voter: dict[str, SelectionQuality]
 
     def as_json(self) -> dict[str, Any]:
         """The object that `archqa calibrate --json` prints."""
@@ -40,7 +40,7 @@ class Calibration(NamedTuple):
             "provenance": self.combiner.provenance.model_dump(),
             "cross_fit": self.out_of_fold._asdict(),
             "unfitted": self.unfitted._asdict(),
-            "alone": {voter: held._asdict() for voter, held in self.alone.items()},
+            "alone": {voter: quality._asdict() for voter, quality in self.per_voter.items()},
         }
 
 
@@ -54,7 +54,7 @@ def calibrate(
 ) -> Calibration:
     """Fit a combiner on a run's votes and write it, by default as `combiner.json` into the run's folder.
 
-    Raises `InputError` for what is no run or no key, `CallerError` where there is no key or nothing to fit on.
+    Raises `InputError` for a path that is no run or key, `CallerError` without a key or cases to fit on.
     """
     run = Run.open(target)
     key = key or tasks.find_key(run.manifest.data.path)
@@ -62,26 +62,27 @@ def calibrate(
         raise CallerError(
             f"There is no key beside {run.manifest.data.path}.\nName it with --key FILE."
         )
-    read = tasks.load_key(key)
-    cases = labelled_cases(run, read.keys)
+    key_file = tasks.load_key(key)
+    cases = labelled_cases(run, key_file.keys)
     if len(cases) < 2:
         raise CallerError(
             "A combiner is fitted on some cases and tried on others: one case is too few."
         )
-    held = evaluate_cross_fit(cases, seed=seed, point=point)
-    provenance = _provenance(run, read.sha256, cases, held, seed)
+    out_of_fold = evaluate_cross_fit(cases, seed=seed, point=point)
+    provenance = _provenance(run, key_file.sha256, cases, out_of_fold, seed)
     combiner = fit_combiner(cases, seed=seed).model_copy(update={"provenance": provenance})
     path = out or run.path / "combiner.json"
     save(combiner, path)
-    alone = {
-        voter: evaluate_combiner(restrict_to_voter(cases, voter), UNFITTED, point)
-        for voter in voter_names(cases)
-    }
-    return Calibration(combiner, path, held, evaluate_combiner(cases, UNFITTED, point), alone)
+    unfitted = evaluate_combiner(cases, UNFITTED, point)
+    per_voter = {}
+    for voter in voter_names(cases):
+        voter_cases = restrict_to_voter(cases, voter)
+        per_voter[voter] = evaluate_combiner(voter_cases, UNFITTED, point)
+    return Calibration(combiner, path, out_of_fold, unfitted, per_voter)
 
 
 def _provenance(
-    run: Run, key_sha256: str, cases: list[VotedCase], held: SelectionQuality, seed: int
+    run: Run, key_sha256: str, cases: list[VotedCase], out_of_fold: SelectionQuality, seed: int
 ) -> Provenance:
     return Provenance(
         run=run.manifest.run,
@@ -91,8 +92,8 @@ def _provenance(
         sentences=sum(len(case.ids) for case in cases),
         folds=min(FOLDS, len(cases)),
         seed=seed,
-        cross_fit_f1=round(held.f1, 2),
-        calibration_error=round(held.calibration_error, 4),
+        cross_fit_f1=round(out_of_fold.f1, 2),
+        calibration_error=round(out_of_fold.calibration_error, 4),
         made_by=f"archqa {archqa.__version__}",
         made_at=datetime.now(UTC).isoformat(timespec="seconds"),
     )

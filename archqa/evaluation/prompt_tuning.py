@@ -1,15 +1,15 @@
-"""Which version of a prompt is best, tried on cases with a key and judged on cases the choice did not see.
+"""Selects the best version of a prompt on cases with a key, evaluated out of fold.
 
-Every version is run once; then each case gets the version that was best on all the others. What that reaches is what
-the search may promise; the best version's own score on the cases that chose it is not.
+Every version is run once; then each case gets the version that was best on all other cases. The F1 of that
+choice is unbiased; the best version's own score on the cases that selected it is not.
 """
 
 from collections import Counter
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from archqa import tasks
-from archqa.core.case import Case
 from archqa.core.case_digest import case_digest
 from archqa.core.key import CaseKey
 from archqa.errors import CallerError
@@ -22,16 +22,20 @@ from archqa.settings import AgentSettings, Settings
 
 
 class _Count(NamedTuple):
-    """Hits, picks and golds of one case under one version; `group` is shared by cases of the same content."""
+    """Counts of one case under one version; `group` is shared by cases of the same content."""
 
     hits: int
-    picked: int
+    selected: int
     gold: int
     group: str
 
 
+CountsByVersion = Mapping[str, Mapping[str, _Count]]
+"""Prompt version → case id → counts."""
+
+
 class PromptSearchResult(NamedTuple):
-    """Each version's strict micro F1 on all cases, what the held-out choice reaches, and how often each was chosen."""
+    """Each version's strict micro F1 on all cases, the out-of-fold F1, and how often each was chosen."""
 
     agent: str
     versions: dict[str, float]
@@ -60,82 +64,88 @@ def search_prompts(
     on_start: OnStart,
     on_case: OnCase,
 ) -> PromptSearchResult:
-    """Run every version in a folder of its own below `out` and choose; finished runs are not run again.
+    """Run every version in a folder of its own below `out` and choose; finished runs are reused.
 
     Raises `CallerError` for fewer than two versions, for one that does not exist and where there is no key.
     """
-    _check(versions)
-    found = key or tasks.find_key(cases)
-    if found is None:
+    _check_versions(versions)
+    key = key or tasks.find_key(cases)
+    if key is None:
         raise CallerError(f"There is no key beside {cases}.\nName it with --key FILE.")
-    keys = tasks.load_key(found).keys
+    keys = tasks.load_key(key).keys
     out = out or Path("runs") / f"prompts-{Path(cases).stem}"
-    runs = {
-        version: predict(
+    runs: dict[str, Run] = {}
+    for version in versions:
+        runs[version] = predict(
             cases,
             out=out / version.replace("/", "-"),
             resume=True,
             selection=Selection(limit=limit),
-            settings=_with(settings, agent, version),
+            settings=_with_prompt(settings, agent, version),
             on_start=on_start,
             on_case=on_case,
         )
-        for version in versions
-    }
-    counts = {version: _counts(run, keys) for version, run in runs.items()}
+    counts = {version: _case_counts(run, keys) for version, run in runs.items()}
     choices = choose_out_of_fold(counts)
+    held_out = [counts[version][case_id] for case_id, version in choices.items()]
     return PromptSearchResult(
         agent=agent,
-        versions={version: _f1(list(rows.values())) for version, rows in counts.items()},
-        held_out_f1=_f1([counts[version][case] for case, version in choices.items()]),
+        versions={version: _f1(by_case.values()) for version, by_case in counts.items()},
+        held_out_f1=_f1(held_out),
         chosen=dict(Counter(choices.values())),
-        best=_best(counts, frozenset()),
+        best=_best_version(counts, excluded_group=None),
         runs={version: run.path for version, run in runs.items()},
     )
 
 
-def choose_out_of_fold(counts: dict[str, dict[str, _Count]]) -> dict[str, str]:
-    """Case id to the version that was best on all cases of other content."""
-    first = next(iter(counts.values()))
-    return {case: _best(counts, frozenset({row.group})) for case, row in first.items()}
+def choose_out_of_fold(counts: CountsByVersion) -> dict[str, str]:
+    """Case id → the version that was best on all cases of other content."""
+    any_version = next(iter(counts.values()))
+    return {case_id: _best_version(counts, count.group) for case_id, count in any_version.items()}
 
 
-def _best(counts: dict[str, dict[str, _Count]], unseen: frozenset[str]) -> str:
-    """The version with the highest F1 over the groups that may be seen; the first of equals."""
-    scores = {
-        version: _f1([row for row in rows.values() if row.group not in unseen])
-        for version, rows in counts.items()
-    }
+def _best_version(counts: CountsByVersion, excluded_group: str | None) -> str:
+    """The version with the highest F1 over all other groups; the first of equals."""
+    scores = {}
+    for version, by_case in counts.items():
+        included = [count for count in by_case.values() if count.group != excluded_group]
+        scores[version] = _f1(included)
     return max(scores, key=lambda version: scores[version])
 
 
-def _counts(run: Run, keys: dict[str, CaseKey]) -> dict[str, _Count]:
-    rows = {}
-    for case in run.cases:
-        if isinstance(case, Case) and case.id in keys and keys[case.id].labels:
-            record, gold = run.get_record(case.id), keys[case.id].essential
-            evidence = set(record.evidence) if record else set()
-            rows[case.id] = _Count(
-                len(evidence & gold), len(evidence), len(gold), case_digest(case)
-            )
-    if not rows:
+def _case_counts(run: Run, keys: Mapping[str, CaseKey]) -> dict[str, _Count]:
+    counts = {}
+    for case in run.notes:
+        key = keys.get(case.id)
+        if key is None or not key.labels:
+            continue
+        record = run.get_record(case.id)
+        evidence = set(record.evidence) if record else set()
+        hits = len(evidence & key.essential)
+        counts[case.id] = _Count(hits, len(evidence), len(key.essential), case_digest(case))
+    if not counts:
         raise CallerError("No case has both an answer and labels.\nIs this the key of these cases?")
-    return rows
+    return counts
 
 
-def _f1(rows: list[_Count]) -> float:
-    return 200 * sum(row.hits for row in rows) / max(1, sum(row.picked + row.gold for row in rows))
+def _f1(counts: Iterable[_Count]) -> float:
+    hits = total = 0
+    for count in counts:
+        hits += count.hits
+        total += count.selected + count.gold
+    return 200 * hits / max(1, total)
 
 
-def _check(versions: tuple[str, ...]) -> None:
+def _check_versions(versions: tuple[str, ...]) -> None:
     if len(set(versions)) < 2:
         raise CallerError(
-            "A search needs two versions at least.\nFor example: --prompts answer_first/v1,answer_first/v2"
+            "A search needs two versions at least.\n"
+            "For example: --prompts answer_first/v1,answer_first/v2"
         )
     for version in versions:
         default_prompts().digest(version)  # Raises for a prompt that does not exist.
 
 
-def _with(settings: Settings, agent: str, version: str) -> Settings:
+def _with_prompt(settings: Settings, agent: str, version: str) -> Settings:
     own: AgentSettings = settings.agent(agent).model_copy(update={"prompt": version})
     return settings.model_copy(update={"agents": {**settings.agents, agent: own}})

@@ -1,4 +1,4 @@
-"""The votes a run kept: what can be weighed anew, or decided anew, without asking anybody."""
+"""Reads the votes stored with a run, for fitting a combiner or selecting evidence again."""
 
 from collections.abc import Iterator, Mapping
 from typing import NamedTuple
@@ -29,19 +29,21 @@ def iter_voted_records(run: Run) -> Iterator[VotedRecord]:
                 f"{run.path} is a run of {run.manifest.task}, which has no votes on sentences."
             )
         record = run.get_record(case.id)
-        if record is not None and record.status is CaseStatus.ANSWERED and record.judgements:
+        if record is None or record.status is not CaseStatus.ANSWERED:
+            continue
+        if record.judgements:
             yield VotedRecord(case, record, pool_votes(record.judgements, record.experts))
 
 
 def labelled_cases(run: Run, keys: Mapping[str, CaseKey]) -> list[VotedCase]:
-    """The voted cases that the key has, ready for fitting. Raises `CallerError` if there is none."""
-    found = [
-        VotedCase(each.case.sentence_ids, each.votes, keys[each.case.id].essential)
-        for each in iter_voted_records(run)
-        if each.case.id in keys and keys[each.case.id].labels
-    ]
-    if not found:
+    """The voted cases that the key labels, ready for fitting. Raises `CallerError` if there is none."""
+    cases = []
+    for case, _, votes in iter_voted_records(run):
+        key = keys.get(case.id)
+        if key is not None and key.labels:
+            cases.append(VotedCase(case.sentence_ids, votes, key.essential))
+    if not cases:
         raise CallerError(
             f"No case of {run.path} has both votes and labels.\nIs this the key of its cases?"
         )
-    return found
+    return cases

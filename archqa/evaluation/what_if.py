@@ -1,10 +1,10 @@
-"""A run decided otherwise: another threshold, other voters, another combiner, from the votes it kept.
+"""Selects a run's evidence again from its stored votes: another threshold, voters or combiner.
 
-Where the evidence stays the same the answer does; where it changes, the answer is put together from the note's own
-sentences, since nobody is asked to write another.
+If the evidence of a case stays the same, so does its answer; if it changes, the answer is extracted from the
+note's own sentences, since no model is called.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, NamedTuple, cast
@@ -26,27 +26,27 @@ from archqa.tasks.archehr_2025.pipelines.panel import PANEL
 from archqa.tasks.archehr_2025.settings import NotePanelSettings
 
 CHANGEABLE = ("threshold", "voters", "combiner", "operating_point", "verify")
-"""Settings that decide from votes and ask nobody."""
+"""Settings of the selection, which need no model."""
 
 REDECIDED = "another set was chosen from the kept votes: the answer is in the note's own words"
 
 
 class Redecided(NamedTuple):
-    """A case decided anew: its probabilities, its evidence, and whether that differs from what the run chose."""
+    """A case with its new probabilities and evidence."""
 
-    kept: VotedRecord
+    voted: VotedRecord
     probabilities: dict[str, float]
     essential: tuple[str, ...]
     remarks: tuple[str, ...]
 
     @property
     def changed(self) -> bool:
-        """Whether another set was chosen."""
-        return set(self.essential) != set(self.kept.record.evidence)
+        """Whether the evidence differs from the run's."""
+        return set(self.essential) != set(self.voted.record.evidence)
 
 
 class WhatIfResult(NamedTuple):
-    """A run as it was and as it would have been; scores only where there is a key, the new run only if written."""
+    """A run before and after; qualities only with a key, `run` only if it was written."""
 
     voters: tuple[str, ...]
     cases: int
@@ -70,33 +70,33 @@ class WhatIfResult(NamedTuple):
 def what_if(
     target: Path, settings: NotePanelSettings, *, key: Path | None = None, out: Path | None = None
 ) -> WhatIfResult:
-    """Decide a run anew by `settings`; with `out`, leave the result there as a run of its own.
+    """Select a run's evidence again by `settings`; with `out`, write the result as a run of its own.
 
-    Raises `InputError` for what is no run, `CallerError` where no votes were kept or none of them counts.
+    Raises `InputError` if the target is no run, `CallerError` if it has no votes or none is enabled.
     """
     run = Run.open(target)
-    decided = [_decided(each, settings) for each in iter_voted_records(run)]
-    if not decided:
+    decisions = [_redecide(voted, settings) for voted in iter_voted_records(run)]
+    if not decisions:
         raise CallerError(f"{run.path} kept no votes.\nRuns of panel and dmis over notes do.")
     key = key or tasks.find_key(run.manifest.data.path)
     keys = tasks.load_key(key).keys if key else {}
-    voters = dict.fromkeys(
-        voter for each in decided for voter in each.kept.votes if is_enabled_voter(voter, settings)
-    )
+    voters: dict[str, None] = {}
+    for decision in decisions:
+        voters.update(dict.fromkeys(decision.voted.votes))
     return WhatIfResult(
-        voters=tuple(voters),
-        cases=len(decided),
-        changed=sum(each.changed for each in decided),
-        before=_quality(decided, keys, before=True),
-        after=_quality(decided, keys, before=False),
-        run=_written(run, decided, settings, out) if out else None,
+        voters=tuple(voter for voter in voters if is_enabled_voter(voter, settings)),
+        cases=len(decisions),
+        changed=sum(decision.changed for decision in decisions),
+        before=_quality(decisions, keys, before=True),
+        after=_quality(decisions, keys, before=False),
+        run=_write_run(run, decisions, settings, out) if out else None,
     )
 
 
 def settings_from_run(run: Path, assignments: Iterable[str] = ()) -> NotePanelSettings:
-    """The settings of a run with what is to be otherwise, as `key=value` words.
+    """The settings of a run, changed by `key=value` assignments.
 
-    Raises `CallerError` for settings that change no decision, or not by votes that were kept.
+    Raises `CallerError` for settings that do not affect the selection from stored votes.
     """
     assignments = tuple(assignments)
     names = {assignment.partition("=")[0].strip() for assignment in assignments}
@@ -114,46 +114,51 @@ def settings_from_run(run: Path, assignments: Iterable[str] = ()) -> NotePanelSe
     return cast("NotePanelSettings", settings.for_pipeline(PANEL))
 
 
-def _decided(kept: VotedRecord, settings: NotePanelSettings) -> Redecided:
-    chosen = select_evidence(kept.case.sentence_ids, kept.votes, settings)
-    essential = drop_rejected(chosen, _removed(kept.record) if settings.verify else ())
-    return Redecided(kept, chosen.probabilities, kept.case.in_note_order(essential), chosen.remarks)
+def _redecide(voted: VotedRecord, settings: NotePanelSettings) -> Redecided:
+    selection = select_evidence(voted.case.sentence_ids, voted.votes, settings)
+    rejected = _rejected_ids(voted.record) if settings.verify else set()
+    essential = voted.case.in_note_order(drop_rejected(selection, rejected))
+    return Redecided(voted, selection.probabilities, essential, selection.remarks)
 
 
-def _removed(record: CaseRecord) -> Iterable[str]:
-    """What the run's second look took away."""
-    looks = [given for name, given in record.judgements.items() if name.startswith(VERIFICATION)]
-    return {
-        each.sentence_id
-        for given in looks
-        for each in given
-        if each.label is not Relevance.ESSENTIAL
-    }
+def _rejected_ids(record: CaseRecord) -> set[str]:
+    """The sentences that the run's verification rejected."""
+    rejected = set()
+    for voter, judgements in record.judgements.items():
+        if not voter.startswith(VERIFICATION):
+            continue
+        for judgement in judgements:
+            if judgement.label is not Relevance.ESSENTIAL:
+                rejected.add(judgement.sentence_id)
+    return rejected
 
 
 def _quality(
-    decided: list[Redecided], keys: dict[str, CaseKey], *, before: bool
+    decisions: list[Redecided], keys: Mapping[str, CaseKey], *, before: bool
 ) -> SelectionQuality | None:
-    rows = [
-        each for each in decided if each.kept.case.id in keys and keys[each.kept.case.id].labels
-    ]
-    if not rows:
-        return None
-    cases = [
-        VotedCase(each.kept.case.sentence_ids, each.kept.votes, keys[each.kept.case.id].essential)
-        for each in rows
-    ]
-    sets = [frozenset(each.kept.record.evidence if before else each.essential) for each in rows]
-    return score_selections(cases, [each.probabilities for each in rows], sets)
+    """The quality of the run's selection, or of the new one; None without labels."""
+    cases, probabilities, selections = [], [], []
+    for decision in decisions:
+        case, record, votes = decision.voted
+        key = keys.get(case.id)
+        if key is None or not key.labels:
+            continue
+        cases.append(VotedCase(case.sentence_ids, votes, key.essential))
+        probabilities.append(decision.probabilities)
+        selections.append(frozenset(record.evidence if before else decision.essential))
+    return score_selections(cases, probabilities, selections) if cases else None
 
 
-def _written(run: Run, decided: list[Redecided], settings: NotePanelSettings, out: Path) -> Path:
+def _write_run(
+    run: Run, decisions: list[Redecided], settings: NotePanelSettings, out: Path
+) -> Path:
     folder = RunFolder.create(out)
     folder.write_manifest(_manifest(run, settings))
     write_cases(folder, run.manifest.task, run.cases)
-    anew = {each.kept.case.id: each for each in decided}
+    by_id = {decision.voted.case.id: decision for decision in decisions}
     for record in run.iter_records():
-        folder.add(_record(anew[record.id], settings) if record.id in anew else record)
+        decision = by_id.get(record.id)
+        folder.add(_record(decision, settings) if decision else record)
     Run(folder).write_submission()
     return folder.path
 
@@ -180,13 +185,13 @@ def _changed_settings(before: dict[str, Any], settings: NotePanelSettings) -> di
     return changed
 
 
-def _record(each: Redecided, settings: NotePanelSettings) -> CaseRecord:
-    record = each.kept.record
-    if not each.changed:
+def _record(decision: Redecided, settings: NotePanelSettings) -> CaseRecord:
+    record = decision.voted.record
+    if not decision.changed:
         return record
-    limit = settings.word_limit
-    answer = Engine.load().compose(each.kept.case, frozenset(each.essential), word_limit=limit)
-    remarks = (*record.remarks, *each.remarks, REDECIDED)
+    essential = frozenset(decision.essential)
+    answer = Engine.load().compose(decision.voted.case, essential, word_limit=settings.word_limit)
+    remarks = (*record.remarks, *decision.remarks, REDECIDED)
     return record.model_copy(
-        update={"answer": answer, "evidence": each.essential, "remarks": remarks}
+        update={"answer": answer, "evidence": decision.essential, "remarks": remarks}
     )

@@ -1,4 +1,4 @@
-"""The contract of the room: a pipeline takes a case to a desk and comes back with an outcome."""
+"""The contract of pipelines: a function from a case and a run context to a result."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Coroutine
@@ -26,9 +26,9 @@ Result = TypeVar("Result")
 
 
 class PipelineResult(FrozenModel):
-    """What a pipeline made of one item. `remarks` tell what failed on the way and how it was made good.
+    """The result of a pipeline for one case. `remarks` say which steps failed and what replaced them.
 
-    `result` holds what the task's own submission has beside, or instead of, a cited answer.
+    `result` is the task's own result, besides or instead of a cited answer.
     """
 
     result: TaskResult | None = None
@@ -36,7 +36,7 @@ class PipelineResult(FrozenModel):
 
 
 class NoteResult(PipelineResult):
-    """What a pipeline made of a case: the cited answer, and every judgement on the way to it."""
+    """The result of a pipeline over a note: the cited answer and every judgement."""
 
     answer: CitedAnswer
     essential: tuple[str, ...]
@@ -82,9 +82,9 @@ class Pipeline(NamedTuple):
 
 
 async def in_parallel(*steps: Coroutine[Any, Any, Result]) -> list[Result]:
-    """Run steps side by side; results in the order given. The first failure ends the others and is raised itself.
+    """Run steps concurrently; results are in the order of the steps. The first failure cancels the others.
 
-    A step that must wait for the next batch ends nobody: the others' requests belong into the same file.
+    A step that waits for the next batch cancels nothing: the others' requests belong in the same file.
     """
     try:
         async with asyncio.TaskGroup() as group:

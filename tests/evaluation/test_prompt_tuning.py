@@ -17,7 +17,7 @@ ROOT = Path(__file__).resolve().parents[2]
 
 
 def count(good: bool, group: str) -> _Count:
-    return _Count(hits=5 if good else 0, picked=5, gold=5, group=group)
+    return _Count(hits=5 if good else 0, selected=5, gold=5, group=group)
 
 
 def test_a_case_is_never_judged_by_a_choice_that_saw_it() -> None:

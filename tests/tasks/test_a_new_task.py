@@ -67,6 +67,7 @@ SUMS = Sums(
 
 PIPELINES = """
 from archqa.tasks.pipeline import Pipeline, PipelineResult
+from archqa.tasks.pipeline_settings import PipelineSettings
 from toy_sums.task import SumResult
 
 
@@ -83,6 +84,7 @@ PIPELINES = (
         run=add,
         prompts=(),
         agents=(),
+        settings_type=PipelineSettings,
         needs_record=False,
         reads_notes=False,
     ),

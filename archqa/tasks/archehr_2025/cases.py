@@ -19,7 +19,7 @@ from archqa.tasks.task import CaseSource, CompletedCase, Task
 _TEXTS = ("patient_narrative", "clinician_question", "note_excerpt", "clinical_specialty", "title")
 _LISTS = ("patient_question", "sentences", "answer_sentences")
 _SENTENCE = ("id", "text", "paragraph_id", "start_char_index")
-_TELLING = frozenset({"patient_narrative", "clinician_question", "note_excerpt", "sentences"})
+_IDENTIFYING = frozenset({"patient_narrative", "clinician_question", "note_excerpt", "sentences"})
 
 
 @dataclass(frozen=True)
@@ -32,9 +32,9 @@ class ArchehrQa(Task):
         return True
 
     def recognises(self, content: Content) -> bool:
-        """XML, or JSON with a field of its cases; releases withhold fields, so any one will do."""
+        """XML, or JSON with any field of its cases, since releases withhold fields."""
         return content.format == "xml" or (
-            content.format == "json" and bool(_TELLING & content.fields)
+            content.format == "json" and bool(_IDENTIFYING & content.fields)
         )
 
     def load(self, source: CaseSource) -> tuple[Case, ...]:
@@ -51,27 +51,27 @@ class ArchehrQa(Task):
 
     def dump_line(self, item: Case) -> str:
         """A case as one line of a JSON Lines file, which `read_line` reads back unchanged."""
-        return json.dumps(_plain(item), ensure_ascii=False)
+        return json.dumps(_case_fields(item), ensure_ascii=False)
 
     def submission(self, ended: Iterable[CompletedCase]) -> list[dict[str, Any]]:
         """`[{"case_id", "answer"}]`, the answer one sentence a line with `|ids|` at its end."""
         return [
-            {"case_id": each.item.id, "answer": each.answer.submission}
-            for each in ended
-            if each.answer
+            {"case_id": case.item.id, "answer": case.answer.submission}
+            for case in ended
+            if case.answer
         ]
 
 
 def dump_json(cases: Iterable[Case]) -> str:
     """Cases as our JSON file, which `load_cases` reads back unchanged. Fields without content are left out."""
-    return json.dumps([_plain(case) for case in cases], ensure_ascii=False, indent=1) + "\n"
+    return json.dumps([_case_fields(case) for case in cases], ensure_ascii=False, indent=1) + "\n"
 
 
 def _read_cases(source: Source) -> tuple[Case, ...]:
     mistakes = FileErrors(source.path, FORMAT_HINT)
     nodes = source.content.entries(mistakes)
     cases = tuple(_case(node) for node in nodes)
-    _refuse_twins(nodes, cases, "case_id")
+    _refuse_repeated_ids(nodes, cases, "case_id")
     mistakes.raise_if_any()
     return cases
 
@@ -89,14 +89,14 @@ def _case(node: Node) -> Case:
 
 def _sentences(rows: Sequence[Node]) -> tuple[Sentence, ...]:
     sentences = tuple(_sentence(row) for row in rows)
-    _refuse_twins(rows, sentences, "id")
+    _refuse_repeated_ids(rows, sentences, "id")
     return sentences
 
 
 def _sentence(row: Node) -> Sentence:
     row.expect(_SENTENCE)
     return Sentence(
-        id=_citable(row),
+        id=_citable_id(row),
         text=row.required("text"),
         paragraph_id=row.text("paragraph_id"),
         start_char_index=row.number("start_char_index"),
@@ -105,45 +105,47 @@ def _sentence(row: Node) -> Sentence:
 
 def _phrases(rows: Sequence[Node]) -> tuple[Phrase, ...]:
     phrases = tuple(_phrase(row) for row in rows)
-    _refuse_twins(rows, phrases, "id")
+    _refuse_repeated_ids(rows, phrases, "id")
     return phrases
 
 
 def _phrase(row: Node) -> Phrase:
     row.expect(("id", "text", "start_char_index"))
     return Phrase(
-        id=_citable(row), text=row.required("text"), start_char_index=row.number("start_char_index")
+        id=_citable_id(row),
+        text=row.required("text"),
+        start_char_index=row.number("start_char_index"),
     )
 
 
-def _citable(row: Node) -> str:
-    """An id as a submission can carry it: `|1,2|` has no way to write a comma, a bar or white space."""
-    each = row.required("id")
-    if any(char in ",|" or char.isspace() for char in each):
+def _citable_id(row: Node) -> str:
+    """An id that `|1,2|` can cite: without commas, bars and white space."""
+    sentence_id = row.required("id")
+    if any(char in ",|" or char.isspace() for char in sentence_id):
         row.add_error(
             "id", "holds a comma, a bar or white space, which no citation can carry; rename it."
         )
-    return each
+    return sentence_id
 
 
-def _refuse_twins(
+def _refuse_repeated_ids(
     nodes: Sequence[Node], values: Sequence[Case | Sentence | Phrase], name: str
 ) -> None:
-    seen: set[str] = set()
+    earlier_ids: set[str] = set()
     for node, value in zip(nodes, values, strict=True):
-        if value.id and value.id in seen:
+        if value.id and value.id in earlier_ids:
             node.add_error(
                 name, f"'{printable(value.id)}' is taken by an earlier one; give each its own."
             )
-        seen.add(value.id)
+        earlier_ids.add(value.id)
 
 
-def _plain(case: Case) -> dict[str, Any]:
+def _case_fields(case: Case) -> dict[str, Any]:
     fields = case.model_dump(exclude={"id"})
     for name in _LISTS:
-        fields[name] = [_filled(row) for row in fields[name]]
-    return {"case_id": case.id, **_filled(fields)}
+        fields[name] = [_without_empty(row) for row in fields[name]]
+    return {"case_id": case.id, **_without_empty(fields)}
 
 
-def _filled(fields: dict[str, Any]) -> dict[str, Any]:
+def _without_empty(fields: dict[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in fields.items() if value not in (None, "", [])}

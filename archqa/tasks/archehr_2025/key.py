@@ -1,4 +1,4 @@
-"""Keys of ArchEHR-QA: which sentences matter (2025), and what each sentence of the clinician's answer rests on (2026).
+"""Reads keys of ArchEHR-QA: labels of sentences (2025) and citations of the clinician's answer (2026).
 
 Source: archehr-qa_key.json of both shared tasks. Releases of 2026 hold `citations` as a list or as text with commas.
 """
@@ -15,7 +15,7 @@ from archqa.tasks.files.mistakes import FileErrors, printable
 from archqa.tasks.files.source import Source
 
 _FIX = "Not the form of a key; data/README.md shows it."
-_HOLDS = (
+_KEY_FIELDS = (
     "answers",
     "clinician_answer",
     "clinician_answer_without_citations",
@@ -25,14 +25,14 @@ _LABELS = [str(label) for label in Relevance]
 _ID = re.compile(r"[A-Za-z0-9_.:-]+")
 _DIGITS = re.compile(r"[0-9-]*-[0-9-]*")
 _RANGE = re.compile(r"([0-9]{1,6})-([0-9]{1,6})")
-_LONGEST_RANGE = 1000
+_MAX_RANGE = 1000
 _FORMS = 'should be ["2", "5"], "2,5", "" or a range "19-25"'
 
 
 def read_key(source: Source) -> dict[str, CaseKey]:
     """Case id to key, in the file's order; labels and answers are empty where a release withholds them.
 
-    Raises `InputError` with every mistake of the file. Whether a key fits its cases is `check_key_matches`'s question.
+    Raises `InputError` with every error of the file. `check_key_matches` compares a key with its cases.
     """
     content = source.content
     if not isinstance(content, JsonContent):
@@ -41,24 +41,24 @@ def read_key(source: Source) -> dict[str, CaseKey]:
         )
     mistakes = FileErrors(source.path, _FIX)
     nodes = content.entries(mistakes)
-    if nodes and not content.fields & set(_HOLDS):
-        mistakes.add("", f"no entry has any of {', '.join(_HOLDS)}: this is no key.")
+    if nodes and not content.fields & set(_KEY_FIELDS):
+        mistakes.add("", f"no entry has any of {', '.join(_KEY_FIELDS)}: this is no key.")
     keys = _by_id((_key(node), node) for node in nodes)
     mistakes.raise_if_any()
     return keys
 
 
 def _by_id(keys: Iterator[tuple[CaseKey, JsonNode]]) -> dict[str, CaseKey]:
-    found: dict[str, CaseKey] = {}
+    by_id: dict[str, CaseKey] = {}
     for key, node in keys:
-        if key.case_id in found and key.case_id:
+        if key.case_id in by_id and key.case_id:
             node.add_error("case_id", "stands in an earlier entry too; keep one.")
-        found.setdefault(key.case_id, key)
-    return found
+        by_id.setdefault(key.case_id, key)
+    return by_id
 
 
 def _key(node: JsonNode) -> CaseKey:
-    node.expect(("case_id", *_HOLDS))
+    node.expect(("case_id", *_KEY_FIELDS))
     return CaseKey(
         case_id=node.required("case_id"),
         labels=_labels(node.rows("answers")),
@@ -86,24 +86,25 @@ def _relevance(row: JsonNode) -> Relevance:
     if text in _LABELS:
         return Relevance(text)
     if text:
-        near = difflib.get_close_matches(text.lower(), _LABELS, n=1)
-        advice = f"did you mean {near[0]}?" if near else f"write one of {', '.join(_LABELS)}."
+        similar = difflib.get_close_matches(text.lower(), _LABELS, n=1)
+        advice = f"did you mean {similar[0]}?" if similar else f"write one of {', '.join(_LABELS)}."
         row.add_error("relevance", f"'{printable(text)}' is no label; {advice}")
-    return Relevance.NOT_RELEVANT  # never seen: the file is refused
+    return Relevance.NOT_RELEVANT  # Never used: the file is refused.
 
 
 def _clinician_sentences(rows: Sequence[JsonNode]) -> tuple[ClinicianSentence, ...]:
     sentences: dict[str, ClinicianSentence] = {}
     for row in rows:
         row.expect(("id", "text", "citations"))
-        each = ClinicianSentence(
+        sentence = ClinicianSentence(
             id=row.required("id"), text=row.required("text"), citations=_citations(row)
         )
-        if each.id and each.id in sentences:
+        if sentence.id and sentence.id in sentences:
             row.add_error(
-                "id", f"'{printable(each.id)}' is the id of an earlier sentence; give each its own."
+                "id",
+                f"'{printable(sentence.id)}' is the id of an earlier sentence; give each its own.",
             )
-        sentences.setdefault(each.id, each)
+        sentences.setdefault(sentence.id, sentence)
     return tuple(sentences.values())
 
 
@@ -112,31 +113,33 @@ def _citations(row: JsonNode) -> tuple[str, ...]:
     if "citations" not in row:
         return ()
     ids: list[str] = []
-    for each in _pieces(row):
-        found = _expand(each)
-        if not found:
+    for piece in _citation_pieces(row):
+        expanded = _expand(piece)
+        if not expanded:
             row.add_error(
-                "citations", f"{_FORMS}; '{printable(each)}' is neither an id nor a range."
+                "citations", f"{_FORMS}; '{printable(piece)}' is neither an id nor a range."
             )
-        ids.extend(found)
+        ids.extend(expanded)
     return tuple(dict.fromkeys(ids))
 
 
-def _pieces(row: JsonNode) -> list[str]:
+def _citation_pieces(row: JsonNode) -> list[str]:
     value = row.value("citations")
-    if isinstance(value, list) and all(isinstance(each, str) for each in value):
-        return [each.strip() for each in value]
+    if isinstance(value, list) and all(isinstance(element, str) for element in value):
+        return [element.strip() for element in value]
     if isinstance(value, str):
-        return [each.strip() for each in value.split(",")] if value.strip() else []
+        return [piece.strip() for piece in value.split(",")] if value.strip() else []
     row.add_error("citations", f"{_FORMS}.")
     return []
 
 
 def _expand(piece: str) -> list[str]:
     """`19-25` as seven ids, an id as itself, anything else as nothing."""
-    if found := _RANGE.fullmatch(piece):
-        first, last = int(found[1]), int(found[2])
-        return (
-            [str(each) for each in range(first, last + 1)] if last - first < _LONGEST_RANGE else []
-        )
-    return [piece] if _ID.fullmatch(piece) and not _DIGITS.fullmatch(piece) else []
+    bounds = _RANGE.fullmatch(piece)
+    if bounds:
+        start, end = int(bounds[1]), int(bounds[2])
+        if end - start >= _MAX_RANGE:
+            return []
+        return [str(number) for number in range(start, end + 1)]
+    is_id = _ID.fullmatch(piece) and not _DIGITS.fullmatch(piece)
+    return [piece] if is_id else []

@@ -1,4 +1,4 @@
-"""The clinician's answers of a key as what subtask 4 of 2026 links: their words, never their citations."""
+"""Adds the clinician's answers of a key to the cases of subtask 4, without their citations."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -20,18 +20,19 @@ def with_clinician_answers(file: CaseFile, key: Path | None) -> CaseFile:
     if file.task != EVIDENCE_ALIGNMENT:
         return file
     cases = file.notes
-    bare = [case.id for case in cases if not case.answer_sentences]
-    found = key or (find_key(file.path) if bare and str(file.path) != "-" else None)
-    if bare and found is None:
+    unanswered = [case.id for case in cases if not case.answer_sentences]
+    if key is None and unanswered and str(file.path) != "-":
+        key = find_key(file.path)
+    if unanswered and key is None:
         raise CallerError(
-            f"{len(bare)} cases have no answer to link.\nName a key that holds the answers with --key FILE."
+            f"{len(unanswered)} cases have no answer to link.\nName a key that holds the answers with --key FILE."
         )
-    keys = load_key(found).keys if found else {}
-    answered = tuple(_answered(case, keys.get(case.id)) for case in cases)
-    without = [case.id for case in answered if not case.answer_sentences]
-    if without:
+    keys = load_key(key).keys if key else {}
+    answered = tuple(_with_answer(case, keys.get(case.id)) for case in cases)
+    without_answer = [case.id for case in answered if not case.answer_sentences]
+    if without_answer:
         raise CallerError(
-            f"{found} has no answer for case {', '.join(without[:5])}.\nName another key with --key FILE."
+            f"{key} has no answer for case {', '.join(without_answer[:5])}.\nName another key with --key FILE."
         )
     return replace(file, cases=answered)
 
@@ -44,7 +45,7 @@ def clinician_sentences(key: CaseKey) -> tuple[ClinicianSentence, ...]:
     return tuple(_sentence(str(place), line) for place, line in enumerate(lines, start=1))
 
 
-def _answered(case: Case, key: CaseKey | None) -> Case:
+def _with_answer(case: Case, key: CaseKey | None) -> Case:
     if case.answer_sentences or key is None:
         return case
     sentences = clinician_sentences(key)

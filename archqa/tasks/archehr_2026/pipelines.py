@@ -28,66 +28,71 @@ from archqa.tasks.pipeline import (
 Pairs = frozenset[tuple[str, str]]
 
 
-async def interpret(case: Case, desk: RunContext, _: PipelineSettings) -> PipelineResult:
+async def interpret(case: Case, context: RunContext, _: PipelineSettings) -> PipelineResult:
     """Subtask 1: the clinician's question behind a message, of which nothing but the message is seen."""
     if not case.patient_narrative.strip():
         raise Unusable("The case has no message to interpret.")
-    found = await QuestionInterpretationAgent().run(
-        QuestionInterpretationTask.from_case(case), desk
+    output = await QuestionInterpretationAgent().run(
+        QuestionInterpretationTask.from_case(case), context
     )
-    return PipelineResult(result=ArchehrResult(question=found.question))
+    return PipelineResult(result=ArchehrResult(question=output.question))
 
 
-async def align(case: Case, desk: RunContext, settings: AlignmentSettings) -> PipelineResult:
-    """Subtask 4: links that at least half of the voters hold; an answer sentence without any gets its likeliest."""
+async def align(case: Case, context: RunContext, settings: AlignmentSettings) -> PipelineResult:
+    """Subtask 4: links that at least half of the voters make; each answer sentence keeps its likeliest."""
     if not case.answer_sentences:
         raise Unusable(
             "The case has no answer to link.\nName a key that holds the answers with --key FILE."
         )
     if not case.sentences:
         raise Unusable("The note has no sentences, so nothing can be linked.")
-    lost: list[tuple[str, ArchqaError]] = []
-    labels = list(desk.voters(AlignmentAgent.name))
-    found = await in_parallel(*(_vote(case, desk, label, lost) for label in labels))
-    votes = {label: pairs for label, pairs in zip(labels, found, strict=True) if pairs is not None}
-    remarks = [f"the vote of {label} is lost ({type(failure).__name__})" for label, failure in lost]
+    failures: list[tuple[str, ArchqaError]] = []
+    labels = list(context.voters(AlignmentAgent.name))
+    results = await in_parallel(*(_vote(case, context, label, failures) for label in labels))
+    votes = [pairs for pairs in results if pairs is not None]
+    remarks = [
+        f"the vote of {label} is lost ({type(failure).__name__})" for label, failure in failures
+    ]
     if not votes:
-        if (
-            any(isinstance(failure, ServerUnavailable) for _, failure in lost)
-            or not settings.fallback
-        ):
-            raise lost[-1][1]
-        votes = {"embedded": await _by_engine(case, desk)}
+        is_server_down = any(isinstance(failure, ServerUnavailable) for _, failure in failures)
+        if is_server_down or not settings.fallback:
+            raise failures[-1][1]
+        votes = [await _engine_vote(case, context)]
         remarks.append("the embedded engine links the answer: no other voter could")
-    links = _links(case, majority_links(list(votes.values())))
+    links = _links(case, majority_links(votes))
     return PipelineResult(result=ArchehrResult(links=links), remarks=tuple(remarks))
 
 
 def majority_links(votes: list[Pairs]) -> Pairs:
-    """The links that half of the votes hold; for an answer sentence that has none of these, those held most often."""
+    """The links that half of the votes make; an answer sentence without any gets its most frequent."""
     counts = Counter(pair for pairs in votes for pair in pairs)
-    kept = {pair for pair, count in counts.items() if 2 * count >= len(votes)}
-    linked = {answer for answer, _ in kept}
-    bare = {answer for answer, _ in counts} - linked
-    for answer in bare:
-        most = max(count for pair, count in counts.items() if pair[0] == answer)
-        kept |= {pair for pair, count in counts.items() if pair[0] == answer and count == most}
-    return frozenset(kept)
+    selected = {pair for pair, count in counts.items() if 2 * count >= len(votes)}
+    linked = {answer_id for answer_id, _ in selected}
+    max_counts: Counter[str] = Counter()
+    for (answer_id, _), count in counts.items():
+        max_counts[answer_id] = max(max_counts[answer_id], count)
+    for pair, count in counts.items():
+        answer_id, _ = pair
+        if answer_id not in linked and count == max_counts[answer_id]:
+            selected.add(pair)
+    return frozenset(selected)
 
 
 async def _vote(
-    case: Case, desk: RunContext, label: str, lost: list[tuple[str, ArchqaError]]
+    case: Case, context: RunContext, label: str, failures: list[tuple[str, ArchqaError]]
 ) -> Pairs | None:
+    backend = context.voters(AlignmentAgent.name)[label]
     try:
-        mind = desk.voters(AlignmentAgent.name)[label]
-        return (await mind.run(AlignmentAgent(), AlignmentTask(case=case), desk)).as_pairs()
+        output = await backend.run(AlignmentAgent(), AlignmentTask(case=case), context)
     except (CaseFailed, ServerUnavailable) as failure:
-        lost.append((label, failure))
+        failures.append((label, failure))
         return None
+    return output.as_pairs()
 
 
-async def _by_engine(case: Case, desk: RunContext) -> Pairs:
-    return (await EngineBackend().run(AlignmentAgent(), AlignmentTask(case=case), desk)).as_pairs()
+async def _engine_vote(case: Case, context: RunContext) -> Pairs:
+    output = await EngineBackend().run(AlignmentAgent(), AlignmentTask(case=case), context)
+    return output.as_pairs()
 
 
 def _links(case: Case, pairs: Pairs) -> tuple[AnswerLinks, ...]:
@@ -98,7 +103,7 @@ def _links(case: Case, pairs: Pairs) -> tuple[AnswerLinks, ...]:
     return tuple(links)
 
 
-def _both_minds(
+def _by_model_and_engine(
     agent: type[Agent[Any, Any]],
     run: PipelineFunction,
     settings_type: type[PipelineSettings],
@@ -125,11 +130,11 @@ def _both_minds(
     return by_model, by_engine
 
 
-INTERPRETATION_PIPELINES = _both_minds(
+INTERPRETATION_PIPELINES = _by_model_and_engine(
     QuestionInterpretationAgent, interpret, PipelineSettings, "subtask 1: what is asked"
 )
 
-ALIGNMENT_PIPELINES = _both_minds(
+ALIGNMENT_PIPELINES = _by_model_and_engine(
     AlignmentAgent,
     align,
     AlignmentSettings,

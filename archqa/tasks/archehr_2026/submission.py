@@ -28,12 +28,12 @@ class ArchehrQa2026(ArchehrQa):
 
     def submission(self, ended: Iterable[CompletedCase]) -> list[dict[str, Any]]:
         """`[{"case_id", "prediction"}]` of the cases that ended with what this subtask takes."""
-        rows = ((each.item.id, self.prediction(each)) for each in ended)
-        return [
-            {"case_id": case_id, "prediction": value}
-            for case_id, value in rows
-            if value is not None
-        ]
+        rows = []
+        for case in ended:
+            prediction = self.prediction(case)
+            if prediction is not None:
+                rows.append({"case_id": case.item.id, "prediction": prediction})
+        return rows
 
     def prediction(self, ended: CompletedCase) -> Any:
         """What one case predicts: a question, sentence ids, an answer or links; None if the run made no such thing."""
@@ -50,13 +50,13 @@ class ArchehrQa2026(ArchehrQa):
 def to_plain_prose(answer: CitedAnswer) -> str:
     """An answer as prose of at most 75 words: no citations, no pipes, whole lines as long as they fit."""
     lines = [" ".join(claim.text.replace("|", "/").split()) for claim in answer.claims]
-    kept: list[str] = []
+    selected: list[str] = []
     for line in lines:
-        if kept and len(" ".join([*kept, line]).split()) > ANSWER_WORDS:
+        if selected and len(" ".join([*selected, line]).split()) > ANSWER_WORDS:
             break
-        kept.append(line)
-    return _cut(" ".join(kept), ANSWER_WORDS)
+        selected.append(line)
+    return _cut(" ".join(selected), ANSWER_WORDS)
 
 
-def _cut(text: str, words: int) -> str:
-    return " ".join(text.split()[:words])
+def _cut(text: str, max_words: int) -> str:
+    return " ".join(text.split()[:max_words])
