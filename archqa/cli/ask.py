@@ -1,4 +1,4 @@
-"""`archqa ask "QUESTION"`: one question about a note or a patient, answered here and now."""
+"""`archqa ask "QUESTION"`: one question about a note or a patient, without a run folder."""
 
 import sys
 from pathlib import Path
@@ -9,14 +9,22 @@ from rich.table import Table
 from rich.text import Text
 
 from archqa.ask.chart import ask_patient
-from archqa.ask.note import AskResult, ask_note
+from archqa.ask.note import AskResult, EvidenceLine, ask_note
 from archqa.cli.console import configure_logging, console, print_json, print_notice
+from archqa.cli.options import (
+    AssignmentsOption,
+    BaseUrlOption,
+    ConfigOption,
+    JsonOption,
+    ModelOption,
+    VerboseOption,
+)
 from archqa.errors import CallerError, InputError
-from archqa.settings import load_settings
+from archqa.settings import Settings, load_settings
 
 
 def command(
-    question: Annotated[str, typer.Argument(help="What to ask.")],
+    question: Annotated[str, typer.Argument(help="The question.")],
     note: Annotated[
         Path | None, typer.Option(help="A note as plain text, - for standard input.")
     ] = None,
@@ -29,22 +37,17 @@ def command(
     context: Annotated[
         str, typer.Option(help='What else is known, e.g. "The current time is 2153-12-31".')
     ] = "",
-    model: Annotated[
-        str | None, typer.Option(help="Model for every agent; default: the embedded engine.")
-    ] = None,
-    base_url: Annotated[str | None, typer.Option(help="An OpenAI-compatible server.")] = None,
-    config: Annotated[Path | None, typer.Option(help="A TOML file of settings.")] = None,
-    assign: Annotated[
-        list[str] | None,
-        typer.Option("--set", metavar="KEY=VALUE", help="Any setting; repeatable."),
-    ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
-    verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Say more on stderr.")] = False,
+    model: ModelOption = None,
+    base_url: BaseUrlOption = None,
+    config: ConfigOption = None,
+    assign: AssignmentsOption = None,
+    as_json: JsonOption = False,
+    verbose: VerboseOption = False,
 ) -> None:
     """Answer one question from a note or a patient's record, with evidence for every line.
 
-    The note is split into sentences, which the answer cites by number. With a patient, both the resources and the
-    notes among them (DocumentReference) are read.
+    A note is split into sentences, which the answer cites by number. For a patient, the resources
+    and the notes among them (DocumentReference) are searched.
 
     Examples:
       archqa ask "Why was he given furosemide?" --note discharge.txt
@@ -52,71 +55,84 @@ def command(
     """
     configure_logging(verbose=verbose)
     settings = load_settings(config, {"model": model, "base_url": base_url}, assign or ())
-    if (note is None) == (patient is None):
+    if note is not None and patient is None:
+        result = ask_note(question, _read_note(note), settings)
+    elif patient is not None and note is None:
+        result = _ask_patient(question, patient, record, context, settings)
+    else:
         raise CallerError(
-            "Ask of one thing: a note or a patient.\nName --note FILE, or --patient ID with --record."
+            "Ask of one thing: a note or a patient.\n"
+            "Name --note FILE, or --patient ID with --record."
         )
-    if patient is not None:
-        if record is None:
-            raise CallerError("A patient is in a record.\nName the store or server with --record.")
-        answered = ask_patient(question, patient, record, settings, context=context)
-    else:
-        assert note is not None
-        answered = ask_note(question, _read(note), settings)
     if as_json:
-        print_json(_plain(answered))
+        print_json(_as_json(result))
     else:
-        _tell(answered)
+        _print_result(result)
 
 
-def _read(note: Path) -> str:
-    if str(note) == "-":
+def _ask_patient(
+    question: str, patient: str, record: str | None, context: str, settings: Settings
+) -> AskResult:
+    if record is None:
+        raise CallerError("A patient is in a record.\nName the store or server with --record.")
+    return ask_patient(question, patient, record, settings, context=context)
+
+
+def _read_note(path: Path) -> str:
+    if str(path) == "-":
         return sys.stdin.read()
     try:
-        return note.read_text(encoding="utf-8")
+        return path.read_text(encoding="utf-8")
     except UnicodeDecodeError as error:
         raise InputError(
-            note, [f": byte {error.start + 1} is not UTF-8."], "Save the note as UTF-8 text."
+            path, [f": byte {error.start + 1} is not UTF-8."], "Save the note as UTF-8 text."
         ) from None
     except OSError as error:
         raise InputError(
-            note, [f": {error.strerror}."], "Name a note as a plain text file."
+            path, [f": {error.strerror}."], "Name a note as a plain text file."
         ) from None
 
 
-def _plain(answered: AskResult) -> dict[str, Any]:
-    """The object that `--json` prints."""
+def _as_json(result: AskResult) -> dict[str, Any]:
+    """Return the object that `--json` prints."""
     return {
-        "question": answered.question,
-        "answer": answered.text,
-        "claims": [each.model_dump() for each in answered.claims],
-        "evidence": [each.model_dump() for each in answered.evidence],
-        "query": getattr(answered.on_record, "sentence", None),
-        "performer": answered.performer,
-        "remarks": list(answered.remarks),
-        "calls": answered.usage.calls,
-        "cost_usd": answered.usage.cost_usd,
+        "question": result.question,
+        "answer": result.text,
+        "claims": [claim.model_dump() for claim in result.claims],
+        "evidence": [evidence.model_dump() for evidence in result.evidence],
+        "query": getattr(result.on_record, "sentence", None),
+        "performer": result.performer,
+        "remarks": list(result.remarks),
+        "calls": result.usage.calls,
+        "cost_usd": result.usage.cost_usd,
     }
 
 
-def _tell(answered: AskResult) -> None:
-    for claim in answered.claims:
-        console.print(
-            Text(claim.text) + Text(f"  [{', '.join(claim.citations)}]", style="cyan"),
-            soft_wrap=False,
-        )
-    table = Table(
-        box=None, padding=(0, 2, 0, 0), show_edge=False, title="\nEvidence", title_justify="left"
-    )
-    for name, ratio in (("", None), ("", 1), ("probability", None)):
-        table.add_column(name, ratio=ratio, justify="right" if name else "left")
-    for each in answered.evidence:
-        sure = "–" if each.probability is None else f"{each.probability:.2f}"
-        source = f"  {each.source}" if each.kind == "sentence" and each.source else ""
-        table.add_row(
-            Text(each.id, style="cyan"), Text(each.text) + Text(source, style="dim"), sure
-        )
-    console.print(table)
-    for remark in answered.remarks:
+def _print_result(result: AskResult) -> None:
+    for claim in result.claims:
+        citations = Text(f"  [{', '.join(claim.citations)}]", style="cyan")
+        console.print(Text(claim.text) + citations, soft_wrap=False)
+    console.print(_evidence_table(result.evidence))
+    for remark in result.remarks:
         print_notice(remark)
-    print_notice(f"answered by {answered.performer}.")
+    print_notice(f"answered by {result.performer}.")
+
+
+def _evidence_table(evidence: tuple[EvidenceLine, ...]) -> Table:
+    table = Table(
+        box=None,
+        padding=(0, 2, 0, 0),
+        show_edge=False,
+        title="\nEvidence",
+        title_justify="left",
+    )
+    table.add_column("")
+    table.add_column("", ratio=1)
+    table.add_column("probability", justify="right")
+    for line in evidence:
+        text = Text(line.text)
+        if line.kind == "sentence" and line.source:
+            text += Text(f"  {line.source}", style="dim")
+        probability = "–" if line.probability is None else f"{line.probability:.2f}"
+        table.add_row(Text(line.id, style="cyan"), text, probability)
+    return table

@@ -1,4 +1,4 @@
-"""`archqa batch submit|status|fetch`: a run at half price, for those who can wait a day."""
+"""`archqa batch submit|status|fetch`: a run by the Batch API, at half price and within a day."""
 
 import asyncio
 from pathlib import Path
@@ -7,19 +7,20 @@ from typing import Annotated, Any
 import typer
 
 from archqa.cli.console import console, print_notice
+from archqa.cli.options import AssignmentsOption, ConfigOption, LimitOption, ModelOption
 from archqa.errors import CallerError
 from archqa.runs.batch.batch_run import BatchProgress, BatchRun, open_batch
 from archqa.runs.batch.server import fetch as fetch_batches
 from archqa.runs.batch.server import statuses, upload
 from archqa.runs.case_selection import Selection
 from archqa.runs.plan import plan_run
-from archqa.settings import load_settings
+from archqa.settings import Settings, load_settings
 
 app = typer.Typer(
     help="Runs by the Batch API: half the price, up to a day a stage.", no_args_is_help=True
 )
 
-Run = Annotated[
+BatchRunArgument = Annotated[
     Path, typer.Argument(metavar="RUN", help="A run folder that `archqa batch submit` made.")
 ]
 
@@ -33,108 +34,105 @@ def _group() -> None:
 def submit(
     target: Annotated[
         str,
-        typer.Argument(
-            metavar="CASES_OR_RUN", help="A case file to begin, or a run to go on with."
-        ),
+        typer.Argument(metavar="CASES_OR_RUN", help="A case file to start, or a run to continue."),
     ],
     out_dir: Annotated[
         Path | None, typer.Option("--out", help="The run folder of a new run.")
     ] = None,
-    model: Annotated[str | None, typer.Option(help="Model for every agent.")] = None,
+    model: ModelOption = None,
     base_url: Annotated[str | None, typer.Option(help="A server with the Batch API.")] = None,
-    limit: Annotated[int | None, typer.Option(min=1, help="Only the first N cases.")] = None,
-    assign: Annotated[
-        list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Any setting.")
-    ] = None,
-    config: Annotated[Path | None, typer.Option(help="A TOML file of settings.")] = None,
+    limit: LimitOption = None,
+    assign: AssignmentsOption = None,
+    config: ConfigOption = None,
     offline: Annotated[
-        bool, typer.Option("--offline", help="Write the file, hand nothing in.")
+        bool, typer.Option("--offline", help="Write the file, but submit nothing.")
     ] = False,
 ) -> None:
-    """Write the requests that can be asked now into a file and hand it in; again after each `fetch`.
+    """Write the requests that can be sent now to a file and submit it; repeat after each `fetch`.
 
-    Stage by stage: context; screening and recruiting; specialists; decision. Repairs go into the next file.
+    Stage by stage: context; screening and recruiting; specialists; decision. Requests that repair
+    a rejected reply go into the next file.
 
     Examples:
       archqa batch submit dev.xml --model gpt-4.1 --out runs/dev
       archqa batch submit runs/dev
     """
-    typed: dict[str, Any] = {"pipeline": "dmis", "model": model, "base_url": base_url}
-    settings = load_settings(config, typed, assign or ())
-    begun = Path(target, "run.json").is_file()
-    if begun:
-        run = open_batch(Path(target), settings)
-    else:
-        run = BatchRun.create(plan_run(target, None, Selection(limit=limit), settings), out_dir)
-    _tell(run.advance())
-    written = run.write_rounds()
-    for each in written:
-        console.print(f"{run.input_path(each)}: {len(each.digests)} requests", markup=False)
-    if not offline and any(each.status == "written" for each in run.rounds):
-        for each in asyncio.run(upload(run, settings)):
-            console.print(f"round {each.number} is submitted as {each.batch_id}", markup=False)
+    options: dict[str, Any] = {"pipeline": "dmis", "model": model, "base_url": base_url}
+    settings = load_settings(config, options, assign or ())
+    run = _open_or_create(target, out_dir, limit, settings)
+    _print_progress(run.advance())
+    for batch_round in run.write_rounds():
+        path = run.input_path(batch_round)
+        console.print(f"{path}: {len(batch_round.digests)} requests", markup=False)
+    if not offline and any(batch_round.status == "written" for batch_round in run.rounds):
+        for batch_round in asyncio.run(upload(run, settings)):
+            submitted = f"round {batch_round.number} is submitted as {batch_round.batch_id}"
+            console.print(submitted, markup=False)
     print(run.folder.path)
 
 
 @app.command("status")
-def status(
-    run: Run, config: Annotated[Path | None, typer.Option(help="A TOML file of settings.")] = None
-) -> None:
-    """Ask the server how the files stand that are handed in.
+def status(run: BatchRunArgument, config: ConfigOption = None) -> None:
+    """Ask the server for the status of the submitted files.
 
     Example:
       archqa batch status runs/dev
     """
     settings = load_settings(config)
-    opened = open_batch(run, settings)
-    asked = (
-        asyncio.run(statuses(opened, settings))
-        if any(each.status == "submitted" for each in opened.rounds)
-        else {}
-    )
-    for each in opened.rounds:
-        console.print(
-            f"round {each.number}: {len(each.digests)} requests, {asked.get(each.number, each.status)}",
-            markup=False,
-        )
+    batch_run = open_batch(run, settings)
+    server_statuses: dict[int, str] = {}
+    if any(batch_round.status == "submitted" for batch_round in batch_run.rounds):
+        server_statuses = asyncio.run(statuses(batch_run, settings))
+    for batch_round in batch_run.rounds:
+        round_status = server_statuses.get(batch_round.number, batch_round.status)
+        size = f"{len(batch_round.digests)} requests"
+        console.print(f"round {batch_round.number}: {size}, {round_status}", markup=False)
 
 
 @app.command("fetch")
 def fetch(
-    run: Run,
+    run: BatchRunArgument,
     files: Annotated[
         list[Path] | None,
-        typer.Option("--from", help="An output file got by other means; repeatable."),
+        typer.Option("--from", help="An output file downloaded by other means; repeatable."),
     ] = None,
-    config: Annotated[Path | None, typer.Option(help="A TOML file of settings.")] = None,
+    config: ConfigOption = None,
 ) -> None:
-    """Take in the replies that have come and go as far as they allow.
+    """Read the replies that have arrived and continue as far as they allow.
 
     Examples:
       archqa batch fetch runs/dev
       archqa batch fetch runs/dev --from output.jsonl
     """
     settings = load_settings(config)
-    opened = open_batch(run, settings)
-    if not opened.rounds:
+    batch_run = open_batch(run, settings)
+    if not batch_run.rounds:
         raise CallerError(
             f"{run} has no batch.\nBegin one with: archqa batch submit CASES --out RUN"
         )
-    taken = (
-        sum(opened.take(file) for file in files)
-        if files
-        else asyncio.run(fetch_batches(opened, settings))
-    )
-    print_notice(f"{taken} replies came")
-    _tell(opened.advance())
-    print(opened.folder.path)
+    if files:
+        reply_count = sum(batch_run.take(file) for file in files)
+    else:
+        reply_count = asyncio.run(fetch_batches(batch_run, settings))
+    print_notice(f"{reply_count} replies came")
+    _print_progress(batch_run.advance())
+    print(batch_run.folder.path)
 
 
-def _tell(progress: BatchProgress) -> None:
-    console.print(
-        f"{progress.ended} of {progress.cases} cases have ended; {progress.pending_requests} requests wait"
-    )
+def _open_or_create(
+    target: str, out_dir: Path | None, limit: int | None, settings: Settings
+) -> BatchRun:
+    """Open `target` if it is a run folder; otherwise create a run of its cases."""
+    if Path(target, "run.json").is_file():
+        return open_batch(Path(target), settings)
+    return BatchRun.create(plan_run(target, None, Selection(limit=limit), settings), out_dir)
+
+
+def _print_progress(progress: BatchProgress) -> None:
+    cases = f"{progress.ended} of {progress.cases} cases have ended"
+    console.print(f"{cases}; {progress.pending_requests} requests wait")
     if progress.pending_requests:
         print_notice(
-            "`archqa batch submit RUN` hands them in, unless they are under way; `archqa batch status RUN` tells."
+            "`archqa batch submit RUN` submits them, unless they are submitted already; "
+            "`archqa batch status RUN` shows it."
         )

@@ -5,6 +5,7 @@ from typing import Annotated
 import typer
 
 from archqa.cli.console import console, print_json
+from archqa.cli.options import JsonOption
 from archqa.runs.backends import open_cache
 from archqa.settings import load_settings
 
@@ -17,35 +18,34 @@ def _group() -> None:
 
 
 @app.command("info")
-def info(
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
-) -> None:
-    """Where the cache lies, how much it holds, and of which models.
+def info(as_json: JsonOption = False) -> None:
+    """Show where the cache is, its size, and the models whose replies it has.
 
     Example:
       archqa cache info
     """
     settings = load_settings()
     with open_cache(settings) as cache:
-        held = cache.stats()
+        stats = cache.stats()
     if as_json:
-        print_json({"path": settings.cache.location, **held._asdict()})
+        print_json({"path": settings.cache.location, **stats._asdict()})
         return
-    console.print(
-        f"{settings.cache.location}: {held.replies} replies, {held.size / 2**20:.1f} MiB of {settings.cache.gib:g} GiB"
-    )
-    for model, count in held.by_model.items():
+    size = f"{stats.size / 2**20:.1f} MiB of {settings.cache.gib:g} GiB"
+    console.print(f"{settings.cache.location}: {stats.replies} replies, {size}")
+    for model, count in stats.by_model.items():
         console.print(f"  {model}: {count}", markup=False)
 
 
 @app.command("clear")
-def clear(yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False) -> None:
-    """Drop every reply: what is asked again is paid again.
+def clear(
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask for confirmation.")] = False,
+) -> None:
+    """Delete every reply; asking the same again costs the same again.
 
     Example:
       archqa cache clear --yes
     """
     with open_cache(load_settings()) as cache:
         if not yes:
-            typer.confirm(f"Drop {len(cache)} replies?", abort=True)
-        console.print(f"{cache.clear()} replies dropped")
+            typer.confirm(f"Delete {len(cache)} replies?", abort=True)
+        console.print(f"{cache.clear()} replies deleted")

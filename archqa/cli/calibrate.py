@@ -1,4 +1,4 @@
-"""`archqa calibrate RUN`: what each voter's word is worth, from a finished run and its key."""
+"""`archqa calibrate RUN`: fits the weight of each voter, from a finished run and its key."""
 
 from pathlib import Path
 from typing import Annotated
@@ -7,22 +7,21 @@ import typer
 from rich.markup import escape
 from rich.table import Table
 
-from archqa.cli.console import console, print_json, print_notice
+from archqa.cli.console import console, number_table, print_json, print_notice
+from archqa.cli.options import JsonOption, KeyOption
 from archqa.evaluation.calibration import Calibration, calibrate
 from archqa.panel.calibration import SelectionQuality
 
 
 def command(
     run: Annotated[Path, typer.Argument(metavar="RUN", help="A finished run folder.")],
-    key: Annotated[
-        Path | None, typer.Option(help="The key; default: the one beside the case file.")
-    ] = None,
+    key: KeyOption = None,
     out_file: Annotated[
         Path | None,
-        typer.Option("--out", help="Where the combiner goes; default: combiner.json in the run."),
+        typer.Option("--out", help="The combiner file; default: combiner.json in the run."),
     ] = None,
     seed: Annotated[int, typer.Option(help="Of the folds.")] = 0,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+    as_json: JsonOption = False,
 ) -> None:
     """Fit the weights of the voters from the votes in a run. No model is called.
 
@@ -30,39 +29,45 @@ def command(
       archqa calibrate runs/dev --out combiner.json
       archqa predict test.json --pipeline panel --set combiner=combiner.json
     """
-    found = calibrate(run, key=key, out=out_file, seed=seed)
+    calibration = calibrate(run, key=key, out=out_file, seed=seed)
     if as_json:
-        print_json(found.as_json())
+        print_json(calibration.as_json())
         return
-    console.print(_table(found))
-    print_notice(f"the combiner is in {found.path}; use it with --set combiner={found.path}")
+    console.print(_table(calibration))
+    path = calibration.path
+    print_notice(f"the combiner is in {path}; use it with --set combiner={path}")
 
 
-def _table(found: Calibration) -> Table:
-    told = found.combiner.provenance
-    table = Table(
-        title=f"{told.cases} cases, {told.sentences} sentences; strict micro, percent",
-        title_justify="left",
-    )
-    for name in ("", "weight", "precision", "recall", "F1", "calibration error"):
-        table.add_column(name, justify="right" if name else "left")
-    for voter, held in found.alone.items():
-        weight = found.combiner.weights.get(voter)
-        table.add_row(escape(voter), "" if weight is None else f"{weight:.2f}", *_cells(held))
-    table.add_row("all alike (no fit)", "", *_cells(found.unfitted))
-    table.add_row(
-        f"fitted, on cases held out ({told.folds} folds)",
+def _table(calibration: Calibration) -> Table:
+    provenance = calibration.combiner.provenance
+    size = f"{provenance.cases} cases, {provenance.sentences} sentences"
+    table = number_table(
+        f"{size}; strict micro, percent",
         "",
-        *_cells(found.out_of_fold),
+        "weight",
+        "precision",
+        "recall",
+        "F1",
+        "calibration error",
+    )
+    for voter, quality in calibration.alone.items():
+        weight = calibration.combiner.weights.get(voter)
+        weight_cell = "" if weight is None else f"{weight:.2f}"
+        table.add_row(escape(voter), weight_cell, *_quality_cells(quality))
+    table.add_row("equal weights (no fit)", "", *_quality_cells(calibration.unfitted))
+    table.add_row(
+        f"fitted, out-of-fold ({provenance.folds} folds)",
+        "",
+        *_quality_cells(calibration.out_of_fold),
         style="bold",
     )
     return table
 
 
-def _cells(held: SelectionQuality) -> tuple[str, ...]:
+def _quality_cells(quality: SelectionQuality) -> tuple[str, ...]:
     return (
-        f"{held.precision:.1f}",
-        f"{held.recall:.1f}",
-        f"{held.f1:.1f}",
-        f"{held.calibration_error:.3f}",
+        f"{quality.precision:.1f}",
+        f"{quality.recall:.1f}",
+        f"{quality.f1:.1f}",
+        f"{quality.calibration_error:.3f}",
     )

@@ -1,4 +1,4 @@
-"""`archqa cases check FILE`: is this a case file, and does its key belong to it?"""
+"""`archqa cases check FILE`: validates a case file and its key."""
 
 from pathlib import Path
 from typing import Annotated
@@ -7,7 +7,9 @@ import typer
 
 from archqa import tasks
 from archqa.cli.console import console, print_json, print_notice
+from archqa.cli.options import JsonOption, KeyOption
 from archqa.core.case import Case
+from archqa.tasks import CaseFile
 
 app = typer.Typer(help="Case files.", no_args_is_help=True)
 
@@ -22,41 +24,44 @@ def check(
     file: Annotated[
         str, typer.Argument(help="ArchEHR-QA XML or JSON, - for standard input, or mini.")
     ],
-    key: Annotated[
-        Path | None, typer.Option(help="The key; default: the one beside the file.")
-    ] = None,
+    key: KeyOption = None,
     task: Annotated[
         str | None, typer.Option(help="The task, where the content does not tell.")
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+    as_json: JsonOption = False,
 ) -> None:
-    """Validate a case file and its key; every mistake is reported at once, with its line or path and its fix.
+    """Validate a case file and its key.
+
+    All mistakes are reported together, each with its line or path and how to fix it.
 
     Example:
       archqa cases check data/dev.xml
     """
-    found = tasks.load_cases(file, task)
-    key = key or (tasks.find_key(file) if file != "-" else None)
-    warnings = tasks.check_key_matches(found.notes, tasks.load_key(key).keys) if key else []
-    sentences = sum(len(case.sentences) for case in found.cases if isinstance(case, Case))
+    case_file = tasks.load_cases(file, task)
+    if key is None and file != "-":
+        key = tasks.find_key(file)
+    warnings = _key_warnings(case_file, key)
+    sentence_count = sum(len(case.sentences) for case in case_file.cases if isinstance(case, Case))
+    case_ids = [case.id for case in case_file.cases]
     if as_json:
-        ids = [case.id for case in found.cases]
         print_json(
             {
-                "task": found.task,
-                "cases": ids,
-                "sentences": sentences,
-                "sha256": found.sha256,
+                "task": case_file.task,
+                "cases": case_ids,
+                "sentences": sentence_count,
+                "sha256": case_file.sha256,
                 "warnings": warnings,
             }
         )
         return
     for warning in warnings:
         print_notice(warning)
-    console.print(
-        f"{found.path}: {found.task}, {len(found.cases)} cases, {sentences} sentences, sha256 {found.sha256[:12]}"
-    )
-    console.print(
-        f"key: {key or 'none found'}; cases {', '.join(case.id for case in found.cases)}",
-        markup=False,
-    )
+    size = f"{len(case_ids)} cases, {sentence_count} sentences"
+    console.print(f"{case_file.path}: {case_file.task}, {size}, sha256 {case_file.sha256[:12]}")
+    console.print(f"key: {key or 'none found'}; cases {', '.join(case_ids)}", markup=False)
+
+
+def _key_warnings(case_file: CaseFile, key: Path | None) -> list[str]:
+    if key is None:
+        return []
+    return list(tasks.check_key_matches(case_file.notes, tasks.load_key(key).keys))

@@ -1,4 +1,4 @@
-"""How the commands speak: errors and notices on stderr, results on stdout, JSON when asked."""
+"""Output of the commands: results on stdout, errors and notices on stderr."""
 
 import json
 import logging
@@ -7,39 +7,52 @@ import sys
 from typing import Any
 
 from rich.console import Console
+from rich.table import Table
 
 from archqa.errors import ArchqaError
 
-_WIDE = shutil.get_terminal_size((120, 40)).columns
-"""As wide as the terminal, or COLUMNS; 120 where the output goes to a file."""
+_WIDTH = shutil.get_terminal_size((120, 40)).columns
+"""The width of the terminal, or COLUMNS; 120 where the output goes to a file."""
 
-console = Console(highlight=False, soft_wrap=True, width=_WIDE)
-err_console = Console(stderr=True, highlight=False, soft_wrap=True, width=_WIDE)
+console = Console(highlight=False, soft_wrap=True, width=_WIDTH)
+err_console = Console(stderr=True, highlight=False, soft_wrap=True, width=_WIDTH)
 
 
 def print_error(error: ArchqaError) -> None:
-    """What happened, then what to do, indented below it."""
-    first, *rest = str(error).splitlines() or [type(error).__name__]
-    print(f"archqa: {first}", *(f"        {line}" for line in rest), sep="\n", file=sys.stderr)
+    """Print what happened and, indented below it, what to do."""
+    headline, *advice = str(error).splitlines() or [type(error).__name__]
+    print(f"archqa: {headline}", file=sys.stderr)
+    for line in advice:
+        print(f"        {line}", file=sys.stderr)
 
 
 def print_notice(text: str) -> None:
-    """One line on stderr."""
+    """Print one line on stderr."""
     print(f"archqa: {text}", file=sys.stderr)
 
 
 def print_json(content: Any) -> None:
-    """One JSON object on stdout."""
+    """Print one line of JSON on stdout."""
     print(json.dumps(content, ensure_ascii=False))
 
 
+def number_table(title: str, *columns: str) -> Table:
+    """Return an empty table whose first column is text and whose other columns are numbers."""
+    table = Table(title=title, title_justify="left")
+    label_column, *number_columns = columns
+    table.add_column(label_column)
+    for column in number_columns:
+        table.add_column(column, justify="right")
+    return table
+
+
 def configure_logging(*, verbose: bool) -> None:
-    """Logs go to stderr and hold no record text; by default only warnings do."""
+    """Log to stderr: warnings, and with `verbose` progress too. Record text is never logged."""
     logging.basicConfig(
         level=logging.INFO if verbose else logging.WARNING,
         format="%(asctime)s %(levelname)s %(name)s: %(message)s",
         stream=sys.stderr,
     )
-    for chatty in ("openai", "httpx2", "httpcore2"):
+    for library in ("openai", "httpx2", "httpcore2"):
         # Their debug lines quote whole requests; even --verbose must not show record text.
-        logging.getLogger(chatty).setLevel(logging.WARNING)
+        logging.getLogger(library).setLevel(logging.WARNING)

@@ -1,4 +1,4 @@
-"""What a run will cost, said before it is spent."""
+"""Shows what a run will cost, and asks before it is spent."""
 
 import sys
 
@@ -6,70 +6,66 @@ import typer
 from rich.table import Table
 
 from archqa.cli.console import console, err_console, print_json
-from archqa.cli.progress import format_dollars
+from archqa.cli.progress import format_dollars, usage_table
 from archqa.errors import CallerError
 from archqa.runs.cost_estimate import CostEstimate
 
 
-def print_cost_estimate(foresight: CostEstimate, *, as_json: bool) -> None:
-    """The whole estimate, on stdout."""
+def print_cost_estimate(estimate: CostEstimate, *, as_json: bool) -> None:
+    """Print the whole estimate on stdout."""
     if as_json:
-        print_json(foresight.as_json())
+        print_json(estimate.as_json())
     else:
-        console.print(_table(foresight))
+        console.print(_table(estimate))
 
 
-def confirm_cost(foresight: CostEstimate) -> None:
-    """The estimate on stderr and, where somebody is there to answer, a question. Raises `CallerError` on a no."""
-    err_console.print(_table(foresight))
-    if (
-        sys.stdin.isatty()
-        and sys.stderr.isatty()
-        and not typer.confirm("Go on?", default=True, err=True)
-    ):
+def confirm_cost(estimate: CostEstimate) -> None:
+    """Print the estimate on stderr and, at a terminal, ask whether to go on.
+
+    Raises `CallerError` if the answer is no.
+    """
+    err_console.print(_table(estimate))
+    at_terminal = sys.stdin.isatty() and sys.stderr.isatty()
+    if at_terminal and not typer.confirm("Go on?", default=True, err=True):
         raise CallerError(
-            "Nothing was asked and nothing spent.\n--yes goes on without the question."
+            "No model was called and nothing was spent.\n--yes goes on without the question."
         )
 
 
-def _table(foresight: CostEstimate) -> Table:
-    from_sample = (
-        ""
-        if foresight.sampled_cases == foresight.cases
-        else f", estimated from {foresight.sampled_cases}"
+def _table(estimate: CostEstimate) -> Table:
+    title = f"Estimate for {estimate.cases} cases"
+    if estimate.sampled_cases != estimate.cases:
+        title += f", from a sample of {estimate.sampled_cases}"
+    table = usage_table(
+        title,
+        "calls",
+        "from cache",
+        "prompt tokens",
+        "of these shared",
+        "reply tokens",
+        "cost",
     )
-    table = Table(title=f"Estimate for {foresight.cases} cases{from_sample}", title_justify="left")
-    table.add_column("agent", no_wrap=True)
-    table.add_column("model", overflow="fold")
-    for name in ("calls", "from cache", "prompt tokens", "of these shared", "reply tokens", "cost"):
-        table.add_column(name, justify="right")
-    for row in foresight.rows:
-        counts = (
-            row.calls,
-            row.cached_calls,
-            row.prompt_tokens,
-            row.shared_tokens,
-            row.completion_tokens,
-        )
+    for row in estimate.rows:
         table.add_row(
-            row.agent, row.model, *(f"{count:,}" for count in counts), format_dollars(row.cost_usd)
+            row.agent,
+            row.model,
+            f"{row.calls:,}",
+            f"{row.cached_calls:,}",
+            f"{row.prompt_tokens:,}",
+            f"{row.shared_tokens:,}",
+            f"{row.completion_tokens:,}",
+            format_dollars(row.cost_usd),
         )
-    total = foresight.as_json()
-    sums = (
-        total[name]
-        for name in (
-            "calls",
-            "cached_calls",
-            "prompt_tokens",
-            "shared_prompt_tokens",
-            "completion_tokens",
-        )
-    )
+    totals = estimate.as_json()
     table.add_row(
         "all",
         "",
-        *(f"{count:,}" for count in sums),
-        format_dollars(foresight.cost_usd),
+        f"{totals['calls']:,}",
+        f"{totals['cached_calls']:,}",
+        f"{totals['prompt_tokens']:,}",
+        f"{totals['shared_prompt_tokens']:,}",
+        f"{totals['completion_tokens']:,}",
+        format_dollars(estimate.cost_usd),
         style="bold",
     )
     return table

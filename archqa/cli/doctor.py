@@ -1,10 +1,10 @@
-"""`archqa doctor`: what works here, and what would have to be installed for the rest."""
+"""`archqa doctor`: checks which parts of the installation work, and says how to add the others."""
 
 import asyncio
 import platform
 from collections.abc import Iterator
 from importlib import metadata
-from typing import Annotated, NamedTuple
+from typing import NamedTuple
 
 import typer
 from rich.markup import escape
@@ -12,81 +12,86 @@ from rich.markup import escape
 import archqa
 from archqa import resources
 from archqa.cli.console import console, print_json
+from archqa.cli.options import JsonOption
 from archqa.engine import Engine
 from archqa.errors import ArchqaError
 from archqa.evaluation.scoring import metric_availability
 from archqa.runs.model_server import list_models
 from archqa.settings import Settings, load_settings
 
+_STATUS_MARKUP = {
+    True: "[green]ok[/]     ",
+    False: "[red]broken[/] ",
+    None: "[yellow]absent[/] ",
+}
 
-class Finding(NamedTuple):
-    """One thing looked at. `ok` is None where it is optional and absent."""
 
-    what: str
+class Check(NamedTuple):
+    """The check of one part. `ok` is None where the part is optional and absent."""
+
+    part: str
     ok: bool | None
-    words: str
+    explanation: str
 
 
-def command(
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
-) -> None:
+def command(as_json: JsonOption = False) -> None:
     """Check the installation: engine, prompts, cache, model server, and the metrics.
 
     Example:
       archqa doctor
     """
-    findings = list(_look())
+    checks = list(_checks())
     if as_json:
-        print_json({each.what: {"ok": each.ok, "words": each.words} for each in findings})
+        print_json({check.part: {"ok": check.ok, "words": check.explanation} for check in checks})
     else:
-        signs = {True: "[green]ok[/]     ", False: "[red]broken[/] ", None: "[yellow]absent[/] "}
-        for each in findings:
-            console.print(f"{signs[each.ok]} {escape(f'{each.what}: {each.words}')}")
-    if any(each.ok is False for each in findings):
+        for check in checks:
+            description = escape(f"{check.part}: {check.explanation}")
+            console.print(f"{_STATUS_MARKUP[check.ok]} {description}")
+    if any(check.ok is False for check in checks):
         raise typer.Exit(3)
 
 
-def _look() -> Iterator[Finding]:
+def _checks() -> Iterator[Check]:
     settings = load_settings()
-    yield Finding("archqa", True, f"{archqa.__version__} on Python {platform.python_version()}")
-    yield Finding("openai", True, metadata.version("openai"))
-    yield Finding("prompts", resources.prompts_dir().is_dir(), str(resources.prompts_dir()))
-    yield Finding(
-        "bundled cases", resources.mini_dataset_dir().is_dir(), str(resources.mini_dataset_dir())
-    )
-    yield Finding(
-        "reply cache",
-        True,
-        f"{settings.cache.location} ({'on' if settings.cache.enabled else 'off'})",
-    )
-    yield _engine()
-    yield _server(settings)
-    yield from _metrics()
+    prompts = resources.prompts_dir()
+    bundled_cases = resources.mini_dataset_dir()
+    cache_state = "on" if settings.cache.enabled else "off"
+    yield Check("archqa", True, f"{archqa.__version__} on Python {platform.python_version()}")
+    yield Check("openai", True, metadata.version("openai"))
+    yield Check("prompts", prompts.is_dir(), str(prompts))
+    yield Check("bundled cases", bundled_cases.is_dir(), str(bundled_cases))
+    yield Check("reply cache", True, f"{settings.cache.location} ({cache_state})")
+    yield _check_engine()
+    yield _check_server(settings)
+    yield from _check_metrics()
 
 
-def _engine() -> Finding:
+def _check_engine() -> Check:
     try:
-        return Finding("embedded engine", True, f"model sha256 {Engine.load().fingerprint[:12]}")
+        fingerprint = Engine.load().fingerprint
     except (ArchqaError, OSError, ImportError) as error:
-        return Finding("embedded engine", False, f"{type(error).__name__}; reinstall archqa")
+        return Check("embedded engine", False, f"{type(error).__name__}; reinstall archqa")
+    return Check("embedded engine", True, f"model sha256 {fingerprint[:12]}")
 
 
-def _server(settings: Settings) -> Finding:
+def _check_server(settings: Settings) -> Check:
     if not settings.has_model:
-        return Finding(
-            "model server", None, "none is set up; OPENAI_API_KEY, --model or --base-url name one"
+        return Check(
+            "model server",
+            None,
+            "none is configured; set OPENAI_API_KEY, --model or --base-url",
         )
     try:
         models = asyncio.run(list_models(settings))
     except ArchqaError as error:
-        return Finding("model server", False, " ".join(str(error).split()))
-    return Finding(
-        "model server",
-        True,
-        f"{settings.base_url or 'api.openai.com'} serves {', '.join(models[:5])}",
-    )
+        return Check("model server", False, " ".join(str(error).split()))
+    server = settings.base_url or "api.openai.com"
+    return Check("model server", True, f"{server} serves {', '.join(models[:5])}")
 
 
-def _metrics() -> Iterator[Finding]:
-    for name, reason in metric_availability().items():
-        yield Finding(f"metric {name}", None if reason else True, reason or "can run")
+def _check_metrics() -> Iterator[Check]:
+    for name, missing_reason in metric_availability().items():
+        if missing_reason:
+            yield Check(f"metric {name}", None, missing_reason)
+        else:
+            yield Check(f"metric {name}", True, "available")

@@ -1,4 +1,4 @@
-"""`archqa export RUN`: a finished run in a format that others take."""
+"""`archqa export RUN`: writes a finished run in the format of another tool."""
 
 from pathlib import Path
 from typing import Annotated
@@ -6,17 +6,18 @@ from typing import Annotated
 import typer
 
 from archqa.cli.console import print_notice
+from archqa.cli.options import RunArgument
 from archqa.errors import CallerError
 from archqa.runs.export import export, formats, takes_zip, zip_submission
 from archqa.tasks import archehr_2025
 
 
 def command(
-    run: Annotated[Path, typer.Argument(metavar="RUN", help="A run folder.")],
+    run: RunArgument,
     format_name: Annotated[
         str, typer.Option("--format", help="See `archqa list formats`.")
     ] = archehr_2025.NAME,
-    out: Annotated[Path | None, typer.Option(help="Where to; default: standard output.")] = None,
+    out: Annotated[Path | None, typer.Option(help="A file; default: standard output.")] = None,
     partial: Annotated[
         bool, typer.Option("--partial", help="Export although some cases have no answer.")
     ] = False,
@@ -36,6 +37,14 @@ def command(
     if out is None:
         typer.echo(content, nl=False)
         return
-    as_zip = out.suffix == ".zip" or (takes_zip(format_name) and out.suffix != ".json")
-    out.write_bytes(zip_submission(content) if as_zip else content.encode())
+    if _is_zipped(out, format_name):
+        out.write_bytes(zip_submission(content))
+    else:
+        out.write_bytes(content.encode())
     print_notice(f"{format_name} written to {out}")
+
+
+def _is_zipped(path: Path, format_name: str) -> bool:
+    if path.suffix == ".zip":
+        return True
+    return takes_zip(format_name) and path.suffix != ".json"

@@ -1,4 +1,4 @@
-"""`archqa fhir load|split|search|get|serve|card|lookup`: a FHIR record in one file."""
+"""`archqa fhir load|split|search|get|serve|card|lookup`: FHIR records in files."""
 
 import json
 import os
@@ -11,17 +11,22 @@ from rich.table import Table
 
 from archqa import fhir
 from archqa.cli.console import console, err_console, print_json, print_notice
+from archqa.cli.options import JsonOption
 from archqa.errors import CallerError
 
 app = typer.Typer(help="FHIR records.", no_args_is_help=True)
 
-Place = Annotated[
+RecordSource = Annotated[
     str,
     typer.Option("--record", help="The record: a file made by fhir load, or a server's address."),
 ]
-AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
-OfPatient = Annotated[
-    str | None, typer.Option("--patient", help="One patient's id; default: the whole record.")
+ProfileOption = Annotated[
+    str,
+    typer.Option("--profile", help="The server behaviour to imitate: archqa, gcp or hapi."),
+]
+PatientOption = Annotated[
+    str | None,
+    typer.Option("--patient", help="One patient's id; default: the whole record."),
 ]
 
 
@@ -36,14 +41,16 @@ def load(
         list[Path],
         typer.Argument(help="NDJSON, Bundles or resources, also gzipped, and folders of them."),
     ],
-    into: Annotated[Path, typer.Option(help="The record's file; made if it is not there.")],
+    into: Annotated[Path, typer.Option(help="The record's file; created if absent.")],
     strict: Annotated[
         bool, typer.Option("--strict", help="Load nothing if anything is malformed.")
     ] = False,
     quiet: Annotated[bool, typer.Option("--quiet", help="No progress on stderr.")] = False,
-    as_json: AsJson = False,
+    as_json: JsonOption = False,
 ) -> None:
-    """Load FHIR resources into a record; one that is there already is replaced. Checks SHA256SUMS where there are any.
+    """Load FHIR resources into a record, replacing those that it has already.
+
+    Files are checked against SHA256SUMS where there is such a file.
 
     Example:
       archqa fhir load mimic-fhir/ --into record.db
@@ -51,15 +58,15 @@ def load(
     with fhir.Store.open(into, create=True) as store, _bar(quiet) as bar:
         task = bar.add_task("loading", total=None)
 
-        def progress(at: fhir.LoadProgress) -> None:
+        def show_progress(progress: fhir.LoadProgress) -> None:
             bar.update(
                 task,
-                description=f"{at.resources} resources",
-                completed=at.bytes_read,
-                total=at.bytes_total,
+                description=f"{progress.resources} resources",
+                completed=progress.bytes_read,
+                total=progress.bytes_total,
             )
 
-        report = store.load(paths, strict=strict, progress=progress)
+        report = store.load(paths, strict=strict, progress=show_progress)
     for path in report.skipped:
         print_notice(f"{path}: is no FHIR; skipped")
     for mistake in report.mistakes:
@@ -67,7 +74,7 @@ def load(
     if as_json:
         print_json(report.model_dump(mode="json"))
     else:
-        _tell(report, into)
+        _print_load_report(report, into)
     if report.bad:
         raise typer.Exit(1)
 
@@ -77,38 +84,37 @@ def split(
     store: Annotated[Path, typer.Argument(help="A record made by fhir load.")],
     shards: Annotated[int, typer.Option(min=1, help="How many files.")],
     into: Annotated[Path, typer.Option(help="A new folder.")],
-    as_json: AsJson = False,
+    as_json: JsonOption = False,
 ) -> None:
-    """Split a record by its patients, so that each machine of a cluster reads files of its own.
+    """Split a record by patients, so that each machine of a cluster reads its own files.
 
-    predict takes the folder as --record. Each patient's record is in one file, told by the patient's id; what is
-    nobody's own (wards, drugs, organizations) is in every file.
+    `archqa predict --record` takes the folder. Each patient's resources are in one file, chosen by
+    the patient's id; resources of no patient (wards, drugs, organizations) are in every file.
 
     Example:
       archqa fhir split record.db --shards 4 --into shards
     """
-    with fhir.Store.open(store) as place:
-        made = fhir.split_by_patient(place, shards, into)
+    with fhir.Store.open(store) as record:
+        files = fhir.split_by_patient(record, shards, into)
     if as_json:
-        print_json([{**each._asdict(), "path": str(each.path)} for each in made])
+        print_json([{**file._asdict(), "path": str(file.path)} for file in files])
         return
-    for each in made:
-        console.print(
-            f"{each.path}: {each.patients} patients, {each.resources} resources", markup=False
-        )
+    for file in files:
+        size = f"{file.patients} patients, {file.resources} resources"
+        console.print(f"{file.path}: {size}", markup=False)
 
 
 @app.command("search")
 def search(
     query: Annotated[str, typer.Argument(help="For example 'Observation?patient=…&code=…'.")],
-    record: Place,
-    profile: Annotated[str, typer.Option(help="Whose ways: archqa, gcp or hapi.")] = "archqa",
+    record: RecordSource,
+    profile: ProfileOption = "archqa",
     every: Annotated[bool, typer.Option("--all", help="All pages.")] = False,
     small: Annotated[
-        bool, typer.Option("--small", help="Without narrative, codes as words.")
+        bool, typer.Option("--small", help="Leave out narrative, and show codes as text.")
     ] = False,
     lenient: Annotated[
-        bool, typer.Option("--lenient", help="Ignore unknown parameters, and say so.")
+        bool, typer.Option("--lenient", help="Ignore unknown parameters, with a notice.")
     ] = False,
 ) -> None:
     """Search a record: one resource a line on stdout, notices and totals on stderr.
@@ -116,44 +122,60 @@ def search(
     Example:
       archqa fhir search 'Observation?patient=123&code=2160-0&_sort=-date' --record record.db
     """
-    with fhir.connect(record, ways=profile) as place:
-        page: fhir.Page | None = place.search(query, lenient=lenient or None)
-        first = page
-        while page is not None:
-            for resource in [*page.resources, *page.included]:
-                print_json(fhir.project(resource) if small else resource)
-            page = place.search(page.next) if every and page.next else None
-    assert first is not None
-    for text in first.notices:
+    with fhir.connect(record, profile=profile) as source:
+        first_page = source.search(query, lenient=lenient or None)
+        _print_page(first_page, small=small)
+        next_page = first_page.next if every else None
+        while next_page:
+            page = source.search(next_page)
+            _print_page(page, small=small)
+            next_page = page.next
+    for text in first_page.notices:
         print_notice(text)
-    total = "" if first.total is None else f"{first.total} in all"
-    more = "" if every or first.next is None else f"{'; ' if total else ''}more with: {first.next}"
-    if total or more:
-        print_notice(f"{total}{more}")
+    summary = []
+    if first_page.total is not None:
+        summary.append(f"{first_page.total} in all")
+    if first_page.next is not None and not every:
+        summary.append(f"more with: {first_page.next}")
+    if summary:
+        print_notice("; ".join(summary))
+
+
+def _print_page(page: fhir.Page, *, small: bool) -> None:
+    for resource in [*page.resources, *page.included]:
+        print_json(fhir.project(resource) if small else resource)
 
 
 @app.command("get")
 def get(
     name: Annotated[str, typer.Argument(help="Type/id.", metavar="TYPE/ID")],
-    record: Place,
+    record: RecordSource,
 ) -> None:
     """Print one resource exactly as it was loaded.
 
     Example:
       archqa fhir get Patient/123 --record record.db
     """
-    kind, slash, resource_id = name.partition("/")
-    if not slash or not resource_id or "/" in resource_id:
+    resource_type, _, resource_id = name.partition("/")
+    if not resource_id or "/" in resource_id:
         raise CallerError("A resource is named Type/id, for example Patient/123.")
-    with fhir.connect(record) as place:
-        if isinstance(place, fhir.Store):
-            text = place.text(kind, resource_id)
-        else:
-            found = place.get(kind, resource_id)
-            text = None if found is None else json.dumps(found, ensure_ascii=False)
+    with fhir.connect(record) as source:
+        text = _resource_text(source, resource_type, resource_id)
     if text is None:
-        raise fhir.FhirError(f"There is no {kind} of that id in the record.", 404, "not-found")
+        raise fhir.FhirError(
+            f"There is no {resource_type} of that id in the record.", 404, "not-found"
+        )
     console.print(text, markup=False)
+
+
+def _resource_text(source: fhir.Record, resource_type: str, resource_id: str) -> str | None:
+    """Return a resource as it was loaded; a server's resource is written as JSON anew."""
+    if isinstance(source, fhir.Store):
+        return source.text(resource_type, resource_id)
+    resource = source.get(resource_type, resource_id)
+    if resource is None:
+        return None
+    return json.dumps(resource, ensure_ascii=False)
 
 
 @app.command("serve")
@@ -161,13 +183,13 @@ def serve(
     store: Annotated[Path, typer.Argument(help="A record made by fhir load.")],
     port: Annotated[int, typer.Option(min=0, max=65535)] = 8080,
     host: Annotated[
-        str, typer.Option(help="Where to listen; anything but loopback needs a token.")
+        str, typer.Option(help="The address to listen on; anything but loopback needs a token.")
     ] = "127.0.0.1",
-    path: Annotated[str, typer.Option(help="Where the record lies on the server.")] = "/fhir",
-    profile: Annotated[str, typer.Option(help="Whose ways: archqa, gcp or hapi.")] = "archqa",
+    path: Annotated[str, typer.Option(help="The path of the record on the server.")] = "/fhir",
+    profile: ProfileOption = "archqa",
     writes: Annotated[
-        fhir.WriteMode, typer.Option(help="What becomes of a write; apply keeps them in memory.")
-    ] = (fhir.WriteMode.READ_ONLY),
+        fhir.WriteMode, typer.Option(help="What happens to writes; apply keeps them in memory.")
+    ] = fhir.WriteMode.READ_ONLY,
     audit: Annotated[Path | None, typer.Option(help="Log every write to this file.")] = None,
     token: Annotated[
         str | None, typer.Option(help="Bearer token; default: ARCHQA_FHIR_TOKEN.")
@@ -178,14 +200,15 @@ def serve(
     Example:
       archqa fhir serve record.db --port 8080 --profile hapi
     """
-    from archqa.fhir.server.http import serve as run
+    from archqa.fhir.server.application import serve as serve_http
 
     opened = fhir.Store.open(store, profile)
     record = fhir.Overlay.over(opened) if writes is fhir.WriteMode.APPLY else opened
-    writer = fhir.Writer(record, writes, fhir.AuditLog(audit) if audit else None)
+    audit_log = fhir.AuditLog(audit) if audit else None
+    writer = fhir.Writer(record, writes, audit_log)
     base = f"http://{host}:{port}/{path.strip('/')}"
     print_notice(f"serving {store} at {base} ({profile}, {writes.value}); end with Ctrl-C")
-    run(
+    serve_http(
         fhir.FhirService(record, base, writer),
         host=host,
         port=port,
@@ -195,53 +218,51 @@ def serve(
 
 
 @app.command("card")
-def card(record: Place, patient: OfPatient = None, as_json: AsJson = False) -> None:
-    """Print what a record holds: types, code systems, dates, references, paths.
+def card(record: RecordSource, patient: PatientOption = None, as_json: JsonOption = False) -> None:
+    """Print what a record contains: types, code systems, dates, references, paths.
 
     Example:
       archqa fhir card --record record.db --patient 123
     """
-    with fhir.connect(record) as place:
-        found = fhir.build_schema_card(place, patient)
+    with fhir.connect(record) as source:
+        schema_card = fhir.build_schema_card(source, patient)
     if as_json:
-        print_json(found.model_dump(mode="json"))
+        print_json(schema_card.model_dump(mode="json"))
     else:
-        console.print(found.text, markup=False)
+        console.print(schema_card.text, markup=False)
 
 
 @app.command("lookup")
 def lookup(
     words: Annotated[list[str], typer.Argument(help="What to look for, for example: heart rate.")],
-    record: Place,
-    patient: OfPatient = None,
+    record: RecordSource,
+    patient: PatientOption = None,
     kind: Annotated[
         list[str] | None, typer.Option("--type", help="Only in this type (repeatable).")
     ] = None,
     limit: Annotated[int, typer.Option(min=1)] = 20,
-    as_json: AsJson = False,
+    as_json: JsonOption = False,
 ) -> None:
-    """Find the codes that a record uses for some words.
+    """Find the codes that a record uses for a term.
 
     Example:
       archqa fhir lookup heart rate --record record.db --patient 123
     """
-    with fhir.connect(record) as place:
-        hits = fhir.lookup(place, " ".join(words), patient=patient, types=kind or (), limit=limit)
+    term = " ".join(words)
+    with fhir.connect(record) as source:
+        hits = fhir.lookup(source, term, patient=patient, types=kind or (), limit=limit)
     if as_json:
         print_json([hit.model_dump(mode="json") for hit in hits])
         return
+    if not hits:
+        console.print("no code of this record fits these words")
+        return
     table = Table("match", "type.element", "code", "words", "resources", "system")
     for hit in hits:
-        each = hit.found
-        table.add_row(
-            hit.match,
-            f"{each.type}.{each.element}",
-            each.code,
-            each.display,
-            str(each.count),
-            each.system,
-        )
-    console.print(table if hits else "no code of this record fits these words")
+        code = hit.found
+        element = f"{code.type}.{code.element}"
+        table.add_row(hit.match, element, code.code, code.display, str(code.count), code.system)
+    console.print(table)
 
 
 def _bar(quiet: bool) -> Progress:
@@ -249,13 +270,13 @@ def _bar(quiet: bool) -> Progress:
     return Progress(*columns, console=err_console, disable=quiet, transient=True)
 
 
-def _tell(report: fhir.LoadReport, into: Path) -> None:
-    counts = ", ".join(f"{number} {name}" for name, number in report.by_type.items())
-    console.print(
-        f"{into}: {report.added} added, {report.replaced} replaced, {report.unchanged} unchanged",
-        markup=False,
-    )
-    checks = f"; {report.checksums} checksums are right" if report.checksums else ""
-    console.print(f"{report.files} files: {counts or 'nothing'}{checks}", markup=False)
+def _print_load_report(report: fhir.LoadReport, into: Path) -> None:
+    changes = f"{report.added} added, {report.replaced} replaced, {report.unchanged} unchanged"
+    console.print(f"{into}: {changes}", markup=False)
+    counts = ", ".join(f"{count} {name}" for name, count in report.by_type.items())
+    files = f"{report.files} files: {counts or 'nothing'}"
+    if report.checksums:
+        files += f"; {report.checksums} checksums are right"
+    console.print(files, markup=False)
     if report.bad:
         console.print(f"{report.bad} malformed, left out", markup=False)

@@ -1,7 +1,7 @@
-"""`archqa list KIND`: what there is to choose from."""
+"""`archqa list KIND`: the names that options and settings take."""
 
 import asyncio
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Annotated
 
@@ -28,86 +28,101 @@ def command(
         str | None, typer.Option(help="Only the settings that this pipeline uses.")
     ] = None,
 ) -> None:
-    """List pipelines, tasks, agents, prompts, metrics, formats, prices, settings, runs or the server's models.
+    """List pipelines, tasks, agents, prompts, metrics, formats, prices, settings, runs or the
+    server's models.
 
     Example:
       archqa list pipelines
     """
     if kind == "kinds":
-        console.print("\n".join(_KINDS))
+        console.print("\n".join(_LISTS))
         return
-    if kind not in _KINDS:
+    if kind not in _LISTS:
         raise CallerError(
-            f"There is nothing called {kind!r} to list.\nThere are: {', '.join(_KINDS)}."
+            f"There is nothing called {kind!r} to list.\nThere are: {', '.join(_LISTS)}."
         )
     if pipeline is not None and kind != "settings":
         raise CallerError(
             "--pipeline narrows settings alone: archqa list settings --pipeline panel"
         )
-    lines = _settings(pipeline) if kind == "settings" else _KINDS[kind]()
+    lines = _settings(pipeline) if kind == "settings" else _LISTS[kind]()
     for line in lines:
         console.print(line, markup=False)
 
 
-def _pipelines() -> Iterable[str]:
-    return (f"{each.name:10} {each.summary}" for each in pipelines.all_pipelines())
+def _pipelines() -> Iterator[str]:
+    for pipeline in pipelines.all_pipelines():
+        yield f"{pipeline.name:10} {pipeline.summary}"
 
 
-def _tasks() -> Iterable[str]:
-    return (f"{name:18} {tasks.find(name).title}" for name in tasks.names())
+def _tasks() -> Iterator[str]:
+    for name in tasks.names():
+        yield f"{name:18} {tasks.find(name).title}"
 
 
-def _prompts() -> Iterable[str]:
+def _agents() -> Iterable[str]:
+    return AGENT_NAMES
+
+
+def _prompts() -> Iterator[str]:
     prompts = default_prompts()
-    names = sorted(
-        str(path.parent.relative_to(prompts.folder))
-        for path in prompts.folder.glob("*/v*/system.jinja")
-    )
-    return (f"{name:26} sha256 {prompts.digest(name)[:12]}" for name in names)
+    for path in sorted(prompts.folder.glob("*/v*/system.jinja")):
+        name = str(path.parent.relative_to(prompts.folder))
+        yield f"{name:26} sha256 {prompts.digest(name)[:12]}"
 
 
-def _prices() -> Iterable[str]:
-    for name, price in listed_prices().items():
-        dollars = f"${price.prompt:g} in, ${price.cached:g} cached, ${price.completion:g} out per million tokens"
-        yield f"{name:14} {dollars} ({price.source}, {price.as_of})"
+def _prices() -> Iterator[str]:
+    for model, price in listed_prices().items():
+        dollars = (
+            f"${price.prompt:g} in, ${price.cached:g} cached, "
+            f"${price.completion:g} out per million tokens"
+        )
+        yield f"{model:14} {dollars} ({price.source}, {price.as_of})"
 
 
 def _settings(pipeline: str | None = None) -> Iterable[str]:
-    """The settings: name, short name, type, default, description, owners; with a pipeline, only those it uses."""
+    """Describe all settings, or those that a pipeline uses under their names for that pipeline."""
     settings = describe_settings()
     if pipeline is not None:
-        settings = [_of_pipeline(pipeline, each) for each in settings if pipeline in each.owners]
+        settings = [
+            setting._replace(name=setting.name.replace("<name>", pipeline))
+            for setting in settings
+            if pipeline in setting.owners
+        ]
     if not settings:
-        known = ", ".join(dict.fromkeys(each.name for each in pipelines.all_pipelines()))
-        raise CallerError(f"No pipeline {pipeline!r} has settings.\nThere are: {known}.")
-    return (_setting_line(setting) for setting in settings)
-
-
-def _of_pipeline(pipeline: str, setting: SettingDescription) -> SettingDescription:
-    return setting._replace(name=setting.name.replace("<name>", pipeline))
+        names = dict.fromkeys(known_pipeline.name for known_pipeline in pipelines.all_pipelines())
+        raise CallerError(f"No pipeline {pipeline!r} has settings.\nThere are: {', '.join(names)}.")
+    return [_setting_line(setting) for setting in settings]
 
 
 def _setting_line(setting: SettingDescription) -> str:
-    short_name = f" ({setting.short_name})" if setting.short_name else ""
-    default = f" [default: {setting.default}]" if setting.default else ""
-    owners = f" (of {', '.join(setting.owners)})" if setting.owners != ("run",) else ""
-    return f"{setting.name}{short_name}: {setting.type}{default}. {setting.description}{owners}"
+    line = setting.name
+    if setting.short_name:
+        line += f" ({setting.short_name})"
+    line += f": {setting.type}"
+    if setting.default:
+        line += f" [default: {setting.default}]"
+    line += f". {setting.description}"
+    if setting.owners != ("run",):
+        line += f" (of {', '.join(setting.owners)})"
+    return line
 
 
-def _runs() -> Iterable[str]:
+def _runs() -> Iterator[str]:
     for path in sorted(Path("runs").glob("*/run.json")):
         run = Run.open(path.parent)
-        yield f"{run.path}  {run.manifest.status.value}  {len(run.records)} of {len(run.manifest.case_ids)} cases"
+        progress = f"{len(run.records)} of {len(run.manifest.case_ids)} cases"
+        yield f"{run.path}  {run.manifest.status.value}  {progress}"
 
 
 def _models() -> Iterable[str]:
     return asyncio.run(list_models(load_settings()))
 
 
-_KINDS: dict[str, Callable[[], Iterable[str]]] = {
+_LISTS: dict[str, Callable[[], Iterable[str]]] = {
     "pipelines": _pipelines,
     "tasks": _tasks,
-    "agents": lambda: AGENT_NAMES,
+    "agents": _agents,
     "prompts": _prompts,
     "metrics": metric_names,
     "formats": formats,

@@ -1,4 +1,4 @@
-"""`archqa merge RUN RUN…`: parts of one run, made by hand with --shard, become that run."""
+"""`archqa merge RUN RUN…`: joins the parts of a run that were made with --shard."""
 
 from pathlib import Path
 from typing import Annotated
@@ -18,7 +18,7 @@ def command(
     ] = None,
     data: Annotated[Path | None, typer.Option(help="The case file, if it has moved.")] = None,
     partial: Annotated[
-        bool, typer.Option("--partial", help="Merge what is there, though cases are missing.")
+        bool, typer.Option("--partial", help="Merge although cases are missing.")
     ] = False,
     as_json: Annotated[
         bool, typer.Option("--json", help="Print one JSON object about the run.")
@@ -26,18 +26,18 @@ def command(
 ) -> None:
     """Merge the parts of one run, in the order of the case file. The parts stay as they are.
 
-    The parts must be of the same cases, settings, pipeline and prompts, share no case and together have all of them.
+    The parts must have the same cases, settings, pipeline and prompts, share no case and together
+    have all of them.
 
     Examples:
-      archqa predict cases.jsonl --shard 1/2 --out runs/one     (here)
-      archqa predict cases.jsonl --shard 2/2 --out runs/two     (elsewhere)
+      archqa predict cases.jsonl --shard 1/2 --out runs/one     (on one machine)
+      archqa predict cases.jsonl --shard 2/2 --out runs/two     (on another)
       archqa merge runs/one runs/two --out runs/whole
     """
     run = merge(runs, out, data=data, partial=partial)
     if not run.complete:
-        print_notice(
-            f"{len(run.records)} of {len(run.manifest.case_ids)} cases have ended; the rest is missing."
-        )
+        progress = f"{len(run.records)} of {len(run.manifest.case_ids)} cases have ended"
+        print_notice(f"{progress}; the rest is missing.")
     if as_json:
         print_json(run.summary())
     else:

@@ -1,7 +1,7 @@
 """`archqa predict CASES`: answer every case of a file."""
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
@@ -9,6 +9,17 @@ from archqa import tasks
 from archqa.cli.confirmation import confirm_writes
 from archqa.cli.console import configure_logging, console, print_json, print_notice
 from archqa.cli.cost_estimate import confirm_cost, print_cost_estimate
+from archqa.cli.options import (
+    AssignmentsOption,
+    BaseUrlOption,
+    ConfigOption,
+    JobsOption,
+    LimitOption,
+    ModelOption,
+    PipelineOption,
+    RecordOption,
+    VerboseOption,
+)
 from archqa.cli.progress import Progress, result_table, stage_table
 from archqa.runs.case_selection import Selection, Shard
 from archqa.runs.cost_estimate import estimate_cost
@@ -22,37 +33,29 @@ from archqa.runs.stage_usage import stage_usage
 from archqa.settings import load_settings
 from archqa.tasks.pipelines import Pipeline
 
-Cases = Annotated[
-    str,
-    typer.Argument(
-        help="Cases (ArchEHR-QA XML, JSON or JSON Lines), - for standard input, or mini."
-    ),
-]
-
 
 def command(
-    cases: Cases,
+    cases: Annotated[
+        str,
+        typer.Argument(
+            help="Cases (ArchEHR-QA XML, JSON or JSON Lines), - for standard input, or mini."
+        ),
+    ],
     task: Annotated[
         str | None, typer.Option(help="The task, where its content does not tell.")
     ] = None,
-    record: Annotated[
-        str | None, typer.Option(help="A FHIR store or server (FHIR benchmarks).")
-    ] = None,
-    pipeline: Annotated[str | None, typer.Option(help="See `archqa list pipelines`.")] = None,
-    model: Annotated[str | None, typer.Option(help="Model for every agent, e.g. gpt-4.1.")] = None,
-    base_url: Annotated[str | None, typer.Option(help="An OpenAI-compatible server.")] = None,
+    record: RecordOption = None,
+    pipeline: PipelineOption = None,
+    model: ModelOption = None,
+    base_url: BaseUrlOption = None,
     out_dir: Annotated[
         Path | None,
         typer.Option("--out", help="The run folder itself; default: a new one in runs/."),
     ] = None,
-    jobs: Annotated[
-        int | None, typer.Option(min=1, help="Requests in flight at once.  [default: 8]")
-    ] = None,
-    limit: Annotated[int | None, typer.Option(min=1, help="Only the first N cases.")] = None,
+    jobs: JobsOption = None,
+    limit: LimitOption = None,
     case: Annotated[list[str] | None, typer.Option(help="Only this case; repeatable.")] = None,
-    resume: Annotated[
-        bool, typer.Option("--resume", help="Go on with a run that stopped.")
-    ] = False,
+    resume: Annotated[bool, typer.Option("--resume", help="Continue a run that stopped.")] = False,
     shard: Annotated[
         str | None, typer.Option(metavar="K/N", help="Only part K of N of the cases.")
     ] = None,
@@ -67,48 +70,45 @@ def command(
         float | None, typer.Option(metavar="USD", help="Stop when this much is spent.")
     ] = None,
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Render every prompt, call nobody.")
+        bool, typer.Option("--dry-run", help="Render every prompt, call no model.")
     ] = False,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask before spending.")] = False,
-    assign: Annotated[
-        list[str] | None,
-        typer.Option("--set", metavar="KEY=VALUE", help="Any setting; repeatable."),
-    ] = None,
+    assign: AssignmentsOption = None,
     key: Annotated[
         Path | None,
-        typer.Option(help="Holds the answers that subtask 4 links; only their words are read."),
+        typer.Option(
+            help="The key with the answers that subtask 4 links; only their text is read."
+        ),
     ] = None,
     functions: Annotated[
         Path | None,
         typer.Option(help="MedAgentBench's own function file (funcs_v1.json), for its baseline."),
     ] = None,
     operating_point: Annotated[str | None, typer.Option(help="f1, precision or recall.")] = None,
-    config: Annotated[Path | None, typer.Option(help="A TOML file of settings.")] = None,
+    config: ConfigOption = None,
     as_json: Annotated[
         bool, typer.Option("--json", help="Print one JSON object about the run.")
     ] = False,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress, no table.")] = False,
     confirm: Annotated[
         bool,
-        typer.Option(
-            "--confirm", help="Ask before anything is written to a record (MedAgentBench)."
-        ),
+        typer.Option("--confirm", help="Ask before each write to a record (MedAgentBench)."),
     ] = False,
-    verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Say more on stderr.")] = False,
+    verbose: VerboseOption = False,
 ) -> None:
     """Answer every case of a file, each claim with its evidence.
 
-    Without a model or a key the engine inside archqa answers, on this machine alone.
+    Without a model server, the engine inside archqa answers, on this machine alone.
 
     Examples:
       archqa predict mini
       archqa predict data/dev.json --out runs/dev
       archqa predict data/dev.json --model gpt-4.1 --jobs 16
-      archqa predict dev.xml --base-url http://127.0.0.1:8000/v1 --set labels=multiclass --set experts=off
+      archqa predict dev.xml --base-url http://127.0.0.1:8000/v1 --set labels=multiclass
       archqa predict tasks.json --record record.db --model gpt-4.1 --pipeline typed
     """
     configure_logging(verbose=verbose)
-    typed: dict[str, Any] = {
+    options = {
         "pipeline": pipeline,
         "model": model,
         "base_url": base_url,
@@ -121,24 +121,25 @@ def command(
         "runner": runner,
         "ray_address": ray_address,
     }
-    settings = load_settings(config, typed, assign or ())
+    settings = load_settings(config, options, assign or ())
     file = tasks.with_clinician_answers(tasks.load_cases(cases, task), settings.answer_key)
-    performer = choose_pipeline(settings, file.task)
-    check_settings_used(settings, performer)
-    inputs = performer.inputs(settings.for_pipeline(performer))
-    if performer.mind == "model" and not dry_run:
-        settings = resolve_model(settings)
-    if performer.mind != "model" and not quiet:
-        print_notice(_who_answers(performer))
+    selection = _selection(case, limit, shard)
+    chosen_pipeline = choose_pipeline(settings, file.task)
+    check_settings_used(settings, chosen_pipeline)
+    inputs = chosen_pipeline.inputs(settings.for_pipeline(chosen_pipeline))
     if not quiet:
+        _print_backend_notice(chosen_pipeline)
         for remark in inputs.remarks:
             print_notice(remark)
-    selection = Selection(tuple(case or ()), limit, Shard.parse(shard) if shard else None)
     if dry_run:
-        print_cost_estimate(estimate_cost(selection.of(file), performer, settings), as_json=as_json)
+        estimate = estimate_cost(selection.of(file), chosen_pipeline, settings)
+        print_cost_estimate(estimate, as_json=as_json)
         return
-    if performer.mind == "model" and not (yes or quiet or as_json):
-        confirm_cost(estimate_cost(selection.of(file), performer, settings, sample_size=8))
+    if chosen_pipeline.mind == "model":
+        settings = resolve_model(settings)
+        if not (yes or quiet or as_json):
+            sampled = estimate_cost(selection.of(file), chosen_pipeline, settings, sample_size=8)
+            confirm_cost(sampled)
     with Progress(quiet=quiet or as_json or confirm) as progress:
         run = predict(
             file,
@@ -146,22 +147,32 @@ def command(
             resume=resume,
             selection=selection,
             settings=settings,
-            on_start=progress.start,
-            on_case=progress.case,
+            on_start=progress.on_start,
+            on_case=progress.on_case,
             confirm=confirm_writes() if confirm else None,
         )
-    _tell(run, as_json=as_json, quiet=quiet)
+    _print_result(run, as_json=as_json, quiet=quiet)
     if run.count(CaseStatus.FAILED):
         raise typer.Exit(1)
 
 
-def _who_answers(performer: Pipeline) -> str:
-    if performer.mind == "script":
-        return f"{performer.name} is a fixed policy: its score is no score of any model."
-    return "the embedded engine answers (no model server, no network); --model or --base-url names another."
+def _selection(case_ids: list[str] | None, limit: int | None, shard: str | None) -> Selection:
+    part = Shard.parse(shard) if shard else None
+    return Selection(tuple(case_ids or ()), limit, part)
 
 
-def _tell(run: Run, *, as_json: bool, quiet: bool) -> None:
+def _print_backend_notice(pipeline: Pipeline) -> None:
+    """Say who answers where it is not a model."""
+    if pipeline.mind == "embedded":
+        print_notice(
+            "the embedded engine answers (no model server, no network); "
+            "--model or --base-url selects a server."
+        )
+    if pipeline.mind == "script":
+        print_notice(f"{pipeline.name} is a fixed policy: its score is not a model's score.")
+
+
+def _print_result(run: Run, *, as_json: bool, quiet: bool) -> None:
     if as_json:
         print_json(run.summary())
         return

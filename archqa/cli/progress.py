@@ -1,4 +1,4 @@
-"""What is seen of a run while it works, and the table at its end."""
+"""The progress bar of a run, and the tables at its end."""
 
 from types import TracebackType
 from typing import Self
@@ -21,7 +21,7 @@ from archqa.runs.stage_usage import StageUsage
 
 
 class Progress:
-    """A bar on stderr, and a line for each case that failed."""
+    """A bar on stderr, and a line for each case that was not answered."""
 
     def __init__(self, *, quiet: bool) -> None:
         self._quiet = quiet
@@ -44,20 +44,20 @@ class Progress:
 
     def __exit__(
         self,
-        kind: type[BaseException] | None,
+        error_type: type[BaseException] | None,
         error: BaseException | None,
-        at: TracebackType | None,
+        traceback: TracebackType | None,
     ) -> None:
         self._bar.stop()
 
-    def start(self, manifest: RunManifest, done: int) -> None:
-        """The run is laid out; `done` cases had ended before."""
+    def on_start(self, manifest: RunManifest, done: int) -> None:
+        """Show how many cases the run has; `done` of them ended in an earlier session."""
         self._bar.update(
             self._task, description="cases", total=len(manifest.case_ids), completed=done
         )
 
-    def case(self, record: CaseRecord) -> None:
-        """One more case has ended."""
+    def on_case(self, record: CaseRecord) -> None:
+        """Count a case that has ended."""
         self._usage += record.usage
         self._bar.update(self._task, advance=1, spent=format_usage(self._usage))
         if record.status is not CaseStatus.ANSWERED and not self._quiet:
@@ -67,48 +67,56 @@ class Progress:
 
 
 def format_usage(usage: Usage) -> str:
-    """Calls and dollars in a few words; nothing where no model was asked."""
+    """Return the number of calls and their cost; empty if no model was called."""
     if not usage.calls:
         return ""
     return f"{usage.calls} calls, {format_dollars(usage.cost_usd)}"
 
 
 def format_dollars(dollars: float | None) -> str:
-    """Dollars as they are printed; an unknown cost is said to be unknown."""
-    return "cost unknown" if dollars is None else f"${dollars:.4f}"
+    """Return a cost with four decimals, or that it is unknown."""
+    if dollars is None:
+        return "cost unknown"
+    return f"${dollars:.4f}"
 
 
 def result_table(run: Run) -> Table:
-    """How the run ended, in one small table."""
+    """Summarise a run: cases, calls, tokens, cost, remarks and seconds."""
     summary = run.summary()
     table = Table(
-        title=f"{summary['task']} by {summary['pipeline']}", show_header=False, title_justify="left"
+        title=f"{summary['task']} by {summary['pipeline']}",
+        show_header=False,
+        title_justify="left",
     )
-    for name in ("answered", "failed", "unanswerable"):
-        table.add_row(name, f"{summary[name]} of {summary['cases']}")
+    for status in ("answered", "failed", "unanswerable"):
+        table.add_row(status, f"{summary[status]} of {summary['cases']}")
     if summary["calls"] or summary["cached_calls"]:
-        table.add_row(
-            "model calls", f"{summary['calls']} (and {summary['cached_calls']} from the cache)"
-        )
-        table.add_row(
-            "tokens", f"{summary['prompt_tokens']} in, {summary['completion_tokens']} out"
-        )
+        calls = f"{summary['calls']} (and {summary['cached_calls']} from the cache)"
+        table.add_row("model calls", calls)
+        tokens = f"{summary['prompt_tokens']} in, {summary['completion_tokens']} out"
+        table.add_row("tokens", tokens)
         table.add_row("cost", format_dollars(summary["cost_usd"]))
     remarks = sum(len(record.remarks) for record in run.records)
     if remarks:
-        table.add_row(
-            "remarks", f"{remarks} (stages that failed and were made good; see archqa show)"
-        )
+        table.add_row("remarks", f"{remarks} (stages that failed and fell back; see archqa show)")
     table.add_row("seconds", f"{summary['seconds']:.1f}")
     return table
 
 
-def stage_table(stages: list[StageUsage]) -> Table:
-    """What each stage cost."""
-    table = Table(title="stages", title_justify="left")
+def usage_table(title: str, *number_columns: str) -> Table:
+    """Return an empty table of agents and models with columns of numbers."""
+    table = Table(title=title, title_justify="left")
     table.add_column("agent", no_wrap=True)
     table.add_column("model", overflow="fold")
-    for name in (
+    for column in number_columns:
+        table.add_column(column, justify="right")
+    return table
+
+
+def stage_table(stages: list[StageUsage]) -> Table:
+    """Show calls, tokens, cost and latency of each stage of a run."""
+    table = usage_table(
+        "stages",
         "calls",
         "from cache",
         "sent back",
@@ -118,21 +126,26 @@ def stage_table(stages: list[StageUsage]) -> Table:
         "cost",
         "p50",
         "p95",
-    ):
-        table.add_column(name, justify="right")
-    for each in stages:
-        used = each.usage
-        tokens = (used.prompt_tokens, used.cached_prompt_tokens, used.completion_tokens)
-        counts = (used.calls, used.cached_calls, each.rejected, *tokens)
-        seconds = (
-            "" if each.p50 is None else f"{each.p50:.2f} s",
-            "" if each.p95 is None else f"{each.p95:.2f} s",
-        )
+    )
+    for stage in stages:
+        usage = stage.usage
         table.add_row(
-            each.agent,
-            each.model,
-            *(f"{count:,}" for count in counts),
-            format_dollars(used.cost_usd),
-            *seconds,
+            stage.agent,
+            stage.model,
+            f"{usage.calls:,}",
+            f"{usage.cached_calls:,}",
+            f"{stage.rejected:,}",
+            f"{usage.prompt_tokens:,}",
+            f"{usage.cached_prompt_tokens:,}",
+            f"{usage.completion_tokens:,}",
+            format_dollars(usage.cost_usd),
+            _format_seconds(stage.p50),
+            _format_seconds(stage.p95),
         )
     return table
+
+
+def _format_seconds(seconds: float | None) -> str:
+    if seconds is None:
+        return ""
+    return f"{seconds:.2f} s"

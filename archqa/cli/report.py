@@ -1,4 +1,4 @@
-"""`archqa report RUN [RUN...]`: runs as one HTML page, with the evidence marked where it stands."""
+"""`archqa report RUN [RUN...]`: one HTML page with the runs, their numbers and their evidence."""
 
 from pathlib import Path
 from typing import Annotated
@@ -6,6 +6,7 @@ from typing import Annotated
 import typer
 
 from archqa.cli.console import print_notice
+from archqa.cli.options import KeyOption
 from archqa.report import write_report
 
 
@@ -19,28 +20,27 @@ def command(
             "--out", metavar="FILE", help="Default: report.html in the (first) run's folder."
         ),
     ] = None,
-    key: Annotated[
-        Path | None, typer.Option(help="The key; default: the one beside the case file.")
-    ] = None,
+    key: KeyOption = None,
     without_text: Annotated[
         bool,
         typer.Option(
             "--without-text",
-            help="Leave out every word of the record: numbers, ids and labels stay.",
+            help="Leave out all text of the record: numbers, ids and labels stay.",
         ),
     ] = False,
 ) -> None:
     """Write one HTML file with the answers, their evidence, confidence and errors.
 
-    The file needs nothing but a browser: no script, no other file, no network. It holds record text unless
-    --without-text is given. Of two runs, the differences and a paired test come first.
+    The file needs nothing but a browser: no script, no other file, no network. It contains record
+    text unless --without-text is given. A report of two runs starts with their differences and a
+    paired test.
 
     Examples:
       archqa report runs/dev
       archqa report runs/one runs/two --out comparison.html
       archqa report runs/dev --without-text --out to-publish.html
     """
-    place = write_report(runs, out_file, key=key, text=not without_text)
+    path = write_report(runs, out_file, key=key, text=not without_text)
     if not without_text:
-        print_notice("the page holds record text: keep it as you would keep the record.")
-    print(place)
+        print_notice("the page holds record text: protect it as you protect the record.")
+    print(path)

@@ -1,4 +1,4 @@
-"""`archqa serve [RUNS]`: the report's pages, live, and a form to ask a question."""
+"""`archqa serve [RUNS]`: the report's pages in a browser, and a form to ask questions."""
 
 import errno
 import ipaddress
@@ -9,6 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from archqa.cli.console import configure_logging, print_notice
+from archqa.cli.options import BaseUrlOption, ConfigOption, VerboseOption
 from archqa.errors import CallerError, MissingExtra
 from archqa.settings import load_settings
 
@@ -19,27 +20,25 @@ def command(
         typer.Argument(metavar="[RUNS]", help="Folders of runs, or runs.  [default: runs]"),
     ] = None,
     host: Annotated[
-        str, typer.Option(help="Elsewhere than on loopback, a token is asked for.")
+        str, typer.Option(help="The address to listen on; a token is required unless loopback.")
     ] = "127.0.0.1",
-    port: Annotated[int, typer.Option(min=0, max=65535, help="0: any that is free.")] = 8484,
+    port: Annotated[int, typer.Option(min=0, max=65535, help="0: any free port.")] = 8484,
     record: Annotated[
         str | None, typer.Option(help="A FHIR store or server whose patients may be asked about.")
     ] = None,
     key: Annotated[
-        Path | None, typer.Option(help="The key; default: the one beside each case file.")
+        Path | None, typer.Option(help="The key; default: the one next to each case file.")
     ] = None,
     annotations: Annotated[
         Path | None,
-        typer.Option(help="Where reviews are saved.  [default: annotations/ beside the runs]"),
+        typer.Option(help="The folder for reviews.  [default: annotations/ next to the runs]"),
     ] = None,
     model: Annotated[
-        str | None, typer.Option(help="Model that answers; default: the embedded engine.")
+        str | None, typer.Option(help="The model that answers; default: the embedded engine.")
     ] = None,
-    base_url: Annotated[str | None, typer.Option(help="An OpenAI-compatible server.")] = None,
-    config: Annotated[Path | None, typer.Option(help="A TOML file of settings.")] = None,
-    verbose: Annotated[
-        bool, typer.Option("--verbose", "-v", help="Say more on stderr; never record text.")
-    ] = False,
+    base_url: BaseUrlOption = None,
+    config: ConfigOption = None,
+    verbose: VerboseOption = False,
 ) -> None:
     """Show runs in a browser, review answers, and ask questions about a note or a patient.
 
@@ -57,24 +56,20 @@ def command(
         raise MissingExtra("The web part (FastAPI, uvicorn)", "web") from None
     settings = load_settings(config, {"model": model, "base_url": base_url})
     token = None if _is_loopback(host) else new_token()
-    app = create_app(
-        WebConfig(_folders(runs), record, key, annotations), token=token, settings=settings
-    )
+    web_config = WebConfig(_run_folders(runs), record, key, annotations)
+    app = create_app(web_config, token=token, settings=settings)
     listening = _listen(host, port)
-    address = (
-        f"http://{_shown(host)}:{listening.getsockname()[1]}/{f'?token={token}' if token else ''}"
-    )
     print_notice("the pages hold record text; press Ctrl+C to end.")
-    print(address, flush=True)
-    # No access log: addresses may hold case ids, and what is posted is nobody else's business.
+    print(_url(host, listening.getsockname()[1], token), flush=True)
+    # No access log: URLs may contain case ids, and posted questions are private.
     server: Any = uvicorn.Server(
         uvicorn.Config(app, log_level="warning", access_log=False, lifespan="on")
     )
     server.run(sockets=[listening])
 
 
-def _folders(runs: list[Path] | None) -> list[Path]:
-    """What was named, else `runs`, which is made if there is none yet: the form works without a run."""
+def _run_folders(runs: list[Path] | None) -> list[Path]:
+    """Return the folders given, else `runs`, created if absent: the form works without a run."""
     if runs:
         return runs
     Path("runs").mkdir(mode=0o700, exist_ok=True)
@@ -90,12 +85,14 @@ def _is_loopback(host: str) -> bool:
         return False
 
 
-def _shown(host: str) -> str:
-    return f"[{host}]" if ":" in host else host
+def _url(host: str, port: int, token: str | None) -> str:
+    url_host = f"[{host}]" if ":" in host else host
+    url = f"http://{url_host}:{port}/"
+    return f"{url}?token={token}" if token else url
 
 
 def _listen(host: str, port: int) -> socket.socket:
-    """A socket that listens. Raises `CallerError` where that cannot be."""
+    """Return a listening socket. Raises `CallerError` if the address cannot be used."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     listening = socket.socket(family, socket.SOCK_STREAM)
     listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -103,9 +100,10 @@ def _listen(host: str, port: int) -> socket.socket:
         listening.bind((host, port))
     except OSError as error:
         listening.close()
-        taken = error.errno == errno.EADDRINUSE
-        why = f"Port {port} is taken." if taken else f"{host}:{port} cannot be listened on."
+        reason = f"{host}:{port} cannot be listened on."
+        if error.errno == errno.EADDRINUSE:
+            reason = f"Port {port} is taken."
         raise CallerError(
-            f"{why}\nName another with --host and --port; --port 0 takes any that is free."
+            f"{reason}\nName another with --host and --port; --port 0 takes any that is free."
         ) from None
     return listening

@@ -1,4 +1,4 @@
-"""`archqa show RUN [CASE]`: the note with the cited sentences marked, and what each agent held of each sentence."""
+"""`archqa show RUN [CASE]`: a run's cases, or one case with its evidence and judgements."""
 
 import json
 import re
@@ -9,36 +9,41 @@ import typer
 from rich.table import Table
 from rich.text import Text
 
-from archqa import tasks
 from archqa.cli.console import console
+from archqa.cli.options import RunArgument
 from archqa.cli.progress import format_dollars, result_table
 from archqa.core.case import Case
 from archqa.core.judgement import Judgement, Relevance
 from archqa.core.key import CaseKey
-from archqa.core.question import ClinicalTask, RecordQuestion
+from archqa.core.question import ClinicalTask, Item, RecordQuestion
 from archqa.errors import CallerError
+from archqa.report.report_data import load_note_keys
 from archqa.runs.record import CaseRecord
 from archqa.runs.run import Run
 
-_FONTS = re.compile(r"@font-face \{.*?\}", re.DOTALL)
-"""Rich's pictures ask another host for their fonts; ours ask nobody."""
+_FONT_RULE = re.compile(r"@font-face \{.*?\}", re.DOTALL)
+"""Rich's SVG loads fonts from another host; these rules are removed."""
 
-_LONG = frozenset({"trace", "history", "rows", "agent_fhir_resources"})
-"""What a page shows better than a terminal."""
+_LONG_FIELDS = frozenset({"trace", "history", "rows", "agent_fhir_resources"})
+"""Fields of a result that are too long for a terminal."""
 
-_SHORT = {Relevance.ESSENTIAL: "E", Relevance.SUPPLEMENTARY: "s", Relevance.NOT_RELEVANT: "·"}
+_LABEL_CODES = {
+    Relevance.ESSENTIAL: "E",
+    Relevance.SUPPLEMENTARY: "s",
+    Relevance.NOT_RELEVANT: "·",
+}
 
 
 def command(
-    run: Annotated[Path, typer.Argument(metavar="RUN", help="A run folder.")],
+    run: RunArgument,
     case: Annotated[str | None, typer.Argument(help="A case of it.")] = None,
     key: Annotated[
-        Path | None, typer.Option(help="A key, to mark what is right and what is missed.")
+        Path | None, typer.Option(help="A key, to mark correct and missed sentences.")
     ] = None,
     rationales: Annotated[
         bool, typer.Option("--rationales", help="Print each agent's reasons too.")
     ] = False,
-    svg: Annotated[Path | None, typer.Option(help="Also save what is shown as a picture.")] = None,
+    svg: Annotated[Path | None, typer.Option(help="Also save the output as a picture.")] = None,
 ) -> None:
     """Show a run's cases, or one case with its answer, evidence and every agent's verdict.
 
@@ -46,136 +51,143 @@ def command(
       archqa show runs/dev
       archqa show runs/dev 3 --rationales
     """
-    opened = Run.open(run)
+    opened_run = Run.open(run)
     console.record = svg is not None
-    _show(opened, case, key, rationales=rationales)
-    if svg is not None:
-        drawn = console.export_svg(title=f"archqa show {case or ''}".strip())
-        svg.write_text(_FONTS.sub("", drawn), encoding="utf-8")
-
-
-def _show(opened: Run, case: str | None, key: Path | None, *, rationales: bool) -> None:
     if case is None:
-        console.print(result_table(opened))
-        console.print(_overview(opened))
-        return
-    record = next((each for each in opened.records if each.id == case), None)
-    if record is None:
-        raise CallerError(
-            f"The run has no case {case!r}.\nIt has: {', '.join(each.id for each in opened.records)}."
-        )
-    shown = next(each for each in opened.cases if each.id == case)
-    if isinstance(shown, Case):
-        _show_case(shown, record, _key_of(opened, key, case), rationales=rationales)
+        console.print(result_table(opened_run))
+        console.print(_case_list(opened_run))
     else:
-        _show_item(shown, record)
+        _show_case_id(opened_run, case, key, rationales=rationales)
+    if svg is not None:
+        picture = console.export_svg(title=f"archqa show {case or ''}".strip())
+        svg.write_text(_FONT_RULE.sub("", picture), encoding="utf-8")
 
 
-def _overview(run: Run) -> Table:
-    table = Table()
-    for name in (
-        "case",
-        "status",
-        "sentences",
-        "cited",
-        "words",
-        "calls",
-        "cost",
-        "remarks or error",
-    ):
-        table.add_column(name)
-    sizes = {case.id: len(case.sentences) for case in run.notes}
+def _case_list(run: Run) -> Table:
+    table = Table(
+        "case", "status", "sentences", "cited", "words", "calls", "cost", "remarks or error"
+    )
+    sentence_counts = {case.id: len(case.sentences) for case in run.notes}
     for record in run.records:
-        answer = record.answer
+        cost = format_dollars(record.usage.cost_usd) if record.usage.calls else ""
         table.add_row(
             Text(record.id),
             record.status.value,
-            str(sizes.get(record.id, "")),
+            str(sentence_counts.get(record.id, "")),
             Text(",".join(record.evidence)),
-            str(answer.words) if answer else "",
+            str(record.answer.words) if record.answer else "",
             str(record.usage.calls),
-            format_dollars(record.usage.cost_usd) if record.usage.calls else "",
+            cost,
             Text(record.error or "; ".join(record.remarks)),
         )
     return table
 
 
-def _show_item(item: RecordQuestion | ClinicalTask, record: CaseRecord) -> None:
-    """A question or task on a FHIR record: what was asked, and all that was made of it but its conversation."""
+def _show_case_id(run: Run, case_id: str, key: Path | None, *, rationales: bool) -> None:
+    records = {record.id: record for record in run.records}
+    if case_id not in records:
+        raise CallerError(f"The run has no case {case_id!r}.\nIt has: {', '.join(records)}.")
+    items: dict[str, Item] = {item.id: item for item in run.cases}
+    item = items[case_id]
+    if isinstance(item, Case):
+        case_key = load_note_keys(run, key).get(case_id)
+        _show_note_case(item, records[case_id], case_key, rationales=rationales)
+    else:
+        _show_record_item(item, records[case_id])
+
+
+def _show_record_item(item: RecordQuestion | ClinicalTask, record: CaseRecord) -> None:
+    """Show a question or task on a FHIR record, and its result without the conversation."""
     for name, text in item.model_dump(exclude={"id"}).items():
         if text:
-            console.print(Text(f"\n{name.replace('_', ' ')}", style="bold"))
+            _print_heading(name.replace("_", " "))
             console.print(Text(text))
-    console.print(Text(f"\nResult ({record.status.value})", style="bold"))
-    result = record.result.to_json() if record.result else {}
-    told = {name: value for name, value in result.items() if name not in _LONG and value}
-    console.print(Text(json.dumps(told, ensure_ascii=False, indent=2) if told else record.error))
-    for remark in record.remarks:
-        console.print(Text(f"  remark: {remark}", style="dim"))
+    _print_heading(f"Result ({record.status.value})")
+    fields = {}
+    result_fields = record.result.to_json() if record.result else {}
+    for name, content in result_fields.items():
+        if content and name not in _LONG_FIELDS:
+            fields[name] = content
+    result = json.dumps(fields, ensure_ascii=False, indent=2) if fields else record.error
+    console.print(Text(result))
+    _print_remarks(record)
 
 
-def _show_case(case: Case, record: CaseRecord, key: CaseKey | None, *, rationales: bool) -> None:
+def _show_note_case(
+    case: Case, record: CaseRecord, key: CaseKey | None, *, rationales: bool
+) -> None:
     for title, text in (("Patient", case.patient_narrative), ("Question", case.clinician_question)):
         if text:
-            console.print(Text(f"\n{title}", style="bold"))
+            _print_heading(title)
             console.print(Text(text), soft_wrap=False)
-    console.print(Text(f"\nAnswer ({record.status.value})", style="bold"))
+    _print_heading(f"Answer ({record.status.value})")
     console.print(Text(record.answer.submission if record.answer else record.error))
+    _print_remarks(record)
+    console.print(_sentence_table(case, record, key))
+    if rationales:
+        _print_rationales(record)
+
+
+def _print_heading(text: str) -> None:
+    console.print(Text(f"\n{text}", style="bold"))
+
+
+def _print_remarks(record: CaseRecord) -> None:
     for remark in record.remarks:
         console.print(Text(f"  remark: {remark}", style="dim"))
-    console.print(_note(case, record, key))
-    if rationales:
-        _show_rationales(record)
 
 
-def _note(case: Case, record: CaseRecord, key: CaseKey | None) -> Table:
-    """The grid of sentences and agents. E essential, s supplementary, · not relevant."""
-    cited = record.answer.cited if record.answer else frozenset()
-    agents = {
-        name: {each.sentence_id: each for each in judged}
-        for name, judged in record.judgements.items()
-    }
+def _sentence_table(case: Case, record: CaseRecord, key: CaseKey | None) -> Table:
+    """Return the table of sentences by agents, with the key's label in its last column."""
     table = Table(
         title="\n▶ cited   E essential   s supplementary   · not relevant", title_justify="left"
     )
-    for name in ("", "id"):
-        table.add_column(name)
+    table.add_column("")
+    table.add_column("id")
     table.add_column("sentence", ratio=1)
-    for name in (*agents, *(["key"] if key else [])):
-        table.add_column(Text(name), max_width=12)
+    judgements_by_agent = []
+    for agent, judgements in record.judgements.items():
+        table.add_column(Text(agent), max_width=12)
+        judgements_by_agent.append({judgement.sentence_id: judgement for judgement in judgements})
+    if key:
+        table.add_column(Text("key"), max_width=12)
+    cited_ids = record.answer.cited if record.answer else frozenset()
     for sentence in case.sentences:
-        marked = "▶" if sentence.id in cited else ""
-        verdicts = [_verdict(judged.get(sentence.id)) for judged in agents.values()]
-        gold = [_gold(sentence.id, marked, key)] if key else []
-        style = "bold green" if marked else ""
-        table.add_row(marked, Text(sentence.id), Text(sentence.text, style=style), *verdicts, *gold)
+        is_cited = sentence.id in cited_ids
+        cells: list[str | Text] = [
+            _judgement_cell(judgements.get(sentence.id)) for judgements in judgements_by_agent
+        ]
+        if key:
+            cells.append(_key_cell(key.labels.get(sentence.id), is_cited=is_cited))
+        table.add_row(
+            "▶" if is_cited else "",
+            Text(sentence.id),
+            Text(sentence.text, style="bold green" if is_cited else ""),
+            *cells,
+        )
     return table
 
 
-def _verdict(judgement: Judgement | None) -> str:
+def _judgement_cell(judgement: Judgement | None) -> str:
     if judgement is None:
         return "–"
-    sure = "" if judgement.probability is None else f" {judgement.probability:.2f}"
-    return f"{_SHORT[judgement.label]}{sure}"
+    code = _LABEL_CODES[judgement.label]
+    if judgement.probability is None:
+        return code
+    return f"{code} {judgement.probability:.2f}"
 
 
-def _gold(sentence_id: str, marked: str, key: CaseKey) -> Text:
-    label = key.labels.get(sentence_id)
+def _key_cell(label: Relevance | None, *, is_cited: bool) -> Text:
+    """Return the key's label, in red where the citation disagrees with it."""
     if label is None:
         return Text("–")
-    right = bool(marked) == (label is Relevance.ESSENTIAL)
-    return Text(_SHORT[label], style="" if right else "bold red")
+    agrees = is_cited == (label is Relevance.ESSENTIAL)
+    return Text(_LABEL_CODES[label], style="" if agrees else "bold red")
 
 
-def _show_rationales(record: CaseRecord) -> None:
-    for name, judged in record.judgements.items():
-        console.print(Text(f"\n{name}", style="bold"))
-        for each in judged:
-            console.print(Text(f"  [{each.sentence_id}] {each.label.value}: {each.rationale}"))
-
-
-def _key_of(run: Run, key: Path | None, case: str) -> CaseKey | None:
-    """The case's key: the file named, else the one beside the case file, else none."""
-    data = Path(run.manifest.data.path)
-    found = key or (tasks.find_key(data) if data.is_file() else None)
-    return tasks.load_key(found).keys.get(case) if found else None
+def _print_rationales(record: CaseRecord) -> None:
+    for agent, judgements in record.judgements.items():
+        _print_heading(agent)
+        for judgement in judgements:
+            sentence = f"[{judgement.sentence_id}] {judgement.label.value}"
+            console.print(Text(f"  {sentence}: {judgement.rationale}"))

@@ -1,4 +1,4 @@
-"""`archqa what-if RUN`: the same votes, decided otherwise."""
+"""`archqa what-if RUN`: decides again from the votes of a run, with other settings."""
 
 from pathlib import Path
 from typing import Annotated
@@ -6,12 +6,14 @@ from typing import Annotated
 import typer
 from rich.table import Table
 
-from archqa.cli.console import console, print_json, print_notice
+from archqa.cli.console import console, number_table, print_json, print_notice
+from archqa.cli.options import JsonOption, KeyOption, RunArgument
 from archqa.evaluation.what_if import WhatIfResult, settings_from_run, what_if
+from archqa.panel.calibration import SelectionQuality
 
 
 def command(
-    run: Annotated[Path, typer.Argument(metavar="RUN", help="A run folder.")],
+    run: RunArgument,
     assign: Annotated[
         list[str] | None,
         typer.Option(
@@ -20,13 +22,11 @@ def command(
             help="threshold, voters, combiner, operating_point or verify.",
         ),
     ] = None,
-    key: Annotated[
-        Path | None, typer.Option(help="The key; default: the one beside the case file.")
-    ] = None,
+    key: KeyOption = None,
     out_dir: Annotated[
-        Path | None, typer.Option("--out", help="Leave the result there, as a run of its own.")
+        Path | None, typer.Option("--out", help="Write the result there, as a new run.")
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+    as_json: JsonOption = False,
 ) -> None:
     """Decide a run again, from its stored votes. No model is called.
 
@@ -37,29 +37,31 @@ def command(
       archqa what-if runs/dev --set voters="answer first,embedded engine" --out runs/two-voters
       archqa what-if runs/dev --set combiner=combiner.json --set operating_point=recall
     """
-    found = what_if(run, settings_from_run(run, assign or ()), key=key, out=out_dir)
+    result = what_if(run, settings_from_run(run, assign or ()), key=key, out=out_dir)
     if as_json:
-        print_json(found.as_json())
+        print_json(result.as_json())
         return
-    console.print(
-        f"{found.changed} of {found.cases} cases would rest on other evidence; {len(found.voters)} voters counted:"
-    )
-    console.print(", ".join(found.voters), markup=False)
-    if found.before and found.after:
-        console.print(_table(found))
+    changes = f"{result.changed} of {result.cases} cases would rest on other evidence"
+    console.print(f"{changes}; {len(result.voters)} voters counted:")
+    console.print(", ".join(result.voters), markup=False)
+    _print_scores(result)
+    if result.run:
+        print(result.run)
+
+
+def _print_scores(result: WhatIfResult) -> None:
+    if result.before and result.after:
+        console.print(_table(result.before, result.after))
     else:
         print_notice(
             "there is no key beside the cases, so nothing is scored; name it with --key FILE."
         )
-    if found.run:
-        print(found.run)
 
 
-def _table(found: WhatIfResult) -> Table:
-    table = Table(title="evidence, strict micro, percent", title_justify="left")
-    for name in ("", "precision", "recall", "F1"):
-        table.add_column(name, justify="right" if name else "left")
-    for name, held in (("as it was", found.before), ("what if", found.after)):
-        if held:
-            table.add_row(name, f"{held.precision:.1f}", f"{held.recall:.1f}", f"{held.f1:.1f}")
+def _table(before: SelectionQuality, after: SelectionQuality) -> Table:
+    table = number_table("evidence, strict micro, percent", "", "precision", "recall", "F1")
+    for name, quality in (("as it was", before), ("what if", after)):
+        table.add_row(
+            name, f"{quality.precision:.1f}", f"{quality.recall:.1f}", f"{quality.f1:.1f}"
+        )
     return table

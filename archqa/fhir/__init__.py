@@ -1,22 +1,22 @@
-"""The record: FHIR resources in a file beside us or on a server, searched as FHIR says (hl7.org/fhir/R4/search.html).
+"""A FHIR record in a file or on a server, searched as FHIR defines (hl7.org/fhir/R4/search.html).
 
     from archqa.fhir import Store
     store = Store.open("record.db", create=True)
     store.load(["mimic-fhir/"])
     store.search("Observation?patient=…&code=50912&_sort=-date").resources
 
-`connect(place)` opens a file or a server; both are a `Record`.
+`connect(path_or_url)` opens a file or a server; both are a `Record`.
 """
 
 from archqa.fhir.client.http_client import FhirClient
 from archqa.fhir.connection import connect
 from archqa.fhir.index.loading import LoadProgress, LoadReport
-from archqa.fhir.index.shards import ShardedStore, is_sharded
-from archqa.fhir.index.splitting import Shard, split_by_patient
 from archqa.fhir.outcome import FhirError
 from archqa.fhir.profile import ARCHQA, GCP, HAPI, PROFILES, Profile
 from archqa.fhir.record import CodeCount, Entry, Page, Record, Resource, WritableRecord
 from archqa.fhir.server.service import FhirResponse, FhirService
+from archqa.fhir.sharded_store import ShardedStore, is_sharded
+from archqa.fhir.splitting import Shard, split_by_patient
 from archqa.fhir.store import Store
 from archqa.fhir.views.card import SchemaCard, build_schema_card
 from archqa.fhir.views.encounters import EncounterKind, Encounters

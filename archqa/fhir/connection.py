@@ -1,4 +1,4 @@
-"""A record by one word: a file, or a server's address."""
+"""Open a record from a path or a server's address."""
 
 import os
 from pathlib import Path
@@ -12,12 +12,13 @@ TOKEN_ENV_VAR = "ARCHQA_FHIR_TOKEN"
 
 
 def connect(
-    place: str | Path, *, ways: str | Profile = ARCHQA, token: str | None = None
+    location: str | Path, *, profile: str | Profile = ARCHQA, token: str | None = None
 ) -> Store | FhirClient:
-    """The record at a path or URL. Without `token`, `ARCHQA_FHIR_TOKEN` is used for a server.
+    """Open the record at a path or URL. `token` defaults to `ARCHQA_FHIR_TOKEN` for a server.
 
-    Raises `InputError` if there is no record at the path. A server is not asked before the first search.
+    Raises `InputError` if there is no record at the path. The first search contacts a server, not
+    this.
     """
-    if isinstance(place, str) and place.startswith(("http://", "https://")):
-        return FhirClient(place, token=token or os.environ.get(TOKEN_ENV_VAR) or None)
-    return Store.open(place, ways)
+    if isinstance(location, str) and location.startswith(("http://", "https://")):
+        return FhirClient(location, token=token or os.environ.get(TOKEN_ENV_VAR) or None)
+    return Store.open(location, profile)

@@ -1,4 +1,4 @@
-"""What a record says when it cannot do what is asked: short OperationOutcomes that a model can act on.
+"""Errors of a record as OperationOutcomes, short enough for a model to act on.
 
 Source: hl7.org/fhir/R4/operationoutcome.html.
 """
@@ -8,33 +8,39 @@ from typing import Any
 
 from archqa.errors import CallerError
 
-_LONGEST = 600
-"""Characters of one diagnosis: it goes to a model."""
+_MAX_DIAGNOSTIC_LENGTH = 600
+"""Characters of one diagnostic: it goes to a model."""
 
 
 class FhirError(CallerError):
-    """A request that will not do. `status` is the HTTP status, `code` the OperationOutcome's issue type.
+    """An invalid request.
 
-    Holds every mistake of the request. None of them holds record text.
+    `status` is the HTTP status, `code` the issue type of the OperationOutcome.
+
+    `diagnostics` lists every mistake of the request; none of them contains record text.
     """
 
     def __init__(
         self, diagnostics: str | Iterable[str], status: int = 400, code: str = "invalid"
     ) -> None:
-        each = (diagnostics,) if isinstance(diagnostics, str) else tuple(diagnostics)
-        self.diagnostics = tuple(
-            text if len(text) <= _LONGEST else f"{text[: _LONGEST - 1]}…" for text in each
-        )
+        texts = [diagnostics] if isinstance(diagnostics, str) else diagnostics
+        self.diagnostics = tuple(_shorten(text) for text in texts)
         self.status = status
         self.code = code
         super().__init__("\n".join(self.diagnostics))
 
     def outcome(self) -> dict[str, Any]:
-        """The OperationOutcome resource."""
+        """Return the OperationOutcome resource."""
         return operation_outcome(self.diagnostics, "error", self.code)
 
 
 def operation_outcome(diagnostics: Iterable[str], severity: str, code: str) -> dict[str, Any]:
-    """An OperationOutcome with one issue for each diagnosis."""
+    """Return an OperationOutcome with one issue for each diagnostic."""
     issues = [{"severity": severity, "code": code, "diagnostics": text} for text in diagnostics]
     return {"resourceType": "OperationOutcome", "issue": issues}
+
+
+def _shorten(text: str) -> str:
+    if len(text) <= _MAX_DIAGNOSTIC_LENGTH:
+        return text
+    return f"{text[: _MAX_DIAGNOSTIC_LENGTH - 1]}…"

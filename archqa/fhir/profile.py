@@ -1,7 +1,7 @@
-"""Three servers in one: how Google's and HAPI's differ, and what archqa does by default.
+"""Profiles: how Google's and HAPI's FHIR servers differ, and what archqa does by default.
 
-`gcp` is the server of FHIR-AgentBench (Google Cloud Healthcare API), `hapi` that of MedAgentBench (HAPI FHIR JPA);
-both are kept, mistakes included, so that their benchmarks mean the same here.
+`gcp` is the server of FHIR-AgentBench (Google Cloud Healthcare API), `hapi` that of MedAgentBench
+(HAPI FHIR JPA). Both are reproduced with their mistakes, so that their benchmarks mean the same.
 """
 
 from dataclasses import dataclass
@@ -11,7 +11,7 @@ from archqa.errors import CallerError
 
 
 class UnknownParameterPolicy(StrEnum):
-    """What becomes of a search parameter that the type does not have."""
+    """What to do with a search parameter that the type does not have."""
 
     IGNORE = "ignore"
     REFUSE = "refuse"
@@ -19,42 +19,66 @@ class UnknownParameterPolicy(StrEnum):
 
 @dataclass(frozen=True)
 class Profile:
-    """The ways of one server."""
+    """The behaviour of one server.
+
+    `max_count` is the largest page, None without a limit; `always_total` tells the total on every
+    page.
+    """
 
     name: str
     unknown_parameters: UnknownParameterPolicy
     default_count: int
     max_count: int | None
     always_total: bool
-    helpful: bool
-    """Reads `id` as `_id`, finds a patient's Locations, tries codes without case, matches words apart, says so."""
+    extensions_enabled: bool
+    """Read `id` as `_id`, find a patient's Locations, fall back to codes without regard to case,
+    match the words of a name separately, and report all of that in notices."""
     wall_clock: bool
-    """A date without a zone is compared with the wall clock of the record, not with UTC."""
+    """Compare a date without a zone with the wall clock of the record instead of UTC."""
     content_type: str
 
 
 _FHIR_JSON = "application/fhir+json"
 
-ARCHQA = Profile("archqa", UnknownParameterPolicy.REFUSE, 100, 5000, True, True, True, _FHIR_JSON)
-GCP = Profile(
-    "gcp",
-    UnknownParameterPolicy.IGNORE,
-    100,
-    1000,
-    True,
-    False,
-    False,
-    f"{_FHIR_JSON};charset=utf-8",
+ARCHQA = Profile(
+    name="archqa",
+    unknown_parameters=UnknownParameterPolicy.REFUSE,
+    default_count=100,
+    max_count=5000,
+    always_total=True,
+    extensions_enabled=True,
+    wall_clock=True,
+    content_type=_FHIR_JSON,
 )
-HAPI = Profile("hapi", UnknownParameterPolicy.REFUSE, 20, None, False, False, False, _FHIR_JSON)
+GCP = Profile(
+    name="gcp",
+    unknown_parameters=UnknownParameterPolicy.IGNORE,
+    default_count=100,
+    max_count=1000,
+    always_total=True,
+    extensions_enabled=False,
+    wall_clock=False,
+    content_type=f"{_FHIR_JSON};charset=utf-8",
+)
+HAPI = Profile(
+    name="hapi",
+    unknown_parameters=UnknownParameterPolicy.REFUSE,
+    default_count=20,
+    max_count=None,
+    always_total=False,
+    extensions_enabled=False,
+    wall_clock=False,
+    content_type=_FHIR_JSON,
+)
 
 PROFILES = {profile.name: profile for profile in (ARCHQA, GCP, HAPI)}
 
 
-def get_profile(name: str | Profile) -> Profile:
-    """The profile of that name. Raises `CallerError` if there is none."""
-    if isinstance(name, Profile):
-        return name
-    if name not in PROFILES:
-        raise CallerError(f"There is no profile of that name.\nThere are: {', '.join(PROFILES)}.")
-    return PROFILES[name]
+def get_profile(profile: str | Profile) -> Profile:
+    """Return the profile of that name. Raises `CallerError` if there is none."""
+    if isinstance(profile, Profile):
+        return profile
+    if profile not in PROFILES:
+        names = ", ".join(PROFILES)
+        raise CallerError(f"There is no profile of that name.\nThere are: {names}.")
+    return PROFILES[profile]

@@ -1,6 +1,6 @@
-"""What a record can do, be it a file beside us or a server far away: every agent works on both.
+"""The interface of a record, be it a file or a server: every agent works on both.
 
-`Store` is the file, `FhirClient` the server, `Overlay` a file with writes above it.
+`Store` is a file, `FhirClient` a server, `Overlay` a file with writes on top.
 """
 
 import json
@@ -20,7 +20,10 @@ SearchParams = Mapping[str, "str | int | Iterable[str]"] | Iterable[tuple[str, s
 
 @dataclass(frozen=True)
 class Entry:
-    """One entry of a searchset. `mode` is match, include or outcome; `text` the resource's JSON exactly as loaded."""
+    """One entry of a searchset.
+
+    `mode` is match, include or outcome; `text` is the resource's JSON exactly as loaded.
+    """
 
     type: str
     id: str
@@ -29,18 +32,18 @@ class Entry:
 
     @cached_property
     def resource(self) -> Resource:
-        """The resource as JSON values. Shared by everybody who asks: do not change it."""
-        found = json.loads(self.text)
-        assert isinstance(found, dict)
-        return found
+        """The resource as JSON values. The object is shared: do not change it."""
+        resource = json.loads(self.text)
+        assert isinstance(resource, dict)
+        return resource
 
 
 @dataclass(frozen=True)
 class Page:
-    """One page of a search: matches, what was included with them, and notices.
+    """One page of a search: matches, included resources and notices.
 
-    `total` counts the matches on all pages (None if the profile does not tell); `next` is the search that gives the
-    following page, None on the last; `query` is the search that gave this one.
+    `total` counts the matches on all pages (None if the profile does not tell it). `next` is the
+    search for the following page, None on the last. `query` is the search that gave this page.
     """
 
     query: str
@@ -53,22 +56,27 @@ class Page:
     @property
     def resources(self) -> list[Resource]:
         """The matches as JSON values, in order."""
-        return [entry.resource for entry in self.entries if entry.mode == "match"]
+        return self._resources_of_mode("match")
 
     @property
     def included(self) -> list[Resource]:
-        """What `_include` and `_revinclude` brought."""
-        return [entry.resource for entry in self.entries if entry.mode == "include"]
+        """The resources that `_include` and `_revinclude` added."""
+        return self._resources_of_mode("include")
 
     @property
     def notices(self) -> list[str]:
-        """What the record had to say about the search, such as a code matched without regard to its case."""
-        found = [entry.resource for entry in self.entries if entry.mode == "outcome"]
-        return [issue.get("diagnostics", "") for each in found for issue in each.get("issue", [])]
+        """Remarks on the search, such as a code matched without regard to case."""
+        diagnostics = []
+        for outcome in self._resources_of_mode("outcome"):
+            diagnostics += [issue.get("diagnostics", "") for issue in outcome.get("issue", [])]
+        return diagnostics
+
+    def _resources_of_mode(self, mode: str) -> list[Resource]:
+        return [entry.resource for entry in self.entries if entry.mode == mode]
 
 
 class CodeCount(FrozenModel):
-    """A code that occurs in a record, and in how many resources."""
+    """A code of a record, and the number of resources that have it."""
 
     type: str
     element: str
@@ -83,31 +91,34 @@ class Record(Protocol):
     """A record that can be read. Safe to use from several threads."""
 
     def get(self, resource_type: str, resource_id: str) -> Resource | None:
-        """One resource, or None if there is none of that type and id."""
+        """Return one resource, or None if there is none of that type and id."""
         ...
 
     def search(self, query: str, params: SearchParams | None = None) -> Page:
-        """One page of `Observation?patient=…&code=…`, or of a type and its parameters. Raises `FhirError`."""
+        """Return one page of a search such as `Observation?patient=…&code=…`.
+
+        Parameters may also be passed as `params`. Raises `FhirError`.
+        """
         ...
 
     def search_all(self, query: str, params: SearchParams | None = None) -> Iterator[Resource]:
-        """The matches of all pages, each resource once. Raises `FhirError`."""
+        """Yield the matches of all pages, each resource once. Raises `FhirError`."""
         ...
 
     def everything(self, patient: str) -> Iterator[Resource]:
-        """The patient, all that is theirs, and the Locations, Medications and so on which that refers to."""
+        """Yield the patient, all resources about them, and what those refer to."""
         ...
 
     def counts(self, patient: str | None = None) -> dict[str, int]:
-        """How many resources of each type there are, in all or of one patient."""
+        """Return the number of resources of each type, in the whole record or of one patient."""
         ...
 
     def codes(self, resource_type: str, patient: str | None = None) -> list[CodeCount]:
-        """The codes that occur in resources of the type, in all or of one patient, most frequent first."""
+        """Return the codes of a type's resources, most frequent first."""
         ...
 
     def close(self) -> None:
-        """Let go of the file or the connection."""
+        """Close the file or the connection."""
         ...
 
     def __enter__(self) -> Self: ...
@@ -120,5 +131,5 @@ class WritableRecord(Record, Protocol):
     """A record to which resources can be added."""
 
     def create(self, resource: Resource) -> Resource:
-        """Store a resource under a new id; what was stored. Raises `FhirError`."""
+        """Store a resource under a new id and return what was stored. Raises `FhirError`."""
         ...

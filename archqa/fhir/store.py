@@ -1,4 +1,4 @@
-"""The record as a file beside us: loaded in a minute, searched in milliseconds, read by any number of threads.
+"""A record in one SQLite file: loaded in a minute, searched in milliseconds, read by many threads.
 
 store = Store.open("record.db")
 store.search("Observation?patient=123&code=2160-0&_sort=-date").resources
@@ -18,32 +18,32 @@ from archqa.fhir.profile import ARCHQA, Profile, get_profile
 
 
 class Store(LocalRecord):
-    """A record in one SQLite file. Reading is safe from several threads; each has a connection of its own."""
+    """A record in one SQLite file. Every thread reads through a connection of its own."""
 
-    def __init__(self, path: Path, ways: Profile) -> None:
-        super().__init__(path, ways)
+    def __init__(self, path: Path, profile: Profile) -> None:
+        super().__init__(path, profile)
         self._local = threading.local()
-        # Weak: the session of a thread that has ended closes its connection by itself.
+        # Weak references: when a thread ends, its session is freed and its connection closes.
         self._sessions: WeakSet[ReadSession] = WeakSet()
         self._lock = threading.Lock()
 
     @classmethod
     def open(
-        cls, path: str | Path, ways: str | Profile = ARCHQA, *, create: bool = False
+        cls, path: str | Path, profile: str | Profile = ARCHQA, *, create: bool = False
     ) -> "Store":
-        """Open a record; `create` makes an empty one where there is none. `ways` is a profile or its name.
+        """Open a record; `create` makes an empty one if there is none.
 
         Raises `InputError` if there is no record, `CallerError` if there is no such profile.
         """
-        store = cls(Path(path), get_profile(ways))
+        store = cls(Path(path), get_profile(profile))
         if create:
             schema.open_connection(store.path, write=True).close()
         store.session()
         return store
 
-    def as_profile(self, ways: str | Profile) -> "Store":
-        """The same record with the ways of another server. Raises `CallerError` if there is no such profile."""
-        return Store(self.path, get_profile(ways))
+    def as_profile(self, profile: str | Profile) -> "Store":
+        """Return the same record with another profile. Raises `CallerError` if there is none."""
+        return Store(self.path, get_profile(profile))
 
     def load(
         self,
@@ -52,7 +52,7 @@ class Store(LocalRecord):
         strict: bool = False,
         progress: Callable[[LoadProgress], None] | None = None,
     ) -> LoadReport:
-        """Load NDJSON, Bundles, single resources (also gzipped) and folders of them: all, or nothing.
+        """Load NDJSON, Bundles, resources (also gzipped) and folders of them: all, or nothing.
 
         Raises `InputError` for absent files, wrong checksums and, if `strict`, bad lines.
         """
@@ -66,17 +66,17 @@ class Store(LocalRecord):
             connection.close()
 
     def session(self) -> ReadSession:
-        """The session of the calling thread."""
-        found: ReadSession | None = getattr(self._local, "session", None)
-        if found is None:
-            found = ReadSession(schema.open_connection(self.path, write=False))
+        """Return the session of the calling thread."""
+        session: ReadSession | None = getattr(self._local, "session", None)
+        if session is None:
+            session = ReadSession(schema.open_connection(self.path, write=False))
             with self._lock:
-                self._sessions.add(found)
-            self._local.session = found
-        return found
+                self._sessions.add(session)
+            self._local.session = session
+        return session
 
     def close(self) -> None:
-        """Close every connection. A search opens a new one."""
+        """Close every connection. A later search opens a new one."""
         with self._lock:
             for session in self._sessions:
                 session.connection.close()

@@ -231,7 +231,7 @@ def _contains_value(row: Row, scalars: list[Any], texts: set[str]) -> bool:
 
 
 def _literal_facts(row: Row) -> set[str]:
-    facts = set()
+    facts: set[str] = set()
     for name in _FACTS:
         if name not in _CODED_FACTS:
             facts.update(value.casefold().strip() for value in row.facts.get(name, ()))

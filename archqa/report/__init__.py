@@ -1,4 +1,4 @@
-"""A run as one self-contained HTML page: numbers become drawings, evidence is marked where it stands."""
+"""Runs as self-contained HTML pages: scores, figures, and answers with their evidence marked."""
 
 from archqa.report.notebook import NotebookPage, show_case
 from archqa.report.report import report_html, write_report

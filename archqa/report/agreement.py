@@ -1,21 +1,28 @@
-"""Do the agents hold the same sentences to be essential? Cohen's kappa between each two, and with the key."""
+"""Agreement of the agents on which sentences are essential: Cohen's kappa of each pair."""
 
 from collections.abc import Mapping
-from itertools import combinations_with_replacement
 from typing import NamedTuple
 
 from archqa.core.judgement import Relevance
-from archqa.report.material import ReportData
+from archqa.report.report_data import ReportData
 
 KEY = "the key"
-_MOST = 10
-"""Agents shown: those that judged most sentences."""
 
-_Labels = Mapping[tuple[str, str], bool]
+_MAX_AGENTS = 10
+"""Agents shown: those that judged the most sentences."""
+
+SentenceKey = tuple[str, str]
+"""Case id and sentence id."""
+
+EssentialLabels = Mapping[SentenceKey, bool]
 
 
 class PairAgreement(NamedTuple):
-    """Two judges: kappa (1 all alike, 0 as by chance; None where one of them never differs) over so many sentences."""
+    """The agreement of two judges over the sentences both judged.
+
+    `kappa` is 1 for full agreement, 0 for chance, and None where it is undefined because both
+    judges gave every sentence the same label.
+    """
 
     kappa: float | None
     observed_agreement: float | None
@@ -23,66 +30,70 @@ class PairAgreement(NamedTuple):
 
 
 class AgreementTable(NamedTuple):
-    """The table: `cells[a][b]` for judges a and b by place."""
+    """The agreement of all pairs: `cells[i][j]` is that of `names[i]` and `names[j]`."""
 
     names: tuple[str, ...]
     cells: tuple[tuple[PairAgreement, ...], ...]
 
 
-def agreement_table(material: ReportData) -> AgreementTable | None:
-    """The table of a run's agents, the busiest first and the key last; None with fewer than two judges."""
-    judged = _judged(material)
-    names = sorted(judged, key=lambda name: (-len(judged[name]), name))[:_MOST]
-    if held := _key(material):
-        judged[KEY] = held
+def agreement_table(data: ReportData) -> AgreementTable | None:
+    """Return the table of a run's agents, the key last; None with fewer than two judges."""
+    labels_by_judge = _agent_labels(data)
+    names = sorted(labels_by_judge, key=lambda name: (-len(labels_by_judge[name]), name))
+    names = names[:_MAX_AGENTS]
+    key_labels = _key_labels(data)
+    if key_labels:
+        labels_by_judge[KEY] = key_labels
         names.append(KEY)
     if len(names) < 2:
         return None
-    found: dict[tuple[int, int], PairAgreement] = {}
-    for one, other in combinations_with_replacement(range(len(names)), 2):
-        found[one, other] = found[other, one] = _cell(judged[names[one]], judged[names[other]])
-    places = range(len(names))
-    return AgreementTable(
-        tuple(names), tuple(tuple(found[one, other] for other in places) for one in places)
-    )
+    rows = []
+    for row_name in names:
+        row_labels = labels_by_judge[row_name]
+        rows.append(tuple(_pair_agreement(row_labels, labels_by_judge[name]) for name in names))
+    return AgreementTable(tuple(names), tuple(rows))
 
 
-def cohens_kappa(both: int, first: int, second: int, count: int) -> float | None:
-    """Cohen's kappa of two judges of `count` sentences: `both` said yes, `first` and `second` each (Cohen 1960)."""
-    alike = both + (count - first - second + both)
-    chance = (first * second + (count - first) * (count - second)) / count
-    return None if chance == count else (alike - chance) / (count - chance)
+def cohens_kappa(yes_both: int, yes_a: int, yes_b: int, count: int) -> float | None:
+    """Return Cohen's kappa (1960) of judges a and b over `count` sentences.
+
+    `yes_a` and `yes_b` count the sentences each called essential, `yes_both` those both did. None
+    if chance agreement is certain.
+    """
+    no_both = count - yes_a - yes_b + yes_both
+    agreed = yes_both + no_both
+    by_chance = (yes_a * yes_b + (count - yes_a) * (count - yes_b)) / count
+    if by_chance == count:
+        return None
+    return (agreed - by_chance) / (count - by_chance)
 
 
-def _judged(material: ReportData) -> dict[str, dict[tuple[str, str], bool]]:
-    found: dict[str, dict[tuple[str, str], bool]] = {}
-    for record in material.run.iter_records():
-        for name, judged in record.judgements.items():
-            mine = found.setdefault(name, {})
-            mine.update(
-                {
-                    (record.id, each.sentence_id): each.label is Relevance.ESSENTIAL
-                    for each in judged
-                }
-            )
-    return found
+def _agent_labels(data: ReportData) -> dict[str, dict[SentenceKey, bool]]:
+    labels_by_agent: dict[str, dict[SentenceKey, bool]] = {}
+    for record in data.run.iter_records():
+        for agent, judgements in record.judgements.items():
+            labels = labels_by_agent.setdefault(agent, {})
+            for judgement in judgements:
+                is_essential = judgement.label is Relevance.ESSENTIAL
+                labels[record.id, judgement.sentence_id] = is_essential
+    return labels_by_agent
 
 
-def _key(material: ReportData) -> dict[tuple[str, str], bool]:
-    return {
-        (case_id, sentence): label is Relevance.ESSENTIAL
-        for case_id, key in material.keys.items()
-        for sentence, label in key.labels.items()
-    }
+def _key_labels(data: ReportData) -> dict[SentenceKey, bool]:
+    labels = {}
+    for case_id, key in data.keys.items():
+        for sentence_id, label in key.labels.items():
+            labels[case_id, sentence_id] = label is Relevance.ESSENTIAL
+    return labels
 
 
-def _cell(one: _Labels, other: _Labels) -> PairAgreement:
-    shared = one.keys() & other.keys()
+def _pair_agreement(labels_a: EssentialLabels, labels_b: EssentialLabels) -> PairAgreement:
+    shared = labels_a.keys() & labels_b.keys()
     if not shared:
         return PairAgreement(None, None, 0)
-    both = sum(one[each] and other[each] for each in shared)
-    first, second = (sum(judge[each] for each in shared) for judge in (one, other))
-    alike = 2 * both + len(shared) - first - second
-    return PairAgreement(
-        cohens_kappa(both, first, second, len(shared)), alike / len(shared), len(shared)
-    )
+    yes_a = sum(labels_a[sentence] for sentence in shared)
+    yes_b = sum(labels_b[sentence] for sentence in shared)
+    yes_both = sum(labels_a[sentence] and labels_b[sentence] for sentence in shared)
+    agreed = sum(labels_a[sentence] == labels_b[sentence] for sentence in shared)
+    kappa = cohens_kappa(yes_both, yes_a, yes_b, len(shared))
+    return PairAgreement(kappa, agreed / len(shared), len(shared))

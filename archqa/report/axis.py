@@ -1,18 +1,23 @@
-"""Numbers become places on paper: a linear axis and its round ticks. Every figure of the room is drawn with it."""
+"""A linear axis with round ticks, used by every figure of the report."""
 
 import math
 from typing import NamedTuple
 
+_ROUNDING_TOLERANCE = 1e-9
+
 
 class Tick(NamedTuple):
-    """A labelled place on an axis."""
+    """A labelled position on an axis, in units of the drawing."""
 
-    at: float
+    position: float
     label: str
 
 
 class Axis(NamedTuple):
-    """Values from `low` to `high`, drawn from `start` to `end` (either may be the larger). Units of the drawing."""
+    """Maps values from `low` to `high` to drawing positions from `start` to `end`.
+
+    `start` may be larger than `end`, as on a vertical axis.
+    """
 
     low: float
     high: float
@@ -20,23 +25,29 @@ class Axis(NamedTuple):
     end: float
 
     def __call__(self, value: float) -> float:
-        """Where a value lies."""
+        """Return the position of a value."""
         span = self.high - self.low
-        share = 0.5 if span == 0 else (value - self.low) / span
-        return round(self.start + share * (self.end - self.start), 2)
+        fraction = 0.5 if span == 0 else (value - self.low) / span
+        return round(self.start + fraction * (self.end - self.start), 2)
 
-    def ticks(self, most: int = 5) -> tuple[Tick, ...]:
-        """At most so many round values within the axis."""
-        step = nice_step(self.high - self.low, most)
-        first = math.ceil(self.low / step - 1e-9)
-        last = math.floor(self.high / step + 1e-9)
-        return tuple(Tick(self(each * step), f"{each * step:g}") for each in range(first, last + 1))
+    def ticks(self, max_ticks: int = 5) -> tuple[Tick, ...]:
+        """Return at most `max_ticks` round values within the axis."""
+        step = nice_step(self.high - self.low, max_ticks)
+        lowest = math.ceil(self.low / step - _ROUNDING_TOLERANCE)
+        highest = math.floor(self.high / step + _ROUNDING_TOLERANCE)
+        return tuple(
+            Tick(self(multiple * step), f"{multiple * step:g}")
+            for multiple in range(lowest, highest + 1)
+        )
 
 
-def nice_step(span: float, most: int) -> float:
-    """The smallest of 1, 2, 2.5 and 5 times a power of ten that parts a span into at most `most` - 1 pieces."""
+def nice_step(span: float, max_ticks: int) -> float:
+    """Return the smallest 1, 2, 2.5 or 5 times a power of ten that needs at most `max_ticks`."""
     if span <= 0:
         return 1.0
-    rough = span / max(most - 1, 1)
-    power = 10.0 ** math.floor(math.log10(rough))
-    return next(power * each for each in (1, 2, 2.5, 5, 10) if power * each >= rough * (1 - 1e-9))
+    min_step = span / max(max_ticks - 1, 1)
+    power = 10.0 ** math.floor(math.log10(min_step))
+    for factor in (1, 2, 2.5, 5):
+        if power * factor >= min_step * (1 - _ROUNDING_TOLERANCE):
+            return power * factor
+    return power * 10

@@ -1,14 +1,15 @@
-"""One case of one run, or of several runs side by side, ready to be laid out."""
+"""The view of one case: its question, its note, and the answer of each run."""
 
-from collections.abc import Sequence
-from typing import Any, NamedTuple
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
+from typing import NamedTuple
 
 from archqa.core.case import Case
 from archqa.core.question import ClinicalTask, Item, RecordQuestion
 from archqa.report import note_view
-from archqa.report.material import ReportData
 from archqa.report.note_view import ClaimView, JudgementGrid, SentenceView
 from archqa.report.record_view import FhirQuestionView, fhir_question_view
+from archqa.report.report_data import ReportData
 from archqa.report.scoreboard import case_metric_name
 from archqa.report.task_view import TaskView, task_view
 from archqa.report.trace import Trace, case_trace
@@ -16,144 +17,154 @@ from archqa.runs.record import CaseRecord
 
 
 class CaseRunView(NamedTuple):
-    """What one run made of the case. `score` is None where the key does not know the case."""
+    """The result of one run for the case. `score` is None if the key does not have the case."""
 
     name: str
     record: CaseRecord | None
     status: str
-    score: float | None
-    claims: tuple[ClaimView, ...]
-    submission: str
-    grid: JudgementGrid | None
-    trace: Trace | None
-    on_record: FhirQuestionView | None
-    clinical_task: TaskView | None
+    score: float | None = None
+    claims: tuple[ClaimView, ...] = ()
+    submission: str = ""
+    grid: JudgementGrid | None = None
+    trace: Trace | None = None
+    fhir_question: FhirQuestionView | None = None
+    clinical_task: TaskView | None = None
 
 
 class CaseView(NamedTuple):
-    """A case with what every run made of it. `kind` is note, question or task."""
+    """A case with the results of every run. `kind` is note, question or task."""
 
     id: str
     anchor: str
-    place: int
+    case_index: int
     kind: str
-    specialty: str
-    questions: tuple[tuple[str, str], ...]
-    sentences: tuple[SentenceView, ...]
-    tally: dict[str, int]
     runs: tuple[CaseRunView, ...]
-    keyed: bool
+    specialty: str = ""
+    questions: tuple[tuple[str, str], ...] = ()
+    sentences: tuple[SentenceView, ...] = ()
+    mark_counts: Mapping[str, int] = MappingProxyType({})
 
 
 def case_view(
-    place: int, item: Item, materials: Sequence[ReportData], *, text: bool = True
+    case_index: int, item: Item, runs: Sequence[ReportData], *, text: bool = True
 ) -> CaseView:
-    """The view of the case at this place of the case file. Without `text`, nothing of the record is in it."""
-    anchor = f"c{place + 1}"
-    records = [material.run.get_record(item.id) for material in materials]
-    key = next((each.keys[item.id] for each in materials if item.id in each.keys), None)
-    if not isinstance(item, Case):
-        sides = tuple(_side(m, r, item, text) for m, r in zip(materials, records, strict=True))
-        return CaseView(
-            item.id,
-            anchor,
-            place,
-            _kind(item),
-            "",
-            _questions(item, text),
-            (),
-            {},
-            sides,
-            keyed=False,
-        )
-    key = note_view.key_for_subtask(records[0], key)
-    marked = [note_view.sentence_marks(item, record, key) for record in records]
-    claims = [
-        note_view.claim_views(item, record, anchor, at, marked[at])
-        for at, record in enumerate(records)
-    ]
-    sides = tuple(
-        _side(material, record, item, text)._replace(
-            claims=tuple(claims[at]),
-            grid=note_view.judgement_grid(item, record, key, anchor, marked[at], text=text),
-        )
-        for at, (material, record) in enumerate(zip(materials, records, strict=True))
-    )
-    held = note_view.pooled_probabilities(records[0])
-    shown = note_view.sentence_views(item, key, anchor, claims, marked, held)
-    tally = {
-        name: sum(mark == name for mark in marked[0].values())
-        for name in note_view.MARK_LABELS
-        if name != "plain"
-    }
-    questions = _questions(item, text)
-    specialty = item.clinical_specialty
+    """Return the view of a case of the case file. Without `text`, it has no text of the record."""
+    if isinstance(item, Case):
+        return _note_case_view(case_index, item, runs, text)
+    kind = "task" if isinstance(item, ClinicalTask) else "question"
     return CaseView(
-        item.id,
-        anchor,
-        place,
-        "note",
-        specialty,
-        questions,
-        shown,
-        tally,
-        sides,
-        keyed=key is not None,
+        id=item.id,
+        anchor=f"c{case_index + 1}",
+        case_index=case_index,
+        kind=kind,
+        runs=tuple(_run_view(data, item, text) for data in runs),
+        questions=_questions(item) if text else (),
     )
 
 
 def answer_view(case: Case, record: CaseRecord) -> CaseView:
-    """The view of one answer that is of no run: its page says the question above it."""
-    marked = note_view.sentence_marks(case, record, None)
-    claims = note_view.claim_views(case, record, "c1", 0, marked)
-    held = note_view.pooled_probabilities(record)
-    answer = record.answer.submission if record.answer else ""
-    grid = note_view.judgement_grid(case, record, None, "c1", marked, text=True)
-    side = CaseRunView(
-        "", record, record.status.value, None, tuple(claims), answer, grid, None, None, None
+    """Return the view of an answer that belongs to no run; its page shows the question itself."""
+    anchor = "c1"
+    marks = note_view.sentence_marks(case, record, None)
+    claims = note_view.claim_views(case, record, anchor, 0, marks)
+    run = CaseRunView(
+        name="",
+        record=record,
+        status=record.status.value,
+        claims=tuple(claims),
+        submission=record.answer.submission if record.answer else "",
+        grid=note_view.judgement_grid(case, record, None, anchor, marks, text=True),
     )
-    shown = note_view.sentence_views(case, None, "c1", [claims], [marked], held)
-    tally = {"cited": sum(mark == "cited" for mark in marked.values())}
-    return CaseView("", "c1", 0, "note", "", (), shown, tally, (side,), keyed=False)
+    probabilities = note_view.pooled_probabilities(record)
+    return CaseView(
+        id="",
+        anchor=anchor,
+        case_index=0,
+        kind="note",
+        runs=(run,),
+        sentences=note_view.sentence_views(case, None, anchor, [claims], [marks], probabilities),
+        mark_counts={"cited": list(marks.values()).count("cited")},
+    )
 
 
-def _side(material: ReportData, record: CaseRecord | None, item: Item, text: bool) -> CaseRunView:
-    scores: dict[str, Any] = material.per_case.get(item.id, {})
-    question, faults = material.questions.get(item.id), material.faults.get(item.id, {})
-    return CaseRunView(
-        name=material.run.manifest.run,
+def _note_case_view(
+    case_index: int, case: Case, runs: Sequence[ReportData], text: bool
+) -> CaseView:
+    anchor = f"c{case_index + 1}"
+    records = [data.run.get_record(case.id) for data in runs]
+    keys = [data.keys[case.id] for data in runs if case.id in data.keys]
+    key = note_view.key_for_subtask(records[0], keys[0] if keys else None)
+    marks_by_run = []
+    claims_by_run = []
+    run_views = []
+    for run_index, data in enumerate(runs):
+        record = records[run_index]
+        marks = note_view.sentence_marks(case, record, key)
+        claims = note_view.claim_views(case, record, anchor, run_index, marks)
+        grid = note_view.judgement_grid(case, record, key, anchor, marks, text=text)
+        run_view = _run_view(data, case, text)
+        run_views.append(run_view._replace(claims=tuple(claims), grid=grid))
+        marks_by_run.append(marks)
+        claims_by_run.append(claims)
+    probabilities = note_view.pooled_probabilities(records[0])
+    sentences = note_view.sentence_views(
+        case, key, anchor, claims_by_run, marks_by_run, probabilities
+    )
+    return CaseView(
+        id=case.id,
+        anchor=anchor,
+        case_index=case_index,
+        kind="note",
+        runs=tuple(run_views),
+        specialty=case.clinical_specialty,
+        questions=_questions(case) if text else (),
+        sentences=sentences,
+        mark_counts=_count_marks(marks_by_run[0]),
+    )
+
+
+def _count_marks(marks: Mapping[str, str]) -> dict[str, int]:
+    counts = {name: 0 for name in note_view.MARK_LABELS if name != "plain"}
+    for mark in marks.values():
+        if mark in counts:
+            counts[mark] += 1
+    return counts
+
+
+def _run_view(data: ReportData, item: Item, text: bool) -> CaseRunView:
+    record = data.run.get_record(item.id)
+    scores = data.per_case.get(item.id, {})
+    faults = data.faults.get(item.id, {})
+    view = CaseRunView(
+        name=data.run.manifest.run,
         record=record,
         status=record.status.value if record else "not reached",
-        score=scores.get(case_metric_name(material)),
-        claims=(),
-        submission=record.answer.submission if record and record.answer and text else "",
-        grid=None,
-        trace=case_trace(material.run, item.id, text=text) if record else None,
-        on_record=fhir_question_view(record, question, faults)
-        if isinstance(item, RecordQuestion)
-        else None,
-        clinical_task=task_view(record, scores, faults) if isinstance(item, ClinicalTask) else None,
+        score=scores.get(case_metric_name(data)),
     )
+    if record:
+        view = view._replace(trace=case_trace(data.run, item.id, text=text))
+    if record and record.answer and text:
+        view = view._replace(submission=record.answer.submission)
+    if isinstance(item, RecordQuestion):
+        gold = data.gold_questions.get(item.id)
+        view = view._replace(fhir_question=fhir_question_view(record, gold, faults))
+    if isinstance(item, ClinicalTask):
+        view = view._replace(clinical_task=task_view(record, scores, faults))
+    return view
 
 
-def _kind(item: Item) -> str:
-    return "task" if isinstance(item, ClinicalTask) else "question"
-
-
-def _questions(item: Item, text: bool) -> tuple[tuple[str, str], ...]:
-    """What was asked, with what each text is."""
-    if not text:
-        return ()
+def _questions(item: Item) -> tuple[tuple[str, str], ...]:
+    """Return the texts that ask the question, each with its heading."""
     if isinstance(item, Case):
-        narrative = (
-            item.patient_narrative if item.patient_narrative != item.clinician_question else ""
-        )
-        asked = (
+        narrative = item.patient_narrative
+        if narrative == item.clinician_question:
+            narrative = ""
+        texts = (
             ("The clinician’s question", item.clinician_question),
             ("The patient’s message", narrative),
         )
     elif isinstance(item, RecordQuestion):
-        asked = (("Question", item.question), ("Assumption", item.assumption))
+        texts = (("Question", item.question), ("Assumption", item.assumption))
     else:
-        asked = (("Instruction", item.instruction), ("Context", item.context))
-    return tuple((name, words) for name, words in asked if words.strip())
+        texts = (("Instruction", item.instruction), ("Context", item.context))
+    return tuple((heading, text) for heading, text in texts if text.strip())

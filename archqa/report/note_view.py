@@ -1,4 +1,4 @@
-"""A note as it was used: what was cited and rightly so, what wrongly, what was missed, and who held what of it."""
+"""The view of a note: its sentences with their marks, and the judgements of the agents."""
 
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
@@ -20,13 +20,24 @@ MARK_LABELS = {
     "cited": "cited",
     "plain": "",
 }
-"""How a mark is said; it is never shown by colour alone."""
+"""The text of each mark; a mark is never shown by color alone."""
+
 MARK_SYMBOLS = {"right": "✓", "aside": "≈", "wrong": "✕", "missed": "○", "cited": "▸", "plain": ""}
 
-_SHORT = {Relevance.ESSENTIAL: "E", Relevance.SUPPLEMENTARY: "s", Relevance.NOT_RELEVANT: "·"}
-_REASON, _EXCERPT = 280, 90
-_MOST_GRID = 400
-"""Sentences of a grid; a longer note is still shown whole above it."""
+_CITED_MARKS = {
+    Relevance.ESSENTIAL: "right",
+    Relevance.SUPPLEMENTARY: "aside",
+    Relevance.NOT_RELEVANT: "wrong",
+}
+_LABEL_CODES = {
+    Relevance.ESSENTIAL: "E",
+    Relevance.SUPPLEMENTARY: "s",
+    Relevance.NOT_RELEVANT: "·",
+}
+_MAX_RATIONALE_LENGTH = 280
+_MAX_EXCERPT_LENGTH = 90
+_MAX_GRID_ROWS = 400
+"""Sentences of a grid; the note above it always has all sentences."""
 
 
 class Citation(NamedTuple):
@@ -46,7 +57,10 @@ class ClaimView(NamedTuple):
 
 
 class SentenceView(NamedTuple):
-    """One sentence. `marks` has one mark for each run; `cited_by` the anchors of the claims that cite it."""
+    """One sentence. `marks` has a mark for each run.
+
+    `cited_by` has the anchor and the line number of each claim that cites the sentence.
+    """
 
     id: str
     anchor: str
@@ -59,7 +73,7 @@ class SentenceView(NamedTuple):
 
 
 class JudgementCell(NamedTuple):
-    """One agent on one sentence: its label in a letter, and the probability it states."""
+    """The judgement of one agent on one sentence. `label_code` is its label as one letter."""
 
     label_code: str
     label: str
@@ -67,7 +81,7 @@ class JudgementCell(NamedTuple):
 
 
 class JudgementGridRow(NamedTuple):
-    """One sentence and all agents. `reasons` joins agents who say the same."""
+    """One sentence and all agents. `rationales` joins agents that gave the same rationale."""
 
     id: str
     anchor: str
@@ -79,32 +93,50 @@ class JudgementGridRow(NamedTuple):
 
 
 class JudgementGrid(NamedTuple):
-    """Sentences by agents, and how many sentences more there are."""
+    """Sentences by agents; `omitted` sentences are not in `rows`."""
 
     agents: tuple[str, ...]
     rows: tuple[JudgementGridRow, ...]
-    left_out: int
+    omitted: int
+
+
+JudgementsByAgent = Mapping[str, Mapping[str, Judgement]]
+"""Agent, then sentence id, to a judgement."""
 
 
 def sentence_marks(case: Case, record: CaseRecord | None, key: CaseKey | None) -> dict[str, str]:
-    """Sentence id to mark, one of `MARK_LABELS`. Without a key a citation is neither right nor wrong."""
+    """Return the mark of each sentence id, one of `MARK_LABELS`.
+
+    Without a key, citations are marked neither right nor wrong.
+    """
     cited = cited_ids(record)
-    labels = key.labels if key else {}
-    return {each: _mark(each in cited, labels.get(each), key is None) for each in case.sentence_ids}
+    marks = {}
+    for sentence_id in case.sentence_ids:
+        label = key.labels.get(sentence_id) if key else None
+        marks[sentence_id] = _mark(label, is_cited=sentence_id in cited)
+    return marks
 
 
 def cited_ids(record: CaseRecord | None) -> frozenset[str]:
-    """The ids a record cites, or links; where its task asks for neither, those it hands in as evidence."""
+    """Return the sentence ids that a record cites or links, else those it submits as evidence."""
     if record is None:
         return frozenset()
-    linked = frozenset(each for link in _result(record).links or () for each in link.evidence_id)
-    return linked or (
-        record.answer.cited if record.answer and record.answer.cited else frozenset(record.evidence)
-    )
+    linked: set[str] = set()
+    for link in _result(record).links or ():
+        linked.update(link.evidence_id)
+    if linked:
+        return frozenset(linked)
+    if record.answer and record.answer.cited:
+        return record.answer.cited
+    return frozenset(record.evidence)
 
 
 def key_for_subtask(record: CaseRecord | None, key: CaseKey | None) -> CaseKey | None:
-    """The key as the record's subtask of 2026 takes it: what an answer's sentences rest on; nothing for a question."""
+    """Return the key by the rules of the record's subtask of 2026.
+
+    A rewritten question (subtask 1) has no gold sentences; for links (subtask 4), the gold is what
+    the clinician's answer cites.
+    """
     if record is None or key is None:
         return key
     result = _result(record)
@@ -112,53 +144,60 @@ def key_for_subtask(record: CaseRecord | None, key: CaseKey | None) -> CaseKey |
         return None
     if result.links is None or not key.clinician_answer_sentences:
         return key
-    linked = {each for sentence in key.clinician_answer_sentences for each in sentence.citations}
-    known = {*key.labels, *linked, *cited_ids(record)}
-    labels = {
-        each: Relevance.ESSENTIAL if each in linked else Relevance.NOT_RELEVANT for each in known
-    }
+    linked: set[str] = set()
+    for sentence in key.clinician_answer_sentences:
+        linked.update(sentence.citations)
+    labels = dict.fromkeys({*key.labels, *linked, *cited_ids(record)}, Relevance.NOT_RELEVANT)
+    labels.update(dict.fromkeys(linked, Relevance.ESSENTIAL))
     return key.model_copy(update={"labels": labels})
 
 
 def claim_views(
-    case: Case, record: CaseRecord | None, prefix: str, number: int, marked: Mapping[str, str]
+    case: Case, record: CaseRecord | None, prefix: str, run_index: int, marks: Mapping[str, str]
 ) -> list[ClaimView]:
-    """The lines of an answer; `number` is that of the run, `prefix` the case's anchor."""
-    anchors = {each: f"{prefix}-s{at}" for at, each in enumerate(case.sentence_ids)}
-    return [
-        ClaimView(f"{prefix}-r{number}-a{at}", claim.text, _citations(claim, anchors, marked))
-        for at, claim in enumerate(_said(case, record))
-    ]
+    """Return the lines of a run's answer; `prefix` is the case's anchor."""
+    if record is None:
+        return []
+    anchors = {
+        sentence_id: f"{prefix}-s{index}" for index, sentence_id in enumerate(case.sentence_ids)
+    }
+    views = []
+    for line, claim in enumerate(_claims(case, record)):
+        citations = tuple(
+            Citation(sentence_id, anchors.get(sentence_id, ""), marks.get(sentence_id, "wrong"))
+            for sentence_id in claim.citations
+        )
+        views.append(ClaimView(f"{prefix}-r{run_index}-a{line}", claim.text, citations))
+    return views
 
 
 def sentence_views(
     case: Case,
     key: CaseKey | None,
     prefix: str,
-    answers: Sequence[list[ClaimView]],
-    marked: Sequence[Mapping[str, str]],
-    held: Mapping[str, float],
+    claims_by_run: Sequence[list[ClaimView]],
+    marks_by_run: Sequence[Mapping[str, str]],
+    probabilities: Mapping[str, float],
 ) -> tuple[SentenceView, ...]:
-    """The note, sentence by sentence; `marked` and `answers` have one entry for each run."""
-    citing: dict[str, list[tuple[str, str]]] = {}
-    for answer in answers:
-        for at, claim in enumerate(answer, start=1):
-            for citation in claim.citations:
-                citing.setdefault(citation.id, []).append((claim.anchor, str(at)))
-    paragraphs = [None, *(each.paragraph_id for each in case.sentences)]
-    return tuple(
-        SentenceView(
-            id=each.id,
-            anchor=f"{prefix}-s{at}",
-            text=each.text,
-            starts_paragraph=at > 0 and paragraphs[at] != each.paragraph_id,
-            label=_label(key, each.id),
-            marks=tuple(mark[each.id] for mark in marked),
-            cited_by=tuple(citing.get(each.id, ())),
-            probability=held.get(each.id),
+    """Return the sentences of the note, with the marks and citations of each run."""
+    citing_claims = _citing_claims(claims_by_run)
+    views = []
+    paragraph_id = case.sentences[0].paragraph_id if case.sentences else ""
+    for index, sentence in enumerate(case.sentences):
+        views.append(
+            SentenceView(
+                id=sentence.id,
+                anchor=f"{prefix}-s{index}",
+                text=sentence.text,
+                starts_paragraph=sentence.paragraph_id != paragraph_id,
+                label=_gold_label(key, sentence.id),
+                marks=tuple(marks[sentence.id] for marks in marks_by_run),
+                cited_by=tuple(citing_claims.get(sentence.id, ())),
+                probability=probabilities.get(sentence.id),
+            )
         )
-        for at, each in enumerate(case.sentences)
-    )
+        paragraph_id = sentence.paragraph_id
+    return tuple(views)
 
 
 def judgement_grid(
@@ -166,91 +205,103 @@ def judgement_grid(
     record: CaseRecord | None,
     key: CaseKey | None,
     prefix: str,
-    marked: Mapping[str, str],
+    marks: Mapping[str, str],
     *,
     text: bool,
 ) -> JudgementGrid | None:
-    """Who held what; None where no agent judged."""
+    """Return the judgements of all agents; None if no agent judged."""
     if record is None or not record.judgements:
         return None
-    judged = {
-        name: {each.sentence_id: each for each in found}
-        for name, found in record.judgements.items()
+    judgements_by_agent = {
+        agent: {judgement.sentence_id: judgement for judgement in judgements}
+        for agent, judgements in record.judgements.items()
     }
-    rows = tuple(
-        JudgementGridRow(
-            id=each.id,
-            anchor=f"{prefix}-s{at}",
-            excerpt=shorten(each.text, _EXCERPT) if text else "",
-            mark=marked[each.id],
-            gold=_label(key, each.id),
-            cells=tuple(_cell(found.get(each.id)) for found in judged.values()),
-            rationales=_reasons(judged, each.id) if text else (),
+    rows = []
+    for index, sentence in enumerate(case.sentences[:_MAX_GRID_ROWS]):
+        cells = [_cell(by_id.get(sentence.id)) for by_id in judgements_by_agent.values()]
+        rows.append(
+            JudgementGridRow(
+                id=sentence.id,
+                anchor=f"{prefix}-s{index}",
+                excerpt=shorten(sentence.text, _MAX_EXCERPT_LENGTH) if text else "",
+                mark=marks[sentence.id],
+                gold=_gold_label(key, sentence.id),
+                cells=tuple(cells),
+                rationales=_rationales(judgements_by_agent, sentence.id) if text else (),
+            )
         )
-        for at, each in enumerate(case.sentences[:_MOST_GRID])
-    )
-    return JudgementGrid(tuple(judged), rows, max(0, len(case.sentences) - _MOST_GRID))
+    omitted = len(case.sentences) - len(rows)
+    return JudgementGrid(tuple(judgements_by_agent), tuple(rows), omitted)
 
 
 def pooled_probabilities(record: CaseRecord | None) -> dict[str, float]:
-    """What the agents of a record hold of each sentence, taken together."""
+    """Return the mean of the agents' probabilities for each sentence id."""
     return mean_probabilities(record.judgements) if record else {}
 
 
-def _said(case: Case, record: CaseRecord | None) -> tuple[Claim, ...]:
-    """The lines of what was handed in: an answer, the given answer's sentences with their links, or a question."""
-    if record is None or record.answer:
-        return record.answer.claims if record and record.answer else ()
-    texts = {each.id: each.text for each in case.answer_sentences}
-    linked = tuple(
-        Claim(
-            text=texts.get(link.answer_id, link.answer_id),
-            citations=link.evidence_id,
-        )
-        for link in _result(record).links or ()
-    )
-    question = _result(record).question
-    return (Claim(text=str(question), citations=()),) if question else linked
-
-
 def _result(record: CaseRecord) -> ArchehrResult:
-    return record.result if isinstance(record.result, ArchehrResult) else ArchehrResult()
+    """Return the result of a subtask of 2026; an empty one for other tasks."""
+    if isinstance(record.result, ArchehrResult):
+        return record.result
+    return ArchehrResult()
 
 
-def _mark(cited: bool, label: Relevance | None, keyless: bool) -> str:
-    if keyless or (cited and label is None):
-        return "cited" if cited else "plain"
-    if cited:
-        return {Relevance.ESSENTIAL: "right", Relevance.SUPPLEMENTARY: "aside"}.get(label, "wrong")  # type: ignore[arg-type]
+def _claims(case: Case, record: CaseRecord) -> tuple[Claim, ...]:
+    """Return the lines of what was submitted: an answer, a question, or a linked answer."""
+    if record.answer:
+        return record.answer.claims
+    result = _result(record)
+    if result.question:
+        return (Claim(text=result.question, citations=()),)
+    texts = {sentence.id: sentence.text for sentence in case.answer_sentences}
+    return tuple(
+        Claim(text=texts.get(link.answer_id, link.answer_id), citations=link.evidence_id)
+        for link in result.links or ()
+    )
+
+
+def _citing_claims(
+    claims_by_run: Sequence[list[ClaimView]],
+) -> dict[str, list[tuple[str, str]]]:
+    """Return the anchor and line number of the claims that cite each sentence id."""
+    citing: dict[str, list[tuple[str, str]]] = {}
+    for claims in claims_by_run:
+        for line, claim in enumerate(claims, start=1):
+            for citation in claim.citations:
+                citing.setdefault(citation.id, []).append((claim.anchor, str(line)))
+    return citing
+
+
+def _mark(label: Relevance | None, *, is_cited: bool) -> str:
+    if is_cited:
+        return "cited" if label is None else _CITED_MARKS[label]
     return "missed" if label is Relevance.ESSENTIAL else "plain"
 
 
-def _citations(
-    claim: Claim, anchors: Mapping[str, str], marked: Mapping[str, str]
-) -> tuple[Citation, ...]:
-    return tuple(
-        Citation(each, anchors.get(each, ""), marked.get(each, "wrong")) for each in claim.citations
-    )
-
-
-def _label(key: CaseKey | None, sentence: str) -> str:
-    return key.labels[sentence].value if key and sentence in key.labels else ""
+def _gold_label(key: CaseKey | None, sentence_id: str) -> str:
+    if key is None or sentence_id not in key.labels:
+        return ""
+    return key.labels[sentence_id].value
 
 
 def _cell(judgement: Judgement | None) -> JudgementCell:
     if judgement is None:
         return JudgementCell("", "not judged", None)
-    return JudgementCell(_SHORT[judgement.label], judgement.label.value, judgement.probability)
+    code = _LABEL_CODES[judgement.label]
+    return JudgementCell(code, judgement.label.value, judgement.probability)
 
 
-def _reasons(
-    judged: Mapping[str, Mapping[str, Judgement]], sentence: str
+def _rationales(
+    judgements_by_agent: JudgementsByAgent, sentence_id: str
 ) -> tuple[tuple[str, str], ...]:
-    said: dict[str, list[str]] = {}
-    for name, found in judged.items():
-        if sentence in found and found[sentence].rationale:
-            said.setdefault(shorten(found[sentence].rationale, _REASON), []).append(name)
-    everybody = len(judged) > 1 and any(len(names) == len(judged) for names in said.values())
-    return tuple(
-        ("all agents" if everybody else ", ".join(names), reason) for reason, names in said.items()
-    )
+    """Return agents and rationale, agents with the same rationale together."""
+    agents_by_rationale: dict[str, list[str]] = {}
+    for agent, judgements in judgements_by_agent.items():
+        if sentence_id in judgements and judgements[sentence_id].rationale:
+            rationale = shorten(judgements[sentence_id].rationale, _MAX_RATIONALE_LENGTH)
+            agents_by_rationale.setdefault(rationale, []).append(agent)
+    rationales = []
+    for rationale, agents in agents_by_rationale.items():
+        is_shared = 1 < len(agents) == len(judgements_by_agent)
+        rationales.append(("all agents" if is_shared else ", ".join(agents), rationale))
+    return tuple(rationales)

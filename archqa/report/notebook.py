@@ -1,24 +1,24 @@
-"""A case of a run inside a notebook, drawn as the report draws it and fenced off from the notebook's own style."""
+"""A case of a run inside a notebook: the report's view in a frame with its own style."""
 
 from html import escape
 from pathlib import Path
 
 from archqa.errors import CallerError
 from archqa.report.case_view import case_view
-from archqa.report.material import load_report_data
 from archqa.report.note_view import MARK_LABELS, MARK_SYMBOLS
 from archqa.report.page import render
+from archqa.report.report_data import load_report_data
 
 
 class NotebookPage:
-    """A page that a notebook shows in a frame of its own; `html` is all of it."""
+    """A page that a notebook shows in an iframe; `html` is the whole page."""
 
     def __init__(self, html: str, height: int) -> None:
         self.html = html
         self._height = height
 
     def __repr__(self) -> str:
-        return f"Shown({len(self.html):,} characters of HTML)"
+        return f"NotebookPage({len(self.html):,} characters of HTML)"
 
     def _repr_html_(self) -> str:
         frame = f'style="width:100%;height:{self._height}px;border:0" sandbox'
@@ -28,22 +28,21 @@ class NotebookPage:
 def show_case(
     run: str | Path, case_id: str, *, key: Path | None = None, height: int = 720
 ) -> NotebookPage:
-    """One case of a run: question, answer, the note with its evidence marked, who held what.
+    """Return one case of a run: question, answer, marked note, and the agents' judgements.
 
-    Raises `CallerError` for a case the run does not have, `InputError` for what is no run.
+    Raises `CallerError` for a case that the run does not have, `InputError` if `run` is not a run.
     """
-    material = load_report_data(run, key)
-    places = {item.id: at for at, item in enumerate(material.run.cases)}
-    if case_id not in places:
-        raise CallerError(f"The run has no case {case_id!r}.\nIt has: {', '.join(places)}.")
-    place = places[case_id]
-    view = case_view(place, material.run.cases[place], [material])
+    data = load_report_data(run, key)
+    index_of = {item.id: index for index, item in enumerate(data.run.cases)}
+    if case_id not in index_of:
+        raise CallerError(f"The run has no case {case_id!r}.\nIt has: {', '.join(index_of)}.")
+    case_index = index_of[case_id]
     page = render(
         "alone.html.jinja",
-        case=view,
-        digits=material.decimals,
-        words=MARK_LABELS,
-        signs=MARK_SYMBOLS,
+        case=case_view(case_index, data.run.cases[case_index], [data]),
+        decimals=data.decimals,
+        mark_labels=MARK_LABELS,
+        mark_symbols=MARK_SYMBOLS,
         text=True,
         live=None,
     )

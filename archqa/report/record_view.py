@@ -1,6 +1,6 @@
-"""A question to a FHIR record: the query in words, the rows it found, and the resources the answer rests on."""
+"""The view of a question on a FHIR record: the query, its rows, and the cited resources."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from archqa.report.timeline import TimelinePanel, timeline_panels
@@ -8,8 +8,8 @@ from archqa.runs.record import CaseRecord
 from archqa.tasks.fhir_agentbench.cases import FhirQuestion
 from archqa.tasks.fhir_agentbench.result import RecordResult
 
-_MOST_ROWS = 200
-_SIGNS = {"right": "✓", "wrong": "✕", "missed": "○", "cited": "▸"}
+_MAX_ROWS = 200
+_MARK_SYMBOLS = {"right": "✓", "wrong": "✕", "missed": "○", "cited": "▸"}
 
 
 class Reference(NamedTuple):
@@ -17,11 +17,11 @@ class Reference(NamedTuple):
 
     name: str
     mark: str
-    sign: str
+    symbol: str
 
 
 class RowView(NamedTuple):
-    """One row of the record that the query found."""
+    """One row of the query's result; the answer rests on those that are `chosen`."""
 
     time: str
     name: str
@@ -32,13 +32,13 @@ class RowView(NamedTuple):
 
 
 class FhirQuestionView(NamedTuple):
-    """What became of one question with one run. `left_out` rows are in the run's folder only."""
+    """The result of one run for a question. `omitted` rows are in the run folder only."""
 
-    sentence: str
+    query_text: str
     answer: str
     gold: str
     rows: tuple[RowView, ...]
-    left_out: int
+    omitted: int
     chosen: int
     timelines: tuple[TimelinePanel, ...]
     references: tuple[Reference, ...]
@@ -50,27 +50,35 @@ class FhirQuestionView(NamedTuple):
 def fhir_question_view(
     record: CaseRecord | None, gold: FhirQuestion | None, faults: Mapping[str, Any]
 ) -> FhirQuestionView:
-    """The view of a record's `result`; what a pipeline does not write is empty. `faults` has the scorer's `tags`."""
-    result = record.result if record else None
-    if not isinstance(result, RecordResult):
-        result = RecordResult(answer=None)
+    """Return the view of a record's `result`; fields that a pipeline does not write are empty.
+
+    `faults` has the scorer's `tags`.
+    """
+    result = RecordResult(answer=None)
+    if record and isinstance(record.result, RecordResult):
+        result = record.result
     rows = result.rows
-    shown = sorted(enumerate(rows), key=lambda each: (not each[1].get("chosen"), each[0]))[
-        :_MOST_ROWS
-    ]
+    shown_rows = _select_rows(rows)
+    tags = [str(tag) for tag in faults.get("tags") or ()]
     return FhirQuestionView(
-        sentence=result.sentence,
+        query_text=result.sentence,
         answer=_answer(result, record),
         gold=gold.true_answer if gold else "",
-        rows=tuple(_row(row) for _, row in sorted(shown, key=lambda each: each[0])),
-        left_out=len(rows) - len(shown),
-        chosen=sum(bool(each.get("chosen")) for each in rows),
+        rows=tuple(_row_view(row) for row in shown_rows),
+        omitted=len(rows) - len(shown_rows),
+        chosen=sum(bool(row.get("chosen")) for row in rows),
         timelines=timeline_panels(rows),
         references=_references(result, gold),
         warnings=result.warnings,
-        faults=tuple(str(each).replace("_", " ") for each in faults.get("tags") or ()),
+        faults=tuple(tag.replace("_", " ") for tag in tags),
         query=result.query,
     )
+
+
+def _select_rows(rows: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+    """Return at most `_MAX_ROWS` rows in their order, preferring those that are chosen."""
+    chosen_first = sorted(range(len(rows)), key=lambda index: not rows[index].get("chosen"))
+    return [rows[index] for index in sorted(chosen_first[:_MAX_ROWS])]
 
 
 def _answer(result: RecordResult, record: CaseRecord | None) -> str:
@@ -79,48 +87,50 @@ def _answer(result: RecordResult, record: CaseRecord | None) -> str:
     return record.error if record else ""
 
 
-def _row(row: Mapping[str, Any]) -> RowView:
+def _row_view(row: Mapping[str, Any]) -> RowView:
     names = row.get("references") or ()
+    if isinstance(names, str):
+        names = (names,)
     return RowView(
         time=str(row.get("time") or "").replace("T", " ")[:16],
         name=_text(row.get("name")),
         value=_text(row.get("value")) or _text(row.get("text")),
         unit=_text(row.get("unit")),
-        references=(names,) if isinstance(names, str) else tuple(map(str, names)),
+        references=tuple(map(str, names)),
         chosen=bool(row.get("chosen")),
     )
 
 
 def _text(value: Any) -> str:
+    if value is None:
+        return ""
     if isinstance(value, float):
         return f"{value:g}"
-    return "" if value is None else str(value)
+    return str(value)
 
 
 def _references(result: RecordResult, gold: FhirQuestion | None) -> tuple[Reference, ...]:
-    cited = _names(result.cited or result.retrieved)
-    true = _names(gold.true_fhir_ids) if gold else set()
-    found = []
-    for name in sorted(cited | true):
-        mark = (
-            "cited"
-            if gold is None
-            else "missed"
-            if name not in cited
-            else "right"
-            if name in true
-            else "wrong"
-        )
-        found.append(Reference(name, mark, _SIGNS[mark]))
-    return tuple(found)
+    cited = _resource_names(result.cited or result.retrieved)
+    expected = _resource_names(gold.true_fhir_ids) if gold else set()
+    references = []
+    for name in sorted(cited | expected):
+        mark = "cited"
+        if gold is not None:
+            mark = _mark(is_cited=name in cited, is_expected=name in expected)
+        references.append(Reference(name, mark, _MARK_SYMBOLS[mark]))
+    return tuple(references)
 
 
-def _names(by_type: Any) -> set[str]:
-    if not isinstance(by_type, Mapping):
-        return set()
-    return {
-        f"{kind}/{each}"
-        for kind, ids in by_type.items()
-        if not isinstance(ids, str)
-        for each in ids
-    }
+def _mark(*, is_cited: bool, is_expected: bool) -> str:
+    if not is_cited:
+        return "missed"
+    return "right" if is_expected else "wrong"
+
+
+def _resource_names(ids_by_type: Mapping[str, Iterable[str]]) -> set[str]:
+    """Return `Type/id` of each resource."""
+    names = set()
+    for resource_type, ids in ids_by_type.items():
+        for resource_id in ids:
+            names.add(f"{resource_type}/{resource_id}")
+    return names

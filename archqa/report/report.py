@@ -1,6 +1,7 @@
-"""The report: runs in, one HTML page out that needs nothing but a browser, no script, no network."""
+"""The report: one HTML page about runs that needs nothing but a browser, no script, no network."""
 
 import os
+from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -11,21 +12,21 @@ from archqa.errors import CallerError
 from archqa.report.agreement import AgreementTable, agreement_table
 from archqa.report.calibration import CalibrationPlot, calibration_plot
 from archqa.report.case_view import CaseView, case_view
-from archqa.report.differences import RunComparison, compare_for_report
-from archqa.report.material import ReportData, load_report_data
+from archqa.report.comparison import RunComparison, compare_for_report
 from archqa.report.note_view import MARK_LABELS, MARK_SYMBOLS
-from archqa.report.observed import sentence_predictions
 from archqa.report.page import render
+from archqa.report.precision_recall import PrecisionRecallPlot, precision_recall_plot
+from archqa.report.predictions import sentence_predictions
+from archqa.report.report_data import ReportData, load_report_data
 from archqa.report.scoreboard import Scoreboard, scoreboard
-from archqa.report.tradeoff import PrecisionRecallPlot, precision_recall_plot
 from archqa.runs.run import Run
 from archqa.runs.stage_usage import StageUsage, stage_usage
 
 
 class RunView(NamedTuple):
-    """One run as the report shows it: what was run, what it scored, what it cost, and the figures."""
+    """The report's view of one run, without its cases."""
 
-    material: ReportData
+    data: ReportData
     run: Run
     title: str
     statuses: dict[str, int]
@@ -40,33 +41,36 @@ class RunView(NamedTuple):
 def report_html(
     paths: Sequence[str | Path], *, key: Path | None = None, text: bool = True, live: Any = None
 ) -> str:
-    """The page about one run, or about several of the same cases, the differences of two first.
+    """Return the page about one run or several; the page of two starts with their differences.
 
-    Without `text` it holds numbers, ids and labels, but no word of the record. `live` is what the live pages add.
-    Raises `InputError` for what is no run, `CallerError` for runs of different tasks.
+    Without `text`, it has numbers, ids and labels, but no text of the record. `live` has the links
+    of the live pages. Raises `InputError` for a folder that is not a run, `CallerError` for runs of
+    different tasks.
     """
     if not paths:
         raise CallerError("A report is about at least one run.\nName a run folder.")
-    materials = [load_report_data(path, key) for path in paths]
-    _check_same_task(materials)
-    return render_report(materials, key=key, text=text, live=live)
+    runs = [load_report_data(path, key) for path in paths]
+    _check_same_task(runs)
+    return render_report(runs, key=key, text=text, live=live)
 
 
 def render_report(
-    materials: Sequence[ReportData], *, key: Path | None = None, text: bool = True, live: Any = None
+    runs: Sequence[ReportData], *, key: Path | None = None, text: bool = True, live: Any = None
 ) -> str:
-    """The same of runs that were gathered before."""
-    views = [run_view(each) for each in materials]
-    parting = compare_for_report(materials[0], materials[1], key) if len(materials) == 2 else None
+    """Return the page about runs that are loaded already."""
+    views = [run_view(data) for data in runs]
+    comparison = None
+    if len(runs) == 2:
+        comparison = compare_for_report(runs[0], runs[1], key)
     return render(
         "report.html.jinja",
         runs=views,
-        differences=parting,
-        cases=_cases(views, parting, text),
+        comparison=comparison,
+        cases=_case_views(views, comparison, text),
         text=text,
         live=live,
-        words=MARK_LABELS,
-        signs=MARK_SYMBOLS,
+        mark_labels=MARK_LABELS,
+        mark_symbols=MARK_SYMBOLS,
     )
 
 
@@ -77,54 +81,57 @@ def write_report(
     key: Path | None = None,
     text: bool = True,
 ) -> Path:
-    """Write the page: `out`, else `report.html` in the (first) run's folder. Readable by its owner alone."""
-    name = "report.html" if len(paths) == 1 else "comparison.html"
-    place = out or Path(paths[0]) / name
-    if out and (out.is_dir() or not out.parent.is_dir()):
-        what = f"{out} is a folder." if out.is_dir() else f"{out.parent} is no folder."
-        raise CallerError(f"{what}\nName a file in an existing one with --out.")
+    """Write the page to `out`, else to the (first) run's folder, readable by its owner alone."""
+    if out and out.is_dir():
+        raise CallerError(f"{out} is a folder.\nName a file in an existing one with --out.")
+    if out and not out.parent.is_dir():
+        raise CallerError(f"{out.parent} is no folder.\nName a file in an existing one with --out.")
     html = report_html(paths, key=key, text=text)
-    with os.fdopen(
-        os.open(place, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w", encoding="utf-8"
-    ) as file:
+    file_name = "report.html" if len(paths) == 1 else "comparison.html"
+    path = out or Path(paths[0]) / file_name
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+    with os.fdopen(descriptor, "w", encoding="utf-8") as file:
         file.write(html)
-    return place
+    return path
 
 
-def run_view(material: ReportData) -> RunView:
-    """What the report shows of one run, its cases apart."""
-    run, seen = material.run, sentence_predictions(material)
-    statuses: dict[str, int] = {}
-    for record in run.iter_records():
-        statuses[record.status.value] = statuses.get(record.status.value, 0) + 1
+def run_view(data: ReportData) -> RunView:
+    """Return the view of one run."""
+    run = data.run
+    predictions = sentence_predictions(data)
+    statuses = Counter(record.status.value for record in run.iter_records())
     return RunView(
-        material=material,
+        data=data,
         run=run,
         title=tasks.find(run.manifest.task).title,
-        statuses=statuses,
+        statuses=dict(statuses),
         usage=run.usage,
-        scoreboard=scoreboard(material),
+        scoreboard=scoreboard(data),
         stages=tuple(stage_usage(run)),
-        calibration=calibration_plot(seen),
-        precision_recall=precision_recall_plot(seen),
-        agreement=agreement_table(material),
+        calibration=calibration_plot(predictions),
+        precision_recall=precision_recall_plot(predictions),
+        agreement=agreement_table(data),
     )
 
 
-def _cases(views: Sequence[RunView], parting: RunComparison | None, text: bool) -> list[CaseView]:
-    """Every case: the worst first, or with two runs those first on which they part most."""
-    materials = [view.material for view in views]
-    items = list(materials[0].run.cases)
-    order = [each.place for each in views[0].scoreboard.cases]
-    if parting:
-        first = [each.place for each in parting.case_differences]
-        order = first + [each for each in order if each not in set(first)]
-    return [case_view(place, items[place], materials, text=text) for place in order]
+def _case_views(
+    views: Sequence[RunView], comparison: RunComparison | None, text: bool
+) -> list[CaseView]:
+    """Return every case: those with the largest differences first, then the worst first."""
+    runs = [view.data for view in views]
+    items = list(runs[0].run.cases)
+    worst_first = [case.case_index for case in views[0].scoreboard.cases]
+    differing = []
+    if comparison:
+        differing = [case.case_index for case in comparison.case_differences]
+    order = dict.fromkeys([*differing, *worst_first])
+    return [case_view(index, items[index], runs, text=text) for index in order]
 
 
-def _check_same_task(materials: Sequence[ReportData]) -> None:
-    tasks = sorted({each.run.manifest.task for each in materials})
-    if len(tasks) > 1:
+def _check_same_task(runs: Sequence[ReportData]) -> None:
+    task_names = sorted({data.run.manifest.task for data in runs})
+    if len(task_names) > 1:
         raise CallerError(
-            f"These runs are of {' and '.join(tasks)}.\nA report holds runs of one task side by side."
+            f"These runs are of {' and '.join(task_names)}.\n"
+            "A report holds runs of one task side by side."
         )

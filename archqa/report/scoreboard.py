@@ -1,4 +1,4 @@
-"""The scores of a run as people read them: the headline first, each with its interval drawn, and what stands beside."""
+"""The scores of a run: the headline scores, all scores, break-downs, baselines and cases."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
@@ -6,9 +6,9 @@ from typing import Any, NamedTuple
 from archqa import tasks
 from archqa.core.case import Case
 from archqa.report.axis import Axis
-from archqa.report.material import ReportData
+from archqa.report.report_data import ReportData
 
-_BY_CASE = (
+_CASE_METRICS = (
     "strict_micro_f1",
     "micro_f1",
     "answer_correctness",
@@ -17,20 +17,23 @@ _BY_CASE = (
     "rougeLsum",
     "overall_score",
 )
-_WIDTH = 160
+"""The score that cases are ordered by: the earliest that they have."""
+
+_MAX_HEADLINES = 4
+_STRIP_WIDTH = 160
 
 
 class ScoreLine(NamedTuple):
-    """One score; `left`, `right` and `at` are places of its interval on a strip `_WIDTH` wide, None without one."""
+    """One score with its interval; `value_x`, `low_x` and `high_x` are positions on a strip."""
 
     name: str
     value: float
     low: float | None
     high: float | None
     signature: str
-    at: float
-    left: float | None
-    right: float | None
+    value_x: float
+    low_x: float | None
+    high_x: float | None
 
 
 class Breakdown(NamedTuple):
@@ -42,19 +45,20 @@ class Breakdown(NamedTuple):
 
 
 class CaseScore(NamedTuple):
-    """A case in the list, worst first. `value` is None where the key does not know it. `place` counts from 0."""
+    """A case in the list. `value` is None where the key does not have the case."""
 
     id: str
-    place: int
+    case_index: int
     status: str
     specialty: str
     value: float | None
-    precision: float | None
-    recall: float | None
 
 
 class Scoreboard(NamedTuple):
-    """All scores of a run. `headline` are the lines of the official headline scores, the main one first."""
+    """All scores of a run. `headline` has the official headline scores, the main one first.
+
+    `baselines` has the baseline, the metric and the score; `cases` are ordered worst first.
+    """
 
     headline: tuple[ScoreLine, ...]
     lines: tuple[ScoreLine, ...]
@@ -62,101 +66,115 @@ class Scoreboard(NamedTuple):
     warnings: tuple[str, ...]
     baselines: tuple[tuple[str, str, float], ...]
     breakdowns: tuple[Breakdown, ...]
-    by_case: str
+    case_metric: str
     cases: tuple[CaseScore, ...]
 
 
-def scoreboard(material: ReportData) -> Scoreboard:
-    """Everything about the scores of a run; empty lines where it was not scored."""
-    content = material.scores or {}
-    lines = tuple(_lines(content, material.max_score))
-    by_case = case_metric_name(material)
-    cases = tuple(
-        sorted(
-            _cases(material, by_case),
-            key=lambda each: (each.value is None, each.value or 0, each.place),
-        )
-    )
+def scoreboard(data: ReportData) -> Scoreboard:
+    """Return the scores of a run; without lines if it was not scored."""
+    scores = data.scores or {}
+    lines = tuple(_score_lines(scores, data.max_score))
+    case_metric = case_metric_name(data)
+    cases = tuple(sorted(_case_scores(data, case_metric), key=_worst_first))
     return Scoreboard(
-        headline=_headline(lines, material.run.manifest.task),
+        headline=_headline(lines, data.run.manifest.task),
         lines=lines,
-        missing=content.get("missing", {}),
-        warnings=tuple(content.get("warnings", ())),
-        baselines=tuple(_baselines(content)),
-        breakdowns=(*_by_specialty(cases), *_tables(content)),
-        by_case=by_case,
+        missing=scores.get("missing", {}),
+        warnings=tuple(scores.get("warnings", ())),
+        baselines=tuple(_baselines(scores)),
+        breakdowns=(*_specialty_breakdown(cases), *_score_breakdowns(scores)),
+        case_metric=case_metric,
         cases=cases,
     )
 
 
-def case_metric_name(material: ReportData) -> str:
-    """The score by which the cases are ordered; empty where no case has one."""
-    named = {name for values in material.per_case.values() for name in values}
-    return next((each for each in _BY_CASE if each in named), "")
+def case_metric_name(data: ReportData) -> str:
+    """Return the score by which cases are ordered; empty if no case has one."""
+    available = {name for scores in data.per_case.values() for name in scores}
+    return _earliest_metric(available)
 
 
-def _lines(content: Mapping[str, Any], top: float) -> Iterator[ScoreLine]:
-    axis = Axis(0, top, 4, _WIDTH - 4)
-    for name, value in content.get("scores", {}).items():
-        if isinstance(value, dict):
+def _earliest_metric(available: set[str]) -> str:
+    for name in _CASE_METRICS:
+        if name in available:
+            return name
+    return ""
+
+
+def _score_lines(scores: Mapping[str, Any], max_score: float) -> Iterator[ScoreLine]:
+    axis = Axis(0, max_score, 4, _STRIP_WIDTH - 4)
+    for name, value in scores.get("scores", {}).items():
+        if isinstance(value, dict):  # A break-down.
             continue
-        low, high = content.get("intervals", {}).get(name, (None, None))
-        signature = content.get("signatures", {}).get(name, "")
-        ends = (axis(low), axis(high)) if low is not None else (None, None)
-        yield ScoreLine(name, value, low, high, signature, axis(min(max(value, 0), top)), *ends)
-
-
-def _headline(lines: tuple[ScoreLine, ...], task: str) -> tuple[ScoreLine, ...]:
-    by_name = {line.name: line for line in lines}
-    headline = tasks.find(task).display.headline
-    found = [by_name[name] for name in headline if name in by_name]
-    return tuple(found[:4]) or lines[:4]
-
-
-def _baselines(content: Mapping[str, Any]) -> Iterator[tuple[str, str, float]]:
-    for name, scores in content.get("baselines", {}).items():
-        first = next((each for each in _BY_CASE if each in scores), None)
-        if first:
-            yield name.replace("_", " "), first, scores[first]
-
-
-def _cases(material: ReportData, by_case: str) -> Iterator[CaseScore]:
-    records = {record.id: record.status.value for record in material.run.iter_records()}
-    for place, item in enumerate(material.run.cases):
-        values = material.per_case.get(item.id, {})
-        family = by_case.removesuffix("f1")
-        yield CaseScore(
-            id=item.id,
-            place=place,
-            status=records.get(item.id, "not reached"),
-            specialty=item.clinical_specialty if isinstance(item, Case) else "",
-            value=values.get(by_case),
-            precision=values.get(f"{family}precision"),
-            recall=values.get(f"{family}recall"),
+        low, high = scores.get("intervals", {}).get(name, (None, None))
+        yield ScoreLine(
+            name=name,
+            value=value,
+            low=low,
+            high=high,
+            signature=scores.get("signatures", {}).get(name, ""),
+            value_x=axis(min(max(value, 0), max_score)),
+            low_x=None if low is None else axis(low),
+            high_x=None if high is None else axis(high),
         )
 
 
-def _by_specialty(cases: tuple[CaseScore, ...]) -> Iterator[Breakdown]:
-    """The mean over the cases of each specialty, the worst first."""
-    groups: dict[str, list[float]] = {}
+def _headline(lines: tuple[ScoreLine, ...], task: str) -> tuple[ScoreLine, ...]:
+    names = tasks.find(task).display.headline
+    by_name = {line.name: line for line in lines}
+    headline = tuple(by_name[name] for name in names if name in by_name)
+    return (headline or lines)[:_MAX_HEADLINES]
+
+
+def _baselines(scores: Mapping[str, Any]) -> Iterator[tuple[str, str, float]]:
+    for name, baseline_scores in scores.get("baselines", {}).items():
+        metric = _earliest_metric(set(baseline_scores))
+        if metric:
+            yield name.replace("_", " "), metric, baseline_scores[metric]
+
+
+def _case_scores(data: ReportData, case_metric: str) -> Iterator[CaseScore]:
+    statuses = {record.id: record.status.value for record in data.run.iter_records()}
+    for case_index, item in enumerate(data.run.cases):
+        yield CaseScore(
+            id=item.id,
+            case_index=case_index,
+            status=statuses.get(item.id, "not reached"),
+            specialty=item.clinical_specialty if isinstance(item, Case) else "",
+            value=data.per_case.get(item.id, {}).get(case_metric),
+        )
+
+
+def _worst_first(case: CaseScore) -> tuple[bool, float, int]:
+    """Return the key of the order: worst first, cases without a score last."""
+    return case.value is None, case.value or 0, case.case_index
+
+
+def _specialty_breakdown(cases: tuple[CaseScore, ...]) -> Iterator[Breakdown]:
+    """Yield the mean over the cases of each specialty, worst first, if there are several."""
+    scores_by_specialty: dict[str, list[float]] = {}
     for case in cases:
         if case.specialty and case.value is not None:
-            groups.setdefault(case.specialty, []).append(case.value)
-    if len(groups) > 1:
-        worst_first = sorted(groups, key=lambda name: sum(groups[name]) / len(groups[name]))
-        rows = tuple((name, _count_and_mean(groups[name])) for name in worst_first)
-        yield Breakdown("By specialty", ("cases", "mean"), rows)
+            scores_by_specialty.setdefault(case.specialty, []).append(case.value)
+    if len(scores_by_specialty) < 2:
+        return
+    means = {
+        specialty: sum(scores) / len(scores) for specialty, scores in scores_by_specialty.items()
+    }
+    rows = []
+    for specialty in sorted(means, key=lambda specialty: means[specialty]):
+        count = float(len(scores_by_specialty[specialty]))
+        rows.append((specialty, (count, means[specialty])))
+    yield Breakdown("By specialty", ("cases", "mean"), tuple(rows))
 
 
-def _count_and_mean(values: list[float]) -> tuple[float | None, ...]:
-    return float(len(values)), sum(values) / len(values)
-
-
-def _tables(content: Mapping[str, Any]) -> Iterator[Breakdown]:
-    for title, rows in content.get("scores", {}).items():
-        if isinstance(rows, dict) and rows:
-            columns = tuple(dict.fromkeys(name for row in rows.values() for name in row))
-            lines = tuple(
-                (group, tuple(row.get(name) for name in columns)) for group, row in rows.items()
-            )
-            yield Breakdown(title.replace("_", " ").capitalize(), columns, lines)
+def _score_breakdowns(scores: Mapping[str, Any]) -> Iterator[Breakdown]:
+    for name, rows in scores.get("scores", {}).items():
+        if not isinstance(rows, dict) or not rows:
+            continue
+        columns = tuple(dict.fromkeys(column for row in rows.values() for column in row))
+        table_rows = []
+        for group, row in rows.items():
+            table_rows.append((group, tuple(row.get(column) for column in columns)))
+        title = name.replace("_", " ").capitalize()
+        yield Breakdown(title, columns, tuple(table_rows))

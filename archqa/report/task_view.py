@@ -1,4 +1,4 @@
-"""A task of MedAgentBench: the conversation with the record, what was handed in, and what the graders found."""
+"""The view of a MedAgentBench task: the conversation, the result, and the graders' findings."""
 
 from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
@@ -7,31 +7,32 @@ from archqa.report.page import shorten
 from archqa.runs.record import CaseRecord
 from archqa.tasks.medagentbench.result import ConversationResult
 
-_LONGEST_TURN = 4000
-_MOST_TURNS = 40
+_MAX_TURN_LENGTH = 4000
+_MAX_TURNS = 40
+_ACTIONS = frozenset({"GET", "POST", "FINISH"})
 
 
 class Turn(NamedTuple):
-    """One message: who spoke (prompt, agent or record), what kind of move it was, and its words."""
+    """One message. `role` is prompt, agent or record; `action` is empty unless the agent's."""
 
     role: str
     action: str
-    words: str
+    text: str
 
 
 class GraderFinding(NamedTuple):
-    """What one grader holds of the outcome; `passed` is None where it only remarks."""
+    """One finding of a grader; `passed` is None for a remark."""
 
     grader: str
     passed: bool | None
-    words: str
+    text: str
 
 
 class TaskView(NamedTuple):
-    """What became of one task with one run."""
+    """The result of one run for a task. `omitted` messages are in the run folder only."""
 
     turns: tuple[Turn, ...]
-    left_out: int
+    omitted: int
     answer: str
     findings: tuple[GraderFinding, ...]
 
@@ -39,46 +40,56 @@ class TaskView(NamedTuple):
 def task_view(
     record: CaseRecord | None, scores: Mapping[str, float], faults: Mapping[str, Any]
 ) -> TaskView:
-    """The view of a record's `result`; `scores` are those of the case, 100 for a pass; `faults` those found."""
-    result = record.result if record else None
-    if not isinstance(result, ConversationResult):
-        result = ConversationResult(result="")
-    history, answer = result.history, result.result
+    """Return the view of a record's `result`.
+
+    `scores` are those of the task, 100 for a pass; `faults` are the mistakes by grader.
+    """
+    result = ConversationResult(result="")
+    if record and isinstance(record.result, ConversationResult):
+        result = record.result
+    history = result.history
+    turns = [_turn(index, message) for index, message in enumerate(history[:_MAX_TURNS])]
     return TaskView(
-        turns=tuple(_turn(at, each) for at, each in enumerate(history[:_MOST_TURNS])),
-        left_out=max(0, len(history) - _MOST_TURNS),
-        answer="" if answer is None else str(answer),
-        findings=(*_scored(scores), *_faults(faults)),
+        turns=tuple(turns),
+        omitted=len(history) - len(turns),
+        answer=result.result or "",
+        findings=(*_score_findings(scores), *_fault_findings(faults)),
     )
 
 
-def _turn(at: int, message: Mapping[str, Any]) -> Turn:
-    words = str(message.get("content") or "")
-    role = (
-        "agent" if message.get("role") in {"agent", "assistant"} else "record" if at else "prompt"
-    )
-    first = words.lstrip("`\n ").split("(", 1)[0].split(" ", 1)[0].upper()
-    move = first if role == "agent" and first in {"GET", "POST", "FINISH"} else ""
-    return Turn(role, move, shorten(words, _LONGEST_TURN))
+def _turn(index: int, message: Mapping[str, Any]) -> Turn:
+    text = str(message.get("content") or "")
+    shown_text = shorten(text, _MAX_TURN_LENGTH)
+    if message.get("role") in {"agent", "assistant"}:
+        return Turn("agent", _action(text), shown_text)
+    role = "prompt" if index == 0 else "record"
+    return Turn(role, "", shown_text)
 
 
-def _scored(scores: Mapping[str, float]) -> Iterable[GraderFinding]:
-    for name in ("success_rate", "clinical_success_rate"):
-        if name in scores:
-            grader = "clinical grader" if name.startswith("clinical") else "official grader"
-            passed = scores[name] > 0
+def _action(text: str) -> str:
+    """Return GET, POST or FINISH if the agent's message starts with it."""
+    first_word = text.lstrip("`\n ").split("(", 1)[0].split(" ", 1)[0].upper()
+    return first_word if first_word in _ACTIONS else ""
+
+
+def _score_findings(scores: Mapping[str, float]) -> Iterable[GraderFinding]:
+    graders = {"success_rate": "official grader", "clinical_success_rate": "clinical grader"}
+    for metric, grader in graders.items():
+        if metric in scores:
+            passed = scores[metric] > 0
             yield GraderFinding(grader, passed, "passed" if passed else "not passed")
 
 
-def _faults(faults: Mapping[str, Any]) -> Iterable[GraderFinding]:
-    """Each fault in the words of its grader."""
-    for grader, found in faults.items():
-        for each in found if isinstance(found, list | tuple) else [found]:
-            if each:
-                yield GraderFinding(f"{grader} grader", None, _words(each))
+def _fault_findings(faults: Mapping[str, Any]) -> Iterable[GraderFinding]:
+    for grader, grader_faults in faults.items():
+        if not isinstance(grader_faults, list | tuple):
+            grader_faults = [grader_faults]
+        for fault in grader_faults:
+            if fault:
+                yield GraderFinding(f"{grader} grader", None, _fault_text(fault))
 
 
-def _words(fault: Any) -> str:
-    if isinstance(fault, Mapping):
-        return ": ".join(str(each) for each in fault.values() if each not in (None, ""))
-    return str(fault)
+def _fault_text(fault: Any) -> str:
+    if not isinstance(fault, Mapping):
+        return str(fault)
+    return ": ".join(str(part) for part in fault.values() if part not in (None, ""))

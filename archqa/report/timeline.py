@@ -1,5 +1,6 @@
-"""The values of a patient over time, as rows of a record hold them; those an answer rests on stand out."""
+"""The timeline: a patient's values over time, with those that the answer rests on marked."""
 
+import math
 from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 from typing import Any, NamedTuple
@@ -7,8 +8,10 @@ from typing import Any, NamedTuple
 from archqa.report.axis import Axis, Tick
 
 WIDTH, HEIGHT = 640, 180
-_MOST_PANELS = 4
-_MOST_DOTS = 600
+_MAX_PANELS = 4
+_MAX_POINTS = 600
+_DATE_TICKS = 4
+_THREE_DAYS = 3 * 86400
 
 
 class TimelinePoint(NamedTuple):
@@ -17,87 +20,113 @@ class TimelinePoint(NamedTuple):
     x: float
     y: float
     chosen: bool
-    words: str
+    tooltip: str
 
 
 class TimelinePanel(NamedTuple):
-    """One kind of value in one unit, with its own axes. `path` joins the values in time."""
+    """One kind of value in one unit, with its own axes. `path` joins the points in time.
+
+    `omitted` values are not drawn.
+    """
 
     title: str
     unit: str
-    dots: tuple[TimelinePoint, ...]
+    points: tuple[TimelinePoint, ...]
     path: str
     x_ticks: tuple[Tick, ...]
     y_ticks: tuple[Tick, ...]
-    left_out: int
+    omitted: int
 
 
-class _Row(NamedTuple):
-    at: datetime
+class _Measurement(NamedTuple):
+    time: datetime
     value: float
     chosen: bool
 
 
 def timeline_panels(rows: Iterable[Mapping[str, Any]]) -> tuple[TimelinePanel, ...]:
-    """A panel for each name and unit with at least two dated numbers, those with chosen values first, at most four."""
-    kinds: dict[tuple[str, str], list[_Row]] = {}
+    """Return a panel for each name and unit with at least two dated numbers.
+
+    At most four: first those with chosen values, then those with the most values.
+    """
+    series: dict[tuple[str, str], list[_Measurement]] = {}
     for row in rows:
-        if read := _read(row):
-            kinds.setdefault((str(row.get("name") or ""), str(row.get("unit") or "")), []).append(
-                read
-            )
-    drawable = [(kind, sorted(found)) for kind, found in kinds.items() if len(found) > 1]
-    drawable.sort(key=lambda each: (-any(row.chosen for row in each[1]), -len(each[1])))
-    return tuple(_panel(name, unit, found) for (name, unit), found in drawable[:_MOST_PANELS])
+        measurement = _parse_row(row)
+        if measurement is not None:
+            name_and_unit = (str(row.get("name") or ""), str(row.get("unit") or ""))
+            series.setdefault(name_and_unit, []).append(measurement)
+    drawable = [name_and_unit for name_and_unit in series if len(series[name_and_unit]) > 1]
+    drawable.sort(key=lambda name_and_unit: _priority(series[name_and_unit]), reverse=True)
+    return tuple(
+        _panel(name, unit, sorted(series[name, unit])) for name, unit in drawable[:_MAX_PANELS]
+    )
 
 
-def _read(row: Mapping[str, Any]) -> _Row | None:
+def _parse_row(row: Mapping[str, Any]) -> _Measurement | None:
+    """Return the measurement of a row; None without a time or a finite number."""
     try:
-        at = datetime.fromisoformat(str(row.get("time")))
+        time = datetime.fromisoformat(str(row.get("time")))
         value = float(str(row.get("value")))
     except ValueError:
         return None
-    aware = at if at.tzinfo else at.replace(tzinfo=UTC)
-    return (
-        _Row(aware, value, bool(row.get("chosen")))
-        if value == value and abs(value) != float("inf")
-        else None
+    if not math.isfinite(value):
+        return None
+    if time.tzinfo is None:
+        time = time.replace(tzinfo=UTC)
+    return _Measurement(time, value, bool(row.get("chosen")))
+
+
+def _priority(measurements: list[_Measurement]) -> tuple[bool, int]:
+    has_chosen = any(measurement.chosen for measurement in measurements)
+    return has_chosen, len(measurements)
+
+
+def _panel(name: str, unit: str, measurements: list[_Measurement]) -> TimelinePanel:
+    """Draw measurements that are sorted by time."""
+    shown = _thin_out(measurements)
+    x_axis = Axis(shown[0].time.timestamp(), shown[-1].time.timestamp(), 48, WIDTH - 12)
+    y_axis = _value_axis([measurement.value for measurement in shown])
+    points = []
+    for measurement in shown:
+        tooltip = f"{measurement.time:%Y-%m-%d %H:%M}  {measurement.value:g} {unit}".strip()
+        x = x_axis(measurement.time.timestamp())
+        points.append(TimelinePoint(x, y_axis(measurement.value), measurement.chosen, tooltip))
+    path = "M" + " L".join(f"{point.x} {point.y}" for point in points)
+    return TimelinePanel(
+        title=name,
+        unit=unit,
+        points=tuple(points),
+        path=path,
+        x_ticks=_date_ticks(x_axis),
+        y_ticks=y_axis.ticks(4),
+        omitted=len(measurements) - len(shown),
     )
 
 
-def _panel(name: str, unit: str, rows: list[_Row]) -> TimelinePanel:
-    shown = _thinned(rows)
-    values = [row.value for row in shown]
+def _value_axis(values: list[float]) -> Axis:
+    """Return the vertical axis, with a margin even if all values are equal."""
     margin = (max(values) - min(values)) * 0.08 or abs(values[0]) * 0.1 or 1.0
-    x = Axis(shown[0].at.timestamp(), shown[-1].at.timestamp(), 48, WIDTH - 12)
-    y = Axis(min(values) - margin, max(values) + margin, HEIGHT - 24, 8)
-    dots = tuple(
-        TimelinePoint(
-            x(row.at.timestamp()),
-            y(row.value),
-            row.chosen,
-            f"{row.at:%Y-%m-%d %H:%M}  {row.value:g} {unit}".strip(),
-        )
-        for row in shown
-    )
-    path = " ".join(f"{'L' if at else 'M'}{dot.x} {dot.y}" for at, dot in enumerate(dots))
-    return TimelinePanel(name, unit, dots, path, _dates(x), y.ticks(4), len(rows) - len(shown))
+    return Axis(min(values) - margin, max(values) + margin, HEIGHT - 24, 8)
 
 
-def _thinned(rows: list[_Row]) -> list[_Row]:
-    """So many rows as can be told apart; every chosen one stays, and the ends do."""
-    step = len(rows) // _MOST_DOTS + 1
+def _thin_out(measurements: list[_Measurement]) -> list[_Measurement]:
+    """Keep as many measurements as can be told apart, all chosen ones and both ends."""
+    step = len(measurements) // _MAX_POINTS + 1
+    last_index = len(measurements) - 1
     return [
-        row for at, row in enumerate(rows) if at % step == 0 or row.chosen or at == len(rows) - 1
+        measurement
+        for index, measurement in enumerate(measurements)
+        if index % step == 0 or measurement.chosen or index == last_index
     ]
 
 
-def _dates(x: Axis) -> tuple[Tick, ...]:
-    """Four dates along the axis; with the hour where all lies within three days."""
-    form = "%d %b %H:%M" if x.high - x.low < 3 * 86400 else "%Y-%m-%d"
-    found: dict[str, Tick] = {}
-    for each in range(4):
-        at = x.low + (x.high - x.low) * (each + 0.5) / 4
-        label = datetime.fromtimestamp(at, UTC).strftime(form)
-        found.setdefault(label, Tick(x(at), label))
-    return tuple(found.values())
+def _date_ticks(axis: Axis) -> tuple[Tick, ...]:
+    """Return four dates along the axis, with the time if all lies within three days."""
+    span = axis.high - axis.low
+    date_format = "%d %b %H:%M" if span < _THREE_DAYS else "%Y-%m-%d"
+    ticks: dict[str, Tick] = {}
+    for index in range(_DATE_TICKS):
+        timestamp = axis.low + span * (index + 0.5) / _DATE_TICKS
+        label = datetime.fromtimestamp(timestamp, UTC).strftime(date_format)
+        ticks.setdefault(label, Tick(axis(timestamp), label))
+    return tuple(ticks.values())

@@ -1,4 +1,4 @@
-"""What was said on the way to an answer, step by step, short enough to be folded into a page."""
+"""The trace of a case: the agents' steps, shortened for the page."""
 
 import json
 from typing import Any, NamedTuple
@@ -7,68 +7,73 @@ from archqa.core.step import Step
 from archqa.report.page import shorten
 from archqa.runs.run import Run
 
-_MOST_STEPS = 60
-_MOST_CHARACTERS = 320
+_MAX_STEPS = 60
+_MAX_REPLY_LENGTH = 320
 
 
 class TraceStep(NamedTuple):
-    """One step; `words` is what came back, cut. `tokens` is None for the embedded engine."""
+    """One step. `tokens` and `seconds` are None if no model was called."""
 
     agent: str
     about: str
-    performer: str
-    words: str
+    backend: str
+    reply: str
     rejected: str
     tokens: int | None
     seconds: float | None
 
 
 class Trace(NamedTuple):
-    """The steps shown, and how many more the run's folder has."""
+    """The steps shown; `omitted` further steps are in the run folder."""
 
     steps: tuple[TraceStep, ...]
-    left_out: int
+    omitted: int
 
 
 def case_trace(run: Run, case_id: str, *, text: bool = True) -> Trace:
-    """The steps of a case; without `text` only who was asked and what it cost."""
+    """Return the steps of a case; without `text`, only the agents and their cost."""
     steps = run.folder.steps(case_id)
-    return Trace(
-        tuple(_step(each, text) for each in steps[:_MOST_STEPS]), max(0, len(steps) - _MOST_STEPS)
-    )
+    shown = tuple(_trace_step(step, text) for step in steps[:_MAX_STEPS])
+    return Trace(shown, len(steps) - len(shown))
 
 
-def _step(step: Step, text: bool) -> TraceStep:
-    asked = step.mind == "model"
+def _trace_step(step: Step, text: bool) -> TraceStep:
+    called_model = step.mind == "model"
+    rejected = step.rejected
+    if rejected and not text:
+        rejected = "sent back"
+    total_tokens = step.usage.prompt_tokens + step.usage.completion_tokens
     return TraceStep(
         agent=step.agent.replace("_", " "),
         about=step.about,
-        performer=step.model or step.mind,
-        words=shorten(_words(step), _MOST_CHARACTERS) if text else "",
-        rejected=(step.rejected if text else "sent back") if step.rejected else "",
-        tokens=step.usage.prompt_tokens + step.usage.completion_tokens if asked else None,
-        seconds=step.usage.seconds if asked else None,
+        backend=step.model or step.mind,
+        reply=shorten(_summarise_reply(step), _MAX_REPLY_LENGTH) if text else "",
+        rejected=rejected,
+        tokens=total_tokens if called_model else None,
+        seconds=step.usage.seconds if called_model else None,
     )
 
 
-def _words(step: Step) -> str:
-    """What came back: the reply as it was, or in short where the page tells the rest elsewhere."""
+def _summarise_reply(step: Step) -> str:
+    """Return the reply, or a summary where the page shows its content elsewhere."""
     parsed = step.parsed
     if parsed is None:
         return step.reply
     if "label" in parsed:
         return str(parsed["label"])
     if isinstance(parsed.get("verdicts"), list):
-        found = [str(each.get("label")) for each in parsed["verdicts"] if isinstance(each, dict)]
-        return f"{len(found)} sentences judged, {found.count('essential')} essential"
+        verdicts = [verdict for verdict in parsed["verdicts"] if isinstance(verdict, dict)]
+        labels = [str(verdict.get("label")) for verdict in verdicts]
+        return f"{len(labels)} sentences judged, {labels.count('essential')} essential"
     if isinstance(parsed.get("answer"), list):
-        return " / ".join(
-            str(each.get("text", "")) for each in parsed["answer"] if isinstance(each, dict)
-        )
-    return "; ".join(_said(value) for value in parsed.values())
+        lines = [line for line in parsed["answer"] if isinstance(line, dict)]
+        return " / ".join(str(line.get("text", "")) for line in lines)
+    return "; ".join(_format_field(field) for field in parsed.values())
 
 
-def _said(value: Any) -> str:
-    if isinstance(value, list | tuple):
-        return ", ".join(map(str, value))
-    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+def _format_field(field: Any) -> str:
+    if isinstance(field, list | tuple):
+        return ", ".join(map(str, field))
+    if isinstance(field, str):
+        return field
+    return json.dumps(field, ensure_ascii=False)

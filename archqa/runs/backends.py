@@ -164,7 +164,7 @@ class Backends:
                 )
             return None
         if not is_sharded(settings.record):
-            return connect(settings.record, ways=pipeline.ways)
+            return connect(settings.record, profile=pipeline.ways)
         store = ShardedStore.open(settings.record, pipeline.ways)
         if settings.runner == "local":
             store.check_all_local()  # On a cluster the shards may be on several machines.

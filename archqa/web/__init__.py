@@ -1,1 +1,1 @@
-"""The report's pages, live over a folder of runs, and a form to ask a question (extra `web`)."""
+"""A web server for the report's pages, reviews, and questions (extra `web`)."""

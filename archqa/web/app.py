@@ -1,32 +1,37 @@
-"""The pages and the form, put together. `create_app` gives an ASGI application; who may see it is `AccessMiddleware`'s affair."""
+"""The ASGI application: routes to the pages and forms. `AccessMiddleware` guards all of them."""
 
 import secrets
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Annotated, NamedTuple
 
 from archqa.errors import MissingExtra
 from archqa.settings import Settings, load_settings
+from archqa.web.access import AccessMiddleware
 from archqa.web.annotations import Annotations
-from archqa.web.enquiries import QuestionJobs
-from archqa.web.guard import AccessMiddleware
 from archqa.web.library import RunLibrary
 from archqa.web.pages import PageHandlers
+from archqa.web.question_jobs import QuestionJobs
 
 try:
     import python_multipart  # noqa: F401  # Starlette reads forms with it.
-    from fastapi import FastAPI, Request
+    from fastapi import FastAPI, Query, Request
     from fastapi.exceptions import RequestValidationError
     from fastapi.responses import FileResponse, HTMLResponse, Response, StreamingResponse
 except ImportError:
     raise MissingExtra("The web part (FastAPI)", "web") from None
 
 _STATIC = Path(__file__).resolve().parent / "static"
+_MAX_FORM_FIELDS = 5000
+_MAX_FIELD_BYTES = 4 * 2**20
 
 
 class WebConfig(NamedTuple):
-    """What a server shows: runs, and, where there is one, the record whose patients may be asked about."""
+    """What a server shows: folders of runs and, if set, a record whose patients may be asked about.
+
+    `annotations` is the folder for reviews; without it, they are saved next to the runs.
+    """
 
     runs: Sequence[Path]
     record: str | None = None
@@ -35,120 +40,130 @@ class WebConfig(NamedTuple):
 
 
 def create_app(
-    shown: WebConfig, *, token: str | None = None, settings: Settings | None = None
+    config: WebConfig, *, token: str | None = None, settings: Settings | None = None
 ) -> AccessMiddleware:
-    """The server's application. `token` must be given unless it listens on loopback. Raises `InputError`."""
-    library = RunLibrary(shown.runs)
-    annotations = Annotations(shown.annotations or library.home / "annotations")
+    """Return the server's application. `token` is required unless it listens on loopback.
+
+    Raises `InputError` if a folder of runs does not exist.
+    """
+    library = RunLibrary(config.runs)
+    annotations = Annotations(config.annotations or library.base_dir / "annotations")
     pages = PageHandlers(
-        library, annotations, QuestionJobs(), settings or load_settings(), shown.record, shown.key
+        library,
+        annotations,
+        QuestionJobs(),
+        settings or load_settings(),
+        config.record,
+        config.key,
     )
 
     @asynccontextmanager
-    async def lifetime(_: FastAPI) -> AsyncIterator[None]:
+    async def lifespan(_: FastAPI) -> AsyncIterator[None]:
         yield
         pages.question_jobs.close()
 
-    # No interactive documentation: its pages would load scripts from elsewhere.
+    # No interactive documentation: its pages would load scripts from another host.
     app = FastAPI(
-        title="archqa", docs_url=None, redoc_url=None, openapi_url=None, lifespan=lifetime
+        title="archqa", docs_url=None, redoc_url=None, openapi_url=None, lifespan=lifespan
     )
-    _add_pages(app, pages)
+    _add_run_pages(app, pages)
+    _add_answer_pages(app, pages)
     _add_forms(app, pages)
-
-    @app.exception_handler(RequestValidationError)
-    async def refuse(_: Request, __: Exception) -> Response:
-        return HTMLResponse(
-            "The form is not as this page sends it.", 400
-        )  # The default would repeat its content.
-
+    app.add_exception_handler(RequestValidationError, _malformed_request)
     return AccessMiddleware(app, token)
 
 
-def _add_pages(app: FastAPI, pages: PageHandlers) -> None:
-    def add(path: str, made: Callable[..., Any]) -> None:
-        app.add_api_route(path, made, response_class=HTMLResponse, methods=["GET"])
+def new_token() -> str:
+    """Return a token that cannot be guessed."""
+    return secrets.token_urlsafe(24)
 
-    add("/", lambda: _html(pages.index()))
-    add("/compare", _named(lambda first, second: _html(pages.compare(first, second))))
-    add("/runs/{name}", _one(lambda name: _html(pages.run(name))))
 
-    @app.get("/runs/{name}/review/{place}")
-    def review(name: str, place: int, saved: bool = False) -> Response:
-        return _html(pages.review_url(name, place, saved=saved))
-
-    @app.get("/answers/{enquiry}")
-    def answer(enquiry: str, saved: bool = False) -> Response:
-        return _html(pages.answer(enquiry, saved=saved))
-
-    @app.get("/answers/{enquiry}/events")
-    async def stages(enquiry: str) -> Response:
-        told = pages.events(enquiry)
-        return (
-            _html(None) if told is None else StreamingResponse(told, media_type="text/event-stream")
-        )
-
+def _add_run_pages(app: FastAPI, pages: PageHandlers) -> None:
     @app.get("/static/live.js")
     def script() -> Response:
         return FileResponse(_STATIC / "live.js", media_type="text/javascript")
+
+    @app.get("/")
+    def index() -> Response:
+        return _html(pages.index())
+
+    @app.get("/compare")
+    def compare(
+        name_1: Annotated[str, Query(alias="first")] = "",
+        name_2: Annotated[str, Query(alias="second")] = "",
+    ) -> Response:
+        return _html(pages.compare(name_1, name_2))
+
+    @app.get("/runs/{name}")
+    def run(name: str) -> Response:
+        return _html(pages.run(name))
+
+    @app.get("/runs/{name}/review/{case_index}")
+    def review(name: str, case_index: int, saved: bool = False) -> Response:
+        return _html(pages.review(name, case_index, saved=saved))
+
+
+def _add_answer_pages(app: FastAPI, pages: PageHandlers) -> None:
+    @app.get("/answers/{job_id}")
+    def answer(job_id: str, saved: bool = False) -> Response:
+        return _html(pages.answer(job_id, saved=saved))
+
+    @app.get("/answers/{job_id}/events")
+    async def answer_events(job_id: str) -> Response:
+        events = pages.events(job_id)
+        if events is None:
+            return _html(None)
+        return StreamingResponse(events, media_type="text/event-stream")
 
 
 def _add_forms(app: FastAPI, pages: PageHandlers) -> None:
     @app.post("/ask")
     async def ask(request: Request) -> Response:
-        form = await _form(request)
+        form = await _read_form(request)
         if not pages.is_valid_form_token(form.get("form_token", "")):
-            return _refused()
-        return _go(pages.ask(form))
+            return _invalid_form()
+        return _redirect(pages.submit_question(form))
 
-    @app.post("/runs/{name}/review/{place}")
-    async def review(request: Request, name: str, place: int) -> Response:
-        form = await _form(request)
+    @app.post("/runs/{name}/review/{case_index}")
+    async def save_review(request: Request, name: str, case_index: int) -> Response:
+        form = await _read_form(request)
         if not pages.is_valid_form_token(form.get("form_token", "")):
-            return _refused()
-        return _go(pages.save_review(name, place, form))
+            return _invalid_form()
+        return _redirect(pages.save_review(name, case_index, form))
 
-    @app.post("/answers/{enquiry}")
-    async def review_answer(request: Request, enquiry: str) -> Response:
-        form = await _form(request)
+    @app.post("/answers/{job_id}")
+    async def save_answer_review(request: Request, job_id: str) -> Response:
+        form = await _read_form(request)
         if not pages.is_valid_form_token(form.get("form_token", "")):
-            return _refused()
-        return _go(pages.save_answer_review(enquiry, form))
+            return _invalid_form()
+        return _redirect(pages.save_answer_review(job_id, form))
 
 
-def new_token() -> str:
-    """A token that nobody guesses."""
-    return secrets.token_urlsafe(24)
-
-
-async def _form(request: Request) -> dict[str, str]:
-    """The plain fields of a form; files are not taken."""
-    form = await request.form(max_files=0, max_fields=5000, max_part_size=4 * 2**20)
-    return {name: value for name, value in form.items() if isinstance(value, str)}
+async def _read_form(request: Request) -> dict[str, str]:
+    """Return the text fields of a form; files are refused."""
+    form = await request.form(
+        max_files=0, max_fields=_MAX_FORM_FIELDS, max_part_size=_MAX_FIELD_BYTES
+    )
+    return {name: field for name, field in form.items() if isinstance(field, str)}
 
 
 def _html(page: str | None) -> Response:
-    return HTMLResponse(page) if page is not None else HTMLResponse("There is no such page.", 404)
+    if page is None:
+        return HTMLResponse("There is no such page.", 404)
+    return HTMLResponse(page)
 
 
-def _go(place: str | None) -> Response:
-    """To the page that shows what the form did."""
-    return _html(None) if place is None else Response(status_code=303, headers={"location": place})
+def _redirect(url: str | None) -> Response:
+    """Redirect to the page that shows the form's effect."""
+    if url is None:
+        return _html(None)
+    return Response(status_code=303, headers={"location": url})
 
 
-def _refused() -> Response:
+def _invalid_form() -> Response:
     return HTMLResponse("The form is too old or not from this page; load the page again.", 403)
 
 
-def _one(made: Callable[[str], Response]) -> Callable[[str], Response]:
-    def page(name: str) -> Response:
-        return made(name)
-
-    return page
-
-
-def _named(made: Callable[[str, str], Response]) -> Callable[..., Response]:
-    def page(first: str = "", second: str = "") -> Response:
-        return made(first, second)
-
-    return page
+async def _malformed_request(_: Request, __: Exception) -> Response:
+    # FastAPI's own response would repeat the content of the form.
+    return HTMLResponse("The form is not as this page sends it.", 400)

@@ -1,4 +1,4 @@
-"""The runs that can be looked at: found anew for each page, so that a run under way is seen as it is."""
+"""The runs that the pages show, read from disk for each page so that running ones are current."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -11,57 +11,65 @@ from archqa.runs.run import Run
 
 
 class RunListing(NamedTuple):
-    """One run as the list shows it."""
+    """One run in the list of runs."""
 
     name: str
     manifest: RunManifest
-    ended: int
+    finished_cases: int
 
 
 class RunLibrary:
-    """Folders of runs, or single runs. Names are looked up in what was found there, never joined to a path."""
+    """Folders of runs, or single runs.
 
-    def __init__(self, places: Sequence[Path]) -> None:
-        missing = [place for place in places if not place.is_dir()]
-        if missing:
-            raise InputError(missing[0], [": is no folder."], "Name a folder of runs, or a run.")
-        self._places = tuple(places)
+    A name is looked up among the runs on disk and never joined to a path.
+    """
+
+    def __init__(self, folders: Sequence[Path]) -> None:
+        for folder in folders:
+            if not folder.is_dir():
+                raise InputError(folder, [": is no folder."], "Name a folder of runs, or a run.")
+        self._folders = tuple(folders)
 
     @property
-    def home(self) -> Path:
-        """Where annotations are kept: beside the runs."""
-        first = self._places[0]
-        return first.parent if _is_run(first) else first
+    def base_dir(self) -> Path:
+        """The folder of the runs, where annotations are saved by default."""
+        folder = self._folders[0]
+        return folder.parent if _is_run(folder) else folder
 
     def paths(self) -> dict[str, Path]:
-        """Each run's name and folder, the latest name first. Links that lead elsewhere are not followed."""
-        found: dict[str, Path] = {}
-        for place in self._places:
-            inside = (
-                [place]
-                if _is_run(place)
-                else [each for each in place.iterdir() if not each.is_symlink()]
-            )
-            found.update({each.name: each for each in inside if _is_run(each)})
-        return dict(sorted(found.items(), reverse=True))
+        """Return each run's folder by name, in reverse order of names; links are not followed."""
+        runs = {}
+        for folder in self._folders:
+            candidates = [folder]
+            if not _is_run(folder):
+                candidates = [path for path in folder.iterdir() if not path.is_symlink()]
+            for path in candidates:
+                if _is_run(path):
+                    runs[path.name] = path
+        return dict(sorted(runs.items(), reverse=True))
 
     def find(self, name: str) -> Path | None:
-        """The folder of the run of this name; None if there is none."""
+        """Return the folder of a run; None if there is none of this name."""
         return self.paths().get(name)
 
     def runs(self) -> list[RunListing]:
-        """The runs for the list, the latest begun first; damaged ones are left out."""
-        found = [each for name, path in self.paths().items() if (each := _shelved(name, path))]
-        return sorted(found, key=lambda each: each.manifest.started_at, reverse=True)
+        """Return the runs, the latest start first; damaged ones are left out."""
+        listings = []
+        for name, path in self.paths().items():
+            listing = _read_listing(name, path)
+            if listing is not None:
+                listings.append(listing)
+        return sorted(listings, key=lambda listing: listing.manifest.started_at, reverse=True)
 
 
 def _is_run(path: Path) -> bool:
     return (path / "run.json").is_file()
 
 
-def _shelved(name: str, path: Path) -> RunListing | None:
+def _read_listing(name: str, path: Path) -> RunListing | None:
     try:
         run = Run(RunFolder.open(path))
-        return RunListing(name, run.manifest, sum(1 for _ in run.folder.records()))
+        finished_cases = sum(1 for _ in run.folder.records())
     except ArchqaError:
         return None
+    return RunListing(name, run.manifest, finished_cases)

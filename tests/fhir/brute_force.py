@@ -185,7 +185,7 @@ class BruteForce:
         ]
         if sort:
             found = self.ordered(found, sort[0])
-        return [each["id"] for each in found]
+        return [resource["id"] for resource in found]
 
     def of(self, kind: str) -> list[Resource]:
         return [each for each in self.resources if each["resourceType"] == kind]
@@ -264,7 +264,7 @@ class BruteForce:
     def ordered(self, found: list[Resource], sort: str) -> list[Resource]:
         name, down = sort.removeprefix("-"), sort.startswith("-")
         if name == "_id":
-            return sorted(found, key=lambda each: each["id"], reverse=down)
+            return sorted(found, key=lambda resource: resource["id"], reverse=down)
         keyed = []
         for place, each in enumerate(found):
             stretches = []

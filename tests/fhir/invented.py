@@ -72,7 +72,9 @@ def encounter(
 
 
 def medication(name: str, called: str, ingredients: Iterable[str] = ()) -> Resource:
-    items = [{"itemReference": {"reference": f"Medication/{each}"}} for each in ingredients]
+    items = [
+        {"itemReference": {"reference": f"Medication/{ingredient}"}} for ingredient in ingredients
+    ]
     identifier = (
         [{"system": NAME, "value": called}]
         if called
@@ -106,7 +108,7 @@ def location(name: str, called: str) -> Resource:
 
 
 def write_ndjson(path: Path, resources: Iterable[Resource]) -> Path:
-    text = "".join(json.dumps(each, ensure_ascii=False) + "\n" for each in resources)
+    text = "".join(json.dumps(resource, ensure_ascii=False) + "\n" for resource in resources)
     if path.name.endswith(".gz"):
         path.write_bytes(gzip.compress(text.encode()))
     else:

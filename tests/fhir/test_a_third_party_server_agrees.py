@@ -88,9 +88,11 @@ def both(tmp_path_factory: pytest.TempPathFactory) -> Any:
 @pytest.mark.parametrize("query", SEARCHES)
 def test_it_finds_the_same(both: tuple[Store, FhirClient], query: str) -> None:
     near, far = both
-    ids = [each["id"] for each in near.search_all(query)]
+    ids = [resource["id"] for resource in near.search_all(query)]
     assert ids
-    assert sorted(each["id"] for each in far.search_all(f"{query}&_count=200")) == sorted(ids)
+    assert sorted(resource["id"] for resource in far.search_all(f"{query}&_count=200")) == sorted(
+        ids
+    )
 
 
 @pytest.mark.parametrize("key", ["date", "-date"])

@@ -41,7 +41,7 @@ def test_a_batch_of_reads_is_answered_entry_by_entry_even_read_only(ward_store: 
     reply = FhirService(ward_store, BASE).post("", sent)
     answers = reply.json()["entry"]
     assert reply.json()["type"] == "batch-response"
-    assert [each["response"]["status"] for each in answers] == ["200", "200", "404"]
+    assert [entry["response"]["status"] for entry in answers] == ["200", "200", "404"]
     assert answers[0]["resource"]["id"] == "p1"
     assert answers[1]["resource"]["total"] == 1
     assert (
@@ -64,7 +64,7 @@ def test_a_transaction_stores_all_and_its_entries_may_refer_to_each_other(
         reply = service.post("", sent, who="tester")
         found, told, newcomer = reply.json()["entry"]
         new_id = newcomer["response"]["location"].split("/")[1]
-        assert [each["response"]["status"] for each in (found, told, newcomer)] == [
+        assert [entry["response"]["status"] for entry in (found, told, newcomer)] == [
             "200",
             "201",
             "201",
@@ -123,7 +123,7 @@ def test_what_everything_cannot_read_is_refused(ward_store: Store, wrong: str) -
 def test_a_record_that_is_being_loaded_asks_for_patience(
     ward_store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("archqa.fhir.index.schema.PATIENCE", 0.01)
+    monkeypatch.setattr("archqa.fhir.index.schema.LOCK_TIMEOUT", 0.01)
     other = sqlite3.connect(ward_store.path, isolation_level=None)
     other.execute("PRAGMA locking_mode = EXCLUSIVE")
     other.execute("BEGIN EXCLUSIVE")

@@ -17,6 +17,7 @@ from archqa.fhir import (
     FhirClient,
     FhirError,
     FhirService,
+    Overlay,
     Page,
     Resolver,
     Store,
@@ -29,8 +30,8 @@ from archqa.fhir.client import smart
 from archqa.fhir.index import schema
 from archqa.fhir.index.blobs import compress_blobs, decompress_blob
 from archqa.fhir.index.workers import worker_count_for
-from archqa.fhir.server import http
-from archqa.fhir.server.http import FhirApplication, serve
+from archqa.fhir.server import application as http
+from archqa.fhir.server.application import FhirApplication, serve
 from archqa.fhir.values.urls import build_search_url, split_unescaped, unescape
 from tests.fhir.invented import (
     Resource,
@@ -402,11 +403,24 @@ def test_a_file_has_the_marks_by_which_old_and_new_files_are_told_apart(ward_sto
 
 
 def test_a_resource_compressed_by_an_earlier_version_is_read() -> None:
-    dictionary = b'{"resourceType": "Observation", "id": "' + b"x" * 8000
-    blob = bytes.fromhex(
-        "ab562a4a2dce2f2d4a4e0da92c4855b25250f24f2a4e2d2a4b2cc9cccf53d25150ca4c0109e61b2ad50200"
-    )
+    dictionary = b'{"resourceType": "Observation", "id": "' + b"x" * 5000
+    blob = bytes.fromhex("ab266eb82edf50a91600")
     assert decompress_blob(dictionary, blob) == '{"resourceType": "Observation", "id": "o1"}'
+
+
+def test_a_line_of_twenty_mib_is_read(tmp_path: Path) -> None:
+    path = write_ndjson(tmp_path / "long.ndjson", [observation("o1", "p", note="x" * 20 * MIB)])
+    report = Store.open(tmp_path / "record.db", create=True).load([path])
+    assert (report.added, report.bad) == (1, 0)
+
+
+def test_additions_of_an_overlay_never_share_a_number_with_later_loads(tmp_path: Path) -> None:
+    store = build_store(tmp_path, [patient("p1"), observation("o1", "p1")])
+    with Overlay.over(store) as overlay:
+        created = overlay.create(observation("x", "p1"))
+        store.load([write_ndjson(tmp_path / "more.ndjson", [observation("o2", "p1")])])
+        ids = [resource["id"] for resource in overlay.search("Observation").resources]
+        assert ids == ["o1", "o2", created["id"]]
 
 
 def test_two_hundred_resources_are_worth_a_dictionary_of_8_kib() -> None:

@@ -77,12 +77,12 @@ def test_whatever_a_resource_holds_it_is_loaded_and_comes_back(
     ]
     folder = tmp_path_factory.mktemp("any")
     with Store.open(folder / "record.db", create=True) as store:
-        lines = [json.dumps(each) for each in resources]
+        lines = [json.dumps(resource) for resource in resources]
         (folder / "any.ndjson").write_text("\n".join(lines), encoding="utf-8")
         report = store.load([folder / "any.ndjson"])
         assert report.added + report.bad == len(resources)
-        for line, each in zip(lines, resources, strict=True):
-            kept = store.text("Observation", each["id"])
+        for line, resource in zip(lines, resources, strict=True):
+            kept = store.text("Observation", resource["id"])
             assert kept == line or any("surrogate" in mistake for mistake in report.mistakes)
 
 
@@ -92,7 +92,7 @@ def test_resources_a_line_are_read_whatever_the_file_is_called(
 ) -> None:
     report = empty.load([write_ndjson(tmp_path / name, ward_resources())], strict=True)
     assert report.added == len(ward_resources())
-    assert [each["id"] for each in empty.search_all("Observation")] == [
+    assert [resource["id"] for resource in empty.search_all("Observation")] == [
         "o1",
         "o2",
         "o3",
@@ -128,7 +128,9 @@ def test_references_inside_a_bundle_by_urn_uuid_lead_to_what_they_stand_for(
         json.dumps({"resourceType": "Bundle", "type": "transaction", "entry": entries})
     )
     empty.load([tmp_path / "b.json"], strict=True)
-    assert [each["id"] for each in empty.search("Observation?patient=p1").resources] == ["o1"]
+    assert [resource["id"] for resource in empty.search("Observation?patient=p1").resources] == [
+        "o1"
+    ]
     assert empty.counts("p1") == {"Observation": 1, "Patient": 1}
 
 
@@ -143,7 +145,7 @@ def test_a_record_that_another_load_holds_is_told(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     store = build_store(tmp_path, [patient("p1")])
-    monkeypatch.setattr(schema, "PATIENCE", 0.001)
+    monkeypatch.setattr(schema, "LOCK_TIMEOUT", 0.001)
     with sqlite3.connect(store.path, isolation_level=None) as other:
         other.execute("BEGIN EXCLUSIVE")
         with pytest.raises(InputError, match="another load"):
@@ -178,8 +180,13 @@ def test_loading_twice_changes_nothing_and_a_changed_resource_is_replaced_in_its
     changed = observation("o1", "p2", when="2140-01-01")
     assert store.load([write_ndjson(tmp_path / "more.ndjson", [changed])]).replaced == 1
     assert store.get("Observation", "o1") == changed
-    assert [each["id"] for each in store.search("Observation?patient=p2").resources] == ["o1", "o4"]
-    assert "o1" not in [each["id"] for each in store.search("Observation?patient=p1").resources]
+    assert [resource["id"] for resource in store.search("Observation?patient=p2").resources] == [
+        "o1",
+        "o4",
+    ]
+    assert "o1" not in [
+        resource["id"] for resource in store.search("Observation?patient=p1").resources
+    ]
     assert store.search("Observation?date=2130-01-01").total == 0
 
 
@@ -282,24 +289,34 @@ def test_progress_is_told_and_ends_at_the_last_byte(empty: Store, tmp_path: Path
     told: list[LoadProgress] = []
     path = write_ndjson(tmp_path / "a.ndjson.gz", [patient(f"p{at}") for at in range(12_000)])
     empty.load([path], progress=told.append)
-    assert [each.resources for each in told] == [2000, 4000, 6000, 8000, 10_000, 12_000, 12_000]
-    assert [each.bytes_read for each in told] == sorted(each.bytes_read for each in told)
+    assert [progress.resources for progress in told] == [
+        2000,
+        4000,
+        6000,
+        8000,
+        10_000,
+        12_000,
+        12_000,
+    ]
+    assert [progress.bytes_read for progress in told] == sorted(
+        progress.bytes_read for progress in told
+    )
     assert told[-1].bytes_read == told[-1].bytes_total == path.stat().st_size
 
 
 def contents(store: Store) -> list[tuple[str, str]]:
     """Every resource of a record, in order, and what a few searches find."""
     found = [
-        (each.id, each.text)
+        (entry.id, entry.text)
         for kind in store.counts()
-        for each in store.search(f"{kind}?_count=5000").entries
+        for entry in store.search(f"{kind}?_count=5000").entries
     ]
     for query in (
         "Observation?patient=p1&code=GLU&_sort=-date",
         "Patient?name=stone",
         "Observation?encounter=h1",
     ):
-        found += [(query, each.id) for each in store.search(query).entries]
+        found += [(query, resource.id) for resource in store.search(query).entries]
     return found
 
 

@@ -79,9 +79,9 @@ def test_each_icu_stay_lies_in_a_hospital_visit_and_each_mix_has_named_ingredien
     mixes = list(small.search_all("Medication", {"ingredient:missing": "false"}))
     assert len(mixes) == 314
     assert all(
-        display_name(each)
+        display_name(resource)
         for mix in mixes[:40]
-        for each in resolver.at(mix, "ingredient.itemReference")
+        for resource in resolver.at(mix, "ingredient.itemReference")
     )
 
 
@@ -132,7 +132,7 @@ def test_every_gold_id_is_found_under_its_type(whole: tuple[Store, float]) -> No
         for start in range(0, len(listed), 1000):
             part = listed[start : start + 1000]
             page = store.search(kind, {"_id": ",".join(part), "_count": 1000})
-            assert {each.id for each in page.entries} == set(part)
+            assert {resource.id for resource in page.entries} == set(part)
     assert sum(map(len, wanted.values())) > 10_000
 
 
@@ -144,7 +144,8 @@ def test_the_pages_of_a_patient_give_each_resource_once_and_in_the_same_order(
     for patient in itertools.islice(store.search_all("Patient"), 0, 100, 20):
         query = f"Observation?patient={patient['id']}&_count=700"
         once, twice = (
-            [each["id"] for each in store.as_profile("gcp").search_all(query)] for _ in range(2)
+            [resource["id"] for resource in store.as_profile("gcp").search_all(query)]
+            for _ in range(2)
         )
         assert once == twice
         assert len(set(once)) == len(once) == store.counts(patient["id"])["Observation"]

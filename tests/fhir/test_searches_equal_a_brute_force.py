@@ -273,9 +273,9 @@ def test_a_record_half_in_an_overlay_is_searched_as_if_it_were_whole(
 def found(record: Store | Overlay, kind: str, params: list[tuple[str, str]]) -> list[str]:
     """The ids on all pages, which are small so that there are several; totals and pages must agree."""
     page = record.search(kind, [*params, ("_count", "3"), ("_total", "accurate")])
-    total, ids = page.total, [each["id"] for each in page.resources]
+    total, ids = page.total, [resource["id"] for resource in page.resources]
     while page.next:
         page = record.search(page.next)
-        ids += [each["id"] for each in page.resources]
+        ids += [resource["id"] for resource in page.resources]
     assert total == len(ids) == len(set(ids))
     return ids

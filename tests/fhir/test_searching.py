@@ -21,10 +21,10 @@ from tests.fhir.invented import (
 
 
 def ids(page: Page) -> list[str]:
-    return [each["id"] for each in page.resources]
+    return [resource["id"] for resource in page.resources]
 
 
-def found(store: Store, query: str) -> list[str]:
+def search_ids(store: Store, query: str) -> list[str]:
     return ids(store.search(query))
 
 
@@ -66,10 +66,10 @@ def test_id_without_its_underscore_is_what_each_server_makes_of_it(
 def test_a_patients_patient_and_wards_are_what_each_server_makes_of_them(
     ward_store: Store, gcp: Store, hapi: Store
 ) -> None:
-    assert found(ward_store, "Patient?patient=p1") == ["p1"]
-    assert found(ward_store, "Location?patient=p1") == ["w1", "w2"]
-    assert found(ward_store, "Medication?patient=Patient/p1") == ["m1", "m2", "m3", "m4"]
-    assert found(ward_store, "Medication?patient=p2") == ["m4"]
+    assert search_ids(ward_store, "Patient?patient=p1") == ["p1"]
+    assert search_ids(ward_store, "Location?patient=p1") == ["w1", "w2"]
+    assert search_ids(ward_store, "Medication?patient=Patient/p1") == ["m1", "m2", "m3", "m4"]
+    assert search_ids(ward_store, "Medication?patient=p2") == ["m4"]
     assert gcp.search("Patient?patient=p1").total == 2
     assert gcp.search("Location?patient=p1").total == 3
     for name in ("Patient", "Location"):
@@ -95,29 +95,31 @@ def test_pages_have_the_size_of_the_server_and_totals_as_it_tells_them(tmp_path:
     assert hapi.search("Observation?_total=accurate").total == 6000
     counted = hapi.search("Observation?_summary=count")
     assert (counted.total, counted.entries, counted.next) == (6000, (), None)
-    assert [each["id"] for each in store.search_all("Observation?patient=p1")] == [
-        each["id"] for each in resources
+    assert [resource["id"] for resource in store.search_all("Observation?patient=p1")] == [
+        resource["id"] for resource in resources
     ]
 
 
 def test_dates_are_wall_clock_here_and_utc_on_the_other_servers(
     ward_store: Store, hapi: Store
 ) -> None:
-    assert found(ward_store, "Observation?date=2130-01-01") == ["o1"]
-    assert found(hapi, "Observation?date=2130-01-01") == []
-    assert found(hapi, "Observation?date=2130-01-02") == ["o1", "o2"]
+    assert search_ids(ward_store, "Observation?date=2130-01-01") == ["o1"]
+    assert search_ids(hapi, "Observation?date=2130-01-01") == []
+    assert search_ids(hapi, "Observation?date=2130-01-02") == ["o1", "o2"]
     for store in (ward_store, hapi):
-        assert found(store, "Observation?date=2130-01-02T04:30:00Z") == ["o1"]
-        assert found(store, "Observation?date=ge2130-01-02T04:30:00%2B00:00&date=lt2130-01-03") == [
+        assert search_ids(store, "Observation?date=2130-01-02T04:30:00Z") == ["o1"]
+        assert search_ids(
+            store, "Observation?date=ge2130-01-02T04:30:00%2B00:00&date=lt2130-01-03"
+        ) == [
             "o1",
             "o2",
         ]
-        assert found(store, "Observation?date=2130-01-02T04:30:00+00:00") == ["o1"]
+        assert search_ids(store, "Observation?date=2130-01-02T04:30:00+00:00") == ["o1"]
 
 
 def test_a_period_without_an_end_is_open(ward_store: Store) -> None:
-    assert found(ward_store, "Encounter?patient=p1&date=ge2200") == ["h2"]
-    assert found(ward_store, "Encounter?patient=p1&date=sa2130-06") == ["h2"]
+    assert search_ids(ward_store, "Encounter?patient=p1&date=ge2200") == ["h2"]
+    assert search_ids(ward_store, "Encounter?patient=p1&date=sa2130-06") == ["h2"]
 
 
 def test_a_stay_in_the_doubled_hour_of_autumn_is_found_though_it_ends_before_it_starts(
@@ -132,52 +134,52 @@ def test_a_stay_in_the_doubled_hour_of_autumn_is_found_though_it_ends_before_it_
             observation("o2", "p1", effectivePeriod=backwards),
         ],
     )
-    assert found(store, "Observation?date=2130-11-05") == ["o1"]
-    assert found(store, "Observation?date:missing=true") == ["o2"]
+    assert search_ids(store, "Observation?date=2130-11-05") == ["o1"]
+    assert search_ids(store, "Observation?date:missing=true") == ["o2"]
 
 
 def test_medication_dates_are_authored_or_timed_here_and_timed_elsewhere(
     ward_store: Store, hapi: Store
 ) -> None:
-    assert found(ward_store, "MedicationRequest?date=2130-01-05") == ["r2"]
-    assert found(ward_store, "MedicationRequest?date=2130-05-01") == ["r3"]
-    assert found(hapi, "MedicationRequest?date=2130-01-05") == []
-    assert found(hapi, "MedicationRequest?date=2130-05-01") == ["r3"]
-    assert found(hapi, "MedicationRequest?authoredon=2130-01-05") == ["r2"]
+    assert search_ids(ward_store, "MedicationRequest?date=2130-01-05") == ["r2"]
+    assert search_ids(ward_store, "MedicationRequest?date=2130-05-01") == ["r3"]
+    assert search_ids(hapi, "MedicationRequest?date=2130-01-05") == []
+    assert search_ids(hapi, "MedicationRequest?date=2130-05-01") == ["r3"]
+    assert search_ids(hapi, "MedicationRequest?authoredon=2130-01-05") == ["r2"]
 
 
 def test_names_are_matched_by_word_here_and_by_part_elsewhere(
     ward_store: Store, hapi: Store
 ) -> None:
-    assert found(ward_store, "Patient?name=Ann Stone") == ["p1"]
-    assert found(hapi, "Patient?name=Ann Stone") == []
-    assert found(hapi, "Patient?name=Ann&name=Stone&birthdate=1932-12-29") == ["p1"]
+    assert search_ids(ward_store, "Patient?name=Ann Stone") == ["p1"]
+    assert search_ids(hapi, "Patient?name=Ann Stone") == []
+    assert search_ids(hapi, "Patient?name=Ann&name=Stone&birthdate=1932-12-29") == ["p1"]
     assert (
-        found(ward_store, "Patient?family=muller")
-        == found(ward_store, "Patient?given=JÜR")
+        search_ids(ward_store, "Patient?family=muller")
+        == search_ids(ward_store, "Patient?given=JÜR")
         == ["p2"]
     )
-    assert found(ward_store, "Patient?family:exact=Müller") == ["p2"]
-    assert found(ward_store, "Patient?family:exact=Muller") == []
-    assert found(ward_store, "Patient?family:contains=tone") == ["p1"]
+    assert search_ids(ward_store, "Patient?family:exact=Müller") == ["p2"]
+    assert search_ids(ward_store, "Patient?family:exact=Muller") == []
+    assert search_ids(ward_store, "Patient?family:contains=tone") == ["p1"]
 
 
 def test_a_code_in_another_case_is_found_here_with_a_notice(ward_store: Store, hapi: Store) -> None:
     page = ward_store.search("Observation?code=glu")
     assert ids(page) == ["o1", "o2", "o4"]
     assert "without regard to case" in page.notices[0]
-    assert found(hapi, "Observation?code=glu") == []
+    assert search_ids(hapi, "Observation?code=glu") == []
     assert "code:text" in ward_store.search("Observation?code=2160-0").notices[0]
 
 
 def test_codes_are_found_by_system_and_by_words(ward_store: Store) -> None:
-    assert found(ward_store, "Observation?code=http://example.org/items|HR") == ["o3"]
-    assert found(ward_store, "Observation?code=http://example.org/items|") == ["o3"]
-    assert found(ward_store, "Observation?code=|HR") == []
-    assert found(ward_store, "Observation?code:text=rate") == ["o3"]
-    assert found(ward_store, "Observation?category=Routine%20Vital%20Signs") == ["o3"]
-    assert found(ward_store, "Observation?code:not=GLU,HR") == ["o5", "o6"]
-    assert found(
+    assert search_ids(ward_store, "Observation?code=http://example.org/items|HR") == ["o3"]
+    assert search_ids(ward_store, "Observation?code=http://example.org/items|") == ["o3"]
+    assert search_ids(ward_store, "Observation?code=|HR") == []
+    assert search_ids(ward_store, "Observation?code:text=rate") == ["o3"]
+    assert search_ids(ward_store, "Observation?category=Routine%20Vital%20Signs") == ["o3"]
+    assert search_ids(ward_store, "Observation?code:not=GLU,HR") == ["o5", "o6"]
+    assert search_ids(
         ward_store, "Encounter?identifier=http://example.org/identifier/encounter-icu|"
     ) == ["i1"]
 
@@ -190,16 +192,16 @@ def test_a_comma_that_is_meant_is_escaped(tmp_path: Path) -> None:
             observation("o2", "p", codeable_concept("A")),
         ],
     )
-    assert found(store, r"Observation?code=A\,B") == ["o1"]
-    assert found(store, "Observation?code=A,B") == ["o2"]
+    assert search_ids(store, r"Observation?code=A\,B") == ["o1"]
+    assert search_ids(store, "Observation?code=A,B") == ["o2"]
 
 
 def test_special_patient_parameters(ward_store: Store) -> None:
-    assert found(ward_store, "Patient?deceased=true") == ["p2"]
-    assert found(ward_store, "Patient?deceased=false") == ["p1"]
-    assert found(ward_store, "Patient?death-date=2131-02") == ["p2"]
-    assert found(ward_store, "Patient?legal-sex=female") == ["p1"]
-    assert found(ward_store, "Patient?identifier=MRN-p2") == found(
+    assert search_ids(ward_store, "Patient?deceased=true") == ["p2"]
+    assert search_ids(ward_store, "Patient?deceased=false") == ["p1"]
+    assert search_ids(ward_store, "Patient?death-date=2131-02") == ["p2"]
+    assert search_ids(ward_store, "Patient?legal-sex=female") == ["p1"]
+    assert search_ids(ward_store, "Patient?identifier=MRN-p2") == search_ids(
         ward_store, "Patient?identifier=http://example.org/mrn|MRN-p2"
     )
 
@@ -216,36 +218,41 @@ def test_special_patient_parameters(ward_store: Store) -> None:
 )
 def test_a_patient_may_be_named_in_any_form(ward_store: Store, form: str) -> None:
     assert ward_store.search("Observation", {"patient": form}).total == 5
-    assert found(ward_store, f"Encounter?subject={form}") == ["h1", "i1", "h2"]
+    assert search_ids(ward_store, f"Encounter?subject={form}") == ["h1", "i1", "h2"]
 
 
 def test_references_are_followed_one_step(ward_store: Store) -> None:
-    assert found(ward_store, "Observation?patient.identifier=MRN-p2") == ["o4"]
-    assert found(ward_store, "Observation?subject:Patient.name=stone&code=HR") == ["o3"]
-    assert found(ward_store, f"MedicationRequest?medication.identifier={NAME}|Heparin") == [
+    assert search_ids(ward_store, "Observation?patient.identifier=MRN-p2") == ["o4"]
+    assert search_ids(ward_store, "Observation?subject:Patient.name=stone&code=HR") == ["o3"]
+    assert search_ids(ward_store, f"MedicationRequest?medication.identifier={NAME}|Heparin") == [
         "r2",
         "r3",
     ]
-    assert found(ward_store, "Patient?_has:Observation:patient:code=HR") == ["p1"]
-    assert found(ward_store, "Medication?_has:MedicationRequest:medication:patient=p2") == ["m4"]
+    assert search_ids(ward_store, "Patient?_has:Observation:patient:code=HR") == ["p1"]
+    assert search_ids(ward_store, "Medication?_has:MedicationRequest:medication:patient=p2") == [
+        "m4"
+    ]
 
 
 def test_what_belongs_to_matches_comes_with_them(ward_store: Store) -> None:
     page = ward_store.search("MedicationRequest?patient=p1&_include=MedicationRequest:medication")
-    assert ([each["id"] for each in page.included], page.total) == (["m3", "m4"], 2)
+    assert ([resource["id"] for resource in page.included], page.total) == (["m3", "m4"], 2)
     deeper = "MedicationRequest?_id=r1&_include=MedicationRequest:medication&_include:iterate=Medication:ingredient"
-    assert [each["id"] for each in ward_store.search(deeper).included] == ["m1", "m2", "m3"]
+    assert [resource["id"] for resource in ward_store.search(deeper).included] == ["m1", "m2", "m3"]
     back = ward_store.search(
         "Encounter?_id=h1&_revinclude=Condition:encounter&_revinclude=Observation:encounter"
     )
-    assert [each["id"] for each in back.included] == ["o1", "o2", "c1"]
-    assert {each["id"] for each in ward_store.search("Observation?_id=o5&_include=*").included} == {
+    assert [resource["id"] for resource in back.included] == ["o1", "o2", "c1"]
+    assert {
+        resource["id"] for resource in ward_store.search("Observation?_id=o5&_include=*").included
+    } == {
         "p1",
         "o6",
         "s1",
     }
     assert [
-        each["id"] for each in ward_store.search("Observation?_id=o5&_include=*:subject").included
+        resource["id"]
+        for resource in ward_store.search("Observation?_id=o5&_include=*:subject").included
     ] == ["p1"]
 
 
@@ -259,8 +266,8 @@ def test_results_are_sorted_by_several_keys_and_what_has_none_comes_last(tmp_pat
             observation("d", "p1", when="2130-01-02"),
         ],
     )
-    assert found(store, "Observation?_sort=-date,-_id") == ["c", "d", "a", "b"]
-    assert found(store, "Observation?_sort=date") == ["a", "d", "c", "b"]
+    assert search_ids(store, "Observation?_sort=-date,-_id") == ["c", "d", "a", "b"]
+    assert search_ids(store, "Observation?_sort=date") == ["a", "d", "c", "b"]
 
 
 def test_parts_of_resources_keep_their_numbers(tmp_path: Path) -> None:
@@ -278,10 +285,22 @@ def test_parts_of_resources_keep_their_numbers(tmp_path: Path) -> None:
 
 
 def test_the_compartment_and_everything_of_a_patient(ward_store: Store) -> None:
-    assert found(ward_store, "Patient/p2/Observation?code=GLU") == ["o4"]
-    assert [each["id"] for each in ward_store.everything("p2")] == ["p2", "h3", "o4", "r3", "m4"]
-    every = {each["id"] for each in ward_store.everything("p1")}
-    assert every == {each["id"] for each in ward_resources()} - {"p2", "h3", "o4", "r3", "w3"}
+    assert search_ids(ward_store, "Patient/p2/Observation?code=GLU") == ["o4"]
+    assert [resource["id"] for resource in ward_store.everything("p2")] == [
+        "p2",
+        "h3",
+        "o4",
+        "r3",
+        "m4",
+    ]
+    every = {resource["id"] for resource in ward_store.everything("p1")}
+    assert every == {resource["id"] for resource in ward_resources()} - {
+        "p2",
+        "h3",
+        "o4",
+        "r3",
+        "w3",
+    }
     with pytest.raises(FhirError):
         list(ward_store.everything("absent"))
 
@@ -355,7 +374,7 @@ def test_a_bad_search_is_answered_in_a_short_sentence(
     with pytest.raises(FhirError) as caught:
         ward_store.search(query)
     assert words in str(caught.value)
-    assert all(len(each) <= 600 for each in caught.value.diagnostics)
+    assert all(len(text) <= 600 for text in caught.value.diagnostics)
 
 
 def test_every_mistake_of_a_search_is_told_at_once(ward_store: Store) -> None:
@@ -396,10 +415,10 @@ def test_many_threads_may_read_at_once(ward_store: Store) -> None:
         results.extend(ward_store.search("Observation?patient=p1").total for _ in range(20))
 
     threads = [threading.Thread(target=read) for _ in range(16)]
-    for each in threads:
-        each.start()
-    for each in threads:
-        each.join()
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
     assert results == [5] * 320
     ward_store.close()
     assert ward_store.search("Observation?patient=p1").total == 5
@@ -408,7 +427,7 @@ def test_many_threads_may_read_at_once(ward_store: Store) -> None:
 def test_threads_that_have_ended_leave_no_file_open(ward_store: Store) -> None:
     def opened() -> int:
         return len(
-            [each for each in Path("/proc/self/fd").iterdir() if each.resolve() == ward_store.path]
+            [path for path in Path("/proc/self/fd").iterdir() if path.resolve() == ward_store.path]
         )
 
     if not Path("/proc/self/fd").is_dir():

@@ -33,7 +33,7 @@ from archqa.fhir import (
 )
 from archqa.fhir.client.smart import ClientCredentials
 from archqa.fhir.connection import TOKEN_ENV_VAR
-from archqa.fhir.server.http import FhirApplication, is_loopback, serve
+from archqa.fhir.server.application import FhirApplication, is_loopback, serve
 from tests.fhir.invented import build_store, ward_resources
 from tests.fhir.test_writing import VITAL
 
@@ -135,7 +135,7 @@ def test_a_read_gives_the_text_and_errors_are_outcomes(ward_store: Store) -> Non
 
 def test_the_capability_statement_names_types_and_parameters(ward_store: Store) -> None:
     found = FhirService(ward_store, BASE).get("metadata").json()
-    types = {each["type"]: each for each in found["rest"][0]["resource"]}
+    types = {resource_type["type"]: resource_type for resource_type in found["rest"][0]["resource"]}
     assert found["fhirVersion"] == "4.0.1"
     assert {"name": "value-quantity", "type": "quantity"} in types["Observation"]["searchParam"]
 
@@ -167,7 +167,7 @@ def test_writes_are_answered_by_their_mode(ward_store: Store) -> None:
         loaded = service.post(
             "", json.dumps({"resourceType": "Bundle", "type": "batch", "entry": entries})
         ).json()
-        assert [each["response"]["status"] for each in loaded["entry"]] == ["201", "400"]
+        assert [entry["response"]["status"] for entry in loaded["entry"]] == ["201", "400"]
         assert service.get("Observation/v9").status == 200
 
 
@@ -208,33 +208,33 @@ def test_a_client_writes_where_the_server_lets_it(ward_store: Store) -> None:
 
 
 def answering(*replies: httpx2.Response | Exception) -> tuple[FhirClient, list[httpx2.Request]]:
-    """A client to which these are said, one after the other, the last for ever."""
-    asked: list[httpx2.Request] = []
+    """A client that receives these replies in turn, the last one for ever."""
+    requests: list[httpx2.Request] = []
 
     def answer(request: httpx2.Request) -> httpx2.Response:
-        asked.append(request)
-        found = replies[min(len(asked), len(replies)) - 1]
+        requests.append(request)
+        found = replies[min(len(requests), len(replies)) - 1]
         if isinstance(found, Exception):
             raise found
         return httpx2.Response(found.status_code, headers=found.headers, content=found.content)
 
     return FhirClient(
         "http://far.example/fhir", token="secret", transport=httpx2.MockTransport(answer)
-    ), asked
+    ), requests
 
 
 def searchset(*ids: str, following: str = "", total: int = 9) -> httpx2.Response:
     link = [{"relation": "next", "url": following}] if following else []
-    entries = [{"resource": {"resourceType": "Patient", "id": each}} for each in ids]
+    entries = [{"resource": {"resourceType": "Patient", "id": patient_id}} for patient_id in ids]
     return httpx2.Response(
         200, json={"resourceType": "Bundle", "total": total, "link": link, "entry": entries}
     )
 
 
 def test_a_passing_fault_is_asked_again_and_a_lasting_one_is_told() -> None:
-    client, asked = answering(httpx2.Response(503), httpx2.ConnectError("x"), searchset("p1"))
-    assert [each["id"] for each in client.search("Patient").resources] == ["p1"]
-    assert len(asked) == 3
+    client, requests = answering(httpx2.Response(503), httpx2.ConnectError("x"), searchset("p1"))
+    assert [resource["id"] for resource in client.search("Patient").resources] == ["p1"]
+    assert len(requests) == 3
     client, _ = answering(httpx2.Response(500))
     with pytest.raises(ServerUnavailable, match=r"HTTP 500"):
         client.search("Patient")
@@ -247,10 +247,10 @@ def test_pages_that_go_in_a_circle_end() -> None:
 
 
 def test_a_token_goes_nowhere_else() -> None:
-    client, asked = answering(searchset("p1", following="http://evil.example/fhir?page=2"))
+    client, requests = answering(searchset("p1", following="http://evil.example/fhir?page=2"))
     with pytest.raises(FhirError, match="another address"):
         list(client.search_all("Patient"))
-    assert [each.headers["authorization"] for each in asked] == ["Bearer secret"]
+    assert [request.headers["authorization"] for request in requests] == ["Bearer secret"]
     client, _ = answering(httpx2.Response(302, headers={"location": "http://evil.example/"}))
     with pytest.raises(FhirError):
         client.search("Patient")
@@ -268,24 +268,24 @@ def test_an_answer_that_is_no_bundle_is_told(body: str) -> None:
 
 
 def test_an_answer_that_is_too_long_is_not_read(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("archqa.fhir.client.http_client.MOST_BYTES", 10)
+    monkeypatch.setattr("archqa.fhir.client.http_client.MAX_REPLY_BYTES", 10)
     client, _ = answering(searchset("p1"))
     with pytest.raises(FhirError, match="too long"):
         client.search("Patient")
 
 
 def test_a_refused_token_is_not_tried_again() -> None:
-    client, asked = answering(httpx2.Response(401))
+    client, requests = answering(httpx2.Response(401))
     with pytest.raises(AuthenticationFailed):
         client.search("Patient")
-    assert len(asked) == 1
+    assert len(requests) == 1
 
 
 def test_tokens_are_fetched_by_client_credentials_once() -> None:
-    asked: list[str] = []
+    requests: list[str] = []
 
     def answer(request: httpx2.Request) -> httpx2.Response:
-        asked.append(request.url.path)
+        requests.append(request.url.path)
         if request.url.path.endswith("smart-configuration"):
             return httpx2.Response(200, json={"token_endpoint": "http://far.example/token"})
         if request.url.path == "/token":
@@ -299,7 +299,7 @@ def test_tokens_are_fetched_by_client_credentials_once() -> None:
     )
     client.search("Patient")
     client.search("Patient")
-    assert asked == [
+    assert requests == [
         "/fhir/.well-known/smart-configuration",
         "/token",
         "/fhir/Patient",
@@ -345,7 +345,7 @@ async def ask(
 
 
 async def test_requests_are_answered_at_their_place_and_within_limits(ward_store: Store) -> None:
-    application = FhirApplication(FhirService(ward_store, BASE), most_bytes=100)
+    application = FhirApplication(FhirService(ward_store, BASE), max_request_bytes=100)
     assert (await ask(application, "GET", "/fhir//Observation?patient=p1"))[0] == 200
     assert (await ask(application, "GET", "/fhir/Observation&patient=p1"))[0] == 200
     assert (await ask(application, "HEAD", "/fhir/metadata")) == (200, "")
@@ -487,7 +487,7 @@ paths = st.sampled_from(
     profile=st.sampled_from(["archqa", "gcp", "hapi"]),
     method=st.sampled_from(["GET", "GET", "GET", "POST", "PUT", "DELETE", "HEAD"]),
     path=paths,
-    asked=params,
+    query_params=params,
     raw=st.none() | st.text(max_size=30),
     body=st.sampled_from(
         [b"", b"{", b"[]", b"patient=p1&code=%", b"\xff", json.dumps(VITAL).encode()]
@@ -498,14 +498,14 @@ def test_no_request_makes_the_server_fail_or_tell_of_itself(
     profile: str,
     method: str,
     path: str,
-    asked: list[tuple[str, str]],
+    query_params: list[tuple[str, str]],
     raw: str | None,
     body: bytes,
 ) -> None:
     query = (
         raw
         if raw is not None
-        else "&".join(f"{_quoted(name)}={_quoted(value)}" for name, value in asked)
+        else "&".join(f"{_quoted(name)}={_quoted(value)}" for name, value in query_params)
     )
     target = f"/fhir/{_quoted(path)}?{_quoted(query) if raw is not None else query}"
     status, text = asyncio.run(
@@ -557,10 +557,10 @@ def test_64_clients_at_once_are_all_served_over_the_network(ward_store: Store) -
                 )
 
         threads = [threading.Thread(target=read) for _ in range(64)]
-        for each in threads:
-            each.start()
-        for each in threads:
-            each.join()
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
         assert totals == [5] * 192
     finally:
         server.should_exit = True

@@ -30,7 +30,7 @@ def store(tmp_path: Path) -> Store:
         },
     ]
     path = tmp_path / "all.ndjson"
-    path.write_text("".join(f"{json.dumps(each)}\n" for each in resources))
+    path.write_text("".join(f"{json.dumps(resource)}\n" for resource in resources))
     store = Store.open(tmp_path / "record.db", create=True)
     store.load([path])
     return store
@@ -39,7 +39,7 @@ def store(tmp_path: Path) -> Store:
 def test_every_patients_record_is_whole_in_one_shard(store: Store, tmp_path: Path) -> None:
     made = split_by_patient(store, 4, tmp_path / "shards")
     assert sum(each.patients for each in made) == 20
-    assert sum(each.resources for each in made) == 20 + 100 + 1 + 4 * 2
+    assert sum(progress.resources for progress in made) == 20 + 100 + 1 + 4 * 2
     assert is_sharded(tmp_path / "shards")
     shards = ShardedStore.open(tmp_path / "shards")
     assert shards.here == {1, 2, 3, 4}
@@ -88,7 +88,7 @@ def test_a_resource_about_two_patients_is_in_the_shards_of_both(tmp_path: Path) 
 def test_shards_are_private_and_leave_nothing_else_behind(store: Store, tmp_path: Path) -> None:
     split_by_patient(store, 2, tmp_path / "shards")
     assert (tmp_path / "shards").stat().st_mode & 0o777 == 0o700
-    files = {each.name: each.stat().st_mode & 0o777 for each in (tmp_path / "shards").iterdir()}
+    files = {entry.name: entry.stat().st_mode & 0o777 for entry in (tmp_path / "shards").iterdir()}
     assert set(files) == {"shards.json", "shard-1-of-2.db", "shard-2-of-2.db"}
     assert set(files.values()) == {0o600}
 

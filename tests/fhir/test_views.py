@@ -58,15 +58,15 @@ def test_a_projection_says_how_many_more_there_are() -> None:
     many = [observation(f"o{at}", "p1") for at in range(100)]
     assert project_all(many, rows=7).omitted == 93
     assert project_all(many, rows=7).text.endswith("\n(93 more)")
-    small = project_all(many, rows=100, most_bytes=1000)
+    small = project_all(many, rows=100, max_bytes=1000)
     assert len(small.text) < 1100
     assert small.omitted == 100 - len(small.rows)
-    assert len(project_all(many, most_bytes=1).rows) == 1
+    assert len(project_all(many, max_bytes=1).rows) == 1
 
 
 def test_a_card_tells_types_codes_dates_and_references(ward_store: Store) -> None:
-    found = {each.type: each for each in build_schema_card(ward_store, "p1").types}
-    assert {name: each.count for name, each in found.items()} == {
+    found = {card.type: card for card in build_schema_card(ward_store, "p1").types}
+    assert {name: card.count for name, card in found.items()} == {
         "Condition": 1,
         "Encounter": 3,
         "MedicationRequest": 2,
@@ -76,8 +76,8 @@ def test_a_card_tells_types_codes_dates_and_references(ward_store: Store) -> Non
     }
     observations = found["Observation"]
     assert any(
-        each.system == "http://example.org/items" and "Heart Rate" in each.examples
-        for each in observations.systems
+        system.system == "http://example.org/items" and "Heart Rate" in system.examples
+        for system in observations.systems
     )
     assert observations.dates == ("effectiveDateTime",)
     assert "encounter -> Encounter" in observations.references
@@ -105,7 +105,7 @@ def test_a_resolver_follows_drugs_members_specimens_and_stays(ward_store: Store)
     mix, test = ward_store.get("MedicationRequest", "r1"), ward_store.get("Observation", "o5")
     stay, visit = ward_store.get("Encounter", "i1"), ward_store.get("Encounter", "h1")
     assert mix is not None and test is not None and stay is not None and visit is not None  # noqa: PT018
-    assert [display_name(each) for each in resolver.medications(mix)] == [
+    assert [display_name(resource) for resource in resolver.medications(mix)] == [
         "Insulin",
         "0.9% Sodium Chloride",
     ]
@@ -116,7 +116,7 @@ def test_a_resolver_follows_drugs_members_specimens_and_stays(ward_store: Store)
     assert specimen is not None
     assert display_name(specimen) == "BLOOD CULTURE"
     assert resolver.whole(stay) == visit
-    assert [(each.location["name"], each.start) for each in resolver.stays(visit)] == [
+    assert [(stay.location["name"], stay.start) for stay in resolver.stays(visit)] == [
         ("Surgery", "2130-01-01T08:00:00-05:00")
     ]
     assert resolver.resolve("Medication/absent") is None
@@ -125,15 +125,15 @@ def test_a_resolver_follows_drugs_members_specimens_and_stays(ward_store: Store)
 
 def test_visits_are_told_apart_and_counted_from_either_end(ward_store: Store) -> None:
     visits = Encounters.of(ward_store, "p1")
-    assert [each["id"] for each in visits.all] == ["h1", "i1", "h2"]
-    assert [each["id"] for each in visits.hospital.all] == ["h1", "h2"]
+    assert [resource["id"] for resource in visits.all] == ["h1", "i1", "h2"]
+    assert [resource["id"] for resource in visits.hospital.all] == ["h1", "h2"]
     assert visits.icu.first == visits.icu.last == visits.nth(2)
     assert visits.nth(-2) == visits.nth(2)
     assert visits.nth(0) is visits.nth(4) is visits.nth(-4) is None
     assert visits.current == visits.last
     assert Encounters.of(ward_store, "p2").current is None
     assert visits.hospital.first is not None
-    assert [each["id"] for each in visits.within(visits.hospital.first).all] == ["i1"]
+    assert [resource["id"] for resource in visits.within(visits.hospital.first).all] == ["i1"]
     assert len(visits.emergency) == 0
 
 
@@ -182,10 +182,10 @@ def test_without_fhirpathpy_it_is_said_how_to_get_it(monkeypatch: pytest.MonkeyP
 
 
 def test_codes_are_counted_the_same_by_the_store_and_one_by_one(ward_store: Store) -> None:
-    from archqa.fhir.search.code_counts import count_codes
+    from archqa.fhir.client.code_counts import count_codes
 
     for kind in ("Observation", "Encounter", "Medication", "MedicationRequest"):
         counted = count_codes(kind, ward_store.search_all(kind))
-        assert json.dumps([each.model_dump() for each in counted]) == json.dumps(
-            [each.model_dump() for each in ward_store.codes(kind)]
+        assert json.dumps([code.model_dump() for code in counted]) == json.dumps(
+            [resource.model_dump() for resource in ward_store.codes(kind)]
         )

@@ -107,10 +107,10 @@ def test_a_fault_is_an_error_where_it_counts_and_a_warning_in_mode_record(
     ward_store: Store, body: Any, path: str
 ) -> None:
     refused = post(ward_store, WriteMode.VALIDATE, body)
-    assert (refused.status, [each.path for each in refused.findings]) == (422, [path])
+    assert (refused.status, [finding.path for finding in refused.findings]) == (422, [path])
     assert refused.findings[0].level == "error"
     recorded = post(ward_store, WriteMode.RECORD, body)
-    assert (recorded.status, {each.level for each in recorded.findings}) == (200, {"warn"})
+    assert (recorded.status, {finding.level for finding in recorded.findings}) == (200, {"warn"})
     with Overlay.over(ward_store) as overlay:
         assert post(overlay, WriteMode.APPLY, body).status == 422
         assert overlay.added() == []

@@ -1,4 +1,4 @@
-"""The figures' numbers, derived by hand or by a plainer way than theirs."""
+"""The numbers of the figures, compared with hand-computed or published ones."""
 
 from itertools import pairwise
 
@@ -9,72 +9,76 @@ from hypothesis import strategies as st
 from archqa.report.agreement import cohens_kappa
 from archqa.report.axis import Axis, nice_step
 from archqa.report.calibration import calibration_plot, wilson_interval
-from archqa.report.observed import SentencePrediction
+from archqa.report.precision_recall import precision_recall_plot
+from archqa.report.predictions import SentencePrediction
 from archqa.report.timeline import timeline_panels
-from archqa.report.tradeoff import precision_recall_plot
 
 
-def test_an_axis_puts_its_ends_where_they_belong() -> None:
+def test_an_axis_maps_its_ends_to_its_positions() -> None:
     axis = Axis(0, 10, 100, 20)
     assert (axis(0), axis(10), axis(5)) == (100, 20, 60)
 
 
 @given(st.floats(-1e6, 1e6), st.floats(1e-3, 1e6), st.integers(2, 9))
-def test_ticks_are_few_round_and_within_the_axis(low: float, span: float, most: int) -> None:
+def test_ticks_are_few_round_and_within_the_axis(low: float, span: float, max_ticks: int) -> None:
     axis = Axis(low, low + span, 0, 100)
-    places = [tick.at for tick in axis.ticks(most)]
-    assert len(places) <= most
-    assert all(-0.1 <= at <= 100.1 for at in places)
-    assert all(a < b for a, b in pairwise(places))
+    positions = [tick.position for tick in axis.ticks(max_ticks)]
+    assert len(positions) <= max_ticks
+    assert all(-0.1 <= position <= 100.1 for position in positions)
+    assert all(a < b for a, b in pairwise(positions))
 
 
 def test_steps_are_one_two_two_and_a_half_or_five() -> None:
     assert [nice_step(span, 5) for span in (4, 7, 10, 17, 30)] == [1, 2, 2.5, 5, 10]
 
 
-def test_wilson_s_interval_is_the_textbook_s() -> None:
+def test_the_wilson_interval_is_the_published_one() -> None:
     low, high = wilson_interval(0.5, 10)  # Newcombe 1998: 5 of 10 gives .2366 to .7634
     assert (low, high) == (pytest.approx(0.2366, abs=1e-4), pytest.approx(0.7634, abs=1e-4))
     assert wilson_interval(0.0, 5)[0] == 0.0
 
 
-def test_kappa_is_cohen_s() -> None:
-    # Two judges of 50: both yes 20, first only 5, second only 10, both no 15; kappa 0.4 (the usual worked example).
+def test_kappa_matches_a_worked_example() -> None:
+    # 50 sentences: 20 yes by both judges, 5 by a only, 10 by b only, 15 no by both; kappa 0.4.
     assert cohens_kappa(20, 25, 30, 50) == pytest.approx(0.4)
     assert cohens_kappa(10, 10, 10, 10) is None
 
 
-def test_calibration_of_a_perfect_prophet_has_no_error() -> None:
-    seen = [SentencePrediction(at / 99, False, at >= 50) for at in range(100)]
-    sure = [
-        SentencePrediction(float(each.essential) * 0.98 + 0.01 + at * 1e-6, False, each.essential)
-        for at, each in enumerate(seen)
-    ]
-    figure = calibration_plot(sure)
+def test_a_perfect_forecast_has_no_calibration_error() -> None:
+    predictions = []
+    for index in range(100):
+        essential = index >= 50
+        probability = (0.99 if essential else 0.01) + index * 1e-6
+        predictions.append(SentencePrediction(probability, False, essential))
+    figure = calibration_plot(predictions)
     assert figure is not None
     assert figure.brier < 0.001
-    assert figure.error < 0.02
-    assert sum(int(dot.words.split(", ")[-1].split()[0]) for dot in figure.dots) == 100
+    assert figure.expected_calibration_error < 0.02
+    assert sum(int(bin_.tooltip.split(", ")[-1].split()[0]) for bin_ in figure.bins) == 100
 
 
-def test_calibration_says_nothing_of_a_few_sentences_or_of_bare_labels() -> None:
+def test_few_sentences_or_probabilities_have_no_calibration_plot() -> None:
     assert calibration_plot([SentencePrediction(0.5, False, True)] * 10) is None
     assert (
-        calibration_plot([SentencePrediction(float(at % 2), False, True) for at in range(100)])
+        calibration_plot(
+            [SentencePrediction(float(index % 2), False, True) for index in range(100)]
+        )
         is None
     )
 
 
-def test_the_operating_point_is_what_was_cited() -> None:
+def test_the_operating_point_is_that_of_the_citations() -> None:
     # 10 of 40 essential; 8 cited, 6 of them essential: precision 6/8, recall 6/10.
-    seen = [SentencePrediction(1 - at / 40, at < 6 or at in (20, 21), at < 10) for at in range(40)]
-    figure = precision_recall_plot(seen)
+    predictions = [
+        SentencePrediction(1 - index / 40, index < 6 or index in (20, 21), index < 10)
+        for index in range(40)
+    ]
+    figure = precision_recall_plot(predictions)
     assert figure is not None
     assert figure.operating_point.precision == pytest.approx(0.75)
     assert figure.operating_point.recall == pytest.approx(0.6)
-    assert figure.everything.precision == pytest.approx(0.25)
-    assert figure.best is not None
-    assert (figure.best.precision, figure.best.recall) == (1.0, 1.0)
+    assert figure.cite_all_point.precision == pytest.approx(0.25)
+    assert (figure.best_point.precision, figure.best_point.recall) == (1.0, 1.0)
 
 
 def test_a_timeline_draws_dated_numbers_and_marks_the_chosen() -> None:
@@ -99,8 +103,8 @@ def test_a_timeline_draws_dated_numbers_and_marks_the_chosen() -> None:
         {"time": "2150-01-03", "name": "Sodium", "value": 140, "unit": "mEq/L"},
     ]
     [panel] = timeline_panels(rows)
-    assert (panel.title, panel.unit, len(panel.dots)) == ("Glucose", "mg/dL", 3)
-    assert [dot.chosen for dot in panel.dots] == [False, True, False]
-    first, second, third = panel.dots
-    assert first.x < second.x < third.x
-    assert second.y < third.y < first.y  # Larger values stand higher, which is a smaller y.
+    assert (panel.title, panel.unit, len(panel.points)) == ("Glucose", "mg/dL", 3)
+    assert [point.chosen for point in panel.points] == [False, True, False]
+    day_1, day_2, day_3 = panel.points
+    assert day_1.x < day_2.x < day_3.x
+    assert day_2.y < day_3.y < day_1.y  # Larger values are higher, which is a smaller y.

@@ -13,7 +13,7 @@ from archqa.errors import CallerError
 from archqa.report import show_case
 from archqa.runs.run import Run
 from tests.conftest import ROOT
-from tests.report.made import cases_with_specialties, create_run
+from tests.report.synthetic_runs import cases_with_specialties, create_run
 
 NOTEBOOK = ROOT / "data" / "example.ipynb"
 

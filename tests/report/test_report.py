@@ -14,7 +14,7 @@ from archqa.core.case import Case, Phrase, Sentence
 from archqa.core.question import ClinicalTask, RecordQuestion
 from archqa.errors import CallerError, InputError
 from archqa.report import report_html, write_report
-from tests.report.made import cases_with_specialties, create_fhir_run, create_run
+from tests.report.synthetic_runs import cases_with_specialties, create_fhir_run, create_run
 
 HOSTILE = (
     "<script>document.title='owned'</script>",
@@ -126,7 +126,7 @@ def test_cases_come_worst_first(html: str) -> None:
 
 
 def test_a_run_without_a_key_is_shown_without_judging_it(tmp_path: Path) -> None:
-    html = report_html([create_run(tmp_path, cases_with_specialties(2), keyed=False)])
+    html = report_html([create_run(tmp_path, cases_with_specialties(2), with_key=False)])
     assert "This run has no scores" in html
     assert "m-cited" in html
     assert 'class="m-right' not in html
@@ -173,7 +173,7 @@ def test_a_hostile_note_is_inert_and_legible(tmp_path: Path) -> None:
 def test_a_note_of_two_thousand_sentences_is_shown_whole(tmp_path: Path) -> None:
     html = report_html([create_run(tmp_path, cases_with_specialties(1, sentences=2000))])
     assert html.count('<li id="c1-s') == 2000
-    assert "1\u202f600 sentences more" in html
+    assert "1\u202f600 more sentences" in html
     assert len(html.encode()) < 5_000_000
 
 
@@ -239,7 +239,7 @@ def test_a_question_to_a_record_shows_query_rows_and_timeline(tmp_path: Path) ->
     for words in (
         "The last value of &#39;Glucose&#39;.",
         "◆ chosen",
-        "Rows found (3, 1 chosen)",
+        "Rows of the result (3, 1 chosen)",
         "Two units occur.",
     ):
         assert words in html
@@ -268,7 +268,7 @@ def test_a_task_shows_its_conversation(tmp_path: Path) -> None:
     )
     assert Page(html).open == []
     for words in (
-        "What the agent was told",
+        "Instructions to the agent",
         "agent · GET",
         "agent · FINISH",
         "&lt;b&gt;{}&lt;/b&gt;",

@@ -16,7 +16,7 @@ from archqa.core.question import RecordQuestion
 from archqa.errors import CallerError, InputError
 from archqa.evaluation.scoring import ScoreReport, ScoreSettings, score
 from archqa.fhir import FhirService, Store
-from archqa.fhir.server.http import FhirApplication
+from archqa.fhir.server.application import FhirApplication
 from archqa.llm.scripted import ScriptedModel, tool_call_reply
 from archqa.runs.predict import predict
 from archqa.runs.record import CaseStatus

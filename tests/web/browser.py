@@ -1,4 +1,4 @@
-"""Headless Chromium, where it is installed: what these tests drive, and why they are skipped where it is not."""
+"""Headless Chromium for the tests of the pages, which are skipped where it is not installed."""
 
 import os
 import shutil
@@ -20,16 +20,16 @@ AXE = Path(
 )
 
 
-def needed() -> str:
-    """The browser's path; skips the test where it, or playwright, is absent."""
+def require_chromium() -> str:
+    """Return the browser's path; skip the test if it or playwright is absent."""
     pytest.importorskip("playwright", reason="needs playwright: pip install playwright")
     if not CHROMIUM:
         pytest.skip("needs chromium: apt-get install chromium (or name it in ARCHQA_CHROMIUM)")
     return CHROMIUM
 
 
-class Watched:
-    """A page, with what its console said and what it asked of others."""
+class RecordedPage:
+    """A page with its console messages and its requests."""
 
     def __init__(self, page: Any) -> None:
         self.page = page
@@ -40,29 +40,35 @@ class Watched:
         page.on("request", lambda request: self.requests.append(request.url))
         page.on("dialog", lambda dialog: (self.console.append("a dialog opened"), dialog.dismiss()))
 
-    def serious_faults(self) -> list[str]:
-        """What axe-core finds serious or critical; skips the test where axe-core is absent."""
+    def accessibility_violations(self) -> list[str]:
+        """Return axe-core's serious and critical violations; skip the test without axe-core."""
         if not AXE.is_file():
             pytest.skip("needs axe-core: npm install axe-core (or name axe.min.js in ARCHQA_AXE)")
         self.page.evaluate(AXE.read_text(encoding="utf-8"))
-        found = self.page.evaluate("axe.run({resultTypes: ['violations']})")["violations"]
-        worst = [each for each in found if each["impact"] in {"serious", "critical"}]
-        return [f"{each['id']}: {each['nodes'][0]['html'][:200]}" for each in worst]
+        report = self.page.evaluate("axe.run({resultTypes: ['violations']})")
+        violations = []
+        for violation in report["violations"]:
+            if violation["impact"] in {"serious", "critical"}:
+                html = violation["nodes"][0]["html"][:200]
+                violations.append(f"{violation['id']}: {html}")
+        return violations
 
-    def too_wide(self) -> int:
-        """Pixels by which the page is wider than the window."""
+    def overflow_width(self) -> int:
+        """Return by how many pixels the page is wider than the window."""
         return int(self.page.evaluate("document.documentElement.scrollWidth - innerWidth"))
 
 
 @contextmanager
-def opened(width: int = 1280, scheme: str = "light", **more: Any) -> Iterator[Watched]:
-    """A page of that width and colour scheme."""
+def open_page(width: int = 1280, scheme: str = "light", **options: Any) -> Iterator[RecordedPage]:
+    """Open a page of this width and color scheme."""
     from playwright.sync_api import sync_playwright
 
-    with sync_playwright() as play:
-        browser = play.chromium.launch(executable_path=needed(), args=["--no-sandbox"])
-        context = browser.new_context(
-            viewport={"width": width, "height": 900}, color_scheme=scheme, **more
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(
+            executable_path=require_chromium(), args=["--no-sandbox"]
         )
-        yield Watched(context.new_page())
+        context = browser.new_context(
+            viewport={"width": width, "height": 900}, color_scheme=scheme, **options
+        )
+        yield RecordedPage(context.new_page())
         browser.close()

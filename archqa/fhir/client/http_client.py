@@ -1,38 +1,45 @@
-"""A record on any FHIR server, spoken to over HTTP. The same interface as `Store`, so that every agent works on both.
+"""A record on any FHIR server over HTTP, with the same interface as `Store`.
 
 Source: hl7.org/fhir/R4/http.html.
 """
 
 import json
 from collections.abc import Iterator
-from typing import Any, Self
+from typing import Self
 
 import httpx2
 import stamina
 
 from archqa.errors import AuthenticationFailed, ServerUnavailable
+from archqa.fhir.client.code_counts import count_codes
+from archqa.fhir.client.searchset_reader import read_searchset
 from archqa.fhir.client.smart import ClientCredentials, FixedToken
 from archqa.fhir.outcome import FhirError
 from archqa.fhir.record import CodeCount, Page, Resource, SearchParams
-from archqa.fhir.search.code_counts import count_codes
-from archqa.fhir.server import bundle
 from archqa.fhir.values.resource_types import R4_RESOURCE_TYPES, did_you_mean
 from archqa.fhir.values.urls import build_search_url, flatten_params, parse_search_url
 
-_TRANSIENT = frozenset({408, 429, 500, 502, 503, 504})
-MOST_BYTES = 256 * 2**20
-"""Of one answer."""
+_TRANSIENT_STATUSES = frozenset({408, 429, 500, 502, 503, 504})
 
-MOST_PAGES = 10_000
-"""Of one search: a server that links in a circle must end too."""
+MAX_REPLY_BYTES = 256 * 2**20
+"""Bytes of one reply."""
+
+MAX_PAGES = 10_000
+"""Pages of one search: it must end even if a server's links form a circle."""
+
+_MAX_DIAGNOSTICS = 5
+"""Diagnostics of a refusal that are shown."""
 
 
-class _Passing(Exception):
-    """The server may do it if asked again."""
+class _TransientFailure(Exception):
+    """A failure that may be gone at the next attempt."""
 
 
 class FhirClient:
-    """A FHIR server at `base_url`. `tries` and `timeout` (seconds) are for each request. Safe with several threads."""
+    """A FHIR server at `base_url`. Safe to use from several threads.
+
+    `tries` attempts are made for each read, each with `timeout` seconds.
+    """
 
     def __init__(
         self,
@@ -55,104 +62,111 @@ class FhirClient:
         )
 
     def get(self, resource_type: str, resource_id: str) -> Resource | None:
-        """One resource, or None. Raises `FhirError` and `ServerUnavailable`."""
+        """Return one resource, or None. Raises `FhirError` and `ServerUnavailable`."""
         if resource_type not in R4_RESOURCE_TYPES:
-            raise FhirError(
-                f"There is no such resource type.{did_you_mean(resource_type, R4_RESOURCE_TYPES)}",
-                404,
-                "not-supported",
-            )
+            hint = did_you_mean(resource_type, R4_RESOURCE_TYPES)
+            raise FhirError(f"There is no such resource type.{hint}", 404, "not-supported")
         try:
-            found = json.loads(self.fetch(build_search_url(f"{resource_type}/{resource_id}", ())))
+            text = self.fetch(build_search_url(f"{resource_type}/{resource_id}", ()))
         except FhirError as error:
             if error.status in {404, 410}:
                 return None
             raise
-        assert isinstance(found, dict)
-        return found
+        return _parse_object(text)
 
     def search(
         self, query: str, params: SearchParams | None = None, *, lenient: bool | None = None
     ) -> Page:
-        """One page. `query` may also be the `next` of a page. Raises `FhirError`, `ServerUnavailable`."""
-        headers = (
-            {} if lenient is None else {"prefer": f"handling={'lenient' if lenient else 'strict'}"}
-        )
+        """Return one page. `query` may also be the `next` of a page.
+
+        Raises `FhirError`, `ServerUnavailable`.
+        """
+        headers = {}
+        if lenient is not None:
+            headers["prefer"] = "handling=lenient" if lenient else "handling=strict"
         if query.startswith(("http://", "https://")):
             return self._page(query, headers)
-        path, pairs = parse_search_url(query)
-        return self._page(build_search_url(path, [*pairs, *flatten_params(params)]), headers)
+        path, url_params = parse_search_url(query)
+        url = build_search_url(path, [*url_params, *flatten_params(params)])
+        return self._page(url, headers)
 
     def search_all(self, query: str, params: SearchParams | None = None) -> Iterator[Resource]:
-        """The matches of all pages, each resource once. Raises `FhirError` for a server that never ends."""
+        """Yield the matches of all pages, each resource once.
+
+        Raises `FhirError` if the server's pages never end.
+        """
         page = self.search(query, params)
-        asked: set[str] = set()
-        seen: set[tuple[str, str]] = set()
+        urls: set[str] = set()
+        yielded: set[tuple[str, str]] = set()
         while True:
             for entry in page.entries:
-                if entry.mode == "match" and (entry.type, entry.id) not in seen:
-                    seen.add((entry.type, entry.id))
+                key = (entry.type, entry.id)
+                if entry.mode == "match" and key not in yielded:
+                    yielded.add(key)
                     yield entry.resource
             if page.next is None:
                 return
-            if page.next in asked or len(asked) >= MOST_PAGES:
+            if page.next in urls or len(urls) >= MAX_PAGES:
                 raise FhirError("The server's pages never end.", 502, "throttled")
-            asked.add(page.next)
+            urls.add(page.next)
             page = self.search(page.next)
 
     def everything(self, patient: str) -> Iterator[Resource]:
-        """`Patient/{id}/$everything`, all pages."""
+        """Yield all pages of `Patient/{id}/$everything`."""
         return self.search_all(f"Patient/{patient}/$everything")
 
     def counts(self, patient: str | None = None) -> dict[str, int]:
-        """How many resources of each type there are: one `_summary=count` for each type the server says it has."""
-        found = {}
-        for name, parameters in self._types().items():
-            if patient is not None and name != "Patient" and "patient" not in parameters:
+        """Return the number of resources of each type that the server's capabilities name.
+
+        Sends one `_summary=count` for each type.
+        """
+        counts = {}
+        for resource_type, parameters in self._search_parameters().items():
+            if patient and resource_type != "Patient" and "patient" not in parameters:
                 continue
-            params = {"_summary": "count"}
-            if patient is not None:
-                params["_id" if name == "Patient" else "patient"] = patient
-            total = self.search(name, params).total
+            params = {"_summary": "count", **_of_patient(resource_type, patient)}
+            total = self.search(resource_type, params).total
             if total:
-                found[name] = total
-        return dict(sorted(found.items()))
+                counts[resource_type] = total
+        return dict(sorted(counts.items()))
 
     def codes(self, resource_type: str, patient: str | None = None) -> list[CodeCount]:
-        """The codes in resources of the type, most frequent first; every resource is fetched for it."""
-        params = {"_count": "1000"}
-        if patient is not None:
-            params["_id" if resource_type == "Patient" else "patient"] = patient
+        """Return the codes of a type's resources, most frequent first. Fetches every resource."""
+        params = {"_count": "1000", **_of_patient(resource_type, patient)}
         return count_codes(resource_type, self.search_all(resource_type, params))
 
     def create(self, resource: Resource) -> Resource:
-        """Store a resource on the server; what was stored. Never asked twice. Raises `FhirError`."""
+        """Store a resource on the server, in a single attempt, and return what was stored.
+
+        Raises `FhirError`.
+        """
         resource_type = str(resource.get("resourceType"))
-        reply = self._send(
-            "POST", resource_type, content=json.dumps(resource, ensure_ascii=False).encode()
-        )
+        body = json.dumps(resource, ensure_ascii=False).encode()
+        reply = self._send("POST", resource_type, content=body)
         if reply.text.strip().startswith("{"):
             stored = reply.json()
             if isinstance(stored, dict) and stored.get("id"):
                 return stored
-        parts = reply.headers.get("location", "").removesuffix("/_history/1").rstrip("/").split("/")
-        return {**resource, "id": parts[-1]}
+        location = reply.headers.get("location", "").removesuffix("/_history/1").rstrip("/")
+        return {**resource, "id": location.split("/")[-1]}
 
     def capabilities(self) -> Resource:
-        """The server's CapabilityStatement."""
-        found = json.loads(self.fetch("metadata"))
-        assert isinstance(found, dict)
-        return found
+        """Return the server's CapabilityStatement."""
+        return _parse_object(self.fetch("metadata"))
 
     def fetch(self, url: str, headers: dict[str, str] | None = None) -> str:
-        """The body of `GET`, as text; tried again where the fault may pass. Raises `FhirError`, `ServerUnavailable`."""
+        """Return the body of a `GET` as text; transient failures are retried.
+
+        Raises `FhirError`, `ServerUnavailable`.
+        """
+        attempts = stamina.retry_context(on=_TransientFailure, attempts=self._tries, timeout=None)
         try:
-            for attempt in stamina.retry_context(on=_Passing, attempts=self._tries, timeout=None):
+            for attempt in attempts:
                 with attempt:
-                    return self._try(url, headers or {})
-        except _Passing as error:
-            text = f"The FHIR server at {self.base} does not answer ({error}).\nCheck the address, or try later."
-            raise ServerUnavailable(text) from None
+                    return self._attempt(url, headers or {})
+        except _TransientFailure as error:
+            failure = f"The FHIR server at {self.base} does not answer ({error})."
+            raise ServerUnavailable(f"{failure}\nCheck the address, or try later.") from None
         raise AssertionError
 
     def close(self) -> None:
@@ -166,89 +180,108 @@ class FhirClient:
         self.close()
 
     def _page(self, url: str, headers: dict[str, str]) -> Page:
+        self._check_address(url)
         try:
-            return bundle.read(self.fetch(self._own(url), headers), url)
+            return read_searchset(self.fetch(url, headers), url)
         except (ValueError, RecursionError):
             raise FhirError("The server's answer is not JSON.", 502, "structure") from None
 
-    def _own(self, url: str) -> str:
-        """The URL, if it leads to this server: a link must not carry the token elsewhere."""
+    def _check_address(self, url: str) -> None:
+        """Refuse a link to another server: it must not receive the token."""
         if not url.startswith(("http://", "https://")):
-            return url
-        here, there = httpx2.URL(self.base), httpx2.URL(url)
-        if (here.scheme, here.host, here.port) != (there.scheme, there.host, there.port):
-            raise FhirError(
-                "The server's link leads to another address; it was not followed.", 502, "security"
-            )
-        return url
+            return
+        server, target = httpx2.URL(self.base), httpx2.URL(url)
+        if (server.scheme, server.host, server.port) != (target.scheme, target.host, target.port):
+            message = "The server's link leads to another address; it was not followed."
+            raise FhirError(message, 502, "security")
 
-    def _try(self, url: str, headers: dict[str, str]) -> str:
+    def _attempt(self, url: str, headers: dict[str, str]) -> str:
         try:
-            reply = self._send("GET", url, headers=headers)
-            return reply.text
+            return self._send("GET", url, headers=headers).text
         except httpx2.InvalidURL:
             raise FhirError("The search is no valid URL.") from None
         except httpx2.HTTPError as error:
-            raise _Passing(type(error).__name__) from None
+            raise _TransientFailure(type(error).__name__) from None
 
-    def _send(self, method: str, url: str, **content: Any) -> httpx2.Response:
-        headers = dict(content.pop("headers", {}))
+    def _send(
+        self,
+        method: str,
+        url: str,
+        *,
+        headers: dict[str, str] | None = None,
+        content: bytes | None = None,
+    ) -> httpx2.Response:
+        headers = dict(headers or {})
         if self._token is not None:
             headers["authorization"] = f"Bearer {self._token.token(self._http)}"
         if method == "POST":
             headers["content-type"] = "application/fhir+json"
-        with self._http.stream(method, url, headers=headers, **content) as reply:
-            size, parts = 0, []
-            for part in reply.iter_bytes():
-                size += len(part)
-                if size > MOST_BYTES:
-                    raise FhirError("The server's answer is too long.", 502, "too-long")
-                parts.append(part)
-        found = httpx2.Response(
-            reply.status_code, headers=_plain(reply.headers), content=b"".join(parts)
+        with self._http.stream(method, url, headers=headers, content=content) as stream:
+            body = _read_body(stream)
+        reply = httpx2.Response(
+            stream.status_code, headers=_decoded_headers(stream.headers), content=body
         )
-        _check(found, self.base)
-        return found
+        _raise_for_status(reply, self.base)
+        return reply
 
-    def _types(self) -> dict[str, set[str]]:
-        """The types the server says it has, each with its search parameters."""
+    def _search_parameters(self) -> dict[str, set[str]]:
+        """Return the types of the server's capabilities, each with its search parameters."""
         rest = self.capabilities().get("rest") or [{}]
-        found = {}
-        for each in rest[0].get("resource") or []:
-            found[str(each.get("type"))] = {
-                str(one.get("name")) for one in each.get("searchParam") or []
-            }
-        return found
+        parameters: dict[str, set[str]] = {}
+        for resource in rest[0].get("resource") or []:
+            names = {str(parameter.get("name")) for parameter in resource.get("searchParam") or []}
+            parameters[str(resource.get("type"))] = names
+        return parameters
 
 
-def _plain(headers: httpx2.Headers) -> dict[str, str]:
-    """The headers of a body that has been unpacked."""
-    return {
-        name: value
-        for name, value in headers.items()
-        if name not in {"content-encoding", "content-length"}
-    }
+def _of_patient(resource_type: str, patient: str | None) -> dict[str, str]:
+    """Return the search parameter that limits a type to one patient."""
+    if patient is None:
+        return {}
+    name = "_id" if resource_type == "Patient" else "patient"
+    return {name: patient}
 
 
-def _check(reply: httpx2.Response, base: str) -> None:
-    """Raises what a status means."""
+def _parse_object(text: str) -> Resource:
+    resource = json.loads(text)
+    assert isinstance(resource, dict)
+    return resource
+
+
+def _read_body(stream: httpx2.Response) -> bytes:
+    """Read a reply. Raises `FhirError` when it exceeds `MAX_REPLY_BYTES`."""
+    size = 0
+    parts = []
+    for part in stream.iter_bytes():
+        size += len(part)
+        if size > MAX_REPLY_BYTES:
+            raise FhirError("The server's answer is too long.", 502, "too-long")
+        parts.append(part)
+    return b"".join(parts)
+
+
+def _decoded_headers(headers: httpx2.Headers) -> dict[str, str]:
+    """Return the headers without those that describe the compressed body."""
+    compression = {"content-encoding", "content-length"}
+    return {name: value for name, value in headers.items() if name not in compression}
+
+
+def _raise_for_status(reply: httpx2.Response, base: str) -> None:
     if reply.status_code < 300:
         return
     if reply.status_code in {401, 403}:
-        raise AuthenticationFailed(
-            f"The FHIR server at {base} refuses the token.\nCheck it, and what it is allowed to do."
-        )
-    if reply.status_code in _TRANSIENT:
-        raise _Passing(f"HTTP {reply.status_code}")
-    raise FhirError(
-        _diagnostics(reply) or f"The FHIR server answers HTTP {reply.status_code}.",
-        reply.status_code,
-    )
+        refusal = f"The FHIR server at {base} refuses the token."
+        raise AuthenticationFailed(f"{refusal}\nCheck it, and what it is allowed to do.")
+    if reply.status_code in _TRANSIENT_STATUSES:
+        raise _TransientFailure(f"HTTP {reply.status_code}")
+    default = f"The FHIR server answers HTTP {reply.status_code}."
+    raise FhirError(_diagnostics(reply) or default, reply.status_code)
 
 
 def _diagnostics(reply: httpx2.Response) -> list[str]:
     try:
         issues = reply.json()["issue"]
-        return [str(each["diagnostics"]) for each in issues if each.get("diagnostics")][:5]
+        texts = [str(issue["diagnostics"]) for issue in issues if issue.get("diagnostics")]
     except (ValueError, KeyError, TypeError, AttributeError):
         return []
+    return texts[:_MAX_DIAGNOSTICS]

@@ -1,1 +1,1 @@
-"""How resources become a searchable file: reading, extraction, index batches and shards."""
+"""The index file: reading resources, extracting index rows, loading them in batches."""

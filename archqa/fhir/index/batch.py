@@ -1,30 +1,30 @@
-"""What is to be known of a batch of resources before it goes into a record."""
+"""Index batches: resources with their index rows, ready to be written to a record."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from archqa.fhir.index.blobs import compress_blobs
-from archqa.fhir.index.extraction import IndexRowExtractor
 from archqa.fhir.index.resource_reader import ParsedResource, ResourceParser
+from archqa.fhir.index.row_extractor import IndexRowExtractor
 from archqa.fhir.index.sources import SourceChunk
 from archqa.fhir.values import dates
-from archqa.fhir.values.index_values import CodedTerm
+from archqa.fhir.values.element_values import CodedTerm
 from archqa.fhir.values.references import ReferenceTarget
 
 
 class ResourceRow(NamedTuple):
-    """Type and id of a resource, when it says it last changed (UTC microseconds since 0001), and its body."""
+    """A resource's type, id, last change (UTC microseconds since 0001) and compressed text."""
 
     type: str
     id: str
     updated: int | None
-    body: bytes
+    blob: bytes
 
 
 @dataclass
 class IndexBatch:
-    """A batch: its resources, their index rows in the batch's own numbers, and what was wrong."""
+    """Resources, their index rows with batch-local numbers, and the mistakes of the source."""
 
     resource_rows: list[ResourceRow]
     dictionary: bytes
@@ -32,47 +32,46 @@ class IndexBatch:
     elements: list[tuple[str, str, str]]
     terms: list[CodedTerm]
     targets: list[ReferenceTarget]
-    longest: dict[int, int]
-    words: set[tuple[int, int]]
+    max_durations: dict[int, int]
+    used_terms: set[tuple[int, int]]
     mistakes: list[str] = field(default_factory=list)
     is_fhir: bool = True
 
 
-def build_index_batch(pieces: Iterable[SourceChunk]) -> IndexBatch:
-    """Read pieces of one source, and find out by what their resources are to be found."""
-    reading = ResourceParser()
-    found = [each for piece in pieces for each in reading.resources(piece)]
-    made = index_batch_of(found)
-    made.mistakes, made.is_fhir = reading.mistakes, reading.is_fhir
-    return made
+def build_index_batch(chunks: Iterable[SourceChunk]) -> IndexBatch:
+    """Read chunks of one source and extract the index rows of their resources."""
+    parser = ResourceParser()
+    resources = [resource for chunk in chunks for resource in parser.parse(chunk)]
+    batch = index_batch_of(resources)
+    batch.mistakes = parser.mistakes
+    batch.is_fhir = parser.is_fhir
+    return batch
 
 
-def index_batch_of(found: list[ParsedResource]) -> IndexBatch:
-    """The same for resources that have been read."""
+def index_batch_of(resources: list[ParsedResource]) -> IndexBatch:
+    """Extract the index rows of parsed resources."""
     extractor = IndexRowExtractor()
-    packed = compress_blobs([each.text.encode() for each in found])
-    heads = []
-    for n, (each, body) in enumerate(zip(found, packed.bodies, strict=True)):
-        extractor.add(n, each.resource, each.names)
-        heads.append(
-            ResourceRow(
-                each.resource["resourceType"], each.resource["id"], _updated(each.resource), body
-            )
-        )
+    compressed = compress_blobs([parsed.text.encode() for parsed in resources])
+    resource_rows = []
+    for n, (parsed, blob) in enumerate(zip(resources, compressed.blobs, strict=True)):
+        resource = parsed.resource
+        extractor.add(n, resource, parsed.urn_targets)
+        row = ResourceRow(resource["resourceType"], resource["id"], _last_updated(resource), blob)
+        resource_rows.append(row)
     return IndexBatch(
-        resource_rows=heads,
-        dictionary=packed.dictionary,
+        resource_rows=resource_rows,
+        dictionary=compressed.dictionary,
         rows=extractor.rows,
         elements=extractor.elements.values,
         terms=extractor.terms.values,
         targets=extractor.targets.values,
-        longest=extractor.longest,
-        words=extractor.words,
+        max_durations=extractor.max_durations,
+        used_terms=extractor.used_terms,
     )
 
 
-def _updated(resource: dict[str, Any]) -> int | None:
+def _last_updated(resource: dict[str, Any]) -> int | None:
     meta = resource.get("meta")
-    said = meta.get("lastUpdated") if isinstance(meta, dict) else None
-    found = dates.parse_time_range(said) if isinstance(said, str) else None
-    return found.low_utc if found else None
+    text = meta.get("lastUpdated") if isinstance(meta, dict) else None
+    time_range = dates.parse_time_range(text) if isinstance(text, str) else None
+    return time_range.low_utc if time_range else None

@@ -1,4 +1,4 @@
-"""Checks files against the `SHA256SUMS` beside them (the format of `sha256sum`)."""
+"""Verify files with the `SHA256SUMS` in their folder (the format of `sha256sum`)."""
 
 import hashlib
 import re
@@ -8,13 +8,13 @@ from pathlib import Path
 from archqa.errors import InputError
 
 _LINE = re.compile(r"([0-9a-fA-F]{64}) [ *](.+)")
-_NAMES = ("SHA256SUMS", "SHA256SUMS.txt", "sha256sums.txt")
+_LIST_NAMES = ("SHA256SUMS", "SHA256SUMS.txt", "sha256sums.txt")
 
 
 def verify_checksums(paths: Iterable[Path]) -> int:
-    """Check every file that a list beside it names; how many were checked.
+    """Verify every file that a checksum list in its folder names, and return their number.
 
-    Raises `InputError` with every file whose content differs, and every line that cannot be read.
+    Raises `InputError` with every file that differs and every line that cannot be read.
     """
     checked = 0
     lists: dict[Path, dict[str, str]] = {}
@@ -28,39 +28,46 @@ def verify_checksums(paths: Iterable[Path]) -> int:
             continue
         checked += 1
         if digest(path) != expected:
-            mistakes.setdefault(folder, []).append(
-                f"/{path.name}: differs from its SHA-256 in the list."
-            )
+            mistake = f"/{path.name}: differs from its SHA-256 in the list."
+            mistakes.setdefault(folder, []).append(mistake)
     if mistakes:
-        raise InputError(*_together(mistakes), "Fetch the file anew, or mend the list.")
+        raise _input_error(mistakes)
     return checked
 
 
 def digest(path: Path) -> str:
-    """The SHA-256 of a file, in hexadecimal digits."""
+    """Return the SHA-256 of a file in hexadecimal digits."""
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
-def _together(mistakes: dict[Path, list[str]]) -> tuple[Path, list[str]]:
-    first = next(iter(mistakes))
-    others = [f" and {folder}{each}" for folder in list(mistakes)[1:] for each in mistakes[folder]]
-    return first, [*mistakes[first], *others]
+def _input_error(mistakes: dict[Path, list[str]]) -> InputError:
+    folder, *more_folders = mistakes
+    texts = list(mistakes[folder])
+    for more in more_folders:
+        texts += [f" and {more}{mistake}" for mistake in mistakes[more]]
+    return InputError(folder, texts, "Fetch the file anew, or correct the list.")
 
 
 def _read_list(folder: Path, mistakes: dict[Path, list[str]]) -> dict[str, str]:
-    found: dict[str, str] = {}
-    path = next((folder / name for name in _NAMES if (folder / name).is_file()), None)
+    """Return the checksums of a folder by file name; add bad lines to `mistakes`."""
+    path = _list_path(folder)
     if path is None:
-        return found
-    for number, line in enumerate(
-        path.read_text(encoding="utf-8", errors="replace").splitlines(), start=1
-    ):
+        return {}
+    checksums: dict[str, str] = {}
+    text = path.read_text(encoding="utf-8", errors="replace")
+    for number, line in enumerate(text.splitlines(), start=1):
         match = _LINE.fullmatch(line.strip())
         if match:
-            found[match[2].removeprefix("./")] = match[1].lower()
+            checksums[match[2].removeprefix("./")] = match[1].lower()
         elif line.strip():
-            mistakes.setdefault(folder, []).append(
-                f"/{path.name}:{number}: is no line of a checksum list."
-            )
-    return found
+            mistake = f"/{path.name}:{number}: is no line of a checksum list."
+            mistakes.setdefault(folder, []).append(mistake)
+    return checksums
+
+
+def _list_path(folder: Path) -> Path | None:
+    for name in _LIST_NAMES:
+        if (folder / name).is_file():
+            return folder / name
+    return None

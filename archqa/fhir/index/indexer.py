@@ -1,7 +1,7 @@
-"""Writes the index rows of a batch into a record: the batch's own numbers become the record's."""
+"""Write the index rows of a batch to a record: batch numbers become the record's numbers."""
 
-import sqlite3
 from collections.abc import Sequence
+from sqlite3 import Connection
 from typing import Any
 
 from archqa.fhir.index import schema
@@ -9,90 +9,109 @@ from archqa.fhir.index.batch import IndexBatch
 from archqa.fhir.index.interner import Interner
 from archqa.fhir.values.search_parameters import Kind
 
+Row = tuple[Any, ...]
+
 
 class Indexer:
-    """Writes rows through one connection."""
+    """Write index rows through one connection."""
 
     def __init__(
-        self, connection: sqlite3.Connection, interner: Interner, schema_name: str = "main"
+        self, connection: Connection, interner: Interner, schema_name: str = "main"
     ) -> None:
         self._connection = connection
         self._interner = interner
         self._schema = schema_name
-        self._words: set[tuple[int, int]] = set()
+        self._written_terms: set[tuple[int, int]] = set()
 
     def remove(self, n: int) -> None:
-        """Forget what a resource was found by."""
+        """Delete the index rows of a resource."""
         for table in schema.INDEX_COLUMN_COUNTS:
             self._connection.execute(f"DELETE FROM {self._schema}.{table} WHERE n = ?", (n,))
 
-    def write(self, digest: IndexBatch, numbers: Sequence[int]) -> None:
-        """Write the rows of a batch. `numbers` are the record's numbers of its resources, 0 for those left out."""
-        elements = [
-            0,
-            *(
-                self._interner.element(name, Kind(kind), path)
-                for name, kind, path in digest.elements[1:]
-            ),
-        ]
-        terms = [0, *(self._interner.term_id(term) for term in digest.terms[1:])]
-        targets = [0, *(self._interner.target(target) for target in digest.targets[1:])]
-        self._interner.write()
-        rows = digest.rows
-        written = {
-            "token": [
-                (numbers[n], elements[p], terms[t], targets[w])
-                for n, p, t, w in rows["token"]
-                if numbers[n]
-            ],
-            "reference": [
-                (numbers[n], elements[p], targets[t], targets[w])
-                for n, p, t, w in rows["reference"]
-                if numbers[n]
-            ],
-            "date": [
-                (numbers[n], elements[p], *times, targets[w])
-                for n, p, *times, w in rows["date"]
-                if numbers[n]
-            ],
-            "quantity": [
-                (numbers[n], elements[p], low, high, terms[t], targets[w])
-                for n, p, low, high, t, w in rows["quantity"]
-                if numbers[n]
-            ],
-            "string": [
-                (numbers[n], elements[p], folded, exact, targets[w])
-                for n, p, folded, exact, w in rows["string"]
-                if numbers[n]
-            ],
-        }
-        for table, each in written.items():
-            self._insert(table, each)
-        self._learn({(elements[p], terms[t]) for p, t in digest.words})
-        self._note({row[1] for each in written.values() for row in each}, digest, elements)
+    def write(self, batch: IndexBatch, numbers: Sequence[int]) -> None:
+        """Write the rows of a batch.
 
-    def _insert(self, table: str, rows: list[tuple[Any, ...]]) -> None:
+        `numbers` are the record's numbers of the batch's resources, 0 for those to leave out.
+        """
+        translation = _Translation(batch, self._interner, numbers)
+        self._interner.flush()
+        used_elements: set[int] = set()
+        for table in schema.INDEX_COLUMN_COUNTS:
+            rows = translation.rows_of(table)
+            self._insert(table, rows)
+            used_elements.update(row[1] for row in rows)
+        elements, terms = translation.elements, translation.terms
+        self._write_vocabulary({(elements[p], terms[t]) for p, t in batch.used_terms})
+        durations = {elements[p]: duration for p, duration in batch.max_durations.items()}
+        self._update_elements(used_elements, durations)
+
+    def _insert(self, table: str, rows: list[Row]) -> None:
         marks = ", ".join("?" * schema.INDEX_COLUMN_COUNTS[table])
-        self._connection.executemany(
-            f"INSERT OR IGNORE INTO {self._schema}.{table} VALUES ({marks})", rows
-        )
+        sql = f"INSERT OR IGNORE INTO {self._schema}.{table} VALUES ({marks})"
+        self._connection.executemany(sql, rows)
 
-    def _learn(self, words: set[tuple[int, int]]) -> None:
-        """Which terms an element has at all."""
-        new = words - self._words
-        self._words |= new
-        there = "SELECT 1 FROM vocabulary WHERE p = ?1 AND t = ?2"
-        insert = f"INSERT INTO {self._schema}.vocabulary SELECT ?1, ?2 WHERE NOT EXISTS ({there})"
+    def _write_vocabulary(self, used_terms: set[tuple[int, int]]) -> None:
+        """Write which terms occur in which element."""
+        new = used_terms - self._written_terms
+        self._written_terms |= new
+        existing = "SELECT 1 FROM vocabulary WHERE p = ?1 AND t = ?2"
+        insert = (
+            f"INSERT INTO {self._schema}.vocabulary SELECT ?1, ?2 WHERE NOT EXISTS ({existing})"
+        )
         self._connection.executemany(insert, sorted(new))
 
-    def _note(self, used: set[int], digest: IndexBatch, elements: list[int]) -> None:
-        """Which elements have rows, and how long the longest stretch of time of each is."""
-        # In an overlay the element may be the base's: it is copied before it is changed.
+    def _update_elements(self, used: set[int], durations: dict[int, int]) -> None:
+        """Mark the elements that have rows, and update their longest time range."""
+        keys = [(p,) for p in used]
+        # In an overlay the element may be in the base file: copy it before changing it.
         copy = f"INSERT OR IGNORE INTO {self._schema}.element SELECT * FROM element WHERE p = ?"
-        self._connection.executemany(copy, [(p,) for p in used])
-        self._connection.executemany(
-            f"UPDATE {self._schema}.element SET used = 1 WHERE p = ?", [(p,) for p in used]
-        )
-        update = f"UPDATE {self._schema}.element SET longest = ? WHERE p = ? AND longest < ?"
-        lengths = [(length, elements[p], length) for p, length in digest.longest.items()]
-        self._connection.executemany(update, lengths)
+        self._connection.executemany(copy, keys)
+        mark = f"UPDATE {self._schema}.element SET used = 1 WHERE p = ?"
+        self._connection.executemany(mark, keys)
+        lengthen = f"UPDATE {self._schema}.element SET longest = ?1 WHERE p = ?2 AND longest < ?1"
+        self._connection.executemany(lengthen, [(length, p) for p, length in durations.items()])
+
+
+class _Translation:
+    """The rows of a batch with the record's numbers instead of the batch's."""
+
+    def __init__(self, batch: IndexBatch, interner: Interner, numbers: Sequence[int]) -> None:
+        self._batch = batch
+        self._numbers = numbers
+        self.elements = [0]
+        for resource_type, kind, path in batch.elements[1:]:
+            element_id = interner.element_id(resource_type, Kind(kind), path)
+            self.elements.append(element_id)
+        self.terms = [0, *map(interner.term_id, batch.terms[1:])]
+        self.targets = [0, *map(interner.target_id, batch.targets[1:])]
+
+    def rows_of(self, table: str) -> list[Row]:
+        """Return the rows of an index table, without those of resources to leave out."""
+        translate = _VALUE_TRANSLATIONS[table]
+        rows = []
+        for n, p, *values, patient in self._batch.rows[table]:
+            number = self._numbers[n]
+            if number:
+                translate(self, values)
+                rows.append((number, self.elements[p], *values, self.targets[patient]))
+        return rows
+
+    def translate_term(self, values: list[Any]) -> None:
+        """Replace the term in the last of the values."""
+        values[-1] = self.terms[values[-1]]
+
+    def translate_target(self, values: list[Any]) -> None:
+        """Replace the target in the last of the values."""
+        values[-1] = self.targets[values[-1]]
+
+    def keep(self, values: list[Any]) -> None:
+        """Leave values without numbers as they are."""
+
+
+_VALUE_TRANSLATIONS = {
+    "token": _Translation.translate_term,
+    "reference": _Translation.translate_target,
+    "date": _Translation.keep,
+    "quantity": _Translation.translate_term,
+    "string": _Translation.keep,
+}

@@ -1,89 +1,92 @@
-"""Numbers for what comes again and again: elements, terms, targets. A number, once given, stays."""
+"""Numbers for repeated values: types, elements, terms, targets. A number never changes."""
 
-import sqlite3
 from collections.abc import Sequence
+from sqlite3 import Connection
 from typing import Any
 
-from archqa.fhir.values.index_values import CodedTerm
+from archqa.fhir.values.element_values import CodedTerm
 from archqa.fhir.values.references import ReferenceTarget
 from archqa.fhir.values.search_parameters import Kind
 from archqa.fhir.values.tokens import normalise_text
 
+_KEY_COLUMNS = {"type": "k", "element": "p", "term": "t", "target": "t"}
+
 
 class Interner:
-    """Gives numbers; writes new ones down when told to. `floor` is the smallest it gives: an overlay's are apart."""
+    """Assign numbers to values; `flush` writes the new ones.
 
-    def __init__(
-        self, connection: sqlite3.Connection, schema: str = "main", floor: int = 1
-    ) -> None:
+    Numbers start at `floor`, so that those of an overlay differ from those of its file.
+    """
+
+    def __init__(self, connection: Connection, schema: str = "main", floor: int = 1) -> None:
         self._connection = connection
         self._schema = schema
-        self._known: dict[str, dict[Any, int]] = {
-            name: {} for name in ("type", "element", "term", "target")
-        }
-        self._new: dict[str, list[tuple[Any, ...]]] = {name: [] for name in self._known}
-        self._empty = {name: not self._one(f"SELECT 1 FROM {name} LIMIT 1") for name in self._known}
-        columns = {"type": "k", "element": "p", "term": "t", "target": "t"}
-        self._next = {
-            name: max(floor, 1 + (self._one(f"SELECT max({key}) FROM {name}") or 0))
-            for name, key in columns.items()
-        }
+        self._numbers: dict[str, dict[Any, int]] = {}
+        self._new_rows: dict[str, list[tuple[Any, ...]]] = {}
+        self._is_empty: dict[str, bool] = {}
+        self._next: dict[str, int] = {}
+        for table, key in _KEY_COLUMNS.items():
+            largest = self._query_number(f"SELECT max({key}) FROM {table}")
+            self._numbers[table] = {}
+            self._new_rows[table] = []
+            self._is_empty[table] = largest is None
+            self._next[table] = max(floor, 1 + (largest or 0))
 
-    def type(self, name: str) -> int:
-        """The number of a resource type."""
-        number = self._known["type"].get(name)
-        return number or self._number(
-            "type", name, "SELECT k FROM type WHERE name = ?", (name,), (name,)
-        )
+    def type_id(self, name: str) -> int:
+        """Return the number of a resource type."""
+        number = self._numbers["type"].get(name)
+        sql = "SELECT k FROM type WHERE name = ?"
+        return number or self._assign("type", name, sql, (name,), (name,))
 
-    def element(self, resource_type: str, kind: Kind, path: str) -> int:
-        """The number of an element that is indexed."""
+    def element_id(self, resource_type: str, kind: Kind, path: str) -> int:
+        """Return the number of an indexed element."""
         key = (resource_type, kind.value, path)
-        number = self._known["element"].get(key)
-        find = "SELECT p FROM element WHERE type = ? AND kind = ? AND path = ?"
-        return number or self._number("element", key, find, key, (*key, 0, 0))
+        number = self._numbers["element"].get(key)
+        sql = "SELECT p FROM element WHERE type = ? AND kind = ? AND path = ?"
+        return number or self._assign("element", key, sql, key, (*key, 0, 0))
 
-    def target(self, target: ReferenceTarget) -> int:
-        """The number of what a reference names."""
-        number = self._known["target"].get(target)
+    def target_id(self, target: ReferenceTarget) -> int:
+        """Return the number of a reference's target."""
+        number = self._numbers["target"].get(target)
         key = (target.id, target.type)
-        return number or self._number(
-            "target", target, "SELECT t FROM target WHERE id = ? AND type = ?", key, key
-        )
+        sql = "SELECT t FROM target WHERE id = ? AND type = ?"
+        return number or self._assign("target", target, sql, key, key)
 
     def term_id(self, term: CodedTerm) -> int:
-        """The number of a term."""
-        return self._known["term"].get(term) or self._new_term(term)
+        """Return the number of a term."""
+        return self._numbers["term"].get(term) or self._assign_term(term)
 
-    def _new_term(self, term: CodedTerm) -> int:
-        folded = normalise_text(term.code) if term.code is not None else None
-        words = normalise_text(term.words) if term.words is not None else None
-        row = (term.system, term.code, folded if folded != term.code else None, words, term.words)
-        find = "SELECT t FROM term WHERE system IS ? AND code IS ? AND display IS ? AND words IS ?"
-        key = (term.system, term.code, term.words, words)
-        return self._number("term", term, find, key, row)
+    def _assign_term(self, term: CodedTerm) -> int:
+        folded = None if term.code is None else normalise_text(term.code)
+        if folded == term.code:
+            folded = None
+        words = None if term.text is None else normalise_text(term.text)
+        row = (term.system, term.code, folded, words, term.text)
+        sql = "SELECT t FROM term WHERE system IS ? AND code IS ? AND display IS ? AND words IS ?"
+        key = (term.system, term.code, term.text, words)
+        return self._assign("term", term, sql, key, row)
 
-    def _number(
-        self, table: str, value: Any, find: str, key: Sequence[Any], row: tuple[Any, ...]
+    def _assign(
+        self, table: str, value: Any, sql: str, key: Sequence[Any], row: tuple[Any, ...]
     ) -> int:
-        number = None if self._empty[table] else self._one(find, key)
+        """Return the number in the record, or a new one with a new row."""
+        number = None if self._is_empty[table] else self._query_number(sql, key)
         if number is None:
             number = self._next[table]
             self._next[table] += 1
-            self._new[table].append((number, *row))
-        self._known[table][value] = number
+            self._new_rows[table].append((number, *row))
+        self._numbers[table][value] = number
         return number
 
-    def write(self) -> None:
-        """Write the new numbers down."""
-        for table, rows in self._new.items():
+    def flush(self) -> None:
+        """Write the new numbers."""
+        for table, rows in self._new_rows.items():
             if rows:
                 marks = ", ".join("?" * len(rows[0]))
-                self._connection.executemany(
-                    f"INSERT INTO {self._schema}.{table} VALUES ({marks})", rows
-                )
+                sql = f"INSERT INTO {self._schema}.{table} VALUES ({marks})"
+                self._connection.executemany(sql, rows)
                 rows.clear()
 
-    def _one(self, sql: str, key: Sequence[Any] = ()) -> int | None:
-        found = self._connection.execute(sql, key).fetchone()
-        return found[0] if found else None
+    def _query_number(self, sql: str, key: Sequence[Any] = ()) -> int | None:
+        row = self._connection.execute(sql, key).fetchone()
+        return row[0] if row else None

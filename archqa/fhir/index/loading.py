@@ -1,20 +1,20 @@
-"""Puts resources into a record: all of them, or none.
+"""Load resources into a record: all of them, or none.
 
-A resource that is there already under its type and id is replaced and keeps its place in the order.
+A resource whose type and id exist already is replaced and keeps its position in the order.
 """
 
-import sqlite3
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future
 from itertools import islice
 from pathlib import Path
-from typing import Any
+from sqlite3 import Connection
+from typing import Any, NamedTuple
 
 from archqa.core.value import FrozenModel
 from archqa.errors import InputError
 from archqa.fhir.index import checksums, schema
-from archqa.fhir.index.batch import IndexBatch
+from archqa.fhir.index.batch import IndexBatch, ResourceRow
 from archqa.fhir.index.blobs import BlobReader, decompress_blob
 from archqa.fhir.index.indexer import Indexer
 from archqa.fhir.index.interner import Interner
@@ -22,15 +22,15 @@ from archqa.fhir.index.sources import FILE_SUFFIXES, Source, SourceChunk
 from archqa.fhir.index.workers import IndexWorkers, worker_count_for
 from archqa.fhir.values import dates
 
-BATCH = 2000
-"""Lines that are worked on at a time."""
+_BATCH_SIZE = 2000
+"""Chunks (mostly lines) of a batch."""
 
-_KEPT = 200
-"""Of the mistakes of one load, so many are kept in words; all are counted."""
+_MAX_REPORTED_MISTAKES = 200
+"""Mistakes of a load that are described; all are counted."""
 
 
 class LoadProgress(FrozenModel):
-    """How far a load is. Bytes are those of the files as they lie on disk."""
+    """The progress of a load. Bytes are those of the files on disk."""
 
     file: str
     resources: int
@@ -39,7 +39,10 @@ class LoadProgress(FrozenModel):
 
 
 class LoadReport(FrozenModel):
-    """What a load did. `mistakes` are the first 200, as `file:line: what`; `skipped` files were no FHIR at all."""
+    """The result of a load.
+
+    `mistakes` are the first 200, as `file:line: what`; `skipped` files are no FHIR at all.
+    """
 
     files: int
     added: int
@@ -52,91 +55,104 @@ class LoadReport(FrozenModel):
     checksums: int
 
 
-class Loader:
-    """Puts batches in, within a transaction that somebody else begins and ends."""
+class _StoredResource(NamedTuple):
+    n: int
+    version: int
+    d: int
+    blob: bytes
 
-    def __init__(
-        self, connection: sqlite3.Connection, schema_name: str = "main", floor: int = 1
-    ) -> None:
+
+class Loader:
+    """Insert batches within a transaction of the caller."""
+
+    def __init__(self, connection: Connection, schema_name: str = "main", floor: int = 1) -> None:
         self._connection = connection
         self._schema = schema_name
         self._interner = Interner(connection, schema_name, floor)
         self._indexer = Indexer(connection, self._interner, schema_name)
         self._reader = BlobReader(connection)
-        (last,) = connection.execute("SELECT ifnull(max(n), 0) FROM resource").fetchone()
-        # What an empty record has been given is known without asking it: its indexes are made at the end.
-        self._given: dict[tuple[str, int], int] | None = None if last else {}
-        self._n = max(last, floor - 1)
-        self._at = dates.utc_now_microseconds()
+        (largest,) = connection.execute("SELECT ifnull(max(n), 0) FROM resource").fetchone()
+        # An empty record has no indexes until its load ends: remember what was added instead.
+        self._added: dict[tuple[str, int], int] | None = None if largest else {}
+        self._last_n = max(largest, floor - 1)
+        self._now = dates.utc_now_microseconds()
 
-    def put(self, batch: IndexBatch) -> Counter[str]:
-        """Put a batch in; how many were `added`, `replaced` and `unchanged`."""
-        keys = [(head.id, self._interner.type(head.type)) for head in batch.resource_rows]
-        self._interner.write()
-        d = self._dictionary(batch.dictionary)
-        last = {key: place for place, key in enumerate(keys)}
+    def insert_batch(self, batch: IndexBatch) -> Counter[str]:
+        """Insert a batch; return how many resources were `added`, `replaced` and `unchanged`."""
+        keys = [(row.id, self._interner.type_id(row.type)) for row in batch.resource_rows]
+        self._interner.flush()
+        d = self._write_dictionary(batch.dictionary)
+        last_positions = {key: position for position, key in enumerate(keys)}
         outcomes: Counter[str] = Counter()
         numbers = [0] * len(keys)
-        new: list[tuple[Any, ...]] = []
-        for place, (key, head) in enumerate(zip(keys, batch.resource_rows, strict=True)):
-            if last[key] != place:
-                outcomes["replaced"] += 1  # By a later one of the same batch.
+        new_rows: list[tuple[Any, ...]] = []
+        for position, (key, row) in enumerate(zip(keys, batch.resource_rows, strict=True)):
+            if last_positions[key] != position:
+                outcomes["replaced"] += 1  # By a later resource of the same batch.
                 continue
-            row = (1, self._at if head.updated is None else head.updated, d, head.body)
-            n, outcome = self._place(key, row, batch.dictionary)
+            n, outcome = self._insert_or_replace(key, row, d, batch.dictionary)
             outcomes[outcome] += 1
-            numbers[place] = 0 if outcome == "unchanged" else n
+            if outcome != "unchanged":
+                numbers[position] = n
             if outcome == "added":
-                new.append((n, key[1], key[0], *row))
-        self._connection.executemany(
-            f"INSERT INTO {self._schema}.resource VALUES (?, ?, ?, ?, ?, ?, ?)", new
-        )
+                resource_id, type_id = key
+                new_rows.append((n, type_id, resource_id, 1, self._updated(row), d, row.blob))
+        insert = f"INSERT INTO {self._schema}.resource VALUES (?, ?, ?, ?, ?, ?, ?)"
+        self._connection.executemany(insert, new_rows)
         self._indexer.write(batch, numbers)
         return outcomes
 
-    def _place(
-        self, key: tuple[str, int], row: tuple[int, int, int, bytes], dictionary: bytes
+    def _insert_or_replace(
+        self, key: tuple[str, int], row: ResourceRow, d: int, dictionary: bytes
     ) -> tuple[int, str]:
-        """The number a resource has or gets, and what becomes of it."""
-        there = self._there(key)
-        if there is None:
-            self._n += 1
-            if self._given is not None:
-                self._given[key] = self._n
-            return self._n, "added"
-        n, version, d, body = there
-        if self._reader.decompress(d, body) == decompress_blob(dictionary, row[3]):
-            return n, "unchanged"
-        self._indexer.remove(n)
-        update = f"UPDATE {self._schema}.resource SET version = ?, updated = ?, d = ?, body = ? WHERE n = ?"
-        self._connection.execute(update, (version + 1, *row[1:], n))
-        return n, "replaced"
+        """Return the number of a resource, and whether it is `added`, `replaced` or `unchanged`.
 
-    def _there(self, key: tuple[str, int]) -> tuple[int, int, int, bytes] | None:
-        """Number, version, dictionary and body of the resource that is there under this id and type."""
-        if self._given is not None and key not in self._given:
+        Replaces an existing row; the caller inserts added rows.
+        """
+        stored = self._stored(key)
+        if stored is None:
+            self._last_n += 1
+            if self._added is not None:
+                self._added[key] = self._last_n
+            return self._last_n, "added"
+        text = self._reader.decompress(stored.d, stored.blob)
+        if text == decompress_blob(dictionary, row.blob):
+            return stored.n, "unchanged"
+        self._indexer.remove(stored.n)
+        columns = "version = ?, updated = ?, d = ?, body = ?"
+        update = f"UPDATE {self._schema}.resource SET {columns} WHERE n = ?"
+        values = (stored.version + 1, self._updated(row), d, row.blob, stored.n)
+        self._connection.execute(update, values)
+        return stored.n, "replaced"
+
+    def _updated(self, row: ResourceRow) -> int:
+        return self._now if row.updated is None else row.updated
+
+    def _stored(self, key: tuple[str, int]) -> _StoredResource | None:
+        """Return the stored resource with this id and type."""
+        select = "SELECT n, version, d, body FROM resource"
+        if self._added is None:
+            cursor = self._connection.execute(f"{select} WHERE id = ? AND type = ?", key)
+        elif key in self._added:
+            cursor = self._connection.execute(f"{select} WHERE n = ?", (self._added[key],))
+        else:
             return None
-        where, args = (
-            ("id = ? AND type = ?", key) if self._given is None else ("n = ?", (self._given[key],))
-        )
-        row = self._connection.execute(
-            f"SELECT n, version, d, body FROM resource WHERE {where}", args
-        ).fetchone()
-        return None if row is None else (row[0], row[1], row[2], row[3])
+        row = cursor.fetchone()
+        return _StoredResource(*row) if row else None
 
-    def _dictionary(self, content: bytes) -> int:
-        """The number of a new dictionary."""
+    def _write_dictionary(self, content: bytes) -> int:
+        """Write a compression dictionary and return its number, 0 for an empty one."""
         if not content:
             return 0
-        (last,) = self._connection.execute("SELECT ifnull(max(d), 0) FROM dictionary").fetchone()
-        self._connection.execute(
-            f"INSERT INTO {self._schema}.dictionary VALUES (?, ?)", (last + 1, content)
-        )
-        return int(last) + 1
+        (largest,) = self._connection.execute("SELECT ifnull(max(d), 0) FROM dictionary").fetchone()
+        d = int(largest) + 1
+        insert = f"INSERT INTO {self._schema}.dictionary VALUES (?, ?)"
+        self._connection.execute(insert, (d, content))
+        return d
 
 
 def load(
-    connection: sqlite3.Connection,
+    connection: Connection,
     paths: Iterable[str | Path],
     *,
     strict: bool = False,
@@ -144,19 +160,19 @@ def load(
 ) -> LoadReport:
     """Load files and folders in one transaction.
 
-    Raises `InputError` for what is absent or differs from its checksum and, if `strict`, for the first file with
-    mistakes, all of its mistakes at once; the record is then as it was before.
+    Raises `InputError` for absent files, for checksums that differ and, if `strict`, for the first
+    file with mistakes, with all of its mistakes; the record is then unchanged.
     """
-    named = [Path(path) for path in paths]
-    files = _files(named)
+    named_paths = [Path(path) for path in paths]
+    files = _files(named_paths)
     checked = checksums.verify_checksums(files)
     connection.execute("BEGIN IMMEDIATE")
     try:
-        fresh = connection.execute("SELECT 1 FROM resource LIMIT 1").fetchone() is None
-        if fresh:
+        is_empty = connection.execute("SELECT 1 FROM resource LIMIT 1").fetchone() is None
+        if is_empty:
             schema.drop_indexes(connection)
-        report = _Load(connection, files, strict, progress, frozenset(named)).run(checked)
-        if fresh:
+        report = _Load(connection, files, strict, progress, frozenset(named_paths)).run(checked)
+        if is_empty:
             schema.create_indexes(connection)
         connection.execute("COMMIT")
     except BaseException:
@@ -166,122 +182,118 @@ def load(
 
 
 class _Load:
-    """One load under way."""
+    """A running load."""
 
     def __init__(
         self,
-        connection: sqlite3.Connection,
+        connection: Connection,
         files: list[Path],
         strict: bool,
         progress: Callable[[LoadProgress], None] | None,
-        named: frozenset[Path],
+        named_paths: frozenset[Path],
     ) -> None:
         self._loader = Loader(connection)
         self._files = files
         self._strict = strict
         self._progress = progress
-        self._named = named
-        self._total = sum(path.stat().st_size for path in files)
-        self._before = 0
+        self._named_paths = named_paths
+        self._bytes_total = sum(path.stat().st_size for path in files)
+        self._bytes_of_finished_files = 0
         self._outcomes: Counter[str] = Counter()
         self._by_type: Counter[str] = Counter()
         self._mistakes: list[str] = []
         self._skipped: list[str] = []
-        self._bad = 0
+        self._mistake_count = 0
 
     def run(self, checked: int) -> LoadReport:
-        with IndexWorkers(worker_count_for(self._total)) as workshop:
-            under_way: deque[tuple[Source, Future[IndexBatch] | None]] = deque()
-            for source, batch in self._batches():
-                under_way.append((source, None if batch is None else workshop.submit(batch)))
-                while len(under_way) > workshop.ahead:
-                    self._take(*under_way.popleft())
-            while under_way:
-                self._take(*under_way.popleft())
+        with IndexWorkers(worker_count_for(self._bytes_total)) as workers:
+            pending: deque[tuple[Source, Future[IndexBatch] | None]] = deque()
+            for source, chunks in self._chunks():
+                pending.append((source, None if chunks is None else workers.submit(chunks)))
+                while len(pending) > workers.max_pending:
+                    self._finish(*pending.popleft())
+            while pending:
+                self._finish(*pending.popleft())
         return LoadReport(
             files=len(self._files),
             added=self._outcomes["added"],
             replaced=self._outcomes["replaced"],
             unchanged=self._outcomes["unchanged"],
             by_type=dict(sorted(self._by_type.items())),
-            bad=self._bad,
+            bad=self._mistake_count,
             mistakes=tuple(self._mistakes),
             skipped=tuple(self._skipped),
             checksums=checked,
         )
 
-    def _batches(self) -> Iterator[tuple[Source, list[SourceChunk] | None]]:
-        """The pieces of each source, some thousand at a time, and None at its end."""
+    def _chunks(self) -> Iterator[tuple[Source, list[SourceChunk] | None]]:
+        """Yield the chunks of each source in batches, and None at its end."""
         for path in self._files:
             source = Source(path)
-            pieces = source.pieces()
-            while batch := list(islice(pieces, BATCH)):
+            chunks = source.chunks()
+            while batch := list(islice(chunks, _BATCH_SIZE)):
                 yield source, batch
             yield source, None
 
-    def _take(self, source: Source, ready: "Future[IndexBatch] | None") -> None:
-        if ready is None:
-            self._close(source)
+    def _finish(self, source: Source, future: "Future[IndexBatch] | None") -> None:
+        """Insert a batch when it is ready, or finish the source."""
+        if future is None:
+            self._finish_source(source)
             return
-        batch = ready.result()
+        batch = future.result()
         source.mistakes += batch.mistakes
         source.is_fhir &= batch.is_fhir
-        self._outcomes += self._loader.put(batch)
-        self._by_type.update(head.type for head in batch.resource_rows)
-        self._tell(source)
+        self._outcomes += self._loader.insert_batch(batch)
+        self._by_type.update(row.type for row in batch.resource_rows)
+        self._report_progress(source, self._bytes_of_finished_files + source.position())
 
-    def _close(self, source: Source) -> None:
-        """Count the mistakes of a file that has been read. A JSON file of a folder that is no FHIR is only skipped."""
-        if not source.is_fhir and source.path not in self._named:
+    def _finish_source(self, source: Source) -> None:
+        """Report the mistakes of a file. A JSON file of a folder that is no FHIR is skipped."""
+        if not source.is_fhir and source.path not in self._named_paths:
             self._skipped.append(str(source.path))
             source.mistakes.clear()
         if source.mistakes and self._strict:
-            raise InputError(
-                source.path,
-                source.mistakes,
-                "Nothing was loaded. Mend the file, or leave --strict away.",
-            )
-        room = _KEPT - len(self._mistakes)
+            fix = "Nothing was loaded. Correct the file, or leave --strict away."
+            raise InputError(source.path, source.mistakes, fix)
+        room = _MAX_REPORTED_MISTAKES - len(self._mistakes)
         self._mistakes += [f"{source.path}{mistake}" for mistake in source.mistakes[:room]]
-        self._bad += len(source.mistakes)
-        self._before += source.path.stat().st_size
-        self._tell(source, at_end=True)
+        self._mistake_count += len(source.mistakes)
+        self._bytes_of_finished_files += source.path.stat().st_size
+        self._report_progress(source, self._bytes_of_finished_files)
 
-    def _tell(self, source: Source, *, at_end: bool = False) -> None:
+    def _report_progress(self, source: Source, bytes_read: int) -> None:
         if self._progress is None:
             return
-        read = self._before if at_end else self._before + source.position()
-        done = sum(self._outcomes.values())
-        self._progress(
-            LoadProgress(
-                file=source.path.name, resources=done, bytes_read=read, bytes_total=self._total
-            )
+        progress = LoadProgress(
+            file=source.path.name,
+            resources=sum(self._outcomes.values()),
+            bytes_read=bytes_read,
+            bytes_total=self._bytes_total,
         )
+        self._progress(progress)
 
 
 def _files(paths: list[Path]) -> list[Path]:
-    """The files of what was named, folders sorted by name. Raises `InputError` for what is absent or holds nothing."""
-    found: dict[Path, None] = {}
+    """Return the files of the named paths, those of a folder sorted by name.
+
+    Raises `InputError` for a path that is absent or a folder without FHIR files.
+    """
+    files: dict[Path, None] = {}
     for path in paths:
         if path.is_dir():
-            inside = sorted(
-                each
-                for each in path.rglob("*")
-                if each.is_file() and each.name.endswith(FILE_SUFFIXES)
-            )
-            if not inside:
-                raise InputError(
-                    path,
-                    [": holds no FHIR files."],
-                    f"Their names end in {', '.join(FILE_SUFFIXES)}.",
-                )
-            found.update(dict.fromkeys(inside))
+            files.update(dict.fromkeys(_files_in(path)))
         elif path.is_file():
-            found[path] = None
+            files[path] = None
         else:
-            raise InputError(
-                path,
-                [": no such file or folder."],
-                "Name FHIR files (NDJSON, Bundles) or their folder.",
-            )
-    return list(found)
+            fix = "Name FHIR files (NDJSON, Bundles) or their folder."
+            raise InputError(path, [": no such file or folder."], fix)
+    return list(files)
+
+
+def _files_in(folder: Path) -> list[Path]:
+    named = [path for path in folder.rglob("*") if path.name.endswith(FILE_SUFFIXES)]
+    files = sorted(path for path in named if path.is_file())
+    if not files:
+        fix = f"Their names end in {', '.join(FILE_SUFFIXES)}."
+        raise InputError(folder, [": holds no FHIR files."], fix)
+    return files

@@ -1,85 +1,99 @@
-"""Who refers to whom, in numbers: from resources `n` to what they name `t`, and back.
+"""References between resources, by number: from resources `n` to their targets `t`, and back.
 
-Lists of numbers stand in the SQL itself, a few thousand at a time: so SQLite looks each up, also through the views
-of an overlay.
+Lists of numbers stand in the SQL itself, a few thousand at a time: this way SQLite looks up each
+number, also through the views of an overlay.
 """
 
 import sqlite3
 from collections.abc import Iterable, Iterator
+from sqlite3 import Connection
 
-_AT_ONCE = 5000
+_NUMBERS_PER_STATEMENT = 5000
 
 
 def sql_number_list(numbers: Iterable[int]) -> str:
-    """Numbers as SQL: `1, 5`."""
+    """Return numbers as SQL: `1, 5`."""
     return ", ".join(map(str, numbers))
 
 
 def targets_referenced_by(
-    connection: sqlite3.Connection, numbers: Iterable[int], elements: str
+    connection: Connection, numbers: Iterable[int], elements: str
 ) -> set[int]:
-    """What these resources name in these elements."""
-    find = "SELECT DISTINCT t FROM reference WHERE n IN ({}) AND p IN ({})"
-    return {
-        t for part in _parts(numbers) for (t,) in connection.execute(find.format(part, elements))
-    }
+    """Return the targets of these resources in these elements."""
+    targets: set[int] = set()
+    for part in _sql_parts(numbers):
+        sql = f"SELECT DISTINCT t FROM reference WHERE n IN ({part}) AND p IN ({elements})"
+        targets.update(t for (t,) in connection.execute(sql))
+    return targets
 
 
 def targets_referenced_by_patients(
-    connection: sqlite3.Connection, patients: Iterable[int], elements: str
+    connection: Connection, patients: Iterable[int], elements: str
 ) -> set[int]:
-    """What the resources of these patients name in these elements."""
-    find = f"SELECT DISTINCT t FROM reference WHERE p IN ({elements}) AND patient IN ({sql_number_list(patients)})"
-    return {t for (t,) in connection.execute(find)}
+    """Return the targets of the resources of these patients in these elements."""
+    where = f"p IN ({elements}) AND patient IN ({sql_number_list(patients)})"
+    rows = connection.execute(f"SELECT DISTINCT t FROM reference WHERE {where}")
+    return {t for (t,) in rows}
 
 
 def resources_referencing(
-    connection: sqlite3.Connection, targets: Iterable[int], elements: str
+    connection: Connection, targets: Iterable[int], elements: str
 ) -> set[int]:
-    """The resources that name these targets in these elements."""
-    find = "SELECT DISTINCT n FROM reference WHERE p IN ({}) AND t IN ({})"
-    return {
-        n for part in _parts(targets) for (n,) in connection.execute(find.format(elements, part))
-    }
+    """Return the resources that refer to these targets in these elements."""
+    resources: set[int] = set()
+    for part in _sql_parts(targets):
+        sql = f"SELECT DISTINCT n FROM reference WHERE p IN ({elements}) AND t IN ({part})"
+        resources.update(n for (n,) in connection.execute(sql))
+    return resources
 
 
 def resources_of_targets(
-    connection: sqlite3.Connection, targets: Iterable[int], resource_type: str = ""
+    connection: Connection, targets: Iterable[int], resource_type: str = ""
 ) -> set[int]:
-    """The resources that these targets are, of one type only if it is given."""
-    found: set[int] = set()
-    types: dict[int, str] = dict(connection.execute("SELECT k, name FROM type").fetchall())
-    for part in _parts(targets):
-        names: dict[str, set[str]] = {}
-        for name, kind in connection.execute(f"SELECT id, type FROM target WHERE t IN ({part})"):
-            names.setdefault(name, set()).add(kind)
-        marks = ", ".join("?" * len(names))
-        for n, name, k in connection.execute(
-            f"SELECT n, id, type FROM resource WHERE id IN ({marks})", list(names)
+    """Return the resources that these targets name, optionally of one type only."""
+    resources: set[int] = set()
+    type_names = _type_names(connection)
+    for part in _sql_parts(targets):
+        target_types: dict[str, set[str]] = {}
+        sql = f"SELECT id, type FROM target WHERE t IN ({part})"
+        for resource_id, target_type in connection.execute(sql):
+            target_types.setdefault(resource_id, set()).add(target_type)
+        for n, resource_id, k in _rows_by_id(connection, "n, id, type FROM resource", target_types):
+            is_target = not target_types[resource_id].isdisjoint({type_names[k], ""})
+            if is_target and resource_type in {type_names[k], ""}:
+                resources.add(n)
+    return resources
+
+
+def targets_of_resources(connection: Connection, numbers: Iterable[int]) -> set[int]:
+    """Return the targets that name these resources."""
+    targets: set[int] = set()
+    type_names = _type_names(connection)
+    for part in _sql_parts(numbers):
+        types: dict[str, set[str]] = {}
+        sql = f"SELECT id, type FROM resource WHERE n IN ({part})"
+        for resource_id, k in connection.execute(sql):
+            types.setdefault(resource_id, set()).update({type_names[k], ""})
+        for t, resource_id, target_type in _rows_by_id(
+            connection, "t, id, type FROM target", types
         ):
-            if {types[k], ""} & names[name] and resource_type in {types[k], ""}:
-                found.add(n)
-    return found
+            if target_type in types[resource_id]:
+                targets.add(t)
+    return targets
 
 
-def targets_of_resources(connection: sqlite3.Connection, numbers: Iterable[int]) -> set[int]:
-    """The targets by which others name these resources."""
-    found: set[int] = set()
-    types: dict[int, str] = dict(connection.execute("SELECT k, name FROM type").fetchall())
-    for part in _parts(numbers):
-        kinds: dict[str, set[str]] = {}
-        for name, k in connection.execute(f"SELECT id, type FROM resource WHERE n IN ({part})"):
-            kinds.setdefault(name, set()).update({types[k], ""})
-        marks = ", ".join("?" * len(kinds))
-        for t, name, kind in connection.execute(
-            f"SELECT t, id, type FROM target WHERE id IN ({marks})", list(kinds)
-        ):
-            if kind in kinds[name]:
-                found.add(t)
-    return found
+def _type_names(connection: Connection) -> dict[int, str]:
+    return dict(connection.execute("SELECT k, name FROM type").fetchall())
 
 
-def _parts(numbers: Iterable[int]) -> Iterator[str]:
-    wanted = sorted(numbers)
-    for start in range(0, len(wanted), _AT_ONCE):
-        yield sql_number_list(wanted[start : start + _AT_ONCE])
+def _rows_by_id(connection: Connection, columns: str, ids: Iterable[str]) -> sqlite3.Cursor:
+    values = list(ids)
+    marks = ", ".join("?" * len(values))
+    return connection.execute(f"SELECT {columns} WHERE id IN ({marks})", values)
+
+
+def _sql_parts(numbers: Iterable[int]) -> Iterator[str]:
+    """Yield the sorted numbers as SQL lists of limited length."""
+    ordered = sorted(numbers)
+    for start in range(0, len(ordered), _NUMBERS_PER_STATEMENT):
+        yield sql_number_list(ordered[start : start + _NUMBERS_PER_STATEMENT])

@@ -1,4 +1,4 @@
-"""Reads the resources out of a piece of a source: a line, or a whole document.
+"""Parse the resources of a chunk: of a line, or of a whole document.
 
 Sources: hl7.org/fhir/R4/nd-json.html, hl7.org/fhir/R4/bundle.html.
 """
@@ -18,103 +18,103 @@ _ID = re.compile(r"[A-Za-z0-9._-]{1,64}")
 
 
 class ParsedResource(NamedTuple):
-    """One resource: its exact JSON text, what it says, and what the `urn:uuid:…` beside it stand for."""
+    """One resource: its exact JSON text, its values, the targets of its Bundle's `urn:uuid:…`."""
 
     text: str
     resource: dict[str, Any]
-    names: Mapping[str, ReferenceTarget]
+    urn_targets: Mapping[str, ReferenceTarget]
 
 
 @dataclass
 class ResourceParser:
-    """Reads pieces. `mistakes` are gathered, each beginning with `:line` or `: entry n`."""
+    """Parse chunks. Every mistake begins with its place, `:line` or `: entry n`."""
 
     mistakes: list[str] = field(default_factory=list)
     is_fhir: bool = True
 
-    def resources(self, piece: SourceChunk) -> Iterator[ParsedResource]:
-        """The resources of a piece, one by one; what is none becomes a mistake."""
-        if len(piece.content) >= MAX_CHUNK_BYTES:
-            self.mistakes.append(f"{piece.at}: is longer than {MAX_CHUNK_BYTES // 2**20} MiB.")
+    def parse(self, chunk: SourceChunk) -> Iterator[ParsedResource]:
+        """Yield the resources of a chunk; anything else becomes a mistake."""
+        location = chunk.location
+        if len(chunk.content) >= MAX_CHUNK_BYTES:
+            self.mistakes.append(f"{location}: is longer than {MAX_CHUNK_BYTES // 2**20} MiB.")
             return
         try:
-            text = piece.content.decode("utf-8-sig").strip(" \t\r\n")
+            text = chunk.content.decode("utf-8-sig").strip(" \t\r\n")
         except UnicodeDecodeError:
-            self.mistakes.append(f"{piece.at}: is not UTF-8.")
+            self.mistakes.append(f"{location}: is not UTF-8.")
             return
         if text:
-            yield from self._one(text, piece.at)
-        elif not piece.at:
+            yield from self._parse_text(text, location)
+        elif not location:
             self.mistakes.append(": is empty.")
 
-    def _one(self, text: str, at: str) -> Iterator[ParsedResource]:
+    def _parse_text(self, text: str, location: str) -> Iterator[ParsedResource]:
         try:
-            resource = parse(text)
-        except json.JSONDecodeError as error:
-            where = (
-                f"line {error.lineno}, column {error.colno}" if not at else f"column {error.colno}"
-            )
-            self.mistakes.append(f"{at}: is not JSON ({where}).")
+            value = parse(text)
+        except (ValueError, RecursionError) as error:
+            self.mistakes.append(f"{location}: is not JSON ({_json_problem(error, location)}).")
             return
-        except (ValueError, RecursionError):
-            self.mistakes.append(
-                f"{at}: is not JSON (a number out of bounds, or nested too deeply)."
-            )
-            return
-        if not at and not (isinstance(resource, dict) and "resourceType" in resource):
+        is_object = isinstance(value, dict)
+        is_document = not location
+        if is_document and not (is_object and "resourceType" in value):
             self.is_fhir = False
             self.mistakes.append(": is JSON, but no FHIR resource (it has no resourceType).")
-        elif (
-            isinstance(resource, dict)
-            and resource.get("resourceType") == "Bundle"
-            and "entry" in resource
-        ):
-            yield from self._bundle(text, resource, at)
+        elif is_object and value.get("resourceType") == "Bundle" and "entry" in value:
+            yield from self._parse_bundle(text, value, location)
         else:
-            yield from self._checked(ParsedResource(text, resource, {}), at)
+            yield from self._checked(ParsedResource(text, value, {}), location)
 
-    def _bundle(self, text: str, bundle: dict[str, Any], at: str) -> Iterator[ParsedResource]:
+    def _parse_bundle(
+        self, text: str, bundle: dict[str, Any], location: str
+    ) -> Iterator[ParsedResource]:
         entries = bundle["entry"]
         if not isinstance(entries, list):
-            self.mistakes.append(f"{at}: the Bundle's entry is no list.")
+            self.mistakes.append(f"{location}: the Bundle's entry is no list.")
             return
-        names = _names(entries)
-        for number, (start, end) in enumerate(_entry_spans(text), start=1):
-            url = (
-                entries[number - 1].get("fullUrl")
-                if isinstance(entries[number - 1], dict)
-                else None
-            )
-            for name, first, last, resource in members(text, start) if text[start] == "{" else ():
+        urn_targets = _urn_targets(entries)
+        for index, (start, end) in enumerate(_entry_spans(text)):
+            entry_location = f"{location}: entry {index + 1}"
+            entry = entries[index]
+            if not isinstance(entry, dict) or end - start < 3:
+                self.mistakes.append(f"{entry_location}: is no object with a resource.")
+                continue
+            for name, value_start, value_end, value in members(text, start):
                 if name == "resource":
-                    found = _named(ParsedResource(text[first:last], resource, names), url)
-                    yield from self._checked(found, f"{at}: entry {number}")
-            if text[start] != "{" or end - start < 3:
-                self.mistakes.append(f"{at}: entry {number}: is no object with a resource.")
+                    parsed = ParsedResource(text[value_start:value_end], value, urn_targets)
+                    parsed = _with_id(parsed, entry.get("fullUrl"))
+                    yield from self._checked(parsed, entry_location)
 
-    def _checked(self, found: ParsedResource, at: str) -> Iterator[ParsedResource]:
-        wrong = invalid_resource_reason(found.resource, found.text)
-        if wrong:
-            self.mistakes.append(f"{at}: {wrong}")
+    def _checked(self, parsed: ParsedResource, location: str) -> Iterator[ParsedResource]:
+        reason = invalid_resource_reason(parsed.resource, parsed.text)
+        if reason:
+            self.mistakes.append(f"{location}: {reason}")
         else:
-            yield found
+            yield parsed
+
+
+def _json_problem(error: Exception, location: str) -> str:
+    if not isinstance(error, json.JSONDecodeError):
+        return "a number out of bounds, or nested too deeply"
+    if location:
+        return f"column {error.colno}"
+    return f"line {error.lineno}, column {error.colno}"
 
 
 def invalid_resource_reason(resource: Any, text: str) -> str:
-    """Why this is no resource that a record can hold; empty if it is one."""
+    """Return why a record cannot hold this resource; empty if it can."""
     if not isinstance(resource, dict):
         return "is no JSON object."
     resource_type, resource_id = resource.get("resourceType"), resource.get("id")
     if not isinstance(resource_type, str):
         return "has no resourceType."
     if resource_type not in R4_RESOURCE_TYPES:
-        return f"resourceType is none of FHIR R4.{did_you_mean(resource_type, R4_RESOURCE_TYPES)}"
+        hint = did_you_mean(resource_type, R4_RESOURCE_TYPES)
+        return f"resourceType is none of FHIR R4.{hint}"
     if resource_id is None:
         return f"the {resource_type} has no id."
     if not isinstance(resource_id, str) or not _ID.fullmatch(resource_id):
-        return (
-            f"the {resource_type}'s id is not 1 to 64 letters, digits, - and . (R4, datatype id)."
-        )
+        rule = "1 to 64 letters, digits, - and . (R4, datatype id)"
+        return f"the {resource_type}'s id is not {rule}."
     if "\\ud" in text.lower() and not _is_encodable(resource):
         return f"the {resource_type} holds half a surrogate pair."
     return ""
@@ -128,34 +128,33 @@ def _is_encodable(resource: dict[str, Any]) -> bool:
     return True
 
 
-def _named(found: ParsedResource, url: Any) -> ParsedResource:
-    """A resource of a transaction may have no id of its own: it gets the one its `fullUrl` ends with."""
-    name = re.split("[/:]", url)[-1] if isinstance(url, str) else ""
-    if not isinstance(found.resource, dict) or "id" in found.resource or not _ID.fullmatch(name):
-        return found
-    return ParsedResource(
-        f'{{"id": "{name}", {found.text.lstrip()[1:]}', {"id": name, **found.resource}, found.names
-    )
+def _with_id(parsed: ParsedResource, full_url: Any) -> ParsedResource:
+    """Give a resource without an id the one that its `fullUrl` ends with."""
+    new_id = re.split("[/:]", full_url)[-1] if isinstance(full_url, str) else ""
+    resource = parsed.resource
+    if not isinstance(resource, dict) or "id" in resource or not _ID.fullmatch(new_id):
+        return parsed
+    text = f'{{"id": "{new_id}", {parsed.text.lstrip()[1:]}'
+    return ParsedResource(text, {"id": new_id, **resource}, parsed.urn_targets)
 
 
-def _names(entries: list[Any]) -> dict[str, ReferenceTarget]:
-    """What each `urn:uuid:…` of a Bundle stands for (hl7.org/fhir/R4/bundle.html#references)."""
-    names = {}
+def _urn_targets(entries: list[Any]) -> dict[str, ReferenceTarget]:
+    """Return the target of each `urn:uuid:…` of a Bundle (bundle.html#references)."""
+    targets = {}
     for entry in entries:
-        resource = entry.get("resource") if isinstance(entry, dict) else None
-        url = entry.get("fullUrl") if isinstance(entry, dict) else None
+        if not isinstance(entry, dict):
+            continue
+        resource, url = entry.get("resource"), entry.get("fullUrl")
         if isinstance(resource, dict) and isinstance(url, str) and url.startswith("urn:"):
-            resource_type, resource_id = (
-                resource.get("resourceType"),
-                resource.get("id", url.split(":")[-1]),
-            )
+            resource_type = resource.get("resourceType")
+            resource_id = resource.get("id", url.split(":")[-1])
             if isinstance(resource_type, str) and isinstance(resource_id, str):
-                names[url.split(":", 2)[-1]] = ReferenceTarget(resource_type, resource_id)
-    return names
+                targets[url.split(":", 2)[-1]] = ReferenceTarget(resource_type, resource_id)
+    return targets
 
 
 def _entry_spans(text: str) -> list[tuple[int, int]]:
     for name, start, _, _ in members(text):
         if name == "entry":
-            return [(first, last) for first, last, _ in items(text, start)]
+            return [(item_start, item_end) for item_start, item_end, _ in items(text, start)]
     return []

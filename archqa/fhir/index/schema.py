@@ -1,21 +1,24 @@
-"""The file of a record: one SQLite file. Every resource has a number `n`; the index tables say what it is found by.
+"""The SQLite file of a record: tables, indexes, and opening it.
 
-`element.p` numbers what is indexed (type, kind, path), `term.t` codes, `target.t` what references name. Each index row
-repeats the patient whose record the resource belongs to (`target.t`, 0 for none), since most searches name one.
-The first key of each index table leads from a resource to its values, the second index from a value to resources.
+Every resource has a number `n`. `element.p` numbers the indexed elements (type, kind, path),
+`term.t` the codes, `target.t` the targets of references. Each index row repeats the patient whose
+record the resource belongs to (`target.t`, 0 for none), since most searches name one. The primary
+key of an index table leads from a resource to its values, its other index from a value to
+resources.
 """
 
 import hashlib
 import os
 import sqlite3
 from pathlib import Path
+from sqlite3 import Connection
 
 from archqa.errors import InputError
 
-APPLICATION = 0x61464852
+APPLICATION_ID = 0x61464852
 VERSION = 1
 
-PATIENCE = 30.0
+LOCK_TIMEOUT = 30.0
 """Seconds to wait for another process that writes."""
 
 TABLE_COLUMNS = {
@@ -25,12 +28,12 @@ TABLE_COLUMNS = {
     "term": "t INTEGER PRIMARY KEY, system TEXT, code TEXT, folded TEXT, words TEXT, display TEXT",
     "target": "t INTEGER PRIMARY KEY, id TEXT NOT NULL, type TEXT NOT NULL, UNIQUE (id, type)",
     "dictionary": "d INTEGER PRIMARY KEY, content BLOB NOT NULL",
-    "resource": "n INTEGER PRIMARY KEY, type INTEGER NOT NULL, id TEXT NOT NULL, version INTEGER NOT NULL,"
-    " updated INTEGER NOT NULL, d INTEGER NOT NULL, body BLOB NOT NULL",
+    "resource": "n INTEGER PRIMARY KEY, type INTEGER NOT NULL, id TEXT NOT NULL,"
+    " version INTEGER NOT NULL, updated INTEGER NOT NULL, d INTEGER NOT NULL, body BLOB NOT NULL",
     "token": "n INTEGER, p INTEGER, t INTEGER, patient INTEGER, PRIMARY KEY (n, p, t, patient)",
     "reference": "n INTEGER, p INTEGER, t INTEGER, patient INTEGER, PRIMARY KEY (n, p, t, patient)",
-    "date": "n INTEGER, p INTEGER, low INTEGER, high INTEGER, low_utc INTEGER, high_utc INTEGER, patient INTEGER,"
-    " PRIMARY KEY (n, p, low, high, low_utc, high_utc, patient)",
+    "date": "n INTEGER, p INTEGER, low INTEGER, high INTEGER, low_utc INTEGER, high_utc INTEGER,"
+    " patient INTEGER, PRIMARY KEY (n, p, low, high, low_utc, high_utc, patient)",
     "quantity": "n INTEGER, p INTEGER, low REAL, high REAL, t INTEGER, patient INTEGER,"
     " PRIMARY KEY (n, p, low, high, t, patient)",
     "string": "n INTEGER, p INTEGER, folded TEXT, exact TEXT, patient INTEGER,"
@@ -40,7 +43,7 @@ TABLE_COLUMNS = {
 }
 
 INDEX_COLUMN_COUNTS = {"token": 4, "reference": 4, "date": 7, "quantity": 6, "string": 5}
-"""The index tables and how many columns each has."""
+"""The number of columns of each index table."""
 
 INDEXES = {
     "resource_id": "resource (id, type)",
@@ -61,42 +64,27 @@ _WITHOUT_ROWID = {*INDEX_COLUMN_COUNTS, "vocabulary"}
 
 
 class RecordLocked(InputError):
-    """Somebody else is writing the file; it will be there again."""
+    """Another process is writing the file; try again later."""
 
 
-def open_connection(path: Path, *, write: bool) -> sqlite3.Connection:
-    """A connection to a record's file; a new one may be made where `write` is set.
+def open_connection(path: Path, *, write: bool) -> Connection:
+    """Open a record's file; with `write`, a new one is created if needed.
 
-    Raises `InputError` if there is no such file, or it is something else.
+    Raises `InputError` if there is no such file, or it is no record.
     """
     if write:
-        _private_file(path)
+        _create_private_file(path)
     elif not path.is_file():
-        raise InputError(
-            path, [": no such record."], "Make one with: archqa fhir load DIR --into record.db"
-        )
-    mode = "rw" if write else "ro"
-    try:
-        connection = sqlite3.connect(
-            f"{path.resolve().as_uri()}?mode={mode}",
-            uri=True,
-            isolation_level=None,
-            timeout=PATIENCE,
-            check_same_thread=False,
-        )
-    except sqlite3.OperationalError as error:
-        raise InputError(path, [f": cannot be opened ({error})."]) from None
+        fix = "Make one with: archqa fhir load DIR --into record.db"
+        raise InputError(path, [": no such record."], fix)
+    connection = _connect(path, "rw" if write else "ro")
     try:
         if write:
-            _lay_out(connection)
+            _initialise(connection)
         _check(connection, path)
     except sqlite3.DatabaseError as error:
         connection.close()
-        if "locked" in str(error):
-            raise RecordLocked(
-                path, [": another load is writing it."], "Wait until it is done."
-            ) from None
-        raise InputError(path, [f": is no record ({error})."], "Name another file.") from None
+        raise _open_error(path, error) from None
     except InputError:
         connection.close()
         raise
@@ -104,34 +92,57 @@ def open_connection(path: Path, *, write: bool) -> sqlite3.Connection:
     return connection
 
 
-def create_tables(connection: sqlite3.Connection, schema: str = "main") -> None:
-    """Make the tables, empty."""
+def _connect(path: Path, mode: str) -> Connection:
+    try:
+        return sqlite3.connect(
+            f"{path.resolve().as_uri()}?mode={mode}",
+            uri=True,
+            isolation_level=None,
+            timeout=LOCK_TIMEOUT,
+            check_same_thread=False,
+        )
+    except sqlite3.OperationalError as error:
+        raise InputError(path, [f": cannot be opened ({error})."]) from None
+
+
+def _open_error(path: Path, error: sqlite3.DatabaseError) -> InputError:
+    if "locked" in str(error):
+        return RecordLocked(path, [": another load is writing it."], "Wait until it is done.")
+    return InputError(path, [f": is no record ({error})."], "Name another file.")
+
+
+def create_tables(connection: Connection, schema: str = "main") -> None:
+    """Create the tables."""
     for name, columns in TABLE_COLUMNS.items():
-        without = " WITHOUT ROWID" if name in _WITHOUT_ROWID else ""
-        connection.execute(f"CREATE TABLE IF NOT EXISTS {schema}.{name} ({columns}){without}")
+        without_rowid = " WITHOUT ROWID" if name in _WITHOUT_ROWID else ""
+        sql = f"CREATE TABLE IF NOT EXISTS {schema}.{name} ({columns}){without_rowid}"
+        connection.execute(sql)
 
 
-def create_indexes(connection: sqlite3.Connection, schema: str = "main") -> None:
-    """Make the indexes that lead from a value to resources."""
+def create_indexes(connection: Connection, schema: str = "main") -> None:
+    """Create the indexes that lead from a value to resources."""
     for name, columns in INDEXES.items():
         unique = "UNIQUE " if name == "resource_id" else ""
         connection.execute(f"CREATE {unique}INDEX IF NOT EXISTS {schema}.{name} ON {columns}")
 
 
-def drop_indexes(connection: sqlite3.Connection) -> None:
-    """Building them anew after a big load is faster than keeping them up to date."""
+def drop_indexes(connection: Connection) -> None:
+    """Drop the indexes: building them after a big load is faster than updating them."""
     for name in INDEXES:
         connection.execute(f"DROP INDEX IF EXISTS {name}")
 
 
 def fingerprint() -> str:
-    """Which elements are indexed: a file made with another table of parameters would answer wrongly."""
+    """Return a digest of the table of search parameters.
+
+    A file that was indexed with another table would give wrong results.
+    """
     content = (Path(__file__).parents[1] / "values" / "search_parameters.tsv").read_bytes()
     return hashlib.sha256(content).hexdigest()[:16]
 
 
-def _lay_out(connection: sqlite3.Connection) -> None:
-    """Make an empty file a record; leave anything else as it is."""
+def _initialise(connection: Connection) -> None:
+    """Make an empty file a record; leave any other file unchanged."""
     if connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]:
         return
     connection.execute("PRAGMA page_size = 8192")
@@ -139,30 +150,31 @@ def _lay_out(connection: sqlite3.Connection) -> None:
     create_tables(connection)
     create_indexes(connection)
     connection.execute("INSERT INTO setting VALUES ('parameters', ?)", (fingerprint(),))
-    connection.execute(f"PRAGMA application_id = {APPLICATION}")
+    connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
     connection.execute(f"PRAGMA user_version = {VERSION}")
     connection.execute("COMMIT")
 
 
-def _check(connection: sqlite3.Connection, path: Path) -> None:
-    if connection.execute("PRAGMA application_id").fetchone()[0] != APPLICATION:
+def _check(connection: Connection, path: Path) -> None:
+    """Raise `InputError` unless the file is a record of this version."""
+    if connection.execute("PRAGMA application_id").fetchone()[0] != APPLICATION_ID:
         raise InputError(path, [": is no record of archqa."], "Name another file, or a new one.")
-    same = connection.execute("SELECT value FROM setting WHERE name = 'parameters'").fetchone()
-    if connection.execute("PRAGMA user_version").fetchone()[0] != VERSION or same != (
-        fingerprint(),
-    ):
+    version = connection.execute("PRAGMA user_version").fetchone()[0]
+    sql = "SELECT value FROM setting WHERE name = 'parameters'"
+    parameters = connection.execute(sql).fetchone()
+    if version != VERSION or parameters != (fingerprint(),):
         fix = "Load the data again into a new file: archqa fhir load DIR --into record.db"
         raise InputError(path, [": was made by another version of archqa."], fix)
 
 
-def _tune(connection: sqlite3.Connection) -> None:
+def _tune(connection: Connection) -> None:
     connection.execute("PRAGMA cache_size = -65536")
     connection.execute("PRAGMA mmap_size = 1073741824")
     connection.execute("PRAGMA temp_store = MEMORY")
 
 
-def _private_file(path: Path) -> None:
-    """Readable by its owner only: it holds record text."""
+def _create_private_file(path: Path) -> None:
+    """Create a file that only its owner may read: it holds record text."""
     try:
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         os.close(os.open(path, os.O_CREAT | os.O_RDWR, 0o600))

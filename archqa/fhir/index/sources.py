@@ -1,49 +1,49 @@
-"""Where resources come from: NDJSON, Bundles, single resources, plain or gzipped, and folders of them."""
+"""Read source files in chunks: NDJSON, Bundles and single resources, plain or gzipped."""
 
 import gzip
 import json
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import chain
 from pathlib import Path
 from typing import IO, NamedTuple
 
 FILE_SUFFIXES = (".ndjson", ".jsonl", ".json", ".ndjson.gz", ".jsonl.gz", ".json.gz")
 MAX_CHUNK_BYTES = 512 * 2**20
-"""Bytes of one line, or of one Bundle file, that are read at most."""
+"""Bytes of one line, or of one Bundle file."""
 
-_BROKEN = (EOFError, gzip.BadGzipFile, zlib.error)
+_GZIP_ERRORS = (EOFError, gzip.BadGzipFile, zlib.error)
 
 
 class SourceChunk(NamedTuple):
-    """A line of a source with its place (`:17`), or a whole document with none."""
+    """A line of a source with its location (`:17`), or a whole document with an empty one."""
 
-    at: str
+    location: str
     content: bytes
 
 
 @dataclass
 class Source:
-    """One file. `mistakes` are those of the file as a file; `position` tells how many of its bytes have been read."""
+    """One file. `mistakes` concern the whole file; `position` returns the bytes read so far."""
 
     path: Path
     mistakes: list[str] = field(default_factory=list)
     is_fhir: bool = True
     position: Callable[[], int] = lambda: 0
 
-    def pieces(self) -> Iterator[SourceChunk]:
-        """The lines of the file that are not blank, or the file as one document."""
+    def chunks(self) -> Iterator[SourceChunk]:
+        """Yield the lines of the file that are not blank, or the file as one document."""
         try:
             with self.path.open("rb") as raw:
                 self.position = raw.tell
-                packed = raw.peek(2)[:2] == b"\x1f\x8b"
-                with gzip.GzipFile(fileobj=raw) if packed else raw as file:
-                    yield from self._read(file)  # type: ignore[arg-type]  # GzipFile is a BufferedIOBase
-        except _BROKEN:
-            self.mistakes.append(
-                ": the gzip stream is damaged; what comes after the last good line is lost."
-            )
+                is_gzip = raw.peek(2)[:2] == b"\x1f\x8b"
+                with gzip.GzipFile(fileobj=raw) if is_gzip else raw as file:
+                    yield from self._read(file)  # type: ignore[arg-type]
+        except _GZIP_ERRORS:
+            loss = "what comes after the last good line is lost"
+            self.mistakes.append(f": the gzip stream is damaged; {loss}.")
         except OSError as error:
             self.mistakes.append(f": cannot be read ({error.strerror}).")
         finally:
@@ -51,26 +51,25 @@ class Source:
             self.position = lambda: size
 
     def _read(self, file: IO[bytes]) -> Iterator[SourceChunk]:
+        lines = iter(partial(file.readline, MAX_CHUNK_BYTES), b"")
         if self.path.name.removesuffix(".gz").endswith((".ndjson", ".jsonl")):
-            yield from _lines(file, ())
+            yield from _line_chunks(lines)
             return
-        first, second = file.readline(MAX_CHUNK_BYTES), file.readline(MAX_CHUNK_BYTES)
-        if second.strip() and _is_whole(first):
-            yield from _lines(file, (first, second))
+        first_line, next_line = next(lines, b""), next(lines, b"")
+        if next_line.strip() and _is_json_object(first_line):
+            yield from _line_chunks(chain((first_line, next_line), lines))
         else:
-            yield SourceChunk("", first + second + file.read(MAX_CHUNK_BYTES))
+            yield SourceChunk("", first_line + next_line + file.read(MAX_CHUNK_BYTES))
 
 
-def _lines(file: IO[bytes], read: tuple[bytes, ...]) -> Iterator[SourceChunk]:
-    for number, line in enumerate(
-        chain(read, iter(lambda: file.readline(MAX_CHUNK_BYTES), b"")), start=1
-    ):
+def _line_chunks(lines: Iterable[bytes]) -> Iterator[SourceChunk]:
+    for number, line in enumerate(lines, start=1):
         if not line.isspace():
             yield SourceChunk(f":{number}", line)
 
 
-def _is_whole(line: bytes) -> bool:
-    """Whether the first line of a file is a resource of its own, so that more may follow."""
+def _is_json_object(line: bytes) -> bool:
+    """Whether the line is a JSON object, so that every line may be a resource."""
     stripped = line.strip()
     if not (stripped.startswith(b"{") and stripped.endswith(b"}")):
         return False

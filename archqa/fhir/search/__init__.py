@@ -1,1 +1,1 @@
-"""FHIR search (hl7.org/fhir/R4/search.html): parse a query, evaluate it, shape its result."""
+"""FHIR search (hl7.org/fhir/R4/search.html): parse a query, compile it to SQL, run it."""

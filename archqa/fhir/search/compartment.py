@@ -1,209 +1,222 @@
-"""What belongs to one patient.
+"""The patient compartment: the resources about one patient.
 
-Source: hl7.org/fhir/R4/compartmentdefinition-patient.html, patient-operation-everything.html.
+Sources: hl7.org/fhir/R4/compartmentdefinition-patient.html, patient-operation-everything.html.
 
-Belonging is by `subject` or `patient` only: whom a resource is about, not who asserted or performed it.
+`subject` or `patient` decide: whom a resource is about, not who asserted or performed it.
 """
 
-import sqlite3
 from collections.abc import Iterable
 from dataclasses import dataclass
+from sqlite3 import Connection
 from typing import Self
 
 from archqa.fhir.index import reference_graph
+from archqa.fhir.index.reference_graph import sql_number_list
 from archqa.fhir.outcome import FhirError
 from archqa.fhir.record import Entry, Page
-from archqa.fhir.search import chains, comparisons
-from archqa.fhir.search.execution import Searcher
+from archqa.fhir.search.reachable_targets import reachable_targets
+from archqa.fhir.search.searcher import Searcher
+from archqa.fhir.search.value_clauses import reference_clause
 from archqa.fhir.values.dates import EARLIEST, LATEST, TimeRange, parse_time_range
 from archqa.fhir.values.resource_types import R4_RESOURCE_TYPES, did_you_mean
 from archqa.fhir.values.search_parameters import parameters
-from archqa.fhir.values.urls import build_search_url
+from archqa.fhir.values.urls import Params, build_search_url
+
+_PAGE_SIZE = 1000
+"""Resources on a page of `$everything` by default."""
 
 
-def parse_compartment_path(path: str) -> tuple[str, list[tuple[str, str]]]:
-    """The type a search path asks for, and the parameters that its compartment stands for. Raises `FhirError`."""
+def parse_compartment_path(path: str) -> tuple[str, Params]:
+    """Return the type of a search path, and the parameters that its compartment means.
+
+    Raises `FhirError`.
+    """
     parts = path.split("/")
     if parts[-1] == "_search":
         parts.pop()
     if len(parts) == 1:
         return parts[0], []
     if len(parts) == 3 and parts[0] == "Patient" and parts[2] in R4_RESOURCE_TYPES:
-        if parts[2] == "Patient":
-            return "Patient", [("_id", parts[1])]
-        if "patient" in parameters(parts[2]):
-            return parts[2], [("patient", parts[1])]
-        raise FhirError(f"{parts[2]} is not in the compartment of a patient.", 404, "not-supported")
+        _, patient, resource_type = parts
+        if resource_type == "Patient":
+            return "Patient", [("_id", patient)]
+        if "patient" in parameters(resource_type):
+            return resource_type, [("patient", patient)]
+        message = f"{resource_type} is not in the compartment of a patient."
+        raise FhirError(message, 404, "not-supported")
     if parts[0] not in R4_RESOURCE_TYPES:
-        raise FhirError(
-            f"There is no such resource type.{did_you_mean(parts[0], R4_RESOURCE_TYPES)}",
-            404,
-            "not-supported",
-        )
-    raise FhirError(
-        "A search is written Type?name=value or Patient/id/Type?name=value.", 404, "not-supported"
-    )
+        hint = did_you_mean(parts[0], R4_RESOURCE_TYPES)
+        raise FhirError(f"There is no such resource type.{hint}", 404, "not-supported")
+    message = "A search is written Type?name=value or Patient/id/Type?name=value."
+    raise FhirError(message, 404, "not-supported")
 
 
-def patient_target_ids(connection: sqlite3.Connection, patient: str) -> list[int]:
-    """The numbers by which a patient is referred to: `Patient/id`, and a bare `id`."""
-    where = comparisons.reference_clause(patient, ("Patient",))
-    return [
-        t for (t,) in connection.execute(f"SELECT x.t FROM target x WHERE {where.sql}", where.args)
-    ]
+def patient_target_ids(connection: Connection, patient: str) -> list[int]:
+    """Return the numbers of the targets `Patient/id` and `id`."""
+    where = reference_clause(patient, ("Patient",))
+    rows = connection.execute(f"SELECT x.t FROM target x WHERE {where.sql}", where.args)
+    return [t for (t,) in rows]
 
 
-def patient_resource_ids(connection: sqlite3.Connection, patient: str) -> list[int]:
-    """The number of the patient's own resource; nothing if there is none."""
-    find = (
-        "SELECT n FROM resource WHERE id = ? AND type = (SELECT k FROM type WHERE name = 'Patient')"
-    )
-    return [n for (n,) in connection.execute(find, (patient,))]
+def patient_resource_ids(connection: Connection, patient: str) -> list[int]:
+    """Return the number of the Patient resource in a list, which is empty if there is none."""
+    type_id = "(SELECT k FROM type WHERE name = 'Patient')"
+    sql = f"SELECT n FROM resource WHERE id = ? AND type = {type_id}"
+    return [n for (n,) in connection.execute(sql, (patient,))]
 
 
-def owner_elements(connection: sqlite3.Connection) -> dict[int, str]:
-    """The elements that say whose a resource is, by number, with their types."""
-    rows = connection.execute(
-        "SELECT p, type, path FROM element WHERE kind = 'reference'"
-    ).fetchall()
-    return {
-        p: name
-        for p, name, path in rows
-        if "patient" in parameters(name) and path in parameters(name)["patient"].elements
-    }
+def owner_elements(connection: Connection) -> dict[int, str]:
+    """Return the elements that name a resource's patient: number and type."""
+    sql = "SELECT p, type, path FROM element WHERE kind = 'reference'"
+    elements = {}
+    for p, resource_type, path in connection.execute(sql).fetchall():
+        parameter = parameters(resource_type).get("patient")
+        if parameter is not None and path in parameter.elements:
+            elements[p] = resource_type
+    return elements
 
 
 @dataclass(frozen=True)
 class EverythingRequest:
-    """What of a patient's record is asked for: one page, of some types, of care between two dates, changed since.
+    """A request for a page of `$everything`, perhaps limited to types, dates of care or changes.
 
-    Resources without a clinical date are in, whatever the dates. `start` and `end` are microseconds on the wall clock
-    (half-open), `since` in UTC; `kept` are the parameters that the next page needs again.
+    Resources without a clinical date pass any limit of dates. `start` and `end` are microseconds on
+    the wall clock (half-open), `since` in UTC. The link to the next page repeats
+    `next_page_params`.
     """
 
-    count: int = 1000
+    count: int = _PAGE_SIZE
     offset: int = 0
     types: tuple[str, ...] = ()
     start: int | None = None
     end: int | None = None
     since: int | None = None
-    kept: tuple[tuple[str, str], ...] = ()
+    next_page_params: tuple[tuple[str, str], ...] = ()
 
     @classmethod
-    def read(cls, params: Iterable[tuple[str, str]]) -> Self:
-        """The parameters of `$everything`. Raises `FhirError` with what is wrong with them."""
-        given = dict(params)
-        types = tuple(each for each in given.get("_type", "").split(",") if each)
-        for each in types:
-            if each not in R4_RESOURCE_TYPES:
-                raise FhirError(
-                    f"_type names a type FHIR does not have.{did_you_mean(each, R4_RESOURCE_TYPES)}"
-                )
-        start, end, since = (_stretch(name, given.get(name)) for name in ("start", "end", "_since"))
+    def from_params(cls, params: Iterable[tuple[str, str]]) -> Self:
+        """Parse the parameters of `$everything`. Raises `FhirError`."""
+        values = dict(params)
+        start = _parse_date("start", values)
+        end = _parse_date("end", values)
+        since = _parse_date("_since", values)
+        paging = {"_count", "_offset"}
         return cls(
-            count=max(1, _whole("_count", given.get("_count", "1000"))),
-            offset=_whole("_offset", given.get("_offset", "0")),
-            types=types,
+            count=max(1, _parse_number("_count", values, _PAGE_SIZE)),
+            offset=_parse_number("_offset", values, 0),
+            types=_parse_types(values.get("_type", "")),
             start=start.low if start else None,
             end=end.high if end else None,
             since=since.low_utc if since else None,
-            kept=tuple(
-                (name, value) for name, value in given.items() if name not in {"_count", "_offset"}
+            next_page_params=tuple(
+                (name, value) for name, value in values.items() if name not in paging
             ),
         )
 
 
-def _whole(name: str, text: str) -> int:
+def _parse_types(text: str) -> tuple[str, ...]:
+    types = tuple(name for name in text.split(",") if name)
+    for name in types:
+        if name not in R4_RESOURCE_TYPES:
+            hint = did_you_mean(name, R4_RESOURCE_TYPES)
+            raise FhirError(f"_type names a type FHIR does not have.{hint}")
+    return types
+
+
+def _parse_number(name: str, values: dict[str, str], default: int) -> int:
+    text = values.get(name, str(default))
     if not (text.isdecimal() and len(text) < 10):
         raise FhirError(f"{name} must be a whole number.")
     return int(text)
 
 
-def _stretch(name: str, text: str | None) -> TimeRange | None:
-    if text is None:
+def _parse_date(name: str, values: dict[str, str]) -> TimeRange | None:
+    if name not in values:
         return None
-    found = parse_time_range(text)
-    if found is None:
+    time_range = parse_time_range(values[name])
+    if time_range is None:
         raise FhirError(f"{name} must be a date such as 2180-08-06.")
-    return found
+    return time_range
 
 
 def fetch_everything(
-    connection: sqlite3.Connection, searcher: Searcher, patient: str, wanted: EverythingRequest
+    connection: Connection, searcher: Searcher, patient: str, request: EverythingRequest
 ) -> Page:
-    """One page of all that a patient's record holds and refers to. Raises `FhirError` (404)."""
-    first = patient_resource_ids(connection, patient)
-    if not first:
+    """Return one page of a patient's record and what it refers to. Raises `FhirError` (404)."""
+    own = patient_resource_ids(connection, patient)
+    if not own:
         raise FhirError("There is no such patient.", 404, "not-found")
-    found = dict.fromkeys([*first, *_theirs(connection, patient), *_reached(connection, patient)])
-    numbers = [n for n in found if _is_wanted(connection, n, wanted)]
-    offset, end = wanted.offset, wanted.offset + wanted.count
-    here = f"Patient/{patient}/$everything"
-    following = (*wanted.kept, ("_count", str(wanted.count)), ("_offset", str(end)))
+    about = _resources_about(connection, patient)
+    referenced = _unowned_resources(connection, patient)
+    candidates = dict.fromkeys([*own, *about, *referenced])
+    numbers = [n for n in candidates if _passes(connection, n, request)]
+    end = request.offset + request.count
+    path = f"Patient/{patient}/$everything"
+    next_url = None
+    if end < len(numbers):
+        paging = (("_count", str(request.count)), ("_offset", str(end)))
+        next_url = build_search_url(path, (*request.next_page_params, *paging))
+    resources = searcher.fetch(numbers[request.offset : end])
     return Page(
-        query=here,
-        entries=tuple(
-            Entry(kind, name, text) for kind, name, text in searcher.resources(numbers[offset:end])
-        ),
+        query=path,
+        entries=tuple(Entry(*resource) for resource in resources),
         total=len(numbers),
-        next=build_search_url(here, following) if end < len(numbers) else None,
-        offset=offset,
-        count=wanted.count,
+        next=next_url,
+        offset=request.offset,
+        count=request.count,
     )
 
 
-_CARE = "SELECT count(*), ifnull(max(x.low < ? AND x.high > ?), 0) FROM date x JOIN element e ON e.p = x.p"
 _NOT_CARE = ("birthDate", "deceasedDateTime", "issued", "meta.lastUpdated")
-"""Dates that tell of no care: when somebody was born, or when something was published."""
+"""Dates that say nothing about the time of care, such as a birth or a publication."""
 
 
-def _is_wanted(connection: sqlite3.Connection, n: int, wanted: EverythingRequest) -> bool:
-    if wanted.types and _type(connection, n) not in wanted.types:
+def _passes(connection: Connection, n: int, request: EverythingRequest) -> bool:
+    if request.types and _type(connection, n) not in request.types:
         return False
-    if wanted.since is not None and _updated(connection, n) < wanted.since:
+    if request.since is not None and _updated(connection, n) < request.since:
         return False
-    if wanted.start is None and wanted.end is None:
+    if request.start is None and request.end is None:
         return True
-    ends = (
-        LATEST if wanted.end is None else wanted.end,
-        EARLIEST if wanted.start is None else wanted.start,
+    start = EARLIEST if request.start is None else request.start
+    end = LATEST if request.end is None else request.end
+    marks = ", ".join("?" * len(_NOT_CARE))
+    sql = (
+        "SELECT count(*), ifnull(max(x.low < ? AND x.high > ?), 0)"
+        " FROM date x JOIN element e ON e.p = x.p"
+        f" WHERE x.n = ? AND e.path NOT IN ({marks})"
     )
-    find = f"{_CARE} WHERE x.n = ? AND e.path NOT IN ({', '.join('?' * len(_NOT_CARE))})"
-    dated, within = connection.execute(find, (*ends, n, *_NOT_CARE)).fetchone()
-    return not dated or bool(within)
+    date_count, overlaps = connection.execute(sql, (end, start, n, *_NOT_CARE)).fetchone()
+    return date_count == 0 or bool(overlaps)
 
 
-def _updated(connection: sqlite3.Connection, n: int) -> int:
-    return int(connection.execute("SELECT updated FROM resource WHERE n = ?", (n,)).fetchone()[0])
+def _type(connection: Connection, n: int) -> str:
+    sql = "SELECT k.name FROM resource r JOIN type k ON k.k = r.type WHERE r.n = ?"
+    return str(connection.execute(sql, (n,)).fetchone()[0])
 
 
-def _theirs(connection: sqlite3.Connection, patient: str) -> list[int]:
-    return sorted(
-        reference_graph.resources_referencing(
-            connection,
-            patient_target_ids(connection, patient),
-            reference_graph.sql_number_list(owner_elements(connection)),
-        )
-    )
+def _updated(connection: Connection, n: int) -> int:
+    sql = "SELECT updated FROM resource WHERE n = ?"
+    return int(connection.execute(sql, (n,)).fetchone()[0])
 
 
-def _reached(connection: sqlite3.Connection, patient: str) -> list[int]:
-    """What the patient's resources refer to and that is nobody's own: Locations, Medications, Practitioners …"""
-    found: set[int] = set()
-    for (name,) in connection.execute("SELECT name FROM type").fetchall():
-        if "patient" not in parameters(name) and name != "Patient":
-            found |= reached(connection, patient, name)
-    return sorted(found)
+def _resources_about(connection: Connection, patient: str) -> list[int]:
+    targets = patient_target_ids(connection, patient)
+    elements = sql_number_list(owner_elements(connection))
+    return sorted(reference_graph.resources_referencing(connection, targets, elements))
 
 
-def reached(connection: sqlite3.Connection, patient: str, resource_type: str) -> set[int]:
-    """The resources of a type that a patient's record refers to."""
-    targets = chains.reachable_targets(
-        connection, resource_type, patient_target_ids(connection, patient)
-    )
+def _unowned_resources(connection: Connection, patient: str) -> list[int]:
+    """Return the Locations, Medications and so on that the patient's resources refer to."""
+    numbers: set[int] = set()
+    for (resource_type,) in connection.execute("SELECT name FROM type").fetchall():
+        if "patient" not in parameters(resource_type) and resource_type != "Patient":
+            numbers |= reached(connection, patient, resource_type)
+    return sorted(numbers)
+
+
+def reached(connection: Connection, patient: str, resource_type: str) -> set[int]:
+    """Return the resources of a type that a patient's record refers to."""
+    patients = patient_target_ids(connection, patient)
+    targets = reachable_targets(connection, resource_type, patients)
     return reference_graph.resources_of_targets(connection, targets, resource_type)
-
-
-def _type(connection: sqlite3.Connection, n: int) -> str:
-    find = "SELECT k.name FROM resource r JOIN type k ON k.k = r.type WHERE r.n = ?"
-    return str(connection.execute(find, (n,)).fetchone()[0])

@@ -1,75 +1,75 @@
-"""What comes with the matches: `_include` (what they refer to) and `_revinclude` (what refers to them).
+"""Find the resources that `_include` (references) and `_revinclude` (referring resources) add.
 
-Source: hl7.org/fhir/R4/search.html#revinclude. `*` stands for every reference that can be searched by.
+Source: hl7.org/fhir/R4/search.html#revinclude. `*` stands for every reference that can be searched
+by.
 """
 
-import sqlite3
 from collections.abc import Iterable
+from sqlite3 import Connection
 
 from archqa.fhir.index import reference_graph
 from archqa.fhir.search.query import Include, Query
 from archqa.fhir.values.search_parameters import Kind, parameters
 
 MAX_INCLUDED = 10_000
-"""Resources that come with one page at most."""
+"""Included resources of one page."""
 
-_ROUNDS = 6
-"""How often `:iterate` goes on."""
+_MAX_ITERATIONS = 6
+"""Steps that `:iterate` follows."""
 
 
 def find_included(
-    connection: sqlite3.Connection, query: Query, found: Iterable[int]
+    connection: Connection, query: Query, match_numbers: Iterable[int]
 ) -> tuple[list[int], bool]:
-    """The numbers of what comes with the matches `found`, in the record's order; whether some had to be left out."""
-    matches = list(found)
-    seen = set(matches)
-    last = matches
-    for turn in range(_ROUNDS):
-        wanted = [(each, False) for each in query.includes if turn == 0 or each.iterate]
-        wanted += [(each, True) for each in query.revincludes if turn == 0 or each.iterate]
+    """Return the numbers of the included resources, in the record's order.
+
+    The flag tells whether some were left out because there are more than `MAX_INCLUDED`.
+    """
+    matches = set(match_numbers)
+    reached = set(matches)
+    latest = sorted(matches)
+    for step in range(_MAX_ITERATIONS):
         new: set[int] = set()
-        for include, back in wanted:
-            new |= (
-                _pointing_to(connection, include, last)
-                if back
-                else _named_by(connection, include, last)
-            )
-        last = sorted(new - seen)
-        seen |= new
-        if not last:
+        for include in query.includes:
+            if step == 0 or include.iterate:
+                new |= _referenced_by(connection, include, latest)
+        for include in query.revincludes:
+            if step == 0 or include.iterate:
+                new |= _referring_to(connection, include, latest)
+        latest = sorted(new - reached)
+        reached |= new
+        if not latest:
             break
-    extra = sorted(seen - set(matches))
-    return extra[:MAX_INCLUDED], len(extra) > MAX_INCLUDED
+    included = sorted(reached - matches)
+    return included[:MAX_INCLUDED], len(included) > MAX_INCLUDED
 
 
-def _named_by(connection: sqlite3.Connection, include: Include, numbers: list[int]) -> set[int]:
-    named = reference_graph.targets_referenced_by(
-        connection, numbers, _elements(connection, include)
-    )
-    return reference_graph.resources_of_targets(connection, named, include.target)
+def _referenced_by(connection: Connection, include: Include, numbers: list[int]) -> set[int]:
+    elements = _elements(connection, include)
+    targets = reference_graph.targets_referenced_by(connection, numbers, elements)
+    return reference_graph.resources_of_targets(connection, targets, include.target)
 
 
-def _pointing_to(connection: sqlite3.Connection, include: Include, numbers: list[int]) -> set[int]:
+def _referring_to(connection: Connection, include: Include, numbers: list[int]) -> set[int]:
+    elements = _elements(connection, include)
     targets = reference_graph.targets_of_resources(connection, numbers)
-    return reference_graph.resources_referencing(
-        connection, targets, _elements(connection, include)
-    )
+    return reference_graph.resources_referencing(connection, targets, elements)
 
 
-def _elements(connection: sqlite3.Connection, include: Include) -> str:
-    """The numbers of the elements an include speaks of."""
-    rows = connection.execute(
-        "SELECT p, type, path FROM element WHERE kind = 'reference'"
-    ).fetchall()
-    return reference_graph.sql_number_list(
-        p for p, source, path in rows if _speaks_of(include, source, path)
-    )
+def _elements(connection: Connection, include: Include) -> str:
+    """Return the numbers of the elements of an include, as SQL."""
+    sql = "SELECT p, type, path FROM element WHERE kind = 'reference'"
+    rows = connection.execute(sql).fetchall()
+    numbers = [p for p, source_type, path in rows if _concerns(include, source_type, path)]
+    return reference_graph.sql_number_list(numbers)
 
 
-def _speaks_of(include: Include, source: str, path: str) -> bool:
-    if include.source and include.source != source:
+def _concerns(include: Include, source_type: str, path: str) -> bool:
+    if include.source and include.source != source_type:
         return False
     if not include.parameter:
         return True
-    parameter = parameters(source).get(include.parameter)
-    return parameter is not None and parameter.kind is Kind.REFERENCE and path in parameter.elements
+    parameter = parameters(source_type).get(include.parameter)
+    if parameter is None or parameter.kind is not Kind.REFERENCE:
+        return False
+    return path in parameter.elements

@@ -1,22 +1,22 @@
-"""A search as a value: what is filtered, how it is sorted, what comes with it, and in which form.
+"""A parsed search: filters, order, included resources, and the form of the result.
 
-Source: hl7.org/fhir/R4/search.html. `read` finds every mistake of a search before it complains.
+Source: hl7.org/fhir/R4/search.html.
 """
 
 from dataclasses import dataclass
 
 from archqa.fhir.values.search_parameters import Parameter
 
-MOST_VALUES = 2000
-"""Values of one parameter, parted by commas."""
+MAX_VALUES = 2000
+"""Comma-separated values of one parameter."""
 
 
 @dataclass(frozen=True)
 class Filter:
-    """One parameter of a search. Values are alternatives; escapes are still in them.
+    """One parameter of a search. `values` are alternatives, still with escapes.
 
-    With `chain`, the resource referred to (of type `chain_type`) must pass that filter; with `has`, a resource of type
-    `chain_type` that refers to this one by `parameter` must.
+    With `chain`, the referenced resource (of type `chain_type`) must pass that filter. With
+    `is_reverse_chain`, a resource of `chain_type` that refers here by `parameter` must pass it.
     """
 
     parameter: Parameter
@@ -24,7 +24,7 @@ class Filter:
     modifier: str = ""
     chain_type: str = ""
     chain: "Filter | None" = None
-    has: bool = False
+    is_reverse_chain: bool = False
 
 
 @dataclass(frozen=True)
@@ -37,7 +37,7 @@ class SortKey:
 
 @dataclass(frozen=True)
 class Include:
-    """One `_include` or `_revinclude`: `source:parameter:target`. Any may be empty: all of them."""
+    """One `_include` or `_revinclude`: `source:parameter:target`. An empty part means any."""
 
     source: str
     parameter: str
@@ -47,11 +47,15 @@ class Include:
 
 @dataclass(frozen=True)
 class Query:
-    """A search of one type. `count` None: as the profile has it; `reach`: what these patients' records refer to."""
+    """A search of one type.
+
+    `count` None means the profile's default. `referenced_by_patients` limits the search to what
+    the records of these patients refer to.
+    """
 
     type: str
     filters: tuple[Filter, ...] = ()
-    reach: tuple[tuple[str, ...], ...] = ()
+    referenced_by_patients: tuple[tuple[str, ...], ...] = ()
     sort: tuple[SortKey, ...] = ()
     includes: tuple[Include, ...] = ()
     revincludes: tuple[Include, ...] = ()
@@ -62,4 +66,4 @@ class Query:
     total: str = ""
     notices: tuple[str, ...] = ()
     params: tuple[tuple[str, str], ...] = ()
-    """As asked, without the place of the page: what the link to the next page repeats."""
+    """The parameters of the request without `_offset`: the link to the next page repeats them."""

@@ -1,20 +1,20 @@
-"""Reads a search: parameters as they are typed become a `Query`, or a list of everything that is wrong with them."""
+"""Parse the parameters of a search into a `Query`, or report every mistake in them."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 
 from archqa.fhir.outcome import FhirError
 from archqa.fhir.profile import Profile, UnknownParameterPolicy
-from archqa.fhir.search import comparisons
-from archqa.fhir.search.query import MOST_VALUES, Filter, Query
+from archqa.fhir.search.query import MAX_VALUES, Filter, Query
 from archqa.fhir.search.result_parameters import RESULT_PARAMETERS, ResultParameterParser, quotable
+from archqa.fhir.search.value_clauses import check_value
 from archqa.fhir.values.resource_types import R4_RESOURCE_TYPES, did_you_mean
 from archqa.fhir.values.search_parameters import Kind, Parameter, parameters
 from archqa.fhir.values.urls import split_unescaped
 
 ID = Parameter("_id", Kind.TOKEN, ("_id",))
 LAST_UPDATED = Parameter("_lastUpdated", Kind.DATE, ("_lastUpdated",))
-_COMMON = {"_id": ID, "_lastUpdated": LAST_UPDATED}
+_COMMON_PARAMETERS = {"_id": ID, "_lastUpdated": LAST_UPDATED}
 
 MODIFIERS = {
     Kind.TOKEN: {"not", "text", "missing"},
@@ -26,14 +26,23 @@ MODIFIERS = {
     Kind.URI: {"missing"},
 }
 
+_NOT_REPEATED = {"_offset", "_format", "_pretty"}
+"""Parameters that the link to the next page does not repeat."""
 
-class Unsupported(Exception):
+_MAX_MISTAKES = 5
+"""Mistakes of a search that are reported."""
+
+
+class UnsupportedParameter(Exception):
     """A parameter that the type does not have."""
 
 
 @dataclass
 class QueryParser:
-    """Reads searches of one type. `lenient` ignores unknown parameters and says so; None: as the profile has it."""
+    """Parse searches of one type.
+
+    `lenient` ignores unknown parameters with a notice; None follows the profile.
+    """
 
     resource_type: str
     profile: Profile
@@ -42,142 +51,148 @@ class QueryParser:
     notices: list[str] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        self._results = ResultParameterParser(self.profile.max_count, self.parameter, self.notices)
+        max_count = self.profile.max_count
+        self._result_parser = ResultParameterParser(max_count, self.parameter, self.notices)
 
-    def read(self, pairs: Iterable[tuple[str, str]]) -> Query:
-        """The search these parameters stand for. Raises `FhirError` with every mistake."""
+    def parse(self, params: Iterable[tuple[str, str]]) -> Query:
+        """Return the search of these parameters. Raises `FhirError` with every mistake."""
         if self.resource_type not in R4_RESOURCE_TYPES:
             hint = did_you_mean(self.resource_type, R4_RESOURCE_TYPES)
-            raise FhirError(
-                f"There is no resource type {quotable(self.resource_type)}.{hint}",
-                404,
-                "not-supported",
-            )
+            message = f"There is no resource type {quotable(self.resource_type)}.{hint}"
+            raise FhirError(message, 404, "not-supported")
         query = Query(self.resource_type)
-        kept = []
-        for name, value in pairs:
-            if name not in {"_offset", "_format", "_pretty"}:
-                kept.append((name, value))
-            query = self._take(query, name, value)
+        repeated = []
+        for name, value in params:
+            if name not in _NOT_REPEATED:
+                repeated.append((name, value))
+            query = self._add_parameter(query, name, value)
         if self.mistakes:
-            raise FhirError(self.mistakes[:5])
-        return replace(query, notices=tuple(self.notices), params=tuple(kept))
+            raise FhirError(self.mistakes[:_MAX_MISTAKES])
+        return replace(query, notices=tuple(self.notices), params=tuple(repeated))
 
-    def _take(self, query: Query, name: str, value: str) -> Query:
+    def _add_parameter(self, query: Query, name: str, value: str) -> Query:
         try:
             if name in RESULT_PARAMETERS:
-                return self._results.take(query, name, value)
+                return self._result_parser.apply(query, name, value)
             if not value.strip():
-                return query  # An empty parameter asks for nothing (search.html#combining).
-            if (
-                name == "patient"
-                and self.profile.helpful
-                and "patient" not in parameters(self.resource_type)
-            ):
-                return self._of_patient(query, value)
-            return replace(
-                query, filters=(*query.filters, self.filter(self.resource_type, name, value))
-            )
-        except Unsupported as error:
-            ignore = (
-                self.profile.unknown_parameters is UnknownParameterPolicy.IGNORE
-                if self.lenient is None
-                else self.lenient
-            )
-            (self.notices if ignore else self.mistakes).append(
-                str(error) + (" It was ignored." if ignore else "")
-            )
+                return query  # An empty parameter has no effect (search.html#combining).
+            if name == "patient" and self._extends_patient():
+                return self._limit_to_patient(query, value)
+            new_filter = self.filter(self.resource_type, name, value)
+            return replace(query, filters=(*query.filters, new_filter))
+        except UnsupportedParameter as error:
+            self._report_unsupported(str(error))
         except FhirError as error:
             self.mistakes.extend(error.diagnostics)
         return query
 
-    def _of_patient(self, query: Query, value: str) -> Query:
-        """`Patient?patient=X` is the patient; a Location of the patient is one that their record names."""
-        values = tuple(_values("patient", value))
+    def _report_unsupported(self, message: str) -> None:
+        lenient = self.lenient
+        if lenient is None:
+            lenient = self.profile.unknown_parameters is UnknownParameterPolicy.IGNORE
+        if lenient:
+            self.notices.append(f"{message} It was ignored.")
+        else:
+            self.mistakes.append(message)
+
+    def _extends_patient(self) -> bool:
+        """Whether `patient` is an extension of the profile for this type."""
+        is_standard = "patient" in parameters(self.resource_type)
+        return self.profile.extensions_enabled and not is_standard
+
+    def _limit_to_patient(self, query: Query, value: str) -> Query:
+        """Read `Patient?patient=X` as the patient, `Location?patient=X` as their Locations."""
+        values = tuple(_split_values("patient", value))
         if self.resource_type != "Patient":
-            return replace(query, reach=(*query.reach, values))
+            return replace(query, referenced_by_patients=(*query.referenced_by_patients, values))
         self.notices.append("Patient has no parameter patient: read as _id.")
-        ids = tuple(each.rpartition("/")[2] for each in values)
+        ids = tuple(reference.rpartition("/")[2] for reference in values)
         return replace(query, filters=(*query.filters, Filter(ID, ids)))
 
     def filter(self, resource_type: str, name: str, value: str) -> Filter:
-        """One filter. Raises `Unsupported` for a parameter the type does not have, `FhirError` for a bad use of it."""
+        """Parse one filter.
+
+        Raises `UnsupportedParameter` if the type does not have it, `FhirError` for a mistake in it.
+        """
         if name.startswith("_has:"):
-            return self._has(resource_type, name, value)
+            return self._reverse_chain(resource_type, name, value)
         head, dot, rest = name.partition(".")
         base, colon, modifier = head.partition(":")
         parameter = self.parameter(resource_type, base)
         if dot:
-            return self._chained(parameter, modifier, rest, value)
+            return self._chain(parameter, modifier, rest, value)
         if colon:
             _check_modifier(parameter, modifier)
-        values = _values(name, value)
-        if modifier == "missing" and values not in (["true"], ["false"]):
-            raise FhirError(f"{quotable(name)} must be true or false.")
-        for each in values if modifier not in {"missing", "text"} else ():
-            comparisons.check_value(parameter, each)
+        values = _split_values(name, value)
+        if modifier == "missing":
+            if values not in (["true"], ["false"]):
+                raise FhirError(f"{quotable(name)} must be true or false.")
+        elif modifier != "text":
+            for alternative in values:
+                check_value(parameter, alternative)
         return Filter(parameter, tuple(values), modifier)
 
     def parameter(self, resource_type: str, name: str) -> Parameter:
-        """The parameter of that name. Raises `Unsupported`, with what may have been meant."""
-        found = _COMMON.get(name) or parameters(resource_type).get(name)
-        if found is None and name == "id" and self.profile.helpful:
+        """Return the parameter of that name.
+
+        Raises `UnsupportedParameter`, with a hint, if the type does not have it.
+        """
+        parameter = _COMMON_PARAMETERS.get(name) or parameters(resource_type).get(name)
+        if parameter is None and name == "id" and self.profile.extensions_enabled:
             self.notices.append("There is no parameter id: read as _id.")
             return ID
-        if found is None:
-            raise Unsupported(_no_such(resource_type, name))
-        extra = found.extra if self.profile.helpful else ()
-        return replace(found, elements=(*found.elements, *extra), extra=())
+        if parameter is None:
+            raise UnsupportedParameter(_unsupported_message(resource_type, name))
+        if not self.profile.extensions_enabled:
+            return replace(parameter, extra=())
+        return replace(parameter, elements=(*parameter.elements, *parameter.extra), extra=())
 
-    def _chained(self, parameter: Parameter, modifier: str, rest: str, value: str) -> Filter:
+    def _chain(self, parameter: Parameter, target_type: str, rest: str, value: str) -> Filter:
         if parameter.kind is not Kind.REFERENCE:
-            raise FhirError(
-                f"{parameter.name} is no reference: it cannot be followed to .{quotable(rest)}."
-            )
+            problem = f"it cannot be followed to .{quotable(rest)}."
+            raise FhirError(f"{parameter.name} is no reference: {problem}")
         if "." in rest:
             raise FhirError("A chain may follow one reference, not two.")
-        target = modifier or _only_target(parameter)
-        if target not in R4_RESOURCE_TYPES:
-            raise FhirError(
-                f"{parameter.name}:{quotable(target)}: no such resource type.{did_you_mean(target, R4_RESOURCE_TYPES)}"
-            )
-        return Filter(parameter, chain_type=target, chain=self.filter(target, rest, value))
+        target_type = target_type or _only_target(parameter)
+        if target_type not in R4_RESOURCE_TYPES:
+            hint = did_you_mean(target_type, R4_RESOURCE_TYPES)
+            name = f"{parameter.name}:{quotable(target_type)}"
+            raise FhirError(f"{name}: no such resource type.{hint}")
+        inner = self.filter(target_type, rest, value)
+        return Filter(parameter, chain_type=target_type, chain=inner)
 
-    def _has(self, resource_type: str, name: str, value: str) -> Filter:
+    def _reverse_chain(self, resource_type: str, name: str, value: str) -> Filter:
         parts = name.split(":", 3)
         if len(parts) < 4 or "_has:" in parts[3] or "." in parts[3]:
             raise FhirError(
                 "_has is written _has:Observation:patient:code=… and goes one step back."
             )
-        _, source, by, rest = parts
-        if source not in R4_RESOURCE_TYPES:
-            raise FhirError(
-                f"_has: there is no resource type {quotable(source)}.{did_you_mean(source, R4_RESOURCE_TYPES)}"
-            )
-        parameter = self.parameter(source, by)
+        _, source_type, reference_name, inner_name = parts
+        if source_type not in R4_RESOURCE_TYPES:
+            hint = did_you_mean(source_type, R4_RESOURCE_TYPES)
+            raise FhirError(f"_has: there is no resource type {quotable(source_type)}.{hint}")
+        parameter = self.parameter(source_type, reference_name)
         if parameter.kind is not Kind.REFERENCE:
-            raise FhirError(f"_has: {source}.{by} is no reference.")
-        return Filter(
-            parameter, chain_type=source, chain=self.filter(source, rest, value), has=True
-        )
+            raise FhirError(f"_has: {source_type}.{reference_name} is no reference.")
+        inner = self.filter(source_type, inner_name, value)
+        return Filter(parameter, chain_type=source_type, chain=inner, is_reverse_chain=True)
 
 
-def _values(name: str, value: str) -> list[str]:
-    values = [each for each in split_unescaped(value, ",") if each.strip()]
-    if len(values) > MOST_VALUES:
-        raise FhirError(f"{quotable(name)} has more than {MOST_VALUES} values.", 414, "too-long")
+def _split_values(name: str, value: str) -> list[str]:
+    values = [part for part in split_unescaped(value, ",") if part.strip()]
+    if len(values) > MAX_VALUES:
+        raise FhirError(f"{quotable(name)} has more than {MAX_VALUES} values.", 414, "too-long")
     return values
 
 
 def _check_modifier(parameter: Parameter, modifier: str) -> None:
-    known = MODIFIERS[parameter.kind]
-    if modifier in known or (parameter.kind is Kind.REFERENCE and modifier in R4_RESOURCE_TYPES):
+    allowed = MODIFIERS[parameter.kind]
+    names_type = parameter.kind is Kind.REFERENCE and modifier in R4_RESOURCE_TYPES
+    if modifier in allowed or names_type:
         return
-    can = ", ".join(f":{each}" for each in sorted(known))
-    raise FhirError(
-        f"{parameter.name} takes no modifier :{quotable(modifier)}; it takes {can}.",
-        code="not-supported",
-    )
+    problem = f"{parameter.name} takes no modifier :{quotable(modifier)}"
+    alternatives = ", ".join(f":{name}" for name in sorted(allowed))
+    raise FhirError(f"{problem}; it takes {alternatives}.", code="not-supported")
 
 
 def _only_target(parameter: Parameter) -> str:
@@ -185,10 +200,12 @@ def _only_target(parameter: Parameter) -> str:
         return parameter.targets[0]
     if parameter.name == "subject":
         return "Patient"
-    raise FhirError(f"Say what {parameter.name} refers to: {parameter.name}:Type.name=…")
+    name = parameter.name
+    raise FhirError(f"Say what {name} refers to: {name}:Type.name=…")
 
 
-def _no_such(resource_type: str, name: str) -> str:
-    known = sorted({*parameters(resource_type), *_COMMON})
-    hint = did_you_mean(name, frozenset(known))
-    return f"{resource_type} has no search parameter {quotable(name)}.{hint} It has: {', '.join(known)}."
+def _unsupported_message(resource_type: str, name: str) -> str:
+    names = sorted({*parameters(resource_type), *_COMMON_PARAMETERS})
+    problem = f"{resource_type} has no search parameter {quotable(name)}."
+    hint = did_you_mean(name, frozenset(names))
+    return f"{problem}{hint} It has: {', '.join(names)}."

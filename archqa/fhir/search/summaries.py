@@ -1,10 +1,11 @@
-"""Resources in part: `_elements` and `_summary`. What remains stays exactly as it was written.
+"""Parts of resources: `_elements` and `_summary`. The remaining members keep their exact text.
 
-Source: hl7.org/fhir/R4/search.html#summary and #elements; the members marked Σ on the page of each type.
+Source: hl7.org/fhir/R4/search.html#summary and #elements; the members marked Σ on the page of each
+type.
 """
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from functools import cache
 from pathlib import Path
 
@@ -24,58 +25,73 @@ _MANDATORY = {
     "medicationReference",
     "medicationCodeableConcept",
 }
+_CHOICES = (
+    "value",
+    "effective",
+    "performed",
+    "onset",
+    "medication",
+    "occurrence",
+    "deceased",
+    "abatement",
+)
+"""Elements with a choice of types, such as `value[x]`."""
 
 
 def subset_resource(text: str, resource_type: str, elements: Iterable[str], summary: str) -> str:
-    """The resource's JSON with only the members that are asked for, marked SUBSETTED."""
-    spans = {name: text[start:end] for name, start, end, _ in members(text)}
-    names = set(elements)
-    if names:
-        spans = {
-            name: span
-            for name, span in spans.items()
-            if name in _ALWAYS or {name, _base(name)} & names
-        }
+    """Return the resource's JSON with the requested members only, tagged SUBSETTED."""
+    spans = _spans(text)
+    requested = set(elements)
+    if requested:
+        spans = _select(spans, {name for name in spans if requested & {name, _choice_of(name)}})
     if summary == "data":
         spans.pop("text", None)
     elif summary == "text":
-        spans = {
-            name: span for name, span in spans.items() if name in _ALWAYS | _MANDATORY | {"text"}
-        }
+        spans = _select(spans, _MANDATORY | {"text"})
     elif summary == "true":
-        kept = _summaries().get(resource_type, spans.keys() - {"text"}) | _ALWAYS
-        spans = {name: span for name, span in spans.items() if name in kept}
-    spans["meta"] = _marked(spans.get("meta", "{}"))
-    return "{" + ", ".join(f"{json.dumps(name)}: {span}" for name, span in spans.items()) + "}"
+        default = spans.keys() - {"text"}
+        spans = _select(spans, _summary_members().get(resource_type, default))
+    spans["meta"] = _tag_subsetted(spans.get("meta", "{}"))
+    return _join(spans)
+
+
+def _spans(text: str) -> dict[str, str]:
+    """Return the text of each member of a JSON object."""
+    return {name: text[start:end] for name, start, end, _ in members(text)}
+
+
+def _select(spans: Mapping[str, str], names: Iterable[str]) -> dict[str, str]:
+    selected = _ALWAYS.union(names)
+    return {name: span for name, span in spans.items() if name in selected}
+
+
+def _join(spans: Mapping[str, str]) -> str:
+    text = ", ".join(f"{json.dumps(name)}: {span}" for name, span in spans.items())
+    return f"{{{text}}}"
 
 
 @cache
-def _summaries() -> dict[str, frozenset[str]]:
-    """The members in each type's summary: `summary.tsv`."""
-    lines = (Path(__file__).parent / "summary.tsv").read_text(encoding="utf-8").splitlines()
-    rows = (line.split("\t") for line in lines if not line.startswith("#"))
-    return {resource_type: frozenset(names.split()) for resource_type, names in rows}
+def _summary_members() -> dict[str, frozenset[str]]:
+    """Return the members in each type's summary: `summary.tsv`."""
+    table = {}
+    text = (Path(__file__).parent / "summary.tsv").read_text(encoding="utf-8")
+    for line in text.splitlines():
+        if not line.startswith("#"):
+            resource_type, names = line.split("\t")
+            table[resource_type] = frozenset(names.split())
+    return table
 
 
-def _base(name: str) -> str:
-    """`value` for `valueQuantity`: a choice is asked for by either name (elementdefinition.html#path)."""
-    for stem in (
-        "value",
-        "effective",
-        "performed",
-        "onset",
-        "medication",
-        "occurrence",
-        "deceased",
-        "abatement",
-    ):
-        if name.startswith(stem) and name[len(stem) : len(stem) + 1].isupper():
-            return stem
+def _choice_of(name: str) -> str:
+    """Return `value` for `valueQuantity`: both names request it (elementdefinition.html#path)."""
+    for choice in _CHOICES:
+        if name.startswith(choice) and name[len(choice) : len(choice) + 1].isupper():
+            return choice
     return name
 
 
-def _marked(meta: str) -> str:
-    spans = {name: meta[start:end] for name, start, end, _ in members(meta)}
-    inner = spans.get("tag", "[]").strip()[1:-1].strip()
-    spans["tag"] = f"[{inner}, {_SUBSETTED}]" if inner else f"[{_SUBSETTED}]"
-    return "{" + ", ".join(f"{json.dumps(name)}: {span}" for name, span in spans.items()) + "}"
+def _tag_subsetted(meta: str) -> str:
+    spans = _spans(meta)
+    tags = spans.get("tag", "[]").strip()[1:-1].strip()
+    spans["tag"] = f"[{tags}, {_SUBSETTED}]" if tags else f"[{_SUBSETTED}]"
+    return _join(spans)

@@ -1,1 +1,1 @@
-"""A FHIR server over a record: HTTP, bundles, capability statement."""
+"""A FHIR server over a record: requests and replies, Bundles, ASGI application."""

@@ -1,4 +1,4 @@
-"""What this server can do, as a CapabilityStatement. Source: hl7.org/fhir/R4/capabilitystatement.html."""
+"""The server's CapabilityStatement. Source: hl7.org/fhir/R4/capabilitystatement.html."""
 
 from typing import Any
 
@@ -9,14 +9,22 @@ from archqa.fhir.write.validation import REQUIRED_ELEMENTS
 from archqa.fhir.write.writer import WriteMode
 
 _DATE = "2026-11-21"
-_SPECIAL = {"_id": Kind.TOKEN, "_lastUpdated": Kind.DATE}
+_COMMON_PARAMETERS = {"_id": Kind.TOKEN, "_lastUpdated": Kind.DATE}
+_EVERYTHING = "http://hl7.org/fhir/OperationDefinition/Patient-everything"
 
 
 def capability_statement(
     base: str, types: list[str], profile: Profile, mode: WriteMode
 ) -> dict[str, Any]:
-    """The CapabilityStatement of a record that holds these types."""
-    system = [{"code": "transaction"}, {"code": "batch"}] if mode is WriteMode.APPLY else []
+    """Return the CapabilityStatement of a record that holds these types."""
+    writable = [] if mode is WriteMode.READ_ONLY else list(REQUIRED_ELEMENTS)
+    rest: dict[str, Any] = {
+        "mode": "server",
+        "resource": [_resource(name, name in writable) for name in sorted({*types, *writable})],
+    }
+    if mode is WriteMode.APPLY:
+        rest["interaction"] = [{"code": "transaction"}, {"code": "batch"}]
+    rest["operation"] = [{"name": "everything", "definition": _EVERYTHING}]
     return {
         "resourceType": "CapabilityStatement",
         "status": "active",
@@ -26,31 +34,22 @@ def capability_statement(
         "implementation": {"description": "A FHIR record in one file", "url": base},
         "fhirVersion": "4.0.1",
         "format": ["json", "application/fhir+json"],
-        "rest": [
-            {
-                "mode": "server",
-                "resource": [_resource(name, mode) for name in sorted({*types, *_writable(mode)})],
-                **({"interaction": system} if system else {}),
-                "operation": [{"name": "everything", "definition": _EVERYTHING}],
-            }
-        ],
+        "rest": [rest],
     }
 
 
-_EVERYTHING = "http://hl7.org/fhir/OperationDefinition/Patient-everything"
-
-
-def _writable(mode: WriteMode) -> list[str]:
-    return [] if mode is WriteMode.READ_ONLY else list(REQUIRED_ELEMENTS)
-
-
-def _resource(name: str, mode: WriteMode) -> dict[str, Any]:
-    kinds = {**_SPECIAL, **{each.name: each.kind for each in parameters(name).values()}}
-    codes = ["read", "search-type", *(["create"] if name in _writable(mode) else [])]
-    references = sorted(each for each, kind in kinds.items() if kind is Kind.REFERENCE)
+def _resource(resource_type: str, is_writable: bool) -> dict[str, Any]:
+    kinds = dict(_COMMON_PARAMETERS)
+    for parameter in parameters(resource_type).values():
+        kinds[parameter.name] = parameter.kind
+    interactions = ["read", "search-type"]
+    if is_writable:
+        interactions.append("create")
+    names = sorted(kinds)
+    references = [name for name in names if kinds[name] is Kind.REFERENCE]
     return {
-        "type": name,
-        "interaction": [{"code": code} for code in codes],
-        "searchParam": [{"name": each, "type": kind.value} for each, kind in sorted(kinds.items())],
-        "searchInclude": [f"{name}:{each}" for each in references],
+        "type": resource_type,
+        "interaction": [{"code": code} for code in interactions],
+        "searchParam": [{"name": name, "type": kinds[name].value} for name in names],
+        "searchInclude": [f"{resource_type}:{name}" for name in references],
     }

@@ -1,4 +1,4 @@
-"""The FHIR server without its network: a request in, a reply out. `server` puts it on a port; agents may use it as is.
+"""The FHIR server without a network: answers requests. `application` serves it over HTTP.
 
 Source: hl7.org/fhir/R4/http.html.
 """
@@ -14,34 +14,38 @@ from archqa.fhir.index.schema import RecordLocked
 from archqa.fhir.local_record import LocalRecord
 from archqa.fhir.outcome import FhirError, operation_outcome
 from archqa.fhir.profile import ARCHQA, GCP, Profile
-from archqa.fhir.record import Page
 from archqa.fhir.search.compartment import EverythingRequest
-from archqa.fhir.server import bundle
 from archqa.fhir.server.capability import capability_statement
-from archqa.fhir.server.exchange import process_bundle
+from archqa.fhir.server.request_bundle import process_bundle
+from archqa.fhir.server.searchset import decode_hapi_page, decode_page_token, write_searchset
 from archqa.fhir.values.resource_types import R4_RESOURCE_TYPES, did_you_mean
-from archqa.fhir.values.urls import build_search_url, parse_query_string, parse_search_url
+from archqa.fhir.values.urls import Params, build_search_url, parse_query_string, parse_search_url
 from archqa.fhir.write.overlay import Overlay
 from archqa.fhir.write.writer import WriteMode, Writer, WriteResult
 
 _log = logging.getLogger(__name__)
 
+Headers = Mapping[str, str]
+
+_RETRY_AFTER_SECONDS = "5"
+"""When to ask again for a record that is being loaded."""
+
 
 @dataclass(frozen=True)
 class FhirResponse:
-    """An HTTP reply: status, body (JSON text) and headers."""
+    """An HTTP response: status, body (JSON text) and headers."""
 
     status: int
     body: str
-    headers: Mapping[str, str] = field(default_factory=dict)
+    headers: Headers = field(default_factory=dict)
 
     def json(self) -> Any:
-        """The body as JSON values."""
+        """Return the body as JSON values."""
         return json.loads(self.body)
 
 
 class FhirService:
-    """Answers FHIR requests from one record. `base` is the address that links begin with."""
+    """Answer FHIR requests from one record. `base` is the address that links begin with."""
 
     def __init__(
         self,
@@ -54,128 +58,126 @@ class FhirService:
         self.writer = writer or Writer(record)
 
     def get(self, url: str) -> FhirResponse:
-        """The reply to `GET`; the URL may be relative (`Observation?patient=…`) or begin with the base."""
+        """Answer `GET`; the URL is relative (`Observation?patient=…`) or begins with the base."""
         return self.handle("GET", url.strip().removeprefix(self.base))
 
     def post(self, url: str, body: str, who: str = "") -> FhirResponse:
-        """The reply to `POST`."""
+        """Answer `POST`; `who` is the name of the author for the audit log."""
         return self.handle("POST", url.strip().removeprefix(self.base), body, {"x-archqa-who": who})
 
     def handle(
-        self, method: str, url: str, body: str = "", headers: Mapping[str, str] | None = None
+        self, method: str, url: str, body: str = "", headers: Headers | None = None
     ) -> FhirResponse:
-        """The reply to any request; `url` is what comes after the base. Never raises for what a request may hold."""
-        kind = self.record.profile.content_type
+        """Answer any request; `url` is relative to the base.
+
+        Never raises for an invalid request.
+        """
         try:
-            status, text, more = self._answer(method, url, body, headers or {})
+            response = self._respond(method, url, body, headers or {})
         except FhirError as error:
-            status, text, more = error.status, json.dumps(error.outcome()), {}
+            response = FhirResponse(error.status, json.dumps(error.outcome()))
         except RecordLocked:
-            found = operation_outcome(
-                ["The record is being loaded just now. Ask again later."], "error", "transient"
-            )
-            status, text, more = 503, json.dumps(found), {"retry-after": "5"}
+            message = "The record is being loaded just now. Ask again later."
+            outcome = operation_outcome([message], "error", "transient")
+            retry_after = {"retry-after": _RETRY_AFTER_SECONDS}
+            response = FhirResponse(503, json.dumps(outcome), retry_after)
         except ArchqaError as error:
             _log.error("%s", type(error).__name__)
-            found = operation_outcome(
-                ["The record cannot be read. Its keeper finds more in the log."],
-                "fatal",
-                "exception",
-            )
-            status, text, more = 500, json.dumps(found), {}
-        return FhirResponse(status, text, {"content-type": kind, **more})
+            message = "The record cannot be read. Its owner finds more in the log."
+            outcome = operation_outcome([message], "fatal", "exception")
+            response = FhirResponse(500, json.dumps(outcome))
+        response_headers = {"content-type": self.record.profile.content_type, **response.headers}
+        return FhirResponse(response.status, response.body, response_headers)
 
-    def _answer(
-        self, method: str, url: str, body: str, headers: Mapping[str, str]
-    ) -> tuple[int, str, dict[str, str]]:
+    def _respond(self, method: str, url: str, body: str, headers: Headers) -> FhirResponse:
         path, params = parse_search_url(url)
         if method in {"GET", "HEAD"}:
-            return 200, self._read(path, params, headers), {}
+            return FhirResponse(200, self._read(path, params, headers))
         if method != "POST":
             raise FhirError("Only GET and POST are answered here.", 405, "not-supported")
         if path.endswith("_search"):
-            return 200, self._search(path, [*params, *parse_query_string(body)], headers), {}
+            all_params = [*params, *parse_query_string(body)]
+            return FhirResponse(200, self._search(path, all_params, headers))
+        author = headers.get("x-archqa-who", "")
         if not path:
-            return 200, self._bundle(body, headers.get("x-archqa-who", "")), {}
-        return self._create(path, body, headers)
+            return FhirResponse(200, self._process_bundle(body, author))
+        return self._create(path, body, author)
 
-    def _read(self, path: str, params: list[tuple[str, str]], headers: Mapping[str, str]) -> str:
+    def _read(self, path: str, params: Params, headers: Headers) -> str:
         parts = path.split("/")
         if path == "metadata":
-            found = capability_statement(
-                self.base, list(self.record.counts()), self.record.profile, self.writer.mode
-            )
-            return json.dumps(found)
+            return self._metadata()
         if len(parts) == 3 and parts[0] == "Patient" and parts[2] == "$everything":
             return self._everything(parts[1], params)
         if not path and any(name == "_getpages" for name, _ in params):
-            path, params = bundle.decode_hapi_page(params)
+            path, params = decode_hapi_page(params)
             return self._search(path, params, headers)
         if len(parts) == 2 and parts[0] in R4_RESOURCE_TYPES and parts[1] != "_search":
-            return self._one(parts[0], parts[1])
+            return self._resource_text(parts[0], parts[1])
         return self._search(path, params, headers)
 
-    def _one(self, resource_type: str, resource_id: str) -> str:
+    def _metadata(self) -> str:
+        types = list(self.record.counts())
+        profile = self.record.profile
+        return json.dumps(capability_statement(self.base, types, profile, self.writer.mode))
+
+    def _resource_text(self, resource_type: str, resource_id: str) -> str:
         text = self.record.text(resource_type, resource_id)
         if text is None:
             raise FhirError(f"There is no {resource_type} of that id.", 404, "not-found")
         return text
 
-    def _search(self, path: str, params: list[tuple[str, str]], headers: Mapping[str, str]) -> str:
-        handling = headers.get("prefer", "").replace(" ", "").lower()
-        lenient = (
-            False
-            if "handling=strict" in handling
-            else True
-            if "handling=lenient" in handling
-            else None
-        )
+    def _search(self, path: str, params: Params, headers: Headers) -> str:
         if not path:
             raise FhirError("Name a resource type: Observation?patient=…", 400, "not-supported")
-        page = self.record.search(
-            build_search_url(path, bundle.decode_page_token(params)), lenient=lenient
-        )
-        return self._bundled(page, f"{self.base}/{build_search_url(path, params)}")
+        query = build_search_url(path, decode_page_token(params))
+        page = self.record.search(query, lenient=_preferred_handling(headers))
+        self_url = f"{self.base}/{build_search_url(path, params)}"
+        return write_searchset(page, self.base, self.record.profile, self_url)
 
-    def _bundled(self, page: Page, url: str) -> str:
-        return bundle.write(page, self.base, self.record.profile, url)
+    def _everything(self, patient: str, params: Params) -> str:
+        request = EverythingRequest.from_params(decode_page_token(params))
+        page = self.record.everything_page(patient, request)
+        self_url = f"{self.base}/{build_search_url(page.query, params)}"
+        return write_searchset(page, self.base, self._link_profile(), self_url)
 
-    def _everything(self, patient: str, params: list[tuple[str, str]]) -> str:
-        wanted = EverythingRequest.read(bundle.decode_page_token(params))
-        page = self.record.everything_page(patient, wanted)
-        url = f"{self.base}/{build_search_url(page.query, params)}"
-        return bundle.write(page, self.base, self._readable(), url)
-
-    def _readable(self) -> Profile:
-        """The profile whose links an operation can use: hapi's stand for searches only."""
+    def _link_profile(self) -> Profile:
+        """Return a profile whose links an operation can use: hapi has them for searches only."""
         return GCP if self.record.profile is GCP else ARCHQA
 
-    def _create(
-        self, path: str, body: str, headers: Mapping[str, str]
-    ) -> tuple[int, str, dict[str, str]]:
+    def _create(self, path: str, body: str, author: str) -> FhirResponse:
         if path not in R4_RESOURCE_TYPES:
-            raise FhirError(
-                f"There is no such resource type to create.{did_you_mean(path, R4_RESOURCE_TYPES)}",
-                404,
-                "not-supported",
-            )
-        who = headers.get("x-archqa-who", "")
-        written = self.writer.post(path, body, url=f"{self.base}/{path}", who=who)
-        if written.stored is not None:
-            location = {"location": f"{self.base}/{written.location}"}
-            return written.status, json.dumps(written.stored, ensure_ascii=False), location
-        return written.status, json.dumps(written.outcome()), {}
+            hint = did_you_mean(path, R4_RESOURCE_TYPES)
+            message = f"There is no such resource type to create.{hint}"
+            raise FhirError(message, 404, "not-supported")
+        result = self.writer.post(path, body, url=f"{self.base}/{path}", who=author)
+        if result.stored is None:
+            return FhirResponse(result.status, json.dumps(result.outcome()))
+        location = {"location": f"{self.base}/{result.location}"}
+        return FhirResponse(result.status, json.dumps(result.stored, ensure_ascii=False), location)
 
-    def _bundle(self, body: str, who: str) -> str:
-        """A batch or transaction: reads everywhere, loads in mode apply."""
-        able = self.writer.mode is WriteMode.APPLY and isinstance(self.record, Overlay)
+    def _process_bundle(self, body: str, author: str) -> str:
+        """Process a batch or transaction: reads in every mode, writes in mode apply."""
 
         def get(url: str) -> tuple[int, str]:
-            reply = self.get(url)
-            return reply.status, reply.body
+            response = self.get(url)
+            return response.status, response.body
 
-        def note(method: str, url: str, payload: Any, status: int) -> None:
-            self.writer.note(method, url, payload, WriteResult(status=status), who=who)
+        def log_write(method: str, url: str, payload: Any, status: int) -> None:
+            result = WriteResult(status=status)
+            self.writer.log_write(method, url, payload, result, who=author)
 
-        overlay = self.record if able and isinstance(self.record, Overlay) else None
-        return json.dumps(process_bundle(body, overlay, get, note))
+        overlay = None
+        if self.writer.mode is WriteMode.APPLY and isinstance(self.record, Overlay):
+            overlay = self.record
+        return json.dumps(process_bundle(body, overlay, get, log_write))
+
+
+def _preferred_handling(headers: Headers) -> bool | None:
+    """Return whether the client asks for lenient handling; None if it does not say."""
+    preference = headers.get("prefer", "").replace(" ", "").lower()
+    if "handling=strict" in preference:
+        return False
+    if "handling=lenient" in preference:
+        return True
+    return None

@@ -1,1 +1,4 @@
-"""Values of resources as search sees them: dates, tokens, references, paths."""
+"""FHIR values: dates, references, texts, URLs, search parameters.
+
+Knows nothing of files or servers.
+"""

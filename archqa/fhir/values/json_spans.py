@@ -1,11 +1,11 @@
-"""Parts of a JSON text, cut out character by character: numbers stay as they were written, keys in their order.
+"""Cut parts out of a JSON text without changing a character: numbers and key order stay as written.
 
-`5.10` parsed and printed again is `5.1`; what is cut out of the text is not changed at all.
+`5.10` parsed and printed again is `5.1`; a part that is cut out of the text stays `5.10`.
 """
 
 import json
 from collections.abc import Iterator
-from json.decoder import WHITESPACE  # type: ignore[attr-defined]  # there since Python 2, not in the stubs
+from json.decoder import WHITESPACE  # type: ignore[attr-defined]  # not in the stubs
 from typing import Any, NoReturn
 
 
@@ -17,50 +17,56 @@ _DECODER = json.JSONDecoder(parse_constant=_refuse)
 
 
 def parse(text: str) -> Any:
-    """The value of a JSON text. Raises `ValueError` (NaN and Infinity are none of JSON) and `RecursionError`."""
+    """Return the value of a JSON text.
+
+    Raises `ValueError` (also for NaN and Infinity, which JSON does not have) and `RecursionError`.
+    """
     return _DECODER.decode(text)
 
 
-def members(text: str, at: int = 0) -> Iterator[tuple[str, int, int, Any]]:
-    """The members of the JSON object that starts at `at`: name, start and end of the value's text, the value."""
-    at = _skip(text, at)
-    _expect(text, at, "{")
-    at = _skip(text, at + 1)
-    while text[at : at + 1] != "}":
-        name, at = _DECODER.raw_decode(text, at)
-        at = _skip(text, at)
-        _expect(text, at, ":")
-        start = _skip(text, at + 1)
+def members(text: str, position: int = 0) -> Iterator[tuple[str, int, int, Any]]:
+    """Yield name, start, end and value of each member of the JSON object at `position`."""
+    position = _open(text, position, "{")
+    while text[position : position + 1] != "}":
+        name, position = _DECODER.raw_decode(text, position)
+        position = _skip_whitespace(text, position)
+        _expect(text, position, ":")
+        start = _skip_whitespace(text, position + 1)
         value, end = _DECODER.raw_decode(text, start)
         yield name, start, end, value
-        at = _next(text, end, "}")
+        position = _next(text, end, "}")
 
 
-def items(text: str, at: int = 0) -> Iterator[tuple[int, int, Any]]:
-    """The items of the JSON array that starts at `at`: start and end of the item's text, the value."""
-    at = _skip(text, at)
-    _expect(text, at, "[")
-    at = _skip(text, at + 1)
-    while text[at : at + 1] != "]":
-        value, end = _DECODER.raw_decode(text, at)
-        yield at, end, value
-        at = _next(text, end, "]")
+def items(text: str, position: int = 0) -> Iterator[tuple[int, int, Any]]:
+    """Yield the items of the JSON array at `position`: start and end of the item, value."""
+    position = _open(text, position, "[")
+    while text[position : position + 1] != "]":
+        value, end = _DECODER.raw_decode(text, position)
+        yield position, end, value
+        position = _next(text, end, "]")
 
 
-def _next(text: str, at: int, close: str) -> int:
-    """Where the next member or item begins, or the closing sign."""
-    at = _skip(text, at)
-    if text[at : at + 1] == ",":
-        return _skip(text, at + 1)
-    _expect(text, at, close)
-    return at
+def _open(text: str, position: int, bracket: str) -> int:
+    """Return the position after the opening bracket."""
+    position = _skip_whitespace(text, position)
+    _expect(text, position, bracket)
+    return _skip_whitespace(text, position + 1)
 
 
-def _skip(text: str, at: int) -> int:
-    found = WHITESPACE.match(text, at)
-    return int(found.end()) if found else at
+def _next(text: str, position: int, bracket: str) -> int:
+    """Return the position of the next member or item, or of the closing bracket."""
+    position = _skip_whitespace(text, position)
+    if text[position : position + 1] == ",":
+        return _skip_whitespace(text, position + 1)
+    _expect(text, position, bracket)
+    return position
 
 
-def _expect(text: str, at: int, sign: str) -> None:
-    if text[at : at + 1] != sign:
-        raise json.JSONDecodeError(f"Expecting {sign!r}", text, at)
+def _skip_whitespace(text: str, position: int) -> int:
+    match = WHITESPACE.match(text, position)
+    return int(match.end()) if match else position
+
+
+def _expect(text: str, position: int, character: str) -> None:
+    if text[position : position + 1] != character:
+        raise json.JSONDecodeError(f"Expecting {character!r}", text, position)

@@ -1,6 +1,6 @@
-"""Where an element is: `subject`, `name.family`, `telecom(system=phone)`, and two that must be worked out.
+"""Element paths: `subject`, `name.family`, `telecom(system=phone)`, and two computed elements.
 
-A small part of FHIRPath, compiled to plain functions because loading walks millions of elements.
+A small part of FHIRPath, compiled to plain functions because loading visits millions of elements.
 """
 
 import re
@@ -10,65 +10,79 @@ from typing import Any
 
 PathGetter = Callable[[dict[str, Any]], Sequence[Any]]
 
-_STEP = re.compile(r"(\w+)\((\w+)=(\w+)\)")
-_NONE: tuple[Any, ...] = ()
+_FILTERED_STEP = re.compile(r"(\w+)\((\w+)=(\w+)\)")
+_NO_VALUES: tuple[Any, ...] = ()
 
 
 @cache
 def compile_path(path: str) -> PathGetter:
-    """A function from a resource to the values at the path, lists laid flat; no value is ever None."""
-    if path in _WORKED_OUT:
-        return _WORKED_OUT[path]
-    steps = [_step(each) for each in path.split(".")]
-    return steps[0] if len(steps) == 1 else _in_turn(steps)
+    """Return a function from a resource to the values at the path.
+
+    The function flattens lists and leaves out null.
+    """
+    if path in _COMPUTED:
+        return _COMPUTED[path]
+    steps = [_compile_step(step) for step in path.split(".")]
+    return steps[0] if len(steps) == 1 else _chain(steps)
 
 
 def root_element(path: str) -> str | None:
-    """The member of a resource without which the path leads to nothing; None if it may lead somewhere all the same."""
-    return None if path in _WORKED_OUT else re.split(r"\W", path, maxsplit=1)[0]
+    """Return the member at which the path starts; None for computed elements."""
+    if path in _COMPUTED:
+        return None
+    return re.split(r"\W", path, maxsplit=1)[0]
 
 
-def _step(step: str) -> PathGetter:
-    filtered = _STEP.fullmatch(step)
+def _compile_step(step: str) -> PathGetter:
+    filtered = _FILTERED_STEP.fullmatch(step)
     if filtered is None:
         return lambda node: _values(node.get(step))
-    name, key, wanted = filtered.groups()
-    return lambda node: [
-        v for v in _values(node.get(name)) if isinstance(v, dict) and v.get(key) == wanted
-    ]
+    name, key, required = filtered.groups()
+
+    def matching_values(node: dict[str, Any]) -> Sequence[Any]:
+        matching = []
+        for value in _values(node.get(name)):
+            if isinstance(value, dict) and value.get(key) == required:
+                matching.append(value)
+        return matching
+
+    return matching_values
 
 
-def _in_turn(steps: list[PathGetter]) -> PathGetter:
-    def values(resource: dict[str, Any]) -> Sequence[Any]:
+def _chain(steps: list[PathGetter]) -> PathGetter:
+    def follow(resource: dict[str, Any]) -> Sequence[Any]:
         nodes: Sequence[Any] = (resource,)
         for step in steps:
-            nodes = [value for node in nodes if isinstance(node, dict) for value in step(node)]
+            values: list[Any] = []
+            for node in nodes:
+                if isinstance(node, dict):
+                    values += step(node)
+            nodes = values
         return nodes
 
-    return values
+    return follow
 
 
 def _values(value: Any) -> Sequence[Any]:
     if value is None:
-        return _NONE
-    return [each for each in value if each is not None] if isinstance(value, list) else (value,)
+        return _NO_VALUES
+    if isinstance(value, list):
+        return [item for item in value if item is not None]
+    return (value,)
 
 
 def _deceased(patient: dict[str, Any]) -> Sequence[Any]:
-    """True or false for every patient: hl7.org/fhir/R4/patient.html#search, parameter `deceased`."""
+    """True or false for every patient: parameter `deceased` of hl7.org/fhir/R4/patient.html."""
     return (patient.get("deceasedBoolean") is True or "deceasedDateTime" in patient,)
 
 
 def _legal_sex(patient: dict[str, Any]) -> Sequence[Any]:
-    """The legal-sex extension; where there is none, the gender (as Epic's API words it, MedAgentBench `funcs_v1`)."""
+    """The legal-sex extension, else the gender (as in Epic's API, MedAgentBench `funcs_v1`)."""
     for extension in _values(patient.get("extension")):
         if isinstance(extension, dict) and str(extension.get("url", "")).endswith("legal-sex"):
-            return [
-                value
-                for key, value in extension.items()
-                if key.startswith("value") and value is not None
-            ]
+            names = [name for name in extension if name.startswith("value")]
+            return [extension[name] for name in names if extension[name] is not None]
     return _values(patient.get("gender"))
 
 
-_WORKED_OUT: dict[str, PathGetter] = {"deceased()": _deceased, "legal-sex()": _legal_sex}
+_COMPUTED: dict[str, PathGetter] = {"deceased()": _deceased, "legal-sex()": _legal_sex}

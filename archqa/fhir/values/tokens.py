@@ -1,4 +1,4 @@
-"""When two pieces of text count as the same: case, accents and runs of white space do not matter.
+"""Normalise text for comparison: case, accents and runs of white space do not matter.
 
 Source: hl7.org/fhir/R4/search.html#string.
 """
@@ -7,9 +7,10 @@ import unicodedata
 
 
 def normalise_text(text: str) -> str:
-    """The text in the form in which it is compared."""
+    """Return the text in the form in which it is compared."""
     if text.isascii():
         return " ".join(text.lower().split())
     decomposed = unicodedata.normalize("NFKD", text)
-    bare = "".join(sign for sign in decomposed if not unicodedata.combining(sign))
-    return " ".join(unicodedata.normalize("NFKD", bare.casefold()).split())
+    without_accents = "".join(sign for sign in decomposed if not unicodedata.combining(sign))
+    folded = unicodedata.normalize("NFKD", without_accents.casefold())
+    return " ".join(folded.split())

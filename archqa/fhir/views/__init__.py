@@ -1,1 +1,1 @@
-"""Compact views of a record: schema card, lookup by name, projections, encounters."""
+"""Compact views of a record: schema card, code lookup, projections, encounters, references."""

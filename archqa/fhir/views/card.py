@@ -1,6 +1,6 @@
-"""What a record holds, on one card: types and counts, code systems, dates, references, example paths.
+"""A schema card: the types, counts, code systems, dates, references and paths of a record.
 
-A model that has read the card need not guess what a record looks like.
+A model that has read the card need not guess the structure of the record.
 """
 
 from collections import Counter
@@ -9,17 +9,20 @@ from itertools import islice
 from typing import Any
 
 from archqa.core.value import FrozenModel
-from archqa.fhir.record import Record
+from archqa.fhir.record import Record, Resource
 from archqa.fhir.values.dates import parse_time_range
 from archqa.fhir.values.references import parse_reference
 from archqa.fhir.views.projection import DROPPED
 
-_SAMPLE = 40
-"""Resources of each type that are looked at for paths, dates and references."""
+_SAMPLE_SIZE = 40
+"""Resources of each type that are searched for paths, dates and references."""
+
+_MAX_PATHS = 40
+_MAX_EXAMPLES = 3
 
 
 class CodeSystem(FrozenModel):
-    """A code system that an element uses: how many codes, and the most frequent of them in words."""
+    """A code system that an element uses: the number of codes, and the most frequent texts."""
 
     element: str
     system: str
@@ -28,7 +31,7 @@ class CodeSystem(FrozenModel):
 
 
 class TypeCard(FrozenModel):
-    """One type: how many, which code systems, and the paths found in a sample."""
+    """One type: the number of resources, their code systems, and the paths in a sample."""
 
     type: str
     count: int
@@ -39,66 +42,87 @@ class TypeCard(FrozenModel):
 
 
 class SchemaCard(FrozenModel):
-    """A record, or one patient's part of it."""
+    """The schema of a record, or of one patient's part of it."""
 
     patient: str | None
     types: tuple[TypeCard, ...]
 
     @property
     def text(self) -> str:
-        """The card in words, for a prompt."""
-        return "\n".join(line for each in self.types for line in _lines(each))
+        """The card as text for a prompt."""
+        return "\n".join(line for type_card in self.types for line in _lines(type_card))
 
 
 def build_schema_card(record: Record, patient: str | None = None) -> SchemaCard:
-    """The card of a record, or of one patient and what their record refers to."""
+    """Return the card of a record, or of one patient and what their record refers to."""
     counts = record.counts(patient)
-    types = [_type_card(record, name, number, patient) for name, number in counts.items()]
+    types = [
+        _type_card(record, resource_type, count, patient) for resource_type, count in counts.items()
+    ]
     return SchemaCard(patient=patient, types=tuple(types))
 
 
-def _type_card(record: Record, name: str, count: int, patient: str | None) -> TypeCard:
-    params = {"_count": str(_SAMPLE)}
-    if patient is not None:
-        params["_id" if name == "Patient" else "patient"] = patient
-    sample = record.search(name, params).resources
+def _type_card(record: Record, resource_type: str, count: int, patient: str | None) -> TypeCard:
     dates: dict[str, None] = {}
     references: dict[str, None] = {}
     paths: Counter[str] = Counter()
-    for resource in islice(sample, _SAMPLE):
+    for resource in _sample(record, resource_type, patient):
         for path, value in _leaves(resource):
             paths[path] += 1
-            if isinstance(value, str) and parse_time_range(value) is not None and "-" in value:
+            if _is_date(value):
                 dates[path] = None
-            found = (
-                parse_reference(value)
-                if path.endswith(".reference") and isinstance(value, str)
-                else None
-            )
-            if found is not None:
-                references[f"{path.removesuffix('.reference')} -> {found.type or '?'}"] = None
+            if path.endswith(".reference"):
+                reference = _describe_reference(path, value)
+                if reference:
+                    references[reference] = None
     return TypeCard(
-        type=name,
+        type=resource_type,
         count=count,
-        systems=_systems(record, name, patient),
+        systems=_systems(record, resource_type, patient),
         dates=tuple(dates),
         references=tuple(references),
-        paths=tuple(path for path, _ in paths.most_common(40)),
+        paths=tuple(path for path, _ in paths.most_common(_MAX_PATHS)),
     )
 
 
-def _systems(record: Record, name: str, patient: str | None) -> tuple[CodeSystem, ...]:
-    groups: dict[tuple[str, str], list[str]] = {}
-    for each in record.codes(name, patient):
-        groups.setdefault((each.element, each.system), []).append(each.display or each.code)
+def _sample(record: Record, resource_type: str, patient: str | None) -> Iterator[Resource]:
+    params = {"_count": str(_SAMPLE_SIZE)}
+    if patient is not None:
+        params["_id" if resource_type == "Patient" else "patient"] = patient
+    return islice(record.search(resource_type, params).resources, _SAMPLE_SIZE)
+
+
+def _is_date(value: Any) -> bool:
+    """Whether the value is a date; a year alone might be any number."""
+    return isinstance(value, str) and "-" in value and parse_time_range(value) is not None
+
+
+def _describe_reference(path: str, value: Any) -> str:
+    """Return `encounter -> Encounter`; empty if the value is no reference."""
+    target = parse_reference(value) if isinstance(value, str) else None
+    if target is None:
+        return ""
+    return f"{path.removesuffix('.reference')} -> {target.type or '?'}"
+
+
+def _systems(record: Record, resource_type: str, patient: str | None) -> tuple[CodeSystem, ...]:
+    texts_by_system: dict[tuple[str, str], list[str]] = {}
+    for code in record.codes(resource_type, patient):
+        texts = texts_by_system.setdefault((code.element, code.system), [])
+        texts.append(code.display or code.code)
     return tuple(
-        CodeSystem(element=element, system=system, codes=len(words), examples=tuple(words[:3]))
-        for (element, system), words in groups.items()
+        CodeSystem(
+            element=element,
+            system=system,
+            codes=len(texts),
+            examples=tuple(texts[:_MAX_EXAMPLES]),
+        )
+        for (element, system), texts in texts_by_system.items()
     )
 
 
 def _leaves(node: Any, path: str = "") -> Iterator[tuple[str, Any]]:
-    """Every leaf with its path, lists marked `[]`; what a projection drops is left out."""
+    """Yield every leaf with its path, lists marked `[]`, without what a projection drops."""
     if isinstance(node, dict):
         for name, value in node.items():
             if name not in DROPPED and name not in {"resourceType", "id"}:
@@ -110,15 +134,14 @@ def _leaves(node: Any, path: str = "") -> Iterator[tuple[str, Any]]:
         yield path, node
 
 
-def _lines(each: TypeCard) -> Iterator[str]:
-    yield f"{each.type}: {each.count}"
-    for system in each.systems:
-        where = f"{system.element} ({system.system})" if system.system else system.element
-        yield f"  {where}: {system.codes} codes, such as {', '.join(system.examples)}"
-    for label, values in (
-        ("dates", each.dates),
-        ("references", each.references),
-        ("paths", each.paths),
-    ):
-        if values:
-            yield f"  {label}: {', '.join(values)}"
+def _lines(type_card: TypeCard) -> Iterator[str]:
+    yield f"{type_card.type}: {type_card.count}"
+    for system in type_card.systems:
+        label = f"{system.element} ({system.system})" if system.system else system.element
+        yield f"  {label}: {system.codes} codes, such as {', '.join(system.examples)}"
+    if type_card.dates:
+        yield f"  dates: {', '.join(type_card.dates)}"
+    if type_card.references:
+        yield f"  references: {', '.join(type_card.references)}"
+    if type_card.paths:
+        yield f"  paths: {', '.join(type_card.paths)}"

@@ -11,14 +11,14 @@ from archqa.fhir.values.references import parse_reference
 
 
 class EncounterKind(StrEnum):
-    """What sort of visit an encounter is."""
+    """The kind of visit that an encounter is."""
 
     HOSPITAL = "hospital"
     ICU = "icu"
     EMERGENCY = "emergency"
 
 
-_SUFFIX = {
+_KIND_BY_SYSTEM_SUFFIX = {
     "encounter-hosp": EncounterKind.HOSPITAL,
     "encounter-icu": EncounterKind.ICU,
     "encounter-ed": EncounterKind.EMERGENCY,
@@ -26,34 +26,33 @@ _SUFFIX = {
 
 
 def encounter_kind(encounter: Resource) -> EncounterKind:
-    """By the identifier's system, as MIMIC-IV on FHIR tells them apart; else by class, and by being part of a visit.
+    """Return the kind by the identifier's system (as in MIMIC-IV on FHIR), else by the class.
 
-    MIMIC's class does not tell: a hospital visit that began in the emergency department has class EMER too.
+    MIMIC's class is not enough: a hospital visit that began in the emergency department has class
+    EMER too.
     """
     for identifier in compile_path("identifier")(encounter):
         system = str(identifier.get("system", "")) if isinstance(identifier, dict) else ""
-        for suffix, kind in _SUFFIX.items():
+        for suffix, kind in _KIND_BY_SYSTEM_SUFFIX.items():
             if system.endswith(suffix):
                 return kind
     code = next(iter(compile_path("class.code")(encounter)), None)
     if code == "EMER":
         return EncounterKind.EMERGENCY
-    return (
-        EncounterKind.ICU if code == "ACUTE" and "partOf" in encounter else EncounterKind.HOSPITAL
-    )
+    if code == "ACUTE" and "partOf" in encounter:
+        return EncounterKind.ICU
+    return EncounterKind.HOSPITAL
 
 
 class Encounters:
     """The encounters of one patient, oldest first, by the wall clock of their start."""
 
     def __init__(self, encounters: Iterable[Resource]) -> None:
-        self.all = tuple(
-            sorted(encounters, key=lambda each: (_moment(each, "start"), str(each.get("id"))))
-        )
+        self.all = tuple(sorted(encounters, key=_sort_key))
 
     @classmethod
     def of(cls, record: Record, patient: str) -> "Encounters":
-        """Fetch those of a patient."""
+        """Fetch the encounters of a patient."""
         return cls(record.search_all("Encounter", {"patient": patient}))
 
     def __len__(self) -> int:
@@ -75,44 +74,52 @@ class Encounters:
         return self.of_kind(EncounterKind.EMERGENCY)
 
     def of_kind(self, kind: EncounterKind) -> "Encounters":
-        """Encounters of one kind only."""
-        return Encounters(each for each in self.all if encounter_kind(each) is kind)
+        """Return the encounters of one kind."""
+        return Encounters(encounter for encounter in self.all if encounter_kind(encounter) is kind)
 
     @property
     def first(self) -> Resource | None:
-        """The one that began first."""
+        """The encounter that began first."""
         return self.nth(1)
 
     @property
     def last(self) -> Resource | None:
-        """The one that began last."""
+        """The encounter that began last."""
         return self.nth(-1)
 
     def nth(self, number: int) -> Resource | None:
-        """The n-th from 1; -1 is the last, -2 the one before. None if there are not so many."""
-        at = number - 1 if number > 0 else number
-        return self.all[at] if number and -len(self.all) <= at < len(self.all) else None
+        """Return the n-th encounter from 1; -1 is the last. None if there is no such number."""
+        if number == 0 or abs(number) > len(self.all):
+            return None
+        return self.all[number - 1 if number > 0 else number]
 
     @property
     def current(self) -> Resource | None:
-        """The last of those without an end; None if every one has ended."""
-        still = [each for each in self.all if _moment(each, "end") == LATEST]
-        return still[-1] if still else None
+        """The last encounter without an end; None if all have ended."""
+        for encounter in reversed(self.all):
+            if _moment(encounter, "end") == LATEST:
+                return encounter
+        return None
 
     def within(self, visit: Resource) -> "Encounters":
-        """Those that are part of a visit, such as its ICU stays."""
-        return Encounters(each for each in self.all if _part_of(each) == visit.get("id"))
+        """Return the encounters that are part of a visit, such as its ICU stays."""
+        visit_id = visit.get("id")
+        return Encounters(encounter for encounter in self.all if _part_of(encounter) == visit_id)
+
+
+def _sort_key(encounter: Resource) -> tuple[int, str]:
+    return _moment(encounter, "start"), str(encounter.get("id"))
 
 
 def _moment(encounter: Resource, end: str) -> int:
-    """Microseconds on the wall clock; what is not said is later than everything."""
+    """Return the start or end in microseconds on the wall clock; `LATEST` if it is absent."""
     period = encounter.get("period")
-    said: Any = period.get(end) if isinstance(period, dict) else None
-    found = parse_time_range(said) if isinstance(said, str) else None
-    return found.low if found else LATEST
+    text: Any = period.get(end) if isinstance(period, dict) else None
+    time_range = parse_time_range(text) if isinstance(text, str) else None
+    return time_range.low if time_range else LATEST
 
 
 def _part_of(encounter: Resource) -> str | None:
     reference = next(iter(compile_path("partOf.reference")(encounter)), None)
-    found = parse_reference(reference) if isinstance(reference, str) else None
-    return found.id if found else None
+    target = parse_reference(reference) if isinstance(reference, str) else None
+    return target.id if target else None

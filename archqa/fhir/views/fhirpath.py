@@ -8,33 +8,31 @@ from archqa.errors import MissingExtra
 from archqa.fhir.outcome import FhirError
 from archqa.fhir.record import Resource
 
-_LONGEST = 2000
-"""Characters of an expression."""
+_MAX_EXPRESSION_LENGTH = 2000
 
 
 def evaluate(resource: Resource, expression: str, **variables: Any) -> list[Any]:
-    """What the expression gives; `variables` are its `%name`s. Raises `FhirError` for an expression that is none.
+    """Return the values of an expression; `variables` are its `%name`s.
 
-    Raises `MissingExtra` if fhirpathpy is not installed.
+    Raises `FhirError` for an invalid expression, `MissingExtra` if fhirpathpy is not installed.
     """
-    if len(expression) > _LONGEST:
-        raise FhirError(f"The FHIRPath expression has more than {_LONGEST} characters.")
-    if not _is_whole(expression):
-        raise FhirError(
-            "The FHIRPath expression is cut off: a bracket is open, or it ends in the middle."
-        )
-    program = _compiled(expression)
+    if len(expression) > _MAX_EXPRESSION_LENGTH:
+        limit = f"more than {_MAX_EXPRESSION_LENGTH} characters"
+        raise FhirError(f"The FHIRPath expression has {limit}.")
+    if not _is_complete(expression):
+        problem = "a bracket is open, or it ends in the middle"
+        raise FhirError(f"The FHIRPath expression is cut off: {problem}.")
+    program = _compile(expression)
     try:
-        found = program(resource, variables)
+        values = program(resource, variables)
     except Exception as error:  # fhirpathpy raises whatever happens inside it.
-        raise FhirError(
-            f"The FHIRPath expression cannot be evaluated here ({type(error).__name__})."
-        ) from None
-    return found if isinstance(found, list) else [found]
+        problem = f"cannot be evaluated here ({type(error).__name__})"
+        raise FhirError(f"The FHIRPath expression {problem}.") from None
+    return values if isinstance(values, list) else [values]
 
 
 @lru_cache(maxsize=256)
-def _compiled(expression: str) -> Any:
+def _compile(expression: str) -> Any:
     try:
         import fhirpathpy
         from fhirpathpy.models import models
@@ -46,17 +44,20 @@ def _compiled(expression: str) -> Any:
         raise FhirError(f"This is no FHIRPath expression ({type(error).__name__}).") from None
 
 
-def _is_whole(expression: str) -> bool:
-    """Whether brackets are closed and something follows the last dot: fhirpathpy reads on over what is missing."""
-    plain = re.sub(r"'(?:\\.|[^'\\])*'|`[^`]*`", "x", expression)
+def _is_complete(expression: str) -> bool:
+    """Whether brackets are closed and something follows the last operator.
+
+    fhirpathpy ignores what is missing.
+    """
+    without_strings = re.sub(r"'(?:\\.|[^'\\])*'|`[^`]*`", "x", expression).strip()
+    if not without_strings or ".." in without_strings or without_strings[-1] in ".,+*=<>&|":
+        return False
     depth = 0
-    for sign in plain:
-        depth += (sign in "([{") - (sign in ")]}")
+    for character in without_strings:
+        if character in "([{":
+            depth += 1
+        elif character in ")]}":
+            depth -= 1
         if depth < 0:
             return False
-    return (
-        depth == 0
-        and bool(plain.strip())
-        and ".." not in plain
-        and plain.strip()[-1] not in ".,+*=<>&|"
-    )
+    return depth == 0

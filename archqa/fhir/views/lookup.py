@@ -1,6 +1,7 @@
-"""From words to the codes that are really in this record: case, accents and white space do not matter.
+"""Look up the codes of a record by text: case, accents and white space do not matter.
 
-Agents fail by searching for codes that a record does not use (LOINC in MIMIC); this says which it does use.
+Agents fail by searching for codes that a record does not use (LOINC in MIMIC); this returns those
+it uses.
 """
 
 import difflib
@@ -10,17 +11,20 @@ from archqa.core.value import FrozenModel
 from archqa.fhir.record import CodeCount, Record
 from archqa.fhir.values.tokens import normalise_text
 
-_NEAR = 0.75
+_MIN_SIMILARITY = 0.75
+"""The ratio of `difflib` from which a display counts as a misspelling."""
+
+_MATCH_ORDER = ("equal", "words", "part", "near")
 
 
 class CodeMatch(FrozenModel):
-    """A code that fits the words. `match`: equal, words (all of them occur), part (of a word), or near (misspelt)."""
+    """A code that matches a text.
+
+    `match` is equal, words (all of them occur), part (of a word), or near (misspelt).
+    """
 
     match: str
     found: CodeCount
-
-
-_ORDER = ("equal", "words", "part", "near")
 
 
 def lookup(
@@ -31,45 +35,59 @@ def lookup(
     types: Iterable[str] = (),
     limit: int = 20,
 ) -> list[CodeMatch]:
-    """The codes whose words or code fit, best first: of one patient, or of the whole record; `types` limits where."""
-    wanted = normalise_text(words)
-    named = list(types) or [*record.counts(patient), *(["Medication"] if patient else [])]
-    hits = []
-    for resource_type in dict.fromkeys(named):
-        for found in record.codes(resource_type, patient):
-            match = _match(wanted, found)
+    """Return the codes whose display or code matches the words, best first.
+
+    They are those of one patient, or of the whole record; `types` limits the resource types.
+    """
+    text = normalise_text(words)
+    matches = []
+    for resource_type in _types_to_search(record, patient, types):
+        for code in record.codes(resource_type, patient):
+            match = _match(text, code)
             if match:
-                hits.append(CodeMatch(match=match, found=found))
-    if any(hit.match != "near" for hit in hits):
-        hits = [hit for hit in hits if hit.match != "near"]
-    hits.sort(
-        key=lambda hit: (
-            _ORDER.index(hit.match),
-            -hit.found.count,
-            hit.found.display,
-            hit.found.code,
-        )
-    )
-    return hits[:limit]
+                matches.append(CodeMatch(match=match, found=code))
+    exact_matches = [match for match in matches if match.match != "near"]
+    return sorted(exact_matches or matches, key=_sort_key)[:limit]
 
 
-def _match(wanted: str, found: CodeCount) -> str:
-    names = {normalise_text(found.display), normalise_text(found.code)} - {""}
-    if not wanted or not names:
+def _types_to_search(record: Record, patient: str | None, types: Iterable[str]) -> Iterable[str]:
+    """Return each type once.
+
+    A patient's Medications count, though they are not about the patient.
+    """
+    named = list(types)
+    if not named:
+        named = list(record.counts(patient))
+        if patient:
+            named.append("Medication")
+    return dict.fromkeys(named)
+
+
+def _sort_key(match: CodeMatch) -> tuple[int, int, str, str]:
+    code = match.found
+    return _MATCH_ORDER.index(match.match), -code.count, code.display, code.code
+
+
+def _match(text: str, code: CodeCount) -> str:
+    """Return how a normalised text matches a code; empty if it does not."""
+    display = normalise_text(code.display)
+    names = {display, normalise_text(code.code)} - {""}
+    if not text or not names:
         return ""
-    if wanted in names:
+    if text in names:
         return "equal"
-    if any(set(wanted.split()) <= set(name.split()) for name in names):
+    words = set(text.split())
+    if any(words <= set(name.split()) for name in names):
         return "words"
-    if any(wanted in name for name in names):
+    if any(text in name for name in names):
         return "part"
-    return "near" if _is_near(wanted, normalise_text(found.display)) else ""
+    return "near" if _is_near(text, display) else ""
 
 
-def _is_near(wanted: str, name: str) -> bool:
-    """Misspelt, perhaps: the cheap bounds of the ratio are tried first."""
-    compared = difflib.SequenceMatcher(None, wanted, name)
-    return bool(name) and all(
-        ratio() >= _NEAR
-        for ratio in (compared.real_quick_ratio, compared.quick_ratio, compared.ratio)
-    )
+def _is_near(text: str, name: str) -> bool:
+    """Whether the text may be a misspelling of the name; cheap upper bounds come first."""
+    if not name:
+        return False
+    matcher = difflib.SequenceMatcher(None, text, name)
+    ratios = (matcher.real_quick_ratio, matcher.quick_ratio, matcher.ratio)
+    return all(ratio() >= _MIN_SIMILARITY for ratio in ratios)

@@ -1,7 +1,8 @@
-"""Resources made small for a model: no narrative, codes as words, references with names, and no more than fits.
+"""Compact resources for a model: no narrative, codes as text, references with names, limited size.
 
-The blunt form (text, meta and extension dropped, newest first) gained 14 points in a published re-evaluation of
-FHIR-AgentBench (coralehr/fhir-mcp-eval); a cap that is not announced loses answers, so that "N more" is always said.
+Dropping text, meta and extension and sorting newest first gained 14 points in a published
+re-evaluation of FHIR-AgentBench (coralehr/fhir-mcp-eval). An unannounced limit loses answers, so "N
+more" is always shown.
 """
 
 import json
@@ -15,28 +16,33 @@ DROPPED = frozenset(
     {"text", "meta", "extension", "modifierExtension", "contained", "implicitRules", "language"}
 )
 
-_FOLLOWED = ("medicationReference", "location.location", "specimen", "ingredient.itemReference")
-"""References whose name is told beside them."""
+_PREFETCHED_PATHS = (
+    "medicationReference",
+    "location.location",
+    "specimen",
+    "ingredient.itemReference",
+)
+"""References that are shown with the name of their target."""
 
 
 class Projection(NamedTuple):
-    """What is shown, and how many more there are."""
+    """Projected resources, and the number of those that are omitted."""
 
     rows: list[dict[str, Any]]
     omitted: int
 
     @property
     def text(self) -> str:
-        """One JSON object a line, and a last line that says how many more there are."""
+        """One JSON object a line; a last line tells how many are omitted."""
         lines = [json.dumps(row, ensure_ascii=False) for row in self.rows]
-        return "\n".join([*lines, f"({self.omitted} more)"] if self.omitted else lines)
+        if self.omitted:
+            lines.append(f"({self.omitted} more)")
+        return "\n".join(lines)
 
 
 def project(resource: Resource, resolver: Resolver | None = None) -> dict[str, Any]:
-    """One resource made small; the names of references are told if there is a resolver."""
-    return {
-        name: _small(value, resolver) for name, value in resource.items() if name not in DROPPED
-    }
+    """Return one compact resource; a resolver adds the names of references."""
+    return _project_members(resource, resolver)
 
 
 def project_all(
@@ -44,73 +50,88 @@ def project_all(
     resolver: Resolver | None = None,
     *,
     rows: int = 50,
-    most_bytes: int = 32_000,
+    max_bytes: int = 32_000,
 ) -> Projection:
-    """Resources made small: at most so many rows, and so many bytes of JSON. The first row is always there."""
-    found = list(resources)
+    """Return compact resources, limited to a number of rows and of bytes of JSON.
+
+    The first row is always included.
+    """
+    candidates = list(resources)
     if resolver is not None:
-        first = found[:rows]
-        for path in _FOLLOWED:
-            for each in first:
-                resolver.at(each, path)
-    shown: list[dict[str, Any]] = []
+        _prefetch(candidates[:rows], resolver)
+    projected: list[dict[str, Any]] = []
     size = 0
-    for each in found[:rows]:
-        row = project(each, resolver)
+    for resource in candidates[:rows]:
+        row = project(resource, resolver)
         size += len(json.dumps(row, ensure_ascii=False).encode()) + 1
-        if shown and size > most_bytes:
+        if projected and size > max_bytes:
             break
-        shown.append(row)
-    return Projection(shown, len(found) - len(shown))
+        projected.append(row)
+    return Projection(projected, len(candidates) - len(projected))
 
 
-def _small(value: Any, resolver: Resolver | None) -> Any:
+def _prefetch(resources: list[Resource], resolver: Resolver) -> None:
+    for path in _PREFETCHED_PATHS:
+        for resource in resources:
+            resolver.at(resource, path)
+
+
+def _project_members(node: dict[str, Any], resolver: Resolver | None) -> dict[str, Any]:
+    names = [name for name in node if name not in DROPPED]
+    return {name: _project_value(node[name], resolver) for name in names}
+
+
+def _project_value(value: Any, resolver: Resolver | None) -> Any:
     if isinstance(value, list):
-        items = [_small(each, resolver) for each in value]
+        items = [_project_value(item, resolver) for item in value]
         return items[0] if len(items) == 1 else items
     if not isinstance(value, dict):
         return value
     if "coding" in value or {"code", "display"} <= value.keys():
-        return _concept(value)
+        return _concept_text(value)
     if "reference" in value:
-        return _reference(value, resolver)
-    if "value" in value and "system" in value and not {"unit", "code"} & value.keys():
-        return {str(value["system"]).rsplit("/", 1)[-1]: value["value"]}
+        return _reference_text(value, resolver)
+    is_identifier = "value" in value and "system" in value
+    if is_identifier and not {"unit", "code"} & value.keys():
+        system_name = str(value["system"]).rsplit("/", 1)[-1]
+        return {system_name: value["value"]}
     if "value" in value and "unit" in value:
-        return {
-            name: each for name, each in value.items() if name in {"value", "unit", "comparator"}
-        }
-    return {name: _small(each, resolver) for name, each in value.items() if name not in DROPPED}
+        quantity = ("value", "unit", "comparator")
+        return {name: member for name, member in value.items() if name in quantity}
+    return _project_members(value, resolver)
 
 
-def _concept(value: dict[str, Any]) -> str:
-    """`words [code]`, several codings parted by semicolons."""
-    codings = [each for each in value.get("coding") or [value] if isinstance(each, dict)]
-    parts = []
+def _concept_text(concept: dict[str, Any]) -> str:
+    """Return `text [code]`, several codings separated by semicolons."""
+    codings = concept.get("coding") or [concept]
+    texts: dict[str, None] = {}
     for coding in codings:
-        words, code = coding.get("display") or value.get("text"), coding.get("code")
-        parts.append(
-            f"{words} [{code}]" if words and code and words != code else str(words or code or "")
-        )
-    return "; ".join(dict.fromkeys(part for part in parts if part)) or concept_name(value)
+        if isinstance(coding, dict):
+            texts[_coding_text(coding, concept.get("text"))] = None
+    return "; ".join(filter(None, texts)) or concept_name(concept)
 
 
-def _reference(value: dict[str, Any], resolver: Resolver | None) -> Any:
-    text = value["reference"]
-    found = (
-        resolver.resolve(value)
-        if resolver is not None and not str(text).startswith("Patient/")
-        else None
-    )
-    words = (
-        _name(found, resolver)
-        if found is not None and resolver is not None
-        else value.get("display")
-    )
-    return f"{text} ({words})" if words else text
+def _coding_text(coding: dict[str, Any], default: Any) -> str:
+    text, code = coding.get("display") or default, coding.get("code")
+    if text and code and text != code:
+        return f"{text} [{code}]"
+    return str(text or code or "")
 
 
-def _name(resource: Resource, resolver: Resolver) -> str:
-    """A mix has no name of its own: its ingredients are it."""
-    parts = resolver.at(resource, "ingredient.itemReference")
-    return display_name(resource) or " + ".join(display_name(part) for part in parts)
+def _reference_text(value: dict[str, Any], resolver: Resolver | None) -> Any:
+    """Return a reference with the name of its target; patients are not named."""
+    reference = value["reference"]
+    target = None
+    if resolver is not None and not str(reference).startswith("Patient/"):
+        target = resolver.resolve(value)
+    name = value.get("display")
+    if target is not None and resolver is not None:
+        name = _target_name(target, resolver)
+    return f"{reference} ({name})" if name else reference
+
+
+def _target_name(resource: Resource, resolver: Resolver) -> str:
+    """Return the name of a resource; a mix is named by its ingredients."""
+    ingredients = resolver.at(resource, "ingredient.itemReference")
+    name = display_name(resource)
+    return name or " + ".join(display_name(ingredient) for ingredient in ingredients)

@@ -1,1 +1,1 @@
-"""Writes to a record: validation, writer, overlay, audit log."""
+"""Writes to a record: validation, modes, audit log, and an overlay that can be reset."""

@@ -1,6 +1,6 @@
-"""Who asked to write what, when, with what result: a file to which lines are only ever added.
+"""The audit log: who asked to write what, when, with what result, in an append-only file.
 
-It holds record text, so that only its owner may read it.
+It holds record text, so only its owner may read it.
 """
 
 import json
@@ -14,7 +14,10 @@ from archqa.errors import InputError
 
 
 class AuditEntry(FrozenModel):
-    """One request to write. `payload` is the body as it came; `evidence` the resources that justified it."""
+    """One request to write.
+
+    `payload` is the body as it came; `evidence` are the resources that justify it.
+    """
 
     at: str
     who: str
@@ -40,17 +43,20 @@ class AuditLog:
         line = json.dumps(entry.model_dump(mode="json"), ensure_ascii=True) + "\n"
         try:
             with self._lock:
-                self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-                descriptor = os.open(self.path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
-                with os.fdopen(descriptor, "w", encoding="utf-8", newline="\n") as file:
-                    file.write(line)
-                    file.flush()
-                    os.fsync(file.fileno())
+                self._append(line)
         except OSError as error:
             raise InputError(self.path, [f": cannot be written ({error.strerror})."]) from None
 
+    def _append(self, line: str) -> None:
+        self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        descriptor = os.open(self.path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+        with os.fdopen(descriptor, "w", encoding="utf-8", newline="\n") as file:
+            file.write(line)
+            file.flush()
+            os.fsync(file.fileno())
+
     def entries(self) -> list[AuditEntry]:
-        """Every line, oldest first."""
+        """Return every entry, oldest first."""
         if not self.path.is_file():
             return []
         lines = self.path.read_text(encoding="utf-8").splitlines()

@@ -1,6 +1,7 @@
-"""Writes above a record that stays as it is: what is added lies in memory, is found by every search, and can be reset.
+"""Writes on top of a record that stays unchanged: they are kept in memory and can be reset.
 
-Several overlays may lie above one file at the same time, one for each task.
+Every search finds them. Several overlays may use one file at the same time, such as one for each
+task.
 """
 
 import json
@@ -10,6 +11,7 @@ import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from sqlite3 import Connection
 
 from archqa.fhir.index import schema
 from archqa.fhir.index.batch import index_batch_of
@@ -22,107 +24,101 @@ from archqa.fhir.record import Resource
 from archqa.fhir.store import Store
 from archqa.fhir.values import dates
 
-_FLOOR = 2**40
-"""Numbers given here never meet those of the file."""
+_FIRST_NUMBER = 2**40
+"""The overlay's numbers start here, far above those of the file."""
 
 
 class Overlay(LocalRecord):
-    """A store with additions in memory. Safe to use from several threads, one at a time."""
+    """A store with additions in memory. Threads share it; one of them uses it at a time."""
 
     schemas = ("base", "main")
 
-    def __init__(self, path: Path, ways: Profile) -> None:
-        super().__init__(path, ways)
+    def __init__(self, path: Path, profile: Profile) -> None:
+        super().__init__(path, profile)
         self._lock = threading.RLock()
-        schema.open_connection(
-            path, write=False
-        ).close()  # Raises what is to be said about a file that is no record.
-        connection = sqlite3.connect(
-            ":memory:", uri=True, isolation_level=None, check_same_thread=False
-        )
-        connection.execute("ATTACH ? AS base", (f"{path.resolve().as_uri()}?mode=ro",))
-        schema.create_tables(connection)
-        schema.create_indexes(connection)
-        _lay_over(connection)
-        self._session = ReadSession(connection)
-        self._loader = Loader(connection, "main", _FLOOR)
+        self._session = ReadSession(_open_layers(path))
+        self._loader = self._new_loader()
 
     @classmethod
     def over(cls, store: Store) -> "Overlay":
-        """An empty overlay over a store."""
+        """Return an empty overlay over a store."""
         return cls(store.path, store.profile)
 
     def create(self, resource: Resource, new_id: str | None = None) -> Resource:
-        """Store a resource under a new id; what was stored. Raises `FhirError` if it is none."""
-        new_id, now = (
-            new_id or str(uuid.uuid4()),
-            dates.format_instant(dates.utc_now_microseconds()),
-        )
-        given = {
-            name: value for name, value in resource.items() if name not in {"resourceType", "id"}
-        }
-        meta = {**(given.get("meta") or {}), "versionId": "1", "lastUpdated": now}
-        stored = {"resourceType": resource.get("resourceType"), "id": new_id, **given, "meta": meta}
+        """Store a resource under a new id and return what was stored.
+
+        Raises `FhirError` for an invalid resource.
+        """
+        members = dict(resource)
+        resource_type = members.pop("resourceType", None)
+        members.pop("id", None)
+        now = dates.format_instant(dates.utc_now_microseconds())
+        members["meta"] = {**(members.get("meta") or {}), "versionId": "1", "lastUpdated": now}
+        new_id = new_id or str(uuid.uuid4())
+        stored = {"resourceType": resource_type, "id": new_id, **members}
         self.put(json.dumps(stored, ensure_ascii=False), stored)
         return stored
 
     def put(self, text: str, resource: Resource) -> None:
-        """Store a resource under its own id, which must be new. Raises `FhirError`, 409 if there is one already."""
-        wrong = invalid_resource_reason(resource, text)
-        if wrong:
-            raise FhirError(wrong, 422)
+        """Store a resource under its own id, which must be new.
+
+        Raises `FhirError`: 422 for an invalid resource, 409 if the id exists.
+        """
+        reason = invalid_resource_reason(resource, text)
+        if reason:
+            raise FhirError(reason, 422)
         if self.text(resource["resourceType"], resource["id"]) is not None:
             raise FhirError("There is a resource of this type and id already.", 409, "conflict")
         with self._lock, self._transaction():
-            self._loader.put(index_batch_of([ParsedResource(text, resource, {})]))
+            self._loader.insert_batch(index_batch_of([ParsedResource(text, resource, {})]))
 
     @contextmanager
     def transaction(self) -> Iterator[None]:
-        """What is added within is kept if it ends well, else forgotten."""
+        """Keep the additions of the block if it succeeds, discard them if it fails."""
         with self._lock:
             try:
                 with self._transaction():
                     yield
             except BaseException:
-                self._loader = Loader(
-                    self._session.connection, "main", _FLOOR
-                )  # It knew what is gone.
+                self._loader = self._new_loader()  # The old one remembers what was rolled back.
                 raise
 
     def added(self) -> list[Resource]:
-        """What was added, in order."""
-        with self.reading() as session:
-            numbers = [
-                n for (n,) in session.connection.execute("SELECT n FROM main.resource ORDER BY n")
-            ]
-            return [json.loads(text) for _, _, text in self._searcher(session).resources(numbers)]
+        """Return the additions, in order."""
+        with self.read_session() as session:
+            rows = session.connection.execute("SELECT n FROM main.resource ORDER BY n")
+            numbers = [n for (n,) in rows]
+            return [json.loads(stored.text) for stored in self.searcher(session).fetch(numbers)]
 
     def reset(self) -> None:
-        """Forget what was added."""
+        """Discard the additions."""
         with self._lock:
             with self._transaction():
                 for table in schema.TABLE_COLUMNS:
                     self._session.connection.execute(f"DELETE FROM main.{table}")
-            self._loader = Loader(self._session.connection, "main", _FLOOR)
+            self._loader = self._new_loader()
 
     def session(self) -> ReadSession:
-        """The only session."""
+        """Return the only session."""
         return self._session
 
     @contextmanager
-    def reading(self) -> Iterator[ReadSession]:
-        """The session, while nobody else uses it."""
-        with self._lock, super().reading() as session:
+    def read_session(self) -> Iterator[ReadSession]:
+        """Provide the session, for one thread at a time."""
+        with self._lock, super().read_session() as session:
             yield session
 
     def close(self) -> None:
-        """Let go of the file; what was added is lost."""
+        """Close the file; the additions are lost."""
         with self._lock:
             self._session.connection.close()
 
+    def _new_loader(self) -> Loader:
+        return Loader(self._session.connection, "main", _FIRST_NUMBER)
+
     @contextmanager
     def _transaction(self) -> Iterator[None]:
-        """A transaction, or a part of the one that is open."""
+        """Run the block in a transaction, or as part of the open one."""
         connection = self._session.connection
         if connection.in_transaction:
             yield
@@ -136,10 +132,30 @@ class Overlay(LocalRecord):
         connection.execute("COMMIT")
 
 
-def _lay_over(connection: sqlite3.Connection) -> None:
-    """Views in the temporary schema, which is looked up first: each table is the file's and memory's together."""
-    for name in schema.TABLE_COLUMNS:
-        both = f"SELECT * FROM base.{name} UNION ALL SELECT * FROM main.{name}"
-        if name == "element":
-            both = f"SELECT p, type, kind, path, max(longest) AS longest, max(used) AS used FROM ({both}) GROUP BY p"
-        connection.execute(f"CREATE TEMP VIEW {name} AS {both}")
+def _open_layers(path: Path) -> Connection:
+    """Open a database in memory with the file attached as schema `base`.
+
+    Raises `InputError` if the file is no record.
+    """
+    schema.open_connection(path, write=False).close()
+    connection = sqlite3.connect(
+        ":memory:", uri=True, isolation_level=None, check_same_thread=False
+    )
+    connection.execute("ATTACH ? AS base", (f"{path.resolve().as_uri()}?mode=ro",))
+    schema.create_tables(connection)
+    schema.create_indexes(connection)
+    _create_union_views(connection)
+    return connection
+
+
+def _create_union_views(connection: Connection) -> None:
+    """Create a view of each table's rows in the file and in memory.
+
+    The views are in the temporary schema, where SQLite looks up names first.
+    """
+    for table in schema.TABLE_COLUMNS:
+        rows = f"SELECT * FROM base.{table} UNION ALL SELECT * FROM main.{table}"
+        if table == "element":
+            columns = "p, type, kind, path, max(longest) AS longest, max(used) AS used"
+            rows = f"SELECT {columns} FROM ({rows}) GROUP BY p"
+        connection.execute(f"CREATE TEMP VIEW {table} AS {rows}")

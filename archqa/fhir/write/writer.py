@@ -1,18 +1,18 @@
-"""Writing to a record, in one of four modes; every attempt is in the audit log.
+"""Write to a record in one of four modes; every attempt is in the audit log.
 
-read-only  refuses (the default)
-record     only looks whether the body is JSON, stores nothing: what MedAgentBench's controller does
-validate   checks as if it were to be stored, stores nothing
-apply      checks and stores: in an overlay that can be reset, or on a server
+read-only  refuse (the default)
+record     check that the body is JSON, store nothing: what MedAgentBench's controller does
+validate   check as in mode apply, store nothing
+apply      check and store: in an overlay that can be reset, or on a server
 """
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from archqa.core.value import FrozenModel
 from archqa.core.write_mode import WriteMode
-from archqa.fhir.outcome import FhirError, operation_outcome
+from archqa.fhir.outcome import FhirError
 from archqa.fhir.record import Record, WritableRecord
 from archqa.fhir.values import dates
 from archqa.fhir.values.json_spans import parse
@@ -21,9 +21,14 @@ from archqa.fhir.write.validation import Finding, validate_resource
 
 __all__ = ["WriteMode", "WriteResult", "Writer"]
 
+_SEVERITIES = {"error": "error", "warn": "warning", "info": "information"}
+
 
 class WriteResult(FrozenModel):
-    """What became of one write. `status` is the HTTP status; `stored` the resource where one was stored."""
+    """The result of one write.
+
+    `status` is the HTTP status; `stored` the resource if one was stored.
+    """
 
     status: int
     findings: tuple[Finding, ...] = ()
@@ -32,32 +37,30 @@ class WriteResult(FrozenModel):
 
     @property
     def accepted(self) -> bool:
-        """Whether it did what its mode does with a good write."""
+        """Whether the write was accepted in its mode."""
         return self.status < 400
 
     def outcome(self) -> dict[str, Any]:
-        """The findings as an OperationOutcome."""
-        level = {"error": "error", "warn": "warning", "info": "information"}
-        found = operation_outcome([], "", "")
-        for each in self.findings:
-            text = f"{each.path}: {each.message}" if each.path else each.message
-            code = "invalid" if each.level == "error" else "informational"
-            found["issue"].append(
-                {"severity": level[each.level], "code": code, "diagnostics": text}
-            )
-        return found
+        """Return the findings as an OperationOutcome."""
+        issues = [_issue(finding) for finding in self.findings]
+        return {"resourceType": "OperationOutcome", "issue": issues}
+
+
+def _issue(finding: Finding) -> dict[str, str]:
+    text = f"{finding.path}: {finding.message}" if finding.path else finding.message
+    code = "invalid" if finding.level == "error" else "informational"
+    return {"severity": _SEVERITIES[finding.level], "code": code, "diagnostics": text}
 
 
 class Writer:
-    """Writes to one record in one mode. `apply` needs a record that can be added to, such as an `Overlay`."""
+    """Write to one record in one mode. `apply` needs a `WritableRecord`, such as an `Overlay`."""
 
     def __init__(
         self, record: Record, mode: WriteMode = WriteMode.READ_ONLY, audit: AuditLog | None = None
     ) -> None:
         if mode is WriteMode.APPLY and not isinstance(record, WritableRecord):
-            raise FhirError(
-                "Mode apply needs a record that can be added to: an Overlay, or a server."
-            )
+            message = "Mode apply needs a record that can be added to: an Overlay, or a server."
+            raise FhirError(message)
         self.record = record
         self.mode = mode
         self._audit = audit
@@ -72,27 +75,31 @@ class Writer:
         evidence: Sequence[str] = (),
         against: Sequence[str] = (),
     ) -> WriteResult:
-        """Write one resource; `body` is its JSON. Never raises for a bad body: what is wrong stands in the findings.
+        """Write one resource; `body` is its JSON. Never raises for a bad body: see the findings.
 
-        `against` are reasons that somebody else has: with any of them nothing is written, and they are kept.
+        `against` are reasons of the caller to refuse: with any, nothing is written and they are
+        logged.
         """
-        payload = _parsed(body)
-        written = _refused(409, *against) if against else self._written(resource_type, payload)
-        said = body if payload is _NO_JSON else payload
-        self.note("POST", url or resource_type, said, written, who=who, evidence=evidence)
-        return written
+        payload = _parse(body)
+        if against:
+            result = _refuse(409, against)
+        else:
+            result = self._write(resource_type, payload)
+        logged = body if payload is _NOT_JSON else payload
+        self.log_write("POST", url or resource_type, logged, result, who=who, evidence=evidence)
+        return result
 
-    def note(
+    def log_write(
         self,
         method: str,
         url: str,
         payload: Any,
-        written: WriteResult,
+        result: WriteResult,
         *,
         who: str = "",
         evidence: Sequence[str] = (),
     ) -> None:
-        """Write down what was asked and what became of it, where there is an audit log."""
+        """Add a write and its result to the audit log, if there is one."""
         if self._audit is None:
             return
         entry = AuditEntry(
@@ -102,54 +109,54 @@ class Writer:
             method=method,
             url=url,
             payload=payload,
-            status=written.status,
-            findings=tuple(each.model_dump() for each in written.findings),
-            location=written.location,
+            status=result.status,
+            findings=tuple(finding.model_dump() for finding in result.findings),
+            location=result.location,
             evidence=tuple(evidence),
         )
         self._audit.add(entry)
 
-    def _written(self, resource_type: str, payload: Any) -> WriteResult:
+    def _write(self, resource_type: str, payload: Any) -> WriteResult:
         if self.mode is WriteMode.READ_ONLY:
-            return _refused(403, "this record is read-only.")
-        if payload is _NO_JSON:
-            return _refused(400, "the body is not JSON.")
-        found = validate_resource(
-            payload, resource_type, lambda patient: self.record.get("Patient", patient) is not None
-        )
+            return _refuse(403, ["this record is read-only."])
+        if payload is _NOT_JSON:
+            return _refuse(400, ["the body is not JSON."])
+        findings = tuple(validate_resource(payload, resource_type, self._has_patient))
         if self.mode is WriteMode.RECORD:
-            return WriteResult(
-                status=200, findings=tuple(each.model_copy(update=_softer(each)) for each in found)
-            )
-        if any(each.level == "error" for each in found):
-            return WriteResult(status=422, findings=tuple(found))
+            return WriteResult(status=200, findings=tuple(map(_as_warning, findings)))
+        if any(finding.level == "error" for finding in findings):
+            return WriteResult(status=422, findings=findings)
         if self.mode is WriteMode.VALIDATE:
-            return WriteResult(status=200, findings=tuple(found))
+            return WriteResult(status=200, findings=findings)
         assert isinstance(self.record, WritableRecord)
         stored = self.record.create(payload)
         location = f"{resource_type}/{stored['id']}/_history/1"
-        return WriteResult(status=201, findings=tuple(found), location=location, stored=stored)
+        return WriteResult(status=201, findings=findings, location=location, stored=stored)
+
+    def _has_patient(self, patient: str) -> bool:
+        return self.record.get("Patient", patient) is not None
 
 
-_NO_JSON = object()
+_NOT_JSON = object()
 
 
-def _parsed(body: str) -> Any:
+def _parse(body: str) -> Any:
+    """Return the value of a body; `_NOT_JSON` if it is no JSON that UTF-8 can encode."""
     try:
         value = parse(body)
         json.dumps(value, ensure_ascii=False).encode()
     except (ValueError, RecursionError):
-        return _NO_JSON
+        return _NOT_JSON
     return value
 
 
-def _refused(status: int, *messages: str) -> WriteResult:
-    return WriteResult(
-        status=status,
-        findings=tuple(Finding(level="error", path="", message=each) for each in messages),
-    )
+def _refuse(status: int, messages: Iterable[str]) -> WriteResult:
+    findings = [Finding(level="error", path="", message=message) for message in messages]
+    return WriteResult(status=status, findings=tuple(findings))
 
 
-def _softer(finding: Finding) -> dict[str, str]:
-    """MedAgentBench's grader wants shapes that R4 does not have: in its mode they are only worth a warning."""
-    return {"level": "warn"} if finding.level == "error" else {}
+def _as_warning(finding: Finding) -> Finding:
+    """Weaken an error: MedAgentBench's grader requires shapes that R4 does not have."""
+    if finding.level != "error":
+        return finding
+    return finding.model_copy(update={"level": "warn"})

@@ -30,8 +30,8 @@ def _visit_kind(state: ParseState) -> VisitKind:
 
 def _position_and_visit(state: ParseState) -> tuple[Position | None, Visit | None]:
     """The position of the row among the stays, and the visit around it."""
-    row_visits = []
-    outer_visits = []
+    row_visits: list[Visit] = []
+    outer_visits: list[Visit] = []
     for found in state.visits:
         visits = row_visits if _is_row(state, found) else outer_visits
         visits.append(found.visit)

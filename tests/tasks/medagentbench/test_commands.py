@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 
 from archqa.fhir import FhirService, Overlay, Store, WriteMode, Writer
-from archqa.fhir.server.http import FhirApplication
+from archqa.fhir.server.application import FhirApplication
 from tests.cli.test_commands import archqa
 from tests.tasks.medagentbench.invented import SyntheticBenchmark, task
 from tests.tasks.medagentbench.test_protocol import always, fhir_server

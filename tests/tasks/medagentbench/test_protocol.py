@@ -414,7 +414,7 @@ def test_pages_that_never_end_are_left_after_a_few(tmp_path: Path) -> None:
 
 
 def test_an_answer_without_end_is_cut_off(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(http_client, "MOST_BYTES", 100_000)
+    monkeypatch.setattr(http_client, "MAX_REPLY_BYTES", 100_000)
     with fhir_server(always(200, lambda _: " " * 1_000_000)) as (url, _):
         record = run_task(
             url, tmp_path, f"GET {FHIR_BASE_URL}Patient?identifier={ONE}", "FINISH([])"

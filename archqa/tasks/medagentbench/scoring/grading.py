@@ -89,7 +89,7 @@ def open_record_lookup(record_name: str | None) -> Iterator[RecordLookup]:
             "Grading MedAgentBench reads the record that was acted on.\n"
             "Name it with --record STORE_OR_URL."
         )
-    with connect(record_name, ways="hapi") as record:
+    with connect(record_name, profile="hapi") as record:
         yield RecordLookup(record)
 
 

@@ -1,4 +1,4 @@
-"""Runs made by hand: synthetic cases, dice for judges, a key that is known. No engine, no model."""
+"""Synthetic runs: random judgements on synthetic cases with a known key. No engine, no model."""
 
 import json
 import random
@@ -11,6 +11,7 @@ from archqa import tasks
 from archqa.core.answer import CitedAnswer, Claim
 from archqa.core.case import Case
 from archqa.core.judgement import Judgement, Relevance
+from archqa.core.probability import mean_probabilities
 from archqa.core.question import Item
 from archqa.core.step import Step
 from archqa.core.usage import Usage
@@ -27,8 +28,8 @@ SPECIALTIES = ("cardiology", "surgery", "oncology")
 def cases_with_specialties(count: int, sentences: int = 23) -> list[Case]:
     """Synthetic cases of three specialties."""
     return [
-        case.model_copy(update={"clinical_specialty": SPECIALTIES[at % 3]})
-        for at, case in enumerate(synthetic_cases(count, sentences))
+        case.model_copy(update={"clinical_specialty": SPECIALTIES[index % 3]})
+        for index, case in enumerate(synthetic_cases(count, sentences))
     ]
 
 
@@ -38,28 +39,28 @@ def create_run(
     *,
     seed: int = 1,
     name: str = "run",
-    keyed: bool = True,
+    with_key: bool = True,
     threshold: float = 0.5,
 ) -> Path:
-    """A finished run of the cases, with its case file (and key) beside it. Deterministic for a seed."""
+    """Create a finished run, its case file and its key; the same seed gives the same run."""
     data = folder / "cases.json"
     data.write_text(dump_json(cases), encoding="utf-8")
     gold = {case.id: gold_of(case) for case in cases}
-    if keyed:
+    if with_key:
         (folder / "cases_key.json").write_text(
             json.dumps([_key(case, gold[case.id]) for case in cases])
         )
     run = _folder(folder / name, "archehr-2025", "dmis", data, cases)
-    dice = random.Random(seed)
+    generator = random.Random(seed)
     for case in cases:
-        _end(run, case, gold[case.id], dice, threshold)
+        _end(run, case, gold[case.id], generator, threshold)
     return run.path
 
 
 def create_fhir_run(
     folder: Path, task: str, items: Sequence[Item], results: Sequence[dict[str, Any]]
 ) -> Path:
-    """A finished run of questions or tasks on a FHIR record, with these results."""
+    """Create a finished run of questions or tasks on a FHIR record, with these results."""
     run = _folder(folder / "run", task, "embedded", folder / "gone.json", items)
     result_type = tasks.find(task).result_type
     for item, result in zip(items, results, strict=True):
@@ -70,9 +71,10 @@ def create_fhir_run(
 
 def gold_of(case: Case) -> dict[str, Relevance]:
     """Every fifth sentence is essential, the one after it supplementary."""
-    kinds = {0: Relevance.ESSENTIAL, 1: Relevance.SUPPLEMENTARY}
+    labels = {0: Relevance.ESSENTIAL, 1: Relevance.SUPPLEMENTARY}
     return {
-        each: kinds.get(at % 5, Relevance.NOT_RELEVANT) for at, each in enumerate(case.sentence_ids)
+        sentence_id: labels.get(index % 5, Relevance.NOT_RELEVANT)
+        for index, sentence_id in enumerate(case.sentence_ids)
     }
 
 
@@ -101,21 +103,25 @@ def _folder(path: Path, task: str, pipeline: str, data: Path, items: Sequence[It
 
 
 def _end(
-    run: RunFolder, case: Case, gold: dict[str, Relevance], dice: random.Random, threshold: float
+    run: RunFolder,
+    case: Case,
+    gold: dict[str, Relevance],
+    generator: random.Random,
+    threshold: float,
 ) -> None:
-    held = {
-        name: tuple(_judgement(each, gold[each], dice) for each in case.sentence_ids)
-        for name in AGENTS
-    }
-    mean = {
-        each: sum(_of(held[name], each) for name in AGENTS) / len(AGENTS)
-        for each in case.sentence_ids
-    }
-    cited = (
-        tuple(each for each in case.sentence_ids if mean[each] >= threshold)
-        or case.sentence_ids[:1]
+    judgements = {}
+    for agent in AGENTS:
+        judgements[agent] = tuple(
+            _judgement(sentence_id, gold[sentence_id], generator)
+            for sentence_id in case.sentence_ids
+        )
+    means = mean_probabilities(judgements)
+    above = [sentence_id for sentence_id in case.sentence_ids if means[sentence_id] >= threshold]
+    cited = tuple(above) or case.sentence_ids[:1]
+    claims = tuple(
+        Claim(text=f"As sentence {sentence_id} says.", citations=(sentence_id,))
+        for sentence_id in cited
     )
-    claims = tuple(Claim(text=f"As sentence {each} says.", citations=(each,)) for each in cited)
     usage = Usage(calls=2, prompt_tokens=900, completion_tokens=80, cost_usd=0.01, seconds=1.5)
     run.add_step(
         case.id,
@@ -127,7 +133,7 @@ def _end(
             status=CaseStatus.ANSWERED,
             answer=CitedAnswer(claims=claims),
             evidence=cited,
-            judgements=held,
+            judgements=judgements,
             experts=AGENTS[1:],
             usage=usage,
             seconds=1.5,
@@ -135,22 +141,21 @@ def _end(
     )
 
 
-def _judgement(sentence: str, label: Relevance, dice: random.Random) -> Judgement:
+def _judgement(sentence: str, label: Relevance, generator: random.Random) -> Judgement:
     probability = min(
-        max(dice.gauss(0.7 if label is Relevance.ESSENTIAL else 0.3, 0.2), 0.01), 0.99
+        max(generator.gauss(0.7 if label is Relevance.ESSENTIAL else 0.3, 0.2), 0.01), 0.99
     )
     return Judgement(
         sentence_id=sentence,
         label=Relevance.ESSENTIAL if probability >= 0.5 else Relevance.NOT_RELEVANT,
-        rationale=f"Because of what {sentence} says of the question; seen {probability:.3f}.",
+        rationale=f"Because of what {sentence} says of the question, {probability:.3f}.",
         probability=probability,
     )
 
 
-def _of(judged: tuple[Judgement, ...], sentence: str) -> float:
-    return next(each.probability or 0.0 for each in judged if each.sentence_id == sentence)
-
-
 def _key(case: Case, gold: dict[str, Relevance]) -> dict[str, Any]:
-    answers = [{"sentence_id": each, "relevance": label.value} for each, label in gold.items()]
+    answers = [
+        {"sentence_id": sentence_id, "relevance": label.value}
+        for sentence_id, label in gold.items()
+    ]
     return {"case_id": case.id, "answers": answers}

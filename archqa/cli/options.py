@@ -1,0 +1,68 @@
+"""Command-line options that several commands share."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+RunArgument = Annotated[Path, typer.Argument(metavar="RUN", help="A run folder.")]
+
+KeyOption = Annotated[
+    Path | None,
+    typer.Option("--key", help="The key; default: the one next to the case file."),
+]
+
+RecordOption = Annotated[
+    str | None,
+    typer.Option("--record", help="A FHIR store or server (FHIR benchmarks)."),
+]
+
+PipelineOption = Annotated[
+    str | None,
+    typer.Option("--pipeline", help="See `archqa list pipelines`."),
+]
+
+ModelOption = Annotated[
+    str | None,
+    typer.Option("--model", help="Model for every agent, e.g. gpt-4.1."),
+]
+
+BaseUrlOption = Annotated[
+    str | None,
+    typer.Option("--base-url", help="An OpenAI-compatible server."),
+]
+
+JobsOption = Annotated[
+    int | None,
+    typer.Option("--jobs", min=1, help="Requests in flight at once.  [default: 8]"),
+]
+
+LimitOption = Annotated[
+    int | None,
+    typer.Option("--limit", min=1, help="Only the first N cases."),
+]
+
+AssignmentsOption = Annotated[
+    list[str] | None,
+    typer.Option("--set", metavar="KEY=VALUE", help="Any setting; repeatable."),
+]
+
+ConfigOption = Annotated[
+    Path | None,
+    typer.Option("--config", help="A TOML file of settings."),
+]
+
+JsonOption = Annotated[
+    bool,
+    typer.Option("--json", help="Print one JSON object."),
+]
+
+QuietOption = Annotated[
+    bool,
+    typer.Option("--quiet", "-q", help="No progress on stderr."),
+]
+
+VerboseOption = Annotated[
+    bool,
+    typer.Option("--verbose", "-v", help="Log more on stderr; never record text."),
+]

@@ -1,0 +1,202 @@
+"""Extract the index rows of resources, with numbers that are valid within one batch.
+
+Most of the loading time is spent here. It needs no database, so processes can work in parallel.
+"""
+
+from collections.abc import Callable, Mapping
+from typing import Any, Generic, TypeVar
+
+from archqa.fhir.index import schema
+from archqa.fhir.values import element_values
+from archqa.fhir.values.element_values import CodedTerm
+from archqa.fhir.values.paths import PathGetter, compile_path, root_element
+from archqa.fhir.values.references import ReferenceTarget
+from archqa.fhir.values.search_parameters import Kind, elements, is_concept_element, parameters
+
+_T = TypeVar("_T")
+_Patients = tuple[int, ...]
+_Emit = Callable[[int, int, Any, _Patients], None]
+_UrnTargets = Mapping[str, ReferenceTarget]
+_CodingKey = tuple[str | None, str | None, str | None]
+_Plan = dict[str | None, list[tuple[_Emit, int, PathGetter]]]
+"""The indexed elements by the member they start at: most resources have few of the members."""
+
+_NO_PATIENT = (0,)
+
+
+class Numbers(Generic[_T]):
+    """Numbers for values, from 1; number 0 stands for no value."""
+
+    def __init__(self, no_value: _T) -> None:
+        self.values: list[_T] = [no_value]
+        self._numbers: dict[_T, int] = {}
+
+    def of(self, value: _T) -> int:
+        """Return the number of a value."""
+        number = self._numbers.get(value)
+        if number is None:
+            number = self._numbers[value] = len(self.values)
+            self.values.append(value)
+        return number
+
+
+class IndexRowExtractor:
+    """Gather the index rows of resources.
+
+    A row starts with the resource's position in the batch.
+    """
+
+    def __init__(self) -> None:
+        self.rows: dict[str, list[tuple[Any, ...]]] = {
+            table: [] for table in schema.INDEX_COLUMN_COUNTS
+        }
+        self.elements: Numbers[tuple[str, str, str]] = Numbers(("", "", ""))
+        self.terms: Numbers[CodedTerm] = Numbers(CodedTerm(None, None, None))
+        self.targets: Numbers[ReferenceTarget] = Numbers(ReferenceTarget("", ""))
+        self.max_durations: dict[int, int] = {}
+        self.used_terms: set[tuple[int, int]] = set()
+        self._plans: dict[str, _Plan] = {}
+        self._urn_targets: _UrnTargets = {}
+        self._patient_getters: dict[str, list[PathGetter]] = {}
+        self._coding_cache: dict[_CodingKey, int] = {}
+        self._reference_cache: dict[str, list[int]] = {}
+
+    def add(self, n: int, resource: dict[str, Any], urn_targets: _UrnTargets) -> None:
+        """Gather the rows of one resource.
+
+        `urn_targets` are the resources that the `urn:uuid:…` of its bundle stand for.
+        """
+        self._urn_targets = urn_targets
+        resource_type = resource["resourceType"]
+        plan = self._plans.get(resource_type) or self._make_plan(resource_type)
+        patients = self._patients(resource_type, resource)
+        for member in (None, *resource):
+            for emit, p, values_of in plan.get(member, ()):
+                for value in values_of(resource):
+                    emit(n, p, value, patients)
+
+    def _make_plan(self, resource_type: str) -> _Plan:
+        emitters: dict[Kind, _Emit] = {
+            Kind.TOKEN: self._emit_token,
+            Kind.DATE: self._emit_date,
+            Kind.REFERENCE: self._emit_reference,
+            Kind.QUANTITY: self._emit_quantity,
+            Kind.NUMBER: self._emit_quantity,
+            Kind.STRING: self._emit_string,
+            Kind.URI: self._emit_string,
+        }
+        plan: _Plan = {}
+        for kind, path in elements(resource_type):
+            emit = emitters[kind]
+            if kind is Kind.TOKEN and is_concept_element(resource_type, path):
+                emit = self._emit_concept
+            p = self.elements.of((resource_type, kind.value, path))
+            plan.setdefault(root_element(path), []).append((emit, p, compile_path(path)))
+        self._plans[resource_type] = plan
+        return plan
+
+    def _patients(self, resource_type: str, resource: dict[str, Any]) -> _Patients:
+        """Return the targets of the patients that a resource is about."""
+        patients: dict[int, None] = {}
+        for values_of in self._patient_getters_of(resource_type):
+            for value in values_of(resource):
+                for t in self._target_numbers(value):
+                    if self.targets.values[t].type in {"Patient", ""}:
+                        patients[t] = None
+        return tuple(patients) or _NO_PATIENT
+
+    def _patient_getters_of(self, resource_type: str) -> list[PathGetter]:
+        getters = self._patient_getters.get(resource_type)
+        if getters is None:
+            parameter = parameters(resource_type).get("patient")
+            paths = parameter.elements if parameter else ()
+            getters = self._patient_getters[resource_type] = [compile_path(path) for path in paths]
+        return getters
+
+    def _emit_token(self, n: int, p: int, value: Any, patients: _Patients) -> None:
+        rows = self.rows["token"]
+        for t in self._term_numbers(value):
+            for patient in patients:
+                rows.append((n, p, t, patient))
+
+    def _emit_concept(self, n: int, p: int, value: Any, patients: _Patients) -> None:
+        rows = self.rows["token"]
+        for t in self._term_numbers(value):
+            self.used_terms.add((p, t))
+            for patient in patients:
+                rows.append((n, p, t, patient))
+
+    def _term_numbers(self, value: Any) -> list[int]:
+        """Return the numbers of a value's terms; values with codings alone are cached."""
+        if not _has_codings_only(value):
+            return self._new_term_numbers(value)
+        try:
+            return self._cached_coding_numbers(value["coding"])
+        except (KeyError, TypeError, AttributeError):
+            numbers = self._new_term_numbers(value)
+        if len(numbers) == 1:
+            self._cache_coding(value["coding"][0], numbers[0])
+        return numbers
+
+    def _new_term_numbers(self, value: Any) -> list[int]:
+        terms = element_values.extract_terms(value)
+        return [self.terms.of(term) for term in terms]
+
+    def _cached_coding_numbers(self, codings: list[dict[str, Any]]) -> list[int]:
+        """Raises `KeyError` for a coding that is not cached."""
+        numbers = []
+        for coding in codings:
+            key = (coding.get("system"), coding.get("code"), coding.get("display"))
+            numbers.append(self._coding_cache[key])
+        return numbers
+
+    def _cache_coding(self, coding: dict[str, Any], t: int) -> None:
+        key = (coding.get("system"), coding.get("code"), coding.get("display"))
+        if all(text is None or type(text) is str for text in key):
+            self._coding_cache[key] = t
+
+    def _emit_reference(self, n: int, p: int, value: Any, patients: _Patients) -> None:
+        rows = self.rows["reference"]
+        for t in self._target_numbers(value):
+            for patient in patients:
+                rows.append((n, p, t, patient))
+
+    def _target_numbers(self, value: Any) -> list[int]:
+        """Return the numbers of a Reference's targets; cached outside of bundles."""
+        text = value.get("reference") if type(value) is dict else None
+        if self._urn_targets or type(text) is not str:
+            targets = element_values.extract_targets(value)
+            return [self.targets.of(self._resolve_urn(target)) for target in targets]
+        numbers = self._reference_cache.get(text)
+        if numbers is None:
+            targets = element_values.extract_targets(value)
+            numbers = [self.targets.of(target) for target in targets]
+            self._reference_cache[text] = numbers
+        return numbers
+
+    def _resolve_urn(self, target: ReferenceTarget) -> ReferenceTarget:
+        if target.type:
+            return target
+        return self._urn_targets.get(target.id, target)
+
+    def _emit_date(self, n: int, p: int, value: Any, patients: _Patients) -> None:
+        for low, high, low_utc, high_utc, _ in element_values.extract_time_ranges(value):
+            if high - low > self.max_durations.get(p, 0):
+                self.max_durations[p] = high - low
+            for patient in patients:
+                self.rows["date"].append((n, p, low, high, low_utc, high_utc, patient))
+
+    def _emit_quantity(self, n: int, p: int, value: Any, patients: _Patients) -> None:
+        for amount in element_values.extract_amounts(value):
+            t = self.terms.of(amount.unit)
+            for patient in patients:
+                self.rows["quantity"].append((n, p, amount.low, amount.high, t, patient))
+
+    def _emit_string(self, n: int, p: int, value: Any, patients: _Patients) -> None:
+        for folded, exact in element_values.extract_strings(value):
+            for patient in patients:
+                self.rows["string"].append((n, p, folded, exact, patient))
+
+
+def _has_codings_only(value: Any) -> bool:
+    return type(value) is dict and len(value) == 1 and "coding" in value

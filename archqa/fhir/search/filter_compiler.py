@@ -1,0 +1,399 @@
+"""Compile filters to SQL: a predicate on a resource `r` and, if possible, a driver.
+
+A driver is a SELECT of the numbers `n` of all resources that pass. The search starts with the
+driver that finds the fewest and applies the predicates to those; the rest of the record is never
+looked at.
+"""
+
+from collections.abc import Iterable
+from sqlite3 import Connection
+from typing import NamedTuple
+
+from archqa.fhir.index.reference_graph import sql_number_list
+from archqa.fhir.profile import Profile
+from archqa.fhir.search import value_clauses
+from archqa.fhir.search.query import Filter
+from archqa.fhir.search.reachable_targets import reachable_targets
+from archqa.fhir.search.value_clauses import SqlClause, any_of, joined_args
+from archqa.fhir.values.search_parameters import Kind, Parameter
+from archqa.fhir.values.tokens import normalise_text
+from archqa.fhir.values.urls import unescape
+
+INDEX_TABLES = {
+    Kind.TOKEN: "token",
+    Kind.DATE: "date",
+    Kind.STRING: "string",
+    Kind.REFERENCE: "reference",
+    Kind.QUANTITY: "quantity",
+    Kind.NUMBER: "quantity",
+    Kind.URI: "string",
+}
+
+_TYPE_ID = "(SELECT k FROM type WHERE name = ?)"
+_ALL = SqlClause("1")
+_NONE = SqlClause("0")
+
+
+def with_schema(sql: str, schema: str) -> str:
+    """Replace `here.` by the schema that holds both a resource and its index rows.
+
+    Safe because no text of a request ever stands in the SQL itself.
+    """
+    return sql.replace("here.", f"{schema}.")
+
+
+class CompiledFilter(NamedTuple):
+    """A filter in SQL. Its driver, if any, finds exactly what passes the predicate."""
+
+    predicate: SqlClause
+    driver: SqlClause | None = None
+    driver_rank: int = 1
+    """A guess at the size of the driver before counting: 0 few, 1 some, 2 a whole patient."""
+    patient_scoped: bool = False
+    """The driver looks at the rows of the search's only patient and no others."""
+    is_patient_scope: bool = False
+    """The filter asks for that patient and nothing else."""
+
+
+class FilterCompiler:
+    """Compile the filters of a search.
+
+    `patients` are the target numbers of the only patient the search asks for, None otherwise.
+    """
+
+    def __init__(
+        self, connection: Connection, profile: Profile, schemas: tuple[str, ...] = ("main",)
+    ) -> None:
+        self._connection = connection
+        self._schemas = schemas
+        self._profile = profile
+        self.patients: tuple[int, ...] | None = None
+        self._scope: Filter | None = None
+        self.notices: list[str] = []
+
+    def set_patient_scope(self, filters: Iterable[Filter]) -> None:
+        """Find the only patient that the filters ask for: every index row has its patient."""
+        for patient_filter in filters:
+            patient = self._only_patient(patient_filter)
+            if patient:
+                self.patients = tuple(self._patient_targets([patient]))
+                self._scope = patient_filter
+                return
+
+    def _only_patient(self, patient_filter: Filter) -> str:
+        """Return the reference to the only patient of a filter; empty if there is none."""
+        is_plain = not patient_filter.modifier and not patient_filter.is_reverse_chain
+        if patient_filter.parameter.name != "patient" or not is_plain:
+            return ""
+        if patient_filter.chain is None:
+            return patient_filter.values[0] if len(patient_filter.values) == 1 else ""
+        select = self._in_all_schemas(self._select_passing("Patient", patient_filter.chain))
+        ids = self._connection.execute(f"{select.sql} LIMIT 2", select.args).fetchall()
+        return f"Patient/{ids[0][0]}" if len(ids) == 1 else ""
+
+    def _patient_targets(self, patients: Iterable[str]) -> list[int]:
+        where = any_of(
+            [value_clauses.reference_clause(patient, ("Patient",)) for patient in patients]
+        )
+        sql = f"SELECT x.t FROM target x WHERE {where.sql}"
+        return [t for (t,) in self._connection.execute(sql, where.args)]
+
+    def compile(self, resource_type: str, search_filter: Filter) -> CompiledFilter:
+        """Compile one filter of a search of that type."""
+        compiled = self._compile(resource_type, search_filter)
+        if search_filter is self._scope:
+            return compiled._replace(is_patient_scope=True)
+        return compiled
+
+    def _compile(self, resource_type: str, search_filter: Filter) -> CompiledFilter:
+        parameter = search_filter.parameter
+        if search_filter.is_reverse_chain:
+            return self._compile_reverse_chain(resource_type, search_filter)
+        if search_filter.chain is not None:
+            return self._compile_chain(resource_type, search_filter)
+        if parameter.name == "_id":
+            return _compile_id(resource_type, search_filter)
+        if parameter.name == "_lastUpdated":
+            return _compile_last_updated(search_filter)
+        if search_filter.modifier == "missing":
+            return self._compile_missing(resource_type, search_filter)
+        return self._compile_comparison(resource_type, search_filter)
+
+    def _compile_comparison(self, resource_type: str, search_filter: Filter) -> CompiledFilter:
+        parameter = search_filter.parameter
+        if search_filter.modifier == "not":
+            return _negate(self._compile_values(resource_type, search_filter))
+        is_plain_string = parameter.kind is Kind.STRING and not search_filter.modifier
+        if is_plain_string and self._profile.extensions_enabled:
+            return self._compile_words(resource_type, search_filter)
+        compiled = self._compile_values(resource_type, search_filter)
+        if parameter.name in {"patient", "subject"}:
+            return compiled._replace(driver_rank=2)
+        return compiled
+
+    def element_ids_sql(self, resource_type: str, parameter: Parameter) -> str:
+        """Return the numbers of a parameter's elements as SQL: `1, 5`."""
+        marks = ", ".join("?" * len(parameter.elements))
+        where = f"type = ? AND kind = ? AND used AND path IN ({marks})"
+        args = (resource_type, parameter.kind.value, *parameter.elements)
+        rows = self._connection.execute(f"SELECT p FROM element WHERE {where}", args)
+        return sql_number_list(p for (p,) in rows)
+
+    def _compile_values(self, resource_type: str, search_filter: Filter) -> CompiledFilter:
+        """Compile a filter that an index row must pass."""
+        kind = search_filter.parameter.kind
+        element_ids = self.element_ids_sql(resource_type, search_filter.parameter)
+        if kind is Kind.TOKEN and search_filter.modifier != "text":
+            condition = self._any_token(search_filter, element_ids)
+        else:
+            condition = any_of(
+                [
+                    self._value_condition(search_filter, value, element_ids)
+                    for value in search_filter.values
+                ]
+            )
+        return self._with_row(kind, element_ids, condition)
+
+    def _with_row(self, kind: Kind, element_ids: str, condition: SqlClause) -> CompiledFilter:
+        """Compile the existence of an index row that passes a condition."""
+        table = INDEX_TABLES[kind]
+        where = f"x.n = r.n AND x.p IN ({element_ids}) AND ({condition.sql})"
+        predicate = f"EXISTS (SELECT 1 FROM here.{table} x WHERE {where})"
+        return CompiledFilter(
+            predicate=SqlClause(predicate, condition.args),
+            driver=self._driver(kind, element_ids, condition),
+            driver_rank=0 if kind is Kind.TOKEN else 1,
+            patient_scoped=self.patients is not None,
+        )
+
+    def _driver(self, kind: Kind, element_ids: str, condition: SqlClause) -> SqlClause:
+        where = f"x.p IN ({element_ids})"
+        if self.patients is not None:
+            where = f"{where} AND x.patient IN ({sql_number_list(self.patients)})"
+        sql = f"SELECT x.n FROM here.{INDEX_TABLES[kind]} x WHERE {where} AND ({condition.sql})"
+        return SqlClause(sql, condition.args)
+
+    def _value_condition(self, search_filter: Filter, value: str, element_ids: str) -> SqlClause:
+        parameter, modifier = search_filter.parameter, search_filter.modifier
+        match parameter.kind:
+            case Kind.TOKEN:
+                return self._text_condition(value, element_ids)
+            case Kind.DATE:
+                return value_clauses.date_clause(
+                    parameter,
+                    value,
+                    wall_clock=self._profile.wall_clock,
+                    max_duration=self._max_duration(element_ids),
+                )
+            case Kind.REFERENCE:
+                allowed_types = (modifier,) if modifier else parameter.targets
+                return value_clauses.reference_clause(value, allowed_types)
+            case Kind.QUANTITY:
+                return value_clauses.quantity_clause(parameter, value)
+            case Kind.NUMBER:
+                return value_clauses.number_clause(parameter, value)
+            case Kind.URI:
+                return value_clauses.string_clause(value, "exact")
+            case Kind.STRING:
+                return value_clauses.string_clause(value, modifier)
+
+    def _any_token(self, search_filter: Filter, element_ids: str) -> SqlClause:
+        """Return a condition for any of these codes.
+
+        The terms are looked up first, so that many codes take hardly longer than one.
+        """
+        clauses: list[SqlClause] = []
+        terms: dict[int, None] = {}
+        for value in search_filter.values:
+            system = value_clauses.system_clause(value)
+            if system is not None:
+                clauses.append(system)
+                continue
+            condition = self._token_condition(search_filter.parameter, value, element_ids)
+            sql = f"SELECT t FROM term x WHERE {condition.sql}"
+            for (t,) in self._connection.execute(sql, condition.args):
+                terms[t] = None
+        if terms or not clauses:
+            clauses.append(SqlClause(f"x.t IN ({sql_number_list(terms)})"))
+        return any_of(clauses)
+
+    def _token_condition(self, parameter: Parameter, value: str, element_ids: str) -> SqlClause:
+        """Return a condition for a code.
+
+        In the archqa profile, a code that does not occur is tried without regard to case.
+        """
+        exact = _term_condition(value_clauses.token_clause(value))
+        if not self._profile.extensions_enabled or self._occurs(exact, element_ids):
+            return exact
+        folded = _term_condition(value_clauses.token_clause(value, ignore_case=True))
+        name = parameter.name
+        if self._occurs(folded, element_ids):
+            self.notices.append(
+                f"{name}: no such code; matched without regard to case and white space."
+            )
+        elif name != "identifier":
+            self.notices.append(
+                f"{name}: no resource has this code. To search by words, write {name}:text=words."
+            )
+        return folded
+
+    def _occurs(self, condition: SqlClause, element_ids: str) -> bool:
+        where = f"x.p IN ({element_ids}) AND {condition.sql}"
+        select = SqlClause(f"SELECT x.t FROM here.token x WHERE {where}", condition.args)
+        select = self._in_all_schemas(select)
+        row = self._connection.execute(f"{select.sql} LIMIT 1", select.args).fetchone()
+        return row is not None
+
+    def _in_all_schemas(self, select: SqlClause) -> SqlClause:
+        """Return the same SELECT over all schemas: the file and, in an overlay, memory."""
+        sql = " UNION ALL ".join(with_schema(select.sql, schema) for schema in self._schemas)
+        return SqlClause(sql, select.args * len(self._schemas))
+
+    def _text_condition(self, value: str, element_ids: str) -> SqlClause:
+        """Return a condition for `:text`: the display or text contains the value.
+
+        Outside of the archqa profile it must start with the value.
+        """
+        folded = normalise_text(unescape(value))
+        words = "(SELECT words FROM term WHERE t = v.t)"
+        if self._profile.extensions_enabled:
+            condition = SqlClause(f"instr({words}, ?) > 0", (folded,))
+        else:
+            condition = SqlClause(f"substr({words}, 1, ?) = ?", (len(folded), folded))
+        where = f"v.p IN ({element_ids}) AND {condition.sql}"
+        return SqlClause(f"x.t IN (SELECT v.t FROM vocabulary v WHERE {where})", condition.args)
+
+    def _compile_words(self, resource_type: str, search_filter: Filter) -> CompiledFilter:
+        """Compile a string: the start of a part, or words that may stand in several parts."""
+        element_ids = self.element_ids_sql(resource_type, search_filter.parameter)
+        drivers = [self._words_driver(value, element_ids) for value in search_filter.values]
+        sql = " UNION ".join(driver.sql for driver in drivers)
+        driver = SqlClause(sql, joined_args(drivers))
+        return CompiledFilter(SqlClause(f"r.n IN ({driver.sql})", driver.args), driver)
+
+    def _words_driver(self, value: str, element_ids: str) -> SqlClause:
+        start = self._driver(Kind.STRING, element_ids, value_clauses.string_clause(value, ""))
+        words = normalise_text(unescape(value)).split() or [""]
+        word_drivers = [
+            self._driver(Kind.STRING, element_ids, value_clauses.word_clause(word))
+            for word in words
+        ]
+        all_words = " INTERSECT ".join(driver.sql for driver in word_drivers)
+        sql = f"{start.sql} UNION SELECT n FROM ({all_words})"
+        return SqlClause(sql, joined_args([start, *word_drivers]))
+
+    def _compile_missing(self, resource_type: str, search_filter: Filter) -> CompiledFilter:
+        parameter = search_filter.parameter
+        element_ids = self.element_ids_sql(resource_type, parameter)
+        present = self._with_row(parameter.kind, element_ids, _ALL)
+        return _negate(present) if search_filter.values == ("true",) else present
+
+    def _compile_chain(self, resource_type: str, search_filter: Filter) -> CompiledFilter:
+        """Compile what refers to a resource that passes the filter at the end of the chain."""
+        chain_type, chain = search_filter.chain_type, search_filter.chain
+        assert chain is not None
+        passing = self._in_all_schemas(self._select_passing(chain_type, chain))
+        where = f"type IN (?, '') AND id IN ({passing.sql})"
+        condition = SqlClause(
+            f"x.t IN (SELECT t FROM target WHERE {where})", (chain_type, *passing.args)
+        )
+        element_ids = self.element_ids_sql(resource_type, search_filter.parameter)
+        return self._with_row(Kind.REFERENCE, element_ids, condition)
+
+    def _compile_reverse_chain(self, resource_type: str, search_filter: Filter) -> CompiledFilter:
+        """Compile what a resource that passes the filter refers to."""
+        chain_type, chain = search_filter.chain_type, search_filter.chain
+        assert chain is not None
+        element_ids = self.element_ids_sql(chain_type, search_filter.parameter)
+        passing = self._select_passing(chain_type, chain, "n")
+        where = f"x.p IN ({element_ids}) AND x.n IN ({passing.sql})"
+        targets = SqlClause(f"SELECT x.t FROM here.reference x WHERE {where}", passing.args)
+        return _compile_targets(resource_type, self._in_all_schemas(targets))
+
+    def _select_passing(
+        self, resource_type: str, search_filter: Filter, column: str = "id"
+    ) -> SqlClause:
+        """Select the ids (or numbers) of all resources of a type that pass one filter."""
+        # The filter concerns other resources than the search: its patient does not apply to them.
+        patients, self.patients = self.patients, None
+        try:
+            compiled = self.compile(resource_type, search_filter)
+        finally:
+            self.patients = patients
+        condition = compiled.predicate
+        if compiled.driver is not None:
+            condition = SqlClause(f"r.n IN ({compiled.driver.sql})", compiled.driver.args)
+        where = f"r.type = {_TYPE_ID} AND {condition.sql}"
+        sql = f"SELECT r.{column} FROM here.resource r WHERE {where}"
+        return SqlClause(sql, (resource_type, *condition.args))
+
+    def compile_referenced_by(
+        self, resource_type: str, patients: tuple[str, ...]
+    ) -> CompiledFilter:
+        """Compile what the resources of these patients refer to.
+
+        References within the type are followed, such as from a mix to its ingredients.
+        """
+        patient_targets = self._patient_targets(patients)
+        targets = reachable_targets(self._connection, resource_type, patient_targets)
+        return _compile_targets(resource_type, SqlClause(sql_number_list(targets)))
+
+    def _max_duration(self, element_ids: str) -> int:
+        sql = f"SELECT ifnull(max(longest), 0) FROM element WHERE p IN ({element_ids})"
+        return int(self._connection.execute(sql).fetchone()[0])
+
+
+def _negate(compiled: CompiledFilter) -> CompiledFilter:
+    predicate = compiled.predicate
+    return CompiledFilter(SqlClause(f"NOT {predicate.sql}", predicate.args))
+
+
+def _term_condition(where: SqlClause) -> SqlClause:
+    return SqlClause(f"x.t IN (SELECT t FROM term WHERE {where.sql})", where.args)
+
+
+def _compile_always_present(search_filter: Filter) -> CompiledFilter:
+    """Compile `:missing` for an element that every resource has."""
+    return CompiledFilter(_NONE if search_filter.values == ("true",) else _ALL)
+
+
+def _compile_id(resource_type: str, search_filter: Filter) -> CompiledFilter:
+    if search_filter.modifier == "missing":
+        return _compile_always_present(search_filter)
+    ids = tuple(unescape(value).strip().rpartition("|")[2] for value in search_filter.values)
+    marks = ", ".join("?" * len(ids))
+    if search_filter.modifier == "not":
+        return CompiledFilter(SqlClause(f"r.id NOT IN ({marks})", ids))
+    driver = f"SELECT n FROM here.resource WHERE id IN ({marks}) AND type = {_TYPE_ID}"
+    return CompiledFilter(
+        predicate=SqlClause(f"r.id IN ({marks})", ids),
+        driver=SqlClause(driver, (*ids, resource_type)),
+        driver_rank=0,
+    )
+
+
+def _compile_last_updated(search_filter: Filter) -> CompiledFilter:
+    if search_filter.modifier == "missing":
+        return _compile_always_present(search_filter)
+    clauses = [
+        value_clauses.date_clause(search_filter.parameter, value, wall_clock=False, max_duration=1)
+        for value in search_filter.values
+    ]
+    condition = any_of(clauses)
+    row = (
+        "SELECT r.updated AS low, r.updated + 1 AS high,"
+        " r.updated AS low_utc, r.updated + 1 AS high_utc"
+    )
+    predicate = f"EXISTS (SELECT 1 FROM ({row}) x WHERE {condition.sql})"
+    return CompiledFilter(SqlClause(predicate, condition.args))
+
+
+def _compile_targets(resource_type: str, targets: SqlClause) -> CompiledFilter:
+    """Compile the resources of a type that are among these targets."""
+    where = f"type IN (?, '') AND t IN ({targets.sql})"
+    ids = f"SELECT id FROM target WHERE {where}"
+    args = (resource_type, *targets.args)
+    driver = f"SELECT n FROM here.resource WHERE type = {_TYPE_ID} AND id IN ({ids})"
+    return CompiledFilter(
+        SqlClause(f"r.id IN ({ids})", args), SqlClause(driver, (resource_type, *args))
+    )

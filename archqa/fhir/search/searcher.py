@@ -1,0 +1,268 @@
+"""Run a search: find the matches, sort them, cut out one page, add what is included."""
+
+import json
+from array import array
+from collections.abc import Iterable
+from sqlite3 import Connection
+from typing import NamedTuple
+
+from archqa.fhir.index.blobs import BlobReader
+from archqa.fhir.index.reference_graph import sql_number_list
+from archqa.fhir.outcome import operation_outcome
+from archqa.fhir.profile import Profile
+from archqa.fhir.record import Entry, Page
+from archqa.fhir.search.filter_compiler import (
+    INDEX_TABLES,
+    CompiledFilter,
+    FilterCompiler,
+    with_schema,
+)
+from archqa.fhir.search.includes import MAX_INCLUDED, find_included
+from archqa.fhir.search.query import Query, SortKey
+from archqa.fhir.search.summaries import subset_resource
+from archqa.fhir.search.value_clauses import SqlClause, joined_args
+from archqa.fhir.values.search_parameters import Kind
+from archqa.fhir.values.urls import build_search_url
+
+_INITIAL_ESTIMATE = 5000
+"""Assumed size of the best driver before any is counted."""
+
+_DRIVER_RATIO = 4
+"""A driver is used if it finds at most so many times the resources of the smallest one."""
+
+_GOOD_ENOUGH = 200
+"""So few candidates are tested directly instead of counting another driver of one patient."""
+
+_GOOD_ENOUGH_UNSCOPED = 20_000
+"""The same if the other driver would read the rows of all patients."""
+
+_MAX_CACHED_NUMBERS = 50_000
+"""Numbers of a result that are cached, so that the next page need not search again."""
+
+
+ResultKey = tuple[SqlClause, tuple[SortKey, ...]]
+"""The key of a cached result: what matches, and its order."""
+
+
+class StoredResource(NamedTuple):
+    """A resource's type, id and JSON text."""
+
+    type: str
+    id: str
+    text: str
+
+
+class Searcher:
+    """Run searches over one connection, with caches for totals and results."""
+
+    def __init__(
+        self,
+        connection: Connection,
+        profile: Profile,
+        totals: dict[SqlClause, int],
+        results: dict[ResultKey, "array[int] | None"],
+        schemas: tuple[str, ...] = ("main",),
+    ) -> None:
+        self._connection = connection
+        self._schemas = schemas
+        self._profile = profile
+        self._reader = BlobReader(connection)
+        self._totals = totals
+        self._results = results
+
+    def run(self, query: Query) -> Page:
+        """Return one page of a search. Raises `FhirError`."""
+        compiler = FilterCompiler(self._connection, self._profile, self._schemas)
+        where = self._where(query, compiler)
+        count = self._profile.default_count if query.count is None else query.count
+        numbers, has_next = self._page_numbers(query, compiler, where, count)
+        total = self._total(query, where, has_next)
+        entries = self._entries(query, numbers, "match")
+        notices = [*query.notices, *compiler.notices]
+        if query.includes or query.revincludes:
+            included, is_cut = find_included(self._connection, query, numbers)
+            entries += self._entries(query, included, "include")
+            if is_cut:
+                limit = f"More than {MAX_INCLUDED} resources would come with this page"
+                notices.append(f"{limit}; the others were left out.")
+        if notices and self._profile.extensions_enabled:
+            entries.append(_notices_entry(notices))
+        next_url = None
+        if has_next:
+            next_params = (*query.params, ("_offset", str(query.offset + count)))
+            next_url = build_search_url(query.type, next_params)
+        return Page(
+            query=build_search_url(query.type, query.params),
+            entries=tuple(entries),
+            total=total,
+            next=next_url,
+            offset=query.offset,
+            count=count,
+        )
+
+    def _where(self, query: Query, compiler: FilterCompiler) -> SqlClause:
+        """Return the condition on a resource `r` for all filters."""
+        compiler.set_patient_scope(query.filters)
+        filters = [compiler.compile(query.type, search_filter) for search_filter in query.filters]
+        for patients in query.referenced_by_patients:
+            filters.append(compiler.compile_referenced_by(query.type, patients))
+        drivers = self._choose_drivers(filters)
+        # A driver that reads the rows of one patient only makes the filter by patient redundant.
+        if any(driver.patient_scoped and not driver.is_patient_scope for driver in drivers):
+            filters = [compiled for compiled in filters if not compiled.is_patient_scope]
+        clauses = [SqlClause(f"r.type = {self._type_id(query.type)}")]
+        for compiled in filters:
+            if compiled.driver is not None and compiled in drivers:
+                driver = compiled.driver
+                clauses.append(SqlClause(f"r.n IN ({driver.sql})", driver.args))
+            else:
+                clauses.append(compiled.predicate)
+        return SqlClause(" AND ".join(clause.sql for clause in clauses), joined_args(clauses))
+
+    def _type_id(self, resource_type: str) -> int:
+        sql = "SELECT k FROM type WHERE name = ?"
+        row = self._connection.execute(sql, (resource_type,)).fetchone()
+        return int(row[0]) if row else 0
+
+    def _choose_drivers(self, filters: list[CompiledFilter]) -> list[CompiledFilter]:
+        """Return the filter whose driver finds the fewest, and those that find hardly more."""
+        candidates = [compiled for compiled in filters if compiled.driver is not None]
+        candidates.sort(key=lambda compiled: compiled.driver_rank)
+        if len(candidates) < 2:
+            return candidates
+        smallest = _INITIAL_ESTIMATE
+        sizes: list[tuple[int, CompiledFilter]] = []
+        for candidate in candidates:
+            enough = _GOOD_ENOUGH if candidate.patient_scoped else _GOOD_ENOUGH_UNSCOPED
+            if sizes and smallest <= enough:
+                continue
+            size = self._driver_size(candidate, _DRIVER_RATIO * smallest + 1)
+            sizes.append((size, candidate))
+            smallest = min(smallest, size)
+        if len(sizes) == 1:
+            return [sizes[0][1]]
+        return [candidate for size, candidate in sizes if size <= _DRIVER_RATIO * smallest]
+
+    def _driver_size(self, candidate: CompiledFilter, limit: int) -> int:
+        """Count what a driver finds, up to a limit."""
+        driver = candidate.driver
+        assert driver is not None
+        sql = f"SELECT count(*) FROM (SELECT 1 FROM ({driver.sql}) LIMIT {limit})"
+        sql = with_schema(sql, self._schemas[0])
+        return int(self._connection.execute(sql, driver.args).fetchone()[0])
+
+    def _page_numbers(
+        self, query: Query, compiler: FilterCompiler, where: SqlClause, count: int
+    ) -> tuple[list[int], bool]:
+        """Return the numbers of one page, and whether there is a next one.
+
+        A result that is not huge is cached as a whole.
+        """
+        if query.summary == "count":
+            return [], False
+        key = (where, query.sort)
+        if key not in self._results:
+            numbers = self._matches(query, compiler, where, _MAX_CACHED_NUMBERS + 1, 0)
+            is_huge = len(numbers) > _MAX_CACHED_NUMBERS
+            self._results[key] = None if is_huge else array("q", numbers)
+        cached = self._results[key]
+        if cached is None:
+            numbers = self._matches(query, compiler, where, count + 1, query.offset)
+            return numbers[:count], len(numbers) > count
+        self._totals.setdefault(where, len(cached))
+        end = query.offset + count
+        return list(cached[query.offset : end]), end < len(cached)
+
+    def _matches(
+        self, query: Query, compiler: FilterCompiler, where: SqlClause, limit: int, offset: int
+    ) -> list[int]:
+        """Return the numbers of the matches, in order."""
+        columns = ["r.n AS n"]
+        order = []
+        for index, key in enumerate(query.sort):
+            columns.append(f"{self._sort_value(query.type, compiler, key)} AS k{index}")
+            direction = "DESC" if key.descending else "ASC"
+            order.append(f"k{index} {direction} NULLS LAST")
+        select = f"SELECT {', '.join(columns)} FROM here.resource r WHERE {where.sql}"
+        selects = " UNION ALL ".join(with_schema(select, schema) for schema in self._schemas)
+        sql = f"{selects} ORDER BY {', '.join([*order, 'n'])} LIMIT ? OFFSET ?"
+        args = (*where.args * len(self._schemas), limit, offset)
+        return [row[0] for row in self._connection.execute(sql, args)]
+
+    def _sort_value(self, resource_type: str, compiler: FilterCompiler, key: SortKey) -> str:
+        """Return the SQL to sort by: of several values the first in the direction of the sort."""
+        parameter = key.parameter
+        if parameter.name == "_id":
+            return "r.id"
+        if parameter.name == "_lastUpdated":
+            return "r.updated"
+        value = _SORT_VALUES[parameter.kind]
+        if parameter.kind is Kind.DATE and key.descending:
+            value = "x.high_utc"
+        aggregate = "max" if key.descending else "min"
+        table = INDEX_TABLES[parameter.kind]
+        where = f"x.n = r.n AND x.p IN ({compiler.element_ids_sql(resource_type, parameter)})"
+        return f"(SELECT {aggregate}({value}) FROM here.{table} x WHERE {where})"
+
+    def _total(self, query: Query, where: SqlClause, has_next: bool) -> int | None:
+        """Return the number of matches; None if the profile tells it only on request."""
+        if query.summary == "count":
+            return self._count_matches(where)
+        if query.total == "none":
+            return None
+        is_requested = query.total in {"accurate", "estimate"}
+        is_single_page = not has_next and query.offset == 0
+        if self._profile.always_total or is_requested or is_single_page:
+            return self._count_matches(where)
+        return None
+
+    def _count_matches(self, where: SqlClause) -> int:
+        if where not in self._totals:
+            sql = f"SELECT count(*) FROM here.resource r WHERE {where.sql}"
+            total = 0
+            for schema in self._schemas:
+                row = self._connection.execute(with_schema(sql, schema), where.args).fetchone()
+                total += int(row[0])
+            self._totals[where] = total
+        return self._totals[where]
+
+    def _entries(self, query: Query, numbers: list[int], mode: str) -> list[Entry]:
+        resources = self.fetch(numbers)
+        if not query.elements and query.summary in {"false", "count"}:
+            return [Entry(*resource, mode) for resource in resources]
+        elements = query.elements if mode == "match" else ()
+        entries = []
+        for resource in resources:
+            text = subset_resource(resource.text, resource.type, elements, query.summary)
+            entries.append(Entry(resource.type, resource.id, text, mode))
+        return entries
+
+    def fetch(self, numbers: Iterable[int]) -> list[StoredResource]:
+        """Return the resources with these numbers, in this order."""
+        ordered = list(numbers)
+        sql = (
+            "SELECT r.n, k.name, r.id, r.d, r.body FROM resource r JOIN type k ON k.k = r.type"
+            f" WHERE r.n IN ({sql_number_list(ordered)})"
+        )
+        resources = {}
+        for n, resource_type, resource_id, d, blob in self._connection.execute(sql):
+            text = self._reader.decompress(d, blob)
+            resources[n] = StoredResource(resource_type, resource_id, text)
+        return [resources[n] for n in ordered]
+
+
+_SORT_VALUES = {
+    Kind.TOKEN: "(SELECT coalesce(code, words) FROM term WHERE t = x.t)",
+    Kind.DATE: "x.low_utc",
+    Kind.STRING: "x.folded",
+    Kind.URI: "x.exact",
+    Kind.QUANTITY: "x.low",
+    Kind.NUMBER: "x.low",
+    Kind.REFERENCE: "(SELECT id FROM target WHERE t = x.t)",
+}
+"""The value that each kind sorts by (hl7.org/fhir/R4/search.html#sort)."""
+
+
+def _notices_entry(notices: list[str]) -> Entry:
+    text = json.dumps(operation_outcome(notices, "information", "informational"))
+    return Entry("OperationOutcome", "", text, "outcome")

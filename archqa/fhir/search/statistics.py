@@ -1,0 +1,64 @@
+"""Counts of a record's resources by type, and of their codes."""
+
+from sqlite3 import Connection
+
+from archqa.fhir.index.reference_graph import sql_number_list
+from archqa.fhir.record import CodeCount
+from archqa.fhir.search import compartment
+from archqa.fhir.values.search_parameters import parameters
+
+
+def count_resources(connection: Connection, patient: str | None) -> dict[str, int]:
+    """Return the resources of each type, in all or of one patient (the patient included)."""
+    if patient is None:
+        sql = (
+            "SELECT k.name, count(*) FROM resource r JOIN type k ON k.k = r.type"
+            " GROUP BY k.name ORDER BY k.name"
+        )
+        return dict(connection.execute(sql))
+    types = compartment.owner_elements(connection)
+    targets = sql_number_list(compartment.patient_target_ids(connection, patient))
+    where = f"p IN ({sql_number_list(types)}) AND t IN ({targets})"
+    sql = f"SELECT p, count(DISTINCT n) FROM reference WHERE {where} GROUP BY p"
+    counts = {types[p]: number for p, number in connection.execute(sql).fetchall()}
+    if compartment.patient_resource_ids(connection, patient):
+        counts["Patient"] = 1
+    return dict(sorted(counts.items()))
+
+
+def list_codes(connection: Connection, resource_type: str, patient: str | None) -> list[CodeCount]:
+    """Return the codes of a type, most frequent first, without identifiers and telephones."""
+    counted, scope = _scope(connection, resource_type, patient)
+    times = f"(SELECT {counted} FROM token x WHERE x.p = v.p AND x.t = v.t {scope})"
+    sql = (
+        "SELECT e.path, ifnull(k.system, ''), ifnull(k.code, ''), ifnull(k.display, ''),"
+        f" {times} AS times"
+        " FROM element e JOIN vocabulary v ON v.p = e.p JOIN term k ON k.t = v.t"
+        " WHERE e.type = ? AND times > 0"
+        " ORDER BY times DESC, k.display, k.code, k.system, e.path"
+    )
+    return [
+        CodeCount(
+            type=resource_type,
+            element=path,
+            system=system,
+            code=code,
+            display=display,
+            count=number,
+        )
+        for path, system, code, display, number in connection.execute(sql, (resource_type,))
+    ]
+
+
+def _scope(connection: Connection, resource_type: str, patient: str | None) -> tuple[str, str]:
+    """Return, as SQL, what to count in the rows `x` of the token table, and which rows."""
+    if patient is None:
+        return "count(DISTINCT x.n)", ""
+    if resource_type == "Patient":
+        numbers = sql_number_list(compartment.patient_resource_ids(connection, patient))
+        return "count(DISTINCT x.n)", f"AND x.n IN ({numbers})"
+    if "patient" not in parameters(resource_type):
+        numbers = sql_number_list(compartment.reached(connection, patient, resource_type))
+        return "count(DISTINCT x.n)", f"AND x.n IN ({numbers})"
+    targets = sql_number_list(compartment.patient_target_ids(connection, patient))
+    return "count(*)", f"AND x.patient IN ({targets})"

@@ -1,0 +1,179 @@
+"""Bundles of requests: a batch has independent entries, a transaction succeeds or fails as a whole.
+
+`GET` works in every mode; `POST Type` and `PUT Type/id` load new resources, in mode apply.
+Source: hl7.org/fhir/R4/http.html#transaction.
+"""
+
+import json
+import uuid
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from typing import Any, NamedTuple
+
+from archqa.fhir.outcome import FhirError
+from archqa.fhir.record import Resource
+from archqa.fhir.values.json_spans import parse
+from archqa.fhir.write.overlay import Overlay
+
+Get = Callable[[str], tuple[int, str]]
+"""Answer a relative URL with status and body."""
+
+LogWrite = Callable[[str, str, Any, int], None]
+"""Log a write in the audit log: method, URL, payload, status."""
+
+
+class Request(NamedTuple):
+    """One entry: method, URL and resource; other entries refer to the resource by `full_url`."""
+
+    method: str
+    url: str
+    resource: Resource | None
+    full_url: str = ""
+
+
+def process_bundle(
+    body: str, overlay: Overlay | None, get: Get, log_write: LogWrite
+) -> dict[str, Any]:
+    """Process a Bundle and return the response Bundle. Without an overlay only `GET` is allowed.
+
+    Raises `FhirError` for an invalid Bundle, and for the first bad entry of a transaction, of which
+    nothing is stored then.
+    """
+    bundle_type, requests = _parse_bundle(body)
+    has_writes = any(request is not None and request.method != "GET" for request in requests)
+    if overlay is None and has_writes:
+        raise FhirError("Bundles are loaded in mode apply only.", 403, "forbidden")
+    processor = _BundleProcessor(overlay, get, log_write, _new_references(requests))
+    if bundle_type == "transaction":
+        responses = processor.process_transaction(requests)
+    else:
+        responses = [processor.process_alone(request) for request in requests]
+    return {"resourceType": "Bundle", "type": f"{bundle_type}-response", "entry": responses}
+
+
+class _BundleProcessor:
+    """Process requests on one overlay. `references` maps the full URLs of new resources."""
+
+    def __init__(
+        self,
+        overlay: Overlay | None,
+        get: Get,
+        log_write: LogWrite,
+        references: Mapping[str, str],
+    ) -> None:
+        self._overlay = overlay
+        self._get = get
+        self._log_write = log_write
+        self._references = references
+
+    def process_alone(self, request: Request | None) -> dict[str, Any]:
+        """Process one entry of a batch; its failure does not affect other entries."""
+        try:
+            return self._process(request)
+        except FhirError as error:
+            return {"response": {"status": str(error.status), "outcome": error.outcome()}}
+
+    def process_transaction(self, requests: Sequence[Request | None]) -> list[dict[str, Any]]:
+        """Process all entries or none; writes come before reads (http.html#trules)."""
+        order = sorted(range(len(requests)), key=lambda position: _rank(requests[position]))
+        responses: dict[int, dict[str, Any]] = {}
+        with self._transaction():
+            for position in order:
+                try:
+                    responses[position] = self._process(requests[position])
+                except FhirError as error:
+                    texts = [f"Entry {position + 1}: {text}" for text in error.diagnostics]
+                    diagnostics = ["Nothing was stored.", *texts]
+                    raise FhirError(diagnostics, error.status, error.code) from None
+        return [responses[position] for position in range(len(requests))]
+
+    def _transaction(self) -> AbstractContextManager[None]:
+        if self._overlay is None:
+            return nullcontext()
+        return self._overlay.transaction()
+
+    def _process(self, request: Request | None) -> dict[str, Any]:
+        if request is None:
+            raise FhirError("An entry needs a request GET, POST or PUT, and a resource to write.")
+        if request.method == "GET":
+            return self._read(request.url)
+        assert self._overlay is not None
+        assert request.resource is not None
+        resource = _rewrite_references(request.resource, self._references)
+        stored = self._write(self._overlay, request, resource)
+        self._log_write(request.method, request.url, request.resource, 201)
+        location = f"{stored['resourceType']}/{stored['id']}/_history/1"
+        return {"response": {"status": "201", "location": location}}
+
+    def _read(self, url: str) -> dict[str, Any]:
+        status, body = self._get(url)
+        content = parse(body)
+        if status >= 400:
+            return {"response": {"status": str(status), "outcome": content}}
+        return {"resource": content, "response": {"status": str(status)}}
+
+    def _write(self, overlay: Overlay, request: Request, resource: Resource) -> Resource:
+        if request.method == "PUT":
+            overlay.put(json.dumps(resource, ensure_ascii=False), resource)
+            return resource
+        reference = self._references.get(request.full_url, "")
+        return overlay.create(resource, reference.partition("/")[2] or None)
+
+
+def _rank(request: Request | None) -> int:
+    """Return the place of a request in the order of a transaction."""
+    if request is None:
+        return 0
+    return {"POST": 0, "PUT": 1, "GET": 2}[request.method]
+
+
+def _parse_bundle(body: str) -> tuple[str, list[Request | None]]:
+    """Return the type of a Bundle and its requests, None for an invalid entry."""
+    try:
+        content = parse(body)
+    except (ValueError, RecursionError):
+        raise FhirError("The body is not JSON.") from None
+    entries = content.get("entry") if isinstance(content, dict) else None
+    if not isinstance(entries, list) or content.get("type") not in {"batch", "transaction"}:
+        raise FhirError("The body must be a Bundle of type batch or transaction with entries.")
+    return content["type"], [_parse_request(entry) for entry in entries]
+
+
+def _parse_request(entry: Any) -> Request | None:
+    request = entry.get("request") if isinstance(entry, dict) else None
+    if not isinstance(request, dict):
+        return None
+    method, url, resource = request.get("method"), request.get("url"), entry.get("resource")
+    if method == "GET" and isinstance(url, str):
+        return Request("GET", url, None)
+    if method not in {"POST", "PUT"} or not isinstance(resource, dict):
+        return None
+    url = url if isinstance(url, str) else ""
+    return Request(method, url, resource, str(entry.get("fullUrl", "")))
+
+
+def _new_references(requests: Sequence[Request | None]) -> dict[str, str]:
+    """Return the reference that each `urn:uuid:` of a new resource will get."""
+    references = {}
+    for request in requests:
+        if request is None or not request.resource or request.method != "POST":
+            continue
+        if request.full_url.startswith("urn:uuid:"):
+            resource_type = request.resource.get("resourceType")
+            references[request.full_url] = f"{resource_type}/{uuid.uuid4()}"
+    return references
+
+
+def _rewrite_references(value: Any, references: Mapping[str, str]) -> Any:
+    """Return the same JSON with references to new resources of the Bundle replaced."""
+    if isinstance(value, list):
+        return [_rewrite_references(item, references) for item in value]
+    if not isinstance(value, dict):
+        return value
+    rewritten = {}
+    for name, member in value.items():
+        if name == "reference" and isinstance(member, str):
+            rewritten[name] = references.get(member, member)
+        else:
+            rewritten[name] = _rewrite_references(member, references)
+    return rewritten

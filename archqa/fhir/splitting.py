@@ -1,0 +1,124 @@
+"""Split a record into shards by patient, so that each machine of a cluster reads its own files.
+
+A shard holds all resources of its patients. A resource of several patients is in the shard of each;
+a resource of no patient (ward, drug, organization) is in every shard.
+"""
+
+import json
+import os
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from sqlite3 import Connection
+from typing import IO, NamedTuple
+
+from archqa.errors import CallerError
+from archqa.fhir.index.reference_graph import sql_number_list
+from archqa.fhir.search.compartment import owner_elements
+from archqa.fhir.sharded_store import LAYOUT_FILE_NAME, ShardLayout, shard_of, shard_path
+from archqa.fhir.store import Store
+
+_BATCH_SIZE = 1000
+"""Resources that are decompressed at once."""
+
+MAX_SHARDS = 1024
+"""Each shard has a file open while it is written."""
+
+
+class Shard(NamedTuple):
+    """One shard as it was written: its file, and the numbers of patients and resources in it."""
+
+    path: Path
+    patients: int
+    resources: int
+
+
+def split_by_patient(store: Store, shards: int, into: Path) -> list[Shard]:
+    """Write the shards of a store into a new folder.
+
+    Raises `CallerError` for a folder that is not empty, or a number of shards out of range.
+    """
+    if not 1 <= shards <= MAX_SHARDS:
+        limits = f"Between 1 and {MAX_SHARDS} can be made."
+        raise CallerError(f"--shards {shards} is out of range.\n{limits}")
+    if into.exists() and (not into.is_dir() or any(into.iterdir())):
+        raise CallerError(f"{into} exists already.\nName a new folder with --into.")
+    into.mkdir(mode=0o700, parents=True, exist_ok=True)
+    paths = [shard_path(into, number, shards) for number in range(1, shards + 1)]
+    drafts = [into / f".{path.name}.ndjson" for path in paths]
+    try:
+        _write_drafts(store, drafts)
+        written = [_load(draft, path) for draft, path in zip(drafts, paths, strict=True)]
+    finally:
+        for draft in drafts:
+            draft.unlink(missing_ok=True)
+    # The layout comes last: a folder without it is incomplete.
+    layout = json.dumps(ShardLayout(shards=shards).model_dump(), indent=2)
+    with _open_private(into / LAYOUT_FILE_NAME) as file:
+        file.write(f"{layout}\n")
+    return written
+
+
+def _write_drafts(store: Store, drafts: list[Path]) -> None:
+    """Write each resource to the drafts of its patients, or to all drafts."""
+    every_shard = range(1, len(drafts) + 1)
+    with store.read_session() as session, ExitStack() as stack:
+        files = [stack.enter_context(_open_private(draft)) for draft in drafts]
+        searcher = store.searcher(session)
+        for numbers, shards_of in _batches(session.connection, len(drafts)):
+            for n, resource in zip(numbers, searcher.fetch(numbers), strict=True):
+                line = f"{_on_one_line(resource.text)}\n"
+                for shard in shards_of.get(n, every_shard):
+                    files[shard - 1].write(line)
+
+
+def _batches(
+    connection: Connection, shards: int
+) -> Iterator[tuple[list[int], dict[int, set[int]]]]:
+    """Yield the numbers of all resources in batches, with the shards of those of a patient."""
+    last = -1
+    while numbers := _next_numbers(connection, last):
+        shards_of: dict[int, set[int]] = {}
+        for n, patient in _owners(connection, numbers[0], numbers[-1]):
+            shards_of.setdefault(n, set()).add(shard_of(patient, shards))
+        yield numbers, shards_of
+        last = numbers[-1]
+
+
+def _next_numbers(connection: Connection, last: int) -> list[int]:
+    sql = "SELECT n FROM resource WHERE n > ? ORDER BY n LIMIT ?"
+    return [n for (n,) in connection.execute(sql, (last, _BATCH_SIZE))]
+
+
+_OWNERS_SQL = """
+SELECT x.n, t.id FROM reference x JOIN target t ON t.t = x.t
+WHERE x.n BETWEEN ? AND ? AND x.p IN ({}) AND t.type IN ('Patient', '')
+UNION
+SELECT n, id FROM resource
+WHERE n BETWEEN ? AND ? AND type = (SELECT k FROM type WHERE name = 'Patient')
+"""
+
+
+def _owners(connection: Connection, start: int, end: int) -> list[tuple[int, str]]:
+    """Return the resources from number `start` to `end` with the patients they are about."""
+    sql = _OWNERS_SQL.format(sql_number_list(owner_elements(connection)))
+    return connection.execute(sql, (start, end, start, end)).fetchall()
+
+
+def _load(draft: Path, path: Path) -> Shard:
+    with Store.open(path, create=True) as store:
+        if draft.stat().st_size:
+            store.load([draft], strict=True)
+        counts = store.counts()
+    return Shard(path, counts.get("Patient", 0), sum(counts.values()))
+
+
+def _on_one_line(text: str) -> str:
+    """Replace the line ends of a JSON text, which can only stand between values."""
+    return text.replace("\r", " ").replace("\n", " ")
+
+
+def _open_private(path: Path) -> IO[str]:
+    """Create a file that only its owner may read."""
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+    return os.fdopen(descriptor, "w", encoding="utf-8", newline="\n")

@@ -1,0 +1,110 @@
+"""The data of a report: a run, its scores, and its key. No model is called."""
+
+import json
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from archqa import tasks
+from archqa.core.key import CaseKey
+from archqa.errors import ArchqaError
+from archqa.evaluation.scoring import ScoreReport, ScoreSettings, score
+from archqa.runs.run import Run
+from archqa.tasks.fhir_agentbench.cases import FhirAgentBench, FhirQuestion, load_questions
+
+
+class ReportData(NamedTuple):
+    """A run with its scores and its key. `unscored_reason` is empty where there are scores.
+
+    `scores` is the content of `scores.json`; `per_case` maps case id and metric to a score; `keys`
+    has the gold of notes, `gold_questions` that of FHIR-AgentBench; `faults` maps a question or
+    task to the mistakes that its graders reported.
+    """
+
+    run: Run
+    scores: dict[str, Any] | None
+    per_case: dict[str, dict[str, float]]
+    keys: dict[str, CaseKey]
+    gold_questions: dict[str, FhirQuestion]
+    faults: dict[str, dict[str, Any]]
+    unscored_reason: str = ""
+
+    @property
+    def decimals(self) -> int:
+        """Decimals of the task's scores."""
+        return tasks.find(self.run.manifest.task).display.decimals
+
+    @property
+    def max_score(self) -> float:
+        """The best possible score of the task."""
+        return tasks.find(self.run.manifest.task).display.max_score
+
+
+def load_report_data(path: str | Path, key: Path | None = None) -> ReportData:
+    """Read a run folder; scores that it lacks are computed if there is a key. Nothing is written.
+
+    Raises `InputError` if the folder is not a run or the key is malformed.
+    """
+    run = Run.open(path)
+    scores = _stored_scores(run)
+    report, unscored_reason = _score(run, key, stored=scores is not None)
+    per_case = report.scores.per_case if report else {}
+    if scores is None and report is not None:
+        scores = report.as_json()
+    return ReportData(
+        run=run,
+        scores=scores,
+        per_case=per_case,
+        keys=load_note_keys(run, key),
+        gold_questions=_load_gold_questions(run, key),
+        faults=(scores or {}).get("faults") or {},
+        unscored_reason=unscored_reason,
+    )
+
+
+def load_note_keys(run: Run, key: Path | None) -> dict[str, CaseKey]:
+    """Return the keys of a run on notes: from `key`, else from the key next to the case file."""
+    if not tasks.find(run.manifest.task).reads_notes:
+        return {}
+    case_file = Path(run.manifest.data.path)
+    if key is None and case_file.is_file():
+        key = tasks.find_key(case_file)
+    if key is None:
+        return {}
+    return dict(tasks.load_key(key).keys)
+
+
+def _stored_scores(run: Run) -> dict[str, Any] | None:
+    path = run.path / "scores.json"
+    if not path.is_file():
+        return None
+    content = json.loads(path.read_text(encoding="utf-8"))
+    return content if isinstance(content, dict) else None
+
+
+def _score(run: Run, key: Path | None, *, stored: bool) -> tuple[ScoreReport | None, str]:
+    """Return the scores, or None and the reason.
+
+    With stored scores, only the quick metrics are computed, for the scores of each case.
+    """
+    settings = ScoreSettings(bootstrap=1000)
+    if stored:
+        case_metrics = tasks.find(run.manifest.task).display.case_metrics
+        settings = ScoreSettings(metrics=case_metrics, bootstrap=0)
+    try:
+        return score(run.path, key=key, settings=settings, keep=False), ""
+    except ArchqaError as error:  # An unfinished run, or one without a key, is shown unscored.
+        reason = "" if stored else str(error).splitlines()[0]
+        return None, reason
+
+
+def _load_gold_questions(run: Run, key: Path | None) -> dict[str, FhirQuestion]:
+    """Return the gold of FHIR-AgentBench; empty where its file is gone or malformed."""
+    path = key or Path(run.manifest.data.path)
+    task = tasks.find(run.manifest.task)
+    if not isinstance(task, FhirAgentBench) or not path.is_file():
+        return {}
+    try:
+        questions = load_questions(path).questions
+    except ArchqaError:
+        return {}
+    return {question.question_id: question for question in questions}

@@ -1,0 +1,105 @@
+"""Questions from the form: answered in worker threads, with progress events, kept in memory."""
+
+import asyncio
+import json
+import secrets
+from collections import Counter, OrderedDict
+from collections.abc import AsyncIterator, Callable
+from concurrent.futures import ThreadPoolExecutor
+from threading import Lock
+from typing import Any
+
+from archqa.ask.note import AskResult
+from archqa.core.step import Step
+from archqa.errors import ArchqaError
+
+_MAX_JOBS = 50
+_MAX_WORKERS = 2
+_POLL_SECONDS = 0.1
+
+AnswerFunction = Callable[[Callable[[Step], object]], AskResult]
+"""Answers a question; calls its argument with each step that has ended."""
+
+
+class QuestionJob:
+    """One question: in progress, answered, or failed with an `error` free of record text."""
+
+    def __init__(self, question: str) -> None:
+        self.id = secrets.token_urlsafe(12)
+        self.question = question
+        self.answer: AskResult | None = None
+        self.error = ""
+        self._steps: Counter[str] = Counter()
+        self._steps_lock = Lock()
+
+    @property
+    def finished(self) -> bool:
+        """Whether the question was answered or failed."""
+        return self.answer is not None or bool(self.error)
+
+    def record_step(self, step: Step) -> None:
+        """Count a step that has ended."""
+        with self._steps_lock:
+            self._steps[step.agent.replace("_", " ")] += 1
+
+    def steps_by_agent(self) -> dict[str, int]:
+        """Return the number of steps of each agent, in order of their earliest step."""
+        with self._steps_lock:
+            return dict(self._steps)
+
+
+class QuestionJobs:
+    """The latest questions of this server, fifty at most."""
+
+    def __init__(self) -> None:
+        self._jobs: OrderedDict[str, QuestionJob] = OrderedDict()
+        self._workers = ThreadPoolExecutor(_MAX_WORKERS, thread_name_prefix="question")
+
+    def submit(self, question: str, answer: AnswerFunction) -> QuestionJob:
+        """Start to answer a question."""
+        job = QuestionJob(question)
+        self._jobs[job.id] = job
+        while len(self._jobs) > _MAX_JOBS:
+            self._jobs.popitem(last=False)
+        self._workers.submit(_run_job, job, answer)
+        return job
+
+    def find(self, job_id: str) -> QuestionJob | None:
+        """Return the question of this id; None if it is unknown or was dropped."""
+        return self._jobs.get(job_id)
+
+    def close(self) -> None:
+        """Accept no more questions."""
+        self._workers.shutdown(wait=False, cancel_futures=True)
+
+
+async def events(job: QuestionJob) -> AsyncIterator[str]:
+    """Yield server-sent events (html.spec.whatwg.org, 9.2).
+
+    `stages` whenever a step has ended, `done` at the end.
+    """
+    sent_steps: dict[str, int] = {}
+    while True:
+        finished = job.finished  # Read before the steps, so that no last step is lost.
+        steps = job.steps_by_agent()
+        if steps != sent_steps:
+            sent_steps = steps
+            stages = [{"agent": agent, "steps": count} for agent, count in steps.items()]
+            yield _format_event("stages", stages)
+        if finished:
+            yield _format_event("done", {"failed": bool(job.error)})
+            return
+        await asyncio.sleep(_POLL_SECONDS)
+
+
+def _format_event(name: str, content: Any) -> str:
+    return f"event: {name}\ndata: {json.dumps(content)}\n\n"
+
+
+def _run_job(job: QuestionJob, answer: AnswerFunction) -> None:
+    try:
+        job.answer = answer(job.record_step)
+    except ArchqaError as error:
+        job.error = str(error)
+    except Exception as error:  # The message may quote the note; the type cannot.
+        job.error = f"An unexpected error occurred ({type(error).__name__})."
