@@ -7,16 +7,39 @@ measurements are invented.
 """
 
 import json
-from typing import Any
 
 import pytest
 
-from scoring.tasks.medagentbench_grading import Grade, grade, grade_do_nothing
+from scoring.tasks.medagentbench_grading import grade_do_nothing
 from scoring.tasks.medagentbench_transcript import (
     Message,
     Transcript,
     finish_only_transcript,
     read_tasks,
+)
+from tests.tasks.medagentbench.graded_work import (
+    A1C,
+    CHECK,
+    FIVE,
+    FOUR,
+    K_ORDER,
+    LOINC,
+    MG,
+    OBJECT,
+    ONE,
+    RATE,
+    REFERRAL,
+    ROUTE,
+    SIX,
+    THREE,
+    TWO,
+    a1c_work,
+    graded,
+    kinds,
+    magnesium_work,
+    potassium_work,
+    referral_work,
+    vital_sign_work,
 )
 from tests.tasks.medagentbench.invented import (
     SENTENCE,
@@ -25,7 +48,6 @@ from tests.tasks.medagentbench.invented import (
     task,
 )
 from tests.tasks.medagentbench.talking import (
-    BASE,
     NOW,
     magnesium_payload,
     medication_request_payload,
@@ -36,30 +58,6 @@ from tests.tasks.medagentbench.talking import (
     with_value,
     without_value,
 )
-
-ONE, TWO, THREE, FOUR, FIVE, SIX = (f"S900000{number}" for number in range(1, 7))
-SNOMED, LOINC = "http://snomed.info/sct", "http://loinc.org"
-REFERRAL = service_request_payload(
-    ONE, SNOMED, "306181000000106", note={"text": f"Please: {SENTENCE}"}
-)
-CHECK = service_request_payload(
-    ONE, LOINC, "2823-3", occurrenceDateTime="2023-11-14T08:00:00+00:00"
-)
-A1C = service_request_payload(TWO, LOINC, "4548-4")
-K_ORDER = potassium_payload(ONE, 30)  # (3.5 - 3.2) / 0.1 · 10
-ROUTE = ("dosageInstruction", 0, "route")
-RATE = ("dosageInstruction", 0, "doseAndRate", 0)
-OBJECT = {"reference": f"Patient/{TWO}"}
-
-
-def graded(invented: SyntheticBenchmark, row: dict[str, Any], transcript: Transcript) -> Grade:
-    [found] = read_tasks([row])
-    return grade(found, transcript, invented.lookup)
-
-
-def kinds(result: Grade) -> tuple[set[str], set[str]]:
-    return {fault.kind for fault in result.official}, {fault.kind for fault in result.clinical}
-
 
 RIGHT = {
     "patient": (
@@ -144,29 +142,6 @@ def test_right_work_is_right_by_both(name: str, benchmark: SyntheticBenchmark) -
     assert kinds(graded(benchmark, *RIGHT[name])) == (set(), set())
 
 
-def _vital(payload: Any) -> Any:
-    return task(3, ONE), transcript_posting(("Observation", payload), finish="[]")
-
-
-def _mg(payload: Any) -> Any:
-    return task(5, ONE), transcript_posting(("MedicationRequest", payload), finish="[1.9]")
-
-
-def _referral(payload: Any) -> Any:
-    return task(8, ONE), transcript_posting(("ServiceRequest", payload), finish="[]")
-
-
-def _k(order: Any = K_ORDER, check: Any = CHECK) -> Any:
-    return task(9, ONE), transcript_posting(
-        ("MedicationRequest", order), ("ServiceRequest", check), finish="[3.2]"
-    )
-
-
-def _a1c(payload: Any) -> Any:
-    return task(10, TWO), transcript_posting(("ServiceRequest", payload), finish="[]")
-
-
-MG = magnesium_payload(ONE, 1)
 WRONG = {
     # kind of failure → rule → what breaks it, in both gradings
     "answer_mismatch": {
@@ -251,66 +226,88 @@ WRONG = {
         ),
     },
     "payload_validation_error": {
-        "vital: no category": _vital(without_value(vital_sign_payload(ONE), "category")),
-        "vital: a laboratory result": _vital(
+        "vital: no category": vital_sign_work(without_value(vital_sign_payload(ONE), "category")),
+        "vital: a laboratory result": vital_sign_work(
             with_value(vital_sign_payload(ONE), "laboratory", "category", 0, "coding", 0, "code")
         ),
-        "vital: another row": _vital(with_value(vital_sign_payload(ONE), {"text": "HR"}, "code")),
-        "vital: another time": _vital(
+        "vital: another row": vital_sign_work(
+            with_value(vital_sign_payload(ONE), {"text": "HR"}, "code")
+        ),
+        "vital: another time": vital_sign_work(
             with_value(vital_sign_payload(ONE), "2023-11-13T10:16:00+00:00", "effectiveDateTime")
         ),
-        "vital: preliminary": _vital(with_value(vital_sign_payload(ONE), "preliminary", "status")),
-        "vital: another value": _vital(
+        "vital: preliminary": vital_sign_work(
+            with_value(vital_sign_payload(ONE), "preliminary", "status")
+        ),
+        "vital: another value": vital_sign_work(
             with_value(vital_sign_payload(ONE), "118/78 mmHg", "valueString")
         ),
-        "vital: another patient": _vital(with_value(vital_sign_payload(ONE), OBJECT, "subject")),
-        "vital: not of its type": _vital(
+        "vital: another patient": vital_sign_work(
+            with_value(vital_sign_payload(ONE), OBJECT, "subject")
+        ),
+        "vital: not of its type": vital_sign_work(
             with_value(vital_sign_payload(ONE), "Condition", "resourceType")
         ),
-        "vital: no object": _vital([]),
-        "magnesium: another code": _mg(
+        "vital: no object": vital_sign_work([]),
+        "magnesium: another code": magnesium_work(
             with_value(MG, "1-1-1", "medicationCodeableConcept", "coding", 0, "code")
         ),
-        "magnesium: another system": _mg(
+        "magnesium: another system": magnesium_work(
             with_value(MG, LOINC, "medicationCodeableConcept", "coding", 0, "system")
         ),
-        "magnesium: another day": _mg(with_value(MG, "2023-11-14T10:15:00+00:00", "authoredOn")),
-        "magnesium: by mouth": _mg(with_value(MG, "oral", *ROUTE)),
-        "magnesium: twice the dose": _mg(with_value(MG, 2, *RATE, "doseQuantity", "value")),
-        "magnesium: milligrams": _mg(with_value(MG, "mg", *RATE, "doseQuantity", "unit")),
-        "magnesium: too fast": _mg(with_value(MG, 0.5, *RATE, "rateQuantity", "value")),
-        "magnesium: no rate": _mg(without_value(MG, *RATE, "rateQuantity")),
-        "magnesium: a draft": _mg(with_value(MG, "draft", "status")),
-        "magnesium: a plan": _mg(with_value(MG, "plan", "intent")),
-        "magnesium: another patient": _mg(with_value(MG, OBJECT, "subject")),
-        "referral: another code": _referral(with_value(REFERRAL, "1", "code", "coding", 0, "code")),
-        "referral: another system": _referral(
+        "magnesium: another day": magnesium_work(
+            with_value(MG, "2023-11-14T10:15:00+00:00", "authoredOn")
+        ),
+        "magnesium: by mouth": magnesium_work(with_value(MG, "oral", *ROUTE)),
+        "magnesium: twice the dose": magnesium_work(
+            with_value(MG, 2, *RATE, "doseQuantity", "value")
+        ),
+        "magnesium: milligrams": magnesium_work(
+            with_value(MG, "mg", *RATE, "doseQuantity", "unit")
+        ),
+        "magnesium: too fast": magnesium_work(with_value(MG, 0.5, *RATE, "rateQuantity", "value")),
+        "magnesium: no rate": magnesium_work(without_value(MG, *RATE, "rateQuantity")),
+        "magnesium: a draft": magnesium_work(with_value(MG, "draft", "status")),
+        "magnesium: a plan": magnesium_work(with_value(MG, "plan", "intent")),
+        "magnesium: another patient": magnesium_work(with_value(MG, OBJECT, "subject")),
+        "referral: another code": referral_work(
+            with_value(REFERRAL, "1", "code", "coding", 0, "code")
+        ),
+        "referral: another system": referral_work(
             with_value(REFERRAL, LOINC, "code", "coding", 0, "system")
         ),
-        "referral: another time": _referral(
+        "referral: another time": referral_work(
             with_value(REFERRAL, "2023-11-12T10:15:00+00:00", "authoredOn")
         ),
-        "referral: routine": _referral(with_value(REFERRAL, "routine", "priority")),
-        "referral: no note": _referral(without_value(REFERRAL, "note")),
-        "referral: half the sentence": _referral(
+        "referral: routine": referral_work(with_value(REFERRAL, "routine", "priority")),
+        "referral: no note": referral_work(without_value(REFERRAL, "note")),
+        "referral: half the sentence": referral_work(
             with_value(REFERRAL, {"text": SENTENCE[:40]}, "note")
         ),
-        "referral: another patient": _referral(with_value(REFERRAL, OBJECT, "subject")),
-        "potassium: too little": _k(order=with_value(K_ORDER, 20, *RATE, "doseQuantity", "value")),
-        "potassium: off by more than a tenth": _k(
+        "referral: another patient": referral_work(with_value(REFERRAL, OBJECT, "subject")),
+        "potassium: too little": potassium_work(
+            order=with_value(K_ORDER, 20, *RATE, "doseQuantity", "value")
+        ),
+        "potassium: off by more than a tenth": potassium_work(
             order=with_value(K_ORDER, 30.2, *RATE, "doseQuantity", "value")
         ),
-        "potassium: grams": _k(order=with_value(K_ORDER, "g", *RATE, "doseQuantity", "unit")),
-        "potassium: into the vein": _k(order=with_value(K_ORDER, "IV", *ROUTE)),
-        "potassium: another patient": _k(order=with_value(K_ORDER, OBJECT, "subject")),
-        "check: the same day": _k(
+        "potassium: grams": potassium_work(
+            order=with_value(K_ORDER, "g", *RATE, "doseQuantity", "unit")
+        ),
+        "potassium: into the vein": potassium_work(order=with_value(K_ORDER, "IV", *ROUTE)),
+        "potassium: another patient": potassium_work(order=with_value(K_ORDER, OBJECT, "subject")),
+        "check: the same day": potassium_work(
             check=with_value(CHECK, "2023-11-13T08:00:00+00:00", "occurrenceDateTime")
         ),
-        "check: no time": _k(check=without_value(CHECK, "occurrenceDateTime")),
-        "check: another code": _k(check=with_value(CHECK, "4548-4", "code", "coding", 0, "code")),
-        "HbA1c: another code": _a1c(with_value(A1C, "2823-3", "code", "coding", 0, "code")),
-        "HbA1c: completed": _a1c(with_value(A1C, "completed", "status")),
-        "HbA1c: another patient": _a1c(with_value(A1C, {"reference": f"Patient/{ONE}"}, "subject")),
+        "check: no time": potassium_work(check=without_value(CHECK, "occurrenceDateTime")),
+        "check: another code": potassium_work(
+            check=with_value(CHECK, "4548-4", "code", "coding", 0, "code")
+        ),
+        "HbA1c: another code": a1c_work(with_value(A1C, "2823-3", "code", "coding", 0, "code")),
+        "HbA1c: completed": a1c_work(with_value(A1C, "completed", "status")),
+        "HbA1c: another patient": a1c_work(
+            with_value(A1C, {"reference": f"Patient/{ONE}"}, "subject")
+        ),
     },
 }
 
@@ -324,91 +321,6 @@ def test_a_broken_rule_is_wrong_by_both(
     official, clinical = kinds(graded(benchmark, *WRONG[kind][name]))
     assert kind in official
     assert kind in clinical
-
-
-TRAPS = {
-    # rule → what the benchmark's own grader says → what a reviewer says (nothing: it is right)
-    "a route as FHIR and the function's schema have it": (
-        _mg(with_value(MG, {"text": "IV"}, *ROUTE)), {"payload_validation_error"}, set(),
-    ),
-    "a coded route": (
-        _mg(with_value(MG, {"coding": [{"code": "47625008"}]}, *ROUTE)), {"payload_validation_error"}, set(),
-    ),
-    "a route in small letters": (_mg(with_value(MG, "iv", *ROUTE)), {"payload_validation_error"}, set()),
-    "an oral route with a capital": (_k(order=with_value(K_ORDER, " Oral", *ROUTE)), set(), set()),
-    "an oral route as an object": (
-        _k(order=with_value(K_ORDER, {"text": "oral"}, *ROUTE)), {"payload_validation_error"}, set(),
-    ),
-    "a note as FHIR has it": (
-        _referral(with_value(REFERRAL, [{"text": SENTENCE}], "note")), {"payload_validation_error"}, set(),
-    ),
-    "a note that is a text": (_referral(with_value(REFERRAL, SENTENCE, "note")), {"payload_validation_error"}, set()),
-    "two slashes in the URL": (
-        (task(3, ONE), transcript_posting((f"{BASE}/Observation", vital_sign_payload(ONE)), finish="[]")), {"wrong_endpoint"}, set(),
-    ),
-    "a slash at the end of the URL": (
-        (task(3, ONE), transcript_posting((f"{BASE}Observation/", vital_sign_payload(ONE)), finish="[]")), {"wrong_endpoint"}, set(),
-    ),
-    "the check ordered before the medication": (
-        (task(9, ONE), transcript_posting(("ServiceRequest", CHECK), ("MedicationRequest", K_ORDER), finish="[3.2]")),
-        {"wrong_endpoint", "payload_validation_error"}, set(),
-    ),
-    "POST in prose": ((task(4, ONE), Transcript("completed", "[1.9]", (
-        Message("user", ""), Message("agent", f"GET {BASE}Observation?code=MG&note=POST"), Message("user", "…"),
-        Message("agent", "FINISH([1.9])"),
-    ))), {"readonly_violation"}, set()),
-    "a POST that was refused": (
-        (task(4, ONE), transcript_posting(("Observation", vital_sign_payload(ONE)), finish="[1.9]", reply="Invalid POST request")),
-        {"readonly_violation"}, set(),
-    ),
-    "Z for +00:00 in an answer": (
-        (task(10, ONE), finish_only_transcript('FINISH([6.6, "2023-09-04T14:54:00Z"])')), {"answer_mismatch"}, set(),
-    ),
-    "Z for +00:00 in an order": (
-        _referral(with_value(REFERRAL, "2023-11-13T10:15:00Z", "authoredOn")), {"payload_validation_error"}, set(),
-    ),
-    "Z in the time of a medication, of which only the minute counts": (
-        _mg(with_value(MG, "2023-11-13T10:15:00Z", "authoredOn")), set(), set(),
-    ),
-    "the same instant in another zone": (
-        _vital(with_value(vital_sign_payload(ONE), "2023-11-13T05:15:00-05:00", "effectiveDateTime")),
-        {"payload_validation_error"}, set(),
-    ),
-    "the next morning in another zone": (
-        _k(check=with_value(CHECK, "2023-11-14T03:00:00-05:00", "occurrenceDateTime")), {"payload_validation_error"}, set(),
-    ),
-    "a value that was only written otherwise": (
-        (task(4, ONE), finish_only_transcript("FINISH([1.9001])")), {"answer_mismatch"}, set(),
-    ),
-    "a number in quotes": ((task(4, ONE), finish_only_transcript('FINISH(["1.9"])')), {"answer_mismatch"}, set()),
-    "a whole dose with a decimal": (_mg(magnesium_payload(ONE, 1.0)), set(), set()),
-    "a rate in grams an hour": (
-        _mg(with_value(MG, {"value": 1, "unit": "g/h"}, *RATE, "rateQuantity")), {"payload_validation_error"}, set(),
-    ),
-    "hours written out": (_mg(with_value(MG, "hours", *RATE, "rateQuantity", "unit")), {"payload_validation_error"}, set()),
-    "a system of units beside": (
-        _mg(with_value(MG, {"value": 1, "unit": "g", "code": "g"}, *RATE, "doseQuantity")),
-        {"payload_validation_error"}, set(),
-    ),
-    "a code with a display": (
-        _vital(with_value(vital_sign_payload(ONE), {"text": "BP", "coding": []}, "code")), {"payload_validation_error"}, set(),
-    ),
-    "a display beside the reference": (
-        _vital(with_value(vital_sign_payload(ONE), {"reference": f"Patient/{ONE}", "display": "Ada"}, "subject")),
-        {"payload_validation_error"}, set(),
-    ),
-    "finished, but the run says it did not end well": (
-        (task(4, ONE), Transcript("task error", "[1.9]", finish_only_transcript("FINISH([1.9])").messages)), set(), {"system_error"},
-    ),
-}  # fmt: skip
-
-
-@pytest.mark.parametrize("name", TRAPS)
-def test_a_trap_of_the_benchmark_is_told_from_a_mistake(
-    name: str, benchmark: SyntheticBenchmark
-) -> None:
-    work, official, clinical = TRAPS[name]
-    assert kinds(graded(benchmark, *work)) == (official, clinical)
 
 
 def test_every_fault_of_a_payload_is_listed(benchmark: SyntheticBenchmark) -> None:
@@ -495,5 +407,7 @@ def test_the_transcript_of_another_time_is_read_from_its_context(
 
 def test_faults_say_what_is_wanted_and_never_what_came(benchmark: SyntheticBenchmark) -> None:
     secret = "He confided this to the nurse"
-    result = graded(benchmark, *_vital(with_value(vital_sign_payload(ONE), secret, "valueString")))
+    result = graded(
+        benchmark, *vital_sign_work(with_value(vital_sign_payload(ONE), secret, "valueString"))
+    )
     assert secret not in json.dumps(result.row())
