@@ -20,7 +20,7 @@ from archqa.settings import Settings
 from archqa.tasks import CaseFile, pipelines
 from archqa.tasks.pipeline import Pipeline
 
-_LIBRARIES = ("openai", "pydantic", "onnxruntime", "numpy")
+_LIBRARIES = ("aiohttp", "pydantic", "onnxruntime", "numpy")
 
 
 class Plan(NamedTuple):

@@ -12,7 +12,8 @@ from archqa.cli.main import COMMANDS
 ROOT = Path(__file__).resolve().parents[2]
 
 SLOW_MODULES = (
-    "openai",
+    "aiohttp",
+    "httpx2",
     "onnxruntime",
     "pandas",
     "numpy",
