@@ -7,8 +7,11 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 # Asked for by exact version, so that the build without CUDA is taken where pip has one at hand.
 TORCH ?= torch==2.13.0
+# A worker for each core; the tests of one file stay together, since they share slow fixtures.
+PYTEST := $(BIN)/python -m pytest -n auto --dist loadfile
+QUICK := not server and not heavy and not long
 
-.PHONY: run test quick lint long snapshots clean
+.PHONY: run test quick random lint long snapshots clean
 
 run: $(VENV)/.base
 	@run=$$($(BIN)/archqa predict data/dev.json | tee /dev/stderr | tail -n 1) \
@@ -17,11 +20,16 @@ run: $(VENV)/.base
 	  && echo "Look at one answer with: $(BIN)/archqa show $$run 1"
 
 test: $(VENV)/.dev lint
-	$(BIN)/python -m pytest -m "not long"
+	$(PYTEST) -m "not long"
 
 # The checks and the tests that need neither torch nor the small model.
 quick: $(VENV)/.dev lint
-	$(BIN)/python -m pytest -m "not server and not heavy and not long"
+	$(PYTEST) -m "$(QUICK)"
+
+# The quick tests in random order: none may rely on another that ran before it. A failure is repeated
+# with the seed that pytest printed: make random SEED=1234
+random: $(VENV)/.dev
+	$(PYTEST) -m "$(QUICK)" --random-order $(if $(SEED),--random-order-seed=$(SEED))
 
 # Longer checks: MEDCON's parity (spaCy, QuickUMLS), kills, crowds, whole records.
 long: $(VENV)/.heavy

@@ -238,10 +238,10 @@ def test_a_run_with_flat_settings_can_be_decided_anew_and_go_on_as_a_batch(tmp_p
     assert Run.open(out).complete
 
 
-def test_a_worker_of_a_cluster_gets_the_same_settings() -> None:
+def test_a_worker_of_a_cluster_gets_the_same_settings(tmp_path: Path) -> None:
     typed = {"labels": "multiclass", "cache_url": "postgresql://u:p@h/d", "api_key": "k", "jobs": 9}
     settings = load_settings(typed=typed, assignments=["agents.decision.backend=embedded"])
-    manifest = Run.open(predict("mini", pipeline="embedded").path).manifest
+    manifest = predict("mini", out=tmp_path / "run", pipeline="embedded").manifest
     config = WorkerConfig.of(manifest, settings, 2)
     assert "u:p" not in json.dumps(config.settings)
     at_worker = Settings(**config.settings, **config.secrets).replace(jobs=config.jobs)

@@ -25,12 +25,12 @@ import re, sys, time
 from pathlib import Path
 from archqa.tasks import load_cases
 from archqa.errors import InputError
-start = time.perf_counter()
+start = time.process_time()
 try:
     load_cases(sys.argv[1])
 except InputError as error:
     assert "DOCTYPE" in str(error), error
-    print(time.perf_counter() - start, re.search(r"VmHWM:\\s+(\\d+)", Path("/proc/self/status").read_text())[1])
+    print(time.process_time() - start, re.search(r"VmHWM:\\s+(\\d+)", Path("/proc/self/status").read_text())[1])
 """
 
 
@@ -45,7 +45,7 @@ def test_entities_and_dtds_are_refused(tmp_path: Path, attack: str) -> None:
 
 @pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
 @pytest.mark.parametrize("attack", ["billion laughs", "in an attribute", "quadratic"])
-def test_an_entity_bomb_is_refused_in_a_second_and_100_megabytes(
+def test_an_entity_bomb_is_refused_in_a_processor_second_and_100_megabytes(
     tmp_path: Path, attack: str
 ) -> None:
     path = tmp_path / "bomb.xml"
