@@ -83,7 +83,7 @@ def test_the_library_neither_prints_nor_exits() -> None:
 
 
 def test_importing_one_room_does_not_import_the_house() -> None:
-    heavy = "('openai', 'onnxruntime', 'typer')"
+    heavy = "('aiohttp', 'httpx2', 'onnxruntime', 'typer')"
     program = (
         f"import sys, archqa.core.case; print([m for m in sys.modules if m.startswith({heavy})])"
     )

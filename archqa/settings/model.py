@@ -6,20 +6,22 @@
 import os
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
-from pydantic import BaseModel, Field, PrivateAttr, SecretStr, create_model, field_validator
-from pydantic_settings import (
-    BaseSettings,
-    InitSettingsSource,
-    PydanticBaseSettingsSource,
-    SettingsConfigDict,
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    PrivateAttr,
+    SecretStr,
+    create_model,
+    field_validator,
 )
 
 from archqa.core.value import FrozenModel
 from archqa.llm.prices import Price, listed_prices
-from archqa.settings.names import nest
-from archqa.settings.sources import environment_values, read_toml
+from archqa.settings.names import merge, nest
+from archqa.settings.sources import environment_values
 from archqa.tasks.pipeline_settings import PipelineSettings
 from archqa.tasks.settings import PIPELINE_SECTIONS
 
@@ -151,16 +153,13 @@ else:
     )
 
 
-class Settings(BaseSettings):
-    """Every setting of a run: values given here, then the environment, then a file, then defaults.
+class Settings(BaseModel):
+    """Every setting of a run: values given here, then the environment, then defaults.
 
     Short names are accepted as keywords too: `Settings(jobs=4)` is `Settings(limits={"jobs": 4})`.
     """
 
-    model_config = SettingsConfigDict(frozen=True, extra="forbid")
-
-    config_path: ClassVar[Path | None] = None
-    """The TOML file to read; `load_settings` sets it in a subclass."""
+    model_config = ConfigDict(frozen=True, extra="forbid", validate_default=True)
 
     model: str | None = Field(default=None, description="model for every agent")
     base_url: str | None = Field(default=None, description="an OpenAI-compatible server")
@@ -184,17 +183,11 @@ class Settings(BaseSettings):
 
     _typed: frozenset[str] = PrivateAttr(default=frozenset())
 
-    @classmethod
-    def settings_customise_sources(  # type: ignore[override]  # pydantic-settings passes the sources by name
-        cls, settings_cls: type[BaseSettings], **sources: PydanticBaseSettingsSource
-    ) -> tuple[PydanticBaseSettingsSource, ...]:
-        """Values given first, then the environment, then the file; all under their full names."""
-        given = sources["init_settings"]
-        assert isinstance(given, InitSettingsSource)
-        path = cls.config_path
-        in_file = read_toml(path) if path is not None else {}
-        layers = (given.init_kwargs, environment_values(), in_file)
-        return tuple(InitSettingsSource(settings_cls, nest(layer)) for layer in layers)
+    def __init__(self, **given: Any) -> None:
+        """Validate values by short or full name, laid over the environment's."""
+        values = nest(environment_values())
+        merge(values, nest(given))
+        super().__init__(**values)
 
     @property
     def typed_names(self) -> frozenset[str]:
