@@ -2,6 +2,7 @@
 
 import json
 import re
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
@@ -55,6 +56,7 @@ def command(
     console.record = svg is not None
     if case is None:
         console.print(result_table(opened_run))
+        _print_remarks(opened_run.manifest.remarks)
         console.print(_case_list(opened_run))
     else:
         _show_case_id(opened_run, case, key, rationales=rationales)
@@ -110,7 +112,7 @@ def _show_record_item(item: RecordQuestion | ClinicalTask, record: CaseRecord) -
             fields[name] = content
     result = json.dumps(fields, ensure_ascii=False, indent=2) if fields else record.error
     console.print(Text(result))
-    _print_remarks(record)
+    _print_remarks(record.remarks)
 
 
 def _show_note_case(
@@ -122,7 +124,7 @@ def _show_note_case(
             console.print(Text(text), soft_wrap=False)
     _print_heading(f"Answer ({record.status.value})")
     console.print(Text(record.answer.submission if record.answer else record.error))
-    _print_remarks(record)
+    _print_remarks(record.remarks)
     console.print(_sentence_table(case, record, key))
     if rationales:
         _print_rationales(record)
@@ -132,8 +134,8 @@ def _print_heading(text: str) -> None:
     console.print(Text(f"\n{text}", style="bold"))
 
 
-def _print_remarks(record: CaseRecord) -> None:
-    for remark in record.remarks:
+def _print_remarks(remarks: Sequence[str]) -> None:
+    for remark in remarks:
         console.print(Text(f"  remark: {remark}", style="dim"))
 
 
