@@ -191,7 +191,7 @@ class Settings(BaseModel):
 
     @property
     def typed_names(self) -> frozenset[str]:
-        """Names of pipeline and agent settings that were typed for this run, as `names.typed_names` gives them."""
+        """Names of pipeline and agent settings typed for this run, as of `names.typed_names`."""
         return self._typed
 
     @property
@@ -202,8 +202,10 @@ class Settings(BaseModel):
     def for_pipeline(self, pipeline: "Pipeline") -> PipelineSettings:
         """The settings of a pipeline, of exactly its `settings_type`."""
         section = getattr(self.pipelines, pipeline.name, None)
-        names = pipeline.settings_type.model_fields
-        return pipeline.settings_type(**{name: getattr(section, name) for name in names})
+        values = {}
+        for name in pipeline.settings_type.model_fields:
+            values[name] = getattr(section, name)
+        return pipeline.settings_type(**values)
 
     def replace(self, **changes: Any) -> "Settings":
         """A copy with other values, by short or by full name."""
@@ -222,7 +224,10 @@ class Settings(BaseModel):
         return prompt
 
     def api_key_for(self, base_url: str | None) -> SecretStr | None:
-        """The key for one server. The run's key goes to the run's server alone, never to one an agent names."""
+        """Return the key for one server.
+
+        The run's key goes to the run's server alone, never to one that an agent names.
+        """
         if base_url == self.base_url:
             return self.api_key
         for variable in self._key_variables(base_url):
@@ -232,11 +237,7 @@ class Settings(BaseModel):
         return None
 
     def _key_variables(self, base_url: str | None) -> Iterator[str]:
-        owners: list[AgentSettings | ServerSettings] = [
-            *self.agents.values(),
-            *self.servers.values(),
-        ]
-        for owner in owners:
+        for owner in (*self.agents.values(), *self.servers.values()):
             if owner.base_url == base_url and owner.key_variable:
                 yield owner.key_variable
 
@@ -264,10 +265,13 @@ def _changed(model: Model, changes: Mapping[str, Any]) -> Model:
     update = {}
     for name, value in changes.items():
         current = getattr(model, name)
-        nested = isinstance(current, FrozenModel) and isinstance(value, Mapping)
-        update[name] = _changed(current, value) if nested else value
+        if isinstance(current, FrozenModel) and isinstance(value, Mapping):
+            update[name] = _changed(current, value)
+        else:
+            update[name] = value
     return model.model_copy(update=update)
 
 
 def _user_cache() -> Path:
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "archqa"
+    cache_home = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    return Path(cache_home) / "archqa"
