@@ -117,15 +117,18 @@ def fine_tune_by_fold(
     networks: list[Any] = []
     logits_by_digest: dict[str, NDArray[np.float64]] = {}
     for fold in range(FOLDS):
-        training_notes = {note for note, its_fold in fold_of_note.items() if its_fold != fold}
+        training_notes = set()
+        excluded = []
+        for named in _named_cases(labelled_sets):
+            if fold_of_note[named.note] == fold:
+                excluded.append(named.case)
+            else:
+                training_notes.add(named.note)
         sample_epoch = partial(
             fine_tuning_epoch, labelled_sets, corpus.training_note_cases, training_notes
         )
         network = fine_tune_fold(model, sample_epoch, config, progress)
         networks.append(network)
-        excluded = [
-            named.case for named in _named_cases(labelled_sets) if fold_of_note[named.note] == fold
-        ]
         logits_by_digest |= logits_from_files(network, excluded, output_dir)
         progress("folds", fold + 1, FOLDS)
     out_of_fold.save_out_of_fold_logits(logits_by_digest, output_dir / out_of_fold.OUT_OF_FOLD_FILE)
@@ -179,8 +182,10 @@ def fine_tuning_epoch(
     labelled_sets: LabelledSets, note_questions: Iterable[AuxiliaryCase], notes: set[str]
 ) -> list[LabelledCase]:
     """Return the cases on `notes`, repeated, and a sample of the questions about these notes."""
-    named_cases = [named for named in _named_cases(labelled_sets) if named.note in notes]
-    cases = [(named.case, named.key) for named in named_cases]
+    cases = []
+    for named in _named_cases(labelled_sets):
+        if named.note in notes:
+            cases.append((named.case, named.key))
     questions = [question for question in note_questions if question.note in notes]
     sampled = _sample_per_note(questions, FINE_TUNING_QUESTIONS_PER_NOTE)
     return [*cases * CASE_REPETITIONS, *_labelled_cases(sampled)]
