@@ -228,5 +228,7 @@ def default_linker() -> Linker:
         return Linker.model_validate_json(LINKER_FILE.read_bytes())
     except (OSError, ValueError) as error:
         raise InputError(
-            LINKER_FILE, [": is not a linker."], "Fit it again: archqa evidence links"
+            LINKER_FILE,
+            [": is not a linker."],
+            "Fit it again: archqa evidence links",
         ) from error

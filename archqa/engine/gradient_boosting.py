@@ -67,7 +67,10 @@ class Gradients(NamedTuple):
 
 
 def fit_boosted_trees(
-    rows: Floats, labels: Floats, settings: BoostingSettings, seed: int
+    rows: Floats,
+    labels: Floats,
+    settings: BoostingSettings,
+    seed: int,
 ) -> tuple[float, tuple[Tree, ...]]:
     """Return the log-odds of the mean label, and the trees whose steps are added to it.
 

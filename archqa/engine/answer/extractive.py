@@ -68,7 +68,9 @@ def compose(
 
 
 def _candidates(
-    case: Case, evidence: frozenset[str], relevance: dict[str, float]
+    case: Case,
+    evidence: frozenset[str],
+    relevance: dict[str, float],
 ) -> list[Candidate]:
     """Return the evidence in note order with its variants."""
     question = question_with_phrases(case)

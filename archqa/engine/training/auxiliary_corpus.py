@@ -102,7 +102,9 @@ def _read_training_note_questions(
 
 
 def _labelled_cases(
-    path: Path, rows: list[tuple[int, Question]], notes: Mapping[str, Case]
+    path: Path,
+    rows: list[tuple[int, Question]],
+    notes: Mapping[str, Case],
 ) -> tuple[AuxiliaryCase, ...]:
     """Label the notes' sentences by the questions. Raises InputError with every mistake."""
     mistakes = []

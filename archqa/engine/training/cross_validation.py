@@ -88,7 +88,10 @@ Score = Callable[[SelectionCounts], float]
 
 
 def evaluate(
-    labelled_sets: LabelledSets, *, seed: int = 0, progress: ProgressCallback = no_progress
+    labelled_sets: LabelledSets,
+    *,
+    seed: int = 0,
+    progress: ProgressCallback = no_progress,
 ) -> tuple[EvaluationReport, ...]:
     """Return one report for each set. All sets share one model, and folds are drawn over cases."""
     examples_by_set = {}
@@ -176,7 +179,9 @@ def _score(counts: SelectionCounts, score: Score, resamples: SentenceIndices) ->
 
 
 def _f1_difference(
-    engine: SelectionCounts, baseline: SelectionCounts, resamples: SentenceIndices
+    engine: SelectionCounts,
+    baseline: SelectionCounts,
+    resamples: SentenceIndices,
 ) -> Interval:
     resampled = []
     for case_indices in resamples:

@@ -119,7 +119,10 @@ def train(examples: Sequence[LinkingExample], *, seed: int = 0, folds: int = 8) 
 
 
 def cross_fit(
-    examples: Sequence[LinkingExample], *, folds: int, seed: int = 0
+    examples: Sequence[LinkingExample],
+    *,
+    folds: int,
+    seed: int = 0,
 ) -> list[NDArray[np.float64]]:
     """Return the probabilities of every case by a linker fitted without its fold of cases."""
     fold_of_case = assign_folds(len(examples), folds, seed)

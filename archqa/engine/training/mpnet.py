@@ -88,7 +88,11 @@ class MpnetEncoder(nn.Module):
     """
 
     def __init__(
-        self, weights: Mapping[str, Tensor], layers: int, max_length: int, frozen_layers: int = 0
+        self,
+        weights: Mapping[str, Tensor],
+        layers: int,
+        max_length: int,
+        frozen_layers: int = 0,
     ) -> None:
         super().__init__()
         self.embeddings = Embeddings(weights)

@@ -47,7 +47,11 @@ class CrossEncoderNetwork(nn.Module):
     """
 
     def __init__(
-        self, weights: Mapping[str, Tensor], frozen_layers: int = 0, *, layers: int = LAYERS
+        self,
+        weights: Mapping[str, Tensor],
+        frozen_layers: int = 0,
+        *,
+        layers: int = LAYERS,
     ) -> None:
         super().__init__()
         self.single_window = False

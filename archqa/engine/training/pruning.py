@@ -77,7 +77,9 @@ def _block_importance(units: Tensor) -> Tensor:
 
 
 def _collect_statistics(
-    model: CrossEncoderNetwork, layers: list[MpnetLayer], losses: Iterable[Loss]
+    model: CrossEncoderNetwork,
+    layers: list[MpnetLayer],
+    losses: Iterable[Loss],
 ) -> list[UnitStatistics]:
     statistics = []
     hooks = []
