@@ -1,7 +1,7 @@
 """Fits a combiner on cases with a key: logistic regression over votes, cross-fit over cases.
 
-The fit is regularised towards equal weights, so that few cases change little. With one voter there is nothing
-to fit.
+The fit is regularised towards equal weights, so that few cases change little. With one voter there
+is nothing to fit.
 """
 
 from collections.abc import Sequence
@@ -58,13 +58,17 @@ def fit_combiner(cases: Sequence[VotedCase], *, folds: int = FOLDS, seed: int = 
 
 
 def cross_fit(
-    cases: Sequence[VotedCase], *, folds: int = FOLDS, seed: int = 0
+    cases: Sequence[VotedCase],
+    *,
+    folds: int = FOLDS,
+    seed: int = 0,
 ) -> list[dict[str, float]]:
     """Each case's probabilities by a combiner fitted without it; folds are drawn over cases."""
     fold_of_case = assign_folds(len(cases), min(folds, len(cases)), seed)
     probabilities: list[dict[str, float]] = [{} for _ in cases]
     for fold in range(int(fold_of_case.max()) + 1):
-        combiner = _fit([cases[index] for index in np.flatnonzero(fold_of_case != fold).tolist()])
+        training_cases = [cases[index] for index in np.flatnonzero(fold_of_case != fold).tolist()]
+        combiner = _fit(training_cases)
         for index in np.flatnonzero(fold_of_case == fold).tolist():
             case = cases[index]
             probabilities[index] = combiner.probabilities(case.votes, case.ids)
@@ -72,34 +76,53 @@ def cross_fit(
 
 
 def evaluate_cross_fit(
-    cases: Sequence[VotedCase], *, folds: int = FOLDS, seed: int = 0, point: str = "f1"
+    cases: Sequence[VotedCase],
+    *,
+    folds: int = FOLDS,
+    seed: int = 0,
+    point: str = "f1",
 ) -> SelectionQuality:
-    """Quality on cases held out of fit and selection: a fold's expected F1 comes from the other folds."""
+    """Quality on cases outside the fit and the selection's prior.
+
+    The expected F1 of a fold comes from the probabilities of the other folds.
+    """
     probabilities = cross_fit(cases, folds=folds, seed=seed)
     fold_of_case = assign_folds(len(cases), min(folds, len(cases)), seed)
     selections = []
     for index, case_probabilities in enumerate(probabilities):
-        training = np.flatnonzero(fold_of_case != fold_of_case[index]).tolist()
-        values = _flatten([probabilities[training_index] for training_index in training])
-        expected_f1 = max_expected_f1(values) if values.size else UNFITTED.expected_f1
-        combiner = UNFITTED.model_copy(update={"expected_f1": expected_f1})
+        in_training = fold_of_case != fold_of_case[index]
+        training_indices = np.flatnonzero(in_training).tolist()
+        values = _flatten([probabilities[training_index] for training_index in training_indices])
+        combiner = UNFITTED
+        if values.size:
+            combiner = UNFITTED.model_copy(update={"expected_f1": max_expected_f1(values)})
         selections.append(combiner.choose(case_probabilities, point))
     return score_selections(cases, probabilities, selections)
 
 
 def evaluate_combiner(
-    cases: Sequence[VotedCase], combiner: Combiner, point: str = "f1"
+    cases: Sequence[VotedCase],
+    combiner: Combiner,
+    point: str = "f1",
 ) -> SelectionQuality:
     """Quality of a combiner on these cases."""
-    probabilities = [combiner.probabilities(case.votes, case.ids) for case in cases]
-    selections = [combiner.choose(by_sentence, point) for by_sentence in probabilities]
+    probabilities = []
+    selections = []
+    for case in cases:
+        by_sentence = combiner.probabilities(case.votes, case.ids)
+        probabilities.append(by_sentence)
+        selections.append(combiner.choose(by_sentence, point))
     return score_selections(cases, probabilities, selections)
 
 
 def restrict_to_voter(cases: Sequence[VotedCase], voter: str) -> list[VotedCase]:
     """The cases that this voter voted on, with its votes alone."""
-    voted = [case for case in cases if voter in case.votes]
-    return [case._replace(votes={voter: case.votes[voter]}) for case in voted]
+    restricted = []
+    for case in cases:
+        if voter in case.votes:
+            votes = {voter: case.votes[voter]}
+            restricted.append(case._replace(votes=votes))
+    return restricted
 
 
 def voter_names(cases: Sequence[VotedCase]) -> tuple[str, ...]:
@@ -115,14 +138,17 @@ def score_selections(
     probabilities: Sequence[dict[str, float]],
     selections: Sequence[frozenset[str]],
 ) -> SelectionQuality:
-    """Strict micro precision, recall and F1 of selected sets, and the probabilities' calibration error."""
-    hits = selected = gold = 0
+    """Strict micro precision, recall and F1 of the sets; calibration error of the probabilities."""
+    hits = 0
+    selected = 0
+    gold = 0
     values: list[float] = []
     for case, by_sentence, selection in zip(cases, probabilities, selections, strict=True):
         hits += len(selection & case.essential)
         selected += len(selection)
         gold += len(case.essential)
-        values.extend(by_sentence[sentence_id] for sentence_id in case.ids)
+        for sentence_id in case.ids:
+            values.append(by_sentence[sentence_id])
     bins = reliability_bins(np.array(values), _truth(cases))
     return SelectionQuality(
         f1=200 * hits / max(selected + gold, 1),
@@ -137,16 +163,20 @@ def _fit(cases: Sequence[VotedCase]) -> Combiner:
     if len(voters) < 2:
         return UNFITTED.model_copy(update={"weights": dict.fromkeys(voters, 1.0)})
     truth = _truth(cases)
-    essential_share = float(np.clip(truth.mean(), MIN_VOTE, MAX_VOTE))
-    centre = float(logit(np.array([essential_share]))[0])
+    essential_share = np.clip(truth.mean(), MIN_VOTE, MAX_VOTE)
+    centre = float(logit(essential_share))
     features = np.concatenate([_features(case, voters, centre) for case in cases])
-    prior = np.array([centre] + [1 / len(voters)] * len(voters))
-    ridge = np.array([_BIAS_RIDGE] + [RIDGE] * len(voters))
+    prior = np.full(1 + len(voters), 1 / len(voters))
+    prior[0] = centre
+    ridge = np.full(1 + len(voters), RIDGE)
+    ridge[0] = _BIAS_RIDGE
     bias, *weights = fit(features, truth, prior=prior, ridge=ridge).tolist()
-    rounded = [round(weight, 6) for weight in weights]
+    rounded_weights = {}
+    for voter, weight in zip(voters, weights, strict=True):
+        rounded_weights[voter] = round(weight, 6)
     return UNFITTED.model_copy(
         update={
-            "weights": dict(zip(voters, rounded, strict=True)),
+            "weights": rounded_weights,
             "bias": round(bias, 6),
             "centre": round(centre, 6),
         }
@@ -170,7 +200,8 @@ def _truth(cases: Sequence[VotedCase]) -> FloatArray:
     """1 for every essential sentence of the cases, 0 for the rest."""
     labels: list[float] = []
     for case in cases:
-        labels.extend(float(sentence_id in case.essential) for sentence_id in case.ids)
+        for sentence_id in case.ids:
+            labels.append(float(sentence_id in case.essential))
     return np.array(labels)
 
 

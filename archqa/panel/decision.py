@@ -1,4 +1,4 @@
-"""From judgements to the selected evidence: voters, their votes and the selection. No model is called."""
+"""From judgements to the selected evidence: voters, votes and selection. Calls no model."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
@@ -43,10 +43,15 @@ def parse_voter(name: str, experts: Iterable[str] = ()) -> str:
 
 
 def is_enabled_voter(voter: str, settings: PanelSettings) -> bool:
-    """Whether the setting `voters` names this voter by role, by backend, or by both; all if empty."""
-    enabled = {name.strip() for name in settings.voters.split(",") if name.strip()}
+    """Whether the setting `voters` names this voter by role, by backend, or by both.
+
+    An empty setting enables all voters.
+    """
+    enabled = {name.strip() for name in settings.voters.split(",")} - {""}
+    if not enabled:
+        return True
     role, _, backend = voter.partition(_SEPARATOR)
-    return not enabled or bool(enabled & {voter, role, backend})
+    return not enabled.isdisjoint({voter, role, backend})
 
 
 def pool_votes(judgements: Mapping[str, Sequence[Judgement]], experts: Iterable[str] = ()) -> Votes:
@@ -64,7 +69,9 @@ def pool_votes(judgements: Mapping[str, Sequence[Judgement]], experts: Iterable[
 
 def load_combiner(settings: PanelSettings) -> Combiner:
     """The combiner of the settings, else one of equal weights. Raises `InputError`."""
-    return combiner.load(settings.combiner) if settings.combiner else UNFITTED
+    if settings.combiner is None:
+        return UNFITTED
+    return combiner.load(settings.combiner)
 
 
 def select_evidence(ids: Sequence[str], votes: Votes, settings: PanelSettings) -> EvidenceSelection:
@@ -72,34 +79,45 @@ def select_evidence(ids: Sequence[str], votes: Votes, settings: PanelSettings) -
 
     Raises `CallerError` if no voter is enabled.
     """
-    enabled = {
-        voter: by_sentence
-        for voter, by_sentence in votes.items()
-        if is_enabled_voter(voter, settings)
-    }
-    if not enabled:
-        raise CallerError(
-            f"None of the voters is {settings.voters!r}.\nThere are: {', '.join(votes) or 'none'}."
-        )
+    enabled_votes = _enabled_votes(votes, settings)
     combiner = load_combiner(settings)
-    probabilities = combiner.probabilities(enabled, ids)
+    probabilities = combiner.probabilities(enabled_votes, ids)
     essential = combiner.choose(probabilities, settings.operating_point, settings.threshold)
-    threshold = combiner.expected_f1 / 2 if settings.threshold is None else settings.threshold
-    borderline = [
-        sentence_id
-        for sentence_id in essential
-        if probabilities[sentence_id] < threshold + settings.margin
-    ]
-    remarks = [
-        f"{voter} was not in the combiner's fit: its vote has no weight"
-        for voter in enabled
-        if not combiner.has_weight_for(voter)
-    ]
-    return EvidenceSelection(probabilities, essential, frozenset(borderline), tuple(remarks))
+    threshold = settings.threshold
+    if threshold is None:
+        threshold = combiner.expected_f1 / 2
+    borderline = set()
+    for sentence_id in essential:
+        if probabilities[sentence_id] < threshold + settings.margin:
+            borderline.add(sentence_id)
+    remarks = []
+    for voter in enabled_votes:
+        if not combiner.has_weight_for(voter):
+            remarks.append(f"{voter} was not in the combiner's fit: its vote has no weight")
+    return EvidenceSelection(
+        probabilities=probabilities,
+        essential=essential,
+        borderline=frozenset(borderline),
+        remarks=tuple(remarks),
+    )
+
+
+def _enabled_votes(votes: Votes, settings: PanelSettings) -> Votes:
+    enabled_votes = {}
+    for voter, by_sentence in votes.items():
+        if is_enabled_voter(voter, settings):
+            enabled_votes[voter] = by_sentence
+    if not enabled_votes:
+        voters = ", ".join(votes) or "none"
+        raise CallerError(f"None of the voters is {settings.voters!r}.\nThere are: {voters}.")
+    return enabled_votes
 
 
 def drop_rejected(selection: EvidenceSelection, rejected: Iterable[str]) -> frozenset[str]:
-    """The set without the rejected sentences; the likeliest stays, since an answer must rest on one."""
+    """The set without the rejected sentences.
+
+    The likeliest stays if all are rejected: an answer must rest on a sentence.
+    """
     remaining = selection.essential - frozenset(rejected)
     if remaining or not selection.essential:
         return remaining
