@@ -12,6 +12,7 @@ from archqa.agents.registry import AGENT_NAMES
 from archqa.errors import CallerError, InputError
 from archqa.settings.model import Settings
 from archqa.settings.names import is_pipeline_setting, merge, nest, short_names, typed_names
+from archqa.tasks.settings import sections_model
 
 
 def load_settings(
@@ -115,6 +116,8 @@ def _shown(path: tuple[str, ...]) -> str:
 def _siblings(path: tuple[str, ...]) -> list[str]:
     """The names that may stand below a path."""
     model: Any = Settings
+    if path[:1] == ("pipelines",):
+        model, path = sections_model(), path[1:]
     for step in path:
         annotation = model.model_fields[step].annotation if _is_model(model) else None
         candidates = (annotation, *get_args(annotation), *get_args(model))
@@ -123,7 +126,7 @@ def _siblings(path: tuple[str, ...]) -> list[str]:
             return []
         model = models[0]
     names = list(model.model_fields)
-    return [*names, *short_names()] if not path else names
+    return [*names, *short_names()] if model is Settings else names
 
 
 def _is_model(candidate: Any) -> bool:

@@ -8,7 +8,7 @@ from archqa.core.case import Case, Phrase
 from archqa.core.key import CaseKey, ClinicianSentence
 from archqa.errors import CallerError
 from archqa.tasks.archehr_2026 import EVIDENCE_ALIGNMENT
-from archqa.tasks.registry import find_key, load_key
+from archqa.tasks.case_files import find_key, load_key
 from archqa.tasks.task import CaseFile
 
 
