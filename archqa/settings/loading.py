@@ -13,6 +13,7 @@ from archqa.errors import CallerError, InputError
 from archqa.settings.model import Settings
 from archqa.settings.names import is_pipeline_setting, merge, nest, short_names, typed_names
 from archqa.settings.sources import environment_values, read_toml
+from archqa.tasks.settings import sections_model
 
 
 def load_settings(
@@ -131,6 +132,8 @@ def _siblings(path: Sequence[str]) -> list[str]:
     if not path:
         return [*Settings.model_fields, *short_names()]
     annotation: Any = Settings
+    if path[0] == "pipelines":
+        annotation, path = sections_model(), path[1:]
     for step in path:
         annotation = _annotation_below(annotation, step)
     model = _model_in(annotation)

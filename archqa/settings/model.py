@@ -6,15 +6,16 @@
 import os
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar
 
 from pydantic import (
     BaseModel,
     ConfigDict,
     Field,
+    PlainValidator,
     PrivateAttr,
     SecretStr,
-    create_model,
+    SerializeAsAny,
     field_validator,
 )
 
@@ -23,7 +24,7 @@ from archqa.llm.prices import Price, listed_prices
 from archqa.settings.names import merge, nest
 from archqa.settings.sources import environment_values
 from archqa.tasks.pipeline_settings import PipelineSettings
-from archqa.tasks.settings import PIPELINE_SECTIONS
+from archqa.tasks.settings import sections_model
 
 if TYPE_CHECKING:
     from archqa.tasks.pipeline import Pipeline
@@ -138,19 +139,12 @@ class ServerSettings(FrozenModel):
     )
 
 
-if TYPE_CHECKING:
+def _validated_sections(values: Any) -> FrozenModel:
+    return sections_model().model_validate(values)
 
-    class PipelineSections(FrozenModel):
-        """The settings of every pipeline, by its name."""
-else:
-    PipelineSections = create_model(
-        "PipelineSections",
-        __base__=FrozenModel,
-        **{
-            name: (section, Field(default_factory=section))
-            for name, section in PIPELINE_SECTIONS.items()
-        },
-    )
+
+PipelineSections = Annotated[FrozenModel, PlainValidator(_validated_sections), SerializeAsAny()]
+"""The settings of every pipeline by its name, for the tasks that are registered when they are loaded."""
 
 
 class Settings(BaseModel):
@@ -176,7 +170,7 @@ class Settings(BaseModel):
     retries: RetrySettings = RetrySettings()
     cache: CacheSettings = Field(default_factory=CacheSettings)
     ray: RaySettings = RaySettings()
-    pipelines: PipelineSections = Field(default_factory=PipelineSections)
+    pipelines: PipelineSections = Field(default_factory=lambda: sections_model()())
     agents: dict[str, AgentSettings] = {}
     servers: dict[str, ServerSettings] = {}
     prices: dict[str, Price] = {}
