@@ -7,7 +7,7 @@ from typing import Any
 from archqa.fhir.values.element_values import CodedTerm
 from archqa.fhir.values.references import ReferenceTarget
 from archqa.fhir.values.search_parameters import Kind
-from archqa.fhir.values.tokens import normalise_text
+from archqa.fhir.values.text import normalise_text
 
 _KEY_COLUMNS = {"type": "k", "element": "p", "term": "t", "target": "t"}
 

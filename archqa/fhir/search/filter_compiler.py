@@ -16,7 +16,7 @@ from archqa.fhir.search.query import Filter
 from archqa.fhir.search.reachable_targets import reachable_targets
 from archqa.fhir.search.value_clauses import SqlClause, any_of, joined_args
 from archqa.fhir.values.search_parameters import Kind, Parameter
-from archqa.fhir.values.tokens import normalise_text
+from archqa.fhir.values.text import normalise_text
 from archqa.fhir.values.urls import unescape
 
 INDEX_TABLES = {

@@ -14,7 +14,7 @@ from archqa.fhir.values import dates
 from archqa.fhir.values.dates import TimeRange
 from archqa.fhir.values.references import parse_reference
 from archqa.fhir.values.search_parameters import Kind, Parameter
-from archqa.fhir.values.tokens import normalise_text
+from archqa.fhir.values.text import normalise_text
 from archqa.fhir.values.urls import split_unescaped, unescape
 
 _PREFIXED = re.compile(r"(eq|ne|gt|ge|lt|le|sa|eb|ap)?(.*)", re.DOTALL)
