@@ -216,7 +216,12 @@ class FhirClient:
             headers["authorization"] = f"Bearer {self._token.token(self._http)}"
         if method == "POST":
             headers["content-type"] = "application/fhir+json"
-        with self._http.stream(method, url, headers=headers, content=content) as stream:
+        with self._http.stream(
+            method,
+            url,
+            headers=headers,
+            content=content,
+        ) as stream:
             body = _read_body(stream)
         reply = httpx2.Response(
             stream.status_code, headers=_decoded_headers(stream.headers), content=body

@@ -75,7 +75,12 @@ class Indexer:
 class _Translation:
     """The rows of a batch with the record's numbers instead of the batch's."""
 
-    def __init__(self, batch: IndexBatch, interner: Interner, numbers: Sequence[int]) -> None:
+    def __init__(
+        self,
+        batch: IndexBatch,
+        interner: Interner,
+        numbers: Sequence[int],
+    ) -> None:
         self._batch = batch
         self._numbers = numbers
         self.elements = [0]

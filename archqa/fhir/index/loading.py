@@ -65,7 +65,12 @@ class _StoredResource(NamedTuple):
 class Loader:
     """Insert batches within a transaction of the caller."""
 
-    def __init__(self, connection: Connection, schema_name: str = "main", floor: int = 1) -> None:
+    def __init__(
+        self,
+        connection: Connection,
+        schema_name: str = "main",
+        floor: int = 1,
+    ) -> None:
         self._connection = connection
         self._schema = schema_name
         self._interner = Interner(connection, schema_name, floor)
@@ -171,7 +176,13 @@ def load(
         is_empty = connection.execute("SELECT 1 FROM resource LIMIT 1").fetchone() is None
         if is_empty:
             schema.drop_indexes(connection)
-        report = _Load(connection, files, strict, progress, frozenset(named_paths)).run(checked)
+        report = _Load(
+            connection,
+            files,
+            strict,
+            progress,
+            frozenset(named_paths),
+        ).run(checked)
         if is_empty:
             schema.create_indexes(connection)
         connection.execute("COMMIT")

@@ -154,7 +154,12 @@ class FilterCompiler:
             )
         return self._with_row(kind, element_ids, condition)
 
-    def _with_row(self, kind: Kind, element_ids: str, condition: SqlClause) -> CompiledFilter:
+    def _with_row(
+        self,
+        kind: Kind,
+        element_ids: str,
+        condition: SqlClause,
+    ) -> CompiledFilter:
         """Compile the existence of an index row that passes a condition."""
         table = INDEX_TABLES[kind]
         where = f"x.n = r.n AND x.p IN ({element_ids}) AND ({condition.sql})"
@@ -166,14 +171,24 @@ class FilterCompiler:
             patient_scoped=self.patients is not None,
         )
 
-    def _driver(self, kind: Kind, element_ids: str, condition: SqlClause) -> SqlClause:
+    def _driver(
+        self,
+        kind: Kind,
+        element_ids: str,
+        condition: SqlClause,
+    ) -> SqlClause:
         where = f"x.p IN ({element_ids})"
         if self.patients is not None:
             where = f"{where} AND x.patient IN ({sql_number_list(self.patients)})"
         sql = f"SELECT x.n FROM here.{INDEX_TABLES[kind]} x WHERE {where} AND ({condition.sql})"
         return SqlClause(sql, condition.args)
 
-    def _value_condition(self, search_filter: Filter, value: str, element_ids: str) -> SqlClause:
+    def _value_condition(
+        self,
+        search_filter: Filter,
+        value: str,
+        element_ids: str,
+    ) -> SqlClause:
         parameter, modifier = search_filter.parameter, search_filter.modifier
         match parameter.kind:
             case Kind.TOKEN:
@@ -217,7 +232,12 @@ class FilterCompiler:
             clauses.append(SqlClause(f"x.t IN ({sql_number_list(terms)})"))
         return any_of(clauses)
 
-    def _token_condition(self, parameter: Parameter, value: str, element_ids: str) -> SqlClause:
+    def _token_condition(
+        self,
+        parameter: Parameter,
+        value: str,
+        element_ids: str,
+    ) -> SqlClause:
         """Return a condition for a code.
 
         In the archqa profile, a code that does not occur is tried without regard to case.
@@ -376,7 +396,12 @@ def _compile_last_updated(search_filter: Filter) -> CompiledFilter:
     if search_filter.modifier == "missing":
         return _compile_always_present(search_filter)
     clauses = [
-        value_clauses.date_clause(search_filter.parameter, value, wall_clock=False, max_duration=1)
+        value_clauses.date_clause(
+            search_filter.parameter,
+            value,
+            wall_clock=False,
+            max_duration=1,
+        )
         for value in search_filter.values
     ]
     condition = any_of(clauses)

@@ -162,12 +162,24 @@ class Searcher:
             return [], False
         key = (where, query.sort)
         if key not in self._results:
-            numbers = self._matches(query, compiler, where, _MAX_CACHED_NUMBERS + 1, 0)
+            numbers = self._matches(
+                query,
+                compiler,
+                where,
+                _MAX_CACHED_NUMBERS + 1,
+                0,
+            )
             is_huge = len(numbers) > _MAX_CACHED_NUMBERS
             self._results[key] = None if is_huge else array("q", numbers)
         cached = self._results[key]
         if cached is None:
-            numbers = self._matches(query, compiler, where, count + 1, query.offset)
+            numbers = self._matches(
+                query,
+                compiler,
+                where,
+                count + 1,
+                query.offset,
+            )
             return numbers[:count], len(numbers) > count
         self._totals.setdefault(where, len(cached))
         end = query.offset + count
@@ -189,7 +201,12 @@ class Searcher:
         args = (*where.args * len(self._schemas), limit, offset)
         return [row[0] for row in self._connection.execute(sql, args)]
 
-    def _sort_value(self, resource_type: str, compiler: FilterCompiler, key: SortKey) -> str:
+    def _sort_value(
+        self,
+        resource_type: str,
+        compiler: FilterCompiler,
+        key: SortKey,
+    ) -> str:
         """Return the SQL to sort by: of several values the first in the direction of the sort."""
         parameter = key.parameter
         if parameter.name == "_id":
@@ -204,7 +221,12 @@ class Searcher:
         where = f"x.n = r.n AND x.p IN ({compiler.element_ids_sql(resource_type, parameter)})"
         return f"(SELECT {aggregate}({value}) FROM here.{table} x WHERE {where})"
 
-    def _total(self, query: Query, where: SqlClause, has_next: bool) -> int | None:
+    def _total(
+        self,
+        query: Query,
+        where: SqlClause,
+        has_next: bool,
+    ) -> int | None:
         """Return the number of matches; None if the profile tells it only on request."""
         if query.summary == "count":
             return self._count_matches(where)
@@ -226,14 +248,24 @@ class Searcher:
             self._totals[where] = total
         return self._totals[where]
 
-    def _entries(self, query: Query, numbers: list[int], mode: str) -> list[Entry]:
+    def _entries(
+        self,
+        query: Query,
+        numbers: list[int],
+        mode: str,
+    ) -> list[Entry]:
         resources = self.fetch(numbers)
         if not query.elements and query.summary in {"false", "count"}:
             return [Entry(*resource, mode) for resource in resources]
         elements = query.elements if mode == "match" else ()
         entries = []
         for resource in resources:
-            text = subset_resource(resource.text, resource.type, elements, query.summary)
+            text = subset_resource(
+                resource.text,
+                resource.type,
+                elements,
+                query.summary,
+            )
             entries.append(Entry(resource.type, resource.id, text, mode))
         return entries
 

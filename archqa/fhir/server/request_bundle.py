@@ -43,7 +43,12 @@ def process_bundle(
     has_writes = any(request is not None and request.method != "GET" for request in requests)
     if overlay is None and has_writes:
         raise FhirError("Bundles are loaded in mode apply only.", 403, "forbidden")
-    processor = _BundleProcessor(overlay, get, log_write, _new_references(requests))
+    processor = _BundleProcessor(
+        overlay,
+        get,
+        log_write,
+        _new_references(requests),
+    )
     if bundle_type == "transaction":
         responses = processor.process_transaction(requests)
     else:
@@ -112,7 +117,12 @@ class _BundleProcessor:
             return {"response": {"status": str(status), "outcome": content}}
         return {"resource": content, "response": {"status": str(status)}}
 
-    def _write(self, overlay: Overlay, request: Request, resource: Resource) -> Resource:
+    def _write(
+        self,
+        overlay: Overlay,
+        request: Request,
+        resource: Resource,
+    ) -> Resource:
         if request.method == "PUT":
             overlay.put(json.dumps(resource, ensure_ascii=False), resource)
             return resource

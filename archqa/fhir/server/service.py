@@ -63,7 +63,12 @@ class FhirService:
 
     def post(self, url: str, body: str, who: str = "") -> FhirResponse:
         """Answer `POST`; `who` is the name of the author for the audit log."""
-        return self.handle("POST", url.strip().removeprefix(self.base), body, {"x-archqa-who": who})
+        return self.handle(
+            "POST",
+            url.strip().removeprefix(self.base),
+            body,
+            {"x-archqa-who": who},
+        )
 
     def handle(
         self, method: str, url: str, body: str = "", headers: Headers | None = None
@@ -89,7 +94,13 @@ class FhirService:
         response_headers = {"content-type": self.record.profile.content_type, **response.headers}
         return FhirResponse(response.status, response.body, response_headers)
 
-    def _respond(self, method: str, url: str, body: str, headers: Headers) -> FhirResponse:
+    def _respond(
+        self,
+        method: str,
+        url: str,
+        body: str,
+        headers: Headers,
+    ) -> FhirResponse:
         path, params = parse_search_url(url)
         if method in {"GET", "HEAD"}:
             return FhirResponse(200, self._read(path, params, headers))
@@ -119,7 +130,14 @@ class FhirService:
     def _metadata(self) -> str:
         types = list(self.record.counts())
         profile = self.record.profile
-        return json.dumps(capability_statement(self.base, types, profile, self.writer.mode))
+        return json.dumps(
+            capability_statement(
+                self.base,
+                types,
+                profile,
+                self.writer.mode,
+            )
+        )
 
     def _resource_text(self, resource_type: str, resource_id: str) -> str:
         text = self.record.text(resource_type, resource_id)
@@ -127,7 +145,12 @@ class FhirService:
             raise FhirError(f"There is no {resource_type} of that id.", 404, "not-found")
         return text
 
-    def _search(self, path: str, params: Params, headers: Headers) -> str:
+    def _search(
+        self,
+        path: str,
+        params: Params,
+        headers: Headers,
+    ) -> str:
         if not path:
             raise FhirError("Name a resource type: Observation?patient=…", 400, "not-supported")
         query = build_search_url(path, decode_page_token(params))
@@ -150,7 +173,12 @@ class FhirService:
             hint = did_you_mean(path, R4_RESOURCE_TYPES)
             message = f"There is no such resource type to create.{hint}"
             raise FhirError(message, 404, "not-supported")
-        result = self.writer.post(path, body, url=f"{self.base}/{path}", who=author)
+        result = self.writer.post(
+            path,
+            body,
+            url=f"{self.base}/{path}",
+            who=author,
+        )
         if result.stored is None:
             return FhirResponse(result.status, json.dumps(result.outcome()))
         location = {"location": f"{self.base}/{result.location}"}
@@ -163,7 +191,12 @@ class FhirService:
             response = self.get(url)
             return response.status, response.body
 
-        def log_write(method: str, url: str, payload: Any, status: int) -> None:
+        def log_write(
+            method: str,
+            url: str,
+            payload: Any,
+            status: int,
+        ) -> None:
             result = WriteResult(status=status)
             self.writer.log_write(method, url, payload, result, who=author)
 
