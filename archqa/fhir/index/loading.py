@@ -173,7 +173,8 @@ def load(
     checked = checksums.verify_checksums(files)
     connection.execute("BEGIN IMMEDIATE")
     try:
-        is_empty = connection.execute("SELECT 1 FROM resource LIMIT 1").fetchone() is None
+        any_resource = connection.execute("SELECT 1 FROM resource LIMIT 1").fetchone()
+        is_empty = any_resource is None
         if is_empty:
             schema.drop_indexes(connection)
         report = _Load(
@@ -220,7 +221,10 @@ class _Load:
         with IndexWorkers(worker_count_for(self._bytes_total)) as workers:
             pending: deque[tuple[Source, Future[IndexBatch] | None]] = deque()
             for source, chunks in self._chunks():
-                pending.append((source, None if chunks is None else workers.submit(chunks)))
+                future = None
+                if chunks is not None:
+                    future = workers.submit(chunks)
+                pending.append((source, future))
                 while len(pending) > workers.max_pending:
                     self._finish(*pending.popleft())
             while pending:
@@ -266,8 +270,9 @@ class _Load:
         if source.mistakes and self._strict:
             fix = "Nothing was loaded. Correct the file, or leave --strict away."
             raise InputError(source.path, source.mistakes, fix)
-        room = _MAX_REPORTED_MISTAKES - len(self._mistakes)
-        self._mistakes += [f"{source.path}{mistake}" for mistake in source.mistakes[:room]]
+        unused = _MAX_REPORTED_MISTAKES - len(self._mistakes)
+        for mistake in source.mistakes[:unused]:
+            self._mistakes.append(f"{source.path}{mistake}")
         self._mistake_count += len(source.mistakes)
         self._bytes_of_finished_files += source.path.stat().st_size
         self._report_progress(source, self._bytes_of_finished_files)

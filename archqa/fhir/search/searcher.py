@@ -11,12 +11,8 @@ from archqa.fhir.index.reference_graph import sql_number_list
 from archqa.fhir.outcome import operation_outcome
 from archqa.fhir.profile import Profile
 from archqa.fhir.record import Entry, Page
-from archqa.fhir.search.filter_compiler import (
-    INDEX_TABLES,
-    CompiledFilter,
-    FilterCompiler,
-    with_schema,
-)
+from archqa.fhir.search.compiled_filter import INDEX_TABLES, CompiledFilter, with_schema
+from archqa.fhir.search.filter_compiler import FilterCompiler
 from archqa.fhir.search.includes import MAX_INCLUDED, find_included
 from archqa.fhir.search.query import Query, SortKey
 from archqa.fhir.search.summaries import subset_resource
@@ -102,10 +98,7 @@ class Searcher:
 
     def _where(self, query: Query, compiler: FilterCompiler) -> SqlClause:
         """Return the condition on a resource `r` for all filters."""
-        compiler.set_patient_scope(query.filters)
-        filters = [compiler.compile(query.type, search_filter) for search_filter in query.filters]
-        for patients in query.referenced_by_patients:
-            filters.append(compiler.compile_referenced_by(query.type, patients))
+        filters = _compile_filters(query, compiler)
         drivers = self._choose_drivers(filters)
         # A driver that reads the rows of one patient only makes the filter by patient redundant.
         if any(driver.patient_scoped and not driver.is_patient_scope for driver in drivers):
@@ -140,8 +133,10 @@ class Searcher:
             sizes.append((size, candidate))
             smallest = min(smallest, size)
         if len(sizes) == 1:
-            return [sizes[0][1]]
-        return [candidate for size, candidate in sizes if size <= _DRIVER_RATIO * smallest]
+            (_, candidate) = sizes[0]
+            return [candidate]
+        max_size = _DRIVER_RATIO * smallest
+        return [candidate for size, candidate in sizes if size <= max_size]
 
     def _driver_size(self, candidate: CompiledFilter, limit: int) -> int:
         """Count what a driver finds, up to a limit."""
@@ -293,6 +288,14 @@ _SORT_VALUES = {
     Kind.REFERENCE: "(SELECT id FROM target WHERE t = x.t)",
 }
 """The value that each kind sorts by (hl7.org/fhir/R4/search.html#sort)."""
+
+
+def _compile_filters(query: Query, compiler: FilterCompiler) -> list[CompiledFilter]:
+    compiler.set_patient_scope(query.filters)
+    filters = [compiler.compile(query.type, search_filter) for search_filter in query.filters]
+    for patients in query.referenced_by_patients:
+        filters.append(compiler.compile_referenced_by(query.type, patients))
+    return filters
 
 
 def _notices_entry(notices: list[str]) -> Entry:

@@ -5,6 +5,7 @@ Source: hl7.org/fhir/R4/http.html.
 
 import json
 import logging
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -26,6 +27,8 @@ from archqa.fhir.write.writer import WriteMode, Writer, WriteResult
 _log = logging.getLogger(__name__)
 
 Headers = Mapping[str, str]
+
+_EVERYTHING_PATH = re.compile(r"Patient/(?P<patient>[^/]*)/\$everything")
 
 _RETRY_AFTER_SECONDS = "5"
 """When to ask again for a record that is being loaded."""
@@ -103,28 +106,33 @@ class FhirService:
     ) -> FhirResponse:
         path, params = parse_search_url(url)
         if method in {"GET", "HEAD"}:
-            return FhirResponse(200, self._read(path, params, headers))
+            body = self._read(path, params, headers)
+            return FhirResponse(200, body)
         if method != "POST":
             raise FhirError("Only GET and POST are answered here.", 405, "not-supported")
         if path.endswith("_search"):
             all_params = [*params, *parse_query_string(body)]
-            return FhirResponse(200, self._search(path, all_params, headers))
+            searchset = self._search(path, all_params, headers)
+            return FhirResponse(200, searchset)
         author = headers.get("x-archqa-who", "")
         if not path:
-            return FhirResponse(200, self._process_bundle(body, author))
+            bundle = self._process_bundle(body, author)
+            return FhirResponse(200, bundle)
         return self._create(path, body, author)
 
     def _read(self, path: str, params: Params, headers: Headers) -> str:
-        parts = path.split("/")
         if path == "metadata":
             return self._metadata()
-        if len(parts) == 3 and parts[0] == "Patient" and parts[2] == "$everything":
-            return self._everything(parts[1], params)
-        if not path and any(name == "_getpages" for name, _ in params):
+        everything = _EVERYTHING_PATH.fullmatch(path)
+        if everything:
+            return self._everything(everything["patient"], params)
+        if not path and "_getpages" in dict(params):
             path, params = decode_hapi_page(params)
             return self._search(path, params, headers)
-        if len(parts) == 2 and parts[0] in R4_RESOURCE_TYPES and parts[1] != "_search":
-            return self._resource_text(parts[0], parts[1])
+        resource_type, slash, resource_id = path.partition("/")
+        is_id = slash and "/" not in resource_id and resource_id != "_search"
+        if is_id and resource_type in R4_RESOURCE_TYPES:
+            return self._resource_text(resource_type, resource_id)
         return self._search(path, params, headers)
 
     def _metadata(self) -> str:
