@@ -17,7 +17,10 @@ from archqa.llm.model import Message
 if TYPE_CHECKING:
     import jinja2
 
-_TAGS = "note|message|clinician_question|context|sentence|judgements|draft|exemplars|answer|question|card|found|tried"
+_TAGS = (
+    "note|message|clinician_question|context|sentence|judgements|draft|exemplars|answer|question|"
+    "card|found|tried"
+)
 _DELIMITER = re.compile(rf"<(?=\s*/?\s*(?:{_TAGS})\b)", re.IGNORECASE)
 
 
@@ -48,7 +51,8 @@ class Prompts:
         """sha256 over the prompt's files and everything they include."""
         if name not in self._digests:
             files = sorted(self._with_includes(self._files(name)))
-            text = "\n".join(f"{file}\n{self._source(file)}" for file in files)
+            parts = [f"{file}\n{self._source(file)}" for file in files]
+            text = "\n".join(parts)
             self._digests[name] = hashlib.sha256(text.encode()).hexdigest()
         return self._digests[name]
 
@@ -95,7 +99,8 @@ class Prompts:
             name = pending.pop()
             if name not in visited:
                 visited.add(name)
-                pending += filter(None, meta.find_referenced_templates(self._parse(name)))
+                includes = meta.find_referenced_templates(self._parse(name))
+                pending += filter(None, includes)
         return visited
 
     def _parse(self, name: str) -> "jinja2.nodes.Template":

@@ -16,7 +16,12 @@ class RetryingModel:
     """
 
     def __init__(
-        self, inner: Model, *, tries: int = 5, first_wait: float = 0.5, max_wait: float = 30.0
+        self,
+        inner: Model,
+        *,
+        tries: int = 5,
+        first_wait: float = 0.5,
+        max_wait: float = 30.0,
     ) -> None:
         self._inner = inner
         self._tries = tries

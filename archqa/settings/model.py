@@ -6,15 +6,16 @@
 import os
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar
 
 from pydantic import (
     BaseModel,
     ConfigDict,
     Field,
+    PlainValidator,
     PrivateAttr,
     SecretStr,
-    create_model,
+    SerializeAsAny,
     field_validator,
 )
 
@@ -23,7 +24,7 @@ from archqa.llm.prices import Price, listed_prices
 from archqa.settings.names import merge, nest
 from archqa.settings.sources import environment_values
 from archqa.tasks.pipeline_settings import PipelineSettings
-from archqa.tasks.settings import PIPELINE_SECTIONS
+from archqa.tasks.settings import sections_model
 
 if TYPE_CHECKING:
     from archqa.tasks.pipeline import Pipeline
@@ -138,19 +139,12 @@ class ServerSettings(FrozenModel):
     )
 
 
-if TYPE_CHECKING:
+def _validated_sections(values: Any) -> FrozenModel:
+    return sections_model().model_validate(values)
 
-    class PipelineSections(FrozenModel):
-        """The settings of every pipeline, by its name."""
-else:
-    PipelineSections = create_model(
-        "PipelineSections",
-        __base__=FrozenModel,
-        **{
-            name: (section, Field(default_factory=section))
-            for name, section in PIPELINE_SECTIONS.items()
-        },
-    )
+
+PipelineSections = Annotated[FrozenModel, PlainValidator(_validated_sections), SerializeAsAny()]
+"""The settings of every pipeline by its name, for the tasks that are registered when they are loaded."""
 
 
 class Settings(BaseModel):
@@ -176,7 +170,7 @@ class Settings(BaseModel):
     retries: RetrySettings = RetrySettings()
     cache: CacheSettings = Field(default_factory=CacheSettings)
     ray: RaySettings = RaySettings()
-    pipelines: PipelineSections = Field(default_factory=PipelineSections)
+    pipelines: PipelineSections = Field(default_factory=lambda: sections_model()())
     agents: dict[str, AgentSettings] = {}
     servers: dict[str, ServerSettings] = {}
     prices: dict[str, Price] = {}
@@ -191,7 +185,7 @@ class Settings(BaseModel):
 
     @property
     def typed_names(self) -> frozenset[str]:
-        """Names of pipeline and agent settings that were typed for this run, as `names.typed_names` gives them."""
+        """Names of pipeline and agent settings typed for this run, as of `names.typed_names`."""
         return self._typed
 
     @property
@@ -202,8 +196,10 @@ class Settings(BaseModel):
     def for_pipeline(self, pipeline: "Pipeline") -> PipelineSettings:
         """The settings of a pipeline, of exactly its `settings_type`."""
         section = getattr(self.pipelines, pipeline.name, None)
-        names = pipeline.settings_type.model_fields
-        return pipeline.settings_type(**{name: getattr(section, name) for name in names})
+        values = {}
+        for name in pipeline.settings_type.model_fields:
+            values[name] = getattr(section, name)
+        return pipeline.settings_type(**values)
 
     def replace(self, **changes: Any) -> "Settings":
         """A copy with other values, by short or by full name."""
@@ -222,7 +218,10 @@ class Settings(BaseModel):
         return prompt
 
     def api_key_for(self, base_url: str | None) -> SecretStr | None:
-        """The key for one server. The run's key goes to the run's server alone, never to one an agent names."""
+        """Return the key for one server.
+
+        The run's key goes to the run's server alone, never to one that an agent names.
+        """
         if base_url == self.base_url:
             return self.api_key
         for variable in self._key_variables(base_url):
@@ -264,10 +263,13 @@ def _changed(model: Model, changes: Mapping[str, Any]) -> Model:
     update = {}
     for name, value in changes.items():
         current = getattr(model, name)
-        nested = isinstance(current, FrozenModel) and isinstance(value, Mapping)
-        update[name] = _changed(current, value) if nested else value
+        if isinstance(current, FrozenModel) and isinstance(value, Mapping):
+            update[name] = _changed(current, value)
+        else:
+            update[name] = value
     return model.model_copy(update=update)
 
 
 def _user_cache() -> Path:
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "archqa"
+    cache_home = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    return Path(cache_home) / "archqa"
