@@ -244,7 +244,10 @@ class Settings(BaseSettings):
         return None
 
     def _key_variables(self, base_url: str | None) -> Iterator[str]:
-        for owner in (*self.agents.values(), *self.servers.values()):
+        owners: list[AgentSettings | ServerSettings] = []
+        owners += self.agents.values()
+        owners += self.servers.values()
+        for owner in owners:
             if owner.base_url == base_url and owner.key_variable:
                 yield owner.key_variable
 
