@@ -187,7 +187,7 @@ class Backends:
         return store
 
     def _check_servers(self) -> None:
-        """Connect all models now: a missing key or bad URL is reported before anything is written."""
+        """Connect all models now, to report a missing key or bad URL before writing anything."""
         for agent in self._model_agents:
             for endpoint in model_endpoints(self._settings, agent):
                 self._model(endpoint.base_url)

@@ -16,7 +16,8 @@ _MAX_MODELS_SHOWN = 8
 def resolve_model(settings: Settings) -> Settings:
     """Settings with a model: a server of one's own that serves a single model needs no --model.
 
-    Raises `CallerError` that lists the models where the server has several, none of them the paper's.
+    Raises `CallerError` that lists the models where the server has several, none of them the
+    paper's.
     """
     if settings.model or settings.base_url is None or not settings.has_model:
         return settings
@@ -35,7 +36,10 @@ def resolve_model(settings: Settings) -> Settings:
 
 
 async def list_models(settings: Settings) -> list[str]:
-    """The names of the models that the server in the settings serves (`GET /models`). Raises `ModelError`."""
+    """The names of the models that the server in the settings serves (`GET /models`).
+
+    Raises `ModelError`.
+    """
     import openai
 
     client = open_client(settings, settings.base_url)
@@ -57,7 +61,8 @@ async def list_models(settings: Settings) -> list[str]:
 def open_client(settings: Settings, base_url: str | None) -> "openai.AsyncOpenAI":
     """A client of the openai package for one server's files and list of models; slow to import.
 
-    Raises `AuthenticationFailed` without a key for api.openai.com, `CallerError` for an invalid URL.
+    Raises `AuthenticationFailed` without a key for api.openai.com, `CallerError` for an invalid
+    URL.
     """
     import openai
 

@@ -1,6 +1,7 @@
 """The types of a run's settings, nested by who uses them.
 
-`OPENAI_API_KEY` and `OPENAI_BASE_URL` are honoured. `api_key` and `cache.url` are secret and never written anywhere.
+`OPENAI_API_KEY` and `OPENAI_BASE_URL` are honoured. `api_key` and `cache.url` are secret and never
+written anywhere.
 """
 
 import os
@@ -185,7 +186,7 @@ class Settings(BaseSettings):
     _typed: frozenset[str] = PrivateAttr(default=frozenset())
 
     @classmethod
-    def settings_customise_sources(  # type: ignore[override]  # pydantic-settings passes the sources by name
+    def settings_customise_sources(  # type: ignore[override]  # The sources come by name.
         cls, settings_cls: type[BaseSettings], **sources: PydanticBaseSettingsSource
     ) -> tuple[PydanticBaseSettingsSource, ...]:
         """Values given first, then the environment, then the file; all under their full names."""
@@ -223,7 +224,7 @@ class Settings(BaseSettings):
         return self.agents.get(name, AgentSettings())
 
     def prompt_version(self, prompt: str) -> str:
-        """The version of a prompt that is set for the agent it belongs to, else the prompt itself."""
+        """Return the version of a prompt that is set for its agent, else the prompt itself."""
         agent_name, _, _ = prompt.partition("/")
         for settings in self.agents.values():
             if settings.prompt and settings.prompt.partition("/")[0] == agent_name:
@@ -256,7 +257,7 @@ class Settings(BaseSettings):
         return self.prices.get(model) or listed_prices().get(model)
 
     def without_secrets(self, pipeline: "Pipeline | None" = None) -> dict[str, Any]:
-        """Every setting as JSON values, without `api_key` and `cache.url`, which may hold a password.
+        """Return every setting as JSON values, without the secret `api_key` and `cache.url`.
 
         With a pipeline, only its settings stand under `pipelines`, not those of the others.
         """

@@ -1,4 +1,4 @@
-"""The files of a batch run at the server: upload, status, fetch (OpenAI API, "Batch" and "Files")."""
+"""The files of a batch run at the server: upload, status, fetch (OpenAI API, Batch and Files)."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -82,7 +82,10 @@ async def _fetch(client: "openai.AsyncOpenAI", run: BatchRun, submitted: BatchRo
 
 
 def _save(run: BatchRun, submitted: BatchRound, file_id: str, content: bytes) -> Path:
-    """Write the server's file next to the round's input, readable by its owner only: it holds record text."""
+    """Write the server's file next to the round's input.
+
+    It has record text, so only its owner can read it.
+    """
     path = run.input_path(submitted).with_suffix(f".{file_id}.out.jsonl")
     path.touch(mode=0o600)
     path.write_bytes(content)
