@@ -54,6 +54,7 @@ def command(
     """
     opened_run = Run.open(run)
     console.record = svg is not None
+    console.soft_wrap = svg is None  # A terminal wraps long lines itself; a picture cuts them off.
     if case is None:
         console.print(result_table(opened_run))
         _print_remarks(opened_run.manifest.remarks)

@@ -1,18 +1,16 @@
 """The backends of a run: built once from its settings, combined to the run context of each case."""
 
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from archqa.agents.agent import Backend, ConfirmWrite, RunContext
 from archqa.agents.dry_run_backend import DryRunBackend, DryRunCall
 from archqa.agents.engine_backend import EngineBackend
-from archqa.agents.grammar_backend import GrammarBackend
 from archqa.agents.model_backend import ModelBackend
 from archqa.core.question import Item, RecordQuestion
 from archqa.core.step import Step
 from archqa.engine import Engine
 from archqa.errors import AuthenticationFailed, CallerError
-from archqa.fhir import AuditLog, Record, ShardedStore, connect, is_sharded
 from archqa.llm.budget import Budget, BudgetedModel, BudgetProtocol
 from archqa.llm.cache import (
     GIBIBYTE,
@@ -39,6 +37,9 @@ from archqa.runs.models import (
 )
 from archqa.settings import Settings
 from archqa.tasks.pipeline import Pipeline
+
+if TYPE_CHECKING:
+    from archqa.fhir import AuditLog, Record, ShardedStore
 
 
 class SharedLimits(NamedTuple):
@@ -80,7 +81,9 @@ class Backends:
         if settings.cache.enabled and self.uses_models:
             self._cache = open_cache(settings)
         self._engine = self._load_engine()
-        self._record = self._open_record()
+        self._record: Record | None = None
+        self._shards: ShardedStore | None = None
+        self._open_record()
         self._exemplars = None
         if isinstance(self._pipeline_settings, PanelSettings):
             self._exemplars = load_exemplars(self._pipeline_settings.exemplars)
@@ -139,8 +142,9 @@ class Backends:
         """Close connections, the record and the cache."""
         for transport in self._transports:
             await transport.close()
-        if self._record is not None:
-            self._record.close()
+        for opened in (self._record, self._shards):
+            if opened is not None:
+                opened.close()
         if self._cache is not None:
             self._cache.close()
 
@@ -150,11 +154,9 @@ class Backends:
         return bool(self._model_agents)
 
     @property
-    def shards(self) -> ShardedStore | None:
+    def shards(self) -> "ShardedStore | None":
         """The record's shards, where it has several."""
-        if isinstance(self._record, ShardedStore):
-            return self._record
-        return None
+        return self._shards
 
     @property
     def _model_agents(self) -> list[str]:
@@ -169,22 +171,25 @@ class Backends:
             return Engine.load()
         return None
 
-    def _open_record(self) -> Record | ShardedStore | None:
-        source = self._settings.record
-        pipeline = self._pipeline
-        if source is None:
+    def _open_record(self) -> None:
+        """Open the record, or its shards. Raises `CallerError` where the pipeline lacks one."""
+        settings, pipeline = self._settings, self._pipeline
+        if settings.record is None:
             if pipeline.reads_record:
                 raise CallerError(
                     f"The pipeline {pipeline.name} reads a FHIR record.\n"
                     "Name a store or a server with --record."
                 )
-            return None
-        if not is_sharded(source):
-            return connect(source, profile=pipeline.ways)
-        store = ShardedStore.open(source, pipeline.ways)
-        if self._settings.runner == "local":
-            store.check_all_local()  # On a cluster the shards may be on several machines.
-        return store
+            return
+        # Slow to import, and a run over notes has no record.
+        from archqa.fhir import ShardedStore, connect, is_sharded
+
+        if not is_sharded(settings.record):
+            self._record = connect(settings.record, profile=pipeline.ways)
+            return
+        self._shards = ShardedStore.open(settings.record, pipeline.ways)
+        if settings.runner == "local":
+            self._shards.check_all_local()  # On a cluster the shards may be on several machines.
 
     def _check_servers(self) -> None:
         """Connect all models now, to report a missing key or bad URL before writing anything."""
@@ -205,26 +210,28 @@ class Backends:
         distinct_servers = dict.fromkeys(servers)
         return f"{', '.join(labels)} at {' and '.join(distinct_servers)}"
 
-    def _record_of(self, case: Item | None) -> Record | None:
+    def _record_of(self, case: Item | None) -> "Record | None":
         """Return the whole record, or the shard of the case's patient.
 
         Raises `CallerError` if the case names no patient.
         """
-        if not isinstance(self._record, ShardedStore):
+        if self._shards is None:
             return self._record
         if self._pipeline.reads_notes:
             return None
         if isinstance(case, RecordQuestion) and case.patient_fhir_id:
-            return self._record.of(case.patient_fhir_id)
+            return self._shards.of(case.patient_fhir_id)
         raise CallerError(
-            f"{self._record.folder} is a record in shards, "
+            f"{self._shards.folder} is a record in shards, "
             "which only questions that name a patient can be asked of.\n"
             "Name the whole store with --record."
         )
 
-    def _embedded_backend(self, record: Record | None) -> Backend:
+    def _embedded_backend(self, record: "Record | None") -> Backend:
         """The backend without a model: the engine for a note, the query grammar for a record."""
         if record is not None and not self._pipeline.reads_notes:
+            from archqa.agents.grammar_backend import GrammarBackend  # Slow to import.
+
             return GrammarBackend(record)
         operating_point = getattr(self._pipeline_settings, "operating_point", "f1")
         return EngineBackend(self._engine, operating_point)

@@ -20,7 +20,7 @@ from archqa.settings import Settings
 from archqa.tasks import CaseFile, pipelines
 from archqa.tasks.pipeline import Pipeline
 
-_LIBRARIES = ("openai", "pydantic", "onnxruntime", "numpy")
+_LIBRARIES = ("aiohttp", "pydantic", "onnxruntime", "numpy")
 
 
 class Plan(NamedTuple):
@@ -89,9 +89,8 @@ def _fingerprint(file: CaseFile) -> DataFingerprint:
 
 def _prompt_digests(pipeline: Pipeline, settings: Settings) -> dict[str, str]:
     """Prompt version to its sha256, for the versions that this run renders."""
-    prompts = default_prompts()
     versions = [settings.prompt_version(prompt) for prompt in pipeline.prompts]
-    return {version: prompts.digest(version) for version in versions}
+    return {version: default_prompts().digest(version) for version in versions}
 
 
 def _versions() -> dict[str, str]:

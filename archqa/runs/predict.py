@@ -18,8 +18,6 @@ from archqa.runs.event_loop import run_sync
 from archqa.runs.folder import RunFolder
 from archqa.runs.open_run import open_folder
 from archqa.runs.plan import Plan, plan_run
-from archqa.runs.ray import driver
-from archqa.runs.ray.cluster import ray_cluster
 from archqa.runs.record import CaseStatus, RunManifest, RunStatus
 from archqa.runs.run import Run
 from archqa.runs.runner import Job, OnCase, run_cases
@@ -91,9 +89,11 @@ def _with_backends(plan: Plan, backends: Backends) -> Plan:
 
 
 def _cluster(settings: Settings) -> AbstractContextManager[Any]:
-    if settings.runner == "ray":
-        return ray_cluster(settings)
-    return nullcontext()
+    if settings.runner != "ray":
+        return nullcontext()
+    from archqa.runs.ray.cluster import ray_cluster
+
+    return ray_cluster(settings)
 
 
 def _check_writes(plan: Plan, *, confirmed: bool) -> None:
@@ -111,7 +111,11 @@ def _check_writes(plan: Plan, *, confirmed: bool) -> None:
 
 
 def _runner(settings: Settings) -> Callable[[Iterable[Item], Job], Awaitable[None]]:
-    return driver.run_cases if settings.runner == "ray" else run_cases
+    if settings.runner != "ray":
+        return run_cases
+    from archqa.runs.ray import driver
+
+    return driver.run_cases
 
 
 async def _run(

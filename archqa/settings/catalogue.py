@@ -10,7 +10,7 @@ from pydantic.fields import FieldInfo
 
 from archqa.settings.model import AgentSettings, ServerSettings, Settings
 from archqa.settings.names import RUN_SHORT_NAMES
-from archqa.tasks.settings import PIPELINE_SECTIONS
+from archqa.tasks.settings import pipeline_sections
 
 _SHORT_NAMES = {".".join(path): name for name, path in RUN_SHORT_NAMES.items()}
 _PLAIN_TYPE_NAMES = {
@@ -68,7 +68,7 @@ def _keyed_settings() -> Iterator[SettingDescription]:
 def _pipeline_settings() -> Iterator[SettingDescription]:
     owners: dict[str, list[str]] = {}
     fields: dict[str, FieldInfo] = {}
-    for pipeline, section in PIPELINE_SECTIONS.items():
+    for pipeline, section in pipeline_sections().items():
         for name, field in section.model_fields.items():
             owners.setdefault(name, []).append(pipeline)
             fields.setdefault(name, field)

@@ -4,7 +4,7 @@ import difflib
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, ClassVar, get_args, get_origin
+from typing import Any, get_args, get_origin
 
 from pydantic import BaseModel, ValidationError
 
@@ -12,6 +12,8 @@ from archqa.agents.registry import AGENT_NAMES
 from archqa.errors import CallerError, InputError
 from archqa.settings.model import Settings
 from archqa.settings.names import is_pipeline_setting, merge, nest, short_names, typed_names
+from archqa.settings.sources import environment_values, read_toml
+from archqa.tasks.settings import sections_model
 
 
 def load_settings(
@@ -53,15 +55,16 @@ def _without_none(values: Mapping[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in values.items() if value is not None}
 
 
-def _build(path: Path | None, values: dict[str, Any]) -> Settings:
-    annotated = {"config_path": ClassVar[Path | None]}
-    namespace = {"__module__": __name__, "__annotations__": annotated, "config_path": path}
-    configured = type("Settings", (Settings,), namespace)
+def _build(path: Path | None, given: dict[str, Any]) -> Settings:
+    """The settings of a file, with the environment's values over it and the given ones over both."""
+    values: dict[str, Any] = {}
+    in_file = read_toml(path) if path is not None else {}
+    for layer in (in_file, environment_values(), given):
+        merge(values, nest(layer))
     try:
-        settings = configured(**values)
+        settings = Settings(**values)
     except ValidationError as error:
         raise _invalid(_mistakes(error), path) from None
-    assert isinstance(settings, Settings)
     mistakes = _unknown_agents(settings)
     if mistakes:
         raise _invalid(mistakes, path)
@@ -129,6 +132,8 @@ def _siblings(path: Sequence[str]) -> list[str]:
     if not path:
         return [*Settings.model_fields, *short_names()]
     annotation: Any = Settings
+    if path[0] == "pipelines":
+        annotation, path = sections_model(), path[1:]
     for step in path:
         annotation = _annotation_below(annotation, step)
     model = _model_in(annotation)

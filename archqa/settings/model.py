@@ -7,22 +7,25 @@ written anywhere.
 import os
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar
 
-from pydantic import BaseModel, Field, PrivateAttr, SecretStr, create_model, field_validator
-from pydantic_settings import (
-    BaseSettings,
-    InitSettingsSource,
-    PydanticBaseSettingsSource,
-    SettingsConfigDict,
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    PlainValidator,
+    PrivateAttr,
+    SecretStr,
+    SerializeAsAny,
+    field_validator,
 )
 
 from archqa.core.value import FrozenModel
 from archqa.llm.prices import Price, listed_prices
-from archqa.settings.names import nest
-from archqa.settings.sources import environment_values, read_toml
+from archqa.settings.names import merge, nest
+from archqa.settings.sources import environment_values
 from archqa.tasks.pipeline_settings import PipelineSettings
-from archqa.tasks.settings import PIPELINE_SECTIONS
+from archqa.tasks.settings import sections_model
 
 if TYPE_CHECKING:
     from archqa.tasks.pipeline import Pipeline
@@ -137,31 +140,21 @@ class ServerSettings(FrozenModel):
     )
 
 
-if TYPE_CHECKING:
-
-    class PipelineSections(FrozenModel):
-        """The settings of every pipeline, by its name."""
-else:
-    PipelineSections = create_model(
-        "PipelineSections",
-        __base__=FrozenModel,
-        **{
-            name: (section, Field(default_factory=section))
-            for name, section in PIPELINE_SECTIONS.items()
-        },
-    )
+def _validated_sections(values: Any) -> FrozenModel:
+    return sections_model().model_validate(values)
 
 
-class Settings(BaseSettings):
-    """Every setting of a run: values given here, then the environment, then a file, then defaults.
+PipelineSections = Annotated[FrozenModel, PlainValidator(_validated_sections), SerializeAsAny()]
+"""The settings of every pipeline by its name, for the tasks that are registered when they are loaded."""
+
+
+class Settings(BaseModel):
+    """Every setting of a run: values given here, then the environment, then defaults.
 
     Short names are accepted as keywords too: `Settings(jobs=4)` is `Settings(limits={"jobs": 4})`.
     """
 
-    model_config = SettingsConfigDict(frozen=True, extra="forbid")
-
-    config_path: ClassVar[Path | None] = None
-    """The TOML file to read; `load_settings` sets it in a subclass."""
+    model_config = ConfigDict(frozen=True, extra="forbid", validate_default=True)
 
     model: str | None = Field(default=None, description="model for every agent")
     base_url: str | None = Field(default=None, description="an OpenAI-compatible server")
@@ -178,24 +171,18 @@ class Settings(BaseSettings):
     retries: RetrySettings = RetrySettings()
     cache: CacheSettings = Field(default_factory=CacheSettings)
     ray: RaySettings = RaySettings()
-    pipelines: PipelineSections = Field(default_factory=PipelineSections)
+    pipelines: PipelineSections = Field(default_factory=lambda: sections_model()())
     agents: dict[str, AgentSettings] = {}
     servers: dict[str, ServerSettings] = {}
     prices: dict[str, Price] = {}
 
     _typed: frozenset[str] = PrivateAttr(default=frozenset())
 
-    @classmethod
-    def settings_customise_sources(  # type: ignore[override]  # The sources come by name.
-        cls, settings_cls: type[BaseSettings], **sources: PydanticBaseSettingsSource
-    ) -> tuple[PydanticBaseSettingsSource, ...]:
-        """Values given first, then the environment, then the file; all under their full names."""
-        init_source = sources["init_settings"]
-        assert isinstance(init_source, InitSettingsSource)
-        layers = [init_source.init_kwargs, environment_values()]
-        if cls.config_path is not None:
-            layers.append(read_toml(cls.config_path))
-        return tuple(InitSettingsSource(settings_cls, nest(layer)) for layer in layers)
+    def __init__(self, **settings: Any) -> None:
+        """Validate values by short or full name; they take precedence over the environment."""
+        values = nest(environment_values())
+        merge(values, nest(settings))
+        super().__init__(**values)
 
     @property
     def typed_names(self) -> frozenset[str]:

@@ -12,7 +12,7 @@ The short name of a pipeline's setting stands for that setting of every pipeline
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from archqa.tasks.settings import PIPELINE_SECTIONS
+from archqa.tasks.settings import pipeline_sections
 
 Path = tuple[str, ...]
 
@@ -39,7 +39,7 @@ def full_names(short_name: str) -> tuple[Path, ...]:
     if short_name in RUN_SHORT_NAMES:
         return (RUN_SHORT_NAMES[short_name],)
     names = []
-    for pipeline, section in PIPELINE_SECTIONS.items():
+    for pipeline, section in pipeline_sections().items():
         if short_name in section.model_fields:
             names.append(("pipelines", pipeline, short_name))
     return tuple(names)
@@ -48,14 +48,14 @@ def full_names(short_name: str) -> tuple[Path, ...]:
 def short_names() -> list[str]:
     """Every short name."""
     names = dict.fromkeys(RUN_SHORT_NAMES)
-    for section in PIPELINE_SECTIONS.values():
+    for section in pipeline_sections().values():
         names.update(dict.fromkeys(section.model_fields))
     return list(names)
 
 
 def is_pipeline_setting(name: str) -> bool:
     """Whether this is the short name of a pipeline's setting."""
-    return any(name in section.model_fields for section in PIPELINE_SECTIONS.values())
+    return any(name in section.model_fields for section in pipeline_sections().values())
 
 
 def nest(values: Mapping[str, Any]) -> dict[str, Any]:
@@ -152,6 +152,6 @@ def _pipeline_name(name: str) -> str:
     Environment variables have no hyphens: `multi_turn_retriever` is `multi-turn-retriever`.
     """
     hyphenated = name.replace("_", "-")
-    if hyphenated in PIPELINE_SECTIONS:
+    if hyphenated in pipeline_sections():
         return hyphenated
     return name
