@@ -192,7 +192,7 @@ class Backends:
             self._shards.check_all_local()  # On a cluster the shards may be on several machines.
 
     def _check_servers(self) -> None:
-        """Connect all models now: a missing key or bad URL is reported before anything is written."""
+        """Connect all models now, to report a missing key or bad URL before writing anything."""
         for agent in self._model_agents:
             for endpoint in model_endpoints(self._settings, agent):
                 self._model(endpoint.base_url)

@@ -38,7 +38,8 @@ class Selection(NamedTuple):
         unknown = sorted(set(self.case_ids) - set(ids))
         if unknown:
             raise CallerError(
-                f"The file has no case {', '.join(unknown)}.\n`archqa cases check FILE` lists its ids."
+                f"The file has no case {', '.join(unknown)}.\n"
+                "`archqa cases check FILE` lists its ids."
             )
         positions = list(range(len(ids)))
         if self.shard is not None:

@@ -9,7 +9,10 @@ Result = TypeVar("Result")
 
 
 def run_sync(work: Coroutine[Any, Any, Result]) -> Result:
-    """Run a coroutine and return its result, in a thread where a loop is running already, as in a notebook."""
+    """Run a coroutine and return its result.
+
+    Where a loop is running already, as in a notebook, it runs in a thread of its own.
+    """
     try:
         asyncio.get_running_loop()
     except RuntimeError:

@@ -13,7 +13,7 @@ from archqa.runs.run import Run
 
 
 def _submission(run: Run, task: tasks.Task) -> str:
-    """The submission for a task, from a run of it or, where its format allows, of a related task."""
+    """Return the submission for a task, from a run of it or, if allowed, of a related task."""
     made_by = task.export.made_by
     if not made_by and run.manifest.task != task.name:
         raise CallerError(
@@ -64,7 +64,8 @@ def zip_submission(content: str) -> bytes:
 def export(path: str | Path, name: str, *, partial: bool = False) -> str:
     """The run in the format of this name (one of `formats()`).
 
-    Raises `CallerError` when a submission would lack cases, since the organisers' script refuses such a file.
+    Raises `CallerError` when a submission would lack cases, since the organisers' script refuses
+    such a file.
     """
     run = Run.open(path)
     if name in _TABLES:

@@ -78,7 +78,7 @@ class RunFolder:
         return Records(self.path / "cases.jsonl", self._result_type())
 
     def _result_type(self) -> type[TaskResult] | None:
-        """Return the type of the results in `cases.jsonl`; None before `run.json` names the task."""
+        """Return the type of the results of the task; None before `run.json` names the task."""
         if not (self.path / "run.json").is_file():
             return None
         return tasks.find(self.manifest().task).result_type

@@ -27,7 +27,7 @@ def merge(
     data: Path | None = None,
     partial: bool = False,
 ) -> Run:
-    """Merge the runs in these folders, in the order of their case file; the folders stay as they are.
+    """Merge the runs in these folders, in the order of their case file; change no folder.
 
     `out` is the folder of the merged run, by default a new one under `runs/`. `data` is the case
     file if it has moved since the runs read it. With `partial`, cases may be missing. Raises

@@ -16,7 +16,8 @@ _MAX_MODELS_SHOWN = 8
 def resolve_model(settings: Settings) -> Settings:
     """Settings with a model: a server of one's own that serves a single model needs no --model.
 
-    Raises `CallerError` that lists the models where the server has several, none of them the paper's.
+    Raises `CallerError` that lists the models where the server has several, none of them the
+    paper's.
     """
     if settings.model or settings.base_url is None or not settings.has_model:
         return settings
@@ -35,7 +36,10 @@ def resolve_model(settings: Settings) -> Settings:
 
 
 async def list_models(settings: Settings) -> list[str]:
-    """The names of the models that the server in the settings serves (`GET /models`). Raises `ModelError`."""
+    """Return the names of the models that the server serves (`GET /models`).
+
+    Raises `ModelError`.
+    """
     async with open_server_api(settings) as server:
         return await server.models()
 
@@ -43,7 +47,8 @@ async def list_models(settings: Settings) -> list[str]:
 def open_server_api(settings: Settings) -> "ServerApi":
     """A client for the list of models and the files of the server in the settings.
 
-    Raises `AuthenticationFailed` without a key for api.openai.com, `CallerError` for an invalid URL.
+    Raises `AuthenticationFailed` without a key for api.openai.com, `CallerError` for an invalid
+    URL.
     """
     from archqa.llm.server_api import ServerApi  # Its HTTP library is slow to import.
 

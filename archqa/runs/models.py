@@ -1,4 +1,4 @@
-"""The models that run an agent, and their servers: `name`, or `name@server` with a server from the settings."""
+"""The models that run an agent: `name`, or `name@server` with a server from the settings."""
 
 from pathlib import Path
 from typing import NamedTuple
@@ -26,7 +26,7 @@ class ModelEndpoint(NamedTuple):
 
 
 def model_endpoints(settings: Settings, agent: str) -> tuple[ModelEndpoint, ...]:
-    """The models of an agent: its `models`, else its own model, else the run's, else the paper's for this stage.
+    """Return an agent's `models`, else its own model, else the run's, else the paper's.
 
     Raises `CallerError` for a server that is not defined.
     """
@@ -51,7 +51,10 @@ def check_model_counts(settings: Settings, pipeline: Pipeline) -> None:
 
 
 def decision_components(settings: Settings, pipeline: Pipeline) -> dict[str, str]:
-    """What decides in the panel besides the agents, for `run.json`: the engine's vote and the combiner."""
+    """Return what decides in the panel besides the agents, for `run.json`.
+
+    These are the engine's vote and the combiner.
+    """
     own = settings.for_pipeline(pipeline)
     components: dict[str, str] = {}
     if not isinstance(own, PanelSettings):
@@ -64,7 +67,10 @@ def decision_components(settings: Settings, pipeline: Pipeline) -> dict[str, str
 
 
 def load_exemplars(path: Path | None) -> ExemplarIndex | None:
-    """The exemplars in a case file with its key beside it; None where none are set. Raises `InputError`."""
+    """Return the exemplars of a case file with its key; None if no file is set.
+
+    Raises `InputError`.
+    """
     if path is None:
         return None
     file, key = tasks.load_notes(path), tasks.find_key(path)

@@ -1,4 +1,4 @@
-"""The files of a run: `run.json` describes the run, a line of `cases.jsonl` the outcome of a case."""
+"""The files of a run: `run.json` describes the run, lines of `cases.jsonl` its cases."""
 
 from collections.abc import Mapping
 from datetime import datetime
@@ -45,7 +45,8 @@ class DataFingerprint(FrozenModel):
 class RunManifest(FrozenModel):
     """`run.json`: all that must be known to understand a run, and to go on with it.
 
-    `inputs` maps a setting that names a file the pipeline read besides the cases to the file's sha256.
+    `inputs` maps a setting that names a file the pipeline read besides the cases to the file's
+    sha256.
     """
 
     schema_version: int = SCHEMA_VERSION

@@ -139,13 +139,13 @@ class Run:
                 self.folder.write_json(name, content)
 
     def to_pandas(self) -> "pandas.DataFrame":
-        """One row a case: id, status, answer, evidence, words, calls, tokens, cost_usd, seconds, tries, error."""
+        """Return a table of the cases: id, status, answer, evidence, usage, seconds, error."""
         import pandas
 
         return pandas.DataFrame(_row(record) for record in self.iter_records())
 
     def judgements_to_pandas(self) -> "pandas.DataFrame":
-        """One row a judgement: case_id, sentence_id, agent, label, probability, rationale, and whether it is cited."""
+        """Return a table of the judgements, and whether the answer cites their sentences."""
         import pandas
 
         rows: list[tuple[Any, ...]] = []

@@ -1,4 +1,7 @@
-"""Runs the pipeline on every case of a run. A case that fails is recorded; it does not end the run."""
+"""Runs the pipeline on every case of a run.
+
+A case that fails is recorded; it does not end the run.
+"""
 
 import asyncio
 import os
@@ -44,7 +47,10 @@ class Job(NamedTuple):
 
 
 async def run_cases(cases: Iterable[Item], job: Job) -> None:
-    """Run the cases, several at once. Raises what no further case can survive: `ModelError`, `BudgetExceeded`."""
+    """Run the cases, several at once.
+
+    Raises what no further case can survive: `ModelError`, `BudgetExceeded`.
+    """
     queue = iter(cases)
     outages = OutageTracker()
     try:

@@ -1,4 +1,4 @@
-"""Loads settings: typed values, then the environment (`ARCHQA_…`), a TOML file, and the defaults."""
+"""Loads settings: typed values, then `ARCHQA_…` variables, a TOML file, and the defaults."""
 
 import difflib
 import os
@@ -21,7 +21,7 @@ def load_settings(
     typed: Mapping[str, Any] | None = None,
     assignments: Iterable[str] = (),
 ) -> Settings:
-    """Return the settings of a run. Names may be short (`labels`) or full (`pipelines.panel.labels`).
+    """Return the settings of a run. Names are short (`labels`) or full (`pipelines.panel.labels`).
 
     `typed` are values by name, where None means not typed; `assignments` are texts such as
     `agents.context.model=o3`, the last of which wins. Raises `InputError` for a malformed file,
@@ -43,7 +43,7 @@ def load_settings(
 
 
 def default_config_path() -> Path | None:
-    """Return `archqa.toml` here, else `config.toml` in the user's configuration folder, else None."""
+    """Return `archqa.toml` here, else the user's `archqa/config.toml`, else None."""
     config_home = os.environ.get("XDG_CONFIG_HOME") or Path.home() / ".config"
     for path in (Path("archqa.toml"), Path(config_home) / "archqa" / "config.toml"):
         if path.is_file():

@@ -1,6 +1,7 @@
 """The types of a run's settings, nested by who uses them.
 
-`OPENAI_API_KEY` and `OPENAI_BASE_URL` are honoured. `api_key` and `cache.url` are secret and never written anywhere.
+`OPENAI_API_KEY` and `OPENAI_BASE_URL` are honoured. `api_key` and `cache.url` are secret and never
+written anywhere.
 """
 
 import os
@@ -177,10 +178,10 @@ class Settings(BaseModel):
 
     _typed: frozenset[str] = PrivateAttr(default=frozenset())
 
-    def __init__(self, **given: Any) -> None:
-        """Validate values by short or full name, laid over the environment's."""
+    def __init__(self, **settings: Any) -> None:
+        """Validate values by short or full name; they take precedence over the environment."""
         values = nest(environment_values())
-        merge(values, nest(given))
+        merge(values, nest(settings))
         super().__init__(**values)
 
     @property
@@ -210,7 +211,7 @@ class Settings(BaseModel):
         return self.agents.get(name, AgentSettings())
 
     def prompt_version(self, prompt: str) -> str:
-        """The version of a prompt that is set for the agent it belongs to, else the prompt itself."""
+        """Return the version of a prompt that is set for its agent, else the prompt itself."""
         agent_name, _, _ = prompt.partition("/")
         for settings in self.agents.values():
             if settings.prompt and settings.prompt.partition("/")[0] == agent_name:
@@ -231,10 +232,9 @@ class Settings(BaseModel):
         return None
 
     def _key_variables(self, base_url: str | None) -> Iterator[str]:
-        owners: list[AgentSettings | ServerSettings] = [
-            *self.agents.values(),
-            *self.servers.values(),
-        ]
+        owners: list[AgentSettings | ServerSettings] = []
+        owners += self.agents.values()
+        owners += self.servers.values()
         for owner in owners:
             if owner.base_url == base_url and owner.key_variable:
                 yield owner.key_variable
@@ -244,7 +244,7 @@ class Settings(BaseModel):
         return self.prices.get(model) or listed_prices().get(model)
 
     def without_secrets(self, pipeline: "Pipeline | None" = None) -> dict[str, Any]:
-        """Every setting as JSON values, without `api_key` and `cache.url`, which may hold a password.
+        """Return every setting as JSON values, without the secret `api_key` and `cache.url`.
 
         With a pipeline, only its settings stand under `pipelines`, not those of the others.
         """

@@ -16,7 +16,7 @@ _SHARED_VARIABLES = {"OPENAI_BASE_URL": "base_url", "OPENAI_API_KEY": "api_key"}
 
 
 def environment_values() -> dict[str, Any]:
-    """Settings in `ARCHQA_…` variables: `ARCHQA_JOBS`, `ARCHQA_LIMITS__JOBS`, `ARCHQA_AGENTS__CONTEXT__MODEL`.
+    """Return the settings in variables such as `ARCHQA_JOBS` and `ARCHQA_AGENTS__CONTEXT__MODEL`.
 
     Variables that name no setting are somebody else's and left alone.
     """

@@ -21,7 +21,7 @@ from typing import Any, NamedTuple
 from archqa.core.usage import Usage
 from archqa.runs.predict import predict
 from archqa.runs.record import CaseRecord
-from tests.benchmarks.scheduling import say
+from tests.benchmarks.scheduling import print_line
 from tests.fakes.cases import write_synthetic_cases
 from tests.fakes.server import FakeServerProcess
 
@@ -35,7 +35,7 @@ LEAN: dict[str, Any] = {
 }
 
 
-class Look(NamedTuple):
+class Sample(NamedTuple):
     """Seconds since the start, cases ended, and MiB of the driver and of the largest worker."""
 
     at: float
@@ -44,43 +44,49 @@ class Look(NamedTuple):
     worker: float
 
 
-class Watch:
-    """Looks at memory twice a second during a run, and at the server until it is asked for the first time."""
+class MemoryMonitor:
+    """Samples memory twice a second during a run, and notes the first request to the server."""
 
-    def __init__(self, asked: Callable[[], int] | None = None) -> None:
-        self._asked = asked
-        self._began = time.monotonic()
-        self._over = threading.Event()
-        self._thread = threading.Thread(target=self._look, daemon=True)
+    def __init__(self, count_requests: Callable[[], int] | None = None) -> None:
+        self._count_requests = count_requests
+        self._started = time.monotonic()
+        self._stopped = threading.Event()
+        self._thread = threading.Thread(target=self._sample, daemon=True)
         self.first_request: float | None = None
         self.first_case: float | None = None
         self.ended = 0
-        self.looks: list[Look] = []
+        self.samples: list[Sample] = []
         self.processor: dict[int, float] = {}
         self._driver_before = processor(os.getpid())
 
     def start(self, *_: object) -> None:
-        self._began = time.monotonic()
+        self._started = time.monotonic()
         self._thread.start()
 
     def case(self, _: CaseRecord) -> None:
         self.ended += 1
-        self.first_case = self.first_case or time.monotonic() - self._began
+        self.first_case = self.first_case or time.monotonic() - self._started
 
     def stop(self) -> float:
         """Seconds since the start."""
-        self._over.set()
-        return time.monotonic() - self._began
+        self._stopped.set()
+        return time.monotonic() - self._started
 
-    def _look(self) -> None:
-        while not self._over.wait(0.5):
-            now = time.monotonic() - self._began
-            if self.first_request is None and self._asked and self._asked():
+    def _sample(self) -> None:
+        while not self._stopped.wait(0.5):
+            now = time.monotonic() - self._started
+            if self.first_request is None and self._count_requests and self._count_requests():
                 self.first_request = now
-            found = workers()
-            self.processor.update((each, processor(each)) for each in found)
-            self.looks.append(
-                Look(now, self.ended, resident(os.getpid()), max(map(resident, found), default=0.0))
+            processes = workers()
+            for process in processes:
+                self.processor[process] = processor(process)
+            self.samples.append(
+                Sample(
+                    now,
+                    self.ended,
+                    resident(os.getpid()),
+                    max(map(resident, processes), default=0.0),
+                )
             )
 
     @property
@@ -93,24 +99,27 @@ class Watch:
         """Processor seconds of this process since the start."""
         return processor(os.getpid()) - self._driver_before
 
-    def memory_after(self, ended: int) -> Look:
+    def memory_after(self, ended: int) -> Sample:
         """The most of each in the looks from that many cases on."""
-        late = [each for each in self.looks if each.ended >= ended]
-        return Look(
-            0.0, ended, max(each.driver for each in late), max(each.worker for each in late)
+        later = [sample for sample in self.samples if sample.ended >= ended]
+        return Sample(
+            0.0,
+            ended,
+            max(sample.driver for sample in later),
+            max(sample.worker for sample in later),
         )
 
 
 def workers() -> list[int]:
     """Processes of Ray that hold a worker of ours."""
-    found = []
+    processes = []
     for path in Path("/proc").glob("[0-9]*/cmdline"):
         try:
             if path.read_bytes().startswith(b"ray::Worker"):
-                found.append(int(path.parent.name))
+                processes.append(int(path.parent.name))
         except OSError:  # It ended meanwhile.
             continue
-    return found
+    return processes
 
 
 def resident(process: int) -> float:
@@ -146,66 +155,79 @@ def two_nodes() -> Any:
         cluster.shutdown()
 
 
-def with_a_model(asked: Any, address: str, folder: Path) -> None:
+def with_a_model(options: Any, address: str, folder: Path) -> None:
     """One row: the run on Ray beside the ideal and beside this process alone."""
-    say(
+    print_line(
         "where   cases   calls   wall s   before 1st request   ideal s   (wall - before) / ideal   processor s   load"
     )
-    for count in asked.cases:
-        cases = write_synthetic_cases(folder / f"{count}.jsonl", count, asked.sentences)
-        for where in ("local", "ray"):
-            with FakeServerProcess(latency=asked.latency, sigma=asked.sigma, seed=1) as server:
-                watch = Watch(lambda server=server: server.count)
-                there = {"runner": where, "ray_address": address, "workers": asked.workers[-1]}
-                settings = {**LEAN, "jobs": asked.jobs, "base_url": server.base_url, **there}
-                out = folder / f"{where}-{count}"
-                run = predict(cases, out=out, on_start=watch.start, on_case=watch.case, **settings)
-                wall, stats = watch.stop(), server.requests
-            ideal, before = stats.delay_seconds / asked.jobs, watch.first_request or 0.0
+    for count in options.cases:
+        cases = write_synthetic_cases(folder / f"{count}.jsonl", count, options.sentences)
+        for runner in ("local", "ray"):
+            with FakeServerProcess(latency=options.latency, sigma=options.sigma, seed=1) as server:
+                monitor = MemoryMonitor(lambda server=server: server.count)
+                ray_settings = {
+                    "runner": runner,
+                    "ray_address": address,
+                    "workers": options.workers[-1],
+                }
+                settings = {
+                    **LEAN,
+                    "jobs": options.jobs,
+                    "base_url": server.base_url,
+                    **ray_settings,
+                }
+                out = folder / f"{runner}-{count}"
+                run = predict(
+                    cases, out=out, on_start=monitor.start, on_case=monitor.case, **settings
+                )
+                wall, stats = monitor.stop(), server.requests
+            ideal, before = stats.delay_seconds / options.jobs, monitor.first_request or 0.0
             assert run.complete
-            say(
-                f"{where:6s} {count:6d} {stats.asked:7d} {wall:8.1f} {before:20.1f} {ideal:9.1f} "
-                f"{(wall - before) / ideal:25.3f} {watch.driver_processor + watch.worker_processor:13.1f} "
+            print_line(
+                f"{runner:6s} {count:6d} {stats.asked:7d} {wall:8.1f} {before:20.1f} {ideal:9.1f} "
+                f"{(wall - before) / ideal:25.3f} {monitor.driver_processor + monitor.worker_processor:13.1f} "
                 f"{os.getloadavg()[0]:6.1f}"
             )
         assert (
             len(
                 {
-                    (folder / f"{each}-{count}/submission.json").read_bytes()
-                    for each in ("local", "ray")
+                    (folder / f"{runner}-{count}/submission.json").read_bytes()
+                    for runner in ("local", "ray")
                 }
             )
             == 1
         )
 
 
-def with_the_engine(asked: Any, address: str, folder: Path) -> None:
+def with_the_engine(options: Any, address: str, folder: Path) -> None:
     """One row a number of cases and workers: cases a second once the workers are up, and memory."""
-    say(
+    print_line(
         "workers   cases   wall s   cases/s   cases/processor s   driver MiB   largest worker MiB   load"
     )
-    for number in asked.workers:
-        for count in asked.cases:
-            cases, watch = (
-                write_synthetic_cases(folder / f"{count}.jsonl", count, asked.sentences),
-                Watch(),
+    for number in options.workers:
+        for count in options.cases:
+            cases, monitor = (
+                write_synthetic_cases(folder / f"{count}.jsonl", count, options.sentences),
+                MemoryMonitor(),
             )
-            there = {
+            ray_settings = {
                 "runner": "ray",
                 "ray_address": address,
                 "workers": number,
                 "pipeline": "embedded",
             }
             out = folder / f"engine-{number}-{count}"
-            run = predict(cases, out=out, on_start=watch.start, on_case=watch.case, jobs=8, **there)
-            wall = watch.stop()
-            most = watch.memory_after(count // 10)
-            pace = (count - 1) / (wall - (watch.first_case or 0.0))
+            run = predict(
+                cases, out=out, on_start=monitor.start, on_case=monitor.case, jobs=8, **ray_settings
+            )
+            wall = monitor.stop()
+            peak = monitor.memory_after(count // 10)
+            pace = (count - 1) / (wall - (monitor.first_case or 0.0))
             assert run.complete
             assert run.usage == Usage()
-            say(
-                f"{number:7d} {count:7d} {wall:8.1f} {pace:9.2f} {count / watch.worker_processor:19.2f} "
-                f"{most.driver:12.0f} {most.worker:20.0f} {os.getloadavg()[0]:6.1f}"
+            print_line(
+                f"{number:7d} {count:7d} {wall:8.1f} {pace:9.2f} {count / monitor.worker_processor:19.2f} "
+                f"{peak.driver:12.0f} {peak.worker:20.0f} {os.getloadavg()[0]:6.1f}"
             )
 
 
@@ -219,11 +241,11 @@ def main() -> None:
     parser.add_argument("--workers", type=int, nargs="+", default=[2])
     parser.add_argument("--latency", type=float, default=0.5)
     parser.add_argument("--sigma", type=float, default=0.5)
-    asked: Any = parser.parse_args()
+    options: Any = parser.parse_args()
     with ExitStack() as stack:
         address = stack.enter_context(two_nodes())
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
-        (with_the_engine if asked.embedded else with_a_model)(asked, address, folder)
+        (with_the_engine if options.embedded else with_a_model)(options, address, folder)
 
 
 if __name__ == "__main__":

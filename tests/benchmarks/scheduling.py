@@ -1,10 +1,11 @@
-"""How near a run comes to the ideal schedule, and what a call costs the client. A command, not a test:
+"""Compares the duration of a run with the ideal schedule, and measures the client's cost of a call.
 
     python -m tests.benchmarks.scheduling [--cases 120] [--sentences 23] [--jobs 16 32 64 128]
 
-A fake server answers with log-normal latency (median 0.5 s, sigma 0.5, fixed seed). The ideal is the critical path of
-the slowest case or all latencies shared among the jobs, whichever is longer. The sequential loop is the paper's own
-listing (A.2: one blocking call after the other); its time is the sum of the same latencies, not run: half an hour.
+A fake server answers with log-normal latency (median 0.5 s, sigma 0.5, fixed seed). The ideal is
+the critical path of the slowest case or all latencies shared among the jobs, whichever is longer.
+The sequential loop is the paper's own listing (A.2: one blocking call after another); its time is
+the sum of the same latencies. It is not run: that would take half an hour.
 """
 
 import argparse
@@ -26,7 +27,7 @@ PROGRAM = "from archqa.cli.main import run; run()"
 
 
 class Measured(NamedTuple):
-    """One run: seconds of wall clock and of the client's processor, calls, and the ideal for its calls."""
+    """One run: seconds of wall clock and of the client's processor, and the seconds of its calls."""
 
     jobs: int
     wall: float
@@ -44,7 +45,7 @@ class Measured(NamedTuple):
 def measure(cases: Path, jobs: int, folder: Path) -> Measured:
     """Run the main job once, in a process of its own, on a fresh server."""
     with FakeServerProcess(latency=0.5, sigma=0.5, seed=1) as server:
-        words = [
+        arguments = [
             "predict",
             str(cases),
             "--out",
@@ -55,12 +56,14 @@ def measure(cases: Path, jobs: int, folder: Path) -> Measured:
             "fake",
         ]
         options = ["--jobs", str(jobs), "--quiet", "--yes", "--set", "cache=off"]
-        began = time.monotonic()
+        started = time.monotonic()
         process = subprocess.Popen(
-            [sys.executable, "-c", PROGRAM, *words, *options], cwd=ROOT, stdout=subprocess.DEVNULL
+            [sys.executable, "-c", PROGRAM, *arguments, *options],
+            cwd=ROOT,
+            stdout=subprocess.DEVNULL,
         )
         _, status, used = os.wait4(process.pid, 0)
-        wall = time.monotonic() - began
+        wall = time.monotonic() - started
         stats = server.requests
     assert status == 0, "the run failed"
     cpu = used.ru_utime + used.ru_stime
@@ -76,7 +79,10 @@ def measure(cases: Path, jobs: int, folder: Path) -> Measured:
 
 
 def critical_path(run: Run) -> float:
-    """Seconds of the slowest case's longest chain of calls: context, then screening beside the panel, then decision."""
+    """Return the seconds of the slowest case's longest chain of calls.
+
+    It is the context, then the longer of screening and panel, then the decision.
+    """
     return max(_chain(run.folder.steps(case_id)) for case_id in run.manifest.case_ids)
 
 
@@ -101,22 +107,31 @@ def start_cpu() -> float:
     return used.ru_utime + used.ru_stime
 
 
-def measure_and_say(
+def measure_and_print(
     cases: int = 120, sentences: int = 23, jobs: Sequence[int] = (16, 32, 64, 128)
 ) -> None:
     """Measure and print one row a number of jobs."""
     start = start_cpu()
-    say(f"start-up: {start:.2f} s of processor, not counted per call")
-    say("jobs   wall s   ideal s   wall/ideal   calls   client ms/call   peak MiB   sequential s")
+    print_line(f"start-up: {start:.2f} s of processor, not counted per call")
+    print_line(
+        "jobs   wall s   ideal s   wall/ideal   calls   client ms/call   peak MiB   sequential s"
+    )
     with tempfile.TemporaryDirectory() as folder:
         path = write_synthetic_cases(Path(folder, "cases.jsonl"), cases, sentences)
         for count in jobs:
-            one = measure(path, count, Path(folder, f"run-{count}"))
-            per_call = 1000 * (one.cpu - start) / one.calls
-            say(
-                f"{count:4d} {one.wall:8.1f} {one.ideal:9.1f} {one.wall / one.ideal:12.3f} {one.calls:7d} "
-                f"{per_call:16.2f} {one.peak / 1024:10.0f} {one.total:14.0f}"
+            run = measure(path, count, Path(folder, f"run-{count}"))
+            milliseconds_per_call = 1000 * (run.cpu - start) / run.calls
+            columns = (
+                f"{count:4d}",
+                f"{run.wall:8.1f}",
+                f"{run.ideal:9.1f}",
+                f"{run.wall / run.ideal:12.3f}",
+                f"{run.calls:7d}",
+                f"{milliseconds_per_call:16.2f}",
+                f"{run.peak / 1024:10.0f}",
+                f"{run.total:14.0f}",
             )
+            print_line(" ".join(columns))
 
 
 def main() -> None:
@@ -125,12 +140,12 @@ def main() -> None:
     parser.add_argument("--cases", type=int, default=120)
     parser.add_argument("--sentences", type=int, default=23)
     parser.add_argument("--jobs", type=int, nargs="+", default=[16, 32, 64, 128])
-    asked: Any = parser.parse_args()
-    measure_and_say(asked.cases, asked.sentences, asked.jobs)
+    options: Any = parser.parse_args()
+    measure_and_print(options.cases, options.sentences, options.jobs)
 
 
-def say(line: str) -> None:
-    """One line of the result."""
+def print_line(line: str) -> None:
+    """Print a line of the result at once."""
     print(line, flush=True)
 
 

@@ -1,4 +1,4 @@
-"""A run by the Batch API, round by round: requests are written to a file, replies advance the cases.
+"""A run by the Batch API: each round writes requests to a file, and replies advance the cases.
 
     batch/rounds.json        every file: its requests, its batch at the server, its status
     batch/round-<n>.jsonl    the requests of a round
@@ -159,7 +159,8 @@ class BatchRun:
     def take(self, output: Path) -> int:
         """Store the replies of an output file; return their number.
 
-        Raises `InputError` for a file that is not the output of a batch, or of a batch of another run.
+        Raises `InputError` for a file that is not the output of a batch, or of a batch of another
+        run.
         """
         results = self._read_output(output)
         self._check_results_are_ours(results, output)

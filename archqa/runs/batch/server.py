@@ -1,4 +1,4 @@
-"""The files of a batch run at the server: upload, status, fetch (OpenAI API, "Batch" and "Files")."""
+"""The files of a batch run at the server: upload, status, fetch (OpenAI API, Batch and Files)."""
 
 import re
 from pathlib import Path
@@ -72,7 +72,10 @@ async def _fetch(server: ServerApi, run: BatchRun, submitted: BatchRound) -> int
 
 
 def _save(run: BatchRun, submitted: BatchRound, file_id: str, content: bytes) -> Path:
-    """Write the server's file next to the round's input, readable by its owner only: it holds record text."""
+    """Write the server's file next to the round's input.
+
+    It has record text, so only its owner can read it.
+    """
     safe_id = re.sub(r"[^\w.-]", "_", file_id)
     path = run.input_path(submitted).with_suffix(f".{safe_id}.out.jsonl")
     path.touch(mode=0o600)

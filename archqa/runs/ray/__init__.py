@@ -1,4 +1,4 @@
-"""Runs on many machines: Ray starts the workers and transports the cases; the agents are not aware of it.
+"""Runs on many machines: Ray starts the workers and transports the cases.
 
 driver         this process: hands out the cases, writes the run folder, replaces workers that die
 case_queue     the cases that wait for a worker

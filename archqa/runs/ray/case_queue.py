@@ -1,4 +1,4 @@
-"""The queue of cases that wait for a worker: new ones as they are read, and those whose worker died."""
+"""The cases that wait for a worker: new ones as they are read, and those whose worker died."""
 
 import asyncio
 from collections import Counter, deque
@@ -28,7 +28,7 @@ class CaseQueue:
         self.over = asyncio.Event()
 
     async def take(self, shards: frozenset[int]) -> Item:
-        """The next case for a worker with these shards; waits for a case to come back if none is left."""
+        """Return the next case for a worker with these shards; wait for one if there is none."""
         while (case := self._next(shards)) is None:
             if not self.in_progress and not any(self._waiting.values()):
                 self.over.set()
@@ -52,7 +52,10 @@ class CaseQueue:
         self._changed.set()
 
     def is_suspect(self, case: Item) -> bool:
-        """Whether one more death is the last: such a case runs alone, so that no other case can cause the death."""
+        """Whether one more death is the last.
+
+        Such a case runs alone, so that no other case can cause the death.
+        """
         return self.worker_deaths[case.id] == MAX_WORKER_DEATHS - 1
 
     def _next(self, shards: frozenset[int]) -> Item | None:

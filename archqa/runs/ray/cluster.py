@@ -1,4 +1,7 @@
-"""Connects to the Ray cluster of a run: the one named, the one this process is connected to, or a new one here."""
+"""Connects to the Ray cluster of a run.
+
+It is the cluster named in the settings, the one this process is connected to, or a new one here.
+"""
 
 import logging
 import os

@@ -1,7 +1,8 @@
 """Runs cases on a Ray cluster: hands them out to workers, and alone writes the run's folder.
 
-A worker that dies, alone or with its node, is replaced; its cases go to another. Replies already received are in the
-cache and are not requested again. A case during which three workers died is recorded as failed.
+A worker that dies, alone or with its node, is replaced; its cases go to another worker. Replies
+already received are in the cache and are not requested again. A case during which three workers
+died is recorded as failed.
 """
 
 import asyncio
@@ -24,13 +25,13 @@ CAPACITY_TIMEOUT = 300
 """Seconds that a run waits while the cluster has no capacity for any of its workers."""
 
 MAX_FAILED_STARTS = 5
-"""Workers in a row that may die before they start; then something is wrong with the nodes, not with a worker."""
+"""Workers in a row that may die before they start; then the nodes must be at fault."""
 
 _MAX_CONCURRENT_LIMIT_CALLS = 10_000
-"""Calls that the limits actor serves at once, including those that wait for another worker's reply."""
+"""Calls that the limits actor serves at once; some wait for another worker's reply."""
 
 _SLOTS_OF_ENGINE_WORKER = 2
-"""Cases at once on a worker without a model: while one is being transferred, the other keeps the core busy."""
+"""Cases at once on a worker without a model: the transfer of one leaves no core idle."""
 
 
 class WorkerLost(Exception):
@@ -38,7 +39,10 @@ class WorkerLost(Exception):
 
 
 async def run_cases(cases: Iterable[Item], job: Job) -> None:
-    """As `runner.run_cases`, on the cluster of the settings. Raises `MissingExtra` and `CallerError` as well."""
+    """As `runner.run_cases`, on the cluster of the settings.
+
+    Raises `MissingExtra` and `CallerError` as well.
+    """
     with ray_cluster(job.settings) as ray:
         await _WorkerPool(ray, cases, job).run()
 
@@ -108,7 +112,10 @@ class _WorkerPool:
         self._record(case, result)
 
     async def _run_alone(self, case: Item) -> None:
-        """Run a case on a worker of its own, which takes no core from the others: if it dies, the case is the cause."""
+        """Run a case on a worker of its own: if that dies, the case is the cause.
+
+        The worker takes no core from the other workers.
+        """
         try:
             worker = await self._start_worker(1, cores=0)
             try:
@@ -139,7 +146,10 @@ class _WorkerPool:
         self._outages.after(result.failure)
 
     async def _start_worker(self, slots: int, cores: int) -> "_WorkerHandle":
-        """A worker that is ready, as soon as the cluster has capacity. Raises what keeps it from starting."""
+        """A worker that is ready, as soon as the cluster has capacity.
+
+        Raises what keeps it from starting.
+        """
         worker = _WorkerHandle(self._ray, self._limits, slots, cores)
         config = WorkerConfig.of(self._manifest, self._job.settings, slots)
         try:
@@ -161,7 +171,8 @@ class _WorkerPool:
         if self._failed_starts >= MAX_FAILED_STARTS:
             raise ServerUnavailable(
                 f"{MAX_FAILED_STARTS} workers in a row died before they began.\n"
-                "Is 'archqa[ray]' installed on every node, and is there memory enough? Ray's logs tell more."
+                "Is 'archqa[ray]' installed on every node, and is there memory enough? "
+                "Ray's logs tell more."
             ) from None
 
     async def _watch_capacity(self) -> None:
@@ -171,8 +182,8 @@ class _WorkerPool:
             await asyncio.sleep(1)
             idle_seconds = 0 if self._queue.in_progress else idle_seconds + 1
         raise ServerUnavailable(
-            f"No case could be worked on for {CAPACITY_TIMEOUT} seconds: the cluster has no core free, its nodes "
-            "do not start, or none has the shard of the record that is asked for.\n"
+            f"No case could be worked on for {CAPACITY_TIMEOUT} seconds: the cluster has no core "
+            "free, its nodes do not start, or none has the shard of the record that is asked for.\n"
             "Look at `ray status`; --resume goes on where this run stopped."
         )
 
@@ -233,19 +244,22 @@ def _shard_function(job: Job) -> Callable[[Item], int | None]:
 
 
 def slots_per_worker(ray: Any, job: Job) -> list[int]:
-    """The cases at once on each worker. With models the run's `jobs` are divided among the workers.
+    """Return the cases at once on each worker.
 
-    Unless `ray.workers` is set, there is one worker a node with models, and one a core without.
+    With models the run's `jobs` are divided among the workers. Unless `ray.workers` is set, there
+    is one worker a node with models, and one a core without.
     """
-    jobs, workers = job.settings.limits.jobs, job.settings.ray.workers
+    jobs = job.settings.limits.jobs
+    workers = job.settings.ray.workers
     if not job.backends.uses_models:
         cores = int(ray.cluster_resources().get("CPU", 1))
         count = max(1, workers or min(cores, jobs))
         return [_SLOTS_OF_ENGINE_WORKER] * count
-    nodes = sum(_has_core(node) for node in ray.nodes())
-    count = min(jobs, workers or max(1, nodes))
+    nodes = [node for node in ray.nodes() if _has_core(node)]
+    count = min(jobs, workers or max(1, len(nodes)))
     slots, remainder = divmod(jobs, count)
-    return [slots + 1] * remainder + [slots] * (count - remainder)
+    workers_with_more = [slots + 1] * remainder
+    return workers_with_more + [slots] * (count - remainder)
 
 
 def _has_core(node: dict[str, Any]) -> bool:
@@ -253,7 +267,7 @@ def _has_core(node: dict[str, Any]) -> bool:
 
 
 def _start_limits(ray: Any, settings: Settings) -> Any:
-    """Start the limits actor on the driver's node, so that it survives the death of any other node."""
+    """Start the limits actor on the driver's node, whose death alone ends the run."""
     from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
     driver_node = ray.get_runtime_context().get_node_id()
@@ -268,7 +282,10 @@ def _start_limits(ray: Any, settings: Settings) -> Any:
 
 
 def _deadly_case(case: Item) -> WorkerResult:
-    error = f"CaseFailed: {MAX_WORKER_DEATHS} workers died while they worked on this case, the last on it alone."
+    error = (
+        f"CaseFailed: {MAX_WORKER_DEATHS} workers died while they worked on this case, "
+        "the last on it alone."
+    )
     record = CaseRecord(id=case.id, status=CaseStatus.FAILED, error=error)
     return WorkerResult(record, (), CaseFailed(error))
 

@@ -1,7 +1,7 @@
 """The limits of a whole run, in one actor, and the proxies through which the workers use them.
 
-The actor knows when a request may start, whether budget is left, and which requests are in flight. The number of
-requests in flight is limited by each worker itself: it has a share of the run's.
+The actor knows when a request may start, whether budget is left, and which requests are in flight.
+The number of requests in flight is limited by each worker itself: it has a share of the run's.
 """
 
 import asyncio
@@ -15,7 +15,10 @@ from archqa.runs.backends import SharedLimits
 from archqa.settings import Settings
 
 _SECONDS_PER_MINUTE = 62.0
-"""Seconds over which a minute's requests are started. A server counts arrivals, and network delays differ."""
+"""Seconds over which a minute's requests are started.
+
+A server counts arrivals, and network delays differ.
+"""
 
 
 class LimitsActor:
@@ -71,7 +74,11 @@ class LimitsActor:
             await self.release(digest)
 
     def _digests_of(self, worker: str) -> list[str]:
-        return [digest for digest, (owner, _) in self._in_flight.items() if owner == worker]
+        digests = []
+        for digest, (owner, _) in self._in_flight.items():
+            if owner == worker:
+                digests.append(digest)
+        return digests
 
 
 def _slower(per_minute: int | None) -> float | None:
@@ -81,7 +88,7 @@ def _slower(per_minute: int | None) -> float | None:
 
 
 def worker_limits(limits: Any, worker: str, settings: Settings, jobs: int) -> SharedLimits:
-    """The limits for one worker: its share of `jobs`, and the run's rate limits, budget and requests in flight."""
+    """Return the limits for one worker: its share of `jobs`, and the limits of the run."""
     return SharedLimits(
         SharedLimiter(limits, jobs),
         SharedBudget(limits, settings.limits.max_cost),
@@ -90,7 +97,10 @@ def worker_limits(limits: Any, worker: str, settings: Settings, jobs: int) -> Sh
 
 
 class SharedLimiter(RateLimiter):
-    """Limits requests in flight itself, their rate through the actor; a server's retry-after holds all workers."""
+    """Limits requests in flight itself, and their rate through the actor.
+
+    A server's retry-after holds for all workers.
+    """
 
     def __init__(self, limits: Any, jobs: int) -> None:
         super().__init__(jobs)
@@ -98,10 +108,12 @@ class SharedLimiter(RateLimiter):
 
     async def wait_for_rate_limit(self, tokens: int) -> None:
         """Wait until a request of so many tokens may start, among all workers."""
-        wait = max(self.seconds_blocked(), await self._limits.reserve.remote(tokens))
-        while wait > 0:
-            await self._sleep(wait)
-            wait = max(self.seconds_blocked(), await self._limits.seconds_blocked.remote())
+        seconds = await self._limits.reserve.remote(tokens)
+        seconds = max(self.seconds_blocked(), seconds)
+        while seconds > 0:
+            await self._sleep(seconds)
+            seconds = await self._limits.seconds_blocked.remote()
+            seconds = max(self.seconds_blocked(), seconds)
 
     def block_for(self, seconds: float) -> None:
         """Start no request for some seconds, here and on every other worker."""

@@ -20,7 +20,10 @@ from archqa.tasks import pipelines
 
 
 class WorkerConfig(NamedTuple):
-    """What a worker needs to start. Secrets are passed between processes only, never to a log or table of Ray's."""
+    """What a worker needs to start.
+
+    Secrets are passed between processes only, never to a log or table of Ray's.
+    """
 
     task: str
     pipeline: str
@@ -122,8 +125,8 @@ def _check_same_version(config: WorkerConfig) -> None:
     prompts = {name: default_prompts().digest(name) for name in config.prompts}
     if archqa.__version__ != config.version or prompts != config.prompts:
         raise CallerError(
-            f"A node of the cluster has another archqa ({archqa.__version__}, the run has {config.version}), or other "
-            "prompts.\nInstall the same on all nodes."
+            f"A node of the cluster has another archqa ({archqa.__version__}, "
+            f"the run has {config.version}), or other prompts.\nInstall the same on all nodes."
         )
 
 

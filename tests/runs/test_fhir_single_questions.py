@@ -1,0 +1,46 @@
+"""Single questions to a synthetic FHIR record, without a run folder."""
+
+import json
+from pathlib import Path
+
+from archqa.ask.record import ask_record
+from archqa.llm.scripted import ScriptedModel
+from archqa.settings import load_settings
+from tests.runs.fhir_questions import VISITS
+
+
+def test_a_single_question_is_answered_with_verified_citations(record: Path) -> None:
+    answer = ask_record("Count the number of hospital visits of patient 1.", "Patient/p", record)
+    assert answer.refusal == ""
+    assert str(len(VISITS)) in answer.answer
+    assert sorted(answer.citations["Encounter"]) == sorted(VISITS)
+    assert answer.verified
+    assert answer.sentence
+    assert len(answer.rows) == len(VISITS)
+
+
+def test_the_current_time_is_used_only_where_the_question_needs_it(record: Path) -> None:
+    ever = ask_record("Count the number of hospital visits.", "p", record)
+    this_year = ask_record("Count the number of hospital visits this year.", "p", record)
+    assert "clock" not in ever.sentence
+    assert "clock" in this_year.sentence
+    assert this_year.refusal == ""
+
+
+def test_a_question_that_is_not_understood_is_refused(record: Path) -> None:
+    answer = ask_record("Why did the patient prefer tea to coffee?", "p", record)
+    assert answer.refusal
+    assert answer.answer == ""
+    assert not answer.verified
+
+
+def test_the_planner_answers_where_a_model_is_set_up(record: Path) -> None:
+    query = {"thought": "t", "look_up": [], "query": {"what": "hospital_visit", "summary": "count"}}
+    settings = load_settings(
+        typed={"model": "m", "base_url": "http://127.0.0.1:9/v1"}, assignments=("cache=false",)
+    )
+    answer = ask_record(
+        "How many visits?", "p", record, settings, scripted=ScriptedModel([json.dumps(query)])
+    )
+    assert answer.query == {"what": "hospital_visit", "summary": "count"}
+    assert str(len(VISITS)) in answer.answer
