@@ -3,7 +3,7 @@
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 
-from archqa.fhir.values.tokens import normalise_text
+from archqa.fhir.values.text import normalise_text
 from archqa.query.execution.context import ExecutionContext, uses_end_time
 from archqa.query.execution.findings import Answer, AnswerKind, Scalar
 from archqa.query.execution.row_values import row_numbers, row_values

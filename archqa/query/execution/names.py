@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from functools import lru_cache
 from typing import Any
 
-from archqa.fhir.values.tokens import normalise_text
+from archqa.fhir.values.text import normalise_text
 from archqa.query.conventions import Conventions
 from archqa.query.execution.elements import objects_at, text_at
 

@@ -5,7 +5,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from typing import Literal, NamedTuple, get_args
 
-from archqa.fhir.values.tokens import normalise_text
+from archqa.fhir.values.text import normalise_text
 from archqa.query.grammar.text import TextToken, tokenize
 from archqa.query.grammar.vocabulary import (
     NameKind,

@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from rapidfuzz import fuzz, process
 
 from archqa.errors import NotUnderstood
-from archqa.fhir.values.tokens import normalise_text
+from archqa.fhir.values.text import normalise_text
 from archqa.query.grammar import limits
 from archqa.query.grammar.scan import NAME_KINDS, ParseResult
 from archqa.query.grammar.text import TextToken, tokenize

@@ -9,7 +9,7 @@ from typing import Literal, NamedTuple, cast
 from weakref import WeakKeyDictionary
 
 from archqa.fhir import CodeCount, Record
-from archqa.fhir.values.tokens import normalise_text
+from archqa.fhir.values.text import normalise_text
 from archqa.query.grammar.text import lookup_key
 
 NameKind = Literal[
