@@ -158,8 +158,7 @@ def test_an_answer_without_rows_says_what_was_searched(ward: Store) -> None:
 
 def test_an_impossible_comparison_is_explained(ward: Store) -> None:
     against = Against(relation="difference", when=When(position="third"))
-    first = When(position="first")
-    query = Query(what="lab", names=("Sodium",), when=first, against=against)
+    query = FIRST_SODIUM.model_copy(update={"against": against})
     answer = explanation(ward, query)
     assert answer.sentence.startswith("This cannot be told from the record: The difference: ")
     assert "There is no number for the second of the two that are compared." in answer.warnings
