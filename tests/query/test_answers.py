@@ -1,4 +1,4 @@
-"""Answers as the benchmark wants them, and as people do: with citations that are checked."""
+"""Answers in the benchmark's format, and for people: with citations that are checked."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -10,6 +10,7 @@ from archqa.fhir import Record, Store
 from archqa.query import (
     Against,
     Answer,
+    Explanation,
     Query,
     QueryResult,
     Span,
@@ -20,19 +21,20 @@ from archqa.query import (
 )
 from scoring.fhir_answers import is_correct, parse_gold_answer
 from tests.fhir.invented import build_store
-from tests.query.test_conventions import lab, the_ward
+from tests.query.test_conventions import lab, ward_resources
 
 QUERY = Query(what="lab")
+FIRST_SODIUM = Query(what="lab", names=("Sodium",), when=When(position="first"))
 
 
 @pytest.fixture(scope="module")
 def ward(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Store]:
-    with build_store(tmp_path_factory.mktemp("ward"), the_ward()) as store:
+    with build_store(tmp_path_factory.mktemp("ward"), ward_resources()) as store:
         yield store
 
 
 @pytest.mark.parametrize(
-    ("kind", "values", "gold", "printed"),
+    ("kind", "values", "gold", "text"),
     [
         ("yes_no", (True,), "[[1]]", "Yes"),
         ("yes_no", (False,), "[[0]]", "No"),
@@ -56,17 +58,13 @@ def ward(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Store]:
         ("text", ("400",), "[['400']]", "400"),
     ],
 )
-def test_the_official_and_the_strict_judge_accept_what_is_printed(
-    kind: Any, values: Any, gold: str, printed: str
+@pytest.mark.parametrize("strict", [False, True])
+def test_the_benchmarks_and_the_strict_judge_accept_a_correct_answer(
+    kind: Any, values: Any, gold: str, text: str, strict: bool
 ) -> None:
-    findings = QueryResult(
-        query=QUERY, patient="p", conventions="x", answer=Answer(kind=kind, values=values)
-    )
-    assert format_agent_answer(findings) == printed
-    for strict in (False, True):
-        assert is_correct(
-            "What was it?", parse_gold_answer(gold), printed, no_answer=False, strict=strict
-        )
+    assert format_agent_answer(result_with(kind, values)) == text
+    gold_answer = parse_gold_answer(gold)
+    assert is_correct("What was it?", gold_answer, text, no_answer=False, strict=strict)
 
 
 @pytest.mark.parametrize(
@@ -79,32 +77,30 @@ def test_the_official_and_the_strict_judge_accept_what_is_printed(
         ("yes_no", (False,), "[[0]]"),
     ],
 )
-def test_nothing_is_told_as_the_gold_has_it(kind: Any, values: Any, gold: str) -> None:
-    findings = QueryResult(
-        query=QUERY, patient="p", conventions="x", answer=Answer(kind=kind, values=values)
-    )
-    for strict in (False, True):
-        assert is_correct(
-            "Was there any?",
-            parse_gold_answer(gold),
-            format_agent_answer(findings),
-            no_answer=True,
-            strict=strict,
-        )
+@pytest.mark.parametrize("strict", [False, True])
+def test_both_judges_accept_an_answer_without_a_value(
+    kind: Any, values: Any, gold: str, strict: bool
+) -> None:
+    text = format_agent_answer(result_with(kind, values))
+    gold_answer = parse_gold_answer(gold)
+    assert is_correct("Was there any?", gold_answer, text, no_answer=True, strict=strict)
 
 
-def explanation(ward: Record, query: Query, conventions: str = "clinical") -> Any:
+def result_with(kind: Any, values: Any) -> QueryResult:
+    answer = Answer(kind=kind, values=values)
+    return QueryResult(query=QUERY, patient="p", conventions="x", answer=answer)
+
+
+def explanation(ward: Record, query: Query, conventions: str = "clinical") -> Explanation:
     return explain(execute(query, ward, "p", conventions), ward)
 
 
 def test_each_row_is_cited_and_verified(ward: Store) -> None:
-    answer = explanation(
-        ward,
-        Query(what="medication", names=("vancomycin",), returns="time", when=When(position="last")),
-    )
-    assert (
-        answer.sentence == "The time of the last prescribed drug 'vancomycin': 2131-03-10 15:00:00."
-    )
+    last = When(position="last")
+    query = Query(what="medication", names=("vancomycin",), returns="time", when=last)
+    answer = explanation(ward, query)
+    sentence = "The time of the last prescribed drug 'vancomycin': 2131-03-10 15:00:00."
+    assert answer.sentence == sentence
     assert answer.claims[0].refs == ("MedicationRequest/r2", "Medication/m2")
     assert "- vancomycin (2131-03-10 15:00:00) [MedicationRequest/r2, Medication/m2]" in answer.text
     assert answer.verified
@@ -151,64 +147,62 @@ def test_every_kind_of_answer_is_a_sentence(ward: Store, query: Query, sentence:
     assert all(claim.refs for claim in answer.claims)
 
 
-def test_no_record_says_what_was_searched(ward: Store) -> None:
-    query = Query(
-        what="lab", names=("Lactate",), when=When(spans=(Span(year=2140),), position="first")
-    )
+def test_an_answer_without_rows_says_what_was_searched(ward: Store) -> None:
+    when = When(spans=(Span(year=2140),), position="first")
+    query = Query(what="lab", names=("Lactate",), when=when)
     assert explanation(ward, query).sentence == (
         "No record of lab results 'Lactate' in 2140 was found. "
         "Searched: lab results named 'Lactate': 0 in the record; 0 of them pass every limit."
     )
 
 
-def test_what_cannot_be_compared_is_said(ward: Store) -> None:
+def test_an_impossible_comparison_is_explained(ward: Store) -> None:
     against = Against(relation="difference", when=When(position="third"))
-    answer = explanation(
-        ward, Query(what="lab", names=("Sodium",), when=When(position="first"), against=against)
-    )
+    query = FIRST_SODIUM.model_copy(update={"against": against})
+    answer = explanation(ward, query)
     assert answer.sentence.startswith("This cannot be told from the record: The difference: ")
     assert "There is no number for the second of the two that are compared." in answer.warnings
 
 
-def test_the_row_with_the_extreme_value_is_told_first_and_the_rest_counted(ward: Store) -> None:
+def test_the_row_with_the_extreme_value_is_the_first_claim(ward: Store) -> None:
     answer = explanation(ward, Query(what="lab", names=("Glucose",), summary="maximum"))
     assert answer.claims[0].text.startswith("glucose, 300 mg/dL")
 
 
 def test_more_than_twelve_claims_are_counted(tmp_path: Path) -> None:
-    many = [lab(f"n{at}", "Sodium", f"2131-01-{at + 1:02}T08:00:00-05:00", at) for at in range(15)]
-    with build_store(tmp_path / "many", [*the_ward()[:1], *many]) as store:
+    results = []
+    for day in range(1, 16):
+        results.append(lab(f"n{day}", "Sodium", f"2131-01-{day:02}T08:00:00-05:00", day))
+    with build_store(tmp_path / "record", [*ward_resources()[:1], *results]) as store:
         answer = explanation(store, Query(what="lab", summary="count"))
     assert (len(answer.claims), answer.omitted) == (12, 3)
     assert answer.text.endswith("- and 3 more")
 
 
 @pytest.mark.parametrize(
-    ("change", "said"),
+    ("change", "message"),
     [
         ({"valueQuantity": {"value": 131}}, "the value is not in it"),
         ({"effectiveDateTime": "2131-11-30T12:01:00-05:00"}, "the time is not in it"),
         ({"code": {"text": "Salt"}}, "the name is not in it"),
     ],
 )
-def test_a_citation_that_does_not_hold_is_told(
-    ward: Store, change: dict[str, Any], said: str, tmp_path: Path
+def test_a_claim_that_its_resource_contradicts_is_marked(
+    ward: Store, change: dict[str, Any], message: str, tmp_path: Path
 ) -> None:
-    findings = execute(Query(what="lab", names=("Sodium",), when=When(position="first")), ward, "p")
-
-    changed = {
-        each["id"]: {**each, **(change if each["id"] == "l8" else {})} for each in the_ward()
-    }
-    with build_store(tmp_path / "changed", changed.values()) as later:
-        answer = explain(findings, later)
+    result = execute(FIRST_SODIUM, ward, "p")
+    resources = ward_resources()
+    for resource in resources:
+        if resource["id"] == "l8":
+            resource.update(change)
+    with build_store(tmp_path / "changed", resources) as changed:
+        answer = explain(result, changed)
     assert not answer.verified
-    assert said in answer.text
+    assert message in answer.text
 
 
-def test_a_citation_of_nothing_is_told(
-    ward: Store, tmp_path_factory: pytest.TempPathFactory
-) -> None:
-    findings = execute(Query(what="lab", names=("Sodium",), when=When(position="first")), ward, "p")
-    with build_store(tmp_path_factory.mktemp("other"), the_ward()[:1]) as other:
-        answer = explain(findings, other)
+def test_a_claim_whose_resource_is_missing_is_marked(ward: Store, tmp_path: Path) -> None:
+    result = execute(FIRST_SODIUM, ward, "p")
+    with build_store(tmp_path / "only_patient", ward_resources()[:1]) as only_patient:
+        answer = explain(result, only_patient)
     assert answer.claims[0].wrong == "Observation/l8 not in the record"

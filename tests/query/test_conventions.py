@@ -1,4 +1,4 @@
-"""Each convention is one switch: what it changes, and nothing else."""
+"""What each convention changes."""
 
 import dataclasses
 from collections.abc import Iterator
@@ -36,119 +36,126 @@ from tests.fhir.invented import (
 )
 
 SYSTEM = "http://mimic.mit.edu/fhir/mimic/CodeSystem/"
-HERE = {"encounter": {"reference": "Encounter/h2"}}
-LABS, CHART = f"{SYSTEM}mimic-d-labitems", f"{SYSTEM}mimic-chartevents-d-items"
+IN_H2 = {"encounter": {"reference": "Encounter/h2"}}
+LAB_SYSTEM = f"{SYSTEM}mimic-d-labitems"
+CHART_SYSTEM = f"{SYSTEM}mimic-chartevents-d-items"
 NOW = "2131-12-31T23:59:00"
+CURRENT_VISIT = When(visit=Visit(kind="hospital", which="current"))
+LAST_ICU_STAY = When(visit=Visit(kind="icu", which="last"))
 
 
-def lab(name: str, called: str, when: str, value: Any = 5, **fields: Any) -> Resource:
-    amount = (
-        {"valueString": value}
-        if isinstance(value, str)
-        else {"valueQuantity": {"value": value, "unit": "mg/dL"}}
-    )
-    return observation(
-        name, "p", codeable_concept(called, called, LABS), when, **{**amount, **fields}
-    )
+def lab(resource_id: str, name: str, time: str, value: Any = 5, **fields: Any) -> Resource:
+    code = codeable_concept(name, name, LAB_SYSTEM)
+    if isinstance(value, str):
+        result: dict[str, Any] = {"valueString": value}
+    else:
+        result = {"valueQuantity": {"value": value, "unit": "mg/dL"}}
+    return observation(resource_id, "p", code, time, **{**result, **fields})
 
 
-def prescribed(
-    name: str, drug: str, start: str | None, authored: str = "2131-01-05T08:00:00-05:00"
-) -> Resource:
-    period = {"dispenseRequest": {"validityPeriod": {"start": start}}} if start else {}
-    return medication_request(name, "p", drug, authored, **HERE, **period)
+def order(order_id: str, medication_id: str, start: str | None) -> Resource:
+    """A prescription written in January 2131."""
+    fields: dict[str, Any] = dict(IN_H2)
+    if start is not None:
+        fields["dispenseRequest"] = {"validityPeriod": {"start": start}}
+    return medication_request(order_id, "p", medication_id, "2131-01-05T08:00:00-05:00", **fields)
 
 
-def done(name: str, system: str, encounter: str, **when: Any) -> Resource:
-    code = codeable_concept(name, "Line", f"{SYSTEM}{system}")
-    fields = {
+def procedure(procedure_id: str, system: str, encounter_id: str, **performed: Any) -> Resource:
+    return {
+        "resourceType": "Procedure",
+        "id": procedure_id,
+        "status": "completed",
+        "code": codeable_concept(procedure_id, "Line", f"{SYSTEM}{system}"),
         "subject": {"reference": "Patient/p"},
-        "encounter": {"reference": f"Encounter/{encounter}"},
-        **when,
+        "encounter": {"reference": f"Encounter/{encounter_id}"},
+        **performed,
     }
-    return {"resourceType": "Procedure", "id": name, "status": "completed", "code": code, **fields}
 
 
 def visits() -> list[Resource]:
-    """Two visits with an ICU stay in the second, at whose end the clocks go forward: 24 hours, or 23 in truth."""
-    source = {
-        "hospitalization": {"admitSource": codeable_concept("PHYSICIAN REFERRAL", system=SYSTEM)}
-    }
+    """Two hospital visits, with an ICU stay during the later one.
+
+    The clocks go forward before its end: 24 hours by the local clock are 23 true hours.
+    """
+    referral = codeable_concept("PHYSICIAN REFERRAL", system=SYSTEM)
+    source = {"hospitalization": {"admitSource": referral}}
     emergency = {**source, "class": {"code": "EMER", "display": "emergency"}}
-    whole = {"partOf": {"reference": "Encounter/h2"}}
+    part_of_h2 = {"partOf": {"reference": "Encounter/h2"}}
     return [
         encounter("h1", "p", "2130-01-01T08:00:00-05:00", "2130-01-09T12:00:00-05:00", **source),
         encounter("h2", "p", "2131-03-10T12:00:00-05:00", "2131-03-11T12:00:00-04:00", **emergency),
         encounter(
-            "i1", "p", "2131-03-10T13:00:00-05:00", "2131-03-10T20:00:00-05:00", "icu", **whole
+            "i1", "p", "2131-03-10T13:00:00-05:00", "2131-03-10T20:00:00-05:00", "icu", **part_of_h2
         ),
     ]
 
 
-def charted(name: str, called: str, value: float, unit: str) -> Resource:
-    amount = {
-        "valueQuantity": {"value": value, "unit": unit},
-        "encounter": {"reference": "Encounter/i1"},
-    }
+def charted(resource_id: str, name: str, value: float, unit: str) -> Resource:
     return observation(
-        name, "p", codeable_concept(name, called, CHART), "2131-03-10T14:00:00-05:00", **amount
+        resource_id,
+        "p",
+        codeable_concept(resource_id, name, CHART_SYSTEM),
+        "2131-03-10T14:00:00-05:00",
+        valueQuantity={"value": value, "unit": unit},
+        encounter={"reference": "Encounter/i1"},
     )
 
 
-def the_ward() -> list[Resource]:
+def ward_resources() -> list[Resource]:
     return [
         patient("p", maritalStatus=codeable_concept("S", system=SYSTEM)),
         *visits(),
         location("w1", "Medicine"),
-        lab("l1", "Glucose", "2131-03-10T13:00:00-05:00", 100, **HERE),
+        lab("l1", "Glucose", "2131-03-10T13:00:00-05:00", 100, **IN_H2),
         lab("l2", "Glucose", "2131-03-10T14:00:00-05:00", 200),
-        lab("l3", "glucose", "2132-01-01T00:00:00-05:00", 300, **HERE),
-        lab("l4", "Glucose, CSF", "2131-03-10T15:00:00-05:00", 400, **HERE),
-        lab("l5", "Troponin", "2131-03-10T15:00:00-05:00", "NEG", **HERE),
+        lab("l3", "glucose", "2132-01-01T00:00:00-05:00", 300, **IN_H2),
+        lab("l4", "Glucose, CSF", "2131-03-10T15:00:00-05:00", 400, **IN_H2),
+        lab("l5", "Troponin", "2131-03-10T15:00:00-05:00", "NEG", **IN_H2),
         lab(
             "l6",
             "Lactate",
             "2131-03-10T15:00:00-05:00",
             valueQuantity={"value": 3, "comparator": "<"},
-            **HERE,
+            **IN_H2,
         ),
-        lab("l7", "Lactate", "2131-03-10T16:00:00-05:00", 5, **HERE),
-        lab("l8", "Sodium", "2131-11-30T12:00:00-05:00", 130, **HERE),
-        lab("l9", "Sodium", "2131-12-01T12:00:00-05:00", 140, **HERE),
+        lab("l7", "Lactate", "2131-03-10T16:00:00-05:00", 5, **IN_H2),
+        lab("l8", "Sodium", "2131-11-30T12:00:00-05:00", 130, **IN_H2),
+        lab("l9", "Sodium", "2131-12-01T12:00:00-05:00", 140, **IN_H2),
         charted("t1", "Temperature Celsius", 38, "°C"),
         charted("t2", "Temperature Fahrenheit", 98.6, "°F"),
         medication("m1", "Vancomycin"),
         medication("m2", "vancomycin"),
         medication("m3", "Vancomycin HCl"),
-        prescribed("r1", "m1", "2131-03-10T14:00:00-05:00"),
-        prescribed("r2", "m2", "2131-03-10T15:00:00-05:00"),
-        prescribed("r3", "m3", None),
-        done("q1", "mimic-procedure-icd9", "h2", performedDateTime="2131-03-10T00:00:00-05:00"),
-        done("q2", "mimic-d-items", "i1", performedPeriod={"start": "2131-03-10T15:00:00-05:00"}),
+        order("r1", "m1", "2131-03-10T14:00:00-05:00"),
+        order("r2", "m2", "2131-03-10T15:00:00-05:00"),
+        order("r3", "m3", None),
+        procedure(
+            "q1", "mimic-procedure-icd9", "h2", performedDateTime="2131-03-10T00:00:00-05:00"
+        ),
+        procedure(
+            "q2", "mimic-d-items", "i1", performedPeriod={"start": "2131-03-10T15:00:00-05:00"}
+        ),
     ]
 
 
 @pytest.fixture(scope="module")
 def ward(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Store]:
-    with build_store(tmp_path_factory.mktemp("ward"), the_ward()) as store:
+    with build_store(tmp_path_factory.mktemp("ward"), ward_resources()) as store:
         yield store
 
 
 def answer(ward: Store, query: Query, conventions: Conventions = CLINICAL, **switches: Any) -> Any:
-    """The values, by some conventions of which one or more switches are set."""
+    """The values, by conventions of which the given switches are set."""
     return execute(query, ward, "p", conventions.model_copy(update=switches)).answer.values
 
 
-def counted(what: Any, *names: str, **fields: Any) -> Query:
+def count_query(what: Any, *names: str, **fields: Any) -> Query:
     return Query(what=what, names=names, summary="count", now=NOW, **fields)
 
 
-def last(kind: Any = "hospital", which: Any = "current") -> When:
-    return When(visit=Visit(kind=kind, which=which))
-
-
 def test_the_current_visit_is_an_open_one_or_else_the_latest(ward: Store) -> None:
-    query = counted("lab", "Lactate", when=last())
+    query = count_query("lab", "Lactate", when=CURRENT_VISIT)
     assert answer(ward, query) == (2,)
     assert answer(ward, query, current_visit="without_end") == (0,)
     assert any("most recent" in warning for warning in execute(query, ward, "p").warnings)
@@ -163,12 +170,13 @@ def test_the_clock_can_be_turned_back_to_midnight(ward: Store) -> None:
         unit="hour",
         now=NOW,
     )
-    given, midnight = answer(ward, query)[0], answer(ward, query, now="midnight")[0]
-    assert given - midnight == pytest.approx(23 + 59 / 60)
+    hours_until_now = answer(ward, query)[0]
+    hours_until_midnight = answer(ward, query, now="midnight")[0]
+    assert hours_until_now - hours_until_midnight == pytest.approx(23 + 59 / 60)
 
 
 def test_since_may_end_with_the_day_of_the_clock(ward: Store) -> None:
-    query = counted("lab", "glucose", when=When(spans=(Span(relation="since", year=2131),)))
+    query = count_query("lab", "glucose", when=When(spans=(Span(relation="since", year=2131),)))
     assert answer(ward, query) == (3,)
     assert answer(ward, query, since_window_end="with_the_clock") == (2,)
     open_ended = query.model_copy(update={"when": When(spans=(Span(relation="in", year=2132),))})
@@ -177,18 +185,18 @@ def test_since_may_end_with_the_day_of_the_clock(ward: Store) -> None:
 
 def test_a_month_before_the_31st_ends_or_overflows(ward: Store) -> None:
     ago = Span(relation="since", ago=Ago(count=1, unit="month"))
-    query = counted("lab", "Sodium", when=When(spans=(ago,)))
+    query = count_query("lab", "Sodium", when=When(spans=(ago,)))
     assert answer(ward, query, now="midnight") == (2,)
     assert answer(ward, query, now="midnight", month_arithmetic="overflow") == (1,)
 
 
-def test_names_are_whole_or_words(ward: Store) -> None:
-    assert answer(ward, counted("medication", "VANCOMYCIN ")) == (3,)
-    assert answer(ward, counted("medication", "VANCOMYCIN "), name_matching="equal") == (2,)
-    assert answer(ward, counted("lab", "glucose")) == (3,)
-    assert answer(ward, counted("lab", "csf")) == (1,)
-    assert answer(ward, counted("lab", "csf"), name_matching="equal") == (0,)
-    assert answer(ward, counted("lab", "gluc"), name_matching="words") == (0,)
+def test_names_match_as_a_whole_or_by_their_words(ward: Store) -> None:
+    assert answer(ward, count_query("medication", "VANCOMYCIN ")) == (3,)
+    assert answer(ward, count_query("medication", "VANCOMYCIN "), name_matching="equal") == (2,)
+    assert answer(ward, count_query("lab", "glucose")) == (3,)
+    assert answer(ward, count_query("lab", "csf")) == (1,)
+    assert answer(ward, count_query("lab", "csf"), name_matching="equal") == (0,)
+    assert answer(ward, count_query("lab", "gluc"), name_matching="words") == (0,)
 
 
 def test_different_names_may_differ_in_case_only(ward: Store) -> None:
@@ -197,7 +205,7 @@ def test_different_names_may_differ_in_case_only(ward: Store) -> None:
     assert answer(ward, query, distinct_name_matching="as_written") == (3,)
 
 
-def test_lengths_are_true_or_those_of_the_clock_on_the_wall(ward: Store) -> None:
+def test_durations_are_true_or_by_the_local_clock(ward: Store) -> None:
     query = Query(
         what="hospital_visit", returns="length_of_stay", unit="hour", when=When(position="last")
     )
@@ -206,18 +214,18 @@ def test_lengths_are_true_or_those_of_the_clock_on_the_wall(ward: Store) -> None
 
 
 def test_results_outside_of_encounters_can_be_left_out(ward: Store) -> None:
-    query = counted("lab", "glucose")
+    query = count_query("lab", "glucose")
     assert answer(ward, query, requires_encounter=True) == (2,)
     result = execute(query, ward, "p", CLINICAL.model_copy(update={"requires_encounter": True}))
     assert "1 of 3 lab results (33 %) have no encounter and are left out." in result.warnings
-    inside = counted("lab", "glucose", when=last("icu", "last"))
+    inside = count_query("lab", "glucose", when=LAST_ICU_STAY)
     assert answer(ward, inside) == (2,)
     assert answer(ward, inside, requires_encounter=True) == (1,)
 
 
-def test_what_was_done_in_the_icu_is_a_procedure_or_not(ward: Store) -> None:
-    assert answer(ward, counted("procedure")) == (2,)
-    assert answer(ward, counted("procedure"), include_icu_procedures=False) == (1,)
+def test_icu_procedures_count_or_not(ward: Store) -> None:
+    assert answer(ward, count_query("procedure")) == (2,)
+    assert answer(ward, count_query("procedure"), include_icu_procedures=False) == (1,)
 
 
 def test_fahrenheit_is_converted_or_not(ward: Store) -> None:
@@ -232,45 +240,41 @@ def test_fahrenheit_is_converted_or_not(ward: Store) -> None:
     assert any("different units" in warning for warning in as_charted.warnings)
 
 
-def test_a_mere_bound_counts_or_is_no_number(ward: Store) -> None:
+def test_a_bound_counts_as_its_number_or_is_left_out(ward: Store) -> None:
     query = Query(what="lab", names=("Lactate",), summary="minimum")
     assert answer(ward, query) == (3,)
     assert answer(ward, query, censored_values="left_out") == (5,)
 
 
-def test_a_result_in_words_is_told_or_is_no_value(ward: Store) -> None:
+def test_a_text_result_is_a_value_or_not(ward: Store) -> None:
     query = Query(what="lab", names=("Troponin",))
     assert answer(ward, query) == ("NEG",)
     assert answer(ward, query, include_text_values=False) == (None,)
 
 
 def test_a_prescription_without_a_start_has_the_time_of_writing(ward: Store) -> None:
-    first = Query(what="medication", returns="name", when=When(position="first"))
-    january = counted("medication", when=When(spans=(Span(year=2131, month=1),)))
-    assert answer(ward, first) == ("Vancomycin HCl",)
-    assert answer(ward, first, missing_start_policy="authored_unless_ordered") == ("Vancomycin",)
-    assert (
-        answer(ward, january)
-        == answer(ward, january, missing_start_policy="authored_unless_ordered")
-        == (1,)
-    )
+    first_drug = Query(what="medication", returns="name", when=When(position="first"))
+    january = count_query("medication", when=When(spans=(Span(year=2131, month=1),)))
+    assert answer(ward, first_drug) == ("Vancomycin HCl",)
+    without_authored = answer(ward, first_drug, missing_start_policy="authored_unless_ordered")
+    assert without_authored == ("Vancomycin",)
+    assert answer(ward, january) == (1,)
+    assert answer(ward, january, missing_start_policy="authored_unless_ordered") == (1,)
 
 
-def test_the_admission_type_is_recorded_or_guessed(ward: Store) -> None:
+def test_the_admission_type_is_recorded_or_inferred(ward: Store) -> None:
     query = Query(what="hospital_visit", returns="admission_type", when=When(position="last"))
     assert answer(ward, query) == ("emergency",)
     assert answer(ward, query, admission_types="mimic") == ("DIRECT EMER.",)
 
 
 def test_sex_and_marital_status_are_words_or_mimics_codes(ward: Store) -> None:
-    sex, marital = (Query(what="patient", returns=each) for each in ("sex", "marital_status"))  # type: ignore[arg-type]
-    assert answer(ward, sex) + answer(ward, marital) == ("female", "never married")
-    assert answer(ward, sex, demographic_coding="mimic") + answer(
-        ward, marital, demographic_coding="mimic"
-    ) == (
-        "F",
-        "SINGLE",
-    )
+    sex = Query(what="patient", returns="sex")
+    assert answer(ward, sex) == ("female",)
+    assert answer(ward, sex, demographic_coding="mimic") == ("F",)
+    marital_status = Query(what="patient", returns="marital_status")
+    assert answer(ward, marital_status) == ("never married",)
+    assert answer(ward, marital_status, demographic_coding="mimic") == ("SINGLE",)
 
 
 def test_the_marital_status_may_be_that_of_the_last_admission(ward: Store) -> None:
@@ -284,21 +288,30 @@ def test_the_marital_status_may_be_that_of_the_last_admission(ward: Store) -> No
 
 def test_every_switch_is_described_and_set_by_the_benchmark() -> None:
     fields = Conventions.model_fields
-    assert all(field.description for name, field in fields.items() if name != "name")
-    assert [name for name in fields if getattr(CLINICAL, name) == getattr(MIMIC_EHRSQL, name)] == []
+    for name, field in fields.items():
+        assert getattr(CLINICAL, name) != getattr(MIMIC_EHRSQL, name)
+        assert field.description or name == "name"
     assert set(CONVENTIONS) == {"clinical", "mimic-ehrsql"}
 
 
-def test_unknown_conventions_and_a_missing_clock_are_said_in_words(ward: Store) -> None:
+def test_unknown_conventions_are_refused_with_the_known_names() -> None:
     with pytest.raises(CallerError, match="clinical, mimic-ehrsql"):
         get_conventions("sql")
-    with pytest.raises(CannotExecute, match="what time it is"):
-        execute(Query(what="lab", when=When(spans=(Span(years_back=0),))), ward, "p")
-    with pytest.raises(CannotExecute, match="no such day"):
-        execute(Query(what="lab", when=When(spans=(Span(year=2131, month=2, day=30),))), ward, "p")
+
+
+@pytest.mark.parametrize(
+    ("span", "message"),
+    [
+        (Span(years_back=0), "what time it is"),
+        (Span(year=2131, month=2, day=30), "no such day"),
+    ],
+)
+def test_a_span_that_has_no_meaning_is_refused(ward: Store, span: Span, message: str) -> None:
+    with pytest.raises(CannotExecute, match=message):
+        execute(Query(what="lab", when=When(spans=(span,))), ward, "p")
 
 
 def test_rows_are_plain_values(ward: Store, tmp_path: Path) -> None:
-    result = execute(counted("lab", "glucose"), ward, "p")
+    result = execute(count_query("lab", "glucose"), ward, "p")
     assert [dataclasses.asdict(row)["value"] for row in result.rows] == [100, 200, 300]
     assert '"chosen":true' in result.model_dump_json()

@@ -1,4 +1,4 @@
-"""What the executor does that no single sort of row shows: companions, other records, servers, charts."""
+"""Execution beyond single kinds of rows: companions, records without MIMIC codes, servers, charts."""
 
 import json
 import threading
@@ -17,6 +17,7 @@ from archqa.query import (
     ChartCache,
     Companion,
     Query,
+    QueryResult,
     Span,
     Visit,
     When,
@@ -41,58 +42,68 @@ from tests.query.questions import queries
 CATEGORY = "http://terminology.hl7.org/CodeSystem/observation-category"
 
 
-def plain(name: str, of: str, called: str, category: str, when: str, value: float) -> Resource:
-    """A result in a record that is not MIMIC's: LOINC and a category."""
-    code = codeable_concept(f"1{name}", called, "http://loinc.org")
-    kind = [{"coding": [{"system": CATEGORY, "code": category}]}]
+def loinc_result(
+    resource_id: str, patient_id: str, name: str, category: str, time: str, value: float
+) -> Resource:
+    """A result in a record that is not MIMIC's: with a LOINC code and a category."""
     return observation(
-        name, of, code, when, category=kind, valueQuantity={"value": value, "unit": "u"}
+        resource_id,
+        patient_id,
+        codeable_concept(f"1{resource_id}", name, "http://loinc.org"),
+        time,
+        category=[{"coding": [{"system": CATEGORY, "code": category}]}],
+        valueQuantity={"value": value, "unit": "u"},
     )
 
 
-def dated(name: str, called: str, visit: str, **more: Any) -> Resource:
-    subject = {
-        "subject": {"reference": "Patient/p"},
-        "encounter": {"reference": f"Encounter/{visit}"},
-    }
+def condition(condition_id: str, name: str, **fields: Any) -> Resource:
     return {
         "resourceType": "Condition",
-        "id": name,
-        "code": codeable_concept(name, called),
-        **subject,
-        **more,
+        "id": condition_id,
+        "code": codeable_concept(condition_id, name),
+        "subject": {"reference": "Patient/p"},
+        "encounter": {"reference": "Encounter/h1"},
+        **fields,
     }
 
 
-def a_clinic() -> list[Resource]:
-    """A record with LOINC codes, onsets of diagnoses, a drug known by its code only, and an open visit."""
-    here = {"encounter": {"reference": "Encounter/h1"}}
-    start = {"dispenseRequest": {"validityPeriod": {"start": "2023-01-03T10:00:00Z"}}}
-    later = {"dispenseRequest": {"validityPeriod": {"start": "2023-01-05T10:00:00Z"}}}
-    coded = medication_request("r3", "p", "m1", **here, **later)
-    del coded["medicationReference"]
+def order(order_id: str, medication_id: str, start: str) -> Resource:
+    return medication_request(
+        order_id,
+        "p",
+        medication_id,
+        encounter={"reference": "Encounter/h1"},
+        dispenseRequest={"validityPeriod": {"start": start}},
+    )
+
+
+def clinic_resources() -> list[Resource]:
+    """A record with LOINC codes, onsets of diagnoses, a drug without a resource, an open visit."""
+    order_of_code = order("r3", "m1", "2023-01-05T10:00:00Z")
+    del order_of_code["medicationReference"]
+    order_of_code["medicationCodeableConcept"] = {"text": "Metoprolol"}
     return [
         patient("p", birthDate="1960-06-15", deceasedDateTime="2024-01-01"),
         patient("q"),
         encounter("h1", "p", "2023-01-01T08:00:00Z", None),
-        plain("o1", "p", "Potassium", "laboratory", "2023-01-02T08:00:00Z", 4.1),
-        plain("o2", "p", "Potassium", "laboratory", "2023-01-03T08:00:00Z", 5.1),
-        plain("o3", "p", "Potassium", "laboratory", "2022-01-03T08:00:00Z", 3.1),
-        plain("o4", "p", "Heart rate", "vital-signs", "2023-01-03T08:00:00Z", 80),
-        plain("o5", "q", "Potassium", "laboratory", "2023-01-03T08:00:00Z", 9.9),
-        dated("c1", "Sepsis", "h1", onsetDateTime="2023-01-04"),
-        dated("c2", "Hypertension", "h1"),
+        loinc_result("o1", "p", "Potassium", "laboratory", "2023-01-02T08:00:00Z", 4.1),
+        loinc_result("o2", "p", "Potassium", "laboratory", "2023-01-03T08:00:00Z", 5.1),
+        loinc_result("o3", "p", "Potassium", "laboratory", "2022-01-03T08:00:00Z", 3.1),
+        loinc_result("o4", "p", "Heart rate", "vital-signs", "2023-01-03T08:00:00Z", 80),
+        loinc_result("o5", "q", "Potassium", "laboratory", "2023-01-03T08:00:00Z", 9.9),
+        condition("c1", "Sepsis", onsetDateTime="2023-01-04"),
+        condition("c2", "Hypertension"),
         medication("m1", "Aspirin"),
         medication("m2", "Ceftriaxone"),
-        medication_request("r1", "p", "m1", **here, **start),
-        medication_request("r2", "p", "m2", **here, **later),
-        {**coded, "medicationCodeableConcept": {"text": "Metoprolol"}},
+        order("r1", "m1", "2023-01-03T10:00:00Z"),
+        order("r2", "m2", "2023-01-05T10:00:00Z"),
+        order_of_code,
     ]
 
 
 @pytest.fixture(scope="module")
 def clinic(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Store]:
-    with build_store(tmp_path_factory.mktemp("clinic"), a_clinic()) as store:
+    with build_store(tmp_path_factory.mktemp("clinic"), clinic_resources()) as store:
         yield store
 
 
@@ -101,29 +112,26 @@ def values(clinic: Store, query: Query) -> tuple[Any, ...]:
 
 
 def test_a_record_without_mimics_systems_is_read_by_its_categories(clinic: Store) -> None:
-    potassium = Query(
-        what="lab", names=("potassium",), summary="average", when=When(spans=(Span(year=2023),))
-    )
+    year = When(spans=(Span(year=2023),))
+    potassium = Query(what="lab", names=("potassium",), summary="average", when=year)
     assert values(clinic, potassium) == (pytest.approx(4.6),)
     assert values(clinic, Query(what="vital", summary="count")) == (1,)
     assert values(clinic, Query(what="microbiology_test", summary="count")) == (0,)
 
 
 def test_results_without_an_encounter_belong_to_the_visit_of_their_time(clinic: Store) -> None:
-    here = When(visit=Visit(kind="hospital", which="current"))
-    assert values(clinic, Query(what="lab", summary="count", when=here)) == (2,)
+    current_visit = When(visit=Visit(kind="hospital", which="current"))
+    assert values(clinic, Query(what="lab", summary="count", when=current_visit)) == (2,)
 
 
 def test_a_drug_may_be_known_by_its_code_only(clinic: Store) -> None:
     result = execute(Query(what="medication", names=("metoprolol",), returns="name"), clinic, "p")
-    assert (result.answer.values, result.evidence) == (
-        ("Metoprolol",),
-        {"MedicationRequest": ("r3",)},
-    )
+    assert result.answer.values == ("Metoprolol",)
+    assert result.evidence == {"MedicationRequest": ("r3",)}
 
 
 @pytest.mark.parametrize(
-    ("order_", "within", "names"),
+    ("order_in_time", "within", "names"),
     [
         ("any", "same_visit", ["Aspirin", "Ceftriaxone", "Metoprolol"]),
         ("after", "same_visit", ["Ceftriaxone", "Metoprolol"]),
@@ -132,23 +140,23 @@ def test_a_drug_may_be_known_by_its_code_only(clinic: Store) -> None:
         ("after", "same_month", ["Ceftriaxone", "Metoprolol"]),
     ],
 )
-def test_drugs_near_a_diagnosis(clinic: Store, order_: Any, within: Any, names: list[str]) -> None:
-    beside = Companion(what="diagnosis", names=("sepsis",), within=within, order=order_)
-    assert (
-        sorted(values(clinic, Query(what="medication", returns="name", companion=beside))) == names
-    )  # type: ignore[type-var]
+def test_drugs_near_a_diagnosis(
+    clinic: Store, order_in_time: Any, within: Any, names: list[str]
+) -> None:
+    sepsis = Companion(what="diagnosis", names=("sepsis",), within=within, order=order_in_time)
+    drugs = values(clinic, Query(what="medication", returns="name", companion=sepsis))
+    assert sorted(drugs) == names
 
 
 def test_drugs_at_the_same_time_as_another(clinic: Store) -> None:
-    beside = Companion(what="medication", names=("Ceftriaxone",), within="same_time")
-    assert values(clinic, Query(what="medication", returns="name", companion=beside)) == (
-        "Metoprolol",
-    )
+    ceftriaxone = Companion(what="medication", names=("Ceftriaxone",), within="same_time")
+    drugs = values(clinic, Query(what="medication", returns="name", companion=ceftriaxone))
+    assert drugs == ("Metoprolol",)
 
 
-def test_what_a_row_stands_beside_is_cited_but_no_evidence(clinic: Store) -> None:
-    beside = Companion(what="diagnosis", names=("sepsis",), order="before")
-    result = execute(Query(what="medication", returns="name", companion=beside), clinic, "p")
+def test_a_companion_row_is_cited_but_is_no_evidence(clinic: Store) -> None:
+    sepsis = Companion(what="diagnosis", names=("sepsis",), order="before")
+    result = execute(Query(what="medication", returns="name", companion=sepsis), clinic, "p")
     assert result.evidence == {"Medication": ("m1",), "MedicationRequest": ("r1",)}
     explanation = explain(result, clinic)
     assert explanation.claims[0].refs == ("MedicationRequest/r1", "Medication/m1", "Condition/c1")
@@ -173,82 +181,87 @@ def test_an_age_is_that_at_the_clock_at_a_visit_or_at_death(clinic: Store) -> No
 
 
 def test_a_diagnosis_without_a_date_has_that_of_its_visit(clinic: Store) -> None:
-    result = execute(
-        Query(what="diagnosis", returns="time", when=When(position="first")), clinic, "p"
-    )
+    query = Query(what="diagnosis", returns="time", when=When(position="first"))
+    result = execute(query, clinic, "p")
     assert result.answer.values == ("2023-01-01 08:00:00",)
-    assert any("no date of their own" in each for each in result.warnings)
+    assert any("no date of their own" in warning for warning in result.warnings)
 
 
-def test_an_emergency_visit_is_no_hospital_visit_and_an_emergency_class_no_emergency_room(
+def test_neither_an_emergency_visit_nor_an_emergency_class_is_an_admission_by_the_emergency_room(
     tmp_path: Path,
 ) -> None:
-    source = {
+    by_physician = {
         "hospitalization": {"admitSource": codeable_concept("PHYSICIAN REFERRAL")},
         "class": {"code": "EMER"},
     }
-    room = {
+    by_emergency_room = {
         "hospitalization": {"admitSource": codeable_concept("EMERGENCY ROOM")},
         "class": {"code": "OBSENC"},
     }
     encounters = [
-        encounter("h1", "p", "2130-01-01T08:00:00Z", "2130-01-09T08:00:00Z", **source),
-        encounter("h2", "p", "2131-01-01T08:00:00Z", "2131-01-09T08:00:00Z", **room),
+        encounter("h1", "p", "2130-01-01T08:00:00Z", "2130-01-09T08:00:00Z", **by_physician),
+        encounter("h2", "p", "2131-01-01T08:00:00Z", "2131-01-09T08:00:00Z", **by_emergency_room),
         encounter("e1", "p", "2132-01-01T08:00:00Z", "2132-01-02T08:00:00Z", "ed"),
     ]
     with build_store(tmp_path / "visits", [patient("p"), *encounters]) as store:
         assert values(store, Query(what="hospital_visit", summary="count")) == (2,)
-        through = Query(
-            what="hospital_visit", admission_sources=("emergency room",), returns="time"
-        )
-        assert values(store, through) == ("2131-01-01 08:00:00",)
+        sources = ("emergency room",)
+        query = Query(what="hospital_visit", admission_sources=sources, returns="time")
+        assert values(store, query) == ("2131-01-01 08:00:00",)
 
 
 def test_days_are_those_of_the_local_clock(tmp_path: Path) -> None:
-    evening = plain("o1", "p", "Potassium", "laboratory", "2131-12-31T23:30:00-05:00", 4)
+    evening = loinc_result("o1", "p", "Potassium", "laboratory", "2131-12-31T23:30:00-05:00", 4)
     with build_store(tmp_path / "evening", [patient("p"), evening]) as store:
-        for day, number in ((31, 1), (30, 0)):
-            on = When(spans=(Span(year=2131, month=12, day=day),))
-            assert values(store, Query(what="lab", summary="count", when=on)) == (number,)
+        for day, count in ((31, 1), (30, 0)):
+            when = When(spans=(Span(year=2131, month=12, day=day),))
+            assert values(store, Query(what="lab", summary="count", when=when)) == (count,)
 
 
-def test_a_mix_is_evidence_only_if_all_its_drugs_are(tmp_path: Path) -> None:
+def test_a_mixture_is_evidence_only_if_all_its_drugs_are(tmp_path: Path) -> None:
     drugs = [
         medication("m1", "Insulin"),
         medication("m2", "Saline"),
         medication("x", "", ["m1", "m2"]),
     ]
-    with build_store(
-        tmp_path / "mix", [patient("p"), *drugs, medication_request("r1", "p", "x")]
-    ) as store:
-        one = execute(Query(what="medication", names=("insulin",), summary="exists"), store, "p")
-        both = execute(Query(what="medication", summary="count"), store, "p")
-    assert one.evidence == {"Medication": ("m1",), "MedicationRequest": ("r1",)}
-    assert both.answer.values == (2,)
-    assert set(both.evidence["Medication"]) == {"m1", "m2", "x"}
+    resources = [patient("p"), *drugs, medication_request("r1", "p", "x")]
+    only_insulin = Query(what="medication", names=("insulin",), summary="exists")
+    all_drugs = Query(what="medication", summary="count")
+    with build_store(tmp_path / "mixture", resources) as store:
+        insulin_result = execute(only_insulin, store, "p")
+        result = execute(all_drugs, store, "p")
+    assert insulin_result.evidence == {"Medication": ("m1",), "MedicationRequest": ("r1",)}
+    assert result.answer.values == (2,)
+    assert set(result.evidence["Medication"]) == {"m1", "m2", "x"}
 
 
-def test_nobody_elses_rows_are_seen_and_an_unknown_patient_has_none(clinic: Store) -> None:
+def test_rows_are_only_the_patients_own_and_an_unknown_patient_has_none(clinic: Store) -> None:
     assert execute(Query(what="lab"), clinic, "q").answer.values == (9.9,)
     result = execute(Query(what="lab", summary="count"), clinic, "nobody")
-    assert (result.answer.values, result.evidence) == ((0,), {})
+    assert result.answer.values == (0,)
+    assert result.evidence == {}
     assert "The record has no such patient." in result.warnings
 
 
-def test_a_chart_is_kept_for_the_patients_asked_about_last(clinic: Store) -> None:
+def test_the_charts_of_the_latest_patients_are_cached(clinic: Store) -> None:
     charts = ChartCache(clinic, max_charts=2)
-    first = charts.of("p")
-    assert charts.of("p") is first
+    chart = charts.of("p")
+    assert charts.of("p") is chart
     charts.of("q")
     charts.of("nobody")
-    assert charts.of("p") is not first
+    assert charts.of("p") is not chart
+
+
+def test_a_chart_answers_the_same_query_twice(clinic: Store) -> None:
+    chart = Chart(clinic, "p")
     query = Query(what="lab", summary="count")
-    again = [execute(query, clinic, "p", chart=first).answer.values for _ in range(2)]
-    assert again == [(3,), (3,)]
+    for _ in range(2):
+        assert execute(query, clinic, "p", chart=chart).answer.values == (3,)
 
 
 def test_one_chart_serves_several_threads(clinic: Store) -> None:
-    chart, answers = Chart(clinic, "p"), []
+    chart = Chart(clinic, "p")
+    answers = []
     query = Query(what="medication", returns="name")
 
     def ask() -> None:
@@ -264,38 +277,41 @@ def test_one_chart_serves_several_threads(clinic: Store) -> None:
 
 @pytest.fixture(scope="module")
 def invented(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Store]:
-    with build_store(tmp_path_factory.mktemp("invented"), random_record(3)) as store:
+    with build_store(tmp_path_factory.mktemp("invented"), random_record(15)) as store:
         yield store
 
 
 def test_susceptibilities_are_found_by_their_result(invented: Store) -> None:
-    asked = [
-        Query(what="susceptibility", results=results, returns="value")
-        for results in ((), ("r",), ("S",), ("X",))
-    ]
-    every, resistant, susceptible, none = (
-        execute(each, invented, "p").answer.values for each in asked
-    )
-    assert set(resistant) <= {"R"}
-    assert set(susceptible) <= {"S"}
-    assert sorted(map(str, every)) == sorted(map(str, (*resistant, *susceptible)))
-    assert len(every) > 0
-    assert none == ()
+    def results(*requested: str) -> list[str]:
+        query = Query(what="susceptibility", results=requested, returns="value")
+        return sorted(map(str, execute(query, invented, "p").answer.values))
+
+    resistant = results("r")
+    susceptible = results("S")
+    assert set(resistant) == {"R"}
+    assert set(susceptible) == {"S"}
+    assert [*resistant, *susceptible] == results()
+    assert results("X") == []
 
 
 @pytest.mark.parametrize("profile", ["archqa", "gcp", "hapi"])
 @settings(max_examples=40, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
 @given(data=st.data())
-def test_a_server_gives_the_same_findings_as_the_file(
+def test_a_server_gives_the_same_answers_and_evidence_as_the_file(
     profile: str, data: st.DataObject, invented: Store
 ) -> None:
     query = data.draw(queries(data.draw(st.sampled_from(sorted(RETURNABLE_FIELDS)))))
     conventions = data.draw(st.sampled_from(["clinical", "mimic-ehrsql"]))
-    far = client_of(FhirService(invented.as_profile(profile), "http://localhost:8080/fhir"))
-    here, there = (execute(query, record, "p", conventions) for record in (invented, far))
-    assert {kind: set(ids) for kind, ids in there.evidence.items()} == {
-        k: set(v) for k, v in here.evidence.items()
-    }
-    assert sorted(map(json.dumps, there.answer.values)) == sorted(
-        map(json.dumps, here.answer.values)
-    )
+    service = FhirService(invented.as_profile(profile), "http://localhost:8080/fhir")
+    local_result = execute(query, invented, "p", conventions)
+    server_result = execute(query, client_of(service), "p", conventions)
+    assert _evidence_ids(server_result) == _evidence_ids(local_result)
+    assert _sorted_values(server_result) == _sorted_values(local_result)
+
+
+def _evidence_ids(result: QueryResult) -> dict[str, set[str]]:
+    return {resource_type: set(ids) for resource_type, ids in result.evidence.items()}
+
+
+def _sorted_values(result: QueryResult) -> list[str]:
+    return sorted(map(json.dumps, result.answer.values))

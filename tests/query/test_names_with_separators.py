@@ -20,16 +20,15 @@ def test_a_result_is_found_by_a_code_system_and_name_with_a_separator(
     name = f"Sodium{separator}Chloride"
     system = f"http://example.org/labs{separator}2"
     concept = codeable_concept(f"A{separator}B", name, system)
-    value = {"valueQuantity": {"value": 4.5, "unit": "u"}}
-    store = build_store(
-        tmp_path,
-        [
-            patient("p"),
-            encounter("h1", "p", "2130-01-01T08:00:00Z", None),
-            observation("o1", "p", concept, "2130-01-01T09:00:00Z", **value),
-            observation("o2", "p", codeable_concept("A", "Sodium", system), "2130-01-01T09:00:00Z"),
-        ],
-    )
+    quantity = {"value": 4.5, "unit": "u"}
+    shorter_concept = codeable_concept("A", "Sodium", system)
+    resources = [
+        patient("p"),
+        encounter("h1", "p", "2130-01-01T08:00:00Z", None),
+        observation("o1", "p", concept, "2130-01-01T09:00:00Z", valueQuantity=quantity),
+        observation("o2", "p", shorter_concept, "2130-01-01T09:00:00Z"),
+    ]
+    store = build_store(tmp_path, resources)
     query = Query(what="lab", names=(name,))
     with client_of(FhirService(store, "http://localhost:8080/fhir")) as client:
         for record in (store, client):

@@ -1,8 +1,8 @@
-"""The embedded parser reads what clinicians type, and says what it does not understand."""
+"""The embedded parser reads questions of clinicians, and names what it does not understand."""
 
 import inspect
+import itertools
 import json
-import random
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -10,7 +10,7 @@ import pytest
 
 from archqa.errors import NotUnderstood, Refused
 from archqa.fhir import Store
-from archqa.query import Query, Span, ValueTest, Visit, When
+from archqa.query import Ago, Query, Span, ValueTest, Visit, When
 from archqa.query.grammar import Parser, parse
 from tests.fhir.invented import (
     Resource,
@@ -25,69 +25,75 @@ from tests.fhir.invented import (
 
 SYSTEM = "http://mimic.mit.edu/fhir/mimic/CodeSystem/mimic-"
 NOW = "Assume the current time is 2131-12-31 23:59:00."
-OBSERVED = {
-    "d-labitems": ["Glucose", "Potassium", "Sodium", "Sodium, Urine", "Creatinine", "Hemoglobin", "Lactate", "PT"],
+OBSERVATION_NAMES = {
+    "d-labitems": [
+        "Glucose",
+        "Potassium",
+        "Sodium",
+        "Sodium, Urine",
+        "Creatinine",
+        "Hemoglobin",
+        "Lactate",
+        "PT",
+    ],
     "chartevents-d-items": [
-        "Heart Rate", "Heart rate Alarm - High", "O2 saturation pulseoxymetry", "Daily Weight", "Temperature Celsius",
-        "Arterial Blood Pressure systolic", "Potassium", "Respiratory Rate",
+        "Heart Rate",
+        "Heart rate Alarm - High",
+        "O2 saturation pulseoxymetry",
+        "Daily Weight",
+        "Temperature Celsius",
+        "Arterial Blood Pressure systolic",
+        "Potassium",
+        "Respiratory Rate",
     ],
     "d-items": ["Foley", "Void"],
     "microbiology-test": ["URINE CULTURE", "MRSA SCREEN"],
     "microbiology-organism": ["YEAST"],
     "microbiology-antibiotic": ["VANCOMYCIN"],
-}  # fmt: skip
-DRUGS = (
-    "Insulin",
-    "Aspirin",
-    "Furosemide",
-    "Heparin",
-    "0.9% Sodium Chloride",
-    "Clonidine Patch 0.2 mg/24 hr",
-)
-PROCEDURES = (
-    "Venous catheterization",
-    "Continuous invasive mechanical ventilation for less than 96 consecutive hours",
-)
+}
+CLONIDINE = "Clonidine Patch 0.2 mg/24 hr"
+DRUGS = ("Insulin", "Aspirin", "Furosemide", "Heparin", "0.9% Sodium Chloride", CLONIDINE)
+VENTILATION = "Continuous invasive mechanical ventilation for less than 96 consecutive hours"
+PROCEDURES = ("Venous catheterization", VENTILATION)
 
 
 def _record() -> list[Resource]:
-    found: list[Resource] = [
+    resources: list[Resource] = [
         patient("p"),
         encounter("h1", "p", "2131-01-01T10:00:00-05:00", "2131-01-05T10:00:00-05:00"),
+        location("w1", "Trauma SICU (TSICU)"),
+        location("w2", "Emergency Department"),
     ]
-    for system, names in OBSERVED.items():
-        for at, name in enumerate(names):
-            found.append(
-                observation(
-                    f"o-{system}-{at}",
-                    "p",
-                    codeable_concept(f"{system}{at}", name, SYSTEM + system),
-                )
-            )
-    for at, name in enumerate(("URINE", "MRSA SCREEN")):
-        kind = codeable_concept(str(at), name, SYSTEM + "spec-type-desc")
-        found.append(
-            {
-                "resourceType": "Specimen",
-                "id": f"s{at}",
-                "type": kind,
-                "subject": {"reference": "Patient/p"},
-            }
-        )
-    found += [medication(f"m{at}", name) for at, name in enumerate(DRUGS)]
-    for at, name in enumerate(PROCEDURES):
-        code = codeable_concept(str(at), name, SYSTEM + "procedure-icd9")
-        subject = {"reference": "Patient/p"}
-        found.append(
-            {
-                "resourceType": "Procedure",
-                "id": f"q{at}",
-                "status": "completed",
-                "code": code,
-                "subject": subject,
-            }
-        )
-    return [*found, location("w1", "Trauma SICU (TSICU)"), location("w2", "Emergency Department")]
+    for system, names in OBSERVATION_NAMES.items():
+        for index, name in enumerate(names):
+            code = codeable_concept(f"{system}{index}", name, SYSTEM + system)
+            resources.append(observation(f"o-{system}-{index}", "p", code))
+    for index, name in enumerate(DRUGS):
+        resources.append(medication(f"m{index}", name))
+    for index, name in enumerate(("URINE", "MRSA SCREEN")):
+        resources.append(_specimen(str(index), name))
+    for index, name in enumerate(PROCEDURES):
+        resources.append(_procedure(str(index), name))
+    return resources
+
+
+def _specimen(code: str, name: str) -> Resource:
+    return {
+        "resourceType": "Specimen",
+        "id": f"s{code}",
+        "type": codeable_concept(code, name, SYSTEM + "spec-type-desc"),
+        "subject": {"reference": "Patient/p"},
+    }
+
+
+def _procedure(code: str, name: str) -> Resource:
+    return {
+        "resourceType": "Procedure",
+        "id": f"q{code}",
+        "status": "completed",
+        "code": codeable_concept(code, name, SYSTEM + "procedure-icd9"),
+        "subject": {"reference": "Patient/p"},
+    }
 
 
 @pytest.fixture(scope="module")
@@ -97,13 +103,10 @@ def record(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Store]:
 
 
 def _paraphrases() -> Iterator[tuple[str, str]]:
+    """Questions and the queries that they mean, as JSON."""
+    path = Path(__file__).with_name("test_parsing_paraphrases.txt")
     meaning = ""
-    for line in (
-        Path(__file__)
-        .with_name("test_parsing_paraphrases.txt")
-        .read_text(encoding="utf-8")
-        .splitlines()
-    ):
+    for line in path.read_text(encoding="utf-8").splitlines():
         if line.startswith("{"):
             meaning = line
         elif line and not line.startswith("#"):
@@ -128,7 +131,7 @@ def test_the_sentence_a_query_prints_is_read_as_that_query(record: Store, meanin
 
 
 @pytest.mark.parametrize(
-    ("words", "span"),
+    ("phrase", "span"),
     [
         ("in 2100", Span(year=2100)),
         ("in 3/2100", Span(year=2100, month=3)),
@@ -156,13 +159,13 @@ def test_the_sentence_a_query_prints_is_read_as_that_query(record: Store, meanin
         ("the year before last", Span(years_back=2)),
     ],
 )
-def test_dates_are_read_in_many_forms(record: Store, words: str, span: Span) -> None:
-    found = read(record, f"What was the last potassium {words}?")
-    assert found.when == When(spans=(span,), position="last")
+def test_dates_are_read_in_many_forms(record: Store, phrase: str, span: Span) -> None:
+    query = read(record, f"What was the last potassium {phrase}?")
+    assert query.when == When(spans=(span,), position="last")
 
 
 @pytest.mark.parametrize(
-    ("words", "count", "unit"),
+    ("phrase", "count", "unit"),
     [
         ("since 8 months ago", 8, "month"),
         ("in the last 3 months", 3, "month"),
@@ -174,79 +177,77 @@ def test_dates_are_read_in_many_forms(record: Store, words: str, span: Span) -> 
     ],
 )
 def test_lengths_of_time_count_back_from_the_clock(
-    record: Store, words: str, count: int, unit: str
+    record: Store, phrase: str, count: int, unit: str
 ) -> None:
-    spans = read(record, f"max heart rate {words}").when.spans
-    assert [(span.relation, span.ago and (span.ago.count, span.ago.unit)) for span in spans] == [
-        ("since", (count, unit))
-    ]
+    query = read(record, f"max heart rate {phrase}")
+    ago = Ago.model_validate({"count": count, "unit": unit})
+    assert query.when.spans == (Span(relation="since", ago=ago),)
 
 
-def test_two_ends_make_a_stretch(record: Store) -> None:
-    both = (Span(relation="since", year=2100), Span(relation="until", year=2102))
-    assert read(record, "mean sodium between 2100 and 2102").when.spans == both
-    assert read(record, "mean sodium from 2100 to 2102").when.spans == both
+def test_a_start_and_an_end_are_two_spans(record: Store) -> None:
+    spans = (Span(relation="since", year=2100), Span(relation="until", year=2102))
+    assert read(record, "mean sodium between 2100 and 2102").when.spans == spans
+    assert read(record, "mean sodium from 2100 to 2102").when.spans == spans
 
 
 @pytest.mark.parametrize(
-    ("words", "position"),
+    ("ordinal", "position"),
     [
-        *(
-            ("first", "first"),
-            ("initial", "first"),
-            ("earliest", "first"),
-            ("2nd", "second"),
-            ("third", "third"),
-        ),
-        *(("latest", "last"), ("most recent", "last"), ("final", "last")),
-        *(
-            ("penultimate", "second_to_last"),
-            ("second to last", "second_to_last"),
-            ("next-to-last", "second_to_last"),
-        ),
+        ("first", "first"),
+        ("initial", "first"),
+        ("earliest", "first"),
+        ("2nd", "second"),
+        ("third", "third"),
+        ("latest", "last"),
+        ("most recent", "last"),
+        ("final", "last"),
+        ("penultimate", "second_to_last"),
+        ("second to last", "second_to_last"),
+        ("next-to-last", "second_to_last"),
     ],
 )
-def test_ordinals_are_positions(record: Store, words: str, position: str) -> None:
-    assert read(record, f"What was the {words} sodium?").when.position == position
+def test_ordinals_are_positions(record: Store, ordinal: str, position: str) -> None:
+    assert read(record, f"What was the {ordinal} sodium?").when.position == position
 
 
-def test_where_the_words_about_time_stand_does_not_matter(record: Store) -> None:
-    parts = ["the maximum potassium", "on the first hospital visit", "since 03/2131"]
-    found = []
-    for seed in range(6):
-        random.Random(seed).shuffle(parts)
-        found.append(read(record, "What was " + " ".join(parts) + "?"))
-    assert len(set(found)) == 1
+def test_the_order_of_the_phrases_does_not_matter(record: Store) -> None:
+    phrases = ["the maximum potassium", "on the first hospital visit", "since 03/2131"]
+    queries = set()
+    for permutation in itertools.permutations(phrases):
+        question = " ".join(permutation)
+        queries.add(read(record, f"What was {question}?"))
+    assert len(queries) == 1
 
 
-def test_a_slip_of_the_pen_is_put_right_but_not_in_short_or_distant_words(record: Store) -> None:
-    assert read(record, "what was the frist creatinne on the last hosptal visit") == read(
-        record, "what was the first creatinine on the last hospital visit"
-    )
+def test_misspelt_words_are_corrected_except_distant_ones(record: Store) -> None:
+    misspelt = read(record, "what was the frist creatinne on the last hosptal visit")
+    assert misspelt == read(record, "what was the first creatinine on the last hospital visit")
     assert read(record, "Was prednisolone prescribed?").names == ("prednisolone",)
 
 
-def test_a_name_that_the_record_does_not_have_is_kept_as_it_was_written(record: Store) -> None:
-    found = read(record, "Has the patient been prescribed zolpidem since 2131?")
-    assert (found.what, found.names, found.summary) == ("medication", ("zolpidem",), "exists")
-    assert read(record, "Did he receive aspirin, zolpidem, or insulin?").names == (
-        "Aspirin",
-        "Insulin",
-        "zolpidem",
-    )
+def test_a_name_that_the_record_does_not_have_stays_as_written(record: Store) -> None:
+    query = read(record, "Has the patient been prescribed zolpidem since 2131?")
+    assert query.what == "medication"
+    assert query.names == ("zolpidem",)
+    assert query.summary == "exists"
+    query = read(record, "Did he receive aspirin, zolpidem, or insulin?")
+    assert query.names == ("Aspirin", "Insulin", "zolpidem")
 
 
 def test_numbers_and_ordinals_inside_a_name_are_part_of_it(record: Store) -> None:
-    found = read(record, f"Did the patient receive {PROCEDURES[1].lower()} in 2131?")
-    assert (found.names, found.value) == ((PROCEDURES[1],), None)
-    assert read(record, "was clonidine patch 0.2 mg/24 hr ordered").names == (DRUGS[5],)
+    query = read(record, f"Did the patient receive {VENTILATION.lower()} in 2131?")
+    assert query.names == (VENTILATION,)
+    assert query.value is None
+    assert read(record, "was clonidine patch 0.2 mg/24 hr ordered").names == (CLONIDINE,)
 
 
-def test_the_bare_name_means_the_lab_and_not_the_charted_copy_of_it(record: Store) -> None:
+def test_a_name_of_a_lab_and_a_charted_item_means_the_lab(record: Store) -> None:
     assert read(record, "what was the last potassium").what == "lab"
-    assert read(record, "what was the last systolic bp").names == (
-        "Arterial Blood Pressure systolic",
-    )
+
+
+def test_an_abbreviation_means_the_name_in_the_record(record: Store) -> None:
+    query = read(record, "what was the last systolic bp")
+    assert query.names == ("Arterial Blood Pressure systolic",)
 
 
 def test_pt_is_a_patient_or_a_lab(record: Store) -> None:
@@ -254,31 +255,39 @@ def test_pt_is_a_patient_or_a_lab(record: Store) -> None:
     assert read(record, "What was patient 10099999's last PT value?").names == ("PT",)
 
 
-def test_the_context_names_items_and_the_clock(record: Store) -> None:
-    said = "Assume the current time is 2140-12-31 23:59:00. Search for 'Admission Weight' to find weight."
-    found = parse("What was the first weight?", said, record, "p")
-    assert (found.now, found.names) == ("2140-12-31T23:59:00", ("Admission Weight",))
-    total = parse(
-        "What amount of insulin was given?",
-        "I want the final output to be the sum of the results.",
-        record,
-        "p",
+def test_the_context_gives_the_time_and_a_name_in_the_record(record: Store) -> None:
+    context = (
+        "Assume the current time is 2140-12-31 23:59:00. "
+        "Search for 'Admission Weight' to find weight."
     )
-    assert (total.returns, total.summary, total.now) == ("dose", "sum", None)
+    query = parse("What was the first weight?", context, record, "p")
+    assert query.now == "2140-12-31T23:59:00"
+    assert query.names == ("Admission Weight",)
 
 
-def test_a_number_to_hold_values_against_is_no_date(record: Store) -> None:
-    found = read(record, "When was the foley output last above 2000?")
-    assert (found.value, found.when.spans) == (ValueTest(comparison="greater", number=2000), ())
-    assert read(record, "how many times was HR at least 120").value == ValueTest(
-        comparison="at_least", number=120
-    )
+def test_the_context_can_ask_for_a_sum(record: Store) -> None:
+    context = "I want the final output to be the sum of the results."
+    query = parse("What amount of insulin was given?", context, record, "p")
+    assert query.returns == "dose"
+    assert query.summary == "sum"
+    assert query.now is None
 
 
-def test_a_visit_about_which_nothing_else_is_asked_is_the_row_itself(record: Store) -> None:
+def test_a_number_that_values_are_compared_with_is_no_date(record: Store) -> None:
+    query = read(record, "When was the foley output last above 2000?")
+    assert query.value == ValueTest(comparison="greater", number=2000)
+    assert query.when.spans == ()
+    query = read(record, "how many times was HR at least 120")
+    assert query.value == ValueTest(comparison="at_least", number=120)
+
+
+def test_a_visit_that_is_the_subject_is_a_position_among_the_visits(record: Store) -> None:
     assert read(record, "how long was the second ICU stay").when == When(position="second")
-    inside = read(record, "how many ICU stays during the last hospital admission").when
-    assert inside == When(visit=Visit(kind="hospital", which="last"))
+
+
+def test_a_visit_around_the_subject_is_a_limit(record: Store) -> None:
+    query = read(record, "how many ICU stays during the last hospital admission")
+    assert query.when == When(visit=Visit(kind="hospital", which="last"))
 
 
 @pytest.mark.parametrize(
@@ -303,28 +312,20 @@ def test_what_is_not_understood_is_refused_and_named(
     assert refusal.value.part
 
 
-def test_a_parser_receives_the_question_its_context_and_the_patient_and_nothing_else() -> None:
-    assert list(inspect.signature(Parser.parse).parameters) == [
-        "self",
-        "question",
-        "assumption",
-        "patient",
-    ]
-    assert list(inspect.signature(parse).parameters) == [
-        "question",
-        "assumption",
-        "record",
-        "patient",
-    ]
+def test_a_parser_receives_only_the_question_its_context_and_the_patient() -> None:
+    method_parameters = list(inspect.signature(Parser.parse).parameters)
+    assert method_parameters == ["self", "question", "assumption", "patient"]
+    parameters = list(inspect.signature(parse).parameters)
+    assert parameters == ["question", "assumption", "record", "patient"]
 
 
-def test_the_record_is_asked_for_its_names_once(
+def test_the_names_of_the_record_are_read_once(
     record: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     read(record, "last sodium?")
 
-    def no_more(*_: object) -> None:
-        raise AssertionError("asked again")
+    def fail(*_: object) -> None:
+        raise AssertionError("The names were read again.")
 
-    monkeypatch.setattr(Store, "codes", no_more)
+    monkeypatch.setattr(Store, "codes", fail)
     assert read(record, "first creatinine?").names == ("Creatinine",)

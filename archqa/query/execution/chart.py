@@ -23,7 +23,7 @@ Computed = TypeVar("Computed")
 
 
 class Stay:
-    """The hospital visit and the ICU stay that an encounter belongs to: ids, "" if there is none."""
+    """The ids of the hospital visit and the ICU stay of an encounter; empty if there is none."""
 
     __slots__ = ("hospital_visit_id", "icu_stay_id")
 
@@ -144,7 +144,7 @@ class Chart:
 
 
 class ChartCache:
-    """The charts of the patients used last, at most `max_charts`, of a record that does not change."""
+    """The charts of the most recent patients, at most `max_charts`, of an unchanging record."""
 
     def __init__(self, record: Record, max_charts: int = 128) -> None:
         self.record = record

@@ -70,7 +70,7 @@ def _name_matcher(context: ExecutionContext, what: str, names: tuple[str, ...]) 
 
 
 def code_matches_kind(code: CodeCount, what: str) -> bool:
-    """Whether a code can stand for that kind: by its system, or because its system does not tell."""
+    """Whether a code can be of that kind: by its system, or because its system is unknown."""
     kind = _KIND_OF_SYSTEM.get(_system_name(code.system))
     if kind is None:
         return what in _KIND_OF_CATEGORY.values()

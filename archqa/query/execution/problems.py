@@ -4,4 +4,4 @@ from archqa.errors import CallerError
 
 
 class CannotExecute(CallerError):
-    """A query that has no meaning for this record. The message is fit for the author of the query."""
+    """A query has no meaning for this record. The message addresses the author of the query."""

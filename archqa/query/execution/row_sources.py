@@ -32,7 +32,7 @@ _SOURCES: dict[str, Callable[[ExecutionContext], list[Row]]] = {
 def fetch_rows(
     context: ExecutionContext, what: str, names: tuple[str, ...], scope: Scope
 ) -> list[Row]:
-    """Rows of one kind with one of the names. Nothing is fetched for a visit that does not exist."""
+    """Rows of one kind with one of the names; none for a visit that does not exist."""
     if scope.visit_not_found:
         return []
     if what in {"lab", "vital", "output"}:

@@ -1,4 +1,7 @@
-"""From words to a typed query without any model: a grammar with slots, and the names of the patient's own record."""
+"""From a question to a typed query without a model.
+
+A grammar fills the slots of the query; names come from the patient's own record.
+"""
 
 from archqa.errors import NotUnderstood
 from archqa.query.grammar.parser import Parser, parse

@@ -1,4 +1,7 @@
-"""The returned field and the aggregation of questions about rows with names: labs, drugs, cultures."""
+"""The returned field and the aggregation of questions about rows with names.
+
+These are measurements, drugs, cultures, procedures and diagnoses.
+"""
 
 from archqa.query.grammar.parse_state import MEASUREMENT_KINDS, ParseState
 from archqa.query.model import Aggregation, ReturnedField

@@ -1,4 +1,7 @@
-"""Tokens that no rule explained: a variant of a name, a name missing in the record, or a refusal."""
+"""Tokens that no rule explained.
+
+They become a variant of a name, a name that the record does not have, or a refusal.
+"""
 
 import re
 from collections.abc import Iterable
