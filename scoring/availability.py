@@ -1,4 +1,4 @@
-"""Whether heavy optional parts are installed, found out without importing them and without the network."""
+"""Check for optional packages, models and data without importing them and without the network."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 
 
 def missing_packages(*packages: str) -> list[str]:
-    """Those of the packages that cannot be imported here."""
+    """The packages that cannot be imported."""
     return [package for package in packages if importlib.util.find_spec(package) is None]
 
 
