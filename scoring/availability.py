@@ -13,7 +13,10 @@ def missing_packages(*packages: str) -> list[str]:
 
 
 def find_local_model(*names: str) -> Path | None:
-    """The folder of a model: the first name that is a folder, or its newest snapshot in the Hugging Face cache."""
+    """The folder of a model, or None.
+
+    A name is a folder or a model in the Hugging Face cache, whose newest snapshot is used.
+    """
     for name in names:
         if Path(name).is_dir():
             return Path(name)

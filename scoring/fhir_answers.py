@@ -1,11 +1,11 @@
-"""Whether a reply to a FHIR-AgentBench question is right, by rules; undecided where no rule is sure.
+"""Decide by rules whether a reply to a FHIR-AgentBench question is right, where rules are sure.
 
 The benchmark (glee4810/FHIR-AgentBench at bbb4290) asks a language model to judge every reply. The
-judge's rules are applied here without a model to replies that are or contain a single value: numbers
-are equal when rounded to integers, dates are compared by the day (and the minute where the question
-asks for a time), yes and no by meaning; lists must be complete without extra values; null references
-match "none", "0" and "no". The strict form compares numbers within 1e-6, times to the second and
-lists as multisets.
+judge's rules are applied here without a model to replies that are or contain a single value:
+numbers are equal when rounded to integers, dates are compared by the day (and the minute where the
+question asks for a time), yes and no by meaning; lists must be complete without extra values; null
+references match "none", "0" and "no". The strict form compares numbers within 1e-6, times to the
+second and lists as multisets.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ _SYNONYMS = {"m": "male", "f": "female"}
 
 
 def parse_gold_answer(true_answer: str) -> list[Any]:
-    """The values of a `true_answer`, a printed numpy array like `[[70.3]]`, `[]` or `[['a']\\n ['b']]`.
+    """The values of a `true_answer`, a printed numpy array like `[[70.3]]` or `[]`.
 
     Raises ScoringError for a text that is not such an array.
     """

@@ -1,7 +1,7 @@
 """ROUGE (Lin 2004) by Google's `rouge_score`, as the official scripts call it.
 
-No stemmer, F-measure, the mean over cases. Lsum is the summary-level form, which splits texts at line
-breaks.
+No stemmer, F-measure, the mean over cases. Lsum is the summary-level form, which splits texts at
+line breaks.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """Parse an answer as the official 2025 script does: lines, citations between pipes, 75 words.
 
-Follows `load_submission` of soni-sarvesh/archehr-qa at 771b948 in all details: ids are not stripped,
-only the last pair of pipes in a line counts, text after the last pipe is dropped, a full stop is
-added, words are split at the space character only, and citations are collected before the text is
-cut, so that those on cut lines count.
+Follows `load_submission` of soni-sarvesh/archehr-qa at 771b948 in all details: ids are not
+stripped, only the last pair of pipes in a line counts, text after the last pipe is dropped, a full
+stop is added, words are split at the space character only, and citations are collected before the
+text is cut, so that those on cut lines count.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ WORD_LIMIT = 75
 
 
 class Line(NamedTuple):
-    """One line of an answer: its sentence (may be empty) and the ids between its last two pipes, as written."""
+    """A line of an answer: its sentence and the ids between its last two pipes."""
 
     text: str
     citations: tuple[str, ...]

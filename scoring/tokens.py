@@ -7,7 +7,7 @@ from typing import Any
 
 
 def tokenize_13a(text: str) -> list[str]:
-    """The tokens of a text in their case; punctuation is split off, but not in 1,000 or well-known."""
+    """The tokens of a text; punctuation is split off, except in 1,000 or well-known."""
     return str(_tokenizer()(text)).split()
 
 

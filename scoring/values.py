@@ -1,4 +1,4 @@
-"""Parse the values in texts of people and models: numbers, dates, yes and no, lists, "no answer"."""
+"""Parse the values in a reply: numbers, dates, yes and no, lists, "no answer"."""
 
 from __future__ import annotations
 
@@ -31,7 +31,8 @@ _AMERICAN = r"\d{1,2}/\d{1,2}/\d{4}(?: \d{1,2}:\d{2}(?::\d{2})?)?"
 _IN_WORDS = r"[A-Z][a-z]{2,8} \d{1,2}, \d{4}(?:(?: at|,)? \d{1,2}:\d{2}(?::\d{2})?)?"
 _DATES = re.compile(rf"(?<![\w/-])(?:{_ISO}|{_AMERICAN}|{_IN_WORDS})(?![\w/-])")
 _NOTHING = re.compile(
-    r"(?:no answer|none|null|nan|n/a|nothing|unknown|not (?:found|available|applicable|known|recorded|documented)"
+    r"(?:no answer|none|null|nan|n/a|nothing|unknown"
+    r"|not (?:found|available|applicable|known|recorded|documented)"
     r"|no (?:\w+ ){0,3}(?:data|records?|results?|information|entries|values?|matches|resources?)"
     r"(?: (?:was|were|is|are))?(?: (?:found|available|recorded))?"
     r"|(?:cannot|could not|can't) be (?:answered|determined|found))",
@@ -42,7 +43,8 @@ _DECLINES = re.compile(
     re.IGNORECASE,
 )
 _NUMBER_WORDS = re.compile(
-    r"\b(?:zero|once|one|twice|two|three|four|five|six|seven|eight|nine|ten|eleven|twelve|\w+teen|twenty|\w+ty-\w+)\b",
+    r"\b(?:zero|once|one|twice|two|three|four|five|six|seven|eight|nine|ten|eleven|twelve"
+    r"|\w+teen|twenty|\w+ty-\w+)\b",
     re.IGNORECASE,
 )
 _DATE_FORMATS = ("%Y-%m-%d", "%m/%d/%Y", "%B %d, %Y", "%b %d, %Y")
@@ -102,7 +104,7 @@ def flatten_values(value: Any) -> list[Any]:
 
 
 def find_numbers(text: str) -> list[float]:
-    """The separate numbers in a text, without dates, times and identifiers of seven or more digits."""
+    """The numbers in a text, without dates, times and identifiers of seven or more digits."""
     without_dates = _DATES.sub(" ", text)
     numbers = []
     for match in _NUMBERS.finditer(without_dates):

@@ -1,7 +1,7 @@
 """ArchEHR-QA 2025 (BioNLP at ACL 2025): cited answers to patients' questions from their own notes.
 
-Official: soni-sarvesh/archehr-qa at 771b948, `evaluation/scoring.py`. Factuality is strict micro F1 of the citations;
-relevance is the mean of six text metrics; the overall score is the mean of both.
+Official: soni-sarvesh/archehr-qa at 771b948, `evaluation/scoring.py`. Factuality is strict micro F1
+of the citations; relevance is the mean of six text metrics; the overall score is the mean of both.
 """
 
 from __future__ import annotations
@@ -55,8 +55,9 @@ COMBINED = {
 class Reference:
     """The gold of one case.
 
-    sentences: note sentence id → text. labels: id → essential, supplementary or not-relevant, in the
-    key's order; a case without labels is not scored. No official metric uses `clinician_answer`.
+    sentences: note sentence id → text. labels: id → essential, supplementary or not-relevant, in
+    the key's order; a case without labels is not scored. No official metric uses
+    `clinician_answer`.
     """
 
     case_id: str
@@ -73,7 +74,7 @@ class Reference:
 
     @property
     def both_questions(self) -> str:
-        """The patient's narrative and the clinician's question: the start of official references."""
+        """The patient's narrative and the clinician's question: how official references begin."""
         patient_question = self.narrative.strip() or self.question.strip()
         return f"{patient_question}\n\n{self.clinician_question.strip()}"
 
@@ -94,10 +95,11 @@ def score(
     """All official scores (0 to 100) of `[{"case_id", "answer"}, …]` over the cases of the key.
 
     metrics: leaderboard names, signatures or `name(setting=value)`; None for all. reference_order:
-    `note` or `hash:SEED`. quickumls_path: a QuickUMLS index; alignscore_path: `AlignScore-base.ckpt`;
-    bertscore_model: the folder of an encoder, whose score is `bertscore_standin` unless it is
-    distilbert-base-uncased. on_missing: `floor` gives an unanswered case the floor of all metrics,
-    `refuse` raises. Raises ScoringError for a malformed submission, key, metric or order.
+    `note` or `hash:SEED`. quickumls_path: a QuickUMLS index; alignscore_path:
+    `AlignScore-base.ckpt`; bertscore_model: the folder of an encoder, whose score is
+    `bertscore_standin` unless it is distilbert-base-uncased. on_missing: `floor` gives an
+    unanswered case the floor of all metrics, `refuse` raises. Raises ScoringError for a malformed
+    submission, key, metric or order.
     """
     leaderboard = leaderboard_metrics(
         reference_order,
@@ -169,7 +171,8 @@ def _citation_metrics(common: dict[str, Any]) -> dict[str, Metric[Any]]:
 def _check_key(references: Sequence[Reference]) -> list[str]:
     """A warning about cases without labels.
 
-    Raises ScoringError when the key labels sentences that a note does not have, or no case has labels.
+    Raises ScoringError when the key labels sentences that a note does not have, or no case has
+    labels.
     """
     mistakes = []
     for reference in references:

@@ -130,8 +130,8 @@ def score(
 ) -> Scores:
     """The official scores (0 to 100) of `[{"case_id", "prediction"}, …]` for one subtask.
 
-    The settings are those of `archehr2025.score`. Raises ScoringError for a malformed submission and,
-    like the official script, for sentence ids that a case does not have (subtasks 2 and 4).
+    The settings are those of `archehr2025.score`. Raises ScoringError for a malformed submission
+    and, like the official script, for sentence ids that a case does not have (subtasks 2 and 4).
     """
     leaderboard = _leaderboard(
         subtask,

@@ -40,7 +40,7 @@ _ID_SETS: dict[str, dict[str, Any]] = {"": {"ids": "retrieved"}, "cited_": {"ids
 
 @dataclass(frozen=True)
 class Question:
-    """A question with its gold: `true_answer` as in the benchmark's file, `resources` as type → ids."""
+    """A question and its gold: `true_answer` as in the benchmark's file, `resources` type → ids."""
 
     question_id: str
     question: str
@@ -70,7 +70,7 @@ class Question:
 
 
 class Verdict(NamedTuple):
-    """Whether an answer is right, in both forms; `open` if no rule was sure and there was no judge."""
+    """Whether an answer is right, in both forms; `open` if neither rules nor a judge decided."""
 
     official: bool
     strict: bool
@@ -118,10 +118,10 @@ def score(
 ) -> Scores:
     """Scores (0 to 1) of the benchmark's output records over the questions of the key.
 
-    submission: records with question_id, agent_answer, agent_fhir_resources {type: [ids]}, error, and
-    cited_fhir_resources for the `cited_*` scores. judge: (question, reference, reply) → whether the
-    reply is right; called `votes` times, and only where no rule is sure. Without a judge such replies
-    count as wrong, with a warning. Raises ScoringError that lists every malformed record.
+    submission: records with question_id, agent_answer, agent_fhir_resources {type: [ids]}, error,
+    and cited_fhir_resources for the `cited_*` scores. judge: (question, reference, reply) → whether
+    the reply is right; called `votes` times, and only where no rule is sure. Without a judge such
+    replies count as wrong, with a warning. Raises ScoringError that lists every malformed record.
     """
     records = _read_records(submission)
     key = {question.question_id: question for question in questions}
@@ -220,7 +220,7 @@ def _ask_judge(
     votes: int,
     disagreements: list[Any],
 ) -> bool:
-    """The majority of the judge's votes; a tie is wrong. A split vote is added to `disagreements`."""
+    """The majority of the judge's votes; a tie is wrong. Split votes go to `disagreements`."""
     ballots = [judge(question.question, question.reference, reply) for _ in range(votes)]
     if len(set(ballots)) > 1:
         disagreement = {
