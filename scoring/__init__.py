@@ -1,4 +1,4 @@
-"""The metrics of the benchmarks, equal to the organisers' own scores, with signatures and intervals.
+"""The metrics of the benchmarks, equal to the organisers' own, with signatures and intervals.
 
     from scoring.tasks import archehr2025
     scores = archehr2025.score(submission, references)

@@ -1,8 +1,8 @@
-"""`python -m scoring`: the organisers' command line, their refusals and their leaderboard JSON, without their
-dependencies.
+"""The organisers' command line (`python -m scoring`), without their dependencies.
 
-Beside the numbers (`--out_file_path scores.json`) stands `scores.about.json`: signatures, intervals, what is missing,
-and the SHA-256 of every file that was read. Exit code 3 when a file is refused.
+It refuses the same files and writes the same leaderboard JSON (`--out_file_path scores.json`).
+`scores.about.json` has the signatures, the intervals, the missing scores, and the SHA-256 of all
+input files. Exit code 3 when a file is refused.
 """
 
 from __future__ import annotations
@@ -32,23 +32,29 @@ DIAGNOSTICS = ("question_overlap",)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Score one submission; 0, or 3 when a file is refused, with the reason on stderr."""
+    """Score a submission; return 0, or 3 when a file is refused, with the reason on stderr."""
     options = _parser().parse_args(arguments)
     try:
-        scores = _score_2025(options) if options.task == "archehr-2025" else _score_2026(options)
+        scores = _score(options)
     except ScoringError as error:
-        print(_official_words(error), file=sys.stderr)
+        print(_official_message(error), file=sys.stderr)
         return 3
-    for warning in scores.warnings:
-        print(f"note: {warning}", file=sys.stderr)
-    for name, reason in scores.missing.items():
-        print(f"note: {name} is missing: {reason}", file=sys.stderr)
-    leaderboard = {name: value for name, value in scores.scores.items() if name not in DIAGNOSTICS}
+    _print_notes(scores)
+    leaderboard = dict(scores.scores)
+    for name in DIAGNOSTICS:
+        leaderboard.pop(name, None)
     if options.out_file_path:
         _write(options.out_file_path, leaderboard)
         _write(options.out_file_path.with_suffix(".about.json"), _about(options, scores))
     print(json.dumps(leaderboard, indent=2))
     return 0
+
+
+def _print_notes(scores: Scores) -> None:
+    for warning in scores.warnings:
+        print(f"note: {warning}", file=sys.stderr)
+    for name, reason in scores.missing.items():
+        print(f"note: {name} is missing: {reason}", file=sys.stderr)
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -83,6 +89,12 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
+def _score(options: argparse.Namespace) -> Scores:
+    if options.task == archehr2025.TASK:
+        return _score_2025(options)
+    return _score_2026(options)
+
+
 def _score_2025(options: argparse.Namespace) -> Scores:
     if options.data_path is None:
         raise ScoringError("ArchEHR-QA 2025 needs --data_path archehr-qa.xml.")
@@ -90,7 +102,10 @@ def _score_2025(options: argparse.Namespace) -> Scores:
     references = load_references_2025(options.data_path, options.key_path)
     _refuse_as_officially(submission, references)
     return archehr2025.score(
-        submission, references, reference_order=options.reference_order, **_models(options)
+        submission,
+        references,
+        reference_order=options.reference_order,
+        **_models(options),
     )
 
 
@@ -100,19 +115,27 @@ def _score_2026(options: argparse.Namespace) -> Scores:
     submission = read_json(options.submission_path)
     subtask = archehr2026.SUBTASKS[options.task]
     return archehr2026.score(
-        submission, references, subtask=subtask, on_missing="refuse", **_models(options)
+        submission,
+        references,
+        subtask=subtask,
+        on_missing="refuse",
+        **_models(options),
     )
 
 
 def _models(options: argparse.Namespace) -> dict[str, Any]:
     return {
-        name: getattr(options, name)
-        for name in ("quickumls_path", "alignscore_path", "bertscore_model")
+        "quickumls_path": options.quickumls_path,
+        "alignscore_path": options.alignscore_path,
+        "bertscore_model": options.bertscore_model,
     }
 
 
 def _refuse_as_officially(submission: Any, references: Sequence[archehr2025.Reference]) -> None:
-    """Raise, in the official words, for what the 2025 script refuses: uncited cases, other cases, empty texts."""
+    """Raise the official error for what the 2025 script refuses.
+
+    It refuses answers without citations, cases that do not match the key, and empty answers.
+    """
     answers = [parse_answer(*row) for row in read_submission(submission)]
     for answer in answers:
         if not answer.citations:
@@ -123,7 +146,7 @@ def _refuse_as_officially(submission: Any, references: Sequence[archehr2025.Refe
         raise ScoringError("ZeroDivisionError: float division by zero")
 
 
-def _official_words(error: ScoringError) -> str:
+def _official_message(error: ScoringError) -> str:
     message = str(error)
     if message.startswith(("Case IDs in key", "missing set()")):
         return f"ValueError: {message}"
@@ -136,10 +159,11 @@ def _about(options: argparse.Namespace, scores: Scores) -> dict[str, Any]:
         "key": options.key_path,
         "data": options.data_path,
     }
-    return {
-        **scores.as_json(),
-        "sha256": {name: fingerprint(path) for name, path in files.items() if path},
-    }
+    fingerprints = {}
+    for name, path in files.items():
+        if path:
+            fingerprints[name] = fingerprint(path)
+    return {**scores.as_json(), "sha256": fingerprints}
 
 
 def _write(path: Path, value: object) -> None:

@@ -1,4 +1,4 @@
-"""AlignScore: whether the sentences of an answer follow from their context, by a fine-tuned RoBERTa.
+"""AlignScore: does an answer follow from its context, by a fine-tuned RoBERTa?
 
 Zha et al. 2023, evaluation mode `nli_sp`, checkpoint `AlignScore-base.ckpt`, as the organisers use
 it (yuh-zha/AlignScore at a0936d5). The inference code is our own: the context is cut into chunks of
@@ -29,8 +29,8 @@ CHUNK_WORDS = 350
 class AlignScore(TextMetric):
     """Mean probability in percent that a sentence of the answer is aligned with its context.
 
-    `checkpoint` is the published Lightning file, `encoder` the folder or cached name of the matching
-    roberta-base, of which only the tokenizer and the configuration are read.
+    `checkpoint` is the published Lightning file, `encoder` the folder or cached name of the
+    matching roberta-base, of which only the tokenizer and the configuration are read.
     """
 
     name = "alignscore"
@@ -44,7 +44,7 @@ class AlignScore(TextMetric):
         return find_local_model(self.encoder, f"FacebookAI/{self.encoder}")
 
     def availability(self) -> str | None:
-        """None when the packages, the checkpoint, the encoder and NLTK's sentence splitter are here."""
+        """None when packages, checkpoint, encoder and NLTK's sentence splitter are installed."""
         missing = missing_packages("torch", "transformers", "nltk")
         if missing:
             command = "pip install 'archqa[alignscore]' (a CPU build of torch is enough)"
@@ -93,7 +93,7 @@ def mean_of_best(probabilities: FloatArray, claims: int) -> float:
 
 
 class Aligner:
-    """A RoBERTa encoder with AlignScore's head on its pooled output: aligned, contradicted, neutral."""
+    """A RoBERTa encoder with AlignScore's head: aligned, contradicted, neutral."""
 
     def __init__(self, weights: Mapping[str, Any], folder: str) -> None:
         """Load the weights, named as in the Lightning checkpoint.

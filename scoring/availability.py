@@ -1,4 +1,4 @@
-"""Whether heavy optional parts are installed, found out without importing them and without the network."""
+"""Check for optional packages, models and data without importing them and without the network."""
 
 from __future__ import annotations
 
@@ -8,12 +8,15 @@ from pathlib import Path
 
 
 def missing_packages(*packages: str) -> list[str]:
-    """Those of the packages that cannot be imported here."""
+    """The packages that cannot be imported."""
     return [package for package in packages if importlib.util.find_spec(package) is None]
 
 
 def find_local_model(*names: str) -> Path | None:
-    """The folder of a model: the first name that is a folder, or its newest snapshot in the Hugging Face cache."""
+    """The folder of a model, or None.
+
+    A name is a folder or a model in the Hugging Face cache, whose newest snapshot is used.
+    """
     for name in names:
         if Path(name).is_dir():
             return Path(name)

@@ -1,8 +1,8 @@
 """BERTScore with the organisers' settings.
 
-The encoder is distilbert-base-uncased, layer 4, no idf, rescaled with the English baseline. Zhang et
-al. 2020, by the library bert-score (0.3.12 officially). Another encoder can replace it where the hub
-is out of reach; its scores are not comparable and never get the official name.
+The encoder is distilbert-base-uncased, layer 4, no idf, rescaled with the English baseline. Zhang
+et al. 2020, by the library bert-score (0.3.12 officially). Another encoder can replace it where the
+hub is out of reach; its scores are not comparable and never get the official name.
 """
 
 from __future__ import annotations

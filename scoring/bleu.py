@@ -1,6 +1,7 @@
-"""BLEU (Papineni et al. 2002) by sacrebleu, as HF evaluate 0.4 computes it: one case at a time, then the mean over cases.
+"""BLEU (Papineni et al. 2002) by sacrebleu, as HF evaluate 0.4 computes it: the mean over cases.
 
-13a tokens, case-sensitive, one reference, no smoothing: an n-gram order without any match makes the whole case 0.
+13a tokens, case-sensitive, one reference, no smoothing: a case without a match in any n-gram order
+scores 0.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from .texts import TextMetric, TextSample
 
 @dataclass(frozen=True, kw_only=True)
 class Bleu(TextMetric):
-    """Geometric mean of clipped n-gram precisions up to `max_order`, times the brevity penalty; 0 to 100."""
+    """Geometric mean of clipped n-gram precisions times the brevity penalty; 0 to 100."""
 
     name = "bleu"
     max_order: int = 4
@@ -27,7 +28,7 @@ class Bleu(TextMetric):
 
 @cache
 def _scorer(max_order: int) -> Any:
-    """Unsmoothed BLEU up to one n-gram order; `force` silences advice about tokenised input."""
+    """Unsmoothed BLEU; `force` suppresses warnings about tokenised input."""
     from sacrebleu.metrics.bleu import BLEU
 
     return BLEU(max_ngram_order=max_order, smooth_method="none", tokenize="13a", force=True)

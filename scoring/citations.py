@@ -48,7 +48,7 @@ Average = Literal["micro", "macro"]
 
 @dataclass(frozen=True, kw_only=True)
 class SetMetric(Metric[Case]):
-    """Precision, recall or F1 (0 to 100) of predicted sets; micro sums counts, macro averages cases."""
+    """Precision, recall or F1 (0 to 100) of sets; micro sums counts, macro averages cases."""
 
     part: ClassVar[Literal["precision", "recall", "f1"]]
     both_empty: ClassVar[float] = 0.0
@@ -82,7 +82,7 @@ class SetMetric(Metric[Case]):
 
 @dataclass(frozen=True, kw_only=True)
 class CitationMetric(SetMetric[Citations]):
-    """ArchEHR-QA 2025: the gold is the essential sentences; with lenient credit also supplementary."""
+    """ArchEHR-QA 2025: the gold is the essential, with lenient credit also the supplementary."""
 
     credit: Credit = "strict"
 
@@ -116,7 +116,7 @@ class CitationF1(CitationMetric):
 
 @dataclass(frozen=True, kw_only=True)
 class EvidenceMetric(SetMetric[Citations]):
-    """ArchEHR-QA 2026, subtask 2: lenient forgives supplementary sentences but does not ask for them."""
+    """ArchEHR-QA 2026, subtask 2: lenient credit ignores supplementary sentences."""
 
     both_empty = 1.0
     credit: Credit = "strict"
@@ -151,7 +151,7 @@ class EvidenceF1(EvidenceMetric):
 
 @dataclass(frozen=True, kw_only=True)
 class LinkMetric(SetMetric[Links]):
-    """ArchEHR-QA 2026, subtask 4: (answer sentence, note sentence) pairs; two empty sets score 0."""
+    """ArchEHR-QA 2026, subtask 4: answer and note sentence pairs; two empty sets score 0."""
 
     def counts(self, case: Links) -> Counts:
         """Set overlap of the pairs."""

@@ -1,6 +1,6 @@
-"""The organisers' files: ArchEHR-QA XML, key JSON and submission JSON, read into references; and their fingerprints.
+"""Read the organisers' files: ArchEHR-QA XML, key JSON and submission JSON.
 
-Every reader raises ScoringError that names the file and lists what is wrong with it.
+Every function that reads raises ScoringError with the name of the file and its mistakes.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ KeyRow = Mapping[str, Any]
 
 
 def fingerprint(path: Path) -> str:
-    """The SHA-256 of a file, which tells data versions apart."""
+    """The SHA-256 of a file, which identifies its version."""
     return hashlib.sha256(path.read_bytes()).hexdigest()
 
 
@@ -36,18 +36,24 @@ def read_json(path: Path) -> Any:
 
 
 def load_references_2025(data: Path, key: Path) -> list[archehr2025.Reference]:
-    """The cases of an ArchEHR-QA XML with the labels of its key; a case that the key lacks has none."""
+    """The cases of an ArchEHR-QA XML with the key's labels; a case without key has no labels."""
     rows = _read_key(key)
     references = []
     for case_id, case in _read_cases(data).items():
-        references.append(_reference_2025(key, case_id, case, rows.get(case_id, {})))
+        row = rows.get(case_id, {})
+        references.append(_reference_2025(key, case_id, case, row))
     return references
 
 
 def load_references_2026(
-    data: Path | None, key: Path, case_ids: Sequence[str] = ()
+    data: Path | None,
+    key: Path,
+    case_ids: Sequence[str] = (),
 ) -> list[archehr2026.Reference]:
-    """The cases of a 2026 key, or of an XML given as the key (subtask 1), only those in `case_ids` if any."""
+    """The cases of a 2026 key, or of an XML file as the key (subtask 1).
+
+    case_ids: the cases to read; all if empty.
+    """
     if key.suffix == ".xml":
         cases: dict[str, ElementTree.Element] = _read_cases(key)
         rows: dict[str, KeyRow] = {case_id: {} for case_id in cases}
@@ -57,17 +63,24 @@ def load_references_2026(
     references = []
     for case_id, row in rows.items():
         if not case_ids or case_id in case_ids:
-            references.append(_reference_2026(key, case_id, cases.get(case_id), row))
+            case = cases.get(case_id)
+            references.append(_reference_2026(key, case_id, case, row))
     return references
 
 
 def parse_case_range(pieces: Sequence[str]) -> list[str]:
     """The ids that `121-167 5 7-9` names."""
-    return [case_id for piece in pieces for case_id in archehr2026.parse_citations(piece)]
+    case_ids: list[str] = []
+    for piece in pieces:
+        case_ids.extend(archehr2026.parse_citations(piece))
+    return case_ids
 
 
 def _reference_2025(
-    key: Path, case_id: str, case: ElementTree.Element, row: KeyRow
+    key: Path,
+    case_id: str,
+    case: ElementTree.Element,
+    row: KeyRow,
 ) -> archehr2025.Reference:
     phrases = [_stripped(phrase) for phrase in case.findall("patient_question/phrase")]
     return archehr2025.Reference(
@@ -82,7 +95,10 @@ def _reference_2025(
 
 
 def _reference_2026(
-    key: Path, case_id: str, case: ElementTree.Element | None, row: KeyRow
+    key: Path,
+    case_id: str,
+    case: ElementTree.Element | None,
+    row: KeyRow,
 ) -> archehr2026.Reference:
     return archehr2026.Reference(
         case_id,
@@ -98,14 +114,15 @@ def _reference_2026(
 def _citations(row: KeyRow) -> dict[str, tuple[str, ...]]:
     """Answer sentence id → note sentence ids.
 
-    Keys of test sets have the sentences without citations, which is no gold and not an empty one.
+    Empty if no sentence has a `citations` field, as in the keys of test sets: these have no gold.
     """
     sentences = row.get("clinician_answer_sentences", [])
     if not any("citations" in sentence for sentence in sentences):
         return {}
     citations = {}
     for sentence in sentences:
-        citations[str(sentence["id"])] = archehr2026.parse_citations(sentence.get("citations", []))
+        sentence_id = str(sentence["id"])
+        citations[sentence_id] = archehr2026.parse_citations(sentence.get("citations", []))
     return citations
 
 
@@ -122,11 +139,10 @@ def _read_cases(path: Path) -> dict[str, ElementTree.Element]:
 
 
 def _refuse_entities(path: Path, text: str) -> None:
-    """No ArchEHR-QA file declares entities; a file that does can make the parser write gigabytes."""
+    """Refuse entity declarations, with which a small file can expand to gigabytes."""
     if "<!DOCTYPE" in text or "<!ENTITY" in text:
-        raise ScoringError(
-            f"{path}: has a document type declaration, which ArchEHR-QA files do not; remove it."
-        )
+        problem = "has a document type declaration, which ArchEHR-QA files do not"
+        raise ScoringError(f"{path}: {problem}; remove it.")
 
 
 def _read_key(path: Path) -> dict[str, KeyRow]:
@@ -141,19 +157,23 @@ def _is_key_row(row: object) -> bool:
 
 
 def _labels(path: Path, row: KeyRow) -> dict[str, str]:
+    """Sentence id → label, as in the key."""
     labels = {}
     for answer in row.get("answers", []):
-        labels[str(answer.get("sentence_id"))] = answer.get("relevance", "")
-    if unknown := sorted(set(map(str, labels.values())) - LABELS):
-        problem = f"case {row['case_id']} has the labels {', '.join(unknown)}"
-        raise ScoringError(f"{path}: {problem}; the task's are {', '.join(sorted(LABELS))}.")
+        sentence_id = str(answer.get("sentence_id"))
+        labels[sentence_id] = answer.get("relevance", "")
+    unknown = set(map(str, labels.values())) - LABELS
+    if unknown:
+        problem = f"case {row['case_id']} has the labels {', '.join(sorted(unknown))}"
+        choices = ", ".join(sorted(LABELS))
+        raise ScoringError(f"{path}: {problem}; the task's are {choices}.")
     return labels
 
 
 def _sentences(case: ElementTree.Element | None) -> dict[str, str]:
     if case is None:
         return {}
-    # Never all <sentence> elements: 2026 files have answer sentences too.
+    # Not all <sentence> elements: 2026 files also have sentences of answers.
     elements = case.findall("note_excerpt_sentences/sentence")
     return {element.get("id", ""): _stripped(element) for element in elements}
 

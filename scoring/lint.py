@@ -48,7 +48,7 @@ class QuestionOverlap(Metric[TextSample]):
 
 
 def lint(answers: Sequence[ParsedAnswer], sentence_ids: Mapping[str, set[str]]) -> Iterator[str]:
-    """Warnings about answers to cases of the key; `sentence_ids` maps a case id to its note's ids."""
+    """Warnings about answers; `sentence_ids` maps a case id to its note's sentence ids."""
     counts = Counter(answer.case_id for answer in answers)
     for case_id, count in counts.items():
         if count > 1:

@@ -68,7 +68,7 @@ class Medcon(TextMetric):
 
 
 def concept_f1(reference: Concepts, prediction: Concepts) -> float:
-    """The official F1 (0 to 1, or a little over) of the concepts of two texts (term → concept ids)."""
+    """The official F1 (0 to 1, or a little over) of two mappings of terms to concept ids."""
     predicted_ids = frozenset[str]().union(*prediction.values())
     shared = 0
     for ids in reference.values():

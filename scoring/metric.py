@@ -103,7 +103,7 @@ class Metric(ABC, Generic[Case]):
         """Scores from summed tallies: shape (..., width) → (...)."""
 
     def tallies(self, cases: Sequence[Case]) -> FloatArray:
-        """The tallies of all cases, shape (cases, width); metrics that work in batches override it."""
+        """The tallies of all cases, shape (cases, width); batch metrics override it."""
         rows = [self.tally(case) for case in cases]
         return np.array(rows, dtype=np.float64).reshape(len(cases), self.width)
 

@@ -1,8 +1,9 @@
 """How certain a score is: intervals over resampled cases, and paired tests between two runs.
 
-Cases are the sampling unit, so cases are resampled, with tallies in place of raw cases: any metric, also a micro
-average or a mean of metrics, is recomputed on every resample. Percentile bootstrap: Efron and Tibshirani 1993,
-chapter 13; paired bootstrap for scores: Koehn 2004; approximate randomisation: Noreen 1989, Riezler and Maxwell 2005.
+Cases are the sampling unit, so cases are resampled, with tallies in place of raw cases: any metric,
+also a micro average or a mean of metrics, is recomputed on every resample. Percentile bootstrap:
+Efron and Tibshirani 1993, chapter 13; paired bootstrap for scores: Koehn 2004; approximate
+randomisation: Noreen 1989, Riezler and Maxwell 2005.
 """
 
 from __future__ import annotations
@@ -27,7 +28,10 @@ class Interval(NamedTuple):
 
 
 class Comparison(NamedTuple):
-    """Two runs over the same cases: `difference` is first minus second, `p_value` two-sided, `n` the cases."""
+    """Two runs over the same `n` cases.
+
+    `difference` is `first` minus `second`, with its interval; `p_value` is two-sided.
+    """
 
     first: float
     second: float
@@ -61,8 +65,8 @@ def paired_bootstrap(
 ) -> Comparison:
     """Both runs rescored on the same resampled cases.
 
-    p is twice the smaller share of resamples on either side of no difference. tallies_a, tallies_b: shape
-    (cases, width), row i of both the same case. Raises ScoringError when they do not pair.
+    p is twice the smaller share of resamples on either side of no difference. tallies_a, tallies_b:
+    shape (cases, width), row i of both the same case. Raises ScoringError when they do not pair.
     """
     _check_paired(metric, tallies_a, tallies_b)
     differences = _resample(metric, tallies_a) - _resample(metric, tallies_b)
@@ -78,10 +82,11 @@ def approximate_randomisation(
     tallies_b: FloatArray,
     rounds: int = 10_000,
 ) -> Comparison:
-    """How often swapping the runs case by case at random gives a difference as large as the observed one.
+    """A paired test by random swaps of the two runs' results, case by case.
 
-    p = (rounds at least as extreme + 1) / (rounds + 1). The interval is the paired bootstrap's. Raises ScoringError
-    as there.
+    p = (extreme rounds + 1) / (rounds + 1); a round is extreme if its difference is at least as
+    large as the observed one. The interval is the paired bootstrap's. Raises ScoringError as there.
+    Raises ScoringError as there.
     """
     _check_paired(metric, tallies_a, tallies_b)
     total_a = tallies_a.sum(axis=0)

@@ -1,9 +1,9 @@
 """FHIR resources that an agent retrieved or cited, compared with a question's gold resources.
 
-FHIR-AgentBench (Lee et al., ML4H 2025; glee4810/FHIR-AgentBench at bbb4290) in two forms. `official`
-is its evaluation code: predictions are first filtered to the resource types of the gold, recall is
-all or nothing, and a resource listed twice counts twice. `strict` is the paper: sets, no filter, and
-recall as a share.
+FHIR-AgentBench (Lee et al., ML4H 2025; glee4810/FHIR-AgentBench at bbb4290) in two forms.
+`official` is its evaluation code: predictions are first filtered to the resource types of the gold,
+recall is all or nothing, and a resource listed twice counts twice. `strict` is the paper: sets, no
+filter, and recall as a share.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ class Retrieval(NamedTuple):
 class ResourceMetric(Metric[Retrieval]):
     """Precision, recall or F1, 0 to 1.
 
-    Precision and recall are means over the questions where they are defined; F1 is the harmonic mean
-    of these means.
+    Precision and recall are means over the questions where they are defined; F1 is the harmonic
+    mean of these means.
     """
 
     part: ClassVar[Literal["precision", "recall", "f1"]]

@@ -1,6 +1,7 @@
-"""ROUGE (Lin 2004) by Google's `rouge_score`, as the official scripts call it: no stemmer, F-measure, one case a call.
+"""ROUGE (Lin 2004) by Google's `rouge_score`, as the official scripts call it.
 
-Lsum is the summary-level form: texts are split at line breaks.
+No stemmer, F-measure, the mean over cases. Lsum is the summary-level form, which splits texts at
+line breaks.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ Variant = Literal["1", "2", "L", "Lsum"]
 
 @dataclass(frozen=True, kw_only=True)
 class Rouge(TextMetric):
-    """F-measure in percent of unigrams (1), bigrams (2), one subsequence (L) or one a line (Lsum)."""
+    """F-measure in percent of unigrams (1), bigrams (2), or the longest subsequence (L, Lsum)."""
 
     name = "rouge"
     variant: Variant = "Lsum"
@@ -36,7 +37,7 @@ def rouge_tokens(text: str) -> list[str]:
 
 @cache
 def _scorer(variant: Variant) -> Any:
-    """The scorer of one variant; imported when first used, because it imports nltk."""
+    """The scorer of a variant; imported on first use, because it imports nltk."""
     from rouge_score.rouge_scorer import RougeScorer
 
     return RougeScorer([f"rouge{variant}"], use_stemmer=False)

@@ -2,8 +2,8 @@
 
 SARI compares the n-grams that an answer keeps, deletes and adds, relative to its source, with those
 of the reference. Xu et al. 2016 with the corrections of EASSE (Alva-Manchego et al. 2019): 0 / 0 is
-1, and the denominator of keep recall is the sum of counts. Lower case, 13a tokens, orders 1 to 4. An
-empty answer would score about 50, since it adds nothing wrong: hence the floor of 0.
+1, and the denominator of keep recall is the sum of counts. Lower case, 13a tokens, orders 1 to 4.
+An empty answer would score about 50, since it adds nothing wrong: hence the floor of 0.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ def _operations(
 
 
 def _tokens(text: str) -> list[str]:
-    # The official code splits the joined tokens at spaces, which makes of an empty text one empty token.
+    # The official code splits the joined tokens at spaces: an empty text becomes one empty token.
     return tokenize_13a(text.lower()) or [""]
 
 

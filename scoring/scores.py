@@ -30,8 +30,8 @@ class Scores:
 
     The keys of `scores`, `intervals` (95 %, over resampled cases) and `signatures` are the
     leaderboard's names; `missing` tells what to install for an absent score. `per_case` has the
-    scores of every case, `tallies` the input of paired tests, `tables` the breakdowns (`by_task`, …)
-    as row → name → value, `disagreements` the replies on which the judge's votes were split.
+    scores of every case, `tallies` the input of paired tests, `tables` the breakdowns (`by_task`,
+    …) as row → name → value, `disagreements` the replies on which the judge's votes were split.
     """
 
     task: str

@@ -1,8 +1,9 @@
-"""How the official 2025 script reads an answer: lines, citations between pipes, at most 75 words.
+"""Parse an answer as the official 2025 script does: lines, citations between pipes, 75 words.
 
-After `load_submission` of soni-sarvesh/archehr-qa at 771b948, quirks and all: ids are not stripped, only the last
-pair of pipes of a line counts, what follows the last pipe is lost, a full stop is added, words are cut at the space
-character only, and citations are collected before the cut, so that those on cut-away lines count.
+Follows `load_submission` of soni-sarvesh/archehr-qa at 771b948 in all details: ids are not
+stripped, only the last pair of pipes in a line counts, text after the last pipe is dropped, a full
+stop is added, words are split at the space character only, and citations are collected before the
+text is cut, so that those on cut lines count.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ WORD_LIMIT = 75
 
 
 class Line(NamedTuple):
-    """One line of an answer: its sentence (may be empty) and the ids between its last two pipes, as written."""
+    """A line of an answer: its sentence and the ids between its last two pipes."""
 
     text: str
     citations: tuple[str, ...]
@@ -25,7 +26,10 @@ class Line(NamedTuple):
 
 @dataclass(frozen=True)
 class ParsedAnswer:
-    """What the official scorer sees of one answer: `text` is cut to 75 words, `citations` come from all lines."""
+    """An answer as the official scorer reads it.
+
+    `text` is cut to 75 words; `citations` are those of all lines.
+    """
 
     case_id: str
     lines: tuple[Line, ...]
@@ -42,30 +46,40 @@ class ParsedAnswer:
 
     @property
     def text(self) -> str:
-        """The text that is scored; byte for byte the whole one unless it is over the limit."""
-        words = _words(self.whole_text)
+        """The text that is scored: `whole_text` unchanged, unless it is over the limit."""
+        whole_text = self.whole_text
+        words = _words(whole_text)
         if len(words) <= WORD_LIMIT:
-            return self.whole_text
+            return whole_text
         return " ".join(words[:WORD_LIMIT])
 
     @property
     def citations(self) -> frozenset[str]:
-        """Every id that any line cites, unstripped."""
-        return frozenset(citation for line in self.lines for citation in line.citations)
+        """All ids that a line cites, not stripped."""
+        citations: set[str] = set()
+        for line in self.lines:
+            citations.update(line.citations)
+        return frozenset(citations)
 
 
 def parse_answer(case_id: str, answer: str) -> ParsedAnswer:
-    """An answer as the official scorer reads it; never fails, whatever the text."""
-    written = [line for line in answer.strip().split("\n") if line.strip()]
-    return ParsedAnswer(case_id, tuple(map(_parse_line, written)))
+    """An answer as the official scorer reads it; any text can be parsed."""
+    lines = []
+    for line in answer.strip().split("\n"):
+        if line.strip():
+            lines.append(_parse_line(line))
+    return ParsedAnswer(case_id, tuple(lines))
 
 
 def read_submission(
-    rows: Sequence[Mapping[str, Any]], field: str = "answer", kind: type = str
+    rows: Sequence[Mapping[str, Any]],
+    field: str = "answer",
+    kind: type = str,
 ) -> list[tuple[str, Any]]:
-    """(case id, value of `field`) for every row of a submission, duplicates kept.
+    """(case id, value of `field`) for all rows of a submission, with duplicates.
 
-    Raises ScoringError that lists every row without a case id or with a value that is not of `kind`.
+    Raises ScoringError that lists every row without a case id or with a value of another type than
+    `kind`.
     """
     if not isinstance(rows, Sequence) or isinstance(rows, str):
         row_format = f'{{"case_id": …, "{field}": …}}'

@@ -1,4 +1,4 @@
-"""The input of the text metrics, and their base class: a score per case, averaged over the cases."""
+"""The input of the text metrics, and their base class: the mean score of the cases."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from .metric import FloatArray, Metric, ratio
 
 
 class TextSample(NamedTuple):
-    """An answer, its reference, and its source (the question; used by SARI and question overlap)."""
+    """An answer, its reference, and its source (the question, for SARI and question overlap)."""
 
     prediction: str
     reference: str

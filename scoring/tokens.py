@@ -7,7 +7,7 @@ from typing import Any
 
 
 def tokenize_13a(text: str) -> list[str]:
-    """The tokens of a text, case kept: punctuation apart, but 1,000 and 6.2 and well-known whole."""
+    """The tokens of a text; punctuation is split off, except in 1,000 or well-known."""
     return str(_tokenizer()(text)).split()
 
 

@@ -1,4 +1,4 @@
-"""Reading values out of what people and models write: numbers, dates, yes and no, lists, and "no answer"."""
+"""Parse the values in a reply: numbers, dates, yes and no, lists, "no answer"."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Value = float | datetime | bool | str | None
 
 
 class DateValue(NamedTuple):
-    """A date, on the wall clock of whoever wrote it, and whether a time of day was given."""
+    """A date in the writer's local time, and whether it has a time of day."""
 
     when: datetime
     has_time: bool
@@ -31,7 +31,8 @@ _AMERICAN = r"\d{1,2}/\d{1,2}/\d{4}(?: \d{1,2}:\d{2}(?::\d{2})?)?"
 _IN_WORDS = r"[A-Z][a-z]{2,8} \d{1,2}, \d{4}(?:(?: at|,)? \d{1,2}:\d{2}(?::\d{2})?)?"
 _DATES = re.compile(rf"(?<![\w/-])(?:{_ISO}|{_AMERICAN}|{_IN_WORDS})(?![\w/-])")
 _NOTHING = re.compile(
-    r"(?:no answer|none|null|nan|n/a|nothing|unknown|not (?:found|available|applicable|known|recorded|documented)"
+    r"(?:no answer|none|null|nan|n/a|nothing|unknown"
+    r"|not (?:found|available|applicable|known|recorded|documented)"
     r"|no (?:\w+ ){0,3}(?:data|records?|results?|information|entries|values?|matches|resources?)"
     r"(?: (?:was|were|is|are))?(?: (?:found|available|recorded))?"
     r"|(?:cannot|could not|can't) be (?:answered|determined|found))",
@@ -42,7 +43,8 @@ _DECLINES = re.compile(
     re.IGNORECASE,
 )
 _NUMBER_WORDS = re.compile(
-    r"\b(?:zero|once|one|twice|two|three|four|five|six|seven|eight|nine|ten|eleven|twelve|\w+teen|twenty|\w+ty-\w+)\b",
+    r"\b(?:zero|once|one|twice|two|three|four|five|six|seven|eight|nine|ten|eleven|twelve"
+    r"|\w+teen|twenty|\w+ty-\w+)\b",
     re.IGNORECASE,
 )
 _DATE_FORMATS = ("%Y-%m-%d", "%m/%d/%Y", "%B %d, %Y", "%b %d, %Y")
@@ -51,15 +53,18 @@ _YES_NO = {"yes": True, "true": True, "no": False, "false": False}
 
 
 def final_answer_text(reply: str) -> str:
-    """What follows the last "the final answer is", or all of the reply, without mark-up and the closing full stop."""
-    return _FINAL.split(reply)[-1].strip(" \t\r\n*`").rstrip(" .*`")
+    """The text after the last "the final answer is", or the whole reply.
+
+    Markdown markup and the final full stop are removed.
+    """
+    answer = _FINAL.split(reply)[-1]
+    return answer.strip(" \t\r\n*`").rstrip(" .*`")
 
 
 def parse_values(text: str) -> list[Any] | None:
-    """The values that a text consists of: a list as printed by Python, JSON or numpy, one value, or [] for "no
-    answer".
+    """The values of a text that is a list (of Python, JSON or numpy) or a single value.
 
-    None when the text is more than its value: a sentence, a name, an explanation.
+    Empty for "no answer"; None for any other text, such as a sentence or a name.
     """
     if not text or _NOTHING.fullmatch(text):
         return []
@@ -99,7 +104,7 @@ def flatten_values(value: Any) -> list[Any]:
 
 
 def find_numbers(text: str) -> list[float]:
-    """The numbers that stand alone in a text; dates, times and identifiers of seven digits and more are not numbers."""
+    """The numbers in a text, without dates, times and identifiers of seven or more digits."""
     without_dates = _DATES.sub(" ", text)
     numbers = []
     for match in _NUMBERS.finditer(without_dates):
@@ -110,7 +115,7 @@ def find_numbers(text: str) -> list[float]:
 
 
 def has_number_words(text: str) -> bool:
-    """Whether a number up to about twenty is written in letters."""
+    """Whether a number up to about twenty is written as a word."""
     return bool(_NUMBER_WORDS.search(text))
 
 
@@ -125,7 +130,10 @@ def find_dates(text: str) -> list[DateValue]:
 
 
 def read_date(text: str) -> DateValue | None:
-    """A date written 2133-12-31, 12/31/2133 or December 31, 2133, with or without a time; its zone is dropped."""
+    """A date written as 2133-12-31, 12/31/2133 or December 31, 2133, with or without a time.
+
+    The time zone is dropped.
+    """
     if not _DATES.fullmatch(text):
         return None
     without_zone = re.sub(r"(?:Z|(?<=:\d\d)[+-]\d{2}:?\d{2})$", "", text)
@@ -138,7 +146,7 @@ def read_date(text: str) -> DateValue | None:
 
 
 def read_number(text: str) -> float:
-    """A number as written, with or without thousands' commas."""
+    """A number, with or without commas between thousands."""
     return float(text.replace(",", ""))
 
 
@@ -151,12 +159,14 @@ def leading_yes_no(text: str) -> bool | None:
 
 
 def states_no_answer(text: str) -> bool:
-    """Whether a sentence begins by saying that there is nothing, or that it cannot be told."""
-    return bool(_NOTHING.fullmatch(text) or _DECLINES.match(text)) or leading_yes_no(text) is False
+    """Whether a text says that there is no answer, or begins with no."""
+    if _NOTHING.fullmatch(text) or _DECLINES.match(text):
+        return True
+    return leading_yes_no(text) is False
 
 
 def _literal(text: str) -> Any:
-    # numpy prints rows under each other without commas and nan for nothing.
+    # numpy prints rows on separate lines without commas, and nan for a missing value.
     with_commas = re.sub(r"\]\s*\n\s*\[", "],[", text).replace("\n", ",")
     python = re.sub(r"\bnan\b|\bnull\b", "None", with_commas)
     for read, written in ((json.loads, text), (ast.literal_eval, python)):

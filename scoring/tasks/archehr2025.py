@@ -1,7 +1,7 @@
 """ArchEHR-QA 2025 (BioNLP at ACL 2025): cited answers to patients' questions from their own notes.
 
-Official: soni-sarvesh/archehr-qa at 771b948, `evaluation/scoring.py`. Factuality is strict micro F1 of the citations;
-relevance is the mean of six text metrics; the overall score is the mean of both.
+Official: soni-sarvesh/archehr-qa at 771b948, `evaluation/scoring.py`. Factuality is strict micro F1
+of the citations; relevance is the mean of six text metrics; the overall score is the mean of both.
 """
 
 from __future__ import annotations
@@ -53,11 +53,11 @@ COMBINED = {
 
 @dataclass(frozen=True)
 class Reference:
-    """The gold of one case: its note sentences (id → text), their labels (id → essential, supplementary,
-    not-relevant), the questions.
+    """The gold of one case.
 
-    `labels` in the key's order; empty labels make the case not scorable. `clinician_answer` is not used by any
-    official metric.
+    sentences: note sentence id → text. labels: id → essential, supplementary or not-relevant, in
+    the key's order; a case without labels is not scored. No official metric uses
+    `clinician_answer`.
     """
 
     case_id: str
@@ -73,9 +73,10 @@ class Reference:
         return tuple(sentence for sentence, label in self.labels.items() if label in labels)
 
     @property
-    def asked(self) -> str:
-        """The patient's narrative and the clinician's question, as the official references begin."""
-        return f"{self.narrative.strip() or self.question.strip()}\n\n{self.clinician_question.strip()}"
+    def both_questions(self) -> str:
+        """The patient's narrative and the clinician's question: how official references begin."""
+        patient_question = self.narrative.strip() or self.question.strip()
+        return f"{patient_question}\n\n{self.clinician_question.strip()}"
 
 
 def score(
@@ -93,16 +94,22 @@ def score(
 ) -> Scores:
     """All official scores (0 to 100) of `[{"case_id", "answer"}, …]` over the cases of the key.
 
-    metrics: leaderboard names, signatures or `name(setting=value)`; None for all. reference_order: `note` or
-    `hash:SEED`. quickumls_path: a QuickUMLS index; alignscore_path: `AlignScore-base.ckpt`; bertscore_model: the
-    folder of an encoder, which scores as `bertscore_standin` unless it is distilbert-base-uncased. on_missing: an
-    unanswered case gets every metric's floor, or `refuse`. Raises ScoringError for a malformed submission, key,
-    metric or order.
+    metrics: leaderboard names, signatures or `name(setting=value)`; None for all. reference_order:
+    `note` or `hash:SEED`. quickumls_path: a QuickUMLS index; alignscore_path:
+    `AlignScore-base.ckpt`; bertscore_model: the folder of an encoder, whose score is
+    `bertscore_standin` unless it is distilbert-base-uncased. on_missing: `floor` gives an
+    unanswered case the floor of all metrics, `refuse` raises. Raises ScoringError for a malformed
+    submission, key, metric or order.
     """
-    known = leaderboard_metrics(
-        reference_order, bootstrap, seed, quickumls_path, alignscore_path, bertscore_model
+    leaderboard = leaderboard_metrics(
+        reference_order,
+        bootstrap,
+        seed,
+        quickumls_path,
+        alignscore_path,
+        bertscore_model,
     )
-    requested = select_metrics(metrics, known, COMBINED)
+    requested = select_metrics(metrics, leaderboard, COMBINED)
     cases = {reference.case_id: reference for reference in references if reference.labels}
     answers = [parse_answer(*row) for row in read_submission(submission)]
     warnings = _check_key(references)
@@ -111,19 +118,24 @@ def score(
     rows = rows_by_case(answers, cases, lambda case_id: ParsedAnswer(case_id, ()))
     scores = Scores(TASK, cases=len(rows), warnings=warnings)
     for name, metric in requested.items():
-        add_metric(name, metric, _metric_inputs(metric, rows, cases), scores)
+        inputs = _metric_inputs(metric, rows, cases)
+        add_metric(name, metric, inputs, scores)
     add_combined_scores(metrics, COMBINED, "overall_relevance_score", scores)
-    _add_warnings([answer for answer in answers if answer.case_id in cases], cases, scores)
+    scored_answers = [answer for answer in answers if answer.case_id in cases]
+    _add_warnings(scored_answers, cases, scores)
     return scores
 
 
 def cite_everything(references: Sequence[Reference]) -> list[dict[str, str]]:
-    """The submission that repeats every sentence of each note and cites it: the floor that any system should clear."""
+    """The submission that repeats and cites every sentence of each note: a trivial baseline."""
     return [_cite(reference, tuple(reference.sentences)) for reference in references]
 
 
 def cite_essential(references: Sequence[Reference]) -> list[dict[str, str]]:
-    """A labelling as a submission: a second reader scored against the first is a ceiling for scores."""
+    """The submission that repeats and cites the essential sentences.
+
+    From a second annotator's labels, its score against the key is a ceiling for systems.
+    """
     return [_cite(reference, reference.labelled("essential")) for reference in references]
 
 
@@ -157,14 +169,17 @@ def _citation_metrics(common: dict[str, Any]) -> dict[str, Metric[Any]]:
 
 
 def _check_key(references: Sequence[Reference]) -> list[str]:
-    """A warning for cases without labels; ScoringError when labels fit no note, or no case has any."""
+    """A warning about cases without labels.
+
+    Raises ScoringError when the key labels sentences that a note does not have, or no case has
+    labels.
+    """
     mistakes = []
     for reference in references:
-        if unknown := sorted(reference.labels.keys() - reference.sentences.keys()):
-            labels = ", ".join(unknown)
-            mistakes.append(
-                f"case {reference.case_id}: the key labels {labels}, which the note does not have"
-            )
+        unknown = reference.labels.keys() - reference.sentences.keys()
+        if unknown:
+            problem = f"the key labels {', '.join(sorted(unknown))}, which the note does not have"
+            mistakes.append(f"case {reference.case_id}: {problem}")
     if mistakes:
         raise ScoringError.from_mistakes("the key and the cases do not belong together", mistakes)
     unlabelled = [reference.case_id for reference in references if not reference.labels]
@@ -179,21 +194,27 @@ def _check_key(references: Sequence[Reference]) -> list[str]:
 
 
 def _metric_inputs(
-    metric: Metric[Any], rows: Mapping[str, ParsedAnswer], cases: Mapping[str, Reference]
+    metric: Metric[Any],
+    rows: Mapping[str, ParsedAnswer],
+    cases: Mapping[str, Reference],
 ) -> dict[str, Any]:
-    """What this metric tallies of each row: citations, or an answer with the texts that the metric asks for."""
-    if isinstance(metric, CitationMetric):
-        return {row: _citations(answer, cases[answer.case_id]) for row, answer in rows.items()}
+    """Row → the metric's input: citations, or an answer with the metric's reference and source."""
     if isinstance(metric, TextMetric):
         return _text_samples(metric, rows, cases)
-    samples = {}
+    inputs: dict[str, Any] = {}
     for row, answer in rows.items():
-        samples[row] = TextSample(answer.text, "", cases[answer.case_id].asked)
-    return samples
+        reference = cases[answer.case_id]
+        if isinstance(metric, CitationMetric):
+            inputs[row] = _citations(answer, reference)
+        else:
+            inputs[row] = TextSample(answer.text, "", reference.both_questions)
+    return inputs
 
 
 def _text_samples(
-    metric: TextMetric, rows: Mapping[str, ParsedAnswer], cases: Mapping[str, Reference]
+    metric: TextMetric,
+    rows: Mapping[str, ParsedAnswer],
+    cases: Mapping[str, Reference],
 ) -> dict[str, TextSample]:
     essential = {case_id: case.labelled("essential") for case_id, case in cases.items()}
     order = order_ids(essential, metric.order)
@@ -211,27 +232,34 @@ def _citations(answer: ParsedAnswer, reference: Reference) -> Citations:
 
 
 def _text_sample(
-    metric: TextMetric, answer: ParsedAnswer, reference: Reference, order: Sequence[str]
+    metric: TextMetric,
+    answer: ParsedAnswer,
+    reference: Reference,
+    order: Sequence[str],
 ) -> TextSample:
-    essential = "\n".join(reference.sentences[sentence].strip() for sentence in order)
+    essential_sentences = [reference.sentences[sentence].strip() for sentence in order]
+    essential = "\n".join(essential_sentences)
     reference_texts = {
-        "question+essential": f"{reference.asked}\n\n{essential}",
+        "question+essential": f"{reference.both_questions}\n\n{essential}",
         "essential": essential,
         "clinician_question": reference.clinician_question,
         "clinician_answer": parse_answer(reference.case_id, reference.clinician_answer).text,
     }
     narrative_is_source = getattr(metric, "source", "question") == "narrative"
-    source = reference.narrative if narrative_is_source else reference.asked
+    source = reference.narrative if narrative_is_source else reference.both_questions
     return TextSample(answer.text, reference_texts[metric.against], source)
 
 
 def _add_warnings(
-    answers: Sequence[ParsedAnswer], cases: Mapping[str, Reference], scores: Scores
+    answers: Sequence[ParsedAnswer],
+    cases: Mapping[str, Reference],
+    scores: Scores,
 ) -> None:
     sentence_ids = {case_id: set(case.sentences) for case_id, case in cases.items()}
     scores.warnings.extend(lint(answers, sentence_ids))
     overlap = scores.scores.get("question_overlap", 0.0)
-    if warning := question_overlap_warning(overlap):
+    warning = question_overlap_warning(overlap)
+    if warning:
         scores.warnings.append(warning)
 
 

@@ -1,8 +1,9 @@
-"""ArchEHR-QA 2026 (CL4Health at LREC): four subtasks over the same cases, each with rules of its own.
+"""ArchEHR-QA 2026 (CL4Health at LREC): four subtasks over the same cases, with different rules.
 
-Official: soni-sarvesh/archehr-qa-2026 at 344b67e. 1 question interpretation, 2 evidence identification, 3 answer
-generation, 4 answer-evidence alignment. Unlike 2025, references no longer hold the question, words are split at any
-whitespace and an id that the note does not have refuses the whole file.
+Official: soni-sarvesh/archehr-qa-2026 at 344b67e. Subtasks: 1 question interpretation, 2 evidence
+identification, 3 answer generation, 4 answer-evidence alignment. Unlike 2025, references do not
+include the question, words are split at any whitespace, and an id that the note does not have makes
+the whole submission invalid.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ from ..citations import (
 )
 from ..errors import ScoringError
 from ..metric import Metric
-from ..rouge import Rouge
+from ..rouge import Rouge, Variant
 from ..sari import Sari
 from ..scores import Scores, add_metric
 from ..submission import read_submission
@@ -51,6 +52,7 @@ SUBTASKS: dict[str, Subtask] = {
 }
 CREDITS: tuple[Credit, ...] = ("strict", "lenient")
 AVERAGES: tuple[Average, ...] = ("macro", "micro")
+ROUGE_VARIANTS: tuple[Variant, ...] = ("1", "2", "L", "Lsum")
 WORD_LIMITS = {1: 15, 3: 75}
 OVERALL: dict[int, tuple[str, ...]] = {
     1: ("alignscore", "rougeLsum", "medcon", "bertscore"),
@@ -62,11 +64,12 @@ OVERALL: dict[int, tuple[str, ...]] = {
 
 @dataclass(frozen=True)
 class Reference:
-    """The gold of one case; a subtask needs only its own part (1 clinician_question, 2 labels, 3 clinician_answer, 4
-    citations).
+    """The gold of one case.
 
-    sentences: note sentence id → text. labels: id → essential, supplementary, not-relevant. clinician_answer: without
-    citations. citations: answer sentence id → the note sentence ids it rests on, as `parse_citations` returns them.
+    Subtask 1 needs only `clinician_question`, 2 `labels`, 3 `clinician_answer`, 4 `citations`.
+    sentences: note sentence id → text. labels: id → essential, supplementary, not-relevant.
+    clinician_answer: without citations. citations: answer sentence id → ids of the note sentences
+    that support it, as `parse_citations` returns them.
     """
 
     case_id: str
@@ -85,28 +88,27 @@ class Reference:
 
 @dataclass(frozen=True)
 class Prediction:
-    """One row of a submission; None where the key's case has no answer."""
+    """One row of a submission; the value is None for a case without an answer."""
 
     case_id: str
     value: Any
 
 
 def parse_citations(value: object) -> tuple[str, ...]:
-    """The ids of a key's `citations`, which were shipped as a list, as `"2,5"`, as `""` and as `"19-25"`.
+    """The ids of a key's `citations`: published as a list, as `"2,5"`, as `""` and as `"19-25"`.
 
-    The published scorer walks over a string letter by letter; that is not copied. Raises ScoringError for anything
-    else.
+    The published scorer iterates over the characters of a string, a mistake that is not copied.
+    Raises ScoringError for any other value.
     """
     pieces = value.split(",") if isinstance(value, str) else value
     if not isinstance(pieces, list | tuple) or not all(map(_is_id, pieces)):
-        raise ScoringError(
-            f"citations are a list of ids or a text like '2,5' or '19-25', not {value!r}."
-        )
-    ids: dict[str, None] = {}
-    for piece in map(str, pieces):
-        if piece.strip():
-            ids.update(dict.fromkeys(_expand_range(piece.strip())))
-    return tuple(ids)
+        formats = "a list of ids or a text like '2,5' or '19-25'"
+        raise ScoringError(f"citations are {formats}, not {value!r}.")
+    ids: list[str] = []
+    for piece in pieces:
+        ids.extend(_expand_range(str(piece).strip()))
+    distinct = dict.fromkeys(ids)
+    return tuple(distinct)
 
 
 def _is_id(value: object) -> bool:
@@ -126,15 +128,22 @@ def score(
     bertscore_model: Any = None,
     on_missing: OnMissing = "floor",
 ) -> Scores:
-    """The official scores (0 to 100) of `[{"case_id", "prediction"}, …]` of one subtask over the cases of the key.
+    """The official scores (0 to 100) of `[{"case_id", "prediction"}, …]` for one subtask.
 
-    The settings are those of `archehr2025.score`. Raises ScoringError for a malformed submission, and, as officially,
-    for sentence ids that a case does not have (subtasks 2 and 4).
+    The settings are those of `archehr2025.score`. Raises ScoringError for a malformed submission
+    and, like the official script, for sentence ids that a case does not have (subtasks 2 and 4).
     """
-    known = _leaderboard(subtask, bootstrap, seed, quickumls_path, alignscore_path, bertscore_model)
+    leaderboard = _leaderboard(
+        subtask,
+        bootstrap,
+        seed,
+        quickumls_path,
+        alignscore_path,
+        bertscore_model,
+    )
     combined = {"overall_score": OVERALL[subtask]}
-    requested = select_metrics(metrics, known, combined)
-    cases = {ref.case_id: ref for ref in references if _has_gold(ref, subtask)}
+    requested = select_metrics(metrics, leaderboard, combined)
+    cases = _scorable_cases(references, subtask)
     predictions = _read_predictions(submission, subtask, cases)
     warnings = _warn_without_gold(references, cases, subtask)
     predicted_ids = [prediction.case_id for prediction in predictions]
@@ -142,9 +151,7 @@ def score(
     rows = rows_by_case(predictions, cases, lambda case_id: Prediction(case_id, None))
     warnings += _warn_over_limit(rows, subtask)
     scores = Scores(f"archehr-2026-st{subtask}", cases=len(rows), warnings=warnings)
-    inputs = {}
-    for row, prediction in rows.items():
-        inputs[row] = _metric_input(subtask, prediction, cases[prediction.case_id])
+    inputs = _metric_inputs(subtask, rows, cases)
     for name, metric in requested.items():
         add_metric(name, metric, inputs, scores)
     add_combined_scores(metrics, combined, "overall_score", scores)
@@ -152,7 +159,12 @@ def score(
 
 
 def _leaderboard(
-    subtask: Subtask, bs: int, seed: int, quickumls: Any, alignscore: Any, encoder: Any
+    subtask: Subtask,
+    bs: int,
+    seed: int,
+    quickumls: Any,
+    alignscore: Any,
+    encoder: Any,
 ) -> dict[str, Metric[Any]]:
     common: dict[str, Any] = {"bs": bs, "seed": seed}
     if subtask == 2:
@@ -161,11 +173,12 @@ def _leaderboard(
         return _link_metrics(common)
     against: ReferenceKind = "clinician_question" if subtask == 1 else "clinician_answer"
     text = {**common, "against": against, "order": "-"}
-    metrics: dict[str, Metric[Any]] = {
-        f"rouge{kind}": Rouge(variant=kind, **text) for kind in ("1", "2", "L", "Lsum")
-    }
+    metrics: dict[str, Metric[Any]] = {}
+    for variant in ROUGE_VARIANTS:
+        metrics[f"rouge{variant}"] = Rouge(variant=variant, **text)
     if subtask == 3:
-        metrics |= {"bleu": Bleu(**text), "sari": Sari(source="narrative", **text)}
+        metrics["bleu"] = Bleu(**text)
+        metrics["sari"] = Sari(source="narrative", **text)
     return metrics | model_metrics(text, quickumls, alignscore, encoder)
 
 
@@ -187,6 +200,15 @@ def _link_metrics(common: dict[str, Any]) -> dict[str, Metric[Any]]:
     return metrics
 
 
+def _scorable_cases(references: Sequence[Reference], subtask: Subtask) -> dict[str, Reference]:
+    """Case id → reference, for the cases that have the gold of the subtask."""
+    cases = {}
+    for reference in references:
+        if _has_gold(reference, subtask):
+            cases[reference.case_id] = reference
+    return cases
+
+
 def _has_gold(reference: Reference, subtask: Subtask) -> bool:
     gold = {
         1: reference.clinician_question,
@@ -198,12 +220,13 @@ def _has_gold(reference: Reference, subtask: Subtask) -> bool:
 
 
 def _warn_without_gold(
-    references: Sequence[Reference], cases: Mapping[str, Reference], subtask: Subtask
+    references: Sequence[Reference],
+    cases: Mapping[str, Reference],
+    subtask: Subtask,
 ) -> list[str]:
     if not cases:
-        raise ScoringError(
-            f"no case has the gold of subtask {subtask}, so that nothing can be scored."
-        )
+        problem = f"no case has the gold of subtask {subtask}"
+        raise ScoringError(f"{problem}, so that nothing can be scored.")
     lacking = [reference.case_id for reference in references if reference.case_id not in cases]
     if not lacking:
         return []
@@ -212,17 +235,21 @@ def _warn_without_gold(
 
 
 def _read_predictions(
-    submission: Sequence[Mapping[str, Any]], subtask: Subtask, cases: Mapping[str, Reference]
+    submission: Sequence[Mapping[str, Any]],
+    subtask: Subtask,
+    cases: Mapping[str, Reference],
 ) -> list[Prediction]:
     kind = str if subtask in WORD_LIMITS else list
     rows = [Prediction(*row) for row in read_submission(submission, "prediction", kind)]
-    checks = {2: _evidence_mistakes, 4: _link_mistakes}
-    if subtask not in checks:
-        return rows
     mistakes: list[str] = []
     for row in rows:
-        if row.case_id in cases:
-            mistakes.extend(checks[subtask](row, cases[row.case_id]))
+        reference = cases.get(row.case_id)
+        if reference is None:
+            continue
+        if subtask == 2:
+            mistakes.extend(_evidence_mistakes(row, reference))
+        elif subtask == 4:
+            mistakes.extend(_link_mistakes(row, reference))
     if mistakes:
         raise ScoringError.from_mistakes("submission refused, as officially", mistakes)
     return rows
@@ -231,10 +258,11 @@ def _read_predictions(
 def _evidence_mistakes(row: Prediction, reference: Reference) -> list[str]:
     if not all(isinstance(sentence, str) for sentence in row.value):
         return [f"case {row.case_id}: the prediction must be a list of sentence ids as strings"]
-    unknown = [sentence for sentence in row.value if sentence not in _sentence_ids(reference)]
+    sentence_ids = _sentence_ids(reference)
+    unknown = [repr(sentence) for sentence in row.value if sentence not in sentence_ids]
     if not unknown:
         return []
-    return [f"case {row.case_id}: the note has no sentence {', '.join(map(repr, unknown))}"]
+    return [f"case {row.case_id}: the note has no sentence {', '.join(unknown)}"]
 
 
 def _link_mistakes(row: Prediction, reference: Reference) -> list[str]:
@@ -249,8 +277,9 @@ def _link_mistakes(row: Prediction, reference: Reference) -> list[str]:
 
 
 def _unknown_ids(case_id: str, link: Mapping[str, Any], reference: Reference) -> Iterator[str]:
-    if link.get("answer_id") not in reference.citations:
-        yield f"case {case_id}: the answer has no sentence {link.get('answer_id')!r}"
+    answer_id = link.get("answer_id")
+    if answer_id not in reference.citations:
+        yield f"case {case_id}: the answer has no sentence {answer_id!r}"
     for sentence in link["evidence_id"]:
         if sentence not in _sentence_ids(reference):
             yield f"case {case_id}: the note has no sentence {sentence!r}"
@@ -266,21 +295,38 @@ def _warn_over_limit(rows: Mapping[str, Prediction], subtask: Subtask) -> list[s
     limit = WORD_LIMITS[subtask]
     warnings = []
     for row, prediction in rows.items():
-        count = len(str(prediction.value or "").split())
+        text = str(prediction.value or "")
+        count = len(text.split())
         if count > limit:
             warnings.append(f"case {row}: {count} words; what follows word {limit} is not scored.")
     return warnings
 
 
+def _metric_inputs(
+    subtask: Subtask,
+    rows: Mapping[str, Prediction],
+    cases: Mapping[str, Reference],
+) -> dict[str, Any]:
+    inputs = {}
+    for row, prediction in rows.items():
+        reference = cases[prediction.case_id]
+        inputs[row] = _metric_input(subtask, prediction, reference)
+    return inputs
+
+
 def _metric_input(
-    subtask: Subtask, prediction: Prediction, reference: Reference
+    subtask: Subtask,
+    prediction: Prediction,
+    reference: Reference,
 ) -> Citations | Links | TextSample:
     if subtask == 2:
         cited = frozenset(prediction.value or ())
         essential = reference.labelled("essential")
-        return Citations(cited, essential, reference.labelled("supplementary"))
+        supplementary = reference.labelled("supplementary")
+        return Citations(cited, essential, supplementary)
     if subtask == 4:
-        return Links(_predicted_links(prediction.value or ()), _gold_links(reference))
+        predicted = _predicted_links(prediction.value or ())
+        return Links(predicted, _gold_links(reference))
     gold_text = reference.clinician_question if subtask == 1 else reference.clinician_answer
     text = _cut(prediction.value or "", WORD_LIMITS[subtask])
     return TextSample(text, gold_text, reference.narrative)
@@ -310,7 +356,12 @@ def _cut(text: str, limit: int) -> str:
 
 
 def _expand_range(piece: str) -> list[str]:
+    """The ids of `19-25`, of `19`, or of nothing."""
+    if not piece:
+        return []
     ends = re.fullmatch(r"(\d+)\s*-\s*(\d+)", piece)
     if ends is None:
         return [piece]
-    return [str(number) for number in range(int(ends[1]), int(ends[2]) + 1)]
+    start = int(ends[1])
+    end = int(ends[2])
+    return [str(number) for number in range(start, end + 1)]

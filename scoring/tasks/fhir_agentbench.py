@@ -1,8 +1,8 @@
-"""FHIR-AgentBench (Lee et al., ML4H 2025): were the right resources retrieved, and is the answer right?
+"""FHIR-AgentBench (Lee et al., ML4H 2025): retrieval of the right resources and correct answers.
 
-Official: glee4810/FHIR-AgentBench at bbb4290. Every score (0 to 1) comes in two forms: as the published code computes
-it, and `strict_*` by the paper's formulas; and for two id sets: those retrieved, and (`cited_*`) those that the
-answer rests on.
+Official: glee4810/FHIR-AgentBench at bbb4290. Every score (0 to 1) has two forms: that of the
+published code, and `strict_*` by the paper's formulas. Retrieval has two id sets: the retrieved
+resources, and (`cited_*`) those that the answer cites.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from .selection import OnMissing, check_case_coverage, select_metrics
 
 TASK = "fhir-agentbench"
 Judge = Callable[[str, str, str], bool]
-"""(question, reference, reply) → right or not."""
+"""(question, reference, reply) → whether the reply is right."""
 Record = Mapping[str, Any]
 NO_ANSWER = "no answer"
 _FORMS: dict[str, dict[str, Any]] = {"": {"form": "official"}, "strict_": {"form": "strict"}}
@@ -40,7 +40,7 @@ _ID_SETS: dict[str, dict[str, Any]] = {"": {"ids": "retrieved"}, "cited_": {"ids
 
 @dataclass(frozen=True)
 class Question:
-    """One question with its gold: `true_answer` as the benchmark's file prints it, `resources` as type → ids."""
+    """A question and its gold: `true_answer` as in the benchmark's file, `resources` type → ids."""
 
     question_id: str
     question: str
@@ -50,24 +50,27 @@ class Question:
 
     @property
     def reference(self) -> str:
-        """What the official judge is shown: the true answer, or "no answer" where there are no gold resources."""
+        """What the official judge sees: the true answer, or "no answer" without gold resources."""
         return self.true_answer if self.resources else NO_ANSWER
 
     @property
     def kind(self) -> str:
-        """What is asked for: nothing, yes-or-count, number, time, text or list."""
+        """The kind of answer: nothing, yes-or-count, number, time, text or list."""
         values = parse_gold_answer(self.true_answer)
         if not self.resources or not values or values == [None]:
             return "nothing"
         if len(values) > 1:
             return "list"
-        if values[0] in (0.0, 1.0):
+        value = values[0]
+        if value in (0.0, 1.0):
             return "yes-or-count"
-        return {float: "number", DateValue: "time"}.get(type(values[0]), "text")
+        if type(value) is float:
+            return "number"
+        return "time" if isinstance(value, DateValue) else "text"
 
 
 class Verdict(NamedTuple):
-    """Whether an answer is right in both forms; `open` where no rule was sure and no judge was asked."""
+    """Whether an answer is right, in both forms; `open` if neither rules nor a judge decided."""
 
     official: bool
     strict: bool
@@ -76,7 +79,10 @@ class Verdict(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class AnswerCorrectness(Metric[Verdict]):
-    """The share of questions (0 to 1) answered correctly; `judge` names the model that decided what rules could not."""
+    """The share of questions answered correctly, 0 to 1.
+
+    `judge` names the model that judged the replies that no rule could decide.
+    """
 
     name = "answer_correctness"
     form: Literal["official", "strict"] = "official"
@@ -90,7 +96,8 @@ class AnswerCorrectness(Metric[Verdict]):
 
     def tally(self, case: Verdict) -> tuple[float, ...]:
         """(1 if right, 1)."""
-        return float(case.official if self.form == "official" else case.strict), 1.0
+        is_right = case.official if self.form == "official" else case.strict
+        return float(is_right), 1.0
 
     def value(self, total: FloatArray) -> FloatArray:
         """The share that is right."""
@@ -111,10 +118,10 @@ def score(
 ) -> Scores:
     """Scores (0 to 1) of the benchmark's output records over the questions of the key.
 
-    submission: records with question_id, agent_answer, agent_fhir_resources {type: [ids]}, error, and
-    cited_fhir_resources for the `cited_*` scores. judge: (question, reference, reply) → right or not; asked `votes`
-    times, and only where no rule is sure. Replies left open without one count as wrong, aloud. Raises ScoringError
-    that lists every malformed record.
+    submission: records with question_id, agent_answer, agent_fhir_resources {type: [ids]}, error,
+    and cited_fhir_resources for the `cited_*` scores. judge: (question, reference, reply) → whether
+    the reply is right; called `votes` times, and only where no rule is sure. Without a judge such
+    replies count as wrong, with a warning. Raises ScoringError that lists every malformed record.
     """
     records = _read_records(submission)
     key = {question.question_id: question for question in questions}
@@ -124,14 +131,19 @@ def score(
     for question_id, question in key.items():
         record = records.get(question_id)
         verdicts[question_id] = _verdict(question, record, judge, votes, scores.disagreements)
-    known = _leaderboard(judge_name if judge else "none", votes if judge else 0, bootstrap, seed)
-    requested = select_metrics(metrics, known, {})
+    if judge is None:
+        leaderboard = _leaderboard("none", 0, bootstrap, seed)
+    else:
+        leaderboard = _leaderboard(judge_name, votes, bootstrap, seed)
+    requested = select_metrics(metrics, leaderboard, {})
     if not any("cited_fhir_resources" in record for record in records.values()):
         _drop_cited(requested, scores)
     for name, metric in requested.items():
-        add_metric(name, metric, _metric_inputs(metric, key, records, verdicts), scores)
-    _add_warnings(verdicts, records, bool(judge), scores)
-    scores.tables.update(score_tables(_case_groups(key), requested, scores))
+        inputs = _metric_inputs(metric, key, records, verdicts)
+        add_metric(name, metric, inputs, scores)
+    _add_warnings(verdicts, records, judge is not None, scores)
+    tables = score_tables(_case_groups(key), requested, scores)
+    scores.tables.update(tables)
     return scores
 
 
@@ -184,22 +196,31 @@ def _verdict(
     votes: int,
     disagreements: list[Any],
 ) -> Verdict:
-    reply = None if record is None or record.get("error") else record.get("agent_answer")
+    """The verdict on a record; a missing record, an error and a missing reply are wrong."""
+    failed = record is None or record.get("error")
+    reply = record.get("agent_answer") if record and not failed else None
     if reply is None or "Input tokens exceeded" in str(reply):
         return Verdict(False, False, False)
+    text = question.question
     gold = parse_gold_answer(question.true_answer)
     no_answer = not question.resources
-    strict = is_correct(question.question, gold, reply, no_answer=no_answer, strict=True)
-    official = is_correct(question.question, gold, reply, no_answer=no_answer)
+    strict = is_correct(text, gold, reply, no_answer=no_answer, strict=True)
+    official = is_correct(text, gold, reply, no_answer=no_answer)
     if official is not None or judge is None:
-        return Verdict(bool(official), bool(strict), official is None)
+        is_open = official is None
+        return Verdict(bool(official), bool(strict), is_open)
     decided = _ask_judge(question, str(reply), judge, votes, disagreements)
     return Verdict(decided, bool(strict), False)
 
 
 def _ask_judge(
-    question: Question, reply: str, judge: Judge, votes: int, disagreements: list[Any]
+    question: Question,
+    reply: str,
+    judge: Judge,
+    votes: int,
+    disagreements: list[Any],
 ) -> bool:
+    """The majority of the judge's votes; a tie is wrong. Split votes go to `disagreements`."""
     ballots = [judge(question.question, question.reference, reply) for _ in range(votes)]
     if len(set(ballots)) > 1:
         disagreement = {
@@ -218,34 +239,37 @@ def _metric_inputs(
     records: Mapping[str, Record],
     verdicts: Mapping[str, Verdict],
 ) -> Mapping[str, Any]:
-    """What the metric tallies of each question: resources against the gold, or the verdict on the answer."""
+    """Question id → the metric's input: gold and predicted resources, or the verdict."""
     if not isinstance(metric, ResourceMetric):
         return verdicts
     name = "agent_fhir_resources" if metric.ids == "retrieved" else "cited_fhir_resources"
     retrievals = {}
     for question_id, question in key.items():
-        record = records.get(question_id)
-        predicted: ResourceIds | None = None if record is None else record.get(name) or {}
+        predicted: ResourceIds | None = None
+        if question_id in records:
+            predicted = records[question_id].get(name) or {}
         retrievals[question_id] = Retrieval(question.resources, predicted)
     return retrievals
 
 
 def _drop_cited(metrics: dict[str, Metric[Any]], scores: Scores) -> None:
-    for name in [name for name in metrics if "cited_" in name]:
-        del metrics[name]
-        scores.missing[name] = (
-            "needs cited_fhir_resources in the records: the ids that each answer rests on."
-        )
+    reason = "needs cited_fhir_resources in the records: the ids that each answer rests on."
+    for name in list(metrics):
+        if "cited_" in name:
+            del metrics[name]
+            scores.missing[name] = reason
 
 
 def _add_warnings(
-    verdicts: Mapping[str, Verdict], records: Mapping[str, Record], judged: bool, scores: Scores
+    verdicts: Mapping[str, Verdict],
+    records: Mapping[str, Record],
+    judged: bool,
+    scores: Scores,
 ) -> None:
     undecided = sum(verdict.open for verdict in verdicts.values())
     if undecided:
-        scores.warnings.append(
-            f"{undecided} replies only a judge could decide; without one they count as wrong."
-        )
+        problem = f"{undecided} replies only a judge could decide"
+        scores.warnings.append(f"{problem}; without one they count as wrong.")
     failed = sum(bool(record.get("error")) for record in records.values())
     if failed:
         scores.warnings.append(f"{failed} records ended in an error and count as wrong.")
@@ -258,8 +282,9 @@ def _case_groups(key: Mapping[str, Question]) -> dict[str, dict[str, Any]]:
     """Question id → table name → the group of the question."""
     groups = {}
     for question_id, question in key.items():
+        resource_types = ", ".join(sorted(question.resources))
         groups[question_id] = {
-            "by_resource_type": "{" + ", ".join(sorted(question.resources)) + "}",
+            "by_resource_type": f"{{{resource_types}}}",
             "by_template": question.template or "(no template)",
             "by_answer_kind": question.kind,
             "by_gold_size": sum(map(len, question.resources.values())),

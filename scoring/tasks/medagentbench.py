@@ -65,7 +65,7 @@ def score(
     on_missing: OnMissing = "floor",
     grading: Literal["official", "clinical", "both"] = "both",
 ) -> Scores:
-    """Success rates (0 to 100) of graded tasks over `task_ids` (`task3_12`), which decide what counts.
+    """Success rates (0 to 100) of graded tasks over all `task_ids` (such as `task3_12`).
 
     graded: rows with task_id and correct, and clinical_correct where the clinical grading was run.
     baselines: name → graded rows of replies that do nothing (such as `FINISH([])`); their rates

@@ -1,4 +1,4 @@
-"""The faults of a graded MedAgentBench task: their kinds and messages, and checks that yield them."""
+"""The faults of a graded MedAgentBench task: their kinds, and the checks that yield them."""
 
 from __future__ import annotations
 

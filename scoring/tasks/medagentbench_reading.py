@@ -11,7 +11,7 @@ from datetime import datetime
 from typing import Any, Literal
 
 ROUNDING_TOLERANCE = 0.01
-"""Values that differ by less are the same but for rounding; laboratories give one or two decimals."""
+"""Values that differ by less differ in rounding only; laboratories give one or two decimals."""
 
 _NUMBER = re.compile(r"\s*(-?\d+(?:\.\d+)?)\s*([A-Za-z%/]*)\s*")
 _UNITS = {

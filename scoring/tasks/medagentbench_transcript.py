@@ -1,4 +1,4 @@
-"""A finished MedAgentBench conversation and its POSTs, as the benchmark and as a reviewer read them.
+"""A finished MedAgentBench conversation and its POSTs, as benchmark and reviewer read them.
 
 Source: the controller's protocol and `refsol.py` of stanfordmlgroup/MedAgentBench.
 """
@@ -49,7 +49,7 @@ class Transcript:
 
     @property
     def mentions_post(self) -> bool:
-        """Whether an agent's message has the letters POST, which the benchmark takes for a write."""
+        """Whether an agent's message has the letters POST: for the benchmark, a write."""
         agent_messages = [message for message in self.messages if message.role == "agent"]
         return any("POST" in message.content for message in agent_messages)
 

@@ -51,8 +51,8 @@ def add_combined_scores(
 ) -> None:
     """Write the requested combined scores into `scores`.
 
-    If parts of `relevance` are missing, write `partial_relevance_score` in its place. The score of a
-    stand-in encoder is in neither.
+    If parts of `relevance` are missing, write `partial_relevance_score` in its place. The score of
+    a stand-in encoder is in neither.
     """
     for name, parts in combined.items():
         if not _is_requested(name, requested, combined):

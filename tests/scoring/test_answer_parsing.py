@@ -31,7 +31,8 @@ from scoring.submission import WORD_LIMIT, parse_answer
 )
 def test_a_line_is_read_as_officially(line: str, text: str, citations: set[str]) -> None:
     answer = parse_answer("1", line)
-    assert (answer.text, answer.citations) == (text, citations)
+    assert answer.text == text
+    assert answer.citations == citations
 
 
 def test_text_of_at_most_75_words_is_kept_byte_for_byte() -> None:

@@ -1,4 +1,4 @@
-"""ArchEHR-QA 2025 through its public door: what counts, what is missing, what is warned of."""
+"""ArchEHR-QA 2025: which cases count, which scores are missing, and the warnings."""
 
 import json
 import subprocess
@@ -35,7 +35,7 @@ def score(*rows: dict[str, str], metrics: list[str] | None = None) -> Scores:
     return archehr2025.score(rows, [ONE, TWO], metrics=metrics, bootstrap=50)
 
 
-def test_an_unanswered_case_counts_at_the_floor_and_is_told() -> None:
+def test_an_unanswered_case_counts_at_the_floor_with_a_warning() -> None:
     scores = score(answer("1"))
     assert scores.scores["strict_micro_recall"] == 50
     assert scores.scores["strict_micro_precision"] == 100
@@ -50,12 +50,12 @@ def test_the_key_decides_which_cases_count() -> None:
     assert any("77" in warning and "not scored" in warning for warning in scores.warnings)
 
 
-def test_refusing_in_place_of_the_floor_uses_the_official_words() -> None:
+def test_refusing_in_place_of_the_floor_uses_the_official_message() -> None:
     with pytest.raises(ScoringError, match=r"Case IDs in key but not in submission: \{'2'\}"):
         archehr2025.score([answer("1"), answer("9")], [ONE, TWO], on_missing="refuse")
 
 
-def test_a_case_without_labels_is_left_out_and_told() -> None:
+def test_a_case_without_labels_is_left_out_with_a_warning() -> None:
     bare = Reference("2", "", NOTE, {}, "Was it needed?", "Was it needed?")
     scores = archehr2025.score([answer("1"), answer("2")], [ONE, bare], bootstrap=0)
     assert scores.cases == 1
@@ -68,16 +68,16 @@ def test_a_key_without_any_label_is_an_error() -> None:
 
 
 def test_labels_that_fit_no_note_are_an_error_that_names_all_cases() -> None:
-    strange = Reference("7", "", {"1": "A."}, {"1": "essential", "8": "essential"})
+    inconsistent = Reference("7", "", {"1": "A."}, {"1": "essential", "8": "essential"})
     with pytest.raises(ScoringError, match="case 7: the key labels 8"):
-        archehr2025.score([], [strange, ONE])
+        archehr2025.score([], [inconsistent, ONE])
 
 
 def test_all_malformed_rows_are_listed_at_once() -> None:
     with pytest.raises(ScoringError) as caught:
         archehr2025.score(
             [{"answer": "A."}, {"case_id": "1"}, {"case_id": "2", "answer": 5}], [ONE]
-        )  # type: ignore[list-item]
+        )
     assert "row 0: no case_id" in str(caught.value)
     assert "case 1: no 'answer'" in str(caught.value)
     assert "case 2: 'answer' is a int" in str(caught.value)
@@ -89,9 +89,9 @@ def test_combined_scores_need_all_parts_and_the_partial_mean_says_which_are_miss
     assert {"overall_relevance_score", "overall_score"}.isdisjoint(scores.scores)
     parts = [scores.scores[name] for name in ("bleu", "rougeLsum", "sari")]
     assert scores.scores["partial_relevance_score"] == pytest.approx(sum(parts) / 3)
-    assert all(
-        name in scores.missing["overall_relevance_score"] for name in ("alignscore", "medcon")
-    )
+    reason = scores.missing["overall_relevance_score"]
+    assert "alignscore" in reason
+    assert "medcon" in reason
     assert all(reason.startswith("needs ") for reason in scores.missing.values())
 
 
@@ -116,13 +116,11 @@ def test_metrics_can_be_chosen_by_leaderboard_name_or_written_out() -> None:
 
 
 def test_the_order_of_answers_does_not_matter() -> None:
-    assert (
-        score(answer("1", "No. |1|"), answer("2")).scores
-        == score(answer("2"), answer("1", "No. |1|")).scores
-    )
+    answers = [answer("1", "No. |1|"), answer("2")]
+    assert score(*answers).scores == score(*reversed(answers)).scores
 
 
-def test_a_second_answer_to_a_case_counts_too_as_officially_and_is_told() -> None:
+def test_a_second_answer_to_a_case_also_counts_with_a_warning() -> None:
     scores = score(answer("1"), answer("1", "No. |1|"), answer("2"))
     assert scores.scores["strict_macro_f1"] == pytest.approx(200 / 3)
     assert list(scores.per_case) == ["1", "1#2", "2"]
@@ -141,21 +139,19 @@ def test_a_second_answer_to_a_case_counts_too_as_officially_and_is_told() -> Non
         ("Why did they operate on my mother? |2|", "word runs are the question's own"),
     ],
 )
-def test_each_trap_is_warned_of(text: str, warning: str) -> None:
-    assert any(
-        warning in told
-        for told in archehr2025.score([answer("1", text)], [ONE], bootstrap=0).warnings
-    )
+def test_answers_that_lose_points_silently_get_a_warning(text: str, warning: str) -> None:
+    scores = archehr2025.score([answer("1", text)], [ONE], bootstrap=0)
+    assert warning in "\n".join(scores.warnings)
 
 
-def test_an_honest_answer_has_no_warnings() -> None:
+def test_a_good_answer_has_no_warnings() -> None:
     assert score(answer("1"), answer("2")).warnings == []
 
 
-def test_echoing_the_question_shows_in_the_overlap_figure() -> None:
-    asked = "Why did they operate on my mother?"
-    echo = archehr2025.score([answer("1", f"{asked} |2|")], [ONE], bootstrap=0)
-    assert echo.scores["question_overlap"] == 100
+def test_repeating_the_question_raises_the_question_overlap() -> None:
+    question = "Why did they operate on my mother?"
+    repeated = archehr2025.score([answer("1", f"{question} |2|")], [ONE], bootstrap=0)
+    assert repeated.scores["question_overlap"] == 100
     assert score(answer("1"), answer("2")).scores["question_overlap"] == 0
 
 
@@ -170,19 +166,22 @@ def test_hash_order_is_the_set_order_of_a_process_with_that_seed() -> None:
         text=True,
         check=True,
     ).stdout.split()
-    whole = "\n".join(f"{note[sentence]} |{sentence}|" for sentence in order)
-    hashed, in_note_order = (
-        archehr2025.score(
-            [answer("1", whole)],
+    lines = [f"{note[sentence]} |{sentence}|" for sentence in order]
+    submission = [answer("1", "\n".join(lines))]
+
+    def score_in_order(reference_order: str) -> Scores:
+        return archehr2025.score(
+            submission,
             [reference],
-            reference_order=wanted,
+            reference_order=reference_order,
             metrics=["rougeL"],
             bootstrap=0,
         )
-        for wanted in ("hash:5", "note")
-    )
-    assert hashed.scores["rougeL"] > in_note_order.scores["rougeL"]
-    assert "order:hash:5" in hashed.signatures["rougeL"]
+
+    hash_order = score_in_order("hash:5")
+    note_order = score_in_order("note")
+    assert hash_order.scores["rougeL"] > note_order.scores["rougeL"]
+    assert "order:hash:5" in hash_order.signatures["rougeL"]
 
 
 @pytest.mark.parametrize("order", ["random", "hash:", "hash:-1", "hash:99999999999"])
@@ -192,12 +191,14 @@ def test_an_unknown_reference_order_is_an_error(order: str) -> None:
 
 
 def test_two_runs_are_compared_case_by_case() -> None:
-    better, worse = score(answer("1"), answer("2")), score(answer("2"), answer("1", "No. |1|"))
-    compared = compare(better, worse)
-    assert compared["strict_micro_f1"].difference == pytest.approx(
-        100 - 200 * (2 / 3 * 0.5) / (2 / 3 + 0.5)
-    )
-    assert compared["strict_micro_f1"].n == 2
+    better = score(answer("1"), answer("2"))
+    worse = score(answer("2"), answer("1", "No. |1|"))
+    comparison = compare(better, worse)["strict_micro_f1"]
+    precision = 2 / 3
+    recall = 1 / 2
+    f1_of_worse = 200 * precision * recall / (precision + recall)
+    assert comparison.difference == pytest.approx(100 - f1_of_worse)
+    assert comparison.n == 2
     with pytest.raises(ScoringError, match="do not cover the same cases"):
         compare(better, archehr2025.score([answer("1")], [ONE]))
 
@@ -218,17 +219,16 @@ def test_as_json_has_the_keys_of_the_interface_and_is_json() -> None:
     assert low <= written["scores"]["rougeLsum"] <= high
 
 
-def test_on_the_dev_cases_citing_everything_and_a_second_reader_score_as_their_readme_says(
+def test_on_the_dev_cases_citing_everything_and_a_second_annotator_score_as_documented(
     shared: Path,
 ) -> None:
     dev = shared / "cases" / "dev"
-    first, second = (
-        load_references_2025(dev / "archehr-qa.xml", dev / key)
-        for key in ("archehr-qa_key.json", "second_annotation_key.json")
-    )
-    everything = archehr2025.score(archehr2025.cite_everything(first), first, bootstrap=0)
-    reader = archehr2025.score(archehr2025.cite_essential(second), first, bootstrap=0)
+    cases = dev / "archehr-qa.xml"
+    key = load_references_2025(cases, dev / "archehr-qa_key.json")
+    annotation = load_references_2025(cases, dev / "second_annotation_key.json")
+    everything = archehr2025.score(archehr2025.cite_everything(key), key, bootstrap=0)
+    annotator = archehr2025.score(archehr2025.cite_essential(annotation), key, bootstrap=0)
     assert everything.scores["strict_micro_f1"] == pytest.approx(42.2, abs=0.05)
-    assert reader.scores["strict_micro_f1"] == pytest.approx(88.6, abs=0.05)
-    assert reader.scores["strict_micro_precision"] == pytest.approx(99.3, abs=0.05)
-    assert reader.scores["strict_micro_recall"] == pytest.approx(80.0, abs=0.05)
+    assert annotator.scores["strict_micro_f1"] == pytest.approx(88.6, abs=0.05)
+    assert annotator.scores["strict_micro_precision"] == pytest.approx(99.3, abs=0.05)
+    assert annotator.scores["strict_micro_recall"] == pytest.approx(80.0, abs=0.05)

@@ -21,12 +21,12 @@ CASE = Reference(
 EMPTY = Reference("4", {"1": "Course:"}, {"1": "not-relevant"}, citations={"1": ()})
 
 
-def score(subtask: Any, prediction: Any, *others: Any, metrics: list[str] | None = None) -> Scores:
-    rows = [
-        {"case_id": case_id, "prediction": value}
-        for case_id, value in zip("34", (prediction, *others), strict=False)
-    ]
-    references = [CASE, EMPTY] if others else [CASE]
+def score(subtask: Any, *predictions: Any, metrics: list[str] | None = None) -> Scores:
+    """The scores of a prediction for CASE and, if there is another one, for EMPTY."""
+    references = [CASE, EMPTY][: len(predictions)]
+    rows = []
+    for reference, prediction in zip(references, predictions, strict=True):
+        rows.append({"case_id": reference.case_id, "prediction": prediction})
     return archehr2026.score(rows, references, subtask=subtask, metrics=metrics, bootstrap=0)
 
 

@@ -1,4 +1,4 @@
-"""FHIR-AgentBench: retrieval in both forms, and answers as its judge's rules decide them."""
+"""FHIR-AgentBench: official and strict retrieval scores, and answers by the judge's rules."""
 
 from typing import Any
 
@@ -25,59 +25,56 @@ NOTHING = Question("c", "Has he been given any drug?", "[[0]]", {}, "drug")
 
 
 def record(
-    question: Question, answer: Any = "no answer", found: Any = None, **more: Any
+    question: Question, answer: Any = "no answer", retrieved: Any = None, **fields: Any
 ) -> dict[str, Any]:
     return {
         "question_id": question.question_id,
         "agent_answer": answer,
-        "agent_fhir_resources": found or {},
-        **more,
+        "agent_fhir_resources": retrieved or {},
+        **fields,
     }
 
 
 def score(*records: dict[str, Any], **settings: Any) -> Scores:
-    key = [
-        question
-        for question in (WEIGHT, DRUG, NOTHING)
-        if any(r["question_id"] == question.question_id for r in records)
-    ]
+    answered = {record["question_id"] for record in records}
+    key = [question for question in (WEIGHT, DRUG, NOTHING) if question.question_id in answered]
     return fhir_agentbench.score(records, key, bootstrap=0, **settings)
 
 
 def test_official_recall_is_all_or_nothing_and_strict_recall_is_a_share() -> None:
-    scores = score(record(WEIGHT, found={"Observation": ["o1", "x"]})).scores
+    scores = score(record(WEIGHT, retrieved={"Observation": ["o1", "x"]})).scores
     assert (scores["precision"], scores["recall"]) == (0.5, 0)
     assert (scores["strict_precision"], scores["strict_recall"]) == (0.5, 0.5)
 
 
 def test_official_predictions_are_filtered_to_the_golds_types_and_strict_ones_are_not() -> None:
     scores = score(
-        record(WEIGHT, found={"Observation": ["o1", "o2"], "Encounter": ["e1", "e2"]})
+        record(WEIGHT, retrieved={"Observation": ["o1", "o2"], "Encounter": ["e1", "e2"]})
     ).scores
     assert scores["precision"] == 1
     assert scores["strict_precision"] == 0.5
 
 
 def test_officially_a_resource_listed_twice_counts_twice() -> None:
-    scores = score(record(WEIGHT, found={"Observation": ["o1", "o2", "x", "x"]})).scores
+    scores = score(record(WEIGHT, retrieved={"Observation": ["o1", "o2", "x", "x"]})).scores
     assert scores["precision"] == 0.5
     assert scores["strict_precision"] == pytest.approx(2 / 3)
 
 
 def test_retrieving_for_a_question_without_gold_is_officially_forgiven_and_strictly_not() -> None:
-    scores = score(record(NOTHING, found={"Observation": ["o1"]}))
+    scores = score(record(NOTHING, retrieved={"Observation": ["o1"]}))
     assert (scores.scores["precision"], scores.scores["recall"]) == (1, 1)
     assert scores.scores["strict_precision"] == 0
 
 
 def test_questions_without_a_precision_or_a_recall_are_left_out_of_that_mean() -> None:
     # Weight: nothing retrieved, so no precision. Drug: precision 1, recall 1.
-    scores = score(record(WEIGHT), record(DRUG, found=DRUG.resources)).scores
+    scores = score(record(WEIGHT), record(DRUG, retrieved=DRUG.resources)).scores
     assert (scores["precision"], scores["recall"]) == (1, 0.5)
     assert scores["f1"] == pytest.approx(2 * 1 * 0.5 / 1.5)
 
 
-def test_an_absent_record_counts_at_the_floor_and_is_told() -> None:
+def test_an_absent_record_counts_at_the_floor_with_a_warning() -> None:
     scores = fhir_agentbench.score(
         [record(WEIGHT, "70.3", WEIGHT.resources)], [WEIGHT, NOTHING], bootstrap=0
     )
@@ -88,7 +85,7 @@ def test_an_absent_record_counts_at_the_floor_and_is_told() -> None:
 def test_cited_scores_need_the_cited_ids() -> None:
     assert "cited_f1" in score(record(WEIGHT)).missing
     cited = score(
-        record(WEIGHT, found=WEIGHT.resources, cited_fhir_resources={"Observation": ["o1"]})
+        record(WEIGHT, retrieved=WEIGHT.resources, cited_fhir_resources={"Observation": ["o1"]})
     )
     assert (cited.scores["strict_cited_recall"], cited.scores["strict_recall"]) == (0.5, 1)
 
@@ -147,7 +144,7 @@ def test_all_malformed_records_are_listed_at_once() -> None:
         fhir_agentbench.score(
             [
                 {"answer": "x"},
-                record(WEIGHT, found={"Observation": "o1"}),
+                record(WEIGHT, retrieved={"Observation": "o1"}),
                 record(DRUG),
                 record(DRUG),
             ],
