@@ -1,7 +1,6 @@
 """Prompts are files: complete, unchanged once released, and safe from delimiters in record text."""
 
 import hashlib
-
 from pathlib import Path
 from typing import Any
 
