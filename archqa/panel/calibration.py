@@ -1,7 +1,7 @@
 """Fits a combiner on cases with a key: logistic regression over votes, cross-fit over cases.
 
-The fit is regularised towards equal weights, so that few cases change little. With one voter there
-is nothing to fit.
+The fit is regularised towards equal weights, so that few cases change little. With one voter there is nothing
+to fit.
 """
 
 from collections.abc import Sequence
@@ -58,52 +58,37 @@ def fit_combiner(cases: Sequence[VotedCase], *, folds: int = FOLDS, seed: int = 
 
 
 def cross_fit(
-    cases: Sequence[VotedCase],
-    *,
-    folds: int = FOLDS,
-    seed: int = 0,
+    cases: Sequence[VotedCase], *, folds: int = FOLDS, seed: int = 0
 ) -> list[dict[str, float]]:
     """Each case's probabilities by a combiner fitted without it; folds are drawn over cases."""
     fold_of_case = assign_folds(len(cases), min(folds, len(cases)), seed)
-    probabilities: list[dict[str, float]] = [{} for _ in cases]
-    for fold in range(int(fold_of_case.max()) + 1):
-        training_cases = [cases[index] for index in np.flatnonzero(fold_of_case != fold).tolist()]
-        combiner = _fit(training_cases)
-        for index in np.flatnonzero(fold_of_case == fold).tolist():
-            case = cases[index]
-            probabilities[index] = combiner.probabilities(case.votes, case.ids)
+    combiners: dict[int, Combiner] = {}
+    for fold in set(fold_of_case.tolist()):
+        training = np.flatnonzero(fold_of_case != fold).tolist()
+        combiners[fold] = _fit([cases[index] for index in training])
+    probabilities = []
+    for case, fold in zip(cases, fold_of_case.tolist(), strict=True):
+        combiner = combiners[fold]
+        probabilities.append(combiner.probabilities(case.votes, case.ids))
     return probabilities
 
 
 def evaluate_cross_fit(
-    cases: Sequence[VotedCase],
-    *,
-    folds: int = FOLDS,
-    seed: int = 0,
-    point: str = "f1",
+    cases: Sequence[VotedCase], *, folds: int = FOLDS, seed: int = 0, point: str = "f1"
 ) -> SelectionQuality:
-    """Quality on cases outside the fit and the selection's prior.
-
-    The expected F1 of a fold comes from the probabilities of the other folds.
-    """
+    """Quality on cases held out of fit and selection: a fold's expected F1 comes from the other folds."""
     probabilities = cross_fit(cases, folds=folds, seed=seed)
     fold_of_case = assign_folds(len(cases), min(folds, len(cases)), seed)
     selections = []
-    for index, case_probabilities in enumerate(probabilities):
-        in_training = fold_of_case != fold_of_case[index]
-        training_indices = np.flatnonzero(in_training).tolist()
-        values = _flatten([probabilities[training_index] for training_index in training_indices])
-        combiner = UNFITTED
-        if values.size:
-            combiner = UNFITTED.model_copy(update={"expected_f1": max_expected_f1(values)})
+    for fold, case_probabilities in zip(fold_of_case, probabilities, strict=True):
+        training = np.flatnonzero(fold_of_case != fold).tolist()
+        combiner = _with_expected_f1([probabilities[index] for index in training])
         selections.append(combiner.choose(case_probabilities, point))
     return score_selections(cases, probabilities, selections)
 
 
 def evaluate_combiner(
-    cases: Sequence[VotedCase],
-    combiner: Combiner,
-    point: str = "f1",
+    cases: Sequence[VotedCase], combiner: Combiner, point: str = "f1"
 ) -> SelectionQuality:
     """Quality of a combiner on these cases."""
     probabilities = []
@@ -120,8 +105,8 @@ def restrict_to_voter(cases: Sequence[VotedCase], voter: str) -> list[VotedCase]
     restricted = []
     for case in cases:
         if voter in case.votes:
-            votes = {voter: case.votes[voter]}
-            restricted.append(case._replace(votes=votes))
+            own_votes = {voter: case.votes[voter]}
+            restricted.append(case._replace(votes=own_votes))
     return restricted
 
 
@@ -138,24 +123,36 @@ def score_selections(
     probabilities: Sequence[dict[str, float]],
     selections: Sequence[frozenset[str]],
 ) -> SelectionQuality:
-    """Strict micro precision, recall and F1 of the sets; calibration error of the probabilities."""
-    hits = 0
-    selected = 0
-    gold = 0
-    values: list[float] = []
-    for case, by_sentence, selection in zip(cases, probabilities, selections, strict=True):
+    """Strict micro precision, recall and F1 of selected sets, and the probabilities' calibration error."""
+    hits = selected = gold = 0
+    for case, selection in zip(cases, selections, strict=True):
         hits += len(selection & case.essential)
         selected += len(selection)
         gold += len(case.essential)
-        for sentence_id in case.ids:
-            values.append(by_sentence[sentence_id])
-    bins = reliability_bins(np.array(values), _truth(cases))
     return SelectionQuality(
         f1=200 * hits / max(selected + gold, 1),
         precision=100 * hits / max(selected, 1),
         recall=100 * hits / max(gold, 1),
-        calibration_error=expected_calibration_error(bins),
+        calibration_error=_calibration_error(cases, probabilities),
     )
+
+
+def _calibration_error(
+    cases: Sequence[VotedCase], probabilities: Sequence[dict[str, float]]
+) -> float:
+    values: list[float] = []
+    for case, by_sentence in zip(cases, probabilities, strict=True):
+        values.extend(by_sentence[sentence_id] for sentence_id in case.ids)
+    bins = reliability_bins(np.array(values), _truth(cases))
+    return expected_calibration_error(bins)
+
+
+def _with_expected_f1(probabilities: Sequence[dict[str, float]]) -> Combiner:
+    """A combiner without weights whose expected F1 is that of these probabilities."""
+    values = _flatten(probabilities)
+    if not values.size:
+        return UNFITTED
+    return UNFITTED.model_copy(update={"expected_f1": max_expected_f1(values)})
 
 
 def _fit(cases: Sequence[VotedCase]) -> Combiner:
@@ -163,24 +160,26 @@ def _fit(cases: Sequence[VotedCase]) -> Combiner:
     if len(voters) < 2:
         return UNFITTED.model_copy(update={"weights": dict.fromkeys(voters, 1.0)})
     truth = _truth(cases)
-    essential_share = np.clip(truth.mean(), MIN_VOTE, MAX_VOTE)
-    centre = float(logit(essential_share))
+    centre = _centre(truth)
     features = np.concatenate([_features(case, voters, centre) for case in cases])
-    prior = np.full(1 + len(voters), 1 / len(voters))
-    prior[0] = centre
-    ridge = np.full(1 + len(voters), RIDGE)
-    ridge[0] = _BIAS_RIDGE
-    bias, *weights = fit(features, truth, prior=prior, ridge=ridge).tolist()
-    rounded_weights = {}
-    for voter, weight in zip(voters, weights, strict=True):
-        rounded_weights[voter] = round(weight, 6)
+    equal_weight = 1 / len(voters)
+    prior = np.array([centre] + [equal_weight] * len(voters))
+    ridge = np.array([_BIAS_RIDGE] + [RIDGE] * len(voters))
+    coefficients = fit(features, truth, prior=prior, ridge=ridge).tolist()
+    bias, *weights = [round(coefficient, 6) for coefficient in coefficients]
     return UNFITTED.model_copy(
         update={
-            "weights": rounded_weights,
-            "bias": round(bias, 6),
+            "weights": dict(zip(voters, weights, strict=True)),
+            "bias": bias,
             "centre": round(centre, 6),
         }
     )
+
+
+def _centre(truth: FloatArray) -> float:
+    """The log-odds of the share of essential sentences."""
+    share = np.clip(truth.mean(), MIN_VOTE, MAX_VOTE)
+    return float(logit(np.array([share]))[0])
 
 
 def _features(case: VotedCase, voters: Sequence[str], centre: float) -> FloatArray:
@@ -200,8 +199,7 @@ def _truth(cases: Sequence[VotedCase]) -> FloatArray:
     """1 for every essential sentence of the cases, 0 for the rest."""
     labels: list[float] = []
     for case in cases:
-        for sentence_id in case.ids:
-            labels.append(float(sentence_id in case.essential))
+        labels.extend(float(sentence_id in case.essential) for sentence_id in case.ids)
     return np.array(labels)
 
 

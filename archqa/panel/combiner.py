@@ -1,8 +1,8 @@
 """Combines the votes on a sentence into one probability: a weighted sum in log-odds.
 
-A vote is a probability; its evidence is its distance from `centre` in log-odds. Independent,
-calibrated voters would all have weight 1 (Bayes); n voters who only repeat each other 1/n. Without
-a fit each has the geometric mean of both, one over the root of n. A missing vote is no evidence.
+A vote is a probability; its evidence is its distance from `centre` in log-odds. Independent, calibrated voters
+would all have weight 1 (Bayes); n voters who only repeat each other 1/n. Without a fit each has the geometric
+mean of both, one over the root of n. A missing vote is no evidence.
 """
 
 import hashlib
@@ -25,7 +25,7 @@ Votes = Mapping[str, Mapping[str, float]]
 
 
 class Provenance(FrozenModel):
-    """The data a combiner was fitted on, and its quality on cases outside the fit. F1 in percent."""
+    """The data a combiner was fitted on, and its quality on cases held out of the fit. F1 in percent."""
 
     run: str = ""
     data_sha256: str = ""
@@ -71,30 +71,26 @@ class Combiner(FrozenModel):
         return {sentence_id: self._combine(used_votes, sentence_id) for sentence_id in ids}
 
     def choose(
-        self,
-        probabilities: Mapping[str, float],
-        point: str = "f1",
-        threshold: float | None = None,
+        self, probabilities: Mapping[str, float], point: str = "f1", threshold: float | None = None
     ) -> frozenset[str]:
         """The set of greatest expected F, or with `threshold` the sentences above it.
 
-        A set is never empty unless there are no sentences. Raises `CallerError` for an unknown
-        `point`.
+        A set is never empty unless there are no sentences. Raises `CallerError` for an unknown `point`.
         """
         ids = list(probabilities)
         values = np.array(list(probabilities.values()), dtype=np.float64)
         if threshold is None:
             prior = SelectionPrior(self.expected_f1, self.mass)
-            selected = select_sentences(values, prior, point)
+            indices = select_sentences(values, prior, point).tolist()
         else:
-            selected = np.flatnonzero(values > threshold)
-            if not selected.size:
-                selected = values.argsort()[-1:]  # the likeliest
-        return frozenset(ids[index] for index in selected)
+            indices = np.flatnonzero(values > threshold).tolist()
+            if not indices:
+                indices = values.argsort()[-1:].tolist()  # The likeliest sentence, if any.
+        return frozenset(ids[index] for index in indices)
 
     def _combine(self, votes: Votes, sentence_id: str) -> float:
         """The probability of one sentence from the votes on it."""
-        stated = {}
+        stated: dict[str, float] = {}
         for voter, by_sentence in votes.items():
             if sentence_id in by_sentence:
                 stated[voter] = by_sentence[sentence_id]
@@ -103,15 +99,15 @@ class Combiner(FrozenModel):
         if len(stated) == 1 and len(self.weights) <= 1:
             return next(iter(stated.values()))  # A single voter's probability is used as it is.
         odds = {voter: log_odds(probability) for voter, probability in stated.items()}
-        if not stated.keys().isdisjoint(self.weights):
+        if not self.weights.keys().isdisjoint(stated):
             return self._combine_fitted(odds)
         return _combine_unfitted(list(odds.values()))
 
     def _combine_fitted(self, odds: Mapping[str, float]) -> float:
-        evidence = 0.0
+        evidence = []
         for voter, value in odds.items():
-            evidence += self.weights[voter] * (value - self.centre)
-        return from_log_odds(self.bias + evidence)
+            evidence.append(self.weights[voter] * (value - self.centre))
+        return from_log_odds(self.bias + sum(evidence))
 
 
 def _combine_unfitted(odds: Sequence[float]) -> float:
@@ -129,18 +125,12 @@ def load(path: Path) -> Combiner:
     """Read a combiner. Raises `InputError` if the file is absent or malformed."""
     try:
         return Combiner.model_validate_json(path.read_bytes())
-    except OSError as absent:
-        raise InputError(
-            path,
-            [": cannot be read."],
-            "Make one: archqa calibrate RUN --out FILE",
-        ) from absent
-    except ValueError as malformed:
-        raise InputError(
-            path,
-            [": is not a combiner."],
-            "Fit it again: archqa calibrate RUN --out FILE",
-        ) from malformed
+    except OSError as error:
+        advice = "Make one: archqa calibrate RUN --out FILE"
+        raise InputError(path, [": cannot be read."], advice) from error
+    except ValueError as error:
+        advice = "Fit it again: archqa calibrate RUN --out FILE"
+        raise InputError(path, [": is not a combiner."], advice) from error
 
 
 def file_sha256(path: Path) -> str:

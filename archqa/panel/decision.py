@@ -1,4 +1,4 @@
-"""From judgements to the selected evidence: voters, votes and selection. Calls no model."""
+"""From judgements to the selected evidence: voters, their votes and the selection. No model is called."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
@@ -43,11 +43,9 @@ def parse_voter(name: str, experts: Iterable[str] = ()) -> str:
 
 
 def is_enabled_voter(voter: str, settings: PanelSettings) -> bool:
-    """Whether the setting `voters` names this voter by role, by backend, or by both.
-
-    An empty setting enables all voters.
-    """
-    enabled = {name.strip() for name in settings.voters.split(",")} - {""}
+    """Whether the setting `voters` names this voter by role, by backend, or by both; all if empty."""
+    names = [name.strip() for name in settings.voters.split(",")]
+    enabled = set(filter(None, names))
     if not enabled:
         return True
     role, _, backend = voter.partition(_SEPARATOR)
@@ -59,19 +57,20 @@ def pool_votes(judgements: Mapping[str, Sequence[Judgement]], experts: Iterable[
     experts = frozenset(experts)
     stated: dict[str, dict[str, list[float]]] = {}
     for name, voter_judgements in judgements.items():
-        if name.partition(_SEPARATOR)[0] == VERIFICATION:
+        role, _, _ = name.partition(_SEPARATOR)
+        if role == VERIFICATION:
             continue
-        by_sentence = stated.setdefault(parse_voter(name, experts), defaultdict(list))
+        voter = parse_voter(name, experts)
+        by_sentence = stated.setdefault(voter, defaultdict(list))
         for judgement in voter_judgements:
-            by_sentence[judgement.sentence_id].append(stated_probability(judgement))
+            probability = stated_probability(judgement)
+            by_sentence[judgement.sentence_id].append(probability)
     return {voter: _pool_by_sentence(by_sentence) for voter, by_sentence in stated.items()}
 
 
 def load_combiner(settings: PanelSettings) -> Combiner:
     """The combiner of the settings, else one of equal weights. Raises `InputError`."""
-    if settings.combiner is None:
-        return UNFITTED
-    return combiner.load(settings.combiner)
+    return combiner.load(settings.combiner) if settings.combiner else UNFITTED
 
 
 def select_evidence(ids: Sequence[str], votes: Votes, settings: PanelSettings) -> EvidenceSelection:
@@ -79,45 +78,38 @@ def select_evidence(ids: Sequence[str], votes: Votes, settings: PanelSettings) -
 
     Raises `CallerError` if no voter is enabled.
     """
-    enabled_votes = _enabled_votes(votes, settings)
+    enabled = _enabled_votes(votes, settings)
     combiner = load_combiner(settings)
-    probabilities = combiner.probabilities(enabled_votes, ids)
+    probabilities = combiner.probabilities(enabled, ids)
     essential = combiner.choose(probabilities, settings.operating_point, settings.threshold)
     threshold = settings.threshold
     if threshold is None:
         threshold = combiner.expected_f1 / 2
-    borderline = set()
-    for sentence_id in essential:
-        if probabilities[sentence_id] < threshold + settings.margin:
-            borderline.add(sentence_id)
+    borderline = frozenset(
+        sentence_id
+        for sentence_id in essential
+        if probabilities[sentence_id] < threshold + settings.margin
+    )
     remarks = []
-    for voter in enabled_votes:
+    for voter in enabled:
         if not combiner.has_weight_for(voter):
             remarks.append(f"{voter} was not in the combiner's fit: its vote has no weight")
-    return EvidenceSelection(
-        probabilities=probabilities,
-        essential=essential,
-        borderline=frozenset(borderline),
-        remarks=tuple(remarks),
-    )
+    return EvidenceSelection(probabilities, essential, borderline, tuple(remarks))
 
 
 def _enabled_votes(votes: Votes, settings: PanelSettings) -> Votes:
-    enabled_votes = {}
+    enabled = {}
     for voter, by_sentence in votes.items():
         if is_enabled_voter(voter, settings):
-            enabled_votes[voter] = by_sentence
-    if not enabled_votes:
-        voters = ", ".join(votes) or "none"
-        raise CallerError(f"None of the voters is {settings.voters!r}.\nThere are: {voters}.")
-    return enabled_votes
+            enabled[voter] = by_sentence
+    if not enabled:
+        available = ", ".join(votes) or "none"
+        raise CallerError(f"None of the voters is {settings.voters!r}.\nThere are: {available}.")
+    return enabled
 
 
 def drop_rejected(selection: EvidenceSelection, rejected: Iterable[str]) -> frozenset[str]:
-    """The set without the rejected sentences.
-
-    The likeliest stays if all are rejected: an answer must rest on a sentence.
-    """
+    """The set without the rejected sentences; the likeliest stays, since an answer must rest on one."""
     remaining = selection.essential - frozenset(rejected)
     if remaining or not selection.essential:
         return remaining
