@@ -57,9 +57,14 @@ def task_of(agent: Agent) -> CaseTask:  # type: ignore[type-arg]
 
 
 AGENTS: tuple[Agent, ...] = (  # type: ignore[type-arg]
-    GeneralVotingAgent(), SpecialistVotingAgent(), AnswerFirstAgent(), VerificationAgent(), EvidenceDecisionAgent(), QuestionInterpretationAgent(),
+    GeneralVotingAgent(),
+    SpecialistVotingAgent(),
+    AnswerFirstAgent(),
+    VerificationAgent(),
+    EvidenceDecisionAgent(),
+    QuestionInterpretationAgent(),
     AlignmentAgent(),
-)  # fmt: skip
+)
 PROMPTS = [(agent, agent.prompt) for agent in AGENTS] + [(AnswerFirstAgent(), "answer_first/v2")]
 
 

@@ -25,9 +25,16 @@ from archqa.tasks.fhir_agentbench.judge import JudgeAgent, JudgeTask
 from tests.agents.rendering import UPDATING, check_snapshot
 
 AGENTS: tuple[Agent, ...] = (  # type: ignore[type-arg]
-    MedicalContextAgent(), GeneralExpertAgent(), GeneralExpertBatchAgent(), RecruitingAgent(), SpecialistAgent(), DecisionAgent(), CompressionAgent(), SummaryAgent(),
+    MedicalContextAgent(),
+    GeneralExpertAgent(),
+    GeneralExpertBatchAgent(),
+    RecruitingAgent(),
+    SpecialistAgent(),
+    DecisionAgent(),
+    CompressionAgent(),
+    SummaryAgent(),
     JudgeAgent(),
-)  # fmt: skip
+)
 
 
 def mini() -> Case:
@@ -37,16 +44,16 @@ def mini() -> Case:
 def task_of(agent: Agent) -> CaseTask:  # type: ignore[type-arg]
     case = mini()
     context = "1. Background that a reader needs."
-    first = case.sentences[0]
+    sentence = case.sentences[0]
     judgements = {
         "general expert": (
-            Judgement(sentence_id=first.id, label=Relevance.ESSENTIAL, rationale="It says why."),
+            Judgement(sentence_id=sentence.id, label=Relevance.ESSENTIAL, rationale="It says why."),
         )
     }
-    draft = CitedAnswer(claims=(Claim(text="A long draft.", citations=(first.id,)),))
+    draft = CitedAnswer(claims=(Claim(text="A long draft.", citations=(sentence.id,)),))
     tasks: dict[type, CaseTask] = {
         CaseTask: CaseTask(case=case),
-        SentenceLabellingTask: SentenceLabellingTask(case=case, context=context, sentence=first),
+        SentenceLabellingTask: SentenceLabellingTask(case=case, context=context, sentence=sentence),
         BatchLabellingTask: BatchLabellingTask(
             case=case, context=context, sentences=case.sentences[:3]
         ),
@@ -55,7 +62,7 @@ def task_of(agent: Agent) -> CaseTask:  # type: ignore[type-arg]
         DecisionTask: DecisionTask(case=case, context=context, judgements=judgements),
         CompressionTask: CompressionTask(case=case, context=context, draft=draft),
         JudgeTask: JudgeTask(question="How high?", reference="[[70.3]]", reply="It was 70.3 bpm."),
-        SummaryTask: SummaryTask(case=case, context=context, essential=(first.id,)),
+        SummaryTask: SummaryTask(case=case, context=context, essential=(sentence.id,)),
     }
     return tasks[agent.task_type]
 
@@ -92,17 +99,18 @@ def test_a_released_prompt_is_never_edited() -> None:
     "agent", [GeneralExpertAgent(), SpecialistAgent()], ids=lambda agent: agent.prompt
 )
 def test_what_varies_between_calls_on_a_case_comes_last(agent: Agent) -> None:  # type: ignore[type-arg]
-    task, case = task_of(agent), mini()
-    other = (
-        {"sentence": case.sentences[1]}
-        if isinstance(task, SentenceLabellingTask)
-        else {"specialty": "oncology"}
-    )
-    first, second = (_whole(agent, each) for each in (task, task.model_copy(update=other)))
-    shared = next(
-        place for place, pair in enumerate(zip(first, second, strict=False)) if pair[0] != pair[1]
-    )
-    assert shared >= 0.9 * max(len(first), len(second))
+    task = task_of(agent)
+    change: dict[str, object] = {"specialty": "oncology"}
+    if isinstance(task, SentenceLabellingTask):
+        change = {"sentence": mini().sentences[1]}
+    prompt = _whole(agent, task)
+    changed_prompt = _whole(agent, task.model_copy(update=change))
+    shared = 0
+    for character, changed_character in zip(prompt, changed_prompt, strict=False):
+        if character != changed_character:
+            break
+        shared += 1
+    assert shared >= 0.9 * max(len(prompt), len(changed_prompt))
 
 
 def test_an_edited_include_changes_the_digest_of_every_prompt_that_uses_it(tmp_path: Path) -> None:

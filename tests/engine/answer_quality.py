@@ -1,5 +1,6 @@
-"""How good composed answers are, by the official metrics: next to copying a note's first sentences, and
-next to the reference answers of the key.
+"""How good composed answers are by the official metrics.
+
+They are compared with a note's first sentences, and with the reference answers of the key.
 
 `python -m tests.engine.answer_quality data/dev.json` prints the table of docs/engine-log.md.
 """
@@ -25,13 +26,13 @@ METRICS = ["strict_micro_f1", "bleu", "rougeLsum", "sari"]
 def labelled(path: Path, limit: int | None = None) -> Labelled:
     """The cases of a file with the key next to it."""
     keys = tasks.load_key(path.with_name(f"{path.stem}_key.json")).keys
-    return [(case, keys[case.id]) for case in tasks.load_cases(path).notes if case.id in keys][
-        :limit
-    ]
+    cases = tasks.load_cases(path).notes
+    labelled_cases = [(case, keys[case.id]) for case in cases if case.id in keys]
+    return labelled_cases[:limit]
 
 
 def by_engine(case: Case, _: CaseKey) -> CitedAnswer:
-    """What the embedded engine answers."""
+    """The answer of the embedded engine."""
     engine = Engine.load()
     return engine.compose(case, engine.select(engine.judge(case)))
 
@@ -44,21 +45,23 @@ def from_the_key(case: Case, key: CaseKey) -> CitedAnswer:
 def first_sentences(case: Case, _: CaseKey) -> CitedAnswer:
     """The note's first sentences, as many as fit, each cited."""
     claims: list[Claim] = []
+    free_words = WORD_LIMIT
     for sentence in case.sentences:
-        if CitedAnswer(claims=tuple(claims)).words + len(sentence.text.split()) <= WORD_LIMIT:
+        words = len(sentence.text.split())
+        if words <= free_words:
             claims.append(Claim(text=sentence.text, citations=(sentence.id,)))
+            free_words -= words
     return CitedAnswer(claims=tuple(claims))
 
 
 def reference(_: Case, key: CaseKey) -> CitedAnswer:
     """The key's own answer, with the citations it carries."""
-    parsed = [
-        line.rpartition(" |")
-        for line in key.clinician_answer.replace("|\n", "\n").strip("|\n ").split("\n")
-    ]
-    return CitedAnswer(
-        claims=tuple(Claim(text=text, citations=tuple(ids.split(","))) for text, _, ids in parsed)
-    )
+    answer = key.clinician_answer.replace("|\n", "\n").strip("|\n ")
+    claims = []
+    for line in answer.split("\n"):
+        text, _, ids = line.rpartition(" |")
+        claims.append(Claim(text=text, citations=tuple(ids.split(","))))
+    return CitedAnswer(claims=tuple(claims))
 
 
 WRITERS: dict[str, Write] = {
@@ -70,41 +73,47 @@ WRITERS: dict[str, Write] = {
 
 
 def measured(cases: Labelled, write: Write) -> dict[str, float]:
-    """Scores of 2025 (reference: question and essential sentences) and of 2026 subtask 3 (reference: the key's answer).
+    """Scores of 2025 and, with the suffix `_2026`, of subtask 3 of 2026.
 
-    `own_line`: the share of citations that stand on a line with words of their sentence, in percent.
+    The reference of 2025 is the question and the essential sentences, that of 2026 the key's
+    answer. `own_line` is the share of citations on a line of their own, in percent.
     """
-    answers = {case.id: write(case, key) for case, key in cases}
-    rows = [{"case_id": case.id, "answer": answers[case.id].submission} for case, _ in cases]
-    official = archehr2025.score(
-        rows, [_reference_2025(*pair) for pair in cases], metrics=METRICS, bootstrap=0
+    submission_2025 = []
+    submission_2026 = []
+    lines = 0
+    citations = 0
+    for case, key in cases:
+        answer = write(case, key)
+        text = " ".join(claim.text for claim in answer.claims)
+        submission_2025.append({"case_id": case.id, "answer": answer.submission})
+        submission_2026.append({"case_id": case.id, "prediction": text})
+        lines += len(answer.claims)
+        citations += len(answer.cited)
+    result_2025 = archehr2025.score(
+        submission_2025,
+        [_reference_2025(case, key) for case, key in cases],
+        metrics=METRICS,
+        bootstrap=0,
     )
-    plain = [
-        {"case_id": sid, "prediction": " ".join(c.text for c in each.claims)}
-        for sid, each in answers.items()
-    ]
-    later = archehr2026.score(
-        plain,
-        [_reference_2026(*pair) for pair in cases],
+    result_2026 = archehr2026.score(
+        submission_2026,
+        [_reference_2026(case, key) for case, key in cases],
         subtask=3,
         metrics=METRICS[1:],
         bootstrap=0,
     )
-    spoken = sum(len(each.claims) for each in answers.values()) / sum(
-        len(each.cited) for each in answers.values()
-    )
-    return (
-        official.scores
-        | {f"{name}_2026": value for name, value in later.scores.items()}
-        | {"own_line": 100 * spoken}
-    )
+    scores = dict(result_2025.scores)
+    for name, value in result_2026.scores.items():
+        scores[f"{name}_2026"] = value
+    scores["own_line"] = 100 * lines / citations
+    return scores
 
 
 def _reference_2025(case: Case, key: CaseKey) -> archehr2025.Reference:
     return archehr2025.Reference(
         case_id=case.id,
         question=" ".join(phrase.text for phrase in case.patient_question),
-        sentences={each.id: each.text for each in case.sentences},
+        sentences=case.text_of,
         labels={sid: label.value for sid, label in key.labels.items()},
         narrative=case.patient_narrative,
         clinician_question=case.clinician_question,
@@ -125,11 +134,8 @@ def main() -> None:
     cases = labelled(parser.parse_args().cases)
     for name, write in WRITERS.items():
         scores = measured(cases, write)
-        sys.stdout.write(
-            f"{name}: "
-            + ", ".join(f"{metric} {value:.1f}" for metric, value in scores.items())
-            + "\n"
-        )
+        columns = [f"{metric} {value:.1f}" for metric, value in scores.items()]
+        sys.stdout.write(f"{name}: {', '.join(columns)}\n")
 
 
 if __name__ == "__main__":

@@ -15,35 +15,31 @@ def test_there_is_one_judgement_a_sentence_in_note_order(
     engine: Engine, pyelonephritis_case: Case
 ) -> None:
     judgements = engine.judge(pyelonephritis_case)
-    assert [judgement.sentence_id for judgement in judgements] == list(
-        pyelonephritis_case.sentence_ids
-    )
-    assert all(
-        judgement.probability is not None and 0 < judgement.probability < 1
-        for judgement in judgements
-    )
-    assert all(judgement.rationale for judgement in judgements)
+    judged_ids = tuple(judgement.sentence_id for judgement in judgements)
+    assert judged_ids == pyelonephritis_case.sentence_ids
+    for judgement in judgements:
+        assert judgement.rationale
+        assert judgement.probability is not None
+        assert 0 < judgement.probability < 1
 
 
 def test_essential_sentences_are_those_selected(engine: Engine, pyelonephritis_case: Case) -> None:
     judgements = engine.judge(pyelonephritis_case)
-    essential = {
-        judgement.sentence_id for judgement in judgements if judgement.label is Relevance.ESSENTIAL
-    }
+    essential = set()
+    for judgement in judgements:
+        if judgement.label is Relevance.ESSENTIAL:
+            essential.add(judgement.sentence_id)
     assert essential == engine.select(judgements)
 
 
 def test_the_answer_is_ranked_above_headings_and_social_history(
     engine: Engine, pyelonephritis_case: Case
 ) -> None:
-    probability = {
-        judgement.sentence_id: judgement.probability or 0
-        for judgement in engine.judge(pyelonephritis_case)
-    }
-    assert probability["s2"] > max(
-        probability["s0"], probability["s4"], probability["s5"], probability["s7"]
-    )
-    assert "s2" in engine.select(engine.judge(pyelonephritis_case))
+    judgements = engine.judge(pyelonephritis_case)
+    probability = {judgement.sentence_id: judgement.probability or 0 for judgement in judgements}
+    for sentence_id in ("s0", "s4", "s5", "s7"):
+        assert probability["s2"] > probability[sentence_id]
+    assert "s2" in engine.select(judgements)
 
 
 def test_the_same_case_gets_the_same_judgements_whatever_came_before(
@@ -55,12 +51,13 @@ def test_the_same_case_gets_the_same_judgements_whatever_came_before(
     assert engine.judge(pyelonephritis_case) == judgements
 
 
-def test_cases_judged_at_the_same_time_get_what_they_get_alone(engine: Engine) -> None:
+def test_concurrent_judging_gives_the_same_judgements(engine: Engine) -> None:
     cases = [make_case((*NOTE, f"Her weight was {number} kg.")) for number in range(3)]
-    alone = [engine.judge(case) for case in cases]
+    judgements = [engine.judge(case) for case in cases]
     engine._assessments.clear()
     with ThreadPoolExecutor(6) as threads:
-        assert list(threads.map(engine.judge, [*cases, *cases])) == [*alone, *alone]
+        concurrent_judgements = list(threads.map(engine.judge, cases * 2))
+    assert concurrent_judgements == judgements * 2
 
 
 def test_a_case_that_failed_is_tried_again(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -76,29 +73,29 @@ def test_a_case_that_failed_is_tried_again(engine: Engine, monkeypatch: pytest.M
     assert len(engine.judge(case)) == len(NOTE) + 1
 
 
-def test_ids_do_not_move_a_probability(engine: Engine, pyelonephritis_case: Case) -> None:
-    renamed = tuple(
-        sentence.model_copy(update={"id": f"x{sentence.id}"})
-        for sentence in pyelonephritis_case.sentences
+def test_ids_do_not_change_a_probability(engine: Engine, pyelonephritis_case: Case) -> None:
+    renamed_sentences = []
+    for sentence in pyelonephritis_case.sentences:
+        renamed_sentences.append(sentence.model_copy(update={"id": f"x{sentence.id}"}))
+    renamed_case = pyelonephritis_case.model_copy(
+        update={"sentences": tuple(renamed_sentences), "id": "another"}
     )
-    renamed_judgements = engine.judge(
-        pyelonephritis_case.model_copy(update={"sentences": renamed, "id": "another"})
-    )
-    assert [judgement.probability for judgement in renamed_judgements] == [
-        judgement.probability for judgement in engine.judge(pyelonephritis_case)
-    ]
-    assert [judgement.sentence_id for judgement in renamed_judgements] == [
-        sentence.id for sentence in renamed
-    ]
+    judgements = engine.judge(pyelonephritis_case)
+    renamed_judgements = engine.judge(renamed_case)
+    assert len(renamed_judgements) == len(judgements)
+    for judgement, renamed in zip(judgements, renamed_judgements, strict=True):
+        assert renamed.probability == judgement.probability
+        assert renamed.sentence_id == f"x{judgement.sentence_id}"
 
 
 def test_a_specialist_weighs_sentences_of_the_own_field_more(
     engine: Engine, pyelonephritis_case: Case
 ) -> None:
-    plain, urologist = (
-        engine.judge(pyelonephritis_case, specialty=field) for field in (None, "urology")
-    )
-    assert (urologist[2].probability or 0) > (plain[2].probability or 0)
+    plain = engine.judge(pyelonephritis_case)[2].probability
+    by_urologist = engine.judge(pyelonephritis_case, specialty="urology")[2].probability
+    assert plain is not None
+    assert by_urologist is not None
+    assert by_urologist > plain
 
 
 def test_a_note_without_sentences_gets_no_judgement_and_no_answer(engine: Engine) -> None:
@@ -141,9 +138,8 @@ def test_a_case_without_any_question_is_judged(engine: Engine) -> None:
 
 
 def test_a_note_of_two_thousand_sentences_is_judged(engine: Engine) -> None:
-    case = make_case(
-        tuple(f"On day {at} the patient was stable and ate breakfast." for at in range(2000))
-    )
+    sentence = "On day {} the patient was stable and ate breakfast."
+    case = make_case(tuple(sentence.format(day) for day in range(2000)))
     chosen = engine.select(engine.judge(case))
     answer = engine.compose(case, chosen)
     assert chosen <= set(case.sentence_ids)
@@ -169,10 +165,10 @@ def test_an_unknown_operating_point_is_refused(engine: Engine) -> None:
 
 def test_labels_without_probabilities_can_be_selected_from(engine: Engine) -> None:
     labels = [Relevance.ESSENTIAL, Relevance.NOT_RELEVANT, Relevance.ESSENTIAL]
-    judgements = tuple(
-        Judgement(sentence_id=str(index), label=label) for index, label in enumerate(labels)
-    )
-    assert engine.select(judgements) == {"0", "2"}
+    judgements = []
+    for index, label in enumerate(labels):
+        judgements.append(Judgement(sentence_id=str(index), label=label))
+    assert engine.select(tuple(judgements)) == {"0", "2"}
 
 
 def test_a_case_without_known_terms_has_a_context_that_says_so(engine: Engine) -> None:

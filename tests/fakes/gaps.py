@@ -1,4 +1,4 @@
-"""What a server lacks of the protocol, and how it says so when asked for it."""
+"""Parts of the protocol that a fake server does not support, and its refusals."""
 
 from collections.abc import Callable
 from typing import Any
@@ -11,13 +11,17 @@ Json = dict[str, Any]
 
 def unsupported_feature_error(gaps: frozenset[str], body: Json) -> HttpResponse | None:
     """The refusal of a server with these gaps; None where it has nothing against the request."""
-    found = (_OBJECTIONS[name](body) for name in sorted(gaps) if name in _OBJECTIONS)
-    return next((answer for answer in found if answer is not None), None)
+    for name in sorted(gaps):
+        if name in _OBJECTIONS:
+            refusal = _OBJECTIONS[name](body)
+            if refusal is not None:
+                return refusal
+    return None
 
 
 def _format(body: Json) -> str | None:
-    found: str | None = (body.get("response_format") or {}).get("type")
-    return found
+    response_format: str | None = (body.get("response_format") or {}).get("type")
+    return response_format
 
 
 def _no_json_schema(body: Json) -> HttpResponse | None:

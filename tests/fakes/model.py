@@ -183,11 +183,10 @@ _NORMAL = NormalDist()
 
 
 def _opening(messages: list[Json]) -> bytes:
-    """What tells a conversation apart: its first words, whatever turns follow."""
-    first = [message["content"] or "" for message in messages[:2]]
-    return hashlib.blake2b(
-        "\n".join(first).encode("utf-8", "surrogatepass"), digest_size=16
-    ).digest()
+    """The digest of a conversation's first two messages, which identifies it in later turns."""
+    contents = [message["content"] or "" for message in messages[:2]]
+    opening = "\n".join(contents).encode("utf-8", "surrogatepass")
+    return hashlib.blake2b(opening, digest_size=16).digest()
 
 
 def _models(names: tuple[str, ...]) -> HttpResponse:

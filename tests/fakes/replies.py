@@ -1,7 +1,7 @@
-"""What a model that does as it is told would reply: content made from the JSON Schema of the request.
+"""Replies of an obedient model, made from the JSON Schema of the request.
 
-The same request always gets the same reply. Where archqa's agents check more than a schema can say (every
-sentence once, essential = cited), the reply keeps to that too.
+The same request always gets the same reply. Replies also pass the checks of archqa's agents that a
+schema cannot express (every sentence once, essential = cited).
 """
 
 import json
@@ -40,9 +40,9 @@ _MOST = re.compile(r"between 1 and (\d+) specialties")
 
 def requested_schema(body: Json) -> Json | None:
     """The schema asked for: held to by the server, or only written at the end of the prompt."""
-    asked = body.get("response_format") or {}
-    if asked.get("type") == "json_schema":
-        schema: Json = asked["json_schema"]["schema"]
+    response_format = body.get("response_format") or {}
+    if response_format.get("type") == "json_schema":
+        schema: Json = response_format["json_schema"]["schema"]
         return schema
     written = _SCHEMA_IN_TEXT.search(body["messages"][-1]["content"] or "")
     return json.loads(written.group(1)) if written else None
@@ -66,7 +66,7 @@ def reply_content(schema: Json | None, prompt: str, seed: str) -> Json | str:
 
 
 def reply_tool_calls(body: Json, prompt: str, seed: str) -> list[Json]:
-    """The tools a reply calls: one or two in each of the first turns, none once `ENOUGH` results are there."""
+    """The tools that a reply calls: one or two a turn until there are `ENOUGH` results."""
     tools = [tool["function"] for tool in body.get("tools") or ()]
     results = sum(message["role"] == "tool" for message in body["messages"])
     if not tools or results >= ENOUGH:
@@ -85,14 +85,14 @@ def _call(tool: Json, number: int, prompt: str, chance: random.Random) -> Json:
     parameters = tool["parameters"]
     arguments = _fill(parameters, parameters.get("$defs", {}), chance)
     patient = _PATIENT.search(prompt)
-    known = {
+    plausible = {
         "patient_fhir_id": patient.group(1) if patient else "nobody",
         "resource_type": chance.choice(("Encounter", "Observation", "MedicationRequest")),
         "code": "answer = 6 * 7",
     }
-    arguments |= {name: value for name, value in known.items() if name in arguments}
+    arguments |= {name: value for name, value in plausible.items() if name in arguments}
     if "query_string" in arguments:
-        arguments["query_string"] = f"Encounter?patient={known['patient_fhir_id']}"
+        arguments["query_string"] = f"Encounter?patient={plausible['patient_fhir_id']}"
     function = {"name": tool["name"], "arguments": json.dumps(arguments)}
     return {"id": f"call_{number}", "type": "function", "function": function}
 
@@ -104,17 +104,15 @@ def ids_in(schema: Json) -> list[str]:
 
 def _verdicts(schema: Json, chance: random.Random) -> Json:
     item = _resolved(schema["properties"]["verdicts"]["items"], schema["$defs"])
-    said = [_fill(item, schema["$defs"], chance) for _ in ids_in(schema)]
-    return {
-        "verdicts": [
-            {**verdict, "sentence_id": name}
-            for verdict, name in zip(said, ids_in(schema), strict=True)
-        ]
-    }
+    verdicts = []
+    for sentence_id in ids_in(schema):
+        verdict = _fill(item, schema["$defs"], chance)
+        verdicts.append({**verdict, "sentence_id": sentence_id})
+    return {"verdicts": verdicts}
 
 
 def _answer(schema: Json, prompt: str, chance: random.Random) -> Json:
-    """An answer of two or three lines that cites what it must: the chosen, the draft's, or its own essential set."""
+    """An answer that cites the chosen sentences, the draft's citations, or a sample of the note."""
     cited = _must_cite(prompt) or _sample(_ids(schema, "citations"), chance)
     middle = (len(cited) + 1) // 2
     lines = [_line(part, chance) for part in (cited[:middle], cited[middle:]) if part]
@@ -180,14 +178,21 @@ def _of_type(node: Json, defs: Json, chance: random.Random) -> Any:
 
 
 def _resolved(node: Json, defs: Json) -> Json:
-    found: Json = defs[node["$ref"].rsplit("/", 1)[1]] if "$ref" in node else node
-    return found
+    if "$ref" not in node:
+        return node
+    name = node["$ref"].rsplit("/", 1)[1]
+    definition: Json = defs[name]
+    return definition
 
 
 def _ids(node: Any, name: str) -> list[str]:
     """The enum under the property `name`, wherever in the schema it is."""
     if isinstance(node, list):
-        return next((found for child in node if (found := _ids(child, name))), [])
+        for child in node:
+            ids = _ids(child, name)
+            if ids:
+                return ids
+        return []
     if not isinstance(node, dict):
         return []
     here = node.get("properties", {}).get(name)

@@ -23,9 +23,9 @@ from tests.llm.asking import make_request, server_model
 CHOICES = {"sentence": ("1", "2", "3"), "label": ("essential", "not-relevant")}
 
 
-def ask(mind: FakeModel, text: str, **changed: Any) -> bytes:
+def ask(model: FakeModel, text: str, **changed: Any) -> bytes:
     body = {"model": "fake", "messages": [{"role": "user", "content": text}], **changed}
-    answer, _ = mind.answer(HttpRequest("POST", "/v1/chat/completions", json.dumps(body).encode()))
+    answer, _ = model.answer(HttpRequest("POST", "/v1/chat/completions", json.dumps(body).encode()))
     return answer.body
 
 
@@ -46,10 +46,10 @@ def test_a_reply_fits_any_agents_schema_and_is_always_the_same(output: type[Froz
 
 def test_equal_seeds_strike_and_wait_alike_and_others_do_not() -> None:
     def course(seed: int) -> list[tuple[str, float]]:
-        mind = FakeModel(Options(faults=("500@0.3",), latency=0.5, sigma=0.5, seed=seed))
+        model = FakeModel(Options(faults=("500@0.3",), latency=0.5, sigma=0.5, seed=seed))
         for number in range(100):
-            ask(mind, f"question {number}")
-        return [(request.outcome, request.delay) for request in mind.seen]
+            ask(model, f"question {number}")
+        return [(request.outcome, request.delay) for request in model.seen]
 
     assert course(1) == course(1) != course(2)
     assert 15 < sum(outcome == "500" for outcome, _ in course(1)) < 45
@@ -61,13 +61,13 @@ def test_passing_faults_spare_another_attempt_and_lasting_ones_do_not() -> None:
         FakeModel(Options(faults=("500@0.5",))),
         FakeModel(Options(faults=("500@0.5,always",))),
     )
-    for mind in (passing, lasting):
+    for model in (passing, lasting):
         for number in range(100):
-            ask(mind, f"question {number % 20}")
+            ask(model, f"question {number % 20}")
     outcomes = [
-        {request.outcome for request in mind.seen[first::20]}
-        for mind in (passing, lasting)
-        for first in range(20)
+        {request.outcome for request in model.seen[start::20]}
+        for model in (passing, lasting)
+        for start in range(20)
     ]
     assert sum(len(outcome) == 2 for outcome in outcomes[:20]) > 15
     assert all(len(outcome) == 1 for outcome in outcomes[20:])
@@ -84,10 +84,10 @@ async def test_it_counts_repetitions_and_what_is_in_flight_at_once() -> None:
     with FakeServer(latency=0.02) as server:
         async with server_model(server) as model:
             await asyncio.gather(*(model.ask(make_request(str(number % 6))) for number in range(8)))
-        seen = server.requests
-    assert (seen.asked, seen.repeated, seen.in_flight) == (8, 2, 0)
-    assert 2 <= seen.max_in_flight <= 8
-    assert seen.agents == {"general_expert": 8}
+        requests = server.requests
+    assert (requests.asked, requests.repeated, requests.in_flight) == (8, 2, 0)
+    assert 2 <= requests.max_in_flight <= 8
+    assert requests.agents == {"general_expert": 8}
 
 
 async def test_in_a_process_of_its_own_it_does_the_same() -> None:

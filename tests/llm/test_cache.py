@@ -1,4 +1,4 @@
-"""Never paying twice: what is kept, for whom it can be read, and who may write it at once."""
+"""The reply cache: what it stores, who can read it, and concurrent writers."""
 
 import asyncio
 import os
@@ -29,8 +29,8 @@ def cache(tmp_path: Path) -> SqliteCache:
     return SqliteCache(tmp_path / "archqa" / "replies.db")
 
 
-class Slow:
-    """Answers when it is told to, and counts."""
+class SlowModel:
+    """Replies once `ready` is set, and counts its requests."""
 
     def __init__(self) -> None:
         self.count = 0
@@ -42,7 +42,7 @@ class Slow:
         return PAID
 
 
-async def test_a_reply_is_asked_for_once_and_then_free(cache: SqliteCache) -> None:
+async def test_a_repeated_request_is_answered_from_the_cache_for_free(cache: SqliteCache) -> None:
     script = ScriptedModel([PAID])
     model = cached_model(script, cache)
     assert (await model.ask(make_request())).usage == PAID.usage
@@ -52,18 +52,16 @@ async def test_a_reply_is_asked_for_once_and_then_free(cache: SqliteCache) -> No
 
 
 async def test_a_reply_outlives_the_process(tmp_path: Path) -> None:
-    first = SqliteCache(tmp_path / "replies.db")
-    await cached_model(ScriptedModel([PAID]), first).ask(make_request())
-    first.close()
-    assert (
-        await cached_model(ScriptedModel([]), SqliteCache(tmp_path / "replies.db")).ask(
-            make_request()
-        )
-    ).text == "fine"
+    file = tmp_path / "replies.db"
+    cache = SqliteCache(file)
+    await cached_model(ScriptedModel([PAID]), cache).ask(make_request())
+    cache.close()
+    reopened = cached_model(ScriptedModel([]), SqliteCache(file))
+    assert (await reopened.ask(make_request())).text == "fine"
 
 
 async def test_a_reply_is_on_disk_before_it_is_used(cache: SqliteCache) -> None:
-    """Whoever is killed while using a reply need not pay it again: another process sees it already."""
+    """A process that is killed while using a reply need not pay for it again."""
     await cached_model(ScriptedModel([PAID]), cache).ask(make_request())
     assert ServerCache(SqliteCache(cache.path), "http://server/v1").get(make_request()) == PAID
 
@@ -80,7 +78,7 @@ async def test_a_reply_is_on_disk_before_it_is_used(cache: SqliteCache) -> None:
         {"messages": make_request("other words").messages},
     ],
 )
-async def test_another_question_is_another_reply(
+async def test_a_different_request_gets_a_reply_of_its_own(
     changed: dict[str, Any], cache: SqliteCache
 ) -> None:
     model = cached_model(ScriptedModel(["one", "two"]), cache)
@@ -97,7 +95,7 @@ async def test_another_question_is_another_reply(
         Refused("no"),
     ],
 )
-async def test_what_may_be_better_next_time_is_not_kept(
+async def test_replies_that_may_be_better_next_time_are_not_cached(
     line: Reply | Exception, cache: SqliteCache
 ) -> None:
     model = cached_model(ScriptedModel([line, PAID]), cache)
@@ -107,8 +105,8 @@ async def test_what_may_be_better_next_time_is_not_kept(
     assert (await model.ask(make_request())).text == "fine"
 
 
-async def test_equal_questions_at_once_are_asked_once_and_paid_once(cache: SqliteCache) -> None:
-    slow = Slow()
+async def test_equal_concurrent_requests_are_sent_and_paid_once(cache: SqliteCache) -> None:
+    slow = SlowModel()
     model = cached_model(slow, cache)
     asking = [asyncio.create_task(model.ask(make_request())) for _ in range(5)]
     await asyncio.sleep(0)
@@ -119,8 +117,8 @@ async def test_equal_questions_at_once_are_asked_once_and_paid_once(cache: Sqlit
     assert sum(reply.usage.cached_calls for reply in replies) == 4
 
 
-async def test_equal_questions_at_once_share_a_failure(cache: SqliteCache) -> None:
-    class Failing(Slow):
+async def test_equal_concurrent_requests_share_a_failure(cache: SqliteCache) -> None:
+    class Failing(SlowModel):
         async def ask(self, request: Request) -> Reply:
             await super().ask(request)
             raise Refused("no")
@@ -137,22 +135,22 @@ async def test_equal_questions_at_once_share_a_failure(cache: SqliteCache) -> No
     assert failing.count == 1
 
 
-async def test_whoever_is_called_off_takes_nobody_along(cache: SqliteCache) -> None:
+async def test_a_cancelled_request_does_not_cancel_equal_ones(cache: SqliteCache) -> None:
     """Another case waits for the same reply; it must get one, not a cancellation."""
-    slow = Slow()
+    slow = SlowModel()
     model = cached_model(slow, cache)
     asking = [asyncio.create_task(model.ask(make_request())) for _ in range(3)]
     for _ in range(3):
         await asyncio.sleep(0)
     asking[0].cancel()
     slow.ready.set()
-    first, *others = await asyncio.gather(*asking, return_exceptions=True)
-    assert isinstance(first, asyncio.CancelledError)
-    assert [reply.text for reply in others if isinstance(reply, Reply)] == ["fine", "fine"]
+    cancelled, *replies = await asyncio.gather(*asking, return_exceptions=True)
+    assert isinstance(cancelled, asyncio.CancelledError)
+    assert [reply.text for reply in replies if isinstance(reply, Reply)] == ["fine", "fine"]
     assert slow.count == 2
 
 
-async def test_only_the_owner_can_read_it(cache: SqliteCache) -> None:
+async def test_only_the_owner_can_read_the_cache(cache: SqliteCache) -> None:
     await cached_model(ScriptedModel([PAID]), cache).ask(make_request())
     assert cache.path.parent.stat().st_mode & 0o777 == 0o700
     files = list(cache.path.parent.iterdir())
@@ -160,7 +158,7 @@ async def test_only_the_owner_can_read_it(cache: SqliteCache) -> None:
     assert {file.stat().st_mode & 0o777 for file in files} == {0o600}
 
 
-def test_a_file_that_others_could_read_is_tightened_and_its_folder_left_alone(
+def test_a_readable_file_becomes_private_and_its_folder_stays_as_it_is(
     tmp_path: Path,
 ) -> None:
     tmp_path.chmod(0o755)
@@ -170,19 +168,19 @@ def test_a_file_that_others_could_read_is_tightened_and_its_folder_left_alone(
     assert tmp_path.stat().st_mode & 0o777 == 0o755
 
 
-def test_a_file_that_is_something_else_is_one_clear_error(tmp_path: Path) -> None:
+def test_a_file_that_is_no_database_is_an_input_error(tmp_path: Path) -> None:
     (tmp_path / "replies.db").write_bytes(os.urandom(8192))
     with pytest.raises(InputError, match=r"replies\.db: the cache cannot be opened"):
         SqliteCache(tmp_path / "replies.db")
 
 
-async def test_the_key_is_in_no_byte_of_it(cache: SqliteCache) -> None:
+async def test_the_api_key_is_not_in_the_cache(cache: SqliteCache) -> None:
     with FakeServer() as server:
         async with server_model(server) as model:
             await cached_model(model, cache).ask(make_request())
-    kept = b"".join(file.read_bytes() for file in cache.path.parent.iterdir())
-    assert b"not-relevant" in kept or b"essential" in kept
-    assert API_KEY.encode() not in kept
+    content = b"".join(file.read_bytes() for file in cache.path.parent.iterdir())
+    assert b"not-relevant" in content or b"essential" in content
+    assert API_KEY.encode() not in content
 
 
 WRITER = """
@@ -192,8 +190,8 @@ from pathlib import Path
 from typing import Any
 from archqa.llm.model import Message, Reply, Request
 from archqa.llm.cache import SqliteCache
-first = int(sys.argv[2])
-for number in range(first, first + 100):
+start = int(sys.argv[2])
+for number in range(start, start + 100):
     cache = SqliteCache(Path(sys.argv[1])) if number % 20 == 0 else cache
     request = Request(model="fake", messages=(Message(role="user", content=str(number)),))
     cache.put(request.digest, Reply(text=f"reply to {number}"))
@@ -202,9 +200,9 @@ for number in range(first, first + 100):
 
 
 def test_several_processes_write_one_cache_and_nothing_is_lost(tmp_path: Path) -> None:
-    """They share half of their questions, and open the file again and again."""
+    """They share half of their requests, and reopen the file repeatedly."""
     path = tmp_path / "replies.db"
-    commands = [[sys.executable, "-c", WRITER, str(path), str(first)] for first in (0, 40, 80)]
+    commands = [[sys.executable, "-c", WRITER, str(path), str(start)] for start in (0, 40, 80)]
     writers = [subprocess.Popen(command, cwd=ROOT, stderr=subprocess.PIPE) for command in commands]
     assert [(writer.communicate()[1], writer.returncode) for writer in writers] == [(b"", 0)] * 3
     assert len(SqliteCache(path)) == 180
@@ -214,8 +212,7 @@ def test_past_its_bound_the_oldest_replies_are_dropped(tmp_path: Path) -> None:
     with SqliteCache(tmp_path / "replies.db", max_bytes=1_000_000) as cache:
         for number in range(1500):
             cache.put(f"{number:064d}", Reply(text="word " * 400), "fake")
-        held = cache.stats()
-        assert held.size < 1_400_000
+        assert cache.stats().size < 1_400_000
         assert cache.get(f"{1499:064d}") is not None
         assert cache.get(f"{0:064d}") is None
 

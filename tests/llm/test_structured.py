@@ -1,4 +1,4 @@
-"""From types to strict schemas, and from whatever a model says back to types."""
+"""Strict schemas of output types, and parsing of replies into these types."""
 
 import json
 from collections.abc import Iterator
@@ -36,19 +36,18 @@ def objects(schema: Any) -> Iterator[dict[str, Any]]:
 
 @pytest.mark.parametrize("output", OUTPUTS)
 def test_every_property_is_required_and_no_other_allowed(output: type[FrozenModel]) -> None:
-    found = list(objects(strict_schema(output, CHOICES)))
-    assert found
-    for node in found:
+    nodes = list(objects(strict_schema(output, CHOICES)))
+    assert nodes
+    for node in nodes:
         assert node["required"] == list(node["properties"])
         assert node["additionalProperties"] is False
 
 
 @pytest.mark.parametrize("output", OUTPUTS)
-def test_only_words_of_the_strict_subset_are_used(output: type[FrozenModel]) -> None:
-    said = json.dumps(strict_schema(output, CHOICES))
-    assert not [
-        word for word in ('"choices":', '"hidden":', '"default":', '"title":') if word in said
-    ]
+def test_only_keywords_of_the_strict_subset_are_used(output: type[FrozenModel]) -> None:
+    schema = json.dumps(strict_schema(output, CHOICES))
+    for keyword in ('"choices":', '"hidden":', '"default":', '"title":'):
+        assert keyword not in schema
 
 
 def test_hidden_fields_are_not_asked_for() -> None:
@@ -56,7 +55,7 @@ def test_hidden_fields_are_not_asked_for() -> None:
     assert "probability" not in json.dumps(strict_schema(Verdicts, CHOICES))
 
 
-def test_ids_and_labels_are_enumerated_for_the_task_at_hand() -> None:
+def test_the_schema_enumerates_the_ids_and_labels_of_the_task() -> None:
     schema = strict_schema(Verdicts, CHOICES)
     verdict = schema["$defs"]["SentenceVerdict"]["properties"]
     assert verdict["sentence_id"] == {"type": "string", "enum": ["1", "2", "7b"]}
@@ -69,11 +68,11 @@ def test_without_choices_an_id_is_any_string() -> None:
     assert strict_schema(DecisionOutput)["properties"]["essential"]["items"] == {"type": "string"}
 
 
-def test_the_reason_is_thought_of_before_the_label() -> None:
+def test_the_rationale_comes_before_the_label() -> None:
     assert list(strict_schema(Verdict, CHOICES)["properties"]) == ["rationale", "label"]
 
 
-def test_properties_may_be_called_what_schemas_call_their_own_words() -> None:
+def test_properties_may_be_named_like_schema_keywords() -> None:
     class Work(FrozenModel):
         title: str
         default: str
@@ -102,7 +101,7 @@ def test_properties_may_be_called_what_schemas_call_their_own_words() -> None:
         f"null\n{GOOD}",
     ],
 )
-def test_the_object_is_found_with_whatever_around_it(reply: str) -> None:
+def test_an_object_is_parsed_out_of_fences_thoughts_and_prose(reply: str) -> None:
     assert parse_output(reply, Verdict).label == "essential"
 
 
@@ -123,7 +122,7 @@ def test_the_object_is_found_with_whatever_around_it(reply: str) -> None:
         "<think>",
     ],
 )
-def test_what_holds_no_object_is_sent_back_with_words_for_the_model(reply: str) -> None:
+def test_a_reply_without_an_object_is_rejected_with_a_message_for_the_model(reply: str) -> None:
     with pytest.raises(Rejected, match="Your reply holds no complete JSON object"):
         parse_output(reply, Verdict)
 
@@ -140,13 +139,13 @@ def test_what_holds_no_object_is_sent_back_with_words_for_the_model(reply: str) 
         ('{"rationale": null, "label": "essential"}', "rationale: Input should be a valid string"),
     ],
 )
-def test_what_does_not_fit_is_said_field_by_field(reply: str, words: str) -> None:
+def test_a_rejection_names_the_fields_that_do_not_fit(reply: str, words: str) -> None:
     with pytest.raises(Rejected, match=r"Your JSON does not fit the schema\.") as raised:
         parse_output(reply, Verdict)
     assert words in str(raised.value)
 
 
-def test_what_is_said_to_the_model_is_short_whatever_it_sent() -> None:
+def test_a_rejection_is_short_even_for_a_long_reply() -> None:
     reply = json.dumps({"verdicts": [{"rationale": 5} for _ in range(500)]})
     with pytest.raises(Rejected) as raised:
         parse_output(reply, Verdicts)
@@ -162,7 +161,9 @@ def test_any_text_is_parsed_or_rejected(text: str) -> None:
 
 
 @given(st.text(), st.text(alphabet=st.characters(exclude_characters="{")), st.text())
-def test_what_was_said_is_what_is_read(rationale: str, before: str, after: str) -> None:
-    said = Verdict(rationale=rationale, label=Relevance.ESSENTIAL)
+def test_an_output_is_parsed_back_from_surrounding_text(
+    rationale: str, before: str, after: str
+) -> None:
+    verdict = Verdict(rationale=rationale, label=Relevance.ESSENTIAL)
     if "</think>" not in after and "```" not in before + after + rationale:
-        assert parse_output(f"{before}{said.model_dump_json()}{after}", Verdict) == said
+        assert parse_output(f"{before}{verdict.model_dump_json()}{after}", Verdict) == verdict

@@ -1,4 +1,4 @@
-"""Models call tools: what goes to the server, what comes back, and that questions without tools are as they were."""
+"""Tool calls: the request, the reply, and requests without tools."""
 
 import hashlib
 import json
@@ -37,7 +37,7 @@ def asking(*turns: Message, tools: tuple[ToolSpec, ...] = (ADD,)) -> Request:
     )
 
 
-def told(result: str, call: str = "call_1") -> Message:
+def tool_result(result: str, call: str = "call_1") -> Message:
     return Message(role="tool", content=result, tool_call_id=call)
 
 
@@ -49,7 +49,7 @@ def completion(**message: Any) -> dict[str, Any]:
     return {"model": "m", "choices": [choice]}
 
 
-def test_a_question_without_tools_has_the_digest_it_had_before_there_were_tools() -> None:
+def test_a_request_without_tools_keeps_its_digest() -> None:
     canonical = {
         "model": "m",
         "messages": [{"role": "user", "content": "Ä"}],
@@ -64,34 +64,36 @@ def test_a_question_without_tools_has_the_digest_it_had_before_there_were_tools(
     assert request.digest == hashlib.sha256(text.encode()).hexdigest()
 
 
-def test_tools_their_calls_and_their_results_tell_questions_apart() -> None:
+def test_digests_differ_by_tools_calls_and_results() -> None:
     call = tool_call_reply(("add", {"a": 1})).as_message
-    asked = [
+    requests = [
         asking(tools=()),
         asking(),
         asking(call),
-        asking(call, told("2")),
-        asking(call, told("3")),
+        asking(call, tool_result("2")),
+        asking(call, tool_result("3")),
     ]
-    assert len({request.digest for request in asked}) == len(asked)
+    assert len({request.digest for request in requests}) == len(requests)
 
 
-def test_tools_go_out_as_the_protocol_has_them() -> None:
-    said = tool_call_reply(("add", {"a": 1}), ("add", {"a": 2}))
-    sent = Dialect().arguments(asking(said.as_message, told("2"), told("3", "call_2")))
+def test_tools_and_results_are_sent_in_the_protocols_form() -> None:
+    reply = tool_call_reply(("add", {"a": 1}), ("add", {"a": 2}))
+    sent = Dialect().arguments(
+        asking(reply.as_message, tool_result("2"), tool_result("3", "call_2"))
+    )
     assert sent["tools"] == [{"type": "function", "function": ADD.model_dump()}]
     assert sent["parallel_tool_calls"] is True
-    _, called, first, second = sent["messages"]
+    _, called, result, next_result = sent["messages"]
     assert called["content"] is None
     assert [call["function"] for call in called["tool_calls"]] == [
         {"name": "add", "arguments": '{"a": 1}'},
         {"name": "add", "arguments": '{"a": 2}'},
     ]
-    assert first == {"role": "tool", "tool_call_id": "call_1", "content": "2"}
-    assert second["tool_call_id"] == "call_2"
+    assert result == {"role": "tool", "tool_call_id": "call_1", "content": "2"}
+    assert next_result["tool_call_id"] == "call_2"
 
 
-def test_a_question_without_tools_says_nothing_of_them() -> None:
+def test_a_request_without_tools_has_no_tool_parameters() -> None:
     assert not {"tools", "parallel_tool_calls"} & set(Dialect().arguments(asking(tools=())))
 
 
@@ -115,7 +117,7 @@ def test_calls_without_ids_and_with_arguments_as_objects_are_read() -> None:
 @pytest.mark.parametrize(
     "calls", [[{}], [{"function": {}}], [None], "add", [{"function": {"name": 3}}]]
 )
-async def test_what_is_no_tool_call_is_no_reply(calls: Any) -> None:
+async def test_a_malformed_tool_call_is_a_transient_error(calls: Any) -> None:
     with pytest.raises(TransientError):
         await model_replying_with(json.dumps(completion(tool_calls=calls)).encode()).ask(asking())
 
@@ -123,14 +125,16 @@ async def test_what_is_no_tool_call_is_no_reply(calls: Any) -> None:
 async def test_a_cached_reply_still_calls_its_tools(tmp_path: Path) -> None:
     model = ScriptedModel([tool_call_reply(("add", {"a": 1}))])
     with SqliteCache(tmp_path / "replies.db") as cache:
-        first, again = [await cached_model(model, cache).ask(asking()) for _ in range(2)]
-    assert first.tool_calls == again.tool_calls != ()
-    assert again.usage.cached_calls == 1
+        reply = await cached_model(model, cache).ask(asking())
+        cached_reply = await cached_model(model, cache).ask(asking())
+    assert reply.tool_calls
+    assert cached_reply.tool_calls == reply.tool_calls
+    assert cached_reply.usage.cached_calls == 1
 
 
-def test_a_reply_kept_by_an_earlier_version_can_still_be_read() -> None:
-    kept = '{"text": "x", "finish": "complete", "usage": {"calls": 1}, "served_by": ""}'
-    assert Reply.model_validate_json(kept).tool_calls == ()
+def test_a_reply_cached_by_an_earlier_version_can_be_read() -> None:
+    stored = '{"text": "x", "finish": "complete", "usage": {"calls": 1}, "served_by": ""}'
+    assert Reply.model_validate_json(stored).tool_calls == ()
 
 
 async def test_the_fake_server_calls_tools_and_then_answers() -> None:
@@ -138,21 +142,21 @@ async def test_the_fake_server_calls_tools_and_then_answers() -> None:
     with FakeServer() as server:
         for _ in range(5):
             reply = await ask_server(server, asking(*turns))
-            turns += [reply.as_message, *(told("3", call.id) for call in reply.tool_calls)]
+            turns += [reply.as_message, *(tool_result("3", call.id) for call in reply.tool_calls)]
             if not reply.tool_calls:
                 break
     assert reply.text
     assert sum(turn.role == "tool" for turn in turns) >= 3
 
 
-async def test_a_server_that_calls_one_tool_at_a_time_is_asked_so() -> None:
+async def test_parallel_tool_calls_are_not_requested_after_a_refusal() -> None:
     with FakeServer("no-parallel-tools", keep_bodies=True) as server:
         reply = await ask_server(server, asking())
         assert ["parallel_tool_calls" in body for body in server.bodies] == [True, False]
     assert len(reply.tool_calls) == 1
 
 
-async def test_a_server_that_calls_no_tools_says_what_else_can_be_done() -> None:
+async def test_a_server_without_tools_is_an_error_that_names_an_alternative() -> None:
     with (
         FakeServer("no-tools") as server,
         pytest.raises(ModelError, match="--pipeline that needs none"),
@@ -160,8 +164,8 @@ async def test_a_server_that_calls_no_tools_says_what_else_can_be_done() -> None
         await ask_server(server, asking())
 
 
-async def test_a_server_that_wants_the_last_word_from_the_user_gets_it() -> None:
-    """A turn with neither a tool call nor an answer goes round again: two of the model's turns stand at the end."""
+async def test_a_server_that_requires_a_final_user_message_gets_one() -> None:
+    """After a turn with neither a tool call nor an answer, two assistant messages are last."""
     thinking = Message(role="assistant", content="Let me think.")
     with FakeServer("no-assistant-last", keep_bodies=True) as server:
         assert (await ask_server(server, asking(thinking, thinking))).tool_calls
@@ -169,7 +173,7 @@ async def test_a_server_that_wants_the_last_word_from_the_user_gets_it() -> None
 
 
 @pytest.mark.parametrize(
-    "words",
+    "refusal",
     [
         "Cannot have 2 or more assistant messages at the end of the list.",
         "Assistant response prefill is incompatible with enable_thinking.",
@@ -177,6 +181,6 @@ async def test_a_server_that_wants_the_last_word_from_the_user_gets_it() -> None
         "This model does not support assistant message prefill. The conversation must end with a user message.",
     ],
 )
-def test_it_is_learned_from_what_servers_say(words: str) -> None:
-    weaker = Dialect().fallback_for(words.lower(), structured=False)
+def test_the_requirement_is_recognised_in_the_refusals_of_servers(refusal: str) -> None:
+    weaker = Dialect().fallback_for(refusal.lower(), structured=False)
     assert weaker == Dialect(assistant_last=False)
