@@ -38,14 +38,14 @@ def nobody_waits() -> Iterator[None]:
 
 
 def run_task(
-    place: SyntheticBenchmark | str,
+    benchmark: SyntheticBenchmark | str,
     tmp_path: Path,
     *lines: Any,
     row: dict[str, Any] | None = None,
     **more: Any,
 ) -> CaseRecord:
     """How one task ends when a model says these lines in turn."""
-    record = place if isinstance(place, str) else str(place.store)
+    record = benchmark if isinstance(benchmark, str) else str(benchmark.store)
     tasks = tmp_path / "tasks.json"
     tasks.write_text(json.dumps([row or task(4, ONE)]))
     model = ScriptedModel(lines[0] if callable(lines[0]) else lines)
@@ -356,9 +356,9 @@ def bundle(*resources: dict[str, Any], following: str = "") -> dict[str, Any]:
 
 def test_a_real_server_is_asked_and_its_address_is_not_shown(tmp_path: Path) -> None:
     def body(handler: BaseHTTPRequestHandler) -> str:
-        here = f"http://{handler.headers['host']}/fhir"
+        base_url = f"http://{handler.headers['host']}/fhir"
         return json.dumps(
-            bundle(patient(ONE, "Ada", "Muster", "1950-11-14"), following=f"{here}?_getpages=1")
+            bundle(patient(ONE, "Ada", "Muster", "1950-11-14"), following=f"{base_url}?_getpages=1")
         )
 
     with fhir_server(always(200, body)) as (url, requests):
@@ -390,10 +390,10 @@ def test_a_server_that_fails_is_told_to_the_agent_and_nothing_hangs(
 
 
 def test_a_server_that_is_down_ends_every_task_and_nothing_is_written(tmp_path: Path) -> None:
-    place = build_benchmark(tmp_path)
+    benchmark = build_benchmark(tmp_path)
     with fhir_server(always(200, {})) as (url, _):
         pass
-    run = predict(place.tasks, out=tmp_path / "run", pipeline="scripted", record=url)
+    run = predict(benchmark.tasks, out=tmp_path / "run", pipeline="scripted", record=url)
     assert {record.result.status for record in run.records} == {"task error"}
     assert not (tmp_path / "run" / "audit.jsonl").exists()
     overall = json.loads((tmp_path / "run" / "overall.json").read_text())
@@ -403,12 +403,12 @@ def test_a_server_that_is_down_ends_every_task_and_nothing_is_written(tmp_path: 
 
 def test_pages_that_never_end_are_left_after_a_few(tmp_path: Path) -> None:
     def body(handler: BaseHTTPRequestHandler) -> str:
-        here = f"http://{handler.headers['host']}/fhir"
-        return json.dumps(bundle(following=f"{here}?_getpages={handler.path.count('9')}9"))
+        base_url = f"http://{handler.headers['host']}/fhir"
+        return json.dumps(bundle(following=f"{base_url}?_getpages={handler.path.count('9')}9"))
 
-    place = build_benchmark(tmp_path, [task(7, ONE)])
+    benchmark = build_benchmark(tmp_path, [task(7, ONE)])
     with fhir_server(always(200, body)) as (url, requests):
-        run = predict(place.tasks, out=tmp_path / "run", pipeline="scripted", record=url)
+        run = predict(benchmark.tasks, out=tmp_path / "run", pipeline="scripted", record=url)
     assert run.records[0].result.status == "completed"
     assert len([path for path in requests if "_count=5000" not in path]) <= 8
 
@@ -426,9 +426,9 @@ def test_an_answer_without_end_is_cut_off(tmp_path: Path, monkeypatch: pytest.Mo
     "body", ["no json", "[]", '{"resourceType": "Bundle", "entry": 7}', '{"entry": [null]}', "null"]
 )
 def test_an_answer_that_is_no_fhir_breaks_nothing(body: str, tmp_path: Path) -> None:
-    place = build_benchmark(tmp_path, [task(3, ONE), task(4, ONE), task(2, ONE)])
+    benchmark = build_benchmark(tmp_path, [task(3, ONE), task(4, ONE), task(2, ONE)])
     with fhir_server(always(200, lambda _: body)) as (url, requests):
-        run = predict(place.tasks, out=tmp_path / "run", pipeline="scripted", record=url)
+        run = predict(benchmark.tasks, out=tmp_path / "run", pipeline="scripted", record=url)
     assert {record.status for record in run.records} <= {CaseStatus.ANSWERED, CaseStatus.FAILED}
     assert not any("Unforeseen" in record.error for record in run.records)
     assert not any(path.startswith("POST") for path in requests)
