@@ -168,7 +168,12 @@ class LocalRecord(ABC):
         request = request or EverythingRequest()
         with self.read_session() as session:
             searcher = self.searcher(session)
-            return compartment.fetch_everything(session.connection, searcher, patient, request)
+            return compartment.fetch_everything(
+                session.connection,
+                searcher,
+                patient,
+                request,
+            )
 
     def counts(self, patient: str | None = None) -> dict[str, int]:
         """Return the number of resources of each type, in the whole record or of one patient."""

@@ -45,7 +45,12 @@ def is_sharded(path: str | Path) -> bool:
 class ShardedStore:
     """The shards in a folder, opened on first use. Safe to use from several threads."""
 
-    def __init__(self, folder: Path, layout: ShardLayout, profile: str | Profile) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        layout: ShardLayout,
+        profile: str | Profile,
+    ) -> None:
         self.folder = folder
         self.count = layout.shards
         self._profile = profile

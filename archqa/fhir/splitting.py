@@ -38,25 +38,35 @@ def split_by_patient(store: Store, shards: int, into: Path) -> list[Shard]:
 
     Raises `CallerError` for a folder that is not empty, or a number of shards out of range.
     """
-    if not 1 <= shards <= MAX_SHARDS:
-        limits = f"Between 1 and {MAX_SHARDS} can be made."
-        raise CallerError(f"--shards {shards} is out of range.\n{limits}")
-    if into.exists() and (not into.is_dir() or any(into.iterdir())):
-        raise CallerError(f"{into} exists already.\nName a new folder with --into.")
+    _check_request(shards, into)
     into.mkdir(mode=0o700, parents=True, exist_ok=True)
     paths = [shard_path(into, number, shards) for number in range(1, shards + 1)]
     drafts = [into / f".{path.name}.ndjson" for path in paths]
     try:
         _write_drafts(store, drafts)
-        written = [_load(draft, path) for draft, path in zip(drafts, paths, strict=True)]
+        written = list(map(_load, drafts, paths))
     finally:
         for draft in drafts:
             draft.unlink(missing_ok=True)
     # The layout comes last: a folder without it is incomplete.
-    layout = json.dumps(ShardLayout(shards=shards).model_dump(), indent=2)
-    with _open_private(into / LAYOUT_FILE_NAME) as file:
-        file.write(f"{layout}\n")
+    _write_layout(into, shards)
     return written
+
+
+def _check_request(shards: int, into: Path) -> None:
+    if not 1 <= shards <= MAX_SHARDS:
+        limits = f"Between 1 and {MAX_SHARDS} can be made."
+        raise CallerError(f"--shards {shards} is out of range.\n{limits}")
+    is_empty_folder = into.is_dir() and not any(into.iterdir())
+    if into.exists() and not is_empty_folder:
+        raise CallerError(f"{into} exists already.\nName a new folder with --into.")
+
+
+def _write_layout(folder: Path, shards: int) -> None:
+    layout = ShardLayout(shards=shards)
+    text = json.dumps(layout.model_dump(), indent=2)
+    with _open_private(folder / LAYOUT_FILE_NAME) as file:
+        file.write(f"{text}\n")
 
 
 def _write_drafts(store: Store, drafts: list[Path]) -> None:
@@ -66,7 +76,8 @@ def _write_drafts(store: Store, drafts: list[Path]) -> None:
         files = [stack.enter_context(_open_private(draft)) for draft in drafts]
         searcher = store.searcher(session)
         for numbers, shards_of in _batches(session.connection, len(drafts)):
-            for n, resource in zip(numbers, searcher.fetch(numbers), strict=True):
+            resources = searcher.fetch(numbers)
+            for n, resource in zip(numbers, resources, strict=True):
                 line = f"{_on_one_line(resource.text)}\n"
                 for shard in shards_of.get(n, every_shard):
                     files[shard - 1].write(line)
@@ -78,11 +89,12 @@ def _batches(
     """Yield the numbers of all resources in batches, with the shards of those of a patient."""
     last = -1
     while numbers := _next_numbers(connection, last):
-        shards_of: dict[int, set[int]] = {}
-        for n, patient in _owners(connection, numbers[0], numbers[-1]):
-            shards_of.setdefault(n, set()).add(shard_of(patient, shards))
-        yield numbers, shards_of
         last = numbers[-1]
+        shards_of: dict[int, set[int]] = {}
+        for n, patient in _owners(connection, numbers[0], last):
+            shard = shard_of(patient, shards)
+            shards_of.setdefault(n, set()).add(shard)
+        yield numbers, shards_of
 
 
 def _next_numbers(connection: Connection, last: int) -> list[int]:

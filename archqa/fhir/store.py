@@ -58,7 +58,12 @@ class Store(LocalRecord):
         """
         connection = schema.open_connection(self.path, write=True)
         try:
-            return loading.load(connection, paths, strict=strict, progress=progress)
+            return loading.load(
+                connection,
+                paths,
+                strict=strict,
+                progress=progress,
+            )
         except sqlite3.OperationalError as error:
             fix = "Nothing was loaded. Is there room on the disk, or another load under way?"
             raise InputError(self.path, [f": cannot be written ({error})."], fix) from None

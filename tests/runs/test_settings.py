@@ -130,6 +130,19 @@ def test_the_last_assignment_wins() -> None:
     assert load_settings(None, {"jobs": 2}, ["limits.jobs=3", "jobs=4"]).limits.jobs == 4
 
 
+@pytest.mark.parametrize(
+    ("assignment", "meant"),
+    [
+        ("agents.context.modle=m", "model"),
+        ("servers.mine.base_ur=http://127.0.0.1", "base_url"),
+        ("limits.jbs=3", "jobs"),
+    ],
+)
+def test_an_unknown_nested_setting_comes_with_a_suggestion(assignment: str, meant: str) -> None:
+    with pytest.raises(CallerError, match=f"there is no such setting; did you mean {meant}"):
+        load_settings(assignments=[assignment])
+
+
 def test_all_invalid_settings_are_named_at_once_with_what_was_meant() -> None:
     wrong = ["lables=binary", "limits.job=2", "shots=many", "agents.nobody.model=x"]
     with pytest.raises(CallerError) as caught:
@@ -291,7 +304,7 @@ def test_agents_are_those_of_the_pipelines() -> None:
 
 
 def test_settings_are_imported_without_slow_libraries() -> None:
-    slow = ("numpy", "onnxruntime", "openai", "pandas", "lxml", "httpx2", "archqa.fhir")
+    slow = ("numpy", "onnxruntime", "aiohttp", "pandas", "lxml", "httpx2", "archqa.fhir")
     code = f"import archqa.settings, sys; print([m for m in {slow} if m in sys.modules])"
     environment = {**os.environ, "PYTHONPATH": str(Path(archqa.__file__).parent.parent)}
     done = subprocess.run(

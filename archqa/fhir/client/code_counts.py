@@ -14,16 +14,21 @@ def count_codes(resource_type: str, resources: Iterable[Resource]) -> list[CodeC
     paths = _concept_paths(resource_type)
     numbers: Counter[tuple[str, CodedTerm]] = Counter()
     for resource in resources:
-        numbers.update(set(_terms(resource, paths)))
+        distinct_terms = set(_terms(resource, paths))
+        numbers.update(distinct_terms)
     counts = []
     for (path, term), number in numbers.items():
-        counts.append(_code_count(resource_type, path, term, number))
+        code_count = _code_count(resource_type, path, term, number)
+        counts.append(code_count)
     return sorted(counts, key=_sort_key)
 
 
 def _concept_paths(resource_type: str) -> list[str]:
-    tokens = [path for kind, path in elements(resource_type) if kind is Kind.TOKEN]
-    return [path for path in tokens if is_concept_element(resource_type, path)]
+    paths = []
+    for kind, path in elements(resource_type):
+        if kind is Kind.TOKEN and is_concept_element(resource_type, path):
+            paths.append(path)
+    return paths
 
 
 def _terms(resource: Resource, paths: Iterable[str]) -> Iterator[tuple[str, CodedTerm]]:
@@ -34,7 +39,12 @@ def _terms(resource: Resource, paths: Iterable[str]) -> Iterator[tuple[str, Code
                 yield path, term
 
 
-def _code_count(resource_type: str, path: str, term: CodedTerm, number: int) -> CodeCount:
+def _code_count(
+    resource_type: str,
+    path: str,
+    term: CodedTerm,
+    number: int,
+) -> CodeCount:
     return CodeCount(
         type=resource_type,
         element=path,

@@ -83,7 +83,8 @@ class FhirClient:
         """
         headers = {}
         if lenient is not None:
-            headers["prefer"] = "handling=lenient" if lenient else "handling=strict"
+            handling = "lenient" if lenient else "strict"
+            headers["prefer"] = f"handling={handling}"
         if query.startswith(("http://", "https://")):
             return self._page(query, headers)
         path, url_params = parse_search_url(query)
@@ -190,8 +191,7 @@ class FhirClient:
         """Refuse a link to another server: it must not receive the token."""
         if not url.startswith(("http://", "https://")):
             return
-        server, target = httpx2.URL(self.base), httpx2.URL(url)
-        if (server.scheme, server.host, server.port) != (target.scheme, target.host, target.port):
+        if _origin(url) != _origin(self.base):
             message = "The server's link leads to another address; it was not followed."
             raise FhirError(message, 502, "security")
 
@@ -216,7 +216,12 @@ class FhirClient:
             headers["authorization"] = f"Bearer {self._token.token(self._http)}"
         if method == "POST":
             headers["content-type"] = "application/fhir+json"
-        with self._http.stream(method, url, headers=headers, content=content) as stream:
+        with self._http.stream(
+            method,
+            url,
+            headers=headers,
+            content=content,
+        ) as stream:
             body = _read_body(stream)
         reply = httpx2.Response(
             stream.status_code, headers=_decoded_headers(stream.headers), content=body
@@ -229,9 +234,17 @@ class FhirClient:
         rest = self.capabilities().get("rest") or [{}]
         parameters: dict[str, set[str]] = {}
         for resource in rest[0].get("resource") or []:
-            names = {str(parameter.get("name")) for parameter in resource.get("searchParam") or []}
-            parameters[str(resource.get("type"))] = names
+            resource_type = str(resource.get("type"))
+            names = parameters.setdefault(resource_type, set())
+            for parameter in resource.get("searchParam") or []:
+                names.add(str(parameter.get("name")))
         return parameters
+
+
+def _origin(url: str) -> tuple[str, str, int | None]:
+    """Return scheme, host and port of a URL."""
+    parsed = httpx2.URL(url)
+    return parsed.scheme, parsed.host, parsed.port
 
 
 def _of_patient(resource_type: str, patient: str | None) -> dict[str, str]:
@@ -262,8 +275,10 @@ def _read_body(stream: httpx2.Response) -> bytes:
 
 def _decoded_headers(headers: httpx2.Headers) -> dict[str, str]:
     """Return the headers without those that describe the compressed body."""
-    compression = {"content-encoding", "content-length"}
-    return {name: value for name, value in headers.items() if name not in compression}
+    decoded = dict(headers)
+    decoded.pop("content-encoding", None)
+    decoded.pop("content-length", None)
+    return decoded
 
 
 def _raise_for_status(reply: httpx2.Response, base: str) -> None:
@@ -279,9 +294,11 @@ def _raise_for_status(reply: httpx2.Response, base: str) -> None:
 
 
 def _diagnostics(reply: httpx2.Response) -> list[str]:
+    texts = []
     try:
-        issues = reply.json()["issue"]
-        texts = [str(issue["diagnostics"]) for issue in issues if issue.get("diagnostics")]
+        for issue in reply.json()["issue"]:
+            if issue.get("diagnostics"):
+                texts.append(str(issue["diagnostics"]))
     except (ValueError, KeyError, TypeError, AttributeError):
         return []
     return texts[:_MAX_DIAGNOSTICS]

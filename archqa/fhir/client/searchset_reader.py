@@ -27,7 +27,13 @@ def read_searchset(text: str, query: str) -> Page:
             entries = _read_entries(text, start)
     if resource_type != "Bundle":
         raise FhirError("The server's answer is no Bundle.", 502, "structure")
-    return Page(query, tuple(entries), total=total, next=next_url, count=len(entries))
+    return Page(
+        query,
+        tuple(entries),
+        total=total,
+        next=next_url,
+        count=len(entries),
+    )
 
 
 def _next_link(links: list[Any]) -> str | None:

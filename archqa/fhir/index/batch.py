@@ -56,7 +56,12 @@ def index_batch_of(resources: list[ParsedResource]) -> IndexBatch:
     for n, (parsed, blob) in enumerate(zip(resources, compressed.blobs, strict=True)):
         resource = parsed.resource
         extractor.add(n, resource, parsed.urn_targets)
-        row = ResourceRow(resource["resourceType"], resource["id"], _last_updated(resource), blob)
+        row = ResourceRow(
+            resource["resourceType"],
+            resource["id"],
+            _last_updated(resource),
+            blob,
+        )
         resource_rows.append(row)
     return IndexBatch(
         resource_rows=resource_rows,

@@ -40,10 +40,8 @@ class Indexer:
             rows = translation.rows_of(table)
             self._insert(table, rows)
             used_elements.update(row[1] for row in rows)
-        elements, terms = translation.elements, translation.terms
-        self._write_vocabulary({(elements[p], terms[t]) for p, t in batch.used_terms})
-        durations = {elements[p]: duration for p, duration in batch.max_durations.items()}
-        self._update_elements(used_elements, durations)
+        self._write_vocabulary(translation.used_terms())
+        self._update_elements(used_elements, translation.max_durations())
 
     def _insert(self, table: str, rows: list[Row]) -> None:
         marks = ", ".join("?" * schema.INDEX_COLUMN_COUNTS[table])
@@ -62,20 +60,26 @@ class Indexer:
 
     def _update_elements(self, used: set[int], durations: dict[int, int]) -> None:
         """Mark the elements that have rows, and update their longest time range."""
-        keys = [(p,) for p in used]
+        element_keys = [(p,) for p in used]
         # In an overlay the element may be in the base file: copy it before changing it.
         copy = f"INSERT OR IGNORE INTO {self._schema}.element SELECT * FROM element WHERE p = ?"
-        self._connection.executemany(copy, keys)
+        self._connection.executemany(copy, element_keys)
         mark = f"UPDATE {self._schema}.element SET used = 1 WHERE p = ?"
-        self._connection.executemany(mark, keys)
+        self._connection.executemany(mark, element_keys)
         lengthen = f"UPDATE {self._schema}.element SET longest = ?1 WHERE p = ?2 AND longest < ?1"
-        self._connection.executemany(lengthen, [(length, p) for p, length in durations.items()])
+        lengths = [(length, p) for p, length in durations.items()]
+        self._connection.executemany(lengthen, lengths)
 
 
 class _Translation:
     """The rows of a batch with the record's numbers instead of the batch's."""
 
-    def __init__(self, batch: IndexBatch, interner: Interner, numbers: Sequence[int]) -> None:
+    def __init__(
+        self,
+        batch: IndexBatch,
+        interner: Interner,
+        numbers: Sequence[int],
+    ) -> None:
         self._batch = batch
         self._numbers = numbers
         self.elements = [0]
@@ -95,6 +99,20 @@ class _Translation:
                 translate(self, values)
                 rows.append((number, self.elements[p], *values, self.targets[patient]))
         return rows
+
+    def used_terms(self) -> set[tuple[int, int]]:
+        """Return the elements of the batch, each with the terms that occur in it."""
+        used_terms = set()
+        for p, t in self._batch.used_terms:
+            used_terms.add((self.elements[p], self.terms[t]))
+        return used_terms
+
+    def max_durations(self) -> dict[int, int]:
+        """Return the longest time range of each element, in microseconds."""
+        durations = {}
+        for p, duration in self._batch.max_durations.items():
+            durations[self.elements[p]] = duration
+        return durations
 
     def translate_term(self, values: list[Any]) -> None:
         """Replace the term in the last of the values."""

@@ -7,7 +7,7 @@ from typing import Any
 from archqa.fhir.values.element_values import CodedTerm
 from archqa.fhir.values.references import ReferenceTarget
 from archqa.fhir.values.search_parameters import Kind
-from archqa.fhir.values.tokens import normalise_text
+from archqa.fhir.values.text import normalise_text
 
 _KEY_COLUMNS = {"type": "k", "element": "p", "term": "t", "target": "t"}
 
@@ -18,7 +18,12 @@ class Interner:
     Numbers start at `floor`, so that those of an overlay differ from those of its file.
     """
 
-    def __init__(self, connection: Connection, schema: str = "main", floor: int = 1) -> None:
+    def __init__(
+        self,
+        connection: Connection,
+        schema: str = "main",
+        floor: int = 1,
+    ) -> None:
         self._connection = connection
         self._schema = schema
         self._numbers: dict[str, dict[Any, int]] = {}
@@ -30,7 +35,8 @@ class Interner:
             self._numbers[table] = {}
             self._new_rows[table] = []
             self._is_empty[table] = largest is None
-            self._next[table] = max(floor, 1 + (largest or 0))
+            next_number = (largest or 0) + 1
+            self._next[table] = max(floor, next_number)
 
     def type_id(self, name: str) -> int:
         """Return the number of a resource type."""
@@ -38,7 +44,12 @@ class Interner:
         sql = "SELECT k FROM type WHERE name = ?"
         return number or self._assign("type", name, sql, (name,), (name,))
 
-    def element_id(self, resource_type: str, kind: Kind, path: str) -> int:
+    def element_id(
+        self,
+        resource_type: str,
+        kind: Kind,
+        path: str,
+    ) -> int:
         """Return the number of an indexed element."""
         key = (resource_type, kind.value, path)
         number = self._numbers["element"].get(key)
@@ -57,10 +68,13 @@ class Interner:
         return self._numbers["term"].get(term) or self._assign_term(term)
 
     def _assign_term(self, term: CodedTerm) -> int:
-        folded = None if term.code is None else normalise_text(term.code)
+        folded, words = None, None
+        if term.code is not None:
+            folded = normalise_text(term.code)
         if folded == term.code:
             folded = None
-        words = None if term.text is None else normalise_text(term.text)
+        if term.text is not None:
+            words = normalise_text(term.text)
         row = (term.system, term.code, folded, words, term.text)
         sql = "SELECT t FROM term WHERE system IS ? AND code IS ? AND display IS ? AND words IS ?"
         key = (term.system, term.code, term.text, words)
@@ -70,7 +84,9 @@ class Interner:
         self, table: str, value: Any, sql: str, key: Sequence[Any], row: tuple[Any, ...]
     ) -> int:
         """Return the number in the record, or a new one with a new row."""
-        number = None if self._is_empty[table] else self._query_number(sql, key)
+        number = None
+        if not self._is_empty[table]:
+            number = self._query_number(sql, key)
         if number is None:
             number = self._next[table]
             self._next[table] += 1
@@ -81,11 +97,12 @@ class Interner:
     def flush(self) -> None:
         """Write the new numbers."""
         for table, rows in self._new_rows.items():
-            if rows:
-                marks = ", ".join("?" * len(rows[0]))
-                sql = f"INSERT INTO {self._schema}.{table} VALUES ({marks})"
-                self._connection.executemany(sql, rows)
-                rows.clear()
+            if not rows:
+                continue
+            marks = ", ".join("?" * len(rows[0]))
+            sql = f"INSERT INTO {self._schema}.{table} VALUES ({marks})"
+            self._connection.executemany(sql, rows)
+            rows.clear()
 
     def _query_number(self, sql: str, key: Sequence[Any] = ()) -> int | None:
         row = self._connection.execute(sql, key).fetchone()

@@ -65,7 +65,12 @@ class _StoredResource(NamedTuple):
 class Loader:
     """Insert batches within a transaction of the caller."""
 
-    def __init__(self, connection: Connection, schema_name: str = "main", floor: int = 1) -> None:
+    def __init__(
+        self,
+        connection: Connection,
+        schema_name: str = "main",
+        floor: int = 1,
+    ) -> None:
         self._connection = connection
         self._schema = schema_name
         self._interner = Interner(connection, schema_name, floor)
@@ -168,10 +173,17 @@ def load(
     checked = checksums.verify_checksums(files)
     connection.execute("BEGIN IMMEDIATE")
     try:
-        is_empty = connection.execute("SELECT 1 FROM resource LIMIT 1").fetchone() is None
+        any_resource = connection.execute("SELECT 1 FROM resource LIMIT 1").fetchone()
+        is_empty = any_resource is None
         if is_empty:
             schema.drop_indexes(connection)
-        report = _Load(connection, files, strict, progress, frozenset(named_paths)).run(checked)
+        report = _Load(
+            connection,
+            files,
+            strict,
+            progress,
+            frozenset(named_paths),
+        ).run(checked)
         if is_empty:
             schema.create_indexes(connection)
         connection.execute("COMMIT")
@@ -209,7 +221,10 @@ class _Load:
         with IndexWorkers(worker_count_for(self._bytes_total)) as workers:
             pending: deque[tuple[Source, Future[IndexBatch] | None]] = deque()
             for source, chunks in self._chunks():
-                pending.append((source, None if chunks is None else workers.submit(chunks)))
+                future = None
+                if chunks is not None:
+                    future = workers.submit(chunks)
+                pending.append((source, future))
                 while len(pending) > workers.max_pending:
                     self._finish(*pending.popleft())
             while pending:
@@ -255,8 +270,9 @@ class _Load:
         if source.mistakes and self._strict:
             fix = "Nothing was loaded. Correct the file, or leave --strict away."
             raise InputError(source.path, source.mistakes, fix)
-        room = _MAX_REPORTED_MISTAKES - len(self._mistakes)
-        self._mistakes += [f"{source.path}{mistake}" for mistake in source.mistakes[:room]]
+        unused = _MAX_REPORTED_MISTAKES - len(self._mistakes)
+        for mistake in source.mistakes[:unused]:
+            self._mistakes.append(f"{source.path}{mistake}")
         self._mistake_count += len(source.mistakes)
         self._bytes_of_finished_files += source.path.stat().st_size
         self._report_progress(source, self._bytes_of_finished_files)

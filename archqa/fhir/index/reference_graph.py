@@ -57,10 +57,13 @@ def resources_of_targets(
         target_types: dict[str, set[str]] = {}
         sql = f"SELECT id, type FROM target WHERE t IN ({part})"
         for resource_id, target_type in connection.execute(sql):
-            target_types.setdefault(resource_id, set()).add(target_type)
-        for n, resource_id, k in _rows_by_id(connection, "n, id, type FROM resource", target_types):
-            is_target = not target_types[resource_id].isdisjoint({type_names[k], ""})
-            if is_target and resource_type in {type_names[k], ""}:
+            types = target_types.setdefault(resource_id, set())
+            types.add(target_type)
+        rows = _rows_by_id(connection, "n, id, type FROM resource", target_types)
+        for n, resource_id, k in rows:
+            type_or_any = {type_names[k], ""}
+            is_target = not target_types[resource_id].isdisjoint(type_or_any)
+            if is_target and resource_type in type_or_any:
                 resources.add(n)
     return resources
 
@@ -70,14 +73,14 @@ def targets_of_resources(connection: Connection, numbers: Iterable[int]) -> set[
     targets: set[int] = set()
     type_names = _type_names(connection)
     for part in _sql_parts(numbers):
-        types: dict[str, set[str]] = {}
+        resource_types: dict[str, set[str]] = {}
         sql = f"SELECT id, type FROM resource WHERE n IN ({part})"
         for resource_id, k in connection.execute(sql):
-            types.setdefault(resource_id, set()).update({type_names[k], ""})
-        for t, resource_id, target_type in _rows_by_id(
-            connection, "t, id, type FROM target", types
-        ):
-            if target_type in types[resource_id]:
+            types = resource_types.setdefault(resource_id, {""})
+            types.add(type_names[k])
+        rows = _rows_by_id(connection, "t, id, type FROM target", resource_types)
+        for t, resource_id, target_type in rows:
+            if target_type in resource_types[resource_id]:
                 targets.add(t)
     return targets
 

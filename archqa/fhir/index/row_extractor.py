@@ -61,7 +61,12 @@ class IndexRowExtractor:
         self._coding_cache: dict[_CodingKey, int] = {}
         self._reference_cache: dict[str, list[int]] = {}
 
-    def add(self, n: int, resource: dict[str, Any], urn_targets: _UrnTargets) -> None:
+    def add(
+        self,
+        n: int,
+        resource: dict[str, Any],
+        urn_targets: _UrnTargets,
+    ) -> None:
         """Gather the rows of one resource.
 
         `urn_targets` are the resources that the `urn:uuid:…` of its bundle stand for.
@@ -113,13 +118,25 @@ class IndexRowExtractor:
             getters = self._patient_getters[resource_type] = [compile_path(path) for path in paths]
         return getters
 
-    def _emit_token(self, n: int, p: int, value: Any, patients: _Patients) -> None:
+    def _emit_token(
+        self,
+        n: int,
+        p: int,
+        value: Any,
+        patients: _Patients,
+    ) -> None:
         rows = self.rows["token"]
         for t in self._term_numbers(value):
             for patient in patients:
                 rows.append((n, p, t, patient))
 
-    def _emit_concept(self, n: int, p: int, value: Any, patients: _Patients) -> None:
+    def _emit_concept(
+        self,
+        n: int,
+        p: int,
+        value: Any,
+        patients: _Patients,
+    ) -> None:
         rows = self.rows["token"]
         for t in self._term_numbers(value):
             self.used_terms.add((p, t))
@@ -155,7 +172,13 @@ class IndexRowExtractor:
         if all(text is None or type(text) is str for text in key):
             self._coding_cache[key] = t
 
-    def _emit_reference(self, n: int, p: int, value: Any, patients: _Patients) -> None:
+    def _emit_reference(
+        self,
+        n: int,
+        p: int,
+        value: Any,
+        patients: _Patients,
+    ) -> None:
         rows = self.rows["reference"]
         for t in self._target_numbers(value):
             for patient in patients:
@@ -179,20 +202,38 @@ class IndexRowExtractor:
             return target
         return self._urn_targets.get(target.id, target)
 
-    def _emit_date(self, n: int, p: int, value: Any, patients: _Patients) -> None:
+    def _emit_date(
+        self,
+        n: int,
+        p: int,
+        value: Any,
+        patients: _Patients,
+    ) -> None:
         for low, high, low_utc, high_utc, _ in element_values.extract_time_ranges(value):
             if high - low > self.max_durations.get(p, 0):
                 self.max_durations[p] = high - low
             for patient in patients:
                 self.rows["date"].append((n, p, low, high, low_utc, high_utc, patient))
 
-    def _emit_quantity(self, n: int, p: int, value: Any, patients: _Patients) -> None:
+    def _emit_quantity(
+        self,
+        n: int,
+        p: int,
+        value: Any,
+        patients: _Patients,
+    ) -> None:
         for amount in element_values.extract_amounts(value):
             t = self.terms.of(amount.unit)
             for patient in patients:
                 self.rows["quantity"].append((n, p, amount.low, amount.high, t, patient))
 
-    def _emit_string(self, n: int, p: int, value: Any, patients: _Patients) -> None:
+    def _emit_string(
+        self,
+        n: int,
+        p: int,
+        value: Any,
+        patients: _Patients,
+    ) -> None:
         for folded, exact in element_values.extract_strings(value):
             for patient in patients:
                 self.rows["string"].append((n, p, folded, exact, patient))

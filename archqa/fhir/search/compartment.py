@@ -37,17 +37,20 @@ def parse_compartment_path(path: str) -> tuple[str, Params]:
     if len(parts) == 1:
         return parts[0], []
     if len(parts) == 3 and parts[0] == "Patient" and parts[2] in R4_RESOURCE_TYPES:
-        _, patient, resource_type = parts
-        if resource_type == "Patient":
-            return "Patient", [("_id", patient)]
-        if "patient" in parameters(resource_type):
-            return resource_type, [("patient", patient)]
-        message = f"{resource_type} is not in the compartment of a patient."
-        raise FhirError(message, 404, "not-supported")
+        return _search_within_patient(parts[1], parts[2])
     if parts[0] not in R4_RESOURCE_TYPES:
         hint = did_you_mean(parts[0], R4_RESOURCE_TYPES)
         raise FhirError(f"There is no such resource type.{hint}", 404, "not-supported")
     message = "A search is written Type?name=value or Patient/id/Type?name=value."
+    raise FhirError(message, 404, "not-supported")
+
+
+def _search_within_patient(patient: str, resource_type: str) -> tuple[str, Params]:
+    if resource_type == "Patient":
+        return "Patient", [("_id", patient)]
+    if "patient" in parameters(resource_type):
+        return resource_type, [("patient", patient)]
+    message = f"{resource_type} is not in the compartment of a patient."
     raise FhirError(message, 404, "not-supported")
 
 
@@ -100,7 +103,10 @@ class EverythingRequest:
         start = _parse_date("start", values)
         end = _parse_date("end", values)
         since = _parse_date("_since", values)
-        paging = {"_count", "_offset"}
+        next_page_params = []
+        for name, value in values.items():
+            if name not in {"_count", "_offset"}:
+                next_page_params.append((name, value))
         return cls(
             count=max(1, _parse_number("_count", values, _PAGE_SIZE)),
             offset=_parse_number("_offset", values, 0),
@@ -108,9 +114,7 @@ class EverythingRequest:
             start=start.low if start else None,
             end=end.high if end else None,
             since=since.low_utc if since else None,
-            next_page_params=tuple(
-                (name, value) for name, value in values.items() if name not in paging
-            ),
+            next_page_params=tuple(next_page_params),
         )
 
 
@@ -151,20 +155,30 @@ def fetch_everything(
     candidates = dict.fromkeys([*own, *about, *referenced])
     numbers = [n for n in candidates if _passes(connection, n, request)]
     end = request.offset + request.count
-    path = f"Patient/{patient}/$everything"
-    next_url = None
-    if end < len(numbers):
-        paging = (("_count", str(request.count)), ("_offset", str(end)))
-        next_url = build_search_url(path, (*request.next_page_params, *paging))
     resources = searcher.fetch(numbers[request.offset : end])
+    has_next = end < len(numbers)
     return Page(
-        query=path,
+        query=_everything_path(patient),
         entries=tuple(Entry(*resource) for resource in resources),
         total=len(numbers),
-        next=next_url,
+        next=_next_page_url(patient, request) if has_next else None,
         offset=request.offset,
         count=request.count,
     )
+
+
+def _everything_path(patient: str) -> str:
+    return f"Patient/{patient}/$everything"
+
+
+def _next_page_url(patient: str, request: EverythingRequest) -> str:
+    next_offset = request.offset + request.count
+    params = [
+        *request.next_page_params,
+        ("_count", str(request.count)),
+        ("_offset", str(next_offset)),
+    ]
+    return build_search_url(_everything_path(patient), params)
 
 
 _NOT_CARE = ("birthDate", "deceasedDateTime", "issued", "meta.lastUpdated")
@@ -178,6 +192,11 @@ def _passes(connection: Connection, n: int, request: EverythingRequest) -> bool:
         return False
     if request.start is None and request.end is None:
         return True
+    return _overlaps_care_dates(connection, n, request)
+
+
+def _overlaps_care_dates(connection: Connection, n: int, request: EverythingRequest) -> bool:
+    """Whether a resource has a date of care in the requested range, or none at all."""
     start = EARLIEST if request.start is None else request.start
     end = LATEST if request.end is None else request.end
     marks = ", ".join("?" * len(_NOT_CARE))
@@ -210,7 +229,8 @@ def _unowned_resources(connection: Connection, patient: str) -> list[int]:
     """Return the Locations, Medications and so on that the patient's resources refer to."""
     numbers: set[int] = set()
     for (resource_type,) in connection.execute("SELECT name FROM type").fetchall():
-        if "patient" not in parameters(resource_type) and resource_type != "Patient":
+        is_owned = resource_type == "Patient" or "patient" in parameters(resource_type)
+        if not is_owned:
             numbers |= reached(connection, patient, resource_type)
     return sorted(numbers)
 

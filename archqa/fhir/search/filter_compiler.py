@@ -1,58 +1,28 @@
-"""Compile filters to SQL: a predicate on a resource `r` and, if possible, a driver.
-
-A driver is a SELECT of the numbers `n` of all resources that pass. The search starts with the
-driver that finds the fewest and applies the predicates to those; the rest of the record is never
-looked at.
-"""
+"""Compile the filters of a search to SQL."""
 
 from collections.abc import Iterable
 from sqlite3 import Connection
-from typing import NamedTuple
 
 from archqa.fhir.index.reference_graph import sql_number_list
 from archqa.fhir.profile import Profile
 from archqa.fhir.search import value_clauses
+from archqa.fhir.search.compiled_filter import (
+    ALL_RESOURCES,
+    INDEX_TABLES,
+    TYPE_ID_SQL,
+    CompiledFilter,
+    compile_id,
+    compile_last_updated,
+    compile_targets,
+    negate,
+    with_schema,
+)
 from archqa.fhir.search.query import Filter
 from archqa.fhir.search.reachable_targets import reachable_targets
 from archqa.fhir.search.value_clauses import SqlClause, any_of, joined_args
 from archqa.fhir.values.search_parameters import Kind, Parameter
-from archqa.fhir.values.tokens import normalise_text
+from archqa.fhir.values.text import normalise_text
 from archqa.fhir.values.urls import unescape
-
-INDEX_TABLES = {
-    Kind.TOKEN: "token",
-    Kind.DATE: "date",
-    Kind.STRING: "string",
-    Kind.REFERENCE: "reference",
-    Kind.QUANTITY: "quantity",
-    Kind.NUMBER: "quantity",
-    Kind.URI: "string",
-}
-
-_TYPE_ID = "(SELECT k FROM type WHERE name = ?)"
-_ALL = SqlClause("1")
-_NONE = SqlClause("0")
-
-
-def with_schema(sql: str, schema: str) -> str:
-    """Replace `here.` by the schema that holds both a resource and its index rows.
-
-    Safe because no text of a request ever stands in the SQL itself.
-    """
-    return sql.replace("here.", f"{schema}.")
-
-
-class CompiledFilter(NamedTuple):
-    """A filter in SQL. Its driver, if any, finds exactly what passes the predicate."""
-
-    predicate: SqlClause
-    driver: SqlClause | None = None
-    driver_rank: int = 1
-    """A guess at the size of the driver before counting: 0 few, 1 some, 2 a whole patient."""
-    patient_scoped: bool = False
-    """The driver looks at the rows of the search's only patient and no others."""
-    is_patient_scope: bool = False
-    """The filter asks for that patient and nothing else."""
 
 
 class FilterCompiler:
@@ -86,15 +56,22 @@ class FilterCompiler:
         if patient_filter.parameter.name != "patient" or not is_plain:
             return ""
         if patient_filter.chain is None:
-            return patient_filter.values[0] if len(patient_filter.values) == 1 else ""
-        select = self._in_all_schemas(self._select_passing("Patient", patient_filter.chain))
-        ids = self._connection.execute(f"{select.sql} LIMIT 2", select.args).fetchall()
-        return f"Patient/{ids[0][0]}" if len(ids) == 1 else ""
+            is_single = len(patient_filter.values) == 1
+            return patient_filter.values[0] if is_single else ""
+        select = self._select_passing("Patient", patient_filter.chain)
+        select = self._in_all_schemas(select)
+        rows = self._connection.execute(f"{select.sql} LIMIT 2", select.args).fetchall()
+        if len(rows) != 1:
+            return ""
+        (patient_id,) = rows[0]
+        return f"Patient/{patient_id}"
 
     def _patient_targets(self, patients: Iterable[str]) -> list[int]:
-        where = any_of(
-            [value_clauses.reference_clause(patient, ("Patient",)) for patient in patients]
-        )
+        clauses = []
+        for patient in patients:
+            clause = value_clauses.reference_clause(patient, ("Patient",))
+            clauses.append(clause)
+        where = any_of(clauses)
         sql = f"SELECT x.t FROM target x WHERE {where.sql}"
         return [t for (t,) in self._connection.execute(sql, where.args)]
 
@@ -112,9 +89,9 @@ class FilterCompiler:
         if search_filter.chain is not None:
             return self._compile_chain(resource_type, search_filter)
         if parameter.name == "_id":
-            return _compile_id(resource_type, search_filter)
+            return compile_id(resource_type, search_filter)
         if parameter.name == "_lastUpdated":
-            return _compile_last_updated(search_filter)
+            return compile_last_updated(search_filter)
         if search_filter.modifier == "missing":
             return self._compile_missing(resource_type, search_filter)
         return self._compile_comparison(resource_type, search_filter)
@@ -122,7 +99,7 @@ class FilterCompiler:
     def _compile_comparison(self, resource_type: str, search_filter: Filter) -> CompiledFilter:
         parameter = search_filter.parameter
         if search_filter.modifier == "not":
-            return _negate(self._compile_values(resource_type, search_filter))
+            return negate(self._compile_values(resource_type, search_filter))
         is_plain_string = parameter.kind is Kind.STRING and not search_filter.modifier
         if is_plain_string and self._profile.extensions_enabled:
             return self._compile_words(resource_type, search_filter)
@@ -146,15 +123,22 @@ class FilterCompiler:
         if kind is Kind.TOKEN and search_filter.modifier != "text":
             condition = self._any_token(search_filter, element_ids)
         else:
-            condition = any_of(
-                [
-                    self._value_condition(search_filter, value, element_ids)
-                    for value in search_filter.values
-                ]
-            )
+            condition = self._any_value(search_filter, element_ids)
         return self._with_row(kind, element_ids, condition)
 
-    def _with_row(self, kind: Kind, element_ids: str, condition: SqlClause) -> CompiledFilter:
+    def _any_value(self, search_filter: Filter, element_ids: str) -> SqlClause:
+        conditions = []
+        for value in search_filter.values:
+            condition = self._value_condition(search_filter, value, element_ids)
+            conditions.append(condition)
+        return any_of(conditions)
+
+    def _with_row(
+        self,
+        kind: Kind,
+        element_ids: str,
+        condition: SqlClause,
+    ) -> CompiledFilter:
         """Compile the existence of an index row that passes a condition."""
         table = INDEX_TABLES[kind]
         where = f"x.n = r.n AND x.p IN ({element_ids}) AND ({condition.sql})"
@@ -166,14 +150,24 @@ class FilterCompiler:
             patient_scoped=self.patients is not None,
         )
 
-    def _driver(self, kind: Kind, element_ids: str, condition: SqlClause) -> SqlClause:
+    def _driver(
+        self,
+        kind: Kind,
+        element_ids: str,
+        condition: SqlClause,
+    ) -> SqlClause:
         where = f"x.p IN ({element_ids})"
         if self.patients is not None:
             where = f"{where} AND x.patient IN ({sql_number_list(self.patients)})"
         sql = f"SELECT x.n FROM here.{INDEX_TABLES[kind]} x WHERE {where} AND ({condition.sql})"
         return SqlClause(sql, condition.args)
 
-    def _value_condition(self, search_filter: Filter, value: str, element_ids: str) -> SqlClause:
+    def _value_condition(
+        self,
+        search_filter: Filter,
+        value: str,
+        element_ids: str,
+    ) -> SqlClause:
         parameter, modifier = search_filter.parameter, search_filter.modifier
         match parameter.kind:
             case Kind.TOKEN:
@@ -217,7 +211,12 @@ class FilterCompiler:
             clauses.append(SqlClause(f"x.t IN ({sql_number_list(terms)})"))
         return any_of(clauses)
 
-    def _token_condition(self, parameter: Parameter, value: str, element_ids: str) -> SqlClause:
+    def _token_condition(
+        self,
+        parameter: Parameter,
+        value: str,
+        element_ids: str,
+    ) -> SqlClause:
         """Return a condition for a code.
 
         In the archqa profile, a code that does not occur is tried without regard to case.
@@ -269,24 +268,28 @@ class FilterCompiler:
         drivers = [self._words_driver(value, element_ids) for value in search_filter.values]
         sql = " UNION ".join(driver.sql for driver in drivers)
         driver = SqlClause(sql, joined_args(drivers))
-        return CompiledFilter(SqlClause(f"r.n IN ({driver.sql})", driver.args), driver)
+        predicate = SqlClause(f"r.n IN ({driver.sql})", driver.args)
+        return CompiledFilter(predicate, driver)
 
     def _words_driver(self, value: str, element_ids: str) -> SqlClause:
-        start = self._driver(Kind.STRING, element_ids, value_clauses.string_clause(value, ""))
-        words = normalise_text(unescape(value)).split() or [""]
-        word_drivers = [
-            self._driver(Kind.STRING, element_ids, value_clauses.word_clause(word))
-            for word in words
-        ]
+        starts_with_value = value_clauses.string_clause(value, "")
+        start_driver = self._driver(Kind.STRING, element_ids, starts_with_value)
+        words = normalise_text(unescape(value)).split()
+        word_drivers = []
+        for word in words or [""]:
+            has_word = value_clauses.word_clause(word)
+            word_drivers.append(self._driver(Kind.STRING, element_ids, has_word))
         all_words = " INTERSECT ".join(driver.sql for driver in word_drivers)
-        sql = f"{start.sql} UNION SELECT n FROM ({all_words})"
-        return SqlClause(sql, joined_args([start, *word_drivers]))
+        sql = f"{start_driver.sql} UNION SELECT n FROM ({all_words})"
+        return SqlClause(sql, joined_args([start_driver, *word_drivers]))
 
     def _compile_missing(self, resource_type: str, search_filter: Filter) -> CompiledFilter:
         parameter = search_filter.parameter
         element_ids = self.element_ids_sql(resource_type, parameter)
-        present = self._with_row(parameter.kind, element_ids, _ALL)
-        return _negate(present) if search_filter.values == ("true",) else present
+        present = self._with_row(parameter.kind, element_ids, ALL_RESOURCES)
+        if search_filter.values == ("true",):
+            return negate(present)
+        return present
 
     def _compile_chain(self, resource_type: str, search_filter: Filter) -> CompiledFilter:
         """Compile what refers to a resource that passes the filter at the end of the chain."""
@@ -308,7 +311,7 @@ class FilterCompiler:
         passing = self._select_passing(chain_type, chain, "n")
         where = f"x.p IN ({element_ids}) AND x.n IN ({passing.sql})"
         targets = SqlClause(f"SELECT x.t FROM here.reference x WHERE {where}", passing.args)
-        return _compile_targets(resource_type, self._in_all_schemas(targets))
+        return compile_targets(resource_type, self._in_all_schemas(targets))
 
     def _select_passing(
         self, resource_type: str, search_filter: Filter, column: str = "id"
@@ -323,7 +326,7 @@ class FilterCompiler:
         condition = compiled.predicate
         if compiled.driver is not None:
             condition = SqlClause(f"r.n IN ({compiled.driver.sql})", compiled.driver.args)
-        where = f"r.type = {_TYPE_ID} AND {condition.sql}"
+        where = f"r.type = {TYPE_ID_SQL} AND {condition.sql}"
         sql = f"SELECT r.{column} FROM here.resource r WHERE {where}"
         return SqlClause(sql, (resource_type, *condition.args))
 
@@ -336,64 +339,12 @@ class FilterCompiler:
         """
         patient_targets = self._patient_targets(patients)
         targets = reachable_targets(self._connection, resource_type, patient_targets)
-        return _compile_targets(resource_type, SqlClause(sql_number_list(targets)))
+        return compile_targets(resource_type, SqlClause(sql_number_list(targets)))
 
     def _max_duration(self, element_ids: str) -> int:
         sql = f"SELECT ifnull(max(longest), 0) FROM element WHERE p IN ({element_ids})"
         return int(self._connection.execute(sql).fetchone()[0])
 
 
-def _negate(compiled: CompiledFilter) -> CompiledFilter:
-    predicate = compiled.predicate
-    return CompiledFilter(SqlClause(f"NOT {predicate.sql}", predicate.args))
-
-
 def _term_condition(where: SqlClause) -> SqlClause:
     return SqlClause(f"x.t IN (SELECT t FROM term WHERE {where.sql})", where.args)
-
-
-def _compile_always_present(search_filter: Filter) -> CompiledFilter:
-    """Compile `:missing` for an element that every resource has."""
-    return CompiledFilter(_NONE if search_filter.values == ("true",) else _ALL)
-
-
-def _compile_id(resource_type: str, search_filter: Filter) -> CompiledFilter:
-    if search_filter.modifier == "missing":
-        return _compile_always_present(search_filter)
-    ids = tuple(unescape(value).strip().rpartition("|")[2] for value in search_filter.values)
-    marks = ", ".join("?" * len(ids))
-    if search_filter.modifier == "not":
-        return CompiledFilter(SqlClause(f"r.id NOT IN ({marks})", ids))
-    driver = f"SELECT n FROM here.resource WHERE id IN ({marks}) AND type = {_TYPE_ID}"
-    return CompiledFilter(
-        predicate=SqlClause(f"r.id IN ({marks})", ids),
-        driver=SqlClause(driver, (*ids, resource_type)),
-        driver_rank=0,
-    )
-
-
-def _compile_last_updated(search_filter: Filter) -> CompiledFilter:
-    if search_filter.modifier == "missing":
-        return _compile_always_present(search_filter)
-    clauses = [
-        value_clauses.date_clause(search_filter.parameter, value, wall_clock=False, max_duration=1)
-        for value in search_filter.values
-    ]
-    condition = any_of(clauses)
-    row = (
-        "SELECT r.updated AS low, r.updated + 1 AS high,"
-        " r.updated AS low_utc, r.updated + 1 AS high_utc"
-    )
-    predicate = f"EXISTS (SELECT 1 FROM ({row}) x WHERE {condition.sql})"
-    return CompiledFilter(SqlClause(predicate, condition.args))
-
-
-def _compile_targets(resource_type: str, targets: SqlClause) -> CompiledFilter:
-    """Compile the resources of a type that are among these targets."""
-    where = f"type IN (?, '') AND t IN ({targets.sql})"
-    ids = f"SELECT id FROM target WHERE {where}"
-    args = (resource_type, *targets.args)
-    driver = f"SELECT n FROM here.resource WHERE type = {_TYPE_ID} AND id IN ({ids})"
-    return CompiledFilter(
-        SqlClause(f"r.id IN ({ids})", args), SqlClause(driver, (resource_type, *args))
-    )

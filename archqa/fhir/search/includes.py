@@ -29,19 +29,21 @@ def find_included(
     reached = set(matches)
     latest = sorted(matches)
     for step in range(_MAX_ITERATIONS):
+        is_initial = step == 0
         new: set[int] = set()
         for include in query.includes:
-            if step == 0 or include.iterate:
+            if is_initial or include.iterate:
                 new |= _referenced_by(connection, include, latest)
         for include in query.revincludes:
-            if step == 0 or include.iterate:
+            if is_initial or include.iterate:
                 new |= _referring_to(connection, include, latest)
         latest = sorted(new - reached)
         reached |= new
         if not latest:
             break
     included = sorted(reached - matches)
-    return included[:MAX_INCLUDED], len(included) > MAX_INCLUDED
+    is_cut = len(included) > MAX_INCLUDED
+    return included[:MAX_INCLUDED], is_cut
 
 
 def _referenced_by(connection: Connection, include: Include, numbers: list[int]) -> set[int]:
@@ -59,8 +61,10 @@ def _referring_to(connection: Connection, include: Include, numbers: list[int]) 
 def _elements(connection: Connection, include: Include) -> str:
     """Return the numbers of the elements of an include, as SQL."""
     sql = "SELECT p, type, path FROM element WHERE kind = 'reference'"
-    rows = connection.execute(sql).fetchall()
-    numbers = [p for p, source_type, path in rows if _concerns(include, source_type, path)]
+    numbers = []
+    for p, source_type, path in connection.execute(sql).fetchall():
+        if _concerns(include, source_type, path):
+            numbers.append(p)
     return reference_graph.sql_number_list(numbers)
 
 

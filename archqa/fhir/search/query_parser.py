@@ -70,7 +70,12 @@ class QueryParser:
             raise FhirError(self.mistakes[:_MAX_MISTAKES])
         return replace(query, notices=tuple(self.notices), params=tuple(repeated))
 
-    def _add_parameter(self, query: Query, name: str, value: str) -> Query:
+    def _add_parameter(
+        self,
+        query: Query,
+        name: str,
+        value: str,
+    ) -> Query:
         try:
             if name in RESULT_PARAMETERS:
                 return self._result_parser.apply(query, name, value)
@@ -109,7 +114,12 @@ class QueryParser:
         ids = tuple(reference.rpartition("/")[2] for reference in values)
         return replace(query, filters=(*query.filters, Filter(ID, ids)))
 
-    def filter(self, resource_type: str, name: str, value: str) -> Filter:
+    def filter(
+        self,
+        resource_type: str,
+        name: str,
+        value: str,
+    ) -> Filter:
         """Parse one filter.
 
         Raises `UnsupportedParameter` if the type does not have it, `FhirError` for a mistake in it.
@@ -147,7 +157,13 @@ class QueryParser:
             return replace(parameter, extra=())
         return replace(parameter, elements=(*parameter.elements, *parameter.extra), extra=())
 
-    def _chain(self, parameter: Parameter, target_type: str, rest: str, value: str) -> Filter:
+    def _chain(
+        self,
+        parameter: Parameter,
+        target_type: str,
+        rest: str,
+        value: str,
+    ) -> Filter:
         if parameter.kind is not Kind.REFERENCE:
             problem = f"it cannot be followed to .{quotable(rest)}."
             raise FhirError(f"{parameter.name} is no reference: {problem}")
@@ -161,7 +177,12 @@ class QueryParser:
         inner = self.filter(target_type, rest, value)
         return Filter(parameter, chain_type=target_type, chain=inner)
 
-    def _reverse_chain(self, resource_type: str, name: str, value: str) -> Filter:
+    def _reverse_chain(
+        self,
+        resource_type: str,
+        name: str,
+        value: str,
+    ) -> Filter:
         parts = name.split(":", 3)
         if len(parts) < 4 or "_has:" in parts[3] or "." in parts[3]:
             raise FhirError(
@@ -175,7 +196,12 @@ class QueryParser:
         if parameter.kind is not Kind.REFERENCE:
             raise FhirError(f"_has: {source_type}.{reference_name} is no reference.")
         inner = self.filter(source_type, inner_name, value)
-        return Filter(parameter, chain_type=source_type, chain=inner, is_reverse_chain=True)
+        return Filter(
+            parameter,
+            chain_type=source_type,
+            chain=inner,
+            is_reverse_chain=True,
+        )
 
 
 def _split_values(name: str, value: str) -> list[str]:

@@ -104,7 +104,12 @@ class ResultParameterParser:
             parameter = self._parameter(source, name)
             if parameter.kind is not Kind.REFERENCE:
                 raise FhirError(f"{source}:{name} is no reference: nothing to include.")
-        return Include(source.replace("*", ""), name.replace("*", ""), target, iterate)
+        return Include(
+            source.replace("*", ""),
+            name.replace("*", ""),
+            target,
+            iterate,
+        )
 
     def _elements(self, query: Query, value: str) -> Query:
         elements = list(query.elements)

@@ -11,12 +11,8 @@ from archqa.fhir.index.reference_graph import sql_number_list
 from archqa.fhir.outcome import operation_outcome
 from archqa.fhir.profile import Profile
 from archqa.fhir.record import Entry, Page
-from archqa.fhir.search.filter_compiler import (
-    INDEX_TABLES,
-    CompiledFilter,
-    FilterCompiler,
-    with_schema,
-)
+from archqa.fhir.search.compiled_filter import INDEX_TABLES, CompiledFilter, with_schema
+from archqa.fhir.search.filter_compiler import FilterCompiler
 from archqa.fhir.search.includes import MAX_INCLUDED, find_included
 from archqa.fhir.search.query import Query, SortKey
 from archqa.fhir.search.summaries import subset_resource
@@ -102,10 +98,7 @@ class Searcher:
 
     def _where(self, query: Query, compiler: FilterCompiler) -> SqlClause:
         """Return the condition on a resource `r` for all filters."""
-        compiler.set_patient_scope(query.filters)
-        filters = [compiler.compile(query.type, search_filter) for search_filter in query.filters]
-        for patients in query.referenced_by_patients:
-            filters.append(compiler.compile_referenced_by(query.type, patients))
+        filters = _compile_filters(query, compiler)
         drivers = self._choose_drivers(filters)
         # A driver that reads the rows of one patient only makes the filter by patient redundant.
         if any(driver.patient_scoped and not driver.is_patient_scope for driver in drivers):
@@ -140,8 +133,10 @@ class Searcher:
             sizes.append((size, candidate))
             smallest = min(smallest, size)
         if len(sizes) == 1:
-            return [sizes[0][1]]
-        return [candidate for size, candidate in sizes if size <= _DRIVER_RATIO * smallest]
+            (_, candidate) = sizes[0]
+            return [candidate]
+        max_size = _DRIVER_RATIO * smallest
+        return [candidate for size, candidate in sizes if size <= max_size]
 
     def _driver_size(self, candidate: CompiledFilter, limit: int) -> int:
         """Count what a driver finds, up to a limit."""
@@ -162,12 +157,24 @@ class Searcher:
             return [], False
         key = (where, query.sort)
         if key not in self._results:
-            numbers = self._matches(query, compiler, where, _MAX_CACHED_NUMBERS + 1, 0)
+            numbers = self._matches(
+                query,
+                compiler,
+                where,
+                _MAX_CACHED_NUMBERS + 1,
+                0,
+            )
             is_huge = len(numbers) > _MAX_CACHED_NUMBERS
             self._results[key] = None if is_huge else array("q", numbers)
         cached = self._results[key]
         if cached is None:
-            numbers = self._matches(query, compiler, where, count + 1, query.offset)
+            numbers = self._matches(
+                query,
+                compiler,
+                where,
+                count + 1,
+                query.offset,
+            )
             return numbers[:count], len(numbers) > count
         self._totals.setdefault(where, len(cached))
         end = query.offset + count
@@ -189,7 +196,12 @@ class Searcher:
         args = (*where.args * len(self._schemas), limit, offset)
         return [row[0] for row in self._connection.execute(sql, args)]
 
-    def _sort_value(self, resource_type: str, compiler: FilterCompiler, key: SortKey) -> str:
+    def _sort_value(
+        self,
+        resource_type: str,
+        compiler: FilterCompiler,
+        key: SortKey,
+    ) -> str:
         """Return the SQL to sort by: of several values the first in the direction of the sort."""
         parameter = key.parameter
         if parameter.name == "_id":
@@ -204,7 +216,12 @@ class Searcher:
         where = f"x.n = r.n AND x.p IN ({compiler.element_ids_sql(resource_type, parameter)})"
         return f"(SELECT {aggregate}({value}) FROM here.{table} x WHERE {where})"
 
-    def _total(self, query: Query, where: SqlClause, has_next: bool) -> int | None:
+    def _total(
+        self,
+        query: Query,
+        where: SqlClause,
+        has_next: bool,
+    ) -> int | None:
         """Return the number of matches; None if the profile tells it only on request."""
         if query.summary == "count":
             return self._count_matches(where)
@@ -226,14 +243,24 @@ class Searcher:
             self._totals[where] = total
         return self._totals[where]
 
-    def _entries(self, query: Query, numbers: list[int], mode: str) -> list[Entry]:
+    def _entries(
+        self,
+        query: Query,
+        numbers: list[int],
+        mode: str,
+    ) -> list[Entry]:
         resources = self.fetch(numbers)
         if not query.elements and query.summary in {"false", "count"}:
             return [Entry(*resource, mode) for resource in resources]
         elements = query.elements if mode == "match" else ()
         entries = []
         for resource in resources:
-            text = subset_resource(resource.text, resource.type, elements, query.summary)
+            text = subset_resource(
+                resource.text,
+                resource.type,
+                elements,
+                query.summary,
+            )
             entries.append(Entry(resource.type, resource.id, text, mode))
         return entries
 
@@ -261,6 +288,14 @@ _SORT_VALUES = {
     Kind.REFERENCE: "(SELECT id FROM target WHERE t = x.t)",
 }
 """The value that each kind sorts by (hl7.org/fhir/R4/search.html#sort)."""
+
+
+def _compile_filters(query: Query, compiler: FilterCompiler) -> list[CompiledFilter]:
+    compiler.set_patient_scope(query.filters)
+    filters = [compiler.compile(query.type, search_filter) for search_filter in query.filters]
+    for patients in query.referenced_by_patients:
+        filters.append(compiler.compile_referenced_by(query.type, patients))
+    return filters
 
 
 def _notices_entry(notices: list[str]) -> Entry:

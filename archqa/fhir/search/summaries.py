@@ -38,7 +38,12 @@ _CHOICES = (
 """Elements with a choice of types, such as `value[x]`."""
 
 
-def subset_resource(text: str, resource_type: str, elements: Iterable[str], summary: str) -> str:
+def subset_resource(
+    text: str,
+    resource_type: str,
+    elements: Iterable[str],
+    summary: str,
+) -> str:
     """Return the resource's JSON with the requested members only, tagged SUBSETTED."""
     spans = _spans(text)
     requested = set(elements)

@@ -14,7 +14,7 @@ from archqa.fhir.values import dates
 from archqa.fhir.values.dates import TimeRange
 from archqa.fhir.values.references import parse_reference
 from archqa.fhir.values.search_parameters import Kind, Parameter
-from archqa.fhir.values.tokens import normalise_text
+from archqa.fhir.values.text import normalise_text
 from archqa.fhir.values.urls import split_unescaped, unescape
 
 _PREFIXED = re.compile(r"(eq|ne|gt|ge|lt|le|sa|eb|ap)?(.*)", re.DOTALL)
@@ -52,7 +52,10 @@ def _combine(clauses: list[SqlClause], operator: str) -> SqlClause:
 
 def joined_args(clauses: list[SqlClause]) -> tuple[Any, ...]:
     """Return the arguments of all clauses, in order."""
-    return tuple(arg for clause in clauses for arg in clause.args)
+    args: list[Any] = []
+    for clause in clauses:
+        args.extend(clause.args)
+    return tuple(args)
 
 
 def _named_args(template: str, values: Mapping[str, Any]) -> SqlClause:
@@ -96,27 +99,35 @@ def date_clause(
     prefix, time_range = parse_prefixed_date(parameter, value)
     use_wall_clock = wall_clock and not time_range.has_timezone
     if use_wall_clock:
-        start, end, suffix, max_offset = time_range.low, time_range.high, "", 0
+        start, end = time_range.low, time_range.high
+        columns = {"low": "x.low", "high": "x.high"}
+        max_offset = 0
     else:
-        start, end, suffix = time_range.low_utc, time_range.high_utc, "_utc"
+        start, end = time_range.low_utc, time_range.high_utc
+        columns = {"low": "x.low_utc", "high": "x.high_utc"}
         max_offset = _MAX_UTC_OFFSET
     if prefix == "ap":
         slack = abs(dates.utc_now_microseconds() - start) // 10
-        start, end = start - slack, end + slack
-    template = _DATE_CONDITIONS[prefix].format(low=f"x.low{suffix}", high=f"x.high{suffix}")
+        start -= slack
+        end += slack
+    template = _DATE_CONDITIONS[prefix].format(**columns)
     condition = _named_args(template, {"start": start, "end": end})
-    bounds = _date_bounds(prefix, start - max_duration - max_offset, end + max_offset)
-    sql = " AND ".join([*(bound.sql for bound in bounds), f"({condition.sql})"])
-    return SqlClause(sql, (*joined_args(bounds), *condition.args))
+    lowest = start - max_duration - max_offset
+    highest = end + max_offset
+    clauses = [*_date_bounds(prefix, lowest, highest), condition]
+    sql = " AND ".join(f"({clause.sql})" for clause in clauses)
+    return SqlClause(sql, joined_args(clauses))
 
 
 def _date_bounds(prefix: str, lowest: int, highest: int) -> list[SqlClause]:
     """Return limits of the indexed column `low`, which hold for every match."""
     bounds = []
     if prefix not in {"lt", "le", "eb", "ne"}:
-        bounds.append(SqlClause("x.low >= ?", (max(lowest, dates.EARLIEST),)))
+        lowest = max(lowest, dates.EARLIEST)
+        bounds.append(SqlClause("x.low >= ?", (lowest,)))
     if prefix not in {"gt", "ge", "sa", "ne"}:
-        bounds.append(SqlClause("x.low <= ?", (min(highest, dates.LATEST),)))
+        highest = min(highest, dates.LATEST)
+        bounds.append(SqlClause("x.low <= ?", (highest,)))
     return bounds
 
 
@@ -179,7 +190,9 @@ def quantity_clause(parameter: Parameter, value: str) -> SqlClause:
         return amount
     if len(unit) != 2:
         raise FhirError(f"{parameter.name}: write number, number|system|code or number||code.")
-    unit_conditions = _unit_conditions(unescape(unit[0]).strip(), unescape(unit[1]).strip())
+    system = unescape(unit[0]).strip()
+    code = unescape(unit[1]).strip()
+    unit_conditions = _unit_conditions(system, code)
     if not unit_conditions:
         return amount
     return all_of([amount, _term_in(all_of(unit_conditions))])
@@ -247,7 +260,9 @@ def token_clause(value: str, *, ignore_case: bool = False) -> SqlClause:
         same_code = SqlClause("(folded = ? OR code = ?)", (folded, folded))
     if len(parts) == 1:
         return same_code
-    return all_of([same_code, SqlClause("(system = ? OR system IS NULL)", (parts[0],))])
+    system = parts[0]
+    same_system = SqlClause("(system = ? OR system IS NULL)", (system,))
+    return all_of([same_code, same_system])
 
 
 def system_clause(value: str) -> SqlClause | None:
@@ -256,6 +271,9 @@ def system_clause(value: str) -> SqlClause | None:
     Compared row by row: such a system may have a hundred thousand codes.
     """
     parts = [unescape(part) for part in split_unescaped(value, "|")]
-    if len(parts) != 2 or parts[1] or not parts[0]:
+    if len(parts) != 2:
         return None
-    return SqlClause("(SELECT system FROM term WHERE t = x.t) = ?", (parts[0],))
+    system, code = parts
+    if code or not system:
+        return None
+    return SqlClause("(SELECT system FROM term WHERE t = x.t) = ?", (system,))

@@ -52,7 +52,12 @@ class FhirApplication:
         self._semaphore = asyncio.Semaphore(max_concurrent)
         service.record.time_limit = seconds
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+    async def __call__(
+        self,
+        scope: Scope,
+        receive: Receive,
+        send: Send,
+    ) -> None:
         """Answer one connection."""
         if scope["type"] == "lifespan":
             await _handle_lifespan(receive, send)

@@ -18,10 +18,10 @@ def capability_statement(
 ) -> dict[str, Any]:
     """Return the CapabilityStatement of a record that holds these types."""
     writable = [] if mode is WriteMode.READ_ONLY else list(REQUIRED_ELEMENTS)
-    rest: dict[str, Any] = {
-        "mode": "server",
-        "resource": [_resource(name, name in writable) for name in sorted({*types, *writable})],
-    }
+    resources = []
+    for name in sorted({*types, *writable}):
+        resources.append(_resource(name, name in writable))
+    rest: dict[str, Any] = {"mode": "server", "resource": resources}
     if mode is WriteMode.APPLY:
         rest["interaction"] = [{"code": "transaction"}, {"code": "batch"}]
     rest["operation"] = [{"name": "everything", "definition": _EVERYTHING}]
@@ -45,11 +45,15 @@ def _resource(resource_type: str, is_writable: bool) -> dict[str, Any]:
     interactions = ["read", "search-type"]
     if is_writable:
         interactions.append("create")
-    names = sorted(kinds)
-    references = [name for name in names if kinds[name] is Kind.REFERENCE]
+    search_params = []
+    includes = []
+    for name, kind in sorted(kinds.items()):
+        search_params.append({"name": name, "type": kind.value})
+        if kind is Kind.REFERENCE:
+            includes.append(f"{resource_type}:{name}")
     return {
         "type": resource_type,
         "interaction": [{"code": code} for code in interactions],
-        "searchParam": [{"name": name, "type": kinds[name].value} for name in names],
-        "searchInclude": [f"{resource_type}:{name}" for name in references],
+        "searchParam": search_params,
+        "searchInclude": includes,
     }

@@ -40,15 +40,23 @@ def process_bundle(
     nothing is stored then.
     """
     bundle_type, requests = _parse_bundle(body)
-    has_writes = any(request is not None and request.method != "GET" for request in requests)
-    if overlay is None and has_writes:
+    if overlay is None and any(map(_is_write, requests)):
         raise FhirError("Bundles are loaded in mode apply only.", 403, "forbidden")
-    processor = _BundleProcessor(overlay, get, log_write, _new_references(requests))
+    processor = _BundleProcessor(
+        overlay,
+        get,
+        log_write,
+        _new_references(requests),
+    )
     if bundle_type == "transaction":
         responses = processor.process_transaction(requests)
     else:
         responses = [processor.process_alone(request) for request in requests]
     return {"resourceType": "Bundle", "type": f"{bundle_type}-response", "entry": responses}
+
+
+def _is_write(request: Request | None) -> bool:
+    return request is not None and request.method != "GET"
 
 
 class _BundleProcessor:
@@ -75,17 +83,16 @@ class _BundleProcessor:
 
     def process_transaction(self, requests: Sequence[Request | None]) -> list[dict[str, Any]]:
         """Process all entries or none; writes come before reads (http.html#trules)."""
-        order = sorted(range(len(requests)), key=lambda position: _rank(requests[position]))
+        positions = range(len(requests))
+        order = sorted(positions, key=lambda position: _rank(requests[position]))
         responses: dict[int, dict[str, Any]] = {}
         with self._transaction():
             for position in order:
                 try:
                     responses[position] = self._process(requests[position])
                 except FhirError as error:
-                    texts = [f"Entry {position + 1}: {text}" for text in error.diagnostics]
-                    diagnostics = ["Nothing was stored.", *texts]
-                    raise FhirError(diagnostics, error.status, error.code) from None
-        return [responses[position] for position in range(len(requests))]
+                    raise _transaction_error(position, error) from None
+        return [responses[position] for position in positions]
 
     def _transaction(self) -> AbstractContextManager[None]:
         if self._overlay is None:
@@ -112,7 +119,12 @@ class _BundleProcessor:
             return {"response": {"status": str(status), "outcome": content}}
         return {"resource": content, "response": {"status": str(status)}}
 
-    def _write(self, overlay: Overlay, request: Request, resource: Resource) -> Resource:
+    def _write(
+        self,
+        overlay: Overlay,
+        request: Request,
+        resource: Resource,
+    ) -> Resource:
         if request.method == "PUT":
             overlay.put(json.dumps(resource, ensure_ascii=False), resource)
             return resource
@@ -120,8 +132,16 @@ class _BundleProcessor:
         return overlay.create(resource, reference.partition("/")[2] or None)
 
 
+def _transaction_error(position: int, error: FhirError) -> FhirError:
+    """Return the error of a transaction that fails because of the entry at this position."""
+    diagnostics = ["Nothing was stored."]
+    for text in error.diagnostics:
+        diagnostics.append(f"Entry {position + 1}: {text}")
+    return FhirError(diagnostics, error.status, error.code)
+
+
 def _rank(request: Request | None) -> int:
-    """Return the place of a request in the order of a transaction."""
+    """Return the rank of a request in the order of a transaction."""
     if request is None:
         return 0
     return {"POST": 0, "PUT": 1, "GET": 2}[request.method]
@@ -133,23 +153,31 @@ def _parse_bundle(body: str) -> tuple[str, list[Request | None]]:
         content = parse(body)
     except (ValueError, RecursionError):
         raise FhirError("The body is not JSON.") from None
-    entries = content.get("entry") if isinstance(content, dict) else None
-    if not isinstance(entries, list) or content.get("type") not in {"batch", "transaction"}:
+    if not isinstance(content, dict):
+        content = {}
+    bundle_type = content.get("type")
+    entries = content.get("entry")
+    if not isinstance(entries, list) or bundle_type not in {"batch", "transaction"}:
         raise FhirError("The body must be a Bundle of type batch or transaction with entries.")
-    return content["type"], [_parse_request(entry) for entry in entries]
+    requests = [_parse_request(entry) for entry in entries]
+    return bundle_type, requests
 
 
 def _parse_request(entry: Any) -> Request | None:
     request = entry.get("request") if isinstance(entry, dict) else None
     if not isinstance(request, dict):
         return None
-    method, url, resource = request.get("method"), request.get("url"), entry.get("resource")
+    method = request.get("method")
+    url = request.get("url")
+    resource = entry.get("resource")
     if method == "GET" and isinstance(url, str):
         return Request("GET", url, None)
     if method not in {"POST", "PUT"} or not isinstance(resource, dict):
         return None
-    url = url if isinstance(url, str) else ""
-    return Request(method, url, resource, str(entry.get("fullUrl", "")))
+    if not isinstance(url, str):
+        url = ""
+    full_url = str(entry.get("fullUrl", ""))
+    return Request(method, url, resource, full_url)
 
 
 def _new_references(requests: Sequence[Request | None]) -> dict[str, str]:

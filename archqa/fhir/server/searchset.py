@@ -17,7 +17,12 @@ from archqa.fhir.values import dates
 from archqa.fhir.values.urls import Params, build_search_url, parse_search_url
 
 
-def write_searchset(page: Page, base: str, profile: Profile, self_url: str) -> str:
+def write_searchset(
+    page: Page,
+    base: str,
+    profile: Profile,
+    self_url: str,
+) -> str:
     """Return a page as a searchset with the profile's links. `base` does not end with a slash."""
     links = [{"relation": "self", "url": self_url}]
     following_url = next_url(page, base, profile)

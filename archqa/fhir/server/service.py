@@ -5,6 +5,7 @@ Source: hl7.org/fhir/R4/http.html.
 
 import json
 import logging
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -26,6 +27,8 @@ from archqa.fhir.write.writer import WriteMode, Writer, WriteResult
 _log = logging.getLogger(__name__)
 
 Headers = Mapping[str, str]
+
+_EVERYTHING_PATH = re.compile(r"Patient/(?P<patient>[^/]*)/\$everything")
 
 _RETRY_AFTER_SECONDS = "5"
 """When to ask again for a record that is being loaded."""
@@ -63,7 +66,12 @@ class FhirService:
 
     def post(self, url: str, body: str, who: str = "") -> FhirResponse:
         """Answer `POST`; `who` is the name of the author for the audit log."""
-        return self.handle("POST", url.strip().removeprefix(self.base), body, {"x-archqa-who": who})
+        return self.handle(
+            "POST",
+            url.strip().removeprefix(self.base),
+            body,
+            {"x-archqa-who": who},
+        )
 
     def handle(
         self, method: str, url: str, body: str = "", headers: Headers | None = None
@@ -89,37 +97,55 @@ class FhirService:
         response_headers = {"content-type": self.record.profile.content_type, **response.headers}
         return FhirResponse(response.status, response.body, response_headers)
 
-    def _respond(self, method: str, url: str, body: str, headers: Headers) -> FhirResponse:
+    def _respond(
+        self,
+        method: str,
+        url: str,
+        body: str,
+        headers: Headers,
+    ) -> FhirResponse:
         path, params = parse_search_url(url)
         if method in {"GET", "HEAD"}:
-            return FhirResponse(200, self._read(path, params, headers))
+            body = self._read(path, params, headers)
+            return FhirResponse(200, body)
         if method != "POST":
             raise FhirError("Only GET and POST are answered here.", 405, "not-supported")
         if path.endswith("_search"):
             all_params = [*params, *parse_query_string(body)]
-            return FhirResponse(200, self._search(path, all_params, headers))
+            searchset = self._search(path, all_params, headers)
+            return FhirResponse(200, searchset)
         author = headers.get("x-archqa-who", "")
         if not path:
-            return FhirResponse(200, self._process_bundle(body, author))
+            bundle = self._process_bundle(body, author)
+            return FhirResponse(200, bundle)
         return self._create(path, body, author)
 
     def _read(self, path: str, params: Params, headers: Headers) -> str:
-        parts = path.split("/")
         if path == "metadata":
             return self._metadata()
-        if len(parts) == 3 and parts[0] == "Patient" and parts[2] == "$everything":
-            return self._everything(parts[1], params)
-        if not path and any(name == "_getpages" for name, _ in params):
+        everything = _EVERYTHING_PATH.fullmatch(path)
+        if everything:
+            return self._everything(everything["patient"], params)
+        if not path and "_getpages" in dict(params):
             path, params = decode_hapi_page(params)
             return self._search(path, params, headers)
-        if len(parts) == 2 and parts[0] in R4_RESOURCE_TYPES and parts[1] != "_search":
-            return self._resource_text(parts[0], parts[1])
+        resource_type, slash, resource_id = path.partition("/")
+        is_id = slash and "/" not in resource_id and resource_id != "_search"
+        if is_id and resource_type in R4_RESOURCE_TYPES:
+            return self._resource_text(resource_type, resource_id)
         return self._search(path, params, headers)
 
     def _metadata(self) -> str:
         types = list(self.record.counts())
         profile = self.record.profile
-        return json.dumps(capability_statement(self.base, types, profile, self.writer.mode))
+        return json.dumps(
+            capability_statement(
+                self.base,
+                types,
+                profile,
+                self.writer.mode,
+            )
+        )
 
     def _resource_text(self, resource_type: str, resource_id: str) -> str:
         text = self.record.text(resource_type, resource_id)
@@ -127,7 +153,12 @@ class FhirService:
             raise FhirError(f"There is no {resource_type} of that id.", 404, "not-found")
         return text
 
-    def _search(self, path: str, params: Params, headers: Headers) -> str:
+    def _search(
+        self,
+        path: str,
+        params: Params,
+        headers: Headers,
+    ) -> str:
         if not path:
             raise FhirError("Name a resource type: Observation?patient=…", 400, "not-supported")
         query = build_search_url(path, decode_page_token(params))
@@ -150,7 +181,12 @@ class FhirService:
             hint = did_you_mean(path, R4_RESOURCE_TYPES)
             message = f"There is no such resource type to create.{hint}"
             raise FhirError(message, 404, "not-supported")
-        result = self.writer.post(path, body, url=f"{self.base}/{path}", who=author)
+        result = self.writer.post(
+            path,
+            body,
+            url=f"{self.base}/{path}",
+            who=author,
+        )
         if result.stored is None:
             return FhirResponse(result.status, json.dumps(result.outcome()))
         location = {"location": f"{self.base}/{result.location}"}
@@ -163,7 +199,12 @@ class FhirService:
             response = self.get(url)
             return response.status, response.body
 
-        def log_write(method: str, url: str, payload: Any, status: int) -> None:
+        def log_write(
+            method: str,
+            url: str,
+            payload: Any,
+            status: int,
+        ) -> None:
             result = WriteResult(status=status)
             self.writer.log_write(method, url, payload, result, who=author)
 

@@ -54,13 +54,25 @@ def parse_time_range(text: str) -> TimeRange | None:
     except ValueError:
         return None
     if hour is None:
-        return TimeRange(midnight, midnight + DAY, midnight, midnight + DAY)
+        return _without_timezone(midnight, midnight + DAY)
     clock = _clock(int(hour), int(minute), second, fraction)
     offset = _offset(zone)
     if clock is None or offset is None:
         return None
-    low, high = midnight + clock[0], midnight + clock[1]
-    return TimeRange(low, high, low - offset, high - offset, zone is not None)
+    clock_low, clock_high = clock
+    low = midnight + clock_low
+    high = midnight + clock_high
+    return TimeRange(
+        low=low,
+        high=high,
+        low_utc=low - offset,
+        high_utc=high - offset,
+        has_timezone=zone is not None,
+    )
+
+
+def _without_timezone(low: int, high: int) -> TimeRange:
+    return TimeRange(low, high, low_utc=low, high_utc=high)
 
 
 def _month_or_year(year: int, month: str | None) -> TimeRange:
@@ -71,7 +83,7 @@ def _month_or_year(year: int, month: str | None) -> TimeRange:
         end = start + 31
     else:
         end = datetime.date(year, int(month) + 1, 1).toordinal()
-    return TimeRange(start * DAY, end * DAY, start * DAY, end * DAY)
+    return _without_timezone(start * DAY, end * DAY)
 
 
 def _clock(
@@ -95,7 +107,8 @@ def _offset(zone: str | None) -> int | None:
     """Return how far a zone is ahead of UTC, in microseconds; None for an impossible zone."""
     if zone is None or zone == "Z":
         return 0
-    hours, minutes = int(zone[1:3]), int(zone[4:6])
+    hours = int(zone[1:3])
+    minutes = int(zone[4:6])
     if hours > 14 or minutes > 59:
         return None
     ahead = (hours * 60 + minutes) * MINUTE
@@ -129,8 +142,10 @@ def utc_now_microseconds() -> int:
 def microseconds(moment: datetime.datetime) -> int:
     """Return a moment with a zone in UTC microseconds since 0001-01-01."""
     utc = moment.astimezone(datetime.UTC)
-    in_day = (utc.hour * 3600 + utc.minute * 60 + utc.second) * SECOND + utc.microsecond
-    return utc.toordinal() * DAY + in_day
+    midnight = utc.toordinal() * DAY
+    minutes = utc.hour * 60 + utc.minute
+    seconds = minutes * 60 + utc.second
+    return midnight + seconds * SECOND + utc.microsecond
 
 
 def format_instant(moment: int) -> str:

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 from archqa.fhir.values.dates import TimeRange, parse_time_range, period_range
 from archqa.fhir.values.references import ReferenceTarget, parse_reference
-from archqa.fhir.values.tokens import normalise_text
+from archqa.fhir.values.text import normalise_text
 
 _NAME_AND_ADDRESS_PARTS = (
     "text",

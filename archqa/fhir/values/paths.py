@@ -23,7 +23,9 @@ def compile_path(path: str) -> PathGetter:
     if path in _COMPUTED:
         return _COMPUTED[path]
     steps = [_compile_step(step) for step in path.split(".")]
-    return steps[0] if len(steps) == 1 else _chain(steps)
+    if len(steps) == 1:
+        return steps[0]
+    return _chain(steps)
 
 
 def root_element(path: str) -> str | None:
@@ -73,16 +75,29 @@ def _values(value: Any) -> Sequence[Any]:
 
 def _deceased(patient: dict[str, Any]) -> Sequence[Any]:
     """True or false for every patient: parameter `deceased` of hl7.org/fhir/R4/patient.html."""
-    return (patient.get("deceasedBoolean") is True or "deceasedDateTime" in patient,)
+    has_date = "deceasedDateTime" in patient
+    is_deceased = has_date or patient.get("deceasedBoolean") is True
+    return (is_deceased,)
 
 
 def _legal_sex(patient: dict[str, Any]) -> Sequence[Any]:
     """The legal-sex extension, else the gender (as in Epic's API, MedAgentBench `funcs_v1`)."""
     for extension in _values(patient.get("extension")):
-        if isinstance(extension, dict) and str(extension.get("url", "")).endswith("legal-sex"):
-            names = [name for name in extension if name.startswith("value")]
-            return [extension[name] for name in names if extension[name] is not None]
+        if not isinstance(extension, dict):
+            continue
+        url = str(extension.get("url", ""))
+        if url.endswith("legal-sex"):
+            return _extension_values(extension)
     return _values(patient.get("gender"))
+
+
+def _extension_values(extension: dict[str, Any]) -> list[Any]:
+    """Return the `value[x]` of an extension."""
+    values = []
+    for name, value in extension.items():
+        if name.startswith("value") and value is not None:
+            values.append(value)
+    return values
 
 
 _COMPUTED: dict[str, PathGetter] = {"deceased()": _deceased, "legal-sex()": _legal_sex}

@@ -57,12 +57,23 @@ def build_schema_card(record: Record, patient: str | None = None) -> SchemaCard:
     """Return the card of a record, or of one patient and what their record refers to."""
     counts = record.counts(patient)
     types = [
-        _type_card(record, resource_type, count, patient) for resource_type, count in counts.items()
+        _type_card(
+            record,
+            resource_type,
+            count,
+            patient,
+        )
+        for resource_type, count in counts.items()
     ]
     return SchemaCard(patient=patient, types=tuple(types))
 
 
-def _type_card(record: Record, resource_type: str, count: int, patient: str | None) -> TypeCard:
+def _type_card(
+    record: Record,
+    resource_type: str,
+    count: int,
+    patient: str | None,
+) -> TypeCard:
     dates: dict[str, None] = {}
     references: dict[str, None] = {}
     paths: Counter[str] = Counter()

@@ -9,7 +9,7 @@ from collections.abc import Iterable
 
 from archqa.core.value import FrozenModel
 from archqa.fhir.record import CodeCount, Record
-from archqa.fhir.values.tokens import normalise_text
+from archqa.fhir.values.text import normalise_text
 
 _MIN_SIMILARITY = 0.75
 """The ratio of `difflib` from which a display counts as a misspelling."""

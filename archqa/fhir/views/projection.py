@@ -77,8 +77,11 @@ def _prefetch(resources: list[Resource], resolver: Resolver) -> None:
 
 
 def _project_members(node: dict[str, Any], resolver: Resolver | None) -> dict[str, Any]:
-    names = [name for name in node if name not in DROPPED]
-    return {name: _project_value(node[name], resolver) for name in names}
+    projected = {}
+    for name, value in node.items():
+        if name not in DROPPED:
+            projected[name] = _project_value(value, resolver)
+    return projected
 
 
 def _project_value(value: Any, resolver: Resolver | None) -> Any:
@@ -87,18 +90,28 @@ def _project_value(value: Any, resolver: Resolver | None) -> Any:
         return items[0] if len(items) == 1 else items
     if not isinstance(value, dict):
         return value
-    if "coding" in value or {"code", "display"} <= value.keys():
+    names = value.keys()
+    if "coding" in names or {"code", "display"} <= names:
         return _concept_text(value)
-    if "reference" in value:
+    if "reference" in names:
         return _reference_text(value, resolver)
-    is_identifier = "value" in value and "system" in value
-    if is_identifier and not {"unit", "code"} & value.keys():
-        system_name = str(value["system"]).rsplit("/", 1)[-1]
-        return {system_name: value["value"]}
-    if "value" in value and "unit" in value:
-        quantity = ("value", "unit", "comparator")
-        return {name: member for name, member in value.items() if name in quantity}
+    if {"value", "system"} <= names and names.isdisjoint({"unit", "code"}):
+        return _project_identifier(value)
+    if {"value", "unit"} <= names:
+        return _project_quantity(value)
     return _project_members(value, resolver)
+
+
+def _project_identifier(identifier: dict[str, Any]) -> dict[str, Any]:
+    """Return an identifier's value under the last part of its system's URL."""
+    system = str(identifier["system"])
+    system_name = system.rsplit("/", 1)[-1]
+    return {system_name: identifier["value"]}
+
+
+def _project_quantity(quantity: dict[str, Any]) -> dict[str, Any]:
+    shown = ("value", "unit", "comparator")
+    return {name: member for name, member in quantity.items() if name in shown}
 
 
 def _concept_text(concept: dict[str, Any]) -> str:
@@ -107,12 +120,14 @@ def _concept_text(concept: dict[str, Any]) -> str:
     texts: dict[str, None] = {}
     for coding in codings:
         if isinstance(coding, dict):
-            texts[_coding_text(coding, concept.get("text"))] = None
+            text = _coding_text(coding, concept.get("text"))
+            texts[text] = None
     return "; ".join(filter(None, texts)) or concept_name(concept)
 
 
 def _coding_text(coding: dict[str, Any], default: Any) -> str:
-    text, code = coding.get("display") or default, coding.get("code")
+    text = coding.get("display") or default
+    code = coding.get("code")
     if text and code and text != code:
         return f"{text} [{code}]"
     return str(text or code or "")
@@ -134,4 +149,6 @@ def _target_name(resource: Resource, resolver: Resolver) -> str:
     """Return the name of a resource; a mix is named by its ingredients."""
     ingredients = resolver.at(resource, "ingredient.itemReference")
     name = display_name(resource)
-    return name or " + ".join(display_name(ingredient) for ingredient in ingredients)
+    if name:
+        return name
+    return " + ".join(display_name(ingredient) for ingredient in ingredients)

@@ -35,8 +35,12 @@ class Resolver:
 
     def resolve(self, reference: str | Any) -> Resource | None:
         """Return the target of a reference (text or Reference); None if the record lacks it."""
-        text = reference.get("reference") if isinstance(reference, dict) else reference
-        target = parse_reference(text) if isinstance(text, str) else None
+        text = reference
+        if isinstance(reference, dict):
+            text = reference.get("reference")
+        if not isinstance(text, str):
+            return None
+        target = parse_reference(text)
         if target is None or not target.type:
             return None
         if target not in self._cache:
@@ -50,22 +54,29 @@ class Resolver:
             for target in extract_targets(reference):
                 if target.type and target not in self._cache:
                     self._cache[target] = None
-                    ids_by_type.setdefault(target.type, []).append(target.id)
+                    ids = ids_by_type.setdefault(target.type, [])
+                    ids.append(target.id)
         for resource_type, ids in ids_by_type.items():
             for start in range(0, len(ids), _IDS_PER_SEARCH):
-                self._fetch_ids(resource_type, ids[start : start + _IDS_PER_SEARCH])
+                end = start + _IDS_PER_SEARCH
+                self._fetch_ids(resource_type, ids[start:end])
 
     def _fetch_ids(self, resource_type: str, ids: list[str]) -> None:
         params = {"_id": ",".join(ids), "_count": str(_IDS_PER_SEARCH)}
         for resource in self._record.search_all(resource_type, params):
-            self._cache[ReferenceTarget(resource_type, resource["id"])] = resource
+            target = ReferenceTarget(resource_type, resource["id"])
+            self._cache[target] = resource
 
     def at(self, resource: Resource, path: str) -> list[Resource]:
         """Return the targets in the record of the references at a path, such as `hasMember`."""
         references = list(compile_path(path)(resource))
         self.fetch(references)
-        targets = [self.resolve(reference) for reference in references]
-        return [target for target in targets if target is not None]
+        targets = []
+        for reference in references:
+            target = self.resolve(reference)
+            if target is not None:
+                targets.append(target)
+        return targets
 
     def medications(self, order: Resource) -> list[Resource]:
         """Return the drugs of an order: the ingredients of a mix, else the Medication itself.
@@ -87,23 +98,33 @@ class Resolver:
 
     def specimen(self, observation: Resource) -> Resource | None:
         """Return the specimen of an observation."""
-        return next(iter(self.at(observation, "specimen")), None)
+        specimens = self.at(observation, "specimen")
+        return specimens[0] if specimens else None
 
     def whole(self, encounter: Resource) -> Resource | None:
         """Return the visit that an ICU stay is part of."""
-        return next(iter(self.at(encounter, "partOf")), None)
+        visits = self.at(encounter, "partOf")
+        return visits[0] if visits else None
 
     def stays(self, encounter: Resource) -> list[Stay]:
         """Return the locations of an encounter with start and end, as listed."""
         self.at(encounter, "location.location")
         stays = []
         for entry in compile_path("location")(encounter):
-            location = self.resolve(entry.get("location")) if isinstance(entry, dict) else None
-            if location is not None:
-                start = next(iter(compile_path("period.start")(entry)), None)
-                end = next(iter(compile_path("period.end")(entry)), None)
-                stays.append(Stay(location, start, end))
+            if not isinstance(entry, dict):
+                continue
+            location = self.resolve(entry.get("location"))
+            if location is None:
+                continue
+            start = _first_value(entry, "period.start")
+            end = _first_value(entry, "period.end")
+            stays.append(Stay(location, start, end))
         return stays
+
+
+def _first_value(node: dict[str, Any], path: str) -> Any:
+    values = compile_path(path)(node)
+    return values[0] if values else None
 
 
 _CONCEPT_ELEMENTS = ("code", "type", "vaccineCode", "medicationCodeableConcept")
@@ -111,11 +132,9 @@ _CONCEPT_ELEMENTS = ("code", "type", "vaccineCode", "medicationCodeableConcept")
 
 def display_name(resource: Resource) -> str:
     """Return the name of a drug or ward, or the text of a code; empty if there is none."""
-    for identifier in compile_path("identifier")(resource):
-        if isinstance(identifier, dict):
-            system = str(identifier.get("system", ""))
-            if system.endswith(MEDICATION_NAME):
-                return str(identifier.get("value", "")).strip()
+    drug_name = _drug_name(resource)
+    if drug_name is not None:
+        return drug_name
     name = resource.get("name")
     if isinstance(name, str):
         return name
@@ -127,12 +146,31 @@ def display_name(resource: Resource) -> str:
     return ""
 
 
+def _drug_name(resource: Resource) -> str | None:
+    """Return the drug's name from its MIMIC identifier; None without such an identifier."""
+    for identifier in compile_path("identifier")(resource):
+        if not isinstance(identifier, dict):
+            continue
+        system = str(identifier.get("system", ""))
+        if system.endswith(MEDICATION_NAME):
+            name = str(identifier.get("value", ""))
+            return name.strip()
+    return None
+
+
 def concept_name(concept: Any) -> str:
     """Return the text of a CodeableConcept or Coding, else a display, else a code."""
+    if isinstance(concept, str):
+        return concept
     if not isinstance(concept, dict):
-        return concept if isinstance(concept, str) else ""
-    codings = concept.get("coding") or [concept]
+        return ""
     names = [concept.get("text")]
+    codings = concept.get("coding") or [concept]
     for member in ("display", "code"):
-        names += [coding.get(member) for coding in codings if isinstance(coding, dict)]
-    return next((name for name in names if isinstance(name, str) and name), "")
+        for coding in codings:
+            if isinstance(coding, dict):
+                names.append(coding.get(member))
+    for name in names:
+        if isinstance(name, str) and name:
+            return name
+    return ""

@@ -96,22 +96,25 @@ def _error(path: str, message: str) -> Finding:
 
 def _check_required(resource: dict[str, Any], resource_type: str) -> Iterator[Finding]:
     for name in REQUIRED_ELEMENTS[resource_type]:
-        if name in _CHOICES:
-            is_present = any(member.startswith(name) for member in resource)
-            path = f"{name}[x]"
-        else:
-            is_present = resource.get(name) not in (None, "", [], {})
-            path = name
         is_excused = name == "value" and "dataAbsentReason" in resource
-        if not is_present and not is_excused:
-            yield _error(path, "is required.")
+        if is_excused or _is_present(resource, name):
+            continue
+        path = f"{name}[x]" if name in _CHOICES else name
+        yield _error(path, "is required.")
+
+
+def _is_present(resource: dict[str, Any], name: str) -> bool:
+    if name in _CHOICES:
+        return any(member.startswith(name) for member in resource)
+    return resource.get(name) not in (None, "", [], {})
 
 
 def _check_value_sets(resource: dict[str, Any], resource_type: str) -> Iterator[Finding]:
     for element, codes in VALUE_SETS[resource_type].items():
         value = resource.get(element)
-        if value is not None and value not in codes.split():
-            yield _error(element, f"must be one of {codes.replace(' ', ', ')}.")
+        allowed = codes.split()
+        if value is not None and value not in allowed:
+            yield _error(element, f"must be one of {', '.join(allowed)}.")
 
 
 def _check_subject(
@@ -120,8 +123,10 @@ def _check_subject(
     subject = resource.get("subject")
     if subject is None:
         return
+    target = None
     reference = subject.get("reference") if isinstance(subject, dict) else None
-    target = parse_reference(reference) if isinstance(reference, str) else None
+    if isinstance(reference, str):
+        target = parse_reference(reference)
     if target is None or target.type != "Patient":
         yield _error("subject.reference", "must be Patient/id.")
     elif not has_patient(target.id):
@@ -136,9 +141,13 @@ def _check_tree(node: dict[str, Any], path: str) -> Iterator[Finding]:
         if isinstance(value, dict):
             yield from _check_tree(value, member_path)
         elif isinstance(value, list):
-            for index, item in enumerate(value):
-                if isinstance(item, dict):
-                    yield from _check_tree(item, f"{member_path}[{index}]")
+            yield from _check_items(value, member_path)
+
+
+def _check_items(items: list[Any], path: str) -> Iterator[Finding]:
+    for index, item in enumerate(items):
+        if isinstance(item, dict):
+            yield from _check_tree(item, f"{path}[{index}]")
 
 
 def _check_member(name: str, value: Any, path: str) -> Iterator[Finding]:
@@ -176,7 +185,10 @@ def _check_codings(codings: Any, path: str) -> Iterator[Finding]:
         yield _error(path, "must be a list of Codings.")
         return
     for index, coding in enumerate(codings):
-        missing = [name for name in ("system", "code") if not _is_text(coding.get(name))]
+        missing = []
+        for name in ("system", "code"):
+            if not _is_text(coding.get(name)):
+                missing.append(name)
         if missing:
             yield _error(f"{path}[{index}]", f"needs {' and '.join(missing)}.")
 
@@ -207,5 +219,9 @@ def _check_notes(resource: dict[str, Any]) -> Iterator[Finding]:
     notes = resource["note"]
     if not isinstance(notes, list):
         yield _error("note", "must be a list of Annotations: [{text: ...}].")
-    elif not all(isinstance(note, dict) and isinstance(note.get("text"), str) for note in notes):
+    elif not all(map(_is_annotation, notes)):
         yield _error("note", "every Annotation needs a text.")
+
+
+def _is_annotation(note: Any) -> bool:
+    return isinstance(note, dict) and isinstance(note.get("text"), str)

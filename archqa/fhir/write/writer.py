@@ -86,7 +86,14 @@ class Writer:
         else:
             result = self._write(resource_type, payload)
         logged = body if payload is _NOT_JSON else payload
-        self.log_write("POST", url or resource_type, logged, result, who=who, evidence=evidence)
+        self.log_write(
+            "POST",
+            url or resource_type,
+            logged,
+            result,
+            who=who,
+            evidence=evidence,
+        )
         return result
 
     def log_write(
@@ -131,7 +138,12 @@ class Writer:
         assert isinstance(self.record, WritableRecord)
         stored = self.record.create(payload)
         location = f"{resource_type}/{stored['id']}/_history/1"
-        return WriteResult(status=201, findings=findings, location=location, stored=stored)
+        return WriteResult(
+            status=201,
+            findings=findings,
+            location=location,
+            stored=stored,
+        )
 
     def _has_patient(self, patient: str) -> bool:
         return self.record.get("Patient", patient) is not None

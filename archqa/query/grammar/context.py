@@ -3,7 +3,7 @@
 import re
 from typing import NamedTuple
 
-from archqa.fhir.values.tokens import normalise_text
+from archqa.fhir.values.text import normalise_text
 
 _NOW = re.compile(
     r"(?:current (?:time|date)|today|now|clock)\D{0,30}?(\d{4}-\d\d-\d\d)(?:[ t](\d\d:\d\d(?::\d\d)?))?"

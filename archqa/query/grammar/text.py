@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from archqa.fhir.values.tokens import normalise_text
+from archqa.fhir.values.text import normalise_text
 
 PATIENT = "patient"
 _SIGNS = str.maketrans(
