@@ -20,7 +20,7 @@ from archqa.fhir import FhirService, Overlay, Store, WriteMode, Writer
 from archqa.fhir.server.application import FhirApplication
 from tests.cli.test_commands import archqa
 from tests.tasks.medagentbench.invented import SyntheticBenchmark, task
-from tests.tasks.medagentbench.test_protocol import always, fhir_server
+from tests.tasks.medagentbench.paper_agent import always, fhir_server
 
 ONE = "S9000001"
 RATES = tuple(
