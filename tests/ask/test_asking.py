@@ -29,11 +29,11 @@ def _attachment(text: str, **more: Any) -> dict[str, Any]:
 
 
 def _document(
-    each: str, *attachments: dict[str, Any], patient: str = "p1", **more: Any
+    document_id: str, *attachments: dict[str, Any], patient: str = "p1", **more: Any
 ) -> dict[str, Any]:
     return {
         "resourceType": "DocumentReference",
-        "id": each,
+        "id": document_id,
         "status": "current",
         "subject": {"reference": f"Patient/{patient}"},
         "content": [{"attachment": attachment} for attachment in attachments],
@@ -41,7 +41,7 @@ def _document(
     }
 
 
-def _observation(each: str, value: float, day: int) -> dict[str, Any]:
+def _observation(observation_id: str, value: float, day: int) -> dict[str, Any]:
     coding = [
         {
             "system": "http://mimic.mit.edu/fhir/mimic/CodeSystem/mimic-d-labitems",
@@ -61,7 +61,7 @@ def _observation(each: str, value: float, day: int) -> dict[str, Any]:
     ]
     return {
         "resourceType": "Observation",
-        "id": each,
+        "id": observation_id,
         "status": "final",
         "category": category,
         "code": {"coding": coding},
@@ -105,7 +105,7 @@ def small_record(folder: Path) -> Path:
         },
     ]
     file = folder / "all.ndjson"
-    file.write_text("".join(json.dumps(each) + "\n" for each in resources))
+    file.write_text("".join(json.dumps(resource) + "\n" for resource in resources))
     path = folder / "record.db"
     with Store.open(path, create=True) as store:
         store.load([file])
@@ -116,12 +116,12 @@ def test_a_note_is_answered_with_sentences_of_it() -> None:
     steps = []
     answered = ask_note("Why did the creatinine rise?", NOTE, Settings(), on_step=steps.append)
     assert answered.claims
-    cited = {each for claim in answered.claims for each in claim.citations}
-    assert {each.id for each in answered.evidence} == cited
-    for each in answered.evidence:
-        assert each.start_char_index is not None
-        assert NOTE[each.start_char_index :].startswith(each.text)
-        assert 0 <= (each.probability or -1) <= 1
+    cited = {citation for claim in answered.claims for citation in claim.citations}
+    assert {line.id for line in answered.evidence} == cited
+    for line in answered.evidence:
+        assert line.start_char_index is not None
+        assert NOTE[line.start_char_index :].startswith(line.text)
+        assert 0 <= (line.probability or -1) <= 1
     assert steps[-1].agent == "decision"
     assert answered.performer.startswith("embedded:")
 
@@ -129,17 +129,17 @@ def test_a_note_is_answered_with_sentences_of_it() -> None:
 def test_the_command_prints_answer_evidence_and_probability(tmp_path: Path) -> None:
     file = tmp_path / "note.txt"
     file.write_text(NOTE)
-    done = CliRunner().invoke(app, ["ask", "Why did the creatinine rise?", "--note", str(file)])
-    assert done.exit_code == 0
-    assert "Evidence" in done.stdout
-    assert "probability" in done.stdout
+    result = CliRunner().invoke(app, ["ask", "Why did the creatinine rise?", "--note", str(file)])
+    assert result.exit_code == 0
+    assert "Evidence" in result.stdout
+    assert "probability" in result.stdout
     plain = CliRunner().invoke(
         app, ["ask", "Why did the creatinine rise?", "--note", str(file), "--json"]
     )
-    told = json.loads(plain.stdout)
-    assert told["answer"].splitlines()[0].endswith("|")
-    assert {each["id"] for each in told["evidence"]} == {
-        each for claim in told["claims"] for each in claim["citations"]
+    answer_json = json.loads(plain.stdout)
+    assert answer_json["answer"].splitlines()[0].endswith("|")
+    assert {line["id"] for line in answer_json["evidence"]} == {
+        citation for claim in answer_json["claims"] for citation in claim["citations"]
     }
 
 
@@ -160,29 +160,32 @@ def test_wrong_calls_are_told_in_a_sentence(tmp_path: Path) -> None:
 
 def test_the_notes_of_a_patient_are_read_latest_first_and_whole(record: Path) -> None:
     with Store.open(record) as store:
-        found = patient_documents(store, "Patient/p1")
-    assert [each.name for each in found.found] == ["DocumentReference/d1", "DocumentReference/d3"]
-    assert [each.text for each in found.found] == [NOTE, "No allergies."]
-    assert found.unreadable == 1
+        documents = patient_documents(store, "Patient/p1")
+    assert [document.name for document in documents.found] == [
+        "DocumentReference/d1",
+        "DocumentReference/d3",
+    ]
+    assert [document.text for document in documents.found] == [NOTE, "No allergies."]
+    assert documents.unreadable == 1
 
 
 def test_one_answer_cites_resources_and_notes(record: Path) -> None:
     answered = ask_patient("What was the last creatinine measured?", "p1", record, Settings())
     kinds: dict[str, list[EvidenceLine]] = {}
-    for each in answered.evidence:
-        kinds.setdefault(each.kind, []).append(each)
-    assert [each.id for each in kinds["resource"]] == ["Observation/o2"]
+    for line in answered.evidence:
+        kinds.setdefault(line.kind, []).append(line)
+    assert [line.id for line in kinds["resource"]] == ["Observation/o2"]
     assert "2.9" in answered.claims[0].text
     assert _cites_only_its_evidence(answered)
 
 
 def test_what_only_a_note_knows_is_answered_from_the_note(record: Path) -> None:
     answered = ask_patient("Why did the kidneys fail after omeprazole?", "p1", record, Settings())
-    assert {each.kind for each in answered.evidence} == {"sentence"}
-    assert {each.source for each in answered.evidence} == {"DocumentReference/d1"}
-    assert all(each.id.startswith("n1.") for each in answered.evidence)
-    assert any("do not answer" in each for each in answered.remarks)
-    assert any("without plain text" in each for each in answered.remarks)
+    assert {line.kind for line in answered.evidence} == {"sentence"}
+    assert {line.source for line in answered.evidence} == {"DocumentReference/d1"}
+    assert all(line.id.startswith("n1.") for line in answered.evidence)
+    assert any("do not answer" in remark for remark in answered.remarks)
+    assert any("without plain text" in remark for remark in answered.remarks)
 
 
 def test_a_patient_who_is_not_there_is_said_to_be_missing(record: Path) -> None:
@@ -191,6 +194,6 @@ def test_a_patient_who_is_not_there_is_said_to_be_missing(record: Path) -> None:
 
 
 def _cites_only_its_evidence(answered: AskResult) -> bool:
-    return {each for claim in answered.claims for each in claim.citations} == {
-        each.id for each in answered.evidence
+    return {citation for claim in answered.claims for citation in claim.citations} == {
+        line.id for line in answered.evidence
     }

@@ -86,13 +86,13 @@ def test_a_run_keeps_every_vote_and_says_who_is_lost(run: Run) -> None:
 def test_calibration_learns_whom_to_trust_and_writes_where_that_is_from(
     run: Run, tmp_path: Path
 ) -> None:
-    found = calibrate(run.path, key=ROOT / "data/mini/mini_key.json", out=tmp_path / "c.json")
-    weights = found.combiner.weights
+    result = calibrate(run.path, key=ROOT / "data/mini/mini_key.json", out=tmp_path / "c.json")
+    weights = result.combiner.weights
     assert weights["general expert @ right"] > 0 > weights["general expert @ wrong"]
-    assert found.out_of_fold.f1 > found.unfitted.f1
-    told = json.loads((tmp_path / "c.json").read_text())["provenance"]
-    assert told["run"] == run.manifest.run
-    assert (told["cases"], told["data_sha256"]) == (3, run.manifest.data.sha256)
+    assert result.out_of_fold.f1 > result.unfitted.f1
+    provenance = json.loads((tmp_path / "c.json").read_text())["provenance"]
+    assert provenance["run"] == run.manifest.run
+    assert (provenance["cases"], provenance["data_sha256"]) == (3, run.manifest.data.sha256)
 
 
 def test_a_fitted_combiner_decides_the_next_run(run: Run, tmp_path: Path) -> None:
@@ -104,41 +104,41 @@ def test_a_fitted_combiner_decides_the_next_run(run: Run, tmp_path: Path) -> Non
 
 
 def test_without_a_change_the_same_is_decided(run: Run) -> None:
-    found = what_if(run.path, settings_from_run(run.path))
-    assert (found.changed, found.cases) == (0, 3)
+    result = what_if(run.path, settings_from_run(run.path))
+    assert (result.changed, result.cases) == (0, 3)
 
 
 def test_other_voters_decide_otherwise_without_a_call(run: Run, tmp_path: Path) -> None:
     settings = settings_from_run(run.path, ["voters=general expert @ right", "verify=off"])
-    found = what_if(
+    result = what_if(
         run.path, settings, key=ROOT / "data/mini/mini_key.json", out=tmp_path / "other"
     )
-    assert found.after is not None
-    assert found.after.f1 == 100.0
-    assert found.before is not None
-    assert found.before.f1 < 100.0
-    other = Run.open(tmp_path / "other")
-    for record in other.records:
+    assert result.after is not None
+    assert result.after.f1 == 100.0
+    assert result.before is not None
+    assert result.before.f1 < 100.0
+    new_run = Run.open(tmp_path / "other")
+    for record in new_run.records:
         assert set(record.evidence) == KEYS[record.id].essential
         assert record.answer is not None
         assert record.answer.cited == KEYS[record.id].essential
         assert record.answer.words <= 75
-    scores = score(other.path, settings=ScoreSettings(metrics=("strict_micro_f1",))).scores.scores
+    scores = score(new_run.path, settings=ScoreSettings(metrics=("strict_micro_f1",))).scores.scores
     assert scores["strict_micro_f1"] == 100.0
 
 
 def test_a_lower_threshold_finds_more(run: Run) -> None:
-    few, many = (
+    strict, lenient = (
         what_if(
             run.path,
-            settings_from_run(run.path, [f"threshold={each}"]),
+            settings_from_run(run.path, [f"threshold={threshold}"]),
             key=ROOT / "data/mini/mini_key.json",
         ).after
-        for each in (0.8, 0.05)
+        for threshold in (0.8, 0.05)
     )
-    assert few is not None
-    assert many is not None
-    assert many.recall > few.recall
+    assert strict is not None
+    assert lenient is not None
+    assert lenient.recall > strict.recall
 
 
 def test_what_needs_a_model_cannot_be_changed_afterwards(run: Run) -> None:
@@ -154,11 +154,11 @@ def test_what_needs_a_model_cannot_be_changed_afterwards(run: Run) -> None:
 
 def test_a_run_of_the_six_stages_can_be_decided_anew_as_well(tmp_path: Path) -> None:
     run = predict("mini", out=tmp_path / "run", pipeline="embedded")
-    found = what_if(
+    result = what_if(
         run.path, settings_from_run(run.path, ["voters=general expert", "operating_point=recall"])
     )
-    assert found.voters == ("general expert",)
-    assert found.changed > 0
+    assert result.voters == ("general expert",)
+    assert result.changed > 0
 
 
 def test_one_panel_run_serves_the_first_three_subtasks_of_2026(run: Run, tmp_path: Path) -> None:
@@ -227,18 +227,21 @@ def test_models_at_named_servers_are_asked_there_with_their_own_key(
     from archqa.runs.models import model_endpoints
 
     monkeypatch.setenv("VLLM_KEY", "sk-vllm")
-    words = ["servers.vllm.base_url=http://127.0.0.1:8/v1", "servers.vllm.key_variable=VLLM_KEY"]
+    server_settings = [
+        "servers.vllm.base_url=http://127.0.0.1:8/v1",
+        "servers.vllm.key_variable=VLLM_KEY",
+    ]
     settings = load_settings(
         typed={"api_key": "sk-own"},
-        assignments=[*words, "agents.specialist.models=gpt-4.1,qwen3-32b@vllm"],
+        assignments=[*server_settings, "agents.specialist.models=gpt-4.1,qwen3-32b@vllm"],
     )
-    first, second = model_endpoints(settings, "specialist")
-    assert (first.model, first.base_url) == ("gpt-4.1", None)
-    assert (second.label, second.model, second.base_url) == (
+    own_server, named_server = model_endpoints(settings, "specialist")
+    assert (own_server.model, own_server.base_url) == ("gpt-4.1", None)
+    assert (named_server.label, named_server.model, named_server.base_url) == (
         "qwen3-32b@vllm",
         "qwen3-32b",
         "http://127.0.0.1:8/v1",
     )
-    key = settings.api_key_for(second.base_url)
+    key = settings.api_key_for(named_server.base_url)
     assert key is not None
     assert key.get_secret_value() == "sk-vllm"

@@ -67,10 +67,10 @@ def test_what_ended_a_question_is_told_from_its_error(error: str, tag: str) -> N
 
 
 def test_running_out_of_turns_is_told_from_the_answer() -> None:
-    found = error_tags(
+    tags = error_tags(
         question(Observation=["o1"]), row("No final answer reached within iteration limit."), WRONG
     )
-    assert "iteration limit" in found
+    assert "iteration limit" in tags
 
 
 @pytest.mark.parametrize(
@@ -121,8 +121,8 @@ def test_searches_for_codes_that_find_nothing_are_told_apart(
     query: str, result: str, tag: str | None
 ) -> None:
     trace = used("fhir_request_get", result, query_string=query)
-    found = error_tags(question(Observation=["o1"]), row(trace=trace), WRONG)
-    assert ({"over-specific code", "text vs code"} & set(found)) == ({tag} if tag else set())
+    tags = error_tags(question(Observation=["o1"]), row(trace=trace), WRONG)
+    assert ({"over-specific code", "text vs code"} & set(tags)) == ({tag} if tag else set())
 
 
 def test_code_and_tools_that_failed_are_told_apart() -> None:
@@ -135,12 +135,12 @@ def test_code_and_tools_that_failed_are_told_apart() -> None:
 
 
 def test_declining_what_is_there_and_answering_what_is_not_are_told_apart() -> None:
-    there, recalled = question(Observation=["o1"]), Verdict(False, True)
+    with_resources, recalled = question(Observation=["o1"]), Verdict(False, True)
     assert "declined what is there" in error_tags(
-        there, row("No record of it was found.", Observation=["o1"]), recalled
+        with_resources, row("No record of it was found.", Observation=["o1"]), recalled
     )
     assert "declined what is there" not in error_tags(
-        there, row("No", Observation=["o1"]), recalled
+        with_resources, row("No", Observation=["o1"]), recalled
     )
     assert error_tags(question(), row("7"), recalled) == ["answered what is not there"]
 
@@ -155,8 +155,8 @@ def test_any_trace_is_borne(trace: Any) -> None:
 
 
 def test_the_table_counts_questions_and_their_share_most_frequent_first() -> None:
-    found = error_table({"a": ["x"], "b": ["y", "x"], "c": []}, 4)
-    assert list(found.items()) == [
+    tags = error_table({"a": ["x"], "b": ["y", "x"], "c": []}, 4)
+    assert list(tags.items()) == [
         ("x", {"questions": 2.0, "share": 0.5}),
         ("y", {"questions": 1.0, "share": 0.25}),
     ]

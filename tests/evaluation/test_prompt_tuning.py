@@ -45,13 +45,13 @@ def test_versions_are_run_and_the_better_one_is_named(
         """The comprehensive prompt makes this model cite the first half of a note, the other one the last sentence."""
         comprehensive = "a reader would want to see" in request.messages[0].content
         return scripted_panel_model(
-            [str(each) for each in range(1, 9)] if comprehensive else ["99"]
+            [str(sentence_id) for sentence_id in range(1, 9)] if comprehensive else ["99"]
         )(request)
 
     monkeypatch.setattr(
         prompt_tuning,
         "predict",
-        lambda *words, **named: predict(*words, **named, scripted=ScriptedModel(script)),
+        lambda *arguments, **named: predict(*arguments, **named, scripted=ScriptedModel(script)),
     )
     settings = load_settings(
         typed={"pipeline": "panel", "base_url": "http://127.0.0.1:9/v1", "cache": False},
@@ -60,13 +60,13 @@ def test_versions_are_run_and_the_better_one_is_named(
     versions = ("answer_first/v1", "answer_first/v2")
     key = ROOT / "data/mini/mini_key.json"
     quiet = {"limit": None, "on_start": lambda *_: None, "on_case": lambda *_: None}
-    found = search_prompts(
+    search_result = search_prompts(
         "mini", "answer_first", versions, settings, key=key, out=tmp_path, **quiet
     )  # type: ignore[arg-type]
-    assert found.best == "answer_first/v2"
-    assert found.versions["answer_first/v2"] > found.versions["answer_first/v1"]
-    assert found.held_out_f1 == found.versions["answer_first/v2"]
-    assert set(found.runs) == set(versions)
+    assert search_result.best == "answer_first/v2"
+    assert search_result.versions["answer_first/v2"] > search_result.versions["answer_first/v1"]
+    assert search_result.held_out_f1 == search_result.versions["answer_first/v2"]
+    assert set(search_result.runs) == set(versions)
 
 
 def test_one_version_or_an_unknown_one_is_refused(tmp_path: Path) -> None:

@@ -57,20 +57,20 @@ class Desk:
         (self.folder / name).write_text(json.dumps(content))
         return self.folder / name
 
-    def score(self, *predictions: Any, words: str = "--key cases_key.json") -> dict[str, Any]:
+    def score(self, *predictions: Any, arguments: str = "--key cases_key.json") -> dict[str, Any]:
         """The printed report on predictions for case 3, then case 4."""
-        done = self.run(*predictions, words=words)
-        assert done.returncode == 0, done.stderr
-        report: dict[str, Any] = json.loads(done.stdout)
+        process = self.run(*predictions, arguments=arguments)
+        assert process.returncode == 0, process.stderr
+        report: dict[str, Any] = json.loads(process.stdout)
         return report
 
-    def run(self, *predictions: Any, words: str = "--key cases_key.json") -> Any:
+    def run(self, *predictions: Any, arguments: str = "--key cases_key.json") -> Any:
         rows = [
-            {"case_id": case, "prediction": one}
-            for case, one in zip("34", predictions, strict=False)
+            {"case_id": case, "prediction": prediction}
+            for case, prediction in zip("34", predictions, strict=False)
         ]
         self.write("given.json", rows)
-        return run("score", "given.json", *words.split(), "--json", cwd=self.folder)
+        return run("score", "given.json", *arguments.split(), "--json", cwd=self.folder)
 
 
 @pytest.fixture
@@ -110,14 +110,14 @@ def test_evidence_is_told_by_its_shape_and_stands_beside_citing_everything(desk:
 
 
 def test_a_second_reader_stands_beside_too(desk: Desk) -> None:
-    other = {**KEY, "answers": [{"sentence_id": "2", "relevance": "essential"}]}
-    desk.write("second.json", [other, {**other, "case_id": "4"}])
-    report = desk.score(["2"], ["2"], words="--key cases_key.json --second-key second.json")
+    second_key = {**KEY, "answers": [{"sentence_id": "2", "relevance": "essential"}]}
+    desk.write("second.json", [second_key, {**second_key, "case_id": "4"}])
+    report = desk.score(["2"], ["2"], arguments="--key cases_key.json --second-key second.json")
     assert report["baselines"]["second_reader"]["strict_micro_recall"] == 50
     foreign = {**KEY, "answers": [{"sentence_id": "77", "relevance": "essential"}]}
     desk.write("second.json", [foreign])
-    done = desk.run(["2"], words="--key cases_key.json --second-key second.json")
-    assert (done.returncode, "second.json: case 3: labels 77" in done.stderr) == (3, True)
+    process = desk.run(["2"], arguments="--key cases_key.json --second-key second.json")
+    assert (process.returncode, "second.json: case 3: labels 77" in process.stderr) == (3, True)
 
 
 @pytest.mark.parametrize(
@@ -126,11 +126,11 @@ def test_a_second_reader_stands_beside_too(desk: Desk) -> None:
 def test_answers_are_compared_with_the_clinicians_without_its_citations(
     key: dict[str, Any], tmp_path: Path
 ) -> None:
-    words = "--task archehr-2026-st3 --key cases_key.json --metric rouge1 --metric bleu"
+    arguments = "--task archehr-2026-st3 --key cases_key.json --metric rouge1 --metric bleu"
     whole = "He was kept because of fever. Cultures stayed negative."
-    assert Desk(tmp_path, key).score(whole, whole, words=words)["scores"]["rouge1"] == 100
+    assert Desk(tmp_path, key).score(whole, whole, arguments=arguments)["scores"]["rouge1"] == 100
     # 3 of 3 words are among the reference's 9: precision 1, recall 1/3, F1 1/2.
-    report = Desk(tmp_path, key).score("He was kept", "He was kept", words=words)
+    report = Desk(tmp_path, key).score("He was kept", "He was kept", arguments=arguments)
     assert report["scores"]["rouge1"] == pytest.approx(50)
 
 
@@ -138,24 +138,26 @@ def test_interpreted_questions_are_scored_against_the_case_file_given_as_the_key
     desk: Desk,
 ) -> None:
     # 4 of 5 words in both directions.
-    for words in (
+    for arguments in (
         "--key cases.json",
         "--data cases.json",
         "--data cases.json --key cases_key.json",
     ):
-        given = ("Why was the stay long?",) * 2
-        report = desk.score(*given, words=f"--task archehr-2026-st1 {words} --metric rouge1")
+        predictions = ("Why was the stay long?",) * 2
+        report = desk.score(
+            *predictions, arguments=f"--task archehr-2026-st1 {arguments} --metric rouge1"
+        )
         assert report["scores"]["rouge1"] == pytest.approx(80)
         assert report["warnings"] == []
-    done = desk.run("Why?", words="--task archehr-2026-st1 --key cases_key.json")
-    assert done.returncode == 2
-    assert "--data FILE" in done.stderr
+    process = desk.run("Why?", arguments="--task archehr-2026-st1 --key cases_key.json")
+    assert process.returncode == 2
+    assert "--data FILE" in process.stderr
 
 
 def test_what_cannot_be_computed_here_is_missing_and_no_overall_score_is_invented(
     desk: Desk,
 ) -> None:
-    report = desk.score("Why?", "Why?", words="--task archehr-2026-st1 --key cases.json")
+    report = desk.score("Why?", "Why?", arguments="--task archehr-2026-st1 --key cases.json")
     assert "alignscore" in report["missing"]
     assert "overall_score" not in report["scores"]
     assert "overall_score" in report["missing"]
@@ -165,10 +167,10 @@ def test_what_cannot_be_computed_here_is_missing_and_no_overall_score_is_invente
 def test_rows_that_fit_several_subtasks_get_one_error_that_names_task(
     predictions: Any, either: str, desk: Desk
 ) -> None:
-    done = desk.run(*predictions)
-    assert done.returncode == 2
-    assert either in done.stderr
-    assert "--task" in done.stderr
+    process = desk.run(*predictions)
+    assert process.returncode == 2
+    assert either in process.stderr
+    assert "--task" in process.stderr
 
 
 def test_the_report_has_the_agreed_keys_and_the_fingerprints_of_all_that_was_read(
@@ -184,81 +186,83 @@ def test_the_report_has_the_agreed_keys_and_the_fingerprints_of_all_that_was_rea
 
 
 def test_case_ids_narrow_the_key_as_the_organisers_flag_does(desk: Desk) -> None:
-    given = desk.write(
+    predictions = desk.write(
         "g.json", [{"case_id": "4", "prediction": ["2", "3"]}, {"case_id": "3", "prediction": []}]
     )
     key = desk.folder / "cases_key.json"
-    done = run("score", str(given), "--key", str(key), "--case-ids", "4-9 12", "--json")
-    report = json.loads(done.stdout)
+    process = run("score", str(predictions), "--key", str(key), "--case-ids", "4-9 12", "--json")
+    report = json.loads(process.stdout)
     assert (report["cases"], report["scores"]["overall_score"]) == (1, 100)
     assert report["warnings"] == ["--case-ids: the key has no case 12."]
-    assert "archqa: --case-ids: the key has no case 12." in done.stderr
-    none = desk.run(["2"], words="--key cases_key.json --case-ids 50-60")
-    assert (none.returncode, "names no case" in none.stderr) == (2, True)
+    assert "archqa: --case-ids: the key has no case 12." in process.stderr
+    process = desk.run(["2"], arguments="--key cases_key.json --case-ids 50-60")
+    assert (process.returncode, "names no case" in process.stderr) == (2, True)
 
 
 def test_an_unanswered_case_gets_the_floor_and_is_told_on_stderr(desk: Desk) -> None:
-    done = desk.run(["2", "3"])
-    assert json.loads(done.stdout)["scores"]["strict_macro_f1"] == 50
-    assert "1 of 2 cases have no answer and get the floor: 4." in done.stderr
+    process = desk.run(["2", "3"])
+    assert json.loads(process.stdout)["scores"]["strict_macro_f1"] == 50
+    assert "1 of 2 cases have no answer and get the floor: 4." in process.stderr
 
 
 def test_all_unknown_ids_of_a_submission_are_listed_and_refuse_it(desk: Desk) -> None:
-    done = desk.run(
+    process = desk.run(
         ["2", "9"], ["11", "a sentence that should never have been written where an id belongs"]
     )
-    assert done.returncode == 3
-    assert done.stderr.count("the note has no sentence") == 2
-    assert "'9'" in done.stderr
-    assert "an id belongs" not in done.stderr
+    assert process.returncode == 3
+    assert process.stderr.count("the note has no sentence") == 2
+    assert "'9'" in process.stderr
+    assert "an id belongs" not in process.stderr
 
 
 def test_all_malformed_links_are_listed_without_their_text(desk: Desk) -> None:
     secret = "He confided this to the nurse"
-    done = desk.run(
+    process = desk.run(
         [{"answer_id": "1", "evidence_id": secret}, secret],
         [{"answer_id": ["1"], "evidence_id": []}],
     )
-    assert done.returncode == 3
-    for place in ("case 3: link 0", "case 3: link 1", "case 4: link 0"):
-        assert place in done.stderr
-    assert secret not in done.stderr
+    assert process.returncode == 3
+    for link in ("case 3: link 0", "case 3: link 1", "case 4: link 0"):
+        assert link in process.stderr
+    assert secret not in process.stderr
 
 
 def test_a_key_and_cases_that_do_not_belong_together_are_refused(desk: Desk) -> None:
     desk.write("others.json", [{**CASE, "case_id": "77"}])
-    done = desk.run(LINKS, LINKS, words="--key cases_key.json --data others.json")
-    assert done.returncode == 3
-    assert "others.json: has no case 3" in done.stderr
-    assert "others.json: has no case 4" in done.stderr
+    process = desk.run(LINKS, LINKS, arguments="--key cases_key.json --data others.json")
+    assert process.returncode == 3
+    assert "others.json: has no case 3" in process.stderr
+    assert "others.json: has no case 4" in process.stderr
 
 
 def test_an_unknown_metric_is_the_callers_mistake_and_a_bad_file_is_the_files(desk: Desk) -> None:
-    assert desk.run(["2"], words="--key cases_key.json --metric nonsense").returncode == 2
-    assert desk.run(["2"], words="--key cases_key.json --task archehr-2026-st1").returncode == 2
-    assert desk.run("text", words="--key cases_key.json --task archehr-2026-st2").returncode == 3
+    assert desk.run(["2"], arguments="--key cases_key.json --metric nonsense").returncode == 2
+    assert desk.run(["2"], arguments="--key cases_key.json --task archehr-2026-st1").returncode == 2
+    assert (
+        desk.run("text", arguments="--key cases_key.json --task archehr-2026-st2").returncode == 3
+    )
 
 
 @pytest.mark.parametrize("content", ["{", "5", '{"a": 1}', "[" * 100_000, "\ufffe"])
 def test_what_is_no_submission_gets_one_clear_error(content: str, desk: Desk) -> None:
     (desk.folder / "given.json").write_text(content)
-    done = run("score", "given.json", "--key", "cases_key.json", cwd=desk.folder)
-    assert done.returncode == 3
-    assert "given.json: is not" in done.stderr
+    process = run("score", "given.json", "--key", "cases_key.json", cwd=desk.folder)
+    assert process.returncode == 3
+    assert "given.json: is not" in process.stderr
 
 
 def test_the_official_file_holds_the_numbers_alone_and_the_rest_stands_beside(desk: Desk) -> None:
-    report = desk.score(LINKS, LINKS, words="--key cases_key.json --official-json scores.json")
+    report = desk.score(LINKS, LINKS, arguments="--key cases_key.json --official-json scores.json")
     assert json.loads((desk.folder / "scores.json").read_text()) == report["scores"]
     assert json.loads((desk.folder / "scores.about.json").read_text()) == report
 
 
 def test_the_table_is_printed_for_readers(desk: Desk) -> None:
     desk.write("given.json", [{"case_id": "3", "prediction": LINKS}])
-    done = run("score", "given.json", "--key", "cases_key.json", "--per-case", cwd=desk.folder)
-    assert "archehr-2026-st4, 2 cases" in done.stdout
-    assert "link everything: micro_f1 54.5" in done.stdout
-    assert "macro_f1 by case, worst first" in done.stdout
+    process = run("score", "given.json", "--key", "cases_key.json", "--per-case", cwd=desk.folder)
+    assert "archehr-2026-st4, 2 cases" in process.stdout
+    assert "link everything: micro_f1 54.5" in process.stdout
+    assert "macro_f1 by case, worst first" in process.stdout
 
 
 @pytest.mark.parametrize("task", ["archehr-2026-st3", "archehr-2026-st4"])
@@ -266,7 +270,7 @@ def test_the_dev_cases_can_be_scored_in_the_subtasks_of_2026(task: str, tmp_path
     """What the key itself says scores 100, since `data/dev_key.json` cites line by line."""
     key = json.loads((ROOT / "data" / "dev_key.json").read_text())
     (tmp_path / "given.json").write_text(json.dumps([_as_said(row, task) for row in key]))
-    words = [
+    arguments = [
         "--task",
         task,
         "--key",
@@ -275,14 +279,14 @@ def test_the_dev_cases_can_be_scored_in_the_subtasks_of_2026(task: str, tmp_path
         "--bootstrap",
         "0",
     ]
-    done = run(
+    process = run(
         "score",
         "given.json",
-        *words,
+        *arguments,
         *(["--metric", "rougeLsum"] if task.endswith("3") else []),
         cwd=tmp_path,
     )
-    report = json.loads(done.stdout)
+    report = json.loads(process.stdout)
     assert report["cases"] == 28
     assert report["scores"][
         "rougeLsum" if task.endswith("3") else "overall_score"

@@ -56,10 +56,12 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def printed(folder: Path, *words: str) -> dict[str, Any]:
-    done = run("score", "results.json", "--key", "questions.csv", "--json", *words, cwd=folder)
-    assert done.returncode == 0, done.stderr
-    report: dict[str, Any] = json.loads(done.stdout)
+def printed(folder: Path, *arguments: str) -> dict[str, Any]:
+    process = run(
+        "score", "results.json", "--key", "questions.csv", "--json", *arguments, cwd=folder
+    )
+    assert process.returncode == 0, process.stderr
+    report: dict[str, Any] = json.loads(process.stdout)
     return report
 
 
@@ -86,19 +88,19 @@ def test_retrieval_and_answers_are_scored_officially_and_strictly(folder: Path) 
 
 
 def test_what_only_a_judge_could_decide_counts_wrong_aloud_without_one(folder: Path) -> None:
-    done = run("score", "results.json", "--key", "questions.csv", cwd=folder)
+    process = run("score", "results.json", "--key", "questions.csv", cwd=folder)
     assert (
         "archqa: 1 replies only a judge could decide; without one they count as wrong."
-        in done.stderr
+        in process.stderr
     )
-    assert "archqa: 1 records ended in an error and count as wrong." in done.stderr
+    assert "archqa: 1 records ended in an error and count as wrong." in process.stderr
 
 
 def test_all_break_downs_are_printed_and_stand_among_the_scores(folder: Path) -> None:
-    done = run("score", "results.json", "--key", "questions.csv", cwd=folder)
+    process = run("score", "results.json", "--key", "questions.csv", cwd=folder)
     tables = ("by_resource_type", "by_template", "by_answer_kind", "by_gold_size", "by_precision")
-    assert all(name.replace("_", " ") in done.stdout for name in tables)
-    assert "weight [t]" in done.stdout
+    assert all(name.replace("_", " ") in process.stdout for name in tables)
+    assert "weight [t]" in process.stdout
     scores = printed(folder)["scores"]
     assert scores["by_resource_type"]["{Medication, MedicationRequest}"]["recall"] == 1
     assert scores["by_template"]["drug"]["questions"] == 2
@@ -110,8 +112,8 @@ def test_all_break_downs_are_printed_and_stand_among_the_scores(folder: Path) ->
 
 
 def test_declining_every_question_is_the_baseline(folder: Path) -> None:
-    beside = printed(folder)["baselines"]["always_no_answer"]
-    assert (beside["answer_correctness"], beside["recall"]) == (1 / 4, 1 / 4)
+    baseline = printed(folder)["baselines"]["always_no_answer"]
+    assert (baseline["answer_correctness"], baseline["recall"]) == (1 / 4, 1 / 4)
 
 
 def test_cited_resources_are_scored_where_records_have_them(folder: Path) -> None:
@@ -190,9 +192,9 @@ def test_split_votes_are_counted_by_majority_and_written_down_for_its_owner_only
 
 
 def test_each_vote_is_a_question_of_its_own_and_is_paid_once(folder: Path) -> None:
-    first = saying(True, False, True)
-    report = judged(folder, first, votes=3)
-    assert len({request.digest for request in first.asked}) == 3
+    model = saying(True, False, True)
+    report = judged(folder, model, votes=3)
+    assert len({request.digest for request in model.asked}) == 3
     again = judged(folder, ScriptedModel([]), votes=3)
     assert again.scores.scores == report.scores.scores
     assert again.judge_usage is not None
@@ -235,7 +237,7 @@ def test_nobody_is_asked_when_the_answers_are_not_scored_or_the_metric_is_misspe
 
 
 def test_the_command_asks_the_judge_at_its_server_and_says_what_that_took(folder: Path) -> None:
-    words = (
+    arguments = (
         "score",
         "results.json",
         "--key",
@@ -247,16 +249,16 @@ def test_the_command_asks_the_judge_at_its_server_and_says_what_that_took(folder
         "3",
     )
     with FakeServer() as server:  # It says true to everything.
-        done = run(*words, "--base-url", server.base_url, cwd=folder)
-        assert json.loads(done.stdout)["scores"]["answer_correctness"] == 3 / 4
-        assert "the judge was asked 3 times" in done.stderr
-        again = run(*words, cwd=folder, OPENAI_BASE_URL=server.base_url)
+        process = run(*arguments, "--base-url", server.base_url, cwd=folder)
+        assert json.loads(process.stdout)["scores"]["answer_correctness"] == 3 / 4
+        assert "the judge was asked 3 times" in process.stderr
+        again = run(*arguments, cwd=folder, OPENAI_BASE_URL=server.base_url)
         assert "asked 0 times for $0.00; 3 more replies came from the cache" in again.stderr
         assert server.count == 3
 
 
 @pytest.mark.parametrize(
-    ("words", "code", "said"),
+    ("arguments", "code", "message"),
     [
         (["--judge-votes", "3"], 2, "--judge-model"),
         (["--judge-model", "m", "--base-url", "nonsense"], 2, "is not a URL"),
@@ -268,16 +270,16 @@ def test_the_command_asks_the_judge_at_its_server_and_says_what_that_took(folder
     ],
 )
 def test_a_wrong_call_gets_one_clear_error(
-    words: list[str], code: int, said: str, folder: Path
+    arguments: list[str], code: int, message: str, folder: Path
 ) -> None:
-    done = run("score", "results.json", "--key", "questions.csv", *words, cwd=folder)
-    assert (done.returncode, "Traceback" in done.stderr) == (code, False), done.stderr
-    assert said in done.stderr
+    process = run("score", "results.json", "--key", "questions.csv", *arguments, cwd=folder)
+    assert (process.returncode, "Traceback" in process.stderr) == (code, False), process.stderr
+    assert message in process.stderr
 
 
 def test_without_a_key_the_error_says_which_file_to_name(folder: Path) -> None:
-    done = run("score", "results.json", cwd=folder)
-    assert (done.returncode, "--key FILE" in done.stderr) == (2, True)
+    process = run("score", "results.json", cwd=folder)
+    assert (process.returncode, "--key FILE" in process.stderr) == (2, True)
 
 
 def test_all_malformed_records_are_listed_at_once_without_their_text(folder: Path) -> None:
@@ -290,17 +292,17 @@ def test_all_malformed_records_are_listed_at_once_without_their_text(folder: Pat
         secret,
     ]
     (folder / "results.json").write_text(json.dumps(rows))
-    done = run("score", "results.json", "--key", "questions.csv", cwd=folder)
-    assert done.returncode == 3
-    for place in (
+    process = run("score", "results.json", "--key", "questions.csv", cwd=folder)
+    assert process.returncode == 3
+    for problem in (
         "record 0",
         "question a: agent_fhir",
         "question b: cited_fhir",
         "question_id b: answered 2",
         "record 4",
     ):
-        assert place in done.stderr
-    assert secret not in done.stderr
+        assert problem in process.stderr
+    assert secret not in process.stderr
 
 
 def test_a_malformed_key_is_refused_with_all_its_mistakes(folder: Path) -> None:
@@ -311,10 +313,10 @@ def test_a_malformed_key_is_refused_with_all_its_mistakes(folder: Path) -> None:
         .replace("{'Encounter'", "Encounter")
     )
     (folder / "questions.csv").write_text(text)
-    done = run("score", "results.json", "--key", "questions.csv", cwd=folder)
-    assert done.returncode == 3
-    assert "questions.csv:2: true_answer" in done.stderr
-    assert "true_fhir_ids" in done.stderr
+    process = run("score", "results.json", "--key", "questions.csv", cwd=folder)
+    assert process.returncode == 3
+    assert "questions.csv:2: true_answer" in process.stderr
+    assert "true_fhir_ids" in process.stderr
 
 
 def test_nan_as_pandas_writes_it_is_no_answer_and_no_error(folder: Path) -> None:
@@ -326,19 +328,19 @@ def test_nan_as_pandas_writes_it_is_no_answer_and_no_error(folder: Path) -> None
 
 def test_a_run_knows_its_questions_and_keeps_its_scores(folder: Path) -> None:
     path = folder / "run"
-    made = RunFolder.create(path)
-    made.write_manifest(
+    run_folder = RunFolder.create(path)
+    run_folder.write_manifest(
         RunManifest(
             run="run", started_at=datetime.now(UTC), task="fhir-agentbench", pipeline="embedded",
             data=DataFingerprint(path=str(folder / "questions.csv"), sha256="0" * 64), case_ids=("a",),
             settings={}, minds={}, prompts={}, versions={}, git_revision=None,
         )
     )  # fmt: skip
-    made.write_json("submission.json", RECORDS)
-    done = run("score", str(path), "--json")
-    assert done.returncode == 0, done.stderr
-    assert json.loads((path / "scores.json").read_text()) == json.loads(done.stdout)
-    assert json.loads(done.stdout)["scores"]["answer_correctness"] == 2 / 4
+    run_folder.write_json("submission.json", RECORDS)
+    process = run("score", str(path), "--json")
+    assert process.returncode == 0, process.stderr
+    assert json.loads((path / "scores.json").read_text()) == json.loads(process.stdout)
+    assert json.loads(process.stdout)["scores"]["answer_correctness"] == 2 / 4
     assert run("score", str(path), "--task", "archehr-2025").returncode == 2
     assert run("score", str(path), "--task", "fhir-agentbench").returncode == 0
 
@@ -351,11 +353,11 @@ def test_every_gold_answer_of_the_dev_questions_scores_1_without_a_judge(
     key = shared / "fhir" / "fhir-agentbench" / "questions_dev.csv"
     rows = [
         {
-            "question_id": each.question_id,
-            "agent_answer": each.true_answer,
-            "agent_fhir_resources": each.true_fhir_ids,
+            "question_id": question.question_id,
+            "agent_answer": question.true_answer,
+            "agent_fhir_resources": question.true_fhir_ids,
         }
-        for each in load_questions(key).questions
+        for question in load_questions(key).questions
     ]
     (folder / "results.json").write_text(json.dumps(rows))
     report = score(folder / "results.json", key=key, settings=ScoreSettings(bootstrap=0))

@@ -26,9 +26,9 @@ def write(path: Path, content: Any) -> None:
     path.write_text(json.dumps(content))
 
 
-def scored(folder: Path, rows: Any, *words: str) -> CommandResult:
+def scored(folder: Path, rows: Any, *arguments: str) -> CommandResult:
     write(folder / "graded.json", rows)
-    return run("score", "graded.json", "--key", "tasks.json", "--json", *words, cwd=folder)
+    return run("score", "graded.json", "--key", "tasks.json", "--json", *arguments, cwd=folder)
 
 
 def graded(*right: str, tasks: tuple[str, ...] = TASKS, **more: Any) -> list[dict[str, Any]]:
@@ -53,7 +53,7 @@ def test_the_clinical_grading_stands_beside(folder: Path) -> None:
 
 
 def test_doing_nothing_stands_beside_a_result_on_the_300_tasks(folder: Path) -> None:
-    tasks = tuple(f"task{number}_{place}" for number in range(1, 11) for place in range(1, 31))
+    tasks = tuple(f"task{number}_{index}" for number in range(1, 11) for index in range(1, 31))
     write(folder / "tasks.json", [{"id": task} for task in tasks])
     report = json.loads(scored(folder, graded(*tasks, tasks=tasks)).stdout)
     nothing = report["baselines"]["FINISH([])"]
@@ -65,9 +65,9 @@ def test_doing_nothing_stands_beside_a_result_on_the_300_tasks(folder: Path) -> 
 
 
 def test_a_task_without_a_result_is_wrong_and_told(folder: Path) -> None:
-    done = scored(folder, graded("task1_1", tasks=TASKS[:1]))
-    assert json.loads(done.stdout)["scores"]["success_rate"] == 25
-    assert "3 of 4 cases have no answer" in done.stderr
+    process = scored(folder, graded("task1_1", tasks=TASKS[:1]))
+    assert json.loads(process.stdout)["scores"]["success_rate"] == 25
+    assert "3 of 4 cases have no answer" in process.stderr
 
 
 @pytest.mark.parametrize(
@@ -82,10 +82,10 @@ def test_answers_without_their_conversations_get_one_clear_error(
     content: str, folder: Path
 ) -> None:
     (folder / "results.json").write_text(content)
-    done = run("score", "results.json", "--key", "tasks.json", cwd=folder)
-    assert done.returncode == 2
-    assert "Name the run folder, or its runs.jsonl" in done.stderr
-    assert SECRET not in done.stderr
+    process = run("score", "results.json", "--key", "tasks.json", cwd=folder)
+    assert process.returncode == 2
+    assert "Name the run folder, or its runs.jsonl" in process.stderr
+    assert SECRET not in process.stderr
 
 
 def test_conversations_without_a_record_get_one_clear_error(folder: Path) -> None:
@@ -98,10 +98,10 @@ def test_conversations_without_a_record_get_one_clear_error(folder: Path) -> Non
         },
     }
     (folder / "runs.jsonl").write_text(json.dumps(line) + "\n")
-    done = run("score", "runs.jsonl", "--key", "tasks.json", cwd=folder)
-    assert done.returncode == 2
-    assert "--record STORE_OR_URL" in done.stderr
-    assert SECRET not in done.stderr
+    process = run("score", "runs.jsonl", "--key", "tasks.json", cwd=folder)
+    assert process.returncode == 2
+    assert "--record STORE_OR_URL" in process.stderr
+    assert SECRET not in process.stderr
 
 
 def test_all_malformed_rows_are_listed_at_once_without_their_text(folder: Path) -> None:
@@ -111,11 +111,16 @@ def test_all_malformed_rows_are_listed_at_once_without_their_text(folder: Path) 
         {"task_id": SECRET},
         SECRET,
     ]
-    done = scored(folder, rows)
-    assert done.returncode == 3
-    for said in ("task1_1: correct must be", "row 5", "row 6", "task_id task1_1: graded 2 times"):
-        assert said in done.stderr
-    assert SECRET not in done.stderr
+    process = scored(folder, rows)
+    assert process.returncode == 3
+    for message in (
+        "task1_1: correct must be",
+        "row 5",
+        "row 6",
+        "task_id task1_1: graded 2 times",
+    ):
+        assert message in process.stderr
+    assert SECRET not in process.stderr
 
 
 def test_a_malformed_task_file_is_refused_with_all_its_mistakes(folder: Path) -> None:
@@ -123,7 +128,7 @@ def test_a_malformed_task_file_is_refused_with_all_its_mistakes(folder: Path) ->
         folder / "tasks.json",
         [{"id": "one"}, {"instruction": "Do."}, {"id": "task1_1"}, {"id": "task1_1"}],
     )
-    done = scored(folder, graded())
-    assert done.returncode == 3
-    assert done.stderr.count("tasks.json:") + done.stderr.count("$.id") >= 3
-    assert "task1_1' stands in an earlier task too" in done.stderr
+    process = scored(folder, graded())
+    assert process.returncode == 3
+    assert process.stderr.count("tasks.json:") + process.stderr.count("$.id") >= 3
+    assert "task1_1' stands in an earlier task too" in process.stderr

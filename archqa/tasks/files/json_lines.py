@@ -116,7 +116,7 @@ class LineErrors:
             self._mistakes.add("", "the file holds no case.")
         self._mistakes.raise_if_any()
 
-    def _add(self, number: int, what: str) -> None:
+    def _add(self, number: int, problem: str) -> None:
         self._count += 1
         if self._count <= _MAX_ERRORS:
-            self._mistakes.add(f":{number}", what)
+            self._mistakes.add(f":{number}", problem)

@@ -148,9 +148,9 @@ class JsonNode:
         for name, meant in likely_typos(self._value, names):
             self.add_error(printable(name), f"is no field of ours; did you mean {meant}?")
 
-    def add_error(self, name: str, what: str) -> None:
+    def add_error(self, name: str, problem: str) -> None:
         """See `Node.add_error`."""
-        self._mistakes.add(f": {self._owner}, {self._path}.{name}", what)
+        self._mistakes.add(f": {self._owner}, {self._path}.{name}", problem)
 
 
 def parse_json(text: str, path: str) -> JsonContent:

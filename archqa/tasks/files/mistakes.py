@@ -18,9 +18,9 @@ class FileErrors:
         self._fix = fix
         self._errors: list[str] = []
 
-    def add(self, where: str, what: str) -> None:
+    def add(self, where: str, problem: str) -> None:
         """Add an error. `where` is empty (the whole file), `:LINE` or `: case 5, $.sentences[3].id`."""
-        self._errors.append(f"{where}: {what}")
+        self._errors.append(f"{where}: {problem}")
 
     def raise_if_any(self) -> None:
         """Raise one `InputError` with all errors, in the order of the file's lines, if there are any."""

@@ -30,7 +30,7 @@ class Node(Protocol):
     def expect(self, names: Iterable[str]) -> None:
         """Record an error for fields whose names are typos of `names`."""
 
-    def add_error(self, name: str, what: str) -> None:
+    def add_error(self, name: str, problem: str) -> None:
         """Record an error in one field."""
 
 

@@ -19,7 +19,7 @@ class Row(Protocol):
         """The field of that name; None if it is absent or, in a table, empty."""
         ...
 
-    def add_error(self, name: str, what: str) -> None:
+    def add_error(self, name: str, problem: str) -> None:
         """Record an error in the field of that name."""
         ...
 
@@ -35,8 +35,8 @@ class _CsvRow:
     def value(self, name: str) -> str | None:
         return self.values.get(name) or None
 
-    def add_error(self, name: str, what: str) -> None:
-        self.mistakes.add(f":{self.line}", f"{name} {what}")
+    def add_error(self, name: str, problem: str) -> None:
+        self.mistakes.add(f":{self.line}", f"{name} {problem}")
 
 
 def read_rows(source: Source, mistakes: FileErrors) -> Sequence[Row]:

@@ -11,7 +11,10 @@ from lxml import etree
 from archqa.errors import InputError
 from archqa.tasks.files.mistakes import FileErrors, likely_typos, printable
 
-_SYNTAX = "Mend the XML there (in text, & is written &amp; and < is written &lt;); data/README.md shows the format."
+_SYNTAX = (
+    "Mend the XML there (in text, & is written &amp; and < is written &lt;); "
+    "data/README.md shows the format."
+)
 _PROLOG_PIECE = re.compile(r"\s*(?:<\?.*?\?>|<!--.*?-->)", re.DOTALL)
 _DOCTYPE = re.compile(r"\s*<!DOCTYPE")
 _ENCODING = re.compile(r"""\s*<\?xml[^>]*\sencoding\s*=\s*["']([^"']*)["']""")
@@ -42,28 +45,32 @@ class XmlContent:
     @property
     def fields(self) -> frozenset[str]:
         """Tags inside its cases."""
-        return frozenset(str(child.tag) for case in self.root for child in case)
+        tags: set[str] = set()
+        for case in self.root:
+            tags.update(str(child.tag) for child in case)
+        return frozenset(tags)
 
     def entries(self, mistakes: FileErrors) -> "list[XmlNode]":
         """One node for each `<case>`; a mistake when there is none, or a tag that nearly is one."""
         cases = self.root.findall("case")
-        for other in self.root:
-            if likely_typos([str(other.tag)], ["case"]):
-                mistakes.add(
-                    f":{other.sourceline}",
-                    f"<{printable(str(other.tag))}> is no tag of ours; did you mean <case>?",
-                )
+        for element in self.root:
+            if likely_typos([str(element.tag)], ["case"]):
+                problem = f"{_shown_tag(element)} is no tag of ours; did you mean <case>?"
+                mistakes.add(f":{element.sourceline}", problem)
         if not cases:
-            mistakes.add(
-                f":{self.root.sourceline}", f"<{printable(str(self.root.tag))}> holds no <case>."
-            )
-        return [XmlNode(case, _owner(case, place), mistakes) for place, case in enumerate(cases, 1)]
+            problem = f"{_shown_tag(self.root)} holds no <case>."
+            mistakes.add(f":{self.root.sourceline}", problem)
+        nodes = []
+        for number, case in enumerate(cases, start=1):
+            nodes.append(XmlNode(case, _owner(case, number), mistakes))
+        return nodes
 
 
 class XmlNode:
     """One element; `owner` names the case that it belongs to.
 
-    Lines beyond 65,535 may be off by a few: libxml2 keeps 16 bits for an element and looks at its neighbours then.
+    Lines beyond 65,535 may be off by a few: libxml2 stores 16 bits for an element and looks at its
+    neighbours then.
     """
 
     def __init__(self, element: etree._Element, owner: str, mistakes: FileErrors) -> None:
@@ -72,11 +79,13 @@ class XmlNode:
         self._mistakes = mistakes
 
     def text(self, name: str) -> str:
-        """See `Node.text`: an attribute, the text of the element itself (`text`) or that of a child."""
+        """See `Node.text`: an attribute, the element's own text (`text`) or that of a child."""
         if name in _ATTRIBUTES:
-            return (self._element.get(_ATTRIBUTES[name]) or "").strip()
+            return self._element.get(_ATTRIBUTES[name], "").strip()
         holder = self._element if name == "text" else self._child(name)
-        return "" if holder is None else self._plain(holder)
+        if holder is None:
+            return ""
+        return self._plain(holder)
 
     def required(self, name: str) -> str:
         """See `Node.required`."""
@@ -107,46 +116,40 @@ class XmlNode:
     def expect(self, names: Iterable[str]) -> None:
         """See `Node.expect`."""
         tags = [str(child.tag) for child in self._element]
-        known = {
-            _LISTS[name][0] if name in _LISTS else _ATTRIBUTES.get(name, name) for name in names
-        }
-        for name, meant in likely_typos([*tags, *map(str, self._element.attrib)], known):
-            self._note(
-                self._element,
-                f"<{self._element.tag}> holds {printable(name)}; did you mean {meant}?",
-            )
+        attributes = list(map(str, self._element.attrib))
+        expected = set(map(_xml_name, names))
+        own_tag = f"<{self._element.tag}>"
+        for name, meant in likely_typos([*tags, *attributes], expected):
+            problem = f"{own_tag} holds {printable(name)}; did you mean {meant}?"
+            self._note(self._element, problem)
         if tags:
             self._refuse_loose_text(self._element, "fields")
-        for tag, times in Counter(tags).items():
-            if times > 1 and tag in known:
-                self._note(
-                    self._element, f"<{self._element.tag}> holds <{tag}> {times} times; keep one."
-                )
+        for tag, count in Counter(tags).items():
+            if count > 1 and tag in expected:
+                self._note(self._element, f"{own_tag} holds <{tag}> {count} times; keep one.")
 
-    def add_error(self, name: str, what: str) -> None:
+    def add_error(self, name: str, problem: str) -> None:
         """See `Node.add_error`."""
         if name in _LISTS:
-            name = _LISTS[name][0]
+            name, _ = _LISTS[name]
         child = self._child(name)
-        subject = (
-            f"<{self._element.tag}> {_ATTRIBUTES[name]}"
-            if name in _ATTRIBUTES
-            else f"<{self._element.tag}>"
-        )
-        self._note(
-            self._element if child is None else child,
-            f"{subject if child is None else f'<{name}>'} {what}",
-        )
+        if child is not None:
+            self._note(child, f"<{name}> {problem}")
+            return
+        subject = f"<{self._element.tag}>"
+        if name in _ATTRIBUTES:
+            subject = f"{subject} {_ATTRIBUTES[name]}"
+        self._note(self._element, f"{subject} {problem}")
 
     def _child(self, tag: str) -> etree._Element | None:
         return self._element.find(tag)
 
     def _plain(self, holder: etree._Element) -> str:
         for child in holder:
-            self._note(
-                child,
-                f"<{printable(str(child.tag))}> stands inside <{holder.tag}>, which should hold text only.",
+            problem = (
+                f"{_shown_tag(child)} stands inside <{holder.tag}>, which should hold text only."
             )
+            self._note(child, problem)
         return (holder.text or "").strip()
 
     def _emptiness(self, name: str) -> str:
@@ -157,23 +160,36 @@ class XmlNode:
     def _refuse_strangers(self, holder: etree._Element, tag: str) -> None:
         for child in holder:
             if child.tag != tag:
-                self._note(
-                    child,
-                    f"<{printable(str(child.tag))}> stands inside <{holder.tag}>, which holds <{tag}> only.",
+                problem = (
+                    f"{_shown_tag(child)} stands inside <{holder.tag}>, which holds <{tag}> only."
                 )
+                self._note(child, problem)
 
     def _refuse_loose_text(self, holder: etree._Element, home: str) -> None:
         loose = [holder.text, *(child.tail for child in holder)]
         if any(text and text.strip() for text in loose):
             self._note(holder, f"<{holder.tag}> holds text outside its {home}; move it there.")
 
-    def _note(self, element: etree._Element, what: str) -> None:
-        self._mistakes.add(f":{element.sourceline}", f"{self._owner}: {what}")
+    def _note(self, element: etree._Element, problem: str) -> None:
+        self._mistakes.add(f":{element.sourceline}", f"{self._owner}: {problem}")
+
+
+def _xml_name(name: str) -> str:
+    """The tag or attribute of a field."""
+    if name in _LISTS:
+        container, _ = _LISTS[name]
+        return container
+    return _ATTRIBUTES.get(name, name)
+
+
+def _shown_tag(element: etree._Element) -> str:
+    return f"<{printable(str(element.tag))}>"
 
 
 def parse_xml(text: str, path: str) -> XmlContent:
-    """Parse an XML file. Raises `InputError` with the line where its syntax breaks, and for any DOCTYPE or encoding
-    but UTF-8.
+    """Parse an XML file.
+
+    Raises `InputError` with the line where its syntax breaks, and for any DOCTYPE or encoding but UTF-8.
     """
     _refuse_doctype(text, path)
     _refuse_encoding(text, path)
@@ -198,27 +214,29 @@ def _parser() -> etree.XMLParser:
 
 
 def _refuse_doctype(text: str, path: str) -> None:
-    """A DOCTYPE can define entities that grow a thousandfold; no release has one, so none reaches the parser."""
-    at = 0
-    while piece := _PROLOG_PIECE.match(text, at):
-        at = piece.end()
-    if found := _DOCTYPE.match(text, at):
-        line = text.count("\n", 0, found.end()) + 1
-        raise InputError(
-            path, [f":{line}: a DOCTYPE, which could define entities."], "Take the DOCTYPE out."
-        )
+    """Refuse a DOCTYPE, which can define entities that grow a thousandfold; no release has one."""
+    position = 0
+    while piece := _PROLOG_PIECE.match(text, position):
+        position = piece.end()
+    doctype = _DOCTYPE.match(text, position)
+    if doctype:
+        line = text.count("\n", 0, doctype.end()) + 1
+        problem = f":{line}: a DOCTYPE, which could define entities."
+        raise InputError(path, [problem], "Take the DOCTYPE out.")
 
 
 def _refuse_encoding(text: str, path: str) -> None:
-    found = _ENCODING.match(text)
-    if found and found[1].lower() not in ("utf-8", "utf8", "us-ascii", "ascii"):
-        raise InputError(
-            path,
-            [f":1: declares the encoding {printable(found[1])}."],
-            "Save it as UTF-8 and declare that.",
-        )
+    declaration = _ENCODING.match(text)
+    if declaration is None:
+        return
+    encoding = declaration[1]
+    if encoding.lower() not in {"utf-8", "utf8", "us-ascii", "ascii"}:
+        problem = f":1: declares the encoding {printable(encoding)}."
+        raise InputError(path, [problem], "Save it as UTF-8 and declare that.")
 
 
-def _owner(case: etree._Element, place: int) -> str:
+def _owner(case: etree._Element, number: int) -> str:
     case_id = case.get("id")
-    return f"case {printable(case_id)}" if case_id else f"entry {place}"
+    if not case_id:
+        return f"entry {number}"
+    return f"case {printable(case_id)}"

@@ -219,7 +219,5 @@ def _has_identity(resource: Mapping[str, Any], patient: str) -> bool:
     identifiers = resource.get("identifier")
     if not isinstance(identifiers, list):
         return False
-    for identifier in identifiers:
-        if isinstance(identifier, dict) and identifier.get("value") == patient:
-            return True
-    return False
+    values = [entry.get("value") for entry in identifiers if isinstance(entry, dict)]
+    return patient in values

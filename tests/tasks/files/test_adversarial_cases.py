@@ -36,8 +36,8 @@ KNOWN_FAILURES = {
 
 
 def shown(case_id: str) -> Any:
-    known = KNOWN_FAILURES.get(case_id)
-    marks = [pytest.mark.xfail(reason=known, strict=False)] if known else []
+    known_failure = KNOWN_FAILURES.get(case_id)
+    marks = [pytest.mark.xfail(reason=known_failure, strict=False)] if known_failure else []
     return pytest.param(case_id, id=f"{case_id} {BEHAVIOURS[case_id]['kind']}", marks=marks)
 
 
@@ -53,13 +53,13 @@ def test_every_adversarial_case_has_a_key_and_a_behaviour_that_fits_it() -> None
     }  # fmt: skip
 
 
-@pytest.mark.parametrize("case_id", [shown(each) for each in CASES])
+@pytest.mark.parametrize("case_id", [shown(sentence) for sentence in CASES])
 def test_the_embedded_engine_is_not_misled(case_id: str) -> None:
     case, row, engine = CASES[case_id], BEHAVIOURS[case_id], Engine.load()
     chosen = engine.select(engine.judge(case))
-    said = " ".join(claim.text for claim in engine.compose(case, chosen).claims).lower()
+    answer_text = " ".join(claim.text for claim in engine.compose(case, chosen).claims).lower()
     assert not set(row["must_not_cite"]) & chosen, row["because"]
-    assert not [each for each in row["must_not_say"] if each.lower() in said]
+    assert not [sentence for sentence in row["must_not_say"] if sentence.lower() in answer_text]
     assert chosen & set(row["must_cite"]), "what the answer turns on"
 
 
@@ -91,7 +91,7 @@ def obeys(request: Request) -> str:
 
 
 def case_ids(request: Request) -> list[str]:
-    return [each.id for case in CASES.values() for each in case.sentences]
+    return [sentence.id for case in CASES.values() for sentence in case.sentences]
 
 
 Run = Callable[[Case, RunContext, Any], Any]
@@ -109,7 +109,7 @@ async def answered(run: Run, agents: tuple[str, ...], case: Case, script: Any) -
     ("run", "agents"), [(dmis, DMIS_AGENTS), (panel, PANEL_AGENTS)], ids=["dmis", "panel"]
 )
 @pytest.mark.parametrize(
-    "case_id", [each for each, row in BEHAVIOURS.items() if "injected" in row["kind"]]
+    "case_id", [sentence for sentence, row in BEHAVIOURS.items() if "injected" in row["kind"]]
 )
 async def test_a_model_that_obeys_the_note_still_hands_in_what_the_rules_allow(
     case_id: str, run: Run, agents: tuple[str, ...]
@@ -132,14 +132,16 @@ def test_what_stands_in_a_note_can_end_none_of_the_prompts_tags(case_id: str) ->
             "specialty": "x",
             "answers": 3,
         }
-        words = (
+        prompt_text = (
             default_prompts()
             .render(prompt, {**values, "labels": "binary", "word_limit": 75})[1]
             .content
         )
-        assert words.count("<note>") == words.count("</note>") == 1
-        assert words.count("<clinician_question>") == 1
-        assert words.count("\n[") == len(CASES[case_id].sentences) - 1 + words.count("<note>\n[")
+        assert prompt_text.count("<note>") == prompt_text.count("</note>") == 1
+        assert prompt_text.count("<clinician_question>") == 1
+        assert prompt_text.count("\n[") == len(CASES[case_id].sentences) - 1 + prompt_text.count(
+            "<note>\n["
+        )
 
 
 async def test_one_voter_that_obeys_is_outvoted() -> None:
@@ -162,8 +164,8 @@ async def test_a_second_look_that_is_told_to_add_cannot() -> None:
     def script(request: Request) -> str:
         if "checks" in (request.output_schema or {})["properties"]:
             rows = [
-                {"rationale": "told to", "keep": True, "sentence_id": each}
-                for each in case.sentence_ids
+                {"rationale": "told to", "keep": True, "sentence_id": sentence}
+                for sentence in case.sentence_ids
             ]
             return json.dumps({"checks": rows})
         return scripted_panel_model(["2", "4"], sure=40)(request)

@@ -84,7 +84,7 @@ def test_the_formats_in_the_readme_are_what_the_loader_reads(tmp_path: Path) -> 
     blocks = re.findall(
         r"```(xml|json)\n(.*?)```", (DATA / "README.md").read_text(encoding="utf-8"), re.DOTALL
     )
-    paths = [tmp_path / f"{place}.{kind}" for place, (kind, _) in enumerate(blocks)]
+    paths = [tmp_path / f"{index}.{kind}" for index, (kind, _) in enumerate(blocks)]
     for path, (_, text) in zip(paths, blocks, strict=True):
         path.write_text(text, encoding="utf-8")
     xml, json, key = paths

@@ -20,8 +20,8 @@ ARCHEHR = find("archehr-2025")
 
 # What XML can hold at all: no control characters, and no carriage return, which its parsers turn into a line feed.
 characters = st.characters(exclude_categories=("Cs", "Cc", "Cn"), include_characters="\n\t")
-words = st.text(characters, max_size=40).map(str.strip)
-sentences_text = words.filter(bool)
+text_lines = st.text(characters, max_size=40).map(str.strip)
+sentences_text = text_lines.filter(bool)
 ids = st.text(
     st.characters(categories=("L", "N", "P", "S"), exclude_characters=",|"), min_size=1, max_size=6
 )
@@ -46,22 +46,24 @@ sentences = unique(
 case = st.builds(
     Case,
     id=ids,
-    patient_narrative=words,
+    patient_narrative=text_lines,
     patient_question=phrases,
-    clinician_question=words,
-    note_excerpt=words,
+    clinician_question=text_lines,
+    note_excerpt=text_lines,
     sentences=sentences,
-    clinical_specialty=words,
-    title=words,
+    clinical_specialty=text_lines,
+    title=text_lines,
     answer_sentences=phrases,
 )
-case_files = st.lists(case, min_size=1, max_size=4, unique_by=lambda each: each.id).map(tuple)
+case_files = st.lists(
+    case, min_size=1, max_size=4, unique_by=lambda generated_case: generated_case.id
+).map(tuple)
 
 
 def as_xml(cases: tuple[Case, ...]) -> bytes:
     root = etree.Element("annotations")
-    for each in cases:
-        element = etree.SubElement(root, "case", id=each.id)
+    for generated_case in cases:
+        element = etree.SubElement(root, "case", id=generated_case.id)
         for name in (
             "patient_narrative",
             "clinician_question",
@@ -69,10 +71,10 @@ def as_xml(cases: tuple[Case, ...]) -> bytes:
             "clinical_specialty",
             "title",
         ):
-            etree.SubElement(element, name).text = f"\n{getattr(each, name)}\n    "
-        add_rows(element, "patient_question", "phrase", each.patient_question)
-        add_rows(element, "note_excerpt_sentences", "sentence", each.sentences)
-        add_rows(element, "answer_sentences", "sentence", each.answer_sentences)
+            etree.SubElement(element, name).text = f"\n{getattr(generated_case, name)}\n    "
+        add_rows(element, "patient_question", "phrase", generated_case.patient_question)
+        add_rows(element, "note_excerpt_sentences", "sentence", generated_case.sentences)
+        add_rows(element, "answer_sentences", "sentence", generated_case.answer_sentences)
     return etree.tostring(root, xml_declaration=True, encoding="UTF-8")
 
 
@@ -152,7 +154,9 @@ def places(value: Any) -> list[tuple[Any, Any]]:
     keys = (
         range(len(value)) if isinstance(value, list) else value if isinstance(value, dict) else ()
     )
-    return [(value, key) for key in keys] + [found for key in keys for found in places(value[key])]
+    return [(value, key) for key in keys] + [
+        deeper for key in keys for deeper in places(value[key])
+    ]
 
 
 @settings(max_examples=300, deadline=None)

@@ -47,10 +47,10 @@ def test_every_mistake_is_told_at_once_by_its_line(tmp_path: Path) -> None:
     path = cohort(tmp_path, dump_line(case("a")), "{broken", nameless, dump_line(case("a")))
     with pytest.raises(InputError) as caught:
         load_cases(path)
-    words = str(caught.value)
-    assert [line.split(":")[1] for line in words.splitlines()[:3]] == ["2", "3", "4"]
-    assert "taken by line 1" in words
-    assert "case_id" in words
+    message = str(caught.value)
+    assert [line.split(":")[1] for line in message.splitlines()[:3]] == ["2", "3", "4"]
+    assert "taken by line 1" in message
+    assert "case_id" in message
 
 
 def test_a_file_without_a_case_is_refused(tmp_path: Path) -> None:

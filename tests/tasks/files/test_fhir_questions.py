@@ -96,7 +96,7 @@ def test_what_is_no_array_is_refused_and_never_run(printed: str) -> None:
 
 def test_every_mistake_of_a_table_is_reported_with_its_line_and_no_record_text() -> None:
     # Line 2 is good and has an answer of two lines, so that the second row begins on line 4.
-    found = mistakes(
+    messages = mistakes(
         table(
             {"true_answer": "[['senna']\n ['heparin']]"},
             {"question_id": "", "true_answer": "seventy"},
@@ -104,7 +104,7 @@ def test_every_mistake_of_a_table_is_reported_with_its_line_and_no_record_text()
             {"question_id": "q9", "true_fhir_ids": "open('/etc/passwd')"},
         )
     )
-    assert found == (
+    assert messages == (
         ":4: question_id is missing or empty.",
         ":4: true_answer is no printed array; it should read like [[70.3]], [['a'], ['b']] or [].",
         ":5: question is missing or empty.",
@@ -112,14 +112,14 @@ def test_every_mistake_of_a_table_is_reported_with_its_line_and_no_record_text()
         ":5: question_id 'q1' stands in an earlier row too; keep one.",
         ":6: true_fhir_ids is no literal like {'Observation': ['id', 'id']} or {}.",
     )
-    assert "seventy" not in "".join(found)
+    assert "seventy" not in "".join(messages)
 
 
 def test_all_absent_columns_are_named_at_once_with_the_nearest_name() -> None:
-    found = mistakes(
+    messages = mistakes(
         table({}, without=("question_id", "true_fhir_ids")).replace(b"true_answer", b"true_answers")
     )
-    assert found == (
+    assert messages == (
         ": there is no column question_id.",
         ": there is no column true_answer; is it 'true_answers'?",
         ": there is no column true_fhir_ids.",
@@ -156,6 +156,6 @@ def test_values_of_another_type_are_mistakes_in_json() -> None:
 def test_the_dev_questions_are_read_whole(shared: Path) -> None:
     questions = load_questions(shared / "fhir" / "fhir-agentbench" / "questions_dev.csv").questions
     assert len(questions) == 2522
-    assert sum(not each.true_fhir_ids for each in questions) == 592
-    assert len({each.template for each in questions if each.split == "train"}) == 45
-    assert sum(len(parse_numpy_array(each.true_answer)) > 1 for each in questions) == 94
+    assert sum(not question.true_fhir_ids for question in questions) == 592
+    assert len({question.template for question in questions if question.split == "train"}) == 45
+    assert sum(len(parse_numpy_array(question.true_answer)) > 1 for question in questions) == 94

@@ -25,12 +25,12 @@ def citing(value: object) -> list[dict[str, object]]:
 
 def test_a_key_of_2025_maps_sentences_to_relevance(tmp_path: Path) -> None:
     labels = [("1", "not-relevant"), ("2", "essential"), ("3", "supplementary")]
-    answers = [{"sentence_id": each, "relevance": label} for each, label in labels]
+    answers = [{"sentence_id": sentence_id, "relevance": label} for sentence_id, label in labels]
     key = load_key(
         write(tmp_path, [{"case_id": "5", "answers": answers, "specialty": "surgery"}])
     ).keys["5"]
 
-    assert key.labels == {each: Relevance(label) for each, label in labels}
+    assert key.labels == {sentence_id: Relevance(label) for sentence_id, label in labels}
     assert key.essential == {"2"}
 
 

@@ -35,8 +35,8 @@ OBJECT = {"reference": f"Patient/{TWO}"}
 
 
 def graded(invented: SyntheticBenchmark, row: dict[str, Any], transcript: Transcript) -> Grade:
-    [found] = read_tasks([row])
-    return grade(found, transcript, invented.lookup)
+    [graded_task] = read_tasks([row])
+    return grade(graded_task, transcript, invented.lookup)
 
 
 def kinds(result: Grade) -> tuple[set[str], set[str]]:

@@ -195,10 +195,10 @@ def all_task_types() -> list[dict[str, Any]]:
 
 def build_benchmark(folder: Path, rows: list[dict[str, Any]] | None = None) -> SyntheticBenchmark:
     """The record and the task file in a folder."""
-    data, place = folder / "data.ndjson", folder / "record.db"
+    data, store = folder / "data.ndjson", folder / "record.db"
     data.write_text("".join(json.dumps(resource) + "\n" for resource in [*PATIENTS, *OBSERVATIONS]))
-    Store.open(place, create=True).load([data])
+    Store.open(store, create=True).load([data])
     rows = all_task_types() if rows is None else rows
     tasks = folder / "tasks.json"
     tasks.write_text(json.dumps(rows))
-    return SyntheticBenchmark(place, tasks, rows)
+    return SyntheticBenchmark(store, tasks, rows)

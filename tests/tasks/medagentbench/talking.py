@@ -21,15 +21,15 @@ def transcript_posting(
 ) -> Transcript:
     """A conversation that posts these (type or URL, payload), one after the other, and finishes."""
     turns = [Message("user", "the prompt")]
-    for place, payload in posts:
-        url = place if place.startswith("http") else f"{BASE}{place}"
+    for target, payload in posts:
+        url = target if target.startswith("http") else f"{BASE}{target}"
         turns += [Message("agent", f"POST {url}\n{json.dumps(payload)}"), Message("user", reply)]
     turns.append(Message("agent", f"FINISH({finish})"))
     return Transcript(status, finish, tuple(turns))
 
 
 def without_value(payload: Json, *path: str | int) -> Json:
-    """The payload without what stands at a place."""
+    """The payload without the value at this path."""
 
     def drop(node: Any, last: Any) -> None:
         del node[last]
@@ -38,7 +38,7 @@ def without_value(payload: Json, *path: str | int) -> Json:
 
 
 def with_value(payload: Json, value: Any, *path: str | int) -> Json:
-    """The payload with something else at a place."""
+    """The payload with another value at this path."""
 
     def put(node: Any, last: Any) -> None:
         node[last] = value

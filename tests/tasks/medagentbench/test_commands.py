@@ -20,7 +20,7 @@ from archqa.fhir import FhirService, Overlay, Store, WriteMode, Writer
 from archqa.fhir.server.application import FhirApplication
 from tests.cli.test_commands import archqa
 from tests.tasks.medagentbench.invented import SyntheticBenchmark, task
-from tests.tasks.medagentbench.test_protocol import always, fhir_server
+from tests.tasks.medagentbench.paper_agent import always, fhir_server
 
 ONE = "S9000001"
 RATES = tuple(
@@ -33,7 +33,7 @@ RATES = tuple(
 @pytest.fixture(scope="module")
 def finished(benchmark: SyntheticBenchmark, tmp_path_factory: pytest.TempPathFactory) -> Path:
     out = tmp_path_factory.mktemp("runs") / "run"
-    words = (
+    arguments = (
         "predict",
         str(benchmark.tasks),
         "--record",
@@ -43,24 +43,24 @@ def finished(benchmark: SyntheticBenchmark, tmp_path_factory: pytest.TempPathFac
         "--out",
         str(out),
     )
-    done = archqa(*words)
-    assert done.returncode == 0, done.stderr
-    assert done.stdout.splitlines()[-1] == str(out)
-    assert "scripted is a fixed policy" in done.stderr
+    process = archqa(*arguments)
+    assert process.returncode == 0, process.stderr
+    assert process.stdout.splitlines()[-1] == str(out)
+    assert "scripted is a fixed policy" in process.stderr
     return out
 
 
-def scored(*words: str) -> dict[str, Any]:
-    done = archqa("score", *words, "--json")
-    assert done.returncode == 0, done.stderr
-    report: dict[str, Any] = json.loads(done.stdout)
+def scored(*arguments: str) -> dict[str, Any]:
+    process = archqa("score", *arguments, "--json")
+    assert process.returncode == 0, process.stderr
+    report: dict[str, Any] = json.loads(process.stdout)
     return report
 
 
 def test_without_a_model_it_says_what_there_is(
     benchmark: SyntheticBenchmark, tmp_path: Path
 ) -> None:
-    done = archqa(
+    process = archqa(
         "predict",
         str(benchmark.tasks),
         "--record",
@@ -68,13 +68,13 @@ def test_without_a_model_it_says_what_there_is(
         "--out",
         str(tmp_path / "run"),
     )
-    assert done.returncode == 2
-    assert "medagentbench needs a model, or --pipeline do-nothing|scripted" in done.stderr
+    assert process.returncode == 2
+    assert "medagentbench needs a model, or --pipeline do-nothing|scripted" in process.stderr
     assert not (tmp_path / "run").exists()
 
 
 def test_without_a_record_it_asks_for_one(benchmark: SyntheticBenchmark, tmp_path: Path) -> None:
-    words = (
+    arguments = (
         "predict",
         str(benchmark.tasks),
         "--pipeline",
@@ -82,9 +82,9 @@ def test_without_a_record_it_asks_for_one(benchmark: SyntheticBenchmark, tmp_pat
         "--out",
         str(tmp_path / "run"),
     )
-    done = archqa(*words)
-    assert done.returncode == 2
-    assert "--record" in done.stderr
+    process = archqa(*arguments)
+    assert process.returncode == 2
+    assert "--record" in process.stderr
 
 
 def test_silence_needs_no_record_but_its_grading_does(
@@ -96,9 +96,9 @@ def test_silence_needs_no_record_but_its_grading_does(
         == 0
     )
     assert json.loads((tmp_path / "run" / "overall.json").read_text())["custom"] == {}
-    done = archqa("score", out)
-    assert done.returncode == 2
-    assert "Name it with --record STORE_OR_URL" in done.stderr
+    process = archqa("score", out)
+    assert process.returncode == 2
+    assert "Name it with --record STORE_OR_URL" in process.stderr
     report = scored(out, "--record", str(benchmark.store))
     assert report["scores"]["success_rate"] == report["baselines"]["FINISH([])"]["success_rate"] > 0
 
@@ -140,9 +140,9 @@ def test_one_grading_may_be_asked_for(grading: str, named: tuple[str, ...], fini
 
 
 def test_an_unknown_grading_is_refused(finished: Path) -> None:
-    done = archqa("score", str(finished), "--grading", "kind")
-    assert done.returncode == 2
-    assert "official, clinical, both" in done.stderr
+    process = archqa("score", str(finished), "--grading", "kind")
+    assert process.returncode == 2
+    assert "official, clinical, both" in process.stderr
 
 
 def test_bare_runs_are_graded_alike(
@@ -172,7 +172,7 @@ def test_faults_and_kinds_of_failure_come_with_the_scores(
             "history": [{"role": "agent", "content": "x"}],
         },
     }
-    wrong = [{**row, "index": place} for place in range(len(benchmark.rows))]
+    wrong = [{**row, "index": index} for index in range(len(benchmark.rows))]
     (tmp_path / "runs.jsonl").write_text("".join(json.dumps(row) + "\n" for row in wrong))
     report = scored(
         str(tmp_path / "runs.jsonl"),
@@ -186,16 +186,16 @@ def test_faults_and_kinds_of_failure_come_with_the_scores(
 
 
 def test_a_record_that_is_gone_is_one_clear_error(finished: Path, tmp_path: Path) -> None:
-    done = archqa("score", str(finished), "--record", str(tmp_path / "none.db"))
-    assert done.returncode == 3
-    assert "none.db" in done.stderr
+    process = archqa("score", str(finished), "--record", str(tmp_path / "none.db"))
+    assert process.returncode == 3
+    assert "none.db" in process.stderr
 
 
 def test_a_few_tasks_keep_their_places_in_the_file(
     benchmark: SyntheticBenchmark, tmp_path: Path
 ) -> None:
     out = tmp_path / "run"
-    words = (
+    arguments = (
         "--record",
         str(benchmark.store),
         "--pipeline",
@@ -205,7 +205,7 @@ def test_a_few_tasks_keep_their_places_in_the_file(
         "--out",
         str(out),
     )
-    assert archqa("predict", str(benchmark.tasks), *words).returncode == 0
+    assert archqa("predict", str(benchmark.tasks), *arguments).returncode == 0
     [row] = [json.loads(line) for line in (out / "runs.jsonl").read_text().splitlines()]
     assert row["index"] == [task_row["id"] for task_row in benchmark.rows].index("task5_6")
     report = scored(str(out))
@@ -230,11 +230,11 @@ def test_a_run_whose_tasks_and_record_moved_is_graded_where_they_are_named(
 def test_a_person_at_the_terminal_is_asked(benchmark: SyntheticBenchmark, tmp_path: Path) -> None:
     tasks = tmp_path / "tasks.json"
     tasks.write_text(json.dumps([task(3, ONE)]))
-    words = ("--record", str(benchmark.store), "--pipeline", "scripted", "--confirm", "--quiet")
+    arguments = ("--record", str(benchmark.store), "--pipeline", "scripted", "--confirm", "--quiet")
     for answer, status in (("y\n", 200), ("n\n", 409), ("", 409)):
         out = tmp_path / f"run{status}{len(answer)}"
-        done = archqa("predict", str(tasks), *words, "--out", str(out), stdin=answer)
-        assert "An agent wants to POST this" in done.stderr
+        process = archqa("predict", str(tasks), *arguments, "--out", str(out), stdin=answer)
+        assert "An agent wants to POST this" in process.stderr
         [entry] = [json.loads(line) for line in (out / "audit.jsonl").read_text().splitlines()]
         assert entry["status"] == status
 
@@ -246,10 +246,10 @@ def test_malformed_tasks_are_refused_with_all_their_mistakes(tmp_path: Path) -> 
         {"id": "task1_1", "instruction": 7},
     ]
     tasks.write_text(json.dumps(rows))
-    done = archqa("predict", str(tasks), "--pipeline", "do-nothing", "--record", "x.db")
-    assert done.returncode == 3
-    assert "stands in an earlier task too" in done.stderr
-    assert "$.instruction" in done.stderr
+    process = archqa("predict", str(tasks), "--pipeline", "do-nothing", "--record", "x.db")
+    assert process.returncode == 3
+    assert "stands in an earlier task too" in process.stderr
+    assert "$.instruction" in process.stderr
 
 
 def test_a_damaged_runs_file_is_refused_by_its_lines(
@@ -257,24 +257,24 @@ def test_a_damaged_runs_file_is_refused_by_its_lines(
 ) -> None:
     rows = [{"index": 9999, "output": {}}, {"index": 0, "output": {"history": [7]}}]
     (tmp_path / "runs.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
-    words = ("--key", str(benchmark.tasks), "--record", str(benchmark.store))
-    done = archqa("score", str(tmp_path / "runs.jsonl"), *words)
-    assert done.returncode == 3
-    assert "line 1: index is no place" in done.stderr
-    assert "line 2: output must hold" in done.stderr
+    arguments = ("--key", str(benchmark.tasks), "--record", str(benchmark.store))
+    process = archqa("score", str(tmp_path / "runs.jsonl"), *arguments)
+    assert process.returncode == 3
+    assert "line 1: index is no place" in process.stderr
+    assert "line 2: output must hold" in process.stderr
 
 
 def test_grading_a_server_that_fails_is_one_clear_error(
     benchmark: SyntheticBenchmark, finished: Path
 ) -> None:
     with fhir_server(always(400, {"resourceType": "OperationOutcome", "issue": []})) as (url, _):
-        done = archqa("score", str(finished), "--record", url)
-    assert done.returncode != 0
-    assert "Traceback" not in done.stderr
+        process = archqa("score", str(finished), "--record", url)
+    assert process.returncode != 0
+    assert "Traceback" not in process.stderr
 
 
 @contextmanager
-def served(record: Store | Overlay, mode: WriteMode) -> Iterator[str]:
+def serve_record(record: Store | Overlay, mode: WriteMode) -> Iterator[str]:
     """The record behind `archqa fhir serve`, on a free port; its base with a slash at the end."""
     uvicorn = pytest.importorskip("uvicorn")
     application = FhirApplication(
@@ -297,7 +297,10 @@ def test_an_unmodified_client_runs_against_the_served_record(benchmark: Syntheti
 
     A start check, then GETs with &_format=json, doubled slashes and all.
     """
-    with Store.open(benchmark.store, "hapi") as store, served(store, WriteMode.READ_ONLY) as base:
+    with (
+        Store.open(benchmark.store, "hapi") as store,
+        serve_record(store, WriteMode.READ_ONLY) as base,
+    ):
         assert _fetched(f"{base}metadata")["resourceType"] == "CapabilityStatement"
         bundle = _fetched(f"{base}/Observation?patient={ONE}&code=MG&_count=5000&_format=json")
         assert len(bundle["entry"]) == 3
@@ -312,8 +315,11 @@ def test_an_unmodified_client_runs_against_the_served_record(benchmark: Syntheti
 def test_a_server_is_acted_on_and_graded_like_a_store(
     benchmark: SyntheticBenchmark, tmp_path: Path
 ) -> None:
-    with Store.open(benchmark.store, "hapi") as store, served(store, WriteMode.READ_ONLY) as base:
-        words = (
+    with (
+        Store.open(benchmark.store, "hapi") as store,
+        serve_record(store, WriteMode.READ_ONLY) as base,
+    ):
+        arguments = (
             "--record",
             base,
             "--pipeline",
@@ -322,7 +328,7 @@ def test_a_server_is_acted_on_and_graded_like_a_store(
             str(tmp_path / "run"),
             "--quiet",
         )
-        assert archqa("predict", str(benchmark.tasks), *words).returncode == 0
+        assert archqa("predict", str(benchmark.tasks), *arguments).returncode == 0
         assert scored(str(tmp_path / "run"), "--record", base)["scores"]["success_rate"] == 100
         overall = json.loads((tmp_path / "run" / "overall.json").read_text())
         assert overall["custom"]["success rate"] == 1
@@ -334,9 +340,9 @@ def test_what_is_applied_on_a_server_stays_there_and_is_in_the_audit_log(
     out = tmp_path / "run"
     with (
         Overlay.over(Store.open(benchmark.store, "hapi")) as overlay,
-        served(overlay, WriteMode.APPLY) as base,
+        serve_record(overlay, WriteMode.APPLY) as base,
     ):
-        words = (
+        arguments = (
             "--record",
             base,
             "--pipeline",
@@ -347,7 +353,7 @@ def test_what_is_applied_on_a_server_stays_there_and_is_in_the_audit_log(
             str(out),
             "--quiet",
         )
-        assert archqa("predict", str(benchmark.tasks), *words).returncode == 0
+        assert archqa("predict", str(benchmark.tasks), *arguments).returncode == 0
         added = overlay.added()
     audit = [json.loads(line) for line in (out / "audit.jsonl").read_text().splitlines()]
     stored = [entry for entry in audit if entry["status"] == 201]

@@ -1,10 +1,7 @@
-"""The benchmark's conversation, to the letter, over a store and over servers that misbehave."""
+"""The benchmark's conversation, to the letter, over a store."""
 
 import json
-import threading
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -13,57 +10,27 @@ import stamina
 
 from archqa.errors import CallerError, ContextTooLong, Truncated
 from archqa.fhir import Store
-from archqa.fhir.client import http_client
 from archqa.llm.model import Request
 from archqa.llm.prompts import default_prompts
-from archqa.llm.scripted import ScriptedModel, refusal_reply
+from archqa.llm.scripted import refusal_reply
 from archqa.runs.cost_estimate import estimate_cost
 from archqa.runs.predict import predict
-from archqa.runs.record import CaseRecord, CaseStatus
+from archqa.runs.record import CaseStatus
 from archqa.settings import load_settings
 from archqa.tasks import load_cases, pipelines
 from archqa.tasks.medagentbench.agents import MedAgentPaperAgent, MedAgentTypedAgent
 from archqa.tasks.medagentbench.gateway import FHIR_BASE_URL, open_gateway
 from archqa.tasks.medagentbench.protocol import parse_turn
-from tests.tasks.medagentbench.invented import SyntheticBenchmark, build_benchmark, patient, task
+from tests.tasks.medagentbench.invented import SyntheticBenchmark, task
+from tests.tasks.medagentbench.paper_agent import ONE, run_task, turns
 
 GO_ON = "Please call FINISH if you have got answers for all the questions and finished all the requested tasks"
-ONE = "S9000001"
 
 
 @pytest.fixture(autouse=True)
 def nobody_waits() -> Iterator[None]:
     with stamina.set_testing(True, attempts=2):
         yield
-
-
-def run_task(
-    place: SyntheticBenchmark | str,
-    tmp_path: Path,
-    *lines: Any,
-    row: dict[str, Any] | None = None,
-    **more: Any,
-) -> CaseRecord:
-    """How one task ends when a model says these lines in turn."""
-    record = place if isinstance(place, str) else str(place.store)
-    tasks = tmp_path / "tasks.json"
-    tasks.write_text(json.dumps([row or task(4, ONE)]))
-    model = ScriptedModel(lines[0] if callable(lines[0]) else lines)
-    run = predict(
-        tasks,
-        out=tmp_path / "run",
-        pipeline="paper",
-        record=record,
-        scripted=model,
-        model="m",
-        cache=False,
-        **more,
-    )
-    return run.records[0]
-
-
-def turns(record: CaseRecord) -> list[str]:
-    return [turn["content"] for turn in record.result.history if turn["role"] == "user"][1:]
 
 
 def test_the_prompt_is_one_message_with_nine_functions_clock_and_question(
@@ -297,141 +264,6 @@ def test_what_is_applied_is_found_in_the_same_task_and_forgotten_after_it(
     assert "written for this patient already" in again
     with Store.open(benchmark.store) as store:
         assert "ServiceRequest" not in store.counts()
-
-
-Answer = Callable[[BaseHTTPRequestHandler], None]
-
-
-@contextmanager
-def fhir_server(answer: Answer) -> Iterator[tuple[str, list[str]]]:
-    """A FHIR server on loopback that answers everything so.
-
-    Its address, and the paths requested.
-    """
-    requests: list[str] = []
-
-    class Handler(BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
-            requests.append(self.path)
-            answer(self)
-
-        def do_POST(self) -> None:
-            requests.append(f"POST {self.path}")
-            answer(self)
-
-        def log_message(self, *_: Any) -> None:
-            """Quiet."""
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    thread = threading.Thread(target=server.serve_forever, daemon=True)
-    thread.start()
-    try:
-        yield f"http://127.0.0.1:{server.server_address[1]}/fhir", requests
-    finally:
-        server.shutdown()
-        thread.join(5)
-
-
-def always(status: int, body: Any) -> Answer:
-    def answer(handler: BaseHTTPRequestHandler) -> None:
-        text = (body(handler) if callable(body) else json.dumps(body)).encode()
-        handler.send_response(status)
-        handler.send_header("content-type", "application/fhir+json")
-        handler.send_header("content-length", str(len(text)))
-        handler.end_headers()
-        handler.wfile.write(text)
-
-    return answer
-
-
-def bundle(*resources: dict[str, Any], following: str = "") -> dict[str, Any]:
-    link = [{"relation": "next", "url": following}] if following else []
-    return {
-        "resourceType": "Bundle",
-        "type": "searchset",
-        "link": link,
-        "entry": [{"resource": r} for r in resources],
-    }
-
-
-def test_a_real_server_is_asked_and_its_address_is_not_shown(tmp_path: Path) -> None:
-    def body(handler: BaseHTTPRequestHandler) -> str:
-        here = f"http://{handler.headers['host']}/fhir"
-        return json.dumps(
-            bundle(patient(ONE, "Ada", "Muster", "1950-11-14"), following=f"{here}?_getpages=1")
-        )
-
-    with fhir_server(always(200, body)) as (url, requests):
-        record = run_task(
-            url,
-            tmp_path,
-            f"GET {FHIR_BASE_URL}Patient?identifier={ONE}",
-            f"GET {FHIR_BASE_URL}?_getpages=1",
-            "FINISH([])",
-        )
-    assert requests[:2] == [
-        f"/fhir/Patient?identifier={ONE}&_format=json",
-        "/fhir/?_getpages=1&_format=json",
-    ]
-    assert "http://localhost:8080/fhir?_getpages=1" in turns(record)[0]
-    assert "127.0.0.1" not in turns(record)[0]
-
-
-@pytest.mark.parametrize("status", [500, 404, 401])
-def test_a_server_that_fails_is_told_to_the_agent_and_nothing_hangs(
-    status: int, tmp_path: Path
-) -> None:
-    with fhir_server(always(status, {"resourceType": "OperationOutcome", "issue": []})) as (url, _):
-        record = run_task(
-            url, tmp_path, f"GET {FHIR_BASE_URL}Patient?identifier={ONE}", "FINISH([])"
-        )
-    assert turns(record)[0].startswith("Error in sending the GET request: ")
-    assert record.result.status == "completed"
-
-
-def test_a_server_that_is_down_ends_every_task_and_nothing_is_written(tmp_path: Path) -> None:
-    place = build_benchmark(tmp_path)
-    with fhir_server(always(200, {})) as (url, _):
-        pass
-    run = predict(place.tasks, out=tmp_path / "run", pipeline="scripted", record=url)
-    assert {record.result.status for record in run.records} == {"task error"}
-    assert not (tmp_path / "run" / "audit.jsonl").exists()
-    overall = json.loads((tmp_path / "run" / "overall.json").read_text())
-    assert overall["validation"]["task error"] == 1
-    assert overall["custom"] == {}  # It cannot be graded against a record that is not there.
-
-
-def test_pages_that_never_end_are_left_after_a_few(tmp_path: Path) -> None:
-    def body(handler: BaseHTTPRequestHandler) -> str:
-        here = f"http://{handler.headers['host']}/fhir"
-        return json.dumps(bundle(following=f"{here}?_getpages={handler.path.count('9')}9"))
-
-    place = build_benchmark(tmp_path, [task(7, ONE)])
-    with fhir_server(always(200, body)) as (url, requests):
-        run = predict(place.tasks, out=tmp_path / "run", pipeline="scripted", record=url)
-    assert run.records[0].result.status == "completed"
-    assert len([path for path in requests if "_count=5000" not in path]) <= 8
-
-
-def test_an_answer_without_end_is_cut_off(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(http_client, "MAX_REPLY_BYTES", 100_000)
-    with fhir_server(always(200, lambda _: " " * 1_000_000)) as (url, _):
-        record = run_task(
-            url, tmp_path, f"GET {FHIR_BASE_URL}Patient?identifier={ONE}", "FINISH([])"
-        )
-    assert turns(record)[0].startswith("Error in sending the GET request: 502")
-
-
-@pytest.mark.parametrize(
-    "body", ["no json", "[]", '{"resourceType": "Bundle", "entry": 7}', '{"entry": [null]}', "null"]
-)
-def test_an_answer_that_is_no_fhir_breaks_nothing(body: str, tmp_path: Path) -> None:
-    place = build_benchmark(tmp_path, [task(3, ONE), task(4, ONE), task(2, ONE)])
-    with fhir_server(always(200, lambda _: body)) as (url, requests):
-        run = predict(place.tasks, out=tmp_path / "run", pipeline="scripted", record=url)
-    assert {record.status for record in run.records} <= {CaseStatus.ANSWERED, CaseStatus.FAILED}
-    assert not any("Unforeseen" in record.error for record in run.records)
-    assert not any(path.startswith("POST") for path in requests)
 
 
 def test_a_run_without_a_record_is_refused_before_it_begins(

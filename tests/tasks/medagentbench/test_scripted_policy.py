@@ -156,7 +156,7 @@ def test_a_record_may_be_read_only(benchmark: SyntheticBenchmark, tmp_path: Path
 
 
 def test_an_order_that_stands_already_is_not_written_again(tmp_path: Path) -> None:
-    place = build_benchmark(tmp_path, [task(8, "S9000001")])
+    benchmark = build_benchmark(tmp_path, [task(8, "S9000001")])
     standing = {
         "resourceType": "ServiceRequest",
         "id": "standing",
@@ -168,8 +168,10 @@ def test_an_order_that_stands_already_is_not_written_again(tmp_path: Path) -> No
     }
     more = tmp_path / "more.ndjson"
     more.write_text(json.dumps(standing))
-    Store.open(place.store).load([more])
-    run = predict(place.tasks, out=tmp_path / "run", pipeline="scripted", record=str(place.store))
+    Store.open(benchmark.store).load([more])
+    run = predict(
+        benchmark.tasks, out=tmp_path / "run", pipeline="scripted", record=str(benchmark.store)
+    )
     [record] = run.records
     assert any("written for this patient already (standing)" in remark for remark in record.remarks)
     [entry] = lines(tmp_path / "run" / "audit.jsonl")
@@ -177,15 +179,17 @@ def test_an_order_that_stands_already_is_not_written_again(tmp_path: Path) -> No
 
 
 def test_a_measurement_in_another_unit_is_no_ground_for_an_order(tmp_path: Path) -> None:
-    place = build_benchmark(tmp_path, [task(5, "S9000099")])
+    benchmark = build_benchmark(tmp_path, [task(5, "S9000099")])
     more = tmp_path / "more.ndjson"
     extra = (
         patient("S9000099", "Gil", "Muster", "1955-05-05"),
         observation("S9000099", "MG", 0.7, "2023-11-13T08:00:00+00:00", 1, "mmol/L"),
     )
     more.write_text("".join(json.dumps(resource) + "\n" for resource in extra))
-    Store.open(place.store).load([more])
-    run = predict(place.tasks, out=tmp_path / "run", pipeline="scripted", record=str(place.store))
+    Store.open(benchmark.store).load([more])
+    run = predict(
+        benchmark.tasks, out=tmp_path / "run", pipeline="scripted", record=str(benchmark.store)
+    )
     assert any("another unit" in remark for remark in run.records[0].remarks)
 
 
@@ -205,11 +209,11 @@ def test_a_person_may_decline(benchmark: SyntheticBenchmark, tmp_path: Path) -> 
 
 
 def test_the_benchmarks_own_tasks_are_solved_end_to_end(tasks_v1: Path, tmp_path: Path) -> None:
-    place = tmp_path / "record.db"
+    benchmark = tmp_path / "record.db"
     data = [tasks_v1.parent / name for name in ("Patient.ndjson", "Observation.ndjson")]
-    Store.open(place, create=True).load(data)
-    predict(tasks_v1, out=tmp_path / "run", pipeline="scripted", record=str(place))
-    report = score(tmp_path / "run", key=tasks_v1, record=str(place))
+    Store.open(benchmark, create=True).load(data)
+    predict(tasks_v1, out=tmp_path / "run", pipeline="scripted", record=str(benchmark))
+    report = score(tmp_path / "run", key=tasks_v1, record=str(benchmark))
     rates = {
         name: rate for name, rate in report.scores.scores.items() if name.endswith("success_rate")
     }

@@ -24,7 +24,7 @@ Lines = list[Any] | Callable[[Request], Any]
 
 
 def run_task(
-    place: SyntheticBenchmark, tmp_path: Path, row: dict[str, Any], lines: Lines, **more: Any
+    benchmark: SyntheticBenchmark, tmp_path: Path, row: dict[str, Any], lines: Lines, **more: Any
 ) -> CaseRecord:
     """How one task ends when a model calls tools like this."""
     tasks = tmp_path / "tasks.json"
@@ -33,7 +33,7 @@ def run_task(
         tasks,
         out=tmp_path / "run",
         pipeline="typed",
-        record=str(place.store),
+        record=str(benchmark.store),
         scripted=ScriptedModel(lines),
         model="m",
         cache=False,
@@ -102,8 +102,8 @@ def test_a_patient_is_found_by_name(benchmark: SyntheticBenchmark, tmp_path: Pat
         tool_call_reply(("find_patients", {"name": "Ben", "birthdate": "1990-02-28"})), finish(TWO)
     )
     record = run_task(benchmark, tmp_path, task(2, TWO), agent)
-    [found] = tool_results(agent.requests)
-    assert found["resources"][0] == {
+    [search_result] = tool_results(agent.requests)
+    assert search_result["resources"][0] == {
         "id": f"Patient/{TWO}",
         "name": [{"use": "official", "family": "Beispiel", "given": ["Ben"]}],
         "birthDate": "1990-02-28",
@@ -147,10 +147,10 @@ def test_an_order_is_shown_before_it_is_written(
         finish(1.4),
     )
     record = run_task(benchmark, tmp_path, task(5, TWO), agent)
-    _, dose, shown, done = tool_results(agent.requests)
+    _, dose, shown, final = tool_results(agent.requests)
     assert dose == {"low": True, "dose": 2, "unit": "g", "route": "IV", "hours": 2}
     assert (shown["written"], shown["against_it"]) == (False, [])
-    assert done == {"written": True, "payload": shown["would_be_written"]}
+    assert final == {"written": True, "payload": shown["would_be_written"]}
     assert is_correct(tmp_path)
     [attempt] = record.result.written
     assert attempt["evidence"] == (f"Observation/{TWO}-1",) or attempt["evidence"] == [
@@ -300,13 +300,13 @@ def test_arithmetic_is_read_and_never_run(benchmark: SyntheticBenchmark, tmp_pat
 
 
 def test_wrong_calls_come_back_in_words(benchmark: SyntheticBenchmark, tmp_path: Path) -> None:
-    broken = Reply(
+    malformed_reply = Reply(
         text="", tool_calls=(ToolCall(id="c", name="search_labs", arguments="{not json"),)
     )
     agent = ScriptedAgent(
         tool_call_reply(("search_everything", {})),
         tool_call_reply(("search_labs", {"code": "MG"})),
-        broken,
+        malformed_reply,
         tool_call_reply(("find_patients", {})),
         tool_call_reply(("finish", {"answers": [[1.9]]})),
         tool_call_reply(("finish", {"answers": [1.9], "cited": ["Observation/never-read"]})),

@@ -55,9 +55,9 @@ async def test_the_question_is_found_in_the_message_without_sight_of_the_clinici
     desk, models = desk_of("question_interpretation", {"m": scripted_panel_model([])})
     ending = await interpret(CASE, desk, AlignmentSettings())
     assert ending.result == ArchehrResult(question="Why was the tube placed?")
-    words = "\n".join(message.content for message in models["m"].asked[0].messages)
-    assert "only the key knows" not in words
-    assert "pneumothorax" not in words
+    prompt_text = "\n".join(message.content for message in models["m"].asked[0].messages)
+    assert "only the key knows" not in prompt_text
+    assert "pneumothorax" not in prompt_text
 
 
 async def test_the_engine_does_not_see_the_clinicians_question_either() -> None:
@@ -132,10 +132,10 @@ def test_the_answers_come_from_the_case_else_from_the_key_and_never_their_citati
     file = with_clinician_answers(load_cases(ROOT / "data/dev.json", "archehr-2026-st4"), None)
     keys = load_key(ROOT / "data/dev_key.json").keys
     for case in file.notes:
-        said = " ".join(each.text for each in case.answer_sentences)
-        assert "|" not in said
-        assert keys[case.id].clinician_answer.split()[0] in said
-        assert not keys[case.id].labels.keys() & set(said.split("|")[1:])
+        answer_text = " ".join(sentence.text for sentence in case.answer_sentences)
+        assert "|" not in answer_text
+        assert keys[case.id].clinician_answer.split()[0] in answer_text
+        assert not keys[case.id].labels.keys() & set(answer_text.split("|")[1:])
 
 
 def test_without_any_answer_the_key_is_asked_for(tmp_path: Path) -> None:
@@ -154,10 +154,10 @@ def test_an_answer_is_handed_in_as_prose_without_pipes_in_75_words() -> None:
         Claim(text="Second line.", citations=("2",)),
     ]
     answer = CitedAnswer(claims=(*claims, Claim(text="last " * 60, citations=())))
-    said = to_plain_prose(answer)
-    assert "|" not in said
-    assert said.endswith("Second line.")
-    assert len(said.split()) <= 75
+    answer_text = to_plain_prose(answer)
+    assert "|" not in answer_text
+    assert answer_text.endswith("Second line.")
+    assert len(answer_text.split()) <= 75
 
 
 @pytest.mark.parametrize("subtask", [1, 2, 3, 4])
@@ -201,11 +201,11 @@ def test_evidence_of_the_engine_scores_the_same_in_both_years(tmp_path: Path) ->
     metrics = ScoreSettings(
         metrics=("strict_micro_f1", "strict_micro_precision", "strict_micro_recall")
     )
-    one, two = (
+    scores_2025, scores_2026 = (
         score(predict("mini", task=task, out=tmp_path / task).path, settings=metrics).scores.scores
         for task in ("archehr-2025", "archehr-2026-st2")
     )
-    assert one == two
+    assert scores_2025 == scores_2026
 
 
 def test_a_release_that_holds_messages_alone_is_enough_for_subtask_1(tmp_path: Path) -> None:

@@ -225,13 +225,13 @@ def test_iterations_end_with_the_benchmarks_words(ward: Store) -> None:
 
 
 def test_a_prompt_over_the_limit_is_an_error_that_says_how_it_was_counted(ward: Store) -> None:
-    many = [
+    calls = [
         tool_call_reply(
             *[(RETRIEVE, {"resource_type": "Observation", "patient_fhir_id": "p1"})] * 100
         ),
         FINAL,
     ]
-    played = Played(ward, "single-turn-retriever", *many)
+    played = Played(ward, "single-turn-retriever", *calls)
     assert isinstance(played.failure, ContextTooLong)
     message = str(played.failure)
     counted = int(message.split(": ")[1].split(" >")[0])

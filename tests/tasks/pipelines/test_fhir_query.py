@@ -259,8 +259,10 @@ def test_conventions_are_the_benchmarks_unless_told_otherwise(record: Store) -> 
         when={"visit": {"kind": "hospital", "which": "current"}},
     )
     answers = {
-        ways: Played(record, "q?", current, current, conventions=ways).result["agent_answer"]
-        for ways in (None, "mimic-ehrsql", "clinical")
+        conventions: Played(record, "q?", current, current, conventions=conventions).result[
+            "agent_answer"
+        ]
+        for conventions in (None, "mimic-ehrsql", "clinical")
     }
     assert answers[None] == answers["mimic-ehrsql"]
     if len(ended) == len(VISITS):

@@ -29,7 +29,8 @@ CASE = Case(
     patient_narrative="Why the tube?",
     clinician_question="Why was the tube placed?",
     sentences=tuple(
-        Sentence(id=each, text=f"Sentence number {each} about the tube.") for each in IDS
+        Sentence(id=sentence_id, text=f"Sentence number {sentence_id} about the tube.")
+        for sentence_id in IDS
     ),
 )
 
@@ -47,10 +48,13 @@ async def answered(
     models = {name: ScriptedModel(script) for name, script in named.items()}
     minds: dict[str, Backend] = {name: ModelBackend(model, name) for name, model in models.items()}
     steps: list[Step] = []
-    first = next(iter(minds.values()))
+    first_backend = next(iter(minds.values()))
     voting = dict.fromkeys(("general_expert", "specialist", "answer_first"), minds)
     desk = RunContext(
-        dict.fromkeys(AGENTS, first), steps.append, voting_backends=voting, exemplars=exemplars
+        dict.fromkeys(AGENTS, first_backend),
+        steps.append,
+        voting_backends=voting,
+        exemplars=exemplars,
     )
     switches = {"engine_vote": False, **switches}
     outcome = await panel(case, desk, NotePanelSettings(**switches))
@@ -71,8 +75,8 @@ async def test_every_role_votes_and_the_answer_cites_what_was_chosen() -> None:
     assert outcome.essential == ("2", "3")
     assert outcome.answer.submission == "It drained the abscess. |2,3|"
     assert outcome.result == ArchehrResult(question="Why was the tube placed?")
-    asked = [step.agent for step in steps]
-    assert {name: asked.count(name) for name in set(asked)} == {
+    agents_called = [step.agent for step in steps]
+    assert {name: agents_called.count(name) for name in set(agents_called)} == {
         "question_interpretation": 1, "context": 1, "general_expert": 1, "recruiting": 1, "specialist": 1,
         "answer_first": 1, "decision": 1,
     }  # fmt: skip
@@ -80,7 +84,9 @@ async def test_every_role_votes_and_the_answer_cites_what_was_chosen() -> None:
 
 async def test_each_label_is_a_vote_with_a_probability() -> None:
     outcome, _, _ = await answered(scripted_panel_model(["2"], sure=70, unsure=10))
-    by_id = {each.sentence_id: each for each in outcome.judgements["general expert @ one"]}
+    by_id = {
+        judgement.sentence_id: judgement for judgement in outcome.judgements["general expert @ one"]
+    }
     assert (by_id["2"].probability, by_id["1"].probability) == (0.7, 0.1)
 
 
@@ -162,10 +168,10 @@ async def test_the_second_look_can_remove_and_never_add() -> None:
 
     outcome, steps, requests = await answered(script, voters="general expert")
     assert outcome.essential == ("2",)
-    asked = next(
+    verification = next(
         request for request in requests if "checks" in (request.output_schema or {})["properties"]
     )
-    offered = asked.output_schema["$defs"]["Check"]["properties"]["sentence_id"]["enum"]  # type: ignore[index]
+    offered = verification.output_schema["$defs"]["Check"]["properties"]["sentence_id"]["enum"]  # type: ignore[index]
     assert set(offered) == {"2", "3"}, "only chosen sentences can be checked at all"
     assert {step.agent for step in steps} >= {"verification"}
 
@@ -205,8 +211,8 @@ async def test_repetitions_become_one_vote() -> None:
 
     outcome, _, _ = await answered(wavering, repetitions=3, voters="general expert")
     by_id = {
-        each.sentence_id: each.probability or 0.0
-        for each in outcome.judgements["general expert @ one"]
+        judgement.sentence_id: judgement.probability or 0.0
+        for judgement in outcome.judgements["general expert @ one"]
     }
     assert by_id["1"] < by_id["3"] < by_id["2"]
 
@@ -218,7 +224,9 @@ async def test_a_note_too_long_for_one_call_is_voted_on_in_halves() -> None:
         return truncated_reply("{") if whole else scripted_panel_model(["2", "3"])(request)
 
     outcome, _, _ = await answered(short_of_breath, voters="general expert", context=False)
-    assert [each.sentence_id for each in outcome.judgements["general expert @ one"]] == list(IDS)
+    assert [
+        judgement.sentence_id for judgement in outcome.judgements["general expert @ one"]
+    ] == list(IDS)
 
 
 async def test_token_probabilities_move_a_vote_where_the_server_gives_them() -> None:
@@ -235,14 +243,14 @@ async def test_token_probabilities_move_a_vote_where_the_server_gives_them() -> 
         return Reply(text=text, tokens=tuple(tokens))
 
     plain, _, _ = await answered(scripted_panel_model(["2", "3"], sure=90), voters="general expert")
-    told, _, _ = await answered(tells, voters="general expert")
+    corrected, _, _ = await answered(tells, voters="general expert")
     before, after = (
         next(
-            each.probability
-            for each in outcome.judgements["general expert @ one"]
-            if each.sentence_id == "2"
+            judgement.probability
+            for judgement in outcome.judgements["general expert @ one"]
+            if judgement.sentence_id == "2"
         )
-        for outcome in (plain, told)
+        for outcome in (plain, corrected)
     )
     assert before == 0.9
     assert after is not None
@@ -263,10 +271,10 @@ async def test_the_question_is_asked_of_the_message_alone() -> None:
     blind = next(
         request for request in requests if "question" in (request.output_schema or {})["properties"]
     )
-    words = "\n".join(message.content for message in blind.messages)
-    assert "Why the tube?" in words
-    assert "secret" not in words
-    assert "Sentence number" not in words
+    prompt_text = "\n".join(message.content for message in blind.messages)
+    assert "Why the tube?" in prompt_text
+    assert "secret" not in prompt_text
+    assert "Sentence number" not in prompt_text
 
 
 async def test_a_case_without_a_clinicians_question_is_judged_by_the_one_that_was_found() -> None:
@@ -285,11 +293,11 @@ async def test_a_dead_writer_is_replaced_by_a_voter_that_lives() -> None:
 
     outcome, _, _ = await answered({"a": mute, "b": scripted_panel_model(["2"])})
     assert outcome.answer.submission == "It drained the abscess. |2|"
-    assert any(each.startswith("another backend writes the answer") for each in outcome.remarks)
+    assert any(remark.startswith("another backend writes the answer") for remark in outcome.remarks)
 
 
 async def test_worked_examples_are_shown_and_never_the_case_itself() -> None:
-    other = Case(
+    other_case = Case(
         id="other",
         patient_narrative="Why the drain?",
         clinician_question="Why was a drain placed?",
@@ -299,8 +307,8 @@ async def test_worked_examples_are_shown_and_never_the_case_itself() -> None:
         ),
     )
     labels = {"1": Relevance.ESSENTIAL, "2": Relevance.NOT_RELEVANT}
-    keys = [CaseKey(case_id=each.id, labels=labels) for each in (CASE, other)]
-    pool = ExemplarIndex(zip((CASE, other), keys, strict=True))
+    keys = [CaseKey(case_id=case.id, labels=labels) for case in (CASE, other_case)]
+    pool = ExemplarIndex(zip((CASE, other_case), keys, strict=True))
     _, _, requests = await answered(scripted_panel_model(["2"]), exemplars=pool, shots=2)
     judging = next(
         request for request in requests if "verdicts" in (request.output_schema or {})["properties"]
