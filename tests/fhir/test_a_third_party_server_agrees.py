@@ -1,4 +1,4 @@
-"""What both can, a real server of somebody else finds as we do: sekmet-fhir on loopback, over HTTP, dates in UTC."""
+"""A third-party server finds the same: sekmet-fhir on loopback, over HTTP, dates in UTC."""
 
 import random
 from collections.abc import Iterator

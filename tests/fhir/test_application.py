@@ -16,7 +16,9 @@ from archqa.fhir.server.application import FhirApplication, is_loopback, serve
 from tests.fhir.serving import BASE, send_request
 
 
-async def test_requests_are_answered_at_their_place_and_within_limits(ward_store: Store) -> None:
+async def test_requests_are_answered_under_the_base_path_and_within_limits(
+    ward_store: Store,
+) -> None:
     application = FhirApplication(FhirService(ward_store, BASE), max_request_bytes=100)
     assert (await send_request(application, "GET", "/fhir//Observation?patient=p1"))[0] == 200
     assert (await send_request(application, "GET", "/fhir/Observation&patient=p1"))[0] == 200
@@ -27,7 +29,7 @@ async def test_requests_are_answered_at_their_place_and_within_limits(ward_store
     assert (await send_request(application, "POST", "/fhir/Observation", b"\xff"))[0] == 400
 
 
-async def test_a_token_is_demanded_where_one_is_set(ward_store: Store) -> None:
+async def test_a_server_with_a_token_demands_it(ward_store: Store) -> None:
     application = FhirApplication(FhirService(ward_store, BASE), token="right")
     assert (await send_request(application, "GET", "/fhir/metadata"))[0] == 401
     assert (await send_request(application, "GET", "/fhir/metadata", authorization="Bearer wrong"))[
@@ -38,7 +40,7 @@ async def test_a_token_is_demanded_where_one_is_set(ward_store: Store) -> None:
     ] == 200
 
 
-def test_an_address_that_others_reach_needs_a_token(ward_store: Store) -> None:
+def test_an_address_outside_loopback_needs_a_token(ward_store: Store) -> None:
     pytest.importorskip("uvicorn")
     assert is_loopback("127.0.0.1")
     assert is_loopback("::1")
@@ -48,7 +50,7 @@ def test_an_address_that_others_reach_needs_a_token(ward_store: Store) -> None:
         serve(FhirService(ward_store, BASE), host="0.0.0.0")
 
 
-async def test_what_nobody_foresaw_is_not_shown(
+async def test_an_unexpected_error_is_not_shown_to_the_client(
     ward_store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     service = FhirService(ward_store, BASE)

@@ -124,7 +124,7 @@ def test_everything_refuses_an_invalid_parameter(ward_store: Store, parameter: s
     assert reply.status == 400
 
 
-def test_a_record_that_is_being_loaded_asks_for_patience(
+def test_a_record_that_is_being_loaded_is_temporarily_unavailable(
     ward_store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("archqa.fhir.index.schema.LOCK_TIMEOUT", 0.01)

@@ -98,7 +98,7 @@ def searchset(*ids: str, following: str = "", total: int = 9) -> httpx2.Response
     )
 
 
-def test_a_passing_fault_is_asked_again_and_a_lasting_one_is_told() -> None:
+def test_a_transient_failure_is_retried_and_a_lasting_one_is_reported() -> None:
     client, requests = answering(httpx2.Response(503), httpx2.ConnectError("x"), searchset("p1"))
     assert ids_of(client.search("Patient").resources) == ["p1"]
     assert len(requests) == 3
@@ -113,7 +113,7 @@ def test_pages_that_go_in_a_circle_end() -> None:
         list(client.search_all("Patient"))
 
 
-def test_a_token_goes_nowhere_else() -> None:
+def test_a_token_is_sent_to_no_other_server() -> None:
     client, requests = answering(searchset("p1", following="http://evil.example/fhir?page=2"))
     with pytest.raises(FhirError, match="another address"):
         list(client.search_all("Patient"))
@@ -128,7 +128,7 @@ def test_a_token_goes_nowhere_else() -> None:
     "body",
     ["", "<html>", "[]", '{"resourceType": "Patient"}', '{"resourceType": "Bundle", "entry": 7}'],
 )
-def test_an_answer_that_is_no_bundle_is_told(body: str) -> None:
+def test_an_answer_that_is_no_bundle_is_an_error(body: str) -> None:
     client, _ = answering(httpx2.Response(200, text=body))
     with pytest.raises(FhirError, match=r"no Bundle|not JSON"):
         client.search("Patient")
@@ -176,7 +176,7 @@ def test_tokens_are_fetched_by_client_credentials_once() -> None:
     assert "fresh" not in repr(token)
 
 
-def test_one_word_opens_a_file_or_a_server(
+def test_connect_opens_a_file_or_a_server(
     ward_store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv(TOKEN_ENV_VAR, "secret")

@@ -24,7 +24,10 @@ from tests.fhir.invented import (
 
 
 def test_the_text_of_a_resource_comes_back_exactly(empty_store: Store, tmp_path: Path) -> None:
-    text = '{"id": "o1",  "resourceType":"Observation", "b": 5.10, "a": 1e3, "c": 123456789012345.000, "é": "\\u00e9\\/"}'
+    text = (
+        '{"id": "o1",  "resourceType":"Observation", "b": 5.10, "a": 1e3, '
+        '"c": 123456789012345.000, "é": "\\u00e9\\/"}'
+    )
     path = tmp_path / "one.ndjson"
     path.write_text(f"{text}\n", encoding="utf-8")
     empty_store.load([path])
@@ -110,14 +113,15 @@ def test_a_bundle_gives_its_resources_as_they_are_written_in_it(
     inner = '{"resourceType": "Patient", "id": "p1",\n   "x": 1.50}'
     path = tmp_path / "bundle.json"
     path.write_text(
-        f'{{"resourceType": "Bundle", "type": "collection", "entry": [ {{"resource": {inner} }} ]}}',
+        '{"resourceType": "Bundle", "type": "collection", '
+        f'"entry": [ {{"resource": {inner} }} ]}}',
         "utf-8",
     )
     assert empty_store.load([path], strict=True).added == 1
     assert empty_store.text("Patient", "p1") == inner
 
 
-def test_references_inside_a_bundle_by_urn_uuid_lead_to_what_they_stand_for(
+def test_urn_uuid_references_within_a_bundle_are_resolved(
     empty_store: Store, tmp_path: Path
 ) -> None:
     glucose = observation("o1", "x", subject={"reference": "urn:uuid:0b2f"})
@@ -133,16 +137,17 @@ def test_references_inside_a_bundle_by_urn_uuid_lead_to_what_they_stand_for(
     assert empty_store.counts("p1") == {"Observation": 1, "Patient": 1}
 
 
-def test_what_has_no_id_in_a_bundle_gets_that_of_its_full_url(
+def test_a_resource_without_an_id_in_a_bundle_gets_that_of_its_full_url(
     empty_store: Store, tmp_path: Path
 ) -> None:
-    text = '{"resourceType": "Bundle", "entry": [{"fullUrl": "urn:uuid:aa-1", "resource": { "resourceType": "Patient"}}]}'
+    entry = '{"fullUrl": "urn:uuid:aa-1", "resource": { "resourceType": "Patient"}}'
+    text = f'{{"resourceType": "Bundle", "entry": [{entry}]}}'
     (tmp_path / "b.json").write_text(text)
     empty_store.load([tmp_path / "b.json"], strict=True)
     assert empty_store.get("Patient", "aa-1") == {"id": "aa-1", "resourceType": "Patient"}
 
 
-def test_a_record_that_another_load_holds_is_told(
+def test_a_record_that_another_load_writes_is_reported(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     store = build_store(tmp_path, [patient("p1")])
@@ -158,7 +163,7 @@ def test_a_record_that_another_load_holds_is_told(
             store.search("Patient")
 
 
-def test_a_folder_is_read_whole_and_what_is_no_fhir_in_it_is_skipped(
+def test_a_folder_is_read_with_its_subfolders_and_other_files_are_skipped(
     empty_store: Store, tmp_path: Path
 ) -> None:
     data = tmp_path / "data"
@@ -194,7 +199,7 @@ def test_only_its_owner_may_read_a_record(tmp_path: Path) -> None:
     assert stat.S_IMODE((tmp_path / "record.db").stat().st_mode) == 0o600
 
 
-def test_progress_is_told_and_ends_at_the_last_byte(empty_store: Store, tmp_path: Path) -> None:
+def test_progress_is_reported_up_to_the_last_byte(empty_store: Store, tmp_path: Path) -> None:
     told: list[LoadProgress] = []
     path = write_ndjson(tmp_path / "a.ndjson.gz", [patient(f"p{at}") for at in range(12_000)])
     empty_store.load([path], progress=told.append)
@@ -231,7 +236,7 @@ def contents(store: Store) -> list[tuple[str, str]]:
     return resources + results
 
 
-def test_several_processes_load_what_one_does(
+def test_several_processes_load_the_same_as_one(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     ward = ward_resources()
@@ -250,7 +255,7 @@ def test_several_processes_load_what_one_does(
     assert contents(loaded_by_two) == contents(loaded_alone)
 
 
-def test_a_process_that_is_killed_costs_nothing_but_time(
+def test_a_load_succeeds_although_its_processes_die(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from archqa.fhir.index import workers
@@ -263,7 +268,7 @@ def test_a_process_that_is_killed_costs_nothing_but_time(
     ).added == len(ward_resources())
 
 
-def test_a_resource_that_comes_twice_is_the_later_one(empty_store: Store, tmp_path: Path) -> None:
+def test_the_later_of_two_versions_in_a_file_is_stored(empty_store: Store, tmp_path: Path) -> None:
     early, late = observation("o1", "p1"), observation("o1", "p2")
     report = empty_store.load([write_ndjson(tmp_path / "a.ndjson", [early, patient("p1"), late])])
     assert (report.added, report.replaced) == (2, 1)

@@ -13,7 +13,7 @@ from archqa.fhir import Store
 from tests.fhir.invented import build_store, patient, write_ndjson
 
 
-def test_bad_lines_are_told_by_file_and_number_and_the_others_are_loaded(
+def test_bad_lines_are_reported_by_number_and_the_good_ones_are_loaded(
     empty_store: Store, tmp_path: Path
 ) -> None:
     path = tmp_path / "bad.ndjson"
@@ -43,7 +43,7 @@ def test_bad_lines_are_told_by_file_and_number_and_the_others_are_loaded(
     assert "Did you mean Patient" in report.mistakes[3]
 
 
-def test_strict_tells_every_mistake_of_the_file_and_loads_nothing(tmp_path: Path) -> None:
+def test_strict_reports_every_mistake_of_the_file_and_loads_nothing(tmp_path: Path) -> None:
     store = build_store(tmp_path, [patient("p1")])
     path = tmp_path / "bad.ndjson"
     path.write_text(f"{json.dumps(patient('p2'))}\nnot json\n\n[]\n")
@@ -53,7 +53,7 @@ def test_strict_tells_every_mistake_of_the_file_and_loads_nothing(tmp_path: Path
     assert store.counts() == {"Patient": 1}
 
 
-def test_checksums_beside_the_files_are_verified_before_anything_is_loaded(
+def test_checksums_next_to_the_files_are_verified_before_anything_is_loaded(
     empty_store: Store, tmp_path: Path
 ) -> None:
     good = write_ndjson(tmp_path / "good.ndjson", [patient("p1")])
@@ -92,7 +92,7 @@ def test_a_message_says_that_a_file_is_absent_or_no_record(tmp_path: Path) -> No
         store.load([tmp_path / "void"])
 
 
-def test_a_record_made_with_other_parameters_is_refused(
+def test_a_record_indexed_with_other_search_parameters_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     build_store(tmp_path, [patient("p1")]).close()
@@ -127,7 +127,7 @@ def spoil(text: bytes, chance: random.Random) -> bytes:
 
 
 @pytest.mark.parametrize("seed", range(200))
-def test_no_malformed_file_does_more_than_give_clear_mistakes(
+def test_a_malformed_file_gives_clear_mistakes_and_no_crash(
     empty_store: Store, tmp_path: Path, seed: int
 ) -> None:
     chance = random.Random(seed)

@@ -136,7 +136,7 @@ paths = st.sampled_from(
         [b"", b"{", b"[]", b"patient=p1&code=%", b"\xff", json.dumps(VITAL_SIGN).encode()]
     ),
 )
-def test_no_request_makes_the_server_fail_or_tell_of_itself(
+def test_no_request_makes_the_server_fail_or_reveal_its_internals(
     whole_ward: Store,
     profile: str,
     method: str,

@@ -24,7 +24,7 @@ def search_ids(store: Store, query: str) -> list[str]:
     return ids(store.search(query))
 
 
-def test_id_without_its_underscore_is_what_each_server_makes_of_it(
+def test_id_without_its_underscore_is_treated_as_each_server_does(
     ward_store: Store, gcp: Store, hapi: Store
 ) -> None:
     page = ward_store.search("Observation?id=o1")
@@ -34,7 +34,7 @@ def test_id_without_its_underscore_is_what_each_server_makes_of_it(
         hapi.search("Observation?id=o1")
 
 
-def test_a_patients_patient_and_wards_are_what_each_server_makes_of_them(
+def test_patient_as_a_parameter_of_patients_and_wards_works_as_on_each_server(
     ward_store: Store, gcp: Store, hapi: Store
 ) -> None:
     assert search_ids(ward_store, "Patient?patient=p1") == ["p1"]
@@ -48,7 +48,7 @@ def test_a_patients_patient_and_wards_are_what_each_server_makes_of_them(
             hapi.search(f"{name}?patient=p1")
 
 
-def test_pages_have_the_size_of_the_server_and_totals_as_it_tells_them(tmp_path: Path) -> None:
+def test_pages_and_totals_are_those_of_each_server(tmp_path: Path) -> None:
     resources = [observation(f"o{at}", "p1") for at in range(6000)]
     store = build_store(tmp_path, resources)
     sizes = {}
@@ -153,7 +153,7 @@ def test_codes_are_found_by_system_and_by_words(ward_store: Store) -> None:
     ) == ["i1"]
 
 
-def test_a_comma_that_is_meant_is_escaped(tmp_path: Path) -> None:
+def test_a_comma_within_a_value_is_escaped(tmp_path: Path) -> None:
     store = build_store(
         tmp_path,
         [
@@ -203,10 +203,13 @@ def test_references_are_followed_one_step(ward_store: Store) -> None:
     ]
 
 
-def test_what_belongs_to_matches_comes_with_them(ward_store: Store) -> None:
+def test_included_resources_come_with_the_matches(ward_store: Store) -> None:
     page = ward_store.search("MedicationRequest?patient=p1&_include=MedicationRequest:medication")
     assert (ids_of(page.included), page.total) == (["m3", "m4"], 2)
-    deeper = "MedicationRequest?_id=r1&_include=MedicationRequest:medication&_include:iterate=Medication:ingredient"
+    deeper = (
+        "MedicationRequest?_id=r1&_include=MedicationRequest:medication"
+        "&_include:iterate=Medication:ingredient"
+    )
     assert ids_of(ward_store.search(deeper).included) == ["m1", "m2", "m3"]
     back = ward_store.search(
         "Encounter?_id=h1&_revinclude=Condition:encounter&_revinclude=Observation:encounter"
@@ -222,7 +225,7 @@ def test_what_belongs_to_matches_comes_with_them(ward_store: Store) -> None:
     assert ids_of(ward_store.search("Observation?_id=o5&_include=*:subject").included) == ["p1"]
 
 
-def test_results_are_sorted_by_several_keys_and_what_has_none_comes_last(tmp_path: Path) -> None:
+def test_results_are_sorted_by_several_keys_and_those_without_come_last(tmp_path: Path) -> None:
     store = build_store(
         tmp_path,
         [
@@ -237,7 +240,10 @@ def test_results_are_sorted_by_several_keys_and_what_has_none_comes_last(tmp_pat
 
 
 def test_parts_of_resources_keep_their_numbers(tmp_path: Path) -> None:
-    text = '{"resourceType":"Observation","id":"o1","text":{"div":"x"},"code":{"text":"K"},"valueQuantity":{"value":5.10}}'
+    text = (
+        '{"resourceType":"Observation","id":"o1","text":{"div":"x"},"code":{"text":"K"},'
+        '"valueQuantity":{"value":5.10}}'
+    )
     (tmp_path / "one.ndjson").write_text(text)
     store = Store.open(tmp_path / "record.db", create=True)
     store.load([tmp_path / "one.ndjson"])

@@ -40,10 +40,12 @@ def test_a_searchset_has_the_shape_of_hapis(ward_store: Store) -> None:
     bundle = reply.json()
     assert reply.headers["content-type"] == "application/fhir+json"
     assert list(bundle) == ["resourceType", "id", "meta", "type", "link", "entry"]
+    next_url = bundle["link"][1]["url"]
+    assert next_url.startswith(f"{BASE}?_getpages=")
     assert re.fullmatch(
-        re.escape(BASE)
-        + r"\?_getpages=[\w=-]+&_getpagesoffset=2&_count=2&_format=json&_pretty=true&_bundletype=searchset",
-        bundle["link"][1]["url"],
+        r"_getpages=[\w=-]+&_getpagesoffset=2&_count=2"
+        r"&_format=json&_pretty=true&_bundletype=searchset",
+        next_url.removeprefix(f"{BASE}?"),
     )
     assert bundle["entry"][0]["fullUrl"] == f"{BASE}/Observation/o1"
     assert bundle["entry"][0]["search"] == {"mode": "match"}

@@ -1,4 +1,4 @@
-"""What models and people see of a record: projections, cards, lookups, visits, references followed."""
+"""Views of a record: projections, cards, lookups, visits and references that are followed."""
 
 import pytest
 
@@ -42,7 +42,7 @@ def test_a_projection_drops_narrative_and_says_codes_in_words() -> None:
     }
 
 
-def test_a_projection_names_what_references_lead_to(ward_store: Store) -> None:
+def test_a_projection_names_the_targets_of_references(ward_store: Store) -> None:
     shown = project_all(
         ward_store.search("MedicationRequest?patient=p1").resources, Resolver(ward_store)
     )
@@ -128,7 +128,7 @@ def test_a_resolver_follows_visits_and_their_locations(ward_store: Store) -> Non
     assert resolver.resolve({"display": "nobody"}) is None
 
 
-def test_visits_are_told_apart_and_counted_from_either_end(ward_store: Store) -> None:
+def test_visits_are_classified_and_counted_from_either_end(ward_store: Store) -> None:
     visits = Encounters.of(ward_store, "p1")
     assert ids_of(visits.all) == ["h1", "i1", "h2"]
     assert ids_of(visits.hospital.all) == ["h1", "h2"]
@@ -174,7 +174,7 @@ def test_fhirpath_is_evaluated_over_a_resource(ward_store: Store) -> None:
             fhirpath.evaluate(glucose, expression)
 
 
-def test_without_fhirpathpy_it_is_said_how_to_get_it(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_fhirpathpy_the_error_says_how_to_get_it(monkeypatch: pytest.MonkeyPatch) -> None:
     import sys
 
     from archqa.fhir.views import fhirpath

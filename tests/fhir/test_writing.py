@@ -1,4 +1,4 @@
-"""Writing: nothing is written unless a mode says so, everything is checked, every attempt is logged."""
+"""Writing: only in a mode that allows it, always checked, and every attempt is logged."""
 
 import json
 import stat
@@ -100,13 +100,15 @@ def test_a_fault_is_an_error_where_it_counts_and_a_warning_in_mode_record(
     "body",
     ["", "{", "[]", "null", "NaN", '"\\ud800"', "[" * 100_000, '{"resourceType": "Patient"}'],
 )
-def test_a_body_that_is_no_such_resource_is_refused_in_words(ward_store: Store, body: str) -> None:
+def test_a_body_that_is_no_such_resource_is_refused_with_findings(
+    ward_store: Store, body: str
+) -> None:
     written = Writer(ward_store, WriteMode.VALIDATE).post("Observation", body)
     assert written.status in {400, 422}
     assert written.findings
 
 
-def test_what_cannot_be_written_is_said(ward_store: Store) -> None:
+def test_a_type_or_a_record_that_cannot_be_written_is_refused(ward_store: Store) -> None:
     written = post(ward_store, WriteMode.VALIDATE, {"resourceType": "Patient"})
     assert "cannot be written" in written.findings[0].message
     with pytest.raises(FhirError, match="added to"):
