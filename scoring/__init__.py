@@ -1,11 +1,11 @@
-"""The rulers of archqa: every official score, equal to the organisers' own, with what it is made of and how sure it
-is.
+"""The metrics of the benchmarks, equal to the organisers' own scores, with signatures and intervals.
 
     from scoring.tasks import archehr2025
     scores = archehr2025.score(submission, references)
     print(*scores.lines(), sep="\\n")
 
-Knows nothing of archqa. Heavy parts (torch, spaCy, QuickUMLS) are imported when a metric that needs them runs.
+The package imports nothing of archqa. Heavy dependencies (torch, spaCy, QuickUMLS) are imported
+when a metric that needs them runs.
 """
 
 from .citations import Citations, Links

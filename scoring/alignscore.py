@@ -1,9 +1,9 @@
-"""AlignScore: how far each sentence of an answer follows from its context, by a fine-tuned RoBERTa.
+"""AlignScore: whether the sentences of an answer follow from their context, by a fine-tuned RoBERTa.
 
-Zha et al. 2023, evaluation mode `nli_sp`, checkpoint `AlignScore-base.ckpt`, as the organisers use it
-(yuh-zha/AlignScore at a0936d5). Own inference code: the context is cut into chunks of whole sentences, every chunk is
-paired with every sentence of the answer, a three-way head gives the probability of "aligned"; best chunk for each
-sentence, mean over sentences.
+Zha et al. 2023, evaluation mode `nli_sp`, checkpoint `AlignScore-base.ckpt`, as the organisers use
+it (yuh-zha/AlignScore at a0936d5). The inference code is our own: the context is cut into chunks of
+whole sentences, every chunk is paired with every sentence of the answer, and a three-way head gives
+the probability of "aligned". A sentence scores its best chunk; an answer the mean of its sentences.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ CHUNK_WORDS = 350
 class AlignScore(TextMetric):
     """Mean probability in percent that a sentence of the answer is aligned with its context.
 
-    `checkpoint` is the published Lightning file, `encoder` the folder or cached name of the matching roberta-base, of
-    which only the tokenizer and the configuration are read.
+    `checkpoint` is the published Lightning file, `encoder` the folder or cached name of the matching
+    roberta-base, of which only the tokenizer and the configuration are read.
     """
 
     name = "alignscore"
@@ -44,15 +44,20 @@ class AlignScore(TextMetric):
         return find_local_model(self.encoder, f"FacebookAI/{self.encoder}")
 
     def availability(self) -> str | None:
-        """None when torch, transformers, NLTK's sentence splitter, the encoder and the checkpoint are here."""
-        if lacking := missing_packages("torch", "transformers", "nltk"):
-            return f"needs {', '.join(lacking)}: pip install 'archqa[alignscore]' (a CPU build of torch is enough)."
+        """None when the packages, the checkpoint, the encoder and NLTK's sentence splitter are here."""
+        missing = missing_packages("torch", "transformers", "nltk")
+        if missing:
+            command = "pip install 'archqa[alignscore]' (a CPU build of torch is enough)"
+            return f"needs {', '.join(missing)}: {command}."
         if not Path(self.checkpoint).is_file():
-            return "needs AlignScore-base.ckpt (Hugging Face hub, yuh-zha/AlignScore): give its path as alignscore_path."
+            source = "(Hugging Face hub, yuh-zha/AlignScore)"
+            return f"needs AlignScore-base.ckpt {source}: give its path as alignscore_path."
         if self.folder is None:
-            return f"needs the tokenizer and configuration of {self.encoder} in the local Hugging Face cache or a folder."
-        if place := missing_nltk_data("tokenizers/punkt_tab/english"):
-            return f"needs NLTK's {place}: python -m nltk.downloader punkt_tab."
+            files = f"the tokenizer and configuration of {self.encoder}"
+            return f"needs {files} in the local Hugging Face cache or a folder."
+        resource = missing_nltk_data("tokenizers/punkt_tab/english")
+        if resource:
+            return f"needs NLTK's {resource}: python -m nltk.downloader punkt_tab."
         return None
 
     def score(self, case: TextSample) -> float:
@@ -60,33 +65,41 @@ class AlignScore(TextMetric):
         from nltk.tokenize import sent_tokenize
 
         claims = sent_tokenize(case.prediction)
-        contexts = list(
-            chunk_sentences(sent_tokenize(case.reference), words=len(case.reference.split()))
-        )
+        context_sentences = sent_tokenize(case.reference)
+        word_count = len(case.reference.split())
+        contexts = chunk_sentences(context_sentences, words=word_count)
+        pairs = list(product(contexts, claims))
         aligner = _aligner(self.checkpoint, str(self.folder))
-        return 100 * mean_of_best(
-            aligner.aligned(list(product(contexts, claims)), self.batch), len(claims)
-        )
+        probabilities = aligner.aligned(pairs, self.batch)
+        return 100 * mean_of_best(probabilities, len(claims))
 
 
 def chunk_sentences(sentences: Sequence[str], words: int) -> Iterator[str]:
-    """Sentences joined into runs of equally many, about one run for each 350 of the context's `words`."""
-    pieces = words // CHUNK_WORDS + 1
-    size = max(len(sentences) // pieces, 1)
+    """Chunks of equally many sentences, about one chunk per 350 of the context's `words`."""
+    chunk_count = words // CHUNK_WORDS + 1
+    size = max(len(sentences) // chunk_count, 1)
+    # A context without sentences is one empty chunk.
     for start in range(0, max(len(sentences), 1), size):
         yield " ".join(sentences[start : start + size])
 
 
 def mean_of_best(probabilities: FloatArray, claims: int) -> float:
-    """Best context for each claim, mean over claims; probabilities of shape (contexts × claims), contexts outermost."""
-    return float(probabilities.reshape(-1, claims).max(axis=0).mean())
+    """The mean over claims of the best context's probability.
+
+    probabilities: shape (contexts * claims,), all claims of the first context first.
+    """
+    by_context = probabilities.reshape(-1, claims)
+    return float(by_context.max(axis=0).mean())
 
 
 class Aligner:
-    """A RoBERTa encoder and AlignScore's three-way head (aligned, contradicted, neutral) on its pooled output."""
+    """A RoBERTa encoder with AlignScore's head on its pooled output: aligned, contradicted, neutral."""
 
     def __init__(self, weights: Mapping[str, Any], folder: str) -> None:
-        """Weights by the names of the Lightning checkpoint. Raises ScoringError when they do not fit the encoder."""
+        """Load the weights, named as in the Lightning checkpoint.
+
+        Raises ScoringError when they do not fit the encoder's configuration in `folder`.
+        """
         import torch
         import transformers
 
@@ -94,45 +107,50 @@ class Aligner:
         config = transformers.AutoConfig.from_pretrained(folder, local_files_only=True)
         self.encoder = transformers.RobertaModel(config)
         self.head = torch.nn.Linear(config.hidden_size, 3)
+        encoder_weights = _with_prefix("base_model.", weights)
+        head_weights = _with_prefix("tri_layer.", weights)
         try:
-            # The position_ids buffer of older transformers is in the file and no longer in the model: not strict
-            # there.
-            lacking = self.encoder.load_state_dict(
-                _under("base_model.", weights), strict=False
-            ).missing_keys
-            self.head.load_state_dict(_under("tri_layer.", weights))
+            # Not strict: the file has the position_ids buffer, which transformers removed since.
+            result = self.encoder.load_state_dict(encoder_weights, strict=False)
+            self.head.load_state_dict(head_weights)
         except RuntimeError as error:
             raise ScoringError(
                 f"the AlignScore checkpoint does not fit the encoder in {folder}: {error}"
             ) from error
         self.encoder.train(False)
-        if lacking:
+        if result.missing_keys:
+            names = ", ".join(result.missing_keys[:5])
             raise ScoringError(
-                f"the AlignScore checkpoint lacks {', '.join(lacking[:5])}; use AlignScore-base.ckpt."
+                f"the AlignScore checkpoint lacks {names}; use AlignScore-base.ckpt."
             )
 
     def aligned(self, pairs: Sequence[tuple[str, str]], batch: int) -> FloatArray:
         """The probability (0 to 1) that each (context, claim) is aligned, shape (pairs,)."""
         import torch
 
-        parts = [pairs[start : start + batch] for start in range(0, len(pairs), batch)]
+        batches = []
         with torch.inference_mode():
-            logits = [
-                self.head(self.encoder(**self._encoded(part)).pooler_output) for part in parts
-            ]
-        return np.asarray(
-            torch.cat(logits).double().softmax(dim=-1)[:, 0].numpy(), dtype=np.float64
-        )
+            for start in range(0, len(pairs), batch):
+                inputs = self._encode(pairs[start : start + batch])
+                pooled = self.encoder(**inputs).pooler_output
+                batches.append(self.head(pooled))
+        probabilities = torch.cat(batches).double().softmax(dim=-1)
+        return np.asarray(probabilities[:, 0].numpy(), dtype=np.float64)
 
-    def _encoded(self, pairs: Sequence[tuple[str, str]]) -> Any:
-        contexts, claims = [pair[0] for pair in pairs], [pair[1] for pair in pairs]
-        limit: dict[str, Any] = {"max_length": 512, "padding": True, "return_tensors": "pt"}
-        longest = max(
-            len(ids) for ids in self.tokenizer(claims, add_special_tokens=False)["input_ids"]
+    def _encode(self, pairs: Sequence[tuple[str, str]]) -> Any:
+        contexts, claims = zip(*pairs, strict=True)
+        claim_tokens = self.tokenizer(list(claims), add_special_tokens=False)["input_ids"]
+        longest_claim = max(map(len, claim_tokens))
+        # Only the context is cut, unless a claim leaves no space for it.
+        truncation = "only_first" if longest_claim < 500 else "longest_first"
+        return self.tokenizer(
+            list(contexts),
+            list(claims),
+            truncation=truncation,
+            max_length=512,
+            padding=True,
+            return_tensors="pt",
         )
-        # Only the context is cut, unless a claim leaves it no room.
-        truncation = "only_first" if longest < 500 else "longest_first"
-        return self.tokenizer(contexts, claims, truncation=truncation, **limit)
 
 
 @lru_cache(maxsize=1)
@@ -148,9 +166,10 @@ def _aligner(checkpoint: str, folder: str) -> Aligner:
     return Aligner(state, folder)
 
 
-def _under(prefix: str, weights: Mapping[str, Any]) -> dict[str, Any]:
-    return {
-        name.removeprefix(prefix): value
-        for name, value in weights.items()
-        if name.startswith(prefix)
-    }
+def _with_prefix(prefix: str, weights: Mapping[str, Any]) -> dict[str, Any]:
+    """The weights whose names begin with `prefix`, without the prefix."""
+    matching = {}
+    for name, tensor in weights.items():
+        if name.startswith(prefix):
+            matching[name.removeprefix(prefix)] = tensor
+    return matching

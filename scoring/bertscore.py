@@ -1,8 +1,8 @@
-"""BERTScore with the organisers' settings: distilbert-base-uncased, layer 4, no idf, rescaled with the English
-baseline.
+"""BERTScore with the organisers' settings.
 
-Zhang et al. 2020, by the library bert-score (0.3.12 officially). Another encoder may stand in, so that the plumbing
-can be tried without the hub; its numbers mean something else and never carry the official name.
+The encoder is distilbert-base-uncased, layer 4, no idf, rescaled with the English baseline. Zhang et
+al. 2020, by the library bert-score (0.3.12 officially). Another encoder can replace it where the hub
+is out of reach; its scores are not comparable and never get the official name.
 """
 
 from __future__ import annotations
@@ -19,11 +19,12 @@ from typing import Any
 import numpy as np
 
 from .availability import find_local_model, missing_packages
+from .errors import ScoringError
 from .metric import FloatArray
 from .texts import TextMetric, TextSample
 
 OFFICIAL_MODEL = "distilbert-base-uncased"
-# The hub moved the model under its makers' name.
+# The Hugging Face hub moved the model to its makers' organisation.
 _OFFICIAL_NAMES = (OFFICIAL_MODEL, f"distilbert/{OFFICIAL_MODEL}")
 _OFFICIAL_SHAPE = {"model_type": "distilbert", "dim": 768, "n_layers": 6, "vocab_size": 30522}
 
@@ -32,8 +33,8 @@ _OFFICIAL_SHAPE = {"model_type": "distilbert", "dim": 768, "n_layers": 6, "vocab
 class BertScore(TextMetric):
     """Rescaled F of matched contextual embeddings in percent; may be negative.
 
-    `model` is a folder, or a name in the local Hugging Face cache; nothing is downloaded. An empty answer gets what
-    an F of 0 becomes by rescaling, about -151.
+    `model` is a folder, or a name in the local Hugging Face cache; nothing is downloaded. An empty
+    answer gets the rescaled value of an F of 0, about -151.
     """
 
     name = "bertscore"
@@ -43,14 +44,12 @@ class BertScore(TextMetric):
 
     @property
     def official(self) -> bool:
-        """Whether the encoder is the organisers': by name, or a folder under that name with its shape."""
+        """Whether the encoder is the organisers': by name, or a folder of that name and shape."""
         if self.model in _OFFICIAL_NAMES:
             return True
-        config = Path(self.model) / "config.json"
-        names = {
-            part.removeprefix("models--").replace("--", "/") for part in Path(self.model).parts
-        }
-        if names.isdisjoint(_OFFICIAL_NAMES) or not config.exists():
+        folder = Path(self.model)
+        config = folder / "config.json"
+        if not _has_official_name(folder) or not config.exists():
             return False
         shape = json.loads(config.read_text(encoding="utf-8"))
         return all(shape.get(name) == size for name, size in _OFFICIAL_SHAPE.items())
@@ -58,16 +57,19 @@ class BertScore(TextMetric):
     @property
     def folder(self) -> Path | None:
         """Where the encoder's files are on this machine, or None."""
-        return find_local_model(
-            *(_OFFICIAL_NAMES if self.model in _OFFICIAL_NAMES else (self.model,))
-        )
+        if self.model in _OFFICIAL_NAMES:
+            return find_local_model(*_OFFICIAL_NAMES)
+        return find_local_model(self.model)
 
     def availability(self) -> str | None:
         """None when torch, bert-score and the encoder's files are here."""
-        if lacking := missing_packages("torch", "transformers", "bert_score"):
-            return f"needs {', '.join(lacking)}: pip install 'archqa[bertscore]' (a CPU build of torch is enough)."
+        missing = missing_packages("torch", "transformers", "bert_score")
+        if missing:
+            command = "pip install 'archqa[bertscore]' (a CPU build of torch is enough)"
+            return f"needs {', '.join(missing)}: {command}."
         if self.folder is None:
-            return f"needs {self.model}: put its files in a folder of that name and give the path as bertscore_model."
+            remedy = "put its files in a folder of that name and give the path as bertscore_model"
+            return f"needs {self.model}: {remedy}."
         return None
 
     def score(self, case: TextSample) -> float:
@@ -75,28 +77,42 @@ class BertScore(TextMetric):
         return float(self._scores([case])[0])
 
     def tallies(self, cases: Sequence[TextSample]) -> FloatArray:
-        """All cases in one batch, as officially: padding moves the last digits, and for one-word answers the fourth."""
-        tallies = np.array([[self.floor, 1.0]] * len(cases)).reshape(len(cases), 2)
-        told = [place for place, case in enumerate(cases) if case.prediction.strip()]
-        if told:
-            tallies[told, 0] = self._scores([cases[place] for place in told])
+        """Score all cases in one batch, as the official script does.
+
+        Padding changes the last digits, and the fourth digit for answers of one word.
+        """
+        tallies = np.ones((len(cases), self.width))
+        tallies[:, 0] = self.floor
+        answered = [index for index, case in enumerate(cases) if case.prediction.strip()]
+        if answered:
+            tallies[answered, 0] = self._scores([cases[index] for index in answered])
         return tallies
 
     def _scores(self, cases: Sequence[TextSample]) -> FloatArray:
         scorer = _scorer(str(self.folder), self.layer)
-        scores = scorer.score(
-            [case.prediction for case in cases], [case.reference for case in cases]
-        )[2]
+        predictions = [case.prediction for case in cases]
+        references = [case.reference for case in cases]
+        _, _, f_scores = scorer.score(predictions, references)
         # In single precision, as bert-score itself rescales, so that the last digits agree.
         baseline = np.float32(_baseline(self.layer))
-        return np.asarray(100 * ((scores.numpy() - baseline) / (1 - baseline)).astype(np.float64))
+        rescaled = (f_scores.numpy() - baseline) / (1 - baseline)
+        return np.asarray(100 * rescaled.astype(np.float64))
+
+
+def _has_official_name(folder: Path) -> bool:
+    """Whether a part of the path names the model, also in the form of the Hugging Face cache."""
+    for part in folder.parts:
+        name = part.removeprefix("models--").replace("--", "/")
+        if name in _OFFICIAL_NAMES:
+            return True
+    return False
 
 
 @lru_cache(maxsize=2)
 def _scorer(folder: str, layer: int) -> Any:
     import bert_score
 
-    # A library shows no progress bars.
+    # A library must not print progress bars.
     importlib.import_module("transformers.utils.logging").disable_progress_bar()
     return bert_score.BERTScorer(
         model_type=folder, num_layers=layer, idf=False, lang="en", device="cpu"
@@ -105,9 +121,12 @@ def _scorer(folder: str, layer: int) -> Any:
 
 @lru_cache
 def _baseline(layer: int) -> float:
-    """F of random sentence pairs at this layer of the official encoder, from the table that bert-score carries."""
+    """F of random sentence pairs at this layer of the official encoder, from bert-score's table."""
     import bert_score
 
     table = Path(bert_score.__file__).parent / "rescale_baseline" / "en" / f"{OFFICIAL_MODEL}.tsv"
-    with table.open(encoding="utf-8", newline="") as lines:
-        return next(float(row["F"]) for row in csv.DictReader(lines) if row["LAYER"] == str(layer))
+    with table.open(encoding="utf-8", newline="") as file:
+        for row in csv.DictReader(file):
+            if row["LAYER"] == str(layer):
+                return float(row["F"])
+    raise ScoringError(f"bert-score has no baseline for layer {layer}; choose 0 to 6.")

@@ -1,8 +1,8 @@
-"""Citations against a key: precision, recall and F1 of sets, over all cases at once (micro) or case by case (macro).
+"""Precision, recall and F1 of citations against a key, over all cases (micro) or per case (macro).
 
-Three shared-task rules differ in small ways, so each has its own names: `citation_*` is ArchEHR-QA 2025
-(soni-sarvesh/archehr-qa at 771b948, `compute_factuality_scores_for_variation`), `evidence_*` subtask 2 and `link_*`
-subtask 4 of 2026 (soni-sarvesh/archehr-qa-2026 at 344b67e).
+The rules of the three shared tasks differ slightly, so each has metrics of its own: `citation_*` is
+ArchEHR-QA 2025 (soni-sarvesh/archehr-qa at 771b948, `compute_factuality_scores_for_variation`),
+`evidence_*` is subtask 2 and `link_*` subtask 4 of 2026 (soni-sarvesh/archehr-qa-2026 at 344b67e).
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ Item = TypeVar("Item", bound=Hashable)
 
 
 class Citations(NamedTuple):
-    """The sentence ids that one answer cites, and those that its key calls essential or supplementary."""
+    """The sentence ids that an answer cites, and those that are essential or supplementary."""
 
     cited: frozenset[str]
     essential: frozenset[str]
@@ -56,42 +56,41 @@ class SetMetric(Metric[Case]):
 
     @property
     def width(self) -> int:
-        """Three counts, or this case's score and a one."""
+        """Three counts (micro), or the case's score and a one (macro)."""
         return 3 if self.avg == "micro" else 2
 
     @abstractmethod
     def counts(self, case: Case) -> Counts:
-        """Which of the predictions of one case are right, wrong and lacking."""
+        """True positives, false positives and false negatives of one case."""
 
     def tally(self, case: Case) -> tuple[float, ...]:
         """(tp, fp, fn) for micro, (score of the case, 1) for macro."""
         counts = self.counts(case)
         if self.avg == "micro":
             return tuple(map(float, counts))
-        own = (
-            float(_score(np.array(counts, dtype=np.float64), self.part))
-            if any(counts)
-            else self.both_empty
-        )
-        return own, 1.0
+        if not any(counts):
+            return self.both_empty, 1.0
+        case_score = _score(np.array(counts, dtype=np.float64), self.part)
+        return float(case_score), 1.0
 
     def value(self, total: FloatArray) -> FloatArray:
         """The score in percent; 0 where a denominator is 0."""
-        return 100 * (
-            _score(total, self.part) if self.avg == "micro" else ratio(total[..., 0], total[..., 1])
-        )
+        if self.avg == "micro":
+            return 100 * _score(total, self.part)
+        return 100 * ratio(total[..., 0], total[..., 1])
 
 
 @dataclass(frozen=True, kw_only=True)
 class CitationMetric(SetMetric[Citations]):
-    """ArchEHR-QA 2025: strict credit wants the essential sentences, lenient also the supplementary ones."""
+    """ArchEHR-QA 2025: the gold is the essential sentences; with lenient credit also supplementary."""
 
     credit: Credit = "strict"
 
     def counts(self, case: Citations) -> Counts:
-        """Set overlap with the gold of this credit; an id that the note does not have is a false positive."""
-        gold = case.essential if self.credit == "strict" else case.essential | case.supplementary
-        return overlap(case.cited, gold)
+        """Set overlap with the gold; an id that the note does not have is a false positive."""
+        if self.credit == "strict":
+            return overlap(case.cited, case.essential)
+        return overlap(case.cited, case.essential | case.supplementary)
 
 
 class CitationPrecision(CitationMetric):
@@ -123,9 +122,10 @@ class EvidenceMetric(SetMetric[Citations]):
     credit: Credit = "strict"
 
     def counts(self, case: Citations) -> Counts:
-        """Set overlap with the essential sentences, after lenient has dropped the supplementary ones."""
-        forgiven = frozenset() if self.credit == "strict" else case.supplementary
-        return overlap(case.cited - forgiven, case.essential)
+        """Set overlap with the essential sentences; lenient first drops supplementary citations."""
+        if self.credit == "strict":
+            return overlap(case.cited, case.essential)
+        return overlap(case.cited - case.supplementary, case.essential)
 
 
 class EvidencePrecision(EvidenceMetric):
@@ -151,7 +151,7 @@ class EvidenceF1(EvidenceMetric):
 
 @dataclass(frozen=True, kw_only=True)
 class LinkMetric(SetMetric[Links]):
-    """ArchEHR-QA 2026, subtask 4: pairs of an answer sentence and a note sentence; two empty sets score 0."""
+    """ArchEHR-QA 2026, subtask 4: (answer sentence, note sentence) pairs; two empty sets score 0."""
 
     def counts(self, case: Links) -> Counts:
         """Set overlap of the pairs."""
@@ -186,10 +186,13 @@ def overlap(predicted: frozenset[Item], gold: frozenset[Item]) -> Counts:
 
 def _score(counts: FloatArray, part: str) -> FloatArray:
     """Precision, recall or F1 (0 to 1) from counts of shape (..., 3)."""
-    tp, fp, fn = counts[..., 0], counts[..., 1], counts[..., 2]
-    precision, recall = ratio(tp, tp + fp), ratio(tp, tp + fn)
-    return {
-        "precision": precision,
-        "recall": recall,
-        "f1": ratio(2 * precision * recall, precision + recall),
-    }[part]
+    tp = counts[..., 0]
+    fp = counts[..., 1]
+    fn = counts[..., 2]
+    precision = ratio(tp, tp + fp)
+    recall = ratio(tp, tp + fn)
+    if part == "precision":
+        return precision
+    if part == "recall":
+        return recall
+    return ratio(2 * precision * recall, precision + recall)

@@ -1,4 +1,4 @@
-"""What can go wrong while scoring: one class, since one person must act: whoever gave the files."""
+"""The one error of the scoring package: an input that the caller must correct."""
 
 from __future__ import annotations
 
@@ -6,9 +6,10 @@ from collections.abc import Iterable
 
 
 class ScoringError(ValueError):
-    """A submission, a key or a setting that cannot be scored; its text names every mistake and the way out."""
+    """A submission, a key or a setting that cannot be scored; the message lists every mistake."""
 
     @classmethod
     def from_mistakes(cls, subject: str, mistakes: Iterable[str]) -> ScoringError:
-        """One error for all mistakes of one input: `subject`, then one indented line a mistake."""
-        return cls("\n  ".join([f"{subject}:", *mistakes]))
+        """One error for all mistakes of an input: `subject`, then an indented line per mistake."""
+        lines = [f"{subject}:", *mistakes]
+        return cls("\n  ".join(lines))

@@ -1,4 +1,4 @@
-"""Traps in an ArchEHR-QA submission that cost points silently, each told in one sentence."""
+"""Warnings about an ArchEHR-QA submission: mistakes that lower its scores without an error."""
 
 from __future__ import annotations
 
@@ -12,17 +12,16 @@ from .sari import ngrams
 from .submission import WORD_LIMIT, ParsedAnswer
 from .texts import TextSample
 
-# Reference answers to the 28 dev cases reach 0.3, the same behind the clinician's question 13.
-OVERLAP_WORTH_A_WARNING = 10.0
+# Reference answers to the 28 dev cases reach 0.3; with the clinician's question before them, 13.
+OVERLAP_WARNING_THRESHOLD = 10.0
 
 
 @dataclass(frozen=True, kw_only=True)
 class QuestionOverlap(Metric[TextSample]):
-    """The percentage of the answers' runs of `n` words that stand in the question already (the text's source).
+    """The percentage of the answers' word n-grams that are in the question (the sample's source).
 
-    Not an official score. Five of the six relevance metrics of 2025 have the question in their reference, so that
-    echoing it raises them; a figure well above that of honest answers (a few percent) says how a high score came
-    about.
+    Not an official score. Five of the six relevance metrics of 2025 have the question in their
+    reference, so that repeating it raises them. Answers that do not repeat it reach a few percent.
     """
 
     name = "question_overlap"
@@ -30,65 +29,78 @@ class QuestionOverlap(Metric[TextSample]):
 
     @property
     def width(self) -> int:
-        """Runs that the question has, and all runs."""
+        """N-grams that the question has, and all n-grams."""
         return 2
 
     def tally(self, case: TextSample) -> tuple[float, ...]:
-        """(runs of the answer that are in the question, runs of the answer)."""
-        runs, echoed = (
-            ngrams(rouge_tokens(text), self.n) for text in (case.prediction, case.source)
-        )
-        return float(sum(count for run, count in runs.items() if run in echoed)), float(
-            runs.total()
-        )
+        """(n-grams of the answer that are in the question, n-grams of the answer)."""
+        answer_ngrams = ngrams(rouge_tokens(case.prediction), self.n)
+        question_ngrams = ngrams(rouge_tokens(case.source), self.n)
+        repeated = 0
+        for ngram, count in answer_ngrams.items():
+            if ngram in question_ngrams:
+                repeated += count
+        return float(repeated), float(answer_ngrams.total())
 
     def value(self, total: FloatArray) -> FloatArray:
-        """Percent of all runs of all answers."""
+        """Percent of all n-grams of all answers."""
         return 100 * ratio(total[..., 0], total[..., 1])
 
 
 def lint(answers: Sequence[ParsedAnswer], sentence_ids: Mapping[str, set[str]]) -> Iterator[str]:
-    """Warnings about answers to known cases; `sentence_ids` is case id → the ids of its note."""
-    for case_id, times in Counter(answer.case_id for answer in answers).items():
-        if times > 1:
-            yield f"case {case_id} is answered {times} times; each counts, as in the official script. Keep one."
+    """Warnings about answers to cases of the key; `sentence_ids` maps a case id to its note's ids."""
+    counts = Counter(answer.case_id for answer in answers)
+    for case_id, count in counts.items():
+        if count > 1:
+            rule = "each counts, as in the official script. Keep one."
+            yield f"case {case_id} is answered {count} times; {rule}"
     for answer in answers:
-        yield from (
-            f"case {answer.case_id}: {trap}"
-            for trap in _traps(answer, sentence_ids[answer.case_id])
-        )
+        for warning in _answer_warnings(answer, sentence_ids[answer.case_id]):
+            yield f"case {answer.case_id}: {warning}"
 
 
 def question_overlap_warning(overlap: float) -> str | None:
-    """A warning when much of the answers is the question's own words (`overlap` in percent)."""
-    if overlap < OVERLAP_WORTH_A_WARNING:
+    """A warning when the answers repeat much of the question (`overlap` in percent)."""
+    if overlap < OVERLAP_WARNING_THRESHOLD:
         return None
-    return f"{overlap:.0f} % of the answers' word runs are the question's own; all relevance metrics but SARI reward it."
+    share = f"{overlap:.0f} % of the answers' word runs are the question's own"
+    return f"{share}; all relevance metrics but SARI reward it."
 
 
-def _traps(answer: ParsedAnswer, known: set[str]) -> Iterator[str]:
-    spaced = sorted(cited for cited in answer.citations if cited != cited.strip())
-    unknown = sorted(cited for cited in answer.citations if cited.strip() not in known)
+def _answer_warnings(answer: ParsedAnswer, sentence_ids: set[str]) -> Iterator[str]:
+    cited_ids = sorted(answer.citations)
+    spaced = [cited for cited in cited_ids if cited != cited.strip()]
+    unknown = [cited for cited in cited_ids if cited.strip() not in sentence_ids]
     if spaced:
-        yield f"cites {_quoted(spaced)} with a space, which the official script takes for other ids; write |1,2|."
+        effect = "with a space, which the official script takes for other ids; write |1,2|."
+        yield f"cites {_quoted(spaced)} {effect}"
     if unknown:
-        yield f"cites {_quoted(unknown)}, which the note does not have; each counts as a wrong citation."
+        effect = "which the note does not have; each counts as a wrong citation."
+        yield f"cites {_quoted(unknown)}, {effect}"
     if not answer.citations:
         yield "cites nothing; the official script refuses the whole submission for that."
     if answer.citations and not answer.text:
         yield "has citations but no text; the official script fails on that (BLEU divides by zero)."
     if answer.words > WORD_LIMIT:
         yield f"has {answer.words} words; what follows word {WORD_LIMIT} is not scored."
-        yield from _cut_citations(answer)
+        yield from _cut_citation_warnings(answer)
 
 
-def _cut_citations(answer: ParsedAnswer) -> Iterator[str]:
-    words_before, seen, lost = 0, set[str](), set[str]()
+def _cut_citation_warnings(answer: ParsedAnswer) -> Iterator[str]:
+    """A warning for ids that are cited only on lines beyond the word limit."""
+    words_before = 0
+    visible: set[str] = set()
+    cut: set[str] = set()
     for line in answer.lines:
-        (seen if words_before < WORD_LIMIT or not line.text else lost).update(line.citations)
+        if words_before < WORD_LIMIT or not line.text:
+            visible.update(line.citations)
+        else:
+            cut.update(line.citations)
         words_before += len(line.text.split())
-    if only_lost := sorted(lost - seen):
-        yield f"cites {_quoted(only_lost)} only on lines past the word limit; they count, but no reader sees why."
+    only_cut = sorted(cut - visible)
+    if only_cut:
+        effect = "only on lines past the word limit; they count, but no reader sees why."
+        yield f"cites {_quoted(only_cut)} {effect}"
 
 
 def _quoted(ids: Sequence[str]) -> str:

@@ -1,9 +1,9 @@
-"""A metric is a frozen value: its settings are its fields, its signature derives from them.
+"""A metric is a frozen dataclass: its fields are its settings, and its signature derives from them.
 
-A metric works in two steps. `tally` counts one case; `value` turns the *sum* of tallies into the score. Means, micro
-averages, bootstrap intervals and paired tests are then all "sum some rows of tallies, ask for the value", written
-once in `resampling`. The idea of a signature is sacrebleu's (Post 2018, "A call for clarity in reporting BLEU
-scores").
+A metric works in two steps. `tally` counts one case; `value` turns the *sum* of tallies into the
+score. Means, micro averages, bootstrap intervals and paired tests then all sum rows of tallies and
+compute the value of the sum; `resampling` does this once for all metrics. The signature follows
+sacrebleu (Post 2018, "A call for clarity in reporting BLEU scores").
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ _REGISTRY: dict[str, type[Metric[Any]]] = {}
 
 
 class AggregateMetric(Protocol):
-    """Whatever turns summed tallies into a score: a metric or a mean of metrics."""
+    """Anything that turns summed tallies into a score: a metric or a mean of metrics."""
 
     @property
     def bs(self) -> int:
@@ -56,10 +56,11 @@ class AggregateMetric(Protocol):
 
 @dataclass(frozen=True, kw_only=True)
 class Metric(ABC, Generic[Case]):
-    """One ruler with all its settings; `str(metric)` is its signature, and `parse_metric` reads that back.
+    """One metric with all its settings; `str(metric)` is its signature, which `parse_metric` reads.
 
-    A subclass sets `name`, adds its settings as fields (int, float, bool, str or a `Literal` of words) and raises
-    `rev` whenever its numbers change. Raises ScoringError for a word that a `Literal` setting does not know.
+    A subclass sets `name`, adds its settings as fields (int, float, bool, str or a `Literal` of
+    strings) and increases `rev` whenever its numbers change. Raises ScoringError for a value that a
+    `Literal` setting does not allow.
     """
 
     name: ClassVar[str] = ""
@@ -73,15 +74,20 @@ class Metric(ABC, Generic[Case]):
             _REGISTRY[cls.name] = cls
 
     def __post_init__(self) -> None:
-        wrong = [
-            f"{setting}={getattr(self, setting)!r}: choose one of {', '.join(map(str, get_args(kind)))}"
-            for setting, kind in _settings(type(self)).items()
-            if get_origin(kind) is Literal and getattr(self, setting) not in get_args(kind)
-        ]
+        mistakes = list(self._unknown_choices())
         if self.bs < 0:
-            wrong.append(f"bs={self.bs}: resamples are 0 (no interval) or more")
-        if wrong:
-            raise ScoringError.from_mistakes(f"metric {self.name}", wrong)
+            mistakes.append(f"bs={self.bs}: resamples are 0 (no interval) or more")
+        if mistakes:
+            raise ScoringError.from_mistakes(f"metric {self.name}", mistakes)
+
+    def _unknown_choices(self) -> Iterator[str]:
+        for setting, setting_type in _settings(type(self)).items():
+            if get_origin(setting_type) is not Literal:
+                continue
+            choices = get_args(setting_type)
+            value = getattr(self, setting)
+            if value not in choices:
+                yield f"{setting}={value!r}: choose one of {', '.join(map(str, choices))}"
 
     @property
     @abstractmethod
@@ -97,31 +103,32 @@ class Metric(ABC, Generic[Case]):
         """Scores from summed tallies: shape (..., width) → (...)."""
 
     def tallies(self, cases: Sequence[Case]) -> FloatArray:
-        """The tallies of many cases, shape (cases, width); metrics that work in batches override it."""
-        return np.array([self.tally(case) for case in cases], dtype=np.float64).reshape(
-            len(cases), self.width
-        )
+        """The tallies of all cases, shape (cases, width); metrics that work in batches override it."""
+        rows = [self.tally(case) for case in cases]
+        return np.array(rows, dtype=np.float64).reshape(len(cases), self.width)
 
     def availability(self) -> str | None:
-        """None when the metric can run here, else one sentence: what is missing and how to get it."""
+        """None when the metric can run here, else a sentence: what is missing and how to get it."""
         return None
 
     def __str__(self) -> str:
-        settings = [
-            f"{setting}:{_write(getattr(self, setting))}" for setting in _settings(type(self))
-        ]
-        return "|".join([self.name, *settings, f"rev:{self.rev}"])
+        parts = [self.name]
+        for setting in _settings(type(self)):
+            value = getattr(self, setting)
+            parts.append(f"{setting}:{_quote(value)}")
+        parts.append(f"rev:{self.rev}")
+        return "|".join(parts)
 
 
 @dataclass(frozen=True)
 class MetricMean:
-    """The plain mean of several metrics over the same cases, as leaderboards define their overall scores."""
+    """The unweighted mean of metrics over the same cases: an overall score of a leaderboard."""
 
     parts: tuple[Metric[Any] | MetricMean, ...]
 
     @property
     def bs(self) -> int:
-        """Bootstrap resamples of the first part; a task gives all parts the same."""
+        """Bootstrap resamples of the first part; a task sets the same for all parts."""
         return self.parts[0].bs
 
     @property
@@ -131,14 +138,17 @@ class MetricMean:
 
     @property
     def width(self) -> int:
-        """The tallies of the parts stand side by side."""
+        """The sum of the parts' widths: their tallies are concatenated."""
         return sum(part.width for part in self.parts)
 
     def value(self, total: FloatArray) -> FloatArray:
         """Mean of the parts' values: shape (..., width) → (...)."""
-        edges = np.cumsum([part.width for part in self.parts])[:-1]
-        pieces = np.split(total, edges, axis=-1)
-        values = [part.value(piece) for part, piece in zip(self.parts, pieces, strict=True)]
+        values = []
+        start = 0
+        for part in self.parts:
+            end = start + part.width
+            values.append(part.value(total[..., start:end]))
+            start = end
         return np.asarray(np.mean(values, axis=0), dtype=np.float64)
 
     def __str__(self) -> str:
@@ -146,7 +156,7 @@ class MetricMean:
 
 
 def ratio(numerator: FloatArray, denominator: FloatArray) -> FloatArray:
-    """Elementwise division in which nothing over nothing is 0, as in all the organisers' scorers."""
+    """Elementwise division where x / 0 is 0, as in all the organisers' scorers."""
     return np.divide(
         numerator,
         denominator,
@@ -156,105 +166,128 @@ def ratio(numerator: FloatArray, denominator: FloatArray) -> FloatArray:
 
 
 def parse_metric(text: str) -> Metric[Any] | MetricMean:
-    """The metric that a text names: a signature, a bare name, or `name(setting=value, …)` as typed by hand.
+    """The metric of a signature, of a bare name, or of a call like `name(setting=value, …)`.
 
-    Raises ScoringError that lists every unknown setting and suggests near names.
+    Raises ScoringError that lists every unknown setting and suggests similar names.
     """
     text = text.strip()
     if text.startswith("mean[") and text.endswith("]"):
-        return MetricMean(tuple(parse_metric(part) for part in _split_outside_brackets(text[5:-1])))
-    name, settings = _by_hand(text) if "(" in text else _from_signature(text)
+        parts = _split_outside_brackets(text[5:-1])
+        return MetricMean(tuple(map(parse_metric, parts)))
+    name, settings = _parse_call(text) if "(" in text else _parse_signature(text)
     if name not in _REGISTRY:
-        raise ScoringError(
-            f"metric {name!r} is not known{_near(name, _REGISTRY)}. Known: {', '.join(known_metrics())}."
-        )
+        suggestion = _suggest(name, _REGISTRY)
+        names = ", ".join(known_metrics())
+        raise ScoringError(f"metric {name!r} is not known{suggestion}. Known: {names}.")
     return _build(_REGISTRY[name], settings)
 
 
 def known_metrics() -> list[str]:
-    """The names that `parse_metric` knows, in alphabetical order."""
+    """The names that `parse_metric` accepts, in alphabetical order."""
     return sorted(_REGISTRY)
 
 
 def _settings(metric: type[Metric[Any]]) -> dict[str, Any]:
-    """Setting → type; a metric's own settings come first, those of every metric last."""
-    hints, fields = get_type_hints(metric), {field.name for field in dataclasses.fields(metric)}
-    written = [
-        name for base in metric.__mro__ for name in inspect.get_annotations(base) if name in fields
-    ]
-    return {name: hints[name] for name in dict.fromkeys(written)}
+    """Setting → type; a metric's own settings come first, the settings of all metrics last."""
+    types = get_type_hints(metric)
+    fields = {field.name for field in dataclasses.fields(metric)}
+    settings: dict[str, Any] = {}
+    for base in metric.__mro__:
+        for name in inspect.get_annotations(base):
+            if name in fields:
+                settings.setdefault(name, types[name])
+    return settings
 
 
-def _write(value: Any) -> str:
+def _quote(value: Any) -> str:
     return quote(str(value), safe="/:+,.#@")
 
 
-def _from_signature(text: str) -> tuple[str, dict[str, str]]:
+def _parse_signature(text: str) -> tuple[str, dict[str, str]]:
     name, *fields = text.split("|")
-    pairs = [field.partition(":") for field in fields]
-    return name, {setting: unquote(value) for setting, _, value in pairs}
+    settings = {}
+    for field in fields:
+        setting, _, value = field.partition(":")
+        settings[setting] = unquote(value)
+    return name, settings
 
 
-def _by_hand(text: str) -> tuple[str, dict[str, str]]:
+def _parse_call(text: str) -> tuple[str, dict[str, str]]:
     match = re.fullmatch(r"\s*([\w.-]+)\s*\((.*)\)\s*", text, flags=re.DOTALL)
     if not match:
         raise ScoringError(
             f"metric {text!r} cannot be read; write name(setting=value, setting=value)."
         )
-    pairs = [pair.partition("=") for pair in match[2].split(",") if pair.strip()]
-    return match[1], {setting.strip(): value.strip() for setting, _, value in pairs}
+    settings = {}
+    for argument in match[2].split(","):
+        setting, _, value = argument.partition("=")
+        if argument.strip():
+            settings[setting.strip()] = value.strip()
+    return match[1], settings
 
 
-def _build(metric: type[Metric[Any]], written: Mapping[str, str]) -> Metric[Any]:
-    kinds, values, wrong = _settings(metric), {}, []
-    for setting, text in written.items():
+def _build(metric: type[Metric[Any]], settings: Mapping[str, str]) -> Metric[Any]:
+    """The metric with its settings parsed. Raises ScoringError that lists every mistake."""
+    types = _settings(metric)
+    values = {}
+    mistakes = []
+    for setting, text in settings.items():
         try:
             if setting == "rev":
                 _check_revision(metric, text)
             else:
-                values[setting] = _read(text, kinds[setting])
+                values[setting] = _parse_setting(text, types[setting])
         except KeyError:
-            wrong.append(
-                f"{setting}: no such setting{_near(setting, kinds)}; it has {', '.join(kinds)}"
-            )
+            suggestion = _suggest(setting, types)
+            mistakes.append(f"{setting}: no such setting{suggestion}; it has {', '.join(types)}")
         except ValueError as error:
-            wrong.append(f"{setting}: {error}")
-    if wrong:
-        raise ScoringError.from_mistakes(f"metric {metric.name}", wrong)
+            mistakes.append(f"{setting}: {error}")
+    if mistakes:
+        raise ScoringError.from_mistakes(f"metric {metric.name}", mistakes)
     return metric(**values)
 
 
 def _check_revision(metric: type[Metric[Any]], text: str) -> None:
-    if text != str(metric.rev):
-        raise ValueError(
-            f"revision {text} was computed by another release; this one computes revision {metric.rev}"
-        )
+    if text == str(metric.rev):
+        return
+    problem = f"revision {text} was computed by another release"
+    raise ValueError(f"{problem}; this one computes revision {metric.rev}")
 
 
-def _read(text: str, kind: Any) -> Any:
-    if kind is bool:
-        if text.lower() not in ("true", "false"):
-            raise ValueError(f"{text} is neither true nor false")
-        return text.lower() == "true"
-    number = {int: int, float: float}.get(kind)
-    if number is None:
+def _parse_setting(text: str, setting_type: Any) -> Any:
+    if setting_type is bool:
+        return _parse_bool(text)
+    if setting_type not in (int, float):
         return text
-    read = number(text)
-    if not math.isfinite(read):
+    number = setting_type(text)
+    if not math.isfinite(number):
         raise ValueError(f"{text} is not a finite number")
-    return read
+    return number
 
 
-def _near(name: str, known: Mapping[str, Any]) -> str:
-    near = difflib.get_close_matches(name, known, n=2)
-    return f" (did you mean {' or '.join(near)}?)" if near else ""
+def _parse_bool(text: str) -> bool:
+    if text.lower() not in ("true", "false"):
+        raise ValueError(f"{text} is neither true nor false")
+    return text.lower() == "true"
+
+
+def _suggest(name: str, candidates: Mapping[str, Any]) -> str:
+    similar = difflib.get_close_matches(name, candidates, n=2)
+    if not similar:
+        return ""
+    return f" (did you mean {' or '.join(similar)}?)"
 
 
 def _split_outside_brackets(text: str) -> Iterator[str]:
-    depth, start = 0, 0
-    for at, letter in enumerate(text):
-        depth += {"[": 1, "]": -1}.get(letter, 0)
-        if depth == 0 and text.startswith(" + ", at):
-            yield text[start:at]
-            start = at + 3
+    """The terms of `a + mean[b + c] + d`; a plus sign inside brackets does not split."""
+    depth = 0
+    start = 0
+    for index, character in enumerate(text):
+        if character == "[":
+            depth += 1
+        elif character == "]":
+            depth -= 1
+        elif depth == 0 and text.startswith(" + ", index):
+            yield text[start:index]
+            start = index + len(" + ")
     yield text[start:]

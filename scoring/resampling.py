@@ -16,7 +16,7 @@ from .errors import ScoringError
 from .metric import AggregateMetric, FloatArray
 
 TIE_TOLERANCE = 1e-9
-"""Sums in another order differ in the last bits; a tie with the observed difference must count as one."""
+"""A tie with the observed difference counts, although sums in another order differ in last bits."""
 
 
 class Interval(NamedTuple):
@@ -40,7 +40,9 @@ class Comparison(NamedTuple):
 
 
 def bootstrap_interval(
-    metric: AggregateMetric, tallies: FloatArray, confidence: float = 0.95
+    metric: AggregateMetric,
+    tallies: FloatArray,
+    confidence: float = 0.95,
 ) -> Interval | None:
     """Percentile interval over `metric.bs` resamples of the cases; None without resamples or cases.
 
@@ -71,7 +73,10 @@ def paired_bootstrap(
 
 
 def approximate_randomisation(
-    metric: AggregateMetric, tallies_a: FloatArray, tallies_b: FloatArray, rounds: int = 10_000
+    metric: AggregateMetric,
+    tallies_a: FloatArray,
+    tallies_b: FloatArray,
+    rounds: int = 10_000,
 ) -> Comparison:
     """How often swapping the runs case by case at random gives a difference as large as the observed one.
 
@@ -79,13 +84,16 @@ def approximate_randomisation(
     as there.
     """
     _check_paired(metric, tallies_a, tallies_b)
-    total_a, total_b = tallies_a.sum(axis=0), tallies_b.sum(axis=0)
+    total_a = tallies_a.sum(axis=0)
+    total_b = tallies_b.sum(axis=0)
     observed = abs(float(metric.value(total_a) - metric.value(total_b)))
-    swapped = _random_swaps(metric.seed, rounds, len(tallies_a)) @ (tallies_b - tallies_a)
-    shuffled = metric.value(total_a + swapped) - metric.value(total_b - swapped)
-    extreme = int(np.sum(np.abs(shuffled) >= observed - TIE_TOLERANCE))
-    p_value = (extreme + 1) / (rounds + 1)
-    interval = _percentiles(_resample(metric, tallies_a) - _resample(metric, tallies_b), 0.95)
+    swaps = _random_swaps(metric.seed, rounds, len(tallies_a))
+    change = swaps @ (tallies_b - tallies_a)
+    shuffled = metric.value(total_a + change) - metric.value(total_b - change)
+    is_extreme = np.abs(shuffled) >= observed - TIE_TOLERANCE
+    p_value = (int(np.sum(is_extreme)) + 1) / (rounds + 1)
+    differences = _resample(metric, tallies_a) - _resample(metric, tallies_b)
+    interval = _percentiles(differences, 0.95)
     return _comparison(metric, tallies_a, tallies_b, interval, p_value, "approximate-randomisation")
 
 
@@ -97,7 +105,10 @@ def _random_swaps(seed: int, rounds: int, cases: int) -> FloatArray:
 
 @lru_cache(maxsize=4)
 def _weights(cases: int, resamples: int, seed: int) -> FloatArray:
-    """How often each case is drawn in each resample, shape (resamples, cases); the same for every metric of a run."""
+    """How often each case is drawn in each resample, shape (resamples, cases).
+
+    Cached, since all metrics of a run have the same weights.
+    """
     generator = np.random.default_rng(seed)
     uniform = np.full(cases, 1 / cases)
     return generator.multinomial(cases, uniform, size=resamples).astype(np.float64)
@@ -105,7 +116,8 @@ def _weights(cases: int, resamples: int, seed: int) -> FloatArray:
 
 def _resample(metric: AggregateMetric, tallies: FloatArray) -> FloatArray:
     """The score of every resample, shape (resamples,)."""
-    return metric.value(_weights(len(tallies), metric.bs, metric.seed) @ tallies)
+    weights = _weights(len(tallies), metric.bs, metric.seed)
+    return metric.value(weights @ tallies)
 
 
 def _percentiles(values: FloatArray, confidence: float) -> Interval:
@@ -115,9 +127,9 @@ def _percentiles(values: FloatArray, confidence: float) -> Interval:
 
 def _check_paired(metric: AggregateMetric, tallies_a: FloatArray, tallies_b: FloatArray) -> None:
     if tallies_a.shape != tallies_b.shape or len(tallies_a) == 0:
+        shapes = f"{tallies_a.shape} and {tallies_b.shape}"
         raise ScoringError(
-            f"two runs cannot be paired: tallies of {tallies_a.shape} and {tallies_b.shape}; "
-            "score both on one key."
+            f"two runs cannot be paired: tallies of {shapes}; score both on one key."
         )
     if metric.bs == 0:
         raise ScoringError("a paired test needs resamples; set bs to 1000 or so.")

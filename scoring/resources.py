@@ -1,8 +1,9 @@
-"""FHIR resources that an agent retrieved or cited, against those that a question's gold answer rests on.
+"""FHIR resources that an agent retrieved or cited, compared with a question's gold resources.
 
-FHIR-AgentBench (Lee et al., ML4H 2025; glee4810/FHIR-AgentBench at bbb4290) in two forms. `official` is what its
-evaluation code does: predictions are first filtered to the resource types of the gold, recall is all or nothing, a
-resource listed twice counts twice. `strict` is what the paper says: sets, nothing filtered, recall as a share.
+FHIR-AgentBench (Lee et al., ML4H 2025; glee4810/FHIR-AgentBench at bbb4290) in two forms. `official`
+is its evaluation code: predictions are first filtered to the resource types of the gold, recall is
+all or nothing, and a resource listed twice counts twice. `strict` is the paper: sets, no filter, and
+recall as a share.
 """
 
 from __future__ import annotations
@@ -17,7 +18,10 @@ ResourceIds = Mapping[str, Sequence[str]]
 
 
 class Retrieval(NamedTuple):
-    """Gold and predicted resources of one question, type → ids; predicted None where the question was not answered."""
+    """Gold and predicted resources of one question, as type → ids.
+
+    `predicted` is None if the question was not answered.
+    """
 
     gold: ResourceIds
     predicted: ResourceIds | None
@@ -25,7 +29,11 @@ class Retrieval(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class ResourceMetric(Metric[Retrieval]):
-    """Precision, recall or F1 (0 to 1): means over the questions that have one, F1 the harmonic mean of both means."""
+    """Precision, recall or F1, 0 to 1.
+
+    Precision and recall are means over the questions where they are defined; F1 is the harmonic mean
+    of these means.
+    """
 
     part: ClassVar[Literal["precision", "recall", "f1"]]
     form: Literal["official", "strict"] = "official"
@@ -33,7 +41,7 @@ class ResourceMetric(Metric[Retrieval]):
 
     @property
     def width(self) -> int:
-        """Precision and whether there is one, recall and whether there is one."""
+        """Precision and whether it is defined, recall and whether it is defined."""
         return 4
 
     def tally(self, case: Retrieval) -> tuple[float, ...]:
@@ -46,9 +54,13 @@ class ResourceMetric(Metric[Retrieval]):
 
     def value(self, total: FloatArray) -> FloatArray:
         """The score from summed tallies, 0 to 1."""
-        precision, recall = ratio(total[..., 0], total[..., 1]), ratio(total[..., 2], total[..., 3])
-        f1 = ratio(2 * precision * recall, precision + recall)
-        return {"precision": precision, "recall": recall, "f1": f1}[self.part]
+        precision = ratio(total[..., 0], total[..., 1])
+        recall = ratio(total[..., 2], total[..., 3])
+        if self.part == "precision":
+            return precision
+        if self.part == "recall":
+            return recall
+        return ratio(2 * precision * recall, precision + recall)
 
 
 class ResourcePrecision(ResourceMetric):
@@ -59,7 +71,7 @@ class ResourcePrecision(ResourceMetric):
 
 
 class ResourceRecall(ResourceMetric):
-    """Whether the gold was found: wholly (official) or in what share (strict)."""
+    """Whether all the gold was retrieved (official), or the share that was (strict)."""
 
     name = "resource_recall"
     part = "recall"
@@ -74,13 +86,17 @@ class ResourceF1(ResourceMetric):
 
 def _defined(score: float | None) -> tuple[float, float]:
     """(score, 1), or (0, 0) where the benchmark leaves the question out of the mean."""
-    return (0.0, 0.0) if score is None else (score, 1.0)
+    if score is None:
+        return 0.0, 0.0
+    return score, 1.0
 
 
 def _official_scores(
     gold: ResourceIds, predicted: ResourceIds
 ) -> tuple[float | None, float | None]:
-    expected = {resource_id for ids in gold.values() for resource_id in ids}
+    expected: set[str] = set()
+    for ids in gold.values():
+        expected.update(ids)
     retrieved: list[str] = []
     for resource_type, ids in predicted.items():
         if gold.get(resource_type):
@@ -91,16 +107,26 @@ def _official_scores(
 
 
 def _strict_scores(gold: ResourceIds, predicted: ResourceIds) -> tuple[float | None, float | None]:
-    expected, retrieved = _references(gold), _references(predicted)
-    return _precision_recall(len(expected), len(retrieved), len(expected & retrieved))
+    expected = _references(gold)
+    retrieved = _references(predicted)
+    hits = expected & retrieved
+    return _precision_recall(len(expected), len(retrieved), len(hits))
 
 
 def _references(resources: ResourceIds) -> set[tuple[str, str]]:
-    return {(resource_type, one_id) for resource_type, ids in resources.items() for one_id in ids}
+    """The (type, id) pairs of the resources."""
+    references = set()
+    for resource_type, ids in resources.items():
+        for resource_id in ids:
+            references.add((resource_type, resource_id))
+    return references
 
 
 def _precision_recall(
-    expected: int, retrieved: int, hits: int, complete: bool | None = None
+    expected: int,
+    retrieved: int,
+    hits: int,
+    complete: bool | None = None,
 ) -> tuple[float | None, float | None]:
     """Both scores of one question; None where the benchmark leaves the question out of the mean.
 
@@ -110,5 +136,7 @@ def _precision_recall(
         return (0.0, None) if retrieved else (1.0, 1.0)
     if not retrieved:
         return None, 0.0
-    recall = hits / expected if complete is None else float(complete)
-    return hits / retrieved, recall
+    precision = hits / retrieved
+    if complete is None:
+        return precision, hits / expected
+    return precision, float(complete)

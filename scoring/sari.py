@@ -1,8 +1,9 @@
-"""SARI as HF evaluate 0.4 computes it: what an answer keeps, deletes and adds against its source and one reference.
+"""SARI as HF evaluate 0.4 computes it, with a single reference.
 
-Xu et al. 2016 with the corrections of EASSE (Alva-Manchego et al. 2019): nothing over nothing is 1, and keep recall
-is over the sum of kept counts. Lower case, 13a tokens, orders 1 to 4, already 0 to 100. Deleting and adding nothing
-is rewarded where nothing could be, so that an empty answer would score about 50: hence the floor of 0.
+SARI compares the n-grams that an answer keeps, deletes and adds, relative to its source, with those
+of the reference. Xu et al. 2016 with the corrections of EASSE (Alva-Manchego et al. 2019): 0 / 0 is
+1, and the denominator of keep recall is the sum of counts. Lower case, 13a tokens, orders 1 to 4. An
+empty answer would score about 50, since it adds nothing wrong: hence the floor of 0.
 """
 
 from __future__ import annotations
@@ -31,8 +32,10 @@ class Sari(TextMetric):
 
     def score(self, case: TextSample) -> float:
         """SARI of one prediction, 0 to 100."""
-        source, prediction = _tokens(case.source), _tokens(case.prediction)
-        return 100 * sari(source, prediction, _tokens(case.reference))
+        source = _tokens(case.source)
+        prediction = _tokens(case.prediction)
+        reference = _tokens(case.reference)
+        return 100 * sari(source, prediction, reference)
 
 
 def sari(source: Sequence[str], prediction: Sequence[str], reference: Sequence[str]) -> float:
@@ -48,14 +51,17 @@ def ngrams(tokens: Sequence[str], order: int) -> Ngrams:
 
 
 def _operations(
-    source: Sequence[str], prediction: Sequence[str], reference: Sequence[str]
+    source: Sequence[str],
+    prediction: Sequence[str],
+    reference: Sequence[str],
 ) -> Iterator[float]:
     """The score of each operation at each order."""
     for operation in (_keep, _delete, _add):
         for order in ORDERS:
-            yield operation(
-                ngrams(source, order), ngrams(prediction, order), ngrams(reference, order)
-            )
+            source_ngrams = ngrams(source, order)
+            prediction_ngrams = ngrams(prediction, order)
+            reference_ngrams = ngrams(reference, order)
+            yield operation(source_ngrams, prediction_ngrams, reference_ngrams)
 
 
 def _tokens(text: str) -> list[str]:
@@ -67,27 +73,34 @@ def _keep(source: Ngrams, prediction: Ngrams, reference: Ngrams) -> float:
     retained = source & prediction
     should_retain = source & reference
     correct = retained & reference
-    recall = correct.total() / should_retain.total() if should_retain else 1.0
-    return _harmonic_mean(_mean_precision(correct, retained), recall)
+    precision = _mean_precision(correct, retained)
+    recall = 1.0
+    if should_retain:
+        recall = correct.total() / should_retain.total()
+    return _harmonic_mean(precision, recall)
 
 
 def _delete(source: Ngrams, prediction: Ngrams, reference: Ngrams) -> float:
     deleted = source - prediction
-    return _mean_precision(deleted - reference, deleted)
+    correct = deleted - reference
+    return _mean_precision(correct, deleted)
 
 
 def _add(source: Ngrams, prediction: Ngrams, reference: Ngrams) -> float:
     added = prediction.keys() - source.keys()
     should_add = reference.keys() - source.keys()
     correct = len(added & reference.keys())
-    return _harmonic_mean(_share(correct, added), _share(correct, should_add))
+    precision = _share(correct, added)
+    recall = _share(correct, should_add)
+    return _harmonic_mean(precision, recall)
 
 
 def _mean_precision(correct: Ngrams, total: Ngrams) -> float:
-    """The mean over distinct n-grams of the share of their occurrences that is correct; 1 without any."""
+    """The mean over distinct n-grams of the share of correct occurrences; 1 without any n-gram."""
     if not total:
         return 1.0
-    return sum(correct[ngram] / total[ngram] for ngram in correct) / len(total)
+    shares = [correct[ngram] / total[ngram] for ngram in correct]
+    return sum(shares) / len(total)
 
 
 def _share(count: int, ngrams_in_question: Collection[Ngram]) -> float:

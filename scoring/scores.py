@@ -1,4 +1,4 @@
-"""What scoring gives back: every number with its signature, its interval and what could not be computed."""
+"""The result of scoring: scores with signatures and intervals, and what could not be computed."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ _PAIRED_TESTS: dict[str, Callable[[AggregateMetric, FloatArray, FloatArray], Com
 class Scores:
     """The scores of one submission against one key.
 
-    `scores`, `intervals` (95 %, over resampled cases) and `signatures` go by the leaderboard's names; `missing` says
-    of each absent score what to install. `per_case` holds the same numbers case by case; `tallies` what paired tests
-    need; `tables` the break-downs (`by_task`, …), row → name → value; `disagreements` the rows on which judges
-    disagreed.
+    The keys of `scores`, `intervals` (95 %, over resampled cases) and `signatures` are the
+    leaderboard's names; `missing` tells what to install for an absent score. `per_case` has the
+    scores of every case, `tallies` the input of paired tests, `tables` the breakdowns (`by_task`, …)
+    as row → name → value, `disagreements` the replies on which the judge's votes were split.
     """
 
     task: str
@@ -47,11 +47,12 @@ class Scores:
     disagreements: list[dict[str, Any]] = field(default_factory=list, repr=False)
 
     def as_json(self) -> dict[str, Any]:
-        """The object that `archqa score --json` prints; break-downs stand among the scores under their own names."""
+        """The object that `archqa score --json` prints; `scores` includes the breakdowns."""
+        intervals = {name: list(interval) for name, interval in self.intervals.items()}
         return {
             "task": self.task,
             "scores": {**self.scores, **self.tables},
-            "intervals": {name: list(interval) for name, interval in self.intervals.items()},
+            "intervals": intervals,
             "signatures": self.signatures,
             "missing": self.missing,
             "warnings": self.warnings,
@@ -59,84 +60,107 @@ class Scores:
         }
 
     def lines(self) -> Iterator[str]:
-        """One line a score, as it should be quoted: signature = value [low, high] (n=cases)."""
+        """One line per score, in the form to quote: signature = value [low, high] (n=cases)."""
         for name, value in self.scores.items():
+            signature = self.signatures.get(name, name)
             interval = ""
             if name in self.intervals:
                 low, high = self.intervals[name]
                 interval = f" [{low:.2f}, {high:.2f}]"
-            yield f"{self.signatures.get(name, name)} = {value:.2f}{interval} (n={self.cases})"
+            yield f"{signature} = {value:.2f}{interval} (n={self.cases})"
 
 
-def add_metric(name: str, metric: Metric[Any], cases: Mapping[str, Any], into: Scores) -> None:
-    """Score `cases` (case id → what the metric tallies) and write everything about it into `into` under `name`.
+def add_metric(
+    name: str,
+    metric: Metric[Any],
+    cases: Mapping[str, Any],
+    into: Scores,
+) -> None:
+    """Score `cases` (case id → the metric's input) and write the results into `into` as `name`.
 
-    A metric that cannot run here goes to `missing` with its reason.
+    A metric that cannot run here is added to `missing` with the reason.
     """
-    if reason := metric.availability():
+    reason = metric.availability()
+    if reason:
         into.missing[name] = reason
         return
-    record(name, metric, list(cases), metric.tallies(list(cases.values())), into)
+    tallies = metric.tallies(list(cases.values()))
+    record(name, metric, list(cases), tallies, into)
 
 
 def record(
-    name: str, metric: AggregateMetric, case_ids: Sequence[str], tallies: FloatArray, into: Scores
+    name: str,
+    metric: AggregateMetric,
+    case_ids: Sequence[str],
+    tallies: FloatArray,
+    into: Scores,
 ) -> None:
-    """Write the score, interval, signature and single cases of one metric, from its tallies, into `into`."""
-    into.scores[name] = float(metric.value(tallies.sum(axis=0)))
+    """Write a metric's score, interval, signature and scores per case, from its tallies."""
+    total = tallies.sum(axis=0)
+    into.scores[name] = float(metric.value(total))
     into.signatures[name] = str(metric)
     into.tallies[name] = tallies
-    if interval := bootstrap_interval(metric, tallies):
+    interval = bootstrap_interval(metric, tallies)
+    if interval:
         into.intervals[name] = (interval.low, interval.high)
     for case_id, value in zip(case_ids, metric.value(tallies), strict=True):
-        into.per_case.setdefault(case_id, {})[name] = float(value)
+        case_scores = into.per_case.setdefault(case_id, {})
+        case_scores[name] = float(value)
 
 
 def add_mean_score(name: str, parts: Sequence[str], into: Scores) -> None:
-    """Write the mean of `parts` under `name`, or into `missing` which of them are not there."""
-    if absent := [part for part in parts if part not in into.scores]:
-        into.missing[name] = (
-            f"needs {', '.join(absent)}; a mean without them is not the official score."
-        )
+    """Write the mean of `parts` as `name`; if parts are absent, add it to `missing` instead."""
+    absent = [part for part in parts if part not in into.scores]
+    if absent:
+        reason = "a mean without them is not the official score."
+        into.missing[name] = f"needs {', '.join(absent)}; {reason}"
         return
     metrics = tuple(parse_metric(into.signatures[part]) for part in parts)
     metric = metrics[0] if len(metrics) == 1 else MetricMean(metrics)
-    record(
-        name, metric, list(into.per_case), np.hstack([into.tallies[part] for part in parts]), into
-    )
+    tallies = np.hstack([into.tallies[part] for part in parts])
+    record(name, metric, list(into.per_case), tallies, into)
 
 
 def compare(
-    run_a: Scores, run_b: Scores, method: str = "paired-bootstrap"
+    run_a: Scores,
+    run_b: Scores,
+    method: str = "paired-bootstrap",
 ) -> dict[str, Comparison]:
-    """A paired test (`paired-bootstrap` or `approximate-randomisation`) for every score that two runs share.
+    """A paired test for every score that two runs share.
+
+    method: `paired-bootstrap` or `approximate-randomisation`.
 
     Raises ScoringError when the runs were not scored on the same cases, or the method is unknown.
     """
     test = _PAIRED_TESTS.get(method)
     if test is None:
-        raise ScoringError(
-            f"{method!r} is no paired test; choose one of {', '.join(_PAIRED_TESTS)}."
-        )
+        choices = ", ".join(_PAIRED_TESTS)
+        raise ScoringError(f"{method!r} is no paired test; choose one of {choices}.")
     _check_same_cases(run_a, run_b)
-    rows_of_b = {case_id: row for row, case_id in enumerate(run_b.per_case)}
-    order = [rows_of_b[case_id] for case_id in run_a.per_case]
+    order = _matching_rows(run_a, run_b)
     comparisons = {}
     for name, tallies in run_a.tallies.items():
         signature = run_a.signatures[name]
         if run_b.signatures.get(name) == signature:
             metric = parse_metric(signature)
-            comparisons[name] = test(metric, tallies, run_b.tallies[name][order])
+            tallies_b = run_b.tallies[name][order]
+            comparisons[name] = test(metric, tallies, tallies_b)
     return comparisons
 
 
+def _matching_rows(run_a: Scores, run_b: Scores) -> list[int]:
+    """For every row of `run_a`, the row of the same case in `run_b`."""
+    rows_of_b = {case_id: row for row, case_id in enumerate(run_b.per_case)}
+    return [rows_of_b[case_id] for case_id in run_a.per_case]
+
+
 def _check_same_cases(run_a: Scores, run_b: Scores) -> None:
-    if run_a.task == run_b.task and set(run_a.per_case) == set(run_b.per_case):
+    different = run_a.per_case.keys() ^ run_b.per_case.keys()
+    if run_a.task == run_b.task and not different:
         return
-    different = sorted(set(run_a.per_case) ^ set(run_b.per_case))
+    tasks = f"runs of {run_a.task} and {run_b.task}"
     raise ScoringError(
-        f"runs of {run_a.task} and {run_b.task} do not cover the same cases {different}; "
-        "use one key for both."
+        f"{tasks} do not cover the same cases {sorted(different)}; use one key for both."
     )
 
 

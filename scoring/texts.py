@@ -1,4 +1,4 @@
-"""What the text metrics compare, and what they have in common: a score for each case, averaged over the cases."""
+"""The input of the text metrics, and their base class: a score per case, averaged over the cases."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from .metric import FloatArray, Metric, ratio
 
 
 class TextSample(NamedTuple):
-    """One answer, the reference that it should say, and the source that it answers (SARI's and the overlap's)."""
+    """An answer, its reference, and its source (the question; used by SARI and question overlap)."""
 
     prediction: str
     reference: str
@@ -22,11 +22,11 @@ ReferenceKind = Literal["question+essential", "essential", "clinician_question",
 
 @dataclass(frozen=True, kw_only=True)
 class TextMetric(Metric[TextSample]):
-    """A mean over cases of a score of texts (0 to 100 when good).
+    """The mean over cases of a score of texts, on a scale from 0 to 100.
 
-    `against` names the reference that the task must hand over, `order` how the essential sentences in it are ordered
-    (`note`, or `hash:SEED` as published; `-` where there is no choice). An empty prediction gets the metric's
-    `floor`, unasked.
+    `against` names the reference that the task must provide, `order` the order of the essential
+    sentences in it (`note`, or `hash:SEED` as published; `-` where there is no choice). An empty
+    prediction gets the metric's `floor` and is not scored.
     """
 
     floor: ClassVar[float] = 0.0
@@ -44,7 +44,9 @@ class TextMetric(Metric[TextSample]):
 
     def tally(self, case: TextSample) -> tuple[float, ...]:
         """(score of the case, 1)."""
-        return (self.score(case) if case.prediction.strip() else self.floor), 1.0
+        if not case.prediction.strip():
+            return self.floor, 1.0
+        return self.score(case), 1.0
 
     def value(self, total: FloatArray) -> FloatArray:
         """The mean score of the cases."""

@@ -1,14 +1,18 @@
-"""The plan of the house, checked."""
+"""The architecture that docs/architecture.md describes, checked against the code."""
 
 import ast
+import importlib.util
 import re
 import subprocess
 import sys
 import tomllib
+from collections.abc import Iterator
 from pathlib import Path
 
+import archqa
+
 ROOT = Path(__file__).resolve().parent.parent
-PYTHON = sorted([*ROOT.glob("archqa/**/*.py"), *ROOT.glob("scoring/**/*.py")])
+SOURCE_FILES = sorted([*ROOT.glob("archqa/**/*.py"), *ROOT.glob("scoring/**/*.py")])
 
 PACKAGES = {
     "cli",
@@ -30,14 +34,15 @@ PACKAGES = {
 }
 
 
-def test_the_top_level_is_the_one_the_plan_names() -> None:
-    tracked = subprocess.run(
-        ["git", "ls-files"], cwd=ROOT, capture_output=True, text=True, check=True
-    ).stdout.split("\n")
-    top = {name.split("/")[0] for name in tracked if name}
-    named = {"archqa", "prompts", "scoring", "tests", "data", "README.md", "pyproject.toml"}
-    beside = {"CHANGELOG.md", "CONTRIBUTING.md", "LICENSE", "Makefile", ".ci", ".gitignore", "docs"}
-    assert top - beside == named
+def test_the_repository_has_the_documented_top_level() -> None:
+    git = ["git", "ls-files"]
+    listing = subprocess.run(git, cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    top_level = {name.split("/")[0] for name in listing.splitlines()}
+    assert top_level == {
+        *("archqa", "prompts", "scoring", "tests", "data", "docs"),
+        *("README.md", "CHANGELOG.md", "CONTRIBUTING.md", "LICENSE"),
+        *("pyproject.toml", "Makefile", ".ci", ".gitignore"),
+    }
 
 
 def test_the_library_has_the_packages_of_the_architecture() -> None:
@@ -45,67 +50,97 @@ def test_the_library_has_the_packages_of_the_architecture() -> None:
     assert packages == PACKAGES
 
 
-def test_no_file_is_a_drawer_for_everything_or_longer_than_one_can_read() -> None:
+def test_the_picture_of_the_architecture_is_up_to_date() -> None:
+    script = ROOT / "docs" / "draw_architecture.py"
+    spec = importlib.util.spec_from_file_location("draw_architecture", script)
+    assert spec is not None
+    assert spec.loader is not None
+    draw_architecture = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(draw_architecture)
+    picture = (ROOT / "docs" / "architecture.svg").read_text(encoding="utf-8")
+    assert picture == draw_architecture.draw(), "run `python docs/draw_architecture.py`"
+
+
+def test_no_file_has_a_vague_name() -> None:
     vague = {"utils", "util", "common", "helpers", "misc"}
-    lengths = {path: len(path.read_text(encoding="utf-8").splitlines()) for path in PYTHON}
-    assert [path for path in PYTHON if path.stem in vague] == []
-    assert [path for path, length in lengths.items() if length > 400] == []
+    assert [path for path in SOURCE_FILES if path.stem in vague] == []
 
 
-def test_functions_stay_short() -> None:
-    long = [
-        f"{path.relative_to(ROOT)}:{node.lineno} {node.name}: {_statement_lines(node)} lines"
-        for path in PYTHON
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
-        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and _statement_lines(node) > 50
-    ]
-    assert not long, "\n".join(long)
+def test_files_have_at_most_400_lines() -> None:
+    too_long = []
+    for path in SOURCE_FILES:
+        line_count = len(path.read_text(encoding="utf-8").splitlines())
+        if line_count > 400:
+            too_long.append(f"{path.relative_to(ROOT)}: {line_count} lines")
+    assert not too_long, "\n".join(too_long)
+
+
+def test_functions_have_at_most_50_lines() -> None:
+    too_long = []
+    for path in SOURCE_FILES:
+        for function in _functions(path):
+            line_count = _body_lines(function)
+            if line_count > 50:
+                position = f"{path.relative_to(ROOT)}:{function.lineno}"
+                too_long.append(f"{position} {function.name}: {line_count} lines")
+    assert not too_long, "\n".join(too_long)
 
 
 def test_prompts_are_files_and_not_code() -> None:
-    said_in_code = re.compile(
+    prompt_text = re.compile(
         r"\byou are an? (?:board|skilled|experienced|physician|medical|helpful)", re.IGNORECASE
     )
-    assert [path for path in PYTHON if said_in_code.search(path.read_text(encoding="utf-8"))] == []
+    for path in SOURCE_FILES:
+        assert not prompt_text.search(path.read_text(encoding="utf-8")), path
 
 
-def test_the_library_neither_prints_nor_exits() -> None:
-    street_side = (ROOT / "archqa" / "cli", ROOT / "scoring" / "__main__.py")
-    for path in PYTHON:
-        if any(path.is_relative_to(each) for each in street_side):
+def test_only_the_command_lines_print_or_exit() -> None:
+    command_lines = (ROOT / "archqa" / "cli", ROOT / "scoring" / "__main__.py")
+    for path in SOURCE_FILES:
+        if any(path.is_relative_to(command_line) for command_line in command_lines):
             continue
-        names = {
-            node.func.id
-            for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
-            if _is_plain_call(node)
-        }
-        assert not names & {"print", "exit", "quit", "input"}, path
+        assert not _called_names(path) & {"print", "exit", "quit", "input"}, path
 
 
-def test_importing_one_room_does_not_import_the_house() -> None:
-    heavy = "('openai', 'onnxruntime', 'typer')"
+def test_importing_a_core_module_imports_no_heavy_package() -> None:
+    heavy = "('aiohttp', 'httpx2', 'onnxruntime', 'typer')"
     program = (
         f"import sys, archqa.core.case; print([m for m in sys.modules if m.startswith({heavy})])"
     )
-    done = subprocess.run(
-        [sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, check=True
-    )
-    assert done.stdout.strip() == "[]"
+    python = [sys.executable, "-c", program]
+    finished = subprocess.run(python, cwd=ROOT, capture_output=True, text=True, check=True)
+    assert finished.stdout.strip() == "[]"
 
 
-def test_the_version_is_written_once_and_the_changelog_knows_it() -> None:
-    import archqa
-
+def test_the_version_is_written_once_and_is_in_the_changelog() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     assert "version" in project["dynamic"]
     assert f"## {archqa.__version__}" in (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
 
 
-def _statement_lines(node: ast.FunctionDef | ast.AsyncFunctionDef) -> int:
-    """Lines of the body without its docstring; a signature may be long, since it lists what a command takes."""
-    body = node.body[1:] if ast.get_docstring(node) else node.body
-    return (body[-1].end_lineno or 0) - body[0].lineno + 1 if body else 0
+def _functions(path: Path) -> Iterator[ast.FunctionDef | ast.AsyncFunctionDef]:
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            yield node
 
 
-def _is_plain_call(node: ast.AST) -> bool:
-    return isinstance(node, ast.Call) and isinstance(node.func, ast.Name)
+def _body_lines(function: ast.FunctionDef | ast.AsyncFunctionDef) -> int:
+    """Count the lines of the body without its docstring.
+
+    The signature does not count: that of a command lists all its options.
+    """
+    body = function.body
+    if ast.get_docstring(function):
+        body = body[1:]
+    if not body:
+        return 0
+    return (body[-1].end_lineno or 0) - body[0].lineno + 1
+
+
+def _called_names(path: Path) -> set[str]:
+    """Return the names of the functions that a file calls by a plain name."""
+    names = set()
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
+            names.add(node.func.id)
+    return names

@@ -14,13 +14,12 @@ from archqa.core.case import Case
 from archqa.core.step import Step
 from archqa.core.value import FrozenModel
 from archqa.errors import CallerError, Unusable
-from archqa.fhir.record import Record
-from archqa.fhir.write.audit import AuditLog
 from archqa.llm.model import Message, Reply, ToolSpec
 from archqa.llm.structured import AllowedValues, Rejected
 
 if TYPE_CHECKING:
     from archqa.agents.exemplars import ExemplarIndex
+    from archqa.fhir import AuditLog, Record
 
 __all__ = [
     "Agent",
@@ -183,14 +182,14 @@ class RunContext:
 
     backends: Mapping[str, Backend]
     record_step: Callable[[Step], object] = _ignore_step
-    fhir_record: Record | None = None
+    fhir_record: "Record | None" = None
     voting_backends: Mapping[str, Mapping[str, Backend]] = field(default_factory=dict)
     exemplars: "ExemplarIndex | None" = None
-    audit: AuditLog | None = None
+    audit: "AuditLog | None" = None
     confirm: ConfirmWrite | None = None
 
     @property
-    def store(self) -> Record:
+    def store(self) -> "Record":
         """The FHIR record that questions are asked of. Raises `CallerError` if the run has none."""
         if self.fhir_record is None:
             raise CallerError("This needs a FHIR record.\nName a store or a server with --record.")

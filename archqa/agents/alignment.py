@@ -34,9 +34,11 @@ class EvidenceLinks(FrozenModel):
 
     def as_pairs(self) -> frozenset[tuple[str, str]]:
         """(answer id, sentence id) of every link."""
-        return frozenset(
-            (link.answer_id, sentence_id) for link in self.links for sentence_id in link.evidence_id
-        )
+        pairs = set()
+        for link in self.links:
+            for sentence_id in link.evidence_id:
+                pairs.add((link.answer_id, sentence_id))
+        return frozenset(pairs)
 
 
 class AlignmentAgent(Agent[AlignmentTask, EvidenceLinks]):
@@ -54,9 +56,10 @@ class AlignmentAgent(Agent[AlignmentTask, EvidenceLinks]):
     def check(self, task: AlignmentTask, output: EvidenceLinks) -> None:
         """Every answer sentence is linked once, to sentences that the note has."""
         counts = Counter(link.answer_id for link in output.links)
-        if set(counts) != set(task.answer_ids) or max(counts.values()) > 1:
+        if counts != Counter(set(task.answer_ids)):
             raise Rejected(f"Give each answer sentence exactly once: {join_ids(task.answer_ids)}.")
-        check_ids((sentence_id for _, sentence_id in output.as_pairs()), task.case, "You link")
+        linked_ids = {sentence_id for _, sentence_id in output.as_pairs()}
+        check_ids(linked_ids, task.case, "You link")
 
     def salvage(self, task: AlignmentTask, output: EvidenceLinks) -> EvidenceLinks | None:
         """The first links of each answer sentence, restricted to sentences that the note has."""
@@ -66,4 +69,6 @@ class AlignmentAgent(Agent[AlignmentTask, EvidenceLinks]):
                 ids = task.case.in_note_order(set(link.evidence_id))
                 existing_ids = link.model_copy(update={"evidence_id": ids})
                 by_answer_id.setdefault(link.answer_id, existing_ids)
-        return EvidenceLinks(links=tuple(by_answer_id.values())) if by_answer_id else None
+        if not by_answer_id:
+            return None
+        return EvidenceLinks(links=tuple(by_answer_id.values()))

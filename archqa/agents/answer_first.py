@@ -56,10 +56,11 @@ class DraftAnswers(FrozenModel):
             counts.update(answer.as_answer().cited)
         roles = {role.sentence_id: role.role for role in self.roles}
         total = len(self.answers)
-        return tuple(
-            _vote(sentence_id, counts[sentence_id], total, roles.get(sentence_id, ""))
-            for sentence_id in ids
-        )
+        votes = []
+        for sentence_id in ids:
+            role = roles.get(sentence_id, "")
+            votes.append(_vote(sentence_id, counts[sentence_id], total, role))
+        return tuple(votes)
 
 
 class AnswerFirstAgent(Agent[AnswerFirstTask, DraftAnswers]):
@@ -96,8 +97,10 @@ class AnswerFirstAgent(Agent[AnswerFirstTask, DraftAnswers]):
             answer = restrict_citations(lines.as_answer(), note_ids)
             if answer is not None:
                 answers.append(Lines.from_answer(answer))
-        roles = tuple(role for role in output.roles if role.sentence_id in note_ids)
-        return DraftAnswers(answers=tuple(answers), roles=roles) if answers else None
+        if not answers:
+            return None
+        roles = [role for role in output.roles if role.sentence_id in note_ids]
+        return DraftAnswers(answers=tuple(answers), roles=tuple(roles))
 
     def call_label(self, task: AnswerFirstTask) -> str:
         """The number of the repetition."""

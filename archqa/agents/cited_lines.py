@@ -24,12 +24,15 @@ class Lines(FrozenModel):
     @classmethod
     def from_answer(cls, answer: CitedAnswer) -> Self:
         """An answer in the form that an agent returns."""
-        lines = (Line(text=claim.text, citations=claim.citations) for claim in answer.claims)
+        lines = []
+        for claim in answer.claims:
+            lines.append(Line(text=claim.text, citations=claim.citations))
         return cls(answer=tuple(lines))
 
     def as_answer(self) -> CitedAnswer:
         """The cited answer: ids without spaces, none repeated in a line, empty lines left out."""
-        return CitedAnswer(claims=tuple(_claim(line) for line in self.answer if line.text.strip()))
+        claims = [_claim(line) for line in self.answer if line.text.strip()]
+        return CitedAnswer(claims=tuple(claims))
 
 
 def check_lines(case: Case, answer: CitedAnswer) -> None:
@@ -37,8 +40,11 @@ def check_lines(case: Case, answer: CitedAnswer) -> None:
     if not answer.claims:
         raise Rejected("Your answer is empty. Write it, one sentence a line.")
     check_ids(answer.cited, case, "Your answer cites")
-    if any("|" in claim.text for claim in answer.claims):
-        raise Rejected("Leave citation marks and pipes out of the text; ids go into `citations`.")
+    for claim in answer.claims:
+        if "|" in claim.text:
+            raise Rejected(
+                "Leave citation marks and pipes out of the text; ids go into `citations`."
+            )
     if not answer.cited:
         raise Rejected("Your answer cites nothing. Name the sentences each line rests on.")
 
@@ -69,9 +75,15 @@ def restrict_citations(answer: CitedAnswer, allowed: frozenset[str]) -> CitedAns
     """The answer without citations outside `allowed` and without pipes; None if it then cites
     nothing.
     """
-    claims = (_restrict(claim, allowed) for claim in answer.claims)
-    restricted = CitedAnswer(claims=tuple(claim for claim in claims if claim.text))
-    return restricted if restricted.cited else None
+    claims = []
+    for claim in answer.claims:
+        restricted_claim = _restrict(claim, allowed)
+        if restricted_claim.text:
+            claims.append(restricted_claim)
+    restricted = CitedAnswer(claims=tuple(claims))
+    if not restricted.cited:
+        return None
+    return restricted
 
 
 def _restrict(claim: Claim, allowed: frozenset[str]) -> Claim:
@@ -81,6 +93,9 @@ def _restrict(claim: Claim, allowed: frozenset[str]) -> Claim:
 
 
 def _claim(line: Line) -> Claim:
-    citations = [citation.strip() for citation in line.citations]
-    distinct = dict.fromkeys(filter(None, citations))
-    return Claim(text=" ".join(line.text.split()), citations=tuple(distinct))
+    citations: dict[str, None] = {}
+    for citation in line.citations:
+        sentence_id = citation.strip()
+        if sentence_id:
+            citations[sentence_id] = None
+    return Claim(text=" ".join(line.text.split()), citations=tuple(citations))

@@ -95,4 +95,6 @@ class DryRunBackend:
         return reply
 
     def _cached_reply(self, request: Request) -> Reply | None:
-        return None if self._cache is None else self._cache.get(request)
+        if self._cache is None:
+            return None
+        return self._cache.get(request)

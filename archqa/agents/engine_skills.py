@@ -91,10 +91,11 @@ async def screen(session: EngineSession, task: SentenceLabellingTask) -> Verdict
 
 async def screen_batch(session: EngineSession, task: BatchLabellingTask) -> Verdicts:
     """The verdicts on several sentences."""
-    judgements = await session.judgements(task.case)
-    return _verdicts(
-        judgement for judgement in judgements if judgement.sentence_id in task.requested_ids
-    )
+    requested = []
+    for judgement in await session.judgements(task.case):
+        if judgement.sentence_id in task.requested_ids:
+            requested.append(judgement)
+    return _verdicts(requested)
 
 
 async def recruit(session: EngineSession, task: RecruitingTask) -> RecruitedExperts:
@@ -146,13 +147,14 @@ async def answer_first(session: EngineSession, task: AnswerFirstTask) -> DraftAn
         chosen = session.engine.select(judgements, operating_point)
         drafts.append(await session.write(task.case, chosen, task.word_limit))
     answers = DraftAnswers(answers=tuple(drafts), roles=())
-    probable = {
-        judgement.sentence_id for judgement in judgements if stated_probability(judgement) >= 0.5
+    probabilities = {
+        judgement.sentence_id: stated_probability(judgement) for judgement in judgements
     }
-    roles = [
-        Role(sentence_id=id_, role="decisive" if id_ in probable else "supporting")
-        for id_ in sorted(answers.cited_ids)
-    ]
+    roles = []
+    for sentence_id in sorted(answers.cited_ids):
+        is_decisive = probabilities[sentence_id] >= 0.5
+        role = Role(sentence_id=sentence_id, role="decisive" if is_decisive else "supporting")
+        roles.append(role)
     return answers.model_copy(update={"roles": tuple(roles)})
 
 
@@ -161,11 +163,15 @@ async def verify(session: EngineSession, task: VerificationTask) -> Verification
     judgements = await session.judgements(task.case)
     selected = session.engine.select(judgements, "recall")
     reasons = {judgement.sentence_id: judgement.rationale for judgement in judgements}
-    checks = tuple(
-        Check(rationale=reasons[id_], keep=id_ in selected, sentence_id=id_)
-        for id_ in task.doubtful
-    )
-    return VerificationChecks(checks=checks)
+    checks = []
+    for sentence_id in task.doubtful:
+        check = Check(
+            rationale=reasons[sentence_id],
+            keep=sentence_id in selected,
+            sentence_id=sentence_id,
+        )
+        checks.append(check)
+    return VerificationChecks(checks=tuple(checks))
 
 
 async def interpret_question(
@@ -173,7 +179,9 @@ async def interpret_question(
 ) -> ClinicianQuestion:
     """The message's own questions in the third person."""
     question = await asyncio.to_thread(
-        derive_clinician_question, task.case.patient_narrative, task.word_limit
+        derive_clinician_question,
+        task.case.patient_narrative,
+        task.word_limit,
     )
     return ClinicianQuestion(question=question)
 
@@ -183,15 +191,15 @@ async def align(_: EngineSession, task: AlignmentTask) -> EvidenceLinks:
     evidence: dict[str, set[str]] = {answer_id: set() for answer_id in task.answer_ids}
     for answer_id, sentence_id in await asyncio.to_thread(predict_links, task.case):
         evidence[answer_id].add(sentence_id)
-    links = tuple(
-        AnswerLinks(
+    links = []
+    for answer_id, sentence_ids in evidence.items():
+        answer_links = AnswerLinks(
             rationale="by the linker",
             answer_id=answer_id,
             evidence_id=task.case.in_note_order(sentence_ids),
         )
-        for answer_id, sentence_ids in evidence.items()
-    )
-    return EvidenceLinks(links=links)
+        links.append(answer_links)
+    return EvidenceLinks(links=tuple(links))
 
 
 Skill = Callable[[EngineSession, Any], Awaitable[FrozenModel]]
@@ -221,11 +229,14 @@ def _verdicts(judgements: Iterable[Judgement]) -> Verdicts:
 
 
 def _consensus(task: DecisionTask) -> tuple[Judgement, ...]:
-    """A judgement of each sentence with the mean of its stated probabilities, 0 where nobody judged
-    it.
-    """
+    """A judgement of each sentence with the mean of its stated probabilities; 0 without any."""
     means = mean_probabilities(task.judgements)
-    return tuple(
-        Judgement(sentence_id=id_, label=Relevance.NOT_RELEVANT, probability=means.get(id_, 0.0))
-        for id_ in task.case.sentence_ids
-    )
+    judgements = []
+    for sentence_id in task.case.sentence_ids:
+        judgement = Judgement(
+            sentence_id=sentence_id,
+            label=Relevance.NOT_RELEVANT,
+            probability=means.get(sentence_id, 0.0),
+        )
+        judgements.append(judgement)
+    return tuple(judgements)

@@ -40,10 +40,9 @@ class EvidenceDecisionAgent(Agent[EvidenceDecisionTask, Lines]):
         for sentence_id in task.case.in_note_order(uncited):
             nearest = _most_similar(texts, task.case.text_of[sentence_id])
             citations[nearest].append(sentence_id)
-        lines = [
-            Line(text=text, citations=tuple(ids))
-            for text, ids in zip(texts, citations, strict=True)
-        ]
+        lines = []
+        for text, ids in zip(texts, citations, strict=True):
+            lines.append(Line(text=text, citations=tuple(ids)))
         return Lines(answer=tuple(lines))
 
 

@@ -47,12 +47,15 @@ class ExemplarIndex:
     def __init__(
         self, cases: Iterable[tuple[Case, CaseKey]], encoder: SentenceEncoder | None = None
     ) -> None:
-        answered = [(case, key) for case, key in cases if key.essential]
         self._encoder = encoder or default_encoder()
-        self._entries = [
-            _IndexedExemplar(_exemplar(case, key), _identities(case)) for case, key in answered
-        ]
-        self._vectors = self._encoder.encode([_topic(case) for case, _ in answered])
+        self._entries: list[_IndexedExemplar] = []
+        topics = []
+        for case, key in cases:
+            if key.essential:
+                entry = _IndexedExemplar(_exemplar(case, key), _identities(case))
+                self._entries.append(entry)
+                topics.append(_topic(case))
+        self._vectors = self._encoder.encode(topics)
 
     def __len__(self) -> int:
         return len(self._entries)
@@ -73,21 +76,19 @@ class ExemplarIndex:
 
 
 def _exemplar(case: Case, key: CaseKey) -> Exemplar:
-    evidence = [
-        sentence
-        for sentence in case.sentences
-        if key.labels.get(sentence.id, Relevance.NOT_RELEVANT) is not Relevance.NOT_RELEVANT
-    ]
-    marks = _marks(len(evidence))
-    sentences = [
-        ExemplarSentence(mark=mark, text=sentence.text, label=key.labels[sentence.id])
-        for mark, sentence in zip(marks, evidence, strict=True)
-    ]
-    mark_by_id = {sentence.id: mark for mark, sentence in zip(marks, evidence, strict=True)}
+    evidence: list[ExemplarSentence] = []
+    mark_by_id: dict[str, str] = {}
+    for sentence in case.sentences:
+        label = key.labels.get(sentence.id, Relevance.NOT_RELEVANT)
+        if label is Relevance.NOT_RELEVANT:
+            continue
+        mark = f"E{len(evidence) + 1}"  # unlikely to be an id of a note
+        mark_by_id[sentence.id] = mark
+        evidence.append(ExemplarSentence(mark=mark, text=sentence.text, label=label))
     return Exemplar(
         digest=case_digest(case),
         question=question_text(case),
-        sentences=tuple(sentences),
+        sentences=tuple(evidence),
         others=len(case.sentences) - len(evidence),
         answer=_answer_with_marks(key, mark_by_id),
     )
@@ -100,8 +101,8 @@ def _answer_with_marks(key: CaseKey, mark_by_id: dict[str, str]) -> CitedAnswer:
     lines = [(sentence.text, sentence.citations) for sentence in key.clinician_answer_sentences]
     claims: list[Claim] = []
     for text, ids in lines or _parse_lines(key.clinician_answer):
-        marks = tuple(mark_by_id[sentence_id] for sentence_id in ids if sentence_id in mark_by_id)
-        claims.append(Claim(text=text, citations=marks))
+        marks = [mark_by_id[sentence_id] for sentence_id in ids if sentence_id in mark_by_id]
+        claims.append(Claim(text=text, citations=tuple(marks)))
     return CitedAnswer(claims=tuple(claims))
 
 
@@ -121,17 +122,13 @@ def _topic(case: Case) -> str:
     return f"{question_text(case)} {case.patient_narrative}".strip()
 
 
-def _marks(count: int) -> list[str]:
-    """E1, E2, …, which no note's own ids are likely to be."""
-    return [f"E{number}" for number in range(1, count + 1)]
-
-
 def _identities(case: Case) -> frozenset[str]:
-    """Digests by which two cases count as the same: of the whole case, of the message, of the note."""
+    """Digests by which two cases are the same: of the whole case, of the message, of the note."""
     note = " ".join(sentence.text for sentence in case.sentences)
     identities = {case_digest(case)}
     for name, text in (("message", case.patient_narrative), ("note", note)):
         normalised = " ".join(text.lower().split())
         if normalised:
-            identities.add(hashlib.sha256(f"{name}:{normalised}".encode()).hexdigest())
+            content = f"{name}:{normalised}".encode()
+            identities.add(hashlib.sha256(content).hexdigest())
     return frozenset(identities)

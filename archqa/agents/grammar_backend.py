@@ -49,7 +49,13 @@ class GrammarBackend(SingleReplyBackend):
 
 
 def _step(agent: str, plan: Plan | None, rejected: str) -> Step:
-    parsed = plan.model_dump(mode="json", exclude_defaults=True) if plan else None
+    parsed = None
+    if plan is not None:
+        parsed = plan.model_dump(mode="json", exclude_defaults=True)
     return Step(
-        agent=agent, mind=GrammarBackend.kind, model=_MODEL, parsed=parsed, rejected=rejected
+        agent=agent,
+        mind=GrammarBackend.kind,
+        model=_MODEL,
+        parsed=parsed,
+        rejected=rejected,
     )

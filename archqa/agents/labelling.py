@@ -96,7 +96,9 @@ def check_label(task: LabellingTask, output: Verdict) -> None:
 
 
 def check_verdicts(
-    task: LabellingTask, verdicts: tuple[SentenceVerdict, ...], requested_ids: tuple[str, ...]
+    task: LabellingTask,
+    verdicts: tuple[SentenceVerdict, ...],
+    requested_ids: tuple[str, ...],
 ) -> None:
     """Check that each requested sentence is labelled once, no other is, and every label is the
     variant's.
@@ -105,15 +107,13 @@ def check_verdicts(
         check_label(task, verdict)
     counts = Counter(verdict.sentence_id for verdict in verdicts)
     check_ids(counts, task.case, "You label")
-    mistakes = [
-        f"{accusation} {join_ids(ids)}."
-        for accusation, ids in _miscounted(counts, requested_ids).items()
-        if ids
-    ]
+    mistakes = []
+    for accusation, ids in _miscounted(counts, requested_ids).items():
+        if ids:
+            mistakes.append(f"{accusation} {join_ids(ids)}.")
     if mistakes:
-        raise Rejected(
-            " ".join([*mistakes, f"Label each of {join_ids(requested_ids)} exactly once."])
-        )
+        mistakes.append(f"Label each of {join_ids(requested_ids)} exactly once.")
+        raise Rejected(" ".join(mistakes))
 
 
 def _miscounted(counts: Mapping[str, int], requested_ids: tuple[str, ...]) -> dict[str, list[str]]:
@@ -131,4 +131,6 @@ def first_verdicts(output: Verdicts, requested_ids: tuple[str, ...]) -> Verdicts
     for verdict in output.verdicts:
         if verdict.sentence_id in requested_ids:
             by_id.setdefault(verdict.sentence_id, verdict)
-    return Verdicts(verdicts=tuple(by_id.values())) if by_id else None
+    if not by_id:
+        return None
+    return Verdicts(verdicts=tuple(by_id.values()))

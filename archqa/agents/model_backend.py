@@ -69,7 +69,9 @@ class ModelBackend:
             try:
                 output = self._checked_output(agent, task, reply)
             except Rejected as rejection:
-                salvaged = self._salvage(call, reply) if turn == self._turns - 1 else None
+                salvaged = None
+                if turn == self._turns - 1:
+                    salvaged = self._salvage(call, reply)
                 self._record(call, request, reply, salvaged, rejected=str(rejection))
                 if salvaged is not None:
                     return salvaged
@@ -153,7 +155,11 @@ class ModelBackend:
             raise
 
     def _request(
-        self, agent: Agent[Task, Output], task: Task, messages: tuple[Message, ...], turn: int
+        self,
+        agent: Agent[Task, Output],
+        task: Task,
+        messages: tuple[Message, ...],
+        turn: int,
     ) -> Request:
         repetition = int(getattr(task, "repetition", 0))
         repeats_exactly = repetition > 0 and self._temperature == 0

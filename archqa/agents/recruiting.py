@@ -33,17 +33,25 @@ class RecruitingAgent(Agent[RecruitingTask, RecruitedExperts]):
             raise Rejected(
                 f"Name between 1 and {task.most} specialties; you name {len(output.experts)}."
             )
-        if any(not name.strip() or len(name) > _MAX_NAME_LENGTH for name in output.experts):
-            raise Rejected(
-                "Each expert is the short name of one medical specialty, such as cardiology."
-            )
-        if len({name.strip().lower() for name in output.experts}) < len(output.experts):
+        for name in output.experts:
+            if not _is_usable(name):
+                raise Rejected(
+                    "Each expert is the short name of one medical specialty, such as cardiology."
+                )
+        distinct_names = {name.strip().lower() for name in output.experts}
+        if len(distinct_names) < len(output.experts):
             raise Rejected("You name a specialty twice; name each once.")
 
     def salvage(self, task: RecruitingTask, output: RecruitedExperts) -> RecruitedExperts | None:
         """The first usable names."""
         names: dict[str, None] = {}
         for name in output.experts:
-            if name.strip() and len(name) <= _MAX_NAME_LENGTH:
+            if _is_usable(name):
                 names[name.strip().lower()] = None
-        return RecruitedExperts(experts=tuple(names)[: task.most]) if names else None
+        if not names:
+            return None
+        return RecruitedExperts(experts=tuple(names)[: task.most])
+
+
+def _is_usable(name: str) -> bool:
+    return bool(name.strip()) and len(name) <= _MAX_NAME_LENGTH

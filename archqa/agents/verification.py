@@ -38,14 +38,15 @@ class VerificationChecks(FrozenModel):
 
     def judgements(self) -> tuple[Judgement, ...]:
         """The checks as judgements."""
-        return tuple(
-            Judgement(
+        judgements = []
+        for check in self.checks:
+            judgement = Judgement(
                 sentence_id=check.sentence_id,
                 label=Relevance.ESSENTIAL if check.keep else Relevance.NOT_RELEVANT,
                 rationale=check.rationale,
             )
-            for check in self.checks
-        )
+            judgements.append(judgement)
+        return tuple(judgements)
 
 
 class VerificationAgent(Agent[VerificationTask, VerificationChecks]):
@@ -77,4 +78,6 @@ class VerificationAgent(Agent[VerificationTask, VerificationChecks]):
         for check in output.checks:
             if check.sentence_id in task.doubtful:
                 by_id.setdefault(check.sentence_id, check)
-        return VerificationChecks(checks=tuple(by_id.values())) if by_id else None
+        if not by_id:
+            return None
+        return VerificationChecks(checks=tuple(by_id.values()))

@@ -88,7 +88,10 @@ class VotingAgent(LabellingAgent[VotingTask, SentenceVotes]):
         return SentenceVotes(verdicts=tuple(by_id.values())) if by_id else None
 
     def apply_logprobs(
-        self, task: VotingTask, output: SentenceVotes, reply: Reply
+        self,
+        task: VotingTask,
+        output: SentenceVotes,
+        reply: Reply,
     ) -> SentenceVotes:
         """The same votes with the token probability of each label, where the server gave them."""
         labels = [str(label) for label in task.allowed_labels]

@@ -83,7 +83,10 @@ def _ask_notes(
     except CaseFailed as failure:
         remark = f"The notes do not answer ({type(failure).__name__})."
         return AskResult(question, (), (), "", (remark,), case=case)
-    evidence = [line.model_copy(update={"source": sources[line.id]}) for line in answer.evidence]
+    evidence = []
+    for line in answer.evidence:
+        source = sources[line.id]
+        evidence.append(line.model_copy(update={"source": source}))
     return answer._replace(evidence=tuple(evidence))
 
 
@@ -117,9 +120,11 @@ def _merge(record_answer: RecordAnswer, note_answer: AskResult, notes: Documents
 
 def _likely_claims(answer: AskResult) -> tuple[Claim, ...]:
     """The claims with a citation that is more likely than not essential."""
-    likely_ids = {
-        line.id for line in answer.evidence if (line.probability or 0.0) >= _MIN_PROBABILITY
-    }
+    likely_ids = set()
+    for line in answer.evidence:
+        probability = line.probability or 0.0
+        if probability >= _MIN_PROBABILITY:
+            likely_ids.add(line.id)
     return tuple(claim for claim in answer.claims if likely_ids.intersection(claim.citations))
 
 
@@ -144,9 +149,14 @@ def _row_texts(rows: Iterable[Mapping[str, Any]]) -> dict[str, str]:
     """Each resource's row in words: time, name, value, unit."""
     texts = {}
     for row in rows:
-        time = str(row.get("time") or "").replace("T", " ")[:16]
-        fields = (time, row.get("name"), row.get("value"), row.get("unit"))
-        text = " ".join(str(field) for field in fields if field not in (None, ""))
+        text = _row_text(row)
         for reference in row.get("references") or ():
             texts[str(reference)] = text
     return texts
+
+
+def _row_text(row: Mapping[str, Any]) -> str:
+    time = str(row.get("time") or "").replace("T", " ")
+    minutes = time[: len("2026-01-31 12:00")]
+    fields = (minutes, row.get("name"), row.get("value"), row.get("unit"))
+    return " ".join(str(field) for field in fields if field not in (None, ""))

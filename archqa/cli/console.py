@@ -53,6 +53,6 @@ def configure_logging(*, verbose: bool) -> None:
         format="%(asctime)s %(levelname)s %(name)s: %(message)s",
         stream=sys.stderr,
     )
-    for library in ("openai", "httpx2", "httpcore2"):
+    for library in ("httpx2", "httpcore2"):
         # Their debug lines quote whole requests; even --verbose must not show record text.
         logging.getLogger(library).setLevel(logging.WARNING)

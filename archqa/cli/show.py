@@ -2,6 +2,7 @@
 
 import json
 import re
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
@@ -53,8 +54,10 @@ def command(
     """
     opened_run = Run.open(run)
     console.record = svg is not None
+    console.soft_wrap = svg is None  # A terminal wraps long lines itself; a picture cuts them off.
     if case is None:
         console.print(result_table(opened_run))
+        _print_remarks(opened_run.manifest.remarks)
         console.print(_case_list(opened_run))
     else:
         _show_case_id(opened_run, case, key, rationales=rationales)
@@ -69,16 +72,20 @@ def _case_list(run: Run) -> Table:
     )
     sentence_counts = {case.id: len(case.sentences) for case in run.notes}
     for record in run.records:
-        cost = format_dollars(record.usage.cost_usd) if record.usage.calls else ""
+        usage = record.usage
+        cost = format_dollars(usage.cost_usd) if usage.calls else ""
+        word_count = str(record.answer.words) if record.answer else ""
+        sentence_count = sentence_counts.get(record.id, "")
+        remarks = "; ".join(record.remarks)
         table.add_row(
             Text(record.id),
             record.status.value,
-            str(sentence_counts.get(record.id, "")),
+            str(sentence_count),
             Text(",".join(record.evidence)),
-            str(record.answer.words) if record.answer else "",
-            str(record.usage.calls),
+            word_count,
+            str(usage.calls),
             cost,
-            Text(record.error or "; ".join(record.remarks)),
+            Text(record.error or remarks),
         )
     return table
 
@@ -103,26 +110,34 @@ def _show_record_item(item: RecordQuestion | ClinicalTask, record: CaseRecord) -
             _print_heading(name.replace("_", " "))
             console.print(Text(text))
     _print_heading(f"Result ({record.status.value})")
+    console.print(Text(_result_text(record)))
+    _print_remarks(record.remarks)
+
+
+def _result_text(record: CaseRecord) -> str:
+    """Return the short fields of a result as JSON; the error if there are none."""
     fields = {}
-    result_fields = record.result.to_json() if record.result else {}
-    for name, content in result_fields.items():
-        if content and name not in _LONG_FIELDS:
-            fields[name] = content
-    result = json.dumps(fields, ensure_ascii=False, indent=2) if fields else record.error
-    console.print(Text(result))
-    _print_remarks(record)
+    if record.result:
+        for name, content in record.result.to_json().items():
+            if content and name not in _LONG_FIELDS:
+                fields[name] = content
+    if not fields:
+        return record.error
+    return json.dumps(fields, ensure_ascii=False, indent=2)
 
 
 def _show_note_case(
     case: Case, record: CaseRecord, key: CaseKey | None, *, rationales: bool
 ) -> None:
-    for title, text in (("Patient", case.patient_narrative), ("Question", case.clinician_question)):
+    texts = {"Patient": case.patient_narrative, "Question": case.clinician_question}
+    for title, text in texts.items():
         if text:
             _print_heading(title)
             console.print(Text(text), soft_wrap=False)
     _print_heading(f"Answer ({record.status.value})")
-    console.print(Text(record.answer.submission if record.answer else record.error))
-    _print_remarks(record)
+    answer = record.answer.submission if record.answer else record.error
+    console.print(Text(answer))
+    _print_remarks(record.remarks)
     console.print(_sentence_table(case, record, key))
     if rationales:
         _print_rationales(record)
@@ -132,8 +147,8 @@ def _print_heading(text: str) -> None:
     console.print(Text(f"\n{text}", style="bold"))
 
 
-def _print_remarks(record: CaseRecord) -> None:
-    for remark in record.remarks:
+def _print_remarks(remarks: Sequence[str]) -> None:
+    for remark in remarks:
         console.print(Text(f"  remark: {remark}", style="dim"))
 
 
@@ -145,44 +160,43 @@ def _sentence_table(case: Case, record: CaseRecord, key: CaseKey | None) -> Tabl
     table.add_column("")
     table.add_column("id")
     table.add_column("sentence", ratio=1)
-    judgements_by_agent = []
-    for agent, judgements in record.judgements.items():
+    for agent in record.judgements:
         table.add_column(Text(agent), max_width=12)
-        judgements_by_agent.append({judgement.sentence_id: judgement for judgement in judgements})
     if key:
         table.add_column(Text("key"), max_width=12)
     cited_ids = record.answer.cited if record.answer else frozenset()
     for sentence in case.sentences:
         is_cited = sentence.id in cited_ids
-        cells: list[str | Text] = [
-            _judgement_cell(judgements.get(sentence.id)) for judgements in judgements_by_agent
-        ]
+        cells: list[str | Text] = []
+        for judgements in record.judgements.values():
+            cells.append(_judgement_cell(judgements, sentence.id))
         if key:
-            cells.append(_key_cell(key.labels.get(sentence.id), is_cited=is_cited))
-        table.add_row(
-            "▶" if is_cited else "",
-            Text(sentence.id),
-            Text(sentence.text, style="bold green" if is_cited else ""),
-            *cells,
-        )
+            label = key.labels.get(sentence.id)
+            cells.append(_key_cell(label, is_cited=is_cited))
+        symbol, style = ("▶", "bold green") if is_cited else ("", "")
+        text = Text(sentence.text, style=style)
+        table.add_row(symbol, Text(sentence.id), text, *cells)
     return table
 
 
-def _judgement_cell(judgement: Judgement | None) -> str:
-    if judgement is None:
-        return "–"
-    code = _LABEL_CODES[judgement.label]
-    if judgement.probability is None:
-        return code
-    return f"{code} {judgement.probability:.2f}"
+def _judgement_cell(judgements: Sequence[Judgement], sentence_id: str) -> str:
+    """Return an agent's label of a sentence and its probability; of several the last."""
+    for judgement in reversed(judgements):
+        if judgement.sentence_id == sentence_id:
+            code = _LABEL_CODES[judgement.label]
+            if judgement.probability is None:
+                return code
+            return f"{code} {judgement.probability:.2f}"
+    return "–"
 
 
 def _key_cell(label: Relevance | None, *, is_cited: bool) -> Text:
     """Return the key's label, in red where the citation disagrees with it."""
     if label is None:
         return Text("–")
-    agrees = is_cited == (label is Relevance.ESSENTIAL)
-    return Text(_LABEL_CODES[label], style="" if agrees else "bold red")
+    is_essential = label is Relevance.ESSENTIAL
+    style = "" if is_cited == is_essential else "bold red"
+    return Text(_LABEL_CODES[label], style=style)
 
 
 def _print_rationales(record: CaseRecord) -> None:
@@ -190,4 +204,5 @@ def _print_rationales(record: CaseRecord) -> None:
         _print_heading(agent)
         for judgement in judgements:
             sentence = f"[{judgement.sentence_id}] {judgement.label.value}"
-            console.print(Text(f"  {sentence}: {judgement.rationale}"))
+            line = f"  {sentence}: {judgement.rationale}"
+            console.print(Text(line))

@@ -1,7 +1,6 @@
 """An answer in which every line cites the note sentences that support it."""
 
 from functools import cached_property
-from itertools import chain
 
 from archqa.core import html
 from archqa.core.value import FrozenModel
@@ -25,7 +24,10 @@ class CitedAnswer(FrozenModel):
     @cached_property
     def cited(self) -> frozenset[str]:
         """Every id that a line cites."""
-        return frozenset(chain.from_iterable(claim.citations for claim in self.claims))
+        cited: set[str] = set()
+        for claim in self.claims:
+            cited.update(claim.citations)
+        return frozenset(cited)
 
     @cached_property
     def words(self) -> int:
@@ -40,9 +42,10 @@ class CitedAnswer(FrozenModel):
         return "\n".join(_line(claim) for claim in self.claims)
 
     def _repr_html_(self) -> str:
-        lines = (
-            f"{html.text(claim.text)} {html.citations(claim.citations)}" for claim in self.claims
-        )
+        lines = []
+        for claim in self.claims:
+            text = html.text(claim.text)
+            lines.append(f"{text} {html.citations(claim.citations)}")
         return html.ordered_list(lines)
 
 

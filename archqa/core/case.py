@@ -52,11 +52,13 @@ class Case(FrozenModel):
         return {sentence.id: sentence.text for sentence in self.sentences}
 
     def in_note_order(self, ids: frozenset[str] | set[str]) -> tuple[str, ...]:
-        """The given ids that the note has, in the note's order."""
+        """The ids of `ids` that the note has, in the note's order."""
         return tuple(sentence_id for sentence_id in self.sentence_ids if sentence_id in ids)
 
     def _repr_html_(self) -> str:
         question = html.paragraph("Question", self.clinician_question)
         message = html.paragraph("Patient", self.patient_narrative)
-        rows = ((html.text(sentence.id), html.text(sentence.text)) for sentence in self.sentences)
+        rows = []
+        for sentence in self.sentences:
+            rows.append((html.text(sentence.id), html.text(sentence.text)))
         return question + message + html.table(("id", "sentence"), rows)

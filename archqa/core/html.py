@@ -20,9 +20,11 @@ def paragraph(name: str, content: str) -> str:
 
 def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     """A table of cells that are HTML already; the head is escaped here."""
-    head_cells = "".join(f'<th style="text-align:left">{escape(name)}</th>' for name in head)
-    body = "".join(_row(cells) for cells in rows)
-    return f"<table><thead><tr>{head_cells}</tr></thead><tbody>{body}</tbody></table>"
+    head_row = ""
+    for name in head:
+        head_row += f'<th style="text-align:left">{escape(name)}</th>'
+    body = "".join(map(_row, rows))
+    return f"<table><thead><tr>{head_row}</tr></thead><tbody>{body}</tbody></table>"
 
 
 def ordered_list(lines: Iterable[str]) -> str:
@@ -37,5 +39,7 @@ def citations(ids: Iterable[str]) -> str:
 
 
 def _row(cells: Sequence[str]) -> str:
-    row = "".join(f'<td style="text-align:left">{cell}</td>' for cell in cells)
+    row = ""
+    for cell in cells:
+        row += f'<td style="text-align:left">{cell}</td>'
     return f"<tr>{row}</tr>"

@@ -27,5 +27,8 @@ class Judgement(FrozenModel):
     label: Relevance
     rationale: str = ""
     probability: float | None = Field(
-        default=None, ge=0, le=1, description="of being essential, where known"
+        default=None,
+        ge=0,
+        le=1,
+        description="of being essential, where known",
     )

@@ -28,8 +28,8 @@ class CaseKey(FrozenModel):
     @cached_property
     def essential(self) -> frozenset[str]:
         """Ids of the sentences that an answer must cite."""
-        return frozenset(
-            sentence_id
-            for sentence_id, label in self.labels.items()
-            if label is Relevance.ESSENTIAL
-        )
+        essential = set()
+        for sentence_id, label in self.labels.items():
+            if label is Relevance.ESSENTIAL:
+                essential.add(sentence_id)
+        return frozenset(essential)

@@ -49,7 +49,8 @@ def mean_probabilities(judgements: Mapping[str, Iterable[Judgement]]) -> dict[st
     stated: dict[str, list[float]] = {}
     for agent_judgements in judgements.values():
         for judgement in agent_judgements:
-            stated.setdefault(judgement.sentence_id, []).append(stated_probability(judgement))
+            probabilities = stated.setdefault(judgement.sentence_id, [])
+            probabilities.append(stated_probability(judgement))
     return {sentence_id: sum(values) / len(values) for sentence_id, values in stated.items()}
 
 
@@ -71,4 +72,5 @@ def pool(probabilities: Sequence[float]) -> float:
         raise ValueError("There is no vote to pool.")
     if len(set(probabilities)) == 1:
         return probabilities[0]
-    return from_log_odds(sum(map(log_odds, probabilities)) / len(probabilities))
+    mean = sum(map(log_odds, probabilities)) / len(probabilities)
+    return from_log_odds(mean)

@@ -14,4 +14,6 @@ class FrozenModel(BaseModel):
     def model_copy(self, *, update: Mapping[str, Any] | None = None, deep: bool = False) -> Self:
         """A changed copy, validated; cached properties of the original are not copied."""
         fields = {name: getattr(self, name) for name in type(self).model_fields}
-        return type(self)(**{**fields, **(update or {})})
+        if update:
+            fields.update(update)
+        return type(self)(**fields)

@@ -4,6 +4,7 @@ Every pair of answer sentence and note sentence gets a probability from boosted 
 compare the two by meaning, words, numbers and concepts, and with the pair's rivals and neighbours.
 """
 
+from collections.abc import Callable
 from functools import cache
 from typing import NamedTuple
 
@@ -57,10 +58,11 @@ class Linker(FrozenModel):
         prior = SelectionPrior(self.expected_f1, self.mass)
         selected = select_sentences(probabilities.reshape(-1), prior)
         answer_indices, note_indices = np.unravel_index(selected, probabilities.shape)
-        return frozenset(
-            (case.answer_sentences[answer_index].id, case.sentence_ids[note_index])
-            for answer_index, note_index in zip(answer_indices, note_indices, strict=True)
-        )
+        links = set()
+        for answer_index, note_index in zip(answer_indices, note_indices, strict=True):
+            answer = case.answer_sentences[answer_index]
+            links.add((answer.id, case.sentence_ids[note_index]))
+        return frozenset(links)
 
 
 class PairFeatures(NamedTuple):
@@ -93,10 +95,10 @@ def predict_links(case: Case) -> LinkSet:
 def most_similar_links(case: Case, table: PairFeatures) -> LinkSet:
     """Return the baseline: each answer sentence with the most similar note sentence."""
     nearest = table.columns["near"].argmax(1).tolist()
-    return frozenset(
-        (answer.id, case.sentence_ids[note_index])
-        for answer, note_index in zip(case.answer_sentences, nearest, strict=True)
-    )
+    links = set()
+    for answer, note_index in zip(case.answer_sentences, nearest, strict=True):
+        links.add((answer.id, case.sentence_ids[note_index]))
+    return frozenset(links)
 
 
 def pair_features(case: Case, encoder: SentenceEncoder) -> PairFeatures:
@@ -105,17 +107,9 @@ def pair_features(case: Case, encoder: SentenceEncoder) -> PairFeatures:
     notes = [text_without_list_marker(sentence) for sentence in case.sentences]
     similarity = _similarity(answers, notes, encoder)
     columns = {"near": similarity}
-    columns |= _shared_columns("words", _stem_sets(answers), _stem_sets(notes), weighted=True)
-    columns |= _shared_columns(
-        "numbers",
-        [extract_numbers(text) for text in answers],
-        [extract_numbers(text) for text in notes],
-    )
-    columns |= _shared_columns(
-        "concepts",
-        [concept_names(text) for text in answers],
-        [concept_names(text) for text in notes],
-    )
+    columns |= _shared_columns("words", _stem_set, answers, notes, weighted=True)
+    columns |= _shared_columns("numbers", extract_numbers, answers, notes)
+    columns |= _shared_columns("concepts", concept_names, answers, notes)
     for name in ("near", "words.answer", "concepts.answer"):
         columns |= _standing_columns(name, columns[name])
     columns |= _neighbour_columns("near", similarity)
@@ -131,21 +125,25 @@ def pair_features(case: Case, encoder: SentenceEncoder) -> PairFeatures:
 
 def _similarity(answers: list[str], notes: list[str], encoder: SentenceEncoder) -> PairColumn:
     vectors = encoder.encode([*answers, *notes])
-    answer_vectors, note_vectors = vectors[: len(answers)], vectors[len(answers) :]
+    answer_vectors = vectors[: len(answers)]
+    note_vectors = vectors[len(answers) :]
     return (answer_vectors @ note_vectors.T).astype(np.float64)
 
 
 def _note_columns(case: Case, notes: list[str]) -> dict[str, NDArray[np.float64]]:
     """Return the columns that depend on the note sentence alone, of shape (note sentences,)."""
-    positions = sentence_positions(case)
+    last_index = max(len(notes) - 1, 1)
     columns = {
-        "note.heading": np.array([float(position.heading) for position in positions]),
+        "note.heading": np.zeros(len(notes)),
         "note.length": _log_word_counts(notes),
-        "note.position": np.arange(len(notes)) / max(len(notes) - 1, 1),
+        "note.position": np.arange(len(notes)) / last_index,
     }
     for section in SECTIONS:
-        in_section = [float(position.section == section) for position in positions]
-        columns[f"note.{section}"] = np.array(in_section)
+        columns[f"note.{section}"] = np.zeros(len(notes))
+    for index, position in enumerate(sentence_positions(case)):
+        columns["note.heading"][index] = position.heading
+        if position.section in SECTIONS:
+            columns[f"note.{position.section}"][index] = 1.0
     return columns
 
 
@@ -153,23 +151,30 @@ def _log_word_counts(texts: list[str]) -> NDArray[np.float64]:
     return np.log1p([float(len(text.split())) for text in texts])
 
 
-def _stem_sets(texts: list[str]) -> list[frozenset[str]]:
-    return [frozenset(stems(text)) for text in texts]
+def _stem_set(text: str) -> frozenset[str]:
+    return frozenset(stems(text))
 
 
 def _shared_columns(
-    kind: str, answers: list[frozenset[str]], notes: list[frozenset[str]], *, weighted: bool = False
+    kind: str,
+    extract_terms: Callable[[str], frozenset[str]],
+    answers: list[str],
+    notes: list[str],
+    *,
+    weighted: bool = False,
 ) -> dict[str, PairColumn]:
     """Return what is shared, and its share of the answer sentence's and of the note sentence's.
 
     With `weighted`, terms count by their rarity in the note.
     """
-    weight_of = rarity(notes) if weighted else {}
-    common = np.array(
-        [[_total_weight(answer & note, weight_of) for note in notes] for answer in answers]
-    )
-    answer_totals = np.array([_total_weight(answer, weight_of) for answer in answers])
-    note_totals = np.array([_total_weight(note, weight_of) for note in notes])
+    answer_terms = [extract_terms(text) for text in answers]
+    note_terms = [extract_terms(text) for text in notes]
+    weight_of = rarity(note_terms) if weighted else {}
+    common = np.zeros((len(answers), len(notes)))
+    for row, own_terms in enumerate(answer_terms):
+        common[row] = _total_weights([own_terms & terms for terms in note_terms], weight_of)
+    answer_totals = _total_weights(answer_terms, weight_of)
+    note_totals = _total_weights(note_terms, weight_of)
     return {
         f"{kind}.common": common,
         f"{kind}.answer": common / np.maximum(1.0, answer_totals[:, None]),
@@ -177,8 +182,15 @@ def _shared_columns(
     }
 
 
-def _total_weight(terms: frozenset[str], weight_of: dict[str, float]) -> float:
-    return sum(weight_of.get(term, 1.0) for term in terms)
+def _total_weights(
+    term_sets: list[frozenset[str]], weight_of: dict[str, float]
+) -> NDArray[np.float64]:
+    """Return the sum of weights of each set; a term without a weight counts 1."""
+    totals = np.zeros(len(term_sets))
+    for index, terms in enumerate(term_sets):
+        for term in terms:
+            totals[index] += weight_of.get(term, 1.0)
+    return totals
 
 
 def _standing_columns(name: str, column: PairColumn) -> dict[str, PairColumn]:
@@ -216,5 +228,7 @@ def default_linker() -> Linker:
         return Linker.model_validate_json(LINKER_FILE.read_bytes())
     except (OSError, ValueError) as error:
         raise InputError(
-            LINKER_FILE, [": is not a linker."], "Fit it again: archqa evidence links"
+            LINKER_FILE,
+            [": is not a linker."],
+            "Fit it again: archqa evidence links",
         ) from error

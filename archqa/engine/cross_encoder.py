@@ -37,9 +37,10 @@ class CrossEncoder:
 
     def start_logits(self, case: Case) -> Callable[[], Logits]:
         """Start the computation; the returned function waits for the logits."""
-        pending = [
-            (window, submit_to_pool(self._window_logits, window)) for window in build_windows(case)
-        ]
+        pending = []
+        for window in build_windows(case):
+            window_logits = submit_to_pool(self._window_logits, window)
+            pending.append((window, window_logits))
         return lambda: _mean_over_windows(pending, len(case.sentences))
 
     def _window_logits(self, window: TokenWindow) -> Logits:
@@ -81,9 +82,11 @@ def network_inputs(window: TokenWindow) -> dict[str, NDArray[np.generic]]:
     kinds = np.zeros((1, length), dtype=np.int64)
     kinds[0, window.question_length :] = 1
     mean = np.zeros((1, len(window.spans), length), dtype=np.float32)
+    marker_positions = []
     for row, span in enumerate(window.spans):
-        mean[0, row, span.start : span.end] = 1 / (span.end - span.start)
-    marker_positions = [span.start for span in window.spans]
+        tokens = span.end - span.start
+        mean[0, row, span.start : span.end] = 1 / tokens
+        marker_positions.append(span.start)
     return {
         "pieces": np.array([window.token_ids], dtype=np.int64),
         "kinds": kinds,

@@ -113,7 +113,11 @@ class Engine:
         return medical_context.specialties(case)
 
     def compose(
-        self, case: Case, chosen: frozenset[str], *, word_limit: int = WORD_LIMIT
+        self,
+        case: Case,
+        chosen: frozenset[str],
+        *,
+        word_limit: int = WORD_LIMIT,
     ) -> CitedAnswer:
         """Compose an extractive answer of at most `word_limit` words, every line cited.
 

@@ -59,6 +59,9 @@ def reliability_bins(probabilities: FloatArray, essential: FloatArray) -> tuple[
 
 def expected_calibration_error(bins: tuple[Bin, ...]) -> float:
     """Return the mean distance of probability and truth, weighted by sentences; 0 without bins."""
-    distance = sum(group.sentences * abs(group.said - group.true) for group in bins)
-    sentences = sum(group.sentences for group in bins)
+    distance = 0.0
+    sentences = 0
+    for group in bins:
+        distance += group.sentences * abs(group.said - group.true)
+        sentences += group.sentences
     return distance / max(sentences, 1)

@@ -29,7 +29,9 @@ class SelectionPrior(NamedTuple):
 
 
 def select_sentences(
-    probabilities: NDArray[np.float64], prior: SelectionPrior, operating_point: str = "f1"
+    probabilities: NDArray[np.float64],
+    prior: SelectionPrior,
+    operating_point: str = "f1",
 ) -> NDArray[np.int64]:
     """Return the indices of the selected sentences, the most probable first.
 

@@ -36,12 +36,15 @@ class FeatureTable:
 
     def matrix(self, names: tuple[str, ...]) -> Matrix:
         """Return the named columns as a matrix of shape (sentences, names)."""
-        return np.column_stack([self.columns[name] for name in names]).astype(np.float64)
+        columns = [self.columns[name] for name in names]
+        return np.column_stack(columns).astype(np.float64)
 
 
 def feature_table(case: Case, cross_encoder_logits: Column) -> FeatureTable:
     """Return all features of a case, which must have a sentence."""
-    return FeatureTable(cross_encoder_features(cross_encoder_logits) | text_features(case))
+    columns = cross_encoder_features(cross_encoder_logits)
+    columns |= text_features(case)
+    return FeatureTable(columns)
 
 
 def text_features(case: Case) -> dict[str, Column]:
@@ -58,58 +61,77 @@ def text_features(case: Case) -> dict[str, Column]:
 
 def shared_concepts(case: Case) -> list[frozenset[str]]:
     """Return, for every sentence, the clinical concepts that it shares with the question."""
-    question_concepts = concept_names(question_with_phrases(case, separator=" . "))
+    question = question_with_phrases(case, separator=" . ")
+    question_concepts = concept_names(question)
     return [concept_names(sentence.text) & question_concepts for sentence in case.sentences]
 
 
 def cross_encoder_features(logits: Column) -> dict[str, Column]:
     """Return the logits of the sentence, of its neighbours, and summaries of the case's logits."""
+    sentences = len(logits)
     padded = np.concatenate([logits[:1], logits, logits[-1:]])
+    total_evidence = np.logaddexp.reduce(logits)
     return {
         "reader.logit": logits,
         "reader.standing": (logits - logits.mean()) / (logits.std() + 1e-6),
         "reader.before": padded[:-2],
         "reader.after": padded[2:],
-        "reader.best": np.full(len(logits), logits.max()),
-        "reader.evidence": np.full(len(logits), np.logaddexp.reduce(logits)),
+        "reader.best": np.full(sentences, logits.max()),
+        "reader.evidence": np.full(sentences, total_evidence),
     }
 
 
 def rarity(texts: Collection[frozenset[str]]) -> dict[str, float]:
     """Return how rare every term is: terms of every second text weigh little, of one text much."""
-    counts = Counter(term for terms in texts for term in terms)
-    return {term: float(np.log((len(texts) + 1) / (count + 0.5))) for term, count in counts.items()}
+    counts: Counter[str] = Counter()
+    for terms in texts:
+        counts.update(terms)
+    rarity_of = {}
+    for term, count in counts.items():
+        ratio = (len(texts) + 1) / (count + 0.5)
+        rarity_of[term] = float(np.log(ratio))
+    return rarity_of
 
 
 def _shared_concept_rarity(case: Case) -> Column:
     """Sum the rarity of the concepts that a sentence shares with the question."""
-    rarity_of = rarity([concept_names(sentence.text) for sentence in case.sentences])
+    sentence_concepts = [concept_names(sentence.text) for sentence in case.sentences]
+    rarity_of = rarity(sentence_concepts)
     column = np.zeros(len(case.sentences))
     for index, concepts in enumerate(shared_concepts(case)):
-        column[index] = sum(max(MIN_CONCEPT_RARITY, rarity_of[name]) for name in concepts)
+        for name in concepts:
+            column[index] += max(MIN_CONCEPT_RARITY, rarity_of[name])
     return column
 
 
 def _block_maximum(column: Column, positions: tuple[SentencePosition, ...]) -> Column:
     """Return the highest value in the block of every sentence."""
     block = np.array([position.block for position in positions])
-    return np.array([column[block == number].max() for number in block])
+    maximum = np.zeros(len(column))
+    for number in np.unique(block):
+        members = block == number
+        maximum[members] = column[members].max()
+    return maximum
 
 
 def _shared_word_features(case: Case) -> dict[str, Column]:
     """Sum the rarity of the content words shared with the question, and with the phrases."""
     sentence_stems = [frozenset(stems(sentence.text)) for sentence in case.sentences]
-    phrase_stems = frozenset[str]().union(*(stems(p.text) for p in case.patient_question))
     rarity_of = rarity(sentence_stems)
     question_stems = frozenset(stems(question_text(case)))
+    phrase_stems: set[str] = set()
+    for phrase in case.patient_question:
+        phrase_stems.update(stems(phrase.text))
     return {
         "words.question": _shared_rarity(sentence_stems, question_stems, rarity_of),
-        "words.phrase": _shared_rarity(sentence_stems, phrase_stems, rarity_of),
+        "words.phrase": _shared_rarity(sentence_stems, frozenset(phrase_stems), rarity_of),
     }
 
 
 def _shared_rarity(
-    sentence_stems: list[frozenset[str]], source: frozenset[str], rarity_of: dict[str, float]
+    sentence_stems: list[frozenset[str]],
+    source: frozenset[str],
+    rarity_of: dict[str, float],
 ) -> Column:
     column = np.zeros(len(sentence_stems))
     for index, own_stems in enumerate(sentence_stems):
@@ -118,12 +140,18 @@ def _shared_rarity(
 
 
 def _shape_features(case: Case, positions: tuple[SentencePosition, ...]) -> dict[str, Column]:
-    texts = [text_without_list_marker(sentence) for sentence in case.sentences]
-    word_counts = [float(len(text.split())) for text in texts]
+    sentences = len(case.sentences)
+    last_index = max(sentences - 1, 1)
+    is_heading = np.zeros(sentences)
+    word_counts = np.zeros(sentences)
+    for index, sentence in enumerate(case.sentences):
+        text = text_without_list_marker(sentence)
+        is_heading[index] = positions[index].heading
+        word_counts[index] = len(text.split())
     return {
-        "shape.heading": np.array([float(position.heading) for position in positions]),
-        "shape.length": np.log1p(np.array(word_counts)),
-        "shape.position": np.arange(len(texts)) / max(len(texts) - 1, 1),
-        "shape.telegraphic": np.full(len(texts), shorthand_ratio(case)),
-        "shape.note": np.full(len(texts), np.log(len(texts))),
+        "shape.heading": is_heading,
+        "shape.length": np.log1p(word_counts),
+        "shape.position": np.arange(sentences) / last_index,
+        "shape.telegraphic": np.full(sentences, shorthand_ratio(case)),
+        "shape.note": np.full(sentences, np.log(sentences)),
     }

@@ -68,7 +68,9 @@ class StyleGatedRegression(FrozenModel):
 
 
 def fit(
-    rows: Floats, essential: Floats, columns: tuple[str, ...] = FEATURE_COLUMNS
+    rows: Floats,
+    essential: Floats,
+    columns: tuple[str, ...] = FEATURE_COLUMNS,
 ) -> StyleGatedRegression:
     """Fit `essential` (0 or 1, of shape (rows,)) on `rows` of shape (rows, columns)."""
     centre = rows.mean(0)

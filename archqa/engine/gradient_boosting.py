@@ -67,29 +67,40 @@ class Gradients(NamedTuple):
 
 
 def fit_boosted_trees(
-    rows: Floats, labels: Floats, settings: BoostingSettings, seed: int
+    rows: Floats,
+    labels: Floats,
+    settings: BoostingSettings,
+    seed: int,
 ) -> tuple[float, tuple[Tree, ...]]:
     """Return the log-odds of the mean label, and the trees whose steps are added to it.
 
     `rows` is of shape (rows, columns), `labels` of 0 and 1.
     """
     rng = np.random.default_rng(seed)
-    edges = [_bin_edges(column, settings.max_bins) for column in rows.T]
-    binned_columns = [
-        np.searchsorted(column_edges, column)
-        for column_edges, column in zip(edges, rows.T, strict=True)
-    ]
+    edges = []
+    binned_columns = []
+    for column in rows.T:
+        column_edges = _bin_edges(column, settings.max_bins)
+        edges.append(column_edges)
+        binned_columns.append(np.searchsorted(column_edges, column))
     binned = np.column_stack(binned_columns)
-    bias = float(np.log(labels.mean() / (1 - labels.mean())))
+    mean_label = labels.mean()
+    bias = float(np.log(mean_label / (1 - mean_label)))
     logits = np.full(len(rows), bias)
     trees = []
     for _ in range(settings.trees):
-        probabilities = 1 / (1 + np.exp(-logits))
-        gradients = Gradients(probabilities - labels, probabilities * (1 - probabilities))
+        gradients = _gradients(logits, labels)
         tree = _TreeGrower(binned, edges, gradients, settings, rng).grow()
         logits += path_contributions(tree, rows).sum(1)
         trees.append(tree)
     return bias, tuple(trees)
+
+
+def _gradients(logits: Floats, labels: Floats) -> Gradients:
+    probabilities = 1 / (1 + np.exp(-logits))
+    gradient = probabilities - labels
+    hessian = probabilities * (1 - probabilities)
+    return Gradients(gradient, hessian)
 
 
 def path_contributions(tree: Tree, rows: Floats) -> Floats:
@@ -107,7 +118,8 @@ def path_contributions(tree: Tree, rows: Floats) -> Floats:
             (tree.right[node], node_rows[~goes_left]),
         )
         for child, child_rows in children:
-            contributions[child_rows, column] += tree.value[child] - tree.value[node]
+            step = tree.value[child] - tree.value[node]
+            contributions[child_rows, column] += step
             pending.append((child, child_rows))
     return contributions
 
@@ -117,36 +129,42 @@ class Forest:
 
     def __init__(self, trees: tuple[Tree, ...]) -> None:
         nodes = max((len(tree.column) for tree in trees), default=1)
-        self._column = _padded([tree.column for tree in trees], nodes, NO_COLUMN)
-        self._left = _padded([tree.left for tree in trees], nodes, NO_COLUMN)
-        self._right = _padded([tree.right for tree in trees], nodes, NO_COLUMN)
-        self._threshold = np.array([_pad(tree.threshold, nodes, 0.0) for tree in trees])
-        self._value = np.array([_pad(tree.value, nodes, 0.0) for tree in trees])
+        shape = (len(trees), nodes)
+        self._column: Indices = np.full(shape, NO_COLUMN, dtype=np.int64)
+        self._left: Indices = np.full(shape, NO_COLUMN, dtype=np.int64)
+        self._right: Indices = np.full(shape, NO_COLUMN, dtype=np.int64)
+        self._threshold = np.zeros(shape)
+        self._value = np.zeros(shape)
+        for index, tree in enumerate(trees):
+            used = len(tree.column)
+            self._column[index, :used] = tree.column
+            self._left[index, :used] = tree.left
+            self._right[index, :used] = tree.right
+            self._threshold[index, :used] = tree.threshold
+            self._value[index, :used] = tree.value
 
     def path_contributions(self, rows: Floats) -> Floats:
         """Return what each column adds to each row in all trees, of the shape of `rows`."""
         contributions = np.zeros(rows.shape)
         row_grid, tree_grid = np.indices((len(rows), len(self._column)))
-        row, tree = row_grid.ravel(), tree_grid.ravel()
+        row = row_grid.ravel()
+        tree = tree_grid.ravel()
         node = np.zeros(len(row), dtype=np.int64)
         while len(row):
             column = self._column[tree, node]
             inner = column != NO_COLUMN
-            row, tree, node, column = row[inner], tree[inner], node[inner], column[inner]
+            row = row[inner]
+            tree = tree[inner]
+            node = node[inner]
+            column = column[inner]
             goes_left = rows[row, column] <= self._threshold[tree, node]
-            child = np.where(goes_left, self._left[tree, node], self._right[tree, node])
+            left = self._left[tree, node]
+            right = self._right[tree, node]
+            child = np.where(goes_left, left, right)
             step = self._value[tree, child] - self._value[tree, node]
             np.add.at(contributions, (row, column), step)
             node = child
         return contributions
-
-
-def _padded(lists: list[tuple[int, ...]], length: int, padding: int) -> Indices:
-    return np.array([_pad(values, length, padding) for values in lists], dtype=np.int64)
-
-
-def _pad(values: tuple[float, ...], length: int, padding: float) -> list[float]:
-    return [*values, *[padding] * (length - len(values))]
 
 
 class _TreeGrower:
@@ -210,18 +228,25 @@ class _TreeGrower:
         gradient = self._cumulated_histogram(rows, self._gradient)
         hessian = self._cumulated_histogram(rows, self._hessian)
         count = self._cumulated_histogram(rows, np.ones(len(self._gradient)))
+        total_gradient = gradient[:, -1:]
+        total_hessian = hessian[:, -1:]
         gain = self._score(gradient, hessian)
-        gain += self._score(gradient[:, -1:] - gradient, hessian[:, -1:] - hessian)
-        gain -= self._score(gradient[:, -1:], hessian[:, -1:])
+        gain += self._score(total_gradient - gradient, total_hessian - hessian)
+        gain -= self._score(total_gradient, total_hessian)
         gain[self._is_too_small(count)] = 0.0
         column, edge_bin = np.unravel_index(int(gain.argmax()), gain.shape)
-        return Split(float(gain[column, edge_bin]), int(self._columns[column]), int(edge_bin))
+        return Split(
+            gain=float(gain[column, edge_bin]),
+            column=int(self._columns[column]),
+            bin=int(edge_bin),
+        )
 
     def _cumulated_histogram(self, rows: Indices, weight: Floats) -> Floats:
         """Sum the weights of rows up to each bin, of shape (sampled columns, bins)."""
         bins = self._settings.max_bins
         columns = len(self._columns)
-        cell = self._binned[np.ix_(rows, self._columns)] + np.arange(columns) * bins
+        column_start = np.arange(columns) * bins
+        cell = self._binned[np.ix_(rows, self._columns)] + column_start
         repeated = np.repeat(weight[rows], columns)
         histogram = np.bincount(cell.ravel(), repeated, columns * bins)
         cumulated: Floats = histogram.reshape(columns, bins).cumsum(1)
@@ -230,10 +255,12 @@ class _TreeGrower:
     def _is_too_small(self, count: Floats) -> NDArray[np.bool_]:
         """Whether a split leaves too few rows on either side, of the shape of `count`."""
         total = count[:, -1:]
+        # A side without rows is too small even where the minimum is 0.
         min_rows = min(self._settings.min_rows_per_leaf, len(self._rows) // 10)
-        too_small: NDArray[np.bool_] = (count < min_rows) | (total - count < min_rows)
-        too_small |= (count == 0) | (count == total)
-        return too_small
+        min_rows = max(min_rows, 1)
+        left_too_small: NDArray[np.bool_] = count < min_rows
+        right_too_small: NDArray[np.bool_] = total - count < min_rows
+        return left_too_small | right_too_small
 
     def _score(self, gradient: Floats, hessian: Floats) -> Floats:
         return gradient**2 / (hessian + self._settings.ridge)

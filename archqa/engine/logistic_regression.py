@@ -27,7 +27,11 @@ def expit(logits: FloatArray) -> FloatArray:
 
 
 def fit(
-    rows: FloatArray, labels: FloatArray, *, prior: FloatArray, ridge: FloatArray
+    rows: FloatArray,
+    labels: FloatArray,
+    *,
+    prior: FloatArray,
+    ridge: FloatArray,
 ) -> FloatArray:
     """Return weights (columns,) for `rows` (rows, columns) and `labels` (rows,) of 0 and 1.
 

@@ -35,7 +35,8 @@ def specialties(case: Case) -> tuple[str, ...]:
     votes: dict[str, float] = defaultdict(float)
     question, message, *sentences = _texts(case)
     weighted_texts = [(question, QUESTION_WEIGHT), (message, MESSAGE_WEIGHT)]
-    weighted_texts += [(sentence, SENTENCE_WEIGHT) for sentence in sentences]
+    for sentence in sentences:
+        weighted_texts.append((sentence, SENTENCE_WEIGHT))
     for text, weight in weighted_texts:
         for name in concept_names(text):
             votes[terminology[name].specialty] += weight
@@ -47,11 +48,11 @@ def specialties(case: Case) -> tuple[str, ...]:
 
 def specialty_log_odds(case: Case, specialty: str) -> NDArray[np.float64]:
     """Return the log-odds that a specialist adds to each sentence, of shape (sentences,)."""
-    adjustments = [
-        _specialty_adjustment(concept_names(sentence.text), specialty)
-        for sentence in case.sentences
-    ]
-    return np.array(adjustments, dtype=np.float64)
+    adjustments = np.zeros(len(case.sentences))
+    for index, sentence in enumerate(case.sentences):
+        concepts = concept_names(sentence.text)
+        adjustments[index] = _specialty_adjustment(concepts, specialty)
+    return adjustments
 
 
 def _texts(case: Case) -> list[str]:

@@ -71,7 +71,9 @@ def load(name: str = "default") -> LoadedModel:
         ) from absent
     except ValueError as malformed:
         raise InputError(
-            path, [": is not a fitted model."], "Fit it again: archqa evidence train"
+            path,
+            [": is not a fitted model."],
+            "Fit it again: archqa evidence train",
         ) from malformed
 
 

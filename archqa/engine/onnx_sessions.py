@@ -55,16 +55,20 @@ def read_packed_weights(file: Path) -> Iterator[tuple[str, PackedWeights]]:
     with np.load(file) as arrays:
         names = {array_name.rsplit("/", 1)[0] for array_name in arrays.files}
         for name in sorted(names):
-            fields = [arrays[f"{name}/{field}"] for field in PackedWeights._fields]
-            yield name, PackedWeights(*fields)
+            packed = PackedWeights(
+                codes=arrays[f"{name}/codes"],
+                factors=arrays[f"{name}/factors"],
+                scale=arrays[f"{name}/scale"],
+            )
+            yield name, packed
 
 
 def _unpack_weights(file: Path) -> dict[str, NDArray[np.int8]]:
     """Unpack weights in the pool while the next ones are read from disk."""
-    pending = {
-        name: submit_to_pool(partial(_unpack_for_graph, name), packed)
-        for name, packed in read_packed_weights(file)
-    }
+    pending = {}
+    for name, packed in read_packed_weights(file):
+        unpack = partial(_unpack_for_graph, name)
+        pending[name] = submit_to_pool(unpack, packed)
     return {name: future.result() for name, future in pending.items()}
 
 

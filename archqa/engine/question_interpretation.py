@@ -59,8 +59,11 @@ def derive_clinician_question(message: str, max_words: int = MAX_WORDS) -> str:
     if not questions:
         return _punctuate(_first_words(_third_person(message, message), max_words))
     best = max(reversed(questions), key=_information)
-    pairs = [pair for pair in _joined_pairs(questions, best) if len(pair.split()) <= max_words]
-    question = max(pairs, key=_information, default=_shorten(best, max_words))
+    fitting_pairs = []
+    for pair in _joined_pairs(questions, best):
+        if len(pair.split()) <= max_words:
+            fitting_pairs.append(pair)
+    question = max(fitting_pairs, key=_information, default=_shorten(best, max_words))
     return _punctuate(_first_words(question, max_words))
 
 
@@ -70,14 +73,22 @@ def extract_questions(message: str) -> list[str]:
     sentences = [sentence.strip() for sentence in _SENTENCE.split(one_line)]
     questions = [sentence for sentence in sentences if "?" in sentence]
     if not questions:
-        questions = [s for s in sentences if s and _INTERROGATIVE.match(_drop_openers(s))]
+        questions = [sentence for sentence in sentences if _is_interrogative(sentence)]
     return [question.rstrip("?!. ") for question in questions]
+
+
+def _is_interrogative(sentence: str) -> bool:
+    return bool(sentence and _INTERROGATIVE.match(_drop_openers(sentence)))
 
 
 def _third_person_questions(message: str) -> list[str]:
     """Return the questions of more than one word."""
-    questions = [_third_person(question, message) for question in extract_questions(message)]
-    return [question for question in questions if len(question.split()) > 1]
+    questions = []
+    for extracted in extract_questions(message):
+        question = _third_person(extracted, message)
+        if len(question.split()) > 1:
+            questions.append(question)
+    return questions
 
 
 def _joined_pairs(questions: list[str], best: str) -> list[str]:

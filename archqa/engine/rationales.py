@@ -61,15 +61,20 @@ def _supporting_phrases(
 
 def _opposing_phrases(ranked: list[tuple[str, float]]) -> list[str]:
     lowest = ranked[::-1][:MAX_AGAINST]
-    return [
-        _phrases()[group][1] for group, contribution in lowest if contribution < -MIN_CONTRIBUTION
-    ]
+    phrases = []
+    for group, contribution in lowest:
+        if contribution < -MIN_CONTRIBUTION:
+            _, opposing = _phrases()[group]
+            phrases.append(opposing)
+    return phrases
 
 
 def _supporting_phrase(group: str, shared_concepts: frozenset[str]) -> str:
     if group == "topic" and shared_concepts:
-        return f"names {', '.join(sorted(shared_concepts))}, as the question does"
-    return _phrases()[group][0]
+        names = ", ".join(sorted(shared_concepts))
+        return f"names {names}, as the question does"
+    supporting, _ = _phrases()[group]
+    return supporting
 
 
 @cache
@@ -82,6 +87,7 @@ def phrase_group(column: str) -> str:
 @cache
 def _phrases() -> dict[str, tuple[str, str]]:
     """Return the phrases for and against by group."""
-    return {
-        group: (supporting, opposing) for group, supporting, opposing in read_rows("reasons.tsv")
-    }
+    phrases = {}
+    for group, supporting, opposing in read_rows("reasons.tsv"):
+        phrases[group] = (supporting, opposing)
+    return phrases

@@ -41,7 +41,8 @@ class SentenceEncoder:
             pending.append(submit_to_pool(self._encode_batch, batch))
         vectors = np.concatenate([batch_vectors.result() for batch_vectors in pending])
         row_of_text = {text: row for row, text in enumerate(unique_texts)}
-        return vectors[[row_of_text[text] for text in texts]]
+        rows = [row_of_text[text] for text in texts]
+        return vectors[rows]
 
     def _encode_batch(self, texts: list[str]) -> Vectors:
         tokens = tokenize_batch(texts, MAX_TOKENS)

@@ -36,14 +36,17 @@ class PackedWeights(NamedTuple):
 
 
 def pack_weights(
-    weight: Floats, block_size: int = EMBEDDING_BLOCK_SIZE, max_code: int = MAX_CODE
+    weight: Floats,
+    block_size: int = EMBEDDING_BLOCK_SIZE,
+    max_code: int = MAX_CODE,
 ) -> PackedWeights:
     """Pack a matrix of shape (rows, columns), columns being a multiple of `block_size`."""
     scale, factors = scales_and_factors(weight, block_size, max_code)
     step = scale[:, None] * factors.repeat(block_size, axis=1)
     codes = np.clip(np.round(weight / step), -max_code, max_code)
     shifted = (codes + MAX_CODE).astype(np.uint8)
-    low, high = shifted[:, 0::2], shifted[:, 1::2]
+    low = shifted[:, 0::2]
+    high = shifted[:, 1::2]
     packed_codes = np.bitwise_or(low, high * np.uint8(16))
     return PackedWeights(packed_codes, factors.astype(np.uint8), scale)
 
@@ -57,9 +60,12 @@ def scales_and_factors(weight: Floats, block_size: int, max_code: int) -> tuple[
     unclipped = np.ceil(np.abs(blocks).max(2) / max_code - 1e-4)
     unclipped = np.clip(unclipped, 1, max_factor)
     candidates = []
+    errors = []
     for fraction in FACTOR_FRACTIONS:
-        candidates.append(np.maximum(np.round(unclipped * fraction), 1).astype(np.float32))
-    errors = [_squared_error(blocks, factors, max_code) for factors in candidates]
+        rounded = np.round(unclipped * fraction)
+        factors = np.maximum(rounded, 1).astype(np.float32)
+        candidates.append(factors)
+        errors.append(_squared_error(blocks, factors, max_code))
     best_factors: Floats = np.choose(np.argmin(errors, axis=0), candidates)
     return scale, best_factors
 
@@ -82,7 +88,9 @@ def dequantise(packed: PackedWeights) -> Floats:
 
 
 def quantise(
-    weight: Floats, block_size: int = EMBEDDING_BLOCK_SIZE, max_code: int = MAX_CODE
+    weight: Floats,
+    block_size: int = EMBEDDING_BLOCK_SIZE,
+    max_code: int = MAX_CODE,
 ) -> Floats:
     """Return the weights nearest to `weight` that packing can represent."""
     return dequantise(pack_weights(weight, block_size, max_code))

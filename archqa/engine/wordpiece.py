@@ -40,7 +40,10 @@ def tokenize_text(text: str) -> list[int]:
 
 def tokenize_batch(texts: list[str], max_length: int) -> TokenBatch:
     """Return `texts` between [CLS] and [SEP], truncated to `max_length` tokens and padded."""
-    rows = [[CLS, *tokenize_text(text)[: max_length - 2], SEP] for text in texts]
+    rows = []
+    for text in texts:
+        tokens = tokenize_text(text)[: max_length - 2]
+        rows.append([CLS, *tokens, SEP])
     return _padded(rows)
 
 

@@ -46,7 +46,8 @@ class _JudgeBackends(Backends):
     """The backends of a run, for one agent that no pipeline has."""
 
     def __init__(self, panel: JudgePanel) -> None:
-        self._agent = AgentSettings(temperature=0.0 if panel.votes == 1 else 1.0)
+        temperature = 0.0 if panel.votes == 1 else 1.0
+        self._agent = AgentSettings(temperature=temperature)
         changes = {"model": panel.name, "agents": {"judge": self._agent}}
         settings = panel.settings.model_copy(update=changes)
         super().__init__(settings, pipelines.find("dmis"), panel.model)
@@ -75,7 +76,8 @@ class _RepeatedModel:
     async def ask(self, request: Request) -> Reply:
         """Answer one request."""
         repetition = request.repetition + self._first_repetition
-        return await self._model.ask(request.model_copy(update={"repetition": repetition}))
+        renumbered = request.model_copy(update={"repetition": repetition})
+        return await self._model.ask(renumbered)
 
 
 async def _vote(panel: JudgePanel, tasks: Sequence[JudgeTask]) -> tuple[list[Ballots], Usage]:
@@ -83,14 +85,15 @@ async def _vote(panel: JudgePanel, tasks: Sequence[JudgeTask]) -> tuple[list[Bal
     steps: list[Step] = []
     contexts = [backends.vote_context(vote, steps.append) for vote in range(panel.votes)]
     try:
-        ballots = await in_parallel(
-            *(_ballot(task, context) for task in tasks for context in contexts)
-        )
+        ballots = await in_parallel(*(_ballots(task, contexts) for task in tasks))
     finally:
         await backends.close()
-    starts = range(0, len(ballots), panel.votes)
-    by_task = [tuple(ballots[start : start + panel.votes]) for start in starts]
-    return by_task, sum_usage(step.usage for step in steps)
+    return list(ballots), sum_usage(step.usage for step in steps)
+
+
+async def _ballots(task: JudgeTask, contexts: Sequence[RunContext]) -> Ballots:
+    """The votes on one task, one from each run context."""
+    return tuple(await in_parallel(*(_ballot(task, context) for context in contexts)))
 
 
 async def _ballot(task: JudgeTask, context: RunContext) -> Ballot:

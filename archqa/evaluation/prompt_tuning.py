@@ -74,9 +74,10 @@ def search_prompts(
         raise CallerError(f"There is no key beside {cases}.\nName it with --key FILE.")
     keys = tasks.load_key(key).keys
     out = out or Path("runs") / f"prompts-{Path(cases).stem}"
-    runs: dict[str, Run] = {}
+    runs: dict[str, Path] = {}
+    counts: dict[str, dict[str, _Count]] = {}
     for version in versions:
-        runs[version] = predict(
+        run = predict(
             cases,
             out=out / version.replace("/", "-"),
             resume=True,
@@ -85,23 +86,38 @@ def search_prompts(
             on_start=on_start,
             on_case=on_case,
         )
-    counts = {version: _case_counts(run, keys) for version, run in runs.items()}
+        runs[version] = run.path
+        counts[version] = _case_counts(run, keys)
     choices = choose_out_of_fold(counts)
-    held_out = [counts[version][case_id] for case_id, version in choices.items()]
     return PromptSearchResult(
         agent=agent,
-        versions={version: _f1(by_case.values()) for version, by_case in counts.items()},
-        held_out_f1=_f1(held_out),
+        versions=_f1_by_version(counts),
+        held_out_f1=_held_out_f1(counts, choices),
         chosen=dict(Counter(choices.values())),
         best=_best_version(counts, excluded_group=None),
-        runs={version: run.path for version, run in runs.items()},
+        runs=runs,
     )
+
+
+def _f1_by_version(counts: CountsByVersion) -> dict[str, float]:
+    return {version: _f1(by_case.values()) for version, by_case in counts.items()}
+
+
+def _held_out_f1(counts: CountsByVersion, choices: Mapping[str, str]) -> float:
+    """F1 where each case counts by the version that was chosen without it."""
+    held_out = []
+    for case_id, version in choices.items():
+        held_out.append(counts[version][case_id])
+    return _f1(held_out)
 
 
 def choose_out_of_fold(counts: CountsByVersion) -> dict[str, str]:
     """Case id → the version that was best on all cases of other content."""
     any_version = next(iter(counts.values()))
-    return {case_id: _best_version(counts, count.group) for case_id, count in any_version.items()}
+    choices = {}
+    for case_id, count in any_version.items():
+        choices[case_id] = _best_version(counts, excluded_group=count.group)
+    return choices
 
 
 def _best_version(counts: CountsByVersion, excluded_group: str | None) -> str:

@@ -25,7 +25,10 @@ def open_submission(path: Path, task: str | None = None) -> Submission:
     """
     if task is not None:
         registry.find(task)
-    submission = _open_run(Run.open(path), task) if path.is_dir() else _open_file(path, task)
+    if path.is_dir():
+        submission = _open_run(Run.open(path), task)
+    else:
+        submission = _open_file(path, task)
     errors = list(registry.find(submission.task).scoring().row_errors(submission.rows))
     if errors:
         raise InputError(path, [f": {error}" for error in errors])
@@ -103,10 +106,14 @@ def _parse(path: Path, data: bytes) -> Any:
 
 def _recognise(path: Path, rows: list[Any]) -> str:
     """The task that rows of this shape belong to. Raises `CallerError` where several tasks have that shape."""
-    fields = frozenset(name for row in rows if isinstance(row, dict) for name in row)
-    candidates = [
-        task.name for task in registry.all_tasks() if task.scoring().recognises_rows(rows, fields)
-    ]
+    fields: set[str] = set()
+    for row in rows:
+        if isinstance(row, dict):
+            fields.update(row)
+    candidates = []
+    for task in registry.all_tasks():
+        if task.scoring().recognises_rows(rows, frozenset(fields)):
+            candidates.append(task.name)
     if not candidates:
         return registry.default_task().name
     if len(candidates) > 1:

@@ -80,16 +80,16 @@ def what_if(
         raise CallerError(f"{run.path} kept no votes.\nRuns of panel and dmis over notes do.")
     key = key or tasks.find_key(run.manifest.data.path)
     keys = tasks.load_key(key).keys if key else {}
-    voters: dict[str, None] = {}
-    for decision in decisions:
-        voters.update(dict.fromkeys(decision.voted.votes))
+    path = None
+    if out:
+        path = _write_run(run, decisions, settings, out)
     return WhatIfResult(
-        voters=tuple(voter for voter in voters if is_enabled_voter(voter, settings)),
+        voters=_enabled_voters(decisions, settings),
         cases=len(decisions),
         changed=sum(decision.changed for decision in decisions),
         before=_quality(decisions, keys, before=True),
         after=_quality(decisions, keys, before=False),
-        run=_write_run(run, decisions, settings, out) if out else None,
+        run=path,
     )
 
 
@@ -99,24 +99,47 @@ def settings_from_run(run: Path, assignments: Iterable[str] = ()) -> NotePanelSe
     Raises `CallerError` for settings that do not affect the selection from stored votes.
     """
     assignments = tuple(assignments)
-    names = {assignment.partition("=")[0].strip() for assignment in assignments}
-    foreign = sorted({name.removeprefix("pipelines.panel.") for name in names} - set(CHANGEABLE))
+    names = {_setting_name(assignment) for assignment in assignments}
+    foreign = sorted(names.difference(CHANGEABLE))
     if foreign:
         raise CallerError(
-            f"{', '.join(foreign)} cannot be changed afterwards.\nThese can: {', '.join(CHANGEABLE)}."
+            f"{', '.join(foreign)} cannot be changed afterwards.\n"
+            f"These can: {', '.join(CHANGEABLE)}."
         )
-    before = nest(Run.open(run).manifest.settings).get("pipelines", {})
-    in_run: dict[str, Any] = {}
-    for section in before.values():
-        in_run.update(section)
-    panel = {name: in_run[name] for name in NotePanelSettings.model_fields if name in in_run}
-    settings = load_settings(typed={"pipelines": {"panel": panel}}, assignments=assignments)
+    typed = {"pipelines": {"panel": _panel_settings(Run.open(run))}}
+    settings = load_settings(typed=typed, assignments=assignments)
     return cast("NotePanelSettings", settings.for_pipeline(PANEL))
+
+
+def _setting_name(assignment: str) -> str:
+    name, _, _ = assignment.partition("=")
+    return name.strip().removeprefix("pipelines.panel.")
+
+
+def _panel_settings(run: Run) -> dict[str, Any]:
+    """The settings of a run that the panel has too, whatever the run's pipeline."""
+    in_run: dict[str, Any] = {}
+    sections = nest(run.manifest.settings).get("pipelines", {})
+    for section in sections.values():
+        in_run.update(section)
+    return {name: in_run[name] for name in NotePanelSettings.model_fields if name in in_run}
+
+
+def _enabled_voters(decisions: Iterable[Redecided], settings: NotePanelSettings) -> tuple[str, ...]:
+    """The voters that count, in order of first appearance."""
+    voters: dict[str, None] = {}
+    for decision in decisions:
+        for voter in decision.voted.votes:
+            if is_enabled_voter(voter, settings):
+                voters[voter] = None
+    return tuple(voters)
 
 
 def _redecide(voted: VotedRecord, settings: NotePanelSettings) -> Redecided:
     selection = select_evidence(voted.case.sentence_ids, voted.votes, settings)
-    rejected = _rejected_ids(voted.record) if settings.verify else set()
+    rejected = set()
+    if settings.verify:
+        rejected = _rejected_ids(voted.record)
     essential = voted.case.in_note_order(drop_rejected(selection, rejected))
     return Redecided(voted, selection.probabilities, essential, selection.remarks)
 
@@ -145,8 +168,11 @@ def _quality(
             continue
         cases.append(VotedCase(case.sentence_ids, votes, key.essential))
         probabilities.append(decision.probabilities)
-        selections.append(frozenset(record.evidence if before else decision.essential))
-    return score_selections(cases, probabilities, selections) if cases else None
+        evidence = record.evidence if before else decision.essential
+        selections.append(frozenset(evidence))
+    if not cases:
+        return None
+    return score_selections(cases, probabilities, selections)
 
 
 def _write_run(
@@ -158,13 +184,16 @@ def _write_run(
     by_id = {decision.voted.case.id: decision for decision in decisions}
     for record in run.iter_records():
         decision = by_id.get(record.id)
-        folder.add(_record(decision, settings) if decision else record)
+        if decision and decision.changed:
+            record = _changed_record(decision, settings)
+        folder.add(record)
     Run(folder).write_submission()
     return folder.path
 
 
 def _manifest(run: Run, settings: NotePanelSettings) -> RunManifest:
-    now, was = datetime.now(UTC), run.manifest
+    now = datetime.now(UTC)
+    was = run.manifest
     return was.model_copy(
         update={
             "run": new_run_name(now, was.task, was.pipeline),
@@ -185,10 +214,8 @@ def _changed_settings(before: dict[str, Any], settings: NotePanelSettings) -> di
     return changed
 
 
-def _record(decision: Redecided, settings: NotePanelSettings) -> CaseRecord:
+def _changed_record(decision: Redecided, settings: NotePanelSettings) -> CaseRecord:
     record = decision.voted.record
-    if not decision.changed:
-        return record
     essential = frozenset(decision.essential)
     answer = Engine.load().compose(decision.voted.case, essential, word_limit=settings.word_limit)
     remarks = (*record.remarks, *decision.remarks, REDECIDED)

@@ -40,7 +40,10 @@ class BatchModel:
     """
 
     def __init__(
-        self, replies: ServerCache, pending: dict[str, Request], failed_keys: frozenset[str]
+        self,
+        replies: ServerCache,
+        pending: dict[str, Request],
+        failed_keys: frozenset[str],
     ) -> None:
         self._replies = replies
         self._pending = pending

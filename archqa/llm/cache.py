@@ -104,7 +104,10 @@ class SqliteCache:
         self._stored_count = 0
         _create_private_file(path)
         self._connection = sqlite3.connect(
-            path, timeout=30, isolation_level=None, check_same_thread=False
+            path,
+            timeout=30,
+            isolation_level=None,
+            check_same_thread=False,
         )
         try:
             self._connection.execute("PRAGMA journal_mode=WAL")
@@ -205,7 +208,10 @@ class CachedModel:
     """
 
     def __init__(
-        self, inner: Model, cache: ServerCache, in_flight: InFlightRequests | None = None
+        self,
+        inner: Model,
+        cache: ServerCache,
+        in_flight: InFlightRequests | None = None,
     ) -> None:
         self._inner = inner
         self._cache = cache

@@ -162,7 +162,10 @@ def parse_completion(completion: Any, price: Price | None, seconds: float = 0.0)
 
 
 def _parse_finish(
-    reason: str | None, text: str, refusal: str | None, tool_calls: tuple[ToolCall, ...]
+    reason: str | None,
+    text: str,
+    refusal: str | None,
+    tool_calls: tuple[ToolCall, ...],
 ) -> FinishReason:
     if refusal:
         return FinishReason.REFUSED
@@ -188,7 +191,9 @@ def _parse_tool_call(row: Any, number: int) -> ToolCall:
     if not isinstance(arguments, str):
         arguments = json.dumps(arguments, ensure_ascii=False)
     return ToolCall(
-        id=row.get("id") or f"call_{number}", name=function["name"], arguments=arguments
+        id=row.get("id") or f"call_{number}",
+        name=function["name"],
+        arguments=arguments,
     )
 
 

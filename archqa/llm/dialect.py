@@ -19,7 +19,8 @@ TOP_LOGPROBS = 5
 """Alternatives requested for each token, where probabilities are requested."""
 
 _LAST_MESSAGE_REFUSED = re.compile(
-    r"assistant.{0,80}(?:end of the list|prefill)|(?:last role|must end with|end with a).{0,80}(?:user|assistant)"
+    r"assistant.{0,80}(?:end of the list|prefill)"
+    r"|(?:last role|must end with|end with a).{0,80}(?:user|assistant)"
 )
 """How llama.cpp, vLLM (Mistral) and Anthropic say that the last message must not be the model's
 own.
@@ -52,7 +53,10 @@ class Dialect(FrozenModel):
 
     def arguments(self, request: Request) -> dict[str, Any]:
         """The JSON body of `POST /chat/completions`."""
-        arguments: dict[str, Any] = {"model": request.model, "messages": self._messages(request)}
+        arguments: dict[str, Any] = {
+            "model": request.model,
+            "messages": self._messages(request),
+        }
         if request.max_tokens is not None:
             arguments[self.max_tokens_field] = request.max_tokens
         if request.temperature is not None and self.temperature:
@@ -113,23 +117,37 @@ class Dialect(FrozenModel):
     def _response_format(self, request: Request) -> dict[str, Any]:
         if self.structure is StructuredOutputMode.JSON:
             return {"type": "json_object"}
-        schema = {"name": request.schema_name, "strict": True, "schema": request.output_schema}
+        schema = {
+            "name": request.schema_name,
+            "strict": True,
+            "schema": request.output_schema,
+        }
         return {"type": "json_schema", "json_schema": schema}
 
 
 def _message_body(message: Message) -> dict[str, Any]:
     """A message in the protocol's form."""
     if message.role == "tool":
-        return {"role": "tool", "tool_call_id": message.tool_call_id, "content": message.content}
+        return {
+            "role": "tool",
+            "tool_call_id": message.tool_call_id,
+            "content": message.content,
+        }
     if not message.tool_calls:
         return {"role": message.role, "content": message.content}
-    tool_calls = [_tool_call_body(call) for call in message.tool_calls]
-    return {"role": message.role, "content": message.content or None, "tool_calls": tool_calls}
+    return {
+        "role": message.role,
+        "content": message.content or None,
+        "tool_calls": [_tool_call_body(call) for call in message.tool_calls],
+    }
 
 
 def _tool_call_body(call: ToolCall) -> dict[str, Any]:
-    function = {"name": call.name, "arguments": call.arguments}
-    return {"id": call.id, "type": "function", "function": function}
+    return {
+        "id": call.id,
+        "type": "function",
+        "function": {"name": call.name, "arguments": call.arguments},
+    }
 
 
 def _about_structure(refusal: str) -> bool:
@@ -145,8 +163,14 @@ def _with_schema(message: Message, schema: dict[str, Any]) -> Message:
 
 def _without_system(messages: list[Message]) -> list[Message]:
     """The messages with the system's instructions at the head of the first user message."""
-    system = "\n\n".join(message.content for message in messages if message.role == "system")
-    conversation = [message for message in messages if message.role != "system"]
+    instructions = []
+    conversation = []
+    for message in messages:
+        if message.role == "system":
+            instructions.append(message.content)
+        else:
+            conversation.append(message)
+    system = "\n\n".join(instructions)
     if not system:
         return conversation
     content = f"{system}\n\n{conversation[0].content}"

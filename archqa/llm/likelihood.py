@@ -30,7 +30,9 @@ class _ValueStart(NamedTuple):
 
 
 def label_probabilities(
-    reply: Reply, field: str, choices: Sequence[str]
+    reply: Reply,
+    field: str,
+    choices: Sequence[str],
 ) -> list[dict[str, float] | None]:
     """Choice to probability for each time a JSON reply fills `field`, in order; None where it
     cannot be told.
@@ -39,14 +41,15 @@ def label_probabilities(
     """
     if not reply.tokens:
         return []
-    return [
-        _choice_probabilities(reply.tokens[start.token_index], start.prefix, choices)
-        for start in _value_starts(reply.tokens, field)
-    ]
+    probabilities = []
+    for start in _value_starts(reply.tokens, field):
+        token = reply.tokens[start.token_index]
+        probabilities.append(_choice_probabilities(token, start.prefix, choices))
+    return probabilities
 
 
 def parse_logprobs(choice: Any) -> tuple[Token, ...]:
-    """The tokens in a choice of a chat completion; empty if it has none or they have another form."""
+    """The tokens in a choice of a chat completion; empty if they are absent or malformed."""
     try:
         rows = choice["logprobs"]["content"]
         return tuple(Token(text=row["token"], likely=_alternatives(row)) for row in rows)
@@ -56,15 +59,15 @@ def parse_logprobs(choice: Any) -> tuple[Token, ...]:
 
 def _alternatives(row: Any) -> dict[str, float]:
     """The alternatives of one token, and the token itself, by probability."""
-    alternatives = {}
+    probabilities = {}
     for alternative in [*(row.get("top_logprobs") or ()), row]:
-        probability = math.exp(min(0.0, float(alternative["logprob"])))
-        alternatives[alternative["token"]] = probability
-    return {
-        text: round(probability, 4)
-        for text, probability in alternatives.items()
-        if probability >= _MIN_PROBABILITY
-    }
+        logprob = min(0.0, float(alternative["logprob"]))
+        probabilities[alternative["token"]] = math.exp(logprob)
+    alternatives = {}
+    for text, probability in probabilities.items():
+        if probability >= _MIN_PROBABILITY:
+            alternatives[text] = round(probability, 4)
+    return alternatives
 
 
 def _value_starts(tokens: Sequence[Token], field: str) -> list[_ValueStart]:
@@ -76,12 +79,15 @@ def _value_starts(tokens: Sequence[Token], field: str) -> list[_ValueStart]:
         start = match.end()
         if start < len(text):
             index = bisect_right(token_starts, start) - 1
-            value_starts.append(_ValueStart(index, text[token_starts[index] : start]))
+            prefix = text[token_starts[index] : start]
+            value_starts.append(_ValueStart(index, prefix))
     return value_starts
 
 
 def _choice_probabilities(
-    token: Token, prefix: str, choices: Sequence[str]
+    token: Token,
+    prefix: str,
+    choices: Sequence[str],
 ) -> dict[str, float] | None:
     totals = dict.fromkeys(choices, 0.0)
     for text, probability in token.likely.items():

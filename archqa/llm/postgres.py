@@ -133,7 +133,11 @@ def _pool(url: str) -> "psycopg_pool.ConnectionPool[Any]":
     # The pool logs every failed attempt; the error below reports the last one.
     logging.getLogger("psycopg.pool").setLevel(logging.ERROR)
     pool: psycopg_pool.ConnectionPool[Any] = psycopg_pool.ConnectionPool(
-        url, min_size=1, max_size=_MAX_CONNECTIONS, open=False, reconnect_timeout=30
+        url,
+        min_size=1,
+        max_size=_MAX_CONNECTIONS,
+        open=False,
+        reconnect_timeout=30,
     )
     try:
         pool.open(wait=True, timeout=10)

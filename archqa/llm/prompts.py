@@ -6,18 +6,21 @@ our delimiters.
 
 import hashlib
 import re
-from functools import cache, lru_cache
+from functools import cache, cached_property, lru_cache
 from pathlib import Path
-from typing import Any
-
-import jinja2
-from jinja2 import meta
+from typing import TYPE_CHECKING, Any
 
 from archqa import resources
 from archqa.errors import CallerError
 from archqa.llm.model import Message
 
-_TAGS = "note|message|clinician_question|context|sentence|judgements|draft|exemplars|answer|question|card|found|tried"
+if TYPE_CHECKING:
+    import jinja2
+
+_TAGS = (
+    "note|message|clinician_question|context|sentence|judgements|draft|exemplars|answer|question|"
+    "card|found|tried"
+)
 _DELIMITER = re.compile(rf"<(?=\s*/?\s*(?:{_TAGS})\b)", re.IGNORECASE)
 
 
@@ -29,19 +32,6 @@ class Prompts:
 
     def __init__(self, folder: Path | None = None) -> None:
         self.folder = folder or resources.prompts_dir()
-        self._environment = jinja2.Environment(
-            loader=jinja2.FileSystemLoader(self.folder),
-            undefined=jinja2.StrictUndefined,
-            trim_blocks=True,
-            lstrip_blocks=True,
-            keep_trailing_newline=True,
-            autoescape=False,
-            auto_reload=False,
-        )
-        # No prompt uses Jinja's own functions, and they would be copied at every rendering.
-        self._environment.globals.clear()
-        self._environment.filters["record"] = escape_delimiters
-        self._environment.filters["line"] = as_line
         self._digests: dict[str, str] = {}
 
     def render(self, name: str, values: dict[str, Any]) -> tuple[Message, ...]:
@@ -61,16 +51,38 @@ class Prompts:
         """sha256 over the prompt's files and everything they include."""
         if name not in self._digests:
             files = sorted(self._with_includes(self._files(name)))
-            text = "\n".join(f"{file}\n{self._source(file)}" for file in files)
+            parts = [f"{file}\n{self._source(file)}" for file in files]
+            text = "\n".join(parts)
             self._digests[name] = hashlib.sha256(text.encode()).hexdigest()
         return self._digests[name]
 
     def fields(self, name: str) -> set[str]:
         """The names of the values that a prompt needs, with all includes."""
+        from jinja2 import meta
+
         names: set[str] = set()
         for file in self._with_includes(self._files(name)):
             names |= meta.find_undeclared_variables(self._parse(file))
         return names
+
+    @cached_property
+    def _environment(self) -> "jinja2.Environment":
+        import jinja2  # Slow to import, and the embedded engine renders no prompt.
+
+        environment = jinja2.Environment(
+            loader=jinja2.FileSystemLoader(self.folder),
+            undefined=jinja2.StrictUndefined,
+            trim_blocks=True,
+            lstrip_blocks=True,
+            keep_trailing_newline=True,
+            autoescape=False,
+            auto_reload=False,
+        )
+        # No prompt uses Jinja's own functions, and they would be copied at every rendering.
+        environment.globals.clear()
+        environment.filters["record"] = escape_delimiters
+        environment.filters["line"] = as_line
+        return environment
 
     def _files(self, name: str) -> list[str]:
         folder = self.folder / name
@@ -79,22 +91,27 @@ class Prompts:
         return [f"{name}/{path.name}" for path in sorted(folder.glob("*.jinja"))]
 
     def _with_includes(self, files: list[str]) -> set[str]:
+        from jinja2 import meta
+
         visited: set[str] = set()
         pending = list(files)
         while pending:
             name = pending.pop()
             if name not in visited:
                 visited.add(name)
-                pending += filter(None, meta.find_referenced_templates(self._parse(name)))
+                includes = meta.find_referenced_templates(self._parse(name))
+                pending += filter(None, includes)
         return visited
 
-    def _parse(self, name: str) -> jinja2.nodes.Template:
+    def _parse(self, name: str) -> "jinja2.nodes.Template":
         return self._environment.parse(self._source(name))
 
     def _source(self, name: str) -> str:
         return (self.folder / name).read_text(encoding="utf-8")
 
-    def _template(self, name: str) -> jinja2.Template:
+    def _template(self, name: str) -> "jinja2.Template":
+        import jinja2
+
         try:
             return self._environment.get_template(name)
         except jinja2.TemplateNotFound:

@@ -1,10 +1,13 @@
 """Repeats a request after a passing fault, no sooner than the server asked for."""
 
-import stamina
+from typing import TYPE_CHECKING
 
 from archqa.errors import ServerUnavailable
 from archqa.llm.limits import MAX_RETRY_AFTER_SECONDS
 from archqa.llm.model import Model, Reply, Request, TransientError
+
+if TYPE_CHECKING:
+    import stamina
 
 
 class RetryingModel:
@@ -13,7 +16,12 @@ class RetryingModel:
     """
 
     def __init__(
-        self, inner: Model, *, tries: int = 5, first_wait: float = 0.5, max_wait: float = 30.0
+        self,
+        inner: Model,
+        *,
+        tries: int = 5,
+        first_wait: float = 0.5,
+        max_wait: float = 30.0,
     ) -> None:
         self._inner = inner
         self._tries = tries
@@ -35,7 +43,9 @@ class RetryingModel:
             ) from None
         raise AssertionError("the loop returns or raises")
 
-    def _attempts(self) -> stamina._core._RetryContextIterator:
+    def _attempts(self) -> "stamina._core._RetryContextIterator":
+        import stamina  # Slow to import, and not every command calls a server.
+
         return stamina.retry_context(
             on=_retry_wait,
             attempts=self._tries,

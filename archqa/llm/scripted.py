@@ -43,12 +43,12 @@ def truncated_reply(text: str) -> Reply:
 
 
 def tool_call_reply(*calls: tuple[str, dict[str, Any]], text: str = "") -> Reply:
-    """A reply that calls tools by name and arguments: `tool_call_reply(("add", {"a": 1, "b": 2}))`."""
-    tool_calls = tuple(
-        ToolCall(id=f"call_{number}", name=name, arguments=json.dumps(arguments))
-        for number, (name, arguments) in enumerate(calls, start=1)
-    )
-    return Reply(text=text, usage=Usage(calls=1), tool_calls=tool_calls)
+    """A reply that calls tools by name and arguments: `tool_call_reply(("add", {"a": 1}))`."""
+    tool_calls = []
+    for number, (name, arguments) in enumerate(calls, start=1):
+        tool_call = ToolCall(id=f"call_{number}", name=name, arguments=json.dumps(arguments))
+        tool_calls.append(tool_call)
+    return Reply(text=text, usage=Usage(calls=1), tool_calls=tuple(tool_calls))
 
 
 def _in_order(script: Iterable[ScriptedReply]) -> Callable[[Request], ScriptedReply]:

@@ -42,14 +42,17 @@ class Rejected(Exception):
 
 
 def strict_schema(output: type[BaseModel], choices: AllowedValues | None = None) -> dict[str, Any]:
-    """The strict JSON Schema of `output`, with this task's choices in the fields marked for them."""
+    """The strict JSON Schema of `output`, with the task's choices in the fields marked for them."""
     schema = _strict(_schema(output), choices or {})
     assert isinstance(schema, dict)
     return schema
 
 
 def parse_output(text: str, output: type[Output]) -> Output:
-    """The output in `text`, with or without fences, thoughts or prose around it. Raises `Rejected`."""
+    """The output in `text`, which may have fences, thoughts or prose around it.
+
+    Raises `Rejected`.
+    """
     try:
         return output.model_validate(_find_object(text))
     except ValidationError as error:
@@ -70,11 +73,10 @@ def _strict(node: Any, choices: AllowedValues) -> Any:
     allowed_values = choices.get(node.get("choices", ""))
     if allowed_values:
         return {"type": "string", "enum": list(allowed_values)}
-    strict = {
-        keyword: _strict_value(keyword, value, choices)
-        for keyword, value in node.items()
-        if keyword not in _DROPPED_KEYWORDS
-    }
+    strict: dict[str, Any] = {}
+    for keyword, value in node.items():
+        if keyword not in _DROPPED_KEYWORDS:
+            strict[keyword] = _strict_value(keyword, value, choices)
     if isinstance(strict.get("properties"), dict):
         strict["required"] = list(strict["properties"])
         strict["additionalProperties"] = False
@@ -88,9 +90,11 @@ def _strict_value(keyword: str, value: Any, choices: AllowedValues) -> Any:
     """
     if keyword not in {"properties", "$defs"}:
         return _strict(value, choices)
-    return {
-        name: _strict(child, choices) for name, child in value.items() if not child.get("hidden")
-    }
+    strict = {}
+    for name, child in value.items():
+        if not child.get("hidden"):
+            strict[name] = _strict(child, choices)
+    return strict
 
 
 def _find_object(text: str) -> Any:

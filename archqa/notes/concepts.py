@@ -84,14 +84,17 @@ def _matchers_by_prefix() -> dict[str, tuple[int, ...]]:
     """Index `_matchers` by the literal prefix of their forms, "" for forms without one."""
     index: dict[str, list[int]] = {}
     for number, (_, _, _, forms, _) in enumerate(read_rows("terms.tsv")):
-        for prefix in {_literal_prefix(form) for form in _split_forms(forms)}:
+        prefixes = {_literal_prefix(form) for form in _split_forms(forms)}
+        for prefix in prefixes:
             index.setdefault(prefix, []).append(number)
     return {prefix: tuple(numbers) for prefix, numbers in index.items()}
 
 
 def _literal_prefix(form: str) -> str:
     literal = _LITERAL_PREFIX.match(form.lower())
-    return literal[0][:PREFIX_LENGTH] if literal else ""
+    if literal is None:
+        return ""
+    return literal[0][:PREFIX_LENGTH]
 
 
 @cache

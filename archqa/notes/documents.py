@@ -83,7 +83,13 @@ def _document(resource: Mapping[str, Any], text: str) -> Document:
     document_type = resource.get("type") or {}
     title = resource.get("description") or document_type.get("text") or ""
     date = resource.get("date") or ""
-    return Document(f"DocumentReference/{resource.get('id', '')}", str(date), str(title), text)
+    resource_id = resource.get("id", "")
+    return Document(
+        name=f"DocumentReference/{resource_id}",
+        date=str(date),
+        title=str(title),
+        text=text,
+    )
 
 
 def _attachment_texts(record: Record, resource: Mapping[str, Any]) -> Iterator[str]:

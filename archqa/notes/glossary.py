@@ -51,7 +51,11 @@ def explain_terms(text: str) -> tuple[str, ...]:
 @cache
 def _entries() -> dict[str, Entry]:
     """Return entries by their exact form, and plain words by their lower-case form too."""
-    entries = [Entry(*row[:3]) for row in read_rows("glossary.tsv")]
-    lower_case = {entry.term.lower(): entry for entry in entries if not entry.is_abbreviation()}
-    exact = {entry.term: entry for entry in entries}
+    exact = {}
+    lower_case = {}
+    for row in read_rows("glossary.tsv"):
+        entry = Entry(*row[:3])
+        exact[entry.term] = entry
+        if not entry.is_abbreviation():
+            lower_case[entry.term.lower()] = entry
     return lower_case | exact

@@ -70,7 +70,9 @@ def is_heading(text: str) -> bool:
     letters = [character for character in text if character.isalpha()]
     if not letters:
         return False
-    return text.lstrip().startswith("#") or all(letter.isupper() for letter in letters)
+    if text.lstrip().startswith("#"):
+        return True
+    return all(letter.isupper() for letter in letters)
 
 
 def opens_problem(text: str) -> bool:
@@ -91,9 +93,13 @@ def shorthand_ratio(case: Case) -> float:
 
     It is about .12 in typed notes, .05 in dictated ones.
     """
-    words = [word for sentence in case.sentences for word in sentence.text.split()]
-    shorthand = sum(1 for word in words if _is_shorthand(word.strip(".,:;()")))
-    return shorthand / max(len(words), 1)
+    words = 0
+    shorthand = 0
+    for sentence in case.sentences:
+        for word in sentence.text.split():
+            words += 1
+            shorthand += _is_shorthand(word.strip(".,:;()"))
+    return shorthand / max(words, 1)
 
 
 def text_without_list_marker(sentence: Sentence) -> str:
@@ -109,6 +115,8 @@ def _is_shorthand(word: str) -> bool:
 
 @cache
 def _section_patterns() -> tuple[tuple[str, re.Pattern[str]], ...]:
-    return tuple(
-        (kind, re.compile(pattern, re.IGNORECASE)) for kind, pattern in read_rows("sections.tsv")
-    )
+    patterns = []
+    for kind, pattern in read_rows("sections.tsv"):
+        compiled = re.compile(pattern, re.IGNORECASE)
+        patterns.append((kind, compiled))
+    return tuple(patterns)

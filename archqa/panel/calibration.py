@@ -62,12 +62,14 @@ def cross_fit(
 ) -> list[dict[str, float]]:
     """Each case's probabilities by a combiner fitted without it; folds are drawn over cases."""
     fold_of_case = assign_folds(len(cases), min(folds, len(cases)), seed)
-    probabilities: list[dict[str, float]] = [{} for _ in cases]
-    for fold in range(int(fold_of_case.max()) + 1):
-        combiner = _fit([cases[index] for index in np.flatnonzero(fold_of_case != fold).tolist()])
-        for index in np.flatnonzero(fold_of_case == fold).tolist():
-            case = cases[index]
-            probabilities[index] = combiner.probabilities(case.votes, case.ids)
+    combiners: dict[int, Combiner] = {}
+    for fold in set(fold_of_case.tolist()):
+        training = np.flatnonzero(fold_of_case != fold).tolist()
+        combiners[fold] = _fit([cases[index] for index in training])
+    probabilities = []
+    for case, fold in zip(cases, fold_of_case.tolist(), strict=True):
+        combiner = combiners[fold]
+        probabilities.append(combiner.probabilities(case.votes, case.ids))
     return probabilities
 
 
@@ -78,11 +80,9 @@ def evaluate_cross_fit(
     probabilities = cross_fit(cases, folds=folds, seed=seed)
     fold_of_case = assign_folds(len(cases), min(folds, len(cases)), seed)
     selections = []
-    for index, case_probabilities in enumerate(probabilities):
-        training = np.flatnonzero(fold_of_case != fold_of_case[index]).tolist()
-        values = _flatten([probabilities[training_index] for training_index in training])
-        expected_f1 = max_expected_f1(values) if values.size else UNFITTED.expected_f1
-        combiner = UNFITTED.model_copy(update={"expected_f1": expected_f1})
+    for fold, case_probabilities in zip(fold_of_case, probabilities, strict=True):
+        training = np.flatnonzero(fold_of_case != fold).tolist()
+        combiner = _with_expected_f1([probabilities[index] for index in training])
         selections.append(combiner.choose(case_probabilities, point))
     return score_selections(cases, probabilities, selections)
 
@@ -91,15 +91,23 @@ def evaluate_combiner(
     cases: Sequence[VotedCase], combiner: Combiner, point: str = "f1"
 ) -> SelectionQuality:
     """Quality of a combiner on these cases."""
-    probabilities = [combiner.probabilities(case.votes, case.ids) for case in cases]
-    selections = [combiner.choose(by_sentence, point) for by_sentence in probabilities]
+    probabilities = []
+    selections = []
+    for case in cases:
+        by_sentence = combiner.probabilities(case.votes, case.ids)
+        probabilities.append(by_sentence)
+        selections.append(combiner.choose(by_sentence, point))
     return score_selections(cases, probabilities, selections)
 
 
 def restrict_to_voter(cases: Sequence[VotedCase], voter: str) -> list[VotedCase]:
     """The cases that this voter voted on, with its votes alone."""
-    voted = [case for case in cases if voter in case.votes]
-    return [case._replace(votes={voter: case.votes[voter]}) for case in voted]
+    restricted = []
+    for case in cases:
+        if voter in case.votes:
+            own_votes = {voter: case.votes[voter]}
+            restricted.append(case._replace(votes=own_votes))
+    return restricted
 
 
 def voter_names(cases: Sequence[VotedCase]) -> tuple[str, ...]:
@@ -117,19 +125,34 @@ def score_selections(
 ) -> SelectionQuality:
     """Strict micro precision, recall and F1 of selected sets, and the probabilities' calibration error."""
     hits = selected = gold = 0
-    values: list[float] = []
-    for case, by_sentence, selection in zip(cases, probabilities, selections, strict=True):
+    for case, selection in zip(cases, selections, strict=True):
         hits += len(selection & case.essential)
         selected += len(selection)
         gold += len(case.essential)
-        values.extend(by_sentence[sentence_id] for sentence_id in case.ids)
-    bins = reliability_bins(np.array(values), _truth(cases))
     return SelectionQuality(
         f1=200 * hits / max(selected + gold, 1),
         precision=100 * hits / max(selected, 1),
         recall=100 * hits / max(gold, 1),
-        calibration_error=expected_calibration_error(bins),
+        calibration_error=_calibration_error(cases, probabilities),
     )
+
+
+def _calibration_error(
+    cases: Sequence[VotedCase], probabilities: Sequence[dict[str, float]]
+) -> float:
+    values: list[float] = []
+    for case, by_sentence in zip(cases, probabilities, strict=True):
+        values.extend(by_sentence[sentence_id] for sentence_id in case.ids)
+    bins = reliability_bins(np.array(values), _truth(cases))
+    return expected_calibration_error(bins)
+
+
+def _with_expected_f1(probabilities: Sequence[dict[str, float]]) -> Combiner:
+    """A combiner without weights whose expected F1 is that of these probabilities."""
+    values = _flatten(probabilities)
+    if not values.size:
+        return UNFITTED
+    return UNFITTED.model_copy(update={"expected_f1": max_expected_f1(values)})
 
 
 def _fit(cases: Sequence[VotedCase]) -> Combiner:
@@ -137,20 +160,26 @@ def _fit(cases: Sequence[VotedCase]) -> Combiner:
     if len(voters) < 2:
         return UNFITTED.model_copy(update={"weights": dict.fromkeys(voters, 1.0)})
     truth = _truth(cases)
-    essential_share = float(np.clip(truth.mean(), MIN_VOTE, MAX_VOTE))
-    centre = float(logit(np.array([essential_share]))[0])
+    centre = _centre(truth)
     features = np.concatenate([_features(case, voters, centre) for case in cases])
-    prior = np.array([centre] + [1 / len(voters)] * len(voters))
+    equal_weight = 1 / len(voters)
+    prior = np.array([centre] + [equal_weight] * len(voters))
     ridge = np.array([_BIAS_RIDGE] + [RIDGE] * len(voters))
-    bias, *weights = fit(features, truth, prior=prior, ridge=ridge).tolist()
-    rounded = [round(weight, 6) for weight in weights]
+    coefficients = fit(features, truth, prior=prior, ridge=ridge).tolist()
+    bias, *weights = [round(coefficient, 6) for coefficient in coefficients]
     return UNFITTED.model_copy(
         update={
-            "weights": dict(zip(voters, rounded, strict=True)),
-            "bias": round(bias, 6),
+            "weights": dict(zip(voters, weights, strict=True)),
+            "bias": bias,
             "centre": round(centre, 6),
         }
     )
+
+
+def _centre(truth: FloatArray) -> float:
+    """The log-odds of the share of essential sentences."""
+    share = np.clip(truth.mean(), MIN_VOTE, MAX_VOTE)
+    return float(logit(np.array([share]))[0])
 
 
 def _features(case: VotedCase, voters: Sequence[str], centre: float) -> FloatArray:

@@ -63,9 +63,10 @@ class Combiner(FrozenModel):
 
         Voters that were not in the fit are ignored unless there are no others.
         """
-        fitted_votes = {
-            voter: by_sentence for voter, by_sentence in votes.items() if self.has_weight_for(voter)
-        }
+        fitted_votes = {}
+        for voter, by_sentence in votes.items():
+            if self.has_weight_for(voter):
+                fitted_votes[voter] = by_sentence
         used_votes = fitted_votes or votes
         return {sentence_id: self._combine(used_votes, sentence_id) for sentence_id in ids}
 
@@ -80,29 +81,32 @@ class Combiner(FrozenModel):
         values = np.array(list(probabilities.values()), dtype=np.float64)
         if threshold is None:
             prior = SelectionPrior(self.expected_f1, self.mass)
-            return frozenset(ids[index] for index in select_sentences(values, prior, point))
-        above = [sentence_id for sentence_id in ids if probabilities[sentence_id] > threshold]
-        likeliest = [ids[index] for index in values.argsort()[-1:]]
-        return frozenset(above or likeliest)
+            indices = select_sentences(values, prior, point).tolist()
+        else:
+            indices = np.flatnonzero(values > threshold).tolist()
+            if not indices:
+                indices = values.argsort()[-1:].tolist()  # The likeliest sentence, if any.
+        return frozenset(ids[index] for index in indices)
 
     def _combine(self, votes: Votes, sentence_id: str) -> float:
         """The probability of one sentence from the votes on it."""
-        stated = {
-            voter: by_sentence[sentence_id]
-            for voter, by_sentence in votes.items()
-            if sentence_id in by_sentence
-        }
+        stated: dict[str, float] = {}
+        for voter, by_sentence in votes.items():
+            if sentence_id in by_sentence:
+                stated[voter] = by_sentence[sentence_id]
         if not stated:
             return 0.0
         if len(stated) == 1 and len(self.weights) <= 1:
             return next(iter(stated.values()))  # A single voter's probability is used as it is.
         odds = {voter: log_odds(probability) for voter, probability in stated.items()}
-        if any(voter in self.weights for voter in stated):
+        if not self.weights.keys().isdisjoint(stated):
             return self._combine_fitted(odds)
         return _combine_unfitted(list(odds.values()))
 
     def _combine_fitted(self, odds: Mapping[str, float]) -> float:
-        evidence = [self.weights[voter] * (value - self.centre) for voter, value in odds.items()]
+        evidence = []
+        for voter, value in odds.items():
+            evidence.append(self.weights[voter] * (value - self.centre))
         return from_log_odds(self.bias + sum(evidence))
 
 
@@ -121,14 +125,12 @@ def load(path: Path) -> Combiner:
     """Read a combiner. Raises `InputError` if the file is absent or malformed."""
     try:
         return Combiner.model_validate_json(path.read_bytes())
-    except OSError as absent:
-        raise InputError(
-            path, [": cannot be read."], "Make one: archqa calibrate RUN --out FILE"
-        ) from absent
-    except ValueError as malformed:
-        raise InputError(
-            path, [": is not a combiner."], "Fit it again: archqa calibrate RUN --out FILE"
-        ) from malformed
+    except OSError as error:
+        advice = "Make one: archqa calibrate RUN --out FILE"
+        raise InputError(path, [": cannot be read."], advice) from error
+    except ValueError as error:
+        advice = "Fit it again: archqa calibrate RUN --out FILE"
+        raise InputError(path, [": is not a combiner."], advice) from error
 
 
 def file_sha256(path: Path) -> str:

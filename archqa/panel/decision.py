@@ -44,9 +44,12 @@ def parse_voter(name: str, experts: Iterable[str] = ()) -> str:
 
 def is_enabled_voter(voter: str, settings: PanelSettings) -> bool:
     """Whether the setting `voters` names this voter by role, by backend, or by both; all if empty."""
-    enabled = {name.strip() for name in settings.voters.split(",") if name.strip()}
+    names = [name.strip() for name in settings.voters.split(",")]
+    enabled = set(filter(None, names))
+    if not enabled:
+        return True
     role, _, backend = voter.partition(_SEPARATOR)
-    return not enabled or bool(enabled & {voter, role, backend})
+    return not enabled.isdisjoint({voter, role, backend})
 
 
 def pool_votes(judgements: Mapping[str, Sequence[Judgement]], experts: Iterable[str] = ()) -> Votes:
@@ -54,11 +57,14 @@ def pool_votes(judgements: Mapping[str, Sequence[Judgement]], experts: Iterable[
     experts = frozenset(experts)
     stated: dict[str, dict[str, list[float]]] = {}
     for name, voter_judgements in judgements.items():
-        if name.partition(_SEPARATOR)[0] == VERIFICATION:
+        role, _, _ = name.partition(_SEPARATOR)
+        if role == VERIFICATION:
             continue
-        by_sentence = stated.setdefault(parse_voter(name, experts), defaultdict(list))
+        voter = parse_voter(name, experts)
+        by_sentence = stated.setdefault(voter, defaultdict(list))
         for judgement in voter_judgements:
-            by_sentence[judgement.sentence_id].append(stated_probability(judgement))
+            probability = stated_probability(judgement)
+            by_sentence[judgement.sentence_id].append(probability)
     return {voter: _pool_by_sentence(by_sentence) for voter, by_sentence in stated.items()}
 
 
@@ -72,30 +78,34 @@ def select_evidence(ids: Sequence[str], votes: Votes, settings: PanelSettings) -
 
     Raises `CallerError` if no voter is enabled.
     """
-    enabled = {
-        voter: by_sentence
-        for voter, by_sentence in votes.items()
-        if is_enabled_voter(voter, settings)
-    }
-    if not enabled:
-        raise CallerError(
-            f"None of the voters is {settings.voters!r}.\nThere are: {', '.join(votes) or 'none'}."
-        )
+    enabled = _enabled_votes(votes, settings)
     combiner = load_combiner(settings)
     probabilities = combiner.probabilities(enabled, ids)
     essential = combiner.choose(probabilities, settings.operating_point, settings.threshold)
-    threshold = combiner.expected_f1 / 2 if settings.threshold is None else settings.threshold
-    borderline = [
+    threshold = settings.threshold
+    if threshold is None:
+        threshold = combiner.expected_f1 / 2
+    borderline = frozenset(
         sentence_id
         for sentence_id in essential
         if probabilities[sentence_id] < threshold + settings.margin
-    ]
-    remarks = [
-        f"{voter} was not in the combiner's fit: its vote has no weight"
-        for voter in enabled
-        if not combiner.has_weight_for(voter)
-    ]
-    return EvidenceSelection(probabilities, essential, frozenset(borderline), tuple(remarks))
+    )
+    remarks = []
+    for voter in enabled:
+        if not combiner.has_weight_for(voter):
+            remarks.append(f"{voter} was not in the combiner's fit: its vote has no weight")
+    return EvidenceSelection(probabilities, essential, borderline, tuple(remarks))
+
+
+def _enabled_votes(votes: Votes, settings: PanelSettings) -> Votes:
+    enabled = {}
+    for voter, by_sentence in votes.items():
+        if is_enabled_voter(voter, settings):
+            enabled[voter] = by_sentence
+    if not enabled:
+        available = ", ".join(votes) or "none"
+        raise CallerError(f"None of the voters is {settings.voters!r}.\nThere are: {available}.")
+    return enabled
 
 
 def drop_rejected(selection: EvidenceSelection, rejected: Iterable[str]) -> frozenset[str]:

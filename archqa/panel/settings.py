@@ -14,10 +14,16 @@ class PanelSettings(FrozenModel):
     """The panel's own settings; `operating_point` is used by the six stages as well."""
 
     answers: int = Field(
-        default=3, ge=1, le=9, description="cited answers that answer_first writes"
+        default=3,
+        ge=1,
+        le=9,
+        description="cited answers that answer_first writes",
     )
     repetitions: int = Field(
-        default=1, ge=1, le=20, description="times each judge of the panel is asked"
+        default=1,
+        ge=1,
+        le=20,
+        description="times each judge of the panel is asked",
     )
     engine_vote: bool = Field(
         default=True, description="whether the embedded engine is one more voter of the panel"

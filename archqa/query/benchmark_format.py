@@ -25,12 +25,16 @@ def format_value(value: Scalar) -> str:
     """One value as text: Yes, 70.3, 2133-12-31 02:00:00."""
     if value is None:
         return NO_ANSWER
-    if isinstance(value, bool):
-        return "Yes" if value else "No"
+    if value is True:
+        return "Yes"
+    if value is False:
+        return "No"
     if isinstance(value, int | float):
         return f"{round(value, 8):.8f}".rstrip("0").rstrip(".")
     return value
 
 
 def _rounded(value: Scalar) -> Scalar:
-    return round(value, 8) if isinstance(value, float) else value
+    if isinstance(value, float):
+        return round(value, 8)
+    return value

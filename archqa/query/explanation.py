@@ -52,8 +52,11 @@ class VerifiedClaim(FrozenModel):
     wrong: str = ""
 
     def __str__(self) -> str:
-        verification = f" (not verified: {self.wrong})" if self.wrong else ""
-        return f"{self.text} [{', '.join(self.refs)}]{verification}"
+        verification = ""
+        if self.wrong:
+            verification = f" (not verified: {self.wrong})"
+        refs = ", ".join(self.refs)
+        return f"{self.text} [{refs}]{verification}"
 
 
 class Explanation(FrozenModel):
@@ -77,10 +80,12 @@ class Explanation(FrozenModel):
     def text(self) -> str:
         """The sentence, the claims and the warnings, one a line."""
         lines = [self.sentence]
-        lines += [f"- {claim}" for claim in self.claims]
+        for claim in self.claims:
+            lines.append(f"- {claim}")
         if self.omitted:
             lines.append(f"- and {self.omitted} more")
-        lines += [f"Note: {warning}" for warning in self.warnings]
+        for warning in self.warnings:
+            lines.append(f"Note: {warning}")
         return "\n".join(lines)
 
     def __str__(self) -> str:
@@ -111,8 +116,10 @@ def _decisive_first(result: QueryResult) -> list[Row]:
 
 
 def _answer_sentence(result: QueryResult) -> str:
-    query, answer = result.query, result.answer
-    searched = f"Searched: {'; '.join(result.searched)}."
+    query = result.query
+    answer = result.answer
+    searches = "; ".join(result.searched)
+    searched = f"Searched: {searches}."
     if not result.chosen and query.against is None:
         return f"No record of {subject_text(query)} was found. {searched}"
     if answer.is_empty:
@@ -128,8 +135,10 @@ def _answer_sentence(result: QueryResult) -> str:
 
 
 def _values_by_period(result: QueryResult) -> str:
-    pairs = zip(result.answer.periods, result.answer.values, strict=True)
-    return "; ".join(f"{period}: {format_value(value)}" for period, value in pairs)
+    texts = []
+    for period, value in zip(result.answer.periods, result.answer.values, strict=True):
+        texts.append(f"{period}: {format_value(value)}")
+    return "; ".join(texts)
 
 
 def _distinct_values(values: tuple[Scalar, ...]) -> str:
@@ -138,9 +147,10 @@ def _distinct_values(values: tuple[Scalar, ...]) -> str:
 
 
 def _row_count(result: QueryResult) -> str:
-    count = len(result.chosen)
-    rows = "row" if count == 1 else "rows"
-    return f"{count} {rows} found for {subject_text(result.query)}"
+    rows = "1 row"
+    if len(result.chosen) != 1:
+        rows = f"{len(result.chosen)} rows"
+    return f"{rows} found for {subject_text(result.query)}"
 
 
 def _compared_rows(result: QueryResult) -> str:
@@ -153,20 +163,28 @@ def _compared_rows(result: QueryResult) -> str:
 
 
 def _unit(result: QueryResult) -> str:
-    return f" {result.answer.unit}" if result.answer.unit else ""
+    if not result.answer.unit:
+        return ""
+    return f" {result.answer.unit}"
 
 
 def _row_text(row: Row, returns: str = "") -> str:
     """A row as text: name, value, facts, time. For the patient, only the returned field."""
     if row.refs[0].startswith("Patient/"):
         return _patient_text(row, returns)
+    parts = [row.name, _value_text(row), *_fact_texts(row)]
+    text = ", ".join(dict.fromkeys(part for part in parts if part))
+    period = _period_text(row)
+    if not period:
+        return text
+    return f"{text} ({period})"
+
+
+def _value_text(row: Row) -> str:
     value = row.text
     if row.value is not None:
         value = f"{format_value(row.value)} {row.unit}".rstrip()
-    parts = [row.name, f"{row.comparator}{value}".strip(), *_fact_texts(row)]
-    text = ", ".join(dict.fromkeys(part for part in parts if part))
-    period = _period_text(row)
-    return f"{text} ({period})" if period else text
+    return f"{row.comparator}{value}".strip()
 
 
 def _patient_text(row: Row, returns: str) -> str:
@@ -183,63 +201,83 @@ def _fact_texts(row: Row) -> list[str]:
 
 
 def _period_text(row: Row) -> str:
-    start, end = _time_text(row.time), _time_text(row.end)
-    if end:
-        return f"{start or 'start unknown'} to {end}"
-    return start
+    start = _time_text(row.time)
+    end = _time_text(row.end)
+    if not end:
+        return start
+    if not start:
+        start = "start unknown"
+    return f"{start} to {end}"
 
 
 def _time_text(time: datetime | None) -> str:
-    return f"{time.replace(tzinfo=None):%Y-%m-%d %H:%M:%S}" if time is not None else ""
+    if time is None:
+        return ""
+    return f"{time:%Y-%m-%d %H:%M:%S}"
 
 
 def _verify(result: QueryResult, row: Row, record: Record) -> VerifiedClaim:
     refs = (*row.refs, *row.context_refs)
-    resources = {ref: record.get(*ref.split("/", 1)) for ref in refs}
-    missing = [ref for ref, resource in resources.items() if resource is None]
+    resources: list[Resource] = []
+    missing: list[str] = []
+    for ref in dict.fromkeys(refs):
+        resource_type, resource_id = ref.split("/", 1)
+        resource = record.get(resource_type, resource_id)
+        if resource is None:
+            missing.append(ref)
+        else:
+            resources.append(resource)
     if missing:
         problem = f"{', '.join(missing)} not in the record"
     else:
-        problem = _unconfirmed(row, list(resources.values()))
-    return VerifiedClaim(text=_row_text(row, result.query.returns), refs=refs, wrong=problem)
+        problem = _unconfirmed(row, resources)
+    text = _row_text(row, result.query.returns)
+    return VerifiedClaim(text=text, refs=refs, wrong=problem)
 
 
-def _unconfirmed(row: Row, resources: list[Resource | None]) -> str:
+def _unconfirmed(row: Row, resources: list[Resource]) -> str:
     """What of a row its resources do not contain; empty if they contain everything."""
     scalars = list(_scalars(resources))
     texts = {str(scalar).strip() for scalar in scalars}
     missing = []
-    if row.names and texts.isdisjoint(name.strip() for name in row.names):
+    if row.names and texts.isdisjoint(map(str.strip, row.names)):
         missing.append("the name")
     if row.value is not None and not _contains_value(row, scalars, texts):
         missing.append("the value")
-    if not _literal_facts(row) <= {text.casefold() for text in texts}:
+    if not _literal_facts(row).issubset(map(str.casefold, texts)):
         missing.append("what is told beside it")
-    if not _times(row) <= {_to_minute(text) for text in texts}:
+    if not _times(row).issubset(map(_to_minute, texts)):
         missing.append("the time")
     if not missing:
         return ""
-    sources = "it" if len(resources) == 1 else "them"
+    sources = "them"
+    if len(resources) == 1:
+        sources = "it"
     return f"{' and '.join(missing)} is not in {sources}"
 
 
 def _contains_value(row: Row, scalars: list[Any], texts: set[str]) -> bool:
-    is_converted = row.unit == "°C" and any("F" in text for text in texts)
-    if is_converted:
-        return True
-    return any(_is_number(scalar) and scalar == row.value for scalar in scalars)
+    if row.unit == "°C" and any("F" in text for text in texts):
+        return True  # The value was converted from degrees Fahrenheit.
+    return row.value in filter(_is_number, scalars)
 
 
 def _literal_facts(row: Row) -> set[str]:
     facts: set[str] = set()
     for name in _FACTS:
-        if name not in _CODED_FACTS:
-            facts.update(value.casefold().strip() for value in row.facts.get(name, ()))
+        if name in _CODED_FACTS:
+            continue
+        for value in row.facts.get(name, ()):
+            facts.add(value.casefold().strip())
     return facts
 
 
 def _times(row: Row) -> set[str]:
-    return {_to_minute(time.isoformat()) for time in (row.time, row.end) if time is not None}
+    times = set()
+    for time in (row.time, row.end):
+        if time is not None:
+            times.add(_to_minute(time.isoformat()))
+    return times
 
 
 def _to_minute(time: str) -> str:

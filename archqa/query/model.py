@@ -113,8 +113,10 @@ class ValueTest(FrozenModel):
     number: float
 
     def __str__(self) -> str:
-        than = " than" if self.comparison in {"greater", "less"} else ""
-        return f"{self.comparison.replace('_', ' ')}{than} {self.number:g}"
+        comparison = self.comparison.replace("_", " ")
+        if self.comparison in {"greater", "less"}:
+            comparison = f"{comparison} than"
+        return f"{comparison} {self.number:g}"
 
 
 class Against(FrozenModel):
@@ -228,11 +230,12 @@ class Query(FrozenModel):
             "grew": {"microbiology_test"},
             "names": RETURNABLE_FIELDS.keys() - _UNNAMED,
         }
-        return [
-            f"{limit} does not go with {self.what}"
-            for limit, kinds in kinds_by_limit.items()
-            if getattr(self, limit) not in {(), None} and self.what not in kinds
-        ]
+        mistakes = []
+        for limit, kinds in kinds_by_limit.items():
+            has_limit = getattr(self, limit) not in {(), None}
+            if has_limit and self.what not in kinds:
+                mistakes.append(f"{limit} does not go with {self.what}")
+        return mistakes
 
     def _now_mistakes(self) -> list[str]:
         if self.now is None:

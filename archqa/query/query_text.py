@@ -55,9 +55,12 @@ def query_text(query: Query) -> str:
     text = template.format(
         rows=_rows_text(query), field=_field_text(query), aggregation=_aggregation_text(query)
     )
-    period = f", for each {query.per}" if query.per else ""
-    mark = "?" if template.startswith(_QUESTION_WORDS) else "."
-    return f"{text}{period}{_now_text(query)}{mark}"
+    if query.per:
+        text = f"{text}, for each {query.per}"
+    mark = "."
+    if template.startswith(_QUESTION_WORDS):
+        mark = "?"
+    return f"{text}{_now_text(query)}{mark}"
 
 
 def subject_text(query: Query) -> str:
@@ -86,7 +89,9 @@ def _comparison_text(query: Query, against: Against) -> str:
 
 
 def _aggregation_text(query: Query) -> str:
-    return "" if query.summary == "each" else f"{query.summary} "
+    if query.summary == "each":
+        return ""
+    return f"{query.summary} "
 
 
 def _plural(what: str) -> str:
@@ -115,15 +120,21 @@ def _list_limits_text(query: Query) -> str:
         " admitted through": query.admission_sources,
         " with result": query.results,
     }
-    return "".join(f"{word}{_names_text(names)}" for word, names in limits.items() if names)
+    parts = []
+    for word, names in limits.items():
+        if names:
+            parts.append(f"{word}{_names_text(names)}")
+    return "".join(parts)
 
 
 def _row_limits_text(query: Query) -> str:
     parts = []
     if query.value:
         parts.append(f" with a value {query.value}")
-    if query.grew is not None:
-        parts.append(f" in which {'an' if query.grew else 'no'} organism grew")
+    if query.grew is True:
+        parts.append(" in which an organism grew")
+    if query.grew is False:
+        parts.append(" in which no organism grew")
     if query.extreme:
         parts.append(f" with the {query.extreme} value")
     if query.companion:
@@ -132,16 +143,20 @@ def _row_limits_text(query: Query) -> str:
 
 
 def _companion_text(companion: Companion) -> str:
-    order = "" if companion.order == "any" else f" {companion.order} and"
+    relation = _WITHIN[companion.within]
+    if companion.order != "any":
+        relation = f"{companion.order} and {relation}"
     rows = f"{_plural(companion.what)}{_names_text(companion.names)}"
-    routes = f" by route{_names_text(companion.routes)}" if companion.routes else ""
-    when = _when_text(companion.when)
-    return f"{order} {_WITHIN[companion.within]} {rows}{routes}{when}"
+    if companion.routes:
+        rows = f"{rows} by route{_names_text(companion.routes)}"
+    return f" {relation} {rows}{_when_text(companion.when)}"
 
 
 def _names_text(names: tuple[str, ...]) -> str:
-    quoted_names = " or ".join(repr(name) for name in names)
-    return f" {quoted_names}" if quoted_names else ""
+    quoted_names = " or ".join(map(repr, names))
+    if not quoted_names:
+        return ""
+    return f" {quoted_names}"
 
 
 def _when_text(when: When) -> str:
@@ -161,7 +176,10 @@ def _field_text(query: Query) -> str:
 
 
 def _now_text(query: Query) -> str:
-    return f" (the clock stands at {query.now.replace('T', ' ')})" if query.now else ""
+    if not query.now:
+        return ""
+    now = query.now.replace("T", " ")
+    return f" (the clock stands at {now})"
 
 
 def _spaced(name: str) -> str:

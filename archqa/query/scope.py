@@ -25,7 +25,9 @@ class Visit(FrozenModel):
 
     def __str__(self) -> str:
         which = self.which.replace("_", " ")
-        return f"the {which} {'ICU stay' if self.kind == 'icu' else 'hospital visit'}"
+        if self.kind == "icu":
+            return f"the {which} ICU stay"
+        return f"the {which} hospital visit"
 
 
 class Ago(FrozenModel):
@@ -35,7 +37,9 @@ class Ago(FrozenModel):
     unit: Unit
 
     def __str__(self) -> str:
-        return f"{self.count} {self.unit}{'' if self.count == 1 else 's'} ago"
+        if self.count == 1:
+            return f"1 {self.unit} ago"
+        return f"{self.count} {self.unit}s ago"
 
 
 class Span(FrozenModel):
@@ -94,8 +98,9 @@ class Span(FrozenModel):
             return f"{self.relation} {date}"
         if self._is_adverb:
             return date
-        preposition = "on" if self.day or self.days_back else "in"
-        return f"{preposition} {date}"
+        if self.day or self.days_back:
+            return f"on {date}"
+        return f"in {date}"
 
     @property
     def _is_adverb(self) -> bool:
@@ -113,16 +118,25 @@ class Span(FrozenModel):
             return _back_text(self.days_back, "day", ("today", "yesterday"))
         if self.months_back is not None:
             month = _back_text(self.months_back, "month", ("this month", "last month"))
-            return f"day {self.day} of {month}" if self.day else month
+            if self.day:
+                return f"day {self.day} of {month}"
+            return month
+        return self._year_text()
+
+    def _year_text(self) -> str:
+        """The year, with the month and the day if there are any."""
         if self.year:
-            year = year_after_month = str(self.year)
+            year = str(self.year)
+            year_after_month = year
         else:
             year = _back_text(self.years_back or 0, "year", ("this year", "last year"))
             year_after_month = f"of {year}"
         if self.month is None:
             return year
         month = f"{calendar.month_name[self.month]} {year_after_month}"
-        return f"{self.day} {month}" if self.day else month
+        if self.day:
+            return f"{self.day} {month}"
+        return month
 
 
 class When(FrozenModel):
@@ -133,9 +147,10 @@ class When(FrozenModel):
     position: Position | None = None
 
     def __str__(self) -> str:
-        parts = [str(span) for span in self.spans]
+        parts = []
         if self.visit:
-            parts.insert(0, f"during {self.visit}")
+            parts.append(f"during {self.visit}")
+        parts += map(str, self.spans)
         return ", ".join(parts)
 
 
@@ -151,4 +166,6 @@ def _is_two_digits(text: str) -> bool:
 
 
 def _back_text(count: int, unit: str, phrases: tuple[str, str]) -> str:
-    return phrases[count] if count < 2 else f"the {unit} {count} {unit}s before"
+    if count < 2:
+        return phrases[count]
+    return f"the {unit} {count} {unit}s before"

@@ -49,8 +49,12 @@ def agreement_table(data: ReportData) -> AgreementTable | None:
         return None
     rows = []
     for row_name in names:
-        row_labels = labels_by_judge[row_name]
-        rows.append(tuple(_pair_agreement(row_labels, labels_by_judge[name]) for name in names))
+        row = []
+        for column_name in names:
+            row_labels = labels_by_judge[row_name]
+            column_labels = labels_by_judge[column_name]
+            row.append(_pair_agreement(row_labels, column_labels))
+        rows.append(tuple(row))
     return AgreementTable(tuple(names), tuple(rows))
 
 
@@ -60,9 +64,11 @@ def cohens_kappa(yes_both: int, yes_a: int, yes_b: int, count: int) -> float | N
     `yes_a` and `yes_b` count the sentences each called essential, `yes_both` those both did. None
     if chance agreement is certain.
     """
+    no_a = count - yes_a
+    no_b = count - yes_b
     no_both = count - yes_a - yes_b + yes_both
     agreed = yes_both + no_both
-    by_chance = (yes_a * yes_b + (count - yes_a) * (count - yes_b)) / count
+    by_chance = (yes_a * yes_b + no_a * no_b) / count
     if by_chance == count:
         return None
     return (agreed - by_chance) / (count - by_chance)
@@ -91,9 +97,13 @@ def _pair_agreement(labels_a: EssentialLabels, labels_b: EssentialLabels) -> Pai
     shared = labels_a.keys() & labels_b.keys()
     if not shared:
         return PairAgreement(None, None, 0)
-    yes_a = sum(labels_a[sentence] for sentence in shared)
-    yes_b = sum(labels_b[sentence] for sentence in shared)
-    yes_both = sum(labels_a[sentence] and labels_b[sentence] for sentence in shared)
-    agreed = sum(labels_a[sentence] == labels_b[sentence] for sentence in shared)
+    yes_a = yes_b = yes_both = agreed = 0
+    for sentence in shared:
+        label_a = labels_a[sentence]
+        label_b = labels_b[sentence]
+        yes_a += label_a
+        yes_b += label_b
+        yes_both += label_a and label_b
+        agreed += label_a == label_b
     kappa = cohens_kappa(yes_both, yes_a, yes_b, len(shared))
     return PairAgreement(kappa, agreed / len(shared), len(shared))

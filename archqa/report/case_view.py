@@ -5,6 +5,7 @@ from types import MappingProxyType
 from typing import NamedTuple
 
 from archqa.core.case import Case
+from archqa.core.key import CaseKey
 from archqa.core.question import ClinicalTask, Item, RecordQuestion
 from archqa.report import note_view
 from archqa.report.note_view import ClaimView, JudgementGrid, SentenceView
@@ -52,48 +53,56 @@ def case_view(
     if isinstance(item, Case):
         return _note_case_view(case_index, item, runs, text)
     kind = "task" if isinstance(item, ClinicalTask) else "question"
+    run_views = [_run_view(data, item, text) for data in runs]
     return CaseView(
         id=item.id,
-        anchor=f"c{case_index + 1}",
+        anchor=_anchor(case_index),
         case_index=case_index,
         kind=kind,
-        runs=tuple(_run_view(data, item, text) for data in runs),
+        runs=tuple(run_views),
         questions=_questions(item) if text else (),
     )
 
 
+def _anchor(case_index: int) -> str:
+    return f"c{case_index + 1}"
+
+
 def answer_view(case: Case, record: CaseRecord) -> CaseView:
     """Return the view of an answer that belongs to no run; its page shows the question itself."""
-    anchor = "c1"
+    anchor = _anchor(0)
     marks = note_view.sentence_marks(case, record, None)
     claims = note_view.claim_views(case, record, anchor, 0, marks)
-    run = CaseRunView(
+    grid = note_view.judgement_grid(case, record, None, anchor, marks, text=True)
+    submission = record.answer.submission if record.answer else ""
+    run_view = CaseRunView(
         name="",
         record=record,
         status=record.status.value,
         claims=tuple(claims),
-        submission=record.answer.submission if record.answer else "",
-        grid=note_view.judgement_grid(case, record, None, anchor, marks, text=True),
+        submission=submission,
+        grid=grid,
     )
     probabilities = note_view.pooled_probabilities(record)
+    sentences = note_view.sentence_views(case, None, anchor, [claims], [marks], probabilities)
+    cited_count = list(marks.values()).count("cited")
     return CaseView(
         id="",
         anchor=anchor,
         case_index=0,
         kind="note",
-        runs=(run,),
-        sentences=note_view.sentence_views(case, None, anchor, [claims], [marks], probabilities),
-        mark_counts={"cited": list(marks.values()).count("cited")},
+        runs=(run_view,),
+        sentences=sentences,
+        mark_counts={"cited": cited_count},
     )
 
 
 def _note_case_view(
     case_index: int, case: Case, runs: Sequence[ReportData], text: bool
 ) -> CaseView:
-    anchor = f"c{case_index + 1}"
+    anchor = _anchor(case_index)
     records = [data.run.get_record(case.id) for data in runs]
-    keys = [data.keys[case.id] for data in runs if case.id in data.keys]
-    key = note_view.key_for_subtask(records[0], keys[0] if keys else None)
+    key = note_view.key_for_subtask(records[0], _find_key(case.id, runs))
     marks_by_run = []
     claims_by_run = []
     run_views = []
@@ -123,6 +132,14 @@ def _note_case_view(
     )
 
 
+def _find_key(case_id: str, runs: Sequence[ReportData]) -> CaseKey | None:
+    """Return the key of a case from the earliest run that has one."""
+    for data in runs:
+        if case_id in data.keys:
+            return data.keys[case_id]
+    return None
+
+
 def _count_marks(marks: Mapping[str, str]) -> dict[str, int]:
     counts = {name: 0 for name in note_view.MARK_LABELS if name != "plain"}
     for mark in marks.values():
@@ -135,19 +152,22 @@ def _run_view(data: ReportData, item: Item, text: bool) -> CaseRunView:
     record = data.run.get_record(item.id)
     scores = data.per_case.get(item.id, {})
     faults = data.faults.get(item.id, {})
+    metric = case_metric_name(data)
     view = CaseRunView(
         name=data.run.manifest.run,
         record=record,
         status=record.status.value if record else "not reached",
-        score=scores.get(case_metric_name(data)),
+        score=scores.get(metric),
     )
     if record:
-        view = view._replace(trace=case_trace(data.run, item.id, text=text))
+        trace = case_trace(data.run, item.id, text=text)
+        view = view._replace(trace=trace)
     if record and record.answer and text:
         view = view._replace(submission=record.answer.submission)
     if isinstance(item, RecordQuestion):
         gold = data.gold_questions.get(item.id)
-        view = view._replace(fhir_question=fhir_question_view(record, gold, faults))
+        question_view = fhir_question_view(record, gold, faults)
+        view = view._replace(fhir_question=question_view)
     if isinstance(item, ClinicalTask):
         view = view._replace(clinical_task=task_view(record, scores, faults))
     return view
@@ -156,15 +176,11 @@ def _run_view(data: ReportData, item: Item, text: bool) -> CaseRunView:
 def _questions(item: Item) -> tuple[tuple[str, str], ...]:
     """Return the texts that ask the question, each with its heading."""
     if isinstance(item, Case):
-        narrative = item.patient_narrative
-        if narrative == item.clinician_question:
-            narrative = ""
-        texts = (
-            ("The clinician’s question", item.clinician_question),
-            ("The patient’s message", narrative),
-        )
+        texts = {"The clinician’s question": item.clinician_question}
+        if item.patient_narrative != item.clinician_question:
+            texts["The patient’s message"] = item.patient_narrative
     elif isinstance(item, RecordQuestion):
-        texts = (("Question", item.question), ("Assumption", item.assumption))
+        texts = {"Question": item.question, "Assumption": item.assumption}
     else:
-        texts = (("Instruction", item.instruction), ("Context", item.context))
-    return tuple((heading, text) for heading, text in texts if text.strip())
+        texts = {"Instruction": item.instruction, "Context": item.context}
+    return tuple((heading, text) for heading, text in texts.items() if text.strip())

@@ -53,7 +53,9 @@ class _Rates(NamedTuple):
     @property
     def f1(self) -> float:
         total = self.precision + self.recall
-        return 2 * self.precision * self.recall / total if total else 0.0
+        if total == 0:
+            return 0.0
+        return 2 * self.precision * self.recall / total
 
 
 def precision_recall_plot(
@@ -86,9 +88,13 @@ def precision_recall_plot(
 
 
 def _operating_rates(predictions: Sequence[SentencePrediction], essential_count: int) -> _Rates:
-    cited = [prediction for prediction in predictions if prediction.cited]
-    correct = sum(prediction.essential for prediction in cited)
-    precision = correct / len(cited) if cited else 0.0
+    cited_count = 0
+    correct = 0
+    for prediction in predictions:
+        if prediction.cited:
+            cited_count += 1
+            correct += prediction.essential
+    precision = correct / cited_count if cited_count else 0.0
     return _Rates(precision, correct / essential_count)
 
 
@@ -123,7 +129,12 @@ def _iso_f1_curve(f1: float, x_axis: Axis, y_axis: Axis) -> IsoF1Curve:
         recall = min_recall + (1 - min_recall) * step / _ISO_CURVE_STEPS
         precision = f1 * recall / (2 * recall - f1)
         points.append((x_axis(recall), y_axis(precision)))
-    return IsoF1Curve(_path(points), f"{f1:.1f}", x_axis(f1) + 4, y_axis(f1) - 4)
+    return IsoF1Curve(
+        path=_path(points),
+        label=f"{f1:.1f}",
+        x=x_axis(f1) + 4,
+        y=y_axis(f1) - 4,
+    )
 
 
 def _path(points: Iterable[tuple[float, float]]) -> str:

@@ -58,27 +58,37 @@ def fhir_question_view(
     if record and isinstance(record.result, RecordResult):
         result = record.result
     rows = result.rows
-    shown_rows = _select_rows(rows)
-    tags = [str(tag) for tag in faults.get("tags") or ()]
+    shown_rows = [_row_view(row) for row in _select_rows(rows)]
+    chosen_rows = [row for row in rows if row.get("chosen")]
+    fault_names = []
+    for tag in faults.get("tags") or ():
+        fault_names.append(str(tag).replace("_", " "))
     return FhirQuestionView(
         query_text=result.sentence,
         answer=_answer(result, record),
         gold=gold.true_answer if gold else "",
-        rows=tuple(_row_view(row) for row in shown_rows),
+        rows=tuple(shown_rows),
         omitted=len(rows) - len(shown_rows),
-        chosen=sum(bool(row.get("chosen")) for row in rows),
+        chosen=len(chosen_rows),
         timelines=timeline_panels(rows),
         references=_references(result, gold),
         warnings=result.warnings,
-        faults=tuple(tag.replace("_", " ") for tag in tags),
+        faults=tuple(fault_names),
         query=result.query,
     )
 
 
 def _select_rows(rows: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
     """Return at most `_MAX_ROWS` rows in their order, preferring those that are chosen."""
-    chosen_first = sorted(range(len(rows)), key=lambda index: not rows[index].get("chosen"))
-    return [rows[index] for index in sorted(chosen_first[:_MAX_ROWS])]
+    chosen_indices = []
+    further_indices = []
+    for index, row in enumerate(rows):
+        if row.get("chosen"):
+            chosen_indices.append(index)
+        else:
+            further_indices.append(index)
+    shown_indices = (chosen_indices + further_indices)[:_MAX_ROWS]
+    return [rows[index] for index in sorted(shown_indices)]
 
 
 def _answer(result: RecordResult, record: CaseRecord | None) -> str:
@@ -88,15 +98,16 @@ def _answer(result: RecordResult, record: CaseRecord | None) -> str:
 
 
 def _row_view(row: Mapping[str, Any]) -> RowView:
-    names = row.get("references") or ()
-    if isinstance(names, str):
-        names = (names,)
+    references = row.get("references") or ()
+    if isinstance(references, str):
+        references = (references,)
+    time = str(row.get("time") or "")
     return RowView(
-        time=str(row.get("time") or "").replace("T", " ")[:16],
+        time=time.replace("T", " ")[:16],
         name=_text(row.get("name")),
         value=_text(row.get("value")) or _text(row.get("text")),
         unit=_text(row.get("unit")),
-        references=tuple(map(str, names)),
+        references=tuple(map(str, references)),
         chosen=bool(row.get("chosen")),
     )
 

@@ -31,12 +31,16 @@ class ReportData(NamedTuple):
     @property
     def decimals(self) -> int:
         """Decimals of the task's scores."""
-        return tasks.find(self.run.manifest.task).display.decimals
+        return self._task.display.decimals
 
     @property
     def max_score(self) -> float:
         """The best possible score of the task."""
-        return tasks.find(self.run.manifest.task).display.max_score
+        return self._task.display.max_score
+
+    @property
+    def _task(self) -> tasks.Task:
+        return tasks.find(self.run.manifest.task)
 
 
 def load_report_data(path: str | Path, key: Path | None = None) -> ReportData:
@@ -50,13 +54,16 @@ def load_report_data(path: str | Path, key: Path | None = None) -> ReportData:
     per_case = report.scores.per_case if report else {}
     if scores is None and report is not None:
         scores = report.as_json()
+    faults = None
+    if scores is not None:
+        faults = scores.get("faults")
     return ReportData(
         run=run,
         scores=scores,
         per_case=per_case,
         keys=load_note_keys(run, key),
         gold_questions=_load_gold_questions(run, key),
-        faults=(scores or {}).get("faults") or {},
+        faults=faults or {},
         unscored_reason=unscored_reason,
     )
 
@@ -78,7 +85,9 @@ def _stored_scores(run: Run) -> dict[str, Any] | None:
     if not path.is_file():
         return None
     content = json.loads(path.read_text(encoding="utf-8"))
-    return content if isinstance(content, dict) else None
+    if isinstance(content, dict):
+        return content
+    return None
 
 
 def _score(run: Run, key: Path | None, *, stored: bool) -> tuple[ScoreReport | None, str]:

@@ -28,12 +28,12 @@ class ScoreLine(NamedTuple):
 
     name: str
     value: float
-    low: float | None
-    high: float | None
     signature: str
     value_x: float
-    low_x: float | None
-    high_x: float | None
+    low: float | None = None
+    high: float | None = None
+    low_x: float | None = None
+    high_x: float | None = None
 
 
 class Breakdown(NamedTuple):
@@ -76,13 +76,14 @@ def scoreboard(data: ReportData) -> Scoreboard:
     lines = tuple(_score_lines(scores, data.max_score))
     case_metric = case_metric_name(data)
     cases = tuple(sorted(_case_scores(data, case_metric), key=_worst_first))
+    breakdowns = [*_specialty_breakdown(cases), *_score_breakdowns(scores)]
     return Scoreboard(
         headline=_headline(lines, data.run.manifest.task),
         lines=lines,
         missing=scores.get("missing", {}),
         warnings=tuple(scores.get("warnings", ())),
         baselines=tuple(_baselines(scores)),
-        breakdowns=(*_specialty_breakdown(cases), *_score_breakdowns(scores)),
+        breakdowns=tuple(breakdowns),
         case_metric=case_metric,
         cases=cases,
     )
@@ -90,7 +91,9 @@ def scoreboard(data: ReportData) -> Scoreboard:
 
 def case_metric_name(data: ReportData) -> str:
     """Return the score by which cases are ordered; empty if no case has one."""
-    available = {name for scores in data.per_case.values() for name in scores}
+    available: set[str] = set()
+    for scores in data.per_case.values():
+        available.update(scores)
     return _earliest_metric(available)
 
 
@@ -103,45 +106,58 @@ def _earliest_metric(available: set[str]) -> str:
 
 def _score_lines(scores: Mapping[str, Any], max_score: float) -> Iterator[ScoreLine]:
     axis = Axis(0, max_score, 4, _STRIP_WIDTH - 4)
+    intervals = scores.get("intervals", {})
+    signatures = scores.get("signatures", {})
     for name, value in scores.get("scores", {}).items():
         if isinstance(value, dict):  # A break-down.
             continue
-        low, high = scores.get("intervals", {}).get(name, (None, None))
-        yield ScoreLine(
+        drawn_value = min(max(value, 0), max_score)
+        line = ScoreLine(
             name=name,
             value=value,
-            low=low,
-            high=high,
-            signature=scores.get("signatures", {}).get(name, ""),
-            value_x=axis(min(max(value, 0), max_score)),
-            low_x=None if low is None else axis(low),
-            high_x=None if high is None else axis(high),
+            signature=signatures.get(name, ""),
+            value_x=axis(drawn_value),
         )
+        low, high = intervals.get(name, (None, None))
+        if low is not None:
+            line = line._replace(low=low, low_x=axis(low))
+        if high is not None:
+            line = line._replace(high=high, high_x=axis(high))
+        yield line
 
 
 def _headline(lines: tuple[ScoreLine, ...], task: str) -> tuple[ScoreLine, ...]:
-    names = tasks.find(task).display.headline
-    by_name = {line.name: line for line in lines}
-    headline = tuple(by_name[name] for name in names if name in by_name)
-    return (headline or lines)[:_MAX_HEADLINES]
+    lines_by_name = {line.name: line for line in lines}
+    headline = []
+    for name in tasks.find(task).display.headline:
+        if name in lines_by_name:
+            headline.append(lines_by_name[name])
+    return tuple(headline or lines)[:_MAX_HEADLINES]
 
 
 def _baselines(scores: Mapping[str, Any]) -> Iterator[tuple[str, str, float]]:
     for name, baseline_scores in scores.get("baselines", {}).items():
         metric = _earliest_metric(set(baseline_scores))
         if metric:
-            yield name.replace("_", " "), metric, baseline_scores[metric]
+            shown_name = name.replace("_", " ")
+            yield shown_name, metric, baseline_scores[metric]
 
 
 def _case_scores(data: ReportData, case_metric: str) -> Iterator[CaseScore]:
-    statuses = {record.id: record.status.value for record in data.run.iter_records()}
+    statuses = {}
+    for record in data.run.iter_records():
+        statuses[record.id] = record.status.value
     for case_index, item in enumerate(data.run.cases):
+        specialty = ""
+        if isinstance(item, Case):
+            specialty = item.clinical_specialty
+        scores = data.per_case.get(item.id, {})
         yield CaseScore(
             id=item.id,
             case_index=case_index,
             status=statuses.get(item.id, "not reached"),
-            specialty=item.clinical_specialty if isinstance(item, Case) else "",
-            value=data.per_case.get(item.id, {}).get(case_metric),
+            specialty=specialty,
+            value=scores.get(case_metric),
         )
 
 
@@ -158,23 +174,35 @@ def _specialty_breakdown(cases: tuple[CaseScore, ...]) -> Iterator[Breakdown]:
             scores_by_specialty.setdefault(case.specialty, []).append(case.value)
     if len(scores_by_specialty) < 2:
         return
-    means = {
-        specialty: sum(scores) / len(scores) for specialty, scores in scores_by_specialty.items()
-    }
     rows = []
-    for specialty in sorted(means, key=lambda specialty: means[specialty]):
-        count = float(len(scores_by_specialty[specialty]))
-        rows.append((specialty, (count, means[specialty])))
+    for specialty, scores in scores_by_specialty.items():
+        mean = sum(scores) / len(scores)
+        rows.append((specialty, (float(len(scores)), mean)))
+    rows.sort(key=_mean_of_row)
     yield Breakdown("By specialty", ("cases", "mean"), tuple(rows))
 
 
+def _mean_of_row(row: tuple[str, tuple[float, float]]) -> float:
+    _, (_, mean) = row
+    return mean
+
+
 def _score_breakdowns(scores: Mapping[str, Any]) -> Iterator[Breakdown]:
-    for name, rows in scores.get("scores", {}).items():
-        if not isinstance(rows, dict) or not rows:
+    for name, groups in scores.get("scores", {}).items():
+        if not isinstance(groups, dict) or not groups:
             continue
-        columns = tuple(dict.fromkeys(column for row in rows.values() for column in row))
-        table_rows = []
-        for group, row in rows.items():
-            table_rows.append((group, tuple(row.get(column) for column in columns)))
+        columns = _columns(groups)
+        rows = []
+        for group, group_scores in groups.items():
+            row = tuple(group_scores.get(column) for column in columns)
+            rows.append((group, row))
         title = name.replace("_", " ").capitalize()
-        yield Breakdown(title, columns, tuple(table_rows))
+        yield Breakdown(title, columns, tuple(rows))
+
+
+def _columns(groups: Mapping[str, Mapping[str, float]]) -> tuple[str, ...]:
+    """Return the names of the scores of all groups, in the order in which they appear."""
+    columns: dict[str, None] = {}
+    for group_scores in groups.values():
+        columns.update(dict.fromkeys(group_scores))
+    return tuple(columns)

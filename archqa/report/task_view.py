@@ -1,5 +1,6 @@
 """The view of a MedAgentBench task: the conversation, the result, and the graders' findings."""
 
+import re
 from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
@@ -10,6 +11,10 @@ from archqa.tasks.medagentbench.result import ConversationResult
 _MAX_TURN_LENGTH = 4000
 _MAX_TURNS = 40
 _ACTIONS = frozenset({"GET", "POST", "FINISH"})
+_BEGINNING = re.compile(r"[`\n ]*([^( ]*)")
+"""The beginning of an agent's message, without a code fence, up to a bracket or space."""
+
+_GRADERS = {"success_rate": "official grader", "clinical_success_rate": "clinical grader"}
 
 
 class Turn(NamedTuple):
@@ -68,16 +73,20 @@ def _turn(index: int, message: Mapping[str, Any]) -> Turn:
 
 def _action(text: str) -> str:
     """Return GET, POST or FINISH if the agent's message starts with it."""
-    first_word = text.lstrip("`\n ").split("(", 1)[0].split(" ", 1)[0].upper()
-    return first_word if first_word in _ACTIONS else ""
+    beginning = _BEGINNING.match(text)
+    if beginning is None:
+        return ""
+    action = beginning.group(1).upper()
+    return action if action in _ACTIONS else ""
 
 
 def _score_findings(scores: Mapping[str, float]) -> Iterable[GraderFinding]:
-    graders = {"success_rate": "official grader", "clinical_success_rate": "clinical grader"}
-    for metric, grader in graders.items():
-        if metric in scores:
-            passed = scores[metric] > 0
-            yield GraderFinding(grader, passed, "passed" if passed else "not passed")
+    for metric, grader in _GRADERS.items():
+        if metric not in scores:
+            continue
+        passed = scores[metric] > 0
+        text = "passed" if passed else "not passed"
+        yield GraderFinding(grader, passed, text)
 
 
 def _fault_findings(faults: Mapping[str, Any]) -> Iterable[GraderFinding]:
@@ -92,4 +101,8 @@ def _fault_findings(faults: Mapping[str, Any]) -> Iterable[GraderFinding]:
 def _fault_text(fault: Any) -> str:
     if not isinstance(fault, Mapping):
         return str(fault)
-    return ": ".join(str(part) for part in fault.values() if part not in (None, ""))
+    parts = []
+    for part in fault.values():
+        if part not in (None, ""):
+            parts.append(str(part))
+    return ": ".join(parts)

@@ -44,22 +44,29 @@ class _Measurement(NamedTuple):
     chosen: bool
 
 
+class _Series(NamedTuple):
+    name: str
+    unit: str
+    measurements: list[_Measurement]
+
+
 def timeline_panels(rows: Iterable[Mapping[str, Any]]) -> tuple[TimelinePanel, ...]:
     """Return a panel for each name and unit with at least two dated numbers.
 
     At most four: first those with chosen values, then those with the most values.
     """
-    series: dict[tuple[str, str], list[_Measurement]] = {}
+    all_series: dict[tuple[str, str], _Series] = {}
     for row in rows:
         measurement = _parse_row(row)
-        if measurement is not None:
-            name_and_unit = (str(row.get("name") or ""), str(row.get("unit") or ""))
-            series.setdefault(name_and_unit, []).append(measurement)
-    drawable = [name_and_unit for name_and_unit in series if len(series[name_and_unit]) > 1]
-    drawable.sort(key=lambda name_and_unit: _priority(series[name_and_unit]), reverse=True)
-    return tuple(
-        _panel(name, unit, sorted(series[name, unit])) for name, unit in drawable[:_MAX_PANELS]
-    )
+        if measurement is None:
+            continue
+        name = str(row.get("name") or "")
+        unit = str(row.get("unit") or "")
+        series = all_series.setdefault((name, unit), _Series(name, unit, []))
+        series.measurements.append(measurement)
+    drawable = [series for series in all_series.values() if len(series.measurements) > 1]
+    drawable.sort(key=_priority, reverse=True)
+    return tuple(_panel(series) for series in drawable[:_MAX_PANELS])
 
 
 def _parse_row(row: Mapping[str, Any]) -> _Measurement | None:
@@ -76,48 +83,61 @@ def _parse_row(row: Mapping[str, Any]) -> _Measurement | None:
     return _Measurement(time, value, bool(row.get("chosen")))
 
 
-def _priority(measurements: list[_Measurement]) -> tuple[bool, int]:
-    has_chosen = any(measurement.chosen for measurement in measurements)
-    return has_chosen, len(measurements)
+def _priority(series: _Series) -> tuple[bool, int]:
+    has_chosen = any(measurement.chosen for measurement in series.measurements)
+    return has_chosen, len(series.measurements)
 
 
-def _panel(name: str, unit: str, measurements: list[_Measurement]) -> TimelinePanel:
-    """Draw measurements that are sorted by time."""
-    shown = _thin_out(measurements)
-    x_axis = Axis(shown[0].time.timestamp(), shown[-1].time.timestamp(), 48, WIDTH - 12)
+def _panel(series: _Series) -> TimelinePanel:
+    ordered = sorted(series.measurements)
+    shown = _thin_out(ordered)
+    start = shown[0].time.timestamp()
+    end = shown[-1].time.timestamp()
+    x_axis = Axis(start, end, 48, WIDTH - 12)
     y_axis = _value_axis([measurement.value for measurement in shown])
-    points = []
-    for measurement in shown:
-        tooltip = f"{measurement.time:%Y-%m-%d %H:%M}  {measurement.value:g} {unit}".strip()
-        x = x_axis(measurement.time.timestamp())
-        points.append(TimelinePoint(x, y_axis(measurement.value), measurement.chosen, tooltip))
+    points = [_point(measurement, series.unit, x_axis, y_axis) for measurement in shown]
     path = "M" + " L".join(f"{point.x} {point.y}" for point in points)
     return TimelinePanel(
-        title=name,
-        unit=unit,
+        title=series.name,
+        unit=series.unit,
         points=tuple(points),
         path=path,
         x_ticks=_date_ticks(x_axis),
         y_ticks=y_axis.ticks(4),
-        omitted=len(measurements) - len(shown),
+        omitted=len(ordered) - len(shown),
+    )
+
+
+def _point(measurement: _Measurement, unit: str, x_axis: Axis, y_axis: Axis) -> TimelinePoint:
+    tooltip = f"{measurement.time:%Y-%m-%d %H:%M}  {measurement.value:g} {unit}"
+    return TimelinePoint(
+        x=x_axis(measurement.time.timestamp()),
+        y=y_axis(measurement.value),
+        chosen=measurement.chosen,
+        tooltip=tooltip.strip(),
     )
 
 
 def _value_axis(values: list[float]) -> Axis:
     """Return the vertical axis, with a margin even if all values are equal."""
-    margin = (max(values) - min(values)) * 0.08 or abs(values[0]) * 0.1 or 1.0
-    return Axis(min(values) - margin, max(values) + margin, HEIGHT - 24, 8)
+    low = min(values)
+    high = max(values)
+    margin = (high - low) * 0.08
+    if not margin:
+        margin = abs(low) * 0.1 or 1.0
+    return Axis(low - margin, high + margin, HEIGHT - 24, 8)
 
 
 def _thin_out(measurements: list[_Measurement]) -> list[_Measurement]:
     """Keep as many measurements as can be told apart, all chosen ones and both ends."""
     step = len(measurements) // _MAX_POINTS + 1
     last_index = len(measurements) - 1
-    return [
-        measurement
-        for index, measurement in enumerate(measurements)
-        if index % step == 0 or measurement.chosen or index == last_index
-    ]
+    shown = []
+    for index, measurement in enumerate(measurements):
+        is_sampled = index % step == 0
+        if is_sampled or measurement.chosen or index == last_index:
+            shown.append(measurement)
+    return shown
 
 
 def _date_ticks(axis: Axis) -> tuple[Tick, ...]:

@@ -62,13 +62,26 @@ def _summarise_reply(step: Step) -> str:
     if "label" in parsed:
         return str(parsed["label"])
     if isinstance(parsed.get("verdicts"), list):
-        verdicts = [verdict for verdict in parsed["verdicts"] if isinstance(verdict, dict)]
-        labels = [str(verdict.get("label")) for verdict in verdicts]
-        return f"{len(labels)} sentences judged, {labels.count('essential')} essential"
+        return _summarise_verdicts(parsed["verdicts"])
     if isinstance(parsed.get("answer"), list):
-        lines = [line for line in parsed["answer"] if isinstance(line, dict)]
-        return " / ".join(str(line.get("text", "")) for line in lines)
+        return _join_lines(parsed["answer"])
     return "; ".join(_format_field(field) for field in parsed.values())
+
+
+def _summarise_verdicts(verdicts: list[Any]) -> str:
+    labels = []
+    for verdict in verdicts:
+        if isinstance(verdict, dict):
+            labels.append(str(verdict.get("label")))
+    return f"{len(labels)} sentences judged, {labels.count('essential')} essential"
+
+
+def _join_lines(lines: list[Any]) -> str:
+    texts = []
+    for line in lines:
+        if isinstance(line, dict):
+            texts.append(str(line.get("text", "")))
+    return " / ".join(texts)
 
 
 def _format_field(field: Any) -> str:

@@ -1,18 +1,16 @@
-"""The backends of a run: built once from its settings, and combined into the run context of each case."""
+"""The backends of a run: built once from its settings, combined to the run context of each case."""
 
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from archqa.agents.agent import Backend, ConfirmWrite, RunContext
 from archqa.agents.dry_run_backend import DryRunBackend, DryRunCall
 from archqa.agents.engine_backend import EngineBackend
-from archqa.agents.grammar_backend import GrammarBackend
 from archqa.agents.model_backend import ModelBackend
 from archqa.core.question import Item, RecordQuestion
 from archqa.core.step import Step
 from archqa.engine import Engine
 from archqa.errors import AuthenticationFailed, CallerError
-from archqa.fhir import AuditLog, Record, ShardedStore, connect, is_sharded
 from archqa.llm.budget import Budget, BudgetedModel, BudgetProtocol
 from archqa.llm.cache import (
     GIBIBYTE,
@@ -40,6 +38,9 @@ from archqa.runs.models import (
 from archqa.settings import Settings
 from archqa.tasks.pipeline import Pipeline
 
+if TYPE_CHECKING:
+    from archqa.fhir import AuditLog, Record, ShardedStore
+
 
 class SharedLimits(NamedTuple):
     """What all processes of a run share: rate limits, budget, and the requests in flight."""
@@ -52,8 +53,9 @@ class SharedLimits(NamedTuple):
 class Backends:
     """The backends of one run. `close` closes their connections.
 
-    `model` replaces the model server, for tests and dry runs. Raises `CallerError` where the settings do not fit the
-    pipeline, `AuthenticationFailed` without a key: both before anything is written.
+    `model` replaces the model server, for tests and dry runs. Raises `CallerError` where the
+    settings do not fit the pipeline, `AuthenticationFailed` without a key: both before anything is
+    written.
     """
 
     def __init__(
@@ -72,12 +74,16 @@ class Backends:
         self._transports: list[HttpTransport] = []
         self._shared = shared or _limits_of_one_process(settings)
         self._models: dict[str | None, Model] = {}
-        self._kinds = {
-            agent: settings.agent(agent).backend or pipeline.mind for agent in pipeline.agents
-        }
-        self._cache = open_cache(settings) if settings.cache.enabled and self.uses_models else None
+        self._kinds: dict[str, str] = {}
+        for agent in pipeline.agents:
+            self._kinds[agent] = settings.agent(agent).backend or pipeline.mind
+        self._cache = None
+        if settings.cache.enabled and self.uses_models:
+            self._cache = open_cache(settings)
         self._engine = self._load_engine()
-        self._record = self._open_record()
+        self._record: Record | None = None
+        self._shards: ShardedStore | None = None
+        self._open_record()
         self._exemplars = None
         if isinstance(self._pipeline_settings, PanelSettings):
             self._exemplars = load_exemplars(self._pipeline_settings.exemplars)
@@ -90,45 +96,55 @@ class Backends:
         return described | decision_components(self._settings, self._pipeline)
 
     def context(self, record_step: Callable[[Step], None], case: Item | None = None) -> RunContext:
-        """The run context of one case, with the record of its patient."""
+        """Return the run context of one case, with the record of its patient."""
         record = self._record_of(case)
         embedded = None
         if "embedded" in self._kinds.values():
             embedded = self._embedded_backend(record)
-        backends = {agent: self._backend(agent, embedded) for agent in self._kinds}
-        voting = {agent: self._voting_backends(agent, embedded) for agent in self._voting_agents}
+        backends = {}
+        for agent in self._kinds:
+            backends[agent] = self._backend(agent, embedded)
+        voting_backends = {}
+        for agent in self._voting_agents:
+            voting_backends[agent] = self._voting_backends(agent, embedded)
         return RunContext(
             backends,
             record_step,
             record,
-            voting,
+            voting_backends,
             self._exemplars,
             audit=self.audit,
             confirm=self.confirm,
         )
 
     def dry_run_context(self, calls: list[DryRunCall], case: Item | None = None) -> RunContext:
-        """A run context that sends no request; the calls a run would make are appended to `calls`."""
+        """Return a run context that sends no request.
+
+        The calls that a run would make are appended to `calls`.
+        """
         record = self._record_of(case)
         embedded = self._embedded_backend(record)
         backends: dict[str, Backend] = dict.fromkeys(self._pipeline.agents, embedded)
         for agent in self._model_agents:
             endpoint = model_endpoints(self._settings, agent)[0]
             backends[agent] = self._dry_run_backend(agent, endpoint, embedded, calls)
-        voting = {
-            agent: self._dry_run_voting_backends(agent, embedded, calls)
-            for agent in self._voting_agents
-        }
+        voting_backends = {}
+        for agent in self._voting_agents:
+            voting_backends[agent] = self._dry_run_voting_backends(agent, embedded, calls)
         return RunContext(
-            backends, fhir_record=record, voting_backends=voting, exemplars=self._exemplars
+            backends,
+            fhir_record=record,
+            voting_backends=voting_backends,
+            exemplars=self._exemplars,
         )
 
     async def close(self) -> None:
         """Close connections, the record and the cache."""
         for transport in self._transports:
             await transport.close()
-        if self._record is not None:
-            self._record.close()
+        for opened in (self._record, self._shards):
+            if opened is not None:
+                opened.close()
         if self._cache is not None:
             self._cache.close()
 
@@ -138,9 +154,9 @@ class Backends:
         return bool(self._model_agents)
 
     @property
-    def shards(self) -> ShardedStore | None:
+    def shards(self) -> "ShardedStore | None":
         """The record's shards, where it has several."""
-        return self._record if isinstance(self._record, ShardedStore) else None
+        return self._shards
 
     @property
     def _model_agents(self) -> list[str]:
@@ -151,10 +167,12 @@ class Backends:
         return [agent for agent in self._kinds if agent in self._pipeline.multi_model_agents]
 
     def _load_engine(self) -> Engine | None:
-        needed = "embedded" in self._kinds.values() and self._pipeline.reads_notes
-        return Engine.load() if needed else None
+        if "embedded" in self._kinds.values() and self._pipeline.reads_notes:
+            return Engine.load()
+        return None
 
-    def _open_record(self) -> Record | ShardedStore | None:
+    def _open_record(self) -> None:
+        """Open the record, or its shards. Raises `CallerError` where the pipeline lacks one."""
         settings, pipeline = self._settings, self._pipeline
         if settings.record is None:
             if pipeline.reads_record:
@@ -162,44 +180,58 @@ class Backends:
                     f"The pipeline {pipeline.name} reads a FHIR record.\n"
                     "Name a store or a server with --record."
                 )
-            return None
+            return
+        # Slow to import, and a run over notes has no record.
+        from archqa.fhir import ShardedStore, connect, is_sharded
+
         if not is_sharded(settings.record):
-            return connect(settings.record, profile=pipeline.ways)
-        store = ShardedStore.open(settings.record, pipeline.ways)
+            self._record = connect(settings.record, profile=pipeline.ways)
+            return
+        self._shards = ShardedStore.open(settings.record, pipeline.ways)
         if settings.runner == "local":
-            store.check_all_local()  # On a cluster the shards may be on several machines.
-        return store
+            self._shards.check_all_local()  # On a cluster the shards may be on several machines.
 
     def _check_servers(self) -> None:
-        """Connect all models now, so that a missing key or a bad URL is reported before anything is written."""
+        """Connect all models now: a missing key or bad URL is reported before anything is written."""
         for agent in self._model_agents:
             for endpoint in model_endpoints(self._settings, agent):
                 self._model(endpoint.base_url)
 
     def _description(self, agent: str) -> str:
         if self._kinds[agent] == "embedded":
-            return f"embedded:{self._engine.fingerprint[:12]}" if self._engine else "embedded"
-        endpoints = model_endpoints(self._settings, agent)
-        labels = ", ".join(endpoint.label for endpoint in endpoints)
-        servers = dict.fromkeys(endpoint.base_url or "api.openai.com" for endpoint in endpoints)
-        return f"{labels} at {' and '.join(servers)}"
+            if self._engine is None:
+                return "embedded"
+            return f"embedded:{self._engine.fingerprint[:12]}"
+        labels = []
+        servers = []
+        for endpoint in model_endpoints(self._settings, agent):
+            labels.append(endpoint.label)
+            servers.append(endpoint.base_url or "api.openai.com")
+        distinct_servers = dict.fromkeys(servers)
+        return f"{', '.join(labels)} at {' and '.join(distinct_servers)}"
 
-    def _record_of(self, case: Item | None) -> Record | None:
-        """The whole record, or the shard of the case's patient. Raises `CallerError` if the case names none."""
-        if not isinstance(self._record, ShardedStore):
+    def _record_of(self, case: Item | None) -> "Record | None":
+        """Return the whole record, or the shard of the case's patient.
+
+        Raises `CallerError` if the case names no patient.
+        """
+        if self._shards is None:
             return self._record
         if self._pipeline.reads_notes:
             return None
         if isinstance(case, RecordQuestion) and case.patient_fhir_id:
-            return self._record.of(case.patient_fhir_id)
+            return self._shards.of(case.patient_fhir_id)
         raise CallerError(
-            f"{self._record.folder} is a record in shards, which only questions that name a patient can be asked of.\n"
+            f"{self._shards.folder} is a record in shards, "
+            "which only questions that name a patient can be asked of.\n"
             "Name the whole store with --record."
         )
 
-    def _embedded_backend(self, record: Record | None) -> Backend:
+    def _embedded_backend(self, record: "Record | None") -> Backend:
         """The backend without a model: the engine for a note, the query grammar for a record."""
         if record is not None and not self._pipeline.reads_notes:
+            from archqa.agents.grammar_backend import GrammarBackend  # Slow to import.
+
             return GrammarBackend(record)
         operating_point = getattr(self._pipeline_settings, "operating_point", "f1")
         return EngineBackend(self._engine, operating_point)
@@ -211,13 +243,13 @@ class Backends:
         return self._model_backend(agent, model_endpoints(self._settings, agent)[0])
 
     def _voting_backends(self, agent: str, embedded: Backend | None) -> dict[str, Backend]:
-        """All backends that run an agent, by the label they vote under."""
+        """Return all backends that run an agent, by the label they vote under."""
         if self._kinds[agent] == "embedded":
             return {"embedded": self._backend(agent, embedded)}
-        return {
-            endpoint.label: self._model_backend(agent, endpoint)
-            for endpoint in model_endpoints(self._settings, agent)
-        }
+        backends: dict[str, Backend] = {}
+        for endpoint in model_endpoints(self._settings, agent):
+            backends[endpoint.label] = self._model_backend(agent, endpoint)
+        return backends
 
     def _model_backend(self, agent: str, endpoint: ModelEndpoint) -> ModelBackend:
         options = self._settings.agent(agent)
@@ -235,19 +267,23 @@ class Backends:
     ) -> dict[str, Backend]:
         if self._kinds[agent] == "embedded":
             return {"embedded": embedded}
-        return {
-            endpoint.label: self._dry_run_backend(agent, endpoint, embedded, calls)
-            for endpoint in model_endpoints(self._settings, agent)
-        }
+        backends: dict[str, Backend] = {}
+        for endpoint in model_endpoints(self._settings, agent):
+            backends[endpoint.label] = self._dry_run_backend(agent, endpoint, embedded, calls)
+        return backends
 
     def _dry_run_backend(
         self, agent: str, endpoint: ModelEndpoint, embedded: Backend, calls: list[DryRunCall]
     ) -> DryRunBackend:
         model_backend = self._model_backend(agent, endpoint)
-        return DryRunBackend(model_backend, embedded, self._server_cache(endpoint.base_url), calls)
+        cache = self._server_cache(endpoint.base_url)
+        return DryRunBackend(model_backend, embedded, cache, calls)
 
     def _model(self, base_url: str | None) -> Model:
-        """The model of one server, wrapped in (outermost first) cache, retries, rate limit and budget."""
+        """Return the model of one server.
+
+        It is wrapped in, outermost first, cache, retries, rate limit and budget.
+        """
         if base_url not in self._models:
             self._models[base_url] = self._wrapped_model(base_url)
         return self._models[base_url]
@@ -283,7 +319,8 @@ class Backends:
 def open_cache(settings: Settings) -> ReplyCache:
     """The cache of replies: on a server if one is configured, else in a file.
 
-    Raises `InputError` if the file is not a cache, `ServerUnavailable` if the server does not answer.
+    Raises `InputError` if the file is not a cache, `ServerUnavailable` if the server does not
+    answer.
     """
     max_bytes = round(settings.cache.gib * GIBIBYTE)
     if settings.cache.url is None:
@@ -300,18 +337,19 @@ def _limits_of_one_process(settings: Settings) -> SharedLimits:
 def open_transport(
     settings: Settings, base_url: str | None, heed: RetryAfterHook = lambda _: None
 ) -> HttpTransport:
-    """A connection to one server for many requests; `heed` is called with the headers of each reply.
+    """Open a connection to one server; `heed` is called with the headers of each reply.
 
-    Raises `AuthenticationFailed` without a key for api.openai.com, `CallerError` for an invalid URL.
+    Raises `AuthenticationFailed` without a key for api.openai.com, `CallerError` for an invalid
+    URL.
     """
     url, key = server_address(settings, base_url)
     return HttpTransport(url, key, settings.limits.timeout, heed)
 
 
 def server_address(settings: Settings, base_url: str | None) -> tuple[str, str]:
-    """A server's URL and the key for it."""
-    key = settings.api_key_for(base_url)
-    if key is None and base_url is None:
+    """Return a server's URL and the key for it."""
+    secret = settings.api_key_for(base_url)
+    if secret is None and base_url is None:
         raise AuthenticationFailed(
             "There is no key for api.openai.com.\n"
             "Set OPENAI_API_KEY, name another server with --base-url, or use --pipeline embedded."
@@ -320,4 +358,5 @@ def server_address(settings: Settings, base_url: str | None) -> tuple[str, str]:
         raise CallerError(
             f"--base-url {base_url!r} is not a URL.\nFor example: http://127.0.0.1:8000/v1"
         )
-    return base_url or OPENAI_BASE_URL, key.get_secret_value() if key else "none"
+    key = "none" if secret is None else secret.get_secret_value()
+    return base_url or OPENAI_BASE_URL, key

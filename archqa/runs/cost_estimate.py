@@ -1,13 +1,12 @@
-"""Estimates the cost of a run before anything is spent: every prompt is rendered and counted, no request is sent.
+"""Estimates the cost of a run: every prompt is rendered and counted, no request is sent.
 
-Tokens are estimated at four characters each. Tokens of a prefix that the prompt shares with the one before are counted
-apart, since most servers charge less for them.
+Tokens are estimated at four characters each. Tokens of a prefix that the prompt shares with the
+previous prompt are also counted on their own, since most servers charge less for them.
 """
 
 import asyncio
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import pairwise
 from typing import Any, NamedTuple
 
 from archqa.agents.dry_run_backend import DryRunCall
@@ -119,18 +118,23 @@ def _costs_by_agent(
 def _agent_cost(
     agent: str, model: str, calls: list[DryRunCall], price: Price | None, scale: float
 ) -> AgentCost:
-    uncached = [call for call in calls if not call.cached]
-    prompt_tokens, shared_tokens = _prompt_tokens([call.request for call in uncached])
-    reply_characters = sum(call.reply_characters for call in uncached)
+    requests = []
+    reply_characters = 0
+    for call in calls:
+        if not call.cached:
+            requests.append(call.request)
+            reply_characters += call.reply_characters
+    prompt_tokens, shared_tokens = _prompt_tokens(requests)
     completion_tokens = reply_characters // CHARACTERS_PER_TOKEN
     cost: float | None = 0.0
-    if uncached:
+    if requests:
         cost = _cost(price, prompt_tokens * scale, completion_tokens * scale)
+    cached_calls = len(calls) - len(requests)
     return AgentCost(
         agent=agent,
         model=model,
-        calls=round(len(uncached) * scale),
-        cached_calls=round((len(calls) - len(uncached)) * scale),
+        calls=round(len(requests) * scale),
+        cached_calls=round(cached_calls * scale),
         prompt_tokens=round(prompt_tokens * scale),
         shared_tokens=round(shared_tokens * scale),
         completion_tokens=round(completion_tokens * scale),
@@ -139,23 +143,30 @@ def _agent_cost(
 
 
 def _prompt_tokens(requests: Sequence[Request]) -> tuple[int, int]:
-    """Estimated tokens of all prompts, and of the prefixes that each shares with the prompt before it."""
-    prompts = [_prompt_text(request) for request in requests]
-    characters = sum(len(prompt) for prompt in prompts)
-    shared = sum(shared_prefix(previous, prompt) for previous, prompt in pairwise(prompts))
-    return characters // CHARACTERS_PER_TOKEN, shared // CHARACTERS_PER_TOKEN
+    """Return the tokens of all prompts, and those that each shares with the previous prompt."""
+    characters = 0
+    shared_characters = 0
+    previous_prompt = ""
+    for request in requests:
+        prompt = _prompt_text(request)
+        characters += len(prompt)
+        shared_characters += shared_prefix(previous_prompt, prompt)
+        previous_prompt = prompt
+    return characters // CHARACTERS_PER_TOKEN, shared_characters // CHARACTERS_PER_TOKEN
 
 
 def _prompt_text(request: Request) -> str:
     return "\n".join(message.content for message in request.messages)
 
 
-def shared_prefix(text: str, other_text: str) -> int:
-    """The length in characters of the longest common prefix."""
-    for position, (character, other_character) in enumerate(zip(text, other_text, strict=False)):
-        if character != other_character:
-            return position
-    return min(len(text), len(other_text))
+def shared_prefix(text_1: str, text_2: str) -> int:
+    """Return the length in characters of the longest common prefix."""
+    length = 0
+    for character_1, character_2 in zip(text_1, text_2, strict=False):
+        if character_1 != character_2:
+            break
+        length += 1
+    return length
 
 
 def _cost(price: Price | None, prompt_tokens: float, completion_tokens: float) -> float | None:

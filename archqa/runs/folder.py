@@ -1,6 +1,7 @@
 """The folder of a run. It holds record text, so its mode is 0700 and that of its files 0600.
 
-    run.json  input.jsonl  cases.jsonl  trace/<id>.jsonl  submission.json  and what later commands add: scores.json
+    run.json  input.jsonl  cases.jsonl  trace/<id>.jsonl  submission.json
+    and what later commands add: scores.json
 
 Lines are only appended; a line that a kill cut short is dropped when the run is resumed.
 """
@@ -35,10 +36,12 @@ class RunFolder:
 
     @classmethod
     def create(cls, path: Path) -> "RunFolder":
-        """A new, empty run folder. Raises `CallerError` if something is there already."""
-        if path.exists() and (not path.is_dir() or any(path.iterdir())):
+        """Create an empty run folder. Raises `CallerError` if something is there already."""
+        is_empty_folder = path.is_dir() and not any(path.iterdir())
+        if path.exists() and not is_empty_folder:
             raise CallerError(
-                f"{path} exists already.\nGo on with it by --resume, or name another folder with --out."
+                f"{path} exists already.\n"
+                "Go on with it by --resume, or name another folder with --out."
             )
         path.mkdir(mode=0o700, parents=True, exist_ok=True)
         path.chmod(0o700)
@@ -48,71 +51,64 @@ class RunFolder:
 
     @classmethod
     def open(cls, path: Path) -> "RunFolder":
-        """An existing run folder. Raises `InputError` if it is none."""
+        """Open an existing run folder. Raises `InputError` if it is none."""
         if not (path / "run.json").is_file():
-            raise InputError(
-                path, [": is not a run folder (it has no run.json)."], "archqa predict makes one."
-            )
+            mistake = ": is not a run folder (it has no run.json)."
+            raise InputError(path, [mistake], "archqa predict makes one.")
         return cls(path)
 
     def manifest(self) -> RunManifest:
-        """`run.json`. Raises `InputError` if it is damaged or newer than this archqa."""
+        """Read `run.json`. Raises `InputError` if it is damaged or newer than this archqa."""
         path = self.path / "run.json"
         try:
             content = json.loads(path.read_text(encoding="utf-8"))
-            if isinstance(content, dict) and content.get("schema_version", 0) > SCHEMA_VERSION:
-                raise InputError(
-                    path, [": was written by a newer archqa."], "Update archqa to read it."
-                )
-            return RunManifest.model_validate(content)
+            if _schema_version(content) <= SCHEMA_VERSION:
+                return RunManifest.model_validate(content)
         except (ValueError, RecursionError):
-            raise InputError(
-                path, [": is not a run's description."], "Run `archqa predict` anew."
-            ) from None
+            mistake = ": is not a run's description."
+            raise InputError(path, [mistake], "Run `archqa predict` anew.") from None
+        raise InputError(path, [": was written by a newer archqa."], "Update archqa to read it.")
 
     def write_manifest(self, manifest: RunManifest) -> None:
         """Replace `run.json` in one step."""
         self.write_json("run.json", manifest.model_dump(mode="json"))
 
     def records(self) -> "Records":
-        """How each case ended, by id; of several tries the last. Read from disk when they are asked for."""
+        """Return the latest record of each case, by case id; each is read from disk when needed."""
         return Records(self.path / "cases.jsonl", self._result_type())
 
     def _result_type(self) -> type[TaskResult] | None:
-        """The type of the results in `cases.jsonl`; None before `run.json` names the task."""
+        """Return the type of the results in `cases.jsonl`; None before `run.json` names the task."""
         if not (self.path / "run.json").is_file():
             return None
         return tasks.find(self.manifest().task).result_type
 
     def add(self, record: CaseRecord) -> None:
-        """Append how a case ended; it is on disk when this returns."""
+        """Append the record of a case; it is on disk when this returns."""
         self._append("cases.jsonl", record.model_dump_json(), sync=True)
 
     def add_step(self, case_id: str, step: Step) -> None:
         """Append a step to the trace of a case."""
-        self._append(f"trace/{case_file_name(case_id)}.jsonl", step.model_dump_json())
+        self._append(_trace_name(case_id), step.model_dump_json())
 
     def add_steps(self, case_id: str, lines: Iterable[str]) -> None:
         """Append steps, as lines of JSON, to the trace of a case."""
         text = "\n".join(lines)
         if text:
-            self._append(f"trace/{case_file_name(case_id)}.jsonl", text)
+            self._append(_trace_name(case_id), text)
 
     def steps(self, case_id: str) -> list[Step]:
-        """The trace of a case, with all its tries."""
-        lines = self._lines(f"trace/{case_file_name(case_id)}.jsonl")
+        """Return the trace of a case, with all its tries."""
+        lines = self._lines(_trace_name(case_id))
         return [Step.model_validate_json(line) for line in lines]
 
     def mend(self) -> None:
-        """Drop a last line that a kill cut short, so that lines can be appended."""
-        for path in [self.path / "cases.jsonl", *(self.path / "trace").glob("*.jsonl")]:
-            if not path.is_file():
-                continue
-            content = path.read_bytes()
-            end_of_last_line = content.rfind(b"\n") + 1
-            if end_of_last_line < len(content):
-                with path.open("r+b") as file:
-                    file.truncate(end_of_last_line)
+        """Drop the last line of each file if a kill cut it short, so that lines can be appended."""
+        cases_file = self.path / "cases.jsonl"
+        if cases_file.is_file():
+            _drop_incomplete_line(cases_file)
+        for trace_file in (self.path / "trace").glob("*.jsonl"):
+            _drop_incomplete_line(trace_file)
 
     def write_lines(self, name: str, lines: Iterable[str]) -> Path:
         """Write a whole file of lines atomically."""
@@ -128,19 +124,23 @@ class RunFolder:
         return self.write_lines(name, [json.dumps(content, ensure_ascii=False, indent=2)])
 
     def _lines(self, name: str) -> Iterator[str]:
-        """The complete lines; one that a kill cut short has no line end."""
+        """Yield the complete lines; one that a kill cut short has no line end."""
         path = self.path / name
-        if path.is_file():
-            with path.open(encoding="utf-8", newline="\n") as file:
-                yield from (line for line in file if line.endswith("\n"))
+        if not path.is_file():
+            return
+        with path.open(encoding="utf-8", newline="\n") as file:
+            for line in file:
+                if line.endswith("\n"):
+                    yield line
 
     def _append(self, name: str, line: str, *, sync: bool = False) -> None:
-        descriptor = os.open(self.path / name, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+        flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND
+        descriptor = os.open(self.path / name, flags, 0o600)
         try:
             unwritten = memoryview(f"{line}\n".encode())
             while unwritten:
-                written = os.write(descriptor, unwritten)
-                unwritten = unwritten[written:]
+                byte_count = os.write(descriptor, unwritten)
+                unwritten = unwritten[byte_count:]
             if sync:
                 os.fsync(descriptor)
         finally:
@@ -173,35 +173,65 @@ class Records(Mapping[str, CaseRecord]):
         return len(self._offsets)
 
     def _index(self) -> None:
-        """Raises `InputError` for a line that is no record. A line without its end was cut short and is none yet."""
+        """Note where each line begins. Raises `InputError` for a line that is no record.
+
+        A last line without its end was cut short by a kill and does not count.
+        """
         offset = 0
         with self._path.open("rb") as file:
-            for number, line in enumerate(file, start=1):
+            for line_number, line in enumerate(file, start=1):
                 if line.endswith(b"\n"):
-                    self._offsets[self._id_in(line, number)] = offset
+                    case_id = self._parse_id(line, line_number)
+                    self._offsets[case_id] = offset
                 offset += len(line)
 
-    def _id_in(self, line: bytes, number: int) -> str:
+    def _parse_id(self, line: bytes, line_number: int) -> str:
         try:
-            return CaseRecord.model_validate_json(line, context=self._context).id
+            record = CaseRecord.model_validate_json(line, context=self._context)
         except ValidationError:
             fix = "Somebody edited the file; remove the line to run its case again."
-            raise InputError(self._path, [f":{number}: is not a case record."], fix) from None
+            mistake = f":{line_number}: is not a case record."
+            raise InputError(self._path, [mistake], fix) from None
+        return record.id
 
 
 def new_run_name(at: datetime, task: str, pipeline: str) -> str:
-    """A run's name: `<utc-time>-<task>-<pipeline>-<4 letters>`."""
+    """Return a run's name: `<utc-time>-<task>-<pipeline>-<4 letters>`."""
     letters = "".join(secrets.choice(string.ascii_lowercase) for _ in range(4))
     return f"{at:%Y%m%dT%H%M%SZ}-{task}-{pipeline}-{letters}"
 
 
 def case_file_name(case_id: str) -> str:
-    """A case id as a file name: ids are opaque and may hold anything."""
+    """Return a case id as a file name: ids are opaque and may have any character."""
     quoted = quote(case_id, safe=" ")
     if len(quoted) <= _MAX_NAME_LENGTH:
         return quoted
-    return f"{quoted[:_MAX_NAME_LENGTH]}-{hashlib.sha256(case_id.encode()).hexdigest()[:16]}"
+    digest = hashlib.sha256(case_id.encode()).hexdigest()
+    return f"{quoted[:_MAX_NAME_LENGTH]}-{digest[:16]}"
 
 
 def _private(path: Path, flags: int) -> Any:
-    return os.fdopen(os.open(path, flags, 0o600), "w", encoding="utf-8", newline="\n")
+    descriptor = os.open(path, flags, 0o600)
+    return os.fdopen(descriptor, "w", encoding="utf-8", newline="\n")
+
+
+def _trace_name(case_id: str) -> str:
+    return f"trace/{case_file_name(case_id)}.jsonl"
+
+
+def _schema_version(content: Any) -> int:
+    """Return the version of a manifest's format; 0 if it has none."""
+    if not isinstance(content, dict):
+        return 0
+    version = content.get("schema_version", 0)
+    if not isinstance(version, int):
+        raise ValueError("the version is not a number")
+    return version
+
+
+def _drop_incomplete_line(path: Path) -> None:
+    content = path.read_bytes()
+    end_of_last_line = content.rfind(b"\n") + 1
+    if end_of_last_line < len(content):
+        with path.open("r+b") as file:
+            file.truncate(end_of_last_line)

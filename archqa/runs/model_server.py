@@ -3,12 +3,12 @@
 import asyncio
 from typing import TYPE_CHECKING
 
-from archqa.errors import AuthenticationFailed, CallerError, ServerUnavailable
+from archqa.errors import CallerError, ServerUnavailable
 from archqa.runs.backends import server_address
 from archqa.settings import DEFAULT_MODEL, Settings
 
 if TYPE_CHECKING:
-    import openai
+    from archqa.llm.server_api import ServerApi
 
 _MAX_MODELS_SHOWN = 8
 
@@ -36,32 +36,16 @@ def resolve_model(settings: Settings) -> Settings:
 
 async def list_models(settings: Settings) -> list[str]:
     """The names of the models that the server in the settings serves (`GET /models`). Raises `ModelError`."""
-    import openai
-
-    client = open_client(settings, settings.base_url)
-    try:
-        return [model.id async for model in client.models.list()]
-    except openai.AuthenticationError:
-        raise AuthenticationFailed(
-            f"{client.base_url} refuses the key.\nSet OPENAI_API_KEY to one it accepts."
-        ) from None
-    except openai.OpenAIError as error:
-        problem = f"{client.base_url} does not list its models ({type(error).__name__})."
-        raise ServerUnavailable(
-            f"{problem}\nCheck --base-url and whether the server runs."
-        ) from None
-    finally:
-        await client.close()
+    async with open_server_api(settings) as server:
+        return await server.models()
 
 
-def open_client(settings: Settings, base_url: str | None) -> "openai.AsyncOpenAI":
-    """A client of the openai package for one server's files and list of models; slow to import.
+def open_server_api(settings: Settings) -> "ServerApi":
+    """A client for the list of models and the files of the server in the settings.
 
     Raises `AuthenticationFailed` without a key for api.openai.com, `CallerError` for an invalid URL.
     """
-    import openai
+    from archqa.llm.server_api import ServerApi  # Its HTTP library is slow to import.
 
-    url, key = server_address(settings, base_url)
-    return openai.AsyncOpenAI(
-        api_key=key, base_url=url, max_retries=0, timeout=settings.limits.timeout
-    )
+    url, key = server_address(settings, settings.base_url)
+    return ServerApi(url, key, settings.limits.timeout)

@@ -18,21 +18,28 @@ _HARMLESS = frozenset({"base_url", "pipeline", "runner"})
 
 
 def open_folder(plan: Plan, out: Path | None, *, resume: bool) -> tuple[RunFolder, RunManifest]:
-    """A new folder, or with `resume` that of the interrupted run, and the manifest to go on with."""
-    if resume:
-        path = out if out is not None else _latest_unfinished(Path("runs"), plan.manifest)
-        if path is not None and (path / "run.json").is_file():
-            return _reopen(path, plan.manifest)
-        if out is None:
-            raise CallerError(
-                "There is no unfinished run of these cases with these settings under runs/."
-            )
-    return new_folder(plan, out), plan.manifest
+    """Return a run folder and its manifest: a new one or, with `resume`, the interrupted run's."""
+    if not resume:
+        return new_folder(plan, out), plan.manifest
+    path = out
+    if path is None:
+        path = _latest_unfinished(Path("runs"), plan.manifest)
+    if path is None:
+        raise CallerError(
+            "There is no unfinished run of these cases with these settings under runs/."
+        )
+    if (path / "run.json").is_file():
+        return _reopen(path, plan.manifest)
+    return new_folder(plan, path), plan.manifest
 
 
 def new_folder(plan: Plan, out: Path | None) -> RunFolder:
-    """The folder of a new run, with its manifest and its cases. Raises `CallerError` if it exists."""
-    folder = RunFolder.create(out or Path("runs") / plan.manifest.run)
+    """Create the folder of a new run with its manifest and cases.
+
+    Raises `CallerError` if it exists.
+    """
+    path = out or Path("runs") / plan.manifest.run
+    folder = RunFolder.create(path)
     folder.write_manifest(plan.manifest)
     write_cases(folder, plan.manifest.task, plan.cases)
     return folder
@@ -48,11 +55,12 @@ def _reopen(path: Path, planned: RunManifest) -> tuple[RunFolder, RunManifest]:
             "Resume it as it was begun, or name a new --out."
         )
     folder.mend()
-    return folder, existing.model_copy(update={"status": RunStatus.RUNNING, "ended_at": None})
+    running = {"status": RunStatus.RUNNING, "ended_at": None}
+    return folder, existing.model_copy(update=running)
 
 
 def manifest_differences(existing: RunManifest, planned: RunManifest) -> list[str]:
-    """The names of what differs between two runs and may change a prediction."""
+    """Return the names of what differs between two runs and may change a prediction."""
     differences = []
     for name in ("task", "pipeline", "case_ids", "prompts", "inputs"):
         if getattr(existing, name) != getattr(planned, name):
@@ -67,36 +75,51 @@ def manifest_differences(existing: RunManifest, planned: RunManifest) -> list[st
 
 
 def _models(manifest: RunManifest) -> dict[str, str]:
-    """The model of each agent; the address of its server makes no difference."""
-    return {agent: text.partition(" at ")[0] for agent, text in manifest.minds.items()}
+    """Return the model of each agent; the address of its server makes no difference."""
+    models = {}
+    for agent, backend in manifest.minds.items():
+        model, _, _ = backend.partition(" at ")
+        models[agent] = model
+    return models
 
 
 def _changed_settings(existing: RunManifest, planned: RunManifest) -> list[str]:
-    before, now = _comparable_settings(existing), _comparable_settings(planned)
-    names = before.keys() | now.keys()
-    return sorted(f"settings.{name}" for name in names if before.get(name) != now.get(name))
+    settings_before = _comparable_settings(existing)
+    settings_now = _comparable_settings(planned)
+    changed = []
+    for name in sorted(settings_before.keys() | settings_now.keys()):
+        if settings_before.get(name) != settings_now.get(name):
+            changed.append(f"settings.{name}")
+    return changed
 
 
 def _comparable_settings(manifest: RunManifest) -> dict[str, Any]:
-    """The settings that may change a prediction, by name; of the pipelines' only those of the run's own.
+    """Return the settings that may change a prediction, by name.
 
-    Runs of earlier versions hold the settings of all pipelines, under their short names.
+    Of the pipelines' settings, only those of the run's own pipeline. Runs of earlier versions have
+    the settings of all pipelines, under their short names.
     """
     values = nest(manifest.settings)
     sections = values.pop("pipelines", {})
-    settings = {name: value for name, value in _leaves(values) if not _is_harmless(name)}
-    own = sections.get(manifest.pipeline, {})
-    used = pipelines.find(manifest.pipeline, manifest.task).settings_type.model_fields
-    return settings | {name: value for name, value in own.items() if name in used}
+    settings = {}
+    for name, value in _leaves(values):
+        if not _is_harmless(name):
+            settings[name] = value
+    pipeline = pipelines.find(manifest.pipeline, manifest.task)
+    for name, value in sections.get(manifest.pipeline, {}).items():
+        if name in pipeline.settings_type.model_fields:
+            settings[name] = value
+    return settings
 
 
 def _leaves(values: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
-    """The values that are no mappings, by dotted name; what is unset is left out."""
+    """Yield the values that are no mappings, by dotted name, without those that are None."""
     for name, value in values.items():
+        full_name = f"{prefix}{name}"
         if isinstance(value, Mapping):
-            yield from _leaves(value, f"{prefix}{name}.")
+            yield from _leaves(value, f"{full_name}.")
         elif value is not None:
-            yield f"{prefix}{name}", value
+            yield full_name, value
 
 
 def _is_harmless(name: str) -> bool:
@@ -104,9 +127,9 @@ def _is_harmless(name: str) -> bool:
 
 
 def _latest_unfinished(runs: Path, planned: RunManifest) -> Path | None:
-    """The latest run of the same cases and settings that did not finish."""
-    paths = [manifest.parent for manifest in runs.glob("*/run.json")]
-    for path in sorted(paths, reverse=True):
+    """Return the latest run of the same cases and settings that did not finish."""
+    for manifest_file in sorted(runs.glob("*/run.json"), reverse=True):
+        path = manifest_file.parent
         existing = RunFolder(path).manifest()
         if existing.status is RunStatus.FINISHED:
             continue

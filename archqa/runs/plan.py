@@ -20,7 +20,7 @@ from archqa.settings import Settings
 from archqa.tasks import CaseFile, pipelines
 from archqa.tasks.pipeline import Pipeline
 
-_LIBRARIES = ("openai", "pydantic", "onnxruntime", "numpy")
+_LIBRARIES = ("aiohttp", "pydantic", "onnxruntime", "numpy")
 
 
 class Plan(NamedTuple):
@@ -33,7 +33,7 @@ class Plan(NamedTuple):
 
 
 def choose_pipeline(settings: Settings, task: str) -> Pipeline:
-    """The pipeline in the settings; else the task's default with a model if one is set up, else the one without.
+    """Return the pipeline in the settings, else the task's default with or without a model.
 
     Raises `CallerError` for an unknown pipeline.
     """
@@ -45,11 +45,12 @@ def choose_pipeline(settings: Settings, task: str) -> Pipeline:
 def plan_run(
     source: str | Path | CaseFile, task: str | None, selection: Selection, settings: Settings
 ) -> Plan:
-    """The plan of a run of these cases with these settings; writes nothing.
+    """Return the plan of a run of these cases with these settings; write nothing.
 
-    Raises `CallerError` for settings without effect and for an empty selection, `InputError` for a malformed file.
+    Raises `CallerError` for settings without effect and for an empty selection, `InputError` for a
+    malformed file.
     """
-    file = source if isinstance(source, CaseFile) else tasks.load_cases(str(source), task)
+    file = _load(source, task)
     file = tasks.with_clinician_answers(file, settings.answer_key)
     positions = selection.positions(file.ids)
     pipeline = choose_pipeline(settings, file.task)
@@ -74,6 +75,12 @@ def plan_run(
     return Plan(manifest, file.select(positions), pipeline, settings)
 
 
+def _load(source: str | Path | CaseFile, task: str | None) -> CaseFile:
+    if isinstance(source, CaseFile):
+        return source
+    return tasks.load_cases(str(source), task)
+
+
 def _fingerprint(file: CaseFile) -> DataFingerprint:
     is_standard_input = str(file.path) == "-"
     path = "-" if is_standard_input else str(file.path.absolute())
@@ -82,28 +89,25 @@ def _fingerprint(file: CaseFile) -> DataFingerprint:
 
 def _prompt_digests(pipeline: Pipeline, settings: Settings) -> dict[str, str]:
     """Prompt version to its sha256, for the versions that this run renders."""
-    prompts = default_prompts()
     versions = [settings.prompt_version(prompt) for prompt in pipeline.prompts]
-    return {version: prompts.digest(version) for version in versions}
+    return {version: default_prompts().digest(version) for version in versions}
 
 
 def _versions() -> dict[str, str]:
-    installed = {name: metadata.version(name) for name in _LIBRARIES}
-    return {"archqa": archqa.__version__, "python": platform.python_version(), **installed}
+    versions = {"archqa": archqa.__version__, "python": platform.python_version()}
+    for name in _LIBRARIES:
+        versions[name] = metadata.version(name)
+    return versions
 
 
 def _git_revision() -> str | None:
-    """The revision of the checkout archqa runs from; None in an installed wheel."""
+    """Return the revision of the checkout archqa runs from; None in an installed wheel."""
     checkout = Path(archqa.__file__).resolve().parent.parent
     if not (checkout / ".git").exists():
         return None
+    command = ["git", "-C", str(checkout), "rev-parse", "HEAD"]
     try:
-        completed = subprocess.run(
-            ["git", "-C", str(checkout), "rev-parse", "HEAD"],
-            capture_output=True,
-            text=True,
-            timeout=5,
-        )
+        completed = subprocess.run(command, capture_output=True, text=True, timeout=5)
     except (OSError, subprocess.TimeoutExpired):
         return None
     return completed.stdout.strip() or None

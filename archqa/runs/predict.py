@@ -18,8 +18,6 @@ from archqa.runs.event_loop import run_sync
 from archqa.runs.folder import RunFolder
 from archqa.runs.open_run import open_folder
 from archqa.runs.plan import Plan, plan_run
-from archqa.runs.ray import driver
-from archqa.runs.ray.cluster import ray_cluster
 from archqa.runs.record import CaseStatus, RunManifest, RunStatus
 from archqa.runs.run import Run
 from archqa.runs.runner import Job, OnCase, run_cases
@@ -50,12 +48,13 @@ def predict(
 ) -> Run:
     """Answer every case of a file and return the run.
 
-    `cases` is a path, `-` (standard input), `mini` or what `load_cases` returned; `selection` narrows it. `typed` are
-    settings by short or full name (`pipeline="embedded"`, `labels="multiclass"`), instead of `settings`. `confirm` is
-    called before anything is written to a record. `scripted` replaces the model server, for tests.
+    `cases` is a path, `-` (standard input), `mini` or what `load_cases` returned; `selection`
+    narrows it. `typed` are settings by short or full name (`pipeline="embedded"`,
+    `labels="multiclass"`), instead of `settings`. `confirm` is called before anything is written to
+    a record. `scripted` replaces the model server, for tests.
 
-    Cases that fail are recorded in the run. Raises `CallerError`, `InputError`, `ModelError` and `BudgetExceeded`; the
-    run can be resumed after the last two.
+    Cases that fail are recorded in the run. Raises `CallerError`, `InputError`, `ModelError` and
+    `BudgetExceeded`; the run can be resumed after the last two.
     """
     settings = _chosen_settings(settings, typed)
     if scripted is not None and settings.runner == "ray":
@@ -65,8 +64,9 @@ def predict(
     backends = Backends(settings, plan.pipeline, scripted)
     backends.confirm = confirm
     plan = _with_backends(plan, backends)
+    path = Path(out) if out else None
     with _cluster(settings):  # Connect before anything is written.
-        folder, manifest = open_folder(plan, Path(out) if out else None, resume=resume)
+        folder, manifest = open_folder(plan, path, resume=resume)
         backends.audit = AuditLog(folder.path / "audit.jsonl")
         plan = plan._replace(manifest=manifest)
         return run_sync(_run(folder, plan, backends, on_start, on_case))
@@ -89,29 +89,49 @@ def _with_backends(plan: Plan, backends: Backends) -> Plan:
 
 
 def _cluster(settings: Settings) -> AbstractContextManager[Any]:
-    return ray_cluster(settings) if settings.runner == "ray" else nullcontext()
+    if settings.runner != "ray":
+        return nullcontext()
+    from archqa.runs.ray.cluster import ray_cluster
+
+    return ray_cluster(settings)
 
 
 def _check_writes(plan: Plan, *, confirmed: bool) -> None:
-    """Raise `CallerError` for writes on a cluster, where there is neither an audit log nor a person to confirm."""
-    writes = plan.settings.for_pipeline(plan.pipeline).writes_to_record
-    if plan.settings.runner == "ray" and (confirmed or writes):
+    """Raise `CallerError` for writes on a cluster.
+
+    There is neither an audit log nor a person to confirm them.
+    """
+    if plan.settings.runner != "ray":
+        return
+    pipeline_settings = plan.settings.for_pipeline(plan.pipeline)
+    if confirmed or pipeline_settings.writes_to_record:
         raise CallerError(
             "On a cluster nothing is written to a record.\nRun it here, or leave writes=apply away."
         )
 
 
 def _runner(settings: Settings) -> Callable[[Iterable[Item], Job], Awaitable[None]]:
-    return driver.run_cases if settings.runner == "ray" else run_cases
+    if settings.runner != "ray":
+        return run_cases
+    from archqa.runs.ray import driver
+
+    return driver.run_cases
 
 
 async def _run(
-    folder: RunFolder, plan: Plan, backends: Backends, on_start: OnStart, on_case: OnCase
+    folder: RunFolder,
+    plan: Plan,
+    backends: Backends,
+    on_start: OnStart,
+    on_case: OnCase,
 ) -> Run:
     """Run the cases that have not ended yet. Failed cases are tried again; refusals stand."""
-    records = folder.records()
-    tries = {record.id: record.tries for record in records.values()}
-    ended = {record.id for record in records.values() if record.status is not CaseStatus.FAILED}
+    tries = {}
+    ended = set()
+    for record in folder.records().values():
+        tries[record.id] = record.tries
+        if record.status is not CaseStatus.FAILED:
+            ended.add(record.id)
     open_cases = (case for case in plan.cases if case.id not in ended)
     job = Job(folder, plan.pipeline, plan.settings, backends, tries, on_case)
     started = time.monotonic()
@@ -123,10 +143,14 @@ async def _run(
         status = RunStatus.FINISHED
     finally:
         seconds = plan.manifest.seconds + time.monotonic() - started
-        ending = {"status": status, "ended_at": datetime.now(UTC), "seconds": seconds}
-        folder.write_manifest(plan.manifest.model_copy(update=ending))
+        folder.write_manifest(_ended(plan.manifest, status, seconds))
         await backends.close()
     run = Run(folder)
     run.write_submission()
     run.write_task_files()
     return run
+
+
+def _ended(manifest: RunManifest, status: RunStatus, seconds: float) -> RunManifest:
+    changes = {"status": status, "ended_at": datetime.now(UTC), "seconds": seconds}
+    return manifest.model_copy(update=changes)

@@ -9,7 +9,7 @@ from archqa.tasks.pipelines import all_pipelines, task_names
 
 
 def check_settings_used(settings: Settings, *chosen: Pipeline) -> None:
-    """Raise `CallerError` for typed settings that none of the chosen pipelines uses, all of them at once.
+    """Raise one `CallerError` for all typed settings that none of the chosen pipelines uses.
 
     Settings in a file or the environment serve many runs and are not checked.
     """
@@ -34,8 +34,9 @@ def _uses(pipeline: Pipeline, name: str) -> bool:
 
 
 def _explanation(name: str, chosen: Sequence[Pipeline]) -> str:
-    """Says that the chosen pipelines do not use a setting, and which do."""
-    chosen_names = " and ".join(dict.fromkeys(pipeline.name for pipeline in chosen))
+    """Say that the chosen pipelines do not use a setting, and which do."""
+    names = dict.fromkeys(pipeline.name for pipeline in chosen)
+    chosen_names = " and ".join(names)
     users = _users(name, chosen) or "none"
     if name.startswith("agents."):
         return f"{name}: {chosen_names} has no such agent. Pipelines that have it: {users}."
@@ -43,12 +44,17 @@ def _explanation(name: str, chosen: Sequence[Pipeline]) -> str:
 
 
 def _users(name: str, chosen: Sequence[Pipeline]) -> str:
-    """The pipelines that use a setting: those for the same tasks, else all, each with a task."""
-    users = [pipeline for pipeline in all_pipelines() if _uses(pipeline, name)]
+    """Return the pipelines that use a setting: those for the same tasks, else all with a task."""
     chosen_tasks: set[str] = set()
     for pipeline in chosen:
         chosen_tasks.update(task_names(pipeline))
-    of_same_task = [user for user in users if chosen_tasks.intersection(task_names(user))]
-    if of_same_task:
-        return ", ".join(user.name for user in of_same_task)
-    return ", ".join(f"{user.name} ({task_names(user)[0]})" for user in users)
+    of_same_task = []
+    with_task = []
+    for pipeline in all_pipelines():
+        if not _uses(pipeline, name):
+            continue
+        tasks = task_names(pipeline)
+        with_task.append(f"{pipeline.name} ({tasks[0]})")
+        if not chosen_tasks.isdisjoint(tasks):
+            of_same_task.append(pipeline.name)
+    return ", ".join(of_same_task or with_task)

@@ -1,7 +1,7 @@
-"""The cost of each stage of a run: calls, tokens, dollars and latency, by agent and model, from the traces."""
+"""The cost of each stage of a run by agent and model: calls, tokens, dollars, latency."""
 
 import json
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
@@ -10,7 +10,10 @@ from archqa.runs.run import Run
 
 
 class StageUsage(NamedTuple):
-    """One agent with one model. `p50` and `p95` are seconds of an uncached call; None if there was none."""
+    """One agent with one model.
+
+    `p50` and `p95` are seconds of an uncached call; None if there was none.
+    """
 
     agent: str
     model: str
@@ -21,15 +24,19 @@ class StageUsage(NamedTuple):
 
 
 def stage_usage(run: Run) -> list[StageUsage]:
-    """Every agent and model, in the order of their first call."""
+    """Return the usage of every agent and model, in the order of their earliest call."""
     usages: dict[tuple[str, str], list[Usage]] = defaultdict(list)
-    rejected: dict[tuple[str, str], int] = defaultdict(int)
+    rejected: Counter[tuple[str, str]] = Counter()
     for step in _model_steps(run):
         stage = (step["agent"], step["model"])
-        usages[stage].append(Usage.model_validate(step["usage"]))
+        usage = Usage.model_validate(step["usage"])
+        usages[stage].append(usage)
         if step["rejected"]:
             rejected[stage] += 1
-    return [_summary(stage, usages[stage], rejected[stage]) for stage in usages]
+    summaries = []
+    for stage, stage_usages in usages.items():
+        summaries.append(_summary(stage, stage_usages, rejected[stage]))
+    return summaries
 
 
 def _summary(stage: tuple[str, str], usages: list[Usage], rejected: int) -> StageUsage:
@@ -48,8 +55,9 @@ def _summary(stage: tuple[str, str], usages: list[Usage], rejected: int) -> Stag
 def _quantile(ascending: list[float], share: float) -> float | None:
     if not ascending:
         return None
-    position = min(len(ascending) - 1, int(share * len(ascending)))
-    return ascending[position]
+    position = int(share * len(ascending))
+    last = len(ascending) - 1
+    return ascending[min(position, last)]
 
 
 def _model_steps(run: Run) -> Iterator[dict[str, Any]]:

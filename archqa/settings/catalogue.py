@@ -1,4 +1,4 @@
-"""Every setting with its type, default, description and owner, for `archqa list settings` and the documentation."""
+"""Every setting with its type, default, description and owner, for `archqa list settings`."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -10,9 +10,17 @@ from pydantic.fields import FieldInfo
 
 from archqa.settings.model import AgentSettings, ServerSettings, Settings
 from archqa.settings.names import RUN_SHORT_NAMES
-from archqa.tasks.settings import PIPELINE_SECTIONS
+from archqa.tasks.settings import pipeline_sections
 
 _SHORT_NAMES = {".".join(path): name for name, path in RUN_SHORT_NAMES.items()}
+_PLAIN_TYPE_NAMES = {
+    bool: "on | off",
+    int: "integer",
+    float: "number",
+    Path: "path",
+    str: "text",
+    SecretStr: "text",
+}
 _KEYED: dict[str, type[BaseModel]] = {
     "agents.<name>": AgentSettings,
     "servers.<name>": ServerSettings,
@@ -40,11 +48,11 @@ def _run_settings() -> Iterator[SettingDescription]:
         section: Any = field.annotation
         if name == "pipelines" or get_origin(section) is dict:
             continue
-        if _is_section(section):
-            for inner_name, inner in section.model_fields.items():
-                yield _described(f"{name}.{inner_name}", inner, ("run",))
-        else:
+        if not _is_section(section):
             yield _described(name, field, ("run",))
+            continue
+        for inner_name, inner in section.model_fields.items():
+            yield _described(f"{name}.{inner_name}", inner, ("run",))
 
 
 def _is_section(annotation: Any) -> TypeGuard[type[BaseModel]]:
@@ -60,7 +68,7 @@ def _keyed_settings() -> Iterator[SettingDescription]:
 def _pipeline_settings() -> Iterator[SettingDescription]:
     owners: dict[str, list[str]] = {}
     fields: dict[str, FieldInfo] = {}
-    for pipeline, section in PIPELINE_SECTIONS.items():
+    for pipeline, section in pipeline_sections().items():
         for name, field in section.model_fields.items():
             owners.setdefault(name, []).append(pipeline)
             fields.setdefault(name, field)
@@ -81,27 +89,30 @@ def _described(name: str, field: FieldInfo, owners: tuple[str, ...]) -> SettingD
 
 
 def _type_name(annotation: Any) -> str:
-    """A type as a person types values of it: `integer`, `on or off`, `f1, precision or recall`."""
+    """Return a type in words: `integer`, `on | off`, `f1 | precision | recall`."""
+    if annotation in _PLAIN_TYPE_NAMES:
+        return _PLAIN_TYPE_NAMES[annotation]
     origin = get_origin(annotation)
-    if origin is Literal:
-        return " | ".join(str(choice) for choice in get_args(annotation))
-    if origin in {Union, UnionType}:
-        parts = [part for part in get_args(annotation) if part is not NoneType]
-        return " | ".join(_type_name(part) for part in parts)
     if origin is tuple:
         return "names, with commas"
-    plain = {bool: "on | off", int: "integer", float: "number", Path: "path"}
-    if annotation in plain:
-        return plain[annotation]
-    if annotation in {str, SecretStr}:
-        return "text"
-    return " | ".join(str(choice.value) for choice in annotation)
+    choices = []
+    if origin is Literal:
+        choices = [str(choice) for choice in get_args(annotation)]
+    elif origin in {Union, UnionType}:
+        for member in get_args(annotation):
+            if member is not NoneType:
+                choices.append(_type_name(member))
+    else:
+        choices = [str(member.value) for member in annotation]
+    return " | ".join(choices)
 
 
 def _default_text(field: FieldInfo) -> str:
-    default = field.get_default(call_default_factory=True) if not field.is_required() else ""
-    if isinstance(default, bool):
-        return "on" if default else "off"
+    if field.is_required():
+        return ""
+    default = field.get_default(call_default_factory=True)
     if default is None or default == ():
         return ""
+    if isinstance(default, bool):
+        return "on" if default else "off"
     return str(default)

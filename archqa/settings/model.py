@@ -6,22 +6,25 @@
 import os
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar
 
-from pydantic import BaseModel, Field, PrivateAttr, SecretStr, create_model, field_validator
-from pydantic_settings import (
-    BaseSettings,
-    InitSettingsSource,
-    PydanticBaseSettingsSource,
-    SettingsConfigDict,
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    PlainValidator,
+    PrivateAttr,
+    SecretStr,
+    SerializeAsAny,
+    field_validator,
 )
 
 from archqa.core.value import FrozenModel
 from archqa.llm.prices import Price, listed_prices
-from archqa.settings.names import nest
-from archqa.settings.sources import environment_values, read_toml
+from archqa.settings.names import merge, nest
+from archqa.settings.sources import environment_values
 from archqa.tasks.pipeline_settings import PipelineSettings
-from archqa.tasks.settings import PIPELINE_SECTIONS
+from archqa.tasks.settings import sections_model
 
 if TYPE_CHECKING:
     from archqa.tasks.pipeline import Pipeline
@@ -136,31 +139,21 @@ class ServerSettings(FrozenModel):
     )
 
 
-if TYPE_CHECKING:
-
-    class PipelineSections(FrozenModel):
-        """The settings of every pipeline, by its name."""
-else:
-    PipelineSections = create_model(
-        "PipelineSections",
-        __base__=FrozenModel,
-        **{
-            name: (section, Field(default_factory=section))
-            for name, section in PIPELINE_SECTIONS.items()
-        },
-    )
+def _validated_sections(values: Any) -> FrozenModel:
+    return sections_model().model_validate(values)
 
 
-class Settings(BaseSettings):
-    """Every setting of a run: values given here, then the environment, then a file, then defaults.
+PipelineSections = Annotated[FrozenModel, PlainValidator(_validated_sections), SerializeAsAny()]
+"""The settings of every pipeline by its name, for the tasks that are registered when they are loaded."""
+
+
+class Settings(BaseModel):
+    """Every setting of a run: values given here, then the environment, then defaults.
 
     Short names are accepted as keywords too: `Settings(jobs=4)` is `Settings(limits={"jobs": 4})`.
     """
 
-    model_config = SettingsConfigDict(frozen=True, extra="forbid")
-
-    config_path: ClassVar[Path | None] = None
-    """The TOML file to read; `load_settings` sets it in a subclass."""
+    model_config = ConfigDict(frozen=True, extra="forbid", validate_default=True)
 
     model: str | None = Field(default=None, description="model for every agent")
     base_url: str | None = Field(default=None, description="an OpenAI-compatible server")
@@ -177,28 +170,22 @@ class Settings(BaseSettings):
     retries: RetrySettings = RetrySettings()
     cache: CacheSettings = Field(default_factory=CacheSettings)
     ray: RaySettings = RaySettings()
-    pipelines: PipelineSections = Field(default_factory=PipelineSections)
+    pipelines: PipelineSections = Field(default_factory=lambda: sections_model()())
     agents: dict[str, AgentSettings] = {}
     servers: dict[str, ServerSettings] = {}
     prices: dict[str, Price] = {}
 
     _typed: frozenset[str] = PrivateAttr(default=frozenset())
 
-    @classmethod
-    def settings_customise_sources(  # type: ignore[override]  # pydantic-settings passes the sources by name
-        cls, settings_cls: type[BaseSettings], **sources: PydanticBaseSettingsSource
-    ) -> tuple[PydanticBaseSettingsSource, ...]:
-        """Values given first, then the environment, then the file; all under their full names."""
-        given = sources["init_settings"]
-        assert isinstance(given, InitSettingsSource)
-        path = cls.config_path
-        in_file = read_toml(path) if path is not None else {}
-        layers = (given.init_kwargs, environment_values(), in_file)
-        return tuple(InitSettingsSource(settings_cls, nest(layer)) for layer in layers)
+    def __init__(self, **given: Any) -> None:
+        """Validate values by short or full name, laid over the environment's."""
+        values = nest(environment_values())
+        merge(values, nest(given))
+        super().__init__(**values)
 
     @property
     def typed_names(self) -> frozenset[str]:
-        """Names of pipeline and agent settings that were typed for this run, as `names.typed_names` gives them."""
+        """Names of pipeline and agent settings typed for this run, as of `names.typed_names`."""
         return self._typed
 
     @property
@@ -209,8 +196,10 @@ class Settings(BaseSettings):
     def for_pipeline(self, pipeline: "Pipeline") -> PipelineSettings:
         """The settings of a pipeline, of exactly its `settings_type`."""
         section = getattr(self.pipelines, pipeline.name, None)
-        names = pipeline.settings_type.model_fields
-        return pipeline.settings_type(**{name: getattr(section, name) for name in names})
+        values = {}
+        for name in pipeline.settings_type.model_fields:
+            values[name] = getattr(section, name)
+        return pipeline.settings_type(**values)
 
     def replace(self, **changes: Any) -> "Settings":
         """A copy with other values, by short or by full name."""
@@ -229,7 +218,10 @@ class Settings(BaseSettings):
         return prompt
 
     def api_key_for(self, base_url: str | None) -> SecretStr | None:
-        """The key for one server. The run's key goes to the run's server alone, never to one an agent names."""
+        """Return the key for one server.
+
+        The run's key goes to the run's server alone, never to one that an agent names.
+        """
         if base_url == self.base_url:
             return self.api_key
         for variable in self._key_variables(base_url):
@@ -271,10 +263,13 @@ def _changed(model: Model, changes: Mapping[str, Any]) -> Model:
     update = {}
     for name, value in changes.items():
         current = getattr(model, name)
-        nested = isinstance(current, FrozenModel) and isinstance(value, Mapping)
-        update[name] = _changed(current, value) if nested else value
+        if isinstance(current, FrozenModel) and isinstance(value, Mapping):
+            update[name] = _changed(current, value)
+        else:
+            update[name] = value
     return model.model_copy(update=update)
 
 
 def _user_cache() -> Path:
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "archqa"
+    cache_home = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    return Path(cache_home) / "archqa"

@@ -12,7 +12,7 @@ The short name of a pipeline's setting stands for that setting of every pipeline
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from archqa.tasks.settings import PIPELINE_SECTIONS
+from archqa.tasks.settings import pipeline_sections
 
 Path = tuple[str, ...]
 
@@ -35,42 +35,43 @@ RUN_SHORT_NAMES: dict[str, Path] = {
 
 
 def full_names(short_name: str) -> tuple[Path, ...]:
-    """The full names that a short name stands for; none if it is no short name."""
+    """Return the full names that a short name stands for; none if it is no short name."""
     if short_name in RUN_SHORT_NAMES:
         return (RUN_SHORT_NAMES[short_name],)
-    return tuple(
-        ("pipelines", pipeline, short_name)
-        for pipeline, section in PIPELINE_SECTIONS.items()
-        if short_name in section.model_fields
-    )
+    names = []
+    for pipeline, section in pipeline_sections().items():
+        if short_name in section.model_fields:
+            names.append(("pipelines", pipeline, short_name))
+    return tuple(names)
 
 
 def short_names() -> list[str]:
     """Every short name."""
     names = dict.fromkeys(RUN_SHORT_NAMES)
-    for section in PIPELINE_SECTIONS.values():
+    for section in pipeline_sections().values():
         names.update(dict.fromkeys(section.model_fields))
     return list(names)
 
 
 def is_pipeline_setting(name: str) -> bool:
     """Whether this is the short name of a pipeline's setting."""
-    return any(name in section.model_fields for section in PIPELINE_SECTIONS.values())
+    return any(name in section.model_fields for section in pipeline_sections().values())
 
 
 def nest(values: Mapping[str, Any]) -> dict[str, Any]:
-    """The same values under their full names. A full name takes precedence over a short one.
+    """Return the same values under their full names. A full name takes precedence over a short one.
 
     Names that do not exist stay as they are, for validation to report.
     """
     nested: dict[str, Any] = {}
-    for name, value in values.items():
-        if _is_short(name, value):
-            for path in full_names(name):
-                _assign(nested, path, value)
+    in_full: dict[str, Any] = {}
     for name, value in values.items():
         if not _is_short(name, value):
-            merge(nested, {name: _canonical(name, value)})
+            in_full[name] = _canonical(name, value)
+            continue
+        for path in full_names(name):
+            _assign(nested, path, value)
+    merge(nested, in_full)
     return nested
 
 
@@ -88,15 +89,25 @@ def merge(target: dict[str, Any], changes: Mapping[str, Any]) -> None:
 
 
 def typed_names(values: Mapping[str, Any]) -> Iterator[str]:
-    """Names that only some pipelines use: `threshold`, `pipelines.panel.threshold`, `agents.decision`."""
+    """Yield the names of settings that only some pipelines use.
+
+    For example `threshold`, `pipelines.panel.threshold` and `agents.decision`.
+    """
     for name, value in values.items():
         if name == "pipelines" and isinstance(value, Mapping):
-            for pipeline, section in _canonical(name, value).items():
-                yield from (f"pipelines.{pipeline}.{setting}" for setting in section)
+            yield from _typed_in_sections(value)
         elif name == "agents" and isinstance(value, Mapping):
-            yield from (f"agents.{agent}" for agent in value)
+            for agent in value:
+                yield f"agents.{agent}"
         elif is_pipeline_setting(name):
             yield name
+
+
+def _typed_in_sections(sections: Mapping[str, Any]) -> Iterator[str]:
+    for name, section in sections.items():
+        pipeline = _pipeline_name(name)
+        for setting in section:
+            yield f"pipelines.{pipeline}.{setting}"
 
 
 def _is_short(name: str, value: Any) -> bool:
@@ -114,7 +125,7 @@ def _assign(target: dict[str, Any], path: Path, value: Any) -> None:
 
 
 def _canonical(name: str, value: Any) -> Any:
-    """The value with former and alternative names inside it replaced."""
+    """Return the value with former and alternative names inside it replaced."""
     if not isinstance(value, Mapping):
         return value
     if name == "agents":
@@ -125,13 +136,22 @@ def _canonical(name: str, value: Any) -> Any:
 
 
 def _agent(settings: Any) -> Any:
-    """`mind` is the former name of `backend`."""
+    """Return an agent's settings with `backend` for its former name, `mind`."""
     if not isinstance(settings, Mapping):
         return settings
-    return {"backend" if name == "mind" else name: value for name, value in settings.items()}
+    renamed = {}
+    for name, value in settings.items():
+        current_name = "backend" if name == "mind" else name
+        renamed[current_name] = value
+    return renamed
 
 
 def _pipeline_name(name: str) -> str:
-    """Environment variables have no hyphens: `multi_turn_retriever` is `multi-turn-retriever`."""
+    """Return the name with hyphens if there is such a pipeline.
+
+    Environment variables have no hyphens: `multi_turn_retriever` is `multi-turn-retriever`.
+    """
     hyphenated = name.replace("_", "-")
-    return hyphenated if hyphenated in PIPELINE_SECTIONS else name
+    if hyphenated in pipeline_sections():
+        return hyphenated
+    return name

@@ -12,7 +12,7 @@ from archqa.settings.names import full_names
 
 PREFIX = "ARCHQA_"
 _SHARED_VARIABLES = {"OPENAI_BASE_URL": "base_url", "OPENAI_API_KEY": "api_key"}
-"""Variables of the openai package; those of archqa take precedence."""
+"""Variables of OpenAI's own Python package; those of archqa take precedence."""
 
 
 def environment_values() -> dict[str, Any]:

@@ -9,19 +9,9 @@ if TYPE_CHECKING:
         clinician_sentences,
         with_clinician_answers,
     )
+    from archqa.tasks.case_files import find_key, load_cases, load_key, load_notes, recognise
     from archqa.tasks.key_matching import check_key_matches
-    from archqa.tasks.registry import (
-        all_tasks,
-        default_task,
-        find,
-        find_key,
-        load_cases,
-        load_key,
-        load_notes,
-        names,
-        recognise,
-        register,
-    )
+    from archqa.tasks.registry import all_tasks, default_task, find, names, register
     from archqa.tasks.task import CaseFile, CompletedCase, EndedRun, KeyFile, Task
 
 __all__ = [
@@ -53,18 +43,8 @@ _MODULES = {
         "with_clinician_answers",
     ),
     "archqa.tasks.key_matching": ("check_key_matches",),
-    "archqa.tasks.registry": (
-        "all_tasks",
-        "default_task",
-        "find",
-        "find_key",
-        "load_cases",
-        "load_key",
-        "load_notes",
-        "names",
-        "recognise",
-        "register",
-    ),
+    "archqa.tasks.case_files": ("find_key", "load_cases", "load_key", "load_notes", "recognise"),
+    "archqa.tasks.registry": ("all_tasks", "default_task", "find", "names", "register"),
     "archqa.tasks.task": ("CaseFile", "CompletedCase", "EndedRun", "KeyFile", "Task"),
 }
 _MODULE_OF = {

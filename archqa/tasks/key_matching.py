@@ -12,11 +12,10 @@ _MAX_LISTED_IDS = 5
 def check_key_matches(cases: Iterable[Case], keys: Mapping[str, CaseKey]) -> list[str]:
     """Warnings, one sentence each, about mismatches that distort scores; empty if there are none."""
     by_id = {case.id: case for case in cases}
-    warnings = [
-        f"case {printable(case_id)} has no key: it will not be scored."
-        for case_id in by_id
-        if case_id not in keys
-    ]
+    warnings = []
+    for case_id in by_id:
+        if case_id not in keys:
+            warnings.append(f"case {printable(case_id)} has no key: it will not be scored.")
     for case_id in keys:
         if case_id not in by_id:
             warnings.append(
@@ -25,8 +24,8 @@ def check_key_matches(cases: Iterable[Case], keys: Mapping[str, CaseKey]) -> lis
             )
     for case_id, case in by_id.items():
         if case_id in keys:
-            prefix = f"case {printable(case_id)}: "
-            warnings += [prefix + mismatch for mismatch in _mismatches(case, keys[case_id])]
+            for mismatch in _mismatches(case, keys[case_id]):
+                warnings.append(f"case {printable(case_id)}: {mismatch}")
     return warnings
 
 

@@ -14,9 +14,9 @@ from archqa.core.case import Case
 from archqa.core.question import Item
 from archqa.core.usage import Usage
 from archqa.errors import CallerError, InputError
+from archqa.tasks.case_files import load_cases, load_notes
 from archqa.tasks.files.mistakes import printable
 from archqa.tasks.files.source import read_source
-from archqa.tasks.registry import load_cases, load_notes
 from archqa.tasks.task import EndedRun
 from scoring import Scores, ScoringError
 

@@ -1,39 +1,84 @@
-"""The settings types of all pipelines by pipeline name. Imports no pipeline, so that loading settings is cheap."""
+"""The settings types of all pipelines, by pipeline name.
 
-from pydantic import create_model
+The `settings` module next to the module of a `Task` states those of its pipelines as
+`PIPELINE_SETTINGS`: pipeline name → settings type. No pipeline is imported, so that loading settings
+is cheap.
+"""
 
-from archqa.tasks.archehr_2025 import settings as archehr_2025
-from archqa.tasks.archehr_2026 import settings as archehr_2026
-from archqa.tasks.fhir_agentbench import settings as fhir_agentbench
-from archqa.tasks.medagentbench import settings as medagentbench
+from collections.abc import Mapping
+from functools import cache
+from importlib import import_module
+from importlib.util import find_spec
+from types import MappingProxyType
+from typing import Any
+
+from pydantic import Field, create_model
+
+from archqa.core.value import FrozenModel
+from archqa.tasks import registry
 from archqa.tasks.pipeline_settings import PipelineSettings
 
-_BY_TASK = (
-    archehr_2025.PIPELINE_SETTINGS,
-    archehr_2026.QUESTION_PIPELINE_SETTINGS,
-    archehr_2026.ALIGNMENT_PIPELINE_SETTINGS,
-    fhir_agentbench.PIPELINE_SETTINGS,
-    medagentbench.PIPELINE_SETTINGS,
-)
+Sections = Mapping[str, type[PipelineSettings]]
+"""Pipeline name → type of its section of the settings."""
 
 
-def _sections() -> dict[str, type[PipelineSettings]]:
-    """One type a pipeline name, with the settings of all pipelines of that name."""
-    types: dict[str, list[type[PipelineSettings]]] = {}
-    for settings_types in _BY_TASK:
-        for name, settings_type in settings_types.items():
-            types.setdefault(name, []).append(settings_type)
-    return {name: _combined(name, settings_types) for name, settings_types in types.items()}
+def pipeline_sections() -> Sections:
+    """The sections `pipelines.<name>` of all registered tasks; pipelines without settings have none.
+
+    Pipelines of several tasks that share a name share a section, which has the settings of all.
+    """
+    return _sections(_settings_modules())
 
 
-def _combined(name: str, types: list[type[PipelineSettings]]) -> type[PipelineSettings]:
-    bases = tuple(dict.fromkeys(base for base in types if base.model_fields))
-    if not bases:
-        return PipelineSettings
-    if len(bases) == 1:
-        return bases[0]
-    return create_model(f"{name.title()}Section", __base__=bases)
+def sections_model() -> type[FrozenModel]:
+    """A model with one field for every section, each with its defaults."""
+    return _sections_model(_settings_modules())
 
 
-PIPELINE_SECTIONS = {name: section for name, section in _sections().items() if section.model_fields}
-"""Pipeline name to the settings of `pipelines.<name>`; pipelines without settings are left out."""
+def _settings_modules() -> tuple[str, ...]:
+    modules = [_settings_module(task_path) for task_path in registry.paths()]
+    return tuple(dict.fromkeys(modules))
+
+
+def _settings_module(task_path: str) -> str:
+    """`toy.task:TOY` is the path of a task whose settings are in `toy.settings`."""
+    task_module, _, _ = task_path.partition(":")
+    package, _, _ = task_module.rpartition(".")
+    return f"{package}.settings"
+
+
+@cache
+def _sections(modules: tuple[str, ...]) -> Sections:
+    types_by_pipeline: dict[str, list[type[PipelineSettings]]] = {}
+    for module in modules:
+        for pipeline, settings_type in _pipeline_settings(module).items():
+            types = types_by_pipeline.setdefault(pipeline, [])
+            if settings_type.model_fields and settings_type not in types:
+                types.append(settings_type)
+    sections: dict[str, type[PipelineSettings]] = {}
+    for pipeline, types in types_by_pipeline.items():
+        if types:
+            sections[pipeline] = _combined(pipeline, types)
+    return MappingProxyType(sections)
+
+
+def _pipeline_settings(module: str) -> Sections:
+    if find_spec(module) is None:
+        return {}  # None of the task's pipelines has settings of its own.
+    settings: Sections = import_module(module).PIPELINE_SETTINGS
+    return settings
+
+
+def _combined(pipeline: str, types: list[type[PipelineSettings]]) -> type[PipelineSettings]:
+    if len(types) == 1:
+        return types[0]
+    return create_model(f"{pipeline.title()}Section", __base__=tuple(types))
+
+
+@cache
+def _sections_model(modules: tuple[str, ...]) -> type[FrozenModel]:
+    fields: dict[str, Any] = {}
+    for pipeline, section in _sections(modules).items():
+        fields[pipeline] = (section, Field(default_factory=section))
+    model: type[FrozenModel] = create_model("PipelineSections", __base__=FrozenModel, **fields)
+    return model

@@ -44,8 +44,12 @@ class Annotations:
 
     def key_path(self, name: str) -> Path:
         """Return the path of the key of a case set, whether it exists or not."""
-        safe_name = _UNSAFE_CHARACTERS.sub("-", name).strip(".-") or "cases"
+        safe_name = _safe_file_name(name)
         return self._folder / f"{safe_name}_key.json"
+
+    def _case_path(self, name: str) -> Path:
+        safe_name = _safe_file_name(name)
+        return self._folder / f"{safe_name}.json"
 
     def find_row(self, name: str, case_id: str) -> Mapping[str, Any] | None:
         """Return the saved review of a case; None if there is none."""
@@ -59,36 +63,44 @@ class Annotations:
 
         What the new review leaves empty stays as the earlier one has it.
         """
-        key = self.key_path(name)
+        key_path = self.key_path(name)
         with self._write_lock:
             self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-            earlier = self.find_row(name, review.case.id) or {}
-            rows = [row for row in _read_rows(key) if row.get("case_id") != review.case.id]
-            _replace_file(key, [*rows, _merge_row(review, earlier)])
-            self._save_case(key.with_name(key.name.replace("_key.json", ".json")), review.case)
-        return key
+            rows = []
+            earlier: dict[str, Any] = {}
+            for row in _read_rows(key_path):
+                if row.get("case_id") == review.case.id:
+                    earlier = row
+                else:
+                    rows.append(row)
+            rows.append(_merge_row(review, earlier))
+            _replace_file(key_path, rows)
+            self._save_case(self._case_path(name), review.case)
+        return key_path
 
     def _save_case(self, path: Path, case: Case) -> None:
         cases = []
         if path.is_file():
-            saved_cases = tasks.load_notes(path).notes
-            cases = [saved for saved in saved_cases if saved.id != case.id]
-        _replace_file(path, json.loads(tasks.dump_json([*cases, case])))
+            for saved_case in tasks.load_notes(path).notes:
+                if saved_case.id != case.id:
+                    cases.append(saved_case)
+        cases.append(case)
+        _replace_file(path, json.loads(tasks.dump_json(cases)))
 
 
 def _merge_row(review: Review, earlier: Mapping[str, Any]) -> dict[str, Any]:
     earlier_review = earlier.get("review") or {}
-    labels = [
-        {"sentence_id": sentence_id, "relevance": label.value}
-        for sentence_id, label in review.labels.items()
-    ]
+    labels = []
+    for sentence_id, label in review.labels.items():
+        labels.append({"sentence_id": sentence_id, "relevance": label.value})
+    now = datetime.now(UTC)
     row: dict[str, Any] = {
         "case_id": review.case.id,
         "answers": labels or earlier.get("answers", []),
         "review": {
             "thumb": review.thumb or earlier_review.get("thumb", ""),
             "run": review.run or earlier_review.get("run", ""),
-            "at": datetime.now(UTC).isoformat(timespec="seconds"),
+            "at": now.isoformat(timespec="seconds"),
         },
     }
     answer = review.answer.strip() or earlier.get("clinician_answer", "")
@@ -108,7 +120,13 @@ def _read_rows(path: Path) -> list[dict[str, Any]]:
 
 def _replace_file(path: Path, content: Any) -> None:
     draft = path.with_name(f".{path.name}.{os.getpid()}")
-    descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+    flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC
+    descriptor = os.open(draft, flags, 0o600)
     with os.fdopen(descriptor, "w", encoding="utf-8") as file:
         json.dump(content, file, ensure_ascii=False, indent=1)
     draft.replace(path)
+
+
+def _safe_file_name(name: str) -> str:
+    safe_name = _UNSAFE_CHARACTERS.sub("-", name).strip(".-")
+    return safe_name or "cases"

@@ -120,23 +120,31 @@ def _add_forms(app: FastAPI, pages: PageHandlers) -> None:
     @app.post("/ask")
     async def ask(request: Request) -> Response:
         form = await _read_form(request)
-        if not pages.is_valid_form_token(form.get("form_token", "")):
+        if not _has_valid_token(pages, form):
             return _invalid_form()
-        return _redirect(pages.submit_question(form))
+        url = pages.submit_question(form)
+        return _redirect(url)
 
     @app.post("/runs/{name}/review/{case_index}")
     async def save_review(request: Request, name: str, case_index: int) -> Response:
         form = await _read_form(request)
-        if not pages.is_valid_form_token(form.get("form_token", "")):
+        if not _has_valid_token(pages, form):
             return _invalid_form()
-        return _redirect(pages.save_review(name, case_index, form))
+        url = pages.save_review(name, case_index, form)
+        return _redirect(url)
 
     @app.post("/answers/{job_id}")
     async def save_answer_review(request: Request, job_id: str) -> Response:
         form = await _read_form(request)
-        if not pages.is_valid_form_token(form.get("form_token", "")):
+        if not _has_valid_token(pages, form):
             return _invalid_form()
-        return _redirect(pages.save_answer_review(job_id, form))
+        url = pages.save_answer_review(job_id, form)
+        return _redirect(url)
+
+
+def _has_valid_token(pages: PageHandlers, form: dict[str, str]) -> bool:
+    form_token = form.get("form_token", "")
+    return pages.is_valid_form_token(form_token)
 
 
 async def _read_form(request: Request) -> dict[str, str]:

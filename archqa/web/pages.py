@@ -77,16 +77,17 @@ class PageHandlers:
 
     def index(self) -> str:
         """Return the page with the question form and the list of runs."""
-        return self._render(
-            "index.html.jinja", runs=self._library.runs(), has_patients=self._record is not None
-        )
+        runs = self._library.runs()
+        has_patients = self._record is not None
+        return self._render("index.html.jinja", runs=runs, has_patients=has_patients)
 
     def run(self, name: str) -> str | None:
         """Return the current report of a run."""
         path = self._library.find(name)
         if path is None:
             return None
-        return self._report([path], LiveLinks(f"{_run_url(name)}/review"))
+        live = LiveLinks(review_url=_review_url(name))
+        return self._report([path], live)
 
     def compare(self, name_1: str, name_2: str) -> str | None:
         """Return the report of two runs."""
@@ -104,15 +105,16 @@ class PageHandlers:
         case, record, data = reviewed
         # The key's labels would influence the reviewer.
         data_without_key = data._replace(keys={}, per_case={})
+        view = case_view(case_index, case, [data_without_key])
         case_set = _case_set_name(data)
         saved_review = self._annotations.find_row(case_set, case.id) or {}
         return self._render(
             "review.html.jinja",
-            case=case_view(case_index, case, [data_without_key]),
+            case=view,
             labels=_initial_labels(case, record, saved_review),
             saved_review=saved_review,
             saved=saved,
-            run_url=f"{_run_url(name)}#c{case_index + 1}",
+            run_url=f"{_run_url(name)}#{view.anchor}",
             key_path=self._annotations.key_path(case_set),
         )
 
@@ -121,14 +123,17 @@ class PageHandlers:
         reviewed = self._find_case(name, case_index)
         if reviewed is None:
             return None
+        case_set = _case_set_name(reviewed.data)
         review = _parse_review(reviewed.case, form, name)
-        self._annotations.save(_case_set_name(reviewed.data), review)
-        return f"{_run_url(name)}/review/{case_index}?saved=true"
+        self._annotations.save(case_set, review)
+        return f"{_review_url(name)}/{case_index}?saved=true"
 
     def submit_question(self, form: Mapping[str, str]) -> str:
         """Start to answer a question; return the URL of its answer."""
-        question = " ".join(form.get("question", "").split())[:_MAX_QUESTION_LENGTH]
-        job = self.question_jobs.submit(question, self._answer_function(question, form))
+        words = form.get("question", "").split()
+        question = " ".join(words)[:_MAX_QUESTION_LENGTH]
+        answer = self._answer_function(question, form)
+        job = self.question_jobs.submit(question, answer)
         return f"/answers/{job.id}"
 
     def answer(self, job_id: str, *, saved: bool) -> str | None:
@@ -136,16 +141,17 @@ class PageHandlers:
         job = self.question_jobs.find(job_id)
         if job is None:
             return None
-        case = None
+        view = None
         labels: dict[str, str] = {}
-        if job.answer and job.answer.case and job.answer.record:
-            case = answer_view(job.answer.case, job.answer.record)
-            labels = _initial_labels(job.answer.case, job.answer.record, {})
+        answer = job.answer
+        if answer and answer.case and answer.record:
+            view = answer_view(answer.case, answer.record)
+            labels = _initial_labels(answer.case, answer.record, {})
         return self._render(
             "answer.html.jinja",
             job=job,
-            answer=job.answer,
-            case=case,
+            answer=answer,
+            case=view,
             labels=labels,
             saved=saved,
             saved_review={},
@@ -157,13 +163,16 @@ class PageHandlers:
         if job is None or job.answer is None or job.answer.case is None:
             return None
         case = job.answer.case.model_copy(update={"id": f"asked-{job.id}"})
-        self._annotations.save(ASKED, _parse_review(case, form, ""))
+        review = _parse_review(case, form, "")
+        self._annotations.save(ASKED, review)
         return f"/answers/{job.id}?saved=true"
 
     def events(self, job_id: str) -> AsyncIterator[str] | None:
         """Return the events of a question, as they happen."""
         job = self.question_jobs.find(job_id)
-        return None if job is None else events(job)
+        if job is None:
+            return None
+        return events(job)
 
     def _answer_function(self, question: str, form: Mapping[str, str]) -> AnswerFunction:
         note = form.get("note", "")
@@ -180,12 +189,14 @@ class PageHandlers:
         if path is None:
             return None
         data = self._load_report_data(path)
-        if not 0 <= case_index < len(data.run.cases):
+        cases = data.run.cases
+        if not 0 <= case_index < len(cases):
             return None
-        case = data.run.cases[case_index]
+        case = cases[case_index]
         if not isinstance(case, Case):
             return None
-        return _ReviewedCase(case, data.run.get_record(case.id), data)
+        record = data.run.get_record(case.id)
+        return _ReviewedCase(case, record, data)
 
     def _load_report_data(self, path: Path) -> ReportData:
         try:
@@ -196,17 +207,18 @@ class PageHandlers:
     def _report(self, paths: list[Path], live: LiveLinks) -> str:
         """Return a report from the cache, or render it if a file has changed."""
         cache_key = tuple((path, *_modification_times(path)) for path in paths)
-        if cache_key not in self._report_cache:
-            try:
-                html = report_html(paths, key=self._key, live=live)
-            except ArchqaError as error:
-                return self._render("error.html.jinja", message=str(error))
-            self._report_cache[cache_key] = html
-            while len(self._report_cache) > _MAX_CACHED_REPORTS:
-                self._report_cache.popitem(last=False)
-        return self._report_cache[cache_key]
+        if cache_key in self._report_cache:
+            return self._report_cache[cache_key]
+        try:
+            html = report_html(paths, key=self._key, live=live)
+        except ArchqaError as error:
+            return self._render("error.html.jinja", message=str(error))
+        self._report_cache[cache_key] = html
+        if len(self._report_cache) > _MAX_CACHED_REPORTS:
+            self._report_cache.popitem(last=False)
+        return html
 
-    def _render(self, template: str, **values: Any) -> str:
+    def _render(self, template_name: str, **values: Any) -> str:
         shared_values = {
             "live": LiveLinks(),
             "mark_labels": MARK_LABELS,
@@ -214,27 +226,33 @@ class PageHandlers:
             "form_token": self._form_token,
             "text": True,
         }
-        environment = jinja_environment(TEMPLATES)
-        return environment.get_template(template).render(**{**shared_values, **values})
+        template = jinja_environment(TEMPLATES).get_template(template_name)
+        return template.render(shared_values | values)
 
 
 def _run_url(name: str) -> str:
     return f"/runs/{quote(name, safe='')}"
 
 
+def _review_url(name: str) -> str:
+    return f"{_run_url(name)}/review"
+
+
 def _modification_times(run: Path) -> tuple[float, ...]:
-    """Return when the files of a report were last written."""
+    """Return when the files of a report were last written; 0 for a file that is absent."""
     times = []
     for file_name in _FILES_OF_A_REPORT:
         path = run / file_name
-        times.append(path.stat().st_mtime_ns if path.is_file() else 0)
+        time = path.stat().st_mtime_ns if path.is_file() else 0
+        times.append(time)
     return tuple(times)
 
 
 def _case_set_name(data: ReportData) -> str:
     """Return the name of a data set's annotations: case ids are unique only within a data set."""
     fingerprint = data.run.manifest.data
-    return f"{Path(fingerprint.path).stem or 'cases'}-{fingerprint.sha256[:8]}"
+    file_name = Path(fingerprint.path).stem or "cases"
+    return f"{file_name}-{fingerprint.sha256[:8]}"
 
 
 def _initial_labels(
@@ -248,8 +266,10 @@ def _initial_labels(
         label = Relevance.ESSENTIAL if is_cited else Relevance.NOT_RELEVANT
         labels[sentence_id] = label.value
     for row in saved_review.get("answers") or ():
-        if row.get("sentence_id") in labels and row.get("relevance"):
-            labels[row["sentence_id"]] = row["relevance"]
+        sentence_id = row.get("sentence_id")
+        saved_label = row.get("relevance")
+        if sentence_id in labels and saved_label:
+            labels[sentence_id] = saved_label
     return labels
 
 
@@ -266,4 +286,10 @@ def _parse_review(case: Case, form: Mapping[str, str], run: str) -> Review:
     thumb = form.get("thumb", "")
     if thumb not in {"up", "down"}:
         thumb = ""
-    return Review(case=case, labels=labels, answer=form.get("answer", ""), thumb=thumb, run=run)
+    return Review(
+        case=case,
+        labels=labels,
+        answer=form.get("answer", ""),
+        thumb=thumb,
+        run=run,
+    )

@@ -1,7 +1,7 @@
-"""FHIR-AgentBench scores broken down by resource types (the official table), template, kind of answer and gold size.
+"""FHIR-AgentBench scores by resource types, template, kind of answer and number of gold resources.
 
-The table by precision (the paper's Figure 4) holds only questions whose gold was wholly retrieved: does noise hurt
-the answer?
+The table by resource types is the official one. The table by precision (the paper's Figure 4) has
+only questions whose gold was completely retrieved, to show whether noise hurts the answer.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from ..scores import Scores
 
 Table = dict[str, dict[str, float]]
 Members = dict[str, list[int]]
-"""Group → the rows of its questions in the tallies."""
+"""Group → the row indices of its questions in the tallies."""
 
 _SIZES = ((0, "0"), (1, "1"), (5, "2-5"), (20, "6-20"), (100, "21-100"))
 
@@ -39,29 +39,41 @@ def score_tables(
 
 
 def _group_members(
-    case_groups: Mapping[str, Mapping[str, Any]], scores: Scores
+    case_groups: Mapping[str, Mapping[str, Any]],
+    scores: Scores,
 ) -> dict[str, Members]:
-    row_of = {case_id: row for row, case_id in enumerate(scores.per_case)}
+    """Table name → group → row indices; a number is replaced by the label of its range."""
     members_of: dict[str, Members] = {}
-    for case_id, groups in case_groups.items():
+    for row, case_id in enumerate(scores.per_case):
+        groups = case_groups.get(case_id, {})
         for table, group in groups.items():
             label = _size_label(group) if isinstance(group, int) else group
             members = members_of.setdefault(table, {})
-            members.setdefault(label, []).append(row_of[case_id])
+            members.setdefault(label, []).append(row)
     return members_of
 
 
-def _table(groups: Members, metrics: Mapping[str, Metric[Any]], scores: Scores) -> Table:
-    return {group: _table_row(rows, metrics, scores) for group, rows in sorted(groups.items())}
+def _table(
+    groups: Members,
+    metrics: Mapping[str, Metric[Any]],
+    scores: Scores,
+) -> Table:
+    table = {}
+    for group, rows in sorted(groups.items()):
+        table[group] = _group_scores(rows, metrics, scores)
+    return table
 
 
-def _table_row(
-    rows: list[int], metrics: Mapping[str, Metric[Any]], scores: Scores
+def _group_scores(
+    rows: list[int],
+    metrics: Mapping[str, Metric[Any]],
+    scores: Scores,
 ) -> dict[str, float]:
     values = {"questions": float(len(rows))}
     for name, metric in metrics.items():
         if name in scores.tallies:
-            values[name] = float(metric.value(scores.tallies[name][rows].sum(axis=0)))
+            total = scores.tallies[name][rows].sum(axis=0)
+            values[name] = float(metric.value(total))
     return values
 
 
@@ -69,7 +81,8 @@ def _group_by_precision(scores: Scores) -> Members:
     buckets: Members = defaultdict(list)
     for row, values in enumerate(scores.per_case.values()):
         if values["recall"] == 1:
-            low = min(int(values["precision"] * 5), 4) / 5
+            fifth = min(int(values["precision"] * 5), 4)
+            low = fifth / 5
             buckets[f"{low:.1f}-{low + 0.2:.1f}"].append(row)
     return dict(buckets)
 

@@ -1,7 +1,8 @@
-"""MedAgentBench (Jiang et al., NEJM AI 2025): the rates over graded tasks, and what doing nothing would have scored.
+"""MedAgentBench (Jiang et al., NEJM AI 2025): success rates over graded tasks, and baselines.
 
-Official: `refsol.py` grades each task (`medagentbench_grading` does that); here graded tasks become the published
-rates. Tasks 1, 2, 4, 6 and 7 ask (query), 3, 5, 8, 9 and 10 act (action). A task without a result counts as wrong.
+Officially `refsol.py` grades every task (here `medagentbench_grading`); this module computes the
+published rates from the grades. Tasks 1, 2, 4, 6 and 7 only query the record, tasks 3, 5, 8, 9 and
+10 also act on it. A task without a result counts as wrong.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ QUERY_TASKS = frozenset({1, 2, 4, 6, 7})
 
 
 class Graded(NamedTuple):
-    """One task: its number (1 to 10), and whether it was done right by the official and by the clinical grading."""
+    """A task's number (1 to 10), and whether it is correct by the official and clinical grading."""
 
     number: int
     official: bool
@@ -31,7 +32,7 @@ class Graded(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class SuccessRate(Metric[Graded]):
-    """The percentage of tasks of a group done right."""
+    """The percentage of correct tasks in a group of tasks."""
 
     name = "success_rate"
     tasks: Literal["all", "query", "action"] = "all"
@@ -39,18 +40,18 @@ class SuccessRate(Metric[Graded]):
 
     @property
     def width(self) -> int:
-        """Tasks done right, and tasks of this group."""
+        """Correct tasks, and tasks of the group."""
         return 2
 
     def tally(self, case: Graded) -> tuple[float, ...]:
-        """(1 if right, 1), or zeros for a task outside the group."""
+        """(1 if correct, 1), or zeros for a task outside the group."""
         group = "query" if case.number in QUERY_TASKS else "action"
         if self.tasks not in ("all", group):
             return 0.0, 0.0
         return float(getattr(case, self.grading)), 1.0
 
     def value(self, total: FloatArray) -> FloatArray:
-        """Percent done right."""
+        """Percent correct."""
         return ratio(100 * total[..., 0], total[..., 1])
 
 
@@ -66,100 +67,110 @@ def score(
 ) -> Scores:
     """Success rates (0 to 100) of graded tasks over `task_ids` (`task3_12`), which decide what counts.
 
-    graded: rows with task_id, correct, and clinical_correct where that grading was made. baselines: name → rows
-    graded alike, for the replies that do nothing (`FINISH([])` and the like); they come back as the table
-    `baselines`. Rows that say what failed (`failure`, `clinical_failure`) come back counted as the table `by_failure`.
-    grading: which of the two is told. Raises ScoringError that lists every malformed row.
+    graded: rows with task_id and correct, and clinical_correct where the clinical grading was run.
+    baselines: name → graded rows of replies that do nothing (such as `FINISH([])`); their rates
+    are returned as the table `baselines`. The kinds of failure in the rows (`failure`,
+    `clinical_failure`) are counted in the table `by_failure`. grading: which gradings to report.
+    Raises ScoringError that lists every malformed row.
     """
-    rows = _read(graded)
-    scores = Scores(
-        TASK,
-        cases=len(task_ids),
-        warnings=check_case_coverage(list(rows), list(task_ids), on_missing),
-    )
-    cases = {task: _graded(task, rows.get(task, {})) for task in task_ids}
-    told = _told(grading, rows.values())
-    for name, metric in _leaderboard(bootstrap, seed, told).items():
+    rows = _read_rows(graded)
+    warnings = check_case_coverage(list(rows), list(task_ids), on_missing)
+    scores = Scores(TASK, cases=len(task_ids), warnings=warnings)
+    cases = {task_id: _graded_task(task_id, rows.get(task_id, {})) for task_id in task_ids}
+    gradings = _reported_gradings(grading, rows.values())
+    for name, metric in _leaderboard(bootstrap, seed, gradings).items():
         add_metric(name, metric, cases, scores)
-    scores.tables["by_task"] = _by_task(cases, told)
-    if failures := _failures(rows.values(), told):
+    scores.tables["by_task"] = _rates_by_task(cases, gradings)
+    failures = _count_failures(rows.values(), gradings)
+    if failures:
         scores.tables["by_failure"] = failures
     if baselines:
-        scores.tables["baselines"] = {
-            name: _rates(own, task_ids, grading) for name, own in baselines.items()
-        }
+        baseline_rates = {}
+        for name, baseline in baselines.items():
+            baseline_scores = score(baseline, task_ids, bootstrap=0, grading=grading)
+            baseline_rates[name] = baseline_scores.scores
+        scores.tables["baselines"] = baseline_rates
     return scores
 
 
-def _told(grading: str, rows: Iterable[Mapping[str, Any]]) -> dict[str, str]:
-    """Prefix → grading, for those asked for and made."""
-    made = {"": "official"}
-    if any("clinical_correct" in row for row in rows):
-        made["clinical_"] = "clinical"
-    return {prefix: name for prefix, name in made.items() if grading in (name, "both")}
+def _reported_gradings(
+    requested: str, rows: Iterable[Mapping[str, Any]]
+) -> dict[str, Literal["official", "clinical"]]:
+    """Prefix of the score's name → grading, for the requested gradings that were run."""
+    gradings: dict[str, Literal["official", "clinical"]] = {}
+    if requested in ("official", "both"):
+        gradings[""] = "official"
+    clinical_was_run = any("clinical_correct" in row for row in rows)
+    if clinical_was_run and requested in ("clinical", "both"):
+        gradings["clinical_"] = "clinical"
+    return gradings
 
 
-def _leaderboard(bs: int, seed: int, gradings: Mapping[str, str]) -> dict[str, Metric[Any]]:
-    groups = {"success_rate": "all", "query_success_rate": "query", "action_success_rate": "action"}
-    return {
-        f"{prefix}{name}": SuccessRate(tasks=group, grading=grading, bs=bs, seed=seed)  # type: ignore[arg-type]
-        for prefix, grading in gradings.items()
-        for name, group in groups.items()
-    }
+def _leaderboard(
+    bs: int, seed: int, gradings: Mapping[str, Literal["official", "clinical"]]
+) -> dict[str, Metric[Any]]:
+    metrics: dict[str, Metric[Any]] = {}
+    for prefix, grading in gradings.items():
+        common: dict[str, Any] = {"grading": grading, "bs": bs, "seed": seed}
+        metrics[f"{prefix}success_rate"] = SuccessRate(tasks="all", **common)
+        metrics[f"{prefix}query_success_rate"] = SuccessRate(tasks="query", **common)
+        metrics[f"{prefix}action_success_rate"] = SuccessRate(tasks="action", **common)
+    return metrics
 
 
-def _read(graded: Sequence[Mapping[str, Any]]) -> dict[str, Mapping[str, Any]]:
-    mistakes = [
-        f"row {at}: write task_id (like task3_12) and correct (true or false)"
-        for at, row in enumerate(graded)
-        if not isinstance(row.get("correct"), bool)
-        or not re.fullmatch(r"task\d+_\d+", str(row.get("task_id")))
-    ]
-    times = Counter(str(row.get("task_id")) for row in graded)
-    mistakes += [
-        f"{task}: graded {count} times; keep one" for task, count in times.items() if count > 1
-    ]
+def _read_rows(graded: Sequence[Mapping[str, Any]]) -> dict[str, Mapping[str, Any]]:
+    mistakes = []
+    counts: Counter[str] = Counter()
+    for index, row in enumerate(graded):
+        task_id = str(row.get("task_id"))
+        counts[task_id] += 1
+        has_task_id = re.fullmatch(r"task\d+_\d+", task_id)
+        if not has_task_id or not isinstance(row.get("correct"), bool):
+            mistakes.append(
+                f"row {index}: write task_id (like task3_12) and correct (true or false)"
+            )
+    for task_id, count in counts.items():
+        if count > 1:
+            mistakes.append(f"{task_id}: graded {count} times; keep one")
     if mistakes:
         raise ScoringError.from_mistakes("graded tasks", mistakes)
     return {row["task_id"]: row for row in graded}
 
 
-def _graded(task: str, row: Mapping[str, Any]) -> Graded:
-    number = re.match(r"task(\d+)_", task)
+def _graded_task(task_id: str, row: Mapping[str, Any]) -> Graded:
+    number = re.match(r"task(\d+)_", task_id)
     if not number:
-        raise ScoringError(f"{task!r} is no task id; they read task3_12.")
-    return Graded(int(number[1]), bool(row.get("correct")), bool(row.get("clinical_correct")))
+        raise ScoringError(f"{task_id!r} is no task id; they read task3_12.")
+    official = bool(row.get("correct"))
+    clinical = bool(row.get("clinical_correct"))
+    return Graded(int(number[1]), official, clinical)
 
 
-def _by_task(
+def _rates_by_task(
     cases: Mapping[str, Graded], gradings: Mapping[str, str]
 ) -> dict[str, dict[str, float]]:
+    by_number: dict[int, list[Graded]] = {}
+    for case in cases.values():
+        by_number.setdefault(case.number, []).append(case)
     table = {}
-    for number in sorted({case.number for case in cases.values()}):
-        own = [case for case in cases.values() if case.number == number]
-        rates = {
-            f"{prefix}success_rate": 100 * sum(getattr(case, name) for case in own) / len(own)
-            for prefix, name in gradings.items()
-        }
-        table[f"task{number}"] = {"tasks": float(len(own)), **rates}
+    for number, group in sorted(by_number.items()):
+        row = {"tasks": float(len(group))}
+        for prefix, grading in gradings.items():
+            correct = sum(getattr(case, grading) for case in group)
+            row[f"{prefix}success_rate"] = 100 * correct / len(group)
+        table[f"task{number}"] = row
     return table
 
 
-def _failures(
+def _count_failures(
     rows: Iterable[Mapping[str, Any]], gradings: Mapping[str, str]
 ) -> dict[str, dict[str, float]]:
-    """Kind of failure → how many tasks failed so first, by each grading."""
-    counts = {
-        name: Counter(row.get(f"{prefix}failure") for row in rows)
-        for prefix, name in gradings.items()
-    }
-    kinds = sorted({kind for count in counts.values() for kind in count if kind})
-    return {kind: {name: float(count[kind]) for name, count in counts.items()} for kind in kinds}
-
-
-def _rates(
-    graded: Sequence[Mapping[str, Any]],
-    task_ids: Sequence[str],
-    grading: Literal["official", "clinical", "both"],
-) -> dict[str, float]:
-    return score(graded, task_ids, bootstrap=0, grading=grading).scores
+    """Kind of failure → grading → how many tasks have this kind as their first fault."""
+    table: dict[str, dict[str, float]] = {}
+    for row in rows:
+        for prefix, grading in gradings.items():
+            kind = row.get(f"{prefix}failure")
+            if kind:
+                counts = table.setdefault(kind, dict.fromkeys(gradings.values(), 0.0))
+                counts[grading] += 1
+    return dict(sorted(table.items()))

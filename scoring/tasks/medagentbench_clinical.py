@@ -1,18 +1,19 @@
-"""The grading of a careful reviewer: what was really done for the patient, however it was spelt.
+"""The clinical grading: was the right thing done for the patient, however it was written?
 
-Beside the official grading, not in its place. A route or a note may have FHIR's shape or the benchmark's, instants may
-be written in any zone, numbers may be rounded, two orders may come in any order, the address may hold a double slash,
-and POST in prose is no write. What is for another patient, of another dose, twice or not asked for stays wrong, and a
-conversation must have ended well.
+It complements the official grading and does not replace it. A route or a note may have FHIR's shape
+or the benchmark's, times may have any zone, numbers may be rounded, two orders may come in any
+order, the URL may have a double slash, and POST in prose is not a write. An order for another
+patient, of another dose, placed twice or not asked for is wrong, and the conversation must be
+completed.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Any
+from typing import Any, Literal
 
 from .medagentbench_faults import (
     ANSWER_MISMATCH,
@@ -28,6 +29,7 @@ from .medagentbench_faults import (
 )
 from .medagentbench_official import quoted_text
 from .medagentbench_reading import (
+    ROUNDING_TOLERANCE,
     has_code,
     is_amount,
     is_infusion_duration,
@@ -47,13 +49,14 @@ from .medagentbench_reference import (
     Measurement,
     age_in_years,
     magnesium_dose,
+    mean_value,
     one_year_before,
     potassium_dose,
     time_from_context,
 )
 from .medagentbench_transcript import Post, Task, Transcript
 
-_FAILS = (
+_GRADER_ERRORS = (
     KeyError,
     IndexError,
     TypeError,
@@ -62,15 +65,15 @@ _FAILS = (
     RecursionError,
     OverflowError,
 )
-_DOSE = 0.1
-"""How far a dose or a mean may be off, as in the benchmark."""
+_DOSE_TOLERANCE = 0.1
+"""The accepted difference of a dose or a mean, as in the benchmark."""
 
 Rule = Callable[["Reviewed"], Iterator[Fault]]
 
 
 @dataclass(frozen=True)
 class Reviewed:
-    """One task, what the agent did, the patient's chart and the time it is."""
+    """A task, the conversation about it, the patient's chart and the current time."""
 
     task: Task
     transcript: Transcript
@@ -79,72 +82,70 @@ class Reviewed:
 
     @property
     def answer(self) -> list[Any]:
-        """What FINISH( ) held; a single value counts as a list of one. Raises ValueError if it is no JSON."""
+        """The JSON list in FINISH( ); a single value counts as a list of one.
+
+        Raises ValueError if it is not JSON.
+        """
         value = json.loads(self.transcript.result or "")
         return value if isinstance(value, list) else [value]
 
 
 def clinical_faults(task: Task, transcript: Transcript, lookup: Lookup) -> list[Fault]:
-    """Why a careful reviewer would not accept the work; nothing if they would. Raises what `lookup` raises."""
+    """Why a careful reviewer would not accept the work; empty if they would.
+
+    Raises what `lookup` raises.
+    """
     if transcript.result is None or not transcript.completed:
         return [unfinished_fault(transcript.status)]
-    reviewed = Reviewed(
-        task, transcript, Chart(lookup, task.mrn, valid_only=True), time_from_context(task.context)
-    )
+    chart = Chart(lookup, task.mrn, valid_only=True)
+    work = Reviewed(task, transcript, chart, time_from_context(task.context))
     try:
-        return list(_RULES[task.number](reviewed))
-    except _FAILS as error:
+        check = _RULES[task.number]
+        return list(check(work))
+    except _GRADER_ERRORS as error:
         return [Fault(SYSTEM_ERROR, "", f"the work cannot be read ({type(error).__name__})")]
 
 
 def _find_patient(work: Reviewed) -> Iterator[Fault]:
-    yield from _require_no_post(work)
     expected = [normalise_spacing(str(part)) for part in work.task.sol or ()]
-    yield from _check_answer(
-        work,
-        lambda answer: (
-            [normalise_spacing(str(part)).removeprefix("patient/") for part in answer] == expected
-        ),
-    )
+
+    def is_patient(answer: list[Any]) -> bool:
+        ids = [normalise_spacing(str(part)).removeprefix("patient/") for part in answer]
+        return ids == expected
+
+    yield from _require_no_post(work)
+    yield from _check_answer(work, is_patient)
 
 
 def _age(work: Reviewed) -> Iterator[Fault]:
     yield from _require_no_post(work)
     years = age_in_years(work.chart.birth_date(), work.now.date())
-    yield from _check_answer(work, lambda answer: len(answer) == 1 and is_number(answer[0], years))
+    yield from _check_answer(work, lambda answer: _is_only_number(answer, years))
 
 
 def _blood_pressure(work: Reviewed) -> Iterator[Fault]:
     value = quoted_text(work.task.instruction)
     for post in _expected_posts(work, "Observation"):
-        payload = post.payload
-        yield from require(
-            payload,
-            lambda element: "vital-signs" in list(iter_texts(element)),
-            "vital-signs",
-            "category",
-        )
-        yield from require(payload, lambda element: "BP" in list(iter_texts(element)), "BP", "code")
-        yield from require(
-            payload,
-            lambda element: is_time(element, work.now),
-            _time(work.now),
-            "effectiveDateTime",
-        )
-        yield from require(payload, lambda element: element == "final", "'final'", "status")
-        yield from require(
-            payload,
-            lambda element: remove_spaces(element) == remove_spaces(value),
-            repr(value),
-            "valueString",
-        )
-        yield from _subject(work, payload)
+        yield from _blood_pressure_faults(work, post.payload, value)
     yield from _post_faults(work, "Observation")
+
+
+def _blood_pressure_faults(work: Reviewed, payload: Any, value: str) -> Iterator[Fault]:
+    def is_value(element: Any) -> bool:
+        return remove_spaces(element) == remove_spaces(value)
+
+    yield from _require_text(payload, "vital-signs", "category")
+    yield from _require_text(payload, "BP", "code")
+    yield from _require_time(payload, work.now, "second", "effectiveDateTime")
+    yield from require_equal(payload, "final", "status")
+    yield from require(payload, is_value, repr(value), "valueString")
+    yield from _subject(work, payload)
 
 
 def _recent_magnesium(work: Reviewed) -> Iterator[Fault]:
     yield from _require_no_post(work)
-    yield from _check_value_answer(work, work.chart.latest("MG", work.now - DAY))
+    measurement = work.chart.latest("MG", work.now - DAY)
+    yield from _check_value_answer(work, measurement)
 
 
 def _replace_magnesium(work: Reviewed) -> Iterator[Fault]:
@@ -156,32 +157,30 @@ def _replace_magnesium(work: Reviewed) -> Iterator[Fault]:
         yield from _require_no_post(work)
     else:
         for post in _expected_posts(work, "MedicationRequest"):
-            yield from _magnesium_order(work, post.payload, magnesium_dose(measurement.value))
+            dose = magnesium_dose(measurement.value)
+            yield from _magnesium_order(work, post.payload, dose)
         yield from _post_faults(work, "MedicationRequest")
-    yield from _check_value_answer(work, measurement, may_be_silent=True)
+    yield from _check_value_answer(work, measurement, may_be_empty=True)
 
 
 def _magnesium_order(work: Reviewed, payload: Any, dose: int) -> Iterator[Fault]:
+    def is_dose(element: Any) -> bool:
+        return is_amount(element, dose, "g")
+
+    def is_duration(element: Any) -> bool:
+        return is_infusion_duration(element, dose)
+
     rate = ("dosageInstruction", 0, "doseAndRate", 0)
     yield from _medication(work, payload, "0338-1715-40", "iv")
-    yield from require(
-        payload, lambda element: is_amount(element, dose, "g"), f"{dose} g", *rate, "doseQuantity"
-    )
-    yield from require(
-        payload,
-        lambda element: is_infusion_duration(element, dose),
-        f"{dose} h",
-        *rate,
-        "rateQuantity",
-    )
+    yield from require(payload, is_dose, f"{dose} g", *rate, "doseQuantity")
+    yield from require(payload, is_duration, f"{dose} h", *rate, "rateQuantity")
 
 
 def _mean_glucose(work: Reviewed) -> Iterator[Fault]:
     yield from _require_no_post(work)
-    values = [reading.value for reading in work.chart.measured("GLU", work.now - DAY)]
-    mean = sum(values) / len(values) if values else -1
+    mean = mean_value(work.chart.measured("GLU", work.now - DAY))
     yield from _check_answer(
-        work, lambda answer: len(answer) == 1 and is_number(answer[0], mean, _DOSE)
+        work, lambda answer: _is_only_number(answer, mean, tolerance=_DOSE_TOLERANCE)
     )
 
 
@@ -192,16 +191,14 @@ def _latest_glucose(work: Reviewed) -> Iterator[Fault]:
 
 def _referral(work: Reviewed) -> Iterator[Fault]:
     expected = normalise_spacing(quoted_text(work.task.instruction))
+
+    def has_sentence(element: Any) -> bool:
+        return any(expected in normalise_spacing(text) for text in iter_texts(element))
+
     for post in _expected_posts(work, "ServiceRequest"):
         yield from _service(work, post.payload, "http://snomed.info/sct", "306181000000106")
-        yield from require(
-            post.payload,
-            lambda element: any(
-                expected in normalise_spacing(text) for text in iter_texts(element)
-            ),
-            "a note with the sentence of the instruction",
-            "note",
-        )
+        note = "a note with the sentence of the instruction"
+        yield from require(post.payload, has_sentence, note, "note")
     yield from _post_faults(work, "ServiceRequest")
 
 
@@ -210,29 +207,30 @@ def _replace_potassium(work: Reviewed) -> Iterator[Fault]:
     if measurement is None or measurement.value >= 3.5:
         yield from _require_no_post(work)
     else:
+        dose = potassium_dose(measurement.value)
         for post in _expected_posts(work, "MedicationRequest", "ServiceRequest"):
             if last_path_segment(post.url) == "ServiceRequest":
                 yield from _potassium_check(work, post.payload)
             else:
-                yield from _potassium_order(work, post.payload, potassium_dose(measurement.value))
+                yield from _potassium_order(work, post.payload, dose)
         yield from _post_faults(work, "MedicationRequest", "ServiceRequest")
-    yield from _check_value_answer(work, measurement, may_be_silent=True)
+    yield from _check_value_answer(work, measurement, may_be_empty=True)
 
 
 def _potassium_order(work: Reviewed, payload: Any, dose: float) -> Iterator[Fault]:
+    def is_dose(element: Any) -> bool:
+        return is_amount(element, dose, "meq", _DOSE_TOLERANCE)
+
     quantity = ("dosageInstruction", 0, "doseAndRate", 0, "doseQuantity")
     yield from _medication(work, payload, "40032-917-01", "oral")
-    yield from require(
-        payload, lambda element: is_amount(element, dose, "meq", _DOSE), f"{dose:g} mEq", *quantity
-    )
+    yield from require(payload, is_dose, f"{dose:g} mEq", *quantity)
 
 
 def _potassium_check(work: Reviewed, payload: Any) -> Iterator[Fault]:
-    morning = (work.now + timedelta(days=1)).replace(hour=8, minute=0)
+    next_day = work.now + timedelta(days=1)
+    morning = next_day.replace(hour=8, minute=0)
     yield from _service(work, payload, "http://loinc.org", "2823-3")
-    yield from require(
-        payload, lambda element: is_time(element, morning), _time(morning), "occurrenceDateTime"
-    )
+    yield from _require_time(payload, morning, "second", "occurrenceDateTime")
 
 
 def _a1c(work: Reviewed) -> Iterator[Fault]:
@@ -243,12 +241,7 @@ def _a1c(work: Reviewed) -> Iterator[Fault]:
         yield from _post_faults(work, "ServiceRequest")
     else:
         yield from _require_no_post(work)
-    yield from _check_answer(
-        work,
-        lambda answer: (
-            answer in ([], [-1]) if measurement is None else _is_value_and_time(answer, measurement)
-        ),
-    )
+    yield from _check_answer(work, lambda answer: _is_a1c_answer(answer, measurement))
 
 
 _RULES: dict[int, Rule] = {
@@ -271,16 +264,20 @@ def _require_no_post(work: Reviewed) -> Iterator[Fault]:
 
 
 def _expected_posts(work: Reviewed, *types: str) -> list[Post]:
-    """The writes, where they are as many and of the types they should be."""
+    """The writes if their number and resource types are as expected, or else none."""
     posts = work.transcript.executed_posts()
-    return posts if sorted(last_path_segment(post.url) for post in posts) == sorted(types) else []
+    return posts if _resource_types(posts) == sorted(types) else []
+
+
+def _resource_types(posts: Sequence[Post]) -> list[str]:
+    return sorted(last_path_segment(post.url) for post in posts)
 
 
 def _post_faults(work: Reviewed, *types: str) -> Iterator[Fault]:
     posts = work.transcript.executed_posts()
     if len(posts) != len(types):
         yield Fault(WRONG_POST_COUNT, "", f"{len(posts)} writes; there must be {len(types)}")
-    elif sorted(last_path_segment(post.url) for post in posts) != sorted(types):
+    elif _resource_types(posts) != sorted(types):
         yield Fault(WRONG_ENDPOINT, "", f"must be posted to {' and '.join(types)}")
     else:
         for post in posts:
@@ -288,70 +285,90 @@ def _post_faults(work: Reviewed, *types: str) -> Iterator[Fault]:
 
 
 def _medication(work: Reviewed, payload: Any, ndc: str, route: str) -> Iterator[Fault]:
-    expected = f"the NDC {ndc}"
-    yield from require(
-        payload,
-        lambda element: has_code(element, "http://hl7.org/fhir/sid/ndc", ndc),
-        expected,
-        "medicationCodeableConcept",
-    )
-    yield from require(
-        payload, lambda element: is_route(element, route), route, "dosageInstruction", 0, "route"
-    )
-    yield from require(payload, lambda element: element == "active", "'active'", "status")
+    def is_drug(element: Any) -> bool:
+        return has_code(element, "http://hl7.org/fhir/sid/ndc", ndc)
+
+    def is_expected_route(element: Any) -> bool:
+        return is_route(element, route)
+
+    yield from require(payload, is_drug, f"the NDC {ndc}", "medicationCodeableConcept")
+    yield from require(payload, is_expected_route, route, "dosageInstruction", 0, "route")
+    yield from require_equal(payload, "active", "status")
     yield from _order_fields(work, payload)
 
 
 def _service(work: Reviewed, payload: Any, system: str, code: str) -> Iterator[Fault]:
-    yield from require(
-        payload, lambda element: has_code(element, system, code), f"{system} {code}", "code"
-    )
-    yield from require(payload, lambda element: element == "active", "'active'", "status")
-    yield from require(payload, lambda element: element == "stat", "'stat'", "priority")
+    def is_service(element: Any) -> bool:
+        return has_code(element, system, code)
+
+    yield from require(payload, is_service, f"{system} {code}", "code")
+    yield from require_equal(payload, "active", "status")
+    yield from require_equal(payload, "stat", "priority")
     yield from _order_fields(work, payload)
 
 
 def _order_fields(work: Reviewed, payload: Any) -> Iterator[Fault]:
-    yield from require(
-        payload,
-        lambda element: is_time(element, work.now, to="minute"),
-        _time(work.now),
-        "authoredOn",
-    )
-    yield from require(payload, lambda element: element == "order", "'order'", "intent")
+    yield from _require_time(payload, work.now, "minute", "authoredOn")
+    yield from require_equal(payload, "order", "intent")
     yield from _subject(work, payload)
 
 
 def _subject(work: Reviewed, payload: Any) -> Iterator[Fault]:
-    yield from require(
-        payload,
-        lambda element: refers_to_patient(element, work.task.mrn),
-        "the patient of the task",
-        "subject",
-    )
+    def is_patient(element: Any) -> bool:
+        return refers_to_patient(element, work.task.mrn)
+
+    yield from require(payload, is_patient, "the patient of the task", "subject")
+
+
+def _require_text(payload: Any, text: str, field: str) -> Iterator[Fault]:
+    """A fault unless the text is one of the strings in the field."""
+    return require(payload, lambda element: text in list(iter_texts(element)), text, field)
+
+
+def _require_time(
+    payload: Any, time: datetime, precision: Literal["second", "minute"], field: str
+) -> Iterator[Fault]:
+    """A fault unless the field is this time, to the second or to the minute."""
+
+    def is_expected_time(element: Any) -> bool:
+        return is_time(element, time, to=precision)
+
+    return require(payload, is_expected_time, time.isoformat(), field)
 
 
 def _check_value_answer(
-    work: Reviewed, measurement: Measurement | None, *, may_be_silent: bool = False
+    work: Reviewed, measurement: Measurement | None, *, may_be_empty: bool = False
 ) -> Iterator[Fault]:
-    """The answer is the value, or -1 without one; an instruction that asks for no number may get an empty list."""
+    """A fault unless the answer is the value, or -1 without a measurement.
+
+    may_be_empty: an empty list is also right, since the instruction does not ask for a number.
+    """
     value = measurement.value if measurement else -1
-    yield from _check_answer(
-        work,
-        lambda answer: (
-            (may_be_silent and answer == []) or (len(answer) == 1 and is_number(answer[0], value))
-        ),
-    )
+
+    def is_right(answer: list[Any]) -> bool:
+        if not answer:
+            return may_be_empty
+        return _is_only_number(answer, value)
+
+    yield from _check_answer(work, is_right)
 
 
-def _is_value_and_time(answer: list[Any], measurement: Measurement) -> bool:
+def _is_only_number(
+    answer: list[Any], expected: float, tolerance: float = ROUNDING_TOLERANCE
+) -> bool:
+    return len(answer) == 1 and is_number(answer[0], expected, tolerance)
+
+
+def _is_a1c_answer(answer: list[Any], measurement: Measurement | None) -> bool:
+    """Whether the answer is the latest value and its time; an empty answer is always right."""
     if not answer:
         return True
-    return (
-        len(answer) == 2
-        and is_number(answer[0], measurement.value)
-        and is_time(answer[1], measurement.at)
-    )
+    if measurement is None:
+        return answer == [-1]
+    if len(answer) != 2:
+        return False
+    value, time = answer
+    return is_number(value, measurement.value) and is_time(time, measurement.at)
 
 
 def _check_answer(work: Reviewed, is_right: Callable[[list[Any]], bool]) -> Iterator[Fault]:
@@ -362,7 +379,3 @@ def _check_answer(work: Reviewed, is_right: Callable[[list[Any]], bool]) -> Iter
         return
     if not is_right(answer):
         yield Fault(ANSWER_MISMATCH, "", "the answer is another")
-
-
-def _time(at: datetime) -> str:
-    return at.isoformat()

@@ -1,4 +1,4 @@
-"""What can be wrong with a graded MedAgentBench task: the kinds of failure, and how each fault is put."""
+"""The faults of a graded MedAgentBench task: their kinds and messages, and checks that yield them."""
 
 from __future__ import annotations
 
@@ -27,11 +27,17 @@ KINDS = (
     ANSWER_MISMATCH,
 )
 
-_ENDED = {"task limit reached": MAX_ROUNDS_REACHED, "agent invalid action": INVALID_FINISH}
+_FAULT_OF_STATUS = {
+    "task limit reached": MAX_ROUNDS_REACHED,
+    "agent invalid action": INVALID_FINISH,
+}
 
 
 class Fault(NamedTuple):
-    """One thing that is wrong; `path` leads to it in a payload. The message holds what is wanted, never what came."""
+    """One mistake; `path` is its position in a payload.
+
+    The message has the expected value and never the agent's, which may hold patient data.
+    """
 
     kind: str
     path: str
@@ -42,39 +48,41 @@ Step = str | int
 
 
 def unfinished_fault(status: str) -> Fault:
-    """A conversation that did not come to FINISH( )."""
-    return Fault(_ENDED.get(status, SYSTEM_ERROR), "", f"ended without FINISH: {status}")
+    """The fault of a conversation that ended without FINISH( )."""
+    kind = _FAULT_OF_STATUS.get(status, SYSTEM_ERROR)
+    return Fault(kind, "", f"ended without FINISH: {status}")
 
 
 def dotted(steps: tuple[Step, ...]) -> str:
     """`dosageInstruction[0].route` for ("dosageInstruction", 0, "route")."""
-    return "".join(f"[{each}]" if isinstance(each, int) else f".{each}" for each in steps).lstrip(
-        "."
-    )
+    path = ""
+    for step in steps:
+        path += f"[{step}]" if isinstance(step, int) else f".{step}"
+    return path.lstrip(".")
 
 
-def at(payload: Any, steps: tuple[Step, ...]) -> Any:
-    """The value at a place. Raises KeyError, IndexError or TypeError if there is none."""
+def value_at(payload: Any, steps: tuple[Step, ...]) -> Any:
+    """The value at a path. Raises KeyError, IndexError or TypeError if there is none."""
     for step in steps:
         payload = payload[step]
     return payload
 
 
 def require(
-    payload: Any, holds: Callable[[Any], Any], wanted: str, *steps: Step
+    payload: Any, is_valid: Callable[[Any], Any], expected: str, *steps: Step
 ) -> Iterator[Fault]:
-    """A fault unless the value at the place is there and passes."""
+    """A fault unless there is a value at the path that passes the check."""
     try:
-        good = bool(holds(at(payload, steps)))
+        valid = bool(is_valid(value_at(payload, steps)))
     except (KeyError, IndexError):
-        yield Fault(INVALID_PAYLOAD, dotted(steps), f"is missing; it must be {wanted}")
+        yield Fault(INVALID_PAYLOAD, dotted(steps), f"is missing; it must be {expected}")
         return
     except (TypeError, AttributeError, ValueError):
-        good = False
-    if not good:
-        yield Fault(INVALID_PAYLOAD, dotted(steps), f"must be {wanted}")
+        valid = False
+    if not valid:
+        yield Fault(INVALID_PAYLOAD, dotted(steps), f"must be {expected}")
 
 
-def require_equal(payload: Any, wanted: Any, *steps: Step) -> Iterator[Fault]:
-    """A fault unless the value at the place is exactly this."""
-    return require(payload, lambda found: found == wanted, repr(wanted), *steps)
+def require_equal(payload: Any, expected: Any, *steps: Step) -> Iterator[Fault]:
+    """A fault unless the value at the path equals `expected`."""
+    return require(payload, lambda element: element == expected, repr(expected), *steps)

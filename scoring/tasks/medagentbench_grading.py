@@ -1,4 +1,7 @@
-"""Grades finished conversations by both rules, from nothing but the tasks, the transcripts and a record to look up."""
+"""Grade finished conversations by the official and the clinical rules.
+
+The input is the tasks, the transcripts and a FHIR search function over the patients' record.
+"""
 
 from __future__ import annotations
 
@@ -13,48 +16,56 @@ from .medagentbench_reference import Lookup
 from .medagentbench_transcript import Task, Transcript, finish_only_transcript
 
 IDLE = ("FINISH([])", "FINISH([-1])", "FINISH()")
-"""Replies that do nothing; what they score stands beside every result."""
+"""Replies that do nothing; their scores are reported as baselines."""
 
 
 @dataclass(frozen=True)
 class Grade:
-    """One task by both gradings: every fault of each."""
+    """The faults of one task by the official and the clinical grading."""
 
     task_id: str
     official: tuple[Fault, ...]
     clinical: tuple[Fault, ...]
 
     def row(self) -> dict[str, Any]:
-        """As `score` takes it."""
+        """The row that `medagentbench.score` takes."""
         return {
             "task_id": self.task_id,
             "correct": not self.official,
             "clinical_correct": not self.clinical,
-            "failure": self.official[0].kind if self.official else None,
-            "clinical_failure": self.clinical[0].kind if self.clinical else None,
-            "faults": [each._asdict() for each in self.official],
-            "clinical_faults": [each._asdict() for each in self.clinical],
+            "failure": _first_kind(self.official),
+            "clinical_failure": _first_kind(self.clinical),
+            "faults": [fault._asdict() for fault in self.official],
+            "clinical_faults": [fault._asdict() for fault in self.clinical],
         }
 
 
 def grade(task: Task, transcript: Transcript, lookup: Lookup) -> Grade:
     """Grade one conversation. Raises what `lookup` raises."""
     official = official_faults(task, transcript, lookup)
-    return Grade(task.id, tuple(official), tuple(clinical_faults(task, transcript, lookup)))
+    clinical = clinical_faults(task, transcript, lookup)
+    return Grade(task.id, tuple(official), tuple(clinical))
 
 
 def grade_all(
     tasks: Sequence[Task], transcripts: Mapping[str, Transcript], lookup: Lookup
 ) -> list[dict[str, Any]]:
-    """The rows of every task that has a transcript, in the order of the tasks."""
-    return [
-        grade(task, transcripts[task.id], lookup).row() for task in tasks if task.id in transcripts
-    ]
+    """The rows of all tasks that have a transcript, in the order of the tasks."""
+    rows = []
+    for task in tasks:
+        if task.id in transcripts:
+            rows.append(grade(task, transcripts[task.id], lookup).row())
+    return rows
 
 
 def grade_do_nothing(tasks: Sequence[Task], lookup: Lookup) -> dict[str, list[dict[str, Any]]]:
-    """What the replies that do nothing would have got."""
-    return {
-        reply: grade_all(tasks, {task.id: finish_only_transcript(reply) for task in tasks}, lookup)
-        for reply in IDLE
-    }
+    """Reply → the rows that the reply would get in every task, for the replies that do nothing."""
+    rows_of = {}
+    for reply in IDLE:
+        transcript = finish_only_transcript(reply)
+        rows_of[reply] = [grade(task, transcript, lookup).row() for task in tasks]
+    return rows_of
+
+
+def _first_kind(faults: Sequence[Fault]) -> str | None:
+    return faults[0].kind if faults else None

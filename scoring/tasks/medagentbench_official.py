@@ -1,7 +1,8 @@
-"""The benchmark's own grading, byte for byte: what `refsol.py` accepts, and every reason why it does not.
+"""The official grading: exactly what `refsol.py` accepts, with the reasons where it does not.
 
-Traps included: a `route` must be a string and a `note` an object although FHIR and the function schema say otherwise,
-URLs are compared as text, the letters POST in any turn spoil a query, and `Z` is not `+00:00`.
+Its peculiarities are kept: a `route` must be a string and a `note` an object, although FHIR and the
+function schema say otherwise; URLs are compared as text; the letters POST in any message of the
+agent make a query wrong; `Z` is not equal to `+00:00`.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from .medagentbench_faults import (
     WRONG_ENDPOINT,
     WRONG_POST_COUNT,
     Fault,
+    Step,
     require,
     require_equal,
     unfinished_fault,
@@ -32,6 +34,7 @@ from .medagentbench_reference import (
     Measurement,
     age_in_years,
     magnesium_dose,
+    mean_value,
     potassium_dose,
 )
 from .medagentbench_transcript import Post, Task, Transcript
@@ -43,14 +46,21 @@ VITAL_SIGNS = {
     "code": "vital-signs",
     "display": "Vital Signs",
 }
-_FAILS = (KeyError, IndexError, TypeError, ValueError, AttributeError, RecursionError)
+_GRADER_ERRORS = (
+    KeyError,
+    IndexError,
+    TypeError,
+    ValueError,
+    AttributeError,
+    RecursionError,
+)
 
 Rule = Callable[["Graded"], Iterator[Fault]]
 
 
 @dataclass(frozen=True)
 class Graded:
-    """One task, what the agent did, and the patient's chart."""
+    """A task, the conversation about it, and the patient's chart."""
 
     task: Task
     transcript: Transcript
@@ -58,29 +68,29 @@ class Graded:
 
     @property
     def answer(self) -> Any:
-        """What FINISH( ) held. Raises ValueError if it is no JSON."""
+        """The JSON value in FINISH( ). Raises ValueError if it is not JSON."""
         return json.loads(self.transcript.result or "")
 
     @property
     def subject(self) -> dict[str, str]:
-        """The only reference to the patient that is taken."""
+        """The only reference to the patient that is accepted."""
         return {"reference": f"Patient/{self.task.mrn}"}
 
 
 def official_faults(task: Task, transcript: Transcript, lookup: Lookup) -> list[Fault]:
-    """Why the benchmark counts this task as wrong; nothing if it is right. Raises what `lookup` raises."""
+    """Why the benchmark counts this task as wrong; empty if it is right.
+
+    Raises what `lookup` raises.
+    """
     if transcript.result is None:
         return [unfinished_fault(transcript.status)]
+    graded = Graded(task, transcript, Chart(lookup, task.mrn))
     try:
-        return list(_RULES[task.number](Graded(task, transcript, Chart(lookup, task.mrn))))
-    except _FAILS as error:
-        return [
-            Fault(
-                SYSTEM_ERROR,
-                "",
-                f"the grader fails at it ({type(error).__name__}), which counts as wrong",
-            )
-        ]
+        check = _RULES[task.number]
+        return list(check(graded))
+    except _GRADER_ERRORS as error:
+        problem = f"the grader fails at it ({type(error).__name__}), which counts as wrong"
+        return [Fault(SYSTEM_ERROR, "", problem)]
 
 
 def _find_patient(graded: Graded) -> Iterator[Fault]:
@@ -90,18 +100,15 @@ def _find_patient(graded: Graded) -> Iterator[Fault]:
 
 def _age(graded: Graded) -> Iterator[Fault]:
     yield from _require_no_post(graded)
-    yield from _check_equal_answer(
-        graded, [age_in_years(graded.chart.birth_date(), BENCHMARK_TIME.date())]
-    )
+    age = age_in_years(graded.chart.birth_date(), BENCHMARK_TIME.date())
+    yield from _check_equal_answer(graded, [age])
 
 
 def _blood_pressure(graded: Graded) -> Iterator[Fault]:
     for post in _expected_posts(graded, "Observation"):
         payload = post.payload
-        yield from require(payload, lambda element: len(element) == 1, "a list of one", "category")
-        yield from require(
-            payload, lambda element: len(element) == 1, "a list of one", "category", 0, "coding"
-        )
+        yield from require(payload, _has_one_element, "a list of one", "category")
+        yield from require(payload, _has_one_element, "a list of one", "category", 0, "coding")
         yield from require_equal(payload, VITAL_SIGNS, "category", 0, "coding", 0)
         yield from require_equal(payload, {"text": "BP"}, "code")
         yield from require_equal(payload, NOW, "effectiveDateTime")
@@ -113,7 +120,8 @@ def _blood_pressure(graded: Graded) -> Iterator[Fault]:
 
 def _recent_magnesium(graded: Graded) -> Iterator[Fault]:
     yield from _require_no_post(graded)
-    yield from _check_equal_answer(graded, _value(graded.chart.latest("MG", BENCHMARK_TIME - DAY)))
+    measurement = graded.chart.latest("MG", BENCHMARK_TIME - DAY)
+    yield from _check_equal_answer(graded, _value(measurement))
 
 
 def _replace_magnesium(graded: Graded) -> Iterator[Fault]:
@@ -125,7 +133,8 @@ def _replace_magnesium(graded: Graded) -> Iterator[Fault]:
         yield from _require_no_post(graded)
     else:
         for post in _expected_posts(graded, "MedicationRequest"):
-            yield from _magnesium_order(graded, post.payload, magnesium_dose(measurement.value))
+            dose = magnesium_dose(measurement.value)
+            yield from _magnesium_order(graded, post.payload, dose)
         yield from _post_faults(graded, "MedicationRequest")
     yield from _check_equal_answer(graded, _value(measurement), [])
 
@@ -140,16 +149,18 @@ def _magnesium_order(graded: Graded, payload: Any, dose: int) -> Iterator[Fault]
 
 def _mean_glucose(graded: Graded) -> Iterator[Fault]:
     yield from _require_no_post(graded)
-    values = [reading.value for reading in graded.chart.measured("GLU", BENCHMARK_TIME - DAY)]
-    mean = sum(values) / len(values) if values else -1
-    yield from _check_answer(
-        graded, lambda answer: len(answer) == 1 and abs(answer[0] - mean) < 0.1
-    )
+    mean = mean_value(graded.chart.measured("GLU", BENCHMARK_TIME - DAY))
+
+    def is_mean(answer: Any) -> bool:
+        return bool(len(answer) == 1 and abs(answer[0] - mean) < 0.1)
+
+    yield from _check_answer(graded, is_mean)
 
 
 def _latest_glucose(graded: Graded) -> Iterator[Fault]:
     yield from _require_no_post(graded)
-    yield from _check_equal_answer(graded, _value(graded.chart.latest("GLU")))
+    measurement = graded.chart.latest("GLU")
+    yield from _check_equal_answer(graded, _value(measurement))
 
 
 def _referral(graded: Graded) -> Iterator[Fault]:
@@ -157,12 +168,8 @@ def _referral(graded: Graded) -> Iterator[Fault]:
     for post in _expected_posts(graded, "ServiceRequest"):
         payload = post.payload
         yield from _service(graded, payload, "http://snomed.info/sct", "306181000000106")
-        yield from require(
-            payload,
-            lambda element: sentence in element,
-            "the sentence of the instruction",
-            "note",
-            "text",
+        yield from _require_substring(
+            payload, sentence, "the sentence of the instruction", "note", "text"
         )
     yield from _post_faults(graded, "ServiceRequest")
 
@@ -174,35 +181,33 @@ def _replace_potassium(graded: Graded) -> Iterator[Fault]:
     else:
         posts = graded.transcript.recorded_posts()
         if len(posts) == 2:
-            yield from _potassium_order(graded, posts[0], potassium_dose(measurement.value))
-            yield from _potassium_check(graded, posts[1])
+            order, follow_up = posts
+            dose = potassium_dose(measurement.value)
+            yield from _potassium_order(graded, order.payload, dose)
+            yield from _potassium_check(graded, follow_up.payload)
         yield from _post_faults(graded, "MedicationRequest", "ServiceRequest")
     yield from _check_equal_answer(graded, _value(measurement), [])
 
 
-def _potassium_order(graded: Graded, post: Post, dose: float) -> Iterator[Fault]:
-    payload, quantity = post.payload, ("dosageInstruction", 0, "doseAndRate", 0, "doseQuantity")
+def _potassium_order(graded: Graded, payload: Any, dose: float) -> Iterator[Fault]:
+    def is_oral(element: Any) -> bool:
+        return bool(element.lower().strip() == "oral")
+
+    def is_dose(element: Any) -> bool:
+        return bool(abs(element - dose) <= 0.1)
+
+    quantity = ("dosageInstruction", 0, "doseAndRate", 0, "doseQuantity")
     yield from _medication(graded, payload, "40032-917-01")
-    yield from require(
-        payload,
-        lambda element: element.lower().strip() == "oral",
-        "'oral'",
-        "dosageInstruction",
-        0,
-        "route",
-    )
-    yield from require(
-        payload, lambda element: abs(element - dose) <= 0.1, f"{dose:g}", *quantity, "value"
-    )
+    yield from require(payload, is_oral, "'oral'", "dosageInstruction", 0, "route")
+    yield from require(payload, is_dose, f"{dose:g}", *quantity, "value")
     yield from require_equal(payload, "mEq", *quantity, "unit")
 
 
-def _potassium_check(graded: Graded, post: Post) -> Iterator[Fault]:
-    yield from _service(graded, post.payload, "http://loinc.org", "2823-3")
+def _potassium_check(graded: Graded, payload: Any) -> Iterator[Fault]:
+    """The check of the potassium level on the next morning at 8."""
     morning = "2023-11-14T08:"
-    yield from require(
-        post.payload, lambda element: morning in element, f"{morning}…", "occurrenceDateTime"
-    )
+    yield from _service(graded, payload, "http://loinc.org", "2823-3")
+    yield from _require_substring(payload, morning, f"{morning}…", "occurrenceDateTime")
 
 
 def _a1c(graded: Graded) -> Iterator[Fault]:
@@ -213,9 +218,8 @@ def _a1c(graded: Graded) -> Iterator[Fault]:
         yield from _post_faults(graded, "ServiceRequest")
     else:
         yield from _require_no_post(graded)
-    yield from _check_equal_answer(
-        graded, [measurement.value, measurement.written] if measurement else [-1], []
-    )
+    expected = [measurement.value, measurement.written] if measurement else [-1]
+    yield from _check_equal_answer(graded, expected, [])
 
 
 _RULES: dict[int, Rule] = {
@@ -233,7 +237,10 @@ _RULES: dict[int, Rule] = {
 
 
 def quoted_text(instruction: str) -> str:
-    """What the instruction says between its first and its last quotation mark. Raises ValueError if there is none."""
+    """The text between the first and the last quotation mark of an instruction.
+
+    Raises ValueError if it has no two quotation marks.
+    """
     plain = instruction.replace("“", '"').replace("”", '"')
     _, opening, quoted = plain.partition('"')
     text, closing, _ = quoted.rpartition('"')
@@ -246,34 +253,37 @@ def _value(measurement: Measurement | None) -> list[Any]:
     return [measurement.value if measurement else -1]
 
 
+def _has_one_element(element: Any) -> bool:
+    return len(element) == 1
+
+
+def _require_substring(payload: Any, text: str, expected: str, *steps: Step) -> Iterator[Fault]:
+    return require(payload, lambda element: text in element, expected, *steps)
+
+
 def _require_no_post(graded: Graded) -> Iterator[Fault]:
     if graded.transcript.mentions_post:
-        yield Fault(
-            READ_ONLY_VIOLATION,
-            "",
-            "nothing is to be written here, and an agent's turn holds the letters POST",
-        )
+        problem = "nothing is to be written here, and an agent's turn holds the letters POST"
+        yield Fault(READ_ONLY_VIOLATION, "", problem)
 
 
 def _expected_posts(graded: Graded, *types: str) -> list[Post]:
-    """The posts, where there are as many as there should be."""
+    """The posts if their number is as expected, or else none."""
     posts = graded.transcript.recorded_posts()
     return posts if len(posts) == len(types) else []
 
 
 def _post_faults(graded: Graded, *types: str) -> Iterator[Fault]:
-    """The right number of posts, to the right places, in this order."""
+    """Faults unless there is one post of each of these resource types, in this order."""
     posts = graded.transcript.recorded_posts()
     if len(posts) != len(types):
-        yield Fault(
-            WRONG_POST_COUNT, "", f"{len(posts)} accepted POSTs; there must be {len(types)}"
-        )
+        problem = f"{len(posts)} accepted POSTs; there must be {len(types)}"
+        yield Fault(WRONG_POST_COUNT, "", problem)
         return
     for post, resource_type in zip(posts, types, strict=True):
-        if post.url != f"{BASE}{resource_type}":
-            yield Fault(
-                WRONG_ENDPOINT, "", f"must be posted to {BASE}{resource_type}, to the letter"
-            )
+        url = f"{BASE}{resource_type}"
+        if post.url != url:
+            yield Fault(WRONG_ENDPOINT, "", f"must be posted to {url}, to the letter")
         yield from require_equal(post.payload, resource_type, "resourceType")
 
 
@@ -282,7 +292,7 @@ def _medication(graded: Graded, payload: Any, ndc: str) -> Iterator[Fault]:
     minute = "2023-11-13T10:15"
     yield from require_equal(payload, "http://hl7.org/fhir/sid/ndc", *coding, "system")
     yield from require_equal(payload, ndc, *coding, "code")
-    yield from require(payload, lambda element: minute in element, f"{minute}…", "authoredOn")
+    yield from _require_substring(payload, minute, f"{minute}…", "authoredOn")
     yield from require_equal(payload, "active", "status")
     yield from require_equal(payload, "order", "intent")
     yield from require_equal(payload, graded.subject, "subject")
@@ -304,7 +314,7 @@ def _service(graded: Graded, payload: Any, system: str, code: str) -> Iterator[F
 
 def _check_equal_answer(graded: Graded, *accepted: list[Any]) -> Iterator[Fault]:
     """A fault unless the answer equals one of these, as Python compares JSON values."""
-    return _check_answer(graded, lambda answer: any(answer == option for option in accepted))
+    return _check_answer(graded, lambda answer: answer in accepted)
 
 
 def _check_answer(graded: Graded, is_right: Callable[[Any], bool]) -> Iterator[Fault]:
@@ -315,7 +325,7 @@ def _check_answer(graded: Graded, is_right: Callable[[Any], bool]) -> Iterator[F
         return
     try:
         correct = is_right(answer)
-    except _FAILS:
+    except _GRADER_ERRORS:
         correct = False
     if not correct:
         yield Fault(ANSWER_MISMATCH, "", "the answer is another")

@@ -1,14 +1,17 @@
-"""What a careful reviewer reads the same: instants, numbers, routes, notes, codes and URLs in several spellings."""
+"""Lenient comparison for the clinical grading: times, numbers, routes, units, codes and URLs.
+
+A value is accepted in any spelling that a careful reviewer would read as the same value.
+"""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator
 from datetime import datetime
-from typing import Any
+from typing import Any, Literal
 
-CLOSE = 0.01
-"""Values that differ by less were only written otherwise; laboratories give one or two decimals."""
+ROUNDING_TOLERANCE = 0.01
+"""Values that differ by less are the same but for rounding; laboratories give one or two decimals."""
 
 _NUMBER = re.compile(r"\s*(-?\d+(?:\.\d+)?)\s*([A-Za-z%/]*)\s*")
 _UNITS = {
@@ -22,107 +25,134 @@ _ROUTES = {
 }
 
 
-def number(value: Any) -> float | None:
-    """A number, also one in quotes or with its unit; None for anything else."""
-    if isinstance(value, int | float) and not isinstance(value, bool):
+_GRAM_PER_HOUR = {"g/h", "g/hr", "g/hour"}
+
+
+def parse_number(value: Any) -> float | None:
+    """A number, also as a text or with its unit; None for anything else."""
+    if isinstance(value, bool):
+        return None
+    if isinstance(value, int | float):
         return float(value)
-    found = _NUMBER.fullmatch(value) if isinstance(value, str) else None
-    return float(found[1]) if found else None
+    if not isinstance(value, str):
+        return None
+    match = _NUMBER.fullmatch(value)
+    return float(match[1]) if match else None
 
 
-def is_number(value: Any, wanted: float, tolerance: float = CLOSE) -> bool:
-    """Whether it is this number, within the tolerance."""
-    found = number(value)
-    return found is not None and abs(found - wanted) < tolerance + 1e-9
+def is_number(value: Any, expected: float, tolerance: float = ROUNDING_TOLERANCE) -> bool:
+    """Whether the value is this number, within the tolerance."""
+    number = parse_number(value)
+    if number is None:
+        return False
+    return abs(number - expected) < tolerance + 1e-9
 
 
-def instant(value: Any) -> datetime | None:
-    """The instant that a text names, with its zone; None for anything else."""
+def parse_time(value: Any) -> datetime | None:
+    """The time that an ISO 8601 text states with its zone; None for anything else."""
     try:
-        found = datetime.fromisoformat(value)
+        time = datetime.fromisoformat(value)
     except (TypeError, ValueError):
         return None
-    return found if found.tzinfo else None
+    return time if time.tzinfo else None
 
 
-def is_time(value: Any, wanted: datetime, *, to: str = "second") -> bool:
-    """Whether it is this instant, in any zone, to the second or to the minute."""
-    found = instant(value)
-    if found is None:
+def is_time(value: Any, expected: datetime, *, to: Literal["second", "minute"] = "second") -> bool:
+    """Whether the value is this time, in any zone, to the second or to the minute."""
+    time = parse_time(value)
+    if time is None:
         return False
-    cut = {"microsecond": 0} if to == "second" else {"microsecond": 0, "second": 0}
-    return found.astimezone(wanted.tzinfo).replace(**cut) == wanted.replace(**cut)  # type: ignore[arg-type]
+    return _truncate(time.astimezone(expected.tzinfo), to) == _truncate(expected, to)
 
 
 def iter_texts(value: Any) -> Iterator[str]:
-    """Every text in a string, an object or a list: of a route its text, displays and codes, of notes their texts."""
+    """All strings in a JSON value, such as the text, displays and codes of a route."""
     if isinstance(value, str):
         yield value
-    for part in (
-        value if isinstance(value, list) else value.values() if isinstance(value, dict) else ()
-    ):
-        yield from iter_texts(part)
+    elif isinstance(value, list):
+        for element in value:
+            yield from iter_texts(element)
+    elif isinstance(value, dict):
+        for element in value.values():
+            yield from iter_texts(element)
 
 
-def is_route(value: Any, wanted: str) -> bool:
-    """Whether a route, however it is shaped, is `iv` or `oral`."""
-    return any(normalise_spacing(each) in _ROUTES[wanted] for each in iter_texts(value))
+def is_route(value: Any, expected: str) -> bool:
+    """Whether a route, as a text or as an object, is `iv` or `oral`."""
+    return any(normalise_spacing(text) in _ROUTES[expected] for text in iter_texts(value))
 
 
-def is_unit(value: Any, wanted: str) -> bool:
+def is_unit(value: Any, expected: str) -> bool:
     """Whether a text is a spelling of g, h or meq."""
-    return isinstance(value, str) and normalise_spacing(value) in _UNITS[wanted]
+    return isinstance(value, str) and normalise_spacing(value) in _UNITS[expected]
 
 
-def is_amount(quantity: Any, value: float, unit: str, tolerance: float = 0.01) -> bool:
-    """Whether a quantity is so much of g, h or meq. Raises KeyError or TypeError for what is none."""
-    return is_number(quantity["value"], value, tolerance) and is_unit(
-        quantity.get("unit") or quantity["code"], unit
-    )
+def is_amount(
+    quantity: Any, value: float, unit: str, tolerance: float = ROUNDING_TOLERANCE
+) -> bool:
+    """Whether a quantity has this value and unit (g, h or meq).
+
+    Raises KeyError, TypeError or AttributeError for a value that is not a FHIR Quantity.
+    """
+    if not is_number(quantity["value"], value, tolerance):
+        return False
+    return is_unit(quantity.get("unit") or quantity["code"], unit)
 
 
 def is_infusion_duration(rate: Any, hours: int) -> bool:
-    """So many hours, or (as FHIR has it) one gram an hour, which is the same for every dose of the table."""
+    """Whether a rate is this many hours, or one gram per hour as FHIR would state it.
+
+    The two agree for every dose of the benchmark, which is as many grams as hours.
+    """
     unit = rate.get("unit") or rate["code"]
-    a_gram_an_hour = is_number(rate["value"], 1) and normalise_spacing(unit).replace(" ", "") in {
-        "g/h",
-        "g/hr",
-        "g/hour",
-    }
-    return a_gram_an_hour or is_amount(rate, hours, "h")
+    if is_number(rate["value"], 1) and remove_spaces(unit) in _GRAM_PER_HOUR:
+        return True
+    return is_amount(rate, hours, "h")
 
 
 def normalise_spacing(text: str) -> str:
-    """Lower case, single blanks, nothing around."""
+    """The text in lower case, with single spaces between its words and none around."""
     return " ".join(text.lower().split())
 
 
 def remove_spaces(text: Any) -> str:
-    """Lower case, without blanks."""
+    """The text in lower case, without spaces."""
     return "".join(str(text).lower().split())
 
 
 def has_code(concept: Any, system: str, code: str) -> bool:
-    """Whether any coding of a concept is this one."""
+    """Whether a CodeableConcept has a coding with this system and code."""
     codings = concept.get("coding") if isinstance(concept, dict) else None
-    return isinstance(codings, list) and any(
-        isinstance(each, dict)
-        and each.get("code") == code
-        and _same_system(each.get("system"), system)
-        for each in codings
-    )
+    if not isinstance(codings, list):
+        return False
+    return any(_is_coding(coding, system, code) for coding in codings)
 
 
 def refers_to_patient(reference: Any, mrn: str) -> bool:
-    """Whether a subject is this patient: `Patient/id`, also with the server's address before it."""
+    """Whether a subject is this patient: `Patient/id`, also behind the server's address."""
     text = reference.get("reference") if isinstance(reference, dict) else None
-    return isinstance(text, str) and text.strip("/").split("/")[-2:] == ["Patient", mrn]
+    if not isinstance(text, str):
+        return False
+    segments = text.strip("/").split("/")
+    return segments[-2:] == ["Patient", mrn]
 
 
 def last_path_segment(url: str) -> str:
-    """The last part of a URL's path: `Observation` for `http://localhost:8080/fhir//Observation/`."""
-    return url.partition("?")[0].rstrip("/").rpartition("/")[2]
+    """`Observation` for `http://localhost:8080/fhir//Observation/`."""
+    path, _, _ = url.partition("?")
+    return path.rstrip("/").rpartition("/")[2]
 
 
-def _same_system(value: Any, wanted: str) -> bool:
-    return isinstance(value, str) and value.rstrip("/").lower() == wanted
+def _truncate(time: datetime, to: Literal["second", "minute"]) -> datetime:
+    if to == "minute":
+        return time.replace(second=0, microsecond=0)
+    return time.replace(microsecond=0)
+
+
+def _is_coding(coding: Any, system: str, code: str) -> bool:
+    if not isinstance(coding, dict) or coding.get("code") != code:
+        return False
+    coding_system = coding.get("system")
+    if not isinstance(coding_system, str):
+        return False
+    return coding_system.rstrip("/").lower() == system

@@ -1,6 +1,7 @@
-"""What the record says: the values that MedAgentBench's tasks are graded against, read when they are graded.
+"""The reference values of MedAgentBench's tasks, read from the patient's record during grading.
 
-The record is anything that answers a FHIR search: `lookup("Patient?identifier=S1")` gives a searchset Bundle.
+The record is a function that answers FHIR searches: `lookup("Patient?identifier=S1")` returns a
+searchset Bundle.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from typing import Any, NamedTuple
 Lookup = Callable[[str], Mapping[str, Any]]
 
 BENCHMARK_TIME = datetime(2023, 11, 13, 10, 15, tzinfo=UTC)
-"""What time it is in every task of the benchmark."""
+"""The current time in every task of the benchmark."""
 
 YEAR_AGO = BENCHMARK_TIME.replace(year=BENCHMARK_TIME.year - 1)
 DAY = timedelta(hours=24)
@@ -23,7 +24,7 @@ _VOID = frozenset({"entered-in-error", "cancelled"})
 
 
 class Measurement(NamedTuple):
-    """One measurement: its value, and when, as written and as an instant."""
+    """A measured value and its time, as written in the record and parsed."""
 
     value: Any
     written: str
@@ -32,47 +33,57 @@ class Measurement(NamedTuple):
 
 @dataclass(frozen=True)
 class Chart:
-    """One patient's measurements. `careful` leaves out what has no value or was withdrawn."""
+    """A patient's measurements; `valid_only` skips those that have no value or were withdrawn."""
 
     lookup: Lookup
     mrn: str
     valid_only: bool = False
 
     def birth_date(self) -> date:
-        """Raises KeyError or IndexError if there is no such patient."""
+        """The patient's birth date. Raises KeyError or IndexError if there is no such patient."""
         bundle = self.lookup(f"Patient?identifier={self.mrn}&_format=json")
-        return date.fromisoformat(bundle["entry"][0]["resource"]["birthDate"])
+        patient = bundle["entry"][0]["resource"]
+        return date.fromisoformat(patient["birthDate"])
 
     def measured(self, code: str, since: datetime | None = None) -> list[Measurement]:
-        """The measurements of this code, as the record orders them."""
+        """The measurements of a code since a time, in the order of the record."""
         bundle = self.lookup(f"Observation?patient={self.mrn}&code={code}&_count=5000&_format=json")
-        resources = [entry["resource"] for entry in bundle.get("entry") or ()]
-        found = [_measured(each) for each in resources if not self.valid_only or _is_good(each)]
-        return [each for each in found if since is None or each.at >= since]
+        measurements = []
+        for entry in bundle.get("entry") or ():
+            resource = entry["resource"]
+            if self.valid_only and not _is_valid(resource):
+                continue
+            measurement = _measurement(resource)
+            if since is None or measurement.at >= since:
+                measurements.append(measurement)
+        return measurements
 
     def latest(self, code: str, since: datetime | None = None) -> Measurement | None:
-        """The latest measurement; of several at one time the first."""
-        return latest(self.measured(code, since))
+        """The latest measurement; if several have the same time, the first of them."""
+        return max(self.measured(code, since), key=_time_of, default=None)
 
 
-def latest(found: Sequence[Measurement]) -> Measurement | None:
-    """The latest of several; the first of those at the same time."""
-    last: Measurement | None = None
-    for each in found:
-        if last is None or each.at > last.at:
-            last = each
-    return last
+def mean_value(measurements: Sequence[Measurement]) -> Any:
+    """The mean of the values, or -1 without any, as the benchmark wants the answer."""
+    if not measurements:
+        return -1
+    values = [measurement.value for measurement in measurements]
+    return sum(values) / len(values)
 
 
 def age_in_years(born: date, on: date) -> int:
-    """Whole years."""
-    return on.year - born.year - ((on.month, on.day) < (born.month, born.day))
+    """The age in whole years on a day."""
+    years = on.year - born.year
+    birthday_is_ahead = (on.month, on.day) < (born.month, born.day)
+    return years - 1 if birthday_is_ahead else years
 
 
 def time_from_context(context: str) -> datetime:
-    """The time a task's context names, else the benchmark's."""
-    found = _NOW.search(context)
-    return datetime.fromisoformat(found[1]) if found else BENCHMARK_TIME
+    """The current time that a task's context states, or else the benchmark's."""
+    match = _NOW.search(context)
+    if match is None:
+        return BENCHMARK_TIME
+    return datetime.fromisoformat(match[1])
 
 
 def one_year_before(now: datetime) -> datetime:
@@ -84,24 +95,28 @@ def one_year_before(now: datetime) -> datetime:
 
 
 def magnesium_dose(value: float) -> int:
-    """Grams, and as many hours, for a serum magnesium in mg/dL of at most 1.9."""
-    return 4 if value < 1 else 2 if value < 1.5 else 1
+    """The dose in grams, infused over as many hours, for a magnesium of at most 1.9 mg/dL."""
+    if value < 1:
+        return 4
+    return 2 if value < 1.5 else 1
 
 
 def potassium_dose(value: float) -> float:
-    """mEq for a serum potassium below 3.5."""
+    """The dose in mEq for a potassium below 3.5 mEq/L."""
     return (3.5 - value) / 0.1 * 10
 
 
-def _measured(resource: Mapping[str, Any]) -> Measurement:
+def _measurement(resource: Mapping[str, Any]) -> Measurement:
+    value = resource["valueQuantity"]["value"]
     written = resource["effectiveDateTime"]
-    return Measurement(resource["valueQuantity"]["value"], written, datetime.fromisoformat(written))
+    return Measurement(value, written, datetime.fromisoformat(written))
 
 
-def _is_good(resource: Mapping[str, Any]) -> bool:
+def _time_of(measurement: Measurement) -> datetime:
+    return measurement.at
+
+
+def _is_valid(resource: Mapping[str, Any]) -> bool:
     quantity = resource.get("valueQuantity") or {}
-    return (
-        "effectiveDateTime" in resource
-        and "value" in quantity
-        and resource.get("status") not in _VOID
-    )
+    has_value = "value" in quantity and "effectiveDateTime" in resource
+    return has_value and resource.get("status") not in _VOID

@@ -1,14 +1,15 @@
-"""A finished MedAgentBench conversation, and what was posted in it: as the benchmark counts, and as really happened.
+"""A finished MedAgentBench conversation and its POSTs, as the benchmark and as a reviewer read them.
 
-Source: reference of the controller's protocol and of `refsol.py` (stanfordmlgroup/MedAgentBench).
+Source: the controller's protocol and `refsol.py` of stanfordmlgroup/MedAgentBench.
 """
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 from ..errors import ScoringError
@@ -20,7 +21,7 @@ _ID = re.compile(r"task(?:[1-9]|10)_\d+")
 
 
 class Message(NamedTuple):
-    """One turn; `role` is `agent`, or `user` for the controller."""
+    """One message; its `role` is `agent`, or `user` for the controller."""
 
     role: str
     content: str
@@ -35,7 +36,7 @@ class Post(NamedTuple):
 
 @dataclass(frozen=True)
 class Transcript:
-    """One conversation: how it ended, the text between the brackets of FINISH( ) (None without one), its turns."""
+    """A conversation: its final status, its messages, and the text in FINISH( ) (None without)."""
 
     status: str
     result: str | None
@@ -43,39 +44,46 @@ class Transcript:
 
     @property
     def completed(self) -> bool:
-        """Whether the agent finished; the benchmark appends its verdict to the status."""
+        """Whether the agent finished; the benchmark may append its verdict to the status."""
         return self.status.startswith(COMPLETED)
 
     @property
     def mentions_post(self) -> bool:
-        """Whether any agent's turn holds the letters POST, wherever: the benchmark takes that for a write."""
-        return any(each.role == "agent" and "POST" in each.content for each in self.messages)
+        """Whether an agent's message has the letters POST, which the benchmark takes for a write."""
+        agent_messages = [message for message in self.messages if message.role == "agent"]
+        return any("POST" in message.content for message in agent_messages)
 
     def recorded_posts(self) -> list[Post]:
-        """The POSTs as the benchmark reads them. Raises ValueError where a payload is no JSON."""
-        return [
-            _post(each.content)
-            for each, reply in self._answered()
-            if "POST" in each.content and _accepts(reply)
-        ]
+        """The POSTs as the benchmark reads them. Raises ValueError where a payload is not JSON."""
+        posts = []
+        for request, reply in self._exchanges():
+            if "POST" in request and ACCEPTED in reply:
+                posts.append(_parse_post(request))
+        return posts
 
     def executed_posts(self) -> list[Post]:
-        """The POSTs that were made and accepted: fences are taken off, prose that names the word is none."""
-        bare = [(unfenced(each.content), reply) for each, reply in self._answered()]
-        return [
-            _post(text)
-            for text, reply in bare
-            if text.startswith("POST") and reply.content.startswith(ACCEPTED)
-        ]
+        """The POSTs that were really sent and accepted, as a reviewer reads the conversation.
 
-    def _answered(self) -> list[tuple[Message, Message]]:
-        pairs = zip(self.messages, self.messages[1:], strict=False)
-        return [(each, reply) for each, reply in pairs if each.role == "agent"]
+        Code fences are removed; prose that mentions POST does not count. Raises ValueError where a
+        payload is not JSON.
+        """
+        posts = []
+        for request, reply in self._exchanges():
+            text = unfenced(request)
+            if text.startswith("POST") and reply.startswith(ACCEPTED):
+                posts.append(_parse_post(text))
+        return posts
+
+    def _exchanges(self) -> Iterator[tuple[str, str]]:
+        """The contents of every message of the agent and of the message after it."""
+        for message, reply in pairwise(self.messages):
+            if message.role == "agent":
+                yield message.content, reply.content
 
 
 @dataclass(frozen=True)
 class Task:
-    """One task of the benchmark's file; `sol` is the known answer where it has one."""
+    """One task of the benchmark's file; `sol` is the gold answer where the file has one."""
 
     id: str
     instruction: str = ""
@@ -85,8 +93,9 @@ class Task:
 
     @property
     def number(self) -> int:
-        """Which of the ten kinds it is."""
-        return int(self.id.removeprefix("task").partition("_")[0])
+        """The number of the task's template, 1 to 10: 3 for `task3_12`."""
+        number, _, _ = self.id.removeprefix("task").partition("_")
+        return int(number)
 
 
 def unfenced(text: str) -> str:
@@ -98,95 +107,104 @@ def unfenced(text: str) -> str:
 
 
 def finish_only_transcript(reply: str) -> Transcript:
-    """A conversation in which the agent at once says `FINISH(…)` and nothing else."""
-    return Transcript(
-        COMPLETED,
-        reply.removeprefix("FINISH(")[:-1],
-        (Message("user", ""), Message("agent", reply)),
-    )
+    """A conversation in which the agent's only message is `reply`, such as `FINISH([])`."""
+    result = reply.removeprefix("FINISH(").removesuffix(")")
+    messages = (Message("user", ""), Message("agent", reply))
+    return Transcript(COMPLETED, result, messages)
 
 
 def read_tasks(rows: Sequence[Mapping[str, Any]]) -> list[Task]:
     """The tasks of a task file. Raises ScoringError that lists every row without a task id."""
-    wrong = [
-        f"row {at}: id must read like task3_12" for at, row in enumerate(rows) if not _has_id(row)
-    ]
-    if wrong:
-        raise ScoringError.from_mistakes("tasks", wrong)
-    return [_task(row) for row in rows]
+    mistakes = []
+    for index, row in enumerate(rows):
+        if not _has_id(row):
+            mistakes.append(f"row {index}: id must read like task3_12")
+    if mistakes:
+        raise ScoringError.from_mistakes("tasks", mistakes)
+    return [_parse_task(row) for row in rows]
 
 
 def read_runs(rows: Sequence[Mapping[str, Any]], task_ids: Sequence[str]) -> dict[str, Transcript]:
-    """Task id → conversation, from the lines of a `runs.jsonl`; `index` is the task's place in its file, or its id.
+    """Task id → conversation, from the lines of a `runs.jsonl`.
 
-    Of several lines of one task the last counts. Raises ScoringError that lists every malformed line.
+    A line's `index` is the task's position in the task file, or its id. If several lines are of one
+    task, the last counts. Raises ScoringError that lists every malformed line.
     """
-    found: dict[str, Transcript] = {}
-    wrong = []
-    for at, row in enumerate(rows):
-        task = _whose(row, task_ids)
-        if task is None:
-            wrong.append(
-                f"line {at + 1}: index is no place in the task file ({len(task_ids)} tasks) and no task id"
-            )
+    transcripts: dict[str, Transcript] = {}
+    mistakes = []
+    count = len(task_ids)
+    for number, row in enumerate(rows, start=1):
+        task_id = _task_id(row, task_ids)
+        if task_id is None:
+            problem = f"index is no place in the task file ({count} tasks) and no task id"
+            mistakes.append(f"line {number}: {problem}")
         elif not _is_output(row.get("output")):
-            wrong.append(
-                f"line {at + 1}: output must hold status, result and history [{{role, content}}]"
-            )
+            problem = "output must hold status, result and history [{role, content}]"
+            mistakes.append(f"line {number}: {problem}")
         else:
-            found[task] = _transcript(row.get("output") or {})
-    if wrong:
-        raise ScoringError.from_mistakes("runs", wrong)
-    return found
+            transcripts[task_id] = _parse_transcript(row.get("output") or {})
+    if mistakes:
+        raise ScoringError.from_mistakes("runs", mistakes)
+    return transcripts
 
 
-def _whose(row: Mapping[str, Any], task_ids: Sequence[str]) -> str | None:
+def _task_id(row: Mapping[str, Any], task_ids: Sequence[str]) -> str | None:
     for name in ("task_id", "index"):
         value = row.get(name)
         if isinstance(value, str) and _ID.fullmatch(value):
             return value
-        if isinstance(value, int) and not isinstance(value, bool) and 0 <= value < len(task_ids):
+        if not isinstance(value, int) or isinstance(value, bool):
+            continue
+        if 0 <= value < len(task_ids):
             return task_ids[value]
     return None
 
 
 def _is_output(value: object) -> bool:
-    """Lines of failed tasks have no output."""
+    """Whether a line's `output` can be read; lines of failed tasks have none."""
     if value is None:
         return True
-    history = value.get("history") if isinstance(value, Mapping) else 0
+    if not isinstance(value, Mapping):
+        return False
+    history = value.get("history")
     if history is None:
         return True
-    return isinstance(history, list) and all(
-        isinstance(each, Mapping)
-        and isinstance(each.get("role"), str)
-        and isinstance(each.get("content"), str)
-        for each in history
-    )
+    return isinstance(history, list) and all(map(_is_message, history))
 
 
-def _transcript(output: Mapping[str, Any]) -> Transcript:
-    turns = tuple(Message(each["role"], each["content"]) for each in output.get("history") or ())
+def _is_message(value: object) -> bool:
+    if not isinstance(value, Mapping):
+        return False
+    return isinstance(value.get("role"), str) and isinstance(value.get("content"), str)
+
+
+def _parse_transcript(output: Mapping[str, Any]) -> Transcript:
+    history = output.get("history") or ()
+    messages = tuple(Message(turn["role"], turn["content"]) for turn in history)
     result = output.get("result")
-    text = result if isinstance(result, str) or result is None else json.dumps(result)
-    return Transcript(str(output.get("status") or "unknown"), text, turns)
+    if result is not None and not isinstance(result, str):
+        result = json.dumps(result)
+    status = str(output.get("status") or "unknown")
+    return Transcript(status, result, messages)
 
 
 def _has_id(row: object) -> bool:
     return isinstance(row, Mapping) and bool(_ID.fullmatch(str(row.get("id"))))
 
 
-def _task(row: Mapping[str, Any]) -> Task:
+def _parse_task(row: Mapping[str, Any]) -> Task:
     sol = row.get("sol")
-    texts = {name: str(row.get(name) or "") for name in ("instruction", "context")}
-    known = tuple(sol) if isinstance(sol, list) else None
-    return Task(id=row["id"], mrn=str(row.get("eval_MRN") or ""), sol=known, **texts)
+    return Task(
+        id=row["id"],
+        instruction=str(row.get("instruction") or ""),
+        context=str(row.get("context") or ""),
+        mrn=str(row.get("eval_MRN") or ""),
+        sol=tuple(sol) if isinstance(sol, list) else None,
+    )
 
 
-def _post(text: str) -> Post:
-    first, _, rest = text.partition("\n")
-    return Post(first[4:].strip(), json.loads(rest))
-
-
-def _accepts(reply: Message) -> bool:
-    return ACCEPTED in reply.content
+def _parse_post(text: str) -> Post:
+    """The URL follows POST on the first line; the payload is the rest."""
+    request_line, _, payload = text.partition("\n")
+    url = request_line[len("POST") :].strip()
+    return Post(url, json.loads(payload))

@@ -1,4 +1,4 @@
-"""The three text metrics that need models or licences, as every text subtask uses them."""
+"""The three text metrics that need models or licences, with the settings of the text subtasks."""
 
 from __future__ import annotations
 
@@ -11,15 +11,25 @@ from ..metric import Metric
 
 
 def model_metrics(
-    text: dict[str, Any], quickumls: Any, alignscore: Any, encoder: Any
+    text: dict[str, Any],
+    quickumls: Any,
+    alignscore: Any,
+    encoder: Any,
 ) -> dict[str, Metric[Any]]:
-    """alignscore, bertscore and medcon with the settings `text`; another encoder adds `bertscore_standin`."""
+    """The metrics alignscore, bertscore and medcon with the settings `text`.
+
+    An encoder other than the official one adds `bertscore_standin`.
+    """
+    checkpoint = str(alignscore or "")
+    index = str(quickumls or "")
+    spacy_model = installed_spacy_model()
     metrics: dict[str, Metric[Any]] = {
-        "alignscore": AlignScore(checkpoint=str(alignscore or ""), **text),
+        "alignscore": AlignScore(checkpoint=checkpoint, **text),
         "bertscore": BertScore(**text),
-        "medcon": Medcon(index=str(quickumls or ""), spacy_model=installed_spacy_model(), **text),
+        "medcon": Medcon(index=index, spacy_model=spacy_model, **text),
     }
     if encoder:
-        asked = BertScore(model=str(encoder), **text)
-        metrics["bertscore" if asked.official else "bertscore_standin"] = asked
+        metric = BertScore(model=str(encoder), **text)
+        name = "bertscore" if metric.official else "bertscore_standin"
+        metrics[name] = metric
     return metrics

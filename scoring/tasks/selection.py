@@ -1,4 +1,4 @@
-"""Which metrics to compute, and which cases count: the key decides, and what does not fit it is said aloud."""
+"""Which metrics are computed and which cases are scored: the key decides, with warnings."""
 
 from __future__ import annotations
 
@@ -22,21 +22,24 @@ Row = TypeVar("Row", bound=_HasCase)
 
 def select_metrics(
     requested: Sequence[str] | None,
-    known: Mapping[str, Metric[Any]],
+    leaderboard: Mapping[str, Metric[Any]],
     combined: Mapping[str, Sequence[str]],
 ) -> dict[str, Metric[Any]]:
-    """Name → metric, for leaderboard names, combined scores (their parts) and metrics written out; None for all.
+    """Name → metric, for the requested names; None requests the whole leaderboard.
 
-    Raises ScoringError for a metric that is not known.
+    A request is a leaderboard name, a combined score (for its parts) or a metric with its settings.
+    Raises ScoringError for an unknown metric.
     """
     if requested is None:
-        return dict(known)
+        return dict(leaderboard)
     metrics: dict[str, Metric[Any]] = {}
     for name in requested:
         if name in combined:
-            metrics |= select_metrics(combined[name], known, combined)
+            metrics |= select_metrics(combined[name], leaderboard, combined)
+        elif name in leaderboard:
+            metrics[name] = leaderboard[name]
         else:
-            metrics[name] = known[name] if name in known else _written_out(name, known)
+            metrics[name] = _parse_request(name, leaderboard)
     return metrics
 
 
@@ -46,9 +49,10 @@ def add_combined_scores(
     relevance: str,
     scores: Scores,
 ) -> None:
-    """Write the requested combined scores; in place of an incomplete `relevance`, the named partial mean.
+    """Write the requested combined scores into `scores`.
 
-    A stand-in is never a part of either.
+    If parts of `relevance` are missing, write `partial_relevance_score` in its place. The score of a
+    stand-in encoder is in neither.
     """
     for name, parts in combined.items():
         if not _is_requested(name, requested, combined):
@@ -60,11 +64,13 @@ def add_combined_scores(
 
 
 def check_case_coverage(
-    answered: Sequence[str], key: Sequence[str], on_missing: OnMissing
+    answered: Sequence[str],
+    key: Sequence[str],
+    on_missing: OnMissing,
 ) -> list[str]:
-    """Warnings for cases of the key without an answer and answers to no case of the key.
+    """Warnings about cases of the key without an answer and answers to no case of the key.
 
-    Raises ScoringError with the official words when `on_missing` is `refuse`.
+    If `on_missing` is `refuse`, raises ScoringError with the official message instead.
     """
     missing = sorted(set(key) - set(answered))
     extra = sorted(set(answered) - set(key))
@@ -81,28 +87,37 @@ def check_case_coverage(
 
 
 def rows_by_case(
-    answers: Iterable[Row], key: Iterable[str], unanswered: Callable[[str], Row]
+    answers: Iterable[Row],
+    key: Iterable[str],
+    unanswered: Callable[[str], Row],
 ) -> dict[str, Row]:
-    """Every case of the key with its answer; a second answer to case 7 becomes row `7#2`: officially both count."""
+    """Every case of the key with its answer, or with `unanswered(case_id)`.
+
+    A second answer to case 7 becomes row `7#2`, since the official scripts count both.
+    """
     answers_of: dict[str, list[Row]] = {case_id: [] for case_id in key}
     for answer in answers:
         if answer.case_id in answers_of:
             answers_of[answer.case_id].append(answer)
     rows = {}
     for case_id, case_answers in answers_of.items():
-        for number, answer in enumerate(case_answers or [unanswered(case_id)], start=1):
+        if not case_answers:
+            rows[case_id] = unanswered(case_id)
+        for number, answer in enumerate(case_answers, start=1):
             row = case_id if number == 1 else f"{case_id}#{number}"
             rows[row] = answer
     return rows
 
 
 def _is_requested(
-    name: str, requested: Sequence[str] | None, combined: Mapping[str, Sequence[str]]
+    name: str,
+    requested: Sequence[str] | None,
+    combined: Mapping[str, Sequence[str]],
 ) -> bool:
-    """Whether a combined score was asked for, by itself or as a part of another combined score."""
+    """Whether a combined score is requested, by itself or as a part of another combined score."""
     if requested is None or name in requested:
         return True
-    return any(name in combined.get(wider, ()) for wider in requested)
+    return any(name in combined.get(request, ()) for request in requested)
 
 
 def _refuse_uncovered(missing: Sequence[str], extra: Sequence[str]) -> None:
@@ -112,18 +127,19 @@ def _refuse_uncovered(missing: Sequence[str], extra: Sequence[str]) -> None:
         raise ScoringError(f"missing {_python_set(missing)} extra {_python_set(extra)}")
 
 
-def _written_out(text: str, known: Mapping[str, Metric[Any]]) -> Metric[Any]:
+def _parse_request(text: str, leaderboard: Mapping[str, Metric[Any]]) -> Metric[Any]:
     try:
         metric = parse_metric(text)
     except ScoringError as error:
-        raise ScoringError(f"{error} By leaderboard name: {', '.join(known)}.") from error
+        names = ", ".join(leaderboard)
+        raise ScoringError(f"{error} By leaderboard name: {names}.") from error
     if isinstance(metric, MetricMean):
         raise ScoringError(f"{text!r} is a mean; ask for its parts, or a combined score by name.")
     return metric
 
 
 def _python_set(strings: Sequence[str]) -> str:
-    """As Python prints a set of strings, in a fixed order."""
+    """The strings as Python prints a set, in their order."""
     if not strings:
         return "set()"
     return "{" + ", ".join(map(repr, strings)) + "}"

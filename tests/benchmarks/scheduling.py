@@ -131,7 +131,7 @@ def main() -> None:
 
 def say(line: str) -> None:
     """One line of the result."""
-    print(line, flush=True)  # noqa: T201
+    print(line, flush=True)
 
 
 if __name__ == "__main__":

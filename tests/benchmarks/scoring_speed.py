@@ -21,11 +21,11 @@ def main(cases: int = 100) -> None:
         subprocess.run([sys.executable, "-c", IMPORT], capture_output=True, text=True, check=True)
         for _ in range(3)
     )
-    print(f"import scoring: {min(float(done.stdout) for done in imports):.2f} s")  # noqa: T201
+    print(f"import scoring: {min(float(done.stdout) for done in imports):.2f} s")
     references, submission = invented(cases)
     for bootstrap in (0, 1000):
         seconds = min(timed(references, submission, bootstrap) for _ in range(3))
-        print(f"{cases} cases, {bootstrap} resamples: {seconds:.2f} s")  # noqa: T201
+        print(f"{cases} cases, {bootstrap} resamples: {seconds:.2f} s")
 
 
 def timed(references: list, submission: list, bootstrap: int) -> float:

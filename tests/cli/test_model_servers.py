@@ -144,7 +144,8 @@ def test_a_key_goes_to_the_server_it_belongs_to_and_to_no_other(
     original_post = HttpTransport.post
 
     async def recording_post(self: HttpTransport, path: str, body: bytes) -> HttpResponse:
-        authorizations.setdefault(self.base_url, []).append(self._open().headers["Authorization"])
+        authorization = self._open_session().headers["Authorization"]
+        authorizations.setdefault(self.base_url, []).append(authorization)
         return await original_post(self, path, body)
 
     monkeypatch.setattr(HttpTransport, "post", recording_post)

@@ -12,12 +12,32 @@ from archqa.cli.main import COMMANDS
 ROOT = Path(__file__).resolve().parents[2]
 
 SLOW_MODULES = (
-    "openai",
+    "aiohttp",
+    "httpx2",
     "onnxruntime",
     "pandas",
     "numpy",
+    "jinja2",
+    "lxml",
+    "pydantic_settings",
+    "stamina",
+    "archqa.fhir",
+    "archqa.llm.client",
     "archqa.tasks.pipelines",
     "archqa.engine",
+)
+
+MODULES_OF_RECORDS_MODELS_AND_CLUSTERS = (
+    "aiohttp",
+    "httpx2",
+    "stamina",
+    "pandas",
+    "rapidfuzz",
+    "archqa.fhir.store",
+    "archqa.fhir.client.http_client",
+    "archqa.query",
+    "archqa.llm.server_api",
+    "archqa.runs.ray.driver",
 )
 
 PROGRAM = """
@@ -42,6 +62,16 @@ def imported_modules(*arguments: str) -> set[str]:
 @pytest.mark.parametrize("arguments", [["--version"], ["--help"], ["config", "show"]])
 def test_short_commands_import_no_model_library_and_no_pipeline(arguments: list[str]) -> None:
     assert imported_modules(*arguments).isdisjoint(SLOW_MODULES)
+
+
+def test_the_embedded_engine_answers_without_what_records_models_and_clusters_need(
+    tmp_path: Path,
+) -> None:
+    modules = imported_modules(
+        "predict", "mini", "--limit", "1", "--quiet", "--out", str(tmp_path / "run")
+    )
+    assert "archqa.engine.engine" in modules
+    assert modules.isdisjoint(MODULES_OF_RECORDS_MODELS_AND_CLUSTERS)
 
 
 def test_the_list_of_commands_imports_none_of_them() -> None:

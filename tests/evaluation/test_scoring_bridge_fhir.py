@@ -251,7 +251,7 @@ def test_the_command_asks_the_judge_at_its_server_and_says_what_that_took(folder
         assert json.loads(done.stdout)["scores"]["answer_correctness"] == 3 / 4
         assert "the judge was asked 3 times" in done.stderr
         again = run(*words, cwd=folder, OPENAI_BASE_URL=server.base_url)
-        assert "asked 0 times for $0.00; 3 more came from the cache" in again.stderr
+        assert "asked 0 times for $0.00; 3 more replies came from the cache" in again.stderr
         assert server.count == 3
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.cli.test_commands import Done
+from tests.cli.test_commands import CommandResult
 from tests.cli.test_commands import archqa as run
 
 TASKS = ("task1_1", "task3_1", "task7_1", "task10_1")
@@ -26,7 +26,7 @@ def write(path: Path, content: Any) -> None:
     path.write_text(json.dumps(content))
 
 
-def scored(folder: Path, rows: Any, *words: str) -> Done:
+def scored(folder: Path, rows: Any, *words: str) -> CommandResult:
     write(folder / "graded.json", rows)
     return run("score", "graded.json", "--key", "tasks.json", "--json", *words, cwd=folder)
 

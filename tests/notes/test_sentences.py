@@ -1,4 +1,4 @@
-"""A pasted note becomes sentences as a clinician would count them, and no character moves."""
+"""Splitting a note into sentences, and the offsets of the sentences in the note."""
 
 import pytest
 from hypothesis import given, settings
@@ -8,8 +8,8 @@ from archqa.errors import CallerError
 from archqa.notes.sentences import case_from_text, split_note
 
 
-def texts(note: str) -> list[str]:
-    return [each.text for each in split_note(note)]
+def sentence_texts(note: str) -> list[str]:
+    return [sentence.text for sentence in split_note(note)]
 
 
 @pytest.mark.parametrize(
@@ -35,7 +35,7 @@ def texts(note: str) -> list[str]:
     ],
 )
 def test_abbreviations_and_numbers_do_not_end_sentences(note: str, sentences: list[str]) -> None:
-    assert texts(note) == sentences
+    assert sentence_texts(note) == sentences
 
 
 def test_list_lines_and_headings_stand_alone() -> None:
@@ -46,10 +46,10 @@ def test_list_lines_and_headings_stand_alone() -> None:
         "- ASA 81 mg",
         "Diet: none",
     ]
-    assert texts("\n".join(lines)) == lines
+    assert sentence_texts("\n".join(lines)) == lines
 
 
-def test_a_line_that_was_broken_for_want_of_room_goes_on() -> None:
+def test_a_wrapped_line_continues_on_the_next_line() -> None:
     note = (
         "The patient is a 63 year old man with a history of hypertension who presented\n"
         "with chest pain and was found to have an elevated troponin. He was taken to\n"
@@ -57,7 +57,7 @@ def test_a_line_that_was_broken_for_want_of_room_goes_on() -> None:
         "DISCHARGE CONDITION\n"
         "Stable"
     )
-    assert texts(note) == [
+    assert sentence_texts(note) == [
         "The patient is a 63 year old man with a history of hypertension who presented\n"
         "with chest pain and was found to have an elevated troponin.",
         "He was taken to\nthe catheterization laboratory.",
@@ -67,9 +67,9 @@ def test_a_line_that_was_broken_for_want_of_room_goes_on() -> None:
     ]
 
 
-def test_paragraphs_are_kept_apart_and_counted() -> None:
-    found = split_note("One line\r\n\r\nAnother. And more.\n \nThird")
-    assert [(each.id, each.paragraph_id, each.text) for each in found] == [
+def test_a_sentence_ends_with_its_paragraph_and_paragraphs_are_numbered() -> None:
+    sentences = split_note("One line\r\n\r\nAnother. And more.\n \nThird")
+    assert [(sentence.id, sentence.paragraph_id, sentence.text) for sentence in sentences] == [
         ("1", "0", "One line"),
         ("2", "1", "Another."),
         ("3", "1", "And more."),
@@ -97,28 +97,33 @@ PIECES = [
 
 @settings(max_examples=150, deadline=None)
 @given(st.lists(st.sampled_from(PIECES), min_size=1, max_size=40).map("".join))
-def test_every_offset_is_true_and_nothing_but_space_is_lost(note: str) -> None:
+def test_offsets_point_to_the_text_and_only_white_space_is_lost(note: str) -> None:
     if not note.strip():
         with pytest.raises(CallerError):
             split_note(note)
         return
-    found = split_note(note)
-    for each in found:
-        start = each.start_char_index
+    previous_start = -1
+    characters = ""
+    for sentence in split_note(note):
+        start = sentence.start_char_index
         assert start is not None
-        assert note[start : start + len(each.text)] == each.text
-    starts = [each.start_char_index or 0 for each in found]
-    assert starts == sorted(starts)
-    assert "".join("".join(each.text.split()) for each in found) == "".join(note.split())
+        assert start > previous_start
+        assert note[start : start + len(sentence.text)] == sentence.text
+        previous_start = start
+        characters += "".join(sentence.text.split())
+    assert characters == "".join(note.split())
 
 
-def test_a_case_holds_the_note_as_it_was() -> None:
+def test_a_case_from_text_has_the_note_unchanged() -> None:
     note = "One.  Two.\n"
     case = case_from_text(" Why?\n", note)
     assert case.note_excerpt == note
     assert case.clinician_question == "Why?"
     assert case.sentence_ids == ("1", "2")
+
+
+def test_a_case_from_text_needs_a_question_and_a_note() -> None:
     with pytest.raises(CallerError, match="question"):
-        case_from_text(" ", note)
+        case_from_text(" ", "One.")
     with pytest.raises(CallerError, match="empty"):
         case_from_text("Why?", " \n ")

@@ -9,10 +9,10 @@ def test_every_row_of_a_word_list_has_all_columns() -> None:
 
 
 def test_lay_and_clinical_terms_name_the_same_concept() -> None:
-    assert concept_names("they gave me a water pill") & concept_names(
-        "Furosemide 40 mg IV was given."
-    )
-    assert concept_names("my heart attack") & concept_names("NSTEMI with troponin 2.1")
+    lay_diuretic = concept_names("they gave me a water pill")
+    assert lay_diuretic & concept_names("Furosemide 40 mg IV was given.")
+    lay_infarction = concept_names("my heart attack")
+    assert lay_infarction & concept_names("NSTEMI with troponin 2.1")
 
 
 def test_an_abbreviation_in_capitals_is_not_an_english_word() -> None:

@@ -1,4 +1,4 @@
-"""Random queries over the invented wards: every sort of row with everything that can be asked of it."""
+"""Random queries about the random patients: every kind of row, field, aggregation and limit."""
 
 from typing import Any, get_args
 
@@ -30,8 +30,11 @@ _DERIVED = {
     "language",
     "death_time",
     "discharge_destination",
+    "admission_type",
+    "route",
 }
-_DERIVED |= {"admission_type", "route"}
+"""Fields that the reference executor does not compute."""
+
 _POSITIONS = list(get_args(Position))
 _DAYS = [tuple(map(int, day.split("-"))) for day in invented.DAYS]
 
@@ -41,23 +44,25 @@ def spans(draw: Any) -> Span:
     """Any span that the calendar has."""
     relation = draw(st.sampled_from(["in", "since", "after", "before", "until"]))
     year, month, day = draw(st.sampled_from(_DAYS))
-    back = draw(st.integers(0, 2))
+    years_back = draw(st.integers(0, 2))
+    months_back = draw(st.integers(0, 11))
     clock = draw(st.sampled_from([None, *invented.CLOCKS]))
     forms: list[dict[str, Any]] = [
         {"year": year},
         {"year": year, "month": month},
         {"year": year, "month": month, "day": day, "clock": clock},
-        {"years_back": back},
-        {"years_back": back, "month": month},
-        {"years_back": back, "month": month, "day": min(day, 28)},
-        {"months_back": draw(st.integers(0, 11))},
-        {"months_back": draw(st.integers(0, 11)), "day": min(day, 28)},
+        {"years_back": years_back},
+        {"years_back": years_back, "month": month},
+        {"years_back": years_back, "month": month, "day": min(day, 28)},
+        {"months_back": months_back},
+        {"months_back": months_back, "day": min(day, 28)},
         {"days_back": draw(st.integers(0, 40))},
     ]
     if draw(st.booleans()):
         return Span(relation=relation, **draw(st.sampled_from(forms)))
     unit = draw(st.sampled_from(["day", "month", "year"]))
-    return Span(relation="since", ago=Ago(count=draw(st.integers(0, 20)), unit=unit))
+    count = draw(st.integers(0, 20))
+    return Span(relation="since", ago=Ago(count=count, unit=unit))
 
 
 def whens() -> st.SearchStrategy[When]:
@@ -74,86 +79,85 @@ def whens() -> st.SearchStrategy[When]:
 
 @st.composite
 def queries(draw: Any, what: str) -> Query:
-    """Any query of one sort that makes sense."""
-    returns = draw(
-        st.sampled_from(
-            sorted(RETURNABLE_FIELDS[what] - _DERIVED - ({"specimen"} if what == "lab" else set()))
-        )
-    )
-    summary = draw(st.sampled_from(_summaries(returns)))
-    per = None
-    if (
-        what != "patient"
-        and summary in {"minimum", "maximum", "average", "sum", "count"}
-        and draw(st.booleans())
-    ):
-        per = draw(st.sampled_from(["day", "month", "year"]))
-    fields = _limits(draw, what)
-    if (
-        returns in NUMERIC_FIELDS
-        and summary in {"each", "sum", "average"}
-        and not per
-        and draw(st.booleans())
-    ):
+    """Any valid query about one kind of rows."""
+    fields = RETURNABLE_FIELDS[what] - _DERIVED
+    if what == "lab":
+        fields -= {"specimen"}
+    returns = draw(st.sampled_from(sorted(fields)))
+    summary = draw(st.sampled_from(_aggregations(returns)))
+    per = _period(draw, what, summary)
+    limits = _limits(draw, what)
+    can_compare = returns in NUMERIC_FIELDS and summary in {"each", "sum", "average"}
+    if can_compare and per is None and draw(st.booleans()):
         relation = draw(st.sampled_from(["difference", "greater", "less", "equal"]))
-        fields["against"] = Against(relation=relation, when=draw(whens()))
-    unit = draw(st.sampled_from(["hour", "day", None]))
-    when = draw(whens())
+        limits["against"] = Against(relation=relation, when=draw(whens()))
     return Query(
         what=what,
         returns=returns,
         summary=summary,
         per=per,
-        unit=unit,
-        when=when,
+        unit=draw(st.sampled_from(["hour", "day", None])),
+        when=draw(whens()),
         now=NOW,
-        **fields,
+        **limits,
     )
 
 
 @st.composite
 def companions(draw: Any) -> Companion:
-    """Any rows that others may stand beside."""
+    """Any kind of rows that the rows of a query may have to be near."""
     what = draw(st.sampled_from(sorted(set(RETURNABLE_FIELDS) - {"patient"})))
-    names = tuple(draw(st.lists(st.sampled_from(NAMES[what]), max_size=2))) if what in NAMES else ()
-    within: Any = draw(
-        st.sampled_from(["same_time", "same_day", "same_month", "same_visit", "ever"])
-    )
-    order: Any = draw(st.sampled_from(["any", "after", "before"]))
+    within = draw(st.sampled_from(["same_time", "same_day", "same_month", "same_visit", "ever"]))
+    order = draw(st.sampled_from(["any", "after", "before"]))
+    names = _names(draw, NAMES.get(what, []))
     return Companion(what=what, names=names, within=within, order=order, when=draw(whens()))
 
 
-def _summaries(returns: str) -> list[str]:
-    found = set(get_args(Aggregation)) - (
-        set() if returns in NUMERIC_FIELDS else {"average", "sum"}
-    )
-    return sorted(
-        found
-        - (set() if returns in NUMERIC_FIELDS | {"time", "end_time"} else {"minimum", "maximum"})
-    )
+def _aggregations(returns: str) -> list[str]:
+    """The aggregations that the field has."""
+    aggregations = set(get_args(Aggregation))
+    if returns not in NUMERIC_FIELDS:
+        aggregations -= {"average", "sum"}
+    if returns not in NUMERIC_FIELDS | {"time", "end_time"}:
+        aggregations -= {"minimum", "maximum"}
+    return sorted(aggregations)
+
+
+def _period(draw: Any, what: str, summary: str) -> Any:
+    has_periods = summary in {"minimum", "maximum", "average", "sum", "count"}
+    if what == "patient" or not has_periods:
+        return None
+    if draw(st.booleans()):
+        return draw(st.sampled_from(["day", "month", "year"]))
+    return None
+
+
+def _names(draw: Any, names: list[str]) -> tuple[str, ...]:
+    """At most two of the names."""
+    if not names:
+        return ()
+    return tuple(draw(st.lists(st.sampled_from(names), max_size=2)))
 
 
 def _limits(draw: Any, what: str) -> dict[str, Any]:
-    some: Any = lambda names: tuple(draw(st.lists(st.sampled_from(names), max_size=2)))  # noqa: E731
-    fields: dict[str, Any] = {"names": some(NAMES[what]) if what in NAMES else ()}
+    fields: dict[str, Any] = {"names": _names(draw, NAMES.get(what, []))}
     if what != "patient" and draw(st.integers(0, 3)) == 0:
         fields["companion"] = draw(companions())
     if what in {"microbiology_test", "organism", "susceptibility"}:
-        fields |= {
-            "specimens": some(["urine", *invented.SPECIMENS]),
-            "organisms": some(["yeast", "nothing"]),
-        }
+        fields["specimens"] = _names(draw, ["urine", *invented.SPECIMENS])
+        fields["organisms"] = _names(draw, ["yeast", "nothing"])
     if what == "microbiology_test":
         fields["grew"] = draw(st.sampled_from([None, True, False]))
     if what == "medication":
-        fields["routes"] = some(["iv", "PO", "IM"])
+        fields["routes"] = _names(draw, ["iv", "PO", "IM"])
     if what == "hospital_visit":
-        fields["admission_sources"] = some(["emergency room", "PROCEDURE SITE"])
+        fields["admission_sources"] = _names(draw, ["emergency room", "PROCEDURE SITE"])
     if what in {"lab", "vital", "output"}:
-        compared = st.sampled_from(["greater", "less", "at_least", "at_most", "equal"])
-        test = st.builds(ValueTest, comparison=compared, number=st.sampled_from([1, 2.5, 50]))
-        fields |= {
-            "value": draw(st.none() | test),
-            "extreme": draw(st.sampled_from([None, None, "minimum", "maximum"])),
-        }
+        fields["value"] = draw(st.none() | _value_tests())
+        fields["extreme"] = draw(st.sampled_from([None, None, "minimum", "maximum"]))
     return fields
+
+
+def _value_tests() -> st.SearchStrategy[ValueTest]:
+    comparisons: Any = st.sampled_from(["greater", "less", "at_least", "at_most", "equal"])
+    return st.builds(ValueTest, comparison=comparisons, number=st.sampled_from([1, 2.5, 50]))

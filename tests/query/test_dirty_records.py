@@ -1,4 +1,4 @@
-"""A record holds what somebody once wrote: whatever its shape, a question ends in an answer, not in a traceback."""
+"""Malformed resources never end a question in a traceback."""
 
 import copy
 import random
@@ -33,42 +33,50 @@ JUNK: list[Any] = [
 ]
 
 
-def spoilt(resource: Resource, pick: random.Random) -> Resource:
-    """The resource with a few of its elements, at any depth, replaced by junk or lost. Its type and id stay."""
-    found = copy.deepcopy(resource)
+RECORDS = 8
+
+
+def malformed(resource: Resource, pick: random.Random) -> Resource:
+    """A copy with a few elements, at any depth, removed or replaced. Its type and id stay."""
+    result = copy.deepcopy(resource)
     for _ in range(pick.randint(1, 4)):
-        node: Any = found
-        while True:
-            keys = (
-                [key for key in node if key not in {"resourceType", "id"}]
-                if isinstance(node, dict)
-                else range(len(node))
-            )
-            if not keys:
-                break
-            key = pick.choice(list(keys))
-            if isinstance(node[key], dict | list) and node[key] and pick.random() < 0.7:
-                node = node[key]
-                continue
-            if isinstance(node, dict) and pick.random() < 0.3:
-                del node[key]
-            else:
-                node[key] = copy.deepcopy(pick.choice(JUNK))
-            break
-    return found
+        _spoil_element(result, pick)
+    return result
 
 
-SPOILT = 8
+def _spoil_element(resource: Resource, pick: random.Random) -> None:
+    """Remove or replace one random element."""
+    node: Any = resource
+    keys = _keys(node)
+    while keys:
+        key = pick.choice(keys)
+        child = node[key]
+        if isinstance(child, dict | list) and child and pick.random() < 0.7:
+            node = child
+            keys = _keys(node)
+            continue
+        if isinstance(node, dict) and pick.random() < 0.3:
+            del node[key]
+        else:
+            node[key] = copy.deepcopy(pick.choice(JUNK))
+        return
+
+
+def _keys(node: Any) -> list[Any]:
+    if isinstance(node, list):
+        return list(range(len(node)))
+    return [key for key in node if key not in {"resourceType", "id"}]
 
 
 @pytest.fixture(scope="module")
 def records(tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[Store]]:
     stores = []
-    for seed in range(SPOILT):
+    for seed in range(RECORDS):
         pick = random.Random(seed)
-        resources = [
-            spoilt(each, pick) if pick.random() < 0.6 else each for each in random_record(seed)
-        ]
+        resources = []
+        for resource in random_record(seed):
+            is_malformed = pick.random() < 0.6
+            resources.append(malformed(resource, pick) if is_malformed else resource)
         stores.append(build_store(tmp_path_factory.mktemp("record"), resources))
     yield stores
     for store in stores:
@@ -78,11 +86,12 @@ def records(tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[Store]]:
 @pytest.mark.parametrize("what", sorted(RETURNABLE_FIELDS))
 @settings(max_examples=40, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
 @given(data=st.data())
-def test_a_question_to_a_spoilt_record_ends_in_an_answer(
+def test_a_question_about_a_malformed_record_has_an_answer(
     what: str, data: st.DataObject, records: list[Store]
 ) -> None:
-    store = records[data.draw(st.integers(0, SPOILT - 1))]
+    store = records[data.draw(st.integers(0, RECORDS - 1))]
     query = data.draw(queries(what))
-    found = execute(query, store, "p", data.draw(st.sampled_from(["clinical", "mimic-ehrsql"])))
-    assert explain(found, store).text
-    assert format_agent_answer(found)
+    conventions = data.draw(st.sampled_from(["clinical", "mimic-ehrsql"]))
+    result = execute(query, store, "p", conventions)
+    assert explain(result, store).text
+    assert format_agent_answer(result)

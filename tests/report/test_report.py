@@ -71,6 +71,17 @@ def html(run: Path) -> str:
     return report_html([run])
 
 
+def test_the_report_and_archqa_show_have_the_remarks_on_the_whole_run(tmp_path: Path) -> None:
+    run = create_run(tmp_path, cases_with_specialties(2))
+    manifest = json.loads((run / "run.json").read_text())
+    manifest["remarks"] = ["the wording is <b>archqa's own</b>"]
+    (run / "run.json").write_text(json.dumps(manifest))
+    html = report_html([run])
+    assert "<dt>Remarks</dt><dd>the wording is &lt;b&gt;archqa&#39;s own&lt;/b&gt;</dd>" in html
+    output = CliRunner().invoke(app, ["show", str(run)]).output
+    assert "remark: the wording is <b>archqa's own</b>" in output
+
+
 def test_a_report_stands_alone_and_needs_no_script(html: str) -> None:
     page = Page(html)
     assert page.open == []

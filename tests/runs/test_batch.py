@@ -7,13 +7,13 @@ from pathlib import Path
 from typing import Any
 
 import httpx2
-import openai
 import pytest
 
 from archqa.cli import main
 from archqa.errors import InputError
 from archqa.llm.model import Message, Request
 from archqa.llm.scripted import ScriptedModel
+from archqa.llm.server_api import ServerApi
 from archqa.runs.batch.batch_run import open_batch
 from archqa.runs.predict import predict
 from archqa.runs.run import Run
@@ -246,13 +246,10 @@ def test_a_server_is_handed_the_files_and_asked_for_what_came(
 ) -> None:
     server = BatchServer()
 
-    def connected(settings: Settings, base_url: str | None) -> openai.AsyncOpenAI:
-        http = httpx2.AsyncClient(transport=httpx2.MockTransport(server))
-        return openai.AsyncOpenAI(
-            api_key="none", base_url="http://127.0.0.1/v1", http_client=http, max_retries=0
-        )
+    def open_server_api(settings: Settings) -> ServerApi:
+        return ServerApi("http://127.0.0.1/v1", "none", transport=httpx2.MockTransport(server))
 
-    monkeypatch.setattr("archqa.runs.batch.server.open_client", connected)
+    monkeypatch.setattr("archqa.runs.batch.server.open_server_api", open_server_api)
     run = tmp_path / "run"
     archqa_command(
         "batch", "submit", "mini", "--model", "gpt-4.1", "--out", str(run), capsys=capsys

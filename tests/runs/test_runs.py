@@ -154,7 +154,7 @@ def test_resuming_asks_only_for_what_is_missing_and_ends_with_the_same_predictio
             ),
             jobs=1,
         )
-    later = ScriptedModel(lambda request: model._answer(request))
+    later = make_scripted_model(lambda _: None)
     resumed = by_model(tmp_path / "cut", later, resume=True)
     assert (resumed.path / "submission.json").read_bytes() == (
         whole.path / "submission.json"

@@ -24,7 +24,7 @@ from archqa.settings.catalogue import describe_settings
 from archqa.settings.names import RUN_SHORT_NAMES, full_names
 from archqa.tasks.archehr_2025.settings import DmisSettings, NotePanelSettings
 from archqa.tasks.pipelines import all_pipelines, find
-from archqa.tasks.settings import PIPELINE_SECTIONS
+from archqa.tasks.settings import pipeline_sections
 from tests.cli.test_commands import archqa as command
 
 FLAT_SETTINGS = {
@@ -128,6 +128,19 @@ def test_a_full_name_in_a_file_takes_precedence_over_a_short_one(tmp_path: Path)
 
 def test_the_last_assignment_wins() -> None:
     assert load_settings(None, {"jobs": 2}, ["limits.jobs=3", "jobs=4"]).limits.jobs == 4
+
+
+@pytest.mark.parametrize(
+    ("assignment", "meant"),
+    [
+        ("agents.context.modle=m", "model"),
+        ("servers.mine.base_ur=http://127.0.0.1", "base_url"),
+        ("limits.jbs=3", "jobs"),
+    ],
+)
+def test_an_unknown_nested_setting_comes_with_a_suggestion(assignment: str, meant: str) -> None:
+    with pytest.raises(CallerError, match=f"there is no such setting; did you mean {meant}"):
+        load_settings(assignments=[assignment])
 
 
 def test_all_invalid_settings_are_named_at_once_with_what_was_meant() -> None:
@@ -252,9 +265,9 @@ def test_a_worker_of_a_cluster_gets_the_same_settings() -> None:
 def test_the_settings_of_every_pipeline_are_in_the_registry() -> None:
     for pipeline in all_pipelines():
         fields = set(pipeline.settings_type.model_fields)
-        section = PIPELINE_SECTIONS.get(pipeline.name)
+        section = pipeline_sections().get(pipeline.name)
         assert fields <= set(section.model_fields if section else ())
-    for name, section in PIPELINE_SECTIONS.items():
+    for name, section in pipeline_sections().items():
         types = [each.settings_type for each in all_pipelines() if each.name == name]
         used = {field for each in types for field in each.model_fields}
         assert set(section.model_fields) == used
@@ -262,8 +275,8 @@ def test_the_settings_of_every_pipeline_are_in_the_registry() -> None:
 
 def test_short_names_are_unambiguous() -> None:
     for name in RUN_SHORT_NAMES:
-        assert not any(name in section.model_fields for section in PIPELINE_SECTIONS.values())
-    for section in PIPELINE_SECTIONS.values():
+        assert not any(name in section.model_fields for section in pipeline_sections().values())
+    for section in pipeline_sections().values():
         assert not set(section.model_fields) & set(Settings.model_fields)
         assert all(full_names(name) for name in section.model_fields)
 
@@ -291,7 +304,7 @@ def test_agents_are_those_of_the_pipelines() -> None:
 
 
 def test_settings_are_imported_without_slow_libraries() -> None:
-    slow = ("numpy", "onnxruntime", "openai", "pandas", "lxml", "httpx2", "archqa.fhir")
+    slow = ("numpy", "onnxruntime", "aiohttp", "pandas", "lxml", "httpx2", "archqa.fhir")
     code = f"import archqa.settings, sys; print([m for m in {slow} if m in sys.modules])"
     environment = {**os.environ, "PYTHONPATH": str(Path(archqa.__file__).parent.parent)}
     done = subprocess.run(

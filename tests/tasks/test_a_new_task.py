@@ -8,9 +8,11 @@ from typer.testing import CliRunner
 
 import archqa
 from archqa.cli.main import app
+from archqa.errors import CallerError
 from archqa.report.report import write_report
 from archqa.runs.export import export, formats
 from archqa.runs.run import Run
+from archqa.settings import load_settings
 from archqa.tasks import registry
 
 NAME = "toy-sums"
@@ -65,15 +67,28 @@ SUMS = Sums(
 )
 """
 
+SETTINGS = """
+from pydantic import Field
+
+from archqa.tasks.pipeline_settings import PipelineSettings
+
+
+class AdderSettings(PipelineSettings):
+    carry: int = Field(default=0, ge=0, description="what the sum starts from")
+
+
+PIPELINE_SETTINGS = {"adder": AdderSettings}
+"""
+
 PIPELINES = """
 from archqa.tasks.pipeline import Pipeline, PipelineResult
-from archqa.tasks.pipeline_settings import PipelineSettings
+from toy_sums.settings import AdderSettings
 from toy_sums.task import SumResult
 
 
 async def add(question, context, settings):
-    total = sum(int(term) for term in question.question.split("+"))
-    return PipelineResult(result=SumResult(total=total))
+    terms = [int(term) for term in question.question.split("+")]
+    return PipelineResult(result=SumResult(total=sum(terms, start=settings.carry)))
 
 
 PIPELINES = (
@@ -84,7 +99,7 @@ PIPELINES = (
         run=add,
         prompts=(),
         agents=(),
-        settings_type=PipelineSettings,
+        settings_type=AdderSettings,
         needs_record=False,
         reads_notes=False,
     ),
@@ -144,6 +159,7 @@ def cases(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     package.mkdir(parents=True)
     (package / "__init__.py").write_text("")
     (package / "task.py").write_text(TASK)
+    (package / "settings.py").write_text(SETTINGS)
     (package / "pipelines.py").write_text(PIPELINES)
     (package / "scoring.py").write_text(SCORING)
     monkeypatch.syspath_prepend(package.parent)
@@ -181,6 +197,32 @@ def test_a_run_and_a_bare_submission_are_scored_alike(run: Run, cases: Path) -> 
     }
 
 
+def test_its_pipeline_has_a_setting_of_its_own(cases: Path, tmp_path: Path) -> None:
+    out = tmp_path / "run"
+    archqa.predict(cases, out=out, settings=load_settings(assignments=["carry=1"]))
+    submission = json.loads((out / "submission.json").read_text())
+    assert [row["total"] for row in submission] == [4, 5]
+    manifest = json.loads((out / "run.json").read_text())
+    assert manifest["settings"]["pipelines"] == {"adder": {"carry": 1}}
+
+
+def test_a_wrong_value_of_its_setting_is_refused(cases: Path) -> None:
+    with pytest.raises(CallerError, match="carry: Input should be greater"):
+        load_settings(assignments=["carry=-1"])
+
+
+def test_its_setting_has_a_short_and_a_full_name(cases: Path) -> None:
+    by_short_name = load_settings(assignments=["carry=1"])
+    by_full_name = load_settings(assignments=["pipelines.adder.carry=1"])
+    assert by_short_name.model_dump() == by_full_name.model_dump()
+    assert by_full_name.model_dump()["pipelines"]["adder"] == {"carry": 1}
+
+
+def test_its_setting_is_unknown_without_the_task() -> None:
+    with pytest.raises(CallerError, match="carry"):
+        load_settings(assignments=["carry=1"])
+
+
 def test_the_commands_know_the_task(run: Run) -> None:
     runner = CliRunner()
     shown = runner.invoke(app, ["show", str(run.path), "b"])
@@ -188,6 +230,7 @@ def test_the_commands_know_the_task(run: Run) -> None:
     assert '"total": 4' in shown.output
     assert NAME in runner.invoke(app, ["list", "tasks"]).output
     assert "adder" in runner.invoke(app, ["list", "pipelines"]).output
+    assert "what the sum starts from" in runner.invoke(app, ["list", "settings"]).output
 
 
 def test_a_run_is_exported_and_reported(run: Run, tmp_path: Path) -> None:

@@ -5,6 +5,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from archqa.tasks import names
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -39,16 +41,26 @@ def test_in_a_task_only_its_scoring_imports_scoring() -> None:
     assert importing == []
 
 
-def test_the_registry_imports_no_pipeline_and_no_metric() -> None:
-    heavy = "('numpy', 'onnxruntime', 'pandas', 'scoring', 'archqa.engine', 'archqa.query')"
-    program = (
-        "import sys; from archqa.tasks import registry; list(registry.all_tasks());"
-        f"print([m for m in sys.modules if m.startswith({heavy}) or '.pipelines' in m])"
-    )
-    done = subprocess.run(
+SLOW_PACKAGES = ("numpy", "onnxruntime", "pandas", "scoring", "archqa.engine", "archqa.query")
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "from archqa.tasks import registry; list(registry.all_tasks())",
+        "from archqa.settings import load_settings; load_settings()",
+    ],
+    ids=["registry", "settings"],
+)
+def test_the_registry_and_the_settings_import_no_pipeline_and_no_metric(statement: str) -> None:
+    program = f"import sys; {statement}; print(*sys.modules)"
+    process = subprocess.run(
         [sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, check=True
     )
-    assert done.stdout.strip() == "[]"
+    modules = process.stdout.split()
+    assert "archqa.tasks.registry" in modules
+    slow = [m for m in modules if m.startswith(SLOW_PACKAGES) or ".pipelines" in m]
+    assert slow == []
 
 
 def _imports_scoring(path: Path) -> bool:

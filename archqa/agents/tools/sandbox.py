@@ -48,7 +48,9 @@ class CodeResult(NamedTuple):
 
 
 def run_code(
-    code: str, resources: Mapping[str, Any], limits: SandboxLimits | None = None
+    code: str,
+    resources: Mapping[str, Any],
+    limits: SandboxLimits | None = None,
 ) -> CodeResult:
     """Run code that sets `answer`; it can use `retrieved_resources` and the helpers of
     `sandbox_prelude.py`.

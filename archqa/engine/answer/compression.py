@@ -128,8 +128,9 @@ def _drop_opener(text: str) -> str:
     head, comma, rest = text.partition(", ")
     if not comma or len(rest.split()) < MIN_REST_WORDS or _DIGIT.search(head):
         return text
-    if any(opener.fullmatch(head) for opener in _openers()):
-        return rest
+    for opener in _openers():
+        if opener.fullmatch(head):
+            return rest
     return text
 
 
@@ -163,26 +164,31 @@ def _best_clause(text: str, question_terms: frozenset[str]) -> str:
     if len(independent) < 2:
         return text
     best = max(reversed(independent), key=lambda clause: _content(clause, question_terms))
-    dropped = [clause for clause in clauses if clause is not best]
-    if any(_CONTRAST.search(clause) for clause in dropped):
-        return text
+    for clause in clauses:
+        if clause is not best and _CONTRAST.search(clause):
+            return text
     return best
 
 
 def _content(text: str, question_terms: frozenset[str]) -> float:
     """Count words, numbers twice, and (doubly) the terms of the question."""
     words = text.split()
-    numbers = sum(1 for word in words if _DIGIT.search(word))
+    numbers = _count_numbers(words)
     shared_terms = question_terms & {*stems(text), *concept_names(text)}
     return len(words) + numbers + 2.0 * len(shared_terms)
 
 
+def _count_numbers(words: list[str]) -> int:
+    return sum(1 for word in words if _DIGIT.search(word))
+
+
 @cache
 def _short_forms() -> tuple[tuple[re.Pattern[str], str], ...]:
-    return tuple(
-        (re.compile(long_form, re.IGNORECASE), short_form)
-        for long_form, short_form in read_rows("shorter.tsv")
-    )
+    short_forms = []
+    for long_form, short_form in read_rows("shorter.tsv"):
+        pattern = re.compile(long_form, re.IGNORECASE)
+        short_forms.append((pattern, short_form))
+    return tuple(short_forms)
 
 
 @cache

@@ -46,7 +46,10 @@ class Packing(NamedTuple):
 
 
 def compose(
-    case: Case, evidence: frozenset[str], relevance: dict[str, float], word_limit: int
+    case: Case,
+    evidence: frozenset[str],
+    relevance: dict[str, float],
+    word_limit: int,
 ) -> CitedAnswer:
     """Compose an answer of at most `word_limit` words that cites every id of `evidence` once.
 
@@ -65,7 +68,9 @@ def compose(
 
 
 def _candidates(
-    case: Case, evidence: frozenset[str], relevance: dict[str, float]
+    case: Case,
+    evidence: frozenset[str],
+    relevance: dict[str, float],
 ) -> list[Candidate]:
     """Return the evidence in note order with its variants."""
     question = question_with_phrases(case)
@@ -74,8 +79,13 @@ def _candidates(
     candidates = []
     for sentence_id in case.in_note_order(evidence):
         sentence = sentence_by_id[sentence_id]
-        variants = sentence_variants(sentence, question_terms)
-        candidates.append(Candidate(sentence_id, sentence.text, relevance[sentence_id], variants))
+        candidate = Candidate(
+            id=sentence_id,
+            text=sentence.text,
+            relevance=relevance[sentence_id],
+            variants=sentence_variants(sentence, question_terms),
+        )
+        candidates.append(candidate)
     return candidates
 
 
@@ -95,7 +105,8 @@ def _pack_lines(candidates: list[Candidate], word_limit: int) -> list[Line]:
     lines = []
     for index, variant_index in best[word_limit].choices:
         candidate = candidates[index]
-        lines.append(Line(candidate.id, candidate.variants[variant_index].text))
+        variant = candidate.variants[variant_index]
+        lines.append(Line(candidate.id, variant.text))
     return lines
 
 
@@ -104,11 +115,12 @@ def _pack_candidate(best: list[Packing], index: int, candidate: Candidate) -> li
     improved = list(best)
     for variant_index, variant in enumerate(candidate.variants):
         gain = _value(candidate, variant)
+        choice = (index, variant_index)
         for words in range(variant.word_count, len(best)):
             before = best[words - variant.word_count]
             value = before.value + gain
             if value > improved[words].value + 1e-12:
-                improved[words] = Packing(value, (*before.choices, (index, variant_index)))
+                improved[words] = Packing(value, (*before.choices, choice))
     return improved
 
 
@@ -126,9 +138,11 @@ def _cite_all(lines: list[Line], candidates: list[Candidate]) -> tuple[Claim, ..
         if line_id not in citations:
             line_id = _most_similar_line(candidate, lines, order).sentence_id
         citations[line_id].append(candidate.id)
-    return tuple(
-        Claim(text=line.text, citations=tuple(citations[line.sentence_id])) for line in lines
-    )
+    claims = []
+    for line in lines:
+        ids = tuple(citations[line.sentence_id])
+        claims.append(Claim(text=line.text, citations=ids))
+    return tuple(claims)
 
 
 def _most_similar_line(candidate: Candidate, lines: list[Line], order: dict[str, int]) -> Line:
@@ -136,7 +150,8 @@ def _most_similar_line(candidate: Candidate, lines: list[Line], order: dict[str,
 
     def similarity(line: Line) -> tuple[float, int]:
         distance = abs(order[candidate.id] - order[line.sentence_id])
-        return _shared_content(candidate.text, line.text) / content_words, -distance
+        shared = _shared_content(candidate.text, line.text)
+        return shared / content_words, -distance
 
     return max(lines, key=similarity)
 

@@ -122,19 +122,25 @@ def _complete_spans(body: str, question_terms: frozenset[str]) -> Iterator[Span]
     """Yield every span that is complete, shorter than the sentence and of positive score."""
     segments = _segments(body, question_terms)
     last_predicate = _last_predicate(segments)
-    scope_words = sum(segment.has_scope_word for segment in segments)
-    for first in range(len(segments)):
-        for end in range(first + 1, min(first + MAX_SEGMENTS, len(segments)) + 1):
-            run = segments[first:end]
+    scope_words = _count_scope_words(segments)
+    for start in range(len(segments)):
+        is_opening = start == 0
+        max_end = min(start + MAX_SEGMENTS, len(segments))
+        for end in range(start + 1, max_end + 1):
+            run = segments[start:end]
             is_whole_sentence = len(run) == len(segments)
-            loses_scope = sum(segment.has_scope_word for segment in run) < scope_words
-            has_its_subject = first > last_predicate or (first == 0 and end > last_predicate)
+            loses_scope = _count_scope_words(run) < scope_words
+            has_its_subject = start > last_predicate or (is_opening and end > last_predicate)
             if is_whole_sentence or loses_scope or not has_its_subject:
                 continue
             text = body[run[0].start : run[-1].end]
             score = _score(run, question_terms)
-            if score > 0 and _is_complete(text, is_opening=first == 0):
+            if score > 0 and _is_complete(text, is_opening=is_opening):
                 yield Span(score, text)
+
+
+def _count_scope_words(segments: list[Segment]) -> int:
+    return sum(segment.has_scope_word for segment in segments)
 
 
 def _last_predicate(segments: list[Segment]) -> int:
@@ -147,8 +153,11 @@ def _last_predicate(segments: list[Segment]) -> int:
 
 
 def _score(run: list[Segment], question_terms: frozenset[str]) -> float:
-    terms = frozenset[str]().union(*(segment.terms for segment in run))
-    segment_scores = sum(segment.score for segment in run)
+    terms: set[str] = set()
+    segment_scores = 0.0
+    for segment in run:
+        terms |= segment.terms
+        segment_scores += segment.score
     return segment_scores + len(terms) + len(terms & question_terms)
 
 
@@ -174,7 +183,14 @@ def _segment(body: str, start: int, end: int, question_terms: frozenset[str]) ->
         score += REASON_SCORE
     if _NORMAL.search(text) and not terms & question_terms:
         score += NORMAL_FINDING_SCORE
-    return Segment(start, end, text, terms, _SCOPE_WORD.search(text) is not None, score)
+    return Segment(
+        start=start,
+        end=end,
+        text=text,
+        terms=terms,
+        has_scope_word=_SCOPE_WORD.search(text) is not None,
+        score=score,
+    )
 
 
 def _is_complete(text: str, *, is_opening: bool) -> bool:

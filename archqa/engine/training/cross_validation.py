@@ -78,7 +78,9 @@ class SelectionCounts(NamedTuple):
     def resampled(self, case_indices: SentenceIndices) -> "SelectionCounts":
         """Return the counts of the cases at `case_indices`."""
         return SelectionCounts(
-            self.hits[case_indices], self.selected[case_indices], self.essential[case_indices]
+            hits=self.hits[case_indices],
+            selected=self.selected[case_indices],
+            essential=self.essential[case_indices],
         )
 
 
@@ -86,17 +88,22 @@ Score = Callable[[SelectionCounts], float]
 
 
 def evaluate(
-    labelled_sets: LabelledSets, *, seed: int = 0, progress: ProgressCallback = no_progress
+    labelled_sets: LabelledSets,
+    *,
+    seed: int = 0,
+    progress: ProgressCallback = no_progress,
 ) -> tuple[EvaluationReport, ...]:
     """Return one report for each set. All sets share one model, and folds are drawn over cases."""
-    examples_by_set = {
-        name: build_examples(labelled_cases, progress=progress)
-        for name, labelled_cases in labelled_sets.items()
-    }
-    all_examples = [example for examples in examples_by_set.values() for example in examples]
+    examples_by_set = {}
+    all_examples: list[TrainingExample] = []
+    for name, labelled_cases in labelled_sets.items():
+        examples = build_examples(labelled_cases, progress=progress)
+        examples_by_set[name] = examples
+        all_examples += examples
     folds = min(FOLDS, len(all_examples))
     probabilities = cross_fit(all_examples, seed=seed, folds=folds, progress=progress)
-    prior = SelectionPrior(max_expected_f1(np.concatenate(probabilities)), PSEUDO_SENTENCES)
+    expected_f1 = max_expected_f1(np.concatenate(probabilities))
+    prior = SelectionPrior(expected_f1, PSEUDO_SENTENCES)
     reports = []
     start = 0
     for name, examples in examples_by_set.items():
@@ -114,15 +121,17 @@ def report(
     seed: int = 0,
 ) -> EvaluationReport:
     """Score one set from the probabilities of models that were fitted without its cases."""
+    cases = len(examples)
     engine = _count(examples, [select_sentences(values, prior) for values in probabilities])
     cosine = _count(examples, [_cosine_baseline(example) for example in examples])
-    everything = _count(examples, [np.arange(len(example.essential)) for example in examples])
+    everything = _count(examples, [_all_sentences(example) for example in examples])
     essential = np.concatenate([example.essential for example in examples])
-    resamples = np.random.default_rng(seed).integers(0, len(examples), (RESAMPLES, len(examples)))
+    rng = np.random.default_rng(seed)
+    resamples = rng.integers(0, cases, (RESAMPLES, cases))
     bins = reliability_bins(np.concatenate(probabilities), essential)
     return EvaluationReport(
         kind=set_name,
-        cases=len(examples),
+        cases=cases,
         sentences=len(essential),
         f1=_score(engine, _f1, resamples),
         precision=_score(engine, _precision, resamples),
@@ -149,14 +158,19 @@ def _cosine_baseline(example: TrainingExample) -> SentenceIndices:
     return np.flatnonzero(z_scores > COSINE_THRESHOLD).astype(np.int64)
 
 
+def _all_sentences(example: TrainingExample) -> SentenceIndices:
+    return np.arange(len(example.essential))
+
+
 def _count(examples: list[TrainingExample], selections: list[SentenceIndices]) -> SelectionCounts:
-    hits = [
-        example.essential[selection].sum()
-        for example, selection in zip(examples, selections, strict=True)
-    ]
-    selected = [float(len(selection)) for selection in selections]
-    essential = [example.essential.sum() for example in examples]
-    return SelectionCounts(np.array(hits), np.array(selected), np.array(essential))
+    cases = len(examples)
+    counts = SelectionCounts(np.zeros(cases), np.zeros(cases), np.zeros(cases))
+    for index, selection in enumerate(selections):
+        essential = examples[index].essential
+        counts.hits[index] = essential[selection].sum()
+        counts.selected[index] = len(selection)
+        counts.essential[index] = essential.sum()
+    return counts
 
 
 def _score(counts: SelectionCounts, score: Score, resamples: SentenceIndices) -> Interval:
@@ -165,28 +179,40 @@ def _score(counts: SelectionCounts, score: Score, resamples: SentenceIndices) ->
 
 
 def _f1_difference(
-    engine: SelectionCounts, baseline: SelectionCounts, resamples: SentenceIndices
+    engine: SelectionCounts,
+    baseline: SelectionCounts,
+    resamples: SentenceIndices,
 ) -> Interval:
-    resampled = [
-        _f1(engine.resampled(case_indices)) - _f1(baseline.resampled(case_indices))
-        for case_indices in resamples
-    ]
+    resampled = []
+    for case_indices in resamples:
+        engine_f1 = _f1(engine.resampled(case_indices))
+        baseline_f1 = _f1(baseline.resampled(case_indices))
+        resampled.append(engine_f1 - baseline_f1)
     return _interval(_f1(engine) - _f1(baseline), resampled)
 
 
 def _f1(counts: SelectionCounts) -> float:
+    hits = float(counts.hits.sum())
     total = float(counts.selected.sum() + counts.essential.sum())
-    return 100 * 2 * float(counts.hits.sum()) / max(total, 1.0)
+    return 100 * 2 * hits / max(total, 1.0)
 
 
 def _precision(counts: SelectionCounts) -> float:
-    return 100 * float(counts.hits.sum()) / max(float(counts.selected.sum()), 1.0)
+    hits = float(counts.hits.sum())
+    selected = float(counts.selected.sum())
+    return 100 * hits / max(selected, 1.0)
 
 
 def _recall(counts: SelectionCounts) -> float:
-    return 100 * float(counts.hits.sum()) / max(float(counts.essential.sum()), 1.0)
+    hits = float(counts.hits.sum())
+    essential = float(counts.essential.sum())
+    return 100 * hits / max(essential, 1.0)
 
 
 def _interval(value: float, resampled: list[float]) -> Interval:
     low, high = np.percentile(resampled, [2.5, 97.5])
-    return Interval(value=round(value, 2), low=round(float(low), 2), high=round(float(high), 2))
+    return Interval(
+        value=round(value, 2),
+        low=round(float(low), 2),
+        high=round(float(high), 2),
+    )

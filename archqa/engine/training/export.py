@@ -185,7 +185,9 @@ def _write_quantised_graph(
 
 
 def _export_float_graph(
-    network: CrossEncoderNetwork, example: Mapping[str, Tensor], output_file: Path
+    network: CrossEncoderNetwork,
+    example: Mapping[str, Tensor],
+    output_file: Path,
 ) -> None:
     with warnings.catch_warnings():
         # The exporter is deprecated, and warns of shapes that are constant for every window.

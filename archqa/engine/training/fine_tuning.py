@@ -82,7 +82,11 @@ def _require_packages() -> None:
 
 
 def train_quantisation_aware(
-    model: Any, sample_epoch: EpochSampler, config: TrainingConfig, *, progress: ProgressCallback
+    model: Any,
+    sample_epoch: EpochSampler,
+    config: TrainingConfig,
+    *,
+    progress: ProgressCallback,
 ) -> Any:
     """As `train_network`, with quantised weights in the forward pass; returns unquantised ones."""
     from archqa.engine.training import quantisation_aware
@@ -94,7 +98,11 @@ def train_quantisation_aware(
 
 
 def train_network(
-    model: Any, sample_epoch: EpochSampler, config: TrainingConfig, *, progress: ProgressCallback
+    model: Any,
+    sample_epoch: EpochSampler,
+    config: TrainingConfig,
+    *,
+    progress: ProgressCallback,
 ) -> Any:
     """Train the module and return it; the learning rate rises and falls once.
 
@@ -129,7 +137,8 @@ def average_weights(models: list[Any]) -> Any:
     states = [model.state_dict() for model in models]
     mean_state = {}
     for name in states[0]:
-        mean_state[name] = sum(state[name] for state in states) / len(states)
+        total = sum(state[name] for state in states)
+        mean_state[name] = total / len(states)
     average.load_state_dict(mean_state)
     return average
 
@@ -175,7 +184,8 @@ def logits(model: Any, case: Case) -> NDArray[np.float64]:
     for window in build_windows(case):
         indices = [span.sentence_index for span in window.spans]
         with _torch().no_grad():
-            total[indices] += model(**_tensors(window))[0].numpy()
+            window_logits = model(**_tensors(window))[0]
+        total[indices] += window_logits.numpy()
         windows[indices] += 1
     return total / np.maximum(windows, 1)
 
@@ -204,8 +214,10 @@ def _reorder_blocks(case: Case) -> tuple[Sentence, ...]:
 
 def _window_targets(case: Case, key: CaseKey) -> list[WindowTargets]:
     """Return the windows of a case with the weights of its labels; supplementary counts partly."""
-    labels = [key.labels.get(sentence.id, Relevance.NOT_RELEVANT) for sentence in case.sentences]
-    weights = [LABEL_WEIGHT[label] for label in labels]
+    weights = []
+    for sentence in case.sentences:
+        label = key.labels.get(sentence.id, Relevance.NOT_RELEVANT)
+        weights.append(LABEL_WEIGHT[label])
     examples = []
     for window in build_windows(case):
         targets = [weights[span.sentence_index] for span in window.spans]
@@ -234,11 +246,14 @@ def _loss(model: Any, batch: list[WindowTargets]) -> Any:
     with torch.autocast("cpu", dtype=torch.bfloat16, enabled=_has_fast_bfloat16()):
         batch_logits = model(**collate([example.window for example in batch])).float()
     cross_entropy = torch.nn.functional.binary_cross_entropy_with_logits
-    losses = []
+    total_loss = 0
+    sentences = 0
     for row, example in enumerate(batch):
-        window_logits = batch_logits[row, : len(example.targets)]
-        losses.append(cross_entropy(window_logits, torch.tensor(example.targets), reduction="sum"))
-    return sum(losses) / sum(len(example.targets) for example in batch)
+        targets = torch.tensor(example.targets)
+        window_logits = batch_logits[row, : len(targets)]
+        total_loss += cross_entropy(window_logits, targets, reduction="sum")
+        sentences += len(targets)
+    return total_loss / sentences
 
 
 def _has_fast_bfloat16() -> bool:
@@ -249,7 +264,10 @@ def _has_fast_bfloat16() -> bool:
 
 def _optimizer(model: Any, config: TrainingConfig) -> Any:
     encoder = [weight for weight in model.encoder.parameters() if weight.requires_grad]
-    head = [weight for name, weight in model.named_parameters() if not name.startswith("encoder.")]
+    head = []
+    for name, weight in model.named_parameters():
+        if not name.startswith("encoder."):
+            head.append(weight)
     groups = [
         {"params": encoder, "max_rate": config.learning_rate},
         {"params": head, "max_rate": config.learning_rate * HEAD_RATE_FACTOR},
@@ -266,17 +284,20 @@ def _set_learning_rate(optimizer: Any, config: TrainingConfig, done: float) -> N
 
 
 def _tensors(window: TokenWindow) -> dict[str, Any]:
-    torch = _torch()
-    return {name: torch.from_numpy(array) for name, array in network_inputs(window).items()}
+    tensors = {}
+    for name, array in network_inputs(window).items():
+        tensors[name] = _torch().from_numpy(array)
+    return tensors
 
 
 def collate(windows: list[TokenWindow]) -> dict[str, Any]:
     """Return the inputs of several windows, padded with 0; the mask follows from the padding."""
     inputs = [network_inputs(window) for window in windows]
-    return {
-        name: _torch().from_numpy(_pad([window_inputs[name] for window_inputs in inputs]))
-        for name in inputs[0]
-    }
+    tensors = {}
+    for name in inputs[0]:
+        padded = _pad([window_inputs[name] for window_inputs in inputs])
+        tensors[name] = _torch().from_numpy(padded)
+    return tensors
 
 
 def _pad(arrays: list[NDArray[Any]]) -> NDArray[Any]:

@@ -59,10 +59,10 @@ class LinkingExample(NamedTuple):
         answers = self.case.answer_sentences
         note_ids = self.case.sentence_ids
         linked_pairs = np.argwhere(self.truth > 0).tolist()
-        return frozenset(
-            (answers[answer_index].id, note_ids[note_index])
-            for answer_index, note_index in linked_pairs
-        )
+        links = set()
+        for answer_index, note_index in linked_pairs:
+            links.add((answers[answer_index].id, note_ids[note_index]))
+        return frozenset(links)
 
 
 class LinkingScores(NamedTuple):
@@ -119,14 +119,18 @@ def train(examples: Sequence[LinkingExample], *, seed: int = 0, folds: int = 8) 
 
 
 def cross_fit(
-    examples: Sequence[LinkingExample], *, folds: int, seed: int = 0
+    examples: Sequence[LinkingExample],
+    *,
+    folds: int,
+    seed: int = 0,
 ) -> list[NDArray[np.float64]]:
     """Return the probabilities of every case by a linker fitted without its fold of cases."""
     fold_of_case = assign_folds(len(examples), folds, seed)
     probabilities: list[NDArray[np.float64]] = [np.zeros((0, 0))] * len(examples)
     for fold in range(min(folds, len(examples))):
         in_training = fold_of_case != fold
-        linker = fit([examples[index] for index in np.flatnonzero(in_training).tolist()], seed=seed)
+        training_examples = [examples[index] for index in np.flatnonzero(in_training).tolist()]
+        linker = fit(training_examples, seed=seed)
         for index in np.flatnonzero(~in_training).tolist():
             probabilities[index] = linker.probabilities(examples[index].table)
     return probabilities
@@ -142,7 +146,7 @@ def fit(examples: Sequence[LinkingExample], *, seed: int = 0) -> Linker:
     for fit_number in range(SEEDS):
         fit_seed = seed * SEEDS + fit_number
         bias, fitted_trees = fit_boosted_trees(rows, labels, BOOSTING_SETTINGS, fit_seed)
-        trees += [_averaged(tree) for tree in fitted_trees]
+        trees += map(_averaged, fitted_trees)
     return Linker(
         columns=columns,
         bias=bias,
@@ -156,21 +160,26 @@ def fit(examples: Sequence[LinkingExample], *, seed: int = 0) -> Linker:
 
 def _averaged(tree: Tree) -> Tree:
     """Scale the steps of a tree, so that the trees of all seeds add up to their mean."""
-    return tree.model_copy(update={"value": tuple(step / SEEDS for step in tree.value)})
+    value = tuple(step / SEEDS for step in tree.value)
+    return tree.model_copy(update={"value": value})
 
 
 def evaluate_links(
-    examples: Sequence[LinkingExample], probabilities: Sequence[NDArray[np.float64]], linker: Linker
+    examples: Sequence[LinkingExample],
+    probabilities: Sequence[NDArray[np.float64]],
+    linker: Linker,
 ) -> LinkingScores:
     """Score the links selected from `probabilities`, the most similar sentence, and all pairs."""
-    gold = [example.gold for example in examples]
-    selected = [
-        linker.select_links(example.case, case_probabilities)
-        for example, case_probabilities in zip(examples, probabilities, strict=True)
-    ]
-    most_similar = [most_similar_links(example.case, example.table) for example in examples]
+    gold = []
+    selected = []
+    most_similar = []
+    pairs = 0
+    for example, case_probabilities in zip(examples, probabilities, strict=True):
+        gold.append(example.gold)
+        selected.append(linker.select_links(example.case, case_probabilities))
+        most_similar.append(most_similar_links(example.case, example.table))
+        pairs += example.truth.size
     counts = _count(selected, gold)
-    pairs = sum(example.truth.size for example in examples)
     everything = LinkCounts(hits=counts.gold, selected=pairs, gold=counts.gold)
     return LinkingScores(
         f1=counts.f1,
@@ -184,8 +193,14 @@ def evaluate_links(
 
 
 def _count(selected: Sequence[LinkSet], gold: Sequence[LinkSet]) -> LinkCounts:
-    hits = sum(len(links & gold_links) for links, gold_links in zip(selected, gold, strict=True))
-    return LinkCounts(hits, sum(map(len, selected)), sum(map(len, gold)))
+    hits = 0
+    for links, gold_links in zip(selected, gold, strict=True):
+        hits += len(links & gold_links)
+    return LinkCounts(
+        hits=hits,
+        selected=sum(map(len, selected)),
+        gold=sum(map(len, gold)),
+    )
 
 
 def save(linker: Linker, path: Path) -> None:

@@ -48,7 +48,8 @@ class Embeddings(nn.Module):
         """Return a vector for each token, of shape (windows, length, size)."""
         position = torch.arange(pieces.shape[1], device=pieces.device)
         position_row = position_index(position, self.positions)
-        normed: Tensor = self.norm(self.pieces(pieces) + self.places(position_row))
+        summed = self.pieces(pieces) + self.places(position_row)
+        normed: Tensor = self.norm(summed)
         return normed
 
 
@@ -73,8 +74,10 @@ class MpnetLayer(nn.Module):
         key = _split_heads(self.key(hidden))
         value = _split_heads(self.value(hidden))
         attention = _attention(query, key, value, biases)
-        attended = self.attended(hidden + self.out(attention.transpose(1, 2).flatten(2)))
-        output: Tensor = self.norm(attended + self.narrow(gelu(self.wide(attended))))
+        joined_heads = attention.transpose(1, 2).flatten(2)
+        attended = self.attended(hidden + self.out(joined_heads))
+        units = gelu(self.wide(attended))
+        output: Tensor = self.norm(attended + self.narrow(units))
         return output
 
 
@@ -85,7 +88,11 @@ class MpnetEncoder(nn.Module):
     """
 
     def __init__(
-        self, weights: Mapping[str, Tensor], layers: int, max_length: int, frozen_layers: int = 0
+        self,
+        weights: Mapping[str, Tensor],
+        layers: int,
+        max_length: int,
+        frozen_layers: int = 0,
     ) -> None:
         super().__init__()
         self.embeddings = Embeddings(weights)
@@ -102,9 +109,12 @@ class MpnetEncoder(nn.Module):
         """Encode the tokens; `padding_mask` is 1 for tokens not to attend to, None for none."""
         length = pieces.shape[1]
         heads_per_chunk = HEADS_PER_CHUNK if torch.onnx.is_in_onnx_export() else HEADS
-        biases = [bias[:, :length, :length][None] for bias in self.relative_biases(heads_per_chunk)]
-        if padding_mask is not None:
-            biases = [bias - 1e4 * padding_mask[:, None, None] for bias in biases]
+        biases = []
+        for all_positions in self.relative_biases(heads_per_chunk):
+            bias = all_positions[:, :length, :length][None]
+            if padding_mask is not None:
+                bias = bias - 1e4 * padding_mask[:, None, None]
+            biases.append(bias)
         hidden: Tensor = self.embeddings(pieces)
         for layer in self.layers:
             hidden = layer(hidden, biases)
@@ -151,7 +161,8 @@ def position_index(position: Tensor, positions: int) -> Tensor:
     The distance of two tokens is known from the relative bias.
     """
     half = positions // 2
-    return torch.where(position < positions, position, half + (position - positions) % half)
+    repeated = half + (position - positions) % half
+    return torch.where(position < positions, position, repeated)
 
 
 def _distance_bucket(distance: Tensor) -> Tensor:
@@ -160,11 +171,14 @@ def _distance_bucket(distance: Tensor) -> Tensor:
     Near distances have a bucket each; the buckets of far ones are spaced logarithmically.
     """
     exact = EXACT_DISTANCE_BUCKETS
-    relative = distance.abs().clamp(min=exact).float() / exact
+    absolute = distance.abs()
+    relative = absolute.clamp(min=exact).float() / exact
     log_position = torch.log(relative) / math.log(MAX_DISTANCE / exact) * exact
-    far_bucket = (exact + log_position.long()).clamp(max=2 * exact - 1)
-    bucket = torch.where(distance.abs() < exact, distance.abs(), far_bucket)
-    return bucket + 2 * exact * (distance > 0).long()
+    far_bucket = exact + log_position.long()
+    far_bucket = far_bucket.clamp(max=2 * exact - 1)
+    bucket = torch.where(absolute < exact, absolute, far_bucket)
+    is_after = (distance > 0).long()
+    return bucket + 2 * exact * is_after
 
 
 def reorder_to_bert_ids(table: Tensor) -> Tensor:
@@ -197,4 +211,7 @@ def _layer_norm(weights: Mapping[str, Tensor], name: str) -> nn.LayerNorm:
 
 
 def _weight_and_bias(weights: Mapping[str, Tensor], name: str) -> dict[str, Tensor]:
-    return {part: weights[f"{name}.{part}"] for part in ("weight", "bias")}
+    return {
+        "weight": weights[f"{name}.weight"],
+        "bias": weights[f"{name}.bias"],
+    }

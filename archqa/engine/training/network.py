@@ -47,7 +47,11 @@ class CrossEncoderNetwork(nn.Module):
     """
 
     def __init__(
-        self, weights: Mapping[str, Tensor], frozen_layers: int = 0, *, layers: int = LAYERS
+        self,
+        weights: Mapping[str, Tensor],
+        frozen_layers: int = 0,
+        *,
+        layers: int = LAYERS,
     ) -> None:
         super().__init__()
         self.single_window = False
@@ -70,18 +74,22 @@ class CrossEncoderNetwork(nn.Module):
         marker_index = marks[..., None].expand(-1, -1, hidden.shape[-1])
         marker = torch.gather(hidden, 1, marker_index)
         sentence_mean = mean @ hidden
-        products, similarities = [], []
+        products = []
+        similarities = []
         token_similarity = _token_similarity(hidden, mean)
         for part in _question_parts(pieces, kinds, mask):
-            part_mean = (part[:, None] @ hidden) / part.sum(1).clamp(min=1.0)[:, None, None]
+            part_tokens = part.sum(1).clamp(min=1.0)
+            part_mean = (part[:, None] @ hidden) / part_tokens[:, None, None]
             product = normalize(sentence_mean, dim=-1) * normalize(part_mean, dim=-1)
             products.append(product)
             similarities.append(product.sum(-1))
             similarities.append(self._late_interaction(hidden, token_similarity, part))
         similarity = SIMILARITY_SCALE * torch.stack(similarities, -1)
+        relative = _relative_to_average(similarity, mean)
+        comparison = torch.cat([similarity, relative], -1)
         representation = torch.cat([marker, sentence_mean, *products], -1)
-        comparison = torch.cat([similarity, _relative_to_average(similarity, mean)], -1)
-        logits: Tensor = self.seen(self.dropout(representation)) + self.likeness(comparison)
+        representation = self.dropout(representation)
+        logits: Tensor = self.seen(representation) + self.likeness(comparison)
         return logits[..., 0]
 
     def _late_interaction(self, hidden: Tensor, token_similarity: Tensor, part: Tensor) -> Tensor:
@@ -90,11 +98,13 @@ class CrossEncoderNetwork(nn.Module):
         token_weight = self.matters(hidden[:, :MAX_QUESTION_PART])[..., 0]
         weight = torch.exp(token_weight) * question_mask
         total = (token_similarity * weight[:, None]).sum(-1)
-        return total / weight.sum(1).clamp(min=1e-6)[:, None]
+        total_weight = weight.sum(1).clamp(min=1e-6)
+        return total / total_weight[:, None]
 
 
 def _question_parts(pieces: Tensor, kinds: Tensor, mask: Tensor) -> QuestionParts:
-    is_question_part = (kinds == 0) & (mask == 1) & (pieces != CLS) & (pieces != SEP)
+    is_special = (pieces == CLS) | (pieces == SEP)
+    is_question_part = (kinds == 0) & (mask == 1) & ~is_special
     is_after_separator = torch.cumsum((pieces == SEP).long(), 1) > 0
     return QuestionParts(
         (is_question_part & ~is_after_separator).float(),
@@ -110,11 +120,13 @@ def _token_similarity(hidden: Tensor, mean: Tensor) -> Tensor:
     unit = normalize(hidden, dim=-1)
     cosine = unit @ unit[:, :MAX_QUESTION_PART].transpose(1, 2)
     is_outside = (mean <= 0).to(cosine.dtype)
-    return (cosine[:, None] - OUTSIDE_PENALTY * is_outside[..., None]).amax(2)
+    penalty = OUTSIDE_PENALTY * is_outside[..., None]
+    return (cosine[:, None] - penalty).amax(2)
 
 
 def _relative_to_average(similarity: Tensor, mean: Tensor) -> Tensor:
     """Subtract the average over the window's sentences, padding excluded."""
     is_sentence = (mean.sum(-1) > 0).to(similarity.dtype)[..., None]
     sentences = is_sentence.sum(1, keepdim=True).clamp(min=1.0)
-    return similarity - (similarity * is_sentence).sum(1, keepdim=True) / sentences
+    total = (similarity * is_sentence).sum(1, keepdim=True)
+    return similarity - total / sentences

@@ -21,10 +21,11 @@ HEADER = "# case digest\tlog-odds of each sentence, by a reader that had not rea
 @cache
 def load_out_of_fold_logits() -> dict[str, NDArray[np.float64]]:
     """Return logits of shape (sentences,) by case digest."""
-    return {
-        digest: np.array([float(logit) for logit in logits.split()])
-        for digest, logits in read_rows(OUT_OF_FOLD_FILE)
-    }
+    logits_by_digest = {}
+    for digest, logits in read_rows(OUT_OF_FOLD_FILE):
+        values = [float(logit) for logit in logits.split()]
+        logits_by_digest[digest] = np.array(values)
+    return logits_by_digest
 
 
 def save_out_of_fold_logits(

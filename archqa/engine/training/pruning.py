@@ -47,7 +47,9 @@ def _prune_layer(layer: MpnetLayer, units: UnitStatistics, size: int) -> None:
     remaining = torch.topk(units.importance, size).indices.sort().values
     refitted = _refit(layer.narrow.weight.detach(), units.products, remaining)
     is_trainable = layer.wide.weight.requires_grad
-    layer.wide = _linear(layer.wide.weight[remaining], layer.wide.bias[remaining], is_trainable)
+    wide_weight = layer.wide.weight[remaining]
+    wide_bias = layer.wide.bias[remaining]
+    layer.wide = _linear(wide_weight, wide_bias, is_trainable)
     layer.narrow = _linear(refitted, layer.narrow.bias, is_trainable)
 
 
@@ -56,39 +58,47 @@ def layer_sizes(importance: list[Tensor], units_per_layer: int) -> list[int]:
 
     Blocks are assigned one by one to the layer where the next block is most important.
     """
-    block_importance = [
-        units.sort(descending=True).values.view(-1, LAYER_BLOCK_SIZE).sum(1) for units in importance
-    ]
+    block_importance = [_block_importance(units) for units in importance]
     blocks = [1] * len(importance)
-    for _ in range(len(importance) * (units_per_layer // LAYER_BLOCK_SIZE - 1)):
-        gains = [
-            float(by_block[used]) if used < len(by_block) else -1.0
-            for by_block, used in zip(block_importance, blocks, strict=True)
-        ]
+    blocks_per_layer = units_per_layer // LAYER_BLOCK_SIZE
+    for _ in range(len(importance) * (blocks_per_layer - 1)):
+        gains = []
+        for by_block, used in zip(block_importance, blocks, strict=True):
+            has_block_left = used < len(by_block)
+            gains.append(float(by_block[used]) if has_block_left else -1.0)
         blocks[gains.index(max(gains))] += 1
     return [used * LAYER_BLOCK_SIZE for used in blocks]
 
 
+def _block_importance(units: Tensor) -> Tensor:
+    """Return the summed importance of blocks of units, the most important units first."""
+    ranked = units.sort(descending=True).values
+    return ranked.view(-1, LAYER_BLOCK_SIZE).sum(1)
+
+
 def _collect_statistics(
-    model: CrossEncoderNetwork, layers: list[MpnetLayer], losses: Iterable[Loss]
+    model: CrossEncoderNetwork,
+    layers: list[MpnetLayer],
+    losses: Iterable[Loss],
 ) -> list[UnitStatistics]:
     statistics = []
-    for layer in layers:
+    hooks = []
+    activations: dict[int, Tensor] = {}
+    for index, layer in enumerate(layers):
         size = layer.narrow.in_features
         statistics.append(UnitStatistics(torch.zeros(size), torch.zeros(size, size)))
-    activations: dict[int, Tensor] = {}
-    hooks = [
-        layer.narrow.register_forward_pre_hook(_record_input(activations, index))
-        for index, layer in enumerate(layers)
-    ]
+        record_input = _record_input(activations, index)
+        hooks.append(layer.narrow.register_forward_pre_hook(record_input))
     model.eval()
     for loss in losses:
         value = loss()
-        gradients = torch.autograd.grad(value, [activations[i] for i in range(len(layers))])
+        inputs = [activations[index] for index in range(len(layers))]
+        gradients = torch.autograd.grad(value, inputs)
         for index, gradient in enumerate(gradients):
             # Sums need float32; activations are bfloat16 on some processors.
             units = activations[index].detach()[0].float()
-            statistics[index].importance.add_((gradient[0] * units).sum(0).abs())
+            effect = (gradient[0] * units).sum(0)
+            statistics[index].importance.add_(effect.abs())
             statistics[index].products.add_(units.T @ units)
     for hook in hooks:
         hook.remove()
@@ -112,9 +122,11 @@ def _record_input(
 def _refit(weight: Tensor, products: Tensor, remaining: Tensor) -> Tensor:
     """Return the weight (outputs, remaining units) that best reproduces the layer's outputs."""
     products = products.double()
+    weight = weight.double()
     remaining_products = products[remaining][:, remaining]
     ridge = RIDGE * remaining_products.diag().mean()
-    target = products[remaining] @ weight.double().T + ridge * weight[:, remaining].double().T
+    target = products[remaining] @ weight.T
+    target = target + ridge * weight[:, remaining].T
     penalised = remaining_products + ridge * torch.eye(len(remaining))
     refitted: Tensor = torch.linalg.solve(penalised, target).T.float()
     return refitted

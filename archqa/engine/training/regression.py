@@ -55,7 +55,7 @@ def build_examples(
     examples = []
     for done, (case, key) in enumerate(labelled_cases, start=1):
         if case.sentences:
-            essential = np.array([float(sid in key.essential) for sid in case.sentence_ids])
+            essential = np.array([sid in key.essential for sid in case.sentence_ids], dtype=float)
             table = feature_table(case, _unbiased_logits(case))
             examples.append(TrainingExample(case, table, essential))
         progress("features", done, len(labelled_cases))
@@ -101,9 +101,11 @@ def cross_fit(
     probabilities: list[FloatArray] = [np.zeros(0)] * len(examples)
     for fold in range(folds):
         in_training = fold_of_case != fold
-        model = fit([examples[index] for index in np.flatnonzero(in_training)])
+        training_examples = [examples[index] for index in np.flatnonzero(in_training)]
+        model = fit(training_examples)
         for index in np.flatnonzero(~in_training):
-            probabilities[index] = 1 / (1 + np.exp(-model.logits(examples[index].table)))
+            logits = model.logits(examples[index].table)
+            probabilities[index] = 1 / (1 + np.exp(-logits))
         progress("folds", fold + 1, folds)
     return probabilities
 

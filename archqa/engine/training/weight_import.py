@@ -48,16 +48,15 @@ def load_network(graph_file: Path, frozen_layers: int) -> CrossEncoderNetwork:
 
 
 def _read_state(graph_file: Path) -> dict[str, Tensor]:
-    packed = {
-        name: weight_packing.dequantise(weights)
-        for name, weights in onnx_sessions.read_packed_weights(graph_file.with_suffix(".npz"))
-    }
+    packed = {}
+    weights_file = graph_file.with_suffix(".npz")
+    for name, weights in onnx_sessions.read_packed_weights(weights_file):
+        packed[name] = weight_packing.dequantise(weights)
     graph = onnx.load(str(graph_file), load_external_data=False).graph
-    plain = {
-        tensor.name: numpy_helper.to_array(tensor)
-        for tensor in graph.initializer
-        if not tensor.external_data
-    }
+    plain = {}
+    for tensor in graph.initializer:
+        if not tensor.external_data:
+            plain[tensor.name] = numpy_helper.to_array(tensor)
     positions = plain[f"{POSITION_TABLE}.table"] * plain[f"{POSITION_TABLE}.scale"]
     state = {
         TOKEN_TABLE: torch.from_numpy(packed[onnx_sessions.EMBEDDING_TABLE]),
@@ -72,8 +71,10 @@ def _read_state(graph_file: Path) -> dict[str, Tensor]:
 
 def _linear_weights(graph: Any, packed: Arrays, plain: Arrays) -> Iterator[tuple[str, Tensor]]:
     """Yield the weights of linear layers by module; plain ones are transposed in the graph."""
-    weights = {name: array.T for name, array in plain.items() if name.startswith("onnx::")}
-    weights |= packed
+    weights = dict(packed)
+    for name, array in plain.items():
+        if name.startswith("onnx::"):
+            weights[name] = array.T
     for node in graph.node:
         product = MATRIX_PRODUCT.fullmatch(node.name)
         if product and node.input[1] in weights:

@@ -59,14 +59,19 @@ def comparison_value(context: ExecutionContext, rows: Sequence[Row]) -> float | 
         return float(len(rows))
     if context.query.summary != "each":
         return _as_number(_aggregate(context, rows))
-    if len({row.value for row in rows}) > 1:
+    distinct_values = {row.value for row in rows}
+    if len(distinct_values) > 1:
         context.warn("Several values share the time that is asked for: the first of them counts.")
     values = _all_values(context, rows[:1])
-    return _as_number(values[0]) if values else None
+    if not values:
+        return None
+    return _as_number(values[0])
 
 
 def _as_number(value: Scalar) -> float | None:
-    return float(value) if isinstance(value, int | float) else None
+    if isinstance(value, int | float):
+        return float(value)
+    return None
 
 
 def _aggregate_by_period(context: ExecutionContext, rows: Sequence[Row]) -> Answer:
@@ -74,11 +79,16 @@ def _aggregate_by_period(context: ExecutionContext, rows: Sequence[Row]) -> Answ
     is_count = context.query.summary == "count"
     values: dict[str, Scalar] = {}
     for period, period_rows in _group_by_period(context.query, rows):
-        value = len(period_rows) if is_count else _aggregate(context, period_rows)
+        value: Scalar = len(period_rows)
+        if not is_count:
+            value = _aggregate(context, period_rows)
         if value is not None:
             values[period] = value
+    kind: AnswerKind = "number"
+    if is_count:
+        kind = "count"
     return Answer(
-        kind="count" if is_count else "number",
+        kind=kind,
         values=tuple(values.values()),
         unit=_shared_unit(context, rows),
         periods=tuple(values),
@@ -90,9 +100,12 @@ def _group_by_period(query: Query, rows: Sequence[Row]) -> list[tuple[str, list[
     by_end = uses_end_time(query)
     groups: dict[str, list[Row]] = defaultdict(list)
     for row in rows:
-        time = row.local_end if by_end else row.local_time
+        time = row.local_time
+        if by_end:
+            time = row.local_end
         if time is not None:
-            groups[time.isoformat()[:length]].append(row)
+            period = time.isoformat()[:length]
+            groups[period].append(row)
     return sorted(groups.items())
 
 
@@ -100,31 +113,47 @@ def _list_values(context: ExecutionContext, rows: Sequence[Row]) -> Answer:
     """Every value: names and times once, results and doses as often as they occur."""
     values = _all_values(context, rows)
     kind = _answer_kind(context.query)
-    if kind == "number" and values and all(isinstance(value, str) for value in values):
+    if kind == "number" and values and _are_texts(values):
         kind = "text"
     if context.query.returns not in _REPEATABLE:
         values = _distinct(context, values)
-    return Answer(kind=kind, values=tuple(values), unit=_shared_unit(context, rows))
+    unit = _shared_unit(context, rows)
+    return Answer(kind=kind, values=tuple(values), unit=unit)
+
+
+def _are_texts(values: Iterable[Scalar]) -> bool:
+    return all(isinstance(value, str) for value in values)
 
 
 def _all_values(context: ExecutionContext, rows: Iterable[Row]) -> list[Scalar]:
-    return [value for row in rows for value in row_values(context, row)]
+    values: list[Scalar] = []
+    for row in rows:
+        values += row_values(context, row)
+    return values
 
 
 def _aggregate(context: ExecutionContext, rows: Sequence[Row]) -> Scalar:
     """The minimum, maximum, average or sum; None without values."""
     query = context.query
     if query.returns in _TIMES:
-        times = [str(value) for value in _all_values(context, rows)]
-        return _TEMPORAL[query.summary](times) if times else None
-    numbers = [number for row in rows for number in row_numbers(context, row)]
-    return _NUMERIC[query.summary](numbers) if numbers else None
+        times = list(map(str, _all_values(context, rows)))
+        if not times:
+            return None
+        return _TEMPORAL[query.summary](times)
+    numbers: list[float] = []
+    for row in rows:
+        numbers += row_numbers(context, row)
+    if not numbers:
+        return None
+    return _NUMERIC[query.summary](numbers)
 
 
 def _answer_kind(query: Query) -> AnswerKind:
     if query.returns in _TIMES:
         return "time"
-    if query.returns in _NUMBERS or (query.returns == "dose" and query.summary != "each"):
+    if query.returns in _NUMBERS:
+        return "number"
+    if query.returns == "dose" and query.summary != "each":
         return "number"
     return "text"
 
@@ -142,7 +171,9 @@ def _shared_unit(context: ExecutionContext, rows: Iterable[Row]) -> str:
     if len(units) > 1:
         unit_list = ", ".join(sorted(unit or "none" for unit in units))
         context.warn(f"The values have different units ({unit_list}).")
-    return units.pop() if len(units) == 1 else ""
+    if len(units) != 1:
+        return ""
+    return units.pop()
 
 
 def _distinct(context: ExecutionContext, values: Sequence[Scalar]) -> list[Scalar]:
@@ -155,6 +186,8 @@ def _distinct(context: ExecutionContext, values: Sequence[Scalar]) -> list[Scala
         return list(dict.fromkeys(values))
     spellings: dict[Scalar, Scalar] = {}
     for value in reversed(values):
-        key = normalise_text(value) if isinstance(value, str) else value
+        key = value
+        if isinstance(value, str):
+            key = normalise_text(value)
         spellings[key] = value
     return list(reversed(spellings.values()))

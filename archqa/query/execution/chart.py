@@ -63,7 +63,11 @@ class Chart:
     @cached_property
     def stays(self) -> Mapping[str, Stay]:
         """The stay of each encounter, by the encounter's id."""
-        return {str(encounter.get("id")): _stay_of(encounter) for encounter in self.encounters.all}
+        stays = {}
+        for encounter in self.encounters.all:
+            encounter_id = str(encounter.get("id"))
+            stays[encounter_id] = _stay_of(encounter)
+        return stays
 
     def find_stay(self, reference: object) -> Stay:
         """The stay of the encounter that a Reference points to; an empty one if there is none."""
@@ -125,13 +129,17 @@ class Chart:
     def _observations_by_code(
         self, code_matches: Callable[[CodeCount], bool], limits: SearchLimits
     ) -> list[Resource]:
-        codes = [code for code in self.codes("Observation") if code_matches(code)]
-        tokens = [f"{_escaped(code.system)}|{_escaped(code.code)}" for code in codes]
-        distinct_tokens = list(dict.fromkeys(tokens))
+        tokens: dict[str, None] = {}
+        for code in self.codes("Observation"):
+            if code_matches(code):
+                token = f"{_escaped(code.system)}|{_escaped(code.code)}"
+                tokens[token] = None
+        distinct_tokens = list(tokens)
         resources: list[Resource] = []
         for start in range(0, len(distinct_tokens), _CODES_PER_SEARCH):
-            batch = ",".join(distinct_tokens[start : start + _CODES_PER_SEARCH])
-            resources += self.search("Observation", {**limits, "code": batch})
+            batch = distinct_tokens[start : start + _CODES_PER_SEARCH]
+            parameters = {**limits, "code": ",".join(batch)}
+            resources += self.search("Observation", parameters)
         return _unique(resources)
 
 
@@ -147,7 +155,9 @@ class ChartCache:
     def of(self, patient: str) -> Chart:
         """The chart of a patient: the cached one if there is one."""
         with self._lock:
-            chart = self._charts.pop(patient, None) or Chart(self.record, patient)
+            chart = self._charts.pop(patient, None)
+            if chart is None:
+                chart = Chart(self.record, patient)
             self._charts[patient] = chart
             while len(self._charts) > self._max_charts:
                 least_recent = next(iter(self._charts))
@@ -157,9 +167,15 @@ class ChartCache:
 
 def reference_id(reference: object) -> str:
     """The id that a Reference points to; empty if it points nowhere."""
-    text = reference.get("reference") if isinstance(reference, dict) else None
-    parsed = parse_reference(text) if isinstance(text, str) else None
-    return parsed.id if parsed else ""
+    if not isinstance(reference, dict):
+        return ""
+    text = reference.get("reference")
+    if not isinstance(text, str):
+        return ""
+    parsed = parse_reference(text)
+    if parsed is None:
+        return ""
+    return parsed.id
 
 
 def _stay_of(encounter: Resource) -> Stay:
@@ -175,8 +191,11 @@ def _stay_of(encounter: Resource) -> Stay:
 
 def _escaped(value: str) -> str:
     """A value without separators: search.html#escaping."""
-    return value.replace("\\", "\\\\").replace("|", "\\|").replace(",", "\\,").replace("$", "\\$")
+    for character in ("\\", "|", ",", "$"):
+        value = value.replace(character, f"\\{character}")
+    return value
 
 
 def _unique(resources: Iterable[Resource]) -> list[Resource]:
-    return list({str(resource.get("id")): resource for resource in resources}.values())
+    by_id = {str(resource.get("id")): resource for resource in resources}
+    return list(by_id.values())

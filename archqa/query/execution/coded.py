@@ -42,18 +42,17 @@ def diagnoses(context: ExecutionContext) -> list[Row]:
         context.warn(
             "Diagnoses have no date of their own here: the start of their visit stands in."
         )
-    return [
-        _coded_row(context, condition, onset)
-        for condition, onset in zip(conditions, onsets, strict=True)
-    ]
+    rows = []
+    for condition, onset in zip(conditions, onsets, strict=True):
+        rows.append(_coded_row(context, condition, onset))
+    return rows
 
 
 def procedures(context: ExecutionContext) -> list[Row]:
     """Rows of procedures; those done in the ICU only if the conventions include them."""
     resources = context.chart.search("Procedure")
-    if context.conventions.include_icu_procedures:
-        counted = resources
-    else:
+    counted = resources
+    if not context.conventions.include_icu_procedures:
         counted = [procedure for procedure in resources if not _is_icu_procedure(procedure)]
     omitted = len(resources) - len(counted)
     if omitted:
@@ -74,11 +73,12 @@ def _coded_row(context: ExecutionContext, resource: Resource, period: Period | N
     context_refs: tuple[str, ...] = ()
     if period is None:
         period = Period(_encounter_start(context, encounter_id), None)
-        context_refs = (f"Encounter/{encounter_id}",) if encounter_id else ()
+        if encounter_id:
+            context_refs = (f"Encounter/{encounter_id}",)
     names = concept_names(resource.get("code"))
     return Row(
         refs=(f"{resource['resourceType']}/{resource['id']}",),
-        name=names[0] if names else "",
+        name=next(iter(names), ""),
         names=names,
         time=period.start,
         end=period.end,
@@ -110,8 +110,11 @@ def _performed(procedure: Resource) -> Period:
 
 
 def _is_icu_procedure(procedure: Resource) -> bool:
-    systems = [text_at(coding, "system") for coding in objects_at(procedure, "code.coding")]
-    return any(system.rstrip("/").endswith(_ICU_ITEMS) for system in systems)
+    for coding in objects_at(procedure, "code.coding"):
+        system = text_at(coding, "system")
+        if system.rstrip("/").endswith(_ICU_ITEMS):
+            return True
+    return False
 
 
 def patient_rows(context: ExecutionContext) -> list[Row]:
@@ -146,7 +149,9 @@ def _marital_status_refs(context: ExecutionContext) -> tuple[str, ...]:
     if context.conventions.marital_status_source != "last_admission":
         return ()
     admission = context.chart.encounters.hospital.last
-    return (f"Encounter/{admission['id']}",) if admission else ()
+    if not admission:
+        return ()
+    return (f"Encounter/{admission['id']}",)
 
 
 def _sex(context: ExecutionContext, patient: Resource) -> str:
@@ -188,4 +193,6 @@ def _ethnicity(patient: Resource) -> Iterator[str]:
 
 
 def _as_tuple(text: str) -> tuple[str, ...]:
-    return (text,) if text else ()
+    if not text:
+        return ()
+    return (text,)

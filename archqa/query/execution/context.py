@@ -12,14 +12,15 @@ from archqa.query.execution.time_windows import ALL_TIME, Window, resolve_now, r
 from archqa.query.model import Query
 from archqa.query.scope import Visit, When
 
-_POSITION_INDEX = {
-    "first": 0,
-    "second": 1,
-    "third": 2,
+_POSITIONS = {
+    "first": 1,
+    "second": 2,
+    "third": 3,
     "third_to_last": -3,
     "second_to_last": -2,
     "last": -1,
 }
+"""Counted from 1; from the end, -1 is the last."""
 
 
 @dataclass
@@ -56,17 +57,17 @@ class ExecutionContext:
         return Scope(self, window, when.visit, visit)
 
     def _find_visit(self, visit: Visit) -> Resource | None:
-        encounters = self.chart.encounters
-        stays = encounters.icu if visit.kind == "icu" else encounters.hospital
+        stays = self.chart.encounters.hospital
+        kind = "hospital visit"
+        if visit.kind == "icu":
+            stays = self.chart.encounters.icu
+            kind = "ICU stay"
         if visit.which != "current":
-            index = _POSITION_INDEX[visit.which]
-            # Encounters count from 1; from the end, -1 is the last one.
-            return stays.nth(index + 1 if index >= 0 else index)
+            return stays.nth(_POSITIONS[visit.which])
         if stays.current is not None or stays.last is None:
             return stays.current
         if self.conventions.current_visit == "without_end":
             return None
-        kind = "ICU stay" if visit.kind == "icu" else "hospital visit"
         self.warn(f"No {kind} is still open: the most recent one stands in for the current one.")
         return stays.last
 
@@ -88,7 +89,9 @@ class Scope:
     @property
     def visit_id(self) -> str:
         """The id of the visit; empty if none is requested."""
-        return str(self.visit.get("id")) if self.visit else ""
+        if not self.visit:
+            return ""
+        return str(self.visit.get("id"))
 
     @property
     def icu_stay_ids(self) -> list[str]:
@@ -120,8 +123,10 @@ class Scope:
     def _is_in_icu_stay(self, row: Row) -> bool:
         if row.icu_stay_id:
             return row.icu_stay_id == self.visit_id
-        hospital_visit_id = self.context.chart.stays[self.visit_id].hospital_visit_id
-        return row.hospital_visit_id in {"", hospital_visit_id} and self._is_during_visit(row)
+        icu_stay = self.context.chart.stays[self.visit_id]
+        if row.hospital_visit_id not in {"", icu_stay.hospital_visit_id}:
+            return False
+        return self._is_during_visit(row)
 
     def _is_during_visit(self, row: Row) -> bool:
         """Whether the row's time lies in the visit's period, both ends included."""
@@ -135,7 +140,10 @@ class Scope:
 
 def position_index(position: str) -> int:
     """The index in the order of time: 0 is the first, -1 the last."""
-    return _POSITION_INDEX[position]
+    number = _POSITIONS[position]
+    if number > 0:
+        return number - 1
+    return number
 
 
 def uses_end_time(query: Query) -> bool:

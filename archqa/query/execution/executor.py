@@ -1,5 +1,7 @@
 """Execution of a query on a record: rows, then the answer, then the supporting resources."""
 
+import operator
+from collections.abc import Callable
 from dataclasses import replace
 
 from archqa.fhir import Record
@@ -7,10 +9,16 @@ from archqa.query.conventions import CLINICAL, Conventions, get_conventions
 from archqa.query.execution.aggregation import aggregate_rows, comparison_value
 from archqa.query.execution.chart import Chart
 from archqa.query.execution.context import ExecutionContext
-from archqa.query.execution.findings import Answer, QueryResult, collect_evidence
+from archqa.query.execution.findings import Answer, AnswerKind, QueryResult, collect_evidence
 from archqa.query.execution.row_selection import RowSelection, select_rows
 from archqa.query.execution.rows import Row, Side
 from archqa.query.model import Against, Query
+
+_RELATIONS: dict[str, Callable[[float, float], bool]] = {
+    "greater": operator.gt,
+    "less": operator.lt,
+    "equal": operator.eq,
+}
 
 
 def execute(
@@ -56,19 +64,26 @@ def _compare(
     own_value = comparison_value(context, own.chosen)
     opposite_value = comparison_value(context, opposite.chosen)
     is_difference = against.relation == "difference"
+    kind: AnswerKind = "yes_no"
+    if is_difference:
+        kind = "number"
     if own_value is None or opposite_value is None:
         _warn_of_missing_sides(context, own_value, opposite_value)
-        return Answer(kind="number" if is_difference else "yes_no", values=(None,))
+        return Answer(kind=kind, values=(None,))
     if is_difference:
-        units = {row.unit for row in (*own.chosen, *opposite.chosen)}
-        unit = units.pop() if len(units) == 1 else ""
-        return Answer(kind="number", values=(own_value - opposite_value,), unit=unit)
-    is_true = {
-        "greater": own_value > opposite_value,
-        "less": own_value < opposite_value,
-        "equal": own_value == opposite_value,
-    }[against.relation]
-    return Answer(kind="yes_no", values=(is_true,))
+        difference = own_value - opposite_value
+        unit = _common_unit([*own.chosen, *opposite.chosen])
+        return Answer(kind=kind, values=(difference,), unit=unit)
+    is_true = _RELATIONS[against.relation](own_value, opposite_value)
+    return Answer(kind=kind, values=(is_true,))
+
+
+def _common_unit(rows: list[Row]) -> str:
+    """The unit of all rows; empty if they differ."""
+    units = {row.unit for row in rows}
+    if len(units) != 1:
+        return ""
+    return units.pop()
 
 
 def _warn_of_missing_sides(
@@ -85,17 +100,22 @@ def _warn_of_missing_sides(
 
 def _mark_chosen(selection: RowSelection, side: Side) -> list[Row]:
     chosen_ids = {id(row) for row in selection.chosen}
-    return [replace(row, chosen=id(row) in chosen_ids, side=side) for row in selection.rows]
+    rows = []
+    for row in selection.rows:
+        is_chosen = id(row) in chosen_ids
+        rows.append(replace(row, chosen=is_chosen, side=side))
+    return rows
 
 
 def _query_result(context: ExecutionContext, answer: Answer, rows: list[Row]) -> QueryResult:
+    chosen = [row for row in rows if row.chosen]
     return QueryResult(
         query=context.query,
         patient=context.chart.patient,
         conventions=context.conventions.name,
         answer=answer,
         rows=tuple(rows),
-        evidence=collect_evidence(row for row in rows if row.chosen),
+        evidence=collect_evidence(chosen),
         warnings=tuple(context.warnings),
         searched=tuple(context.searched),
     )

@@ -1,6 +1,6 @@
 """The result of a query: the answer, its rows, the supporting resources and warnings."""
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable
 from typing import Literal
 
@@ -64,12 +64,14 @@ def collect_evidence(rows: Iterable[Row]) -> dict[str, tuple[str, ...]]:
     A mixture counts only if every drug of it is among the rows of the order.
     """
     rows = list(rows)
-    refs = dict.fromkeys(ref for row in rows for ref in row.refs)
-    refs.update(dict.fromkeys(_complete_mixtures(rows)))
-    ids_by_type: dict[str, dict[str, None]] = {}
+    refs: list[str] = []
+    for row in rows:
+        refs += row.refs
+    refs += _complete_mixtures(rows)
+    ids_by_type: dict[str, dict[str, None]] = defaultdict(dict)
     for ref in refs:
         resource_type, _, resource_id = ref.partition("/")
-        ids_by_type.setdefault(resource_type, {})[resource_id] = None
+        ids_by_type[resource_type][resource_id] = None
     return {name: tuple(ids) for name, ids in sorted(ids_by_type.items())}
 
 

@@ -48,16 +48,17 @@ def measurements(
             return False
         return matches_name(code.display or code.code)
 
-    names_to_search = names if context.conventions.name_matching == "equal" else ()
-    observations = context.chart.observations(
-        code_matches, names_to_search, server_limits(context, what, scope)
-    )
-    return [
-        observation_row(context, observation)
-        for observation in observations
-        if observation_kind(observation) == what
-        and matches_name(*concept_names(observation.get("code")))
-    ]
+    names_to_search: tuple[str, ...] = ()
+    if context.conventions.name_matching == "equal":
+        names_to_search = names
+    limits = server_limits(context, what, scope)
+    rows = []
+    for observation in context.chart.observations(code_matches, names_to_search, limits):
+        if observation_kind(observation) != what:
+            continue
+        if matches_name(*concept_names(observation.get("code"))):
+            rows.append(observation_row(context, observation))
+    return rows
 
 
 def _name_matcher(context: ExecutionContext, what: str, names: tuple[str, ...]) -> NameMatcher:
@@ -96,9 +97,11 @@ def server_limits(context: ExecutionContext, what: str, scope: Scope) -> dict[st
     limits: dict[str, str | list[str]] = {}
     dates = []
     if scope.window.low.year > 1:
-        dates.append(f"ge{scope.window.low - _DATE_MARGIN:%Y-%m-%d}")
+        earliest = scope.window.low - _DATE_MARGIN
+        dates.append(f"ge{earliest:%Y-%m-%d}")
     if scope.window.high.year < 9999:
-        dates.append(f"le{scope.window.high + _DATE_MARGIN:%Y-%m-%d}")
+        latest = scope.window.high + _DATE_MARGIN
+        dates.append(f"le{latest:%Y-%m-%d}")
     if dates:
         limits["date"] = dates
     if scope.requested_visit is None or not context.conventions.requires_encounter:
@@ -119,7 +122,7 @@ def observation_row(context: ExecutionContext, observation: Resource) -> Row:
         value = _in_celsius(value)
     return Row(
         refs=(f"Observation/{observation['id']}",),
-        name=names[0] if names else "",
+        name=next(iter(names), ""),
         names=names,
         time=parse_datetime(_effective_time(observation)),
         value=value.number,
@@ -139,18 +142,25 @@ def _measured_value(observation: Resource) -> MeasuredValue:
             comparator = text_at(observation, "valueQuantity.comparator")
             return MeasuredValue(number, "", unit, comparator)
     text = text_at(observation, "valueString", "valueDateTime")
-    return MeasuredValue(text=text or concept_name(observation.get("valueCodeableConcept")))
+    if not text:
+        text = concept_name(observation.get("valueCodeableConcept"))
+    return MeasuredValue(text=text)
 
 
 def _in_celsius(value: MeasuredValue) -> MeasuredValue:
     if value.number is None or value.unit.strip().lower() not in _FAHRENHEIT:
         return value
-    return value._replace(number=round((value.number - 32) * 5 / 9, 2), unit="°C")
+    celsius = (value.number - 32) * 5 / 9
+    return value._replace(number=round(celsius, 2), unit="°C")
 
 
 def _effective_time(observation: Resource) -> str:
     return text_at(
-        observation, "effectiveDateTime", "effectivePeriod.start", "effectiveInstant", "issued"
+        observation,
+        "effectiveDateTime",
+        "effectivePeriod.start",
+        "effectiveInstant",
+        "issued",
     )
 
 

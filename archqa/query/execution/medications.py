@@ -61,11 +61,12 @@ def _resolve_medications(chart: Chart, orders: list[Resource]) -> dict[str, list
         medication = chart.resolver.resolve(reference)
         ingredients += objects_at(medication, "ingredient.itemReference")
     chart.resolver.fetch(ingredients)
-    return {
-        medication_id: chart.resolver.medications({"medicationReference": reference})
-        for medication_id, reference in references.items()
-        if medication_id
-    }
+    medications_by_id = {}
+    for medication_id, reference in references.items():
+        if medication_id:
+            order = {"medicationReference": reference}
+            medications_by_id[medication_id] = chart.resolver.medications(order)
+    return medications_by_id
 
 
 def _drugs_of_order(order: Resource, medications_by_id: dict[str, list[Resource]]) -> list[Drug]:
@@ -73,17 +74,19 @@ def _drugs_of_order(order: Resource, medications_by_id: dict[str, list[Resource]
     ingredients = medications_by_id.get(medication_id, [])
     if not ingredients:
         return [Drug(concept_names(order.get("medicationCodeableConcept")))]
-    is_mixture = ingredients[0]["id"] != medication_id
-    mixture_ref = f"Medication/{medication_id}" if is_mixture else ""
-    return [
-        Drug(
+    mixture_ref = ""
+    if ingredients[0]["id"] != medication_id:
+        mixture_ref = f"Medication/{medication_id}"
+    drugs = []
+    for medication in ingredients:
+        drug = Drug(
             names=_medication_names(medication),
             refs=(f"Medication/{medication['id']}",),
             mixture_ref=mixture_ref,
             ingredient_count=len(ingredients),
         )
-        for medication in ingredients
-    ]
+        drugs.append(drug)
+    return drugs
 
 
 def _order_row(chart: Chart, order: Resource, drug: Drug) -> Row:
@@ -91,12 +94,14 @@ def _order_row(chart: Chart, order: Resource, drug: Drug) -> Row:
     dosage = value_at(order, "dosageInstruction")
     dose = _first_dose(dosage)
     route = value_at(dosage, "route")
+    start = text_at(order, "dispenseRequest.validityPeriod.start")
+    end = text_at(order, "dispenseRequest.validityPeriod.end")
     return Row(
         refs=(f"MedicationRequest/{order['id']}", *drug.refs),
-        name=drug.names[0] if drug.names else "",
+        name=next(iter(drug.names), ""),
         names=drug.names,
-        time=parse_datetime(text_at(order, "dispenseRequest.validityPeriod.start")),
-        end=parse_datetime(text_at(order, "dispenseRequest.validityPeriod.end")),
+        time=parse_datetime(start),
+        end=parse_datetime(end),
         authored_on=parse_datetime(text_at(order, "authoredOn")),
         value=dose.number,
         text=dose.text,
@@ -113,13 +118,17 @@ def _first_dose(dosage: Any) -> Dose:
     dose_and_rate = value_at(dosage, "doseAndRate")
     quantity = number_at(dose_and_rate, "doseQuantity.value")
     if quantity is not None:
-        return Dose(quantity, f"{quantity}", text_at(dose_and_rate, "doseQuantity.unit"))
+        unit = text_at(dose_and_rate, "doseQuantity.unit")
+        return Dose(quantity, f"{quantity}", unit)
     low = number_at(dose_and_rate, "doseRange.low.value")
     if low is None:
         return Dose()
     high = number_at(dose_and_rate, "doseRange.high.value")
-    text = f"{low}" if high is None else f"{low}-{high}"
-    return Dose(low, text, text_at(dose_and_rate, "doseRange.low.unit"))
+    text = f"{low}"
+    if high is not None:
+        text = f"{low}-{high}"
+    unit = text_at(dose_and_rate, "doseRange.low.unit")
+    return Dose(low, text, unit)
 
 
 def _medication_names(medication: Resource) -> tuple[str, ...]:

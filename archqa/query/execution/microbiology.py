@@ -5,6 +5,7 @@ A test refers to its organisms, an organism to its susceptibilities (`hasMember`
 have no encounter, and their time is that of storing.
 """
 
+from collections import defaultdict
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -37,11 +38,10 @@ def microbiology(context: ExecutionContext, what: str) -> list[Row]:
 
 def _microbiology_rows(context: ExecutionContext, what: str) -> list[Row]:
     observations = context.chart.observations(_is_microbiology_code, (), {})
-    tests = [
-        observation
-        for observation in observations
-        if observation_kind(observation) == "microbiology_test"
-    ]
+    tests = []
+    for observation in observations:
+        if observation_kind(observation) == "microbiology_test":
+            tests.append(observation)
     context.chart.resolver.fetch(test.get("specimen") for test in tests)
     members = _members(observations)
     rows = []
@@ -64,16 +64,18 @@ def _is_microbiology_code(code: CodeCount) -> bool:
 
 def _members(observations: list[Resource]) -> Members:
     """The members of each Observation, linked from either end."""
-    by_id = {_id(observation): observation for observation in observations}
-    members: dict[str, dict[str, Resource]] = {}
+    observation_by_id = {_id(observation): observation for observation in observations}
+    members: dict[str, dict[str, Resource]] = defaultdict(dict)
     for observation in observations:
+        observation_id = _id(observation)
         for reference in objects_at(observation, "hasMember"):
-            member = by_id.get(reference_id(reference))
+            member = observation_by_id.get(reference_id(reference))
             if member is not None:
-                members.setdefault(_id(observation), {})[_id(member)] = member
+                members[observation_id][_id(member)] = member
         for reference in objects_at(observation, "derivedFrom"):
-            members.setdefault(reference_id(reference), {})[_id(observation)] = observation
-    return {parent_id: list(by_member_id.values()) for parent_id, by_member_id in members.items()}
+            parent_id = reference_id(reference)
+            members[parent_id][observation_id] = observation
+    return {parent_id: list(by_id.values()) for parent_id, by_id in members.items()}
 
 
 def _microbiology_test(
@@ -84,19 +86,22 @@ def _microbiology_test(
     if specimen:
         row = replace(row, context_refs=(f"Specimen/{specimen['id']}",))
     specimen_names = concept_names(specimen.get("type"))
-    return MicrobiologyTest(row, specimen_names, members.get(_id(observation), []))
+    organisms = members.get(_id(observation), [])
+    return MicrobiologyTest(row, specimen_names, organisms)
 
 
 def _test_row(test: MicrobiologyTest, members: Members) -> Row:
     susceptibility_refs: list[str] = []
     for organism in test.organisms:
         susceptibility_refs += map(_ref, members.get(_id(organism), []))
+    organism_refs = map(_ref, test.organisms)
     organism_names = dict.fromkeys(map(_name, test.organisms))
-    return replace(
-        test.row,
-        refs=(*test.row.refs, *map(_ref, test.organisms), *susceptibility_refs),
-        facts={"specimen": test.specimen_names, "organism": tuple(organism_names)},
-    )
+    facts = {
+        "specimen": test.specimen_names,
+        "organism": tuple(organism_names),
+    }
+    refs = (*test.row.refs, *organism_refs, *susceptibility_refs)
+    return replace(test.row, refs=refs, facts=facts)
 
 
 def _organism_rows(
@@ -129,11 +134,12 @@ def _member_row(
     refs: tuple[str, ...],
 ) -> Row:
     row = observation_row(context, member)
-    results = (concept_code(member.get("valueCodeableConcept")), row.text)
+    code = concept_code(member.get("valueCodeableConcept"))
+    results = dict.fromkeys(result for result in (code, row.text) if result)
     facts = {
         "specimen": test.specimen_names,
         "organism": (_name(organism),),
-        "result": tuple(dict.fromkeys(result for result in results if result)),
+        "result": tuple(results),
     }
     return replace(
         row,

@@ -28,19 +28,24 @@ class NameMatcher:
         self._query_names = {_folded(name) for name in query_names}
         self._word_sets: list[frozenset[str]] = []
         if conventions.name_matching == "words":
-            by_words = self._query_names
+            names_by_words = self._query_names
             if what in _FULL_NAME_FIRST:
-                by_words = by_words - {_folded(name) for name in record_names}
-            self._word_sets = [_words(name) for name in by_words]
+                names_by_words = names_by_words.difference(map(_folded, record_names))
+            self._word_sets = list(map(_words, names_by_words))
 
     def __call__(self, *names: str) -> bool:
         """Whether the query means one of a row's names."""
-        return not self._query_names or any(self._matches(_folded(name)) for name in names)
+        if not self._query_names:
+            return True
+        return any(self._matches(_folded(name)) for name in names)
 
     def _matches(self, name: str) -> bool:
         if name in self._query_names:
             return True
-        return any(words and words <= _words(name) for words in self._word_sets)
+        if not self._word_sets:
+            return False
+        name_words = _words(name)
+        return any(words and words <= name_words for words in self._word_sets)
 
 
 def concept_names(concept: Any) -> tuple[str, ...]:
@@ -50,12 +55,26 @@ def concept_names(concept: Any) -> tuple[str, ...]:
     if not isinstance(concept, dict):
         return ()
     codings = objects_at(concept, "coding")
-    candidates = [concept.get("text"), *(coding.get("display") for coding in codings)]
-    names = dict.fromkeys(name for name in candidates if isinstance(name, str) and name)
+    labels = [concept.get("text")]
+    for coding in codings:
+        labels.append(coding.get("display"))
+    names = _distinct_texts(labels)
     if names:
-        return tuple(names)
-    codes = [coding["code"] for coding in codings if isinstance(coding.get("code"), str)]
-    return tuple(codes[:1])
+        return names
+    for coding in codings:
+        code = coding.get("code")
+        if isinstance(code, str):
+            return (code,)
+    return ()
+
+
+def _distinct_texts(labels: Iterable[Any]) -> tuple[str, ...]:
+    """The labels that are texts and not empty, each once."""
+    texts: dict[str, None] = {}
+    for label in labels:
+        if isinstance(label, str) and label:
+            texts[label] = None
+    return tuple(texts)
 
 
 def concept_name(concept: Any) -> str:
@@ -70,8 +89,11 @@ def concept_code(concept: Any) -> str:
 
 def code_and_names(concept: Any) -> tuple[str, ...]:
     """The first code and all names of a CodeableConcept; a name may repeat the code."""
-    labels = (concept_code(concept), *concept_names(concept))
-    return tuple(label for label in labels if label)
+    names = concept_names(concept)
+    code = concept_code(concept)
+    if not code:
+        return names
+    return (code, *names)
 
 
 @lru_cache(maxsize=16384)

@@ -51,7 +51,8 @@ def select_rows(context: ExecutionContext, names: tuple[str, ...], when: When) -
     rows = _sorted_by_time(context, rows, by_end=by_end)
     context.note_search(f"{len(rows)} of them pass every limit")
     extreme_rows = _filter_by_extreme(query, rows)
-    return RowSelection(rows, _at_position(context, extreme_rows, when, by_end=by_end))
+    chosen = _at_position(context, extreme_rows, when, by_end=by_end)
+    return RowSelection(rows, chosen)
 
 
 def _select_patient(context: ExecutionContext, when: When) -> RowSelection:
@@ -68,15 +69,15 @@ def _select_patient(context: ExecutionContext, when: When) -> RowSelection:
 
 def _resolve_censored_values(context: ExecutionContext, rows: list[Row]) -> list[Row]:
     """Values such as `< 0.01`, by the conventions."""
-    censored = sum(1 for row in rows if row.comparator)
+    censored = [row for row in rows if row.comparator]
     if not censored:
         return rows
-    fact = f"{censored} of {len(rows)} values are only bounds (such as < 5)"
+    fact = f"{len(censored)} of {len(rows)} values are only bounds (such as < 5)"
     if context.conventions.censored_values == "as_bound":
         context.warn(f"{fact}: the bound stands in.")
         return rows
     context.warn(f"{fact} and are no numbers here.")
-    return [_without_number(row) for row in rows]
+    return list(map(_without_number, rows))
 
 
 def _without_number(row: Row) -> Row:
@@ -104,7 +105,8 @@ def _passes_limits(context: ExecutionContext, row: Row) -> bool:
     results = (*row.facts.get("result", ()), row.text)
     if query.results and not _matches_any(context, query.results, results):
         return False
-    if query.grew is not None and bool(row.facts.get("organism")) != query.grew:
+    has_organism = bool(row.facts.get("organism"))
+    if query.grew is not None and has_organism != query.grew:
         return False
     return _passes_value_test(query, row)
 
@@ -121,7 +123,8 @@ def _passes_value_test(query: Query, row: Row) -> bool:
         return True
     if row.value is None:
         return False
-    return _COMPARISONS[query.value.comparison](row.value, query.value.number)
+    passes = _COMPARISONS[query.value.comparison]
+    return passes(row.value, query.value.number)
 
 
 def _filter_by_companion(
@@ -131,13 +134,12 @@ def _filter_by_companion(
     companion_rows = _companion_rows(context, companion)
     matching_rows = []
     for row in rows:
-        refs = [
-            companion_row.refs[0]
-            for companion_row in companion_rows
-            if _is_near(row, companion_row, companion)
-        ]
+        refs: dict[str, None] = {}
+        for companion_row in companion_rows:
+            if _is_near(row, companion_row, companion):
+                refs[companion_row.refs[0]] = None
         if refs:
-            context_refs = (*row.context_refs, *dict.fromkeys(refs))
+            context_refs = (*row.context_refs, *refs)
             matching_rows.append(replace(row, context_refs=context_refs))
     return matching_rows
 
@@ -156,11 +158,10 @@ def _companion_rows(context: ExecutionContext, companion: Companion) -> list[Row
 def _is_near(row: Row, companion_row: Row, companion: Companion) -> bool:
     if row.refs == companion_row.refs:
         return False
-    if companion.within == "same_visit":
-        visit_id = row.hospital_visit_id
-        if not visit_id or visit_id != companion_row.hospital_visit_id:
-            return False
-    row_time, companion_time = row.local_time, companion_row.local_time
+    if companion.within == "same_visit" and not _share_visit(row, companion_row):
+        return False
+    row_time = row.local_time
+    companion_time = companion_row.local_time
     fields = _SHARED_TIME_FIELDS.get(companion.within, 0)
     if fields == 0 and companion.order == "any":
         return True
@@ -170,7 +171,14 @@ def _is_near(row: Row, companion_row: Row, companion: Companion) -> bool:
         return False
     if companion.order == "after":
         return row_time > companion_time
-    return companion.order == "any" or row_time < companion_time
+    if companion.order == "before":
+        return row_time < companion_time
+    return True
+
+
+def _share_visit(row: Row, companion_row: Row) -> bool:
+    visit_id = row.hospital_visit_id
+    return bool(visit_id) and visit_id == companion_row.hospital_visit_id
 
 
 def _filter_by_extreme(query: Query, rows: list[Row]) -> list[Row]:
@@ -180,7 +188,9 @@ def _filter_by_extreme(query: Query, rows: list[Row]) -> list[Row]:
     values = [row.value for row in rows if row.value is not None]
     if not values:
         return []
-    extreme = min(values) if query.extreme == "minimum" else max(values)
+    extreme = max(values)
+    if query.extreme == "minimum":
+        extreme = min(values)
     return [row for row in rows if row.value == extreme]
 
 
@@ -195,7 +205,9 @@ def _at_position(
         return _sort_time(context, row, by_end=by_end)
 
     timed_rows = [row for row in rows if time_of(row) is not None]
-    groups = [list(group) for _, group in itertools.groupby(timed_rows, time_of)]
+    groups = []
+    for _, rows_of_one_time in itertools.groupby(timed_rows, time_of):
+        groups.append(list(rows_of_one_time))
     index = position_index(when.position)
     if -len(groups) <= index < len(groups):
         return groups[index]
@@ -215,7 +227,9 @@ def _sorted_by_time(
 
 
 def _sort_time(context: ExecutionContext, row: Row, *, by_end: bool) -> datetime | None:
-    time = row.end if by_end else row.time
+    time = row.time
+    if by_end:
+        time = row.end
     if time is None:
         return None
     offset = time.utcoffset()
@@ -226,5 +240,7 @@ def _sort_time(context: ExecutionContext, row: Row, *, by_end: bool) -> datetime
 
 
 def _named(names: Iterable[str]) -> str:
-    quoted_names = " or ".join(repr(name) for name in names)
-    return f" named {quoted_names}" if quoted_names else ""
+    quoted_names = " or ".join(map(repr, names))
+    if not quoted_names:
+        return ""
+    return f" named {quoted_names}"

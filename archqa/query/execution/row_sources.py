@@ -43,7 +43,9 @@ def fetch_rows(
         rows = _SOURCES[what](context)
     if not names:
         return rows
-    record_names = (name for row in rows for name in row.names)
+    record_names: list[str] = []
+    for row in rows:
+        record_names += row.names
     matches = NameMatcher(names, record_names, context.conventions, what)
     return [row for row in rows if matches(*row.names)]
 

@@ -30,20 +30,28 @@ def row_values(context: ExecutionContext, row: Row) -> list[Scalar]:
         return _as_list(_SINGLE_FIELDS[returns](row))
     if returns in _NUMBER_FIELDS:
         number = _NUMBER_FIELDS[returns](context, row)
-        return [] if number is None else [number]
+        if number is None:
+            return []
+        return [number]
     facts = row.facts.get(returns, ())
-    return list(facts) if returns in _MULTIVALUED_FACTS else list(facts[:1])
+    if returns in _MULTIVALUED_FACTS:
+        return list(facts)
+    return list(facts[:1])
 
 
 def row_numbers(context: ExecutionContext, row: Row) -> list[float]:
     """The numbers of the returned field."""
     if context.query.returns == "dose":
-        return [] if row.value is None else [row.value]
+        if row.value is None:
+            return []
+        return [row.value]
     return [value for value in row_values(context, row) if isinstance(value, int | float)]
 
 
 def _as_list(text: str) -> list[Scalar]:
-    return [text] if text else []
+    if not text:
+        return []
+    return [text]
 
 
 def _result(context: ExecutionContext, row: Row) -> Scalar:
@@ -60,7 +68,9 @@ def _result(context: ExecutionContext, row: Row) -> Scalar:
 
 
 def _time_text(time: datetime | None) -> str:
-    return f"{time.replace(tzinfo=None):%Y-%m-%d %H:%M:%S}" if time else ""
+    if time is None:
+        return ""
+    return f"{time:%Y-%m-%d %H:%M:%S}"
 
 
 def _start_text(row: Row) -> str:
@@ -76,7 +86,9 @@ def _name(row: Row) -> str:
 
 
 def _visit_ref(row: Row) -> str:
-    return f"Encounter/{row.hospital_visit_id}" if row.hospital_visit_id else ""
+    if not row.hospital_visit_id:
+        return ""
+    return f"Encounter/{row.hospital_visit_id}"
 
 
 def _dose(row: Row) -> str:
@@ -110,7 +122,9 @@ def _length_of_stay(context: ExecutionContext, row: Row) -> float | None:
     by_instants = context.conventions.time_comparison == "instants"
     if by_instants and row.time.tzinfo and row.end.tzinfo:
         return _in_unit(context, row.end - row.time)
-    return _in_unit(context, row.end.replace(tzinfo=None) - row.time.replace(tzinfo=None))
+    local_end = row.end.replace(tzinfo=None)
+    local_start = row.time.replace(tzinfo=None)
+    return _in_unit(context, local_end - local_start)
 
 
 def _age(context: ExecutionContext, row: Row) -> float | None:
@@ -121,19 +135,26 @@ def _age(context: ExecutionContext, row: Row) -> float | None:
     patient = context.chart.patient_resource
     birth = without_timezone(parse_datetime(text_at(patient, "birthDate")))
     death = without_timezone(parse_datetime(text_at(patient, "deceasedDateTime")))
-    is_patient_row = context.query.what == "patient"
-    time = _reference_time(context) if is_patient_row else row.local_time
-    if time is None and death is None and is_patient_row:
-        raise CannotExecute(
-            "The question asks for an age, but not at what time.\nGive the clock (now)."
-        )
+    time = row.local_time
+    if context.query.what == "patient":
+        time = _reference_time(context)
+        if time is None and death is None:
+            raise CannotExecute(
+                "The question asks for an age, but not at what time.\nGive the clock (now)."
+            )
     if time is None or (death is not None and death < time):
         time = death
     if birth is None or time is None:
         return None
+    return _full_years(birth, time)
+
+
+def _full_years(birth: datetime, time: datetime) -> int:
     years = time.year - birth.year
-    had_birthday = (time.month, time.day) >= (birth.month, birth.day)
-    return years if had_birthday else years - 1
+    birthday = (birth.month, birth.day)
+    if (time.month, time.day) < birthday:
+        return years - 1
+    return years
 
 
 def _reference_time(context: ExecutionContext) -> datetime | None:

@@ -58,7 +58,9 @@ class Row:
 
 def without_timezone(time: datetime | None) -> datetime | None:
     """A time on the local clock of whoever recorded it, without a time zone."""
-    return None if time is None else time.replace(tzinfo=None)
+    if time is None:
+        return None
+    return time.replace(tzinfo=None)
 
 
 @lru_cache(maxsize=65536)

@@ -5,6 +5,7 @@ from dataclasses import replace
 from archqa.query.execution.context import ExecutionContext, Scope
 from archqa.query.execution.row_sources import plural
 from archqa.query.execution.rows import Row
+from archqa.query.execution.time_windows import Window
 from archqa.query.scope import When
 
 _ENCOUNTER_KINDS = frozenset({"lab", "microbiology_test", "organism", "susceptibility"})
@@ -28,11 +29,25 @@ def filter_by_scope(
     rows = [row for row in rows if scope.contains(row)]
     if not when.spans:
         return rows
-    times = [row.local_end if by_end else row.local_time for row in rows]
-    undated = times.count(None)
+    return _in_window(context, rows, what, scope.window, by_end=by_end)
+
+
+def _in_window(
+    context: ExecutionContext, rows: list[Row], what: str, window: Window, *, by_end: bool
+) -> list[Row]:
+    undated = 0
+    rows_in_window = []
+    for row in rows:
+        time = row.local_time
+        if by_end:
+            time = row.local_end
+        if time is None:
+            undated += 1
+        elif window.contains(time):
+            rows_in_window.append(row)
     if undated:
         context.warn(f"{undated} of {len(rows)} {plural(what)} have no time and are left out.")
-    return [row for row, time in zip(rows, times, strict=True) if scope.window.contains(time)]
+    return rows_in_window
 
 
 def _with_encounter(context: ExecutionContext, rows: list[Row], what: str) -> list[Row]:
@@ -49,18 +64,21 @@ def _with_encounter(context: ExecutionContext, rows: list[Row], what: str) -> li
 
 def _resolve_missing_starts(context: ExecutionContext, rows: list[Row], when: When) -> list[Row]:
     """Orders without a start, by the conventions."""
-    without_start = sum(1 for row in rows if row.time is None)
-    if not without_start:
+    rows_with_start = [row for row in rows if row.time is not None]
+    without_start = len(rows) - len(rows_with_start)
+    if without_start == 0:
         return rows
     fact = f"{without_start} of {len(rows)} prescriptions have no start"
     policy = context.conventions.missing_start_policy
     if policy == "authored_unless_ordered" and when.position:
         context.warn(f"{fact} and are left out of the order.")
-        return [row for row in rows if row.time is not None]
+        return rows_with_start
     if when.spans or when.position:
         context.warn(f"{fact}: the time of writing stands in.")
-    return [_with_start(row) for row in rows]
+    return list(map(_with_start, rows))
 
 
 def _with_start(row: Row) -> Row:
-    return replace(row, time=row.authored_on) if row.time is None else row
+    if row.time is not None:
+        return row
+    return replace(row, time=row.authored_on)

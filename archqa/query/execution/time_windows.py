@@ -31,7 +31,9 @@ class Window(NamedTuple):
 
     def intersect(self, window: "Window") -> "Window":
         """The time that lies in both windows."""
-        return Window(max(self.low, window.low), min(self.high, window.high))
+        low = max(self.low, window.low)
+        high = min(self.high, window.high)
+        return Window(low, high)
 
 
 ALL_TIME = Window()
@@ -42,7 +44,9 @@ def resolve_now(now: str | None, conventions: Conventions) -> datetime | None:
     if now is None:
         return None
     time = datetime.fromisoformat(now).replace(tzinfo=None)
-    return _midnight(time) if conventions.now == "midnight" else time
+    if conventions.now == "midnight":
+        return _midnight(time)
+    return time
 
 
 def resolve_window(spans: Iterable[Span], now: datetime | None, conventions: Conventions) -> Window:
@@ -103,9 +107,11 @@ def _clock_bounds(day: datetime, clock: str) -> tuple[datetime, datetime]:
     hour, minute, *seconds = map(int, clock.split(":"))
     low = day.replace(hour=hour, minute=minute)
     if not seconds:
-        return low, low + timedelta(minutes=1)
+        high = low + timedelta(minutes=1)
+        return low, high
     low = low.replace(second=seconds[0])
-    return low, low + timedelta(seconds=1)
+    high = low + timedelta(seconds=1)
+    return low, high
 
 
 def _date(span: Span, now: datetime) -> tuple[int, int | None, int | None]:
@@ -113,8 +119,9 @@ def _date(span: Span, now: datetime) -> tuple[int, int | None, int | None]:
         date = now - timedelta(days=span.days_back)
         return date.year, date.month, date.day
     if span.months_back is not None:
-        year, month = divmod(now.year * 12 + now.month - 1 - span.months_back, 12)
-        return year, month + 1, span.day
+        months = _months_of(now) - span.months_back
+        year, month_index = divmod(months, 12)
+        return year, month_index + 1, span.day
     year = span.year or now.year - (span.years_back or 0)
     return year, span.month, span.day
 
@@ -125,7 +132,9 @@ def _end_of(low: datetime, month: int | None, day: int | None) -> datetime:
         return low + _DAY
     if month:
         return _add_months(low, 1, overflow=False)
-    return low.replace(year=low.year + 1) if low.year < 9999 else datetime.max
+    if low.year == 9999:
+        return datetime.max
+    return low.replace(year=low.year + 1)
 
 
 def _ago_bounds(
@@ -136,7 +145,8 @@ def _ago_bounds(
         low = now - ago.count * _FIXED_UNITS[ago.unit]
     else:
         months = ago.count * _MONTHS_PER_UNIT[ago.unit]
-        low = _add_months(now, -months, overflow=conventions.month_arithmetic == "overflow")
+        overflow = conventions.month_arithmetic == "overflow"
+        low = _add_months(now, -months, overflow=overflow)
     if span.relation != "in":
         return low, low + timedelta(microseconds=1)
     day = _midnight(low)
@@ -155,16 +165,23 @@ def _add_months(time: datetime, count: int, *, overflow: bool) -> datetime:
     Where that month is too short: its last day, or with `overflow` (as SQLite counts) as many days
     into the following month.
     """
-    year, month = divmod(time.year * 12 + time.month - 1 + count, 12)
+    year, month_index = divmod(_months_of(time) + count, 12)
     if year < 1:
         return datetime.min
     if year > 9999:
         return datetime.max
-    days_in_month = calendar.monthrange(year, month + 1)[1]
-    result = time.replace(year=year, month=month + 1, day=min(time.day, days_in_month))
+    month = month_index + 1
+    days_in_month = calendar.monthrange(year, month)[1]
+    day = min(time.day, days_in_month)
+    result = time.replace(year=year, month=month, day=day)
     if not overflow:
         return result
-    return result + timedelta(days=max(0, time.day - days_in_month))
+    return result + timedelta(days=time.day - day)
+
+
+def _months_of(time: datetime) -> int:
+    """The number of months from year 0 to the month of a time."""
+    return time.year * 12 + time.month - 1
 
 
 def _midnight(time: datetime) -> datetime:

@@ -3,24 +3,30 @@
 from datetime import datetime, timedelta
 
 from archqa.fhir import Resource
+from archqa.fhir.views.resolver import Stay as LocationStay
 from archqa.query.execution.context import ExecutionContext
 from archqa.query.execution.elements import text_at, value_at
 from archqa.query.execution.names import code_and_names, concept_code
 from archqa.query.execution.rows import Row, parse_datetime
 
 _EMERGENCY_DEPARTMENT = "emergency department"
-_AMBULATORY_TYPES = {"UR": "URGENT", "EL": "ELECTIVE"}
+_AMBULATORY_TYPES = {
+    "UR": "URGENT",
+    "EL": "ELECTIVE",
+}
 _DIRECT_SOURCES = ("PHYSICIAN", "CLINIC REFERRAL")
 
 
 def hospital_visits(context: ExecutionContext) -> list[Row]:
     """Rows of hospital visits."""
-    return [_visit_row(context, visit) for visit in context.chart.encounters.hospital.all]
+    visits = context.chart.encounters.hospital.all
+    return [_visit_row(context, visit) for visit in visits]
 
 
 def icu_stays(context: ExecutionContext) -> list[Row]:
     """Rows of ICU stays."""
-    return [_visit_row(context, stay) for stay in context.chart.encounters.icu.all]
+    stays = context.chart.encounters.icu.all
+    return [_visit_row(context, stay) for stay in stays]
 
 
 def care_units(context: ExecutionContext) -> list[Row]:
@@ -28,30 +34,38 @@ def care_units(context: ExecutionContext) -> list[Row]:
     rows = []
     for visit in context.chart.encounters.hospital.all:
         for stay in context.chart.resolver.stays(visit):
-            name = text_at(stay.location, "name")
-            row = Row(
-                refs=(f"Location/{stay.location['id']}",),
-                name=name,
-                names=(name,),
-                time=_parse(stay.start),
-                end=_parse(stay.end),
-                hospital_visit_id=str(visit["id"]),
-                context_refs=(f"Encounter/{visit['id']}",),
-                facts={"care_unit": (name,)},
-            )
-            rows.append(row)
+            rows.append(_care_unit_row(visit, stay))
     return rows
 
 
+def _care_unit_row(visit: Resource, stay: LocationStay) -> Row:
+    name = text_at(stay.location, "name")
+    return Row(
+        refs=(f"Location/{stay.location['id']}",),
+        name=name,
+        names=(name,),
+        time=_parse(stay.start),
+        end=_parse(stay.end),
+        hospital_visit_id=str(visit["id"]),
+        context_refs=(f"Encounter/{visit['id']}",),
+        facts={"care_unit": (name,)},
+    )
+
+
 def _parse(time: object) -> datetime | None:
-    return parse_datetime(time) if isinstance(time, str) else None
+    if not isinstance(time, str):
+        return None
+    return parse_datetime(time)
 
 
 def _visit_row(context: ExecutionContext, encounter: Resource) -> Row:
     stay = context.chart.stays[str(encounter["id"])]
+    name = "hospital visit"
+    if stay.icu_stay_id:
+        name = "ICU stay"
     row = Row(
         refs=(f"Encounter/{encounter['id']}",),
-        name="ICU stay" if stay.icu_stay_id else "hospital visit",
+        name=name,
         time=parse_datetime(text_at(encounter, "period.start")),
         end=parse_datetime(text_at(encounter, "period.end")),
         hospital_visit_id=stay.hospital_visit_id,
@@ -67,29 +81,43 @@ def _visit_row(context: ExecutionContext, encounter: Resource) -> Row:
 
 
 def _labels(encounter: Resource, path: str) -> tuple[str, ...]:
-    return tuple(dict.fromkeys(code_and_names(value_at(encounter, path))))
+    labels = code_and_names(value_at(encounter, path))
+    return tuple(dict.fromkeys(labels))
 
 
 def _care_unit_names(context: ExecutionContext, encounter: Resource) -> tuple[str, ...]:
     stays = context.chart.resolver.stays(encounter)
-    return tuple(dict.fromkeys(text_at(stay.location, "name") for stay in stays))
+    names = [text_at(stay.location, "name") for stay in stays]
+    return tuple(dict.fromkeys(names))
 
 
 def _admission_type(context: ExecutionContext, encounter: Resource, row: Row) -> str:
     """The class as text, or MIMIC-IV's admission type inferred from class, priority and wards."""
-    code = text_at(encounter, "class.code")
+    mimic_type = ""
     if context.conventions.admission_types == "mimic":
-        if code == "AMB":
-            priority = concept_code(value_at(encounter, "priority"))
-            return _AMBULATORY_TYPES.get(priority, "AMBULATORY OBSERVATION")
-        if code == "SS":
-            return "SURGICAL SAME DAY ADMISSION"
-        if code == "EMER":
-            return "DIRECT EMER." if _is_direct_admission(row) else "EW EMER."
-        if code == "OBSENC":
-            only_observed = _is_only_observed(context, encounter, row)
-            return "EU OBSERVATION" if only_observed else "OBSERVATION ADMIT"
-    return text_at(encounter, "class.display") or code
+        mimic_type = _mimic_admission_type(context, encounter, row)
+    if mimic_type:
+        return mimic_type
+    return text_at(encounter, "class.display") or text_at(encounter, "class.code")
+
+
+def _mimic_admission_type(context: ExecutionContext, encounter: Resource, row: Row) -> str:
+    """MIMIC-IV's admission type; empty for a class without one."""
+    code = text_at(encounter, "class.code")
+    if code == "AMB":
+        priority = concept_code(value_at(encounter, "priority"))
+        return _AMBULATORY_TYPES.get(priority, "AMBULATORY OBSERVATION")
+    if code == "SS":
+        return "SURGICAL SAME DAY ADMISSION"
+    if code == "EMER":
+        if _is_direct_admission(row):
+            return "DIRECT EMER."
+        return "EW EMER."
+    if code == "OBSENC":
+        if _is_only_observed(context, encounter, row):
+            return "EU OBSERVATION"
+        return "OBSERVATION ADMIT"
+    return ""
 
 
 def _is_direct_admission(row: Row) -> bool:
@@ -100,8 +128,12 @@ def _is_direct_admission(row: Row) -> bool:
 def _is_only_observed(context: ExecutionContext, encounter: Resource, row: Row) -> bool:
     """Whether the patient never left the emergency department, or stayed under a day."""
     units = _care_unit_names(context, encounter)
-    if units and all(unit.lower().startswith(_EMERGENCY_DEPARTMENT) for unit in units):
+    if units and all(map(_is_emergency_department, units)):
         return True
     if row.time is None or row.end is None:
         return False
     return row.end - row.time < timedelta(days=1)
+
+
+def _is_emergency_department(unit: str) -> bool:
+    return unit.lower().startswith(_EMERGENCY_DEPARTMENT)

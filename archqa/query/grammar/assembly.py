@@ -9,7 +9,7 @@ from archqa.query.grammar.returned_values import infer_output
 from archqa.query.grammar.stays import STAY_KINDS, build_stay_query
 from archqa.query.grammar.times import FoundSpan
 from archqa.query.model import Against, Query
-from archqa.query.scope import When
+from archqa.query.scope import Visit, When
 
 _PATIENT_FIELDS = (
     "sex",
@@ -32,8 +32,11 @@ def build_query(state: ParseState) -> Query:
     if state.what in STAY_KINDS:
         return build_stay_query(state)
     relation = _comparison_relation(state)
-    comparison = _build_comparison(state, relation) if relation else None
-    return comparison or _build_row_query(state)
+    if relation is not None:
+        comparison = _build_comparison(state, relation)
+        if comparison is not None:
+            return comparison
+    return _build_row_query(state)
 
 
 def _resolve_emergency(state: ParseState) -> None:
@@ -49,13 +52,21 @@ def _resolve_emergency(state: ParseState) -> None:
 def _build_patient_query(state: ParseState) -> Query:
     returns = state.lexicon_matches.best("returns", _PATIENT_FIELDS) or "sex"
     if returns == "age" and state.visits and not state.spans:
-        visit = state.visits[0].visit
-        what = "icu_stay" if visit.kind == "icu" else "hospital_visit"
-        position = None if visit.which == "current" else visit.which
-        return state.make_query(what=what, returns="age", when=When(position=position))
-    asks_whether = returns == "death_time" and state.is_yes_no
-    summary = "exists" if asks_whether else "each"
+        return _build_age_query(state, state.visits[0].visit)
+    summary = "each"
+    if returns == "death_time" and state.is_yes_no:
+        summary = "exists"
     return state.make_query(returns=returns, summary=summary, when=state.when)
+
+
+def _build_age_query(state: ParseState, visit: Visit) -> Query:
+    what = "hospital_visit"
+    if visit.kind == "icu":
+        what = "icu_stay"
+    when = When()
+    if visit.which != "current":
+        when = When(position=visit.which)
+    return state.make_query(what=what, returns="age", when=when)
 
 
 def _build_row_query(state: ParseState) -> Query:
@@ -111,7 +122,9 @@ def _extreme_field(state: ParseState, returns: str) -> dict[str, str]:
     """ "When was the highest potassium": the rows with the extreme value."""
     extreme = state.lexicon_matches.best("summary", ("minimum", "maximum"), 4)
     asks_time = returns in {"time", "elapsed"} and state.what in MEASUREMENT_KINDS
-    return {"extreme": extreme} if extreme and asks_time else {}
+    if extreme is None or not asks_time:
+        return {}
+    return {"extreme": extreme}
 
 
 def _comparison_relation(state: ParseState) -> str | None:
@@ -123,11 +136,15 @@ def _comparison_relation(state: ParseState) -> str | None:
 
 def _as_moments(spans: list[FoundSpan]) -> list[FoundSpan]:
     """ "Between 05:00 and 06:00": two moments to compare, not the time between them."""
-    if len(spans) != 2 or not all(found.span.clock for found in spans):
+    if len(spans) != 2:
         return spans
-    return [
-        found._replace(span=found.span.model_copy(update={"relation": "in"})) for found in spans
-    ]
+    moments = []
+    for found_span in spans:
+        if found_span.span.clock is None:
+            return spans
+        moment = found_span.span.model_copy(update={"relation": "in"})
+        moments.append(found_span._replace(span=moment))
+    return moments
 
 
 def _build_comparison(state: ParseState, relation: str) -> Query | None:
@@ -144,7 +161,9 @@ def _build_comparison(state: ParseState, relation: str) -> Query | None:
         if "than" in state.text.split():
             raise NotUnderstood(state.text, "compares, but says only one side")
         return None
-    returns = "dose" if state.what == "medication" else "value"
+    returns = "value"
+    if state.what == "medication":
+        returns = "dose"
     against = Against.model_validate({"relation": relation, "when": sides.opposite})
     return state.make_query(returns=returns, when=sides.own, against=against)
 

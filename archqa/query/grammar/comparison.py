@@ -42,8 +42,10 @@ def split_sides(
     boundary = _find_boundary(items)
     if boundary is None:
         return ComparisonSides(_when(items, []), None)
-    before, after = items[:boundary], items[boundary:]
-    named_first, named_last = _when(before, after), _when(after, before)
+    before = items[:boundary]
+    after = items[boundary:]
+    named_first = _when(before, after)
+    named_last = _when(after, before)
     if _is_opposite_first(text, named_first, named_last, is_change=is_change):
         return ComparisonSides(named_last, named_first)
     return ComparisonSides(named_first, named_last)
@@ -58,14 +60,19 @@ def _is_opposite_first(text: str, named_first: When, named_last: When, *, is_cha
 
 
 def _rank(when: When) -> int:
-    return _POSITION_ORDER.index(when.position) if when.position else 0
+    if when.position is None:
+        return 0
+    return _POSITION_ORDER.index(when.position)
 
 
 def _find_boundary(items: list[TimeItem]) -> int | None:
     """Where the later side begins: at the first kind of item that the earlier side has already."""
     has_position = any(isinstance(item, FoundPosition) for item in items)
     for kind in (FoundPosition, FoundSpan, FoundVisit):
-        indices = [index for index, item in enumerate(items) if isinstance(item, kind)]
+        indices = []
+        for index, item in enumerate(items):
+            if isinstance(item, kind):
+                indices.append(index)
         if kind is FoundSpan and len(indices) == 2 and has_position:
             continue
         if len(indices) >= 2:
@@ -75,9 +82,10 @@ def _find_boundary(items: list[TimeItem]) -> int | None:
 
 def _boundary_between(items: list[TimeItem], start: int, end: int) -> int:
     """Items between the two belong to the earlier side, unless it has one of that kind."""
-    earlier_kinds = {type(item) for item in items[:start]}
+    earlier_kinds = set(map(type, items[:start]))
     for index in range(start + 1, end):
-        if type(items[index]) in earlier_kinds:
+        kind = type(items[index])
+        if kind in earlier_kinds:
             return index
     kinds_between: set[type] = set()
     for index in range(start + 1, end):
@@ -90,12 +98,13 @@ def _boundary_between(items: list[TimeItem], start: int, end: int) -> int:
 
 def _when(items: list[TimeItem], opposite_items: list[TimeItem]) -> When:
     positions = [item.position for item in items if isinstance(item, FoundPosition)]
-    has_scope = any(not isinstance(item, FoundPosition) for item in items)
-    scope_items = items if has_scope else opposite_items
+    scope_items = items
+    if len(positions) == len(items):
+        scope_items = opposite_items
     visits = [item.visit for item in scope_items if isinstance(item, FoundVisit)]
     spans = [item.span for item in scope_items if isinstance(item, FoundSpan)]
     return When(
-        visit=visits[0] if visits else None,
+        visit=next(iter(visits), None),
         spans=tuple(spans),
-        position=positions[0] if positions else None,
+        position=next(iter(positions), None),
     )

@@ -7,6 +7,8 @@ from typing import NamedTuple
 
 from archqa.query.grammar.vocabulary import read_table
 
+_CUE_WORD = re.compile(r"(?<!\\)\b[a-z][a-z'/&]*[a-z]\b")
+
 
 class Cue(NamedTuple):
     """One line of the table."""
@@ -20,26 +22,30 @@ class Cue(NamedTuple):
 @lru_cache
 def cues() -> tuple[Cue, ...]:
     """The table of cues."""
-    return tuple(
-        Cue(slot, value, float(weight), _compiled(phrases))
-        for slot, value, weight, phrases in read_table("cues.tsv")
-    )
+    table = []
+    for slot, value, weight, phrases in read_table("cues.tsv"):
+        cue = Cue(slot, value, float(weight), _compiled(phrases))
+        table.append(cue)
+    return tuple(table)
 
 
 @lru_cache
 def lexicon_words() -> frozenset[str]:
     """Every word that occurs in a cue."""
-    return frozenset(
-        word
-        for _, _, _, phrases in read_table("cues.tsv")
-        for word in re.findall(r"(?<!\\)\b[a-z][a-z'/&]*[a-z]\b", phrases)
-    )
+    words: set[str] = set()
+    for *_, phrases in read_table("cues.tsv"):
+        words.update(_CUE_WORD.findall(phrases))
+    return frozenset(words)
 
 
 @lru_cache
 def stop_words() -> frozenset[str]:
     """Words that do not limit what is asked."""
-    return frozenset(word for row in read_table("glue.txt") for word in " ".join(row).split())
+    words: set[str] = set()
+    for row in read_table("glue.txt"):
+        for cell in row:
+            words.update(cell.split())
+    return frozenset(words)
 
 
 class LexiconMatches:

@@ -1,6 +1,7 @@
 """Clinical names in a question: the longest word sequences that the record's vocabulary has."""
 
 import re
+from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from typing import Literal, NamedTuple, get_args
 
@@ -20,6 +21,7 @@ _NO_NAME = frozenset(
 _CULTURE = frozenset(["culture", "cultures", "cx", "screen", "swab", "stain", "smear", "lavage"])
 _AFTER_SHORT_NAME = frozenset({"value", "values", "lab", "laboratory", "level", "result"})
 _MAX_REORDERED_WORDS = 8
+MatchType = Literal["exact", "synonym"]
 _WEIGHT = {"exact": 2.5, "synonym": 2.0, "literal": 1.0}
 _QUOTED = re.compile(
     r"""(?<!\w)(?P<mark>['"])(?P<name>[^'"]{1,120}|(?!(?P=mark)).+?)(?P=mark)(?!\w)"""
@@ -44,8 +46,11 @@ class Candidate(NamedTuple):
     @property
     def weight(self) -> float:
         """Evidence for this kind: greater for long, exact names of the patient's own record."""
-        weight = _WEIGHT[self.match_type] + min(0.8 * (self.word_count - 1), 4.0)
-        return weight + (0.7 if self.in_patient_record else 0.0)
+        length_bonus = min(0.8 * (self.word_count - 1), 4.0)
+        weight = _WEIGHT[self.match_type] + length_bonus
+        if self.in_patient_record:
+            weight += 0.7
+        return weight
 
     def overlaps(self, candidate: "Candidate") -> bool:
         """Whether both share a character."""
@@ -103,7 +108,9 @@ def _is_marked_as_name(text: str, tokens: list[TextToken], index: int) -> bool:
     token = tokens[index]
     if text[max(0, token.start - 1) : token.start] in {"'", '"'}:
         return True
-    next_word = tokens[index + 1].text if index + 1 < len(tokens) else ""
+    if index + 1 == len(tokens):
+        return False
+    next_word = tokens[index + 1].text
     if next_word == "test":
         return len(token.text) == 1
     return next_word in _AFTER_SHORT_NAME
@@ -119,31 +126,31 @@ def _resolve_quotes(text: str, candidates: list[Candidate]) -> list[Candidate]:
 
 def _resolve_quote(match: re.Match[str], candidates: list[Candidate]) -> list[Candidate]:
     start, end = match.span()
-    whole = [
-        candidate
-        for candidate in candidates
-        if candidate.start <= start + 1 and candidate.end >= end - 1
-    ]
-    if not whole:
-        outside = [candidate for candidate in candidates if not candidate.overlaps_span(start, end)]
-        return outside + _literal_candidates(match)
+    whole = []
     remaining = []
     for candidate in candidates:
-        if candidate in whole:
-            # A quoted name counts as at least two words.
+        if candidate.start <= start + 1 and candidate.end >= end - 1:
+            whole.append(candidate)
             if candidate.word_count > 1:
                 remaining.append(candidate)
         elif not candidate.overlaps_span(start, end):
             remaining.append(candidate)
+    if not whole:
+        return remaining + _literal_candidates(match)
     for candidate in whole:
-        remaining.append(candidate._replace(word_count=max(candidate.word_count, 2)))
+        # A quoted name counts as at least two words.
+        word_count = max(candidate.word_count, 2)
+        remaining.append(candidate._replace(word_count=word_count))
     return remaining
 
 
 def _literal_candidates(match: re.Match[str]) -> list[Candidate]:
     names = (match["name"],)
     start, end = match.span()
-    return [Candidate(kind, names, start, end, 2, "literal") for kind in get_args(NameKind)]
+    candidates = []
+    for kind in get_args(NameKind):
+        candidates.append(Candidate(kind, names, start, end, 2, "literal"))
+    return candidates
 
 
 def _is_nested(candidate: Candidate, candidates: Iterable[Candidate]) -> bool:
@@ -152,9 +159,12 @@ def _is_nested(candidate: Candidate, candidates: Iterable[Candidate]) -> bool:
 
 
 def _covers(cover: Candidate, candidate: Candidate) -> bool:
-    if cover.kind != candidate.kind or not candidate.lies_within(cover.start, cover.end):
+    if cover.kind != candidate.kind:
         return False
-    return cover.end - cover.start > candidate.end - candidate.start
+    if not candidate.lies_within(cover.start, cover.end):
+        return False
+    cover_length = cover.end - cover.start
+    return cover_length > candidate.end - candidate.start
 
 
 def _entry_candidates(
@@ -163,15 +173,14 @@ def _entry_candidates(
     entries: Iterable[VocabularyEntry],
     patient_names: PatientNames,
 ) -> Iterator[Candidate]:
-    displays_by_group: dict[tuple[NameKind, Literal["exact", "synonym"]], list[str]] = {}
+    displays_by_group: dict[tuple[NameKind, MatchType], list[str]] = defaultdict(list)
     for entry in entries:
-        displays_by_group.setdefault((entry.kind, entry.match_type), []).append(entry.display)
-    has_culture_word = not _CULTURE.isdisjoint(token.text for token in run)
-    for (kind, match_type), displays in displays_by_group.items():
-        displays, start, end = _as_written(text, run[0].start, run[-1].end, displays)
-        own_displays = [
-            display for display in displays if (kind, normalise_text(display)) in patient_names
-        ]
+        group = (entry.kind, entry.match_type)
+        displays_by_group[group].append(entry.display)
+    has_culture_word = any(token.text in _CULTURE for token in run)
+    for (kind, match_type), group_displays in displays_by_group.items():
+        displays, start, end = _as_written(text, run[0].start, run[-1].end, group_displays)
+        own_displays = _own_displays(kind, displays, patient_names)
         if match_type == "synonym" and own_displays:
             displays = own_displays
         yield Candidate(
@@ -186,13 +195,24 @@ def _entry_candidates(
         )
 
 
+def _own_displays(kind: NameKind, displays: list[str], patient_names: PatientNames) -> list[str]:
+    """The displays that occur in the patient's own resources."""
+    own_displays = []
+    for display in displays:
+        if (kind, normalise_text(display)) in patient_names:
+            own_displays.append(display)
+    return own_displays
+
+
 def _as_written(text: str, start: int, end: int, displays: list[str]) -> tuple[list[str], int, int]:
     """Of displays with these words, the one with the same signs and its span; else all of them."""
     display_of = {normalise_text(display): display for display in displays}
     for folded in sorted(display_of, key=len, reverse=True):
         offset = text.find(folded, max(0, start - 3), end + 3)
         if offset >= 0:
-            return [display_of[folded]], min(offset, start), max(offset + len(folded), end)
+            start = min(offset, start)
+            end = max(offset + len(folded), end)
+            return [display_of[folded]], start, end
     return list(display_of.values()), start, end
 
 
@@ -213,14 +233,16 @@ def _preference(candidate: Candidate) -> tuple[int, bool, int]:
 
 def _without_output_word(candidates: list[Candidate], text: str) -> list[Candidate]:
     """ "TF residual output": where "TF residual" is a name, too, "output" is no part of it."""
-    output_spans = {
-        (candidate.start, candidate.end) for candidate in candidates if candidate.kind == "output"
-    }
-    result = []
+    output_spans = set()
+    for candidate in candidates:
+        if candidate.kind == "output":
+            output_spans.add((candidate.start, candidate.end))
+    remaining = []
     for candidate in candidates:
         phrase = text[candidate.start : candidate.end]
         shorter_end = candidate.start + len(phrase.removesuffix(" output"))
         has_output_word = candidate.kind == "output" and shorter_end < candidate.end
-        if not (has_output_word and (candidate.start, shorter_end) in output_spans):
-            result.append(candidate)
-    return result
+        if has_output_word and (candidate.start, shorter_end) in output_spans:
+            continue
+        remaining.append(candidate)
+    return remaining

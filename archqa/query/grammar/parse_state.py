@@ -15,6 +15,7 @@ from archqa.query.scope import When
 
 MEASUREMENT_KINDS = frozenset({"lab", "vital", "output"})
 NUMERIC_AGGREGATIONS = ("minimum", "maximum", "average", "sum")
+_UNIT_OF_ABBREVIATION = {"min": "minute", "hr": "hour"}
 
 
 @dataclass
@@ -52,10 +53,13 @@ class ParseState:
     @property
     def when(self) -> When:
         """The visit, the spans and the position."""
+        visits = [found_visit.visit for found_visit in self.visits]
+        spans = [found_span.span for found_span in self.spans]
+        positions = [found_position.position for found_position in self.positions]
         return When(
-            visit=self.visits[0].visit if self.visits else None,
-            spans=tuple(found.span for found in self.spans),
-            position=self.positions[0].position if self.positions else None,
+            visit=next(iter(visits), None),
+            spans=tuple(spans),
+            position=next(iter(positions), None),
         )
 
     def requested_unit(self, returns: str) -> str | None:
@@ -65,7 +69,8 @@ class ParseState:
         match = re.search(r"\b(minute|min|hour|hr|day|week|month|year)s?\b", self.text)
         if match is None:
             return "day"
-        return {"min": "minute", "hr": "hour"}.get(match[1], match[1])
+        unit = match[1]
+        return _UNIT_OF_ABBREVIATION.get(unit, unit)
 
     def make_query(self, **fields: Any) -> Query:
         """A query with the limits of its rows. Raises ValueError if the parts contradict."""
@@ -94,7 +99,8 @@ class ParseState:
         asks_organism = self.mentions("returns", "organism", 4) or bool(self.organisms)
         if what == "susceptibility":
             result = self.lexicon_matches.best("result")
-            limits["results"] = (result,) if result else ()
+            if result is not None:
+                limits["results"] = (result,)
         elif what == "microbiology_test" and asks_organism:
             limits["grew"] = True
         return limits

@@ -13,7 +13,7 @@ from archqa.query.grammar import assembly, context, scan, spelling, unresolved
 from archqa.query.grammar.context import QuestionContext
 from archqa.query.grammar.names import Candidate, find_candidates
 from archqa.query.grammar.text import lookup_key, normalize_question, tokenize
-from archqa.query.grammar.vocabulary import RecordVocabulary, record_vocabulary
+from archqa.query.grammar.vocabulary import PatientNames, RecordVocabulary, record_vocabulary
 from archqa.query.model import Query
 
 
@@ -30,12 +30,14 @@ class Parser:
         """
         question, clock = context.extract_clock(question)
         question_context = context.parse_context(assumption)
-        question_context = question_context._replace(now=question_context.now or clock)
+        if question_context.now is None:
+            question_context = question_context._replace(now=clock)
         vocabulary = self._names.vocabulary
-        patient_names = self._names.patient_names(patient) if patient else frozenset()
-        text = spelling.correct_spelling(
-            normalize_question(question), vocabulary.words, vocabulary.single_words
-        )
+        patient_names: PatientNames = frozenset()
+        if patient:
+            patient_names = self._names.patient_names(patient)
+        text = normalize_question(question)
+        text = spelling.correct_spelling(text, vocabulary.words, vocabulary.single_words)
         candidates = find_candidates(text, vocabulary, patient_names)
         candidates = _apply_record_names(text, question_context, candidates)
         result = scan.parse_question(text, question_context, candidates)
@@ -59,7 +61,10 @@ def parse(question: str, assumption: str, record: Record, patient: str) -> Query
 def _reason(error: ValueError) -> str:
     if not isinstance(error, ValidationError):
         return str(error)
-    messages = [str(detail["msg"]).removeprefix("Value error, ") for detail in error.errors()]
+    messages = []
+    for detail in error.errors():
+        message = str(detail["msg"])
+        messages.append(message.removeprefix("Value error, "))
     return "; ".join(messages) or str(error)
 
 
@@ -85,11 +90,12 @@ def _apply_record_names(
 
 
 def _record_name(text: str, context: QuestionContext, candidate: Candidate) -> str | None:
-    phrase = " ".join(token.text for token in tokenize(text[candidate.start : candidate.end]))
+    tokens = tokenize(text[candidate.start : candidate.end])
+    phrase = " ".join(token.text for token in tokens)
     if phrase in context.record_names:
         return context.record_names[phrase]
-    candidate_keys = {lookup_key(name) for name in candidate.names}
+    candidate_keys = set(map(lookup_key, candidate.names))
     for question_phrase, name in context.record_names.items():
-        if not candidate_keys.isdisjoint({lookup_key(name), lookup_key(question_phrase)}):
+        if lookup_key(name) in candidate_keys or lookup_key(question_phrase) in candidate_keys:
             return name
     return None

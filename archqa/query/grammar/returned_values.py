@@ -13,8 +13,9 @@ def infer_output(state: ParseState) -> Output:
     if state.mentions("returns", "elapsed"):
         return "elapsed", "each"
     if state.mentions("returns", "time", 4.5):
-        stops = state.what == "medication" and state.mentions("returns", "stop", 4)
-        return ("end_time" if stops else "time"), "each"
+        if state.what == "medication" and state.mentions("returns", "stop", 4):
+            return "end_time", "each"
+        return "time", "each"
     if state.mentions("summary", "count", 4) and not _is_total(state):
         return _count_output(state)
     if _asks_yes_or_no(state):
@@ -31,7 +32,9 @@ def _record_output(state: ParseState) -> Output:
         return _susceptibility_field(state), "each"
     if state.what == "microbiology_test":
         return _culture_field(state), "each"
-    return ("time" if _is_time_noun(state) else "name"), "each"
+    if _is_time_noun(state):
+        return "time", "each"
+    return "name", "each"
 
 
 def _asks_yes_or_no(state: ParseState) -> bool:
@@ -71,7 +74,9 @@ def _count_output(state: ParseState) -> Output:
 
 
 def _default_field(state: ParseState) -> ReturnedField:
-    return "value" if state.what in MEASUREMENT_KINDS else "name"
+    if state.what in MEASUREMENT_KINDS:
+        return "value"
+    return "name"
 
 
 def _measurement_output(state: ParseState) -> Output:
@@ -81,10 +86,13 @@ def _measurement_output(state: ParseState) -> Output:
             return "name", "each"
         if state.mentions("returns", "time", 2):
             return "time", "each"
-    if state.what != "output":
-        return "value", "each" if aggregation in {None, "sum"} else aggregation
-    is_single = state.positions or state.lexicon_matches.best("per")
-    return "value", aggregation or ("each" if is_single else "sum")
+    if state.what != "output" and aggregation in {None, "sum"}:
+        return "value", "each"
+    if aggregation is not None:
+        return "value", aggregation
+    if state.positions or state.lexicon_matches.best("per"):
+        return "value", "each"
+    return "value", "sum"
 
 
 def _drug_output(state: ParseState) -> Output:
@@ -106,13 +114,17 @@ def _dose_aggregation(state: ParseState) -> Aggregation:
     if _is_total(state):
         return "sum"
     asks_amount = state.contains_words("how much|amounts?|quantity")
-    return "sum" if asks_amount and not state.positions else "each"
+    if asks_amount and not state.positions:
+        return "sum"
+    return "each"
 
 
 def _susceptibility_field(state: ParseState) -> ReturnedField:
     if state.contains_words("(?:which|what|^the) (?:organisms?|bacteri\\w+|pathogens?|bugs?)"):
         return "organism"
-    return "value" if state.names else "name"
+    if state.names:
+        return "value"
+    return "name"
 
 
 def _culture_field(state: ParseState) -> ReturnedField:

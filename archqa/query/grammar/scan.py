@@ -88,7 +88,11 @@ def parse_question(text: str, context: QuestionContext, candidates: list[Candida
     candidates = [candidate for candidate in candidates if not _is_masked(question, candidate)]
     _refuse_unsupported(text, cues)
     what = subject.classify_subject(
-        cues, candidates, visits, row_kind=context.row_kind, has_route=bool(routes)
+        cues,
+        candidates,
+        visits,
+        row_kind=context.row_kind,
+        has_route=bool(routes),
     )
     if what is None:
         raise NotUnderstood(text, "does not say what it is about: a lab, a drug, a visit …")
@@ -133,7 +137,9 @@ def _without_adverbs(text: str) -> str:
         is_asked = _ASKED.search(text_before.rstrip()) or _ASKED.search(text_before)
         if is_asked and not is_introduction:
             return match.group()
-        return match["before"] + MASK * (len(match.group()) - len(match["before"]))
+        before = match["before"]
+        adverb_length = len(match.group()) - len(before)
+        return before + MASK * adverb_length
 
     return _ADVERB.sub(mask_adverb, text)
 
@@ -142,7 +148,13 @@ def _with_inferred_kinds(visits: list[FoundVisit], cues: LexiconMatches) -> list
     """ "The last stay" in a question about the ICU is the last ICU stay."""
     if not cues.weight("what", "icu_stay"):
         return visits
-    return [found if found.is_explicit else found.as_icu_stay() for found in visits]
+    inferred = []
+    for found_visit in visits:
+        if found_visit.is_explicit:
+            inferred.append(found_visit)
+        else:
+            inferred.append(found_visit.as_icu_stay())
+    return inferred
 
 
 def _mask_names(question: MaskedText, candidates: Iterable[Candidate]) -> None:
@@ -199,11 +211,10 @@ def _choose_microbiology_names(
     specimens = non_overlapping(candidates, "specimen")
     tests = [test for test in tests if not _is_specimen(test, specimens)]
     specimens = [specimen for specimen in specimens if not specimen.overlaps_any(tests)]
-    organisms = [
-        organism
-        for organism in non_overlapping(candidates, "organism")
-        if not organism.overlaps_any([*tests, *specimens])
-    ]
+    organisms = []
+    for organism in non_overlapping(candidates, "organism"):
+        if not organism.overlaps_any([*tests, *specimens]):
+            organisms.append(organism)
     state.names = _record_names(tests)
     state.specimens = _record_names(specimens)
     state.organisms = _record_names(organisms)
@@ -216,10 +227,10 @@ def _is_specimen(test: Candidate, specimens: list[Candidate]) -> bool:
 
 
 def _record_names(candidates: Iterable[Candidate]) -> tuple[str, ...]:
-    names: dict[str, None] = {}
+    names: list[str] = []
     for candidate in candidates:
-        names.update(dict.fromkeys(candidate.names))
-    return tuple(names)
+        names += candidate.names
+    return tuple(dict.fromkeys(names))
 
 
 def _is_plain_word(state: ParseState, candidate: Candidate) -> bool:
@@ -233,28 +244,29 @@ def _is_plain_word(state: ParseState, candidate: Candidate) -> bool:
         return True
     if word not in lexicon_words():
         return False
-    longer_cues = [
-        (start, end)
-        for start, end in state.lexicon_matches.matched_spans
-        if end - start > len(word)
-    ]
-    return any(candidate.lies_within(start, end) for start, end in longer_cues)
+    for start, end in state.lexicon_matches.matched_spans:
+        is_longer = end - start > len(word)
+        if is_longer and candidate.lies_within(start, end):
+            return True
+    return False
 
 
 def _unresolved_tokens(
     question: MaskedText, cues: LexiconMatches, names: list[Candidate]
 ) -> list[TextToken]:
-    explained_spans = [*cues.matched_spans, *((name.start, name.end) for name in names)]
+    explained_spans = list(cues.matched_spans)
+    for name in names:
+        explained_spans.append((name.start, name.end))
     text = question.masked
     for start, end in question.name_spans:
         # A masked name is explained only if it was chosen.
         text = text[:start] + question.text[start:end] + text[end:]
-    return [
-        token
-        for token in tokenize(text)
-        if _carries_meaning(token, has_names=bool(names))
-        and not _is_explained(token, explained_spans)
-    ]
+    unresolved = []
+    for token in tokenize(text):
+        carries_meaning = _carries_meaning(token, has_names=bool(names))
+        if carries_meaning and not _is_explained(token, explained_spans):
+            unresolved.append(token)
+    return unresolved
 
 
 def _carries_meaning(token: TextToken, *, has_names: bool) -> bool:

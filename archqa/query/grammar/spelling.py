@@ -26,7 +26,7 @@ _TIME = """
 @lru_cache
 def _grammar_words() -> frozenset[str]:
     words = set(_TIME.split())
-    words.update(word for word in lexicon_words() | stop_words() if word.isalpha())
+    words.update(filter(str.isalpha, lexicon_words() | stop_words()))
     for synonym in synonyms():
         words.update(synonym.phrase.split())
     return frozenset(word for word in words if len(word) > 2)
@@ -34,7 +34,8 @@ def _grammar_words() -> frozenset[str]:
 
 @lru_cache
 def _long_grammar_words() -> tuple[str, ...]:
-    return tuple(sorted(word for word in _grammar_words() if len(word) > 3))
+    words = [word for word in _grammar_words() if len(word) > 3]
+    return tuple(sorted(words))
 
 
 def correct_spelling(text: str, vocabulary: Collection[str], names: Collection[str] = ()) -> str:
@@ -47,9 +48,13 @@ def correct_spelling(text: str, vocabulary: Collection[str], names: Collection[s
 
 
 def _correct_word(word: str, vocabulary: Collection[str], names: Collection[str]) -> str:
-    if word in _grammar_words() or word in vocabulary or word.rstrip("s") in vocabulary:
+    if word in _grammar_words():
         return word
-    name = _nearest(word, names, 1) if len(word) > 6 else None
+    if word in vocabulary or word.rstrip("s") in vocabulary:
+        return word
+    name = None
+    if len(word) > 6:
+        name = _nearest(word, names, 1)
     return (
         name
         or _nearest(word, _long_grammar_words(), 1)
@@ -64,7 +69,9 @@ def _nearest(word: str, candidates: Collection[str], max_edits: int) -> str | No
 
     In four letters only a swap counts: `life` is no misspelling of `like`.
     """
-    min_length = 4 if max_edits == 1 else 7
+    min_length = 7
+    if max_edits == 1:
+        min_length = 4
     if len(word) < min_length:
         return None
     match = process.extractOne(word, candidates, scorer=OSA.distance, score_cutoff=max_edits)

@@ -19,24 +19,28 @@ def build_stay_query(state: ParseState) -> Query:
     if returns == "elapsed" and state.what != "care_unit" and not has_row:
         # "How many hours since he was admitted?" is about a patient who is there now.
         visit = Visit(kind=_visit_kind(state), which="current")
-    when = When(visit=visit, spans=tuple(found.span for found in state.spans), position=position)
+    when = When(visit=visit, spans=state.when.spans, position=position)
     unit = state.requested_unit(returns)
     return state.make_query(returns=returns, summary=summary, when=when, unit=unit)
 
 
 def _visit_kind(state: ParseState) -> VisitKind:
-    return "icu" if state.what == "icu_stay" else "hospital"
+    if state.what == "icu_stay":
+        return "icu"
+    return "hospital"
 
 
 def _position_and_visit(state: ParseState) -> tuple[Position | None, Visit | None]:
     """The position of the row among the stays, and the visit around it."""
     row_visits: list[Visit] = []
     outer_visits: list[Visit] = []
-    for found in state.visits:
-        visits = row_visits if _is_row(state, found) else outer_visits
-        visits.append(found.visit)
-    position = state.positions[0].position if state.positions else None
-    outer_visit = outer_visits[0] if outer_visits else None
+    for found_visit in state.visits:
+        if _is_row(state, found_visit):
+            row_visits.append(found_visit.visit)
+        else:
+            outer_visits.append(found_visit.visit)
+    position = state.when.position
+    outer_visit = next(iter(outer_visits), None)
     for visit in row_visits:
         if visit.which != "current" and position in {None, visit.which}:
             position = visit.which
@@ -45,11 +49,11 @@ def _position_and_visit(state: ParseState) -> tuple[Position | None, Visit | Non
     return position, outer_visit
 
 
-def _is_row(state: ParseState, found: FoundVisit) -> bool:
+def _is_row(state: ParseState, found_visit: FoundVisit) -> bool:
     """Whether a visit is the row itself, not around it: "the first stay" in the SICU is."""
     if state.what == "care_unit":
-        return not found.is_explicit
-    return found.visit.kind == _visit_kind(state)
+        return not found_visit.is_explicit
+    return found_visit.visit.kind == _visit_kind(state)
 
 
 def _output(state: ParseState) -> tuple[ReturnedField, Aggregation]:
@@ -96,13 +100,16 @@ def _single_field(state: ParseState) -> ReturnedField:
     asks_unit = state.what == "care_unit" and not state.names
     if asks_unit and not state.mentions("returns", "time", 5):
         return "care_unit"
-    return "end_time" if _asks_end(state) else "time"
+    if _asks_end(state):
+        return "end_time"
+    return "time"
 
 
 def _asks_end(state: ParseState) -> bool:
     """Whether the end is meant; where start and end both occur, the one named first counts."""
     if not state.mentions("returns", "end_time"):
         return False
-    start = state.lexicon_matches.first_offsets.get(("returns", "start"))
-    end = state.lexicon_matches.first_offsets.get(("returns", "end_time"))
+    first_offsets = state.lexicon_matches.first_offsets
+    start = first_offsets.get(("returns", "start"))
+    end = first_offsets.get(("returns", "end_time"))
     return start is None or end is None or end <= start

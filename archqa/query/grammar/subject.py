@@ -46,10 +46,9 @@ def classify_subject(
     """The kind of rows that is asked about; None if nothing in the question says."""
     weights = cues.weights("what")
     name_scores = _name_scores(candidates, weights)
-    scores = {
-        rows: weights.get(rows, 0.0) + name_scores.get(rows, 0.0)
-        for rows in (*weights, *name_scores)
-    }
+    scores = dict(weights)
+    for rows, name_score in name_scores.items():
+        scores[rows] = scores.get(rows, 0.0) + name_score
     if row_kind:
         scores[row_kind] = scores.get(row_kind, 0.0) + 3
     if has_route:
@@ -81,13 +80,17 @@ def _adjustment(candidate: Candidate, candidates: list[Candidate]) -> float:
     if any(_is_part_of(candidate, longer) for longer in candidates):
         return -1.5
     if candidate.kind == "vital":
-        return 1.0 if candidate.match_type == "synonym" else 0.0
+        if candidate.match_type == "synonym":
+            return 1.0
+        return 0.0
     if candidate.kind != "lab":
         return 0.0
     for rival in candidates:
         is_exact_vital = rival.kind == "vital" and rival.match_type == "exact"
         if is_exact_vital and rival.start == candidate.start:
-            return 1.0 if candidate.match_type == "exact" else 1.5
+            if candidate.match_type == "exact":
+                return 1.0
+            return 1.5
     return 0.0
 
 
@@ -120,10 +123,11 @@ def _adjust_stay_scores(
         if best_non_stay >= 3.5 and stay in scores:
             scores[stay] *= 0.6
     if best_non_stay < 2.5:
-        for visit_kind in {visit.visit.kind for visit in visits}:
-            stay = "icu_stay" if visit_kind == "icu" else "hospital_visit"
-            bonus = 2.5 if visit_kind == "icu" else 2.0
-            scores[stay] = scores.get(stay, 0.0) + bonus
+        visit_kinds = {found_visit.visit.kind for found_visit in visits}
+        if "icu" in visit_kinds:
+            scores["icu_stay"] = scores.get("icu_stay", 0.0) + 2.5
+        if "hospital" in visit_kinds:
+            scores["hospital_visit"] = scores.get("hospital_visit", 0.0) + 2.0
     if "icu_stay" in scores and "hospital_visit" in scores and weights.get("icu_stay", 0.0) > 0:
         scores["icu_stay"] += 1.0
     if weights.get("emergency", 0.0) and scores.get("hospital_visit", 0.0):

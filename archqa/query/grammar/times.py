@@ -125,7 +125,7 @@ def find_spans(question: MaskedText) -> list[FoundSpan]:
         *_search(question, _LENGTHS, _length_fields),
         *_search(question, [_BARE_MONTH], _date_fields),
     ]
-    spans.sort(key=lambda found: found.start)
+    spans.sort(key=lambda found_span: found_span.start)
     spans = _resolve_between(question, spans)
     for match in question.find_unmasked(_SO_FAR):
         question.mask(*match.span())
@@ -135,14 +135,15 @@ def find_spans(question: MaskedText) -> list[FoundSpan]:
 def _resolve_between(question: MaskedText, spans: list[FoundSpan]) -> list[FoundSpan]:
     """Between A and B: since A, until B."""
     resolved = spans[:1]
-    for previous, found in pairwise(spans):
-        gap = question.masked[previous.end : found.start].strip()
+    for previous, current in pairwise(spans):
+        gap = question.masked[previous.end : current.start].strip()
         is_between = previous.span.relation == "since" and gap == "and"
-        if is_between and found.span.relation == "in":
-            question.mask(previous.end, found.start)
-            until = found.span.model_copy(update={"relation": "until"})
-            found = found._replace(span=until)
-        resolved.append(found)
+        if is_between and current.span.relation == "in":
+            question.mask(previous.end, current.start)
+            until = current.span.model_copy(update={"relation": "until"})
+            resolved.append(current._replace(span=until))
+        else:
+            resolved.append(current)
     return resolved
 
 
@@ -151,10 +152,10 @@ def _search(
 ) -> Iterator[FoundSpan]:
     for pattern in patterns:
         for match in question.find_unmasked(_compiled(pattern)):
-            found = _read_span(question.masked, match, read_fields)
-            if found is not None:
-                question.mask(found.start, found.end)
-                yield found
+            found_span = _read_span(question.masked, match, read_fields)
+            if found_span is not None:
+                question.mask(found_span.start, found_span.end)
+                yield found_span
 
 
 def _read_span(text: str, match: re.Match[str], read_fields: FieldReader) -> FoundSpan | None:
@@ -167,9 +168,13 @@ def _read_span(text: str, match: re.Match[str], read_fields: FieldReader) -> Fou
     if onwards:
         relation, end = "since", end + onwards.end()
     if relation is None:
-        relation = "since" if _reaches_until_now(groups, match.group()) else "in"
+        relation = "in"
+        if _reaches_until_now(groups, match.group()):
+            relation = "since"
     span = _make_span(relation, read_fields(groups))
-    return None if span is None else FoundSpan(span, start, end)
+    if span is None:
+        return None
+    return FoundSpan(span, start, end)
 
 
 @lru_cache
@@ -220,7 +225,7 @@ def _date_fields(groups: Groups) -> dict[str, Any]:
     if "today" in groups:
         return {"days_back": 0}
     if "yesterday" in groups:
-        return {"days_back": 2 if "before" in groups["yesterday"] else 1}
+        return {"days_back": _days_back(groups["yesterday"])}
     if "before_last" in groups:
         return {"months_back": 2}
     fields = _year_fields(groups)
@@ -230,17 +235,31 @@ def _date_fields(groups: Groups) -> dict[str, Any]:
     if "name" in groups:
         fields["month"] = _MONTHS.index(groups["name"][:3]) + 1
     if "clock" in groups:
-        clock = groups["clock"]
-        fields["clock"] = clock.zfill(8 if clock.count(":") == 2 else 5)
+        fields["clock"] = _padded_clock(groups["clock"])
     return fields
+
+
+def _days_back(text: str) -> int:
+    """ "Yesterday" or "the previous day": 1; "the day before yesterday": 2."""
+    if "before" in text:
+        return 2
+    return 1
+
+
+def _padded_clock(text: str) -> str:
+    """ "9:30" is "09:30"; the seconds stay."""
+    hour, minutes_and_seconds = text.split(":", 1)
+    return f"{hour:0>2}:{minutes_and_seconds}"
 
 
 def _year_fields(groups: Groups) -> dict[str, Any]:
     """The year, or the months counted back; the name of a month alone is one of this year."""
     if "back" in groups:
         return {"months_back": _count_back(groups["back"])}
+    if "year" not in groups and "name" not in groups:
+        return {}
     if "year" not in groups:
-        return {"years_back": 0} if "name" in groups else {}
+        return {"years_back": 0}
     if groups["year"].isdecimal():
         return {"year": int(groups["year"])}
     return {"years_back": _count_back(groups["year"])}
@@ -249,16 +268,19 @@ def _year_fields(groups: Groups) -> dict[str, Any]:
 def _count_back(text: str) -> int:
     if "before last" in text:
         return 2
-    is_current = re.search(r"\b(?:this|current|present|ongoing)\b", text)
-    return 0 if is_current else 1
+    if re.search(r"\b(?:this|current|present|ongoing)\b", text):
+        return 0
+    return 1
 
 
 def _length_fields(groups: Groups) -> dict[str, Any]:
     unit = _length_unit(groups["unit"])
-    count = _length_count(groups["count"])
-    if groups["count"] == "half a":
-        unit, count = ("month", 6) if unit == "year" else ("day", 15)
-    return {"ago": Ago(count=count, unit=unit)}
+    if groups["count"] != "half a":
+        count = _length_count(groups["count"])
+        return {"ago": Ago(count=count, unit=unit)}
+    if unit == "year":
+        return {"ago": Ago(count=6, unit="month")}
+    return {"ago": Ago(count=15, unit="day")}
 
 
 def _length_unit(text: str) -> Unit:
@@ -272,4 +294,6 @@ def _length_count(text: str) -> int:
         return _NUMBERS.index(text) + 1
     if "couple" in text:
         return 2
-    return 3 if "few" in text else 1
+    if "few" in text:
+        return 3
+    return 1

@@ -172,7 +172,9 @@ def _unknown_name(result: ParseResult, phrase: str) -> tuple[str, ...]:
     if state.what not in _KINDS_WITH_UNKNOWN_NAMES:
         return ()
     has_cue = state.mentions("what", state.what, 2.2)
-    return (phrase,) if has_cue and _is_in_name_position(result) else ()
+    if not has_cue or not _is_in_name_position(result):
+        return ()
+    return (phrase,)
 
 
 def _is_in_name_position(result: ParseResult) -> bool:
@@ -234,10 +236,20 @@ def _similar_names(
     similar = _similar_key(" ".join(token.text for token in tokens), names_by_key)
     if similar is not None:
         return tuple(names_by_key[similar])
-    own_names = [name for name in containing if (kind, normalise_text(name)) in patient_names]
+    return _own_or_few(containing, kind, patient_names)
+
+
+def _own_or_few(names: list[str], kind: NameKind, patient_names: PatientNames) -> tuple[str, ...]:
+    """The names in the patient's own resources; without any, all names unless they are too many."""
+    own_names: dict[str, None] = {}
+    for name in names:
+        if (kind, normalise_text(name)) in patient_names:
+            own_names[name] = None
     if own_names:
-        return tuple(dict.fromkeys(own_names))
-    return tuple(dict.fromkeys(containing)) if len(containing) <= _MAX_NAMES else ()
+        return tuple(own_names)
+    if len(names) > _MAX_NAMES:
+        return ()
+    return tuple(dict.fromkeys(names))
 
 
 def _similar_key(phrase: str, names_by_key: dict[str, list[str]]) -> str | None:
@@ -248,7 +260,9 @@ def _similar_key(phrase: str, names_by_key: dict[str, list[str]]) -> str | None:
         return None
     key = str(match[0])
     # Numbers must be the same: 25 mg is not 50 mg.
-    return key if _numbers(key) == _numbers(phrase) else None
+    if _numbers(key) != _numbers(phrase):
+        return None
+    return key
 
 
 def _numbers(phrase: str) -> list[str]:

@@ -96,7 +96,7 @@ def find_visits(question: MaskedText) -> list[FoundVisit]:
             visit = Visit(kind=_visit_kind(match), which=_which(match))
             is_explicit = bool(_EXPLICIT.search(match.group()))
             visits.append(FoundVisit(visit, *match.span(), is_explicit))
-    return sorted(visits, key=lambda found: found.start)
+    return sorted(visits, key=lambda found_visit: found_visit.start)
 
 
 def find_positions(question: MaskedText) -> list[FoundPosition]:

@@ -85,19 +85,27 @@ class Vocabulary:
         self._add_codes()
         self._add_synonyms()
         self.by_sorted_words = self._index_sorted_words()
-        self.max_words = max((key.count(" ") + 1 for key in self.by_key), default=1)
-        self.single_words = frozenset(key for key in self.by_key if " " not in key and len(key) > 5)
-        self.words = frozenset(word for key in self.by_key for word in key.split() if len(word) > 3)
+        self.max_words = 1
+        single_words: set[str] = set()
+        words: set[str] = set()
+        for key in self.by_key:
+            key_words = key.split()
+            self.max_words = max(self.max_words, len(key_words))
+            if len(key_words) == 1 and len(key) > 5:
+                single_words.add(key)
+            words.update(word for word in key_words if len(word) > 3)
+        self.single_words = frozenset(single_words)
+        self.words = frozenset(words)
 
     def names_of_kind(self, kind: NameKind) -> dict[str, list[str]]:
         """Keys and displays of one kind."""
         if kind not in self._names_of_kind:
-            names: dict[str, list[str]] = {}
+            names: dict[str, list[str]] = defaultdict(list)
             for key, entries in self.by_key.items():
-                displays = [entry.display for entry in entries if entry.kind == kind]
-                if displays:
-                    names[key] = displays
-            self._names_of_kind[kind] = names
+                for entry in entries:
+                    if entry.kind == kind:
+                        names[key].append(entry.display)
+            self._names_of_kind[kind] = dict(names)
         return self._names_of_kind[kind]
 
     def _add_codes(self) -> None:
@@ -110,10 +118,11 @@ class Vocabulary:
     def _add_synonyms(self) -> None:
         for synonym in synonyms():
             entries = self._synonym_entries(synonym)
-            if entries and not self._has_exact(synonym.phrase, synonym.kind):
-                self.by_key[synonym.phrase] += [
-                    entry._replace(match_type="synonym") for entry in entries
-                ]
+            if self._has_exact(synonym.phrase, synonym.kind):
+                continue
+            for entry in entries:
+                inexact_entry = entry._replace(match_type="synonym")
+                self.by_key[synonym.phrase].append(inexact_entry)
 
     def _synonym_entries(self, synonym: Synonym) -> list[VocabularyEntry]:
         entries = []
@@ -133,10 +142,11 @@ class Vocabulary:
     def _index_sorted_words(self) -> dict[str, list[VocabularyEntry]]:
         index: dict[str, list[VocabularyEntry]] = defaultdict(list)
         for key, entries in self.by_key.items():
-            if " " in key:
-                index[sort_words(key)] += [
-                    entry for entry in entries if entry.kind in _REORDERED_KINDS
-                ]
+            if " " not in key:
+                continue
+            for entry in entries:
+                if entry.kind in _REORDERED_KINDS:
+                    index[sort_words(key)].append(entry)
         return index
 
 
@@ -145,9 +155,10 @@ def synonyms() -> tuple[Synonym, ...]:
     """The general abbreviations and synonyms, from `data/synonyms.tsv`."""
     result = []
     for kind, phrases, names in read_table("synonyms.tsv"):
-        record_names = tuple(name.strip() for name in names.split("|"))
+        name_kind = cast("NameKind", kind)
+        record_names = tuple(map(str.strip, names.split("|")))
         for phrase in phrases.split(","):
-            result.append(Synonym(cast("NameKind", kind), lookup_key(phrase), record_names))
+            result.append(Synonym(name_kind, lookup_key(phrase), record_names))
     return tuple(result)
 
 
@@ -157,7 +168,8 @@ def read_table(name: str) -> list[list[str]]:
     rows = []
     for line in text.splitlines():
         if line.strip() and not line.startswith("#"):
-            rows.append([cell.strip() for cell in re.split(r"\t+", line)])
+            cells = re.split(r"\t+", line)
+            rows.append(list(map(str.strip, cells)))
     return rows
 
 
@@ -173,17 +185,18 @@ class RecordVocabulary:
     def vocabulary(self) -> Vocabulary:
         """All names of the record."""
         if self._vocabulary is None:
-            entries = [*_coded_names(self._record, None), *_care_unit_names(self._record)]
-            self._vocabulary = Vocabulary(entries)
+            coded_names = _coded_names(self._record, None)
+            care_unit_names = _care_unit_names(self._record)
+            self._vocabulary = Vocabulary([*coded_names, *care_unit_names])
         return self._vocabulary
 
     def patient_names(self, patient: str) -> PatientNames:
         """Names that occur in a patient's own observations, procedures and conditions."""
         if patient not in self._patient_names:
-            self._patient_names[patient] = frozenset(
-                (entry.kind, normalise_text(entry.display))
-                for entry in _coded_names(self._record, patient)
-            )
+            names = set()
+            for entry in _coded_names(self._record, patient):
+                names.add((entry.kind, normalise_text(entry.display)))
+            self._patient_names[patient] = frozenset(names)
         return self._patient_names[patient]
 
 
@@ -198,26 +211,46 @@ def record_vocabulary(record: Record) -> RecordVocabulary:
 
 
 def _coded_names(record: Record, patient: str | None) -> Iterable[VocabularyEntry]:
-    for resource_type in _TYPES if patient is None else _PATIENT_TYPES:
+    resource_types: tuple[str, ...] = _TYPES
+    if patient is not None:
+        resource_types = _PATIENT_TYPES
+    for resource_type in resource_types:
         for code in record.codes(resource_type, patient):
-            if code.element.split(".")[0] not in _ELEMENTS:
+            element = code.element.split(".")[0]
+            if element not in _ELEMENTS:
                 continue
+            display = " ".join((code.display or code.code).split())
             for kind in _kinds_of_code(code):
-                yield VocabularyEntry(kind, " ".join((code.display or code.code).split()))
+                yield VocabularyEntry(kind, display)
 
 
 def _kinds_of_code(code: CodeCount) -> tuple[NameKind, ...]:
     system = code.system.rsplit("/", 1)[-1]
     if code.type == "Observation":
-        other_kinds = () if system.startswith("mimic-") else _ANY_OBSERVATION
-        return _KINDS_OF_SYSTEM.get(system, other_kinds)
+        return _kinds_of_observation(system)
     if code.type == "Medication":
-        return ("medication",) if code.display or system.endswith("medication-name") else ()
-    if code.type == "Specimen":
-        return () if system.endswith("lab-fluid") or not code.display else ("specimen",)
-    if code.type == "Procedure":
-        return () if system == "mimic-d-items" or code.element == "category" else ("procedure",)
-    return ("diagnosis",)
+        is_name = bool(code.display) or system.endswith("medication-name")
+        kind: NameKind = "medication"
+    elif code.type == "Specimen":
+        is_name = bool(code.display) and not system.endswith("lab-fluid")
+        kind = "specimen"
+    elif code.type == "Procedure":
+        is_name = system != "mimic-d-items" and code.element != "category"
+        kind = "procedure"
+    else:
+        is_name = True
+        kind = "diagnosis"
+    if not is_name:
+        return ()
+    return (kind,)
+
+
+def _kinds_of_observation(system: str) -> tuple[NameKind, ...]:
+    if system in _KINDS_OF_SYSTEM:
+        return _KINDS_OF_SYSTEM[system]
+    if system.startswith("mimic-"):
+        return ()
+    return _ANY_OBSERVATION
 
 
 def _care_unit_names(record: Record) -> Iterable[VocabularyEntry]:

@@ -1,10 +1,12 @@
-"""A run by the Batch API, round by round: requests go into a file, replies take the cases further.
+"""A run by the Batch API, round by round: requests are written to a file, replies advance the cases.
 
     batch/rounds.json        every file: its requests, its batch at the server, its status
-    batch/round-<n>.jsonl    the requests of a round;  batch/replies.db  all replies received
+    batch/round-<n>.jsonl    the requests of a round
+    batch/replies.db         all replies received
 
-Each advance takes every open case from its start through the replies received, up to the first that is missing. A
-repair or compression turn is just another request of the next file. Nothing here waits; all of it works from files.
+`BatchRun.advance` runs every open case again from its start with the replies received, up to the
+first reply that is missing. A repair or compression turn is just another request of the next file.
+Nothing here waits for a server: everything is read from files.
 """
 
 import asyncio
@@ -55,7 +57,7 @@ class BatchRound(FrozenModel):
 
 
 class BatchProgress(NamedTuple):
-    """Cases that ended, all cases, and requests that wait for the next file."""
+    """The number of cases that ended, of all cases, and of requests for the next file."""
 
     ended: int
     cases: int
@@ -83,8 +85,10 @@ class BatchRun:
         path = self._batch_folder / "rounds.json"
         if not path.is_file():
             return ()
-        rows = json.loads(path.read_text(encoding="utf-8"))
-        return tuple(BatchRound.model_validate(row) for row in rows)
+        rounds = []
+        for row in json.loads(path.read_text(encoding="utf-8")):
+            rounds.append(BatchRound.model_validate(row))
+        return tuple(rounds)
 
     def replace(self, changed: BatchRound) -> None:
         """Save a round, new or changed."""
@@ -98,9 +102,12 @@ class BatchRun:
         return self._batch_folder / f"round-{batch_round.number}.jsonl"
 
     def advance(self) -> BatchProgress:
-        """Take every open case as far as the replies received allow."""
+        """Run every open case as far as the replies received allow."""
         ended = self.folder.records()
-        open_cases = [case for case in Run(self.folder).cases if case.id not in ended]
+        open_cases = []
+        for case in Run(self.folder).cases:
+            if case.id not in ended:
+                open_cases.append(case)
         self._pending = {}
         asyncio.run(self._advance(open_cases))
         run = Run(self.folder)
@@ -108,10 +115,25 @@ class BatchRun:
             finished = run.manifest.model_copy(update={"status": RunStatus.FINISHED})
             self.folder.write_manifest(finished)
             run.write_submission()
-        return BatchProgress(len(run.records), len(run.manifest.case_ids), len(self._pending))
+        return BatchProgress(
+            ended=len(run.records),
+            cases=len(run.manifest.case_ids),
+            pending_requests=len(self._pending),
+        )
 
     def write_rounds(self) -> list[BatchRound]:
-        """Write the pending requests that no open round holds: a file for each model and each 50,000 requests."""
+        """Write the pending requests that are in no open round.
+
+        Each model has its own file, and a further one after every 50,000 requests.
+        """
+        rounds = []
+        for keys in self._new_keys_by_model().values():
+            for start in range(0, len(keys), MAX_REQUESTS_PER_FILE):
+                end = start + MAX_REQUESTS_PER_FILE
+                rounds.append(self._write_round(keys[start:end]))
+        return rounds
+
+    def _new_keys_by_model(self) -> dict[str, list[str]]:
         in_open_rounds: set[str] = set()
         for batch_round in self.rounds:
             if batch_round.status != "fetched":
@@ -120,36 +142,35 @@ class BatchRun:
         for key, request in self._pending.items():
             if key not in in_open_rounds:
                 keys_by_model[request.model].append(key)
-        rounds = []
-        for keys in keys_by_model.values():
-            for start in range(0, len(keys), MAX_REQUESTS_PER_FILE):
-                rounds.append(self._write_round(keys[start : start + MAX_REQUESTS_PER_FILE]))
-        return rounds
+        return keys_by_model
 
     def _write_round(self, keys: list[str]) -> BatchRound:
-        written = BatchRound(number=len(self.rounds) + 1, digests=tuple(keys))
+        new_round = BatchRound(number=len(self.rounds) + 1, digests=tuple(keys))
         dialect = Dialect()
-        path = self.input_path(written)
+        path = self.input_path(new_round)
         path.touch(mode=0o600)
         with path.open("w", encoding="utf-8") as file:
             for key in keys:
-                file.write(f"{batch_request_line(key, self._pending[key], dialect)}\n")
-        self.replace(written)
-        return written
+                line = batch_request_line(key, self._pending[key], dialect)
+                file.write(f"{line}\n")
+        self.replace(new_round)
+        return new_round
 
     def take(self, output: Path) -> int:
-        """Store the replies of an output file; returns their number.
+        """Store the replies of an output file; return their number.
 
         Raises `InputError` for a file that is not the output of a batch, or of a batch of another run.
         """
         results = self._read_output(output)
         self._check_results_are_ours(results, output)
+        reply_count = 0
         with self._replies() as replies:
             for result in results:
                 if result.reply is not None:
                     replies.put(result.key, result.reply)
+                    reply_count += 1
         self._close_rounds({result.key for result in results})
-        return sum(result.reply is not None for result in results)
+        return reply_count
 
     def _read_output(self, output: Path) -> list[BatchReply]:
         try:
@@ -161,7 +182,9 @@ class BatchRun:
             raise InputError(output, [mistake], fix) from None
 
     def _check_results_are_ours(self, results: list[BatchReply], output: Path) -> None:
-        our_keys = {key for batch_round in self.rounds for key in batch_round.digests}
+        our_keys: set[str] = set()
+        for batch_round in self.rounds:
+            our_keys.update(batch_round.digests)
         foreign = [result for result in results if result.key not in our_keys]
         if foreign:
             mistake = f": {len(foreign)} replies belong to another run."
@@ -169,8 +192,9 @@ class BatchRun:
 
     def _close_rounds(self, answered: set[str]) -> None:
         for batch_round in self.rounds:
-            if batch_round.status != "fetched" and answered & set(batch_round.digests):
-                self.replace(batch_round.model_copy(update={"status": "fetched"}))
+            if batch_round.status == "fetched" or answered.isdisjoint(batch_round.digests):
+                continue
+            self.replace(batch_round.model_copy(update={"status": "fetched"}))
 
     def _replies(self) -> SqliteCache:
         return SqliteCache(self._batch_folder / "replies.db")
@@ -188,7 +212,7 @@ class BatchRun:
             await backends.close()
 
     async def _advance_case(self, case: Item, job: Job) -> None:
-        """Run a case; its steps are written only when it ends, so that the trace holds each of them once."""
+        """Run a case; its steps are written when it ends, so that each is in the trace once."""
         steps: list[Step] = []
         try:
             record, _ = await attempt_case(case, job, steps.append)
@@ -200,18 +224,21 @@ class BatchRun:
         self.folder.add(record.model_copy(update={"usage": usage}))
 
     def _failed_too_often(self) -> frozenset[str]:
-        """Requests that no reply came for in the allowed number of rounds."""
+        """Return the requests that had no reply in the allowed number of rounds."""
         rounds_of_request: Counter[str] = Counter()
         for batch_round in self.rounds:
             if batch_round.status == "fetched":
                 rounds_of_request.update(batch_round.digests)
-        return frozenset(
-            key for key, count in rounds_of_request.items() if count >= _MAX_ROUNDS_OF_A_REQUEST
-        )
+        failed = set()
+        for key, round_count in rounds_of_request.items():
+            if round_count >= _MAX_ROUNDS_OF_A_REQUEST:
+                failed.add(key)
+        return frozenset(failed)
 
 
 def open_batch(path: Path, settings: Settings) -> BatchRun:
-    """An existing batch run, with its own settings; only the key comes from `settings`."""
+    """Open a batch run with the settings it began with; only the key comes from `settings`."""
     folder = RunFolder.open(path)
-    values: dict[str, Any] = {**folder.manifest().settings, "api_key": settings.api_key}
+    values: dict[str, Any] = dict(folder.manifest().settings)
+    values["api_key"] = settings.api_key
     return BatchRun(folder, Settings(**values))

@@ -5,6 +5,7 @@ Source: archehr-qa.xml of the shared tasks of 2025 (soni-sarvesh/archehr-qa at 7
 """
 
 import json
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -33,9 +34,9 @@ class ArchehrQa(Task):
 
     def recognises(self, content: Content) -> bool:
         """XML, or JSON with any field of its cases, since releases withhold fields."""
-        return content.format == "xml" or (
-            content.format == "json" and bool(_IDENTIFYING & content.fields)
-        )
+        if content.format == "json":
+            return not _IDENTIFYING.isdisjoint(content.fields)
+        return content.format == "xml"
 
     def load(self, source: CaseSource) -> tuple[Case, ...]:
         """The cases of an XML or JSON file, 2025 or 2026; withheld fields are empty.
@@ -46,7 +47,8 @@ class ArchehrQa(Task):
 
     def read_line(self, line: bytes, path: str) -> Case:
         """The case in one line of a JSON Lines file. Raises `InputError` with every mistake of the line."""
-        [case] = _read_cases(Source(path, b"[" + line.strip() + b"]"))
+        as_list = b"[" + line.strip() + b"]"
+        [case] = _read_cases(Source(path, as_list))
         return case
 
     def dump_line(self, item: Case) -> str:
@@ -55,22 +57,26 @@ class ArchehrQa(Task):
 
     def submission(self, ended: Iterable[CompletedCase]) -> list[dict[str, Any]]:
         """`[{"case_id", "answer"}]`, the answer one sentence a line with `|ids|` at its end."""
-        return [
-            {"case_id": case.item.id, "answer": case.answer.submission}
-            for case in ended
-            if case.answer
-        ]
+        rows = []
+        for case in ended:
+            if case.answer:
+                rows.append({"case_id": case.item.id, "answer": case.answer.submission})
+        return rows
 
 
 def dump_json(cases: Iterable[Case]) -> str:
-    """Cases as our JSON file, which `load_cases` reads back unchanged. Fields without content are left out."""
-    return json.dumps([_case_fields(case) for case in cases], ensure_ascii=False, indent=1) + "\n"
+    """Cases as our JSON file, which `load_cases` reads back unchanged.
+
+    Fields without content are left out.
+    """
+    rows = list(map(_case_fields, cases))
+    return json.dumps(rows, ensure_ascii=False, indent=1) + "\n"
 
 
 def _read_cases(source: Source) -> tuple[Case, ...]:
     mistakes = FileErrors(source.path, FORMAT_HINT)
     nodes = source.content.entries(mistakes)
-    cases = tuple(_case(node) for node in nodes)
+    cases = tuple(map(_case, nodes))
     _refuse_repeated_ids(nodes, cases, "case_id")
     mistakes.raise_if_any()
     return cases
@@ -78,9 +84,11 @@ def _read_cases(source: Source) -> tuple[Case, ...]:
 
 def _case(node: Node) -> Case:
     node.expect(("case_id", *_TEXTS, *_LISTS))
+    case_id = node.required("case_id")
+    texts = {name: node.text(name) for name in _TEXTS}
     return Case(
-        id=node.required("case_id"),
-        **{name: node.text(name) for name in _TEXTS},
+        id=case_id,
+        **texts,
         patient_question=_phrases(node.rows("patient_question")),
         sentences=_sentences(node.rows("sentences")),
         answer_sentences=_phrases(node.rows("answer_sentences")),
@@ -88,7 +96,7 @@ def _case(node: Node) -> Case:
 
 
 def _sentences(rows: Sequence[Node]) -> tuple[Sentence, ...]:
-    sentences = tuple(_sentence(row) for row in rows)
+    sentences = tuple(map(_sentence, rows))
     _refuse_repeated_ids(rows, sentences, "id")
     return sentences
 
@@ -104,7 +112,7 @@ def _sentence(row: Node) -> Sentence:
 
 
 def _phrases(rows: Sequence[Node]) -> tuple[Phrase, ...]:
-    phrases = tuple(_phrase(row) for row in rows)
+    phrases = tuple(map(_phrase, rows))
     _refuse_repeated_ids(rows, phrases, "id")
     return phrases
 
@@ -121,7 +129,7 @@ def _phrase(row: Node) -> Phrase:
 def _citable_id(row: Node) -> str:
     """An id that `|1,2|` can cite: without commas, bars and white space."""
     sentence_id = row.required("id")
-    if any(char in ",|" or char.isspace() for char in sentence_id):
+    if re.search(r"[,|\s]", sentence_id):
         row.add_error(
             "id", "holds a comma, a bar or white space, which no citation can carry; rename it."
         )

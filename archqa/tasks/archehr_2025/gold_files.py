@@ -5,8 +5,8 @@ from pathlib import Path
 from typing import Protocol
 
 from archqa.errors import CallerError, InputError
+from archqa.tasks.case_files import find_key, load_key
 from archqa.tasks.files.mistakes import printable
-from archqa.tasks.registry import find_key, load_key
 from archqa.tasks.scoring import ScoringInputs
 from archqa.tasks.task import KeyFile
 

@@ -72,7 +72,8 @@ def _labels(rows: Sequence[JsonNode]) -> dict[str, Relevance]:
     labels: dict[str, Relevance] = {}
     for row in rows:
         row.expect(("sentence_id", "relevance"))
-        sentence_id, relevance = row.required("sentence_id"), _relevance(row)
+        sentence_id = row.required("sentence_id")
+        relevance = _relevance(row)
         if sentence_id and sentence_id in labels:
             row.add_error(
                 "sentence_id", f"'{printable(sentence_id)}' is labelled twice; keep one label."
@@ -125,21 +126,25 @@ def _citations(row: JsonNode) -> tuple[str, ...]:
 
 def _citation_pieces(row: JsonNode) -> list[str]:
     value = row.value("citations")
-    if isinstance(value, list) and all(isinstance(element, str) for element in value):
-        return [element.strip() for element in value]
     if isinstance(value, str):
-        return [piece.strip() for piece in value.split(",")] if value.strip() else []
-    row.add_error("citations", f"{_FORMS}.")
-    return []
+        pieces = value.split(",") if value.strip() else []
+    elif isinstance(value, list) and all(isinstance(element, str) for element in value):
+        pieces = value
+    else:
+        row.add_error("citations", f"{_FORMS}.")
+        return []
+    return [piece.strip() for piece in pieces]
 
 
 def _expand(piece: str) -> list[str]:
     """`19-25` as seven ids, an id as itself, anything else as nothing."""
     bounds = _RANGE.fullmatch(piece)
     if bounds:
-        start, end = int(bounds[1]), int(bounds[2])
+        start = int(bounds[1])
+        end = int(bounds[2])
         if end - start >= _MAX_RANGE:
             return []
         return [str(number) for number in range(start, end + 1)]
-    is_id = _ID.fullmatch(piece) and not _DIGITS.fullmatch(piece)
-    return [piece] if is_id else []
+    if _DIGITS.fullmatch(piece) or not _ID.fullmatch(piece):
+        return []
+    return [piece]

@@ -1,6 +1,7 @@
-"""ArchEHR-QA 2026: the two subtasks that are not evidence and answer: what is asked (1), what an answer rests on (4).
+"""Pipelines of ArchEHR-QA 2026 for subtasks 1 (what is asked) and 4 (what an answer rests on).
 
-Subtasks 2 and 3 are parts of what every pipeline over notes makes of a case.
+Subtasks 2 and 3 are done by the pipelines of 2025: every pipeline over notes selects evidence and
+writes an answer.
 """
 
 from collections import Counter
@@ -29,17 +30,19 @@ Pairs = frozenset[tuple[str, str]]
 
 
 async def interpret(case: Case, context: RunContext, _: PipelineSettings) -> PipelineResult:
-    """Subtask 1: the clinician's question behind a message, of which nothing but the message is seen."""
+    """Subtask 1: the clinician's question behind a patient's message, from the message alone."""
     if not case.patient_narrative.strip():
         raise Unusable("The case has no message to interpret.")
-    output = await QuestionInterpretationAgent().run(
-        QuestionInterpretationTask.from_case(case), context
-    )
+    task = QuestionInterpretationTask.from_case(case)
+    output = await QuestionInterpretationAgent().run(task, context)
     return PipelineResult(result=ArchehrResult(question=output.question))
 
 
 async def align(case: Case, context: RunContext, settings: AlignmentSettings) -> PipelineResult:
-    """Subtask 4: links that at least half of the voters make; each answer sentence keeps its likeliest."""
+    """Subtask 4: the links that at least half of the voters make.
+
+    An answer sentence without any gets its most frequent links.
+    """
     if not case.answer_sentences:
         raise Unusable(
             "The case has no answer to link.\nName a key that holds the answers with --key FILE."
@@ -50,13 +53,15 @@ async def align(case: Case, context: RunContext, settings: AlignmentSettings) ->
     labels = list(context.voters(AlignmentAgent.name))
     results = await in_parallel(*(_vote(case, context, label, failures) for label in labels))
     votes = [pairs for pairs in results if pairs is not None]
-    remarks = [
-        f"the vote of {label} is lost ({type(failure).__name__})" for label, failure in failures
-    ]
+    remarks = []
+    is_server_down = False
+    for label, failure in failures:
+        remarks.append(f"the vote of {label} is lost ({type(failure).__name__})")
+        is_server_down |= isinstance(failure, ServerUnavailable)
     if not votes:
-        is_server_down = any(isinstance(failure, ServerUnavailable) for _, failure in failures)
         if is_server_down or not settings.fallback:
-            raise failures[-1][1]
+            _, last_failure = failures[-1]
+            raise last_failure
         votes = [await _engine_vote(case, context)]
         remarks.append("the embedded engine links the answer: no other voter could")
     links = _links(case, majority_links(votes))
@@ -65,12 +70,14 @@ async def align(case: Case, context: RunContext, settings: AlignmentSettings) ->
 
 def majority_links(votes: list[Pairs]) -> Pairs:
     """The links that half of the votes make; an answer sentence without any gets its most frequent."""
-    counts = Counter(pair for pairs in votes for pair in pairs)
-    selected = {pair for pair, count in counts.items() if 2 * count >= len(votes)}
-    linked = {answer_id for answer_id, _ in selected}
+    counts: Counter[tuple[str, str]] = Counter()
+    for pairs in votes:
+        counts.update(pairs)
     max_counts: Counter[str] = Counter()
     for (answer_id, _), count in counts.items():
         max_counts[answer_id] = max(max_counts[answer_id], count)
+    selected = {pair for pair, count in counts.items() if 2 * count >= len(votes)}
+    linked = {answer_id for answer_id, _ in selected}
     for pair, count in counts.items():
         answer_id, _ = pair
         if answer_id not in linked and count == max_counts[answer_id]:

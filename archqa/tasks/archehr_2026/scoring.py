@@ -87,7 +87,9 @@ def load_gold(inputs: ScoringInputs, subtask: Subtask) -> Gold[Reference]:
     """
     if subtask == 1:
         return _load_questions(inputs)
-    data = inputs.case_file or (_data_beside(inputs.key) if inputs.key else None)
+    data = inputs.case_file
+    if data is None and inputs.key:
+        data = _data_of_key(inputs.key)
     key = resolve_key(inputs, data)
     second_key = resolve_second_key(inputs, data)
     if data is None and subtask != 2:
@@ -95,16 +97,18 @@ def load_gold(inputs: ScoringInputs, subtask: Subtask) -> Gold[Reference]:
             f"Subtask {subtask} is scored with the notes at hand.\n"
             "Name the case file with --data FILE."
         )
-    cases, data_sha256 = inputs.notes(data) if data else ((), "")
-    selection = inputs.select_cases(key.keys)
     fingerprints = {"key": key.sha256}
+    cases: Sequence[Case] = ()
+    if data:
+        cases, fingerprints["data"] = inputs.notes(data)
+    selection = inputs.select_cases(key.keys)
     if data:
         _check_cases_exist(data, cases, selection)
-        fingerprints["data"] = data_sha256
+    references = _references(cases, key.keys, selection)
+    second_references: list[Reference] = []
     if second_key:
         fingerprints["second_key"] = second_key.sha256
-    references = _references(cases, key.keys, selection)
-    second_references = _references(cases, second_key.keys if second_key else {}, selection)
+        second_references = _references(cases, second_key.keys, selection)
     check_second_key_sentences(second_key, references, second_references)
     return Gold(references, second_references, fingerprints, selection)
 
@@ -112,35 +116,36 @@ def load_gold(inputs: ScoringInputs, subtask: Subtask) -> Gold[Reference]:
 def baselines(gold: Gold[Reference], subtask: Subtask) -> Baselines:
     """Subtask 2: every sentence, and the second annotator's essential ones. Subtask 4: every link."""
     if subtask == 2:
-        submissions = {"cite_everything": [_cite_everything(case) for case in gold.references]}
+        submissions = {"cite_everything": list(map(_cite_everything, gold.references))}
         if gold.second_references:
-            submissions["second_reader"] = [
-                _cite_essential(case) for case in gold.second_references
-            ]
+            submissions["second_reader"] = list(map(_cite_essential, gold.second_references))
         return _baseline_scores(submissions, gold, subtask, CITATION_METRICS)
     if subtask == 4:
-        submissions = {"link_everything": [_link_everything(case) for case in gold.references]}
+        submissions = {"link_everything": list(map(_link_everything, gold.references))}
         return _baseline_scores(submissions, gold, subtask, _LINK_METRICS)
     return {}
 
 
-def clinician_sentences(key: CaseKey) -> tuple[ClinicianSentence, ...]:
-    """The sentences of the clinician's answer; where a key has none, its lines with their `|ids|`."""
+def _scored_sentences(key: CaseKey) -> tuple[ClinicianSentence, ...]:
+    """The sentences of the clinician's answer; where a key has none, its lines with their `|ids|`.
+
+    Lines are parsed as the official scorer does, which adds full stops; `clinician_sentences` of
+    `clinician_answers` has the text as it was written.
+    """
     if key.clinician_answer_sentences:
         return key.clinician_answer_sentences
+    sentences = []
     lines = parse_answer(key.case_id, key.clinician_answer).lines
-    return tuple(
-        ClinicianSentence(id=str(number), text=line.text, citations=parse_citations(line.citations))
-        for number, line in enumerate(lines, 1)
-    )
+    for number, line in enumerate(lines, start=1):
+        citations = parse_citations(line.citations)
+        sentences.append(ClinicianSentence(id=str(number), text=line.text, citations=citations))
+    return tuple(sentences)
 
 
 def _load_questions(inputs: ScoringInputs) -> Gold[Reference]:
     path = inputs.case_file or inputs.key
-    has_cases = path is not None and (
-        inputs.run is not None or default_task().recognises(read_source(path).content)
-    )
-    if path is None or not has_cases:
+    is_of_run = inputs.run is not None
+    if path is None or not (is_of_run or _has_cases(path)):
         raise CallerError(
             "Subtask 1 is scored against the clinicians' questions, which the case file holds.\n"
             "Name that file with --data FILE (or as the organisers do, with --key FILE)."
@@ -148,19 +153,23 @@ def _load_questions(inputs: ScoringInputs) -> Gold[Reference]:
     cases, sha256 = inputs.notes(path)
     selection = inputs.select_cases(case.id for case in cases)
     keys = {case_id: CaseKey(case_id=case_id) for case_id in selection.ids}
-    fingerprints = {"data" if inputs.case_file else "key": sha256}
-    return Gold(_references(cases, keys, selection), [], fingerprints, selection)
+    references = _references(cases, keys, selection)
+    file_role = "data" if inputs.case_file else "key"
+    return Gold(references, [], {file_role: sha256}, selection)
+
+
+def _has_cases(path: Path) -> bool:
+    content = read_source(path).content
+    return default_task().recognises(content)
 
 
 def _references(
     cases: Sequence[Case], keys: Mapping[str, CaseKey], selection: KeySelection
 ) -> list[Reference]:
     by_id = {case.id: case for case in cases}
-    answers = {case_id: clinician_sentences(key) for case_id, key in keys.items()}
+    answers = {case_id: _scored_sentences(key) for case_id, key in keys.items()}
     # Keys of test releases have the sentences without citations: those are withheld, not empty.
-    has_citations = any(
-        sentence.citations for sentences in answers.values() for sentence in sentences
-    )
+    has_citations = any(map(_has_citations, answers.values()))
     references = []
     for case_id in selection.ids:
         if case_id not in keys:
@@ -171,6 +180,10 @@ def _references(
             citations = {sentence.id: sentence.citations for sentence in answers[case_id]}
         references.append(_reference(case, keys[case_id], answers[case_id], citations))
     return references
+
+
+def _has_citations(sentences: Sequence[ClinicianSentence]) -> bool:
+    return any(sentence.citations for sentence in sentences)
 
 
 def _reference(
@@ -191,7 +204,7 @@ def _reference(
     )
 
 
-def _data_beside(key: Path) -> Path | None:
+def _data_of_key(key: Path) -> Path | None:
     """The case file that `find_key` pairs with this key."""
     if not key.stem.endswith("_key"):
         return None
@@ -205,23 +218,21 @@ def _data_beside(key: Path) -> Path | None:
 
 def _check_cases_exist(data: Path, cases: Sequence[Case], selection: KeySelection) -> None:
     case_ids = {case.id for case in cases}
-    absent = [case_id for case_id in selection.ids if case_id not in case_ids]
-    if absent:
-        raise InputError(
-            data,
-            [f": has no case {printable(case_id)}, which the key has." for case_id in absent],
-            "Name the case file that belongs to the key, or choose cases with --case-ids.",
-        )
+    problems = []
+    for case_id in selection.ids:
+        if case_id not in case_ids:
+            problems.append(f": has no case {printable(case_id)}, which the key has.")
+    if problems:
+        advice = "Name the case file that belongs to the key, or choose cases with --case-ids."
+        raise InputError(data, problems, advice)
 
 
 def _possible_subtasks(predictions: Sequence[Any]) -> set[int]:
     """The subtasks whose predictions can look like these."""
-    element_types = {
-        type(element)
-        for prediction in predictions
-        if isinstance(prediction, list)
-        for element in prediction
-    }
+    element_types: set[type] = set()
+    for prediction in predictions:
+        if isinstance(prediction, list):
+            element_types.update(map(type, prediction))
     if dict in element_types:
         return {4}
     if element_types:

@@ -1,4 +1,7 @@
-"""The settings of the pipelines for subtasks 1 (what is asked) and 4 (what an answer rests on)."""
+"""The settings of the pipelines for subtask 4 (what an answer rests on).
+
+Those for subtask 1 have none; subtasks 2 and 3 share the pipelines of ArchEHR-QA 2025.
+"""
 
 from pydantic import Field
 
@@ -13,11 +16,7 @@ class AlignmentSettings(PipelineSettings):
     )
 
 
-QUESTION_PIPELINE_SETTINGS: dict[str, type[PipelineSettings]] = {
-    "panel": PipelineSettings,
-    "embedded": PipelineSettings,
-}
-ALIGNMENT_PIPELINE_SETTINGS: dict[str, type[PipelineSettings]] = {
+PIPELINE_SETTINGS: dict[str, type[PipelineSettings]] = {
     "panel": AlignmentSettings,
     "embedded": AlignmentSettings,
 }

@@ -13,7 +13,8 @@ from archqa.tasks.archehr_2026.result import ArchehrResult
 from archqa.tasks.files.node import Content
 from archqa.tasks.task import CompletedCase
 
-QUESTION_WORDS, ANSWER_WORDS = 15, 75
+QUESTION_WORDS = 15
+ANSWER_WORDS = 75
 
 
 @dataclass(frozen=True)
@@ -36,26 +37,41 @@ class ArchehrQa2026(ArchehrQa):
         return rows
 
     def prediction(self, ended: CompletedCase) -> Any:
-        """What one case predicts: a question, sentence ids, an answer or links; None if the run made no such thing."""
-        result = ended.result if isinstance(ended.result, ArchehrResult) else ArchehrResult()
-        if self.subtask == 1:
-            return _cut(result.question, QUESTION_WORDS) if result.question else None
+        """The prediction of one case: a question, sentence ids, an answer or links.
+
+        It is None if the run made no such prediction.
+        """
+        if self.subtask in {2, 3}:
+            return self._prediction_from_answer(ended)
+        if not isinstance(ended.result, ArchehrResult):
+            return None
         if self.subtask == 4:
-            return result.to_json().get("links")
+            return ended.result.to_json().get("links")
+        question = ended.result.question
+        if not question:
+            return None
+        return _cut(question, QUESTION_WORDS)
+
+    def _prediction_from_answer(self, ended: CompletedCase) -> Any:
         if ended.answer is None:
             return None
-        return list(ended.evidence) if self.subtask == 2 else to_plain_prose(ended.answer)
+        if self.subtask == 2:
+            return list(ended.evidence)
+        return to_plain_prose(ended.answer)
 
 
 def to_plain_prose(answer: CitedAnswer) -> str:
-    """An answer as prose of at most 75 words: no citations, no pipes, whole lines as long as they fit."""
-    lines = [" ".join(claim.text.replace("|", "/").split()) for claim in answer.claims]
-    selected: list[str] = []
-    for line in lines:
-        if selected and len(" ".join([*selected, line]).split()) > ANSWER_WORDS:
+    """An answer as prose of at most 75 words, without citations and pipes.
+
+    Lines are left out whole; only the leading line is cut if it is too long by itself.
+    """
+    words: list[str] = []
+    for claim in answer.claims:
+        line = claim.text.replace("|", "/").split()
+        if words and len(words) + len(line) > ANSWER_WORDS:
             break
-        selected.append(line)
-    return _cut(" ".join(selected), ANSWER_WORDS)
+        words.extend(line)
+    return " ".join(words[:ANSWER_WORDS])
 
 
 def _cut(text: str, max_words: int) -> str:

@@ -67,7 +67,7 @@ class FhirAgentBench(Task):
         _check_columns(opened.content.fields, _INPUT, mistakes)
         mistakes.raise_if_any()
         rows = read_rows(opened, mistakes)
-        questions = tuple(_record_question(row) for row in rows)
+        questions = tuple(map(_record_question, rows))
         _report_repeated_ids(rows, [question.id for question in questions])
         mistakes.raise_if_any()
         return questions
@@ -90,11 +90,11 @@ class FhirAgentBench(Task):
 
         Failed questions have a record as well.
         """
-        return [
-            _submission_record(completed, completed.item)
-            for completed in ended
-            if isinstance(completed.item, RecordQuestion)
-        ]
+        records = []
+        for completed in ended:
+            if isinstance(completed.item, RecordQuestion):
+                records.append(_submission_record(completed, completed.item))
+        return records
 
 
 def load_questions(source: CaseSource, *, gold: bool = True) -> QuestionFile:
@@ -124,15 +124,17 @@ def parse_numpy_array(printed: str) -> list[Any]:
     array, or an abbreviated one (`...`).
     """
     text = printed.replace("\r\n", "\n").replace("]\n [", "],[").replace("\n", ",")
-    rows = _parse_literal(re.sub(r"\bnan\b", "None", text))
+    literal = re.sub(r"\bnan\b", "None", text)
+    rows = _parse_literal(literal)
     if not isinstance(rows, list) or not all(map(_is_plain, _scalars(rows))):
         raise ValueError("no printed array")
     return rows
 
 
 def _check_columns(columns: frozenset[str], required: Sequence[str], mistakes: FileErrors) -> None:
-    typos = likely_typos(sorted(columns), (*required, *_OPTIONAL))
-    typo_by_name = {name: typo for typo, name in typos}
+    typo_by_name = {}
+    for typo, name in likely_typos(sorted(columns), (*required, *_OPTIONAL)):
+        typo_by_name[name] = typo
     for name in required:
         if name in columns:
             continue
@@ -143,9 +145,9 @@ def _check_columns(columns: frozenset[str], required: Sequence[str], mistakes: F
 
 
 def _parse_question(row: Row, required: Sequence[str]) -> FhirQuestion:
-    fields: dict[str, Any] = {
-        name: _parse_text(row, name, required=name in required) for name in (*_REQUIRED, *_OPTIONAL)
-    }
+    fields: dict[str, Any] = {}
+    for name in (*_REQUIRED, *_OPTIONAL):
+        fields[name] = _parse_text(row, name, required=name in required)
     fields["true_answer"] = _parse_answer(row, required)
     fields["true_fhir_ids"] = _parse_resources(row, required)
     return FhirQuestion.model_validate(fields)
@@ -216,9 +218,9 @@ def _report_repeated_ids(rows: Sequence[Row], ids: Sequence[str]) -> None:
 
 
 def _record_question(row: Row) -> RecordQuestion:
-    fields = {
-        name: _parse_text(row, name, required=name in _INPUT) for name in (*_INPUT, "assumption")
-    }
+    fields = {}
+    for name in (*_INPUT, "assumption"):
+        fields[name] = _parse_text(row, name, required=name in _INPUT)
     return RecordQuestion(id=fields.pop("question_id"), **fields)
 
 
@@ -245,11 +247,12 @@ def _submission_record(completed: CompletedCase, question: RecordQuestion) -> di
 
 def _usage(usage: Usage) -> dict[str, Any]:
     """The benchmark's counts; an unknown cost is null."""
+    cost = usage.cost_usd
     return {
         "prompt_tokens": usage.prompt_tokens,
         "completion_tokens": usage.completion_tokens,
         "total_tokens": usage.prompt_tokens + usage.completion_tokens,
-        "cost": None if usage.cost_usd is None else round(usage.cost_usd, 4),
+        "cost": None if cost is None else round(cost, 4),
         "llm_calls": usage.calls,
     }
 

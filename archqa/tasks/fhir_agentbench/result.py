@@ -86,7 +86,9 @@ class RetrievedResources:
         if result.fault:
             self.faults[result.fault] += 1
         for resource_type, resources in result.resources.items():
-            previous = [] if self._official else self.resources.get(resource_type, [])
+            previous: list[Resource] = []
+            if not self._official:
+                previous = self.resources.get(resource_type, [])
             by_id = {str(resource.get("id")): resource for resource in (*previous, *resources)}
             self.resources[resource_type] = list(by_id.values())
 
@@ -101,8 +103,9 @@ class RetrievedResources:
         bare_ids = set()
         for resource_type, resource_id in _MENTION.findall(answer):
             resource_id = resource_id.rstrip(".")
-            references.add((resource_type, resource_id))
-            if not resource_type and len(resource_id) >= _MIN_BARE_ID_LENGTH:
+            if resource_type:
+                references.add((resource_type, resource_id))
+            elif len(resource_id) >= _MIN_BARE_ID_LENGTH:
                 bare_ids.add(resource_id)
         mentioned: Ids = {}
         for resource_type, ids in self.ids.items():

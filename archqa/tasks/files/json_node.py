@@ -14,6 +14,7 @@ from archqa.tasks.files.node import MAX_NUMBER
 _SYNTAX = "Mend the JSON there; data/README.md shows the format."
 _DEEP = "No case is nested like this: name a case file."
 _STRING_OR_CONSTANT = re.compile(r'"(?:[^"\\]|\\.)*"|NaN|-?Infinity')
+_SURROGATE = re.compile(r"[\ud800-\udfff]")
 _KINDS = {
     str: "text",
     bool: "true or false",
@@ -25,12 +26,12 @@ _KINDS = {
 
 
 class _Object(dict[str, Any]):
-    """A JSON object that remembers which of its names stood there twice."""
+    """A JSON object that remembers which of its names were repeated."""
 
     def __init__(self, pairs: list[tuple[str, Any]]) -> None:
         super().__init__(pairs)
-        times = Counter(name for name, _ in pairs)
-        self.twice = [name for name, count in times.items() if count > 1]
+        counts = Counter(name for name, _ in pairs)
+        self.repeated_names = [name for name, count in counts.items() if count > 1]
 
 
 @dataclass(frozen=True)
@@ -44,7 +45,11 @@ class JsonContent:
     def fields(self) -> frozenset[str]:
         """Field names of every entry of the list."""
         entries = self.value if isinstance(self.value, list) else [self.value]
-        return frozenset(name for entry in entries if isinstance(entry, dict) for name in entry)
+        names: set[str] = set()
+        for entry in entries:
+            if isinstance(entry, dict):
+                names.update(entry)
+        return frozenset(names)
 
     def entries(self, mistakes: FileErrors) -> "list[JsonNode]":
         """One node for each object of the list; a mistake when the file is no list, or an empty one."""
@@ -55,12 +60,14 @@ class JsonContent:
             return []
         if not self.value:
             mistakes.add("", "the list is empty; it should hold at least one case.")
-        numbered = [(_owner(value, place), value) for place, value in enumerate(self.value, 1)]
-        return [
-            JsonNode(v, "$", who, mistakes)
-            for who, v in numbered
-            if _is_object(v, f": {who}, $", mistakes)
-        ]
+        nodes = []
+        for number, entry in enumerate(self.value, start=1):
+            owner = _owner(entry, number)
+            if isinstance(entry, dict):
+                nodes.append(JsonNode(entry, "$", owner, mistakes))
+            else:
+                mistakes.add(f": {owner}, $", _not_an_object(entry))
+        return nodes
 
 
 class JsonNode:
@@ -71,7 +78,7 @@ class JsonNode:
         self._path = path
         self._owner = owner
         self._mistakes = mistakes
-        for name in getattr(value, "twice", ()):
+        for name in getattr(value, "repeated_names", ()):
             self.add_error(printable(name), "stands twice in one object; keep one.")
 
     def __contains__(self, name: str) -> bool:
@@ -109,10 +116,10 @@ class JsonNode:
         if value is None:
             return None
         if not isinstance(value, int) or isinstance(value, bool):
-            self.add_error(
-                name,
-                f"is {_kind(value)}; it should be a whole number without quotes." + _hint(value),
-            )
+            problem = f"is {_kind(value)}; it should be a whole number without quotes."
+            if isinstance(value, float):
+                problem += " It has a fraction or too many digits."
+            self.add_error(name, problem)
         elif not 0 <= value <= MAX_NUMBER:
             self.add_error(name, f"is out of range; it should be from 0 to {MAX_NUMBER}.")
         else:
@@ -127,13 +134,14 @@ class JsonNode:
         if not isinstance(value, list):
             self.add_error(name, f"is {_kind(value)}; it should be a list: [{{…}}, {{…}}].")
             return []
-        placed = [(f"{self._path}.{name}[{place}]", row) for place, row in enumerate(value)]
-        good = [
-            (path, row)
-            for path, row in placed
-            if _is_object(row, f": {self._owner}, {path}", self._mistakes)
-        ]
-        return [JsonNode(row, path, self._owner, self._mistakes) for path, row in good]
+        nodes = []
+        for index, row in enumerate(value):
+            path = f"{self._path}.{name}[{index}]"
+            if isinstance(row, dict):
+                nodes.append(JsonNode(row, path, self._owner, self._mistakes))
+            else:
+                self._mistakes.add(f": {self._owner}, {path}", _not_an_object(row))
+        return nodes
 
     def expect(self, names: Iterable[str]) -> None:
         """See `Node.expect`."""
@@ -148,19 +156,24 @@ class JsonNode:
 def parse_json(text: str, path: str) -> JsonContent:
     """Parse a JSON file. Raises `InputError` with the line where its syntax breaks."""
     try:
-        # Numbers beyond 18 digits are no positions of ours; as floats they cost no time and `number` refuses them.
-        return JsonContent(
-            json.loads(
-                text,
-                object_pairs_hook=_Object,
-                parse_constant=lambda _: _refuse_constant(text, path),
-                parse_int=lambda digits: int(digits) if len(digits) <= 18 else float("inf"),
-            )
+        value = json.loads(
+            text,
+            object_pairs_hook=_Object,
+            parse_constant=lambda _: _refuse_constant(text, path),
+            parse_int=_parse_integer,
         )
     except json.JSONDecodeError as error:
         raise InputError(path, [_syntax(error, text)], _SYNTAX) from None
     except RecursionError:
         raise InputError(path, [": its brackets are nested too deeply."], _DEEP) from None
+    return JsonContent(value)
+
+
+def _parse_integer(digits: str) -> float:
+    """Numbers of more than 18 digits are infinite: `number` refuses them, and they cost no time."""
+    if len(digits) > 18:
+        return float("inf")
+    return int(digits)
 
 
 def _syntax(error: json.JSONDecodeError, text: str) -> str:
@@ -170,38 +183,30 @@ def _syntax(error: json.JSONDecodeError, text: str) -> str:
 
 
 def _refuse_constant(text: str, path: str) -> NoReturn:
-    places = (found for found in _STRING_OR_CONSTANT.finditer(text) if not found[0].startswith('"'))
-    found = next(places)
-    line = text.count("\n", 0, found.start()) + 1
+    tokens = _STRING_OR_CONSTANT.finditer(text)
+    constant = next(token for token in tokens if not token[0].startswith('"'))
+    line = text.count("\n", 0, constant.start()) + 1
     raise InputError(
         path,
-        [f":{line}: not JSON: {found[0]} is no number."],
+        [f":{line}: not JSON: {constant[0]} is no number."],
         "Write a number, or leave the field out.",
     )
 
 
-def _is_object(value: object, where: str, mistakes: FileErrors) -> bool:
-    if not isinstance(value, dict):
-        mistakes.add(where, f"is {_kind(value)}; it should be an object: {{…}}.")
-    return isinstance(value, dict)
+def _not_an_object(value: object) -> str:
+    return f"is {_kind(value)}; it should be an object: {{…}}."
 
 
-def _owner(value: object, place: int) -> str:
-    case_id = value.get("case_id") if isinstance(value, dict) else None
-    return (
-        f"case {printable(case_id)}"
-        if isinstance(case_id, str) and case_id.strip()
-        else f"entry {place}"
-    )
+def _owner(entry: object, number: int) -> str:
+    case_id = entry.get("case_id") if isinstance(entry, dict) else None
+    if isinstance(case_id, str) and case_id.strip():
+        return f"case {printable(case_id)}"
+    return f"entry {number}"
 
 
 def _is_whole(text: str) -> bool:
-    return not any("\ud800" <= each <= "\udfff" for each in text)
+    return _SURROGATE.search(text) is None
 
 
 def _kind(value: object) -> str:
     return _KINDS.get(type(value), "an object")
-
-
-def _hint(value: object) -> str:
-    return " It has a fraction or too many digits." if isinstance(value, float) else ""

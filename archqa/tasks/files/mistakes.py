@@ -30,8 +30,12 @@ class FileErrors:
 
 def printable(name: str) -> str:
     """A name from a file, fit for a message: short, on one line, printable anywhere."""
-    plain = name if name.isprintable() else ascii(name)[1:-1]
-    return plain if len(plain) <= _MAX_ID_LENGTH else plain[: _MAX_ID_LENGTH - 1] + "…"
+    if not name.isprintable():
+        quoted = ascii(name)
+        name = quoted[1:-1]
+    if len(name) > _MAX_ID_LENGTH:
+        return name[: _MAX_ID_LENGTH - 1] + "…"
+    return name
 
 
 def likely_typos(names: Iterable[str], fields: Iterable[str]) -> list[tuple[str, str]]:
@@ -40,7 +44,8 @@ def likely_typos(names: Iterable[str], fields: Iterable[str]) -> list[tuple[str,
     Unknown names are accepted, because releases add fields. A name that is close to an absent field is a
     typo: the field's content would be lost silently.
     """
-    names, fields = list(names), set(fields)
+    names = list(names)
+    fields = set(fields)
     absent = sorted(fields - set(names))
     typos = []
     for name in names:
@@ -53,7 +58,9 @@ def likely_typos(names: Iterable[str], fields: Iterable[str]) -> list[tuple[str,
 
 def _line(error: str) -> int:
     match = _LINE.match(error)
-    return int(match[1]) if match else 0
+    if match is None:
+        return 0
+    return int(match[1])
 
 
 def _nearest(name: str, fields: list[str]) -> str:

@@ -53,8 +53,10 @@ class _Rows:
 
     def __init__(self, path: Path) -> None:
         self._file = _parquet_file(path)
-        groups = range(self._file.metadata.num_row_groups)
-        sizes = (self._file.metadata.row_group(group).num_rows for group in groups)
+        metadata = self._file.metadata
+        sizes = []
+        for group in range(metadata.num_row_groups):
+            sizes.append(metadata.row_group(group).num_rows)
         self._starts: list[int] = [0, *accumulate(sizes)]
         self._batch_start = self._batch_end = 0
         self._batch: list[dict[str, Any]] = []
@@ -70,7 +72,8 @@ class _Rows:
         if not is_ahead and not is_in_batch:
             self._seek(number)
         while number >= self._batch_end:
-            self._batch_start, self._batch = self._batch_end, next(self._batches).to_pylist()
+            self._batch = next(self._batches).to_pylist()
+            self._batch_start = self._batch_end
             self._batch_end += len(self._batch)
         return _as_line(self._batch[number - self._batch_start])
 
@@ -84,14 +87,18 @@ class _Rows:
 
 
 def _as_line(row: dict[str, Any]) -> bytes:
-    return json.dumps(_without_nulls(row), ensure_ascii=False).encode("utf-8", "surrogatepass")
+    text = json.dumps(_without_nulls(row), ensure_ascii=False)
+    return text.encode("utf-8", "surrogatepass")
 
 
 def _without_nulls(value: Any) -> Any:
     """Drop null fields: a column has them where a case has no such field."""
     if isinstance(value, dict):
-        present = {name: field for name, field in value.items() if field is not None}
-        return {name: _without_nulls(field) for name, field in present.items()}
+        fields = {}
+        for name, field in value.items():
+            if field is not None:
+                fields[name] = _without_nulls(field)
+        return fields
     if isinstance(value, list):
         return [_without_nulls(element) for element in value]
     return value
@@ -106,9 +113,8 @@ def _parquet_file(path: Path) -> Any:
     try:
         return pyarrow.parquet.ParquetFile(path)
     except (pyarrow.ArrowException, OSError):
-        raise InputError(
-            path, [": is not a Parquet file."], "Name a case file; JSON Lines will do as well."
-        ) from None
+        advice = "Name a case file; JSON Lines will do as well."
+        raise InputError(path, [": is not a Parquet file."], advice) from None
 
 
 def _sha256(path: Path) -> str:

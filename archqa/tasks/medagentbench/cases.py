@@ -35,7 +35,7 @@ class MedAgentBench(Task):
         if not isinstance(opened.content, JsonContent):
             raise InputError(opened.path, [": is not JSON."], _FIX)
         rows = opened.content.entries(mistakes)
-        tasks = tuple(_parse_task(row) for row in rows)
+        tasks = tuple(map(_parse_task, rows))
         _report_repeated_ids(rows, tasks)
         mistakes.raise_if_any()
         return tasks
@@ -46,7 +46,8 @@ class MedAgentBench(Task):
 
     def read_line(self, line: bytes, path: str) -> ClinicalTask:
         """The task in one line. Raises `InputError` with every mistake of it."""
-        [task] = self.load(Source(path, b"[" + line.strip() + b"]"))
+        as_list = b"[" + line.strip() + b"]"
+        [task] = self.load(Source(path, as_list))
         return task
 
     def submission(self, ended: Iterable[CompletedCase]) -> dict[str, Any]:
@@ -59,7 +60,8 @@ class MedAgentBench(Task):
 
     def transcripts(self, run: EndedRun) -> list[dict[str, Any]]:
         """The lines of `runs.jsonl`, numbered as in the task file, or in the run if it has changed."""
-        return list(transcript_rows(run.ended, self._ids_in_file(run) or run.case_ids))
+        ids = self._ids_in_file(run) or run.case_ids
+        return list(transcript_rows(run.ended, ids))
 
     def _ids_in_file(self, run: EndedRun) -> list[str]:
         try:

@@ -43,36 +43,44 @@ def overall(rows: Sequence[Row], total: int, graded: "GradedRows | None" = None)
     `custom`, the benchmark's grades, is empty until the run is scored.
     """
     finished = _finished(rows)
-    custom = _grades(finished, total, graded) if graded else {}
-    outputs = [row["output"] for row in finished]
-    return {"total": total, "validation": _validation(outputs), "custom": custom}
+    custom: dict[str, Any] = {}
+    if graded:
+        custom = _grades(finished, total, graded)
+    return {"total": total, "validation": _validation(finished), "custom": custom}
 
 
 def _finished(rows: Sequence[Row]) -> list[Row]:
     return [row for row in rows if row["output"] is not None]
 
 
-def _validation(outputs: Sequence[Row]) -> dict[str, float]:
-    counts = Counter(output["status"] for output in outputs)
-    lengths = [len(output["history"]) for output in outputs]
-    count = len(outputs) or 1
-    return {
-        **{status: counts[status] / count for status in STATUSES},
-        "average_history_length": sum(lengths) / count,
-        "max_history_length": max(lengths, default=0),
-        "min_history_length": min(lengths, default=0),
-    }
+def _validation(finished: Sequence[Row]) -> dict[str, float]:
+    """Shares of the statuses, and lengths of the conversations in turns."""
+    statuses: Counter[str] = Counter()
+    lengths = []
+    for row in finished:
+        output = row["output"]
+        statuses[output["status"]] += 1
+        lengths.append(len(output["history"]))
+    count = len(finished) or 1
+    validation = {status: statuses[status] / count for status in STATUSES}
+    validation["average_history_length"] = sum(lengths) / count
+    validation["max_history_length"] = max(lengths, default=0)
+    validation["min_history_length"] = min(lengths, default=0)
+    return validation
 
 
 def _grades(rows: Sequence[Row], total: int, graded: "GradedRows") -> dict[str, Any]:
     correct = {row["task_id"]: row["correct"] for row in graded.rows}
-    do_nothing_rates = {
-        reply: _rate(reply_rows, "correct", total)
-        for reply, reply_rows in graded.do_nothing_rows.items()
-    }
+    raw_results = []
+    for row in rows:
+        is_correct = correct.get(row["task_id"])
+        raw_results.append(_with_verdict(row["output"], is_correct))
+    do_nothing_rates = {}
+    for reply, reply_rows in graded.do_nothing_rows.items():
+        do_nothing_rates[reply] = _rate(reply_rows, "correct", total)
     return {
         "success rate": _rate(graded.rows, "correct", total),
-        "raw_results": [_with_verdict(row["output"], correct.get(row["task_id"])) for row in rows],
+        "raw_results": raw_results,
         "clinical success rate": _rate(graded.rows, "clinical_correct", total),
         "do-nothing success rates": do_nothing_rates,
     }

@@ -94,8 +94,12 @@ def _first_group(pattern: re.Pattern[str], text: str) -> str:
 
 
 def _search_all(patterns: Mapping[str, re.Pattern[str]], text: str) -> dict[str, str]:
-    matches = {name: pattern.search(text) for name, pattern in patterns.items()}
-    return {name: match[1].strip() for name, match in matches.items() if match}
+    parts = {}
+    for name, pattern in patterns.items():
+        match = pattern.search(text)
+        if match:
+            parts[name] = match[1].strip()
+    return parts
 
 
 def _max_age_years(instruction: str) -> int | None:

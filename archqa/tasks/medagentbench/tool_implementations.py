@@ -63,7 +63,10 @@ class ToolImplementations:
 
     def search_patients(self, **criteria: str) -> list[Resource]:
         """Patients by identifier, given, family, birthdate and so on. Raises `ActionFailed`."""
-        params = [(name.replace("_", "-"), value) for name, value in criteria.items() if value]
+        params = []
+        for name, value in criteria.items():
+            if value:
+                params.append((name.replace("_", "-"), value))
         return self.search("Patient", params)
 
     def find_patient(self, mrn: str) -> Resource | None:
@@ -94,7 +97,8 @@ class ToolImplementations:
         Raises `ActionFailed` with every reason against it.
         """
         payload = intent.payload(self.payload_format)
-        url, body = f"{FHIR_BASE_URL}{intent.resource_type}", json.dumps(payload)
+        url = f"{FHIR_BASE_URL}{intent.resource_type}"
+        body = json.dumps(payload)
         references = tuple(evidence)
         reasons = self._refusal_reasons(payload, references)
         if reasons:

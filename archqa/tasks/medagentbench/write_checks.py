@@ -94,9 +94,8 @@ def missing_reads(
     unread = [reference for reference in evidence if reference not in context.resources_read]
     if unread:
         reasons.append(f"The evidence {', '.join(unread)} was not read in this task.")
-    if _CONDITION.search(task_text.instruction) and not _looked_at_measurements(
-        patient, context, evidence
-    ):
+    is_conditional = _CONDITION.search(task_text.instruction) is not None
+    if is_conditional and not _looked_at_measurements(patient, context, evidence):
         reasons.append("The instruction sets a condition; read the measurement it speaks of first.")
     return reasons
 
@@ -106,8 +105,10 @@ def subject_patient_id(payload: Mapping[str, Any]) -> str:
     subject = payload.get("subject")
     reference = subject.get("reference") if isinstance(subject, dict) else None
     base, _, patient = str(reference or "").rpartition("/")
-    resource_type = base.rpartition("/")[2]
-    return patient if resource_type == "Patient" else ""
+    _, _, resource_type = base.rpartition("/")
+    if resource_type != "Patient":
+        return ""
+    return patient
 
 
 def same_unit(unit: str, other_unit: str) -> bool:
@@ -155,11 +156,13 @@ def _wrong_dose_unit(payload: Mapping[str, Any], task_text: TaskText) -> Iterato
 def _wrong_evidence_unit(
     task_text: TaskText, context: WriteContext, evidence: tuple[str, ...]
 ) -> Iterator[str]:
-    instruction_units = sorted({unit.lower() for unit in _CONCENTRATION.findall(task_text.text)})
+    units = _CONCENTRATION.findall(task_text.text)
+    instruction_units = sorted({unit.lower() for unit in units})
     if not instruction_units:
         return
     for reference in evidence:
-        quantity = context.resources_read.get(reference, {}).get("valueQuantity") or {}
+        resource = context.resources_read.get(reference, {})
+        quantity = resource.get("valueQuantity") or {}
         unit = str(quantity.get("unit") or "").lower()
         if unit and not any(same_unit(unit, expected) for expected in instruction_units):
             expected_units = ", ".join(instruction_units)
@@ -216,8 +219,7 @@ def _has_identity(resource: Mapping[str, Any], patient: str) -> bool:
     identifiers = resource.get("identifier")
     if not isinstance(identifiers, list):
         return False
-    return any(
-        identifier.get("value") == patient
-        for identifier in identifiers
-        if isinstance(identifier, dict)
-    )
+    for identifier in identifiers:
+        if isinstance(identifier, dict) and identifier.get("value") == patient:
+            return True
+    return False

@@ -103,6 +103,22 @@ def test_silence_needs_no_record_but_its_grading_does(
     assert report["scores"]["success_rate"] == report["baselines"]["FINISH([])"]["success_rate"] > 0
 
 
+def test_the_benchmarks_totals_have_no_grades_before_the_run_is_scored(
+    benchmark: SyntheticBenchmark, tmp_path: Path
+) -> None:
+    out = tmp_path / "run"
+    options = ("--record", str(benchmark.store), "--pipeline", "scripted", "--out", str(out))
+    process = archqa("predict", str(benchmark.tasks), *options)
+    assert process.returncode == 0, process.stderr
+    predicted = json.loads((out / "overall.json").read_text())
+    assert predicted["custom"] == {}
+    scored(str(out))
+    graded = json.loads((out / "overall.json").read_text())
+    assert graded["custom"]["success rate"] == 1
+    assert len(graded["custom"]["raw_results"]) == len(benchmark.rows)
+    assert graded["validation"] == predicted["validation"]
+
+
 def test_a_run_is_scored_by_both_gradings_beside_doing_nothing(
     finished: Path, benchmark: SyntheticBenchmark
 ) -> None:

@@ -56,7 +56,10 @@ async def dmis(case: Case, run_context: RunContext, settings: DmisSettings) -> N
     state = CaseState(case, run_context, settings, [])
     context = await medical_context(state) if settings.context else ""
     screening, panel = await in_parallel(_screen(state, context), _consult(state, context))
-    judgements = {name: labels for name, labels in {**screening, **panel}.items() if labels}
+    judgements = {}
+    for name, labels in {**screening, **panel}.items():
+        if labels:
+            judgements[name] = labels
     if not judgements:
         raise Unusable("No agent could judge the note; see the trace.")
     task = DecisionTask(

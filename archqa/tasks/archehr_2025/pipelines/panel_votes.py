@@ -61,11 +61,11 @@ class _Ballot(NamedTuple):
         """The backends of an agent that the setting `voters` enables in this role, by label."""
         backends = self.state.run_context.voters(agent)
         settings = self.state.settings
-        return {
-            label: backend
-            for label, backend in backends.items()
-            if is_enabled_voter(voter_name(role, label), settings)
-        }
+        enabled = {}
+        for label, backend in backends.items():
+            if is_enabled_voter(voter_name(role, label), settings):
+                enabled[label] = backend
+        return enabled
 
 
 async def collect_votes(state: CaseState[NotePanelSettings], context: str) -> PanelVotes:
@@ -92,7 +92,9 @@ async def collect_votes(state: CaseState[NotePanelSettings], context: str) -> Pa
 
 def _exemplars(state: CaseState[NotePanelSettings]) -> tuple[Exemplar, ...]:
     index = state.run_context.exemplars
-    return index.nearest(state.case, state.settings.shots) if index else ()
+    if not index:
+        return ()
+    return index.nearest(state.case, state.settings.shots)
 
 
 async def _general_votes(ballot: _Ballot) -> PanelVotes:
@@ -118,7 +120,11 @@ async def _specialist_votes(ballot: _Ballot) -> PanelVotes:
 
 async def _recruit(ballot: _Ballot) -> tuple[str, ...]:
     state = ballot.state
-    task = RecruitingTask(case=state.case, context=ballot.context, most=state.settings.most_experts)
+    task = RecruitingTask(
+        case=state.case,
+        context=ballot.context,
+        most=state.settings.most_experts,
+    )
     try:
         panel = await RecruitingAgent().run(task, state.run_context)
     except (CaseFailed, ServerUnavailable) as failure:
@@ -199,16 +205,16 @@ def _write_and_cite(ballot: _Ballot, backend: Backend) -> Voter:
 async def _repeat_votes(voters: Mapping[str, Voter], ballot: _Ballot) -> dict[str, Judgements]:
     """Every voter's vote, its repetitions pooled; empty where all of them failed."""
     repetitions = ballot.state.settings.repetitions
-    names = [name for name in voters for _ in range(repetitions)]
-    pending = [
-        _cast(name, voter, repetition, ballot)
-        for name, voter in voters.items()
-        for repetition in range(repetitions)
-    ]
-    by_voter: dict[str, list[Judgements]] = defaultdict(list)
+    names = []
+    pending = []
+    for name, voter in voters.items():
+        for repetition in range(repetitions):
+            names.append(name)
+            pending.append(_cast(name, voter, repetition, ballot))
+    votes_by_voter: dict[str, list[Judgements]] = defaultdict(list)
     for name, judgements in zip(names, await in_parallel(*pending), strict=True):
-        by_voter[name].append(judgements)
-    return {name: _pool_repetitions(votes) for name, votes in by_voter.items()}
+        votes_by_voter[name].append(judgements)
+    return {name: _pool_repetitions(votes) for name, votes in votes_by_voter.items()}
 
 
 async def _cast(name: str, voter: Voter, repetition: int, ballot: _Ballot) -> Judgements:

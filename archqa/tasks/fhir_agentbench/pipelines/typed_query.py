@@ -87,7 +87,8 @@ def _may_fall_back(state: _State, failure: CaseFailed) -> bool:
 
 def _chart(record: Record, patient: str) -> Chart:
     """The patient's chart, cached for the next question of the run."""
-    return _chart_caches.setdefault(record, ChartCache(record)).of(patient)
+    cache = _chart_caches.setdefault(record, ChartCache(record))
+    return cache.of(patient)
 
 
 async def _plan(state: _State) -> QueryResult:
@@ -180,8 +181,9 @@ def _execute(state: _State, query: Query) -> _Execution:
         "answer": format_agent_answer(result),
     }
     state.trace.append(entry)
-    feedback = "" if result.chosen else _empty_result_feedback(state, result)
-    return _Execution(result, feedback)
+    if result.chosen:
+        return _Execution(result, feedback="")
+    return _Execution(result, _empty_result_feedback(state, result))
 
 
 def _empty_result_feedback(state: _State, result: QueryResult) -> str:
@@ -197,10 +199,11 @@ def _empty_result_feedback(state: _State, result: QueryResult) -> str:
 
 
 def _look_up(state: _State, plan: Plan) -> list[LookupResult]:
-    return [
-        LookupResult(words=words, lines=tuple(_lookup_lines(state, words)))
-        for words in plan.look_up
-    ]
+    results = []
+    for words in plan.look_up:
+        lines = tuple(_lookup_lines(state, words))
+        results.append(LookupResult(words=words, lines=lines))
+    return results
 
 
 def _lookup_lines(state: _State, words: str) -> list[str]:

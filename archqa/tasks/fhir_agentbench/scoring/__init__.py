@@ -51,10 +51,8 @@ class FhirAgentBenchScoring(ScoringBridge):
         gold = load_gold(request.inputs)
         questions = [to_scoring_question(question) for question in gold.references]
         rows = request.selected_rows(gold.selection, "question_id")
-        settings: dict[str, Any] = {
-            **request.settings.resampling,
-            "metrics": request.settings.metrics,
-        }
+        settings: dict[str, Any] = {**request.settings.resampling}
+        settings["metrics"] = request.settings.metrics
 
         def score(**overrides: Any) -> Scores:
             return fhir_agentbench.score(rows, questions, **{**settings, **overrides})
@@ -72,9 +70,15 @@ class FhirAgentBenchScoring(ScoringBridge):
             write_evaluation(request.official_path, scores, request.submission, gold.references)
         error_tags = _error_tags(questions, rows, scores)
         scores.tables["by_failure"] = error_analysis.error_table(error_tags, len(questions))
-        faults = {question_id: {"tags": tags} for question_id, tags in error_tags.items() if tags}
-        report = self.report(request, gold, scores, baselines(questions))._replace(faults=faults)
-        return _with_votes(report, votes) if votes else report
+        faults = {}
+        for question_id, tags in error_tags.items():
+            if tags:
+                faults[question_id] = {"tags": tags}
+        report = self.report(request, gold, scores, baselines(questions))
+        report = report._replace(faults=faults)
+        if votes is None:
+            return report
+        return _with_votes(report, votes)
 
 
 BRIDGE = FhirAgentBenchScoring()
@@ -90,9 +94,10 @@ def load_gold(inputs: ScoringInputs) -> Gold[FhirQuestion]:
         )
     file = load_questions(path)
     selection = inputs.select_cases(question.question_id for question in file.questions)
-    questions = [
-        question for question in file.questions if question.question_id not in selection.excluded
-    ]
+    questions = []
+    for question in file.questions:
+        if question.question_id not in selection.excluded:
+            questions.append(question)
     return Gold(questions, [], {"key": file.sha256}, selection)
 
 
@@ -100,7 +105,11 @@ def to_scoring_question(question: FhirQuestion) -> Question:
     """A question as `scoring` takes it."""
     resources = {kind: list(ids) for kind, ids in question.true_fhir_ids.items()}
     return Question(
-        question.question_id, question.question, question.true_answer, resources, question.template
+        question.question_id,
+        question.question,
+        question.true_answer,
+        resources,
+        question.template,
     )
 
 
@@ -114,15 +123,18 @@ def _error_tags(
     questions: Sequence[Question], rows: Sequence[Any], scores: Scores
 ) -> dict[str, list[str]]:
     """Question id → what went wrong; empty unless answers and resources were both scored."""
-    if "answer_correctness" not in scores.tallies or "strict_recall" not in scores.tallies:
+    if not {"answer_correctness", "strict_recall"} <= scores.tallies.keys():
         return {}
     by_id = {str(row["question_id"]): row for row in rows}
+    correctness = scores.tallies["answer_correctness"]
     tags = {}
-    for question, tally in zip(questions, scores.tallies["answer_correctness"], strict=True):
+    for question, tally in zip(questions, correctness, strict=True):
         question_id = question.question_id
         recall = scores.per_case[question_id]["strict_recall"]
-        verdict = error_analysis.Verdict(bool(tally[0]), recall == 1 or not question.resources)
-        tags[question_id] = error_analysis.error_tags(question, by_id.get(question_id), verdict)
+        has_all_resources = recall == 1 or not question.resources
+        verdict = error_analysis.Verdict(bool(tally[0]), has_all_resources)
+        row = by_id.get(question_id)
+        tags[question_id] = error_analysis.error_tags(question, row, verdict)
     return tags
 
 

@@ -34,8 +34,10 @@ def write_evaluation(
     not computed are null.
     """
     records = list(_records(scores, submission, questions))
-    write_private_text(path, json.dumps(records, ensure_ascii=False, indent=2) + "\n")
-    _append(path.with_name("performance_summary.csv"), list(_summary(path, scores, submission)))
+    text = json.dumps(records, ensure_ascii=False, indent=2)
+    write_private_text(path, text + "\n")
+    summary = list(_summary(path, scores, submission))
+    _append(path.with_name("performance_summary.csv"), summary)
 
 
 def _records(
@@ -44,14 +46,16 @@ def _records(
     rows = {str(row["question_id"]): row for row in submission.rows}
     for index, question in enumerate(questions):
         row = rows.get(question.question_id, {})
+        copied_fields = {name: row.get(name) for name in _COPIED_FIELDS}
+        has_answer = bool(question.true_fhir_ids)
         yield {
             "question_id": question.question_id,
             "question": question.question,
             "assumption": question.assumption,
             "true_answer": question.true_answer,
-            **{name: row.get(name) for name in _COPIED_FIELDS},
+            **copied_fields,
             "answer_correctness": _correctness(scores, index),
-            "true_answer_extracted": question.true_answer if question.true_fhir_ids else NO_ANSWER,
+            "true_answer_extracted": question.true_answer if has_answer else NO_ANSWER,
             "agent_answer_normalized": _normalised(row.get("agent_answer")),
             "precision": _value_if_defined(scores, "precision", index, 0),
             "recall": _value_if_defined(scores, "recall", index, 2),
@@ -63,15 +67,19 @@ def _records(
 def _correctness(scores: Scores, index: int) -> int | None:
     if "answer_correctness" not in scores.tallies:
         return None
-    return int(scores.tallies["answer_correctness"][index][0])
+    tally = scores.tallies["answer_correctness"][index]
+    return int(tally[0])
 
 
 def _value_if_defined(scores: Scores, name: str, index: int, column: int) -> float | None:
     """One question's precision or recall; None where the benchmark excludes it from the mean."""
     if name not in scores.tallies:
         return None
-    value, is_defined = scores.tallies[name][index][column : column + 2]
-    return float(value) if is_defined else None
+    tally = scores.tallies[name][index]
+    value, is_defined = tally[column : column + 2]
+    if not is_defined:
+        return None
+    return float(value)
 
 
 def _normalised(reply: Any) -> str:
@@ -90,8 +98,14 @@ def _summary(path: Path, scores: Scores, submission: Submission) -> Iterator[lis
     rows_by_type = {"Overall": overall, **scores.tables["by_resource_type"]}
     for resource_type, row in rows_by_type.items():
         values = [row.get(name, "") for name in _SUMMARY_SCORES]
-        questions = int(row["questions"])
-        yield [now, submission.path.name, path.name, resource_type, questions, *values]
+        yield [
+            now,
+            submission.path.name,
+            path.name,
+            resource_type,
+            int(row["questions"]),
+            *values,
+        ]
 
 
 def _append(path: Path, rows: Sequence[Sequence[Any]]) -> None:

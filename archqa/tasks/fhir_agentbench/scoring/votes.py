@@ -62,10 +62,9 @@ class JudgeVotes:
         tasks = [JudgeTask(**reply._asdict()) for reply in replies]
         ballots, self.usage = judge.judge(tasks)
         self._ballots = dict(zip(replies, ballots, strict=True))
-        self._votes = {
-            reply: cycle([bool(ballot.correct) for ballot in ballots])
-            for reply, ballots in self._ballots.items()
-        }
+        self._votes: dict[_Reply, Iterator[bool]] = {}
+        for reply, reply_ballots in self._ballots.items():
+            self._votes[reply] = cycle([bool(ballot.correct) for ballot in reply_ballots])
         self.disagreements = list(self._find_disagreements(rows, questions))
 
     def __call__(self, question: str, reference: str, reply: str) -> bool:
@@ -122,7 +121,8 @@ def _undecided_replies(rows: Rows, questions: Sequence[Question]) -> list[_Reply
 def _disagreement(ballots: Ballots, strict: bool | None) -> dict[str, Any]:
     """The votes, if they differ from each other or from the strict comparison; empty otherwise."""
     votes = [ballot.correct for ballot in ballots]
-    majority = sum(map(bool, votes)) * 2 > len(votes)
+    votes_for = sum(map(bool, votes))
+    majority = votes_for * 2 > len(votes)
     is_unanimous = len(set(votes)) == 1 and None not in votes
     if is_unanimous and strict in {None, majority}:
         return {}

@@ -21,7 +21,8 @@ from scoring.tasks.medagentbench_transcript import Task
 
 _TASK_ID = re.compile(r"task[0-9]+_[0-9]+")
 _NO_CONVERSATION = (
-    "These MedAgentBench results are answers without the conversations that led to them, which is what is graded.\n"
+    "These MedAgentBench results are answers without the conversations that led to them, "
+    "which is what is graded.\n"
     "Name the run folder, or its runs.jsonl."
 )
 
@@ -40,15 +41,21 @@ class MedAgentBenchScoring(ScoringBridge):
     def rows_from_object(self, content: Mapping[str, Any]) -> list[Any] | None:
         """The rows of `{task_id: result}`, or of a `runs.jsonl` of one line."""
         if content and all(map(_TASK_ID.fullmatch, content)):
-            return [{"task_id": task_id, "result": result} for task_id, result in content.items()]
+            return list(map(_row, content.items()))
         if content.keys() >= {"index", "output"}:
             return [content]
         return None
 
     def rows_of_run(self, run: EndedRun) -> tuple[list[Any], bytes]:
         """The lines of `runs.jsonl`."""
-        lines = [json.dumps(row, ensure_ascii=False) for row in MEDAGENTBENCH.transcripts(run)]
-        return [json.loads(line) for line in lines], "\n".join(lines).encode("utf-8", "replace")
+        rows = []
+        lines = []
+        for row in MEDAGENTBENCH.transcripts(run):
+            line = json.dumps(row, ensure_ascii=False)
+            lines.append(line)
+            rows.append(json.loads(line))
+        content = "\n".join(lines)
+        return rows, content.encode("utf-8", "replace")
 
     def row_errors(self, rows: Sequence[Any]) -> Iterator[str]:
         """Graded rows without a task id or with grades that are not true or false."""
@@ -73,26 +80,32 @@ class MedAgentBenchScoring(ScoringBridge):
         gold = load_gold(request.inputs)
         rows = request.selected_rows(gold.selection, "task_id")
         run = request.submission.run
+        record = request.inputs.record
+        if run and not record:
+            record = run.record
         result = score_clinical(
             rows,
             gold.references,
             request.settings.grading,
             request.settings.resampling,
-            record=request.inputs.record or (run.record if run else None),
+            record=record,
             pipeline=run.pipeline if run else "",
         )
         if request.official_path:
             write_leaderboard(request.official_path, result.scores.scores)
         report = self.report(request, gold, result.scores, result.baselines)
         if run and result.graded:
-            total = len(run.case_ids)
-            report = report._replace(
-                run_files={"overall.json": overall(rows, total, result.graded)}
-            )
+            totals = overall(rows, len(run.case_ids), result.graded)
+            report = report._replace(run_files={"overall.json": totals})
         return report._replace(faults=result.faults)
 
 
 BRIDGE = MedAgentBenchScoring()
+
+
+def _row(result_of_task: tuple[str, Any]) -> dict[str, Any]:
+    task_id, result = result_of_task
+    return {"task_id": task_id, "result": result}
 
 
 def load_gold(inputs: ScoringInputs) -> Gold[Task]:

@@ -45,11 +45,17 @@ def score_clinical(
         scores = medagentbench.score(rows, task_ids, grading=grading, **common)
         return ClinicalScores(scores, constant_replies(task_ids))
     with open_record_lookup(record) as lookup:
-        graded, warnings = grade_rows(rows, tasks, lookup), lookup.warnings
+        graded = grade_rows(rows, tasks, lookup)
+        warnings = lookup.warnings
     scores = medagentbench.score(
-        graded.rows, task_ids, baselines=graded.do_nothing_rows, grading=grading, **common
+        graded.rows,
+        task_ids,
+        baselines=graded.do_nothing_rows,
+        grading=grading,
+        **common,
     )
-    scores.warnings.extend([*warnings, *_policy_warning(pipeline)])
+    scores.warnings.extend(warnings)
+    scores.warnings.extend(_policy_warning(pipeline))
     faults = {row["task_id"]: _faults(row) for row in graded.rows}
     return ClinicalScores(scores, scores.tables["baselines"], faults, graded)
 

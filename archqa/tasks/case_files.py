@@ -1,0 +1,104 @@
+"""Reads files of cases and keys of every task, recognised by what a file holds."""
+
+from pathlib import Path
+
+from archqa.errors import InputError
+from archqa.tasks.files.content import FORMAT_HINT
+from archqa.tasks.files.json_lines import JSONL_SUFFIXES, open_jsonl
+from archqa.tasks.files.parquet import PARQUET_SUFFIX, open_parquet
+from archqa.tasks.files.source import Source, read_source, resolve_path
+from archqa.tasks.registry import all_tasks, default_task, find
+from archqa.tasks.task import CaseFile, CaseSource, KeyFile, Task
+
+_NOT_CASES = (
+    (
+        frozenset({"answers"}),
+        "this looks like a key, not like cases.",
+        "Name the case file here; give this one by --key.",
+    ),
+    (
+        frozenset({"clinician_answer"}),
+        "this looks like a key.",
+        "Name the case file here; give this one by --key.",
+    ),
+    (
+        frozenset({"case_id", "answer"}),
+        "this looks like a submission.",
+        "archqa score FILE --key KEY scores it.",
+    ),
+    (
+        frozenset({"case_id", "prediction"}),
+        "this looks like a submission.",
+        "archqa score FILE --key KEY scores it.",
+    ),
+)
+"""Fields of files that are not case files, what is wrong and what to do."""
+
+
+def recognise(source: CaseSource) -> Task:
+    """The task that a file's content belongs to. Raises `InputError` if it is of none."""
+    return _recognise(read_source(source))
+
+
+def load_cases(source: CaseSource, task: str | None = None) -> CaseFile:
+    """Read a case file: a path, `-` (standard input) or `mini`. `task` overrides its content.
+
+    The cases of JSON Lines and Parquet files stay on disk. Raises `InputError` with every mistake of the
+    file, `CallerError` for an unknown task.
+    """
+    if isinstance(source, str | Path) and _is_cohort(Path(source)):
+        return _load_cohort(Path(source), task)
+    opened = read_source(source)
+    case_task = recognise(opened) if task is None else find(task)
+    cases = case_task.load(opened)
+    return CaseFile(Path(opened.path), case_task.name, cases, opened.sha256, opened.content.format)
+
+
+def load_notes(source: CaseSource) -> CaseFile:
+    """Read a file of cases with notes, whatever it looks like. Raises `InputError`."""
+    return load_cases(source, default_task().name)
+
+
+def load_key(source: CaseSource) -> KeyFile:
+    """Read an ArchEHR-QA key, of 2025 or 2026. Raises `InputError` with every mistake of the file."""
+    from archqa.tasks.archehr_2025.key import read_key
+
+    opened = read_source(source)
+    return KeyFile(Path(opened.path), opened.sha256, read_key(opened))
+
+
+def find_key(case_path: str | Path) -> Path | None:
+    """The key next to a case file: `<stem>_key.json`, else `archehr-qa_key.json`, else None."""
+    path = resolve_path(case_path)
+    for name in (f"{path.stem}_key.json", "archehr-qa_key.json"):
+        key = path.with_name(name)
+        if key.is_file():
+            return key
+    return None
+
+
+def _is_cohort(path: Path) -> bool:
+    return path.suffix in {*JSONL_SUFFIXES, PARQUET_SUFFIX} and path.is_file()
+
+
+def _load_cohort(path: Path, name: str | None) -> CaseFile:
+    """JSON Lines and Parquet are archqa's own formats: they hold notes unless `--task` says otherwise."""
+    task = default_task() if name is None else find(name)
+    if path.suffix == PARQUET_SUFFIX:
+        cases, sha256 = open_parquet(path, task.read_line)
+        return CaseFile(path, task.name, cases, sha256, "parquet")
+    lines, sha256 = open_jsonl(path, task.read_line)
+    return CaseFile(path, task.name, lines, sha256, "jsonl")
+
+
+def _recognise(source: Source) -> Task:
+    content = source.content
+    if not content.fields:
+        return default_task()  # Its loader says what an entry should be.
+    for task in all_tasks():
+        if task.recognises(content):
+            return task
+    for fields, problem, fix in _NOT_CASES:
+        if fields <= content.fields:
+            raise InputError(source.path, [f": {problem}"], fix)
+    raise InputError(source.path, [": no benchmark we know has entries like these."], FORMAT_HINT)

@@ -1,0 +1,185 @@
+"""The list of models, files and batches of an OpenAI-compatible server, and its errors."""
+
+import json
+import traceback
+from collections.abc import Callable
+from pathlib import Path
+
+import httpx2
+import pytest
+
+from archqa.errors import (
+    ArchqaError,
+    AuthenticationFailed,
+    CallerError,
+    ModelError,
+    ServerUnavailable,
+)
+from archqa.llm.server_api import ServerApi
+from tests.fakes.server import FakeServer
+
+Handler = Callable[[httpx2.Request], httpx2.Response]
+
+KEY = "sk-canary"
+RECORD_TEXT = "The patient was given aspirin."
+
+
+def server_api(handler: Handler, base_url: str = "http://127.0.0.1/v1/") -> ServerApi:
+    return ServerApi(base_url, KEY, transport=httpx2.MockTransport(handler))
+
+
+def status_reply(status: int) -> Handler:
+    """A server that answers every request with this status and quotes key and record text."""
+    return lambda request: httpx2.Response(status, text=f"{KEY}: {RECORD_TEXT}")
+
+
+async def error_of_upload(server: ServerApi, folder: Path) -> ArchqaError:
+    path = folder / "round-1.jsonl"
+    path.write_text(RECORD_TEXT)
+    with pytest.raises(ArchqaError) as caught:
+        async with server:
+            await server.upload_batch_file(path)
+    return caught.value
+
+
+async def error_of_models(server: ServerApi) -> ArchqaError:
+    with pytest.raises(ArchqaError) as caught:
+        async with server:
+            await server.models()
+    return caught.value
+
+
+async def test_the_models_of_a_server_are_listed_in_its_order() -> None:
+    with FakeServer(models=("tiny-7b", "big-70b")) as fake:
+        async with ServerApi(fake.base_url, KEY) as server:
+            assert await server.models() == ["tiny-7b", "big-70b"]
+
+
+async def test_a_file_is_uploaded_as_a_form_with_the_key_as_a_bearer_token(tmp_path: Path) -> None:
+    path = tmp_path / "round-1.jsonl"
+    path.write_text('{"custom_id": "a"}\n')
+    requests = []
+
+    async def keep(request: httpx2.Request) -> httpx2.Response:
+        await request.aread()
+        requests.append(request)
+        return httpx2.Response(200, json={"id": "file-1", "object": "file"})
+
+    async with ServerApi("http://127.0.0.1/v1", KEY, transport=httpx2.MockTransport(keep)) as api:
+        assert await api.upload_batch_file(path) == "file-1"
+    [request] = requests
+    assert (request.method, request.url.path) == ("POST", "/v1/files")
+    assert request.headers["Authorization"] == f"Bearer {KEY}"
+    assert request.headers["Content-Type"].startswith("multipart/form-data; boundary=")
+    body = request.content.decode()
+    assert 'name="purpose"\r\n\r\nbatch\r\n' in body
+    assert 'name="file"; filename="round-1.jsonl"' in body
+    assert '\r\n\r\n{"custom_id": "a"}\n\r\n' in body
+
+
+async def test_a_batch_is_created_from_a_file_for_chat_completions_within_a_day() -> None:
+    bodies = []
+
+    def create(request: httpx2.Request) -> httpx2.Response:
+        bodies.append(json.loads(request.content))
+        return httpx2.Response(200, json={"id": "batch-1", "status": "validating"})
+
+    async with server_api(create) as server:
+        batch = await server.create_batch("file-1")
+    assert (batch.id, batch.status, batch.request_counts) == ("batch-1", "validating", None)
+    assert bodies == [
+        {
+            "input_file_id": "file-1",
+            "endpoint": "/v1/chat/completions",
+            "completion_window": "24h",
+        }
+    ]
+
+
+async def test_an_id_of_a_server_is_one_part_of_the_path() -> None:
+    paths = []
+
+    def answer(request: httpx2.Request) -> httpx2.Response:
+        paths.append(request.url.raw_path)
+        return httpx2.Response(200, content=b"lines")
+
+    async with server_api(answer) as server:
+        assert await server.file_content("a/b?c") == b"lines"
+    assert paths == [b"/v1/files/a%2Fb%3Fc/content"]
+
+
+async def test_a_refused_key_is_an_error_of_its_own(tmp_path: Path) -> None:
+    for error in (
+        await error_of_models(server_api(status_reply(401))),
+        await error_of_upload(server_api(status_reply(401)), tmp_path),
+    ):
+        assert isinstance(error, AuthenticationFailed)
+        assert str(error) == (
+            "http://127.0.0.1/v1 refuses the key.\nSet OPENAI_API_KEY to one it accepts."
+        )
+
+
+@pytest.mark.parametrize("status", [302, 403, 404, 500])
+async def test_a_refused_batch_names_the_status_and_a_way_without_batches(
+    status: int, tmp_path: Path
+) -> None:
+    error = await error_of_upload(server_api(status_reply(status)), tmp_path)
+    assert type(error) is ModelError
+    assert f"refuses the batch with HTTP {status}." in str(error)
+    assert "--resume" in str(error)
+
+
+@pytest.mark.parametrize("status", [302, 404, 500])
+async def test_a_server_without_a_list_of_models_is_unavailable(status: int) -> None:
+    error = await error_of_models(server_api(status_reply(status)))
+    assert isinstance(error, ServerUnavailable)
+    assert f"does not list its models (HTTP {status})." in str(error)
+
+
+async def test_a_redirect_is_not_followed() -> None:
+    paths = []
+
+    def redirect(request: httpx2.Request) -> httpx2.Response:
+        paths.append(request.url.path)
+        return httpx2.Response(307, headers={"location": "http://127.0.0.2/elsewhere"})
+
+    await error_of_models(server_api(redirect))
+    assert paths == ["/v1/models"]
+
+
+async def test_a_server_that_cannot_be_reached_is_unavailable(tmp_path: Path) -> None:
+    def fail(request: httpx2.Request) -> httpx2.Response:
+        raise httpx2.ConnectError(f"{KEY} {RECORD_TEXT}")
+
+    upload_error = await error_of_upload(server_api(fail), tmp_path)
+    models_error = await error_of_models(server_api(fail))
+    assert isinstance(upload_error, ServerUnavailable)
+    assert "cannot be reached" in str(upload_error)
+    assert isinstance(models_error, ServerUnavailable)
+    assert "does not list its models (ConnectError)." in str(models_error)
+
+
+@pytest.mark.parametrize("content", ["", "<html>", "[]", '{"data": 1}', '{"id": 1}'])
+async def test_a_reply_of_another_form_is_an_error(content: str, tmp_path: Path) -> None:
+    def answer(request: httpx2.Request) -> httpx2.Response:
+        return httpx2.Response(200, text=content)
+
+    assert isinstance(await error_of_models(server_api(answer)), ServerUnavailable)
+    assert isinstance(await error_of_upload(server_api(answer), tmp_path), ModelError)
+
+
+@pytest.mark.parametrize("status", [200, 302, 401, 500])
+async def test_no_error_shows_a_key_or_record_text(status: int, tmp_path: Path) -> None:
+    base_url = f"http://user:{KEY}@127.0.0.1/v1"
+    for error in (
+        await error_of_models(server_api(status_reply(status), base_url)),
+        await error_of_upload(server_api(status_reply(status), base_url), tmp_path),
+    ):
+        shown = "".join(traceback.format_exception(error))
+        assert KEY not in shown
+        assert RECORD_TEXT not in shown
+
+
+def test_an_invalid_url_is_the_callers_error() -> None:
+    with pytest.raises(CallerError, match="not a URL"):
+        ServerApi("http://[bad", KEY)
