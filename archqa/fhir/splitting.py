@@ -40,8 +40,12 @@ def split_by_patient(store: Store, shards: int, into: Path) -> list[Shard]:
     """
     _check_request(shards, into)
     into.mkdir(mode=0o700, parents=True, exist_ok=True)
-    paths = [shard_path(into, number, shards) for number in range(1, shards + 1)]
-    drafts = [into / f".{path.name}.ndjson" for path in paths]
+    paths = []
+    drafts = []
+    for number in range(1, shards + 1):
+        path = shard_path(into, number, shards)
+        paths.append(path)
+        drafts.append(into / f".{path.name}.ndjson")
     try:
         _write_drafts(store, drafts)
         written = list(map(_load, drafts, paths))
@@ -122,7 +126,8 @@ def _load(draft: Path, path: Path) -> Shard:
         if draft.stat().st_size:
             store.load([draft], strict=True)
         counts = store.counts()
-    return Shard(path, counts.get("Patient", 0), sum(counts.values()))
+    patients = counts.get("Patient", 0)
+    return Shard(path, patients, resources=sum(counts.values()))
 
 
 def _on_one_line(text: str) -> str:

@@ -1,303 +1,239 @@
-"""FHIR search the slow way: every resource is looked at, nothing is indexed. Written from hl7.org/fhir/R4/search.html
-alone and sharing no code with archqa; only what `test_searches_equal_a_brute_force` asks for is here.
+"""FHIR search the slow way: it looks at every resource and has no index.
+
+Written from hl7.org/fhir/R4/search.html alone, without any code of archqa. It supports only what
+`test_searches_equal_a_brute_force` needs.
 """
 
-import calendar
-import re
-import unicodedata
 from collections.abc import Callable, Iterable
-from datetime import UTC, datetime, timedelta
-from decimal import Decimal
-from typing import Any
+from datetime import UTC
+from typing import Any, NamedTuple
 
-Resource = dict[str, Any]
-Interval = tuple[datetime, datetime]
-
-FIRST, LAST = datetime(1, 1, 2), datetime(9999, 12, 30)
-
-
-def listed(value: Any) -> list[Any]:
-    return [] if value is None else value if isinstance(value, list) else [value]
-
-
-def interval(text: str, *, utc: bool) -> tuple[Interval, bool]:
-    """What a date covers, on the wall clock or in UTC; and whether it names a zone."""
-    match = re.match(r"(.*?)(Z|[+-]\d\d:\d\d)?$", text) if "T" in text else None
-    body, zone = (match[1], match[2]) if match else (text, None)
-    start = datetime.fromisoformat(body + {4: "-01-01", 7: "-01"}.get(len(body), ""))
-    if len(body) == 4:
-        end = start.replace(year=start.year + 1)
-    elif len(body) == 7:
-        end = start + timedelta(days=calendar.monthrange(start.year, start.month)[1])
-    else:
-        end = (
-            start
-            + {10: timedelta(days=1), 16: timedelta(minutes=1), 19: timedelta(seconds=1)}[len(body)]
-        )
-    if utc and zone:
-        shift = datetime.fromisoformat(
-            f"2000-01-01T00:00:00{zone.replace('Z', '+00:00')}"
-        ).utcoffset()
-        assert shift is not None
-        start, end = start - shift, end - shift
-    return (start, end), zone is not None
+from tests.fhir.brute_force_values import (
+    Resource,
+    any_token_matches,
+    codings,
+    date_matches,
+    interval_of_value,
+    plain,
+    quantity_matches,
+    reference_matches,
+    string_matches,
+    words_match,
+)
 
 
-def date_passes(stored: Any, wanted: str, *, wall_clock: bool) -> bool:
-    prefix, text = (wanted[:2], wanted[2:]) if wanted[:2].isalpha() else ("eq", wanted)
-    on_wall = wall_clock and not interval(text, utc=False)[1]
-    (low, high), _ = interval(text, utc=not on_wall)
-    if isinstance(stored, dict):
-        first = interval(stored["start"], utc=not on_wall)[0][0] if "start" in stored else FIRST
-        last = interval(stored["end"], utc=not on_wall)[0][1] if "end" in stored else LAST
-    else:
-        (first, last), _ = interval(stored, utc=not on_wall)
-    inside = low <= first and last <= high
-    return {
-        "eq": inside,
-        "ne": not inside,
-        "gt": last > high,
-        "ge": last > high or inside,
-        "lt": first < low,
-        "le": first < low or inside,
-        "sa": first >= high,
-        "eb": last <= low,
-    }[prefix]
+class Element(NamedTuple):
+    """What a search parameter looks at: the kind of values, and the paths to them."""
+
+    kind: str
+    paths: list[str]
 
 
-def plain(text: str) -> str:
-    bare = "".join(
-        sign for sign in unicodedata.normalize("NFD", text) if unicodedata.category(sign) != "Mn"
-    )
-    return re.sub(r"\s+", " ", bare.lower()).strip()
-
-
-def codings(value: Any) -> list[tuple[str | None, str | None, str]]:
-    """System, code and words. A plain code has no system of its own: None."""
-    if isinstance(value, str):
-        return [(None, value, "")]
-    if "value" in value:
-        return [(value.get("system", ""), value["value"], "")]
-    if "coding" in value or "text" in value:
-        found = [
-            (each.get("system", ""), each.get("code"), each.get("display", ""))
-            for each in value.get("coding", [])
-        ]
-        return [*found, (None, None, value["text"])] if "text" in value else found
-    return [(value.get("system", ""), value.get("code"), value.get("display", ""))]
-
-
-def token_passes(coding: tuple[str | None, str | None, str], wanted: str) -> bool:
-    system, code, _ = coding
-    if "|" not in wanted:
-        return code == wanted
-    wanted_system, wanted_code = wanted.split("|")
-    if not wanted_code:
-        return system == wanted_system
-    return code == wanted_code and (system is None or system == wanted_system)
-
-
-def number_passes(value: float, wanted: str) -> bool:
-    prefix, text = (wanted[:2], wanted[2:]) if wanted[:2].isalpha() else ("eq", wanted)
-    exact = Decimal(text)
-    half = Decimal(1).scaleb(exact.as_tuple().exponent) / 2  # type: ignore[arg-type]
-    stored = Decimal(repr(value))
-    inside = exact - half <= stored < exact + half
-    return {
-        "eq": inside,
-        "ne": not inside,
-        "gt": stored > exact,
-        "sa": stored > exact,
-        "lt": stored < exact,
-        "eb": stored < exact,
-        "ge": stored >= exact,
-        "le": stored <= exact,
-    }[prefix]
-
-
-def quantity_passes(quantity: Resource, wanted: str) -> bool:
-    number, *unit = wanted.split("|")
-    if not number_passes(quantity["value"], number):
-        return False
-    if not unit:
-        return True
-    system, code = unit
-    if system:
-        return quantity.get("system") == system and quantity.get("code") == code
-    return code in (quantity.get("code"), quantity.get("unit"))
-
-
-def reference_passes(stored: str, wanted: str, types: tuple[str, ...]) -> bool:
-    kind, _, name = stored.rpartition("/")
-    wanted_kind, _, wanted_name = wanted.rpartition("/")
-    wanted_kind = wanted_kind.rpartition("/")[2]
-    if name != wanted_name or (wanted_kind and kind != wanted_kind):
-        return False
-    return not types or kind in types
-
-
-ELEMENTS: dict[tuple[str, str], tuple[str, list[str]]] = {
-    ("Observation", "code"): ("token", ["code"]),
-    ("Observation", "category"): ("token", ["category"]),
-    ("Observation", "status"): ("token", ["status"]),
-    ("Observation", "date"): ("date", ["effectiveDateTime", "effectivePeriod"]),
-    ("Observation", "patient"): ("patient", ["subject"]),
-    ("Observation", "encounter"): ("reference", ["encounter"]),
-    ("Observation", "value-quantity"): ("quantity", ["valueQuantity"]),
-    ("Observation", "value-string"): ("string", ["valueString"]),
-    ("Patient", "identifier"): ("token", ["identifier"]),
-    ("Patient", "gender"): ("token", ["gender"]),
-    ("Patient", "family"): ("string", ["name.family"]),
-    ("Patient", "given"): ("string", ["name.given"]),
-    ("Patient", "birthdate"): ("date", ["birthDate"]),
-    ("Encounter", "date"): ("date", ["period"]),
-    ("Encounter", "patient"): ("patient", ["subject"]),
-    ("Encounter", "class"): ("token", ["class"]),
-    ("Encounter", "part-of"): ("reference", ["partOf"]),
+ELEMENTS = {
+    ("Observation", "code"): Element("token", ["code"]),
+    ("Observation", "category"): Element("token", ["category"]),
+    ("Observation", "status"): Element("token", ["status"]),
+    ("Observation", "date"): Element("date", ["effectiveDateTime", "effectivePeriod"]),
+    ("Observation", "patient"): Element("patient", ["subject"]),
+    ("Observation", "encounter"): Element("encounter", ["encounter"]),
+    ("Observation", "value-quantity"): Element("quantity", ["valueQuantity"]),
+    ("Observation", "value-string"): Element("string", ["valueString"]),
+    ("Patient", "identifier"): Element("token", ["identifier"]),
+    ("Patient", "gender"): Element("token", ["gender"]),
+    ("Patient", "family"): Element("string", ["name.family"]),
+    ("Patient", "given"): Element("string", ["name.given"]),
+    ("Patient", "birthdate"): Element("date", ["birthDate"]),
+    ("Encounter", "date"): Element("date", ["period"]),
+    ("Encounter", "patient"): Element("patient", ["subject"]),
+    ("Encounter", "class"): Element("token", ["class"]),
+    ("Encounter", "part-of"): Element("encounter", ["partOf"]),
 }
+
+CHAIN_TARGETS = {"patient": "Patient", "encounter": "Encounter", "part-of": "Encounter"}
 
 
 def values(resource: Resource, paths: Iterable[str]) -> list[Any]:
-    found = []
+    """The values at any of the paths, such as `name.family`."""
+    all_values = []
     for path in paths:
         nodes = [resource]
         for step in path.split("."):
-            nodes = [item for node in nodes for item in listed(node.get(step))]
-        found += nodes
-    return found
+            nodes = [member for node in nodes for member in as_list(node.get(step))]
+        all_values += nodes
+    return all_values
+
+
+def as_list(value: Any) -> list[Any]:
+    if value is None:
+        return []
+    if isinstance(value, list):
+        return value
+    return [value]
 
 
 class BruteForce:
-    """A record as a list. `ways` is archqa (helpful, wall clock) or hapi (neither)."""
+    """A record as a list of resources.
 
-    def __init__(self, resources: list[Resource], ways: str) -> None:
+    The profile is archqa (helpful, dates on the wall clock) or hapi (neither).
+    """
+
+    def __init__(self, resources: list[Resource], profile: str) -> None:
         self.resources = resources
-        self.helpful = ways == "archqa"
+        self.is_helpful = profile == "archqa"
 
-    def search(self, kind: str, params: list[tuple[str, str]]) -> list[str]:
-        """The ids of all that match, in order."""
-        sort = [value for name, value in params if name == "_sort"]
-        filters = [(name, value) for name, value in params if name != "_sort"]
-        found = [
-            each
-            for each in self.of(kind)
-            if all(self.passes(each, name, value) for name, value in filters)
-        ]
+    def search(self, resource_type: str, params: list[tuple[str, str]]) -> list[str]:
+        """The ids of all matches, in order."""
+        sort = ""
+        matches = self.resources_of(resource_type)
+        for name, value in params:
+            if name == "_sort":
+                sort = value
+            else:
+                matches = [match for match in matches if self.matches(match, name, value)]
         if sort:
-            found = self.ordered(found, sort[0])
-        return [resource["id"] for resource in found]
+            matches = self.ordered(matches, sort)
+        return [resource["id"] for resource in matches]
 
-    def of(self, kind: str) -> list[Resource]:
-        return [each for each in self.resources if each["resourceType"] == kind]
-
-    def passes(self, resource: Resource, name: str, value: str) -> bool:
-        kind = resource["resourceType"]
-        if name.startswith("_has:"):
-            _, source, by, rest = name.split(":", 3)
-            theirs = ELEMENTS[source, by][1]
-            return any(
-                self.passes(each, rest, value)
-                and any(
-                    ref["reference"] == f"{kind}/{resource['id']}" for ref in values(each, theirs)
-                )
-                for each in self.of(source)
-            )
-        if "." in name:
-            by, rest = name.split(".")
-            target = {"patient": "Patient", "encounter": "Encounter", "part-of": "Encounter"}[by]
-            there = {
-                f"{target}/{each['id']}"
-                for each in self.of(target)
-                if self.passes(each, rest, value)
-            }
-            return any(ref["reference"] in there for ref in values(resource, ELEMENTS[kind, by][1]))
-        base, _, modifier = name.partition(":")
-        if base == "_id":
-            return (resource["id"] in value.split(",")) != (modifier == "not")
-        how, paths = ELEMENTS[kind, base]
-        stored = values(resource, paths)
-        if modifier == "missing":
-            return bool(stored) != (value == "true")
-        alternatives = value.split(",")
-        if modifier == "not":
-            return not any(self.one(how, kind, base, stored, "", each) for each in alternatives)
-        return any(self.one(how, kind, base, stored, modifier, each) for each in alternatives)
-
-    def one(
-        self, how: str, kind: str, base: str, stored: list[Any], modifier: str, wanted: str
-    ) -> bool:
-        check: dict[str, Callable[[Any], bool]] = {
-            "token": lambda value: self.token(kind, base, value, modifier, wanted),
-            "date": lambda value: date_passes(value, wanted, wall_clock=self.helpful),
-            "quantity": lambda value: quantity_passes(value, wanted),
-            "reference": lambda value: reference_passes(value["reference"], wanted, ("Encounter",)),
-            "patient": lambda value: reference_passes(value["reference"], wanted, ("Patient",)),
-            "string": lambda value: string_passes(value, modifier, wanted),
-        }
-        if how == "string" and not modifier and self.helpful:
-            return words_pass(stored, wanted)
-        return any(check[how](value) for value in stored)
-
-    def token(self, kind: str, base: str, value: Any, modifier: str, wanted: str) -> bool:
-        if modifier == "text":
-            words = [plain(each[2]) for each in codings(value) if each[2]]
-            return any(
-                plain(wanted) in each if self.helpful else each.startswith(plain(wanted))
-                for each in words
-            )
-        if any(token_passes(each, wanted) for each in codings(value)):
-            return True
-        everywhere = [
-            each
-            for one in self.of(kind)
-            for v in values(one, ELEMENTS[kind, base][1])
-            for each in codings(v)
+    def resources_of(self, resource_type: str) -> list[Resource]:
+        return [
+            resource for resource in self.resources if resource["resourceType"] == resource_type
         ]
-        if not self.helpful or any(token_passes(each, wanted) for each in everywhere):
+
+    def matches(self, resource: Resource, name: str, value: str) -> bool:
+        if name.startswith("_has:"):
+            return self.reverse_chain_matches(resource, name, value)
+        if "." in name:
+            return self.chain_matches(resource, name, value)
+        base, _, modifier = name.partition(":")
+        alternatives = value.split(",")
+        if base == "_id":
+            is_among = resource["id"] in alternatives
+            return not is_among if modifier == "not" else is_among
+        element = ELEMENTS[resource["resourceType"], base]
+        if modifier == "missing":
+            is_missing = not values(resource, element.paths)
+            return is_missing == (value == "true")
+        if modifier == "not":
+            return not self.any_matches(resource, element, "", alternatives)
+        return self.any_matches(resource, element, modifier, alternatives)
+
+    def reverse_chain_matches(self, resource: Resource, name: str, value: str) -> bool:
+        """Whether a resource that passes the rest of the filter refers to this one."""
+        _, source_type, reference_name, rest = name.split(":", 3)
+        name_of_resource = f"{resource['resourceType']}/{resource['id']}"
+        element = ELEMENTS[source_type, reference_name]
+        for source in self.resources_of(source_type):
+            references = references_at(source, element)
+            if name_of_resource in references and self.matches(source, rest, value):
+                return True
+        return False
+
+    def chain_matches(self, resource: Resource, name: str, value: str) -> bool:
+        """Whether this resource refers to one that passes the rest of the filter."""
+        reference_name, rest = name.split(".")
+        references = references_at(resource, ELEMENTS[resource["resourceType"], reference_name])
+        target_type = CHAIN_TARGETS[reference_name]
+        for target in self.resources_of(target_type):
+            is_referenced = f"{target_type}/{target['id']}" in references
+            if is_referenced and self.matches(target, rest, value):
+                return True
+        return False
+
+    def any_matches(
+        self,
+        resource: Resource,
+        element: Element,
+        modifier: str,
+        alternatives: list[str],
+    ) -> bool:
+        stored = values(resource, element.paths)
+        resource_type = resource["resourceType"]
+        for alternative in alternatives:
+            if element.kind == "token":
+                is_match = self.code_matches(resource_type, element, stored, modifier, alternative)
+            elif element.kind == "string" and not modifier and self.is_helpful:
+                is_match = words_match(stored, alternative)
+            else:
+                is_match = self.value_matches(element.kind, stored, modifier, alternative)
+            if is_match:
+                return True
+        return False
+
+    def value_matches(self, kind: str, stored: list[Any], modifier: str, value: str) -> bool:
+        checks: dict[str, Callable[[Any], bool]] = {
+            "date": lambda date: date_matches(date, value, wall_clock=self.is_helpful),
+            "quantity": lambda quantity: quantity_matches(quantity, value),
+            "encounter": lambda target: reference_matches(target["reference"], value, "Encounter"),
+            "patient": lambda target: reference_matches(target["reference"], value, "Patient"),
+            "string": lambda string: string_matches(string, modifier, value),
+        }
+        return any(map(checks[kind], stored))
+
+    def code_matches(
+        self,
+        resource_type: str,
+        element: Element,
+        stored: list[Any],
+        modifier: str,
+        token: str,
+    ) -> bool:
+        own_codings = [coding for value in stored for coding in codings(value)]
+        if modifier == "text":
+            return any(self.display_matches(coding.display, token) for coding in own_codings)
+        if any_token_matches(own_codings, token):
+            return True
+        if not self.is_helpful or self.occurs(resource_type, element, token):
             return False
-        system, bar, code = wanted.rpartition("|")
+        # A code that occurs nowhere is compared without regard to case.
+        system, bar, code = token.rpartition("|")
         if bar and not code:
             return False
-        folded = [(s, plain(c) if c else None, w) for s, c, w in codings(value)]
-        return any(token_passes(each, f"{system}{bar}{plain(code)}") for each in folded)
+        folded = []
+        for coding in own_codings:
+            folded.append(coding._replace(code=plain(coding.code) if coding.code else None))
+        return any_token_matches(folded, f"{system}{bar}{plain(code)}")
 
-    def ordered(self, found: list[Resource], sort: str) -> list[Resource]:
-        name, down = sort.removeprefix("-"), sort.startswith("-")
+    def display_matches(self, display: str, value: str) -> bool:
+        if not display:
+            return False
+        if self.is_helpful:
+            return plain(value) in plain(display)
+        return plain(display).startswith(plain(value))
+
+    def occurs(self, resource_type: str, element: Element, token: str) -> bool:
+        """Whether any resource of the type has this code."""
+        for resource in self.resources_of(resource_type):
+            for value in values(resource, element.paths):
+                if any_token_matches(codings(value), token):
+                    return True
+        return False
+
+    def ordered(self, resources: list[Resource], sort: str) -> list[Resource]:
+        name = sort.removeprefix("-")
+        is_descending = sort.startswith("-")
         if name == "_id":
-            return sorted(found, key=lambda resource: resource["id"], reverse=down)
-        keyed = []
-        for place, each in enumerate(found):
-            stretches = []
-            for value in values(each, ELEMENTS[each["resourceType"], name][1]):
-                period = value if isinstance(value, dict) else {"start": value, "end": value}
-                start = interval(period["start"], utc=True)[0][0] if "start" in period else FIRST
-                end = interval(period["end"], utc=True)[0][1] if "end" in period else LAST
-                stretches.append((start, end))
-            if not stretches:
-                key: tuple[int, float] = (1, 0.0)
-            elif down:
-                key = (0, -max(end for _, end in stretches).replace(tzinfo=UTC).timestamp())
-            else:
-                key = (0, min(start for start, _ in stretches).replace(tzinfo=UTC).timestamp())
-            keyed.append((key, place, each))
-        return [each for _, _, each in sorted(keyed, key=lambda item: item[:2])]
+            return sorted(
+                resources, key=lambda resource: str(resource["id"]), reverse=is_descending
+            )
+
+        def key(resource: Resource) -> tuple[int, float]:
+            element = ELEMENTS[resource["resourceType"], name]
+            return sort_key(values(resource, element.paths), is_descending)
+
+        return sorted(resources, key=key)
 
 
-def string_passes(value: str, modifier: str, wanted: str) -> bool:
-    if modifier == "exact":
-        return value == wanted
-    if modifier == "contains":
-        return plain(wanted) in plain(value)
-    return plain(value).startswith(plain(wanted))
+def references_at(resource: Resource, element: Element) -> list[str]:
+    return [reference["reference"] for reference in values(resource, element.paths)]
 
 
-def words_pass(stored: list[str], wanted: str) -> bool:
-    """One part begins with all of it, or every word begins a word of some part."""
-    if any(plain(value).startswith(plain(wanted)) for value in stored):
-        return True
-    starts = [
-        plain(value)[at:]
-        for value in stored
-        for at in [0, *(m.end() for m in re.finditer(" ", plain(value)))]
-    ]
-    return all(any(start.startswith(word) for start in starts) for word in plain(wanted).split())
+def sort_key(dates: list[Any], is_descending: bool) -> tuple[int, float]:
+    """Sort by the latest end or the earliest start; resources without a date come last."""
+    if not dates:
+        return 1, 0.0
+    intervals = [interval_of_value(date, utc=True) for date in dates]
+    if is_descending:
+        latest = max(end for _, end in intervals)
+        return 0, -latest.replace(tzinfo=UTC).timestamp()
+    earliest = min(start for start, _ in intervals)
+    return 0, earliest.replace(tzinfo=UTC).timestamp()

@@ -125,7 +125,17 @@ def build_store(folder: Path, resources: Iterable[Resource], profile: str = "arc
 
 
 def ward_resources() -> list[Resource]:
-    """Two patients with visits, an ICU stay, results, orders of a drug and of a mix, and two wards."""
+    """Two patients with visits, an ICU stay, results, orders of a drug and of a mix, and wards."""
+    return [
+        *ward_people_and_places(),
+        *ward_visits(),
+        *ward_observations(),
+        *ward_orders_and_diagnoses(),
+    ]
+
+
+def ward_people_and_places() -> list[Resource]:
+    """Two patients and three wards."""
     return [
         patient("p1", "Stone", ["Ann", "Mary"]),
         patient(
@@ -139,6 +149,12 @@ def ward_resources() -> list[Resource]:
         location("w1", "Medical Intensive Care Unit (MICU)"),
         location("w2", "Surgery"),
         location("w3", "Nobody's ward"),
+    ]
+
+
+def ward_visits() -> list[Resource]:
+    """Hospital visits and an ICU stay."""
+    return [
         encounter(
             "h1",
             "p1",
@@ -162,6 +178,12 @@ def ward_resources() -> list[Resource]:
         ),
         encounter("h2", "p1", "2131-07-01T08:00:00-04:00", None),
         encounter("h3", "p2", "2130-05-01T08:00:00-04:00", "2130-05-02T08:00:00-04:00"),
+    ]
+
+
+def ward_observations() -> list[Resource]:
+    """Laboratory results, a heart rate and a blood culture."""
+    return [
         observation(
             "o1",
             "p1",
@@ -210,6 +232,12 @@ def ward_resources() -> list[Resource]:
             "2130-01-03T09:00:00-05:00",
             derivedFrom=[{"reference": "Observation/o5"}],
         ),
+    ]
+
+
+def ward_orders_and_diagnoses() -> list[Resource]:
+    """A specimen, drugs, a mix, orders and a diagnosis."""
+    return [
         {
             "resourceType": "Specimen",
             "id": "s1",
@@ -237,3 +265,13 @@ def ward_resources() -> list[Resource]:
             "code": codeable_concept("4280", "Congestive heart failure"),
         },
     ]
+
+
+def numbered_observations(count: int, of: str = "p1", **more: Any) -> list[Resource]:
+    """Observations of one patient: o0, o1 and so on."""
+    return [observation(f"o{number}", of, **more) for number in range(count)]
+
+
+def ids_of(resources: Iterable[Resource]) -> list[str]:
+    """The ids of resources, in order."""
+    return [resource["id"] for resource in resources]

@@ -1,12 +1,20 @@
-"""What both can, a real server of somebody else finds as we do: sekmet-fhir on loopback, over HTTP, dates in UTC."""
+"""A third-party server finds the same: sekmet-fhir on loopback, over HTTP, dates in UTC."""
 
 import random
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
 from archqa.fhir import FhirClient, Store
-from tests.fhir.invented import build_store, codeable_concept, encounter, observation, patient
+from tests.fhir.invented import (
+    build_store,
+    codeable_concept,
+    encounter,
+    ids_of,
+    observation,
+    patient,
+)
 from tests.fhir.third_party import fill, sekmet, sekmet_command
 
 pytestmark = [
@@ -18,32 +26,40 @@ pytestmark = [
 ]
 
 
-def a_clinic() -> list[dict[str, Any]]:
+def random_clinic() -> list[dict[str, Any]]:
     """Patients with results at random times in several zones."""
     chance = random.Random(7)
-    found: list[dict[str, Any]] = [
-        patient(f"p{at}", chance.choice(["Stone", "Stoner", "Miller"])) for at in range(8)
+    resources = []
+    for number in range(8):
+        family = chance.choice(["Stone", "Stoner", "Miller"])
+        resources.append(patient(f"p{number}", family))
+    for number in range(8):
+        month = f"2130-0{number + 1}"
+        start = f"{month}-01T08:00:00Z"
+        end = f"{month}-05T08:00:00Z"
+        resources.append(encounter(f"e{number}", f"p{number}", start, end))
+    for number in range(400):
+        resources.append(random_observation(f"o{number}", chance))
+    return resources
+
+
+def random_observation(name: str, chance: random.Random) -> dict[str, Any]:
+    patient_number = chance.randrange(8)
+    zone = chance.choice(["Z", "-05:00", "+05:30"])
+    month = chance.randint(1, 12)
+    day = chance.randint(1, 28)
+    hour = chance.randint(0, 23)
+    time = f"2130-{month:02}-{day:02}T{hour:02}:30:00{zone}"
+    codes = [
+        codeable_concept("GLU", "Glucose"),
+        codeable_concept("MG", "Magnesium"),
+        codeable_concept("HR", system="http://other"),
     ]
-    found += [
-        encounter(
-            f"e{at}", f"p{at}", f"2130-0{at + 1}-01T08:00:00Z", f"2130-0{at + 1}-05T08:00:00Z"
-        )
-        for at in range(8)
-    ]
-    for at in range(400):
-        of, zone = chance.randrange(8), chance.choice(["Z", "-05:00", "+05:30"])
-        when = f"2130-{chance.randint(1, 12):02}-{chance.randint(1, 28):02}T{chance.randint(0, 23):02}:30:00{zone}"
-        code = chance.choice(
-            [
-                codeable_concept("GLU", "Glucose"),
-                codeable_concept("MG", "Magnesium"),
-                codeable_concept("HR", system="http://other"),
-            ]
-        )
-        more = {"encounter": {"reference": f"Encounter/e{of}"}} if chance.random() < 0.7 else {}
-        value = {"value": chance.randint(1, 200), "unit": "mg/dL"}
-        found.append(observation(f"o{at}", f"p{of}", code, when, valueQuantity=value, **more))
-    return found
+    resource = observation(name, f"p{patient_number}", chance.choice(codes), time)
+    if chance.random() < 0.7:
+        resource["encounter"] = {"reference": f"Encounter/e{patient_number}"}
+    resource["valueQuantity"] = {"value": chance.randint(1, 200), "unit": "mg/dL"}
+    return resource
 
 
 SEARCHES = [
@@ -74,31 +90,34 @@ SEARCHES = [
 
 
 @pytest.fixture(scope="module")
-def both(tmp_path_factory: pytest.TempPathFactory) -> Any:
+def servers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Store, FhirClient]]:
+    """The same record in our store and on the other server."""
     folder = tmp_path_factory.mktemp("third")
+    resources = random_clinic()
     with (
         sekmet(folder) as base,
-        FhirClient(base) as far,
-        build_store(folder / "ours", a_clinic(), "hapi") as near,
+        FhirClient(base) as client,
+        build_store(folder / "ours", resources, "hapi") as store,
     ):
-        fill(base, a_clinic())
-        yield near, far
+        fill(base, resources)
+        yield store, client
 
 
 @pytest.mark.parametrize("query", SEARCHES)
-def test_it_finds_the_same(both: tuple[Store, FhirClient], query: str) -> None:
-    near, far = both
-    ids = [resource["id"] for resource in near.search_all(query)]
+def test_it_finds_the_same(servers: tuple[Store, FhirClient], query: str) -> None:
+    store, client = servers
+    ids = ids_of(store.search_all(query))
     assert ids
-    assert sorted(resource["id"] for resource in far.search_all(f"{query}&_count=200")) == sorted(
-        ids
-    )
+    assert sorted(ids_of(client.search_all(f"{query}&_count=200"))) == sorted(ids)
 
 
 @pytest.mark.parametrize("key", ["date", "-date"])
-def test_it_sorts_the_same(both: tuple[Store, FhirClient], key: str) -> None:
-    near, far = both
+def test_it_sorts_the_same(servers: tuple[Store, FhirClient], key: str) -> None:
+    store, client = servers
     query = f"Observation?patient=p1&_sort={key}&_count=200"
-    times = [[each["effectiveDateTime"] for each in record.search_all(query)] for record in both]
-    assert times[0] == times[1]
-    assert near.search(query).total == far.search(query).total
+    assert times(store, query) == times(client, query)
+    assert store.search(query).total == client.search(query).total
+
+
+def times(record: Store | FhirClient, query: str) -> list[str]:
+    return [resource["effectiveDateTime"] for resource in record.search_all(query)]

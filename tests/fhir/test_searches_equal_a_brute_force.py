@@ -1,5 +1,9 @@
-"""Random searches over random records give what a brute-force search gives that shares no code with archqa."""
+"""Random searches over random records: a brute-force search finds the same.
 
+The brute-force search shares no code with archqa.
+"""
+
+import json
 import tempfile
 from pathlib import Path
 from typing import Any
@@ -9,8 +13,11 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from archqa.fhir import Overlay, Store
-from tests.fhir.brute_force import BruteForce, interval
-from tests.fhir.invented import build_store
+from tests.fhir.brute_force import BruteForce
+from tests.fhir.brute_force_values import interval
+from tests.fhir.invented import build_store, ids_of
+
+Search = tuple[str, list[tuple[str, str]]]
 
 PATIENTS = ["a", "b", "c"]
 CODES = ["GLU", "glu", "MG", "2160-0", "Hb A1c"]
@@ -30,7 +37,7 @@ DATES = [
     "2130-02-01T00:00:00+05:30",
     "2130-12-31T23:59:59-05:00",
 ]
-ASKED = [*DATES, "2130-01-01T23:30", "2130-01-01T23:30:00", "2130-01-02T04:30Z", "2131"]
+SEARCHED_DATES = [*DATES, "2130-01-01T23:30", "2130-01-01T23:30:00", "2130-01-02T04:30Z", "2131"]
 PREFIXES = ["", "eq", "ne", "gt", "ge", "lt", "le", "sa", "eb"]
 NUMBERS = [5, 5.4, 5.35, 5.45, 100, 99.5, -3.2, 0, 7.1]
 UNITS = [
@@ -50,46 +57,50 @@ def without_none(resource: dict[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in resource.items() if value is not None}
 
 
-def in_order(period: dict[str, str]) -> bool:
-    """Whether it ends after it starts, on both clocks; what becomes of others has tests of its own."""
+def is_in_order(period: dict[str, str]) -> bool:
+    """Whether a period ends after it starts, on both clocks.
+
+    Periods that do not have tests of their own.
+    """
     if len(period) < 2:
         return bool(period)
-    clocks = [
-        [interval(period[end], utc=utc)[0] for end in ("start", "end")] for utc in (False, True)
-    ]
-    return all(start[0] < end[1] for start, end in clocks)
+    for utc in (False, True):
+        start, _ = interval(period["start"], utc=utc)
+        _, end = interval(period["end"], utc=utc)
+        if start >= end:
+            return False
+    return True
 
 
 periods = st.builds(
     lambda start, end: without_none({"start": start, "end": end}),
     maybe(st.sampled_from(DATES)),
     maybe(st.sampled_from(DATES)),
-).filter(in_order)
+).filter(is_in_order)
+codings = st.builds(
+    lambda system, code, display: without_none(
+        {"system": system, "code": code, "display": display}
+    ),
+    maybe(st.sampled_from(SYSTEMS)),
+    st.sampled_from(CODES),
+    maybe(st.sampled_from(WORDS)),
+)
 concepts = st.builds(
     lambda codings, text: without_none({"coding": codings, "text": text}),
-    st.lists(
-        st.builds(
-            lambda system, code, display: without_none(
-                {"system": system, "code": code, "display": display}
-            ),
-            maybe(st.sampled_from(SYSTEMS)),
-            st.sampled_from(CODES),
-            maybe(st.sampled_from(WORDS)),
-        ),
-        min_size=1,
-        max_size=2,
-    ),
+    st.lists(codings, min_size=1, max_size=2),
     maybe(st.sampled_from(WORDS)),
 )
 quantities = st.builds(
     lambda value, unit: {"value": value, **unit}, st.sampled_from(NUMBERS), st.sampled_from(UNITS)
 )
-subjects = st.sampled_from(
-    [*(f"Patient/{each}" for each in PATIENTS), "Patient/absent", "Group/a"]
-).map(lambda text: {"reference": text})
-encounters_of = st.sampled_from(["Encounter/e0", "Encounter/e1", "Encounter/absent"]).map(
-    lambda text: {"reference": text}
-)
+
+
+def references(names: list[str]) -> st.SearchStrategy[dict[str, str]]:
+    return st.sampled_from(names).map(lambda name: {"reference": name})
+
+
+subjects = references(["Patient/a", "Patient/b", "Patient/c", "Patient/absent", "Group/a"])
+encounter_references = references(["Encounter/e0", "Encounter/e1", "Encounter/absent"])
 
 observations = st.builds(
     lambda code, category, subject, encounter, when, value: without_none(
@@ -106,7 +117,7 @@ observations = st.builds(
     concepts,
     maybe(st.lists(concepts, min_size=1, max_size=2)),
     subjects,
-    maybe(encounters_of),
+    maybe(encounter_references),
     st.sampled_from(DATES).map(lambda text: {"effectiveDateTime": text})
     | periods.map(lambda period: {"effectivePeriod": period})
     | st.just({}),
@@ -115,8 +126,12 @@ observations = st.builds(
     | st.just({}),
 )
 patients = st.builds(
-    lambda family, given, gender, born: without_none(
-        {"name": [{"family": family, "given": given}], "gender": gender, "birthDate": born}
+    lambda family, given_names, gender, birth_date: without_none(
+        {
+            "name": [{"family": family, "given": given_names}],
+            "gender": gender,
+            "birthDate": birth_date,
+        }
     ),
     st.sampled_from(NAMES),
     st.lists(st.sampled_from(NAMES), max_size=2),
@@ -124,31 +139,40 @@ patients = st.builds(
     maybe(st.sampled_from(DATES[:5])),
 )
 visits = st.builds(
-    lambda subject, period, part, kind: without_none(
-        {"subject": subject, "period": period, "partOf": part, "class": kind}
+    lambda subject, period, part_of, encounter_class: without_none(
+        {
+            "subject": subject,
+            "period": period,
+            "partOf": part_of,
+            "class": encounter_class,
+        }
     ),
     subjects,
     maybe(periods),
-    maybe(encounters_of),
+    maybe(encounter_references),
     st.sampled_from(CODES).map(lambda code: {"code": code}),
 )
 
 
 @st.composite
-def worlds(draw: st.DrawFn) -> list[dict[str, Any]]:
-    found = [{"resourceType": "Patient", "id": name, **draw(patients)} for name in PATIENTS]
-    for at, visit in enumerate(draw(st.lists(visits, max_size=4))):
-        found.append({"resourceType": "Encounter", "id": f"e{at}", **visit})
-    for at, one in enumerate(draw(st.lists(observations, min_size=4, max_size=14))):
-        found.append({"resourceType": "Observation", "id": f"o{at}", **one})
-    return found
+def records(draw: st.DrawFn) -> list[dict[str, Any]]:
+    resources = []
+    for name in PATIENTS:
+        resources.append({"resourceType": "Patient", "id": name, **draw(patients)})
+    drawn_visits = draw(st.lists(visits, max_size=4))
+    for index, visit in enumerate(drawn_visits):
+        resources.append({"resourceType": "Encounter", "id": f"e{index}", **visit})
+    drawn_observations = draw(st.lists(observations, min_size=4, max_size=14))
+    for index, observation in enumerate(drawn_observations):
+        resources.append({"resourceType": "Observation", "id": f"o{index}", **observation})
+    return resources
 
 
 def one_or_two(values: list[str]) -> st.SearchStrategy[str]:
     return st.lists(st.sampled_from(values), min_size=1, max_size=2).map(",".join)
 
 
-dates = st.tuples(st.sampled_from(PREFIXES), st.sampled_from(ASKED)).map("".join)
+dates = st.tuples(st.sampled_from(PREFIXES), st.sampled_from(SEARCHED_DATES)).map("".join)
 tokens = one_or_two(
     [
         *CODES,
@@ -164,7 +188,7 @@ amounts = st.tuples(
     st.sampled_from(["5", "5.4", "5.40", "100", "1e2", "-3.2", "0"]),
     st.sampled_from(["", "||mg/dL", "|http://unitsofmeasure.org|mg/dL", "||g"]),
 ).map("".join)
-who = st.sampled_from(
+patient_references = st.sampled_from(
     ["a", "Patient/b", "http://elsewhere.example/fhir/Patient/c", "absent", "Group/a", "a,b"]
 )
 yes_or_no = st.sampled_from(["true", "false"])
@@ -185,7 +209,7 @@ FILTERS = {
         param("category:missing", yes_or_no),
         param("date", dates),
         param("date:missing", yes_or_no),
-        param("patient", who),
+        param("patient", patient_references),
         param("encounter", st.sampled_from(["e0", "Encounter/e1", "absent"])),
         param("encounter:missing", yes_or_no),
         param("value-quantity", amounts),
@@ -211,7 +235,7 @@ FILTERS = {
     ),
     "Encounter": st.one_of(
         param("date", dates),
-        param("patient", who),
+        param("patient", patient_references),
         param("class", tokens),
         param("part-of", st.sampled_from(["e0", "Encounter/e1"])),
         param("part-of.class", tokens),
@@ -226,56 +250,71 @@ SORTS = {
 
 
 @st.composite
-def searches(draw: st.DrawFn) -> tuple[str, list[tuple[str, str]]]:
-    kind = draw(
-        st.sampled_from(["Observation", "Observation", "Observation", "Patient", "Encounter"])
-    )
-    params = draw(st.lists(FILTERS[kind], min_size=1, max_size=3))
-    sort = draw(maybe(st.sampled_from(SORTS[kind])))
-    return kind, [*params, *([("_sort", sort)] if sort else [])]
+def searches(draw: st.DrawFn) -> Search:
+    # Most of the searches are for Observations.
+    types = ["Observation", "Observation", "Observation", "Patient", "Encounter"]
+    resource_type = draw(st.sampled_from(types))
+    params = draw(st.lists(FILTERS[resource_type], min_size=1, max_size=3))
+    sort = draw(maybe(st.sampled_from(SORTS[resource_type])))
+    if sort:
+        params.append(("_sort", sort))
+    return resource_type, params
 
 
 @pytest.mark.parametrize("profile", ["archqa", "hapi"])
 @settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
-@given(world=worlds(), asked=st.lists(searches(), min_size=12, max_size=12))
+@given(resources=records(), queries=st.lists(searches(), min_size=12, max_size=12))
 def test_random_searches_find_what_a_brute_force_search_finds(
-    profile: str, world: list[dict[str, Any]], asked: list[tuple[str, list[tuple[str, str]]]]
+    profile: str,
+    resources: list[dict[str, Any]],
+    queries: list[Search],
 ) -> None:
     with (
         tempfile.TemporaryDirectory() as folder,
-        build_store(Path(folder), world, profile) as store,
+        build_store(Path(folder), resources, profile) as store,
     ):
-        slow = BruteForce(world, profile)
-        for kind, params in asked:
-            assert found(store, kind, params) == slow.search(kind, params), (kind, params)
+        brute_force = BruteForce(resources, profile)
+        for resource_type, params in queries:
+            expected = brute_force.search(resource_type, params)
+            assert ids_on_all_pages(store, resource_type, params) == expected
 
 
 @settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))
-@given(world=worlds(), asked=st.lists(searches(), min_size=8, max_size=8), part=st.integers(0, 20))
+@given(
+    resources=records(),
+    queries=st.lists(searches(), min_size=8, max_size=8),
+    stored_count=st.integers(0, 20),
+)
 def test_a_record_half_in_an_overlay_is_searched_as_if_it_were_whole(
-    world: list[dict[str, Any]], asked: list[tuple[str, list[tuple[str, str]]]], part: int
+    resources: list[dict[str, Any]],
+    queries: list[Search],
+    stored_count: int,
 ) -> None:
-    import json
-
-    below, above = world[:part], world[part:]
     with (
         tempfile.TemporaryDirectory() as folder,
-        build_store(Path(folder), below) as store,
+        build_store(Path(folder), resources[:stored_count]) as store,
         Overlay.over(store) as overlay,
     ):
-        for each in above:
-            overlay.put(json.dumps(each), each)
-        slow = BruteForce(world, "archqa")
-        for kind, params in asked:
-            assert found(overlay, kind, params) == slow.search(kind, params), (kind, params)
+        for resource in resources[stored_count:]:
+            overlay.put(json.dumps(resource), resource)
+        brute_force = BruteForce(resources, "archqa")
+        for resource_type, params in queries:
+            expected = brute_force.search(resource_type, params)
+            assert ids_on_all_pages(overlay, resource_type, params) == expected
 
 
-def found(record: Store | Overlay, kind: str, params: list[tuple[str, str]]) -> list[str]:
-    """The ids on all pages, which are small so that there are several; totals and pages must agree."""
-    page = record.search(kind, [*params, ("_count", "3"), ("_total", "accurate")])
-    total, ids = page.total, [resource["id"] for resource in page.resources]
+def ids_on_all_pages(
+    record: Store | Overlay,
+    resource_type: str,
+    params: list[tuple[str, str]],
+) -> list[str]:
+    """The ids on all pages of three, whose number must agree with the total."""
+    page = record.search(resource_type, [*params, ("_count", "3"), ("_total", "accurate")])
+    total = page.total
+    ids = ids_of(page.resources)
     while page.next:
         page = record.search(page.next)
-        ids += [resource["id"] for resource in page.resources]
-    assert total == len(ids) == len(set(ids))
+        ids += ids_of(page.resources)
+    assert len(ids) == total
+    assert len(set(ids)) == total
     return ids

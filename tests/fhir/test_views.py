@@ -1,6 +1,4 @@
-"""What models and people see of a record: projections, cards, lookups, visits, references followed."""
-
-import json
+"""Views of a record: projections, cards, lookups, visits and references that are followed."""
 
 import pytest
 
@@ -18,11 +16,11 @@ from archqa.fhir import (
     project_all,
 )
 from archqa.fhir.views.encounters import encounter_kind
-from tests.fhir.invented import codeable_concept, encounter, observation
+from tests.fhir.invented import Resource, codeable_concept, encounter, ids_of, observation
 
 
 def test_a_projection_drops_narrative_and_says_codes_in_words() -> None:
-    one = observation(
+    glucose = observation(
         "o1",
         "p1",
         codeable_concept("GLU", "Glucose"),
@@ -32,7 +30,7 @@ def test_a_projection_drops_narrative_and_says_codes_in_words() -> None:
         extension=[{"url": "x"}],
         valueQuantity={"value": 5.4, "unit": "mmol/L", "system": "s", "code": "c"},
     )
-    assert project(one) == {
+    assert project(glucose) == {
         "resourceType": "Observation",
         "id": "o1",
         "status": "final",
@@ -44,7 +42,7 @@ def test_a_projection_drops_narrative_and_says_codes_in_words() -> None:
     }
 
 
-def test_a_projection_names_what_references_lead_to(ward_store: Store) -> None:
+def test_a_projection_names_the_targets_of_references(ward_store: Store) -> None:
     shown = project_all(
         ward_store.search("MedicationRequest?patient=p1").resources, Resolver(ward_store)
     )
@@ -55,18 +53,19 @@ def test_a_projection_names_what_references_lead_to(ward_store: Store) -> None:
 
 
 def test_a_projection_says_how_many_more_there_are() -> None:
-    many = [observation(f"o{at}", "p1") for at in range(100)]
-    assert project_all(many, rows=7).omitted == 93
-    assert project_all(many, rows=7).text.endswith("\n(93 more)")
-    small = project_all(many, rows=100, max_bytes=1000)
+    observations = [observation(f"o{number}", "p1") for number in range(100)]
+    projection = project_all(observations, rows=7)
+    assert projection.omitted == 93
+    assert projection.text.endswith("\n(93 more)")
+    small = project_all(observations, rows=100, max_bytes=1000)
     assert len(small.text) < 1100
     assert small.omitted == 100 - len(small.rows)
-    assert len(project_all(many, max_bytes=1).rows) == 1
+    assert len(project_all(observations, max_bytes=1).rows) == 1
 
 
 def test_a_card_tells_types_codes_dates_and_references(ward_store: Store) -> None:
-    found = {card.type: card for card in build_schema_card(ward_store, "p1").types}
-    assert {name: card.count for name, card in found.items()} == {
+    cards = {card.type: card for card in build_schema_card(ward_store, "p1").types}
+    assert {name: card.count for name, card in cards.items()} == {
         "Condition": 1,
         "Encounter": 3,
         "MedicationRequest": 2,
@@ -74,11 +73,9 @@ def test_a_card_tells_types_codes_dates_and_references(ward_store: Store) -> Non
         "Patient": 1,
         "Specimen": 1,
     }
-    observations = found["Observation"]
-    assert any(
-        system.system == "http://example.org/items" and "Heart Rate" in system.examples
-        for system in observations.systems
-    )
+    observations = cards["Observation"]
+    examples = {system.system: system.examples for system in observations.systems}
+    assert "Heart Rate" in examples["http://example.org/items"]
     assert observations.dates == ("effectiveDateTime",)
     assert "encounter -> Encounter" in observations.references
     assert "valueQuantity.value" in observations.paths
@@ -86,54 +83,62 @@ def test_a_card_tells_types_codes_dates_and_references(ward_store: Store) -> Non
 
 
 def test_a_lookup_finds_codes_by_words_in_one_patients_record(ward_store: Store) -> None:
-    hits = lookup(ward_store, " heart  RATE ", patient="p1")
-    assert [(hit.match, hit.found.code, hit.found.count) for hit in hits] == [("equal", "HR", 1)]
+    (hit,) = lookup(ward_store, " heart  RATE ", patient="p1")
+    assert (hit.match, hit.found.code, hit.found.count) == ("equal", "HR", 1)
     assert lookup(ward_store, "heart rate", patient="p2") == []
-    assert [hit.found.type for hit in lookup(ward_store, "blood culture")] == [
-        "Observation",
-        "Specimen",
-    ]
+    culture_hits = lookup(ward_store, "blood culture")
+    assert [hit.found.type for hit in culture_hits] == ["Observation", "Specimen"]
     assert lookup(ward_store, "glucos", patient="p1")[0].match == "part"
     assert lookup(ward_store, "gluocse", patient="p1")[0].match == "near"
-    assert [hit.found.code for hit in lookup(ward_store, "heparin", patient="p2")] == ["Heparin"]
+    (drug_hit,) = lookup(ward_store, "heparin", patient="p2")
+    assert drug_hit.found.code == "Heparin"
     assert lookup(ward_store, "insulin", patient="p2") == []
     assert lookup(ward_store, "", patient="p1") == []
 
 
-def test_a_resolver_follows_drugs_members_specimens_and_stays(ward_store: Store) -> None:
+def read(store: Store, resource_type: str, resource_id: str) -> Resource:
+    resource = store.get(resource_type, resource_id)
+    assert resource is not None
+    return resource
+
+
+def test_a_resolver_follows_drugs_members_and_specimens(ward_store: Store) -> None:
     resolver = Resolver(ward_store)
-    mix, test = ward_store.get("MedicationRequest", "r1"), ward_store.get("Observation", "o5")
-    stay, visit = ward_store.get("Encounter", "i1"), ward_store.get("Encounter", "h1")
-    assert mix is not None and test is not None and stay is not None and visit is not None  # noqa: PT018
-    assert [display_name(resource) for resource in resolver.medications(mix)] == [
-        "Insulin",
-        "0.9% Sodium Chloride",
-    ]
+    mix = read(ward_store, "MedicationRequest", "r1")
+    test = read(ward_store, "Observation", "o5")
+    drug_names = map(display_name, resolver.medications(mix))
+    assert list(drug_names) == ["Insulin", "0.9% Sodium Chloride"]
     (organism,) = resolver.members(test)
     assert display_name(organism) == "STAPH AUREUS"
     assert resolver.sources(organism) == [test]
     specimen = resolver.specimen(test)
     assert specimen is not None
     assert display_name(specimen) == "BLOOD CULTURE"
-    assert resolver.whole(stay) == visit
-    assert [(stay.location["name"], stay.start) for stay in resolver.stays(visit)] == [
-        ("Surgery", "2130-01-01T08:00:00-05:00")
-    ]
+
+
+def test_a_resolver_follows_visits_and_their_locations(ward_store: Store) -> None:
+    resolver = Resolver(ward_store)
+    icu_stay = read(ward_store, "Encounter", "i1")
+    visit = read(ward_store, "Encounter", "h1")
+    assert resolver.whole(icu_stay) == visit
+    (stay,) = resolver.stays(visit)
+    assert stay.location["name"] == "Surgery"
+    assert stay.start == "2130-01-01T08:00:00-05:00"
     assert resolver.resolve("Medication/absent") is None
     assert resolver.resolve({"display": "nobody"}) is None
 
 
-def test_visits_are_told_apart_and_counted_from_either_end(ward_store: Store) -> None:
+def test_visits_are_classified_and_counted_from_either_end(ward_store: Store) -> None:
     visits = Encounters.of(ward_store, "p1")
-    assert [resource["id"] for resource in visits.all] == ["h1", "i1", "h2"]
-    assert [resource["id"] for resource in visits.hospital.all] == ["h1", "h2"]
+    assert ids_of(visits.all) == ["h1", "i1", "h2"]
+    assert ids_of(visits.hospital.all) == ["h1", "h2"]
     assert visits.icu.first == visits.icu.last == visits.nth(2)
     assert visits.nth(-2) == visits.nth(2)
     assert visits.nth(0) is visits.nth(4) is visits.nth(-4) is None
     assert visits.current == visits.last
     assert Encounters.of(ward_store, "p2").current is None
     assert visits.hospital.first is not None
-    assert [resource["id"] for resource in visits.within(visits.hospital.first).all] == ["i1"]
+    assert ids_of(visits.within(visits.hospital.first).all) == ["i1"]
     assert len(visits.emergency) == 0
 
 
@@ -152,12 +157,10 @@ def test_fhirpath_is_evaluated_over_a_resource(ward_store: Store) -> None:
     pytest.importorskip("fhirpathpy")
     from archqa.fhir.views import fhirpath
 
-    one = ward_store.get("Observation", "o1")
-    assert one is not None
-    assert fhirpath.evaluate(one, "Observation.value.unit") == ["mmol/L"]
-    assert fhirpath.evaluate(
-        one, "code.coding.where(system = %lab).display", lab="http://example.org/labs"
-    ) == ["Glucose"]
+    glucose = read(ward_store, "Observation", "o1")
+    assert fhirpath.evaluate(glucose, "Observation.value.unit") == ["mmol/L"]
+    display = "code.coding.where(system = %lab).display"
+    assert fhirpath.evaluate(glucose, display, lab="http://example.org/labs") == ["Glucose"]
     for expression in (
         "Observation..",
         "Observation.(",
@@ -168,10 +171,10 @@ def test_fhirpath_is_evaluated_over_a_resource(ward_store: Store) -> None:
         "a" * 3000,
     ):
         with pytest.raises(FhirError):
-            fhirpath.evaluate(one, expression)
+            fhirpath.evaluate(glucose, expression)
 
 
-def test_without_fhirpathpy_it_is_said_how_to_get_it(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_fhirpathpy_the_error_says_how_to_get_it(monkeypatch: pytest.MonkeyPatch) -> None:
     import sys
 
     from archqa.fhir.views import fhirpath
@@ -184,8 +187,6 @@ def test_without_fhirpathpy_it_is_said_how_to_get_it(monkeypatch: pytest.MonkeyP
 def test_codes_are_counted_the_same_by_the_store_and_one_by_one(ward_store: Store) -> None:
     from archqa.fhir.client.code_counts import count_codes
 
-    for kind in ("Observation", "Encounter", "Medication", "MedicationRequest"):
-        counted = count_codes(kind, ward_store.search_all(kind))
-        assert json.dumps([code.model_dump() for code in counted]) == json.dumps(
-            [resource.model_dump() for resource in ward_store.codes(kind)]
-        )
+    for resource_type in ("Observation", "Encounter", "Medication", "MedicationRequest"):
+        resources = ward_store.search_all(resource_type)
+        assert count_codes(resource_type, resources) == ward_store.codes(resource_type)

@@ -1,6 +1,7 @@
-"""Real servers on loopback: sekmet-fhir 0.1.1 (from PyPI, in an environment of its own) and ours, each as a process.
+"""Real servers on loopback, each as a process: sekmet-fhir 0.1.1 from PyPI, and ours.
 
-`ARCHQA_SEKMET` names sekmet's command, for example /tmp/sekmet/bin/sekmet after
+sekmet needs an environment of its own. `ARCHQA_SEKMET` names its command, for example
+/tmp/sekmet/bin/sekmet after
 `python -m venv /tmp/sekmet && /tmp/sekmet/bin/pip install sekmet-fhir==0.1.1`.
 """
 

@@ -35,7 +35,7 @@ from tests.fhir.invented import (
     observation,
     patient,
 )
-from tests.fhir.test_server import client_of
+from tests.fhir.serving import client_of
 from tests.query.invented import random_record
 from tests.query.questions import queries
 

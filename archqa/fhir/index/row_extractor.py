@@ -47,9 +47,9 @@ class IndexRowExtractor:
     """
 
     def __init__(self) -> None:
-        self.rows: dict[str, list[tuple[Any, ...]]] = {
-            table: [] for table in schema.INDEX_COLUMN_COUNTS
-        }
+        self.rows: dict[str, list[tuple[Any, ...]]] = {}
+        for table in schema.INDEX_COLUMN_COUNTS:
+            self.rows[table] = []
         self.elements: Numbers[tuple[str, str, str]] = Numbers(("", "", ""))
         self.terms: Numbers[CodedTerm] = Numbers(CodedTerm(None, None, None))
         self.targets: Numbers[ReferenceTarget] = Numbers(ReferenceTarget("", ""))
@@ -96,7 +96,8 @@ class IndexRowExtractor:
             if kind is Kind.TOKEN and is_concept_element(resource_type, path):
                 emit = self._emit_concept
             p = self.elements.of((resource_type, kind.value, path))
-            plan.setdefault(root_element(path), []).append((emit, p, compile_path(path)))
+            steps = plan.setdefault(root_element(path), [])
+            steps.append((emit, p, compile_path(path)))
         self._plans[resource_type] = plan
         return plan
 
@@ -106,16 +107,20 @@ class IndexRowExtractor:
         for values_of in self._patient_getters_of(resource_type):
             for value in values_of(resource):
                 for t in self._target_numbers(value):
-                    if self.targets.values[t].type in {"Patient", ""}:
+                    target = self.targets.values[t]
+                    if target.type in {"Patient", ""}:
                         patients[t] = None
         return tuple(patients) or _NO_PATIENT
 
     def _patient_getters_of(self, resource_type: str) -> list[PathGetter]:
         getters = self._patient_getters.get(resource_type)
-        if getters is None:
-            parameter = parameters(resource_type).get("patient")
-            paths = parameter.elements if parameter else ()
-            getters = self._patient_getters[resource_type] = [compile_path(path) for path in paths]
+        if getters is not None:
+            return getters
+        getters = []
+        parameter = parameters(resource_type).get("patient")
+        if parameter is not None:
+            getters = [compile_path(path) for path in parameter.elements]
+        self._patient_getters[resource_type] = getters
         return getters
 
     def _emit_token(
@@ -163,12 +168,12 @@ class IndexRowExtractor:
         """Raises `KeyError` for a coding that is not cached."""
         numbers = []
         for coding in codings:
-            key = (coding.get("system"), coding.get("code"), coding.get("display"))
+            key = _coding_key(coding)
             numbers.append(self._coding_cache[key])
         return numbers
 
     def _cache_coding(self, coding: dict[str, Any], t: int) -> None:
-        key = (coding.get("system"), coding.get("code"), coding.get("display"))
+        key = _coding_key(coding)
         if all(text is None or type(text) is str for text in key):
             self._coding_cache[key] = t
 
@@ -237,6 +242,10 @@ class IndexRowExtractor:
         for folded, exact in element_values.extract_strings(value):
             for patient in patients:
                 self.rows["string"].append((n, p, folded, exact, patient))
+
+
+def _coding_key(coding: dict[str, Any]) -> _CodingKey:
+    return coding.get("system"), coding.get("code"), coding.get("display")
 
 
 def _has_codings_only(value: Any) -> bool:

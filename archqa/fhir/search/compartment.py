@@ -36,8 +36,10 @@ def parse_compartment_path(path: str) -> tuple[str, Params]:
         parts.pop()
     if len(parts) == 1:
         return parts[0], []
-    if len(parts) == 3 and parts[0] == "Patient" and parts[2] in R4_RESOURCE_TYPES:
-        return _search_within_patient(parts[1], parts[2])
+    if len(parts) == 3:
+        compartment, patient, resource_type = parts
+        if compartment == "Patient" and resource_type in R4_RESOURCE_TYPES:
+            return _search_within_patient(patient, resource_type)
     if parts[0] not in R4_RESOURCE_TYPES:
         hint = did_you_mean(parts[0], R4_RESOURCE_TYPES)
         raise FhirError(f"There is no such resource type.{hint}", 404, "not-supported")
@@ -147,12 +149,7 @@ def fetch_everything(
     connection: Connection, searcher: Searcher, patient: str, request: EverythingRequest
 ) -> Page:
     """Return one page of a patient's record and what it refers to. Raises `FhirError` (404)."""
-    own = patient_resource_ids(connection, patient)
-    if not own:
-        raise FhirError("There is no such patient.", 404, "not-found")
-    about = _resources_about(connection, patient)
-    referenced = _unowned_resources(connection, patient)
-    candidates = dict.fromkeys([*own, *about, *referenced])
+    candidates = _resources_of_patient(connection, patient)
     numbers = [n for n in candidates if _passes(connection, n, request)]
     end = request.offset + request.count
     resources = searcher.fetch(numbers[request.offset : end])
@@ -165,6 +162,15 @@ def fetch_everything(
         offset=request.offset,
         count=request.count,
     )
+
+
+def _resources_of_patient(connection: Connection, patient: str) -> Iterable[int]:
+    own = patient_resource_ids(connection, patient)
+    if not own:
+        raise FhirError("There is no such patient.", 404, "not-found")
+    about = _resources_about(connection, patient)
+    referenced = _unowned_resources(connection, patient)
+    return dict.fromkeys([*own, *about, *referenced])
 
 
 def _everything_path(patient: str) -> str:

@@ -64,7 +64,9 @@ def _next(text: str, position: int, bracket: str) -> int:
 
 def _skip_whitespace(text: str, position: int) -> int:
     match = WHITESPACE.match(text, position)
-    return int(match.end()) if match else position
+    if match is None:
+        return position
+    return int(match.end())
 
 
 def _expect(text: str, position: int, character: str) -> None:

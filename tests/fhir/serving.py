@@ -1,0 +1,71 @@
+"""Ways to reach a FHIR service without a network."""
+
+from typing import Any
+
+import httpx2
+
+from archqa.fhir import (
+    FhirClient,
+    FhirService,
+)
+from archqa.fhir.server.application import FhirApplication
+
+BASE = "http://localhost:8080/fhir"
+
+
+def client_of(service: FhirService, **options: Any) -> FhirClient:
+    """A client whose requests go straight to a service."""
+
+    def answer(request: httpx2.Request) -> httpx2.Response:
+        url = str(request.url).removeprefix(service.base).lstrip("/")
+        body = request.content.decode()
+        reply = service.handle(request.method, url, body, dict(request.headers))
+        headers = dict(reply.headers)
+        return httpx2.Response(reply.status, headers=headers, content=reply.body.encode())
+
+    return FhirClient(service.base, transport=httpx2.MockTransport(answer), **options)
+
+
+def ids_on_all_pages(service: FhirService, url: str) -> list[str]:
+    """The ids on all pages, following the links."""
+    ids: list[str] = []
+    while url:
+        bundle = service.get(url).json()
+        for entry in bundle.get("entry", []):
+            ids.append(entry["resource"]["id"])
+        links = {link["relation"]: link["url"] for link in bundle["link"]}
+        url = links.get("next", "")
+    return ids
+
+
+async def send_request(
+    application: FhirApplication,
+    method: str,
+    target: str,
+    body: bytes = b"",
+    **headers: str,
+) -> tuple[int, str]:
+    """Send one request as uvicorn does; return status and body of the reply."""
+    path, _, query = target.partition("?")
+    encoded_headers = []
+    for name, value in headers.items():
+        encoded_headers.append((name.encode(), value.encode()))
+    scope = {
+        "type": "http",
+        "method": method,
+        "path": path,
+        "raw_path": path.encode("utf-8", "surrogatepass"),
+        "query_string": query.encode("utf-8", "surrogatepass"),
+        "headers": encoded_headers,
+    }
+    messages: list[Any] = []
+
+    async def receive() -> dict[str, Any]:
+        return {"type": "http.request", "body": body}
+
+    async def send(message: Any) -> None:
+        messages.append(message)
+
+    await application(scope, receive, send)
+    start, body_message = messages
+    return start["status"], body_message["body"].decode()
