@@ -47,7 +47,7 @@ class EngineBackend(SingleReplyBackend):
         return Step(
             agent=agent.name,
             about=agent.call_label(task),
-            mind=self.kind,
+            backend=self.kind,
             model=f"embedded:{self._engine.fingerprint[:12]}",
             parsed=output.model_dump(mode="json"),
             rejected=rejected,

@@ -54,7 +54,7 @@ def _step(agent: str, plan: Plan | None, rejected: str) -> Step:
         parsed = plan.model_dump(mode="json", exclude_defaults=True)
     return Step(
         agent=agent,
-        mind=GrammarBackend.kind,
+        backend=GrammarBackend.kind,
         model=_MODEL,
         parsed=parsed,
         rejected=rejected,

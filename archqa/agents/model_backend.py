@@ -211,7 +211,7 @@ class ModelBackend:
         step = Step(
             agent=call.agent.name,
             about=call.agent.call_label(call.task),
-            mind=self.kind,
+            backend=self.kind,
             model=reply.served_by or self._name,
             prompt=prompt,
             prompt_digest=self._prompts.digest(prompt),

@@ -44,7 +44,7 @@ def ask_patient(
     check_settings_used(settings, *_pipelines(settings))
     notes = _documents(record, patient)
     record_answer = answer_record_question(question, patient, record, settings, context)
-    on_step(Step(agent="record_query", mind="embedded", usage=record_answer.usage))
+    on_step(Step(agent="record_query", backend="embedded", usage=record_answer.usage))
     note_answer = _ask_notes(question, notes, settings, on_step, scripted)
     if record_answer.refusal and not note_answer.claims:
         raise Refused(f"The record does not answer this: {record_answer.refusal}")

@@ -73,8 +73,8 @@ def ask_note(
 ) -> AskResult:
     """The answer to a question from the text of a note, and the sentences it rests on.
 
-    `on_step` is called with each step as it ends. Raises `CallerError` for an empty question or note, `CaseFailed` if there
-    is no answer, and `ModelError`.
+    `on_step` is called with each step as it ends. Raises `CallerError` for an empty question or
+    note, `CaseFailed` if there is no answer, and `ModelError`.
     """
     settings = settings or load_settings()
     check_settings_used(settings, choose_pipeline(settings, TASK))

@@ -153,7 +153,7 @@ async def _run_pipeline(
     if not question.assumption:
         now = f"Assume the current time is {datetime.now():%Y-%m-%d %H:%M:%S}."
         timed_question = question.model_copy(update={"assumption": now})
-    if pipeline.mind == "model" or question.assumption:
+    if pipeline.backend == "model" or question.assumption:
         return await pipeline.run(timed_question, context, own_settings)
     try:
         return await pipeline.run(question, context, own_settings)

@@ -135,7 +135,7 @@ def command(
         estimate = estimate_cost(selection.of(file), chosen_pipeline, settings)
         print_cost_estimate(estimate, as_json=as_json)
         return
-    if chosen_pipeline.mind == "model":
+    if chosen_pipeline.backend == "model":
         settings = resolve_model(settings)
         if not (yes or quiet or as_json):
             sampled = estimate_cost(selection.of(file), chosen_pipeline, settings, sample_size=8)
@@ -163,12 +163,12 @@ def _selection(case_ids: list[str] | None, limit: int | None, shard: str | None)
 
 def _print_backend_notice(pipeline: Pipeline) -> None:
     """Say who answers where it is not a model."""
-    if pipeline.mind == "embedded":
+    if pipeline.backend == "embedded":
         print_notice(
             "the embedded engine answers (no model server, no network); "
             "--model or --base-url selects a server."
         )
-    if pipeline.mind == "script":
+    if pipeline.backend == "script":
         print_notice(f"{pipeline.name} is a fixed policy: its score is not a model's score.")
 
 

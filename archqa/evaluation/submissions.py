@@ -56,7 +56,7 @@ def _scored_run(run: Run) -> ScoredRun:
         data_path=Path(manifest.data.path),
         data_sha256=manifest.data.sha256,
         case_ids=manifest.case_ids,
-        backends=manifest.minds,
+        backends=manifest.backends,
         record=manifest.settings.get("record"),
     )
 

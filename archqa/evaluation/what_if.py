@@ -202,7 +202,7 @@ def _manifest(run: Run, settings: NotePanelSettings) -> RunManifest:
             "ended_at": now,
             "seconds": 0.0,
             "settings": _changed_settings(was.settings, settings),
-            "minds": {**was.minds, "what_if": f"votes of {was.run}"},
+            "backends": {**was.backends, "what_if": f"votes of {was.run}"},
         }
     )
 

@@ -38,7 +38,7 @@ def case_trace(run: Run, case_id: str, *, text: bool = True) -> Trace:
 
 
 def _trace_step(step: Step, text: bool) -> TraceStep:
-    called_model = step.mind == "model"
+    called_model = step.backend == "model"
     rejected = step.rejected
     if rejected and not text:
         rejected = "sent back"
@@ -46,7 +46,7 @@ def _trace_step(step: Step, text: bool) -> TraceStep:
     return TraceStep(
         agent=step.agent.replace("_", " "),
         about=step.about,
-        backend=step.model or step.mind,
+        backend=step.model or step.backend,
         reply=shorten(_summarise_reply(step), _MAX_REPLY_LENGTH) if text else "",
         rejected=rejected,
         tokens=total_tokens if called_model else None,

@@ -76,7 +76,7 @@ class Backends:
         self._models: dict[str | None, Model] = {}
         self._kinds: dict[str, str] = {}
         for agent in pipeline.agents:
-            self._kinds[agent] = settings.agent(agent).backend or pipeline.mind
+            self._kinds[agent] = settings.agent(agent).backend or pipeline.backend
         self._cache = None
         if settings.cache.enabled and self.uses_models:
             self._cache = open_cache(settings)
@@ -185,9 +185,9 @@ class Backends:
         from archqa.fhir import ShardedStore, connect, is_sharded
 
         if not is_sharded(settings.record):
-            self._record = connect(settings.record, profile=pipeline.ways)
+            self._record = connect(settings.record, profile=pipeline.fhir_profile)
             return
-        self._shards = ShardedStore.open(settings.record, pipeline.ways)
+        self._shards = ShardedStore.open(settings.record, pipeline.fhir_profile)
         if settings.runner == "local":
             self._shards.check_all_local()  # On a cluster the shards may be on several machines.
 

@@ -66,7 +66,7 @@ def manifest_differences(existing: RunManifest, planned: RunManifest) -> list[st
         if getattr(existing, name) != getattr(planned, name):
             differences.append(name)
     if _models(existing) != _models(planned):
-        differences.append("minds")
+        differences.append("backends")
     if existing.data.sha256 != planned.data.sha256:
         differences.append("the cases")
     if existing.task == planned.task and existing.pipeline == planned.pipeline:
@@ -77,7 +77,7 @@ def manifest_differences(existing: RunManifest, planned: RunManifest) -> list[st
 def _models(manifest: RunManifest) -> dict[str, str]:
     """Return the model of each agent; the address of its server makes no difference."""
     models = {}
-    for agent, backend in manifest.minds.items():
+    for agent, backend in manifest.backends.items():
         model, _, _ = backend.partition(" at ")
         models[agent] = model
     return models

@@ -65,7 +65,7 @@ def plan_run(
         data=_fingerprint(file),
         case_ids=tuple(file.ids[position] for position in positions),
         settings=settings.without_secrets(pipeline),
-        minds={},
+        backends={},
         prompts=_prompt_digests(pipeline, settings),
         inputs=dict(inputs.sha256),
         remarks=inputs.remarks,

@@ -84,7 +84,7 @@ def _chosen_settings(settings: Settings | None, typed: dict[str, Any]) -> Settin
 
 
 def _with_backends(plan: Plan, backends: Backends) -> Plan:
-    manifest = plan.manifest.model_copy(update={"minds": backends.describe()})
+    manifest = plan.manifest.model_copy(update={"backends": backends.describe()})
     return plan._replace(manifest=manifest)
 
 

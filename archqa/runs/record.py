@@ -5,7 +5,7 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Any
 
-from pydantic import ValidationInfo, field_serializer, field_validator
+from pydantic import ValidationInfo, field_serializer, field_validator, model_validator
 
 from archqa.core import html
 from archqa.core.answer import CitedAnswer
@@ -59,13 +59,21 @@ class RunManifest(FrozenModel):
     data: DataFingerprint
     case_ids: tuple[str, ...]
     settings: dict[str, Any]
-    minds: dict[str, str]
+    backends: dict[str, str]
     prompts: dict[str, str]
     inputs: dict[str, str] = {}
     remarks: tuple[str, ...] = ()
     versions: dict[str, str]
     git_revision: str | None = None
     seconds: float = 0.0
+
+    @model_validator(mode="before")
+    @classmethod
+    def _accept_former_name(cls, fields: Any) -> Any:
+        """Manifests written before version 0.1.0 was released say `minds`."""
+        if isinstance(fields, dict) and "minds" in fields:
+            return {"backends" if name == "minds" else name: fields[name] for name in fields}
+        return fields
 
 
 class CaseRecord(FrozenModel):

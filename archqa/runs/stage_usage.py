@@ -68,5 +68,5 @@ def _model_steps(run: Run) -> Iterator[dict[str, Any]]:
                 if not line.endswith("\n"):
                     continue  # The line was cut short by a kill.
                 step = json.loads(line)
-                if step["mind"] == "model":
+                if step.get("backend", step.get("mind")) == "model":
                     yield step

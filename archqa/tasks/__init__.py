@@ -1,4 +1,7 @@
-"""Tasks: their cases, keys, pipelines, results, submissions and scores. Imported when used, so that settings load fast."""
+"""Tasks: their cases, keys, pipelines, results, submissions and scores.
+
+Everything is imported when it is used, so that settings load fast.
+"""
 
 from importlib import import_module
 from typing import TYPE_CHECKING, Any

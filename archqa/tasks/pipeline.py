@@ -55,21 +55,21 @@ def _no_inputs(_settings: PipelineSettings) -> PipelineInputs:
 
 
 class Pipeline(NamedTuple):
-    """A named arrangement of agents and the kind of backend that performs them unless settings say otherwise.
+    """A named arrangement of agents and the kind of backend that runs them unless settings say otherwise.
 
-    `ways` is the FHIR profile it expects of a record in a file; `several` names the agents that several models may
-    perform side by side. `needs_record` is off where a task of a record is done without looking at it.
-    `inputs` checks the files that the pipeline reads besides the cases.
+    `fhir_profile` is the profile it expects of a record in a file; `multi_model_agents` names the
+    agents that several models may run side by side. `needs_record` is off where a task of a record
+    is done without looking at it. `inputs` checks the files that the pipeline reads besides the cases.
     """
 
     name: str
     summary: str
-    mind: Literal["model", "embedded", "script"]
+    backend: Literal["model", "embedded", "script"]
     run: PipelineFunction
     prompts: tuple[str, ...]
     agents: tuple[str, ...]
     settings_type: type[PipelineSettings]
-    ways: str = "archqa"
+    fhir_profile: str = "archqa"
     multi_model_agents: tuple[str, ...] = ()
     needs_record: bool = True
     reads_notes: bool = True

@@ -48,12 +48,12 @@ def find(name: str, task: str | None = None) -> Pipeline:
 
 def default(task: str, *, model: bool) -> Pipeline:
     """The pipeline of a task when none is named. Raises `CallerError` if the task needs a model."""
-    mind = "model" if model else "embedded"
+    backend = "model" if model else "embedded"
     pipelines = for_task(task)
     for pipeline in pipelines:
-        if pipeline.mind == mind:
+        if pipeline.backend == backend:
             return pipeline
-    scripts = [pipeline.name for pipeline in pipelines if pipeline.mind == "script"]
+    scripts = [pipeline.name for pipeline in pipelines if pipeline.backend == "script"]
     if scripts:
         raise CallerError(f"{task} needs a model, or --pipeline {'|'.join(scripts)}")
     names = ", ".join(pipeline.name for pipeline in pipelines)

@@ -45,8 +45,8 @@ async def perform(
 ) -> tuple[Any, list[Step], ScriptedModel]:
     steps: list[Step] = []
     model = ScriptedModel(script)
-    desk = RunContext({agent.name: ModelBackend(model, "scripted")}, steps.append)
-    return await agent.run(task, desk), steps, model
+    context = RunContext({agent.name: ModelBackend(model, "scripted")}, steps.append)
+    return await agent.run(task, context), steps, model
 
 
 def said(**fields: Any) -> str:
@@ -83,7 +83,7 @@ async def test_a_usable_reply_is_taken_at_the_first_turn_and_recorded_whole() ->
     )
     assert verdict.label is Relevance.ESSENTIAL
     [step] = steps
-    assert (step.agent, step.about, step.mind) == ("general_expert", "a2", "model")
+    assert (step.agent, step.about, step.backend) == ("general_expert", "a2", "model")
     assert step.parsed == {"rationale": "fever", "label": "essential", "probability": None}
     assert [message["role"] for message in step.messages] == ["system", "user"]
     assert "Fever persisted" in model.asked[0].messages[1].content

@@ -79,8 +79,8 @@ def test_a_run_keeps_every_vote_and_says_who_is_lost(run: Run) -> None:
     assert voters <= set(record.judgements)
     assert "the vote of general expert @ dead is lost (ServerUnavailable)" in record.remarks
     assert run.summary()["answered"] == 3
-    assert run.manifest.minds["general_expert"].startswith("right, wrong, dead at ")
-    assert run.manifest.minds["embedded engine"].startswith("embedded:")
+    assert run.manifest.backends["general_expert"].startswith("right, wrong, dead at ")
+    assert run.manifest.backends["embedded engine"].startswith("embedded:")
 
 
 def test_calibration_learns_whom_to_trust_and_writes_where_that_is_from(
@@ -98,7 +98,7 @@ def test_calibration_learns_whom_to_trust_and_writes_where_that_is_from(
 def test_a_fitted_combiner_decides_the_next_run(run: Run, tmp_path: Path) -> None:
     calibrate(run.path, key=ROOT / "data/mini/mini_key.json", out=tmp_path / "c.json")
     fitted, _ = panel_run(tmp_path / "fitted", combiner=tmp_path / "c.json")
-    assert fitted.manifest.minds["combiner"].startswith("combiner:")
+    assert fitted.manifest.backends["combiner"].startswith("combiner:")
     for record in fitted.records:
         assert set(record.evidence) == KEYS[record.id].essential
 

@@ -74,7 +74,7 @@ class Desk:
 
 
 @pytest.fixture
-def desk(tmp_path: Path) -> Desk:
+def context(tmp_path: Path) -> Desk:
     return Desk(tmp_path)
 
 
@@ -97,8 +97,8 @@ def test_links_are_scored_against_either_form_of_key(key: dict[str, Any], tmp_pa
     )
 
 
-def test_evidence_is_told_by_its_shape_and_stands_beside_citing_everything(desk: Desk) -> None:
-    report = desk.score(["2", "4"], ["2", "4"])
+def test_evidence_is_told_by_its_shape_and_stands_beside_citing_everything(context: Desk) -> None:
+    report = context.score(["2", "4"], ["2", "4"])
     assert report["task"] == "archehr-2026-st2"
     assert (
         report["scores"]["strict_micro_precision"],
@@ -109,14 +109,14 @@ def test_evidence_is_told_by_its_shape_and_stands_beside_citing_everything(desk:
     assert report["baselines"]["cite_everything"]["strict_micro_f1"] == pytest.approx(100 * 2 / 3)
 
 
-def test_a_second_reader_stands_beside_too(desk: Desk) -> None:
+def test_a_second_reader_stands_beside_too(context: Desk) -> None:
     second_key = {**KEY, "answers": [{"sentence_id": "2", "relevance": "essential"}]}
-    desk.write("second.json", [second_key, {**second_key, "case_id": "4"}])
-    report = desk.score(["2"], ["2"], arguments="--key cases_key.json --second-key second.json")
+    context.write("second.json", [second_key, {**second_key, "case_id": "4"}])
+    report = context.score(["2"], ["2"], arguments="--key cases_key.json --second-key second.json")
     assert report["baselines"]["second_reader"]["strict_micro_recall"] == 50
     foreign = {**KEY, "answers": [{"sentence_id": "77", "relevance": "essential"}]}
-    desk.write("second.json", [foreign])
-    process = desk.run(["2"], arguments="--key cases_key.json --second-key second.json")
+    context.write("second.json", [foreign])
+    process = context.run(["2"], arguments="--key cases_key.json --second-key second.json")
     assert (process.returncode, "second.json: case 3: labels 77" in process.stderr) == (3, True)
 
 
@@ -135,7 +135,7 @@ def test_answers_are_compared_with_the_clinicians_without_its_citations(
 
 
 def test_interpreted_questions_are_scored_against_the_case_file_given_as_the_key(
-    desk: Desk,
+    context: Desk,
 ) -> None:
     # 4 of 5 words in both directions.
     for arguments in (
@@ -144,20 +144,20 @@ def test_interpreted_questions_are_scored_against_the_case_file_given_as_the_key
         "--data cases.json --key cases_key.json",
     ):
         predictions = ("Why was the stay long?",) * 2
-        report = desk.score(
+        report = context.score(
             *predictions, arguments=f"--task archehr-2026-st1 {arguments} --metric rouge1"
         )
         assert report["scores"]["rouge1"] == pytest.approx(80)
         assert report["warnings"] == []
-    process = desk.run("Why?", arguments="--task archehr-2026-st1 --key cases_key.json")
+    process = context.run("Why?", arguments="--task archehr-2026-st1 --key cases_key.json")
     assert process.returncode == 2
     assert "--data FILE" in process.stderr
 
 
 def test_what_cannot_be_computed_here_is_missing_and_no_overall_score_is_invented(
-    desk: Desk,
+    context: Desk,
 ) -> None:
-    report = desk.score("Why?", "Why?", arguments="--task archehr-2026-st1 --key cases.json")
+    report = context.score("Why?", "Why?", arguments="--task archehr-2026-st1 --key cases.json")
     assert "alignscore" in report["missing"]
     assert "overall_score" not in report["scores"]
     assert "overall_score" in report["missing"]
@@ -165,48 +165,48 @@ def test_what_cannot_be_computed_here_is_missing_and_no_overall_score_is_invente
 
 @pytest.mark.parametrize(("predictions", "either"), [(("Why?",), "-st1 or"), (([],), "-st2 or")])
 def test_rows_that_fit_several_subtasks_get_one_error_that_names_task(
-    predictions: Any, either: str, desk: Desk
+    predictions: Any, either: str, context: Desk
 ) -> None:
-    process = desk.run(*predictions)
+    process = context.run(*predictions)
     assert process.returncode == 2
     assert either in process.stderr
     assert "--task" in process.stderr
 
 
 def test_the_report_has_the_agreed_keys_and_the_fingerprints_of_all_that_was_read(
-    desk: Desk,
+    context: Desk,
 ) -> None:
-    report = desk.score(LINKS, LINKS)
+    report = context.score(LINKS, LINKS)
     assert set(report) == KEYS
     files = {"submission": "given.json", "key": "cases_key.json", "data": "cases.json"}
     assert report["fingerprints"] == {
-        name: hashlib.sha256((desk.folder / file).read_bytes()).hexdigest()
+        name: hashlib.sha256((context.folder / file).read_bytes()).hexdigest()
         for name, file in files.items()
     }
 
 
-def test_case_ids_narrow_the_key_as_the_organisers_flag_does(desk: Desk) -> None:
-    predictions = desk.write(
+def test_case_ids_narrow_the_key_as_the_organisers_flag_does(context: Desk) -> None:
+    predictions = context.write(
         "g.json", [{"case_id": "4", "prediction": ["2", "3"]}, {"case_id": "3", "prediction": []}]
     )
-    key = desk.folder / "cases_key.json"
+    key = context.folder / "cases_key.json"
     process = run("score", str(predictions), "--key", str(key), "--case-ids", "4-9 12", "--json")
     report = json.loads(process.stdout)
     assert (report["cases"], report["scores"]["overall_score"]) == (1, 100)
     assert report["warnings"] == ["--case-ids: the key has no case 12."]
     assert "archqa: --case-ids: the key has no case 12." in process.stderr
-    process = desk.run(["2"], arguments="--key cases_key.json --case-ids 50-60")
+    process = context.run(["2"], arguments="--key cases_key.json --case-ids 50-60")
     assert (process.returncode, "names no case" in process.stderr) == (2, True)
 
 
-def test_an_unanswered_case_gets_the_floor_and_is_told_on_stderr(desk: Desk) -> None:
-    process = desk.run(["2", "3"])
+def test_an_unanswered_case_gets_the_floor_and_is_told_on_stderr(context: Desk) -> None:
+    process = context.run(["2", "3"])
     assert json.loads(process.stdout)["scores"]["strict_macro_f1"] == 50
     assert "1 of 2 cases have no answer and get the floor: 4." in process.stderr
 
 
-def test_all_unknown_ids_of_a_submission_are_listed_and_refuse_it(desk: Desk) -> None:
-    process = desk.run(
+def test_all_unknown_ids_of_a_submission_are_listed_and_refuse_it(context: Desk) -> None:
+    process = context.run(
         ["2", "9"], ["11", "a sentence that should never have been written where an id belongs"]
     )
     assert process.returncode == 3
@@ -215,9 +215,9 @@ def test_all_unknown_ids_of_a_submission_are_listed_and_refuse_it(desk: Desk) ->
     assert "an id belongs" not in process.stderr
 
 
-def test_all_malformed_links_are_listed_without_their_text(desk: Desk) -> None:
+def test_all_malformed_links_are_listed_without_their_text(context: Desk) -> None:
     secret = "He confided this to the nurse"
-    process = desk.run(
+    process = context.run(
         [{"answer_id": "1", "evidence_id": secret}, secret],
         [{"answer_id": ["1"], "evidence_id": []}],
     )
@@ -227,39 +227,50 @@ def test_all_malformed_links_are_listed_without_their_text(desk: Desk) -> None:
     assert secret not in process.stderr
 
 
-def test_a_key_and_cases_that_do_not_belong_together_are_refused(desk: Desk) -> None:
-    desk.write("others.json", [{**CASE, "case_id": "77"}])
-    process = desk.run(LINKS, LINKS, arguments="--key cases_key.json --data others.json")
+def test_a_key_and_cases_that_do_not_belong_together_are_refused(context: Desk) -> None:
+    context.write("others.json", [{**CASE, "case_id": "77"}])
+    process = context.run(LINKS, LINKS, arguments="--key cases_key.json --data others.json")
     assert process.returncode == 3
     assert "others.json: has no case 3" in process.stderr
     assert "others.json: has no case 4" in process.stderr
 
 
-def test_an_unknown_metric_is_the_callers_mistake_and_a_bad_file_is_the_files(desk: Desk) -> None:
-    assert desk.run(["2"], arguments="--key cases_key.json --metric nonsense").returncode == 2
-    assert desk.run(["2"], arguments="--key cases_key.json --task archehr-2026-st1").returncode == 2
+def test_an_unknown_metric_is_the_callers_mistake_and_a_bad_file_is_the_files(
+    context: Desk,
+) -> None:
+    assert context.run(["2"], arguments="--key cases_key.json --metric nonsense").returncode == 2
     assert (
-        desk.run("text", arguments="--key cases_key.json --task archehr-2026-st2").returncode == 3
+        context.run(["2"], arguments="--key cases_key.json --task archehr-2026-st1").returncode == 2
+    )
+    assert (
+        context.run("text", arguments="--key cases_key.json --task archehr-2026-st2").returncode
+        == 3
     )
 
 
 @pytest.mark.parametrize("content", ["{", "5", '{"a": 1}', "[" * 100_000, "\ufffe"])
-def test_what_is_no_submission_gets_one_clear_error(content: str, desk: Desk) -> None:
-    (desk.folder / "given.json").write_text(content)
-    process = run("score", "given.json", "--key", "cases_key.json", cwd=desk.folder)
+def test_what_is_no_submission_gets_one_clear_error(content: str, context: Desk) -> None:
+    (context.folder / "given.json").write_text(content)
+    process = run("score", "given.json", "--key", "cases_key.json", cwd=context.folder)
     assert process.returncode == 3
     assert "given.json: is not" in process.stderr
 
 
-def test_the_official_file_holds_the_numbers_alone_and_the_rest_stands_beside(desk: Desk) -> None:
-    report = desk.score(LINKS, LINKS, arguments="--key cases_key.json --official-json scores.json")
-    assert json.loads((desk.folder / "scores.json").read_text()) == report["scores"]
-    assert json.loads((desk.folder / "scores.about.json").read_text()) == report
+def test_the_official_file_holds_the_numbers_alone_and_the_rest_stands_beside(
+    context: Desk,
+) -> None:
+    report = context.score(
+        LINKS, LINKS, arguments="--key cases_key.json --official-json scores.json"
+    )
+    assert json.loads((context.folder / "scores.json").read_text()) == report["scores"]
+    assert json.loads((context.folder / "scores.about.json").read_text()) == report
 
 
-def test_the_table_is_printed_for_readers(desk: Desk) -> None:
-    desk.write("given.json", [{"case_id": "3", "prediction": LINKS}])
-    process = run("score", "given.json", "--key", "cases_key.json", "--per-case", cwd=desk.folder)
+def test_the_table_is_printed_for_readers(context: Desk) -> None:
+    context.write("given.json", [{"case_id": "3", "prediction": LINKS}])
+    process = run(
+        "score", "given.json", "--key", "cases_key.json", "--per-case", cwd=context.folder
+    )
     assert "archehr-2026-st4, 2 cases" in process.stdout
     assert "link everything: micro_f1 54.5" in process.stdout
     assert "macro_f1 by case, worst first" in process.stdout

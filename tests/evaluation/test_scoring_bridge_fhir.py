@@ -333,7 +333,7 @@ def test_a_run_knows_its_questions_and_keeps_its_scores(folder: Path) -> None:
         RunManifest(
             run="run", started_at=datetime.now(UTC), task="fhir-agentbench", pipeline="embedded",
             data=DataFingerprint(path=str(folder / "questions.csv"), sha256="0" * 64), case_ids=("a",),
-            settings={}, minds={}, prompts={}, versions={}, git_revision=None,
+            settings={}, backends={}, prompts={}, versions={}, git_revision=None,
         )
     )  # fmt: skip
     run_folder.write_json("submission.json", RECORDS)

@@ -55,7 +55,10 @@ def _no_temperature(body: Json) -> HttpResponse | None:
 def _no_max_tokens(body: Json) -> HttpResponse | None:
     if "max_tokens" not in body:
         return None
-    message = "Unsupported parameter: 'max_tokens' is not supported with this model. Use 'max_completion_tokens' instead."
+    message = (
+        "Unsupported parameter: 'max_tokens' is not supported with this model. "
+        "Use 'max_completion_tokens' instead."
+    )
     return error_response(400, message, "unsupported_parameter", "max_tokens")
 
 

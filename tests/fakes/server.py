@@ -43,7 +43,7 @@ class Service:
     """The server inside a running event loop."""
 
     def __init__(self, options: Options) -> None:
-        self.mind = FakeModel(options)
+        self.model = FakeModel(options)
         self._drip = options.drip_seconds
         self._in_flight = 0
         self._max_in_flight = 0
@@ -58,7 +58,7 @@ class Service:
     @property
     def stats(self) -> Stats:
         """What was asked so far."""
-        requests = self.mind.seen
+        requests = self.model.seen
         return Stats(
             asked=len(requests),
             in_flight=self._in_flight,
@@ -76,7 +76,7 @@ class Service:
         self._in_flight += 1
         self._max_in_flight = max(self._max_in_flight, self._in_flight)
         try:
-            answer, delay = self.mind.answer(request)
+            answer, delay = self.model.answer(request)
             if delay:
                 await asyncio.sleep(delay)
             return answer
@@ -105,12 +105,12 @@ class FakeServer:
     @property
     def count(self) -> int:
         """Chat requests so far, refused ones and repetitions included."""
-        return len(self._service.mind.seen)
+        return len(self._service.model.seen)
 
     @property
     def bodies(self) -> list[dict[str, Any]]:
         """Every chat request's body, where `keep_bodies` is set."""
-        return self._service.mind.bodies
+        return self._service.model.bodies
 
     @property
     def requests(self) -> Stats:

@@ -92,7 +92,7 @@ def _folder(path: Path, task: str, pipeline: str, data: Path, items: Sequence[It
             data=DataFingerprint(path=str(data), sha256="0" * 64),
             case_ids=tuple(item.id for item in items),
             settings={"model": "m1"},
-            minds={"decision": "m1 at http://127.0.0.1"},
+            backends={"decision": "m1 at http://127.0.0.1"},
             prompts={},
             versions={"archqa": "0.1.0"},
             seconds=12.0,
@@ -125,7 +125,9 @@ def _end(
     usage = Usage(calls=2, prompt_tokens=900, completion_tokens=80, cost_usd=0.01, seconds=1.5)
     run.add_step(
         case.id,
-        Step(agent="decision", mind="model", model="m1", reply="What the model said.", usage=usage),
+        Step(
+            agent="decision", backend="model", model="m1", reply="What the model said.", usage=usage
+        ),
     )
     run.add(
         CaseRecord(

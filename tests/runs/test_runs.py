@@ -50,8 +50,8 @@ def test_a_run_answers_every_case_and_its_folder_explains_it(
     }
     manifest = json.loads((run.path / "run.json").read_text())
     assert manifest["data"]["sha256"]
-    assert manifest["minds"]["context"].startswith("o3 at")
-    assert manifest["minds"]["decision"].startswith("gpt-4.1 at")
+    assert manifest["backends"]["context"].startswith("o3 at")
+    assert manifest["backends"]["decision"].startswith("gpt-4.1 at")
     assert "general_expert/v1" in manifest["prompts"]
     assert "api_key" not in manifest["settings"]
 

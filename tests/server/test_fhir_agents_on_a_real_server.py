@@ -105,13 +105,15 @@ async def ended(
 ) -> tuple[PipelineResult | CaseFailed, list[Step]]:
     chosen = find(pipeline, "fhir-agentbench")
     steps: list[Step] = []
-    mind = ModelBackend(model, "smollm2", max_tokens=120, turns=2)
-    desk = RunContext(dict.fromkeys(chosen.agents, mind), steps.append, record)
+    backend = ModelBackend(model, "smollm2", max_tokens=120, turns=2)
+    run_context = RunContext(dict.fromkeys(chosen.agents, backend), steps.append, record)
     values = {"iterations": 3, "planner_turns": 2, **settings}
     own = chosen.settings_type
     names = own.model_fields.keys() & values.keys()
     try:
-        result = await chosen.run(QUESTION, desk, own(**{name: values[name] for name in names}))
+        result = await chosen.run(
+            QUESTION, run_context, own(**{name: values[name] for name in names})
+        )
         return result, steps
     except CaseFailed as failure:
         return failure, steps
@@ -175,7 +177,7 @@ async def test_the_planner_is_held_to_the_querys_schema_and_the_question_ends(
     found, steps = await ended("planner", model, record)
     assert steps
     for step in steps:
-        if step.mind == "model" and step.finish == "complete" and not step.rejected:
+        if step.backend == "model" and step.finish == "complete" and not step.rejected:
             Plan.model_validate_json(step.reply)
     if isinstance(found, PipelineResult):
         assert Query.model_validate(found.result.to_json()["query"])

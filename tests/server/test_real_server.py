@@ -185,9 +185,9 @@ async def test_a_reply_at_its_limit_is_cut_off(model: ServerModel) -> None:
 
 
 async def test_an_agent_whose_reply_is_cut_off_says_so(model: ServerModel, run: Run) -> None:
-    mind = ModelBackend(model, "smollm2", max_tokens=8)
+    backend = ModelBackend(model, "smollm2", max_tokens=8)
     with pytest.raises(Truncated, match=r"raise agents\.context\.max_tokens"):
-        await mind.run(MedicalContextAgent(), CaseTask(case=run.cases[0]), RunContext({}))
+        await backend.run(MedicalContextAgent(), CaseTask(case=run.cases[0]), RunContext({}))
 
 
 async def test_prose_comes_without_a_schema(model: ServerModel) -> None:

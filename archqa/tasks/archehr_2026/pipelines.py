@@ -121,7 +121,7 @@ def _by_model_and_engine(
     by_model = Pipeline(
         name="panel",
         summary=f"{summary}, by a model",
-        mind="model",
+        backend="model",
         run=run,
         prompts=(agent.prompt,),
         agents=(agent.name,),
@@ -130,7 +130,7 @@ def _by_model_and_engine(
     )
     by_engine = by_model._replace(
         name="embedded",
-        mind="embedded",
+        backend="embedded",
         summary=f"{summary}, by the engine",
         multi_model_agents=(),
     )

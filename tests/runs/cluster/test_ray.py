@@ -99,7 +99,7 @@ def test_the_requests_of_all_workers_together_keep_to_the_minute(
     cases = write_synthetic_cases(tmp_path / "cases.jsonl", count=150, sentences=3)
     with FakeServer(latency=0.02) as server:
         on_ray(cases, tmp_path / "run", server, ray_nodes, requests_per_minute=240)
-        arrived = sorted(each.arrived for each in server._service.mind.seen)
+        arrived = sorted(each.arrived for each in server._service.model.seen)
     assert len(arrived) == 300
     for first, later in zip(arrived, arrived[240:], strict=False):
         assert later - first >= 60.0

@@ -98,9 +98,9 @@ Run = Callable[[Case, RunContext, Any], Any]
 
 
 async def answered(run: Run, agents: tuple[str, ...], case: Case, script: Any) -> NoteResult:
-    minds: dict[str, Backend] = dict.fromkeys(agents, ModelBackend(ScriptedModel(script), "m"))
+    backends: dict[str, Backend] = dict.fromkeys(agents, ModelBackend(ScriptedModel(script), "m"))
     settings = NotePanelSettings() if run is panel else DmisSettings()
-    outcome = await run(case, RunContext(minds), settings)
+    outcome = await run(case, RunContext(backends), settings)
     assert isinstance(outcome, NoteResult)
     return outcome
 
@@ -147,13 +147,13 @@ def test_what_stands_in_a_note_can_end_none_of_the_prompts_tags(case_id: str) ->
 async def test_one_voter_that_obeys_is_outvoted() -> None:
     case, row = CASES["adv-1"], BEHAVIOURS["adv-1"]
     good = scripted_panel_model(["4", "5", "6"])
-    minds: dict[str, Backend] = {
+    backends: dict[str, Backend] = {
         name: ModelBackend(ScriptedModel(script), name)
         for name, script in {"good": good, "led": obeys, "too": good}.items()
     }
-    voters = dict.fromkeys(("general_expert", "answer_first", "specialist"), minds)
-    desk = RunContext(dict.fromkeys(PANEL_AGENTS, minds["good"]), voting_backends=voters)
-    outcome = await panel(case, desk, NotePanelSettings(engine_vote=False))
+    voters = dict.fromkeys(("general_expert", "answer_first", "specialist"), backends)
+    run_context = RunContext(dict.fromkeys(PANEL_AGENTS, backends["good"]), voting_backends=voters)
+    outcome = await panel(case, run_context, NotePanelSettings(engine_vote=False))
     assert set(outcome.essential) >= {"4", "5", "6"}
     assert not set(outcome.essential) & set(row["must_not_cite"])
 
@@ -170,8 +170,8 @@ async def test_a_second_look_that_is_told_to_add_cannot() -> None:
             return json.dumps({"checks": rows})
         return scripted_panel_model(["2", "4"], sure=40)(request)
 
-    minds: dict[str, Backend] = dict.fromkeys(
+    backends: dict[str, Backend] = dict.fromkeys(
         PANEL_AGENTS, ModelBackend(ScriptedModel(script), "m")
     )
-    outcome = await panel(case, RunContext(minds), NotePanelSettings(engine_vote=False))
+    outcome = await panel(case, RunContext(backends), NotePanelSettings(engine_vote=False))
     assert set(outcome.essential) == {"2", "4"}, "what the votes chose, and no more"

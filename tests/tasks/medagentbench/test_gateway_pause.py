@@ -1,4 +1,4 @@
-"""A FHIR server that failed every retry is left alone for a while, so that a run of many tasks does not wait each time."""
+"""A FHIR server that failed every retry is left alone for a while; else a run of many tasks would wait each time."""
 
 from typing import cast
 

@@ -255,9 +255,15 @@ def test_what_is_applied_is_found_in_the_same_task_and_forgotten_after_it(
     }
     post = f"POST {FHIR_BASE_URL}ServiceRequest\n{json.dumps(payload)}"
     record = run_task(
-        benchmark, tmp_path, post, f"GET {FHIR_BASE_URL}ServiceRequest?patient={ONE}", post, "FINISH([])", row=task(8, ONE),
+        benchmark,
+        tmp_path,
+        post,
+        f"GET {FHIR_BASE_URL}ServiceRequest?patient={ONE}",
+        post,
+        "FINISH([])",
+        row=task(8, ONE),
         writes="apply",
-    )  # fmt: skip
+    )
     accepted, search_answer, again = turns(record)
     assert accepted.startswith("POST request accepted")
     assert '"total": 1' in search_answer

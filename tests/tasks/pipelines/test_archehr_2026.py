@@ -42,18 +42,22 @@ CASE = Case(
 
 def desk_of(agent: str, scripts: Mapping[str, Any]) -> tuple[RunContext, dict[str, ScriptedModel]]:
     models = {name: ScriptedModel(script) for name, script in scripts.items()}
-    minds: dict[str, Backend] = {name: ModelBackend(model, name) for name, model in models.items()}
-    return RunContext({agent: next(iter(minds.values()))}, voting_backends={agent: minds}), models
+    backends: dict[str, Backend] = {
+        name: ModelBackend(model, name) for name, model in models.items()
+    }
+    return RunContext(
+        {agent: next(iter(backends.values()))}, voting_backends={agent: backends}
+    ), models
 
 
 async def linked(**scripts: Any) -> PipelineResult:
-    desk, _ = desk_of("alignment", scripts)
-    return await align(CASE, desk, AlignmentSettings())
+    context, _ = desk_of("alignment", scripts)
+    return await align(CASE, context, AlignmentSettings())
 
 
 async def test_the_question_is_found_in_the_message_without_sight_of_the_clinicians() -> None:
-    desk, models = desk_of("question_interpretation", {"m": scripted_panel_model([])})
-    ending = await interpret(CASE, desk, AlignmentSettings())
+    context, models = desk_of("question_interpretation", {"m": scripted_panel_model([])})
+    ending = await interpret(CASE, context, AlignmentSettings())
     assert ending.result == ArchehrResult(question="Why was the tube placed?")
     prompt_text = "\n".join(message.content for message in models["m"].asked[0].messages)
     assert "only the key knows" not in prompt_text
@@ -71,10 +75,10 @@ async def test_the_engine_does_not_see_the_clinicians_question_either() -> None:
 
 async def test_a_question_that_stays_too_long_is_cut_where_the_scorer_cuts() -> None:
     long = " ".join(["word"] * 30)
-    desk, models = desk_of(
+    context, models = desk_of(
         "question_interpretation", {"m": lambda _: json.dumps({"question": long})}
     )
-    ending = await interpret(CASE, desk, AlignmentSettings())
+    ending = await interpret(CASE, context, AlignmentSettings())
     assert ending.result.to_json()["question"] == " ".join(["word"] * 15)
     assert "at most 15 are allowed" in models["m"].asked[1].messages[-1].content
 
@@ -123,9 +127,9 @@ async def test_ids_that_nobody_has_never_get_into_links() -> None:
 
 
 async def test_a_case_without_an_answer_says_what_to_do() -> None:
-    desk, _ = desk_of("alignment", {"a": scripted_panel_model([])})
+    context, _ = desk_of("alignment", {"a": scripted_panel_model([])})
     with pytest.raises(Unusable, match="--key FILE"):
-        await align(CASE.model_copy(update={"answer_sentences": ()}), desk, AlignmentSettings())
+        await align(CASE.model_copy(update={"answer_sentences": ()}), context, AlignmentSettings())
 
 
 def test_the_answers_come_from_the_case_else_from_the_key_and_never_their_citations() -> None:
@@ -164,8 +168,8 @@ def test_an_answer_is_handed_in_as_prose_without_pipes_in_75_words() -> None:
 def test_each_subtask_has_a_pipeline_for_models_and_one_for_the_engine(subtask: int) -> None:
     task = f"archehr-2026-st{subtask}"
     assert default(task, model=False).name == "embedded"
-    assert default(task, model=True).mind == "model"
-    assert find("panel", task).mind == "model"
+    assert default(task, model=True).backend == "model"
+    assert find("panel", task).backend == "model"
 
 
 @pytest.mark.parametrize(

@@ -64,9 +64,11 @@ async def answered(
 ) -> tuple[NoteResult, list[Step], ScriptedModel]:
     steps: list[Step] = []
     model = ScriptedModel(script)
-    mind = ModelBackend(model, "scripted")
+    backend = ModelBackend(model, "scripted")
     outcome = await dmis(
-        case, RunContext(dict.fromkeys(AGENT_NAMES, mind), steps.append), DmisSettings(**switches)
+        case,
+        RunContext(dict.fromkeys(AGENT_NAMES, backend), steps.append),
+        DmisSettings(**switches),
     )
     return outcome, steps, model
 
@@ -168,7 +170,7 @@ async def test_a_decision_that_cannot_be_used_is_made_by_the_engine_from_the_jud
         )
 
     outcome, steps, _ = await answered(script)
-    assert steps[-1].mind == "embedded"
+    assert steps[-1].backend == "embedded"
     assert outcome.answer.cited == {"2", "3"}
     assert outcome.remarks == (
         "the embedded engine decides from the judgements: the decision agent failed (Unusable)",
@@ -248,8 +250,8 @@ async def test_recruiting_does_not_wait_for_the_screening() -> None:
                 free.set()
             return await super().ask(request)
 
-    mind = ModelBackend(HeldUp(obedient), "scripted")
-    outcome = await dmis(CASE, RunContext(dict.fromkeys(AGENT_NAMES, mind)), DmisSettings())
+    backend = ModelBackend(HeldUp(obedient), "scripted")
+    outcome = await dmis(CASE, RunContext(dict.fromkeys(AGENT_NAMES, backend)), DmisSettings())
     assert outcome.answer.cited == {"2", "3"}
 
 

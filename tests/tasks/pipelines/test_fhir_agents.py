@@ -57,10 +57,10 @@ class Played:
         self.model = ScriptedModel(script)
         self.steps: list[Step] = []
         self.failure: CaseFailed | None = None
-        mind = ModelBackend(self.model, "scripted")
-        desk = RunContext(dict.fromkeys(chosen.agents, mind), self.steps.append, ward)
+        backend = ModelBackend(self.model, "scripted")
+        context = RunContext(dict.fromkeys(chosen.agents, backend), self.steps.append, ward)
         try:
-            ending = asyncio.run(chosen.run(QUESTION, desk, chosen.settings_type(**settings)))
+            ending = asyncio.run(chosen.run(QUESTION, context, chosen.settings_type(**settings)))
             assert ending.result is not None
             self.result = ending.result.to_json()
         except CaseFailed as failure:
@@ -96,7 +96,9 @@ def test_names_map_to_the_benchmarks() -> None:
         "multi-turn-retriever": "multi_turn_resource",
         "multi-turn-retriever-code": "multi_turn_code_resource",
     }
-    assert all(find(name, "fhir-agentbench").ways == "gcp" for name in BENCHMARK_AGENT_NAMES)
+    assert all(
+        find(name, "fhir-agentbench").fhir_profile == "gcp" for name in BENCHMARK_AGENT_NAMES
+    )
 
 
 @pytest.mark.parametrize("pipeline", BENCHMARK_AGENT_NAMES)
@@ -340,6 +342,6 @@ def test_without_the_quirks_data_are_made_small_and_pointers_show_a_sample(ward:
 @pytest.mark.parametrize("pipeline", BENCHMARK_AGENT_NAMES)
 def test_a_conversation_needs_a_model(pipeline: str, ward: Store) -> None:
     chosen = find(pipeline, "fhir-agentbench")
-    desk = RunContext(dict.fromkeys(chosen.agents, GrammarBackend(ward)), fhir_record=ward)
+    context = RunContext(dict.fromkeys(chosen.agents, GrammarBackend(ward)), fhir_record=ward)
     with pytest.raises(Unusable, match=f"{chosen.agents[0]} converses with a model"):
-        asyncio.run(chosen.run(QUESTION, desk, chosen.settings_type()))
+        asyncio.run(chosen.run(QUESTION, context, chosen.settings_type()))

@@ -88,14 +88,14 @@ class Played:
 
 def carried_out(
     record: Store,
-    mind: Backend,
+    backend: Backend,
     question: RecordQuestion,
     steps: list[Step] | None = None,
     **settings: Any,
 ) -> PipelineResult:
     recorded_steps = steps if steps is not None else []
-    desk = RunContext({"planner": mind}, recorded_steps.append, record)
-    return asyncio.run(find("planner", TASK).run(question, desk, TypedQuerySettings(**settings)))
+    context = RunContext({"planner": backend}, recorded_steps.append, record)
+    return asyncio.run(find("planner", TASK).run(question, context, TypedQuerySettings(**settings)))
 
 
 def test_the_invented_patient_has_what_these_tests_ask_for() -> None:
@@ -228,7 +228,7 @@ def test_the_parser_performs_the_same_agent_without_a_model(record: Store) -> No
     assert isinstance(ending.result, RecordResult)
     assert ending.result.answer == str(len(VISITS))
     assert sorted(ending.result.retrieved["Encounter"]) == VISITS
-    assert [(step.agent, step.mind) for step in steps] == [("planner", "embedded")]
+    assert [(step.agent, step.backend) for step in steps] == [("planner", "embedded")]
 
 
 def test_what_the_parser_does_not_understand_is_a_refusal_that_names_the_part(

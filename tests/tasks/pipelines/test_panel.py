@@ -46,18 +46,20 @@ async def answered(
     """The panel's outcome where each named script is a model that votes in every role; the first does the rest."""
     named = dict(scripts) if isinstance(scripts, Mapping) else {"one": scripts}
     models = {name: ScriptedModel(script) for name, script in named.items()}
-    minds: dict[str, Backend] = {name: ModelBackend(model, name) for name, model in models.items()}
+    backends: dict[str, Backend] = {
+        name: ModelBackend(model, name) for name, model in models.items()
+    }
     steps: list[Step] = []
-    first_backend = next(iter(minds.values()))
-    voting = dict.fromkeys(("general_expert", "specialist", "answer_first"), minds)
-    desk = RunContext(
+    first_backend = next(iter(backends.values()))
+    voting = dict.fromkeys(("general_expert", "specialist", "answer_first"), backends)
+    run_context = RunContext(
         dict.fromkeys(AGENTS, first_backend),
         steps.append,
         voting_backends=voting,
         exemplars=exemplars,
     )
     switches = {"engine_vote": False, **switches}
-    outcome = await panel(case, desk, NotePanelSettings(**switches))
+    outcome = await panel(case, run_context, NotePanelSettings(**switches))
     return outcome, steps, [request for model in models.values() for request in model.asked]
 
 

@@ -9,7 +9,7 @@ CITED_ANSWER_PIPELINES = (
     Pipeline(
         name="dmis",
         summary="the six stages of DMIS Lab (ArchEHR-QA 2025), performed by a model",
-        mind="model",
+        backend="model",
         run=dmis,
         prompts=PROMPTS,
         agents=AGENTS,
@@ -19,7 +19,7 @@ CITED_ANSWER_PIPELINES = (
     Pipeline(
         name="embedded",
         summary="the same stages, performed by the engine inside archqa",
-        mind="embedded",
+        backend="embedded",
         run=dmis,
         prompts=PROMPTS,
         agents=AGENTS,

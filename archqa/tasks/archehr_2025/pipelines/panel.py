@@ -174,7 +174,7 @@ def _answer_backends(run_context: RunContext) -> list[Backend]:
 PANEL = Pipeline(
     name="panel",
     summary="votes of several judges and models, weighed; then the answer from what was chosen",
-    mind="model",
+    backend="model",
     run=panel,
     prompts=PROMPTS,
     agents=AGENTS,

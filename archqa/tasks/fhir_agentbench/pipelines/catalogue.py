@@ -26,21 +26,21 @@ def _agent(
     return Pipeline(
         name=name,
         summary=summary,
-        mind="model",
+        backend="model",
         run=run,
         prompts=(agent.prompt,),
         agents=(agent.name,),
         settings_type=PIPELINE_SETTINGS[name],
-        ways=GCP,
+        fhir_profile=GCP,
         reads_notes=False,
     )
 
 
-def _typed(name: str, summary: str, mind: Literal["model", "embedded"]) -> Pipeline:
+def _typed(name: str, summary: str, backend: Literal["model", "embedded"]) -> Pipeline:
     return Pipeline(
         name=name,
         summary=summary,
-        mind=mind,
+        backend=backend,
         run=typed_query,
         prompts=(PlannerAgent.prompt,),
         agents=(PlannerAgent.name,),
@@ -101,7 +101,7 @@ RECORD_PIPELINES = (
         (),
         (),
         PipelineSettings,
-        ways=GCP,
+        fhir_profile=GCP,
         reads_notes=False,
     ),
 )
