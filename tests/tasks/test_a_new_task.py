@@ -95,7 +95,7 @@ PIPELINES = (
     Pipeline(
         name="adder",
         summary="adds the terms",
-        mind="embedded",
+        backend="embedded",
         run=add,
         prompts=(),
         agents=(),
