@@ -1,4 +1,4 @@
-"""A new agent is what CONTRIBUTING lists: prompt, types and check, a registry line, a call, and a skill for the dry run."""
+"""A new agent is what CONTRIBUTING lists, the skill for the dry run included."""
 
 import shutil
 from pathlib import Path
