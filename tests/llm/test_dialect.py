@@ -183,10 +183,10 @@ async def test_many_first_questions_at_once_all_find_their_form() -> None:
 async def test_whoever_learns_of_a_refusal_late_still_finds_the_form_that_works() -> None:
     """The slow question's refusal arrives when the quick one has long been answered in another form."""
     quick_is_done = asyncio.Event()
-    model = FakeModel(Options(faults=("no-json-schema",)))
+    server = FakeModel(Options(faults=("no-json-schema",)))
 
     async def handle(body: bytes) -> HttpResponse:
-        answer, _ = model.answer(HttpRequest("POST", "/v1/chat/completions", body))
+        answer, _ = server.answer(HttpRequest("POST", "/v1/chat/completions", body))
         if b"slow" in body:
             await quick_is_done.wait()
         return HttpResponse(answer.status, {}, answer.body)
