@@ -127,7 +127,7 @@ class Run:
     def as_ended(self) -> EndedRun:
         """The run as the task needs it to write the files of its benchmark."""
         data = self.manifest.data
-        return EndedRun(Path(data.path), data.sha256, self.manifest.case_ids, tuple(self.ended()))
+        return EndedRun(Path(data.path), data.sha256, self.manifest.case_ids, self.ended())
 
     def write_task_files(self) -> None:
         """Write the further files of the task's benchmark, next to the submission."""

@@ -80,12 +80,15 @@ class CompletedCase(NamedTuple):
 
 
 class EndedRun(NamedTuple):
-    """A run as a task sees it: the case file, its ids, and how each case ended."""
+    """A run as a task sees it: the case file, its ids, and how each case ended.
+
+    `ended` is read once, one case at a time: a long run does not fit into memory.
+    """
 
     data_path: Path
     data_sha256: str
     case_ids: tuple[str, ...]
-    ended: tuple[CompletedCase, ...]
+    ended: Iterable[CompletedCase]
 
 
 class ScoreDisplay(NamedTuple):
