@@ -36,6 +36,11 @@ def _table(estimate: CostEstimate) -> Table:
     title = f"Estimate for {estimate.cases} cases"
     if estimate.sampled_cases != estimate.cases:
         title += f", from a sample of {estimate.sampled_cases}"
+    if estimate.incomplete_cases:
+        title += (
+            f"\nAT LEAST: {estimate.incomplete_cases} of {estimate.sampled_cases} cases could be "
+            "followed only to a call whose reply is unknown"
+        )
     table = usage_table(
         title,
         "calls",

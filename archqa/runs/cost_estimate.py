@@ -34,11 +34,16 @@ class AgentCost(NamedTuple):
 
 
 class CostEstimate(NamedTuple):
-    """The cost of a run by agent. `sampled_cases` of `cases` cases were rendered."""
+    """The cost of a run by agent. `sampled_cases` of `cases` cases were rendered.
+
+    `incomplete_cases` of these could be followed only up to some call: the estimate is then a lower
+    bound. A conversation is followed up to its first reply that is not cached.
+    """
 
     rows: tuple[AgentCost, ...]
     cases: int
     sampled_cases: int
+    incomplete_cases: int = 0
 
     @property
     def calls(self) -> int:
@@ -55,6 +60,7 @@ class CostEstimate(NamedTuple):
         return {
             "cases": self.cases,
             "rehearsed": self.sampled_cases,
+            "incomplete_cases": self.incomplete_cases,
             "calls": self.calls,
             "cached_calls": self.cached_calls,
             "prompt_tokens": sum(row.prompt_tokens for row in self.rows),
@@ -82,27 +88,29 @@ def estimate_cost(
     max_cases = sample_size or len(cases)
     step = max(1, -(-len(cases) // max_cases))
     sample = cases[::step]
-    calls = asyncio.run(_dry_run(sample, pipeline, settings))
+    calls, incomplete_cases = asyncio.run(_dry_run(sample, pipeline, settings))
     rows = _costs_by_agent(calls, settings, len(cases) / len(sample))
-    return CostEstimate(tuple(rows), len(cases), len(sample))
+    return CostEstimate(tuple(rows), len(cases), len(sample), incomplete_cases)
 
 
 async def _dry_run(
     cases: Sequence[Item], pipeline: Pipeline, settings: Settings
-) -> list[DryRunCall]:
+) -> tuple[list[DryRunCall], int]:
+    """Return the calls, and how many cases could not be followed to their end."""
     backends = Backends(settings, pipeline, ScriptedModel([]))  # A dry run needs no key.
     pipeline_settings = settings.for_pipeline(pipeline)
     calls: list[DryRunCall] = []
+    incomplete_cases = 0
     try:
         for case in cases:
             context = backends.dry_run_context(calls, case)
             try:
                 await pipeline.run(case, context, pipeline_settings)
             except CaseFailed:
-                continue  # The calls before the failure count.
+                incomplete_cases += 1  # The calls before the failure count.
     finally:
         await backends.close()
-    return calls
+    return calls, incomplete_cases
 
 
 def _costs_by_agent(

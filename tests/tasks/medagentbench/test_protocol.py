@@ -285,7 +285,7 @@ def test_the_prompts_ask_only_for_what_their_agents_are_given() -> None:
         assert default_prompts().fields(agent.prompt) <= set(agent.task_type.model_fields)
 
 
-def test_a_dry_run_rehearses_the_first_turn_and_writes_nothing(
+def test_a_dry_run_counts_the_first_turn_says_so_and_writes_nothing(
     benchmark: SyntheticBenchmark,
 ) -> None:
     settings = load_settings(
@@ -293,5 +293,6 @@ def test_a_dry_run_rehearses_the_first_turn_and_writes_nothing(
     )
     tasks = load_cases(benchmark.tasks).cases
     for name in ("paper", "typed"):
-        foreseen = estimate_cost(tasks, pipelines.find(name, "medagentbench"), settings)
-        assert foreseen.calls == len(benchmark.rows)
+        estimate = estimate_cost(tasks, pipelines.find(name, "medagentbench"), settings)
+        assert estimate.calls == len(benchmark.rows)
+        assert estimate.incomplete_cases == len(benchmark.rows)
