@@ -75,9 +75,9 @@ def _ask_notes(
     question: str, notes: Documents, settings: Settings, on_step: OnStep, scripted: Model | None
 ) -> AskResult:
     """The notes' answer; no claims if there are no notes or the pipeline fails."""
-    if not notes.found:
+    if not notes.readable:
         return AskResult(question, (), (), "")
-    case, sources = case_from_documents(question, notes.found)
+    case, sources = case_from_documents(question, notes.readable)
     try:
         answer = run_sync(answer_case(case, settings, on_step, scripted))
     except CaseFailed as failure:

@@ -259,7 +259,7 @@ def lookup(
         return
     table = Table("match", "type.element", "code", "words", "resources", "system")
     for hit in hits:
-        code = hit.found
+        code = hit.code
         element = f"{code.type}.{code.element}"
         table.add_row(hit.match, element, code.code, code.display, str(code.count), code.system)
     console.print(table)

@@ -13,13 +13,13 @@ RELIABILITY_BINS = 10
 class Bin(FrozenModel):
     """Sentences with a probability between `low` and `high`.
 
-    `said` is their mean probability, `true` the proportion of them that are essential.
+    `true` is the proportion of them that are essential.
     """
 
     low: float
     high: float
     sentences: int
-    said: float
+    mean_probability: float
     true: float
 
 
@@ -50,7 +50,7 @@ def reliability_bins(probabilities: FloatArray, essential: FloatArray) -> tuple[
                 low=number / RELIABILITY_BINS,
                 high=(number + 1) / RELIABILITY_BINS,
                 sentences=int(members.sum()),
-                said=float(probabilities[members].mean()),
+                mean_probability=float(probabilities[members].mean()),
                 true=float(essential[members].mean()),
             )
         )
@@ -62,6 +62,6 @@ def expected_calibration_error(bins: tuple[Bin, ...]) -> float:
     distance = 0.0
     sentences = 0
     for group in bins:
-        distance += group.sentences * abs(group.said - group.true)
+        distance += group.sentences * abs(group.mean_probability - group.true)
         sentences += group.sentences
     return distance / max(sentences, 1)

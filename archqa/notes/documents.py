@@ -29,7 +29,7 @@ class Document(NamedTuple):
 class Documents(NamedTuple):
     """A patient's notes, the latest first, and the number of documents without plain text."""
 
-    found: tuple[Document, ...]
+    readable: tuple[Document, ...]
     unreadable: int
 
 

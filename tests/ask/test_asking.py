@@ -161,11 +161,11 @@ def test_wrong_calls_are_told_in_a_sentence(tmp_path: Path) -> None:
 def test_the_notes_of_a_patient_are_read_latest_first_and_whole(record: Path) -> None:
     with Store.open(record) as store:
         documents = patient_documents(store, "Patient/p1")
-    assert [document.name for document in documents.found] == [
+    assert [document.name for document in documents.readable] == [
         "DocumentReference/d1",
         "DocumentReference/d3",
     ]
-    assert [document.text for document in documents.found] == [NOTE, "No allergies."]
+    assert [document.text for document in documents.readable] == [NOTE, "No allergies."]
     assert documents.unreadable == 1
 
 

@@ -134,4 +134,4 @@ def test_true_probabilities_are_reliable() -> None:
     probabilities = np.full(1000, 0.25)
     truth = np.tile([1.0, 0.0, 0.0, 0.0], 250)
     (group,) = reliability_bins(probabilities, truth)
-    assert (group.sentences, group.said, group.true) == (1000, 0.25, 0.25)
+    assert (group.sentences, group.mean_probability, group.true) == (1000, 0.25, 0.25)

@@ -84,14 +84,14 @@ def test_a_card_tells_types_codes_dates_and_references(ward_store: Store) -> Non
 
 def test_a_lookup_finds_codes_by_words_in_one_patients_record(ward_store: Store) -> None:
     (hit,) = lookup(ward_store, " heart  RATE ", patient="p1")
-    assert (hit.match, hit.found.code, hit.found.count) == ("equal", "HR", 1)
+    assert (hit.match, hit.code.code, hit.code.count) == ("equal", "HR", 1)
     assert lookup(ward_store, "heart rate", patient="p2") == []
     culture_hits = lookup(ward_store, "blood culture")
-    assert [hit.found.type for hit in culture_hits] == ["Observation", "Specimen"]
+    assert [hit.code.type for hit in culture_hits] == ["Observation", "Specimen"]
     assert lookup(ward_store, "glucos", patient="p1")[0].match == "part"
     assert lookup(ward_store, "gluocse", patient="p1")[0].match == "near"
     (drug_hit,) = lookup(ward_store, "heparin", patient="p2")
-    assert drug_hit.found.code == "Heparin"
+    assert drug_hit.code.code == "Heparin"
     assert lookup(ward_store, "insulin", patient="p2") == []
     assert lookup(ward_store, "", patient="p1") == []
 

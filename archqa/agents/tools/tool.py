@@ -24,25 +24,25 @@ _SCHEMA_KEYWORDS = frozenset({"type", "description", "enum", "default"})
 class ToolResult(NamedTuple):
     """The result of a call.
 
-    `resources` maps type to resources; `said` is the rest, such as an answer or an error.
+    `resources` maps type to resources; `output` is the rest, such as an answer or an error.
 
     `fault` names the kind of error for counting, empty if there was none: `arguments`, `search`,
     `time`, …
     """
 
     resources: Mapping[str, list[Resource]] = {}
-    said: Mapping[str, Any] = {}
+    output: Mapping[str, Any] = {}
     fault: str = ""
 
     @property
     def content(self) -> dict[str, Any]:
         """Both together, as the benchmark's tools return them."""
-        return {**self.resources, **self.said}
+        return {**self.resources, **self.output}
 
 
 def tool_error(fault: str, message: str) -> ToolResult:
     """An error as a tool returns it."""
-    return ToolResult(said={"error": message}, fault=fault)
+    return ToolResult(output={"error": message}, fault=fault)
 
 
 class Tool(Generic[Arguments]):

@@ -24,7 +24,7 @@ class CodeMatch(FrozenModel):
     """
 
     match: str
-    found: CodeCount
+    code: CodeCount
 
 
 def lookup(
@@ -45,7 +45,7 @@ def lookup(
         for code in record.codes(resource_type, patient):
             match = _match(text, code)
             if match:
-                matches.append(CodeMatch(match=match, found=code))
+                matches.append(CodeMatch(match=match, code=code))
     exact_matches = [match for match in matches if match.match != "near"]
     return sorted(exact_matches or matches, key=_sort_key)[:limit]
 
@@ -64,7 +64,7 @@ def _types_to_search(record: Record, patient: str | None, types: Iterable[str]) 
 
 
 def _sort_key(match: CodeMatch) -> tuple[int, int, str, str]:
-    code = match.found
+    code = match.code
     return _MATCH_ORDER.index(match.match), -code.count, code.display, code.code
 
 

@@ -46,7 +46,7 @@ class ExecutePythonCode(Tool[Code]):
         seconds = min(self._limits.seconds, float(args.timeout))
         limits = self._limits.model_copy(update={"seconds": seconds})
         result = run_code(args.code, self._retrieved, limits)
-        return ToolResult(said=_output(result, limits.characters), fault=result.fault)
+        return ToolResult(output=_output(result, limits.characters), fault=result.fault)
 
 
 def _output(result: CodeResult, max_characters: int) -> dict[str, Any]:

@@ -43,6 +43,6 @@ class ClinicalTool(Tool[Arguments], Generic[Arguments]):
     def run(self, record: Record, args: Arguments) -> ToolResult:
         """Run the tool; a refusal becomes an error message for the model."""
         try:
-            return ToolResult(said=self.execute(args))
+            return ToolResult(output=self.execute(args))
         except (ActionFailed, CalculationError) as error:
             return tool_error("refused", str(error))

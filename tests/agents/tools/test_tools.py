@@ -157,7 +157,7 @@ def test_errors_come_back_in_words(
     ward: Store, tool: Tool[Any], arguments: str, words: str
 ) -> None:
     result = tool.call(ward, arguments)
-    assert words in result.said["error"]
+    assert words in result.output["error"]
     assert result.fault
     assert not result.resources
 
@@ -194,4 +194,4 @@ def test_a_timeout_is_kept_and_cannot_exceed_the_limit(ward: Store) -> None:
         timeout=60,
     )
     assert result.fault == "time"
-    assert "longer than 0.1 seconds" in result.said["error"]
+    assert "longer than 0.1 seconds" in result.output["error"]

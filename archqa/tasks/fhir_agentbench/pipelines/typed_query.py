@@ -211,7 +211,7 @@ def _lookup_lines(state: _State, words: str) -> list[str]:
     hits = lookup(state.context.store, words, patient=patient, limit=_MAX_LOOKUP_HITS)
     lines = []
     for hit in hits:
-        code = hit.found
+        code = hit.code
         lines.append(f'{code.type} {code.element} {code.code} "{code.display}" ({code.count})')
     return lines
 
