@@ -12,9 +12,9 @@ from urllib.parse import quote
 import httpx2
 from pydantic import BaseModel, ValidationError
 
+from archqa.core.server_urls import server_identity
 from archqa.errors import AuthenticationFailed, CallerError, ModelError, ServerUnavailable
 from archqa.llm.batch import BATCH_ENDPOINT
-from archqa.llm.server_identity import server_identity
 
 COMPLETION_WINDOW = "24h"
 

@@ -7,8 +7,8 @@ the environment, as httpx does.
 
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, NamedTuple, Protocol
-from urllib.parse import urlsplit
-from urllib.request import getproxies, proxy_bypass
+
+from archqa.core.server_urls import proxy_for
 
 if TYPE_CHECKING:
     import aiohttp
@@ -85,6 +85,8 @@ class HttpTransport:
             import aiohttp
 
             # No limit of connections: the rate limiter decides how many requests are in flight.
+            # The proxy is looked up once: aiohttp's `trust_env` does it for each request, in
+            # another thread, at a tenth of a call's cost.
             self._session = aiohttp.ClientSession(
                 headers=self._headers,
                 timeout=aiohttp.ClientTimeout(total=self._timeout),
@@ -92,17 +94,3 @@ class HttpTransport:
                 proxy=proxy_for(self.base_url),
             )
         return self._session
-
-
-def proxy_for(url: str) -> str | None:
-    """The HTTP proxy that the environment names for this URL (`https_proxy`, `http_proxy`,
-    `no_proxy`).
-
-    Looked up once: aiohttp's own `trust_env` does it for each request, in another thread, at a
-    tenth of a call's cost.
-    """
-    parts = urlsplit(url)
-    proxy = getproxies().get(parts.scheme, "")
-    if not urlsplit(proxy).scheme.startswith("http") or proxy_bypass(parts.netloc):
-        return None
-    return proxy

@@ -8,6 +8,7 @@ from archqa.agents.dry_run_backend import DryRunBackend, DryRunCall
 from archqa.agents.engine_backend import EngineBackend
 from archqa.agents.model_backend import ModelBackend
 from archqa.core.question import Item, RecordQuestion
+from archqa.core.server_urls import OPENAI_BASE_URL, server_identity
 from archqa.core.step import Step
 from archqa.engine import Engine
 from archqa.errors import AuthenticationFailed, CallerError
@@ -25,7 +26,6 @@ from archqa.llm.limits import RateLimitedModel, RateLimiter
 from archqa.llm.model import Model
 from archqa.llm.postgres import PostgresCache
 from archqa.llm.retries import RetryingModel
-from archqa.llm.server_identity import OPENAI_BASE_URL, server_identity
 from archqa.llm.transport import HttpTransport, RetryAfterHook
 from archqa.panel.settings import PanelSettings
 from archqa.runs.models import (

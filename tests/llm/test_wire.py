@@ -2,7 +2,8 @@ import asyncio
 
 import pytest
 
-from archqa.llm.transport import HttpTransport, proxy_for
+from archqa.core.server_urls import proxy_for
+from archqa.llm.transport import HttpTransport
 
 
 @pytest.fixture(autouse=True)

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 from archqa.core.question import Item
+from archqa.core.server_urls import server_identity
 from archqa.core.step import Step
 from archqa.core.usage import sum_usage
 from archqa.core.value import FrozenModel
@@ -31,7 +32,6 @@ from archqa.llm.batch import (
 from archqa.llm.cache import ServerCache, SqliteCache
 from archqa.llm.dialect import Dialect
 from archqa.llm.model import Request
-from archqa.llm.server_identity import server_identity
 from archqa.runs.backends import Backends
 from archqa.runs.folder import RunFolder
 from archqa.runs.open_run import new_folder

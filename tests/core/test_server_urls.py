@@ -5,10 +5,10 @@ from pathlib import Path
 import pytest
 
 from archqa import tasks
+from archqa.core.server_urls import server_identity
 from archqa.llm.cache import SqliteCache
 from archqa.llm.model import Reply
 from archqa.llm.scripted import ScriptedModel
-from archqa.llm.server_identity import server_identity
 from archqa.runs.cost_estimate import estimate_cost
 from archqa.runs.predict import predict
 from archqa.settings import Settings

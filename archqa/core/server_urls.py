@@ -1,8 +1,8 @@
-"""Which server a base URL names: two spellings of one server are equal, two servers differ, and no
-secret is in it.
-"""
+"""What a base URL says of its server, without the secrets that may stand in it."""
 
+import ipaddress
 from urllib.parse import parse_qsl, urlencode, urlsplit
+from urllib.request import getproxies, proxy_bypass
 
 OPENAI_BASE_URL = "https://api.openai.com/v1"
 
@@ -15,6 +15,8 @@ _IDENTIFYING_PARAMETERS = frozenset({"api-version", "deployment"})
 
 def server_identity(base_url: str | None) -> str:
     """Scheme, host, port and path of a base URL in one spelling; None stands for api.openai.com.
+
+    Two spellings of one server are equal, two servers differ, and no secret is in it.
 
     Scheme and host are lower case; the scheme's default port, a trailing slash, user name, password
     and fragment are dropped. Azure's deployment is part of the path, or is kept as a query
@@ -32,6 +34,32 @@ def server_identity(base_url: str | None) -> str:
     if not parameters:
         return identity
     return f"{identity}?{urlencode(sorted(parameters))}"
+
+
+def is_loopback_url(url: str) -> bool:
+    """Whether a URL names this machine: what is sent there crosses no network."""
+    return is_loopback(urlsplit(url).hostname or "")
+
+
+def is_loopback(host: str) -> bool:
+    """Whether a host name or address, without its port, is this machine."""
+    if host.lower() == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host.strip("[]")).is_loopback
+    except ValueError:
+        return False
+
+
+def proxy_for(url: str) -> str | None:
+    """The HTTP proxy that the environment names for this URL (`https_proxy`, `http_proxy`,
+    `no_proxy`). It may hold a password: show its `server_identity` only.
+    """
+    parts = urlsplit(url)
+    proxy = getproxies().get(parts.scheme, "")
+    if not urlsplit(proxy).scheme.startswith("http") or proxy_bypass(parts.netloc):
+        return None
+    return proxy
 
 
 def _host_and_port(netloc: str, scheme: str) -> str:
