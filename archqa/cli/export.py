@@ -7,6 +7,7 @@ import typer
 
 from archqa.cli.console import print_notice
 from archqa.cli.options import RunArgument
+from archqa.core.private_files import write_private_bytes, write_private_text
 from archqa.errors import CallerError
 from archqa.runs.export import export, formats, takes_zip, zip_submission
 from archqa.tasks import archehr_2025
@@ -38,9 +39,9 @@ def command(
         typer.echo(content, nl=False)
         return
     if _is_zipped(out, format_name):
-        out.write_bytes(zip_submission(content))
+        write_private_bytes(out, zip_submission(content))
     else:
-        out.write_bytes(content.encode())
+        write_private_text(out, content)
     print_notice(f"{format_name} written to {out}")
 
 

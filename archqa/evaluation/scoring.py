@@ -10,7 +10,7 @@ from archqa.evaluation.judges import JudgePanel
 from archqa.evaluation.submissions import open_submission
 from archqa.runs.folder import RunFolder
 from archqa.tasks import registry
-from archqa.tasks.official_files import write_private_text
+from archqa.tasks.official_files import write_official_text
 from archqa.tasks.scoring import ScoreReport, ScoreSettings, ScoringInputs, ScoringRequest
 from scoring import Comparison, ScoringError, compare, known_metrics
 from scoring.tasks import archehr2025
@@ -104,7 +104,7 @@ def _save(report: ScoreReport, request: ScoringRequest) -> ScoreReport:
         folder.write_json("scores.json", report.as_json())
     if official:
         details = json.dumps(report.as_json(), ensure_ascii=False, indent=2) + "\n"
-        write_private_text(official.with_suffix(".about.json"), details)
+        write_official_text(official.with_suffix(".about.json"), details)
     folder_path = official.parent if official else submission.folder
     path = folder_path / "disagreements.jsonl"
     # The disagreements of an earlier judge would mislead.
@@ -117,4 +117,4 @@ def _save(report: ScoreReport, request: ScoringRequest) -> ScoreReport:
 
 def _write_lines(path: Path, rows: Sequence[dict[str, Any]]) -> None:
     lines = [json.dumps(row, ensure_ascii=False) + "\n" for row in rows]
-    write_private_text(path, "".join(lines))
+    write_official_text(path, "".join(lines))

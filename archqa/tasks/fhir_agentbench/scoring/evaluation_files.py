@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from archqa.tasks.fhir_agentbench.cases import FhirQuestion
-from archqa.tasks.official_files import unwritable, write_private_text
+from archqa.tasks.official_files import unwritable, write_official_text
 from archqa.tasks.scoring import Submission
 from scoring import Scores
 from scoring.tasks.fhir_agentbench import NO_ANSWER
@@ -35,7 +35,7 @@ def write_evaluation(
     """
     records = list(_records(scores, submission, questions))
     text = json.dumps(records, ensure_ascii=False, indent=2)
-    write_private_text(path, text + "\n")
+    write_official_text(path, text + "\n")
     summary = list(_summary(path, scores, submission))
     _append(path.with_name("performance_summary.csv"), summary)
 
