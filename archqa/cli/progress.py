@@ -27,12 +27,12 @@ class Progress:
         self._quiet = quiet
         self._usage = Usage()
         self._bar = RichProgress(
-            TextColumn("{task.description}"),
+            TextColumn("{task.description}", markup=False),
             BarColumn(),
             MofNCompleteColumn(),
             TimeElapsedColumn(),
             TimeRemainingColumn(),
-            TextColumn("{task.fields[spent]}"),
+            TextColumn("{task.fields[spent]}", markup=False),
             console=err_console,
             disable=quiet,
         )
@@ -61,9 +61,7 @@ class Progress:
         self._usage += record.usage
         self._bar.update(self._task, advance=1, spent=format_usage(self._usage))
         if record.status is not CaseStatus.ANSWERED and not self._quiet:
-            self._bar.console.print(
-                f"case {record.id} {record.status.value}: {record.error}", markup=False
-            )
+            self._bar.console.print(f"case {record.id} {record.status.value}: {record.error}")
 
 
 def format_usage(usage: Usage) -> str:
