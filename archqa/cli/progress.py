@@ -19,6 +19,9 @@ from archqa.runs.record import CaseRecord, CaseStatus, RunManifest
 from archqa.runs.run import Run
 from archqa.runs.stage_usage import StageUsage
 
+_QUOTING_ERRORS = frozenset({"NotUnderstood", "Unusable"})
+"""Types of errors whose details may quote a question."""
+
 
 class Progress:
     """A bar on stderr, and a line for each case that was not answered."""
@@ -61,7 +64,15 @@ class Progress:
         self._usage += record.usage
         self._bar.update(self._task, advance=1, spent=format_usage(self._usage))
         if record.status is not CaseStatus.ANSWERED and not self._quiet:
-            self._bar.console.print(f"case {record.id} {record.status.value}: {record.error}")
+            self._bar.console.print(f"case {record.id} {record.status.value}: {_reason(record)}")
+
+
+def _reason(record: CaseRecord) -> str:
+    """Why a case has no answer, without the words of its question: stderr may end in a log."""
+    error_type, _, _ = record.error.partition(": ")
+    if error_type in _QUOTING_ERRORS:
+        return f"{error_type}; `archqa show` says why"
+    return record.error
 
 
 def format_usage(usage: Usage) -> str:
