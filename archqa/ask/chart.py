@@ -8,8 +8,15 @@ from archqa.ask.note import TASK as NOTE_TASK
 from archqa.ask.note import AskResult, EvidenceLine, OnStep, answer_case
 from archqa.ask.record import RecordAnswer, answer_record_question, record_pipeline
 from archqa.core.answer import Claim
+from archqa.core.arguments import as_text
 from archqa.core.step import Step
-from archqa.errors import CallerError, CaseFailed, InputError, Refused
+from archqa.errors import (
+    CallerError,
+    CaseFailed,
+    InputError,
+    Refused,
+    without_suppressed_causes,
+)
 from archqa.fhir import FhirError, connect
 from archqa.llm.model import Model
 from archqa.notes.documents import Documents, case_from_documents, patient_documents
@@ -24,6 +31,7 @@ _MIN_PROBABILITY = 0.5
 """Of a sentence of the notes that is added to an answer from the resources."""
 
 
+@without_suppressed_causes
 def ask_patient(
     question: str,
     patient: str,
@@ -42,12 +50,13 @@ def ask_patient(
     """
     settings = settings or load_settings()
     check_settings_used(settings, *_pipelines(settings))
-    notes = _documents(record, patient)
+    notes = _documents(record, as_text(patient, "The patient"))
     record_answer = answer_record_question(question, patient, record, settings, context)
     on_step(Step(agent="record_query", backend="embedded", usage=record_answer.usage))
     note_answer = _ask_notes(question, notes, settings, on_step, scripted)
     if record_answer.refusal and not note_answer.claims:
-        raise Refused(f"The record does not answer this: {record_answer.refusal}")
+        explanation = f"The record does not answer this: {record_answer.refusal}"
+        raise Refused("The record does not answer this.", explanation)
     return _merge(record_answer, note_answer, notes)
 
 

@@ -9,6 +9,7 @@ from archqa.core.probability import mean_probabilities
 from archqa.core.step import Step
 from archqa.core.usage import Usage, sum_usage
 from archqa.core.value import FrozenModel
+from archqa.errors import without_suppressed_causes
 from archqa.llm.model import Model
 from archqa.notes.sentences import case_from_text
 from archqa.runs.backends import Backends
@@ -63,6 +64,7 @@ class AskResult(NamedTuple):
         return "\n".join(f"{claim.text} |{','.join(claim.citations)}|" for claim in self.claims)
 
 
+@without_suppressed_causes
 def ask_note(
     question: str,
     note: str,

@@ -5,11 +5,13 @@ from pathlib import Path
 from typing import Any
 
 from archqa.agents.agent import RunContext
+from archqa.core.arguments import as_text
 from archqa.core.question import RecordQuestion
 from archqa.core.usage import Usage, sum_usage
 from archqa.core.value import FrozenModel
-from archqa.errors import CaseFailed, Unusable
+from archqa.errors import CaseFailed, Unusable, without_suppressed_causes
 from archqa.fhir import Record, connect
+from archqa.fhir.connection import checked_location
 from archqa.llm.model import Model
 from archqa.query import Query, execute
 from archqa.query.explanation import explain
@@ -57,6 +59,7 @@ class RecordAnswer(FrozenModel):
     usage: Usage = Usage()
 
 
+@without_suppressed_causes
 def ask_record(
     question: str,
     patient: str,
@@ -86,6 +89,8 @@ def answer_record_question(
     scripted: Model | None = None,
 ) -> RecordAnswer:
     """As `ask_record`, without a check for settings that have no effect."""
+    question = as_text(question, "The question")
+    patient = as_text(patient, "The patient")
     settings = _settings_for_record(settings, record)
     record_question = RecordQuestion(
         id="asked",
@@ -99,7 +104,8 @@ def answer_record_question(
 def _settings_for_record(settings: Settings, record: str | Path) -> Settings:
     """The settings for this record; a pipeline that reads notes is replaced by one for records."""
     pipeline = record_pipeline(settings)
-    settings = settings.replace(record=str(record), pipeline=pipeline.name)
+    location = checked_location(record)
+    settings = settings.replace(record=str(location), pipeline=pipeline.name)
     if "conventions" not in pipeline.settings_type.model_fields:
         return settings
     return settings.replace(conventions=_conventions(settings))
@@ -133,7 +139,7 @@ async def _answer(
             answer = _explained_answer(question, outcome.result, settings, record)
     except CaseFailed as failure:
         answer = RecordAnswer(
-            question=question.question, patient=question.patient_fhir_id, refusal=str(failure)
+            question=question.question, patient=question.patient_fhir_id, refusal=failure.full_text
         )
     finally:
         await backends.close()

@@ -19,7 +19,7 @@ from archqa.cli.options import (
     ModelOption,
     VerboseOption,
 )
-from archqa.errors import CallerError, InputError
+from archqa.errors import CallerError, CaseFailed, InputError
 from archqa.settings import Settings, load_settings
 
 
@@ -55,15 +55,20 @@ def command(
     """
     configure_logging(verbose=verbose)
     settings = load_settings(config, {"model": model, "base_url": base_url}, assign or ())
-    if note is not None and patient is None:
-        result = ask_note(question, _read_note(note), settings)
-    elif patient is not None and note is None:
-        result = _ask_patient(question, patient, record, context, settings)
-    else:
+    if (note is None) == (patient is None):
         raise CallerError(
             "Ask of one thing: a note or a patient.\n"
             "Name --note FILE, or --patient ID with --record."
         )
+    try:
+        if note is not None:
+            result = ask_note(question, _read_note(note), settings)
+        else:
+            result = _ask_patient(question, patient or "", record, context, settings)
+    except CaseFailed as failure:
+        # What quotes the question is printed with the answers: stderr may end in a log.
+        _print_failure(question, failure, as_json=as_json)
+        raise
     if as_json:
         print_json(_as_json(result))
     else:
@@ -76,6 +81,14 @@ def _ask_patient(
     if record is None:
         raise CallerError("A patient is in a record.\nName the store or server with --record.")
     return ask_patient(question, patient, record, settings, context=context)
+
+
+def _print_failure(question: str, failure: CaseFailed, *, as_json: bool) -> None:
+    if as_json:
+        remarks = (failure.full_text,)
+        print_json(_as_json(AskResult(question, (), (), "", remarks)))
+    elif failure.details:
+        console.print(Text(failure.details))
 
 
 def _read_note(path: Path) -> str:
@@ -114,7 +127,7 @@ def _print_result(result: AskResult) -> None:
         console.print(Text(claim.text) + citations, soft_wrap=False)
     console.print(_evidence_table(result.evidence))
     for remark in result.remarks:
-        print_notice(remark)
+        console.print(Text(f"remark: {remark}"))
     print_notice(f"answered by {result.performer}.")
 
 

@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 import typer
 
-from archqa.cli.console import console, print_notice
+from archqa.cli.console import console, print_line, print_notice
 from archqa.cli.options import AssignmentsOption, ConfigOption, LimitOption, ModelOption
 from archqa.errors import CallerError
 from archqa.runs.batch.batch_run import BatchProgress, BatchRun, open_batch
@@ -63,12 +63,12 @@ def submit(
     _print_progress(run.advance())
     for batch_round in run.write_rounds():
         path = run.input_path(batch_round)
-        console.print(f"{path}: {len(batch_round.digests)} requests", markup=False)
+        console.print(f"{path}: {len(batch_round.digests)} requests")
     if not offline and any(batch_round.status == "written" for batch_round in run.rounds):
         for batch_round in asyncio.run(upload(run, settings)):
             submitted = f"round {batch_round.number} is submitted as {batch_round.batch_id}"
-            console.print(submitted, markup=False)
-    print(run.folder.path)
+            console.print(submitted)
+    print_line(run.folder.path)
 
 
 @app.command("status")
@@ -86,7 +86,7 @@ def status(run: BatchRunArgument, config: ConfigOption = None) -> None:
     for batch_round in batch_run.rounds:
         round_status = server_statuses.get(batch_round.number, batch_round.status)
         size = f"{len(batch_round.digests)} requests"
-        console.print(f"round {batch_round.number}: {size}, {round_status}", markup=False)
+        console.print(f"round {batch_round.number}: {size}, {round_status}")
 
 
 @app.command("fetch")
@@ -116,7 +116,7 @@ def fetch(
         reply_count = asyncio.run(fetch_batches(batch_run, settings))
     print_notice(f"{reply_count} replies came")
     _print_progress(batch_run.advance())
-    print(batch_run.folder.path)
+    print_line(batch_run.folder.path)
 
 
 def _open_or_create(

@@ -33,7 +33,7 @@ def info(as_json: JsonOption = False) -> None:
     size = f"{stats.size / 2**20:.1f} MiB of {settings.cache.gib:g} GiB"
     console.print(f"{settings.cache.location}: {stats.replies} replies, {size}")
     for model, count in stats.by_model.items():
-        console.print(f"  {model}: {count}", markup=False)
+        console.print(f"  {model}: {count}")
 
 
 @app.command("clear")

@@ -4,7 +4,7 @@ from typing import Any
 
 import typer
 
-from archqa.cli.console import print_notice
+from archqa.cli.console import print_line, print_notice
 from archqa.cli.options import AssignmentsOption, ConfigOption
 from archqa.settings import default_config_path, load_settings
 
@@ -29,7 +29,7 @@ def show(config: ConfigOption = None, assign: AssignmentsOption = None) -> None:
     path = config or default_config_path() or "none"
     key_state = "set" if settings.api_key else "not set"
     print_notice(f"settings file: {path}; key: {key_state}")
-    typer.echo("\n".join(_toml_lines(settings.without_secrets())))
+    print_line("\n".join(_toml_lines(settings.without_secrets())))
 
 
 def _toml_lines(settings: dict[str, Any], table: str = "") -> list[str]:

@@ -7,7 +7,7 @@ from importlib import metadata
 from typing import NamedTuple
 
 import typer
-from rich.markup import escape
+from rich.text import Text
 
 import archqa
 from archqa import resources
@@ -19,11 +19,8 @@ from archqa.evaluation.scoring import metric_availability
 from archqa.runs.model_server import list_models
 from archqa.settings import Settings, load_settings
 
-_STATUS_MARKUP = {
-    True: "[green]ok[/]     ",
-    False: "[red]broken[/] ",
-    None: "[yellow]absent[/] ",
-}
+_STATUSES = {True: ("ok", "green"), False: ("broken", "red"), None: ("absent", "yellow")}
+"""The word for a check's outcome, and its colour."""
 
 
 class Check(NamedTuple):
@@ -45,8 +42,9 @@ def command(as_json: JsonOption = False) -> None:
         print_json({check.part: {"ok": check.ok, "words": check.explanation} for check in checks})
     else:
         for check in checks:
-            description = escape(f"{check.part}: {check.explanation}")
-            console.print(f"{_STATUS_MARKUP[check.ok]} {description}")
+            status, colour = _STATUSES[check.ok]
+            description = f"{check.part}: {check.explanation}"
+            console.print(Text(f"{status:7}", style=colour) + Text(f" {description}"))
     if any(check.ok is False for check in checks):
         raise typer.Exit(3)
 

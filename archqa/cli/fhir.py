@@ -10,7 +10,13 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
 from archqa import fhir
-from archqa.cli.console import console, err_console, print_json, print_notice
+from archqa.cli.console import (
+    console,
+    err_console,
+    print_json,
+    print_json_text,
+    print_notice,
+)
 from archqa.cli.options import JsonOption
 from archqa.errors import CallerError
 
@@ -101,7 +107,7 @@ def split(
         return
     for file in files:
         size = f"{file.patients} patients, {file.resources} resources"
-        console.print(f"{file.path}: {size}", markup=False)
+        console.print(f"{file.path}: {size}")
 
 
 @app.command("search")
@@ -165,7 +171,7 @@ def get(
         raise fhir.FhirError(
             f"There is no {resource_type} of that id in the record.", 404, "not-found"
         )
-    console.print(text, markup=False)
+    print_json_text(text)
 
 
 def _resource_text(source: fhir.Record, resource_type: str, resource_id: str) -> str | None:
@@ -229,7 +235,7 @@ def card(record: RecordSource, patient: PatientOption = None, as_json: JsonOptio
     if as_json:
         print_json(schema_card.model_dump(mode="json"))
     else:
-        console.print(schema_card.text, markup=False)
+        console.print(schema_card.text)
 
 
 @app.command("lookup")
@@ -266,17 +272,17 @@ def lookup(
 
 
 def _bar(quiet: bool) -> Progress:
-    columns = (TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn())
+    columns = (TextColumn("{task.description}", markup=False), BarColumn(), TimeElapsedColumn())
     return Progress(*columns, console=err_console, disable=quiet, transient=True)
 
 
 def _print_load_report(report: fhir.LoadReport, into: Path) -> None:
     changes = f"{report.added} added, {report.replaced} replaced, {report.unchanged} unchanged"
-    console.print(f"{into}: {changes}", markup=False)
+    console.print(f"{into}: {changes}")
     counts = ", ".join(f"{count} {name}" for name, count in report.by_type.items())
     files = f"{report.files} files: {counts or 'nothing'}"
     if report.checksums:
         files += f"; {report.checksums} checksums are right"
-    console.print(files, markup=False)
+    console.print(files)
     if report.bad:
-        console.print(f"{report.bad} malformed, left out", markup=False)
+        console.print(f"{report.bad} malformed, left out")

@@ -47,7 +47,7 @@ def command(
         )
     lines = _settings(pipeline) if kind == "settings" else _LISTS[kind]()
     for line in lines:
-        console.print(line, markup=False)
+        console.print(line)
 
 
 def _pipelines() -> Iterator[str]:

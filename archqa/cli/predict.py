@@ -7,7 +7,7 @@ import typer
 
 from archqa import tasks
 from archqa.cli.confirmation import confirm_writes
-from archqa.cli.console import configure_logging, console, print_json, print_notice
+from archqa.cli.console import configure_logging, console, print_json, print_line, print_notice
 from archqa.cli.cost_estimate import confirm_cost, print_cost_estimate
 from archqa.cli.options import (
     AssignmentsOption,
@@ -181,4 +181,4 @@ def _print_result(run: Run, *, as_json: bool, quiet: bool) -> None:
         stages = stage_usage(run)
         if stages:
             console.print(stage_table(stages))
-    print(run.path)
+    print_line(run.path)

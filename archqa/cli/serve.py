@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from archqa.cli.console import configure_logging, print_notice
+from archqa.cli.console import configure_logging, print_line, print_notice
 from archqa.cli.options import BaseUrlOption, ConfigOption, VerboseOption
 from archqa.errors import CallerError, MissingExtra
 from archqa.settings import load_settings
@@ -60,7 +60,7 @@ def command(
     app = create_app(web_config, token=token, settings=settings)
     listening = _listen(host, port)
     print_notice("the pages hold record text; press Ctrl+C to end.")
-    print(_url(host, listening.getsockname()[1], token), flush=True)
+    print_line(_url(host, listening.getsockname()[1], token))
     # No access log: URLs may contain case ids, and posted questions are private.
     server: Any = uvicorn.Server(
         uvicorn.Config(app, log_level="warning", access_log=False, lifespan="on")

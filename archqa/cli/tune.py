@@ -76,7 +76,7 @@ def command(
         print_json(result.as_json())
         return
     console.print(_table(result))
-    console.print(f"use it with --set agents.{result.agent}.prompt={result.best}", markup=False)
+    console.print(f"use it with --set agents.{result.agent}.prompt={result.best}")
 
 
 def _split_names(text: str) -> tuple[str, ...]:

@@ -2,13 +2,22 @@
 
 import os
 from pathlib import Path
+from typing import Any
 
+from archqa.core.arguments import as_path
 from archqa.fhir.client.http_client import FhirClient
 from archqa.fhir.profile import ARCHQA, Profile
 from archqa.fhir.store import Store
 
 TOKEN_ENV_VAR = "ARCHQA_FHIR_TOKEN"
 """The environment variable that holds the bearer token for FHIR servers."""
+
+
+def checked_location(location: Any) -> str | Path:
+    """The URL or path of a record. Raises `CallerError` or `InputError` for what is neither."""
+    if isinstance(location, str) and location.startswith(("http://", "https://")):
+        return location
+    return as_path(location, "The record")
 
 
 def connect(
@@ -19,6 +28,7 @@ def connect(
     Raises `InputError` if there is no record at the path. The first search contacts a server, not
     this.
     """
-    if isinstance(location, str) and location.startswith(("http://", "https://")):
+    location = checked_location(location)
+    if isinstance(location, str):
         return FhirClient(location, token=token or os.environ.get(TOKEN_ENV_VAR) or None)
     return Store.open(location, profile)

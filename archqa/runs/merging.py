@@ -6,6 +6,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from archqa import tasks
+from archqa.core.private_files import private_draft
 from archqa.core.question import Item
 from archqa.errors import CallerError, InputError
 from archqa.runs.folder import RunFolder, case_file_name, new_run_name
@@ -173,8 +174,8 @@ def _copy_trace(source: RunFolder, target: RunFolder, case_id: str) -> None:
     source_file = source.path / name
     if source_file.is_file():
         target_file = target.path / name
-        shutil.copyfile(source_file, target_file)
-        target_file.chmod(0o600)
+        with source_file.open("rb") as trace, private_draft(target_file) as copy:
+            shutil.copyfileobj(trace, copy)
 
 
 def _shortened(case_ids: Sequence[str]) -> str:

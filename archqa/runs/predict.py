@@ -8,8 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from archqa.agents.agent import ConfirmWrite
+from archqa.core.arguments import as_optional_path
 from archqa.core.question import Item
-from archqa.errors import CallerError
+from archqa.errors import CallerError, without_suppressed_causes
 from archqa.fhir import AuditLog
 from archqa.llm.model import Model
 from archqa.runs.backends import Backends
@@ -32,6 +33,7 @@ def _ignore(*_: object) -> None:
     """The callback of a run that nobody follows."""
 
 
+@without_suppressed_causes
 def predict(
     cases: str | Path | CaseFile,
     *,
@@ -56,6 +58,8 @@ def predict(
     Cases that fail are recorded in the run. Raises `CallerError`, `InputError`, `ModelError` and
     `BudgetExceeded`; the run can be resumed after the last two.
     """
+    _check_types(selection, settings)
+    path = as_optional_path(out, "out")
     settings = _chosen_settings(settings, typed)
     if scripted is not None and settings.runner == "ray":
         raise CallerError("A scripted model works in this process alone.\nLeave runner='ray' out.")
@@ -64,12 +68,21 @@ def predict(
     backends = Backends(settings, plan.pipeline, scripted)
     backends.confirm = confirm
     plan = _with_backends(plan, backends)
-    path = Path(out) if out else None
     with _cluster(settings):  # Connect before anything is written.
         folder, manifest = open_folder(plan, path, resume=resume)
         backends.audit = AuditLog(folder.path / "audit.jsonl")
         plan = plan._replace(manifest=manifest)
         return run_sync(_run(folder, plan, backends, on_start, on_case))
+
+
+def _check_types(selection: object, settings: object) -> None:
+    """Raise `CallerError` for what is no selection or no settings; neither is quoted."""
+    if not isinstance(selection, Selection | None):
+        kind = type(selection).__name__
+        raise CallerError(f"selection is of type {kind}; it should be a Selection.")
+    if not isinstance(settings, Settings | None):
+        kind = type(settings).__name__
+        raise CallerError(f"settings is of type {kind}; load_settings(typed=...) makes them.")
 
 
 def _chosen_settings(settings: Settings | None, typed: dict[str, Any]) -> Settings:

@@ -9,13 +9,15 @@ from typing import Any, get_args, get_origin
 from pydantic import BaseModel, ValidationError
 
 from archqa.agents.registry import AGENT_NAMES
-from archqa.errors import CallerError, InputError
+from archqa.core.arguments import as_optional_path
+from archqa.errors import CallerError, InputError, without_suppressed_causes
 from archqa.settings.model import Settings
 from archqa.settings.names import is_pipeline_setting, merge, nest, short_names, typed_names
 from archqa.settings.sources import environment_values, read_toml
 from archqa.tasks.settings import sections_model
 
 
+@without_suppressed_causes
 def load_settings(
     config: Path | None = None,
     typed: Mapping[str, Any] | None = None,
@@ -34,6 +36,7 @@ def load_settings(
     for layer in layers:
         merge(values, nest(layer))
         names.update(typed_names(layer))
+    config = as_optional_path(config, "The settings file")
     if config is not None and not config.is_file():
         mistake = ": no such configuration file."
         raise InputError(config, [mistake], "Name an existing TOML file with --config.")
@@ -94,9 +97,7 @@ def _parse(assignment: str) -> dict[str, Any]:
     name = name.strip()
     text = text.strip()
     if not equals or not name:
-        raise CallerError(
-            f"--set {assignment!r} is not key=value.\nFor example: --set labels=multiclass"
-        )
+        raise CallerError("A --set is not key=value.\nFor example: --set labels=multiclass")
     *sections, last_name = name.split(".")
     value = None if text.lower() == "none" else text
     nested: dict[str, Any] = {last_name: value}

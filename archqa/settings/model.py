@@ -154,7 +154,9 @@ class Settings(BaseModel):
     Short names are accepted as keywords too: `Settings(jobs=4)` is `Settings(limits={"jobs": 4})`.
     """
 
-    model_config = ConfigDict(frozen=True, extra="forbid", validate_default=True)
+    model_config = ConfigDict(
+        frozen=True, extra="forbid", validate_default=True, hide_input_in_errors=True
+    )
 
     model: str | None = Field(default=None, description="model for every agent")
     base_url: str | None = Field(default=None, description="an OpenAI-compatible server")

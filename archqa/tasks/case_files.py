@@ -2,7 +2,8 @@
 
 from pathlib import Path
 
-from archqa.errors import InputError
+from archqa.core.arguments import as_path
+from archqa.errors import InputError, without_suppressed_causes
 from archqa.tasks.files.content import FORMAT_HINT
 from archqa.tasks.files.json_lines import JSONL_SUFFIXES, open_jsonl
 from archqa.tasks.files.parquet import PARQUET_SUFFIX, open_parquet
@@ -40,14 +41,17 @@ def recognise(source: CaseSource) -> Task:
     return _recognise(read_source(source))
 
 
+@without_suppressed_causes
 def load_cases(source: CaseSource, task: str | None = None) -> CaseFile:
     """Read a case file: a path, `-` (standard input) or `mini`. `task` overrides its content.
 
     The cases of JSON Lines and Parquet files stay on disk. Raises `InputError` with every mistake of the
     file, `CallerError` for an unknown task.
     """
-    if isinstance(source, str | Path) and _is_cohort(Path(source)):
-        return _load_cohort(Path(source), task)
+    if not isinstance(source, Source | bytes):
+        path = as_path(source, "The case file")
+        if _is_cohort(path):
+            return _load_cohort(path, task)
     opened = read_source(source)
     case_task = recognise(opened) if task is None else find(task)
     cases = case_task.load(opened)
@@ -59,6 +63,7 @@ def load_notes(source: CaseSource) -> CaseFile:
     return load_cases(source, default_task().name)
 
 
+@without_suppressed_causes
 def load_key(source: CaseSource) -> KeyFile:
     """Read an ArchEHR-QA key, of 2025 or 2026. Raises `InputError` with every mistake of the file."""
     from archqa.tasks.archehr_2025.key import read_key
@@ -78,7 +83,8 @@ def find_key(case_path: str | Path) -> Path | None:
 
 
 def _is_cohort(path: Path) -> bool:
-    return path.suffix in {*JSONL_SUFFIXES, PARQUET_SUFFIX} and path.is_file()
+    is_cohort = path.suffix in {*JSONL_SUFFIXES, PARQUET_SUFFIX}
+    return is_cohort and path.is_file()
 
 
 def _load_cohort(path: Path, name: str | None) -> CaseFile:

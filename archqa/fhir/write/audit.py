@@ -9,6 +9,7 @@ import threading
 from pathlib import Path
 from typing import Any
 
+from archqa.core.private_files import open_private_log
 from archqa.core.value import FrozenModel
 from archqa.errors import InputError
 
@@ -49,8 +50,7 @@ class AuditLog:
 
     def _append(self, line: str) -> None:
         self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        descriptor = os.open(self.path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
-        with os.fdopen(descriptor, "w", encoding="utf-8", newline="\n") as file:
+        with open_private_log(self.path) as file:
             file.write(line)
             file.flush()
             os.fsync(file.fileno())

@@ -15,6 +15,7 @@ from collections import Counter, defaultdict
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
+from archqa.core.private_files import private_draft
 from archqa.core.question import Item
 from archqa.core.server_urls import server_identity
 from archqa.core.step import Step
@@ -148,11 +149,10 @@ class BatchRun:
         new_round = BatchRound(number=len(self.rounds) + 1, digests=tuple(keys))
         dialect = Dialect()
         path = self.input_path(new_round)
-        path.touch(mode=0o600)
-        with path.open("w", encoding="utf-8") as file:
+        with private_draft(path) as file:
             for key in keys:
                 line = batch_request_line(key, self._pending[key], dialect)
-                file.write(f"{line}\n")
+                file.write(f"{line}\n".encode("utf-8", "backslashreplace"))
         self.replace(new_round)
         return new_round
 

@@ -3,6 +3,7 @@
 import re
 from pathlib import Path
 
+from archqa.core.private_files import write_private_bytes
 from archqa.llm.server_api import ServerApi
 from archqa.runs.batch.batch_run import BatchRound, BatchRun
 from archqa.runs.model_server import open_server_api
@@ -66,18 +67,14 @@ async def _fetch(server: ServerApi, run: BatchRun, submitted: BatchRound) -> int
     for file_id in (batch.output_file_id, batch.error_file_id):
         if file_id:
             content = await server.file_content(file_id)
-            replies += run.take(_save(run, submitted, file_id, content))
+            replies += run.take(save_output(run, submitted, file_id, content))
     run.replace(submitted.model_copy(update={"status": "fetched"}))
     return replies
 
 
-def _save(run: BatchRun, submitted: BatchRound, file_id: str, content: bytes) -> Path:
-    """Write the server's file next to the round's input.
-
-    It has record text, so only its owner can read it.
-    """
+def save_output(run: BatchRun, submitted: BatchRound, file_id: str, content: bytes) -> Path:
+    """Write the server's file next to the round's input, readable by its owner alone."""
     safe_id = re.sub(r"[^\w.-]", "_", file_id)
     path = run.input_path(submitted).with_suffix(f".{safe_id}.out.jsonl")
-    path.touch(mode=0o600)
-    path.write_bytes(content)
+    write_private_bytes(path, content)
     return path
