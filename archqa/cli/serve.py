@@ -10,8 +10,8 @@ import typer
 
 from archqa.cli.console import configure_logging, print_line, print_notice
 from archqa.cli.options import BaseUrlOption, ConfigOption, VerboseOption
+from archqa.cli.settings import command_settings
 from archqa.errors import CallerError, MissingExtra
-from archqa.settings import load_settings
 
 
 def command(
@@ -54,7 +54,7 @@ def command(
         from archqa.web.app import WebConfig, create_app, new_token
     except ImportError:
         raise MissingExtra("The web part (FastAPI, uvicorn)", "web") from None
-    settings = load_settings(config, {"model": model, "base_url": base_url})
+    settings = command_settings(config, {"model": model, "base_url": base_url})
     token = None if _is_loopback(host) else new_token()
     web_config = WebConfig(_run_folders(runs), record, key, annotations)
     app = create_app(web_config, token=token, settings=settings)
