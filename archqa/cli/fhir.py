@@ -229,14 +229,15 @@ def serve(
     require_uvicorn("The FHIR server (uvicorn)", "server")
     own_token = _own_token(token, no_token=no_token)
     check_protected(host, has_token=not no_token)
-    writer = _open_writer(store, profile, writes, audit)
+    record = _open_record(store, profile, writes)
+    writer = fhir.Writer(record, writes, _open_audit_log(audit))
     listening = listen(host, port)
     base = server_url(host, listening, f"/{path.strip('/')}")
     print_notice(f"serving {store} at {base} ({profile}, {writes.value}); end with Ctrl-C")
     served_token = None if no_token else own_token or new_token()
     print_notice(_who_may_read(own_token, no_token=no_token))
     print(base if own_token else url_with_token(base, served_token), flush=True)
-    service = fhir.FhirService(writer.record, base, writer)
+    service = fhir.FhirService(record, base, writer)
     serve_http(service, host=host, path=path, token=served_token, listening=listening)
 
 
@@ -248,15 +249,20 @@ def _own_token(token: str | None, *, no_token: bool) -> str | None:
     return check_token(chosen) if chosen and not no_token else None
 
 
-def _open_writer(path: Path, profile: str, mode: fhir.WriteMode, audit: Path | None) -> fhir.Writer:
-    """Open a record, and the log of its writes, before anything is said to be served."""
+def _open_record(path: Path, profile: str, mode: fhir.WriteMode) -> fhir.Store | fhir.Overlay:
+    """Open a record and read from it once: damage is reported before anything is served."""
     store = fhir.Store.open(path, profile)
     store.counts()
-    record = fhir.Overlay.over(store) if mode is fhir.WriteMode.APPLY else store
-    audit_log = fhir.AuditLog(audit) if audit else None
-    if audit_log is not None:
-        audit_log.create()
-    return fhir.Writer(record, mode, audit_log)
+    return fhir.Overlay.over(store) if mode is fhir.WriteMode.APPLY else store
+
+
+def _open_audit_log(path: Path | None) -> fhir.AuditLog | None:
+    """Create the log of writes, if one is asked for, before the first write needs it."""
+    if path is None:
+        return None
+    audit_log = fhir.AuditLog(path)
+    audit_log.create()
+    return audit_log
 
 
 def _who_may_read(own_token: str | None, *, no_token: bool) -> str:

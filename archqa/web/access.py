@@ -115,7 +115,7 @@ def _refusal_of_size(scope: Scope) -> Refusal | None:
 
 
 async def _send_refusal(send: Send, refusal: Refusal) -> None:
-    headers = ((b"content-type", b"text/plain; charset=utf-8"), *_SECURITY_HEADERS)
+    headers: Headers = ((b"content-type", b"text/plain; charset=utf-8"), *_SECURITY_HEADERS)
     if refusal.status == 401:
         headers = (*headers, (b"www-authenticate", b"Bearer"))
     await _send(send, refusal.status, headers, refusal.text.encode())
