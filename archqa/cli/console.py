@@ -19,6 +19,10 @@ from rich.text import Text
 from archqa.core.terminal import printable, printable_json
 from archqa.errors import ArchqaError
 
+NO_TOKEN_WARNING = (
+    "no token is asked for: every program and every user of this machine can read what is served"
+)
+
 _WIDTH = shutil.get_terminal_size((120, 40)).columns
 """The width of the terminal, or COLUMNS; 120 where the output goes to a file."""
 

@@ -54,6 +54,15 @@ ConfigOption = Annotated[
     typer.Option("--config", help="A TOML file of settings, which may also name servers."),
 ]
 
+NoTokenOption = Annotated[
+    bool,
+    typer.Option(
+        "--no-token",
+        help="Ask for no token: every program and every user of this machine can read the record. "
+        "Requests of other hosts and sites stay refused. On loopback only.",
+    ),
+]
+
 JsonOption = Annotated[
     bool,
     typer.Option("--json", help="Print one JSON object."),
