@@ -125,7 +125,10 @@ def _open_or_create(
     """Open `target` if it is a run folder; otherwise create a run of its cases."""
     if Path(target, "run.json").is_file():
         return open_batch(Path(target), settings)
-    return BatchRun.create(plan_run(target, None, Selection(limit=limit), settings), out_dir)
+    plan = plan_run(target, None, Selection(limit=limit), settings)
+    for remark in plan.manifest.remarks:
+        print_notice(remark)
+    return BatchRun.create(plan, out_dir)
 
 
 def _print_progress(progress: BatchProgress) -> None:

@@ -122,14 +122,15 @@ def command(
         "ray_address": ray_address,
     }
     settings = load_settings(config, options, assign or ())
-    file = tasks.with_clinician_answers(tasks.load_cases(cases, task), settings.answer_key)
+    file = tasks.load_cases_to_answer(cases, task)
+    file = tasks.with_clinician_answers(file, settings.answer_key)
     selection = _selection(case, limit, shard)
     chosen_pipeline = choose_pipeline(settings, file.task)
     check_settings_used(settings, chosen_pipeline)
     inputs = chosen_pipeline.inputs(settings.for_pipeline(chosen_pipeline))
     if not quiet:
         _print_backend_notice(chosen_pipeline)
-        for remark in inputs.remarks:
+        for remark in (*file.remarks, *inputs.remarks):
             print_notice(remark)
     if dry_run:
         estimate = estimate_cost(selection.of(file), chosen_pipeline, settings)

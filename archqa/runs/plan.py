@@ -50,7 +50,7 @@ def plan_run(
     Raises `CallerError` for settings without effect and for an empty selection, `InputError` for a
     malformed file.
     """
-    file = _load(source, task)
+    file = tasks.complete(_load(source, task))
     file = tasks.with_clinician_answers(file, settings.answer_key)
     positions = selection.positions(file.ids)
     pipeline = choose_pipeline(settings, file.task)
@@ -68,7 +68,7 @@ def plan_run(
         backends={},
         prompts=_prompt_digests(pipeline, settings),
         inputs=dict(inputs.sha256),
-        remarks=inputs.remarks,
+        remarks=(*file.remarks, *inputs.remarks),
         versions=_versions(),
         git_revision=_git_revision(),
     )
@@ -78,7 +78,7 @@ def plan_run(
 def _load(source: str | Path | CaseFile, task: str | None) -> CaseFile:
     if isinstance(source, CaseFile):
         return source
-    return tasks.load_cases(str(source), task)
+    return tasks.load_cases_to_answer(str(source), task)
 
 
 def _fingerprint(file: CaseFile) -> DataFingerprint:
