@@ -1,11 +1,13 @@
 """The `archqa` command: its subcommands, and the exit code of each kind of error."""
 
 import sys
+from typing import Any
 
 import typer
 
 import archqa
-from archqa.cli.console import print_error
+from archqa.cli import interruption
+from archqa.cli.console import print_error, print_interruption, print_retries, set_quiet
 from archqa.cli.lazy import CommandEntry, LazyGroup
 from archqa.errors import ArchqaError
 
@@ -112,6 +114,24 @@ class ArchqaCommands(LazyGroup):
 
     entries = COMMANDS
 
+    def resolve_command(self, ctx: Any, args: list[str]) -> tuple[str | None, Any, list[str]]:
+        """Import the command; from then on there is something to interrupt."""
+        resolved = super().resolve_command(ctx, args)
+        interruption.interrupt_commands()
+        return resolved
+
+    def invoke(self, ctx: Any) -> Any:
+        """Run the command. Typer ends an interrupted one itself, without a word."""
+        set_quiet(quiet=False)
+        try:
+            return super().invoke(ctx)
+        except KeyboardInterrupt as interrupted:
+            interruption.end_at_once()
+            print_interruption(interruption.message_of(interrupted, sys.argv[1:]))
+            raise typer.Exit(interruption.EXIT_CODE) from None
+        finally:
+            print_retries()
+
 
 app = typer.Typer(
     name="archqa",
@@ -136,14 +156,14 @@ def main(
 
 def run() -> None:
     """Run the command line: an expected error becomes one message and its exit code."""
+    interruption.end_at_once_at_the_start()
     try:
         app()
     except ArchqaError as error:
         print_error(error)
         sys.exit(error.exit_code)
-    except KeyboardInterrupt:
-        print("archqa: interrupted; a run goes on with --resume", file=sys.stderr)
-        sys.exit(130)
     except BrokenPipeError:
         sys.stderr.close()
         sys.exit(0)
+    finally:
+        interruption.restore_signals()

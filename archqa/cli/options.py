@@ -59,7 +59,7 @@ JsonOption = Annotated[
 
 QuietOption = Annotated[
     bool,
-    typer.Option("--quiet", "-q", help="No progress on stderr."),
+    typer.Option("--quiet", "-q", help="Nothing but errors on stderr."),
 ]
 
 VerboseOption = Annotated[

@@ -89,7 +89,9 @@ def command(
     as_json: Annotated[
         bool, typer.Option("--json", help="Print one JSON object about the run.")
     ] = False,
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress, no table.")] = False,
+    quiet: Annotated[
+        bool, typer.Option("--quiet", "-q", help="Errors and the run folder only.")
+    ] = False,
     confirm: Annotated[
         bool,
         typer.Option("--confirm", help="Ask before each write to a record (MedAgentBench)."),
@@ -107,7 +109,7 @@ def command(
       archqa predict dev.xml --base-url http://127.0.0.1:8000/v1 --set labels=multiclass
       archqa predict tasks.json --record record.db --model gpt-4.1 --pipeline typed
     """
-    configure_logging(verbose=verbose)
+    configure_logging(verbose=verbose, quiet=quiet)
     options = {
         "pipeline": pipeline,
         "model": model,

@@ -16,6 +16,7 @@ from archqa.runs.backends import Backends
 from archqa.runs.case_selection import Selection
 from archqa.runs.event_loop import run_sync
 from archqa.runs.folder import RunFolder
+from archqa.runs.interruption import naming_run
 from archqa.runs.open_run import open_folder
 from archqa.runs.plan import Plan, plan_run
 from archqa.runs.record import CaseStatus, RunManifest, RunStatus
@@ -54,7 +55,8 @@ def predict(
     a record. `scripted` replaces the model server, for tests.
 
     Cases that fail are recorded in the run. Raises `CallerError`, `InputError`, `ModelError` and
-    `BudgetExceeded`; the run can be resumed after the last two.
+    `BudgetExceeded`; the run can be resumed after the last two, and after Ctrl-C, which raises
+    `RunInterrupted`.
     """
     settings = _chosen_settings(settings, typed)
     if scripted is not None and settings.runner == "ray":
@@ -69,7 +71,8 @@ def predict(
         folder, manifest = open_folder(plan, path, resume=resume)
         backends.audit = AuditLog(folder.path / "audit.jsonl")
         plan = plan._replace(manifest=manifest)
-        return run_sync(_run(folder, plan, backends, on_start, on_case))
+        with naming_run(folder.path):
+            return run_sync(_run(folder, plan, backends, on_start, on_case))
 
 
 def _chosen_settings(settings: Settings | None, typed: dict[str, Any]) -> Settings:
