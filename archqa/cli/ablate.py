@@ -51,7 +51,7 @@ def command(
     Example:
       archqa ablate data/dev.json --model gpt-4.1 --out runs/ablation
     """
-    configure_logging(verbose=False)
+    configure_logging(verbose=False, quiet=quiet)
     options: dict[str, Any] = {
         "pipeline": pipeline,
         "model": model,

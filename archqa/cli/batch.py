@@ -143,6 +143,8 @@ def _open_or_create(
     plan = plan_run(target, None, Selection(limit=limit), settings)
     if not offline:
         check_server_asked_for(settings, plan.pipeline)
+    for remark in plan.manifest.remarks:
+        print_notice(remark)
     return BatchRun.create(plan, out_dir)
 
 

@@ -18,8 +18,10 @@ from archqa.cli.console import (
     print_json_text,
     print_line,
     print_notice,
+    print_problem,
+    set_quiet,
 )
-from archqa.cli.options import JsonOption, NoTokenOption
+from archqa.cli.options import JsonOption, NoTokenOption, QuietOption
 from archqa.core.local_access import check_token, new_token
 from archqa.core.local_server import (
     check_protected,
@@ -62,16 +64,18 @@ def load(
     strict: Annotated[
         bool, typer.Option("--strict", help="Load nothing if anything is malformed.")
     ] = False,
-    quiet: Annotated[bool, typer.Option("--quiet", help="No progress on stderr.")] = False,
+    quiet: QuietOption = False,
     as_json: JsonOption = False,
 ) -> None:
     """Load FHIR resources into a record, replacing those that it has already.
 
-    Files are checked against SHA256SUMS where there is such a file.
+    Files are checked against SHA256SUMS (or SHA256SUMS.txt) beside them or in a folder above. What it
+    names in a folder that is loaded must be there.
 
     Example:
       archqa fhir load mimic-fhir/ --into record.db
     """
+    set_quiet(quiet=quiet)
     with fhir.Store.open(into, create=True) as store, _bar(quiet) as bar:
         task = bar.add_task("loading", total=None)
 
@@ -84,10 +88,12 @@ def load(
             )
 
         report = store.load(paths, strict=strict, progress=show_progress)
+    for remark in report.remarks:
+        print_notice(remark)
     for path in report.skipped:
         print_notice(f"{path}: is no FHIR; skipped")
     for mistake in report.mistakes:
-        print_notice(mistake)
+        print_problem(mistake)
     if as_json:
         print_json(report.model_dump(mode="json"))
     else:

@@ -70,7 +70,7 @@ JsonOption = Annotated[
 
 QuietOption = Annotated[
     bool,
-    typer.Option("--quiet", "-q", help="No progress on stderr."),
+    typer.Option("--quiet", "-q", help="Nothing but errors on stderr."),
 ]
 
 VerboseOption = Annotated[

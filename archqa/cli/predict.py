@@ -7,7 +7,14 @@ import typer
 
 from archqa import tasks
 from archqa.cli.confirmation import confirm_writes
-from archqa.cli.console import configure_logging, console, print_json, print_line, print_notice
+from archqa.cli.console import (
+    configure_logging,
+    console,
+    print_json,
+    print_line,
+    print_notice,
+    print_problem,
+)
 from archqa.cli.cost_estimate import confirm_cost, print_cost_estimate
 from archqa.cli.options import (
     AssignmentsOption,
@@ -92,7 +99,9 @@ def command(
     as_json: Annotated[
         bool, typer.Option("--json", help="Print one JSON object about the run.")
     ] = False,
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress, no table.")] = False,
+    quiet: Annotated[
+        bool, typer.Option("--quiet", "-q", help="Errors and the run folder only.")
+    ] = False,
     confirm: Annotated[
         bool,
         typer.Option("--confirm", help="Ask before each write to a record (MedAgentBench)."),
@@ -111,7 +120,7 @@ def command(
       archqa predict dev.xml --base-url http://127.0.0.1:8000/v1 --set labels=multiclass
       archqa predict tasks.json --record record.db --model gpt-4.1 --pipeline typed
     """
-    configure_logging(verbose=verbose)
+    configure_logging(verbose=verbose, quiet=quiet)
     options = {
         "pipeline": pipeline,
         "model": model,
@@ -126,14 +135,15 @@ def command(
         "ray_address": ray_address,
     }
     settings = command_settings(config, options, assign)
-    file = tasks.with_clinician_answers(tasks.load_cases(cases, task), settings.answer_key)
+    file = tasks.load_cases_to_answer(cases, task)
+    file = tasks.with_clinician_answers(file, settings.answer_key)
     selection = _selection(case, limit, shard)
     chosen_pipeline = choose_pipeline(settings, file.task)
     check_settings_used(settings, chosen_pipeline)
     inputs = chosen_pipeline.inputs(settings.for_pipeline(chosen_pipeline))
     if not quiet:
         _print_backend_notice(chosen_pipeline, settings)
-        for remark in inputs.remarks:
+        for remark in (*file.remarks, *inputs.remarks):
             print_notice(remark)
     if dry_run:
         estimate = estimate_cost(selection.of(file), chosen_pipeline, settings)
@@ -155,7 +165,7 @@ def command(
             on_start=progress.on_start,
             on_case=progress.on_case,
             confirm=confirm_writes() if confirm else None,
-            announce=Announcer(print_notice, quiet=quiet),
+            announce=Announcer(print_problem, quiet=quiet),
         )
     _print_result(run, as_json=as_json, quiet=quiet)
     if run.count(CaseStatus.FAILED):

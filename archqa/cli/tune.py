@@ -54,7 +54,7 @@ def command(
     Example:
       archqa tune data/dev.json --model gpt-4.1 --prompts answer_first/v1,answer_first/v2
     """
-    configure_logging(verbose=False)
+    configure_logging(verbose=False, quiet=quiet)
     options: dict[str, Any] = {
         "pipeline": pipeline,
         "model": model,

@@ -18,6 +18,7 @@ from archqa.runs.case_selection import Selection
 from archqa.runs.destinations import Announce
 from archqa.runs.event_loop import run_sync
 from archqa.runs.folder import RunFolder
+from archqa.runs.interruption import naming_run
 from archqa.runs.open_run import open_folder
 from archqa.runs.plan import Plan, plan_run
 from archqa.runs.record import CaseStatus, RunManifest, RunStatus
@@ -59,7 +60,8 @@ def predict(
     a log warning names them. `scripted` replaces the model server, for tests.
 
     Cases that fail are recorded in the run. Raises `CallerError`, `InputError`, `ModelError` and
-    `BudgetExceeded`; the run can be resumed after the last two.
+    `BudgetExceeded`; the run can be resumed after the last two, and after Ctrl-C, which raises
+    `RunInterrupted`.
     """
     _check_types(selection, settings)
     path = as_optional_path(out, "out")
@@ -75,7 +77,8 @@ def predict(
         folder, manifest = open_folder(plan, path, resume=resume)
         backends.audit = AuditLog(folder.path / "audit.jsonl")
         plan = plan._replace(manifest=manifest)
-        return run_sync(_run(folder, plan, backends, on_start, on_case))
+        with naming_run(folder.path):
+            return run_sync(_run(folder, plan, backends, on_start, on_case))
 
 
 def _check_types(selection: object, settings: object) -> None:
