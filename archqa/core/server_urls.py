@@ -53,8 +53,12 @@ def is_loopback(host: str) -> bool:
 
 def proxy_for(url: str) -> str | None:
     """The HTTP proxy that the environment names for this URL (`https_proxy`, `http_proxy`,
-    `no_proxy`). It may hold a password: show its `server_identity` only.
+    `no_proxy`); none for this machine, since what is sent there must not leave it.
+
+    It may hold a password: show its `server_identity` only.
     """
+    if is_loopback_url(url):
+        return None
     parts = urlsplit(url)
     proxy = getproxies().get(parts.scheme, "")
     if not urlsplit(proxy).scheme.startswith("http") or proxy_bypass(parts.netloc):

@@ -65,19 +65,14 @@ async def _fetch(server: ServerApi, run: BatchRun, submitted: BatchRound) -> int
     replies = 0
     for file_id in (batch.output_file_id, batch.error_file_id):
         if file_id:
-            content = await server.file_content(file_id)
-            replies += run.take(_save(run, submitted, file_id, content))
+            path = _output_path(run, submitted, file_id)
+            await server.save_file(file_id, path)
+            replies += run.take(path)
     run.replace(submitted.model_copy(update={"status": "fetched"}))
     return replies
 
 
-def _save(run: BatchRun, submitted: BatchRound, file_id: str, content: bytes) -> Path:
-    """Write the server's file next to the round's input.
-
-    It has record text, so only its owner can read it.
-    """
+def _output_path(run: BatchRun, submitted: BatchRound, file_id: str) -> Path:
+    """Where the server's file is kept: next to the round's input."""
     safe_id = re.sub(r"[^\w.-]", "_", file_id)
-    path = run.input_path(submitted).with_suffix(f".{safe_id}.out.jsonl")
-    path.touch(mode=0o600)
-    path.write_bytes(content)
-    return path
+    return run.input_path(submitted).with_suffix(f".{safe_id}.out.jsonl")
