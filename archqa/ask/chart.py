@@ -42,7 +42,7 @@ def ask_patient(
     """
     settings = settings or load_settings()
     check_settings_used(settings, *_pipelines(settings))
-    notes = _documents(record, patient)
+    notes = _documents(record, patient, settings)
     record_answer = answer_record_question(question, patient, record, settings, context)
     on_step(Step(agent="record_query", backend="embedded", usage=record_answer.usage))
     note_answer = _ask_notes(question, notes, settings, on_step, scripted)
@@ -59,8 +59,8 @@ def _pipelines(settings: Settings) -> Iterator[Pipeline]:
         yield choose_pipeline(settings, NOTE_TASK)
 
 
-def _documents(record: str | Path, patient: str) -> Documents:
-    with connect(record) as store:
+def _documents(record: str | Path, patient: str, settings: Settings) -> Documents:
+    with connect(record, allow_plain_http=settings.allow_plain_http) as store:
         if store.get("Patient", patient.removeprefix("Patient/")) is None:
             raise CallerError(
                 "The record has no patient of this id.\n`archqa fhir search Patient` lists them."

@@ -7,8 +7,15 @@ from typing import Annotated, Any
 import typer
 
 from archqa.cli.console import console, print_notice
-from archqa.cli.options import AssignmentsOption, ConfigOption, LimitOption, ModelOption
+from archqa.cli.options import (
+    AllowPlainHttpOption,
+    AssignmentsOption,
+    ConfigOption,
+    LimitOption,
+    ModelOption,
+)
 from archqa.errors import CallerError
+from archqa.runs.backends import check_model_server
 from archqa.runs.batch.batch_run import BatchProgress, BatchRun, open_batch
 from archqa.runs.batch.server import fetch as fetch_batches
 from archqa.runs.batch.server import statuses, upload
@@ -41,6 +48,7 @@ def submit(
     ] = None,
     model: ModelOption = None,
     base_url: Annotated[str | None, typer.Option(help="A server with the Batch API.")] = None,
+    allow_plain_http: AllowPlainHttpOption = None,
     limit: LimitOption = None,
     assign: AssignmentsOption = None,
     config: ConfigOption = None,
@@ -58,7 +66,10 @@ def submit(
       archqa batch submit runs/dev
     """
     options: dict[str, Any] = {"pipeline": "dmis", "model": model, "base_url": base_url}
+    options["allow_plain_http"] = allow_plain_http
     settings = load_settings(config, options, assign or ())
+    if not offline:
+        check_model_server(settings, settings.base_url)
     run = _open_or_create(target, out_dir, limit, settings)
     _print_progress(run.advance())
     for batch_round in run.write_rounds():

@@ -10,6 +10,7 @@ from archqa.cli.confirmation import confirm_writes
 from archqa.cli.console import configure_logging, console, print_json, print_notice
 from archqa.cli.cost_estimate import confirm_cost, print_cost_estimate
 from archqa.cli.options import (
+    AllowPlainHttpOption,
     AssignmentsOption,
     BaseUrlOption,
     ConfigOption,
@@ -48,6 +49,7 @@ def command(
     pipeline: PipelineOption = None,
     model: ModelOption = None,
     base_url: BaseUrlOption = None,
+    allow_plain_http: AllowPlainHttpOption = None,
     out_dir: Annotated[
         Path | None,
         typer.Option("--out", help="The run folder itself; default: a new one in runs/."),
@@ -112,6 +114,7 @@ def command(
         "pipeline": pipeline,
         "model": model,
         "base_url": base_url,
+        "allow_plain_http": allow_plain_http,
         "jobs": jobs,
         "max_cost": max_cost,
         "operating_point": operating_point,

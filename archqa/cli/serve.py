@@ -9,9 +9,12 @@ from typing import Annotated, Any
 import typer
 
 from archqa.cli.console import configure_logging, print_notice
-from archqa.cli.options import BaseUrlOption, ConfigOption, VerboseOption
+from archqa.cli.options import AllowPlainHttpOption, BaseUrlOption, ConfigOption, VerboseOption
+from archqa.core.base_urls import is_server_url
 from archqa.errors import CallerError, MissingExtra
-from archqa.settings import load_settings
+from archqa.fhir import connect
+from archqa.runs.backends import check_model_server
+from archqa.settings import Settings, load_settings
 
 
 def command(
@@ -37,6 +40,7 @@ def command(
         str | None, typer.Option(help="The model that answers; default: the embedded engine.")
     ] = None,
     base_url: BaseUrlOption = None,
+    allow_plain_http: AllowPlainHttpOption = None,
     config: ConfigOption = None,
     verbose: VerboseOption = False,
 ) -> None:
@@ -54,7 +58,9 @@ def command(
         from archqa.web.app import WebConfig, create_app, new_token
     except ImportError:
         raise MissingExtra("The web part (FastAPI, uvicorn)", "web") from None
-    settings = load_settings(config, {"model": model, "base_url": base_url})
+    options = {"model": model, "base_url": base_url, "allow_plain_http": allow_plain_http}
+    settings = load_settings(config, options)
+    _check_addresses(settings, record)
     token = None if _is_loopback(host) else new_token()
     web_config = WebConfig(_run_folders(runs), record, key, annotations)
     app = create_app(web_config, token=token, settings=settings)
@@ -66,6 +72,14 @@ def command(
         uvicorn.Config(app, log_level="warning", access_log=False, lifespan="on")
     )
     server.run(sockets=[listening])
+
+
+def _check_addresses(settings: Settings, record: str | None) -> None:
+    """Refuse now what every question would be refused for. Raises `CallerError`."""
+    if settings.has_model:
+        check_model_server(settings, settings.base_url)
+    if record is not None and is_server_url(record):
+        connect(record, allow_plain_http=settings.allow_plain_http).close()
 
 
 def _run_folders(runs: list[Path] | None) -> list[Path]:

@@ -7,6 +7,7 @@ from archqa.agents.agent import Backend, ConfirmWrite, RunContext
 from archqa.agents.dry_run_backend import DryRunBackend, DryRunCall
 from archqa.agents.engine_backend import EngineBackend
 from archqa.agents.model_backend import ModelBackend
+from archqa.core.base_urls import check_encrypted, model_server_problem
 from archqa.core.question import Item, RecordQuestion
 from archqa.core.server_urls import OPENAI_BASE_URL, server_identity
 from archqa.core.step import Step
@@ -77,6 +78,8 @@ class Backends:
         self._kinds: dict[str, str] = {}
         for agent in pipeline.agents:
             self._kinds[agent] = settings.agent(agent).backend or pipeline.backend
+        if model is None:
+            self._check_server_addresses()
         self._cache = None
         if settings.cache.enabled and self.uses_models:
             self._cache = open_cache(settings)
@@ -185,11 +188,21 @@ class Backends:
         from archqa.fhir import ShardedStore, connect, is_sharded
 
         if not is_sharded(settings.record):
-            self._record = connect(settings.record, profile=pipeline.fhir_profile)
+            self._record = connect(
+                settings.record,
+                profile=pipeline.fhir_profile,
+                allow_plain_http=settings.allow_plain_http,
+            )
             return
         self._shards = ShardedStore.open(settings.record, pipeline.fhir_profile)
         if settings.runner == "local":
             self._shards.check_all_local()  # On a cluster the shards may be on several machines.
+
+    def _check_server_addresses(self) -> None:
+        """Raise `CallerError` for an address that will not do, before the cache's file is made."""
+        for agent in self._model_agents:
+            for endpoint in model_endpoints(self._settings, agent):
+                check_model_server(self._settings, endpoint.base_url)
 
     def _check_servers(self) -> None:
         """Connect all models now, to report a missing key or bad URL before writing anything."""
@@ -346,17 +359,32 @@ def open_transport(
     return HttpTransport(url, key, settings.limits.timeout, heed)
 
 
+def check_model_server(settings: Settings, base_url: str | None) -> None:
+    """Raise `CallerError` for a URL that is none or holds a secret, and for plain http to another
+    machine where that is not allowed. None stands for api.openai.com.
+    """
+    if base_url is None:
+        return
+    problem = model_server_problem(base_url)
+    if problem:
+        raise CallerError(
+            f"The model server's base URL {problem}.\nFor example: http://127.0.0.1:8000/v1"
+        )
+    check_encrypted(base_url, allow_plain_http=settings.allow_plain_http)
+
+
 def server_address(settings: Settings, base_url: str | None) -> tuple[str, str]:
-    """Return a server's URL and the key for it."""
+    """Return a server's URL and the key for it.
+
+    Raises `AuthenticationFailed` without a key for api.openai.com, `CallerError` as
+    `check_model_server` does.
+    """
     secret = settings.api_key_for(base_url)
     if secret is None and base_url is None:
         raise AuthenticationFailed(
             "There is no key for api.openai.com.\n"
             "Set OPENAI_API_KEY, name another server with --base-url, or use --pipeline embedded."
         )
-    if base_url is not None and not base_url.startswith(("http://", "https://")):
-        raise CallerError(
-            f"--base-url {base_url!r} is not a URL.\nFor example: http://127.0.0.1:8000/v1"
-        )
+    check_model_server(settings, base_url)
     key = "none" if secret is None else secret.get_secret_value()
     return base_url or OPENAI_BASE_URL, key

@@ -12,8 +12,11 @@ Nothing here waits for a server: everything is read from files.
 import asyncio
 import json
 from collections import Counter, defaultdict
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
+
+from pydantic import ValidationError
 
 from archqa.core.question import Item
 from archqa.core.server_urls import server_identity
@@ -41,6 +44,8 @@ from archqa.runs.run import Run
 from archqa.runs.runner import Job, attempt_case
 from archqa.settings import Settings
 from archqa.tasks.pipelines import find
+
+_BEGIN_ANEW = "Begin the run anew, with the settings of this version."
 
 _MAX_ROUNDS_OF_A_REQUEST = 3
 """Rounds in which a request may fail before its stage counts as failed."""
@@ -238,8 +243,21 @@ class BatchRun:
 
 
 def open_batch(path: Path, settings: Settings) -> BatchRun:
-    """Open a batch run with the settings it began with; only the key comes from `settings`."""
+    """Open a batch run with the settings it began with; only the key comes from `settings`.
+
+    Raises `InputError` for settings that this version does not take.
+    """
     folder = RunFolder.open(path)
     values: dict[str, Any] = dict(folder.manifest().settings)
     values["api_key"] = settings.api_key
-    return BatchRun(folder, Settings(**values))
+    try:
+        return BatchRun(folder, Settings(**values))
+    except ValidationError as error:
+        raise InputError(path / "run.json", _setting_mistakes(error), _BEGIN_ANEW) from None
+
+
+def _setting_mistakes(error: ValidationError) -> Iterator[str]:
+    """Which settings are wrong and why, without their values."""
+    for mistake in error.errors(include_url=False, include_input=False, include_context=False):
+        name = ".".join(str(step) for step in mistake["loc"])
+        yield f": settings.{name} {mistake['msg'].removeprefix('Value error, ')}."
