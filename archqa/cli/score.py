@@ -5,13 +5,14 @@ from typing import Annotated, Literal
 
 import typer
 
-from archqa.cli.console import print_json
+from archqa.cli.console import print_json, print_notice
 from archqa.cli.options import AllowPlainHttpOption, JsonOption, KeyOption
 from archqa.cli.records import plain_http_allowed
 from archqa.cli.score_tables import print_notices, print_report
+from archqa.cli.settings import command_settings
 from archqa.errors import CallerError
 from archqa.evaluation.scoring import JudgePanel, ScoreSettings, score
-from archqa.settings import load_settings
+from archqa.runs.destinations import Announcer
 
 Grading = Literal["official", "clinical", "both"]
 
@@ -137,8 +138,9 @@ def _judge_panel(
     allow_plain_http: bool | None,
 ) -> JudgePanel | None:
     if model is not None:
-        options = {"base_url": base_url, "allow_plain_http": allow_plain_http}
-        return JudgePanel(model, votes, load_settings(config, options))
+        options = {"model": model, "base_url": base_url, "allow_plain_http": allow_plain_http}
+        settings = command_settings(config, options)
+        return JudgePanel(model, votes, settings, announce=Announcer(print_notice))
     if votes > 1 or base_url is not None or config is not None:
         raise CallerError("There is no judge to ask.\nName one with --judge-model NAME.")
     return None

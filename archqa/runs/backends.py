@@ -7,12 +7,12 @@ from archqa.agents.agent import Backend, ConfirmWrite, RunContext
 from archqa.agents.dry_run_backend import DryRunBackend, DryRunCall
 from archqa.agents.engine_backend import EngineBackend
 from archqa.agents.model_backend import ModelBackend
-from archqa.core.base_urls import check_encrypted, model_server_problem
+from archqa.core.base_urls import is_server_url
 from archqa.core.question import Item, RecordQuestion
-from archqa.core.server_urls import OPENAI_BASE_URL, server_identity
+from archqa.core.server_urls import server_identity
 from archqa.core.step import Step
 from archqa.engine import Engine
-from archqa.errors import AuthenticationFailed, CallerError
+from archqa.errors import CallerError
 from archqa.llm.budget import Budget, BudgetedModel, BudgetProtocol
 from archqa.llm.cache import (
     GIBIBYTE,
@@ -27,15 +27,25 @@ from archqa.llm.limits import RateLimitedModel, RateLimiter
 from archqa.llm.model import Model
 from archqa.llm.postgres import PostgresCache
 from archqa.llm.retries import RetryingModel
-from archqa.llm.transport import HttpTransport, RetryAfterHook
+from archqa.llm.transport import HttpTransport
 from archqa.panel.settings import PanelSettings
+from archqa.runs.destinations import (
+    Announce,
+    AnnouncedModel,
+    Announcer,
+    Destination,
+    run_destinations,
+)
 from archqa.runs.models import (
     ModelEndpoint,
+    backend_kind,
     check_model_counts,
+    check_server_asked_for,
     decision_components,
     load_exemplars,
     model_endpoints,
 )
+from archqa.runs.server_addresses import check_model_server, open_transport
 from archqa.settings import Settings
 from archqa.tasks.pipeline import Pipeline
 
@@ -54,9 +64,9 @@ class SharedLimits(NamedTuple):
 class Backends:
     """The backends of one run. `close` closes their connections.
 
-    `model` replaces the model server, for tests and dry runs. Raises `CallerError` where the
-    settings do not fit the pipeline, `AuthenticationFailed` without a key: both before anything is
-    written.
+    `model` replaces the model server, for tests and dry runs. `announce` is called before the first
+    request. Raises `CallerError` where the settings do not fit the pipeline,
+    `AuthenticationFailed` without a key: both before anything is written.
     """
 
     def __init__(
@@ -65,8 +75,11 @@ class Backends:
         pipeline: Pipeline,
         model: Model | None = None,
         shared: SharedLimits | None = None,
+        announce: Announce | None = None,
     ) -> None:
         self._settings = settings
+        self._announce = announce or Announcer()
+        self._announced = False
         self._pipeline = pipeline
         self._pipeline_settings = settings.for_pipeline(pipeline)
         self._scripted = model
@@ -77,7 +90,7 @@ class Backends:
         self._models: dict[str | None, Model] = {}
         self._kinds: dict[str, str] = {}
         for agent in pipeline.agents:
-            self._kinds[agent] = settings.agent(agent).backend or pipeline.backend
+            self._kinds[agent] = backend_kind(settings, pipeline, agent)
         if model is None:
             self._check_server_addresses()
         self._cache = None
@@ -101,6 +114,8 @@ class Backends:
     def context(self, record_step: Callable[[Step], None], case: Item | None = None) -> RunContext:
         """Return the run context of one case, with the record of its patient."""
         record = self._record_of(case)
+        if self._settings.record is not None and is_server_url(self._settings.record):
+            self.announce()
         embedded = None
         if "embedded" in self._kinds.values():
             embedded = self._embedded_backend(record)
@@ -140,6 +155,19 @@ class Backends:
             voting_backends=voting_backends,
             exemplars=self._exemplars,
         )
+
+    @property
+    def destinations(self) -> tuple[Destination, ...]:
+        """Where this run may send record text and queries."""
+        if self._scripted is not None:
+            return ()
+        return run_destinations(self._settings, self._pipeline)
+
+    def announce(self) -> None:
+        """Say where record text and queries go; done before the first request at the latest."""
+        if not self._announced:
+            self._announced = True
+            self._announce(self.destinations)
 
     async def close(self) -> None:
         """Close connections, the record and the cache."""
@@ -206,6 +234,8 @@ class Backends:
 
     def _check_servers(self) -> None:
         """Connect all models now, to report a missing key or bad URL before writing anything."""
+        if self._scripted is None:
+            check_server_asked_for(self._settings, self._pipeline)
         for agent in self._model_agents:
             for endpoint in model_endpoints(self._settings, agent):
                 self._model(endpoint.base_url)
@@ -303,7 +333,7 @@ class Backends:
 
     def _wrapped_model(self, base_url: str | None) -> Model:
         settings = self._settings
-        model = self._scripted or ServerModel(self._open(base_url), settings.price_of)
+        model = self._scripted or self._server_model(base_url)
         # Check the budget after the rate-limit wait: other requests may have spent it meanwhile.
         budgeted = BudgetedModel(model, self._shared.budget)
         limited = RateLimitedModel(budgeted, self._shared.limiter)
@@ -314,6 +344,10 @@ class Backends:
         if cache is None:
             return retrying
         return CachedModel(retrying, cache, self._shared.in_flight)
+
+    def _server_model(self, base_url: str | None) -> Model:
+        server = ServerModel(self._open(base_url), self._settings.price_of)
+        return AnnouncedModel(server, self.announce)
 
     def _server_cache(self, base_url: str | None) -> ServerCache | None:
         """The cached replies of one server; None without a cache."""
@@ -345,46 +379,3 @@ def _limits_of_one_process(settings: Settings) -> SharedLimits:
     limits = settings.limits
     limiter = RateLimiter(limits.jobs, limits.requests_per_minute, limits.tokens_per_minute)
     return SharedLimits(limiter, Budget(limits.max_cost))
-
-
-def open_transport(
-    settings: Settings, base_url: str | None, heed: RetryAfterHook = lambda _: None
-) -> HttpTransport:
-    """Open a connection to one server; `heed` is called with the headers of each reply.
-
-    Raises `AuthenticationFailed` without a key for api.openai.com, `CallerError` for an invalid
-    URL.
-    """
-    url, key = server_address(settings, base_url)
-    return HttpTransport(url, key, settings.limits.timeout, heed)
-
-
-def check_model_server(settings: Settings, base_url: str | None) -> None:
-    """Raise `CallerError` for a URL that is none or holds a secret, and for plain http to another
-    machine where that is not allowed. None stands for api.openai.com.
-    """
-    if base_url is None:
-        return
-    problem = model_server_problem(base_url)
-    if problem:
-        raise CallerError(
-            f"The model server's base URL {problem}.\nFor example: http://127.0.0.1:8000/v1"
-        )
-    check_encrypted(base_url, allow_plain_http=settings.allow_plain_http)
-
-
-def server_address(settings: Settings, base_url: str | None) -> tuple[str, str]:
-    """Return a server's URL and the key for it.
-
-    Raises `AuthenticationFailed` without a key for api.openai.com, `CallerError` as
-    `check_model_server` does.
-    """
-    secret = settings.api_key_for(base_url)
-    if secret is None and base_url is None:
-        raise AuthenticationFailed(
-            "There is no key for api.openai.com.\n"
-            "Set OPENAI_API_KEY, name another server with --base-url, or use --pipeline embedded."
-        )
-    check_model_server(settings, base_url)
-    key = "none" if secret is None else secret.get_secret_value()
-    return base_url or OPENAI_BASE_URL, key

@@ -134,6 +134,14 @@ def test_an_agent_cannot_make_the_record_client_fetch_another_server() -> None:
     assert target.requests == []
 
 
+@pytest.mark.parametrize("path", ["../x", "Patient/../../x", "%2e%2e/x", "..%5Cx", "..?a=b"])
+def test_an_agent_cannot_leave_the_record_for_other_paths_of_its_server(path: str) -> None:
+    with RawServer(chat_reply) as server, FhirClient(f"{server.url}/fhir") as client:
+        response = open_gateway(client).get(f"{FHIR_BASE_URL}{path}")
+    assert response.error
+    assert server.requests == []
+
+
 def test_an_agent_is_not_asked_on_when_the_record_redirects() -> None:
     with (
         RawServer(redirect_to("http://127.0.0.1:9/")) as server,
