@@ -153,17 +153,35 @@ def test_a_run_folder_holds_no_key_and_is_resumed(tmp_path: Path) -> None:
     assert CANARY not in all_text(run)
 
 
-def test_an_old_batch_run_with_a_secret_in_its_url_is_refused_without_showing_it(
+def test_a_run_of_an_earlier_version_with_a_secret_in_its_url_does_not_show_it(
     tmp_path: Path,
 ) -> None:
+    run = tmp_path / "run"
+    assert archqa("predict", "mini", "--limit", "1", "--out", str(run)).returncode == 0
+    manifest = json.loads((run / "run.json").read_text())
+    manifest["settings"]["base_url"] = SECRET_URLS[2]
+    manifest["settings"]["record"] = SECRET_URLS[0]
+    manifest["backends"] = {"decision": f"m at {SECRET_URLS[0]} and {SECRET_URLS[2]}"}
+    (run / "run.json").write_text(json.dumps(manifest))
+    page = tmp_path / "report.html"
+    for words in (["show", str(run)], ["report", str(run), "--out", str(page)]):
+        result = archqa(*words)
+        assert result.returncode == 0, result.stderr
+        assert CANARY not in result.stdout + result.stderr
+    assert CANARY not in page.read_text()
+    assert "models.example" in page.read_text()
+
+
+def test_a_batch_run_with_a_url_that_is_none_is_a_mistake_of_its_file(tmp_path: Path) -> None:
     run = tmp_path / "run"
     submit = ["batch", "submit", "mini", "--limit", "1", "--model", "m", "--offline"]
     assert archqa(*submit, "--out", str(run)).returncode == 0
     manifest = json.loads((run / "run.json").read_text())
-    manifest["settings"]["base_url"] = SECRET_URLS[0]
+    manifest["settings"]["base_url"] = f"nonsense {CANARY}"
     (run / "run.json").write_text(json.dumps(manifest))
     result = archqa("batch", "status", str(run))
     assert result.returncode == 3, result.stderr
+    assert "settings.base_url is not a URL" in result.stderr
     assert CANARY not in result.stdout + result.stderr
 
 
