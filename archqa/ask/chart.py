@@ -9,7 +9,7 @@ from archqa.ask.note import AskResult, EvidenceLine, OnStep, answer_case
 from archqa.ask.record import RecordAnswer, answer_record_question, record_pipeline
 from archqa.core.answer import Claim
 from archqa.core.arguments import as_text
-from archqa.core.base_urls import is_server_url
+from archqa.core.base_urls import check_encrypted, is_server_url
 from archqa.core.step import Step
 from archqa.errors import (
     CallerError,
@@ -65,8 +65,9 @@ def ask_patient(
         announce(destinations)
 
     if is_server_url(str(record)):
+        check_encrypted(str(record), allow_plain_http=settings.allow_plain_http)
         announce(destinations)
-    notes = _documents(record, as_text(patient, "The patient"))
+    notes = _documents(record, as_text(patient, "The patient"), settings)
     record_answer = answer_record_question(
         question, patient, record, settings, context, announce=announce_all
     )
@@ -95,8 +96,8 @@ def _pipelines(settings: Settings) -> Iterator[Pipeline]:
         yield choose_pipeline(settings, NOTE_TASK)
 
 
-def _documents(record: str | Path, patient: str) -> Documents:
-    with connect(record) as store:
+def _documents(record: str | Path, patient: str, settings: Settings) -> Documents:
+    with connect(record, allow_plain_http=settings.allow_plain_http) as store:
         if store.get("Patient", patient.removeprefix("Patient/")) is None:
             raise CallerError(
                 "The record has no patient of this id.\n`archqa fhir search Patient` lists them."

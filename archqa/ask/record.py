@@ -140,7 +140,8 @@ async def _answer(
     try:
         outcome = await _run_pipeline(question, context, settings)
         assert isinstance(outcome.result, RecordResult)
-        with connect(str(settings.record)) as record:
+        allowed = settings.allow_plain_http
+        with connect(str(settings.record), allow_plain_http=allowed) as record:
             answer = _explained_answer(question, outcome.result, settings, record)
     except CaseFailed as failure:
         answer = RecordAnswer(

@@ -12,6 +12,7 @@ from archqa.ask.chart import ask_patient
 from archqa.ask.note import AskResult, EvidenceLine, ask_note
 from archqa.cli.console import configure_logging, console, print_json, print_notice
 from archqa.cli.options import (
+    AllowPlainHttpOption,
     AssignmentsOption,
     BaseUrlOption,
     ConfigOption,
@@ -41,6 +42,7 @@ def command(
     ] = "",
     model: ModelOption = None,
     base_url: BaseUrlOption = None,
+    allow_plain_http: AllowPlainHttpOption = None,
     config: ConfigOption = None,
     assign: AssignmentsOption = None,
     as_json: JsonOption = False,
@@ -57,7 +59,8 @@ def command(
       archqa ask "What was the last creatinine?" --patient 1b7c7 --record mimic.db
     """
     configure_logging(verbose=verbose)
-    settings = command_settings(config, {"model": model, "base_url": base_url}, assign)
+    options = {"model": model, "base_url": base_url, "allow_plain_http": allow_plain_http}
+    settings = command_settings(config, options, assign)
     if (note is None) == (patient is None):
         raise CallerError(
             "Ask of one thing: a note or a patient.\n"

@@ -7,7 +7,13 @@ from typing import Annotated, Any
 import typer
 
 from archqa.cli.console import console, print_line, print_notice
-from archqa.cli.options import AssignmentsOption, ConfigOption, LimitOption, ModelOption
+from archqa.cli.options import (
+    AllowPlainHttpOption,
+    AssignmentsOption,
+    ConfigOption,
+    LimitOption,
+    ModelOption,
+)
 from archqa.cli.settings import command_settings
 from archqa.errors import CallerError
 from archqa.runs.batch.batch_run import BatchProgress, BatchRun, open_batch
@@ -18,6 +24,7 @@ from archqa.runs.destinations import Announcer
 from archqa.runs.folder import RunFolder
 from archqa.runs.models import check_server_asked_for
 from archqa.runs.plan import plan_run
+from archqa.runs.server_addresses import check_model_server
 from archqa.settings import Settings
 
 app = typer.Typer(
@@ -50,6 +57,7 @@ def submit(
     ] = None,
     model: ModelOption = None,
     base_url: Annotated[str | None, typer.Option(help="A server with the Batch API.")] = None,
+    allow_plain_http: AllowPlainHttpOption = None,
     limit: LimitOption = None,
     assign: AssignmentsOption = None,
     config: ConfigOption = None,
@@ -67,6 +75,7 @@ def submit(
       archqa batch submit runs/dev
     """
     options: dict[str, Any] = {"pipeline": "dmis", "model": model, "base_url": base_url}
+    options["allow_plain_http"] = allow_plain_http
     settings = command_settings(config, options | _model_of(target, model), assign)
     run = _open_or_create(target, out_dir, limit, settings, offline=offline)
     _print_progress(run.advance())
@@ -83,14 +92,17 @@ def submit(
 
 @app.command("status")
 def status(
-    run: BatchRunArgument, base_url: BatchServerOption = None, config: ConfigOption = None
+    run: BatchRunArgument,
+    base_url: BatchServerOption = None,
+    allow_plain_http: AllowPlainHttpOption = None,
+    config: ConfigOption = None,
 ) -> None:
     """Ask the server for the status of the submitted files.
 
     Example:
       archqa batch status runs/dev
     """
-    settings = _settings_of_run(run, base_url, config)
+    settings = _settings_of_run(run, base_url, config, allow_plain_http)
     batch_run = open_batch(run, settings)
     server_statuses: dict[int, str] = {}
     if any(batch_round.status == "submitted" for batch_round in batch_run.rounds):
@@ -110,6 +122,7 @@ def fetch(
         typer.Option("--from", help="An output file downloaded by other means; repeatable."),
     ] = None,
     base_url: BatchServerOption = None,
+    allow_plain_http: AllowPlainHttpOption = None,
     config: ConfigOption = None,
 ) -> None:
     """Read the replies that have arrived and continue as far as they allow.
@@ -118,7 +131,7 @@ def fetch(
       archqa batch fetch runs/dev
       archqa batch fetch runs/dev --from output.jsonl
     """
-    settings = _settings_of_run(run, base_url, config)
+    settings = _settings_of_run(run, base_url, config, allow_plain_http)
     batch_run = open_batch(run, settings)
     if not batch_run.rounds:
         raise CallerError(
@@ -143,6 +156,7 @@ def _open_or_create(
     plan = plan_run(target, None, Selection(limit=limit), settings)
     if not offline:
         check_server_asked_for(settings, plan.pipeline)
+        check_model_server(settings, settings.base_url)
     for remark in plan.manifest.remarks:
         print_notice(remark)
     return BatchRun.create(plan, out_dir)
@@ -152,8 +166,11 @@ def _is_run(target: str) -> bool:
     return Path(target, "run.json").is_file()
 
 
-def _settings_of_run(run: Path, base_url: str | None, config: Path | None) -> Settings:
-    return command_settings(config, {"base_url": base_url} | _model_of(str(run), None))
+def _settings_of_run(
+    run: Path, base_url: str | None, config: Path | None, allow_plain_http: bool | None
+) -> Settings:
+    options = {"base_url": base_url, "allow_plain_http": allow_plain_http}
+    return command_settings(config, options | _model_of(str(run), None))
 
 
 def _model_of(target: str, model: str | None) -> dict[str, Any]:

@@ -22,7 +22,8 @@ from archqa.cli.console import (
     print_problem,
     set_quiet,
 )
-from archqa.cli.options import JsonOption, NoTokenOption, QuietOption
+from archqa.cli.options import AllowPlainHttpOption, JsonOption, NoTokenOption, QuietOption
+from archqa.cli.records import open_record
 from archqa.core.local_access import check_token, new_token
 from archqa.core.local_server import (
     check_protected,
@@ -143,13 +144,14 @@ def search(
     lenient: Annotated[
         bool, typer.Option("--lenient", help="Ignore unknown parameters, with a notice.")
     ] = False,
+    allow_plain_http: AllowPlainHttpOption = None,
 ) -> None:
     """Search a record: one resource a line on stdout, notices and totals on stderr.
 
     Example:
       archqa fhir search 'Observation?patient=123&code=2160-0&_sort=-date' --record record.db
     """
-    with fhir.connect(record, profile=profile) as source:
+    with open_record(record, allow_plain_http, profile) as source:
         first_page = source.search(query, lenient=lenient or None)
         _print_page(first_page, small=small)
         if every:
@@ -186,6 +188,7 @@ def _print_page(page: fhir.Page, *, small: bool) -> None:
 def get(
     name: Annotated[str, typer.Argument(help="Type/id.", metavar="TYPE/ID")],
     record: RecordSource,
+    allow_plain_http: AllowPlainHttpOption = None,
 ) -> None:
     """Print one resource exactly as it was loaded.
 
@@ -195,7 +198,7 @@ def get(
     resource_type, _, resource_id = name.partition("/")
     if not resource_id or "/" in resource_id:
         raise CallerError("A resource is named Type/id, for example Patient/123.")
-    with fhir.connect(record) as source:
+    with open_record(record, allow_plain_http) as source:
         text = _resource_text(source, resource_type, resource_id)
     if text is None:
         raise fhir.FhirError(
@@ -294,13 +297,18 @@ def _who_may_read(own_token: str | None, *, no_token: bool) -> str:
 
 
 @app.command("card")
-def card(record: RecordSource, patient: PatientOption = None, as_json: JsonOption = False) -> None:
+def card(
+    record: RecordSource,
+    patient: PatientOption = None,
+    allow_plain_http: AllowPlainHttpOption = None,
+    as_json: JsonOption = False,
+) -> None:
     """Print what a record contains: types, code systems, dates, references, paths.
 
     Example:
       archqa fhir card --record record.db --patient 123
     """
-    with fhir.connect(record) as source:
+    with open_record(record, allow_plain_http) as source:
         schema_card = fhir.build_schema_card(source, patient)
     if as_json:
         print_json(schema_card.model_dump(mode="json"))
@@ -317,6 +325,7 @@ def lookup(
         list[str] | None, typer.Option("--type", help="Only in this type (repeatable).")
     ] = None,
     limit: Annotated[int, typer.Option(min=1)] = 20,
+    allow_plain_http: AllowPlainHttpOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Find the codes that a record uses for a term.
@@ -325,7 +334,7 @@ def lookup(
       archqa fhir lookup heart rate --record record.db --patient 123
     """
     term = " ".join(words)
-    with fhir.connect(record) as source:
+    with open_record(record, allow_plain_http) as source:
         hits = fhir.lookup(source, term, patient=patient, types=kind or (), limit=limit)
     if as_json:
         print_json([hit.model_dump(mode="json") for hit in hits])

@@ -10,7 +10,7 @@ import typer
 from archqa import tasks
 from archqa.agents.registry import AGENT_NAMES
 from archqa.cli.console import console
-from archqa.cli.options import ConfigOption
+from archqa.cli.options import AllowPlainHttpOption, ConfigOption
 from archqa.cli.settings import command_settings
 from archqa.errors import CallerError
 from archqa.evaluation.scoring import metric_names
@@ -31,6 +31,7 @@ def command(
     base_url: Annotated[
         str | None, typer.Option("--base-url", help="The server whose models are listed.")
     ] = None,
+    allow_plain_http: AllowPlainHttpOption = None,
     config: ConfigOption = None,
 ) -> None:
     """List pipelines, tasks, agents, prompts, metrics, formats, prices, settings, runs or the
@@ -56,7 +57,7 @@ def command(
     lists: dict[str, Callable[[], Iterable[str]]] = {
         **_LISTS,
         "settings": lambda: _settings(pipeline),
-        "models": lambda: _models(base_url, config),
+        "models": lambda: _models(base_url, config, allow_plain_http),
     }
     for line in lists[kind]():
         console.print(line)
@@ -127,8 +128,11 @@ def _runs() -> Iterator[str]:
         yield f"{run.path}  {run.manifest.status.value}  {progress}"
 
 
-def _models(base_url: str | None, config: Path | None) -> Iterable[str]:
-    settings = command_settings(config, {"base_url": base_url})
+def _models(
+    base_url: str | None, config: Path | None, allow_plain_http: bool | None
+) -> Iterable[str]:
+    options = {"base_url": base_url, "allow_plain_http": allow_plain_http}
+    settings = command_settings(config, options)
     return asyncio.run(list_models(settings))
 
 

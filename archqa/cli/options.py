@@ -34,6 +34,15 @@ BaseUrlOption = Annotated[
     typer.Option("--base-url", help="An OpenAI-compatible server, which gets record text."),
 ]
 
+AllowPlainHttpOption = Annotated[
+    bool | None,
+    typer.Option(
+        "--allow-plain-http",
+        help="Let record text and keys go to another machine without https.",
+        show_default=False,
+    ),
+]
+
 JobsOption = Annotated[
     int | None,
     typer.Option("--jobs", min=1, help="Requests in flight at once.  [default: 8]"),

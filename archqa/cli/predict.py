@@ -1,5 +1,6 @@
 """`archqa predict CASES`: answer every case of a file."""
 
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Annotated
 
@@ -17,6 +18,7 @@ from archqa.cli.console import (
 )
 from archqa.cli.cost_estimate import confirm_cost, print_cost_estimate
 from archqa.cli.options import (
+    AllowPlainHttpOption,
     AssignmentsOption,
     BaseUrlOption,
     ConfigOption,
@@ -58,6 +60,7 @@ def command(
     pipeline: PipelineOption = None,
     model: ModelOption = None,
     base_url: BaseUrlOption = None,
+    allow_plain_http: AllowPlainHttpOption = None,
     out_dir: Annotated[
         Path | None,
         typer.Option("--out", help="The run folder itself; default: a new one in runs/."),
@@ -125,6 +128,7 @@ def command(
         "pipeline": pipeline,
         "model": model,
         "base_url": base_url,
+        "allow_plain_http": allow_plain_http,
         "jobs": jobs,
         "max_cost": max_cost,
         "operating_point": operating_point,
@@ -142,9 +146,7 @@ def command(
     check_settings_used(settings, chosen_pipeline)
     inputs = chosen_pipeline.inputs(settings.for_pipeline(chosen_pipeline))
     if not quiet:
-        _print_backend_notice(chosen_pipeline, settings)
-        for remark in (*file.remarks, *inputs.remarks):
-            print_notice(remark)
+        _print_notices(chosen_pipeline, settings, (*file.remarks, *inputs.remarks))
     if dry_run:
         estimate = estimate_cost(selection.of(file), chosen_pipeline, settings)
         print_cost_estimate(estimate, as_json=as_json)
@@ -177,12 +179,14 @@ def _selection(case_ids: list[str] | None, limit: int | None, shard: str | None)
     return Selection(tuple(case_ids or ()), limit, part)
 
 
-def _print_backend_notice(pipeline: Pipeline, settings: Settings) -> None:
-    """Say who answers where it is not a model."""
+def _print_notices(pipeline: Pipeline, settings: Settings, remarks: Iterable[str]) -> None:
+    """Say who answers where it is not a model, and what to know about the cases and inputs."""
     if pipeline.backend == "embedded" and not model_agents(settings, pipeline):
         print_embedded_notice(settings)
     if pipeline.backend == "script":
         print_notice(f"{pipeline.name} is a fixed policy: its score is not a model's score.")
+    for remark in remarks:
+        print_notice(remark)
 
 
 def _print_result(run: Run, *, as_json: bool, quiet: bool) -> None:

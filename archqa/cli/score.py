@@ -6,7 +6,8 @@ from typing import Annotated, Literal
 import typer
 
 from archqa.cli.console import print_json, print_notice
-from archqa.cli.options import JsonOption, KeyOption
+from archqa.cli.options import AllowPlainHttpOption, JsonOption, KeyOption
+from archqa.cli.records import plain_http_allowed
 from archqa.cli.score_tables import print_notices, print_report
 from archqa.cli.settings import command_settings
 from archqa.errors import CallerError
@@ -70,6 +71,7 @@ def command(
     base_url: Annotated[
         str | None, typer.Option(help="The judge's OpenAI-compatible server.")
     ] = None,
+    allow_plain_http: AllowPlainHttpOption = None,
     config: Annotated[
         Path | None, typer.Option(help="A TOML file of settings, for the judge.")
     ] = None,
@@ -108,7 +110,8 @@ def command(
         second_key=second_key,
         record=record,
         case_ids=tuple((case_ids or "").split()),
-        judge=_judge_panel(judge_model, judge_votes, base_url, config),
+        allow_plain_http=plain_http_allowed(record, allow_plain_http),
+        judge=_judge_panel(judge_model, judge_votes, base_url, config, allow_plain_http),
         official=official_json,
         settings=settings,
     )
@@ -128,10 +131,15 @@ def _parse_grading(name: str) -> Grading:
 
 
 def _judge_panel(
-    model: str | None, votes: int, base_url: str | None, config: Path | None
+    model: str | None,
+    votes: int,
+    base_url: str | None,
+    config: Path | None,
+    allow_plain_http: bool | None,
 ) -> JudgePanel | None:
     if model is not None:
-        settings = command_settings(config, {"model": model, "base_url": base_url})
+        options = {"model": model, "base_url": base_url, "allow_plain_http": allow_plain_http}
+        settings = command_settings(config, options)
         return JudgePanel(model, votes, settings, announce=Announcer(print_notice))
     if votes > 1 or base_url is not None or config is not None:
         raise CallerError("There is no judge to ask.\nName one with --judge-model NAME.")

@@ -6,12 +6,22 @@ from typing import Annotated
 import typer
 
 from archqa.cli.console import NO_TOKEN_WARNING, configure_logging, print_line, print_notice
-from archqa.cli.options import BaseUrlOption, ConfigOption, NoTokenOption, VerboseOption
+from archqa.cli.options import (
+    AllowPlainHttpOption,
+    BaseUrlOption,
+    ConfigOption,
+    NoTokenOption,
+    VerboseOption,
+)
 from archqa.cli.settings import command_settings
+from archqa.core.base_urls import is_server_url
 from archqa.core.local_access import new_token
 from archqa.core.local_server import check_protected, listen, run_server, server_url, url_with_token
 from archqa.core.server_urls import is_loopback
 from archqa.errors import MissingExtra
+from archqa.fhir import connect
+from archqa.runs.server_addresses import check_model_server
+from archqa.settings import Settings
 
 
 def command(
@@ -37,6 +47,7 @@ def command(
         str | None, typer.Option(help="The model that answers; default: the embedded engine.")
     ] = None,
     base_url: BaseUrlOption = None,
+    allow_plain_http: AllowPlainHttpOption = None,
     config: ConfigOption = None,
     no_token: NoTokenOption = False,
     verbose: VerboseOption = False,
@@ -58,7 +69,9 @@ def command(
     except ImportError:
         raise MissingExtra("The web part (FastAPI, uvicorn)", "web") from None
     check_protected(host, has_token=not no_token)
-    settings = command_settings(config, {"model": model, "base_url": base_url})
+    options = {"model": model, "base_url": base_url, "allow_plain_http": allow_plain_http}
+    settings = command_settings(config, options)
+    _check_addresses(settings, record)
     token = None if no_token else new_token()
     web_config = WebConfig(_run_folders(runs), record, key, annotations)
     app = create_app(web_config, token=token, on_loopback=is_loopback(host), settings=settings)
@@ -68,6 +81,14 @@ def command(
     print_notice("the pages hold record text; press Ctrl+C to end.")
     print_line(url_with_token(server_url(host, listening), token))
     run_server(app, listening, lifespan=True)
+
+
+def _check_addresses(settings: Settings, record: str | None) -> None:
+    """Refuse now what every question would be refused for. Raises `CallerError`."""
+    if settings.has_model:
+        check_model_server(settings, settings.base_url)
+    if record is not None and is_server_url(record):
+        connect(record, allow_plain_http=settings.allow_plain_http).close()
 
 
 def _run_folders(runs: list[Path] | None) -> list[Path]:

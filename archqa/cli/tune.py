@@ -8,6 +8,7 @@ from rich.table import Table
 
 from archqa.cli.console import configure_logging, console, number_table, print_json, print_notice
 from archqa.cli.options import (
+    AllowPlainHttpOption,
     AssignmentsOption,
     BaseUrlOption,
     ConfigOption,
@@ -36,6 +37,7 @@ def command(
     pipeline: Annotated[str, typer.Option(help="See `archqa list pipelines`.")] = "panel",
     model: ModelOption = None,
     base_url: BaseUrlOption = None,
+    allow_plain_http: AllowPlainHttpOption = None,
     out_dir: Annotated[
         Path | None, typer.Option("--out", help="The folder for one run folder a version.")
     ] = None,
@@ -59,6 +61,7 @@ def command(
         "pipeline": pipeline,
         "model": model,
         "base_url": base_url,
+        "allow_plain_http": allow_plain_http,
         "jobs": jobs,
     }
     settings = command_settings(config, options, assign)

@@ -7,6 +7,9 @@ from archqa.errors import CallerError
 
 _SCHEMES = frozenset({"http", "https"})
 
+_MAX_HOST_CHARACTERS = 300
+"""A host name has at most 253 (RFC 1035, 2.3.4)."""
+
 _MODEL_SERVER_PARAMETERS = frozenset({"api-version", "deployment"})
 """Query parameters of Azure OpenAI, which are no secrets."""
 
@@ -44,7 +47,8 @@ def host_of(url: str) -> str:
     except ValueError:
         return "an invalid address"
     host = f"{parts.scheme}://{parts.netloc}"
-    return host if parts.netloc.isascii() and parts.netloc.isprintable() else "an invalid address"
+    is_plain = host.isascii() and host.isprintable() and len(host) <= _MAX_HOST_CHARACTERS
+    return host if is_plain else "an invalid address"
 
 
 def direct_mounts(url: str) -> dict[str, None]:

@@ -50,7 +50,7 @@ class BodyReader:
 
 
 def is_redirect(status: int) -> bool:
-    """Whether a status says that the answer is elsewhere. 304 is none: nothing was cached."""
+    """Whether a status says that the answer is elsewhere; 304 as well, since no reply was kept."""
     return 300 <= status < 400
 
 

@@ -36,6 +36,7 @@ def score(
     data: Path | None = None,
     second_key: Path | None = None,
     record: str | None = None,
+    allow_plain_http: bool = False,
     case_ids: tuple[str, ...] = (),
     judge: JudgePanel | None = None,
     official: Path | None = None,
@@ -44,9 +45,10 @@ def score(
 ) -> ScoreReport:
     """Score a run folder or a submission file. A run knows its data; a bare file needs `data` or `key`.
 
-    task: the task, where the rows do not tell it. record: what MedAgentBench's conversations are graded
-    against. case_ids: narrows the key (`121-167 5`). judge: decides the FHIR-AgentBench replies that no
-    rule does. official: where to write the organisers' file. keep: write `scores.json` into the run
+    task: the task, where the rows do not tell it. record: what MedAgentBench's conversations are
+    graded against. allow_plain_http: whether that may be a server on another machine without https.
+    case_ids: narrows the key (`121-167 5`). judge: decides the FHIR-AgentBench replies that no rule
+    does. official: where to write the organisers' file. keep: write `scores.json` into the run
     folder, and `disagreements.jsonl` next to the scores where a judge's votes differ.
 
     Raises `InputError` for files that are absent, malformed or do not belong together, `CallerError` for
@@ -60,7 +62,9 @@ def score(
         raise CallerError(f"A judge decides answers of FHIR-AgentBench, not of {submission.task}.")
     request = ScoringRequest(
         submission=submission,
-        inputs=ScoringInputs(key, data, second_key, case_ids, submission.run, record),
+        inputs=ScoringInputs(
+            key, data, second_key, case_ids, submission.run, record, allow_plain_http
+        ),
         settings=settings or ScoreSettings(),
         judge=judge,
         official_path=official,

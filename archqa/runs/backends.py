@@ -9,10 +9,10 @@ from archqa.agents.engine_backend import EngineBackend
 from archqa.agents.model_backend import ModelBackend
 from archqa.core.base_urls import is_server_url
 from archqa.core.question import Item, RecordQuestion
-from archqa.core.server_urls import OPENAI_BASE_URL, server_identity
+from archqa.core.server_urls import server_identity
 from archqa.core.step import Step
 from archqa.engine import Engine
-from archqa.errors import AuthenticationFailed, CallerError
+from archqa.errors import CallerError
 from archqa.llm.budget import Budget, BudgetedModel, BudgetProtocol
 from archqa.llm.cache import (
     GIBIBYTE,
@@ -27,7 +27,7 @@ from archqa.llm.limits import RateLimitedModel, RateLimiter
 from archqa.llm.model import Model
 from archqa.llm.postgres import PostgresCache
 from archqa.llm.retries import RetryingModel
-from archqa.llm.transport import HttpTransport, RetryAfterHook
+from archqa.llm.transport import HttpTransport
 from archqa.panel.settings import PanelSettings
 from archqa.runs.destinations import (
     Announce,
@@ -45,6 +45,7 @@ from archqa.runs.models import (
     load_exemplars,
     model_endpoints,
 )
+from archqa.runs.server_addresses import check_model_server, open_transport
 from archqa.settings import Settings
 from archqa.tasks.pipeline import Pipeline
 
@@ -90,6 +91,8 @@ class Backends:
         self._kinds: dict[str, str] = {}
         for agent in pipeline.agents:
             self._kinds[agent] = backend_kind(settings, pipeline, agent)
+        if model is None:
+            self._check_server_addresses()
         self._cache = None
         if settings.cache.enabled and self.uses_models:
             self._cache = open_cache(settings)
@@ -213,11 +216,21 @@ class Backends:
         from archqa.fhir import ShardedStore, connect, is_sharded
 
         if not is_sharded(settings.record):
-            self._record = connect(settings.record, profile=pipeline.fhir_profile)
+            self._record = connect(
+                settings.record,
+                profile=pipeline.fhir_profile,
+                allow_plain_http=settings.allow_plain_http,
+            )
             return
         self._shards = ShardedStore.open(settings.record, pipeline.fhir_profile)
         if settings.runner == "local":
             self._shards.check_all_local()  # On a cluster the shards may be on several machines.
+
+    def _check_server_addresses(self) -> None:
+        """Raise `CallerError` for an address that will not do, before the cache's file is made."""
+        for agent in self._model_agents:
+            for endpoint in model_endpoints(self._settings, agent):
+                check_model_server(self._settings, endpoint.base_url)
 
     def _check_servers(self) -> None:
         """Connect all models now, to report a missing key or bad URL before writing anything."""
@@ -366,31 +379,3 @@ def _limits_of_one_process(settings: Settings) -> SharedLimits:
     limits = settings.limits
     limiter = RateLimiter(limits.jobs, limits.requests_per_minute, limits.tokens_per_minute)
     return SharedLimits(limiter, Budget(limits.max_cost))
-
-
-def open_transport(
-    settings: Settings, base_url: str | None, heed: RetryAfterHook = lambda _: None
-) -> HttpTransport:
-    """Open a connection to one server; `heed` is called with the headers of each reply.
-
-    Raises `AuthenticationFailed` without a key for api.openai.com, `CallerError` for an invalid
-    URL.
-    """
-    url, key = server_address(settings, base_url)
-    return HttpTransport(url, key, settings.limits.timeout, heed)
-
-
-def server_address(settings: Settings, base_url: str | None) -> tuple[str, str]:
-    """Return a server's URL and the key for it."""
-    secret = settings.api_key_for(base_url)
-    if secret is None and base_url is None:
-        raise AuthenticationFailed(
-            "There is no key for api.openai.com.\n"
-            "Set OPENAI_API_KEY, name another server with --base-url, or use --pipeline embedded."
-        )
-    if base_url is not None and not base_url.startswith(("http://", "https://")):
-        raise CallerError(
-            f"--base-url {base_url!r} is not a URL.\nFor example: http://127.0.0.1:8000/v1"
-        )
-    key = "none" if secret is None else secret.get_secret_value()
-    return base_url or OPENAI_BASE_URL, key

@@ -4,8 +4,8 @@ import asyncio
 from typing import TYPE_CHECKING
 
 from archqa.errors import CallerError, ServerUnavailable
-from archqa.runs.backends import server_address
 from archqa.runs.models import no_server_asked_for
+from archqa.runs.server_addresses import server_address
 from archqa.settings import DEFAULT_MODEL, Settings
 
 if TYPE_CHECKING:

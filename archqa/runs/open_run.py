@@ -13,7 +13,7 @@ from archqa.settings.names import nest
 from archqa.tasks import pipelines
 
 _HARMLESS_SECTIONS = ("limits.", "retries.", "cache.", "ray.", "prices.")
-_HARMLESS = frozenset({"base_url", "pipeline", "runner"})
+_HARMLESS = frozenset({"allow_plain_http", "base_url", "pipeline", "runner"})
 """Settings that may change between a run and its resumption: they change no prediction."""
 
 

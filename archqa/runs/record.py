@@ -12,6 +12,7 @@ from archqa.core.answer import CitedAnswer
 from archqa.core.judgement import Judgement
 from archqa.core.probability import mean_probabilities
 from archqa.core.result import TaskResult
+from archqa.core.server_urls import without_secrets
 from archqa.core.usage import Usage
 from archqa.core.value import FrozenModel
 
@@ -69,6 +70,12 @@ class RunManifest(FrozenModel):
     git_revision: str | None = None
     seconds: float = 0.0
 
+    @field_validator("settings", "backends", mode="before")
+    @classmethod
+    def _drop_secrets_in_urls(cls, value: Any) -> Any:
+        """Manifests of earlier versions may hold URLs with passwords, which reports would show."""
+        return _without_secrets(value)
+
     @model_validator(mode="before")
     @classmethod
     def _accept_former_name(cls, fields: Any) -> Any:
@@ -76,6 +83,17 @@ class RunManifest(FrozenModel):
         if isinstance(fields, dict) and "minds" in fields:
             return {"backends" if name == "minds" else name: fields[name] for name in fields}
         return fields
+
+
+def _without_secrets(value: Any) -> Any:
+    """A JSON value whose texts hold no user names, passwords or queries of URLs."""
+    if isinstance(value, str):
+        return without_secrets(value)
+    if isinstance(value, Mapping):
+        return {name: _without_secrets(inner) for name, inner in value.items()}
+    if isinstance(value, list):
+        return [_without_secrets(inner) for inner in value]
+    return value
 
 
 class CaseRecord(FrozenModel):

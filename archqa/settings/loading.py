@@ -200,7 +200,7 @@ def _mistakes(error: ValidationError) -> list[str]:
     lines = []
     for mistake in error.errors(include_url=False, include_input=False, include_context=False):
         path = tuple(str(step) for step in mistake["loc"])
-        message = mistake["msg"]
+        message = mistake["msg"].removeprefix("Value error, ")
         if mistake["type"] == "extra_forbidden":
             *parents, name = path
             suggestion = _suggestion(name, _siblings(parents))

@@ -20,6 +20,7 @@ from pydantic import (
     field_validator,
 )
 
+from archqa.core.base_urls import fhir_server_problem, is_server_url, model_server_problem
 from archqa.core.value import FrozenModel
 from archqa.llm.prices import Price, listed_prices
 from archqa.settings.names import merge, nest
@@ -103,6 +104,8 @@ class RaySettings(FrozenModel):
 class AgentSettings(FrozenModel):
     """One agent's own model, server and backend; None means: as the rest of the run."""
 
+    model_config = ConfigDict(hide_input_in_errors=True)
+
     model: str | None = Field(default=None, description="its own model")
     base_url: str | None = Field(default=None, description="its own server")
     key_variable: str | None = Field(
@@ -120,6 +123,11 @@ class AgentSettings(FrozenModel):
     prompt: str | None = Field(
         default=None, description="another version of its prompt, such as answer_first/v2"
     )
+
+    @field_validator("base_url")
+    @classmethod
+    def _without_secret(cls, url: str | None) -> str | None:
+        return _checked_base_url(url)
 
     @field_validator("models", mode="before")
     @classmethod
@@ -142,10 +150,25 @@ class AgentSettings(FrozenModel):
 class ServerSettings(FrozenModel):
     """A model server by name, for `model@server`."""
 
+    model_config = ConfigDict(hide_input_in_errors=True)
+
     base_url: str = Field(description="URL of the server")
     key_variable: str | None = Field(
         default=None, description="environment variable with the key of this server"
     )
+
+    @field_validator("base_url")
+    @classmethod
+    def _without_secret(cls, url: str) -> str:
+        return _checked_base_url(url) or ""
+
+
+def _checked_base_url(url: str | None) -> str | None:
+    """The URL. Settings are written into `run.json` and traces: none may hold a secret."""
+    problem = model_server_problem(url) if url else ""
+    if problem:
+        raise ValueError(problem)
+    return url
 
 
 def _validated_sections(values: Any) -> FrozenModel:
@@ -169,6 +192,9 @@ class Settings(BaseModel):
     model: str | None = Field(default=None, description="model for every agent")
     base_url: str | None = Field(default=None, description="an OpenAI-compatible server")
     api_key: SecretStr | None = Field(default=None, description="key of that server; never written")
+    allow_plain_http: bool = Field(
+        default=False, description="whether text and keys may go to another machine unencrypted"
+    )
     pipeline: str | None = Field(default=None, description="see `archqa list pipelines`")
     record: str | None = Field(default=None, description="a FHIR store (file) or server (URL)")
     answer_key: Path | None = Field(
@@ -187,6 +213,19 @@ class Settings(BaseModel):
     prices: dict[str, Price] = {}
 
     _typed: frozenset[str] = PrivateAttr(default=frozenset())
+
+    @field_validator("base_url")
+    @classmethod
+    def _server_without_secret(cls, url: str | None) -> str | None:
+        return _checked_base_url(url)
+
+    @field_validator("record")
+    @classmethod
+    def _record_without_secret(cls, record: str | None) -> str | None:
+        problem = fhir_server_problem(record) if record and is_server_url(record) else ""
+        if problem:
+            raise ValueError(problem)
+        return record
 
     def __init__(self, **settings: Any) -> None:
         """Validate values by short or full name; they take precedence over the environment."""

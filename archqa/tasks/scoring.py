@@ -143,7 +143,7 @@ class ScoringInputs(NamedTuple):
     """The files to score against. A run's own data stands in where `data` is None.
 
     `case_ids` are the arguments of `--case-ids` in the organisers' form: `121-167 5 7-9`; `record` is a
-    FHIR store or server.
+    FHIR store or server, which `allow_plain_http` lets be on another machine without https.
     """
 
     key: Path | None = None
@@ -152,6 +152,7 @@ class ScoringInputs(NamedTuple):
     case_ids: tuple[str, ...] = ()
     run: ScoredRun | None = None
     record: str | None = None
+    allow_plain_http: bool = False
 
     @property
     def case_file(self) -> Path | None:

@@ -88,5 +88,5 @@ def json_response(text: str, *headers: tuple[str, str]) -> Response:
 
 
 def endless(_: Request) -> Response:
-    """A reply that ends after 64 MiB, if the client reads so far."""
-    return Response(parts=(b" " * MIB for _ in range(64)))
+    """A reply that ends after 32 MiB, if the client reads so far."""
+    return Response(parts=(b" " * MIB for _ in range(32)))

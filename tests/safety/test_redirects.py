@@ -44,11 +44,13 @@ def test_a_model_servers_redirect_is_an_error_that_names_both_hosts(
 
 
 def test_the_list_of_models_is_not_taken_from_where_a_redirect_points(tmp_path: Path) -> None:
-    with RawServer(lambda _: json_response('{"data": [{"id": "m"}]}')) as target:
-        with RawServer(redirect_to(target.url)) as server:
-            result = archqa(
-                "predict", "mini", "--base-url", f"{server.url}/v1", "--out", str(tmp_path / "run")
-            )
+    with (
+        RawServer(lambda _: json_response('{"data": [{"id": "m"}]}')) as target,
+        RawServer(redirect_to(target.url)) as server,
+    ):
+        result = archqa(
+            "predict", "mini", "--base-url", f"{server.url}/v1", "--out", str(tmp_path / "run")
+        )
     assert result.returncode == 4
     assert f"127.0.0.1:{target.port}" in result.stderr
     assert target.requests == []
@@ -67,12 +69,14 @@ def test_a_batch_is_not_uploaded_to_where_a_redirect_points(tmp_path: Path) -> N
 
 
 def test_a_fhir_servers_redirect_is_an_error_that_names_both_hosts() -> None:
-    with RawServer(lambda _: json_response(json.dumps(BUNDLE))) as target:
-        with RawServer(redirect_to(f"{target.url}/private")) as server:
-            result = archqa(
-                *("fhir", "search", "Patient", "--record", f"{server.url}/fhir"),
-                ARCHQA_FHIR_TOKEN=TOKEN,
-            )
+    with (
+        RawServer(lambda _: json_response(json.dumps(BUNDLE))) as target,
+        RawServer(redirect_to(f"{target.url}/private")) as server,
+    ):
+        result = archqa(
+            *("fhir", "search", "Patient", "--record", f"{server.url}/fhir"),
+            ARCHQA_FHIR_TOKEN=TOKEN,
+        )
     assert result.returncode == 4
     assert f"127.0.0.1:{server.port}" in result.stderr
     assert f"127.0.0.1:{target.port}" in result.stderr
@@ -85,9 +89,11 @@ def test_the_secret_of_a_client_is_not_sent_to_where_a_token_service_points() ->
     with RawServer(chat_reply) as target, RawServer(redirect_to(target.url)) as server:
         for token_url in (None, f"{server.url}/token"):
             token = ClientCredentials("me", "secret", token_url=token_url)
-            with FhirClient(f"{server.url}/fhir", token=token) as client:
-                with pytest.raises(ModelError, match="redirect"):
-                    client.search("Patient")
+            with (
+                FhirClient(f"{server.url}/fhir", token=token) as client,
+                pytest.raises(ModelError, match="redirect"),
+            ):
+                client.search("Patient")
     assert target.requests == []
 
 
@@ -117,26 +123,42 @@ def test_pages_in_a_circle_end() -> None:
 
 
 def test_an_agent_cannot_make_the_record_client_fetch_another_server() -> None:
-    with RawServer(chat_reply) as target, RawServer(chat_reply) as server:
-        with FhirClient(f"{server.url}/fhir", token=TOKEN) as client:
-            gateway = open_gateway(client)
-            for beginning in ("http:", "HTTP:", ""):
-                gateway.get(f"{FHIR_BASE_URL}{beginning}//127.0.0.1:{target.port}/x")
+    with (
+        RawServer(chat_reply) as target,
+        RawServer(chat_reply) as server,
+        FhirClient(f"{server.url}/fhir", token=TOKEN) as client,
+    ):
+        gateway = open_gateway(client)
+        for beginning in ("http:", "HTTP:", ""):
+            gateway.get(f"{FHIR_BASE_URL}{beginning}//127.0.0.1:{target.port}/x")
     assert target.requests == []
 
 
+@pytest.mark.parametrize("path", ["../x", "Patient/../../x", "%2e%2e/x", "..%5Cx", "..?a=b"])
+def test_an_agent_cannot_leave_the_record_for_other_paths_of_its_server(path: str) -> None:
+    with RawServer(chat_reply) as server, FhirClient(f"{server.url}/fhir") as client:
+        response = open_gateway(client).get(f"{FHIR_BASE_URL}{path}")
+    assert response.error
+    assert server.requests == []
+
+
 def test_an_agent_is_not_asked_on_when_the_record_redirects() -> None:
-    with RawServer(redirect_to("http://127.0.0.1:9/")) as server:
-        with FhirClient(f"{server.url}/fhir") as client, pytest.raises(ModelError):
-            open_gateway(client).get(f"{FHIR_BASE_URL}Patient")
+    with (
+        RawServer(redirect_to("http://127.0.0.1:9/")) as server,
+        FhirClient(f"{server.url}/fhir") as client,
+        pytest.raises(ModelError),
+    ):
+        open_gateway(client).get(f"{FHIR_BASE_URL}Patient")
 
 
 def test_cookies_are_not_kept(tmp_path: Path) -> None:
     cookie = ("set-cookie", "id=canary; Path=/")
-    with RawServer(lambda _: json_response(json.dumps(BUNDLE), cookie)) as server:
-        with FhirClient(f"{server.url}/fhir") as client:
-            client.search("Patient")
-            client.search("Patient")
+    with (
+        RawServer(lambda _: json_response(json.dumps(BUNDLE), cookie)) as server,
+        FhirClient(f"{server.url}/fhir") as client,
+    ):
+        client.search("Patient")
+        client.search("Patient")
     assert len(server.requests) == 2
     assert not any("cookie" in request.headers for request in server.requests)
     with RawServer(lambda _: chat_reply(_)._replace(headers=(cookie,))) as model_server:

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from archqa.fhir.index.sources import MAX_CHUNK_BYTES, SourceChunk
+from archqa.fhir.index.sources import SourceChunk
 from archqa.fhir.values.json_spans import items, members, parse
 from archqa.fhir.values.references import ReferenceTarget
 from archqa.fhir.values.resource_types import R4_RESOURCE_TYPES, did_you_mean
@@ -35,9 +35,6 @@ class ResourceParser:
     def parse(self, chunk: SourceChunk) -> Iterator[ParsedResource]:
         """Yield the resources of a chunk; anything else becomes a mistake."""
         location = chunk.location
-        if len(chunk.content) >= MAX_CHUNK_BYTES:
-            self.mistakes.append(f"{location}: is longer than {MAX_CHUNK_BYTES // 2**20} MiB.")
-            return
         try:
             text = chunk.content.decode("utf-8-sig").strip(" \t\r\n")
         except UnicodeDecodeError:

@@ -14,7 +14,14 @@ FILE_SUFFIXES = (".ndjson", ".jsonl", ".json", ".ndjson.gz", ".jsonl.gz", ".json
 MAX_CHUNK_BYTES = 512 * 2**20
 """Bytes of one line, or of one Bundle file."""
 
+MAX_UNPACKED_BYTES = 64 * 2**20
+"""The same in a gzip: a kilobyte of it may unpack to a MiB."""
+
 _GZIP_ERRORS = (EOFError, gzip.BadGzipFile, zlib.error)
+
+
+class _TooLong(Exception):
+    """A line or a document is over the limit; the message is the mistake."""
 
 
 class SourceChunk(NamedTuple):
@@ -39,8 +46,11 @@ class Source:
             with self.path.open("rb") as raw:
                 self.position = raw.tell
                 is_gzip = raw.peek(2)[:2] == b"\x1f\x8b"
+                limit = MAX_UNPACKED_BYTES if is_gzip else MAX_CHUNK_BYTES
                 with gzip.GzipFile(fileobj=raw) if is_gzip else raw as file:
-                    yield from self._read(file)  # type: ignore[arg-type]
+                    yield from self._read(file, limit)  # type: ignore[arg-type]
+        except _TooLong as mistake:
+            self.mistakes.append(str(mistake))
         except _GZIP_ERRORS:
             loss = "what comes after the last good line is lost"
             self.mistakes.append(f": the gzip stream is damaged; {loss}.")
@@ -50,8 +60,8 @@ class Source:
             size = self.path.stat().st_size
             self.position = lambda: size
 
-    def _read(self, file: IO[bytes]) -> Iterator[SourceChunk]:
-        lines = iter(partial(file.readline, MAX_CHUNK_BYTES), b"")
+    def _read(self, file: IO[bytes], limit: int) -> Iterator[SourceChunk]:
+        lines = _limited_lines(file, limit)
         if self.path.name.removesuffix(".gz").endswith((".ndjson", ".jsonl")):
             yield from _line_chunks(lines)
             return
@@ -59,7 +69,20 @@ class Source:
         if next_line.strip() and _is_json_object(first_line):
             yield from _line_chunks(chain((first_line, next_line), lines))
         else:
-            yield SourceChunk("", first_line + next_line + file.read(MAX_CHUNK_BYTES))
+            document = first_line + next_line + file.read(limit + 1)
+            if len(document) > limit:
+                raise _TooLong(f": is longer than {limit // 2**20} MiB; it was not read.")
+            yield SourceChunk("", document)
+
+
+def _limited_lines(file: IO[bytes], limit: int) -> Iterator[bytes]:
+    """Yield the lines of a file. Raises `_TooLong`, instead of looking for the end of a long one."""
+    lines = iter(partial(file.readline, limit + 1), b"")
+    for number, line in enumerate(lines, start=1):
+        if len(line) > limit:
+            size = f"is longer than {limit // 2**20} MiB"
+            raise _TooLong(f":{number}: {size}; what comes after it was not read.")
+        yield line
 
 
 def _line_chunks(lines: Iterable[bytes]) -> Iterator[SourceChunk]:

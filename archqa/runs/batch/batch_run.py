@@ -12,8 +12,12 @@ Nothing here waits for a server: everything is read from files.
 import asyncio
 import json
 from collections import Counter, defaultdict
+from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, TextIO
+
+from pydantic import ValidationError
 
 from archqa.core.private_files import private_draft
 from archqa.core.question import Item
@@ -42,6 +46,11 @@ from archqa.runs.run import Run
 from archqa.runs.runner import Job, attempt_case
 from archqa.settings import Settings
 from archqa.tasks.pipelines import find
+
+_BEGIN_ANEW = "Begin the run anew, with the settings of this version."
+
+_MAX_LINE_CHARACTERS = 16 * 2**20
+"""Characters of one reply in an output file."""
 
 _MAX_ROUNDS_OF_A_REQUEST = 3
 """Rounds in which a request may fail before its stage counts as failed."""
@@ -174,34 +183,40 @@ class BatchRun:
         Raises `InputError` for a file that is not the output of a batch, or of a batch of another
         run.
         """
-        results = self._read_output(output)
-        self._check_results_are_ours(results, output)
+        # The whole file is checked before a reply is stored, and is never in memory as a whole.
+        answered = self._checked_keys(output)
         reply_count = 0
         with self._replies() as replies:
-            for result in results:
+            for result in self._read_output(output):
                 if result.reply is not None:
                     replies.put(result.key, result.reply)
                     reply_count += 1
-        self._close_rounds({result.key for result in results})
+        self._close_rounds(answered)
         return reply_count
 
-    def _read_output(self, output: Path) -> list[BatchReply]:
+    def _read_output(self, output: Path) -> Iterator[BatchReply]:
         try:
-            lines = output.read_text(encoding="utf-8").splitlines()
-            return list(read_batch_output(lines, self._settings.price_of))
+            with output.open(encoding="utf-8", newline="\n") as file:
+                yield from read_batch_output(_limited_lines(file), self._settings.price_of)
         except (OSError, ValueError) as error:
             mistake = str(error) if isinstance(error, ValueError) else ": cannot be read."
             fix = "Give the output or error file of a batch that archqa wrote."
             raise InputError(output, [mistake], fix) from None
 
-    def _check_results_are_ours(self, results: list[BatchReply], output: Path) -> None:
+    def _checked_keys(self, output: Path) -> set[str]:
+        """The keys of the requests that a file answers. Raises `InputError`."""
         our_keys: set[str] = set()
         for batch_round in self.rounds:
             our_keys.update(batch_round.digests)
-        foreign = [result for result in results if result.key not in our_keys]
-        if foreign:
-            mistake = f": {len(foreign)} replies belong to another run."
+        answered: set[str] = set()
+        foreign_count = 0
+        for result in self._read_output(output):
+            answered.add(result.key)
+            foreign_count += result.key not in our_keys
+        if foreign_count:
+            mistake = f": {foreign_count} replies belong to another run."
             raise InputError(output, [mistake], "Name this run's own file.")
+        return answered
 
     def _close_rounds(self, answered: set[str]) -> None:
         for batch_round in self.rounds:
@@ -249,9 +264,31 @@ class BatchRun:
         return frozenset(failed)
 
 
+def _limited_lines(file: TextIO) -> Iterator[str]:
+    """The lines of a file. Raises `ValueError` for one that is too long to be a reply."""
+    lines = iter(partial(file.readline, _MAX_LINE_CHARACTERS + 1), "")
+    for number, line in enumerate(lines, start=1):
+        if len(line) > _MAX_LINE_CHARACTERS:
+            raise ValueError(f":{number}: is too long for a reply.")
+        yield line
+
+
 def open_batch(path: Path, settings: Settings) -> BatchRun:
-    """Open a batch run with the settings it began with; only the key comes from `settings`."""
+    """Open a batch run with the settings it began with; only the key comes from `settings`.
+
+    Raises `InputError` for settings that this version does not take.
+    """
     folder = RunFolder.open(path)
     values: dict[str, Any] = dict(folder.manifest().settings)
     values["api_key"] = settings.api_key
-    return BatchRun(folder, Settings(**values))
+    try:
+        return BatchRun(folder, Settings(**values))
+    except ValidationError as error:
+        raise InputError(path / "run.json", _setting_mistakes(error), _BEGIN_ANEW) from None
+
+
+def _setting_mistakes(error: ValidationError) -> Iterator[str]:
+    """Which settings are wrong and why, without their values."""
+    for mistake in error.errors(include_url=False, include_input=False, include_context=False):
+        name = ".".join(str(step) for step in mistake["loc"])
+        yield f": settings.{name} {mistake['msg'].removeprefix('Value error, ')}."

@@ -6,9 +6,11 @@ Agents are told `http://localhost:8080/fhir/`, as in the benchmark, and requests
 are refused. Errors are worded as by the benchmark's HTTP client, Python's requests.
 """
 
+import re
 import time
 from http import HTTPStatus
 from typing import NamedTuple, Protocol
+from urllib.parse import unquote
 from weakref import WeakKeyDictionary
 
 from archqa.errors import ArchqaError, CallerError, Redirected, ServerUnavailable
@@ -113,12 +115,18 @@ class ServerGateway:
 
 
 def relative_url(url: str) -> str | None:
-    """The part of a URL after the base, without doubled slashes; None for any other address."""
+    """The part of a URL after the base, without doubled slashes; None for any other address.
+
+    Also for `..`, percent-encoded or not, which leads out of the record to the server's other paths.
+    """
     base = FHIR_BASE_URL.rstrip("/")
     if not url.startswith(base):
         return None
     path = url[len(base) :]
     if path and path[0] not in "/?&":
+        return None
+    location = unquote(re.split(r"[?&]", path, maxsplit=1)[0])
+    if ".." in re.split(r"[/\\]", location):
         return None
     return path.lstrip("/")
 

@@ -5,6 +5,8 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from archqa.core.base_urls import is_server_url
+from archqa.core.server_urls import server_identity
 from archqa.errors import CallerError, InputError
 from archqa.tasks.files.json_node import JsonContent
 from archqa.tasks.files.mistakes import FileErrors, printable
@@ -80,15 +82,13 @@ class MedAgentBenchScoring(ScoringBridge):
         gold = load_gold(request.inputs)
         rows = request.selected_rows(gold.selection, "task_id")
         run = request.submission.run
-        record = request.inputs.record
-        if run and not record:
-            record = run.record
         result = score_clinical(
             rows,
             gold.references,
             request.settings.grading,
             request.settings.resampling,
-            record=record,
+            record=_record(request),
+            allow_plain_http=request.inputs.allow_plain_http,
             pipeline=run.pipeline if run else "",
         )
         if request.official_path:
@@ -98,6 +98,22 @@ class MedAgentBenchScoring(ScoringBridge):
             totals = overall(rows, len(run.case_ids), result.graded)
             report = report._replace(run_files={"overall.json": totals})
         return report._replace(faults=result.faults)
+
+
+def _record(request: ScoringRequest) -> str | None:
+    """The record named, else the run's; a run's file may not choose the server that gets the token.
+
+    Raises `CallerError`.
+    """
+    run = request.submission.run
+    if request.inputs.record or run is None or run.record is None:
+        return request.inputs.record
+    if is_server_url(run.record):
+        raise CallerError(
+            "The record of this run is on a server.\n"
+            f"Name it, to grade against it: --record {server_identity(run.record)}"
+        )
+    return run.record
 
 
 BRIDGE = MedAgentBenchScoring()

@@ -79,7 +79,9 @@ def _parse_bundle(text: str) -> Mapping[str, Any]:
 
 
 @contextmanager
-def open_record_lookup(record_name: str | None) -> Iterator[RecordLookup]:
+def open_record_lookup(
+    record_name: str | None, *, allow_plain_http: bool = False
+) -> Iterator[RecordLookup]:
     """A record to grade against: a store or the URL of a server.
 
     Raises `CallerError` if none was named, `InputError` if it does not exist.
@@ -89,7 +91,7 @@ def open_record_lookup(record_name: str | None) -> Iterator[RecordLookup]:
             "Grading MedAgentBench reads the record that was acted on.\n"
             "Name it with --record STORE_OR_URL."
         )
-    with connect(record_name, profile="hapi") as record:
+    with connect(record_name, profile="hapi", allow_plain_http=allow_plain_http) as record:
         yield RecordLookup(record)
 
 

@@ -33,6 +33,7 @@ def score_clinical(
     *,
     record: str | None,
     pipeline: str,
+    allow_plain_http: bool = False,
 ) -> ClinicalScores:
     """Rates over the tasks of a run of `pipeline`, graded against `record`.
 
@@ -44,7 +45,7 @@ def score_clinical(
     if not _are_transcripts(rows):
         scores = medagentbench.score(rows, task_ids, grading=grading, **common)
         return ClinicalScores(scores, constant_replies(task_ids))
-    with open_record_lookup(record) as lookup:
+    with open_record_lookup(record, allow_plain_http=allow_plain_http) as lookup:
         graded = grade_rows(rows, tasks, lookup)
         warnings = lookup.warnings
     scores = medagentbench.score(
