@@ -193,7 +193,7 @@ def shown_path(path: str | Path) -> str:
 def quoted(name: object) -> str:
     """A name as messages quote it; of what is no name, the type or the length."""
     if not isinstance(name, str):
-        return f"of type {type(name).__name__}"
-    if len(name) > _MAX_QUOTED_CHARACTERS or not name.isprintable():
-        return f"of {len(name)} characters"
-    return repr(name)
+        return f"(a {type(name).__name__})"
+    if len(name) > _MAX_QUOTED_CHARACTERS or "\n" in name:
+        return f"(a text of {len(name)} characters)"
+    return f"'{name}'"

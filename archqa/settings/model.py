@@ -21,6 +21,7 @@ from pydantic import (
 )
 
 from archqa.core.value import FrozenModel
+from archqa.core.whole_characters import is_whole
 from archqa.llm.prices import Price, listed_prices
 from archqa.settings.names import merge, nest
 from archqa.settings.sources import environment_values
@@ -39,8 +40,22 @@ CONTEXT_MODEL = "o3"
 """The paper's model for the medical context (§3.2)."""
 
 
+_FINITE = ConfigDict(allow_inf_nan=False)
+"""Neither JSON nor a server has a form for infinity and NaN."""
+
+
+def _refuse_half_characters(name: Any) -> Any:
+    """Names are sent and stored as UTF-8."""
+    texts = name if isinstance(name, tuple) else (name,)
+    if all(is_whole(text) for text in texts if isinstance(text, str)):
+        return name
+    raise ValueError("holds a byte that is not UTF-8")
+
+
 class LimitSettings(FrozenModel):
     """What a run may ask of a server, and spend."""
+
+    model_config = _FINITE
 
     jobs: int = Field(default=8, ge=1, description="requests in flight at once")
     requests_per_minute: int | None = Field(
@@ -58,6 +73,8 @@ class LimitSettings(FrozenModel):
 class RetrySettings(FrozenModel):
     """When a request that failed is sent again."""
 
+    model_config = _FINITE
+
     tries: int = Field(default=5, ge=1, description="times one request is sent, at most")
     first_wait: float = Field(
         default=0.5, ge=0, description="seconds before the second try, doubled with each further"
@@ -66,6 +83,8 @@ class RetrySettings(FrozenModel):
 
 class CacheSettings(FrozenModel):
     """Where replies are kept, so that none is paid for twice."""
+
+    model_config = _FINITE
 
     enabled: bool = Field(default=True, description="whether replies are kept and reused")
     dir: Path = Field(
@@ -103,6 +122,8 @@ class RaySettings(FrozenModel):
 class AgentSettings(FrozenModel):
     """One agent's own model, server and backend; None means: as the rest of the run."""
 
+    model_config = _FINITE
+
     model: str | None = Field(default=None, description="its own model")
     base_url: str | None = Field(default=None, description="its own server")
     key_variable: str | None = Field(
@@ -121,6 +142,8 @@ class AgentSettings(FrozenModel):
         default=None, description="another version of its prompt, such as answer_first/v2"
     )
 
+    _check_names = field_validator("model", "base_url", "models", "prompt")(_refuse_half_characters)
+
     @field_validator("models", mode="before")
     @classmethod
     def _split_at_commas(cls, value: Any) -> Any:
@@ -138,6 +161,8 @@ class ServerSettings(FrozenModel):
     key_variable: str | None = Field(
         default=None, description="environment variable with the key of this server"
     )
+
+    _check_names = field_validator("base_url")(_refuse_half_characters)
 
 
 def _validated_sections(values: Any) -> FrozenModel:
@@ -179,6 +204,7 @@ class Settings(BaseModel):
     prices: dict[str, Price] = {}
 
     _typed: frozenset[str] = PrivateAttr(default=frozenset())
+    _check_names = field_validator("model", "base_url", "pipeline")(_refuse_half_characters)
 
     def __init__(self, **settings: Any) -> None:
         """Validate values by short or full name; they take precedence over the environment."""
