@@ -17,6 +17,7 @@ from archqa.llm.model import Model
 from archqa.query import Query, execute
 from archqa.query.explanation import explain
 from archqa.runs.backends import Backends
+from archqa.runs.destinations import Announce
 from archqa.runs.event_loop import run_sync
 from archqa.runs.settings_check import check_settings_used
 from archqa.settings import Settings, load_settings
@@ -88,6 +89,7 @@ def answer_record_question(
     settings: Settings,
     context: str = "",
     scripted: Model | None = None,
+    announce: Announce | None = None,
 ) -> RecordAnswer:
     """As `ask_record`, without a check for settings that have no effect."""
     question = whole_text(as_text(question, "The question"))
@@ -100,7 +102,7 @@ def answer_record_question(
         patient_fhir_id=patient.removeprefix("Patient/"),
         assumption=context,
     )
-    return run_sync(_answer(record_question, settings, scripted))
+    return run_sync(_answer(record_question, settings, scripted, announce))
 
 
 def _settings_for_record(settings: Settings, record: str | Path) -> Settings:
@@ -129,9 +131,12 @@ def record_pipeline(settings: Settings) -> Pipeline:
 
 
 async def _answer(
-    question: RecordQuestion, settings: Settings, scripted: Model | None
+    question: RecordQuestion,
+    settings: Settings,
+    scripted: Model | None,
+    announce: Announce | None,
 ) -> RecordAnswer:
-    backends = Backends(settings, record_pipeline(settings), scripted)
+    backends = Backends(settings, record_pipeline(settings), scripted, announce=announce)
     usages: list[Usage] = []
     context = backends.context(lambda step: usages.append(step.usage))
     try:

@@ -16,8 +16,15 @@ from rich.segment import Segment
 from rich.table import Table
 from rich.text import Text
 
+from archqa.cli.retry_counter import RetryCounter
 from archqa.core.terminal import printable, printable_json
 from archqa.errors import ArchqaError
+
+NO_TOKEN_WARNING = (
+    "no token is asked for: every program and every user of this machine can read what is served"
+)
+
+_retries = RetryCounter()
 
 _WIDTH = shutil.get_terminal_size((120, 40)).columns
 """The width of the terminal, or COLUMNS; 120 where the output goes to a file."""
@@ -96,14 +103,46 @@ def print_error(error: ArchqaError) -> None:
 
 
 def print_notice(text: str) -> None:
-    """Print one line on stderr."""
+    """Print one line on stderr, unless the command is quiet."""
+    if not _State.is_quiet:
+        print_problem(text)
+
+
+def print_problem(text: str) -> None:
+    """Print one line on stderr that quiet commands print too."""
     print(f"archqa: {printable(text)}", file=sys.stderr)
 
 
 def print_count(text: str, *, is_last: bool) -> None:
-    """Print a progress line on stderr, over the one before."""
+    """Print a progress line on stderr, over the one before, unless the command is quiet."""
+    if _State.is_quiet:
+        return
     line_end = "\n" if is_last else "\r"
     print(printable(text), end=line_end, file=sys.stderr, flush=True)
+
+
+def print_interruption(text: str) -> None:
+    """Print that the command was interrupted, on a line of its own: terminals show ^C before it."""
+    if sys.stderr.isatty():
+        print(file=sys.stderr)
+    print_problem(text)
+
+
+def print_retries() -> None:
+    """Print how many requests were repeated since `configure_logging`, and why."""
+    for line in _retries.take():
+        print_notice(line)
+
+
+class _State:
+    """What holds for the running command."""
+
+    is_quiet = False
+
+
+def set_quiet(*, quiet: bool) -> None:
+    """Print nothing on stderr but errors from here on, or notices too."""
+    _State.is_quiet = quiet
 
 
 def print_json(content: Any) -> None:
@@ -126,14 +165,24 @@ def number_table(title: str, *columns: str) -> Table:
     return table
 
 
-def configure_logging(*, verbose: bool) -> None:
-    """Log to stderr: warnings, and with `verbose` progress too. Record text is never logged."""
+def configure_logging(*, verbose: bool, quiet: bool = False) -> None:
+    """Log to stderr: warnings; with `verbose` progress too, with `quiet` errors only.
+
+    Retries are counted for `print_retries`, and logged one by one with `verbose`. Record text is
+    never logged.
+    """
+    set_quiet(quiet=quiet)
+    level = logging.WARNING
+    if verbose or quiet:
+        level = logging.INFO if verbose else logging.ERROR
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(_PrintableFormatter("%(asctime)s %(levelname)s %(name)s: %(message)s"))
-    logging.basicConfig(level=logging.INFO if verbose else logging.WARNING, handlers=[handler])
+    logging.basicConfig(level=level, handlers=[handler])
     for library in ("httpx2", "httpcore2"):
         # Their debug lines quote whole requests; even --verbose must not show record text.
         logging.getLogger(library).setLevel(logging.WARNING)
+    logging.getLogger().setLevel(level)
+    _retries.watch(verbose=verbose)
 
 
 class _PrintableFormatter(logging.Formatter):

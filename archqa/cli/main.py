@@ -8,10 +8,13 @@ from typing import Any
 import typer
 
 import archqa
+from archqa.cli import interruption
 from archqa.cli.console import (
     print_error,
+    print_interruption,
     print_line,
-    print_notice,
+    print_retries,
+    set_quiet,
     write_unencodable_characters_as_escapes,
 )
 from archqa.cli.lazy import CommandEntry, LazyGroup
@@ -126,10 +129,27 @@ class ArchqaCommands(LazyGroup):
         with _printable_usage_errors():
             return super().make_context(*arguments, **options)
 
+    def resolve_command(self, ctx: Any, args: list[str]) -> tuple[str | None, Any, list[str]]:
+        """Import the command; from then on there is something to interrupt."""
+        resolved = super().resolve_command(ctx, args)
+        interruption.interrupt_commands()
+        return resolved
+
     def invoke(self, ctx: Any) -> Any:
-        """Parse the arguments of the subcommand and run it."""
-        with _printable_usage_errors():
-            return super().invoke(ctx)
+        """Parse the arguments of the subcommand and run it.
+
+        Typer would end an interrupted one without a word.
+        """
+        set_quiet(quiet=False)
+        try:
+            with _printable_usage_errors():
+                return super().invoke(ctx)
+        except KeyboardInterrupt as interrupted:
+            interruption.end_at_once()
+            print_interruption(interruption.message_of(interrupted, sys.argv[1:]))
+            raise typer.Exit(interruption.EXIT_CODE) from None
+        finally:
+            print_retries()
 
 
 _USAGE_ERROR: type[Any] = typer.BadParameter.__mro__[1]
@@ -169,15 +189,15 @@ def main(
 
 def run() -> None:
     """Run the command line: an expected error becomes one message and its exit code."""
+    interruption.end_at_once_at_the_start()
     write_unencodable_characters_as_escapes()
     try:
         app()
     except ArchqaError as error:
         print_error(error)
         sys.exit(error.exit_code)
-    except KeyboardInterrupt:
-        print_notice("interrupted; a run goes on with --resume")
-        sys.exit(130)
     except BrokenPipeError:
         sys.stderr.close()
         sys.exit(0)
+    finally:
+        interruption.restore_signals()

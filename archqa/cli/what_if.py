@@ -37,7 +37,9 @@ def command(
       archqa what-if runs/dev --set voters="answer first,embedded engine" --out runs/two-voters
       archqa what-if runs/dev --set combiner=combiner.json --set operating_point=recall
     """
-    result = what_if(run, settings_from_run(run, assign or ()), key=key, out=out_dir)
+    result = what_if(
+        run, settings_from_run(run, assign or (), on_ignored=print_notice), key=key, out=out_dir
+    )
     if as_json:
         print_json(result.as_json())
         return
