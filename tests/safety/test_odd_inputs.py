@@ -123,7 +123,7 @@ def test_odd_token_probabilities_are_left_out(logprob: Any, tmp_path: Path) -> N
 
 def test_a_refusal_in_half_characters_is_a_refusal(tmp_path: Path) -> None:
     result = answered(with_message(refusal=f"{HALF}[/zzz]"), tmp_path / "run")
-    assert "Refused" in result.stderr
+    assert "declined" in result.stderr
     assert_valid_utf8(tmp_path / "run")
 
 
