@@ -23,9 +23,9 @@ def command(
         bool, typer.Option("--partial", help="Export although some cases have no answer.")
     ] = False,
 ) -> None:
-    """Write a run's answers as a submission or a table, to a file that only you can read.
+    """Write a run's answers as a submission or a table.
 
-    In csv, a cell that a spreadsheet would take for a formula starts with an apostrophe.
+    Only you can read the file. In csv, a cell that a spreadsheet would take for a formula starts with an apostrophe.
 
     Examples:
       archqa export runs/dev --format archehr-2025 --out submission.json
