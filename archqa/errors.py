@@ -33,6 +33,8 @@ _MAX_NAME_BYTES = 255
 
 _MAX_QUOTED_CHARACTERS = 80
 
+_NOT_IN_NAMES = frozenset("\r\n\0")
+
 
 class ArchqaError(Exception):
     """An expected failure; the command line exits with `exit_code`."""
@@ -187,7 +189,7 @@ def without_suppressed_causes(
 def shown_path(path: str | Path) -> str:
     """A path as messages show it; of a text that can be no path, its length."""
     text = str(path)
-    is_one_line = text.isprintable() or not set("\r\n\0").intersection(text)
+    is_one_line = not _NOT_IN_NAMES.intersection(text)
     names = text.replace("\\", "/").split("/")
     longest = max(len(name.encode("utf-8", "surrogatepass")) for name in names)
     if is_one_line and longest <= _MAX_NAME_BYTES:
@@ -198,7 +200,7 @@ def shown_path(path: str | Path) -> str:
 def quoted(name: object) -> str:
     """A name as messages quote it; of what is no name, the type or the length."""
     if not isinstance(name, str):
-        return f"of type {type(name).__name__}"
-    if len(name) > _MAX_QUOTED_CHARACTERS or not name.isprintable():
-        return f"of {len(name)} characters"
-    return repr(name)
+        return f"(a {type(name).__name__})"
+    if len(name) > _MAX_QUOTED_CHARACTERS or _NOT_IN_NAMES.intersection(name):
+        return f"(a text of {len(name)} characters)"
+    return f"'{name}'"

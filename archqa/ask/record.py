@@ -9,6 +9,7 @@ from archqa.core.arguments import as_text
 from archqa.core.question import RecordQuestion
 from archqa.core.usage import Usage, sum_usage
 from archqa.core.value import FrozenModel
+from archqa.core.whole_characters import whole_text
 from archqa.errors import CaseFailed, Unusable, without_suppressed_causes
 from archqa.fhir import Record, connect
 from archqa.fhir.connection import checked_location
@@ -91,8 +92,9 @@ def answer_record_question(
     announce: Announce | None = None,
 ) -> RecordAnswer:
     """As `ask_record`, without a check for settings that have no effect."""
-    question = as_text(question, "The question")
-    patient = as_text(patient, "The patient")
+    question = whole_text(as_text(question, "The question"))
+    patient = whole_text(as_text(patient, "The patient"))
+    context = whole_text(as_text(context, "The context"))
     settings = _settings_for_record(settings, record)
     record_question = RecordQuestion(
         id="asked",

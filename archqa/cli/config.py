@@ -1,5 +1,6 @@
 """`archqa config show`: the settings in force, as a TOML file."""
 
+import json
 from typing import Any
 
 import typer
@@ -7,6 +8,7 @@ import typer
 from archqa.cli.console import print_line, print_notice
 from archqa.cli.options import AssignmentsOption, ConfigOption
 from archqa.cli.settings import command_settings
+from archqa.core.terminal import printable_json
 from archqa.settings import Settings, settings_files
 from archqa.settings.sources import shared_variables_set
 
@@ -83,5 +85,5 @@ def _toml_value(setting: Any) -> str:
         return f"[{', '.join(map(_toml_value, setting))}]"
     if isinstance(setting, int | float):
         return str(setting)
-    escaped = str(setting).replace("\\", "\\\\").replace('"', '\\"')
-    return f'"{escaped}"'
+    # A text in JSON is one in TOML, too, unless it escapes characters beyond U+FFFF.
+    return printable_json(json.dumps(str(setting), ensure_ascii=False))

@@ -25,6 +25,8 @@ def command(
 ) -> None:
     """Write a run's answers as a submission or a table.
 
+    Only you can read the file. In csv, a cell that a spreadsheet would take for a formula starts with an apostrophe.
+
     Examples:
       archqa export runs/dev --format archehr-2025 --out submission.json
       archqa export runs/dev --format archehr-2026-st2 --out submission.zip

@@ -1,5 +1,6 @@
 """The progress bar of a run, and the tables at its end."""
 
+import re
 from types import TracebackType
 from typing import Self
 
@@ -19,8 +20,11 @@ from archqa.runs.record import CaseRecord, CaseStatus, RunManifest
 from archqa.runs.run import Run
 from archqa.runs.stage_usage import StageUsage
 
-_QUOTING_ERRORS = frozenset({"NotUnderstood", "Unusable"})
-"""Types of errors whose details may quote a question."""
+_QUOTING = re.compile(
+    r"(NotUnderstood|Unusable: The query cannot be carried out"
+    r"|Unusable: The record refuses what is asked of it):"
+)
+"""The errors with details (`CaseFailed.details`), up to the colon before what quotes the question."""
 
 
 class Progress:
@@ -69,9 +73,9 @@ class Progress:
 
 def _reason(record: CaseRecord) -> str:
     """Why a case has no answer, without the words of its question: stderr may end in a log."""
-    error_type, _, _ = record.error.partition(": ")
-    if error_type in _QUOTING_ERRORS:
-        return f"{error_type}; `archqa show` says why"
+    quoting = _QUOTING.match(record.error)
+    if quoting:
+        return f"{quoting[1]}; `archqa show` says more"
     return record.error
 
 

@@ -10,6 +10,7 @@ import json
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Literal, NamedTuple
 
+from archqa.core.whole_characters import whole_json
 from archqa.errors import ServerUnavailable
 from archqa.llm.cache import ServerCache
 from archqa.llm.client import parse_completion
@@ -92,7 +93,7 @@ def read_batch_output(lines: Iterable[str], price_of: PriceOf) -> Iterator[Batch
 
 def _parse_line(line: str, number: int, price_of: PriceOf) -> BatchReply:
     try:
-        row = json.loads(line)
+        row = whole_json(json.loads(line))
         key = str(row["custom_id"])
         response = row.get("response") or {}
         error = row.get("error")

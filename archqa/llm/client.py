@@ -14,6 +14,7 @@ from typing import Any
 
 from archqa.core.server_urls import server_identity
 from archqa.core.usage import Usage
+from archqa.core.whole_characters import whole_json
 from archqa.errors import (
     AuthenticationFailed,
     ContextTooLong,
@@ -44,6 +45,9 @@ _NO_TOOLS = re.compile(
 """How Ollama, vLLM and llama.cpp say that a model, or the server as started, cannot call tools
 (lower case).
 """
+
+_MAX_TOKENS = 10**9
+"""Of one request. No model reads or writes a thousandth of it; more is a fault of the server."""
 
 _ERROR_CODE = re.compile(r"[a-z0-9_.-]{1,40}")
 
@@ -154,12 +158,17 @@ def parse_completion(completion: Any, price: Price | None, seconds: float = 0.0)
             text=refusal or text,
             finish=_parse_finish(choice.get("finish_reason"), text, refusal, tool_calls),
             usage=_parse_usage(completion, price, seconds),
-            served_by=completion.get("model") or "",
+            served_by=_model_name(completion),
             tool_calls=tool_calls,
             tokens=parse_logprobs(choice),
         )
     except (AttributeError, IndexError, KeyError, TypeError, ValueError) as error:
         raise _not_a_completion(error) from None
+
+
+def _model_name(completion: Any) -> str:
+    name = completion.get("model")
+    return name if isinstance(name, str) else ""
 
 
 def _parse_finish(
@@ -208,6 +217,7 @@ def _parse_usage(completion: Any, price: Price | None, seconds: float) -> Usage:
     if prompt_tokens is None or completion_tokens is None:
         return Usage(calls=1, cost_usd=None, seconds=seconds)
     cached_tokens = _count(completion, "usage", "prompt_tokens_details", "cached_tokens") or 0
+    cached_tokens = min(cached_tokens, prompt_tokens)
     cost = price.cost(prompt_tokens, cached_tokens, completion_tokens) if price else None
     return Usage(
         calls=1,
@@ -220,19 +230,23 @@ def _parse_usage(completion: Any, price: Price | None, seconds: float) -> Usage:
 
 
 def _count(completion: Any, *path: str) -> int | None:
-    """The integer at a path of keys, or None."""
+    """The number of tokens at a path of keys; None if it is absent or no such number.
+
+    A negative one would raise the budget that is left, and one of 400 digits has no cost.
+    """
     node = completion
     for key in path:
         if not isinstance(node, dict):
             return None
         node = node.get(key)
-    return node if isinstance(node, int) else None
+    is_number = isinstance(node, int) and not isinstance(node, bool)
+    return node if is_number and 0 <= node <= _MAX_TOKENS else None
 
 
 def _parse_json(body: bytes) -> Any:
     """The JSON of a body. Raises `TransientError`: a proxy's error page or half a reply may pass."""
     try:
-        return json.loads(body)
+        return whole_json(json.loads(body))
     except (ValueError, RecursionError) as error:
         raise _not_a_completion(error) from None
 

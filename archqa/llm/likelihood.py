@@ -53,7 +53,7 @@ def parse_logprobs(choice: Any) -> tuple[Token, ...]:
     try:
         rows = choice["logprobs"]["content"]
         return tuple(Token(text=row["token"], likely=_alternatives(row)) for row in rows)
-    except (AttributeError, KeyError, TypeError, ValueError):
+    except (AttributeError, KeyError, OverflowError, TypeError, ValueError):
         return ()
 
 
@@ -61,7 +61,10 @@ def _alternatives(row: Any) -> dict[str, float]:
     """The alternatives of one token, and the token itself, by probability."""
     probabilities = {}
     for alternative in [*(row.get("top_logprobs") or ()), row]:
-        logprob = min(0.0, float(alternative["logprob"]))
+        logprob = float(alternative["logprob"])
+        if math.isnan(logprob):
+            raise ValueError("a probability is no number")
+        logprob = min(0.0, logprob)
         probabilities[alternative["token"]] = math.exp(logprob)
     alternatives = {}
     for text, probability in probabilities.items():

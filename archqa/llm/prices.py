@@ -8,6 +8,8 @@ from datetime import date
 from functools import cache
 from pathlib import Path
 
+from pydantic import ConfigDict, Field
+
 from archqa.core.value import FrozenModel
 
 MILLION = 1_000_000
@@ -16,9 +18,11 @@ MILLION = 1_000_000
 class Price(FrozenModel):
     """US dollars per million tokens; `cached` is for prompt tokens in the server's prefix cache."""
 
-    prompt: float
-    cached: float
-    completion: float
+    model_config = ConfigDict(allow_inf_nan=False)
+
+    prompt: float = Field(ge=0)
+    cached: float = Field(ge=0)
+    completion: float = Field(ge=0)
     as_of: date
     source: str
 

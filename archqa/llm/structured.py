@@ -13,6 +13,8 @@ from typing import Annotated, Any, TypeVar
 
 from pydantic import BaseModel, Field, ValidationError
 
+from archqa.core.whole_characters import whole_json
+
 Output = TypeVar("Output", bound=BaseModel)
 
 SentenceId = Annotated[str, Field(json_schema_extra={"choices": "sentence"})]
@@ -105,7 +107,7 @@ def _find_object(text: str) -> Any:
         except (ValueError, RecursionError):  # A number with too many digits is a ValueError, too.
             continue
         if isinstance(node, dict):
-            return node
+            return whole_json(node)
     raise Rejected("Your reply holds no complete JSON object. Reply with the JSON object alone.")
 
 

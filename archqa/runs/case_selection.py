@@ -7,6 +7,9 @@ from archqa.core.question import Item
 from archqa.errors import CallerError
 from archqa.tasks import CaseFile
 
+_MAX_DIGITS = 9
+"""Of the number of a shard; Python refuses to read one of more than 4,300."""
+
 
 class Shard(NamedTuple):
     """One of several equal parts of a case file: `number` of `of`, counted from 1."""
@@ -18,12 +21,16 @@ class Shard(NamedTuple):
     def parse(cls, text: str) -> Self:
         """Read `2/4`. Raises `CallerError`."""
         number, slash, of = text.partition("/")
-        is_fraction = slash and number.isdecimal() and of.isdecimal()
+        is_fraction = slash and _is_count(number) and _is_count(of)
         if not is_fraction or not 1 <= int(number) <= int(of):
             raise CallerError(
                 f"--shard {text!r} is not K/N with 1 ≤ K ≤ N.\nFor example: --shard 2/4"
             )
         return cls(int(number), int(of))
+
+
+def _is_count(text: str) -> bool:
+    return text.isdecimal() and len(text) <= _MAX_DIGITS
 
 
 class Selection(NamedTuple):

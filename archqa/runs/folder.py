@@ -121,7 +121,9 @@ class RunFolder:
 
     def write_json(self, name: str, content: Any) -> Path:
         """Write a whole JSON file atomically."""
-        return self.write_lines(name, [json.dumps(content, ensure_ascii=False, indent=2)])
+        text = json.dumps(content, ensure_ascii=False, indent=2)
+        # A path may hold bytes that are not UTF-8; as JSON escapes they are read back unchanged.
+        return self.write_lines(name, [text.encode("utf-8", "backslashreplace").decode()])
 
     def _lines(self, name: str) -> Iterator[str]:
         """Yield the complete lines; one that a kill cut short has no line end."""

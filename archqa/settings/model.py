@@ -22,6 +22,7 @@ from pydantic import (
 
 from archqa.core.base_urls import fhir_server_problem, is_server_url, model_server_problem
 from archqa.core.value import FrozenModel
+from archqa.core.whole_characters import is_whole
 from archqa.llm.prices import Price, listed_prices
 from archqa.settings.names import merge, nest
 from archqa.settings.sources import environment_values, shared_values
@@ -40,8 +41,22 @@ CONTEXT_MODEL = "o3"
 """The paper's model for the medical context (§3.2)."""
 
 
+_FINITE = ConfigDict(allow_inf_nan=False)
+"""Neither JSON nor a server has a form for infinity and NaN."""
+
+
+def _refuse_half_characters(name: Any) -> Any:
+    """Names are sent and stored as UTF-8."""
+    texts = name if isinstance(name, tuple) else (name,)
+    if all(is_whole(text) for text in texts if isinstance(text, str)):
+        return name
+    raise ValueError("holds a byte that is not UTF-8")
+
+
 class LimitSettings(FrozenModel):
     """What a run may ask of a server, and spend."""
+
+    model_config = _FINITE
 
     jobs: int = Field(default=8, ge=1, description="requests in flight at once")
     requests_per_minute: int | None = Field(
@@ -59,6 +74,8 @@ class LimitSettings(FrozenModel):
 class RetrySettings(FrozenModel):
     """When a request that failed is sent again."""
 
+    model_config = _FINITE
+
     tries: int = Field(default=5, ge=1, description="times one request is sent, at most")
     first_wait: float = Field(
         default=0.5, ge=0, description="seconds before the second try, doubled with each further"
@@ -67,6 +84,8 @@ class RetrySettings(FrozenModel):
 
 class CacheSettings(FrozenModel):
     """Where replies are kept, so that none is paid for twice."""
+
+    model_config = _FINITE
 
     enabled: bool = Field(default=True, description="whether replies are kept and reused")
     dir: Path = Field(
@@ -104,7 +123,7 @@ class RaySettings(FrozenModel):
 class AgentSettings(FrozenModel):
     """One agent's own model, server and backend; None means: as the rest of the run."""
 
-    model_config = ConfigDict(hide_input_in_errors=True)
+    model_config = _FINITE
 
     model: str | None = Field(default=None, description="its own model")
     base_url: str | None = Field(default=None, description="its own server")
@@ -129,6 +148,8 @@ class AgentSettings(FrozenModel):
     def _without_secret(cls, url: str | None) -> str | None:
         return _checked_base_url(url)
 
+    _check_names = field_validator("model", "base_url", "models", "prompt")(_refuse_half_characters)
+
     @field_validator("models", mode="before")
     @classmethod
     def _split_at_commas(cls, value: Any) -> Any:
@@ -150,12 +171,12 @@ class AgentSettings(FrozenModel):
 class ServerSettings(FrozenModel):
     """A model server by name, for `model@server`."""
 
-    model_config = ConfigDict(hide_input_in_errors=True)
-
     base_url: str = Field(description="URL of the server")
     key_variable: str | None = Field(
         default=None, description="environment variable with the key of this server"
     )
+
+    _check_names = field_validator("base_url")(_refuse_half_characters)
 
     @field_validator("base_url")
     @classmethod
@@ -213,6 +234,7 @@ class Settings(BaseModel):
     prices: dict[str, Price] = {}
 
     _typed: frozenset[str] = PrivateAttr(default=frozenset())
+    _check_names = field_validator("model", "base_url", "pipeline")(_refuse_half_characters)
 
     @field_validator("base_url")
     @classmethod

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Annotated, NamedTuple
 
 from archqa.core.local_access import LocalAccess
+from archqa.core.whole_characters import whole_text
 from archqa.errors import MissingExtra
 from archqa.settings import Settings, load_settings
 from archqa.web.access import AccessMiddleware
@@ -157,7 +158,7 @@ async def _read_form(request: Request) -> dict[str, str]:
 def _html(page: str | None) -> Response:
     if page is None:
         return HTMLResponse("There is no such page.", 404)
-    return HTMLResponse(page)
+    return HTMLResponse(whole_text(page))
 
 
 def _redirect(url: str | None) -> Response:

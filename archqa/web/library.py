@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
+from archqa.core.whole_characters import whole_text
 from archqa.errors import ArchqaError, InputError
 from archqa.runs.folder import RunFolder
 from archqa.runs.record import RunManifest
@@ -45,7 +46,8 @@ class RunLibrary:
                 candidates = [path for path in folder.iterdir() if not path.is_symlink()]
             for path in candidates:
                 if _is_run(path):
-                    runs[path.name] = path
+                    # The name stands in pages and URLs, which are UTF-8.
+                    runs[whole_text(path.name)] = path
         return dict(sorted(runs.items(), reverse=True))
 
     def find(self, name: str) -> Path | None:

@@ -178,21 +178,27 @@ def test_the_error_of_a_question_that_is_not_understood_holds_no_word_of_it(
     assert SECRET in ask_record(QUESTION, "p2", record, Settings()).refusal
 
 
-def test_the_progress_of_a_run_does_not_repeat_a_question(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("question", "words"), [(QUESTION, SECRET), ("creatinine last week?", "1 week ago")]
+)
+def test_the_progress_of_a_run_does_not_repeat_a_question(
+    tmp_path: Path, question: str, words: str
+) -> None:
     from tests.runs.fhir_questions import COLUMNS
 
     record = small_record(tmp_path)
     cases = tmp_path / "questions.csv"
-    row = {"question_id": "q1", "question": QUESTION, "patient_fhir_id": "p1", "split": "test"}
+    row = {"question_id": "q1", "question": question, "patient_fhir_id": "p1", "split": "test"}
     values = ",".join(row.get(name, "") for name in COLUMNS)
     cases.write_text(f"{','.join(COLUMNS)}\n{values}\n")
     out = tmp_path / "run"
     result = command_line.archqa(
         "predict", str(cases), "--record", str(record), "--out", str(out), "-v"
     )
-    assert SECRET not in result.stderr
-    assert "q1" in result.stderr
-    assert SECRET in archqa.Run.open(out).records[0].error
+    assert words not in result.stderr
+    assert "case q1" in result.stderr
+    assert "`archqa show` says more" in result.stderr
+    assert words in archqa.Run.open(out).records[0].error
 
 
 def test_an_empty_note_and_a_wrong_one_are_refused_without_their_text() -> None:

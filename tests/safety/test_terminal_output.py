@@ -5,6 +5,7 @@ import logging
 import re
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 from typing import Any
 
@@ -176,6 +177,13 @@ def test_hostile_arguments_are_quoted_with_escapes(arguments: tuple[str, ...]) -
     result = archqa(*arguments)
     assert_harmless(result, result.returncode)
     assert "Traceback" not in result.stderr
+
+
+def test_the_settings_in_force_are_toml_without_control_characters() -> None:
+    name = f'm"{HOSTILE}\\ 𝛼'
+    shown = archqa("config", "show", "--set", f"model={name}")
+    assert_harmless(shown)
+    assert tomllib.loads(shown.stdout)["model"] == name
 
 
 @pytest.fixture

@@ -11,6 +11,7 @@ from typing import Any, ClassVar, Generic, NamedTuple, TypeVar
 from pydantic import ValidationError
 
 from archqa.core.value import FrozenModel
+from archqa.core.whole_characters import whole_json
 from archqa.fhir import FhirError, Record
 from archqa.fhir.record import Resource
 from archqa.llm.model import ToolSpec
@@ -105,7 +106,8 @@ def _parse_object(text: str) -> dict[str, Any]:
         raise ValueError("the arguments are not valid JSON.") from None
     if not isinstance(arguments, dict):
         raise ValueError("the arguments must be a JSON object.")
-    return arguments
+    whole: dict[str, Any] = whole_json(arguments)
+    return whole
 
 
 def _error_message(error: ValidationError) -> str:

@@ -10,6 +10,7 @@ searches for them.
 import json
 from typing import Any, Literal, NamedTuple, Protocol
 
+from archqa.core.whole_characters import whole_json
 from archqa.fhir.record import Resource
 from archqa.tasks.medagentbench.gateway import FhirGateway
 from archqa.tasks.medagentbench.settings import MAX_ROUNDS
@@ -136,7 +137,7 @@ class TaskController:
 
     def _post(self, turn: AgentTurn) -> str:
         try:
-            payload = json.loads(turn.body)
+            payload = whole_json(json.loads(turn.body))
         except (ValueError, RecursionError):
             return INVALID_POST
         reasons = self._poster.post(turn.url, turn.body, self.evidence)

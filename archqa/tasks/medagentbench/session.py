@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from typing import Any, cast
 
 from archqa.agents.agent import ConfirmWrite
+from archqa.core.whole_characters import whole_json
 from archqa.errors import ArchqaError
 from archqa.fhir import AuditLog, Overlay, Store, WriteMode, Writer
 from archqa.fhir.record import Record, Resource
@@ -189,7 +190,7 @@ def _resource_type(url: str) -> str:
 
 def _parse_object(body: str) -> Mapping[str, Any] | None:
     try:
-        payload = json.loads(body)
+        payload = whole_json(json.loads(body))
     except (ValueError, RecursionError):
         return None
     return payload if isinstance(payload, dict) else None
