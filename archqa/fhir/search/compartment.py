@@ -151,16 +151,19 @@ def fetch_everything(
     """Return one page of a patient's record and what it refers to. Raises `FhirError` (404)."""
     candidates = _resources_of_patient(connection, patient)
     numbers = [n for n in candidates if _passes(connection, n, request)]
-    end = request.offset + request.count
-    resources = searcher.fetch(numbers[request.offset : end])
+    on_page = numbers[request.offset : request.offset + request.count]
+    resources = searcher.fetch(on_page)
+    is_cut = len(resources) < len(on_page)
+    page_size = len(resources) if is_cut else request.count
+    end = request.offset + page_size
     has_next = end < len(numbers)
     return Page(
         query=_everything_path(patient),
         entries=tuple(Entry(*resource) for resource in resources),
         total=len(numbers),
-        next=_next_page_url(patient, request) if has_next else None,
+        next=_next_page_url(patient, request, end) if has_next else None,
         offset=request.offset,
-        count=request.count,
+        count=page_size,
     )
 
 
@@ -177,8 +180,7 @@ def _everything_path(patient: str) -> str:
     return f"Patient/{patient}/$everything"
 
 
-def _next_page_url(patient: str, request: EverythingRequest) -> str:
-    next_offset = request.offset + request.count
+def _next_page_url(patient: str, request: EverythingRequest, next_offset: int) -> str:
     params = [
         *request.next_page_params,
         ("_count", str(request.count)),
