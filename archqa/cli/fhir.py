@@ -69,8 +69,8 @@ def load(
         report = store.load(paths, strict=strict, progress=show_progress)
     for path in report.skipped:
         print_notice(f"{path}: is no FHIR; skipped")
-    for mistake in report.mistakes:
-        print_notice(mistake)
+    for text in (*report.mistakes, *report.remarks):
+        print_notice(text)
     if as_json:
         print_json(report.model_dump(mode="json"))
     else:
@@ -278,5 +278,12 @@ def _print_load_report(report: fhir.LoadReport, into: Path) -> None:
     if report.checksums:
         files += f"; {report.checksums} checksums are right"
     console.print(files, markup=False)
+    console.print(f"{report.stored} resources in the record", markup=False)
+    if report.unresolved:
+        text = "urn:uuid: that resources refer to are of no resource in the record"
+        console.print(f"{report.unresolved} {text}", markup=False)
+    if report.unindexed:
+        text = "references by urn:uuid: are not indexed: searches do not find them"
+        console.print(f"{report.unindexed} {text}", markup=False)
     if report.bad:
         console.print(f"{report.bad} malformed, left out", markup=False)

@@ -16,6 +16,7 @@ from archqa.fhir.outcome import FhirError
 from archqa.fhir.record import Entry, Page
 from archqa.fhir.search.reachable_targets import reachable_targets
 from archqa.fhir.search.searcher import Searcher
+from archqa.fhir.search.shared_resources import owner_elements
 from archqa.fhir.search.value_clauses import reference_clause
 from archqa.fhir.values.dates import EARLIEST, LATEST, TimeRange, parse_time_range
 from archqa.fhir.values.resource_types import R4_RESOURCE_TYPES, did_you_mean
@@ -68,17 +69,6 @@ def patient_resource_ids(connection: Connection, patient: str) -> list[int]:
     type_id = "(SELECT k FROM type WHERE name = 'Patient')"
     sql = f"SELECT n FROM resource WHERE id = ? AND type = {type_id}"
     return [n for (n,) in connection.execute(sql, (patient,))]
-
-
-def owner_elements(connection: Connection) -> dict[int, str]:
-    """Return the elements that name a resource's patient: number and type."""
-    sql = "SELECT p, type, path FROM element WHERE kind = 'reference'"
-    elements = {}
-    for p, resource_type, path in connection.execute(sql).fetchall():
-        parameter = parameters(resource_type).get("patient")
-        if parameter is not None and path in parameter.elements:
-            elements[p] = resource_type
-    return elements
 
 
 @dataclass(frozen=True)

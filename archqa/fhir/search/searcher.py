@@ -338,7 +338,7 @@ _SORT_VALUES = {
 
 
 def _compile_filters(query: Query, compiler: FilterCompiler) -> list[CompiledFilter]:
-    compiler.set_patient_scope(query.filters)
+    compiler.set_patient_scope(query.type, query.filters)
     filters = [compiler.compile(query.type, search_filter) for search_filter in query.filters]
     for patients in query.referenced_by_patients:
         filters.append(compiler.compile_referenced_by(query.type, patients))
