@@ -53,7 +53,7 @@ def test_dangling_references_beyond_100_are_not_indexed_but_counted_and_said(
 ) -> None:
     resources = [provenance("long", urns(5000)), provenance("short", urns(2))]
     path = write_ndjson(tmp_path / "a.ndjson", resources)
-    result = run("load", path, "--into", tmp_path / "record.db", "--quiet")
+    result = run("load", path, "--into", tmp_path / "record.db")
     assert row_count(tmp_path / "record.db") < 110
     assert "Provenance/long: 4900 references by urn:uuid: are not indexed" in result.stderr
     assert "Provenance/short" not in result.output

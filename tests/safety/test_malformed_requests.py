@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from archqa.fhir import FhirService, Overlay, Store, WriteMode, Writer
 from archqa.fhir.server.application import FhirApplication
 from tests.fhir.invented import build_store, ward_resources
-from tests.fhir.serving import BASE, send_request
+from tests.fhir.serving import BASE, post_scope, send_request
 from tests.fhir.writes import VITAL_SIGN
 
 MEMBERS = ["reference", "subject", "code", "coding", "note", "text", "meta", "valueQuantity", "id"]
@@ -224,8 +224,7 @@ async def _send_slowly(application: FhirApplication) -> None:
     async def send(_: Any) -> None:
         pass
 
-    path = "/fhir/Observation"
-    scope = {"type": "http", "method": "POST", "path": path, "query_string": b"", "headers": []}
+    scope = post_scope("/fhir/Observation")
     await application(scope, receive, send)
 
 

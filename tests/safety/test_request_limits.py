@@ -14,7 +14,7 @@ from archqa.fhir import FhirService, Overlay, Store, WriteMode, Writer
 from archqa.fhir.request_budget import RequestBudget, RequestCancelled, RequestLimits, use_budget
 from archqa.fhir.server.application import FhirApplication
 from tests.fhir.invented import build_store, numbered_observations, observation, patient
-from tests.fhir.serving import BASE, send_request
+from tests.fhir.serving import BASE, post_scope, send_request
 from tests.fhir.writes import VITAL_SIGN
 
 MIB = 2**20
@@ -177,7 +177,7 @@ async def test_the_entries_of_a_batch_share_the_time_of_one_request(large_store:
 
 async def leave_after(application: FhirApplication, body: bytes, seconds: float) -> float:
     """Post a body and leave; return the seconds after which the application gave up."""
-    scope = {"type": "http", "method": "POST", "path": "/fhir", "query_string": b"", "headers": []}
+    scope = post_scope("/fhir")
     bodies = [{"type": "http.request", "body": body}]
 
     async def receive() -> dict[str, Any]:
@@ -236,7 +236,7 @@ async def test_half_a_body_is_no_request(large_store: Store) -> None:
     with Overlay.over(large_store) as overlay:
         service = FhirService(overlay, BASE, Writer(overlay, WriteMode.APPLY))
         application = FhirApplication(service)
-        handled = []
+        handled: list[Any] = []
         service.handle = lambda *request: handled.append(request)  # type: ignore[assignment,method-assign]
         messages = [
             {"type": "http.request", "body": json.dumps(VITAL_SIGN).encode(), "more_body": True},
@@ -249,7 +249,6 @@ async def test_half_a_body_is_no_request(large_store: Store) -> None:
         async def send(_: Any) -> None:
             pass
 
-        path = "/fhir/Observation"
-        scope = {"type": "http", "method": "POST", "path": path, "query_string": b"", "headers": []}
+        scope = post_scope("/fhir/Observation")
         await application(scope, receive, send)
         assert handled == []

@@ -50,7 +50,7 @@ class LoadReport(FrozenModel):
 
     `unresolved` is the number of `urn:uuid:…` that resources refer to and no resource has,
     `unindexed` that of references which the index leaves out: `remarks` name the first 200 of
-    their resources.
+    their resources, after those on checksum lists.
     """
 
     files: int
@@ -61,11 +61,11 @@ class LoadReport(FrozenModel):
     stored: int = 0
     unresolved: int = 0
     unindexed: int = 0
-    remarks: tuple[str, ...] = ()
     bad: int
     mistakes: tuple[str, ...]
     skipped: tuple[str, ...]
     checksums: int
+    remarks: tuple[str, ...] = ()
 
 
 class _StoredResource(NamedTuple):
@@ -213,12 +213,13 @@ def load(
 ) -> LoadReport:
     """Load files and folders in one transaction.
 
-    Raises `InputError` for absent files, for checksums that differ and, if `strict`, for the first
-    file with mistakes, with all of its mistakes; the record is then unchanged.
+    Raises `InputError` for absent files, also of those that a checksum list names in a folder, for
+    checksums that differ and, if `strict`, for the first file with mistakes, with all of its
+    mistakes; the record is then unchanged.
     """
     named_paths = [Path(path) for path in paths]
     files = _files(named_paths)
-    checked = checksums.verify_checksums(files)
+    verified = checksums.verify_checksums(named_paths, files)
     connection.execute("BEGIN IMMEDIATE")
     try:
         any_resource = connection.execute("SELECT 1 FROM resource LIMIT 1").fetchone()
@@ -235,7 +236,7 @@ def load(
         running.run()
         if is_empty:
             schema.create_indexes(connection)
-        report = running.report(checked)
+        report = running.report(verified)
         connection.execute("COMMIT")
     except BaseException:
         connection.execute("ROLLBACK")
@@ -282,7 +283,7 @@ class _Load:
             while pending:
                 self._finish(*pending.popleft())
 
-    def report(self, checked: int) -> LoadReport:
+    def report(self, verified: checksums.ChecksumReport) -> LoadReport:
         """Return the report, when the indexes exist."""
         return LoadReport(
             files=len(self._files),
@@ -293,11 +294,11 @@ class _Load:
             stored=self._loader.count_stored(),
             unresolved=self._loader.count_unresolved(),
             unindexed=self._unindexed,
-            remarks=tuple(self._remarks),
             bad=self._mistake_count,
             mistakes=tuple(self._mistakes),
             skipped=tuple(self._skipped),
-            checksums=checked,
+            checksums=verified.checked,
+            remarks=(*verified.remarks, *self._remarks),
         )
 
     def _chunks(self) -> Iterator[tuple[Source, list[SourceChunk] | None]]:

@@ -1,14 +1,14 @@
 """Limits of the HTTP server: how long bodies may be, and that work ends with its request."""
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, MutableMapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from typing import Any, TypeVar
 
+from archqa.core.local_access import Receive
 from archqa.fhir.request_budget import RequestBudget, RequestCancelled, use_budget
 
 T = TypeVar("T")
-Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
 
 
 _MAX_BODIES = 8
