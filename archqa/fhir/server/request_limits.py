@@ -89,8 +89,9 @@ async def run_request(
     thread = asyncio.get_running_loop().run_in_executor(None, _with_budget, handle, budget)
     thread.add_done_callback(lambda _: slots.release())
     watch = asyncio.ensure_future(_wait_for_disconnect(receive))
+    either: set[asyncio.Future[Any]] = {thread, watch}
     try:
-        await asyncio.wait({thread, watch}, return_when=asyncio.FIRST_COMPLETED)
+        await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
         if watch.done() and not thread.done() and watch.result():
             raise RequestCancelled
         return await asyncio.shield(thread)
@@ -109,7 +110,7 @@ def _with_budget(handle: Callable[[], T], budget: RequestBudget) -> T:
 async def _wait_for_disconnect(receive: Receive) -> bool:
     """Return whether the next message after the body says that the client has left."""
     message = await receive()
-    return message["type"] == "http.disconnect"
+    return bool(message["type"] == "http.disconnect")
 
 
 def _drop_error(thread: "asyncio.Future[Any]") -> None:
