@@ -5,9 +5,11 @@ import stat
 from collections.abc import Iterator
 from pathlib import Path
 
+import httpx2
 import pytest
 
 from archqa import fhir
+from archqa.llm.server_api import ServerApi
 from archqa.tasks.medagentbench.memory import add_correction
 from tests.ask.test_asking import small_record
 from tests.safety.command_line import archqa, synthetic_run
