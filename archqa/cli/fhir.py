@@ -363,5 +363,12 @@ def _print_load_report(report: fhir.LoadReport, into: Path) -> None:
     if report.checksums:
         files += f"; {report.checksums} checksums are right"
     console.print(files)
+    console.print(f"{report.stored} resources in the record")
+    if report.unresolved:
+        text = "urn:uuid: that resources refer to are of no resource in the record"
+        console.print(f"{report.unresolved} {text}")
+    if report.unindexed:
+        text = "references by urn:uuid: are not indexed: searches do not find them"
+        console.print(f"{report.unindexed} {text}")
     if report.bad:
         console.print(f"{report.bad} malformed, left out")

@@ -12,7 +12,8 @@ from archqa.agents.registry import AGENT_NAMES
 from archqa.cli.console import console
 from archqa.cli.options import AllowPlainHttpOption, ConfigOption
 from archqa.cli.settings import command_settings
-from archqa.errors import CallerError
+from archqa.core.terminal import printable
+from archqa.errors import ArchqaError, CallerError
 from archqa.evaluation.scoring import metric_names
 from archqa.llm.prices import listed_prices
 from archqa.llm.prompts import default_prompts
@@ -123,9 +124,15 @@ def _setting_line(setting: SettingDescription) -> str:
 
 def _runs() -> Iterator[str]:
     for path in sorted(Path("runs").glob("*/run.json")):
-        run = Run.open(path.parent)
-        progress = f"{len(run.records)} of {len(run.manifest.case_ids)} cases"
-        yield f"{run.path}  {run.manifest.status.value}  {progress}"
+        try:
+            yield _run_line(Run.open(path.parent))
+        except (ArchqaError, OSError) as error:
+            yield f"{path.parent}  damaged: {printable(str(error).splitlines()[0])}"
+
+
+def _run_line(run: Run) -> str:
+    progress = f"{len(run.records)} of {len(run.manifest.case_ids)} cases"
+    return f"{run.path}  {run.manifest.status.value}  {progress}"
 
 
 def _models(

@@ -19,7 +19,7 @@ from archqa.core.key import CaseKey
 from archqa.core.private_files import write_private_text
 from archqa.core.question import ClinicalTask, Item, RecordQuestion
 from archqa.core.terminal import printable
-from archqa.errors import CallerError
+from archqa.errors import CallerError, InputError
 from archqa.report.report_data import load_note_keys
 from archqa.runs.record import CaseRecord
 from archqa.runs.run import Run
@@ -97,6 +97,9 @@ def _show_case_id(run: Run, case_id: str, key: Path | None, *, rationales: bool)
     if case_id not in records:
         raise CallerError(f"The run has no case {case_id!r}.\nIt has: {', '.join(records)}.")
     items: dict[str, Item] = {item.id: item for item in run.cases}
+    if case_id not in items:
+        mistake = ": is damaged: it lacks a case that cases.jsonl has."
+        raise InputError(run.path / "input.jsonl", [mistake], "Run `archqa predict` anew.")
     item = items[case_id]
     if isinstance(item, Case):
         case_key = load_note_keys(run, key).get(case_id)

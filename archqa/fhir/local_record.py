@@ -1,5 +1,6 @@
 """Reading a record in SQLite: the common base of `Store` and `Overlay`."""
 
+import math
 import sqlite3
 import time
 from abc import ABC, abstractmethod
@@ -14,6 +15,7 @@ from archqa.errors import InputError
 from archqa.fhir.outcome import FhirError
 from archqa.fhir.profile import Profile
 from archqa.fhir.record import CodeCount, Page, Resource, SearchParams
+from archqa.fhir.request_budget import BudgetedConnection, check_budget, current_budget
 from archqa.fhir.search import compartment, statistics
 from archqa.fhir.search.compartment import EverythingRequest
 from archqa.fhir.search.query_parser import QueryParser
@@ -47,6 +49,12 @@ class ReadSession:
             self.totals.clear()
             self.results.clear()
             self._version = version
+
+
+def _stop_clock(connection: Connection) -> None:
+    connection.set_progress_handler(None, 0)
+    if isinstance(connection, BudgetedConnection):
+        connection.budget = None
 
 
 class LocalRecord(ABC):
@@ -84,19 +92,27 @@ class LocalRecord(ABC):
             fix = "Load the data again into a new file."
             raise InputError(self.path, [": is damaged."], fix) from None
         finally:
-            session.connection.set_progress_handler(None, 0)
+            _stop_clock(session.connection)
 
     def _start_clock(self, connection: Connection) -> None:
-        if self.time_limit is None:
+        budget = current_budget()
+        if isinstance(connection, BudgetedConnection):
+            connection.budget = budget
+        if self.time_limit is None and budget is None:
             return
-        end = time.monotonic() + self.time_limit
-        connection.set_progress_handler(lambda: time.monotonic() > end, _STEPS_BETWEEN_TIME_CHECKS)
+        end = time.monotonic() + self.time_limit if self.time_limit is not None else math.inf
+
+        def is_over() -> bool:
+            return time.monotonic() > end or (budget is not None and budget.is_over)
+
+        connection.set_progress_handler(is_over, _STEPS_BETWEEN_TIME_CHECKS)
 
     def _search_error(self, sqlite_message: str) -> FhirError:
         if "locked" in sqlite_message:
             message = "The record is being loaded just now. Ask again later."
             return FhirError(message, 503, "transient")
         if "interrupted" in sqlite_message:
+            check_budget()
             limit = f"The search took longer than {self.time_limit:g} seconds."
             return FhirError(f"{limit} Name a patient, a code or a date.", 503, "too-costly")
         message = "The search cannot be run as it is. Ask for less at once."

@@ -14,7 +14,7 @@ from typing import NamedTuple
 from archqa.core.private_files import private_draft, write_private_text
 from archqa.errors import CallerError
 from archqa.fhir.index.reference_graph import sql_number_list
-from archqa.fhir.search.compartment import owner_elements
+from archqa.fhir.search.shared_resources import owner_elements
 from archqa.fhir.sharded_store import LAYOUT_FILE_NAME, ShardLayout, shard_of, shard_path
 from archqa.fhir.store import Store
 

@@ -20,7 +20,12 @@ _BIDI_CONTROLS = str.maketrans(
 
 def render(template: str, **values: Any) -> str:
     """Fill in a template of this folder; every value is escaped."""
-    return jinja_environment().get_template(template).render(**values)
+    return encodable(jinja_environment().get_template(template).render(**values))
+
+
+def encodable(text: str) -> str:
+    """Replace half surrogate pairs, which a damaged run may hold and no file or reply can."""
+    return text.encode("utf-8", "replace").decode()
 
 
 @cache

@@ -2,11 +2,13 @@
 
 import json
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Annotated, Any, NamedTuple
+
+from pydantic import BaseModel, ConfigDict, Field
 
 from archqa import tasks
 from archqa.core.key import CaseKey
-from archqa.errors import ArchqaError
+from archqa.errors import ArchqaError, InputError
 from archqa.evaluation.scoring import ScoreReport, ScoreSettings, score
 from archqa.runs.run import Run
 from archqa.tasks.fhir_agentbench.cases import FhirAgentBench, FhirQuestion, load_questions
@@ -41,6 +43,25 @@ class ReportData(NamedTuple):
     @property
     def _task(self) -> tasks.Task:
         return tasks.find(self.run.manifest.task)
+
+
+_Numbers = dict[str, float]
+_JsonObject = dict[str, Any]
+_Breakdown = dict[str, dict[str, float | None]]
+
+
+class _StoredScores(BaseModel):
+    """The members of `scores.json` that a report reads."""
+
+    model_config = ConfigDict(extra="ignore", strict=True)
+
+    scores: dict[str, Annotated[float, Field(allow_inf_nan=False)] | _Breakdown] = {}
+    intervals: dict[str, tuple[float | None, float | None] | list[float | None]] = {}
+    signatures: dict[str, str] = {}
+    missing: dict[str, str] = {}
+    warnings: list[str] = []
+    baselines: dict[str, _Numbers] = {}
+    faults: dict[str, _JsonObject] | None = None
 
 
 def load_report_data(path: str | Path, key: Path | None = None) -> ReportData:
@@ -82,12 +103,17 @@ def load_note_keys(run: Run, key: Path | None) -> dict[str, CaseKey]:
 
 def _stored_scores(run: Run) -> dict[str, Any] | None:
     path = run.path / "scores.json"
-    if not path.is_file():
+    if not path.exists():
         return None
-    content = json.loads(path.read_text(encoding="utf-8"))
-    if isinstance(content, dict):
-        return content
-    return None
+    try:
+        text = path.read_text(encoding="utf-8")
+        _StoredScores.model_validate_json(text)
+        content = json.loads(text)
+    except (OSError, ValueError, RecursionError):
+        fix = "Run `archqa score` anew, or remove the file."
+        raise InputError(path, [": is damaged: these are no scores."], fix) from None
+    assert isinstance(content, dict)
+    return content
 
 
 def _score(run: Run, key: Path | None, *, stored: bool) -> tuple[ScoreReport | None, str]:

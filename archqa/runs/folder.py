@@ -63,10 +63,15 @@ class RunFolder:
         try:
             content = json.loads(path.read_text(encoding="utf-8"))
             if _schema_version(content) <= SCHEMA_VERSION:
-                return RunManifest.model_validate(content)
-        except (ValueError, RecursionError):
+                manifest = RunManifest.model_validate(content)
+                tasks.find(manifest.task)
+                return manifest
+        except (OSError, ValueError, RecursionError):
             mistake = ": is not a run's description."
             raise InputError(path, [mistake], "Run `archqa predict` anew.") from None
+        except CallerError:
+            mistake = ": is of a task that this archqa does not have."
+            raise InputError(path, [mistake], "Update archqa to read it.") from None
         raise InputError(path, [": was written by a newer archqa."], "Update archqa to read it.")
 
     def write_manifest(self, manifest: RunManifest) -> None:
@@ -99,8 +104,11 @@ class RunFolder:
 
     def steps(self, case_id: str) -> list[Step]:
         """Return the trace of a case, with all its tries."""
-        lines = self._lines(_trace_name(case_id))
-        return [Step.model_validate_json(line) for line in lines]
+        name = _trace_name(case_id)
+        try:
+            return [Step.model_validate_json(line) for line in self._lines(name)]
+        except (OSError, ValueError, RecursionError):
+            raise damaged_trace(self.path / name) from None
 
     def mend(self) -> None:
         """Drop the last line of each file if a kill cut it short, so that lines can be appended."""
@@ -195,6 +203,12 @@ class Records(Mapping[str, CaseRecord]):
             mistake = f":{line_number}: is not a case record."
             raise InputError(self._path, [mistake], fix) from None
         return record.id
+
+
+def damaged_trace(path: Path) -> InputError:
+    """Return the error of a trace that cannot be read."""
+    fix = "Remove the file: the run is shown without its steps."
+    return InputError(path, [": is damaged: this is no trace."], fix)
 
 
 def new_run_name(at: datetime, task: str, pipeline: str) -> str:

@@ -3,9 +3,11 @@
 import json
 from collections import Counter, defaultdict
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any, NamedTuple
 
 from archqa.core.usage import Usage, sum_usage
+from archqa.runs.folder import damaged_trace
 from archqa.runs.run import Run
 
 
@@ -28,10 +30,9 @@ def stage_usage(run: Run) -> list[StageUsage]:
     usages: dict[tuple[str, str], list[Usage]] = defaultdict(list)
     rejected: Counter[tuple[str, str]] = Counter()
     for step in _model_steps(run):
-        stage = (step["agent"], step["model"])
-        usage = Usage.model_validate(step["usage"])
-        usages[stage].append(usage)
-        if step["rejected"]:
+        stage = (step.agent, step.model)
+        usages[stage].append(step.usage)
+        if step.rejected:
             rejected[stage] += 1
     summaries = []
     for stage, stage_usages in usages.items():
@@ -60,13 +61,37 @@ def _quantile(ascending: list[float], share: float) -> float | None:
     return ascending[min(position, last)]
 
 
-def _model_steps(run: Run) -> Iterator[dict[str, Any]]:
-    """The steps that models ran, as plain JSON: a long run has hundreds of thousands."""
+class _ModelStep(NamedTuple):
+    """What the usage needs of a step."""
+
+    agent: str
+    model: str
+    usage: Usage
+    rejected: bool
+
+
+def _model_steps(run: Run) -> Iterator[_ModelStep]:
+    """Yield the steps that models ran. Raises `InputError` for a damaged trace."""
     for path in sorted((run.path / "trace").glob("*.jsonl")):
-        with path.open(encoding="utf-8") as file:
-            for line in file:
-                if not line.endswith("\n"):
-                    continue  # The line was cut short by a kill.
-                step = json.loads(line)
-                if step.get("backend", step.get("mind")) == "model":
-                    yield step
+        try:
+            yield from _steps_of(path)
+        except (OSError, ValueError, RecursionError, KeyError, TypeError, AttributeError):
+            raise damaged_trace(path) from None
+
+
+def _steps_of(path: Path) -> Iterator[_ModelStep]:
+    """Yield the steps of a file from plain JSON: a long run has hundreds of thousands."""
+    with path.open(encoding="utf-8") as file:
+        for line in file:
+            if not line.endswith("\n"):
+                continue  # The line was cut short by a kill.
+            step = json.loads(line)
+            if step.get("backend", step.get("mind")) == "model":
+                yield _model_step(step)
+
+
+def _model_step(step: dict[str, Any]) -> _ModelStep:
+    agent, model = step["agent"], step["model"]
+    if not (isinstance(agent, str) and isinstance(model, str)):
+        raise TypeError
+    return _ModelStep(agent, model, Usage.model_validate(step["usage"]), bool(step["rejected"]))

@@ -100,6 +100,8 @@ def load_key(source: CaseSource) -> KeyFile:
 def find_key(case_path: str | Path) -> Path | None:
     """The key next to a case file: `<stem>_key.json`, else `archehr-qa_key.json`, else None."""
     path = resolve_path(case_path)
+    if not path.name:
+        return None
     for name in (f"{path.stem}_key.json", "archehr-qa_key.json"):
         key = path.with_name(name)
         if key.is_file():

@@ -7,7 +7,7 @@ from typing import Annotated, NamedTuple
 
 from archqa.core.local_access import LocalAccess
 from archqa.core.whole_characters import whole_text
-from archqa.errors import MissingExtra
+from archqa.errors import ArchqaError, MissingExtra
 from archqa.settings import Settings, load_settings
 from archqa.web.access import AccessMiddleware
 from archqa.web.annotations import Annotations
@@ -75,7 +75,23 @@ def create_app(
     _add_answer_pages(app, pages)
     _add_forms(app, pages)
     app.add_exception_handler(RequestValidationError, _malformed_request)
+    _add_error_pages(app, pages)
     return AccessMiddleware(app, LocalAccess(token, on_loopback=on_loopback))
+
+
+def _add_error_pages(app: FastAPI, pages: PageHandlers) -> None:
+    """Show why a page cannot be shown, such as that of a damaged run."""
+
+    async def unreadable(_: Request, error: Exception) -> Response:
+        return HTMLResponse(pages.error(str(error)), 422)
+
+    async def storage_failure(_: Request, error: Exception) -> Response:
+        reason = error.strerror if isinstance(error, OSError) else None
+        message = f"A file cannot be read or written: {reason or 'the storage fails'}."
+        return HTMLResponse(pages.error(message), 422)
+
+    app.add_exception_handler(ArchqaError, unreadable)
+    app.add_exception_handler(OSError, storage_failure)
 
 
 def _add_run_pages(app: FastAPI, pages: PageHandlers) -> None:

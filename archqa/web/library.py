@@ -1,6 +1,7 @@
 """The runs that the pages show, read from disk for each page so that running ones are current."""
 
 from collections.abc import Sequence
+from datetime import datetime
 from pathlib import Path
 from typing import NamedTuple
 
@@ -17,6 +18,13 @@ class RunListing(NamedTuple):
     name: str
     manifest: RunManifest
     finished_cases: int
+
+
+class DamagedRun(NamedTuple):
+    """A run that cannot be read, and why: one sentence."""
+
+    name: str
+    reason: str
 
 
 class RunLibrary:
@@ -54,24 +62,29 @@ class RunLibrary:
         """Return the folder of a run; None if there is none of this name."""
         return self.paths().get(name)
 
-    def runs(self) -> list[RunListing]:
-        """Return the runs, the latest start first; damaged ones are left out."""
+    def runs(self) -> tuple[list[RunListing], list[DamagedRun]]:
+        """Return the runs, the latest start first, and those that cannot be read."""
         listings = []
+        damaged = []
         for name, path in self.paths().items():
-            listing = _read_listing(name, path)
-            if listing is not None:
-                listings.append(listing)
-        return sorted(listings, key=lambda listing: listing.manifest.started_at, reverse=True)
+            try:
+                listings.append(_read_listing(name, path))
+            except (ArchqaError, OSError) as error:
+                reason = str(error).splitlines()[0]
+                damaged.append(DamagedRun(name, reason))
+        return sorted(listings, key=_start, reverse=True), damaged
 
 
 def _is_run(path: Path) -> bool:
     return (path / "run.json").is_file()
 
 
-def _read_listing(name: str, path: Path) -> RunListing | None:
-    try:
-        run = Run(RunFolder.open(path))
-        finished_cases = sum(1 for _ in run.folder.records())
-    except ArchqaError:
-        return None
+def _start(listing: RunListing) -> datetime:
+    """Return when a run started, comparable also where its time has no zone."""
+    return listing.manifest.started_at.replace(tzinfo=None)
+
+
+def _read_listing(name: str, path: Path) -> RunListing:
+    run = Run(RunFolder.open(path))
+    finished_cases = sum(1 for _ in run.folder.records())
     return RunListing(name, run.manifest, finished_cases)

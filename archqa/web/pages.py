@@ -14,11 +14,11 @@ from archqa.ask.chart import ask_patient
 from archqa.ask.note import ask_note
 from archqa.core.case import Case
 from archqa.core.judgement import Relevance
-from archqa.errors import ArchqaError, InputError
+from archqa.errors import InputError
 from archqa.report import report_html
 from archqa.report.case_view import answer_view, case_view
 from archqa.report.note_view import MARK_LABELS, MARK_SYMBOLS, cited_ids
-from archqa.report.page import jinja_environment
+from archqa.report.page import encodable, jinja_environment
 from archqa.report.report_data import ReportData, load_report_data
 from archqa.runs.destinations import Announcer
 from archqa.runs.record import CaseRecord
@@ -80,11 +80,12 @@ class PageHandlers:
 
     def index(self) -> str:
         """Return the page with the question form and the list of runs."""
-        runs = self._library.runs()
+        runs, damaged_runs = self._library.runs()
         has_patients = self._record is not None
         return self._render(
             "index.html.jinja",
             runs=runs,
+            damaged_runs=damaged_runs,
             has_patients=has_patients,
             destinations=describe_question_destinations(self._settings, self._record),
         )
@@ -219,14 +220,15 @@ class PageHandlers:
         cache_key = tuple((path, *_modification_times(path)) for path in paths)
         if cache_key in self._report_cache:
             return self._report_cache[cache_key]
-        try:
-            html = report_html(paths, key=self._key, live=live)
-        except ArchqaError as error:
-            return self._render("error.html.jinja", message=str(error))
+        html = report_html(paths, key=self._key, live=live)
         self._report_cache[cache_key] = html
         if len(self._report_cache) > _MAX_CACHED_REPORTS:
             self._report_cache.popitem(last=False)
         return html
+
+    def error(self, message: str) -> str:
+        """Return the page that says why another cannot be shown."""
+        return self._render("error.html.jinja", message=message)
 
     def _render(self, template_name: str, **values: Any) -> str:
         shared_values = {
@@ -237,7 +239,7 @@ class PageHandlers:
             "text": True,
         }
         template = jinja_environment(TEMPLATES).get_template(template_name)
-        return template.render(shared_values | values)
+        return encodable(template.render(shared_values | values))
 
 
 def _run_url(name: str) -> str:

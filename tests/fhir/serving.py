@@ -76,3 +76,10 @@ async def send_request(
 def _content_type(path: str) -> bytes:
     is_search = path.endswith("/_search")
     return b"application/x-www-form-urlencoded" if is_search else b"application/fhir+json"
+
+
+def post_scope(path: str) -> dict[str, Any]:
+    """The scope of a POST whose body the test sends itself."""
+    headers = [(b"host", b"localhost:8080"), (b"content-type", _content_type(path))]
+    scope = {"type": "http", "method": "POST", "path": path, "query_string": b""}
+    return {**scope, "headers": headers}

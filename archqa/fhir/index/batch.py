@@ -24,7 +24,11 @@ class ResourceRow(NamedTuple):
 
 @dataclass
 class IndexBatch:
-    """Resources, their index rows with batch-local numbers, and the mistakes of the source."""
+    """Resources, their index rows with batch-local numbers, and the mistakes of the source.
+
+    `flags` are settings that the record needs for searches to be right. `unindexed` maps a
+    resource's position to the number of its references that have no row.
+    """
 
     resource_rows: list[ResourceRow]
     dictionary: bytes
@@ -34,6 +38,9 @@ class IndexBatch:
     targets: list[ReferenceTarget]
     max_durations: dict[int, int]
     used_terms: set[tuple[int, int]]
+    flags: set[str] = field(default_factory=set)
+    unindexed: dict[int, int] = field(default_factory=dict)
+    unresolved_targets: set[int] = field(default_factory=set)
     mistakes: list[str] = field(default_factory=list)
     is_fhir: bool = True
 
@@ -72,6 +79,9 @@ def index_batch_of(resources: list[ParsedResource]) -> IndexBatch:
         targets=extractor.targets.values,
         max_durations=extractor.max_durations,
         used_terms=extractor.used_terms,
+        flags=extractor.flags,
+        unindexed=dict(extractor.unindexed),
+        unresolved_targets=extractor.unresolved_targets,
     )
 
 

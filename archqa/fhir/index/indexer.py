@@ -22,6 +22,8 @@ class Indexer:
         self._interner = interner
         self._schema = schema_name
         self._written_terms: set[tuple[int, int]] = set()
+        self.unresolved_targets: set[int] = set()
+        """The targets of references by `urn:` outside of their bundle, by the record's number."""
 
     def remove(self, n: int) -> None:
         """Delete the index rows of a resource."""
@@ -42,6 +44,8 @@ class Indexer:
             used_elements.update(row[1] for row in rows)
         self._write_vocabulary(translation.used_terms())
         self._update_elements(used_elements, translation.max_durations())
+        self._write_flags(batch.flags)
+        self.unresolved_targets.update(translation.targets[t] for t in batch.unresolved_targets)
 
     def _insert(self, table: str, rows: list[Row]) -> None:
         marks = ", ".join("?" * schema.INDEX_COLUMN_COUNTS[table])
@@ -57,6 +61,10 @@ class Indexer:
             f"INSERT INTO {self._schema}.vocabulary SELECT ?1, ?2 WHERE NOT EXISTS ({existing})"
         )
         self._connection.executemany(insert, sorted(new))
+
+    def _write_flags(self, flags: set[str]) -> None:
+        insert = f"INSERT OR IGNORE INTO {self._schema}.setting VALUES (?, '1')"
+        self._connection.executemany(insert, [(name,) for name in sorted(flags)])
 
     def _update_elements(self, used: set[int], durations: dict[int, int]) -> None:
         """Mark the elements that have rows, and update their longest time range."""

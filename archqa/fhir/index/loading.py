@@ -18,6 +18,7 @@ from archqa.fhir.index.batch import IndexBatch, ResourceRow
 from archqa.fhir.index.blobs import BlobReader, decompress_blob
 from archqa.fhir.index.indexer import Indexer
 from archqa.fhir.index.interner import Interner
+from archqa.fhir.index.reference_graph import sql_parts
 from archqa.fhir.index.sources import FILE_SUFFIXES, Source, SourceChunk
 from archqa.fhir.index.workers import IndexWorkers, worker_count_for
 from archqa.fhir.values import dates
@@ -41,8 +42,15 @@ class LoadProgress(FrozenModel):
 class LoadReport(FrozenModel):
     """The result of a load.
 
-    `mistakes` are the first 200, as `file:line: what`; `skipped` files are no FHIR at all;
-    `remarks` are of the checksum lists.
+    `added` resources are new in the record. `replaced` is how often a resource took the place of
+    an earlier version, in the record or in the files, `unchanged` how often it was there already.
+    `by_type` counts the resources of the files as they are stored, each once, and `stored` those
+    of the whole record. `mistakes` are the first 200, as `file:line: what`; `skipped` files are no
+    FHIR at all.
+
+    `unresolved` is the number of `urn:uuid:…` that resources refer to and no resource has,
+    `unindexed` that of references which the index leaves out: `remarks` name the first 200 of
+    their resources, after those on checksum lists.
     """
 
     files: int
@@ -50,6 +58,9 @@ class LoadReport(FrozenModel):
     replaced: int
     unchanged: int
     by_type: dict[str, int]
+    stored: int = 0
+    unresolved: int = 0
+    unindexed: int = 0
     bad: int
     mistakes: tuple[str, ...]
     skipped: tuple[str, ...]
@@ -62,6 +73,22 @@ class _StoredResource(NamedTuple):
     version: int
     d: int
     blob: bytes
+
+
+class _SeenNumbers:
+    """A set of the numbers of resources, with a bit for each: a record may have many millions."""
+
+    def __init__(self) -> None:
+        self._bits: dict[int, bytearray] = {}
+
+    def add(self, n: int) -> bool:
+        """Add a number; return whether it is new."""
+        part, position = divmod(n, 2**16)
+        index, bit = divmod(position, 8)
+        bits = self._bits.setdefault(part, bytearray(2**13))
+        is_new = not bits[index] & 1 << bit
+        bits[index] |= 1 << bit
+        return is_new
 
 
 class Loader:
@@ -83,6 +110,9 @@ class Loader:
         self._added: dict[tuple[str, int], int] | None = None if largest else {}
         self._last_n = max(largest, floor - 1)
         self._now = dates.utc_now_microseconds()
+        self._seen = _SeenNumbers()
+        self.by_type: Counter[str] = Counter()
+        """The resources that were inserted or there already, each once."""
 
     def insert_batch(self, batch: IndexBatch) -> Counter[str]:
         """Insert a batch; return how many resources were `added`, `replaced` and `unchanged`."""
@@ -95,10 +125,13 @@ class Loader:
         new_rows: list[tuple[Any, ...]] = []
         for position, (key, row) in enumerate(zip(keys, batch.resource_rows, strict=True)):
             if last_positions[key] != position:
-                outcomes["replaced"] += 1  # By a later resource of the same batch.
+                later = batch.resource_rows[last_positions[key]]
+                outcomes["unchanged" if later.blob == row.blob else "replaced"] += 1
                 continue
             n, outcome = self._insert_or_replace(key, row, d, batch.dictionary)
             outcomes[outcome] += 1
+            if self._seen.add(n):
+                self.by_type[row.type] += 1
             if outcome != "unchanged":
                 numbers[position] = n
             if outcome == "added":
@@ -131,6 +164,19 @@ class Loader:
         values = (stored.version + 1, self._updated(row), d, row.blob, stored.n)
         self._connection.execute(update, values)
         return stored.n, "replaced"
+
+    def count_unresolved(self) -> int:
+        """Return how many ids that references name by `urn:` no resource has."""
+        count = 0
+        for part in sql_parts(self._indexer.unresolved_targets):
+            exists = "SELECT 1 FROM resource r WHERE r.id = x.id"
+            sql = f"SELECT count(*) FROM target x WHERE t IN ({part}) AND NOT EXISTS ({exists})"
+            count += self._connection.execute(sql).fetchone()[0]
+        return count
+
+    def count_stored(self) -> int:
+        """Return the number of resources in the record."""
+        return int(self._connection.execute("SELECT count(*) FROM resource").fetchone()[0])
 
     def _updated(self, row: ResourceRow) -> int:
         return self._now if row.updated is None else row.updated
@@ -180,15 +226,17 @@ def load(
         is_empty = any_resource is None
         if is_empty:
             schema.drop_indexes(connection)
-        report = _Load(
+        running = _Load(
             connection,
             files,
             strict,
             progress,
             frozenset(named_paths),
-        ).run(verified)
+        )
+        running.run()
         if is_empty:
             schema.create_indexes(connection)
+        report = running.report(verified)
         connection.execute("COMMIT")
     except BaseException:
         connection.execute("ROLLBACK")
@@ -215,12 +263,14 @@ class _Load:
         self._bytes_total = sum(path.stat().st_size for path in files)
         self._bytes_of_finished_files = 0
         self._outcomes: Counter[str] = Counter()
-        self._by_type: Counter[str] = Counter()
+        self._unindexed = 0
+        self._remarks: list[str] = []
         self._mistakes: list[str] = []
         self._skipped: list[str] = []
         self._mistake_count = 0
 
-    def run(self, verified: checksums.ChecksumReport) -> LoadReport:
+    def run(self) -> None:
+        """Load all files."""
         with IndexWorkers(worker_count_for(self._bytes_total)) as workers:
             pending: deque[tuple[Source, Future[IndexBatch] | None]] = deque()
             for source, chunks in self._chunks():
@@ -232,17 +282,23 @@ class _Load:
                     self._finish(*pending.popleft())
             while pending:
                 self._finish(*pending.popleft())
+
+    def report(self, verified: checksums.ChecksumReport) -> LoadReport:
+        """Return the report, when the indexes exist."""
         return LoadReport(
             files=len(self._files),
             added=self._outcomes["added"],
             replaced=self._outcomes["replaced"],
             unchanged=self._outcomes["unchanged"],
-            by_type=dict(sorted(self._by_type.items())),
+            by_type=dict(sorted(self._loader.by_type.items())),
+            stored=self._loader.count_stored(),
+            unresolved=self._loader.count_unresolved(),
+            unindexed=self._unindexed,
             bad=self._mistake_count,
             mistakes=tuple(self._mistakes),
             skipped=tuple(self._skipped),
             checksums=verified.checked,
-            remarks=verified.remarks,
+            remarks=(*verified.remarks, *self._remarks),
         )
 
     def _chunks(self) -> Iterator[tuple[Source, list[SourceChunk] | None]]:
@@ -263,8 +319,17 @@ class _Load:
         source.mistakes += batch.mistakes
         source.is_fhir &= batch.is_fhir
         self._outcomes += self._loader.insert_batch(batch)
-        self._by_type.update(row.type for row in batch.resource_rows)
+        self._note_unindexed(batch)
         self._report_progress(source, self._bytes_of_finished_files + source.position())
+
+    def _note_unindexed(self, batch: IndexBatch) -> None:
+        for n, count in batch.unindexed.items():
+            self._unindexed += count
+            if len(self._remarks) < _MAX_REPORTED_MISTAKES:
+                row = batch.resource_rows[n]
+                self._remarks.append(
+                    f"{row.type}/{row.id}: {count} references by urn:uuid: are not indexed"
+                )
 
     def _finish_source(self, source: Source) -> None:
         """Report the mistakes of a file. A JSON file of a folder that is no FHIR is skipped."""

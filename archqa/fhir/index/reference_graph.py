@@ -21,7 +21,7 @@ def targets_referenced_by(
 ) -> set[int]:
     """Return the targets of these resources in these elements."""
     targets: set[int] = set()
-    for part in _sql_parts(numbers):
+    for part in sql_parts(numbers):
         sql = f"SELECT DISTINCT t FROM reference WHERE n IN ({part}) AND p IN ({elements})"
         targets.update(t for (t,) in connection.execute(sql))
     return targets
@@ -41,7 +41,7 @@ def resources_referencing(
 ) -> set[int]:
     """Return the resources that refer to these targets in these elements."""
     resources: set[int] = set()
-    for part in _sql_parts(targets):
+    for part in sql_parts(targets):
         sql = f"SELECT DISTINCT n FROM reference WHERE p IN ({elements}) AND t IN ({part})"
         resources.update(n for (n,) in connection.execute(sql))
     return resources
@@ -53,7 +53,7 @@ def resources_of_targets(
     """Return the resources that these targets name, optionally of one type only."""
     resources: set[int] = set()
     type_names = _type_names(connection)
-    for part in _sql_parts(targets):
+    for part in sql_parts(targets):
         target_types: dict[str, set[str]] = {}
         sql = f"SELECT id, type FROM target WHERE t IN ({part})"
         for resource_id, target_type in connection.execute(sql):
@@ -72,7 +72,7 @@ def targets_of_resources(connection: Connection, numbers: Iterable[int]) -> set[
     """Return the targets that name these resources."""
     targets: set[int] = set()
     type_names = _type_names(connection)
-    for part in _sql_parts(numbers):
+    for part in sql_parts(numbers):
         resource_types: dict[str, set[str]] = {}
         sql = f"SELECT id, type FROM resource WHERE n IN ({part})"
         for resource_id, k in connection.execute(sql):
@@ -95,7 +95,7 @@ def _rows_by_id(connection: Connection, columns: str, ids: Iterable[str]) -> sql
     return connection.execute(f"SELECT {columns} WHERE id IN ({marks})", values)
 
 
-def _sql_parts(numbers: Iterable[int]) -> Iterator[str]:
+def sql_parts(numbers: Iterable[int]) -> Iterator[str]:
     """Yield the sorted numbers as SQL lists of limited length."""
     ordered = sorted(numbers)
     for start in range(0, len(ordered), _NUMBERS_PER_STATEMENT):

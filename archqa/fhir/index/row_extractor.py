@@ -3,6 +3,7 @@
 Most of the loading time is spent here. It needs no database, so processes can work in parallel.
 """
 
+from collections import Counter
 from collections.abc import Callable, Mapping
 from typing import Any, Generic, TypeVar
 
@@ -22,6 +23,21 @@ _Plan = dict[str | None, list[tuple[_Emit, int, PathGetter]]]
 """The indexed elements by the member they start at: most resources have few of the members."""
 
 _NO_PATIENT = (0,)
+
+MAX_PATIENTS = 4
+"""Patients of a resource for each of whom its index rows are repeated.
+
+The rows of a resource about more patients would be as many as the square of its references.
+"""
+
+MAX_UNRESOLVED = 100
+"""References by `urn:` outside of their bundle that are indexed of one element of a resource."""
+
+SHARED = "shared:"
+"""`setting` has this and a type if any resource of the type is about more patients."""
+
+UNINDEXED = "unindexed:"
+"""`setting` has this and a type if any resource of the type has more such references."""
 
 
 class Numbers(Generic[_T]):
@@ -55,6 +71,13 @@ class IndexRowExtractor:
         self.targets: Numbers[ReferenceTarget] = Numbers(ReferenceTarget("", ""))
         self.max_durations: dict[int, int] = {}
         self.used_terms: set[tuple[int, int]] = set()
+        self.flags: set[str] = set()
+        """Names of settings that the record needs because of these resources."""
+        self.unindexed: Counter[int] = Counter()
+        """The number of references that are not indexed, by the resource's position."""
+        self.unresolved_targets: set[int] = set()
+        """The targets of references by `urn:` that no bundle resolves."""
+        self._unresolved_urns: dict[int, set[str]] = {}
         self._plans: dict[str, _Plan] = {}
         self._urn_targets: _UrnTargets = {}
         self._patient_getters: dict[str, list[PathGetter]] = {}
@@ -72,6 +95,7 @@ class IndexRowExtractor:
         `urn_targets` are the resources that the `urn:uuid:…` of its bundle stand for.
         """
         self._urn_targets = urn_targets
+        self._unresolved_urns.clear()
         resource_type = resource["resourceType"]
         plan = self._plans.get(resource_type) or self._make_plan(resource_type)
         patients = self._patients(resource_type, resource)
@@ -79,6 +103,8 @@ class IndexRowExtractor:
             for emit, p, values_of in plan.get(member, ()):
                 for value in values_of(resource):
                     emit(n, p, value, patients)
+        if n in self.unindexed:
+            self.flags.add(f"{UNINDEXED}{resource_type}")
 
     def _make_plan(self, resource_type: str) -> _Plan:
         emitters: dict[Kind, _Emit] = {
@@ -110,6 +136,9 @@ class IndexRowExtractor:
                     target = self.targets.values[t]
                     if target.type in {"Patient", ""}:
                         patients[t] = None
+                        if len(patients) > MAX_PATIENTS:
+                            self.flags.add(f"{SHARED}{resource_type}")
+                            return _NO_PATIENT
         return tuple(patients) or _NO_PATIENT
 
     def _patient_getters_of(self, resource_type: str) -> list[PathGetter]:
@@ -184,10 +213,32 @@ class IndexRowExtractor:
         value: Any,
         patients: _Patients,
     ) -> None:
+        urn = self._unresolved_urn(value)
+        if urn and not self._has_room(n, p, urn):
+            return
         rows = self.rows["reference"]
         for t in self._target_numbers(value):
+            if urn:
+                self.unresolved_targets.add(t)
             for patient in patients:
                 rows.append((n, p, t, patient))
+
+    def _unresolved_urn(self, value: Any) -> str:
+        """Return the id in a reference by `urn:` that names no resource of its bundle, else ""."""
+        text = value.get("reference") if type(value) is dict else None
+        if type(text) is not str or not text.startswith(("urn:uuid:", "urn:oid:")):
+            return ""
+        urn = text.split(":", 2)[2]
+        return "" if urn in self._urn_targets else urn
+
+    def _has_room(self, n: int, p: int, urn: str) -> bool:
+        """Whether an unresolved reference of this element is indexed; count those left out."""
+        urns = self._unresolved_urns.setdefault(p, set())
+        if urn not in urns and len(urns) >= MAX_UNRESOLVED:
+            self.unindexed[n] += 1
+            return False
+        urns.add(urn)
+        return True
 
     def _target_numbers(self, value: Any) -> list[int]:
         """Return the numbers of a Reference's targets; cached outside of bundles."""

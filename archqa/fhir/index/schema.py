@@ -14,6 +14,7 @@ from pathlib import Path
 from sqlite3 import Connection
 
 from archqa.errors import InputError
+from archqa.fhir.request_budget import BudgetedConnection
 
 APPLICATION_ID = 0x61464852
 VERSION = 1
@@ -100,6 +101,7 @@ def _connect(path: Path, mode: str) -> Connection:
             isolation_level=None,
             timeout=LOCK_TIMEOUT,
             check_same_thread=False,
+            factory=BudgetedConnection,
         )
     except sqlite3.OperationalError as error:
         raise InputError(path, [f": cannot be opened ({error})."]) from None

@@ -16,6 +16,7 @@ from archqa.fhir.outcome import FhirError
 from archqa.fhir.record import Entry, Page
 from archqa.fhir.search.reachable_targets import reachable_targets
 from archqa.fhir.search.searcher import Searcher
+from archqa.fhir.search.shared_resources import owner_elements
 from archqa.fhir.search.value_clauses import reference_clause
 from archqa.fhir.values.dates import EARLIEST, LATEST, TimeRange, parse_time_range
 from archqa.fhir.values.resource_types import R4_RESOURCE_TYPES, did_you_mean
@@ -68,17 +69,6 @@ def patient_resource_ids(connection: Connection, patient: str) -> list[int]:
     type_id = "(SELECT k FROM type WHERE name = 'Patient')"
     sql = f"SELECT n FROM resource WHERE id = ? AND type = {type_id}"
     return [n for (n,) in connection.execute(sql, (patient,))]
-
-
-def owner_elements(connection: Connection) -> dict[int, str]:
-    """Return the elements that name a resource's patient: number and type."""
-    sql = "SELECT p, type, path FROM element WHERE kind = 'reference'"
-    elements = {}
-    for p, resource_type, path in connection.execute(sql).fetchall():
-        parameter = parameters(resource_type).get("patient")
-        if parameter is not None and path in parameter.elements:
-            elements[p] = resource_type
-    return elements
 
 
 @dataclass(frozen=True)
@@ -151,16 +141,19 @@ def fetch_everything(
     """Return one page of a patient's record and what it refers to. Raises `FhirError` (404)."""
     candidates = _resources_of_patient(connection, patient)
     numbers = [n for n in candidates if _passes(connection, n, request)]
-    end = request.offset + request.count
-    resources = searcher.fetch(numbers[request.offset : end])
+    on_page = numbers[request.offset : request.offset + request.count]
+    resources = searcher.fetch(on_page)
+    is_cut = len(resources) < len(on_page)
+    page_size = len(resources) if is_cut else request.count
+    end = request.offset + page_size
     has_next = end < len(numbers)
     return Page(
         query=_everything_path(patient),
         entries=tuple(Entry(*resource) for resource in resources),
         total=len(numbers),
-        next=_next_page_url(patient, request) if has_next else None,
+        next=_next_page_url(patient, request, end) if has_next else None,
         offset=request.offset,
-        count=request.count,
+        count=page_size,
     )
 
 
@@ -177,8 +170,7 @@ def _everything_path(patient: str) -> str:
     return f"Patient/{patient}/$everything"
 
 
-def _next_page_url(patient: str, request: EverythingRequest) -> str:
-    next_offset = request.offset + request.count
+def _next_page_url(patient: str, request: EverythingRequest, next_offset: int) -> str:
     params = [
         *request.next_page_params,
         ("_count", str(request.count)),

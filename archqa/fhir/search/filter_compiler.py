@@ -19,6 +19,10 @@ from archqa.fhir.search.compiled_filter import (
 )
 from archqa.fhir.search.query import Filter
 from archqa.fhir.search.reachable_targets import reachable_targets
+from archqa.fhir.search.shared_resources import (
+    has_shared_resources,
+    has_unindexed_references,
+)
 from archqa.fhir.search.value_clauses import SqlClause, any_of, joined_args
 from archqa.fhir.values.search_parameters import Kind, Parameter
 from archqa.fhir.values.text import normalise_text
@@ -41,8 +45,10 @@ class FilterCompiler:
         self._scope: Filter | None = None
         self.notices: list[str] = []
 
-    def set_patient_scope(self, filters: Iterable[Filter]) -> None:
+    def set_patient_scope(self, resource_type: str, filters: Iterable[Filter]) -> None:
         """Find the only patient that the filters ask for: every index row has its patient."""
+        if has_shared_resources(self._connection, resource_type):
+            return
         for patient_filter in filters:
             patient = self._only_patient(patient_filter)
             if patient:
@@ -98,6 +104,8 @@ class FilterCompiler:
 
     def _compile_comparison(self, resource_type: str, search_filter: Filter) -> CompiledFilter:
         parameter = search_filter.parameter
+        if parameter.kind is Kind.REFERENCE:
+            self._note_unindexed(resource_type)
         if search_filter.modifier == "not":
             return negate(self._compile_values(resource_type, search_filter))
         is_plain_string = parameter.kind is Kind.STRING and not search_filter.modifier
@@ -107,6 +115,13 @@ class FilterCompiler:
         if parameter.name in {"patient", "subject"}:
             return compiled._replace(driver_rank=2)
         return compiled
+
+    def _note_unindexed(self, resource_type: str) -> None:
+        if has_unindexed_references(self._connection, resource_type):
+            self.notices.append(
+                f"Not all references of each {resource_type} by urn:uuid: are in the index, so"
+                " matches may be missing; fhir load said which."
+            )
 
     def element_ids_sql(self, resource_type: str, parameter: Parameter) -> str:
         """Return the numbers of a parameter's elements as SQL: `1, 5`."""

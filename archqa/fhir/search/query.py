@@ -5,10 +5,19 @@ Source: hl7.org/fhir/R4/search.html.
 
 from dataclasses import dataclass
 
-from archqa.fhir.values.search_parameters import Parameter
+from archqa.fhir.values.search_parameters import Kind, Parameter
 
 MAX_VALUES = 2000
 """Comma-separated values of one parameter."""
+
+MAX_COMPARISONS = 1000
+"""Values of all parameters together, apart from ids and codes, which are looked up at once.
+
+Each becomes a condition in SQL; SQLite takes a second to compile a thousand of them, a minute for
+ten thousand, and cannot be interrupted meanwhile.
+"""
+
+MAX_SORT_KEYS = 20
 
 
 @dataclass(frozen=True)
@@ -25,6 +34,15 @@ class Filter:
     chain_type: str = ""
     chain: "Filter | None" = None
     is_reverse_chain: bool = False
+
+    @property
+    def comparisons(self) -> int:
+        """The number of values that become conditions of their own."""
+        if self.chain is not None:
+            return self.chain.comparisons
+        if self.parameter.kind is not Kind.TOKEN or self.modifier == "text":
+            return len(self.values)
+        return sum(value.endswith("|") for value in self.values)
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field, replace
 
 from archqa.fhir.outcome import FhirError
 from archqa.fhir.profile import Profile, UnknownParameterPolicy
-from archqa.fhir.search.query import MAX_VALUES, Filter, Query
+from archqa.fhir.search.query import MAX_COMPARISONS, MAX_SORT_KEYS, MAX_VALUES, Filter, Query
 from archqa.fhir.search.result_parameters import RESULT_PARAMETERS, ResultParameterParser, quotable
 from archqa.fhir.search.value_clauses import check_value
 from archqa.fhir.values.resource_types import R4_RESOURCE_TYPES, did_you_mean
@@ -68,6 +68,7 @@ class QueryParser:
             query = self._add_parameter(query, name, value)
         if self.mistakes:
             raise FhirError(self.mistakes[:_MAX_MISTAKES])
+        _check_size(query)
         return replace(query, notices=tuple(self.notices), params=tuple(repeated))
 
     def _add_parameter(
@@ -202,6 +203,14 @@ class QueryParser:
             chain=inner,
             is_reverse_chain=True,
         )
+
+
+def _check_size(query: Query) -> None:
+    if sum(part.comparisons for part in query.filters) > MAX_COMPARISONS:
+        limit = f"A search compares with at most {MAX_COMPARISONS} values."
+        raise FhirError(f"{limit} Ask several times.", 400, "too-costly")
+    if len(query.sort) > MAX_SORT_KEYS:
+        raise FhirError(f"_sort takes at most {MAX_SORT_KEYS} keys.", 400, "too-costly")
 
 
 def _split_values(name: str, value: str) -> list[str]:

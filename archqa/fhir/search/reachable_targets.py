@@ -4,6 +4,7 @@ from collections.abc import Iterable
 from sqlite3 import Connection
 
 from archqa.fhir.index import reference_graph
+from archqa.fhir.search.shared_resources import resources_shared_by
 from archqa.fhir.values.search_parameters import parameters
 
 
@@ -15,7 +16,10 @@ def reachable_targets(
     References within the type are followed: from a mix to its ingredients, from a room to its ward.
     """
     outer_elements, inner_elements = _elements_referring_to(connection, resource_type)
+    patients = list(patients)
     targets = reference_graph.targets_referenced_by_patients(connection, patients, outer_elements)
+    shared = resources_shared_by(connection, patients)
+    targets |= reference_graph.targets_referenced_by(connection, shared, outer_elements)
     new = targets if inner_elements else set()
     while new:
         resources = reference_graph.resources_of_targets(connection, new, resource_type)

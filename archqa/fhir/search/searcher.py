@@ -2,15 +2,16 @@
 
 import json
 from array import array
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from sqlite3 import Connection
 from typing import NamedTuple
 
 from archqa.fhir.index.blobs import BlobReader
 from archqa.fhir.index.reference_graph import sql_number_list
-from archqa.fhir.outcome import operation_outcome
+from archqa.fhir.outcome import FhirError, operation_outcome
 from archqa.fhir.profile import Profile
 from archqa.fhir.record import Entry, Page
+from archqa.fhir.request_budget import check_budget, current_budget
 from archqa.fhir.search.compiled_filter import INDEX_TABLES, CompiledFilter, with_schema
 from archqa.fhir.search.filter_compiler import FilterCompiler
 from archqa.fhir.search.includes import MAX_INCLUDED, find_included
@@ -18,7 +19,7 @@ from archqa.fhir.search.query import Query, SortKey
 from archqa.fhir.search.summaries import subset_resource
 from archqa.fhir.search.value_clauses import SqlClause, joined_args
 from archqa.fhir.values.search_parameters import Kind
-from archqa.fhir.values.urls import build_search_url
+from archqa.fhir.values.urls import build_search_url, with_count
 
 _INITIAL_ESTIMATE = 5000
 """Assumed size of the best driver before any is counted."""
@@ -34,6 +35,9 @@ _GOOD_ENOUGH_UNSCOPED = 20_000
 
 _MAX_CACHED_NUMBERS = 50_000
 """Numbers of a result that are cached, so that the next page need not search again."""
+
+_FETCHED_AT_ONCE = 500
+"""Resources that are in memory while they are still compressed."""
 
 
 ResultKey = tuple[SqlClause, tuple[SortKey, ...]]
@@ -70,14 +74,21 @@ class Searcher:
         """Return one page of a search. Raises `FhirError`."""
         compiler = FilterCompiler(self._connection, self._profile, self._schemas)
         where = self._where(query, compiler)
-        count = self._profile.default_count if query.count is None else query.count
-        numbers, has_next = self._page_numbers(query, compiler, where, count)
+        page_size = self._page_size(query)
+        numbers, has_next = self._page_numbers(query, compiler, where, page_size)
         total = self._total(query, where, has_next)
         entries = self._entries(query, numbers, "match")
+        count = page_size
+        if len(entries) < len(numbers):  # The reply is full: the next page begins here.
+            numbers = numbers[: len(entries)]
+            count = len(entries)
+            has_next = True
         notices = [*query.notices, *compiler.notices]
+        if query.count is not None and query.count > page_size:
+            notices.append(f"_count is at most {page_size}.")
         if query.includes or query.revincludes:
             included, is_cut = find_included(self._connection, query, numbers)
-            entries += self._entries(query, included, "include")
+            entries += self._included_entries(query, included)
             if is_cut:
                 limit = f"More than {MAX_INCLUDED} resources would come with this page"
                 notices.append(f"{limit}; the others were left out.")
@@ -85,7 +96,8 @@ class Searcher:
             entries.append(_notices_entry(notices))
         next_url = None
         if has_next:
-            next_params = (*query.params, ("_offset", str(query.offset + count)))
+            params = with_count(query.params, page_size)
+            next_params = (*params, ("_offset", str(query.offset + count)))
             next_url = build_search_url(query.type, next_params)
         return Page(
             query=build_search_url(query.type, query.params),
@@ -95,6 +107,12 @@ class Searcher:
             offset=query.offset,
             count=count,
         )
+
+    def _page_size(self, query: Query) -> int:
+        """Return the largest number of matches on the page."""
+        size = self._profile.default_count if query.count is None else query.count
+        budget = current_budget()
+        return size if budget is None else min(size, budget.limits.page_size)
 
     def _where(self, query: Query, compiler: FilterCompiler) -> SqlClause:
         """Return the condition on a resource `r` for all filters."""
@@ -250,11 +268,13 @@ class Searcher:
         mode: str,
     ) -> list[Entry]:
         resources = self.fetch(numbers)
+        check_budget()
         if not query.elements and query.summary in {"false", "count"}:
             return [Entry(*resource, mode) for resource in resources]
         elements = query.elements if mode == "match" else ()
         entries = []
         for resource in resources:
+            check_budget()
             text = subset_resource(
                 resource.text,
                 resource.type,
@@ -264,18 +284,45 @@ class Searcher:
             entries.append(Entry(resource.type, resource.id, text, mode))
         return entries
 
+    def _included_entries(self, query: Query, numbers: list[int]) -> list[Entry]:
+        """Return the included resources. Raises `FhirError` if the reply has no room for them."""
+        entries = self._entries(query, numbers, "include")
+        if len(entries) < len(numbers):
+            problem = "The included resources do not fit into one reply."
+            raise FhirError(f"{problem} Ask for fewer matches with _count.", 400, "too-costly")
+        return entries
+
     def fetch(self, numbers: Iterable[int]) -> list[StoredResource]:
-        """Return the resources with these numbers, in this order."""
+        """Return the resources with these numbers, in this order.
+
+        A request gets as many as its reply has room for, and the last of them may exceed it.
+        Raises `FhirError` if there is no room at all.
+        """
         ordered = list(numbers)
+        resources: list[StoredResource] = []
+        budget = current_budget()
+        if budget is not None and ordered:
+            budget.check_room()
+        for start in range(0, len(ordered), _FETCHED_AT_ONCE):
+            for resource in self._read(ordered[start : start + _FETCHED_AT_ONCE]):
+                if budget is not None and not budget.has_room:
+                    return resources
+                resources.append(resource)
+                if budget is not None:
+                    budget.spend_resource(resource.text)
+        return resources
+
+    def _read(self, numbers: list[int]) -> Iterator[StoredResource]:
+        """Yield the resources with these numbers, in this order, each decompressed when needed."""
         sql = (
             "SELECT r.n, k.name, r.id, r.d, r.body FROM resource r JOIN type k ON k.k = r.type"
-            f" WHERE r.n IN ({sql_number_list(ordered)})"
+            f" WHERE r.n IN ({sql_number_list(numbers)})"
         )
-        resources = {}
-        for n, resource_type, resource_id, d, blob in self._connection.execute(sql):
+        rows = {n: row for n, *row in self._connection.execute(sql)}
+        for n in numbers:
+            resource_type, resource_id, d, blob = rows[n]
             text = self._reader.decompress(d, blob)
-            resources[n] = StoredResource(resource_type, resource_id, text)
-        return [resources[n] for n in ordered]
+            yield StoredResource(resource_type, resource_id, text)
 
 
 _SORT_VALUES = {
@@ -291,7 +338,7 @@ _SORT_VALUES = {
 
 
 def _compile_filters(query: Query, compiler: FilterCompiler) -> list[CompiledFilter]:
-    compiler.set_patient_scope(query.filters)
+    compiler.set_patient_scope(query.type, query.filters)
     filters = [compiler.compile(query.type, search_filter) for search_filter in query.filters]
     for patients in query.referenced_by_patients:
         filters.append(compiler.compile_referenced_by(query.type, patients))

@@ -5,6 +5,7 @@ from sqlite3 import Connection
 from archqa.fhir.index.reference_graph import sql_number_list
 from archqa.fhir.record import CodeCount
 from archqa.fhir.search import compartment
+from archqa.fhir.search.shared_resources import owner_elements, resources_shared_by
 from archqa.fhir.values.search_parameters import parameters
 
 
@@ -16,7 +17,7 @@ def count_resources(connection: Connection, patient: str | None) -> dict[str, in
             " GROUP BY k.name ORDER BY k.name"
         )
         return dict(connection.execute(sql))
-    types = compartment.owner_elements(connection)
+    types = owner_elements(connection)
     targets = sql_number_list(compartment.patient_target_ids(connection, patient))
     where = f"p IN ({sql_number_list(types)}) AND t IN ({targets})"
     sql = f"SELECT p, count(DISTINCT n) FROM reference WHERE {where} GROUP BY p"
@@ -60,5 +61,9 @@ def _scope(connection: Connection, resource_type: str, patient: str | None) -> t
     if "patient" not in parameters(resource_type):
         numbers = sql_number_list(compartment.reached(connection, patient, resource_type))
         return "count(DISTINCT x.n)", f"AND x.n IN ({numbers})"
-    targets = sql_number_list(compartment.patient_target_ids(connection, patient))
-    return "count(*)", f"AND x.patient IN ({targets})"
+    patients = compartment.patient_target_ids(connection, patient)
+    scope = f"x.patient IN ({sql_number_list(patients)})"
+    shared = resources_shared_by(connection, patients)
+    if shared:
+        scope = f"({scope} OR x.n IN ({sql_number_list(shared)}))"
+    return "count(*)", f"AND {scope}"

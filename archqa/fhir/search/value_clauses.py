@@ -4,6 +4,7 @@ Source: hl7.org/fhir/R4/search.html#prefix, #number, #date, #string, #token, #re
 #uri.
 """
 
+import math
 import re
 from collections.abc import Mapping
 from decimal import Decimal
@@ -170,6 +171,8 @@ def number_clause(parameter: Parameter, value: str) -> SqlClause:
     exact = Decimal(text.strip())
     exponent = exact.as_tuple().exponent
     assert isinstance(exponent, int)  # The pattern excludes NaN and Infinity.
+    if math.isinf(float(exact)):
+        raise FhirError(f"{parameter.name}: the number is too large.")
     rounding = Decimal(5).scaleb(exponent - 1)
     tenth = abs(exact) / 10
     limits = {

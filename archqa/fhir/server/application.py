@@ -7,6 +7,8 @@ It listens on loopback by default; any other address needs a token. Who may use 
 import asyncio
 import json
 import socket
+from collections.abc import Mapping
+from dataclasses import replace
 
 from archqa.core.local_access import (
     Headers,
@@ -20,7 +22,19 @@ from archqa.core.local_access import (
 from archqa.core.local_server import check_protected, listen, require_uvicorn, run_server
 from archqa.core.server_urls import is_loopback
 from archqa.fhir.outcome import operation_outcome
+from archqa.fhir.request_budget import (
+    DEFAULT_LIMITS,
+    RequestBudget,
+    RequestCancelled,
+    RequestLimits,
+)
 from archqa.fhir.server.content_types import refusal_of_content_type
+from archqa.fhir.server.request_limits import (
+    BodyReader,
+    BodyTooLong,
+    TooManyBodies,
+    run_request,
+)
 from archqa.fhir.server.service import FhirResponse, FhirService
 
 MAX_REQUEST_BYTES = 16 * 2**20
@@ -54,7 +68,8 @@ class FhirApplication:
 
     `token` and `on_loopback` say who is answered (`LocalAccess`).
 
-    A search may take `seconds`; `max_concurrent` requests run at the same time.
+    A request may take `seconds` and what `limits` allow, a batch of searches no more than one;
+    `max_concurrent` requests run at the same time. One whose client has left is stopped.
     """
 
     def __init__(
@@ -67,12 +82,14 @@ class FhirApplication:
         max_request_bytes: int = MAX_REQUEST_BYTES,
         seconds: float = 30.0,
         max_concurrent: int = 4,
+        limits: RequestLimits = DEFAULT_LIMITS,
     ) -> None:
         self._service = service
         self._path = "/" + path.strip("/")
         self._access = LocalAccess(token, on_loopback, "archqa fhir serve")
-        self._max_request_bytes = max_request_bytes
+        self._bodies = BodyReader(max_request_bytes)
         self._seconds = seconds
+        self._limits = replace(limits, seconds=seconds)
         self._semaphore = asyncio.Semaphore(max_concurrent)
         service.record.time_limit = seconds
 
@@ -112,7 +129,14 @@ class FhirApplication:
             time_limit = self._seconds * _WAIT_FACTOR
             return await asyncio.wait_for(self._respond(scope, receive), time_limit)
         except TimeoutError:
-            return _problem(503, "too-costly", "The server is busy. Ask again, or for less.")
+            return _problem(503, "throttled", "The server is busy. Ask again, or for less.")
+        except RequestCancelled:
+            return _problem(503, "throttled", "The client has left.")
+        except BodyTooLong:
+            limit = f"A body may have at most {self._bodies.max_bytes} bytes."
+            return _problem(413, "too-long", limit)
+        except TooManyBodies:
+            return _problem(503, "throttled", "The server is busy. Ask again later.")
         except Exception:  # The client must not see any details.
             return _problem(500, "exception", "The server failed at this request.")
 
@@ -123,18 +147,22 @@ class FhirApplication:
         url = self._relative_url(scope)
         if url is None:
             return _problem(404, "not-found", f"The record is at {self._path}.")
-        body = await self._read_body(receive)
-        if body is None:
-            limit = f"A body may have at most {self._max_request_bytes} bytes."
-            return _problem(413, "too-long", limit)
+        async with self._bodies.read(receive, headers) as body:
+            return await self._handle(scope["method"], url, body, headers, receive)
+
+    async def _handle(
+        self, method: str, url: str, body: bytes, headers: Mapping[str, str], receive: Receive
+    ) -> FhirResponse:
         try:
             text = body.decode()
         except UnicodeDecodeError:
             return _problem(400, "structure", "The body is not UTF-8.")
-        async with self._semaphore:
-            return await asyncio.to_thread(
-                self._service.handle, scope["method"], url, text, headers
-            )
+        return await run_request(
+            lambda: self._service.handle(method, url, text, headers),
+            RequestBudget(self._limits),
+            receive,
+            self._semaphore,
+        )
 
     def _relative_url(self, scope: Scope) -> str | None:
         """Return the URL below the record's path; None outside of it.
@@ -151,23 +179,6 @@ class FhirApplication:
         url = rest.lstrip("/")
         query = scope.get("query_string", b"").decode("latin-1")
         return f"{url}?{query}" if query else url
-
-    async def _read_body(self, receive: Receive) -> bytes | None:
-        """Return the body; None if it is too long."""
-        parts = []
-        size = 0
-        has_more = True
-        while has_more:
-            message = await receive()
-            if message["type"] == "http.disconnect":
-                return b""
-            part = message.get("body", b"")
-            parts.append(part)
-            size += len(part)
-            has_more = message.get("more_body", False)
-            if size > self._max_request_bytes:
-                return None
-        return b"".join(parts)
 
 
 def serve(

@@ -4,6 +4,8 @@ from typing import Any
 
 import archqa
 from archqa.fhir.profile import Profile
+from archqa.fhir.request_budget import DEFAULT_LIMITS
+from archqa.fhir.server.request_bundle import MAX_ENTRIES
 from archqa.fhir.values.search_parameters import Kind, parameters
 from archqa.fhir.write.validation import REQUIRED_ELEMENTS
 from archqa.fhir.write.writer import WriteMode
@@ -21,7 +23,8 @@ def capability_statement(
     resources = []
     for name in sorted({*types, *writable}):
         resources.append(_resource(name, name in writable))
-    rest: dict[str, Any] = {"mode": "server", "resource": resources}
+    rest: dict[str, Any] = {"mode": "server", "documentation": _limits(profile)}
+    rest["resource"] = resources
     if mode is WriteMode.APPLY:
         rest["interaction"] = [{"code": "transaction"}, {"code": "batch"}]
     rest["operation"] = [{"name": "everything", "definition": _EVERYTHING}]
@@ -36,6 +39,21 @@ def capability_statement(
         "format": ["json", "application/fhir+json"],
         "rest": [rest],
     }
+
+
+def _limits(profile: Profile) -> str:
+    limits = DEFAULT_LIMITS
+    return (
+        f"A page holds at most {largest_page(profile)} matches (_count), a reply at most"
+        f" {limits.resources} resources and {limits.reply_bytes // 2**20} MiB of them, a Bundle at"
+        f" most {MAX_ENTRIES} requests; a request may take {limits.seconds:g} seconds."
+    )
+
+
+def largest_page(profile: Profile) -> int:
+    """Return the largest `_count` that a server of this profile grants."""
+    limit = DEFAULT_LIMITS.page_size
+    return min(profile.max_count or limit, limit)
 
 
 def _resource(resource_type: str, is_writable: bool) -> dict[str, Any]:

@@ -12,7 +12,8 @@ from typing import Any, NamedTuple
 
 from archqa.fhir.outcome import FhirError
 from archqa.fhir.record import Resource
-from archqa.fhir.values.json_spans import parse
+from archqa.fhir.request_budget import check_budget
+from archqa.fhir.values.request_json import InvalidBody, parse_request_body
 from archqa.fhir.write.overlay import Overlay
 
 Get = Callable[[str], tuple[int, str]]
@@ -20,6 +21,10 @@ Get = Callable[[str], tuple[int, str]]
 
 LogWrite = Callable[[str, str, Any, int], None]
 """Log a write in the audit log: method, URL, payload, status."""
+
+
+MAX_ENTRIES = 5000
+"""Requests in a Bundle."""
 
 
 class Request(NamedTuple):
@@ -31,10 +36,10 @@ class Request(NamedTuple):
     full_url: str = ""
 
 
-def process_bundle(
-    body: str, overlay: Overlay | None, get: Get, log_write: LogWrite
-) -> dict[str, Any]:
-    """Process a Bundle and return the response Bundle. Without an overlay only `GET` is allowed.
+def process_bundle(body: str, overlay: Overlay | None, get: Get, log_write: LogWrite) -> str:
+    """Process a Bundle and return the response Bundle, in which resources keep their exact text.
+
+    Without an overlay only `GET` is allowed.
 
     Raises `FhirError` for an invalid Bundle, and for the first bad entry of a transaction, of which
     nothing is stored then.
@@ -52,7 +57,8 @@ def process_bundle(
         responses = processor.process_transaction(requests)
     else:
         responses = [processor.process_alone(request) for request in requests]
-    return {"resourceType": "Bundle", "type": f"{bundle_type}-response", "entry": responses}
+    head = f'"resourceType": "Bundle", "type": "{bundle_type}-response"'
+    return f'{{{head}, "entry": [{", ".join(responses)}]}}'
 
 
 def _is_write(request: Request | None) -> bool:
@@ -74,18 +80,18 @@ class _BundleProcessor:
         self._log_write = log_write
         self._references = references
 
-    def process_alone(self, request: Request | None) -> dict[str, Any]:
+    def process_alone(self, request: Request | None) -> str:
         """Process one entry of a batch; its failure does not affect other entries."""
         try:
             return self._process(request)
         except FhirError as error:
-            return {"response": {"status": str(error.status), "outcome": error.outcome()}}
+            return _error_text(error.status, json.dumps(error.outcome()))
 
-    def process_transaction(self, requests: Sequence[Request | None]) -> list[dict[str, Any]]:
+    def process_transaction(self, requests: Sequence[Request | None]) -> list[str]:
         """Process all entries or none; writes come before reads (http.html#trules)."""
         positions = range(len(requests))
         order = sorted(positions, key=lambda position: _rank(requests[position]))
-        responses: dict[int, dict[str, Any]] = {}
+        responses: dict[int, str] = {}
         with self._transaction():
             for position in order:
                 try:
@@ -99,7 +105,9 @@ class _BundleProcessor:
             return nullcontext()
         return self._overlay.transaction()
 
-    def _process(self, request: Request | None) -> dict[str, Any]:
+    def _process(self, request: Request | None) -> str:
+        """Return the entry of the response, as JSON."""
+        check_budget()
         if request is None:
             raise FhirError("An entry needs a request GET, POST or PUT, and a resource to write.")
         if request.method == "GET":
@@ -110,14 +118,13 @@ class _BundleProcessor:
         stored = self._write(self._overlay, request, resource)
         self._log_write(request.method, request.url, request.resource, 201)
         location = f"{stored['resourceType']}/{stored['id']}/_history/1"
-        return {"response": {"status": "201", "location": location}}
+        return json.dumps({"response": {"status": "201", "location": location}})
 
-    def _read(self, url: str) -> dict[str, Any]:
+    def _read(self, url: str) -> str:
         status, body = self._get(url)
-        content = parse(body)
         if status >= 400:
-            return {"response": {"status": str(status), "outcome": content}}
-        return {"resource": content, "response": {"status": str(status)}}
+            return _error_text(status, body)
+        return f'{{"resource": {body}, "response": {{"status": "{status}"}}}}'
 
     def _write(
         self,
@@ -130,6 +137,10 @@ class _BundleProcessor:
             return resource
         reference = self._references.get(request.full_url, "")
         return overlay.create(resource, reference.partition("/")[2] or None)
+
+
+def _error_text(status: int, outcome: str) -> str:
+    return f'{{"response": {{"status": "{status}", "outcome": {outcome}}}}}'
 
 
 def _transaction_error(position: int, error: FhirError) -> FhirError:
@@ -150,15 +161,18 @@ def _rank(request: Request | None) -> int:
 def _parse_bundle(body: str) -> tuple[str, list[Request | None]]:
     """Return the type of a Bundle and its requests, None for an invalid entry."""
     try:
-        content = parse(body)
-    except (ValueError, RecursionError):
-        raise FhirError("The body is not JSON.") from None
+        content = parse_request_body(body)
+    except InvalidBody as error:
+        raise FhirError(f"The body {error}") from None
     if not isinstance(content, dict):
         content = {}
     bundle_type = content.get("type")
     entries = content.get("entry")
     if not isinstance(entries, list) or bundle_type not in {"batch", "transaction"}:
         raise FhirError("The body must be a Bundle of type batch or transaction with entries.")
+    if len(entries) > MAX_ENTRIES:
+        limit = f"A Bundle of requests has at most {MAX_ENTRIES} entries."
+        raise FhirError(f"{limit} Send several.", 413, "too-costly")
     requests = [_parse_request(entry) for entry in entries]
     return bundle_type, requests
 

@@ -7,7 +7,7 @@ import json
 import logging
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from archqa.errors import ArchqaError
@@ -15,12 +15,19 @@ from archqa.fhir.index.schema import RecordLocked
 from archqa.fhir.local_record import LocalRecord
 from archqa.fhir.outcome import FhirError, operation_outcome
 from archqa.fhir.profile import ARCHQA, GCP, Profile
+from archqa.fhir.request_budget import current_budget
 from archqa.fhir.search.compartment import EverythingRequest
-from archqa.fhir.server.capability import capability_statement
+from archqa.fhir.server.capability import capability_statement, largest_page
 from archqa.fhir.server.request_bundle import process_bundle
 from archqa.fhir.server.searchset import decode_hapi_page, decode_page_token, write_searchset
 from archqa.fhir.values.resource_types import R4_RESOURCE_TYPES, did_you_mean
-from archqa.fhir.values.urls import Params, build_search_url, parse_query_string, parse_search_url
+from archqa.fhir.values.urls import (
+    Params,
+    build_search_url,
+    parse_query_string,
+    parse_search_url,
+    with_count,
+)
 from archqa.fhir.write.overlay import Overlay
 from archqa.fhir.write.writer import WriteMode, Writer, WriteResult
 
@@ -106,11 +113,13 @@ class FhirService:
     ) -> FhirResponse:
         path, params = parse_search_url(url)
         if method in {"GET", "HEAD"}:
+            if path.rpartition("/")[2] == "_search":
+                return _search_needs_post()
             body = self._read(path, params, headers)
             return FhirResponse(200, body)
         if method != "POST":
             raise FhirError("Only GET and POST are answered here.", 405, "not-supported")
-        if path.endswith("_search"):
+        if path.rpartition("/")[2] == "_search":
             all_params = [*params, *parse_query_string(body)]
             searchset = self._search(path, all_params, headers)
             return FhirResponse(200, searchset)
@@ -130,7 +139,7 @@ class FhirService:
             path, params = decode_hapi_page(params)
             return self._search(path, params, headers)
         resource_type, slash, resource_id = path.partition("/")
-        is_id = slash and "/" not in resource_id and resource_id != "_search"
+        is_id = slash and "/" not in resource_id
         if is_id and resource_type in R4_RESOURCE_TYPES:
             return self._resource_text(resource_type, resource_id)
         return self._search(path, params, headers)
@@ -138,14 +147,13 @@ class FhirService:
     def _metadata(self) -> str:
         types = list(self.record.counts())
         profile = self.record.profile
-        return json.dumps(
-            capability_statement(
-                self.base,
-                types,
-                profile,
-                self.writer.mode,
-            )
-        )
+        statement = capability_statement(self.base, types, profile, self.writer.mode)
+        text = json.dumps(statement)
+        budget = current_budget()
+        if budget is not None:
+            budget.check_room()
+            budget.spend_text(text)
+        return text
 
     def _resource_text(self, resource_type: str, resource_id: str) -> str:
         text = self.record.text(resource_type, resource_id)
@@ -159,17 +167,18 @@ class FhirService:
         params: Params,
         headers: Headers,
     ) -> str:
-        if not path:
+        if path in {"", "_search"}:
             raise FhirError("Name a resource type: Observation?patient=…", 400, "not-supported")
         query = build_search_url(path, decode_page_token(params))
         page = self.record.search(query, lenient=_preferred_handling(headers))
-        self_url = f"{self.base}/{build_search_url(path, params)}"
+        self_url = f"{self.base}/{build_search_url(path, with_count(params, page.count))}"
         return write_searchset(page, self.base, self.record.profile, self_url)
 
     def _everything(self, patient: str, params: Params) -> str:
         request = EverythingRequest.from_params(decode_page_token(params))
+        request = replace(request, count=min(request.count, largest_page(self.record.profile)))
         page = self.record.everything_page(patient, request)
-        self_url = f"{self.base}/{build_search_url(page.query, params)}"
+        self_url = f"{self.base}/{build_search_url(page.query, with_count(params, page.count))}"
         return write_searchset(page, self.base, self._link_profile(), self_url)
 
     def _link_profile(self) -> Profile:
@@ -211,7 +220,12 @@ class FhirService:
         overlay = None
         if self.writer.mode is WriteMode.APPLY and isinstance(self.record, Overlay):
             overlay = self.record
-        return json.dumps(process_bundle(body, overlay, get, log_write))
+        return process_bundle(body, overlay, get, log_write)
+
+
+def _search_needs_post() -> FhirResponse:
+    error = FhirError("_search is for POST; GET searches as Type?name=value.", 405, "not-supported")
+    return FhirResponse(405, json.dumps(error.outcome()), {"allow": "POST"})
 
 
 def _preferred_handling(headers: Headers) -> bool | None:

@@ -9,11 +9,12 @@ from json.decoder import WHITESPACE  # type: ignore[attr-defined]  # not in the 
 from typing import Any, NoReturn
 
 
-def _refuse(constant: str) -> NoReturn:
+def refuse_constant(constant: str) -> NoReturn:
+    """Raise `ValueError` for NaN and Infinity."""
     raise ValueError(f"{constant} is no JSON number")
 
 
-_DECODER = json.JSONDecoder(parse_constant=_refuse)
+_DECODER = json.JSONDecoder(parse_constant=refuse_constant)
 
 
 def parse(text: str) -> Any:

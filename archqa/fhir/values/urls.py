@@ -16,6 +16,12 @@ Params = list[tuple[str, str]]
 _MAX_URL_LENGTH = 200_000
 """Characters of a search. A thousand ids in one URL take 40,000."""
 
+MAX_PARAMETERS = 200
+"""Parameters of a search: each is compiled to SQL of its own."""
+
+_TOO_LONG = "The search is too long; ask for less at once."
+_HAS_NUL = "The search holds a NUL character."
+
 
 def parse_search_url(url: str) -> tuple[str, Params]:
     """Return path and parameters of a relative URL.
@@ -24,28 +30,38 @@ def parse_search_url(url: str) -> tuple[str, Params]:
     Raises `FhirError` (414) for a URL that is too long.
     """
     if len(url) > _MAX_URL_LENGTH:
-        raise FhirError("The search is too long; ask for less at once.", 414, "too-long")
+        raise FhirError(_TOO_LONG, 414, "too-long")
     parts = re.split(r"[?&]", url.strip(), maxsplit=1)
     path = re.sub(r"/{2,}", "/", unquote_plus(parts[0])).strip("/")
+    if "\x00" in path:
+        raise FhirError(_HAS_NUL)
     params = parse_query_string(parts[1]) if len(parts) > 1 else []
     return path, params
 
 
 def parse_query_string(text: str) -> Params:
     """Return names and values of `a=b&c=d`, percent-decoded; `+` is a blank."""
+    if len(text) > _MAX_URL_LENGTH:
+        raise FhirError(_TOO_LONG, 414, "too-long")
     params = []
     for part in text.split("&"):
         name, _, value = part.partition("=")
         if name:
             params.append((_decode(name).strip(), _decode(value)))
+    if len(params) > MAX_PARAMETERS:
+        limit = f"A search has at most {MAX_PARAMETERS} parameters."
+        raise FhirError(f"{limit} Alternatives are written name=a,b,c.", 400, "too-costly")
     return params
 
 
 def _decode(text: str) -> str:
     try:
-        return unquote_plus(text, errors="strict")
+        decoded = unquote_plus(text, errors="strict")
     except UnicodeDecodeError:
         raise FhirError("The search is not percent-encoded UTF-8.") from None
+    if "\x00" in decoded:
+        raise FhirError(_HAS_NUL)
+    return decoded
 
 
 def flatten_params(
@@ -76,17 +92,24 @@ def build_search_url(path: str, params: Iterable[tuple[str, str]]) -> str:
     return f"{path}?{'&'.join(encoded)}" if encoded else path
 
 
+def with_count(params: Iterable[tuple[str, str]], count: int) -> Params:
+    """Return the parameters with `_count`, where there is one, at most this."""
+    capped = []
+    for name, value in params:
+        is_larger = name == "_count" and value.strip().isdecimal() and int(value) > count
+        capped.append((name, str(count) if is_larger else value))
+    return capped
+
+
 def split_unescaped(text: str, separator: str) -> list[str]:
     """Split at unescaped separators (`,` `|` `$`); escapes stay in the parts."""
-    parts = [""]
-    escaped = False
-    for character in text:
-        if character == separator and not escaped:
-            parts.append("")
-        else:
-            parts[-1] += character
-        escaped = character == "\\" and not escaped
-    return parts
+    parts = []
+    start = 0
+    for match in re.finditer(r"\\.|" + re.escape(separator), text, re.DOTALL):
+        if match[0] == separator:
+            parts.append(text[start : match.start()])
+            start = match.end()
+    return [*parts, text[start:]]
 
 
 def unescape(text: str) -> str:

@@ -21,6 +21,7 @@ from archqa.fhir.local_record import LocalRecord, ReadSession
 from archqa.fhir.outcome import FhirError
 from archqa.fhir.profile import Profile
 from archqa.fhir.record import Resource
+from archqa.fhir.request_budget import BudgetedConnection
 from archqa.fhir.store import Store
 from archqa.fhir.values import dates
 
@@ -52,8 +53,11 @@ class Overlay(LocalRecord):
         members = dict(resource)
         resource_type = members.pop("resourceType", None)
         members.pop("id", None)
+        meta = members.get("meta") or {}
+        if not isinstance(meta, dict):
+            raise FhirError("meta must be a JSON object.", 422)
         now = dates.format_instant(dates.utc_now_microseconds())
-        members["meta"] = {**(members.get("meta") or {}), "versionId": "1", "lastUpdated": now}
+        members["meta"] = {**meta, "versionId": "1", "lastUpdated": now}
         new_id = new_id or str(uuid.uuid4())
         stored = {"resourceType": resource_type, "id": new_id, **members}
         self.put(json.dumps(stored, ensure_ascii=False), stored)
@@ -139,7 +143,11 @@ def _open_layers(path: Path) -> Connection:
     """
     schema.open_connection(path, write=False).close()
     connection = sqlite3.connect(
-        ":memory:", uri=True, isolation_level=None, check_same_thread=False
+        ":memory:",
+        uri=True,
+        isolation_level=None,
+        check_same_thread=False,
+        factory=BudgetedConnection,
     )
     connection.execute("ATTACH ? AS base", (f"{path.resolve().as_uri()}?mode=ro",))
     schema.create_tables(connection)

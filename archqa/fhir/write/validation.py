@@ -85,6 +85,7 @@ def validate_resource(
         *_check_required(resource, resource_type),
         *_check_value_sets(resource, resource_type),
         *_check_subject(resource, has_patient),
+        *_check_meta(resource),
         *_check_tree(resource, ""),
         *_check_notes(resource),
     ]
@@ -131,6 +132,11 @@ def _check_subject(
         yield _error("subject.reference", "must be Patient/id.")
     elif not has_patient(target.id):
         yield _error("subject.reference", "there is no such patient in this record.")
+
+
+def _check_meta(resource: dict[str, Any]) -> Iterator[Finding]:
+    if not isinstance(resource.get("meta") or {}, dict):
+        yield _error("meta", "must be a JSON object.")
 
 
 def _check_tree(node: dict[str, Any], path: str) -> Iterator[Finding]:

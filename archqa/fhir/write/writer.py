@@ -6,7 +6,6 @@ validate   check as in mode apply, store nothing
 apply      check and store: in an overlay that can be reset, or on a server
 """
 
-import json
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -15,7 +14,7 @@ from archqa.core.write_mode import WriteMode
 from archqa.fhir.outcome import FhirError
 from archqa.fhir.record import Record, WritableRecord
 from archqa.fhir.values import dates
-from archqa.fhir.values.json_spans import parse
+from archqa.fhir.values.request_json import InvalidBody, parse_request_body
 from archqa.fhir.write.audit import AuditEntry, AuditLog
 from archqa.fhir.write.validation import Finding, validate_resource
 
@@ -85,7 +84,7 @@ class Writer:
             result = _refuse(409, against)
         else:
             result = self._write(resource_type, payload)
-        logged = body if payload is _NOT_JSON else payload
+        logged = body if isinstance(payload, InvalidBody) else payload
         self.log_write(
             "POST",
             url or resource_type,
@@ -126,8 +125,8 @@ class Writer:
     def _write(self, resource_type: str, payload: Any) -> WriteResult:
         if self.mode is WriteMode.READ_ONLY:
             return _refuse(403, ["this record is read-only."])
-        if payload is _NOT_JSON:
-            return _refuse(400, ["the body is not JSON."])
+        if isinstance(payload, InvalidBody):
+            return _refuse(400, [f"the body {payload}"])
         findings = tuple(validate_resource(payload, resource_type, self._has_patient))
         if self.mode is WriteMode.RECORD:
             return WriteResult(status=200, findings=tuple(map(_as_warning, findings)))
@@ -149,17 +148,12 @@ class Writer:
         return self.record.get("Patient", patient) is not None
 
 
-_NOT_JSON = object()
-
-
 def _parse(body: str) -> Any:
-    """Return the value of a body; `_NOT_JSON` if it is no JSON that UTF-8 can encode."""
+    """Return the value of a body, or the `InvalidBody` that says why there is none."""
     try:
-        value = parse(body)
-        json.dumps(value, ensure_ascii=False).encode()
-    except (ValueError, RecursionError):
-        return _NOT_JSON
-    return value
+        return parse_request_body(body)
+    except InvalidBody as error:
+        return error
 
 
 def _refuse(status: int, messages: Iterable[str]) -> WriteResult:
