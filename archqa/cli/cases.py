@@ -60,7 +60,7 @@ def check(
         print_notice(text)
     size = f"{len(case_ids)} cases, {sentence_count} sentences"
     console.print(f"{case_file.path}: {case_file.task}, {size}, sha256 {case_file.sha256[:12]}")
-    console.print(f"key: {key or 'none found'}; cases {', '.join(case_ids)}", markup=False)
+    console.print(f"key: {key or 'none found'}; cases {', '.join(case_ids)}")
 
 
 def _key_warnings(case_file: CaseFile, key: Path | None) -> list[str]:

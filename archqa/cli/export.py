@@ -5,8 +5,9 @@ from typing import Annotated
 
 import typer
 
-from archqa.cli.console import print_notice
+from archqa.cli.console import print_content, print_notice
 from archqa.cli.options import RunArgument
+from archqa.core.private_files import write_private_bytes, write_private_text
 from archqa.errors import CallerError
 from archqa.runs.export import export, formats, takes_zip, zip_submission
 from archqa.tasks import archehr_2025
@@ -35,12 +36,12 @@ def command(
         )
     content = export(run, format_name, partial=partial)
     if out is None:
-        typer.echo(content, nl=False)
+        print_content(content)
         return
     if _is_zipped(out, format_name):
-        out.write_bytes(zip_submission(content))
+        write_private_bytes(out, zip_submission(content))
     else:
-        out.write_bytes(content.encode())
+        write_private_text(out, content)
     print_notice(f"{format_name} written to {out}")
 
 

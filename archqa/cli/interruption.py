@@ -63,12 +63,6 @@ def interrupt_commands() -> None:
     _handle(signal.SIGTERM, lambda _number, _frame: signal.raise_signal(signal.SIGINT))
 
 
-def restore_signals() -> None:
-    """Handle signals as Python does by itself."""
-    _handle(signal.SIGINT, signal.default_int_handler)
-    _handle(signal.SIGTERM, signal.SIG_DFL)
-
-
 def message_of(interruption: KeyboardInterrupt, arguments: Sequence[str]) -> str:
     """What to tell the user of an interrupted command with these arguments.
 

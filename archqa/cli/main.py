@@ -1,14 +1,24 @@
 """The `archqa` command: its subcommands, and the exit code of each kind of error."""
 
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import typer
 
 import archqa
 from archqa.cli import interruption
-from archqa.cli.console import print_error, print_interruption, print_retries, set_quiet
+from archqa.cli.console import (
+    print_error,
+    print_interruption,
+    print_line,
+    print_retries,
+    set_quiet,
+    write_unencodable_characters_as_escapes,
+)
 from archqa.cli.lazy import CommandEntry, LazyGroup
+from archqa.core.terminal import printable
 from archqa.errors import ArchqaError
 
 HELP = (
@@ -114,6 +124,11 @@ class ArchqaCommands(LazyGroup):
 
     entries = COMMANDS
 
+    def make_context(self, *arguments: Any, **options: Any) -> Any:
+        """Parse the arguments before the subcommand."""
+        with _printable_usage_errors():
+            return super().make_context(*arguments, **options)
+
     def resolve_command(self, ctx: Any, args: list[str]) -> tuple[str | None, Any, list[str]]:
         """Import the command; from then on there is something to interrupt."""
         resolved = super().resolve_command(ctx, args)
@@ -121,16 +136,31 @@ class ArchqaCommands(LazyGroup):
         return resolved
 
     def invoke(self, ctx: Any) -> Any:
-        """Run the command. Typer ends an interrupted one itself, without a word."""
+        """Parse the arguments of the subcommand and run it."""
         set_quiet(quiet=False)
         try:
-            return super().invoke(ctx)
-        except KeyboardInterrupt as interrupted:
+            with _printable_usage_errors():
+                return super().invoke(ctx)
+        except KeyboardInterrupt as interrupted:  # Typer would end without a word.
             interruption.end_at_once()
             print_interruption(interruption.message_of(interrupted, sys.argv[1:]))
             raise typer.Exit(interruption.EXIT_CODE) from None
         finally:
             print_retries()
+
+
+_USAGE_ERROR: type[Any] = typer.BadParameter.__mro__[1]
+"""The base of typer's errors about arguments, which it does not export."""
+
+
+@contextmanager
+def _printable_usage_errors() -> Iterator[None]:
+    """Escape the arguments that an error quotes: a file name among them may hold anything."""
+    try:
+        yield
+    except _USAGE_ERROR as error:
+        error.message = printable(error.message)
+        raise
 
 
 app = typer.Typer(
@@ -150,13 +180,13 @@ def main(
 ) -> None:
     """Print the version if `--version` is given."""
     if version:
-        typer.echo(f"archqa {archqa.__version__}")
+        print_line(f"archqa {archqa.__version__}")
         raise typer.Exit
 
 
 def run() -> None:
     """Run the command line: an expected error becomes one message and its exit code."""
-    interruption.end_at_once_at_the_start()
+    write_unencodable_characters_as_escapes()
     try:
         app()
     except ArchqaError as error:
@@ -165,5 +195,3 @@ def run() -> None:
     except BrokenPipeError:
         sys.stderr.close()
         sys.exit(0)
-    finally:
-        interruption.restore_signals()

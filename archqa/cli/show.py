@@ -16,7 +16,9 @@ from archqa.cli.progress import format_dollars, result_table
 from archqa.core.case import Case
 from archqa.core.judgement import Judgement, Relevance
 from archqa.core.key import CaseKey
+from archqa.core.private_files import write_private_text
 from archqa.core.question import ClinicalTask, Item, RecordQuestion
+from archqa.core.terminal import printable
 from archqa.errors import CallerError
 from archqa.report.report_data import load_note_keys
 from archqa.runs.record import CaseRecord
@@ -62,8 +64,8 @@ def command(
     else:
         _show_case_id(opened_run, case, key, rationales=rationales)
     if svg is not None:
-        picture = console.export_svg(title=f"archqa show {case or ''}".strip())
-        svg.write_text(_FONT_RULE.sub("", picture), encoding="utf-8")
+        picture = console.export_svg(title=printable(f"archqa show {case or ''}".strip()))
+        write_private_text(svg, _FONT_RULE.sub("", picture))
 
 
 def _case_list(run: Run) -> Table:

@@ -2,6 +2,7 @@
 
 import os
 import secrets
+import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -33,7 +34,7 @@ def private_draft(path: Path) -> Iterator[IO[bytes]]:
         with target.open("wb") as file:
             yield file
         return
-    draft = target.with_name(f".{target.name[:100]}.{secrets.token_hex(4)}")
+    draft = target.with_name(f".{target.name[:50]}.{secrets.token_hex(4)}")
     descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, _MODE)
     try:
         with os.fdopen(descriptor, "wb") as file:
@@ -42,3 +43,14 @@ def private_draft(path: Path) -> Iterator[IO[bytes]]:
     except BaseException:
         draft.unlink(missing_ok=True)
         raise
+
+
+def open_private_log(path: Path) -> IO[str]:
+    """Open a file to append lines to; one that others could read becomes private first.
+
+    Raises `OSError`, also where the file belongs to somebody else.
+    """
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, _MODE)
+    if stat.S_ISREG(os.fstat(descriptor).st_mode):
+        os.fchmod(descriptor, _MODE)
+    return os.fdopen(descriptor, "w", encoding="utf-8", errors="backslashreplace", newline="\n")

@@ -44,6 +44,11 @@ def without_secrets(text: str) -> str:
     return _URL.sub(_identity_if_secret, text)
 
 
+def is_http_url(location: str) -> bool:
+    """Whether a location of a record is a server, instead of a file."""
+    return location.startswith(("http://", "https://"))
+
+
 def is_loopback_url(url: str) -> bool:
     """Whether a URL names this machine: what is sent there crosses no network."""
     return is_loopback(urlsplit(url).hostname or "")

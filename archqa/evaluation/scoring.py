@@ -5,12 +5,13 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from archqa.errors import CallerError
+from archqa.core.arguments import as_optional_path, as_path
+from archqa.errors import CallerError, without_suppressed_causes
 from archqa.evaluation.judges import JudgePanel
 from archqa.evaluation.submissions import open_submission
 from archqa.runs.folder import RunFolder
 from archqa.tasks import registry
-from archqa.tasks.official_files import write_private_text
+from archqa.tasks.official_files import write_official_text
 from archqa.tasks.scoring import ScoreReport, ScoreSettings, ScoringInputs, ScoringRequest
 from scoring import Comparison, ScoringError, compare, known_metrics
 from scoring.tasks import archehr2025
@@ -26,6 +27,7 @@ __all__ = [
 ]
 
 
+@without_suppressed_causes
 def score(
     target: str | Path,
     *,
@@ -50,7 +52,9 @@ def score(
     Raises `InputError` for files that are absent, malformed or do not belong together, `CallerError` for
     an unknown task or metric or a file that was not named, `ModelError` if the judge cannot be asked.
     """
-    submission = open_submission(Path(target), task)
+    for argument, value in {"key": key, "data": data, "second_key": second_key}.items():
+        as_optional_path(value, argument)
+    submission = open_submission(as_path(target, "What is to be scored"), task)
     bridge = registry.find(submission.task).scoring()
     if judge is not None and not bridge.takes_judge:
         raise CallerError(f"A judge decides answers of FHIR-AgentBench, not of {submission.task}.")
@@ -65,6 +69,7 @@ def score(
     return _save(report, request) if keep else report
 
 
+@without_suppressed_causes
 def compare_runs(
     first: str | Path,
     second: str | Path,
@@ -104,7 +109,7 @@ def _save(report: ScoreReport, request: ScoringRequest) -> ScoreReport:
         folder.write_json("scores.json", report.as_json())
     if official:
         details = json.dumps(report.as_json(), ensure_ascii=False, indent=2) + "\n"
-        write_private_text(official.with_suffix(".about.json"), details)
+        write_official_text(official.with_suffix(".about.json"), details)
     folder_path = official.parent if official else submission.folder
     path = folder_path / "disagreements.jsonl"
     # The disagreements of an earlier judge would mislead.
@@ -117,4 +122,4 @@ def _save(report: ScoreReport, request: ScoringRequest) -> ScoreReport:
 
 def _write_lines(path: Path, rows: Sequence[dict[str, Any]]) -> None:
     lines = [json.dumps(row, ensure_ascii=False) + "\n" for row in rows]
-    write_private_text(path, "".join(lines))
+    write_official_text(path, "".join(lines))

@@ -5,13 +5,13 @@ a resource of no patient (ward, drug, organization) is in every shard.
 """
 
 import json
-import os
 from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
 from sqlite3 import Connection
-from typing import IO, NamedTuple
+from typing import NamedTuple
 
+from archqa.core.private_files import private_draft, write_private_text
 from archqa.errors import CallerError
 from archqa.fhir.index.reference_graph import sql_number_list
 from archqa.fhir.search.compartment import owner_elements
@@ -69,20 +69,19 @@ def _check_request(shards: int, into: Path) -> None:
 def _write_layout(folder: Path, shards: int) -> None:
     layout = ShardLayout(shards=shards)
     text = json.dumps(layout.model_dump(), indent=2)
-    with _open_private(folder / LAYOUT_FILE_NAME) as file:
-        file.write(f"{text}\n")
+    write_private_text(folder / LAYOUT_FILE_NAME, f"{text}\n")
 
 
 def _write_drafts(store: Store, drafts: list[Path]) -> None:
     """Write each resource to the drafts of its patients, or to all drafts."""
     every_shard = range(1, len(drafts) + 1)
     with store.read_session() as session, ExitStack() as stack:
-        files = [stack.enter_context(_open_private(draft)) for draft in drafts]
+        files = [stack.enter_context(private_draft(draft)) for draft in drafts]
         searcher = store.searcher(session)
         for numbers, shards_of in _batches(session.connection, len(drafts)):
             resources = searcher.fetch(numbers)
             for n, resource in zip(numbers, resources, strict=True):
-                line = f"{_on_one_line(resource.text)}\n"
+                line = f"{_on_one_line(resource.text)}\n".encode()
                 for shard in shards_of.get(n, every_shard):
                     files[shard - 1].write(line)
 
@@ -133,9 +132,3 @@ def _load(draft: Path, path: Path) -> Shard:
 def _on_one_line(text: str) -> str:
     """Replace the line ends of a JSON text, which can only stand between values."""
     return text.replace("\r", " ").replace("\n", " ")
-
-
-def _open_private(path: Path) -> IO[str]:
-    """Create a file that only its owner may read."""
-    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-    return os.fdopen(descriptor, "w", encoding="utf-8", newline="\n")

@@ -1,12 +1,12 @@
 """The report: one HTML page about runs that needs nothing but a browser, no script, no network."""
 
-import os
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from archqa import tasks
+from archqa.core.private_files import write_private_text
 from archqa.core.usage import Usage
 from archqa.errors import CallerError
 from archqa.report.agreement import AgreementTable, agreement_table
@@ -89,9 +89,7 @@ def write_report(
     html = report_html(paths, key=key, text=text)
     file_name = "report.html" if len(paths) == 1 else "comparison.html"
     path = out or Path(paths[0]) / file_name
-    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-    with os.fdopen(descriptor, "w", encoding="utf-8") as file:
-        file.write(html)
+    write_private_text(path, html)
     return path
 
 

@@ -8,7 +8,7 @@ from archqa.agents.dry_run_backend import DryRunBackend, DryRunCall
 from archqa.agents.engine_backend import EngineBackend
 from archqa.agents.model_backend import ModelBackend
 from archqa.core.question import Item, RecordQuestion
-from archqa.core.server_urls import OPENAI_BASE_URL, server_identity
+from archqa.core.server_urls import OPENAI_BASE_URL, is_http_url, server_identity
 from archqa.core.step import Step
 from archqa.engine import Engine
 from archqa.errors import AuthenticationFailed, CallerError
@@ -28,9 +28,18 @@ from archqa.llm.postgres import PostgresCache
 from archqa.llm.retries import RetryingModel
 from archqa.llm.transport import HttpTransport, RetryAfterHook
 from archqa.panel.settings import PanelSettings
+from archqa.runs.destinations import (
+    Announce,
+    AnnouncedModel,
+    Announcer,
+    Destination,
+    run_destinations,
+)
 from archqa.runs.models import (
     ModelEndpoint,
+    backend_kind,
     check_model_counts,
+    check_server_asked_for,
     decision_components,
     load_exemplars,
     model_endpoints,
@@ -53,9 +62,9 @@ class SharedLimits(NamedTuple):
 class Backends:
     """The backends of one run. `close` closes their connections.
 
-    `model` replaces the model server, for tests and dry runs. Raises `CallerError` where the
-    settings do not fit the pipeline, `AuthenticationFailed` without a key: both before anything is
-    written.
+    `model` replaces the model server, for tests and dry runs. `announce` is called before the first
+    request. Raises `CallerError` where the settings do not fit the pipeline,
+    `AuthenticationFailed` without a key: both before anything is written.
     """
 
     def __init__(
@@ -64,8 +73,11 @@ class Backends:
         pipeline: Pipeline,
         model: Model | None = None,
         shared: SharedLimits | None = None,
+        announce: Announce | None = None,
     ) -> None:
         self._settings = settings
+        self._announce = announce or Announcer()
+        self._announced = False
         self._pipeline = pipeline
         self._pipeline_settings = settings.for_pipeline(pipeline)
         self._scripted = model
@@ -76,7 +88,7 @@ class Backends:
         self._models: dict[str | None, Model] = {}
         self._kinds: dict[str, str] = {}
         for agent in pipeline.agents:
-            self._kinds[agent] = settings.agent(agent).backend or pipeline.backend
+            self._kinds[agent] = backend_kind(settings, pipeline, agent)
         self._cache = None
         if settings.cache.enabled and self.uses_models:
             self._cache = open_cache(settings)
@@ -98,6 +110,8 @@ class Backends:
     def context(self, record_step: Callable[[Step], None], case: Item | None = None) -> RunContext:
         """Return the run context of one case, with the record of its patient."""
         record = self._record_of(case)
+        if self._settings.record is not None and is_http_url(self._settings.record):
+            self.announce()
         embedded = None
         if "embedded" in self._kinds.values():
             embedded = self._embedded_backend(record)
@@ -137,6 +151,19 @@ class Backends:
             voting_backends=voting_backends,
             exemplars=self._exemplars,
         )
+
+    @property
+    def destinations(self) -> tuple[Destination, ...]:
+        """Where this run may send record text and queries."""
+        if self._scripted is not None:
+            return ()
+        return run_destinations(self._settings, self._pipeline)
+
+    def announce(self) -> None:
+        """Say where record text and queries go; done before the first request at the latest."""
+        if not self._announced:
+            self._announced = True
+            self._announce(self.destinations)
 
     async def close(self) -> None:
         """Close connections, the record and the cache."""
@@ -193,6 +220,8 @@ class Backends:
 
     def _check_servers(self) -> None:
         """Connect all models now, to report a missing key or bad URL before writing anything."""
+        if self._scripted is None:
+            check_server_asked_for(self._settings, self._pipeline)
         for agent in self._model_agents:
             for endpoint in model_endpoints(self._settings, agent):
                 self._model(endpoint.base_url)
@@ -290,7 +319,7 @@ class Backends:
 
     def _wrapped_model(self, base_url: str | None) -> Model:
         settings = self._settings
-        model = self._scripted or ServerModel(self._open(base_url), settings.price_of)
+        model = self._scripted or self._server_model(base_url)
         # Check the budget after the rate-limit wait: other requests may have spent it meanwhile.
         budgeted = BudgetedModel(model, self._shared.budget)
         limited = RateLimitedModel(budgeted, self._shared.limiter)
@@ -301,6 +330,10 @@ class Backends:
         if cache is None:
             return retrying
         return CachedModel(retrying, cache, self._shared.in_flight)
+
+    def _server_model(self, base_url: str | None) -> Model:
+        server = ServerModel(self._open(base_url), self._settings.price_of)
+        return AnnouncedModel(server, self.announce)
 
     def _server_cache(self, base_url: str | None) -> ServerCache | None:
         """The cached replies of one server; None without a cache."""

@@ -6,6 +6,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from archqa import tasks
+from archqa.core.private_files import private_draft
 from archqa.core.question import Item
 from archqa.errors import CallerError, InputError
 from archqa.runs.folder import RunFolder, case_file_name, new_run_name
@@ -136,12 +137,16 @@ def _merged_manifest(
     """Return the manifest of `parts[0]` with the cases, times and seconds of all parts."""
     now = datetime.now(UTC)
     status = RunStatus.FINISHED if complete else RunStatus.STOPPED
+    destinations: dict[str, None] = {}
+    for part in parts:
+        destinations.update(dict.fromkeys(part.destinations))
     changes = {
         "run": new_run_name(now, parts[0].task, parts[0].pipeline),
         "status": status,
         "started_at": min(part.started_at for part in parts),
         "ended_at": max(part.ended_at or now for part in parts),
         "case_ids": case_ids,
+        "destinations": tuple(destinations),
         "seconds": sum(part.seconds for part in parts),
     }
     return parts[0].model_copy(update=changes)
@@ -173,8 +178,8 @@ def _copy_trace(source: RunFolder, target: RunFolder, case_id: str) -> None:
     source_file = source.path / name
     if source_file.is_file():
         target_file = target.path / name
-        shutil.copyfile(source_file, target_file)
-        target_file.chmod(0o600)
+        with source_file.open("rb") as trace, private_draft(target_file) as copy:
+            shutil.copyfileobj(trace, copy)
 
 
 def _shortened(case_ids: Sequence[str]) -> str:

@@ -55,7 +55,13 @@ def _reopen(path: Path, planned: RunManifest) -> tuple[RunFolder, RunManifest]:
             "Resume it as it was begun, or name a new --out."
         )
     folder.mend()
-    running = {"status": RunStatus.RUNNING, "ended_at": None}
+    # A run may go on with another server: both are destinations of its record text.
+    destinations = dict.fromkeys((*existing.destinations, *planned.destinations))
+    running = {
+        "status": RunStatus.RUNNING,
+        "ended_at": None,
+        "destinations": tuple(destinations),
+    }
     return folder, existing.model_copy(update=running)
 
 

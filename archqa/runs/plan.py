@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 import archqa
 from archqa import tasks
+from archqa.core.arguments import as_path
 from archqa.core.question import Item
 from archqa.llm.prompts import default_prompts
 from archqa.runs.case_selection import Selection
@@ -78,7 +79,7 @@ def plan_run(
 def _load(source: str | Path | CaseFile, task: str | None) -> CaseFile:
     if isinstance(source, CaseFile):
         return source
-    return tasks.load_cases_to_answer(str(source), task)
+    return tasks.load_cases_to_answer(as_path(source, "cases"), task)
 
 
 def _fingerprint(file: CaseFile) -> DataFingerprint:

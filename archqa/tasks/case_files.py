@@ -4,7 +4,8 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
-from archqa.errors import InputError
+from archqa.core.arguments import as_path
+from archqa.errors import InputError, without_suppressed_causes
 from archqa.tasks.files.content import FORMAT_HINT
 from archqa.tasks.files.json_lines import JSONL_SUFFIXES, open_jsonl
 from archqa.tasks.files.mistakes import FileErrors, printable
@@ -44,6 +45,7 @@ def recognise(source: CaseSource) -> Task:
     return _recognise(read_source(source))
 
 
+@without_suppressed_causes
 def load_cases(source: CaseSource, task: str | None = None) -> CaseFile:
     """Read a case file: a path, `-` (standard input) or `mini`. `task` overrides its content.
 
@@ -53,6 +55,7 @@ def load_cases(source: CaseSource, task: str | None = None) -> CaseFile:
     return _load(source, task, lambda reading_task: reading_task)
 
 
+@without_suppressed_causes
 def load_cases_to_answer(source: CaseSource, task: str | None = None) -> CaseFile:
     """Read the same for a run: notes without sentences are split, and `remarks` says so.
 
@@ -85,6 +88,7 @@ def load_notes(source: CaseSource) -> CaseFile:
     return _load(source, default_task().name, lambda reading_task: reading_task.for_scoring())
 
 
+@without_suppressed_causes
 def load_key(source: CaseSource) -> KeyFile:
     """Read an ArchEHR-QA key, of 2025 or 2026. Raises `InputError` with every mistake of the file."""
     from archqa.tasks.archehr_2025.key import read_key
@@ -104,12 +108,15 @@ def find_key(case_path: str | Path) -> Path | None:
 
 
 def _is_cohort(path: Path) -> bool:
-    return path.suffix in {*JSONL_SUFFIXES, PARQUET_SUFFIX} and path.is_file()
+    is_cohort = path.suffix in {*JSONL_SUFFIXES, PARQUET_SUFFIX}
+    return is_cohort and path.is_file()
 
 
 def _load(source: CaseSource, name: str | None, prepare: Callable[[Task], Task]) -> CaseFile:
-    if isinstance(source, str | Path) and _is_cohort(Path(source)):
-        return _load_cohort(Path(source), name, prepare)
+    if not isinstance(source, Source | bytes):
+        path = as_path(source, "The case file")
+        if _is_cohort(path):
+            return _load_cohort(path, name, prepare)
     opened = read_source(source)
     task = prepare(recognise(opened) if name is None else find(name))
     cases = task.load(opened)

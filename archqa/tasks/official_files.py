@@ -1,10 +1,10 @@
 """Writes scores in the organisers' own files, readable by their owner only."""
 
 import json
-import os
 from collections.abc import Mapping
 from pathlib import Path
 
+from archqa.core.private_files import write_private_text
 from archqa.errors import InputError
 
 _OWN_SCORES = frozenset({"question_overlap"})
@@ -13,17 +13,13 @@ _OWN_SCORES = frozenset({"question_overlap"})
 def write_leaderboard(path: Path, scores: Mapping[str, float]) -> None:
     """Write the scores by their official names, as the leaderboard takes them."""
     official = {name: value for name, value in scores.items() if name not in _OWN_SCORES}
-    write_private_text(path, json.dumps(official, indent=2) + "\n")
+    write_official_text(path, json.dumps(official, indent=2) + "\n")
 
 
-def write_private_text(path: Path, text: str) -> None:
+def write_official_text(path: Path, text: str) -> None:
     """Write a text file with mode 0600. Raises `InputError` if it cannot be written."""
     try:
-        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-        # Half a character (a lone surrogate) is written as JSON escapes it.
-        with os.fdopen(descriptor, "w", encoding="utf-8", errors="backslashreplace") as file:
-            file.write(text)
-        path.chmod(0o600)
+        write_private_text(path, text)
     except OSError as error:
         raise unwritable(path, error) from None
 

@@ -6,7 +6,6 @@ annotations/<cases>_key.json      [{"case_id", "answers": [{"sentence_id", "rele
 """
 
 import json
-import os
 import re
 from collections.abc import Mapping
 from datetime import UTC, datetime
@@ -17,6 +16,7 @@ from typing import Any
 from archqa import tasks
 from archqa.core.case import Case
 from archqa.core.judgement import Relevance
+from archqa.core.private_files import write_private_text
 from archqa.core.value import FrozenModel
 
 _UNSAFE_CHARACTERS = re.compile(r"[^A-Za-z0-9._-]+")
@@ -119,12 +119,7 @@ def _read_rows(path: Path) -> list[dict[str, Any]]:
 
 
 def _replace_file(path: Path, content: Any) -> None:
-    draft = path.with_name(f".{path.name}.{os.getpid()}")
-    flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC
-    descriptor = os.open(draft, flags, 0o600)
-    with os.fdopen(descriptor, "w", encoding="utf-8") as file:
-        json.dump(content, file, ensure_ascii=False, indent=1)
-    draft.replace(path)
+    write_private_text(path, json.dumps(content, ensure_ascii=False, indent=1))
 
 
 def _safe_file_name(name: str) -> str:

@@ -166,11 +166,13 @@ def test_an_interruption_at_any_moment_of_the_start_is_no_traceback(
 def test_comparisons_and_batches_say_how_they_go_on(
     command: tuple[str, ...], sentence: str, tmp_path: Path
 ) -> None:
-    with FakeServer(latency=5) as server:
-        with started(*command, *asked_of(server), cwd=tmp_path) as process:
-            wait_until(lambda: list(tmp_path.glob("runs/**/run.json")) or process.poll())
-            process.send_signal(signal.SIGINT)
-            result = ended(process)
+    with (
+        FakeServer(latency=5) as server,
+        started(*command, *asked_of(server), cwd=tmp_path) as process,
+    ):
+        wait_until(lambda: list(tmp_path.glob("runs/**/run.json")) or process.poll())
+        process.send_signal(signal.SIGINT)
+        result = ended(process)
     if command[0] == "batch" and result.returncode != 130:
         pytest.skip("the fake server has no Batch API, and refused before the signal")
     check_ended_well(result)

@@ -9,6 +9,7 @@ import threading
 from pathlib import Path
 from typing import Any
 
+from archqa.core.private_files import open_private_log
 from archqa.core.value import FrozenModel
 from archqa.errors import InputError
 
@@ -38,9 +39,15 @@ class AuditLog:
         self.path = Path(path)
         self._lock = threading.Lock()
 
+    def create(self) -> None:
+        """Create the file if it is absent. Raises `InputError` if it cannot be written."""
+        self._write("")
+
     def add(self, entry: AuditEntry) -> None:
         """Append one line. Raises `InputError` if the file cannot be written."""
-        line = json.dumps(entry.model_dump(mode="json"), ensure_ascii=True) + "\n"
+        self._write(json.dumps(entry.model_dump(mode="json"), ensure_ascii=True) + "\n")
+
+    def _write(self, line: str) -> None:
         try:
             with self._lock:
                 self._append(line)
@@ -49,8 +56,7 @@ class AuditLog:
 
     def _append(self, line: str) -> None:
         self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        descriptor = os.open(self.path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
-        with os.fdopen(descriptor, "w", encoding="utf-8", newline="\n") as file:
+        with open_private_log(self.path) as file:
             file.write(line)
             file.flush()
             os.fsync(file.fileno())

@@ -15,6 +15,7 @@ from collections import Counter, defaultdict
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
+from archqa.core.private_files import private_draft
 from archqa.core.question import Item
 from archqa.core.server_urls import server_identity
 from archqa.core.step import Step
@@ -78,6 +79,18 @@ class BatchRun:
     def create(cls, plan: Plan, out: Path | None) -> "BatchRun":
         """A new run; no request is written yet."""
         return cls(new_folder(plan, out), plan.settings)
+
+    @property
+    def base_url(self) -> str | None:
+        """The server that the run began with."""
+        return self._settings.base_url
+
+    def add_destination(self, destination: str) -> None:
+        """Keep in `run.json` where the requests are sent."""
+        manifest = self.folder.manifest()
+        destinations = dict.fromkeys((*manifest.destinations, destination))
+        changes = {"destinations": tuple(destinations)}
+        self.folder.write_manifest(manifest.model_copy(update=changes))
 
     @property
     def rounds(self) -> tuple[BatchRound, ...]:
@@ -148,11 +161,10 @@ class BatchRun:
         new_round = BatchRound(number=len(self.rounds) + 1, digests=tuple(keys))
         dialect = Dialect()
         path = self.input_path(new_round)
-        path.touch(mode=0o600)
-        with path.open("w", encoding="utf-8") as file:
+        with private_draft(path) as file:
             for key in keys:
                 line = batch_request_line(key, self._pending[key], dialect)
-                file.write(f"{line}\n")
+                file.write(f"{line}\n".encode("utf-8", "backslashreplace"))
         self.replace(new_round)
         return new_round
 

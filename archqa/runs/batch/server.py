@@ -3,16 +3,46 @@
 import re
 from pathlib import Path
 
+from archqa.core.private_files import write_private_bytes
+from archqa.core.server_urls import server_identity
+from archqa.errors import CallerError
 from archqa.llm.server_api import ServerApi
 from archqa.runs.batch.batch_run import BatchRound, BatchRun
+from archqa.runs.destinations import Announce, Announcer, model_server
 from archqa.runs.model_server import open_server_api
+from archqa.runs.models import no_server_asked_for
 from archqa.settings import Settings
 
 _FINAL_STATUSES = frozenset({"completed", "expired", "cancelled", "failed"})
 
 
-async def upload(run: BatchRun, settings: Settings) -> list[BatchRound]:
-    """Submit every round that is written and not yet submitted. Raises `ModelError`."""
+def check_server(run: BatchRun, settings: Settings) -> None:
+    """Raise `CallerError` unless the server of the settings is the one that the run began with.
+
+    The server in `run.json` is not taken over: whoever hands over a run would get the user's key.
+    """
+    if not settings.has_model:
+        raise no_server_asked_for("A batch needs a model")
+    begun_at = server_identity(run.base_url)
+    if server_identity(settings.base_url) != begun_at:
+        raise CallerError(
+            f"{run.folder.path} was begun at {begun_at}, which is not the server that is set up.\n"
+            f"If you trust it, name it again: --base-url {begun_at}"
+        )
+
+
+async def upload(
+    run: BatchRun, settings: Settings, announce: Announce | None = None
+) -> list[BatchRound]:
+    """Submit every round that is written and not yet submitted. Raises `ModelError`.
+
+    `announce` is called before with the server that gets record text; by default a log
+    warning names it.
+    """
+    destination = model_server(settings.base_url)
+    run.add_destination(str(destination))
+    announce = announce or Announcer()
+    announce([destination])
     async with open_server_api(settings) as server:
         submitted = []
         for batch_round in _with_status(run, "written"):
@@ -66,18 +96,14 @@ async def _fetch(server: ServerApi, run: BatchRun, submitted: BatchRound) -> int
     for file_id in (batch.output_file_id, batch.error_file_id):
         if file_id:
             content = await server.file_content(file_id)
-            replies += run.take(_save(run, submitted, file_id, content))
+            replies += run.take(save_output(run, submitted, file_id, content))
     run.replace(submitted.model_copy(update={"status": "fetched"}))
     return replies
 
 
-def _save(run: BatchRun, submitted: BatchRound, file_id: str, content: bytes) -> Path:
-    """Write the server's file next to the round's input.
-
-    It has record text, so only its owner can read it.
-    """
+def save_output(run: BatchRun, submitted: BatchRound, file_id: str, content: bytes) -> Path:
+    """Write the server's file next to the round's input, readable by its owner alone."""
     safe_id = re.sub(r"[^\w.-]", "_", file_id)
     path = run.input_path(submitted).with_suffix(f".{safe_id}.out.jsonl")
-    path.touch(mode=0o600)
-    path.write_bytes(content)
+    write_private_bytes(path, content)
     return path

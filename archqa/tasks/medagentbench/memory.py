@@ -6,13 +6,13 @@ of the instruction it was learnt from, and is not used for that instruction.
 
 import hashlib
 import json
-import os
 import re
 from collections.abc import Iterable
 from pathlib import Path
 
 from pydantic import Field, ValidationError
 
+from archqa.core.private_files import open_private_log
 from archqa.core.value import FrozenModel
 from archqa.errors import CallerError, InputError
 
@@ -50,8 +50,7 @@ def add_correction(
     if _GRADED_TASK_ID.fullmatch(task_id):
         raise CallerError(f"{task_id} is a graded task.\nMemory is fed from ungraded work only.")
     correction = Correction(when=when, do=do, learnt_from=fingerprint(instruction))
-    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
-    with os.fdopen(descriptor, "a", encoding="utf-8") as file:
+    with open_private_log(path) as file:
         file.write(correction.model_dump_json() + "\n")
     return correction
 

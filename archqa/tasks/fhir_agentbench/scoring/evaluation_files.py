@@ -10,8 +10,9 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from archqa.core.spreadsheets import formula_free
 from archqa.tasks.fhir_agentbench.cases import FhirQuestion
-from archqa.tasks.official_files import unwritable, write_private_text
+from archqa.tasks.official_files import unwritable, write_official_text
 from archqa.tasks.scoring import Submission
 from scoring import Scores
 from scoring.tasks.fhir_agentbench import NO_ANSWER
@@ -35,7 +36,7 @@ def write_evaluation(
     """
     records = list(_records(scores, submission, questions))
     text = json.dumps(records, ensure_ascii=False, indent=2)
-    write_private_text(path, text + "\n")
+    write_official_text(path, text + "\n")
     summary = list(_summary(path, scores, submission))
     _append(path.with_name("performance_summary.csv"), summary)
 
@@ -100,9 +101,9 @@ def _summary(path: Path, scores: Scores, submission: Submission) -> Iterator[lis
         values = [row.get(name, "") for name in _SUMMARY_SCORES]
         yield [
             now,
-            submission.path.name,
-            path.name,
-            resource_type,
+            formula_free(submission.path.name),
+            formula_free(path.name),
+            formula_free(resource_type),
             int(row["questions"]),
             *values,
         ]

@@ -1,0 +1,145 @@
+"""Files with record text are readable by their owner alone, also where another file was before."""
+
+import os
+import stat
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from archqa import fhir
+from archqa.tasks.medagentbench.memory import add_correction
+from tests.ask.test_asking import small_record
+from tests.safety.command_line import archqa, synthetic_run
+
+
+@pytest.fixture(autouse=True)
+def umask_that_hides_nothing() -> Iterator[None]:
+    earlier = os.umask(0)
+    yield
+    os.umask(earlier)
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Path:
+    return synthetic_run(tmp_path)
+
+
+def mode_of(path: Path) -> str:
+    return oct(stat.S_IMODE(path.stat().st_mode))
+
+
+def readable_file(path: Path) -> Path:
+    path.write_text("what was there before\n")
+    path.chmod(0o644)
+    return path
+
+
+def assert_replaced(path: Path, *command: str) -> None:
+    """A command writes a private file, and who had the former file open reads nothing new."""
+    with readable_file(path).open() as reader:
+        result = archqa(*command)
+        assert result.returncode == 0, result.stderr
+        assert reader.read() == "what was there before\n"
+    assert mode_of(path) == "0o600"
+    assert "what was there before" not in path.read_text(errors="replace")
+
+
+@pytest.mark.parametrize(
+    ("format_name", "file_name"),
+    [
+        ("archehr-2025", "submission.json"),
+        ("archehr-2025", "submission.zip"),
+        ("csv", "answers.csv"),
+        ("jsonl", "answers.jsonl"),
+    ],
+)
+def test_an_export_is_private(run: Path, tmp_path: Path, format_name: str, file_name: str) -> None:
+    out = tmp_path / file_name
+    assert_replaced(out, "export", str(run), "--format", format_name, "--out", str(out))
+
+
+def test_a_picture_of_a_run_is_private(run: Path, tmp_path: Path) -> None:
+    picture = tmp_path / "case.svg"
+    assert_replaced(picture, "show", str(run), "s1", "--svg", str(picture))
+
+
+def test_a_report_is_private(run: Path, tmp_path: Path) -> None:
+    page = tmp_path / "page.html"
+    assert_replaced(page, "report", str(run), "--out", str(page))
+
+
+def test_a_report_in_the_run_folder_is_private(run: Path) -> None:
+    assert_replaced(run / "report.html", "report", str(run))
+
+
+def test_the_scores_in_the_organisers_files_are_private(run: Path, tmp_path: Path) -> None:
+    official = tmp_path / "scores.json"
+    about = readable_file(tmp_path / "scores.about.json")
+    assert_replaced(official, "score", str(run), "--official-json", str(official))
+    assert mode_of(about) == "0o600"
+
+
+def test_the_requests_of_a_batch_are_private(tmp_path: Path) -> None:
+    run = tmp_path / "run"
+    command = ("batch", "submit", "mini", "--model", "m", "--offline", "--out", str(run))
+    assert archqa(*command).returncode == 0
+    requests = run / "batch" / "round-1.jsonl"
+    text = requests.read_text()
+    (run / "batch" / "rounds.json").write_text("[]")
+    assert_replaced(requests, "batch", "submit", str(run), "--offline")
+    assert requests.read_text() == text
+
+
+def test_the_replies_of_a_batch_are_private(run: Path) -> None:
+    from archqa.runs.batch.batch_run import BatchRound, BatchRun
+    from archqa.runs.batch.server import save_output
+    from archqa.runs.folder import RunFolder
+    from archqa.settings import Settings
+
+    batch = BatchRun(RunFolder.open(run), Settings())
+    path = readable_file(run / "batch" / "round-1.file-1.out.jsonl")
+    save_output(batch, BatchRound(number=1, digests=()), "file-1", b"{}")
+    assert mode_of(path) == "0o600"
+
+
+def test_a_merged_run_is_private(tmp_path: Path) -> None:
+    for shard in ("1", "2"):
+        part = str(tmp_path / f"part{shard}")
+        result = archqa("predict", "mini", "--shard", f"{shard}/2", "--out", part, "-q")
+        assert result.returncode == 0, result.stderr
+    merged = tmp_path / "merged"
+    parts = (str(tmp_path / "part1"), str(tmp_path / "part2"))
+    assert archqa("merge", *parts, "--out", str(merged)).returncode == 0
+    assert_all_private(merged)
+
+
+def assert_all_private(folder: Path) -> None:
+    assert mode_of(folder) == "0o700"
+    for path in folder.rglob("*"):
+        assert mode_of(path) == ("0o700" if path.is_dir() else "0o600"), path
+
+
+def test_the_shards_of_a_record_are_private(tmp_path: Path) -> None:
+    store = small_record(tmp_path)
+    shards = tmp_path / "shards"
+    result = archqa("fhir", "split", str(store), "--shards", "2", "--into", str(shards))
+    assert result.returncode == 0, result.stderr
+    assert_all_private(shards)
+
+
+def test_an_audit_log_that_everybody_could_read_becomes_private(tmp_path: Path) -> None:
+    path = readable_file(tmp_path / "audit.jsonl")
+    entry = fhir.AuditEntry(
+        at="2131-12-31", who="agent", mode="apply", method="POST", url="/Patient", payload={},
+        status=201,
+    )  # fmt: skip
+    fhir.AuditLog(path).add(entry)
+    assert mode_of(path) == "0o600"
+    assert path.read_text().startswith("what was there before\n")
+
+
+def test_corrections_that_everybody_could_read_become_private(tmp_path: Path) -> None:
+    path = readable_file(tmp_path / "memory.jsonl")
+    add_correction(path, "Check the potassium of S1234567.", "a value is low", "order a repeat")
+    assert mode_of(path) == "0o600"
