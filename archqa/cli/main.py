@@ -142,9 +142,9 @@ class ArchqaCommands(LazyGroup):
             with _printable_usage_errors():
                 return super().invoke(ctx)
         except KeyboardInterrupt as interrupted:  # Typer would end without a word.
-            interruption.end_at_once()
+            interruption.finish()
             print_interruption(interruption.message_of(interrupted, sys.argv[1:]))
-            raise typer.Exit(interruption.EXIT_CODE) from None
+            raise typer.Exit(interruption.exit_code_of(sys.argv[1:])) from None
         finally:
             print_retries()
 

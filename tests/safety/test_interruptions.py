@@ -1,6 +1,7 @@
 """Ctrl-C and SIGTERM, to real processes: no traceback, exit code 130, and how to go on."""
 
 import json
+import os
 import shlex
 import signal
 import subprocess
@@ -56,15 +57,21 @@ def asked_of(server: FakeServer) -> tuple[str, ...]:
     return ("--base-url", server.base_url, "--model", "m")
 
 
-def check_ended_well(result: CommandResult) -> None:
-    assert result.returncode == 130, result.stderr
+def check_ended_well(result: CommandResult, code: int = 130) -> None:
+    assert result.returncode == code, result.stderr
     assert "Traceback" not in result.stderr
     assert "Exception ignored" not in result.stderr
     assert result.stderr.count("interrupted") == 1, result.stderr
 
 
-@pytest.mark.parametrize("number", SIGNALS)
-@pytest.mark.parametrize("out", [(), ("--out", "my run"), ("--out=my run",)])
+@pytest.mark.parametrize(
+    ("number", "out"),
+    [
+        (signal.SIGINT, ()),
+        (signal.SIGTERM, ("--out", "my run")),
+        (signal.SIGINT, ("--out=my run",)),
+    ],
+)
 def test_an_interrupted_run_names_the_exact_command_that_goes_on(
     number: signal.Signals, out: tuple[str, ...], tmp_path: Path
 ) -> None:
@@ -102,7 +109,7 @@ def test_the_command_that_goes_on_shows_no_password(tmp_path: Path) -> None:
     assert "Traceback" not in result.stderr
 
 
-@pytest.mark.parametrize("delay", [0.0, 0.01, 0.05])
+@pytest.mark.parametrize("delay", [0.0, 0.05])
 def test_two_interruptions_in_a_row_leave_no_traceback(delay: float, tmp_path: Path) -> None:
     with FakeServer(latency=5) as server:
         typed = ("predict", "mini", *asked_of(server), "--yes", "--pipeline", "panel")
@@ -116,9 +123,10 @@ def test_two_interruptions_in_a_row_leave_no_traceback(delay: float, tmp_path: P
     assert "Traceback" not in result.stderr
     assert "Exception ignored" not in result.stderr
     assert "Task" not in result.stderr
+    assert result.stderr.count("archqa: interrupted; go on with: archqa predict") <= 1
 
 
-@pytest.mark.parametrize("command", [("--help",), ("predict", "mini"), ("fhir", "serve", "x.db")])
+@pytest.mark.parametrize("command", [("--help",), ("predict", "mini")])
 def test_an_interruption_while_modules_are_imported_is_one_line(
     command: tuple[str, ...], tmp_path: Path
 ) -> None:
@@ -142,7 +150,7 @@ def test_an_interruption_while_modules_are_imported_is_one_line(
     assert stderr == "archqa: interrupted; nothing was begun.\n"
 
 
-@pytest.mark.parametrize("delay", [0.03, 0.08, 0.15, 0.25, 0.4])
+@pytest.mark.parametrize("delay", [0.05, 0.15, 0.4])
 def test_an_interruption_at_any_moment_of_the_start_is_no_traceback(
     delay: float, tmp_path: Path
 ) -> None:
@@ -193,12 +201,14 @@ def test_a_question_that_was_interrupted_has_no_run_to_resume(tmp_path: Path) ->
 
 
 def test_a_check_that_waits_for_its_input_says_that_nothing_was_written(tmp_path: Path) -> None:
-    with started("cases", "check", "-", cwd=tmp_path) as process:
-        time.sleep(0.7)
+    os.mkfifo(tmp_path / "cases.json")
+    with started("cases", "check", "cases.json", cwd=tmp_path) as process:
+        writer = os.open(tmp_path / "cases.json", os.O_WRONLY)
         process.send_signal(signal.SIGINT)
         result = ended(process)
+        os.close(writer)
     check_ended_well(result)
-    assert "nothing was written" in result.stderr or "nothing was begun" in result.stderr
+    assert "the file was not checked to its end; nothing was written." in result.stderr
 
 
 @pytest.mark.parametrize("number", SIGNALS)
@@ -220,12 +230,15 @@ def test_an_interrupted_load_stores_nothing_and_says_so(
         assert ended(process).stdout == ""
 
 
-@pytest.mark.parametrize("number", SIGNALS)
 @pytest.mark.parametrize(
-    ("command", "sentence"),
+    ("number", "command", "sentence"),
     [
-        (("serve", "--port", "0"), "the server has stopped; reviews that were saved stay."),
-        (("fhir", "serve", "record.db", "--port", "0"), "the record's file is as it was."),
+        (signal.SIGINT, ("serve", "--port", "0"), "reviews that were saved stay."),
+        (
+            signal.SIGTERM,
+            ("fhir", "serve", "record.db", "--port", "0"),
+            "the record's file is as it was.",
+        ),
     ],
 )
 def test_servers_stop_with_a_sentence(
@@ -235,24 +248,25 @@ def test_servers_stop_with_a_sentence(
     with started("fhir", "load", "p.ndjson", "--into", "record.db", cwd=tmp_path) as process:
         assert ended(process).returncode == 0
     with started(*command, cwd=tmp_path) as process:
-        stream = process.stdout if command[0] == "serve" else process.stderr
-        assert stream is not None
-        assert "http" in stream.readline()
+        assert process.stdout is not None
+        assert "http" in process.stdout.readline()
         time.sleep(0.3)
         process.send_signal(number)
         result = ended(process)
-    check_ended_well(result)
+    check_ended_well(result, code=0)
     assert sentence in result.stderr
 
 
 def test_an_interrupted_score_says_to_score_again(tmp_path: Path) -> None:
     """A key that is a pipe nobody writes to stands for a metric that takes long."""
+    key = tmp_path / "key.json"
     with started("predict", "mini", "-q", "--out", "run", cwd=tmp_path) as process:
         assert ended(process).returncode == 0
-    subprocess.run(["/usr/bin/mkfifo", str(tmp_path / "key.json")], check=True)
+    os.mkfifo(key)
     with started("score", "run", "--key", "key.json", cwd=tmp_path) as process:
-        time.sleep(1)
+        writer = os.open(key, os.O_WRONLY)  # Returns when the other end is read.
         process.send_signal(signal.SIGINT)
+        os.close(writer)
         result = ended(process)
     check_ended_well(result)
     assert "scoring did not end; score again." in result.stderr
