@@ -105,11 +105,11 @@ def print_error(error: ArchqaError) -> None:
 def print_notice(text: str) -> None:
     """Print one line on stderr, unless the command is quiet."""
     if not _State.is_quiet:
-        print_problem(text)
+        print_warning(text)
 
 
-def print_problem(text: str) -> None:
-    """Print one line on stderr about something that failed; quiet commands print it too."""
+def print_warning(text: str) -> None:
+    """Print one line on stderr that quiet commands print too: what failed, or leaves the machine."""
     print(f"archqa: {printable(text)}", file=sys.stderr)
 
 
@@ -123,7 +123,7 @@ def print_interruption(text: str) -> None:
     """Print that the command was interrupted, on a line of its own: terminals show ^C before it."""
     if sys.stderr.isatty():
         print(file=sys.stderr)
-    print_problem(text)
+    print_warning(text)
 
 
 def print_retries() -> None:

@@ -18,7 +18,7 @@ from archqa.cli.console import (
     print_json_text,
     print_line,
     print_notice,
-    print_problem,
+    print_warning,
     set_quiet,
 )
 from archqa.cli.options import JsonOption, NoTokenOption, QuietOption
@@ -93,7 +93,7 @@ def load(
     for path in report.skipped:
         print_notice(f"{path}: is no FHIR; skipped")
     for mistake in report.mistakes:
-        print_problem(mistake)
+        print_warning(mistake)
     if as_json:
         print_json(report.model_dump(mode="json"))
     else:

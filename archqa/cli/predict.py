@@ -7,7 +7,14 @@ import typer
 
 from archqa import tasks
 from archqa.cli.confirmation import confirm_writes
-from archqa.cli.console import configure_logging, console, print_json, print_line, print_notice
+from archqa.cli.console import (
+    configure_logging,
+    console,
+    print_json,
+    print_line,
+    print_notice,
+    print_warning,
+)
 from archqa.cli.cost_estimate import confirm_cost, print_cost_estimate
 from archqa.cli.options import (
     AssignmentsOption,
@@ -158,7 +165,7 @@ def command(
             on_start=progress.on_start,
             on_case=progress.on_case,
             confirm=confirm_writes() if confirm else None,
-            announce=Announcer(print_notice, quiet=quiet),
+            announce=Announcer(print_warning, quiet=quiet),
         )
     _print_result(run, as_json=as_json, quiet=quiet)
     if run.count(CaseStatus.FAILED):

@@ -2,6 +2,7 @@
 
 import json
 import os
+import pty
 import shlex
 import signal
 import subprocess
@@ -270,3 +271,27 @@ def test_an_interrupted_score_says_to_score_again(tmp_path: Path) -> None:
         result = ended(process)
     check_ended_well(result)
     assert "scoring did not end; score again." in result.stderr
+
+
+def test_an_interruption_at_the_question_about_cost_begins_no_run(tmp_path: Path) -> None:
+    terminal, stdin = pty.openpty()
+    with FakeServer() as server:
+        process = subprocess.Popen(
+            [sys.executable, "-m", "archqa", "predict", "mini", *asked_of(server)],
+            cwd=tmp_path,
+            stdin=stdin,
+            stdout=subprocess.DEVNULL,
+            stderr=stdin,
+            env={**ENVIRONMENT, "HOME": str(tmp_path)},
+        )
+        shown = ""
+        while "Go on?" not in shown:
+            shown += os.read(terminal, 10_000).decode()
+        process.send_signal(signal.SIGINT)
+        assert process.wait(20) == 130
+        shown += os.read(terminal, 10_000).decode()
+        assert server.count == 0
+    os.close(terminal)
+    os.close(stdin)
+    assert "archqa: interrupted; no case was in progress" in shown
+    assert not (tmp_path / "runs").exists()
