@@ -141,10 +141,10 @@ def _open_or_create(
     if _is_run(target):
         return open_batch(Path(target), settings)
     plan = plan_run(target, None, Selection(limit=limit), settings)
-    for remark in plan.manifest.remarks:
-        print_notice(remark)
     if not offline:
         check_server_asked_for(settings, plan.pipeline)
+    for remark in plan.manifest.remarks:
+        print_notice(remark)
     return BatchRun.create(plan, out_dir)
 
 

@@ -105,16 +105,18 @@ def print_error(error: ArchqaError) -> None:
 def print_notice(text: str) -> None:
     """Print one line on stderr, unless the command is quiet."""
     if not _State.is_quiet:
-        print_warning(text)
+        print_problem(text)
 
 
-def print_warning(text: str) -> None:
+def print_problem(text: str) -> None:
     """Print one line on stderr that quiet commands print too: what failed, or leaves the machine."""
     print(f"archqa: {printable(text)}", file=sys.stderr)
 
 
 def print_count(text: str, *, is_last: bool) -> None:
-    """Print a progress line on stderr, over the one before."""
+    """Print a progress line on stderr, over the one before, unless the command is quiet."""
+    if _State.is_quiet:
+        return
     line_end = "\n" if is_last else "\r"
     print(printable(text), end=line_end, file=sys.stderr, flush=True)
 
@@ -123,7 +125,7 @@ def print_interruption(text: str) -> None:
     """Print that the command was interrupted, on a line of its own: terminals show ^C before it."""
     if sys.stderr.isatty():
         print(file=sys.stderr)
-    print_warning(text)
+    print_problem(text)
 
 
 def print_retries() -> None:

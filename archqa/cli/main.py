@@ -136,12 +136,15 @@ class ArchqaCommands(LazyGroup):
         return resolved
 
     def invoke(self, ctx: Any) -> Any:
-        """Parse the arguments of the subcommand and run it."""
+        """Parse the arguments of the subcommand and run it.
+
+        Typer would end an interrupted one without a word.
+        """
         set_quiet(quiet=False)
         try:
             with _printable_usage_errors():
                 return super().invoke(ctx)
-        except KeyboardInterrupt as interrupted:  # Typer would end without a word.
+        except KeyboardInterrupt as interrupted:
             interruption.finish()
             print_interruption(interruption.message_of(interrupted, sys.argv[1:]))
             raise typer.Exit(interruption.exit_code_of(sys.argv[1:])) from None

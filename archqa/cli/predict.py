@@ -13,7 +13,7 @@ from archqa.cli.console import (
     print_json,
     print_line,
     print_notice,
-    print_warning,
+    print_problem,
 )
 from archqa.cli.cost_estimate import confirm_cost, print_cost_estimate
 from archqa.cli.options import (
@@ -165,7 +165,7 @@ def command(
             on_start=progress.on_start,
             on_case=progress.on_case,
             confirm=confirm_writes() if confirm else None,
-            announce=Announcer(print_warning, quiet=quiet),
+            announce=Announcer(print_problem, quiet=quiet),
         )
     _print_result(run, as_json=as_json, quiet=quiet)
     if run.count(CaseStatus.FAILED):

@@ -6,7 +6,7 @@ from typing import Annotated, Any
 import typer
 from rich.table import Table
 
-from archqa.cli.console import configure_logging, console, number_table, print_json, print_warning
+from archqa.cli.console import configure_logging, console, number_table, print_json, print_problem
 from archqa.cli.options import (
     AssignmentsOption,
     BaseUrlOption,
@@ -73,7 +73,7 @@ def command(
             limit=limit,
             on_start=progress.on_start,
             on_case=progress.on_case,
-            announce=Announcer(print_warning, quiet=quiet),
+            announce=Announcer(print_problem, quiet=quiet),
         )
     if as_json:
         print_json(result.as_json())

@@ -44,11 +44,6 @@ def without_secrets(text: str) -> str:
     return _URL.sub(_identity_if_secret, text)
 
 
-def is_http_url(location: str) -> bool:
-    """Whether a location of a record is a server, instead of a file."""
-    return location.startswith(("http://", "https://"))
-
-
 def is_loopback_url(url: str) -> bool:
     """Whether a URL names this machine: what is sent there crosses no network."""
     return is_loopback(urlsplit(url).hostname or "")
@@ -66,8 +61,12 @@ def is_loopback(host: str) -> bool:
 
 def proxy_for(url: str) -> str | None:
     """The HTTP proxy that the environment names for this URL (`https_proxy`, `http_proxy`,
-    `no_proxy`). It may hold a password: show its `server_identity` only.
+    `no_proxy`); none for this machine, since what is sent there must not leave it.
+
+    It may hold a password: show its `server_identity` only.
     """
+    if is_loopback_url(url):
+        return None
     parts = urlsplit(url)
     proxy = getproxies().get(parts.scheme, "")
     if not urlsplit(proxy).scheme.startswith("http") or proxy_bypass(parts.netloc):
