@@ -109,7 +109,7 @@ def print_notice(text: str) -> None:
 
 
 def print_problem(text: str) -> None:
-    """Print one line on stderr that quiet commands print too."""
+    """Print one line on stderr that quiet commands print too: what failed, or leaves the machine."""
     print(f"archqa: {printable(text)}", file=sys.stderr)
 
 

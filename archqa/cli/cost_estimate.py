@@ -26,10 +26,18 @@ def confirm_cost(estimate: CostEstimate) -> None:
     """
     err_console.print(_table(estimate))
     at_terminal = sys.stdin.isatty() and sys.stderr.isatty()
-    if at_terminal and not typer.confirm("Go on?", default=True, err=True):
+    if at_terminal and not _is_confirmed():
         raise CallerError(
             "No model was called and nothing was spent.\n--yes goes on without the question."
         )
+
+
+def _is_confirmed() -> bool:
+    """Ask whether to go on. Raises `KeyboardInterrupt` for Ctrl-C and the end of the input."""
+    try:
+        return typer.confirm("Go on?", default=True, err=True)
+    except typer.Abort:
+        raise KeyboardInterrupt from None
 
 
 def _table(estimate: CostEstimate) -> Table:

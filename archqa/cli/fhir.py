@@ -57,6 +57,7 @@ PatientOption = Annotated[
 @app.callback()
 def _group() -> None:
     """FHIR records."""
+    set_quiet(quiet=False)
 
 
 @app.command("load")

@@ -1,7 +1,8 @@
 """What Ctrl-C (SIGINT) and SIGTERM do, from the first import to the last thread.
 
-While modules are imported and while the process ends, nothing can be lost, so it ends at once. A
-command in between is interrupted by `KeyboardInterrupt`, ends what it holds, and says how to go on.
+While modules are imported, nothing can be lost, so the process ends at once. A command is
+interrupted by `KeyboardInterrupt`, ends what it holds, and says how to go on. Then the process has
+three seconds to end, as it has after a second signal.
 
 Nothing slow is imported here: this runs before all other imports.
 """
@@ -11,11 +12,17 @@ import shlex
 import signal
 import sys
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Container, Iterator, Sequence
 from types import FrameType
 from typing import Any
 
 EXIT_CODE = 130
+
+_SERVERS = ("serve", "fhir serve")
+"""Commands that Ctrl-C is the usual end of, and no failure."""
+
+_SECONDS_TO_END = 3.0
+"""The time to end what a process holds, after two interruptions, or after its last message."""
 
 _AT_THE_START = "archqa: interrupted; nothing was begun.\n"
 
@@ -40,21 +47,14 @@ _SENTENCES = {
 _OTHER_COMMANDS = "the command did not end; run it again."
 
 
-def end_at_once(message: str = "") -> None:
-    """Let a signal end the process from here on, with this message and without any cleanup."""
-
-    def end(_number: int, _frame: FrameType | None) -> None:
-        os.write(2, message.encode())
-        os._exit(EXIT_CODE)
-
-    _handle(signal.SIGINT, end)
-    _handle(signal.SIGTERM, end)
-
-
-def end_at_once_at_the_start() -> None:
-    """Let a signal end the process while it imports its modules."""
-    end_at_once(_AT_THE_START)
+def prepare_process() -> None:
+    """Let a signal end the process while it imports its modules, and a second one later."""
+    _end_at_once()
     sys.unraisablehook = _report_unless_interrupted
+    reader, writer = os.pipe()
+    os.set_blocking(writer, False)
+    signal.set_wakeup_fd(writer, warn_on_full_buffer=False)
+    threading.Thread(target=_end_after_second_signal, args=(reader,), daemon=True).start()
 
 
 def interrupt_commands() -> None:
@@ -63,10 +63,16 @@ def interrupt_commands() -> None:
     _handle(signal.SIGTERM, lambda _number, _frame: signal.raise_signal(signal.SIGINT))
 
 
-def restore_signals() -> None:
-    """Handle signals as Python does by itself."""
-    _handle(signal.SIGINT, signal.default_int_handler)
-    _handle(signal.SIGTERM, signal.SIG_DFL)
+def finish() -> None:
+    """Ignore further signals while an interrupted process ends, and let it end soon."""
+    _handle(signal.SIGINT, signal.SIG_IGN)
+    _handle(signal.SIGTERM, signal.SIG_IGN)
+    _end_soon()
+
+
+def exit_code_of(arguments: Sequence[str]) -> int:
+    """The exit code of an interrupted command with these arguments."""
+    return 0 if _known_name(arguments, _SERVERS) else EXIT_CODE
 
 
 def message_of(interruption: KeyboardInterrupt, arguments: Sequence[str]) -> str:
@@ -74,14 +80,11 @@ def message_of(interruption: KeyboardInterrupt, arguments: Sequence[str]) -> str
 
     The `folder` of the interruption names the run that goes on, if there is one.
     """
-    command = _command_of(arguments)
+    name = _known_name(arguments, _SENTENCES)
     folder = getattr(interruption, "folder", None)
-    if command[:1] == ["predict"] and folder is not None:
+    if name == "predict" and folder is not None:
         return f"interrupted; {_resumption(arguments, str(folder))}"
-    for name in (" ".join(command), " ".join(command[:1])):
-        if name in _SENTENCES:
-            return f"interrupted; {_SENTENCES[name]}"
-    return f"interrupted; {_OTHER_COMMANDS}"
+    return f"interrupted; {_SENTENCES.get(name, _OTHER_COMMANDS)}"
 
 
 def _resumption(arguments: Sequence[str], folder: str) -> str:
@@ -109,9 +112,38 @@ def _without_run_folder(arguments: Sequence[str]) -> Iterator[str]:
             yield argument
 
 
-def _command_of(arguments: Sequence[str]) -> list[str]:
-    """The command's name, and the word after it, which may be the name of a subcommand."""
-    return [argument for argument in arguments if not argument.startswith("-")][:2]
+def _known_name(arguments: Sequence[str], names: Container[str]) -> str:
+    """The name of the command, its subcommand included, if it is one of these; else empty."""
+    words = [argument for argument in arguments if not argument.startswith("-")]
+    for name in (" ".join(words[:2]), " ".join(words[:1])):
+        if name in names:
+            return name
+    return ""
+
+
+def _end_at_once() -> None:
+    """Let a signal end the process from here on, without any cleanup."""
+
+    def end(_number: int, _frame: FrameType | None) -> None:
+        os.write(2, _AT_THE_START.encode())
+        os._exit(EXIT_CODE)
+
+    _handle(signal.SIGINT, end)
+    _handle(signal.SIGTERM, end)
+
+
+def _end_after_second_signal(reader: int) -> None:
+    """Read the signals that arrive. The main thread may be stuck in what the first one began."""
+    count = 0
+    while count < 2:
+        count += os.read(reader, 1)[0] == signal.SIGINT
+    _end_soon()
+
+
+def _end_soon() -> None:
+    timer = threading.Timer(_SECONDS_TO_END, os._exit, (EXIT_CODE,))
+    timer.daemon = True
+    timer.start()
 
 
 def _handle(number: signal.Signals, handler: Any) -> None:

@@ -145,9 +145,9 @@ class ArchqaCommands(LazyGroup):
             with _printable_usage_errors():
                 return super().invoke(ctx)
         except KeyboardInterrupt as interrupted:
-            interruption.end_at_once()
+            interruption.finish()
             print_interruption(interruption.message_of(interrupted, sys.argv[1:]))
-            raise typer.Exit(interruption.EXIT_CODE) from None
+            raise typer.Exit(interruption.exit_code_of(sys.argv[1:])) from None
         finally:
             print_retries()
 
@@ -189,7 +189,6 @@ def main(
 
 def run() -> None:
     """Run the command line: an expected error becomes one message and its exit code."""
-    interruption.end_at_once_at_the_start()
     write_unencodable_characters_as_escapes()
     try:
         app()
@@ -199,5 +198,3 @@ def run() -> None:
     except BrokenPipeError:
         sys.stderr.close()
         sys.exit(0)
-    finally:
-        interruption.restore_signals()

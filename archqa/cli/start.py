@@ -5,10 +5,7 @@ from archqa.cli import interruption
 
 def run() -> None:
     """Run the command line in a process of its own, and exit."""
-    interruption.end_at_once_at_the_start()
-    try:
-        from archqa.cli.main import run as run_command
+    interruption.prepare_process()
+    from archqa.cli.main import run as run_command
 
-        run_command()
-    finally:
-        interruption.end_at_once()
+    run_command()

@@ -6,7 +6,7 @@ from typing import Annotated, Any
 import typer
 from rich.table import Table
 
-from archqa.cli.console import configure_logging, console, number_table, print_json, print_notice
+from archqa.cli.console import configure_logging, console, number_table, print_json, print_problem
 from archqa.cli.options import (
     AllowPlainHttpOption,
     AssignmentsOption,
@@ -76,7 +76,7 @@ def command(
             limit=limit,
             on_start=progress.on_start,
             on_case=progress.on_case,
-            announce=Announcer(print_notice, quiet=quiet),
+            announce=Announcer(print_problem, quiet=quiet),
         )
     if as_json:
         print_json(result.as_json())

@@ -89,11 +89,8 @@ def build_server(app: App, *, lifespan: bool = False) -> "uvicorn.Server":
 
 
 def run_server(app: App, listening: socket.socket, *, lifespan: bool = False) -> None:
-    """Serve until Ctrl-C, which is the usual end."""
-    try:
-        build_server(app, lifespan=lifespan).run(sockets=[listening])
-    except KeyboardInterrupt:
-        return
+    """Serve until Ctrl-C, the usual end; it raises `KeyboardInterrupt` once all is closed."""
+    build_server(app, lifespan=lifespan).run(sockets=[listening])
 
 
 def _why_not(host: str, port: int, error: Exception) -> str:

@@ -80,6 +80,6 @@ def test_card_and_lookup_print_text_or_json(record: str) -> None:
 def test_serve_refuses_an_open_address_and_an_unknown_profile(record: str) -> None:
     pytest.importorskip("uvicorn")
     with pytest.raises(CallerError, match="token"):
-        run("serve", record, "--host", "0.0.0.0", "--writes", "apply")
+        run("serve", record, "--host", "0.0.0.0", "--no-token", "--writes", "apply")
     with pytest.raises(CallerError, match="profile"):
         run("serve", record, "--profile", "epic")
