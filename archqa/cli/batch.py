@@ -13,6 +13,7 @@ from archqa.runs.batch.batch_run import BatchProgress, BatchRun, open_batch
 from archqa.runs.batch.server import fetch as fetch_batches
 from archqa.runs.batch.server import statuses, upload
 from archqa.runs.case_selection import Selection
+from archqa.runs.lock import run_lock
 from archqa.runs.plan import plan_run
 from archqa.settings import Settings, load_settings
 
@@ -60,7 +61,14 @@ def submit(
     options: dict[str, Any] = {"pipeline": "dmis", "model": model, "base_url": base_url}
     settings = load_settings(config, options, assign or ())
     run = _open_or_create(target, out_dir, limit, settings)
-    _print_progress(run.advance())
+    with run_lock(run.folder.path):
+        run.folder.mend()
+        _print_progress(run.advance())
+        _write_and_submit(run, settings, offline=offline)
+    print(run.folder.path)
+
+
+def _write_and_submit(run: BatchRun, settings: Settings, *, offline: bool) -> None:
     for batch_round in run.write_rounds():
         path = run.input_path(batch_round)
         console.print(f"{path}: {len(batch_round.digests)} requests", markup=False)
@@ -68,7 +76,6 @@ def submit(
         for batch_round in asyncio.run(upload(run, settings)):
             submitted = f"round {batch_round.number} is submitted as {batch_round.batch_id}"
             console.print(submitted, markup=False)
-    print(run.folder.path)
 
 
 @app.command("status")
@@ -110,12 +117,14 @@ def fetch(
         raise CallerError(
             f"{run} has no batch.\nBegin one with: archqa batch submit CASES --out RUN"
         )
-    if files:
-        reply_count = sum(batch_run.take(file) for file in files)
-    else:
-        reply_count = asyncio.run(fetch_batches(batch_run, settings))
-    print_notice(f"{reply_count} replies came")
-    _print_progress(batch_run.advance())
+    with run_lock(batch_run.folder.path):
+        batch_run.folder.mend()
+        if files:
+            reply_count = sum(batch_run.take(file) for file in files)
+        else:
+            reply_count = asyncio.run(fetch_batches(batch_run, settings))
+        print_notice(f"{reply_count} replies came")
+        _print_progress(batch_run.advance())
     print(batch_run.folder.path)
 
 

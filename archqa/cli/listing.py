@@ -9,8 +9,8 @@ import typer
 
 from archqa import tasks
 from archqa.agents.registry import AGENT_NAMES
-from archqa.cli.console import console
-from archqa.errors import CallerError
+from archqa.cli.console import console, print_notice
+from archqa.errors import ArchqaError, CallerError
 from archqa.evaluation.scoring import metric_names
 from archqa.llm.prices import listed_prices
 from archqa.llm.prompts import default_prompts
@@ -109,10 +109,21 @@ def _setting_line(setting: SettingDescription) -> str:
 
 
 def _runs() -> Iterator[str]:
+    """Describe each run; the damaged ones are named in one notice."""
+    damaged = []
     for path in sorted(Path("runs").glob("*/run.json")):
-        run = Run.open(path.parent)
-        progress = f"{len(run.records)} of {len(run.manifest.case_ids)} cases"
-        yield f"{run.path}  {run.manifest.status.value}  {progress}"
+        try:
+            yield _run_line(Run.open(path.parent))
+        except ArchqaError:
+            damaged.append(str(path.parent))
+    if damaged:
+        print_notice(f"left out, since they are damaged: {', '.join(damaged)}")
+
+
+def _run_line(run: Run) -> str:
+    ended = len(run.folder.records())
+    progress = f"{ended} of {len(run.manifest.case_ids)} cases"
+    return f"{run.path}  {run.manifest.status.value}  {progress}"
 
 
 def _models() -> Iterable[str]:

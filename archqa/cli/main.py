@@ -1,5 +1,6 @@
 """The `archqa` command: its subcommands, and the exit code of each kind of error."""
 
+import os
 import sys
 
 import typer
@@ -7,7 +8,8 @@ import typer
 import archqa
 from archqa.cli.console import print_error
 from archqa.cli.lazy import CommandEntry, LazyGroup
-from archqa.errors import ArchqaError
+from archqa.core.storage import storage_error
+from archqa.errors import ArchqaError, ServerUnavailable, StorageError
 
 HELP = (
     "Answers questions from a patient's own record and shows, for every claim, "
@@ -137,13 +139,49 @@ def main(
 def run() -> None:
     """Run the command line: an expected error becomes one message and its exit code."""
     try:
-        app()
+        _run_app()
     except ArchqaError as error:
-        print_error(error)
-        sys.exit(error.exit_code)
+        _end(error)
     except KeyboardInterrupt:
         print("archqa: interrupted; a run goes on with --resume", file=sys.stderr)
         sys.exit(130)
     except BrokenPipeError:
         sys.stderr.close()
         sys.exit(0)
+    except (ConnectionError, TimeoutError) as error:
+        _end(ServerUnavailable(f"A connection failed ({type(error).__name__}).\nTry it again."))
+    except OSError as error:
+        _end(storage_error(error))
+    except Exception as error:
+        if not _is_database_error(error):
+            raise
+        _end(StorageError(f"A database cannot be read or written: {error}.\nCheck the disk."))
+
+
+def _run_app() -> None:
+    """Run the command; what it printed has left this process, or an `OSError` is raised."""
+    try:
+        app()
+    finally:
+        try:
+            sys.stdout.flush()
+        except OSError:
+            _discard_output()
+            raise
+
+
+def _discard_output() -> None:
+    """Let what is still to be printed go nowhere: Python would fail on it again at its end."""
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, sys.stdout.fileno())
+
+
+def _end(error: ArchqaError) -> None:
+    print_error(error)
+    sys.exit(error.exit_code)
+
+
+def _is_database_error(error: Exception) -> bool:
+    """Whether SQLite failed; a command that has not imported it did not use it."""
+    sqlite3 = sys.modules.get("sqlite3")
+    return sqlite3 is not None and isinstance(error, sqlite3.OperationalError)

@@ -65,8 +65,8 @@ def predict(
     backends.confirm = confirm
     plan = _with_backends(plan, backends)
     path = Path(out) if out else None
-    with _cluster(settings):  # Connect before anything is written.
-        folder, manifest = open_folder(plan, path, resume=resume)
+    # Connect to the cluster before anything is written.
+    with _cluster(settings), open_folder(plan, path, resume=resume) as (folder, manifest):
         backends.audit = AuditLog(folder.path / "audit.jsonl")
         plan = plan._replace(manifest=manifest)
         return run_sync(_run(folder, plan, backends, on_start, on_case))
@@ -140,15 +140,20 @@ async def _run(
     status = RunStatus.STOPPED
     try:
         await _runner(plan.settings)(open_cases, job)
+        _write_results(folder)
         status = RunStatus.FINISHED
     finally:
+        await backends.close()
         seconds = plan.manifest.seconds + time.monotonic() - started
         folder.write_manifest(_ended(plan.manifest, status, seconds))
-        await backends.close()
+    return Run(folder)
+
+
+def _write_results(folder: RunFolder) -> None:
+    """Write what the run is for, before it says that it has finished."""
     run = Run(folder)
     run.write_submission()
     run.write_task_files()
-    return run
 
 
 def _ended(manifest: RunManifest, status: RunStatus, seconds: float) -> RunManifest:
