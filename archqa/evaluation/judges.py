@@ -13,7 +13,7 @@ from archqa.core.step import Step
 from archqa.core.usage import Usage, sum_usage
 from archqa.errors import CaseFailed
 from archqa.llm.model import Model, Reply, Request
-from archqa.runs.backends import Backends
+from archqa.runs.backends import Backends, log_remark
 from archqa.runs.event_loop import run_sync
 from archqa.runs.models import model_endpoints
 from archqa.settings import AgentSettings, Settings, load_settings
@@ -50,7 +50,8 @@ class _JudgeBackends(Backends):
         self._agent = AgentSettings(temperature=temperature)
         changes = {"model": panel.name, "agents": {"judge": self._agent}}
         settings = panel.settings.model_copy(update=changes)
-        super().__init__(settings, pipelines.find("dmis"), panel.model)
+        pipeline = pipelines.find("dmis")
+        super().__init__(settings, pipeline, panel.model, on_remark=log_remark)
 
     def vote_context(self, vote: int, record_step: Callable[[Step], None]) -> RunContext:
         """The run context of the n-th vote."""

@@ -1,5 +1,6 @@
 """The backends of a run: built once from its settings, combined to the run context of each case."""
 
+import logging
 from collections.abc import Callable
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -22,8 +23,10 @@ from archqa.llm.cache import (
     SqliteCache,
 )
 from archqa.llm.client import ServerModel
+from archqa.llm.in_flight import InFlightFiles
 from archqa.llm.limits import RateLimitedModel, RateLimiter
 from archqa.llm.model import Model
+from archqa.llm.optional_cache import OptionalCache
 from archqa.llm.postgres import PostgresCache
 from archqa.llm.retries import RetryingModel
 from archqa.llm.transport import HttpTransport, RetryAfterHook
@@ -42,6 +45,9 @@ if TYPE_CHECKING:
     from archqa.fhir import AuditLog, Record, ShardedStore
 
 
+_log = logging.getLogger(__name__)
+
+
 class SharedLimits(NamedTuple):
     """What all processes of a run share: rate limits, budget, and the requests in flight."""
 
@@ -53,9 +59,10 @@ class SharedLimits(NamedTuple):
 class Backends:
     """The backends of one run. `close` closes their connections.
 
-    `model` replaces the model server, for tests and dry runs. Raises `CallerError` where the
-    settings do not fit the pipeline, `AuthenticationFailed` without a key: both before anything is
-    written.
+    `model` replaces the model server, for tests and dry runs; `on_remark` is called when something
+    that a run can do without has failed, and `remarks` has all such sentences. Raises `CallerError`
+    where the settings do not fit the pipeline, `AuthenticationFailed` without a key: both before
+    anything is written.
     """
 
     def __init__(
@@ -64,8 +71,11 @@ class Backends:
         pipeline: Pipeline,
         model: Model | None = None,
         shared: SharedLimits | None = None,
+        on_remark: Callable[[str], object] = lambda _: None,
     ) -> None:
         self._settings = settings
+        self._on_remark = on_remark
+        self.remarks: list[str] = []
         self._pipeline = pipeline
         self._pipeline_settings = settings.for_pipeline(pipeline)
         self._scripted = model
@@ -77,9 +87,10 @@ class Backends:
         self._kinds: dict[str, str] = {}
         for agent in pipeline.agents:
             self._kinds[agent] = settings.agent(agent).backend or pipeline.backend
-        self._cache = None
+        self._cache: OptionalCache | None = None
+        self._in_flight: InFlightFiles | None = None
         if settings.cache.enabled and self.uses_models:
-            self._cache = open_cache(settings)
+            self._open_cache(settings)
         self._engine = self._load_engine()
         self._record: Record | None = None
         self._shards: ShardedStore | None = None
@@ -145,6 +156,8 @@ class Backends:
         for opened in (self._record, self._shards):
             if opened is not None:
                 opened.close()
+        if self._in_flight is not None:
+            self._in_flight.close()
         if self._cache is not None:
             self._cache.close()
 
@@ -165,6 +178,16 @@ class Backends:
     @property
     def _voting_agents(self) -> list[str]:
         return [agent for agent in self._kinds if agent in self._pipeline.multi_model_agents]
+
+    def _open_cache(self, settings: Settings) -> None:
+        cache = OptionalCache(lambda: open_cache(settings), self._add_remark)
+        self._cache = cache
+        if self._shared.in_flight is None and cache.is_on:
+            self._in_flight = InFlightFiles(settings.cache.dir / "in_flight", lambda: cache.is_on)
+
+    def _add_remark(self, remark: str) -> None:
+        self.remarks.append(remark)
+        self._on_remark(remark)
 
     def _load_engine(self) -> Engine | None:
         if "embedded" in self._kinds.values() and self._pipeline.reads_notes:
@@ -300,7 +323,7 @@ class Backends:
         cache = self._server_cache(base_url)
         if cache is None:
             return retrying
-        return CachedModel(retrying, cache, self._shared.in_flight)
+        return CachedModel(retrying, cache, self._shared.in_flight or self._in_flight)
 
     def _server_cache(self, base_url: str | None) -> ServerCache | None:
         """The cached replies of one server; None without a cache."""
@@ -314,6 +337,11 @@ class Backends:
         )
         self._transports.append(transport)
         return transport
+
+
+def log_remark(remark: str) -> None:
+    """Report a remark on stderr as soon as it is made, for runs that take long."""
+    _log.warning("%s", remark)
 
 
 def open_cache(settings: Settings) -> ReplyCache:

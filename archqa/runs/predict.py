@@ -12,7 +12,7 @@ from archqa.core.question import Item
 from archqa.errors import CallerError
 from archqa.fhir import AuditLog
 from archqa.llm.model import Model
-from archqa.runs.backends import Backends
+from archqa.runs.backends import Backends, log_remark
 from archqa.runs.case_selection import Selection
 from archqa.runs.event_loop import run_sync
 from archqa.runs.folder import RunFolder
@@ -61,7 +61,7 @@ def predict(
         raise CallerError("A scripted model works in this process alone.\nLeave runner='ray' out.")
     plan = plan_run(cases, task, selection or Selection(), settings)
     _check_writes(plan, confirmed=confirm is not None)
-    backends = Backends(settings, plan.pipeline, scripted)
+    backends = Backends(settings, plan.pipeline, scripted, on_remark=log_remark)
     backends.confirm = confirm
     plan = _with_backends(plan, backends)
     path = Path(out) if out else None
@@ -135,6 +135,7 @@ async def _run(
     open_cases = (case for case in plan.cases if case.id not in ended)
     job = Job(folder, plan.pipeline, plan.settings, backends, tries, on_case)
     started = time.monotonic()
+    plan = plan._replace(manifest=_with_remarks(plan.manifest, backends.remarks))
     folder.write_manifest(plan.manifest)
     on_start(plan.manifest, len(ended))
     status = RunStatus.STOPPED
@@ -145,7 +146,8 @@ async def _run(
     finally:
         await backends.close()
         seconds = plan.manifest.seconds + time.monotonic() - started
-        folder.write_manifest(_ended(plan.manifest, status, seconds))
+        manifest = _with_remarks(plan.manifest, backends.remarks)
+        folder.write_manifest(_ended(manifest, status, seconds))
     return Run(folder)
 
 
@@ -154,6 +156,12 @@ def _write_results(folder: RunFolder) -> None:
     run = Run(folder)
     run.write_submission()
     run.write_task_files()
+
+
+def _with_remarks(manifest: RunManifest, remarks: Iterable[str]) -> RunManifest:
+    """The manifest with further remarks; a resumed run repeats none."""
+    distinct = tuple(dict.fromkeys((*manifest.remarks, *remarks)))
+    return manifest.model_copy(update={"remarks": distinct})
 
 
 def _ended(manifest: RunManifest, status: RunStatus, seconds: float) -> RunManifest:
