@@ -20,12 +20,18 @@
 Every message says what happened, then what to do. None holds record text.
 """
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from functools import wraps
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
 if TYPE_CHECKING:
     from archqa.core.result import TaskResult
+
+_MAX_NAME_BYTES = 255
+"""Of a file or folder on the usual file systems."""
+
+_MAX_QUOTED_CHARACTERS = 80
 
 
 class ArchqaError(Exception):
@@ -58,7 +64,7 @@ class InputError(ArchqaError):
     exit_code = 3
 
     def __init__(self, path: str | Path, mistakes: Iterable[str], fix: str = "") -> None:
-        self.path = str(path)
+        self.path = shown_path(path)
         self.mistakes = tuple(mistakes)
         self.fix = fix
         lines = [f"{self.path}{mistake}" for mistake in self.mistakes]
@@ -109,9 +115,20 @@ class CaseFailed(ArchqaError):
     """One case, or one stage of it, ended without a usable output.
 
     `result` is the partial result of the task, such as the resources retrieved before the failure.
+    `details` quotes the question or the record, and is empty if there is nothing to quote: it is
+    kept and shown with the answers, while the message may go to a log.
     """
 
     result: "TaskResult | None" = None
+
+    def __init__(self, message: str = "", details: str = "") -> None:
+        self.details = details
+        super().__init__(message)
+
+    @property
+    def full_text(self) -> str:
+        """The details, else the message: for what is kept with the answers."""
+        return self.details or str(self)
 
 
 class Refused(CaseFailed):
@@ -126,7 +143,10 @@ class NotUnderstood(Refused):
 
     def __init__(self, part: str, why: str = "is not understood") -> None:
         self.part = part
-        super().__init__(f"{part!r} {why}. Say it in other words, or ask with a model.")
+        advice = "Say it in other words, or ask with a model."
+        super().__init__(
+            f"A part of the question is not understood.\n{advice}", f"{part!r} {why}. {advice}"
+        )
 
 
 class Truncated(CaseFailed):
@@ -139,3 +159,48 @@ class ContextTooLong(CaseFailed):
 
 class Unusable(CaseFailed):
     """The model's replies failed the agent's check, repair turns included."""
+
+
+_Parameters = ParamSpec("_Parameters")
+_Result = TypeVar("_Result")
+
+
+def without_suppressed_causes(
+    function: Callable[_Parameters, _Result],
+) -> Callable[_Parameters, _Result]:
+    """Let no error of a public function keep the exception behind it.
+
+    `raise … from None` hides that exception from tracebacks only: a crash reporter still reads it,
+    and a `JSONDecodeError` holds the whole document.
+    """
+
+    @wraps(function)
+    def forgetful(*args: _Parameters.args, **kwargs: _Parameters.kwargs) -> _Result:
+        try:
+            return function(*args, **kwargs)
+        except ArchqaError as error:
+            if error.__suppress_context__:
+                error.__context__ = None
+            raise
+
+    return forgetful
+
+
+def shown_path(path: str | Path) -> str:
+    """A path as messages show it; of a text that can be no path, its length."""
+    text = str(path)
+    is_one_line = text.isprintable() or not set("\r\n\0").intersection(text)
+    names = text.replace("\\", "/").split("/")
+    longest = max(len(name.encode("utf-8", "surrogatepass")) for name in names)
+    if is_one_line and longest <= _MAX_NAME_BYTES:
+        return text
+    return f"(a text of {len(text)} characters)"
+
+
+def quoted(name: object) -> str:
+    """A name as messages quote it; of what is no name, the type or the length."""
+    if not isinstance(name, str):
+        return f"of type {type(name).__name__}"
+    if len(name) > _MAX_QUOTED_CHARACTERS or not name.isprintable():
+        return f"of {len(name)} characters"
+    return repr(name)

@@ -35,7 +35,7 @@ class GrammarBackend(SingleReplyBackend):
         try:
             query = await asyncio.to_thread(self._parse, task)
         except Refused as refusal:
-            context.record_step(_step(agent.name, None, str(refusal)))
+            context.record_step(_step(agent.name, None, refusal.full_text))
             raise
         plan = Plan(query=query)
         context.record_step(_step(agent.name, plan, ""))

@@ -77,7 +77,7 @@ class ModelBackend:
                     return salvaged
                 messages = (*messages, *self._repair_messages(reply, str(rejection)))
             except CaseFailed as failure:
-                self._record(call, request, reply, None, rejected=str(failure))
+                self._record(call, request, reply, None, rejected=failure.full_text)
                 if turn > 0:
                     raise
             else:
@@ -151,7 +151,7 @@ class ModelBackend:
             return await self._model.ask(request)
         except CaseFailed as failure:
             no_reply = Reply(text="", finish=FinishReason.EMPTY)
-            self._record(call, request, no_reply, None, rejected=str(failure))
+            self._record(call, request, no_reply, None, rejected=failure.full_text)
             raise
 
     def _request(

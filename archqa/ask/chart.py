@@ -8,11 +8,25 @@ from archqa.ask.note import TASK as NOTE_TASK
 from archqa.ask.note import AskResult, EvidenceLine, OnStep, answer_case
 from archqa.ask.record import RecordAnswer, answer_record_question, record_pipeline
 from archqa.core.answer import Claim
+from archqa.core.arguments import as_text
+from archqa.core.server_urls import is_http_url
 from archqa.core.step import Step
-from archqa.errors import CallerError, CaseFailed, InputError, Refused
+from archqa.errors import (
+    CallerError,
+    CaseFailed,
+    InputError,
+    Refused,
+    without_suppressed_causes,
+)
 from archqa.fhir import FhirError, connect
 from archqa.llm.model import Model
 from archqa.notes.documents import Documents, case_from_documents, patient_documents
+from archqa.runs.destinations import (
+    Announce,
+    Announcer,
+    Destination,
+    run_destinations,
+)
 from archqa.runs.event_loop import run_sync
 from archqa.runs.plan import choose_pipeline
 from archqa.runs.settings_check import check_settings_used
@@ -24,6 +38,7 @@ _MIN_PROBABILITY = 0.5
 """Of a sentence of the notes that is added to an answer from the resources."""
 
 
+@without_suppressed_causes
 def ask_patient(
     question: str,
     patient: str,
@@ -32,6 +47,7 @@ def ask_patient(
     *,
     context: str = "",
     on_step: OnStep = lambda _: None,
+    announce: Announce | None = None,
     scripted: Model | None = None,
 ) -> AskResult:
     """The answer from a patient's resources and from the notes among them; claims cite either.
@@ -42,13 +58,33 @@ def ask_patient(
     """
     settings = settings or load_settings()
     check_settings_used(settings, *_pipelines(settings))
-    notes = _documents(record, patient)
-    record_answer = answer_record_question(question, patient, record, settings, context)
+    destinations = patient_destinations(settings, record)
+    announce = announce or Announcer()
+
+    def announce_all(_: object) -> None:
+        announce(destinations)
+
+    if is_http_url(str(record)):
+        announce(destinations)
+    notes = _documents(record, as_text(patient, "The patient"))
+    record_answer = answer_record_question(
+        question, patient, record, settings, context, announce=announce_all
+    )
     on_step(Step(agent="record_query", backend="embedded", usage=record_answer.usage))
-    note_answer = _ask_notes(question, notes, settings, on_step, scripted)
+    note_answer = _ask_notes(question, notes, settings, on_step, scripted, announce_all)
     if record_answer.refusal and not note_answer.claims:
-        raise Refused(f"The record does not answer this: {record_answer.refusal}")
+        explanation = f"The record does not answer this: {record_answer.refusal}"
+        raise Refused("The record does not answer this.", explanation)
     return _merge(record_answer, note_answer, notes)
+
+
+def patient_destinations(settings: Settings, record: str | Path) -> tuple[Destination, ...]:
+    """Where a question about a patient of a record sends text and queries."""
+    settings = settings.replace(record=str(record))
+    destinations: dict[Destination, None] = {}
+    for pipeline in _pipelines(settings):
+        destinations.update(dict.fromkeys(run_destinations(settings, pipeline)))
+    return tuple(destinations)
 
 
 def _pipelines(settings: Settings) -> Iterator[Pipeline]:
@@ -72,14 +108,19 @@ def _documents(record: str | Path, patient: str) -> Documents:
 
 
 def _ask_notes(
-    question: str, notes: Documents, settings: Settings, on_step: OnStep, scripted: Model | None
+    question: str,
+    notes: Documents,
+    settings: Settings,
+    on_step: OnStep,
+    scripted: Model | None,
+    announce: Announce,
 ) -> AskResult:
     """The notes' answer; no claims if there are no notes or the pipeline fails."""
     if not notes.readable:
         return AskResult(question, (), (), "")
     case, sources = case_from_documents(question, notes.readable)
     try:
-        answer = run_sync(answer_case(case, settings, on_step, scripted))
+        answer = run_sync(answer_case(case, settings, on_step, scripted, announce))
     except CaseFailed as failure:
         remark = f"The notes do not answer ({type(failure).__name__})."
         return AskResult(question, (), (), "", (remark,), case=case)

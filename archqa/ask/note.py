@@ -9,9 +9,11 @@ from archqa.core.probability import mean_probabilities
 from archqa.core.step import Step
 from archqa.core.usage import Usage, sum_usage
 from archqa.core.value import FrozenModel
+from archqa.errors import without_suppressed_causes
 from archqa.llm.model import Model
 from archqa.notes.sentences import case_from_text
 from archqa.runs.backends import Backends
+from archqa.runs.destinations import Announce, Destination, run_destinations
 from archqa.runs.event_loop import run_sync
 from archqa.runs.plan import choose_pipeline
 from archqa.runs.record import CaseRecord, CaseStatus
@@ -63,31 +65,39 @@ class AskResult(NamedTuple):
         return "\n".join(f"{claim.text} |{','.join(claim.citations)}|" for claim in self.claims)
 
 
+@without_suppressed_causes
 def ask_note(
     question: str,
     note: str,
     settings: Settings | None = None,
     *,
     on_step: OnStep = lambda _: None,
+    announce: Announce | None = None,
     scripted: Model | None = None,
 ) -> AskResult:
     """The answer to a question from the text of a note, and the sentences it rests on.
 
-    `on_step` is called with each step as it ends. Raises `CallerError` for an empty question or
+    `on_step` is called with each step as it ends, `announce` with the hosts that get record text
+    before the first request (by default a log warning names them). Raises `CallerError` for an empty question or
     note, `CaseFailed` if there is no answer, and `ModelError`.
     """
     settings = settings or load_settings()
     check_settings_used(settings, choose_pipeline(settings, TASK))
-    return run_sync(answer_case(case_from_text(question, note), settings, on_step, scripted))
+    case = case_from_text(question, note)
+    return run_sync(answer_case(case, settings, on_step, scripted, announce))
 
 
 async def answer_case(
-    case: Case, settings: Settings, on_step: OnStep = lambda _: None, scripted: Model | None = None
+    case: Case,
+    settings: Settings,
+    on_step: OnStep = lambda _: None,
+    scripted: Model | None = None,
+    announce: Announce | None = None,
 ) -> AskResult:
     """The same for a case that is already split. Raises `CaseFailed`, `ModelError` and `BudgetExceeded`."""
     settings = settings.replace(record=None)
     pipeline = choose_pipeline(settings, TASK)
-    backends = Backends(settings, pipeline, scripted)
+    backends = Backends(settings, pipeline, scripted, announce=announce)
     usages: list[Usage] = []
 
     def record_step(step: Step) -> None:
@@ -104,6 +114,12 @@ async def answer_case(
     performer = ", ".join(dict.fromkeys(backends.describe().values()))
     result = _ask_result(case, outcome, performer, sum_usage(usages))
     return result._replace(remarks=(*result.remarks, *backends.remarks))
+
+
+def note_destinations(settings: Settings) -> tuple[Destination, ...]:
+    """Where a question about a note sends its text."""
+    settings = settings.replace(record=None)
+    return run_destinations(settings, choose_pipeline(settings, TASK))
 
 
 def _ask_result(case: Case, outcome: NoteResult, performer: str, usage: Usage) -> AskResult:

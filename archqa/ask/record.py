@@ -5,15 +5,18 @@ from pathlib import Path
 from typing import Any
 
 from archqa.agents.agent import RunContext
+from archqa.core.arguments import as_text
 from archqa.core.question import RecordQuestion
 from archqa.core.usage import Usage, sum_usage
 from archqa.core.value import FrozenModel
-from archqa.errors import CaseFailed, Unusable
+from archqa.errors import CaseFailed, Unusable, without_suppressed_causes
 from archqa.fhir import Record, connect
+from archqa.fhir.connection import checked_location
 from archqa.llm.model import Model
 from archqa.query import Query, execute
 from archqa.query.explanation import explain
 from archqa.runs.backends import Backends
+from archqa.runs.destinations import Announce
 from archqa.runs.event_loop import run_sync
 from archqa.runs.settings_check import check_settings_used
 from archqa.settings import Settings, load_settings
@@ -57,6 +60,7 @@ class RecordAnswer(FrozenModel):
     usage: Usage = Usage()
 
 
+@without_suppressed_causes
 def ask_record(
     question: str,
     patient: str,
@@ -84,8 +88,11 @@ def answer_record_question(
     settings: Settings,
     context: str = "",
     scripted: Model | None = None,
+    announce: Announce | None = None,
 ) -> RecordAnswer:
     """As `ask_record`, without a check for settings that have no effect."""
+    question = as_text(question, "The question")
+    patient = as_text(patient, "The patient")
     settings = _settings_for_record(settings, record)
     record_question = RecordQuestion(
         id="asked",
@@ -93,13 +100,14 @@ def answer_record_question(
         patient_fhir_id=patient.removeprefix("Patient/"),
         assumption=context,
     )
-    return run_sync(_answer(record_question, settings, scripted))
+    return run_sync(_answer(record_question, settings, scripted, announce))
 
 
 def _settings_for_record(settings: Settings, record: str | Path) -> Settings:
     """The settings for this record; a pipeline that reads notes is replaced by one for records."""
     pipeline = record_pipeline(settings)
-    settings = settings.replace(record=str(record), pipeline=pipeline.name)
+    location = checked_location(record)
+    settings = settings.replace(record=str(location), pipeline=pipeline.name)
     if "conventions" not in pipeline.settings_type.model_fields:
         return settings
     return settings.replace(conventions=_conventions(settings))
@@ -121,9 +129,12 @@ def record_pipeline(settings: Settings) -> Pipeline:
 
 
 async def _answer(
-    question: RecordQuestion, settings: Settings, scripted: Model | None
+    question: RecordQuestion,
+    settings: Settings,
+    scripted: Model | None,
+    announce: Announce | None,
 ) -> RecordAnswer:
-    backends = Backends(settings, record_pipeline(settings), scripted)
+    backends = Backends(settings, record_pipeline(settings), scripted, announce=announce)
     usages: list[Usage] = []
     context = backends.context(lambda step: usages.append(step.usage))
     try:
@@ -133,7 +144,7 @@ async def _answer(
             answer = _explained_answer(question, outcome.result, settings, record)
     except CaseFailed as failure:
         answer = RecordAnswer(
-            question=question.question, patient=question.patient_fhir_id, refusal=str(failure)
+            question=question.question, patient=question.patient_fhir_id, refusal=failure.full_text
         )
     finally:
         await backends.close()

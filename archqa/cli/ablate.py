@@ -6,7 +6,7 @@ from typing import Annotated, Any
 import typer
 from rich.table import Table
 
-from archqa.cli.console import configure_logging, console, number_table, print_json
+from archqa.cli.console import configure_logging, console, number_table, print_json, print_notice
 from archqa.cli.options import (
     AssignmentsOption,
     BaseUrlOption,
@@ -20,8 +20,9 @@ from archqa.cli.options import (
     QuietOption,
 )
 from archqa.cli.progress import Progress, format_dollars
+from archqa.cli.settings import command_settings
 from archqa.evaluation.ablation import COLUMNS, Row, ablate
-from archqa.settings import load_settings
+from archqa.runs.destinations import Announcer
 
 
 def command(
@@ -50,14 +51,14 @@ def command(
     Example:
       archqa ablate data/dev.json --model gpt-4.1 --out runs/ablation
     """
-    configure_logging(verbose=False)
+    configure_logging(verbose=False, quiet=quiet)
     options: dict[str, Any] = {
         "pipeline": pipeline,
         "model": model,
         "base_url": base_url,
         "jobs": jobs,
     }
-    settings = load_settings(config, options, assign or ())
+    settings = command_settings(config, options, assign)
     with Progress(quiet=quiet or as_json) as progress:
         rows = ablate(
             cases,
@@ -67,6 +68,7 @@ def command(
             limit=limit,
             on_start=progress.on_start,
             on_case=progress.on_case,
+            announce=Announcer(print_notice, quiet=quiet),
         )
     if as_json:
         print_json([row.as_json() for row in rows])

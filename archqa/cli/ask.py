@@ -19,8 +19,10 @@ from archqa.cli.options import (
     ModelOption,
     VerboseOption,
 )
-from archqa.errors import CallerError, InputError
-from archqa.settings import Settings, load_settings
+from archqa.cli.settings import command_settings, print_embedded_notice
+from archqa.errors import CallerError, CaseFailed, InputError
+from archqa.runs.destinations import Announcer
+from archqa.settings import Settings
 
 
 def command(
@@ -47,23 +49,32 @@ def command(
     """Answer one question from a note or a patient's record, with evidence for every line.
 
     A note is split into sentences, which the answer cites by number. For a patient, the resources
-    and the notes among them (DocumentReference) are searched.
+    and the notes among them (DocumentReference) are searched. Without --model or --base-url the
+    engine inside archqa answers, on this machine alone; a key in the environment sends nothing.
 
     Examples:
       archqa ask "Why was he given furosemide?" --note discharge.txt
       archqa ask "What was the last creatinine?" --patient 1b7c7 --record mimic.db
     """
     configure_logging(verbose=verbose)
-    settings = load_settings(config, {"model": model, "base_url": base_url}, assign or ())
-    if note is not None and patient is None:
-        result = ask_note(question, _read_note(note), settings)
-    elif patient is not None and note is None:
-        result = _ask_patient(question, patient, record, context, settings)
-    else:
+    settings = command_settings(config, {"model": model, "base_url": base_url}, assign)
+    if (note is None) == (patient is None):
         raise CallerError(
             "Ask of one thing: a note or a patient.\n"
             "Name --note FILE, or --patient ID with --record."
         )
+    if settings.pipeline is None and not settings.has_model:
+        print_embedded_notice(settings.replace(record=record))
+    try:
+        if note is not None:
+            announce = Announcer(print_notice)
+            result = ask_note(question, _read_note(note), settings, announce=announce)
+        else:
+            result = _ask_patient(question, patient or "", record, context, settings)
+    except CaseFailed as failure:
+        # What quotes the question is printed with the answers: stderr may end in a log.
+        _print_failure(question, failure, as_json=as_json)
+        raise
     if as_json:
         print_json(_as_json(result))
     else:
@@ -75,7 +86,16 @@ def _ask_patient(
 ) -> AskResult:
     if record is None:
         raise CallerError("A patient is in a record.\nName the store or server with --record.")
-    return ask_patient(question, patient, record, settings, context=context)
+    announce = Announcer(print_notice)
+    return ask_patient(question, patient, record, settings, context=context, announce=announce)
+
+
+def _print_failure(question: str, failure: CaseFailed, *, as_json: bool) -> None:
+    if as_json:
+        remarks = (failure.full_text,)
+        print_json(_as_json(AskResult(question, (), (), "", remarks)))
+    elif failure.details:
+        console.print(Text(failure.details))
 
 
 def _read_note(path: Path) -> str:
@@ -114,7 +134,7 @@ def _print_result(result: AskResult) -> None:
         console.print(Text(claim.text) + citations, soft_wrap=False)
     console.print(_evidence_table(result.evidence))
     for remark in result.remarks:
-        print_notice(remark)
+        console.print(Text(f"remark: {remark}"))
     print_notice(f"answered by {result.performer}.")
 
 

@@ -6,16 +6,20 @@ from typing import Annotated, Any
 
 import typer
 
-from archqa.cli.console import console, print_notice
+from archqa.cli.console import console, print_line, print_notice
 from archqa.cli.options import AssignmentsOption, ConfigOption, LimitOption, ModelOption
+from archqa.cli.settings import command_settings
 from archqa.errors import CallerError
 from archqa.runs.batch.batch_run import BatchProgress, BatchRun, open_batch
+from archqa.runs.batch.server import check_server, statuses, upload
 from archqa.runs.batch.server import fetch as fetch_batches
-from archqa.runs.batch.server import statuses, upload
 from archqa.runs.case_selection import Selection
+from archqa.runs.destinations import Announcer
+from archqa.runs.folder import RunFolder
 from archqa.runs.lock import run_lock
+from archqa.runs.models import check_server_asked_for
 from archqa.runs.plan import plan_run
-from archqa.settings import Settings, load_settings
+from archqa.settings import Settings
 
 app = typer.Typer(
     help="Runs by the Batch API: half the price, up to a day a stage.", no_args_is_help=True
@@ -23,6 +27,11 @@ app = typer.Typer(
 
 BatchRunArgument = Annotated[
     Path, typer.Argument(metavar="RUN", help="A run folder that `archqa batch submit` made.")
+]
+
+
+BatchServerOption = Annotated[
+    str | None, typer.Option("--base-url", help="The server that the run was submitted to.")
 ]
 
 
@@ -59,41 +68,45 @@ def submit(
       archqa batch submit runs/dev
     """
     options: dict[str, Any] = {"pipeline": "dmis", "model": model, "base_url": base_url}
-    settings = load_settings(config, options, assign or ())
-    run = _open_or_create(target, out_dir, limit, settings)
+    settings = command_settings(config, options | _model_of(target, model), assign)
+    run = _open_or_create(target, out_dir, limit, settings, offline=offline)
     with run_lock(run.folder.path):
         run.folder.mend()
         _print_progress(run.advance())
         _write_and_submit(run, settings, offline=offline)
-    print(run.folder.path)
+    print_line(run.folder.path)
 
 
 def _write_and_submit(run: BatchRun, settings: Settings, *, offline: bool) -> None:
     for batch_round in run.write_rounds():
         path = run.input_path(batch_round)
-        console.print(f"{path}: {len(batch_round.digests)} requests", markup=False)
+        console.print(f"{path}: {len(batch_round.digests)} requests")
     if not offline and any(batch_round.status == "written" for batch_round in run.rounds):
-        for batch_round in asyncio.run(upload(run, settings)):
+        check_server(run, settings)
+        for batch_round in asyncio.run(upload(run, settings, Announcer(print_notice))):
             submitted = f"round {batch_round.number} is submitted as {batch_round.batch_id}"
-            console.print(submitted, markup=False)
+            console.print(submitted)
 
 
 @app.command("status")
-def status(run: BatchRunArgument, config: ConfigOption = None) -> None:
+def status(
+    run: BatchRunArgument, base_url: BatchServerOption = None, config: ConfigOption = None
+) -> None:
     """Ask the server for the status of the submitted files.
 
     Example:
       archqa batch status runs/dev
     """
-    settings = load_settings(config)
+    settings = _settings_of_run(run, base_url, config)
     batch_run = open_batch(run, settings)
     server_statuses: dict[int, str] = {}
     if any(batch_round.status == "submitted" for batch_round in batch_run.rounds):
+        check_server(batch_run, settings)
         server_statuses = asyncio.run(statuses(batch_run, settings))
     for batch_round in batch_run.rounds:
         round_status = server_statuses.get(batch_round.number, batch_round.status)
         size = f"{len(batch_round.digests)} requests"
-        console.print(f"round {batch_round.number}: {size}, {round_status}", markup=False)
+        console.print(f"round {batch_round.number}: {size}, {round_status}")
 
 
 @app.command("fetch")
@@ -103,6 +116,7 @@ def fetch(
         list[Path] | None,
         typer.Option("--from", help="An output file downloaded by other means; repeatable."),
     ] = None,
+    base_url: BatchServerOption = None,
     config: ConfigOption = None,
 ) -> None:
     """Read the replies that have arrived and continue as far as they allow.
@@ -111,7 +125,7 @@ def fetch(
       archqa batch fetch runs/dev
       archqa batch fetch runs/dev --from output.jsonl
     """
-    settings = load_settings(config)
+    settings = _settings_of_run(run, base_url, config)
     batch_run = open_batch(run, settings)
     if not batch_run.rounds:
         raise CallerError(
@@ -122,19 +136,40 @@ def fetch(
         if files:
             reply_count = sum(batch_run.take(file) for file in files)
         else:
+            check_server(batch_run, settings)
             reply_count = asyncio.run(fetch_batches(batch_run, settings))
         print_notice(f"{reply_count} replies came")
         _print_progress(batch_run.advance())
-    print(batch_run.folder.path)
+    print_line(batch_run.folder.path)
 
 
 def _open_or_create(
-    target: str, out_dir: Path | None, limit: int | None, settings: Settings
+    target: str, out_dir: Path | None, limit: int | None, settings: Settings, *, offline: bool
 ) -> BatchRun:
     """Open `target` if it is a run folder; otherwise create a run of its cases."""
-    if Path(target, "run.json").is_file():
+    if _is_run(target):
         return open_batch(Path(target), settings)
-    return BatchRun.create(plan_run(target, None, Selection(limit=limit), settings), out_dir)
+    plan = plan_run(target, None, Selection(limit=limit), settings)
+    if not offline:
+        check_server_asked_for(settings, plan.pipeline)
+    for remark in plan.manifest.remarks:
+        print_notice(remark)
+    return BatchRun.create(plan, out_dir)
+
+
+def _is_run(target: str) -> bool:
+    return Path(target, "run.json").is_file()
+
+
+def _settings_of_run(run: Path, base_url: str | None, config: Path | None) -> Settings:
+    return command_settings(config, {"base_url": base_url} | _model_of(str(run), None))
+
+
+def _model_of(target: str, model: str | None) -> dict[str, Any]:
+    """Return the model of a run that goes on: whoever submitted it asked for a model server."""
+    if model is not None or not _is_run(target):
+        return {"model": model}
+    return {"model": RunFolder.open(Path(target)).manifest().settings.get("model")}
 
 
 def _print_progress(progress: BatchProgress) -> None:

@@ -6,8 +6,8 @@ import typer
 
 from archqa.cli.console import console, print_json
 from archqa.cli.options import JsonOption
-from archqa.runs.backends import open_cache
-from archqa.settings import load_settings
+from archqa.cli.settings import command_settings
+from archqa.runs.reply_cache import open_cache
 
 app = typer.Typer(help="The cache of model replies.", no_args_is_help=True)
 
@@ -24,7 +24,7 @@ def info(as_json: JsonOption = False) -> None:
     Example:
       archqa cache info
     """
-    settings = load_settings()
+    settings = command_settings()
     with open_cache(settings) as cache:
         stats = cache.stats()
     if as_json:
@@ -33,7 +33,7 @@ def info(as_json: JsonOption = False) -> None:
     size = f"{stats.size / 2**20:.1f} MiB of {settings.cache.gib:g} GiB"
     console.print(f"{settings.cache.location}: {stats.replies} replies, {size}")
     for model, count in stats.by_model.items():
-        console.print(f"  {model}: {count}", markup=False)
+        console.print(f"  {model}: {count}")
 
 
 @app.command("clear")
@@ -45,7 +45,7 @@ def clear(
     Example:
       archqa cache clear --yes
     """
-    with open_cache(load_settings()) as cache:
+    with open_cache(command_settings()) as cache:
         if not yes:
             typer.confirm(f"Delete {len(cache)} replies?", abort=True)
         console.print(f"{cache.clear()} replies deleted")

@@ -4,7 +4,6 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.markup import escape
 from rich.table import Table
 
 from archqa.cli.console import console, number_table, print_json, print_notice
@@ -53,7 +52,7 @@ def _table(calibration: Calibration) -> Table:
     for voter, quality in calibration.per_voter.items():
         weight = calibration.combiner.weights.get(voter)
         weight_cell = "" if weight is None else f"{weight:.2f}"
-        table.add_row(escape(voter), weight_cell, *_quality_cells(quality))
+        table.add_row(voter, weight_cell, *_quality_cells(quality))
     table.add_row("equal weights (no fit)", "", *_quality_cells(calibration.unfitted))
     table.add_row(
         f"fitted, out-of-fold ({provenance.folds} folds)",

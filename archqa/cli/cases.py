@@ -32,12 +32,13 @@ def check(
 ) -> None:
     """Validate a case file and its key.
 
-    All mistakes are reported together, each with its line or path and how to fix it.
+    All mistakes are reported together, each with its line or path and how to fix it. A case without
+    a question or a note is one; where only the sentences are missing, they are made from the note.
 
     Example:
       archqa cases check data/dev.xml
     """
-    case_file = tasks.load_cases(file, task)
+    case_file = tasks.load_cases_to_answer(file, task)
     if key is None and file != "-":
         key = tasks.find_key(file)
     warnings = _key_warnings(case_file, key)
@@ -51,14 +52,15 @@ def check(
                 "sentences": sentence_count,
                 "sha256": case_file.sha256,
                 "warnings": warnings,
+                "remarks": case_file.remarks,
             }
         )
         return
-    for warning in warnings:
-        print_notice(warning)
+    for text in (*case_file.remarks, *warnings):
+        print_notice(text)
     size = f"{len(case_ids)} cases, {sentence_count} sentences"
     console.print(f"{case_file.path}: {case_file.task}, {size}, sha256 {case_file.sha256[:12]}")
-    console.print(f"key: {key or 'none found'}; cases {', '.join(case_ids)}", markup=False)
+    console.print(f"key: {key or 'none found'}; cases {', '.join(case_ids)}")
 
 
 def _key_warnings(case_file: CaseFile, key: Path | None) -> list[str]:

@@ -4,9 +4,11 @@ from typing import Any
 
 import typer
 
-from archqa.cli.console import print_notice
+from archqa.cli.console import print_line, print_notice
 from archqa.cli.options import AssignmentsOption, ConfigOption
-from archqa.settings import default_config_path, load_settings
+from archqa.cli.settings import command_settings
+from archqa.settings import Settings, settings_files
+from archqa.settings.sources import shared_variables_set
 
 app = typer.Typer(help="The settings in force.", no_args_is_help=True)
 
@@ -20,16 +22,27 @@ def _group() -> None:
 def show(config: ConfigOption = None, assign: AssignmentsOption = None) -> None:
     """Print the settings in force as TOML. The API key is left out.
 
-    Options of the command come first, then the environment, the settings file and the defaults.
+    Options of the command come first, then the environment, archqa.toml in the current folder, the
+    user's own configuration ($XDG_CONFIG_HOME/archqa/config.toml) and the defaults. The file in the
+    current folder may not name servers, models or keys; a file named with --config may.
 
-    Example:
-      archqa config show > archqa.toml
+    Examples:
+      archqa config show > settings.toml
+      archqa predict mini --config settings.toml
     """
-    settings = load_settings(config, assignments=assign or ())
-    path = config or default_config_path() or "none"
-    key_state = "set" if settings.api_key else "not set"
-    print_notice(f"settings file: {path}; key: {key_state}")
-    typer.echo("\n".join(_toml_lines(settings.without_secrets())))
+    settings = command_settings(config, assignments=assign)
+    paths = [str(file.path) for file in settings_files(config)]
+    print_notice(f"settings files: {' and '.join(paths) or 'none'}; key: {_key_state(settings)}")
+    print_line("\n".join(_toml_lines(settings.without_secrets())))
+
+
+def _key_state(settings: Settings) -> str:
+    if settings.api_key:
+        return "set"
+    if shared_variables_set() and not settings.has_model:
+        names = " and ".join(shared_variables_set())
+        return f"not used ({names} is set, but no model server was asked for)"
+    return "not set"
 
 
 def _toml_lines(settings: dict[str, Any], table: str = "") -> list[str]:

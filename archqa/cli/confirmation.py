@@ -19,8 +19,8 @@ def confirm_writes() -> Callable[[str, Mapping[str, Any]], bool]:
 
     def ask(url: str, payload: Mapping[str, Any]) -> bool:
         with one_question_at_a_time:
-            err_console.print(f"An agent wants to POST this to {url}:", markup=False)
-            err_console.print(json.dumps(payload, ensure_ascii=False, indent=2), markup=False)
+            err_console.print(f"An agent wants to POST this to {url}:")
+            err_console.print(json.dumps(payload, ensure_ascii=False, indent=2))
             try:
                 return typer.confirm("Allow it?", default=False, err=True)
             except typer.Abort:

@@ -1,39 +1,158 @@
-"""Output of the commands: results on stdout, errors and notices on stderr."""
+"""Output of the commands: results on stdout, errors and notices on stderr.
+
+All text that a command prints passes here. Notes, replies, ids and file names may hold anything:
+their control characters are shown as escapes, and square brackets are no markup.
+"""
 
 import json
 import logging
 import shutil
 import sys
+from collections.abc import Iterator
 from typing import Any
 
-from rich.console import Console
+from rich.console import Console, ConsoleOptions, RenderableType
+from rich.segment import Segment
 from rich.table import Table
+from rich.text import Text
 
+from archqa.cli.retry_counter import RetryCounter
+from archqa.core.terminal import printable, printable_json
 from archqa.errors import ArchqaError
+
+NO_TOKEN_WARNING = (
+    "no token is asked for: every program and every user of this machine can read what is served"
+)
+
+_retries = RetryCounter()
 
 _WIDTH = shutil.get_terminal_size((120, 40)).columns
 """The width of the terminal, or COLUMNS; 120 where the output goes to a file."""
 
-console = Console(highlight=False, soft_wrap=True, width=_WIDTH)
-err_console = Console(stderr=True, highlight=False, soft_wrap=True, width=_WIDTH)
+
+class PrintableConsole(Console):
+    """A console that shows text as it is: without markup, control characters as escapes."""
+
+    def __init__(self, *, stderr: bool = False) -> None:
+        super().__init__(
+            stderr=stderr,
+            markup=False,
+            emoji=False,
+            highlight=False,
+            soft_wrap=True,
+            width=_WIDTH,
+        )
+
+    def render_str(self, text: str, **options: Any) -> Text:
+        """Escape before the layout, so that columns are as wide as what is shown."""
+        return super().render_str(printable(text), **options)
+
+    def render(
+        self, renderable: RenderableType, options: ConsoleOptions | None = None
+    ) -> Iterator[Segment]:
+        """Escape all that is written, wherever its text comes from."""
+        if isinstance(renderable, Text):
+            renderable = _printable_text(renderable)
+        for segment in super().render(renderable, options):
+            # Control segments are Rich's own, such as the movements of a progress bar.
+            yield segment if segment.control else _printable_segment(segment)
+
+
+def _printable_text(text: Text) -> Text:
+    plain = printable(text.plain)
+    if plain == text.plain:
+        return text
+    escaped = text.blank_copy(plain)
+    escaped.style = text.style
+    return escaped
+
+
+def _printable_segment(segment: Segment) -> Segment:
+    return Segment(printable(segment.text), segment.style)
+
+
+console = PrintableConsole()
+err_console = PrintableConsole(stderr=True)
+
+
+def write_unencodable_characters_as_escapes() -> None:
+    """Let no character stop the output: an id may be half a character, a terminal may be ASCII."""
+    for stream in (sys.stdout, sys.stderr):
+        if hasattr(stream, "reconfigure"):
+            stream.reconfigure(errors="backslashreplace")
+
+
+def print_line(text: object) -> None:
+    """Print a result on stdout, at once."""
+    print(printable(str(text)), flush=True)
+
+
+def print_content(text: str) -> None:
+    """Print the content of a file on stdout: unchanged, unless a terminal shows it."""
+    if sys.stdout.isatty():
+        text = printable(text)
+    print(text, end="")
 
 
 def print_error(error: ArchqaError) -> None:
     """Print what happened and, indented below it, what to do."""
-    headline, *advice = str(error).splitlines() or [type(error).__name__]
+    headline, *advice = printable(str(error)).splitlines() or [type(error).__name__]
     print(f"archqa: {headline}", file=sys.stderr)
     for line in advice:
         print(f"        {line}", file=sys.stderr)
 
 
 def print_notice(text: str) -> None:
-    """Print one line on stderr."""
-    print(f"archqa: {text}", file=sys.stderr)
+    """Print one line on stderr, unless the command is quiet."""
+    if not _State.is_quiet:
+        print_problem(text)
+
+
+def print_problem(text: str) -> None:
+    """Print one line on stderr that quiet commands print too."""
+    print(f"archqa: {printable(text)}", file=sys.stderr)
+
+
+def print_count(text: str, *, is_last: bool) -> None:
+    """Print a progress line on stderr, over the one before, unless the command is quiet."""
+    if _State.is_quiet:
+        return
+    line_end = "\n" if is_last else "\r"
+    print(printable(text), end=line_end, file=sys.stderr, flush=True)
+
+
+def print_interruption(text: str) -> None:
+    """Print that the command was interrupted, on a line of its own: terminals show ^C before it."""
+    if sys.stderr.isatty():
+        print(file=sys.stderr)
+    print_problem(text)
+
+
+def print_retries() -> None:
+    """Print how many requests were repeated since `configure_logging`, and why."""
+    for line in _retries.take():
+        print_notice(line)
+
+
+class _State:
+    """What holds for the running command."""
+
+    is_quiet = False
+
+
+def set_quiet(*, quiet: bool) -> None:
+    """Print nothing on stderr but errors from here on, or notices too."""
+    _State.is_quiet = quiet
 
 
 def print_json(content: Any) -> None:
     """Print one line of JSON on stdout."""
-    print(json.dumps(content, ensure_ascii=False))
+    print_json_text(json.dumps(content, ensure_ascii=False))
+
+
+def print_json_text(text: str) -> None:
+    """Print a JSON text on stdout, with control characters as JSON escapes."""
+    print(printable_json(text))
 
 
 def number_table(title: str, *columns: str) -> Table:
@@ -46,13 +165,28 @@ def number_table(title: str, *columns: str) -> Table:
     return table
 
 
-def configure_logging(*, verbose: bool) -> None:
-    """Log to stderr: warnings, and with `verbose` progress too. Record text is never logged."""
-    logging.basicConfig(
-        level=logging.INFO if verbose else logging.WARNING,
-        format="%(asctime)s %(levelname)s %(name)s: %(message)s",
-        stream=sys.stderr,
-    )
+def configure_logging(*, verbose: bool, quiet: bool = False) -> None:
+    """Log to stderr: warnings; with `verbose` progress too, with `quiet` errors only.
+
+    Retries are counted for `print_retries`, and logged one by one with `verbose`. Record text is
+    never logged.
+    """
+    set_quiet(quiet=quiet)
+    level = logging.WARNING
+    if verbose or quiet:
+        level = logging.INFO if verbose else logging.ERROR
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(_PrintableFormatter("%(asctime)s %(levelname)s %(name)s: %(message)s"))
+    logging.basicConfig(level=level, handlers=[handler])
     for library in ("httpx2", "httpcore2"):
         # Their debug lines quote whole requests; even --verbose must not show record text.
         logging.getLogger(library).setLevel(logging.WARNING)
+    logging.getLogger().setLevel(level)
+    _retries.watch(verbose=verbose)
+
+
+class _PrintableFormatter(logging.Formatter):
+    """Lines of the log, with control characters as escapes."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        return printable(super().format(record))

@@ -7,23 +7,21 @@ from importlib import metadata
 from typing import NamedTuple
 
 import typer
-from rich.markup import escape
+from rich.text import Text
 
 import archqa
 from archqa import resources
 from archqa.cli.console import console, print_json
 from archqa.cli.options import JsonOption
+from archqa.cli.settings import command_settings
 from archqa.engine import Engine
 from archqa.errors import ArchqaError
 from archqa.evaluation.scoring import metric_availability
 from archqa.runs.model_server import list_models
-from archqa.settings import Settings, load_settings
+from archqa.settings import Settings
 
-_STATUS_MARKUP = {
-    True: "[green]ok[/]     ",
-    False: "[red]broken[/] ",
-    None: "[yellow]absent[/] ",
-}
+_STATUSES = {True: ("ok", "green"), False: ("broken", "red"), None: ("absent", "yellow")}
+"""The word for a check's outcome, and its colour."""
 
 
 class Check(NamedTuple):
@@ -45,14 +43,15 @@ def command(as_json: JsonOption = False) -> None:
         print_json({check.part: {"ok": check.ok, "words": check.explanation} for check in checks})
     else:
         for check in checks:
-            description = escape(f"{check.part}: {check.explanation}")
-            console.print(f"{_STATUS_MARKUP[check.ok]} {description}")
+            status, colour = _STATUSES[check.ok]
+            description = f"{check.part}: {check.explanation}"
+            console.print(Text(f"{status:7}", style=colour) + Text(f" {description}"))
     if any(check.ok is False for check in checks):
         raise typer.Exit(3)
 
 
 def _checks() -> Iterator[Check]:
-    settings = load_settings()
+    settings = command_settings()
     prompts = resources.prompts_dir()
     bundled_cases = resources.mini_dataset_dir()
     cache_state = "on" if settings.cache.enabled else "off"
@@ -79,7 +78,8 @@ def _check_server(settings: Settings) -> Check:
         return Check(
             "model server",
             None,
-            "none is configured; set OPENAI_API_KEY, --model or --base-url",
+            "none is asked: a key alone sends nothing; --model, --base-url, ARCHQA_MODEL "
+            "or the user's own configuration names one",
         )
     try:
         models = asyncio.run(list_models(settings))

@@ -14,7 +14,7 @@ from rich.table import Table
 
 from archqa import tasks
 from archqa.cli import evidence_links
-from archqa.cli.console import console, err_console, print_json, print_notice
+from archqa.cli.console import console, print_count, print_json, print_notice
 from archqa.cli.engine_training import load_labels, require_training_package
 from archqa.core.storage import storage_errors
 from archqa.engine import model
@@ -179,8 +179,7 @@ def _fit_model(
 
 
 def _print_progress(stage: str, done: int, total: int) -> None:
-    line_end = "\n" if done == total else "\r"
-    err_console.print(f"{stage}: {done} of {total}", end=line_end)
+    print_count(f"{stage}: {done} of {total}", is_last=done == total)
 
 
 def _report_table(reports: tuple[EvaluationReport, ...]) -> Table:

@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from archqa.cli.console import print_notice
+from archqa.cli.console import print_content, print_notice
 from archqa.cli.options import RunArgument
 from archqa.core.private_files import write_private_bytes, write_private_text
 from archqa.errors import CallerError
@@ -36,7 +36,7 @@ def command(
         )
     content = export(run, format_name, partial=partial)
     if out is None:
-        typer.echo(content, nl=False)
+        print_content(content)
         return
     if _is_zipped(out, format_name):
         write_private_bytes(out, zip_submission(content))

@@ -10,9 +10,28 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
 from archqa import fhir
-from archqa.cli.console import console, err_console, print_json, print_notice
-from archqa.cli.options import JsonOption
+from archqa.cli.console import (
+    NO_TOKEN_WARNING,
+    console,
+    err_console,
+    print_json,
+    print_json_text,
+    print_line,
+    print_notice,
+    print_problem,
+    set_quiet,
+)
+from archqa.cli.options import JsonOption, NoTokenOption, QuietOption
+from archqa.core.local_access import check_token, new_token
+from archqa.core.local_server import (
+    check_protected,
+    listen,
+    require_uvicorn,
+    server_url,
+    url_with_token,
+)
 from archqa.errors import CallerError
+from archqa.fhir.connection import TOKEN_ENV_VAR
 
 app = typer.Typer(help="FHIR records.", no_args_is_help=True)
 
@@ -45,16 +64,18 @@ def load(
     strict: Annotated[
         bool, typer.Option("--strict", help="Load nothing if anything is malformed.")
     ] = False,
-    quiet: Annotated[bool, typer.Option("--quiet", help="No progress on stderr.")] = False,
+    quiet: QuietOption = False,
     as_json: JsonOption = False,
 ) -> None:
     """Load FHIR resources into a record, replacing those that it has already.
 
-    Files are checked against SHA256SUMS where there is such a file.
+    Files are checked against SHA256SUMS (or SHA256SUMS.txt) beside them or in a folder above. What it
+    names in a folder that is loaded must be there.
 
     Example:
       archqa fhir load mimic-fhir/ --into record.db
     """
+    set_quiet(quiet=quiet)
     with fhir.Store.open(into, create=True) as store, _bar(quiet) as bar:
         task = bar.add_task("loading", total=None)
 
@@ -67,10 +88,12 @@ def load(
             )
 
         report = store.load(paths, strict=strict, progress=show_progress)
+    for remark in report.remarks:
+        print_notice(remark)
     for path in report.skipped:
         print_notice(f"{path}: is no FHIR; skipped")
     for mistake in report.mistakes:
-        print_notice(mistake)
+        print_problem(mistake)
     if as_json:
         print_json(report.model_dump(mode="json"))
     else:
@@ -101,7 +124,7 @@ def split(
         return
     for file in files:
         size = f"{file.patients} patients, {file.resources} resources"
-        console.print(f"{file.path}: {size}", markup=False)
+        console.print(f"{file.path}: {size}")
 
 
 @app.command("search")
@@ -165,7 +188,7 @@ def get(
         raise fhir.FhirError(
             f"There is no {resource_type} of that id in the record.", 404, "not-found"
         )
-    console.print(text, markup=False)
+    print_json_text(text)
 
 
 def _resource_text(source: fhir.Record, resource_type: str, resource_id: str) -> str | None:
@@ -183,7 +206,7 @@ def serve(
     store: Annotated[Path, typer.Argument(help="A record made by fhir load.")],
     port: Annotated[int, typer.Option(min=0, max=65535)] = 8080,
     host: Annotated[
-        str, typer.Option(help="The address to listen on; anything but loopback needs a token.")
+        str, typer.Option(help="The address to listen on; default: this machine alone.")
     ] = "127.0.0.1",
     path: Annotated[str, typer.Option(help="The path of the record on the server.")] = "/fhir",
     profile: ProfileOption = "archqa",
@@ -192,29 +215,69 @@ def serve(
     ] = fhir.WriteMode.READ_ONLY,
     audit: Annotated[Path | None, typer.Option(help="Log every write to this file.")] = None,
     token: Annotated[
-        str | None, typer.Option(help="Bearer token; default: ARCHQA_FHIR_TOKEN.")
+        str | None,
+        typer.Option(
+            help="The token of your choice; other users may see it in the list of processes, so "
+            "rather set ARCHQA_FHIR_TOKEN.  [default: a random one, printed in the address]"
+        ),
     ] = None,
+    no_token: NoTokenOption = False,
 ) -> None:
-    """Serve a record over HTTP, to any FHIR client.
+    """Serve a record over HTTP, to any FHIR client that presents the token.
 
-    Example:
+    A client sends it as 'Authorization: Bearer TOKEN', or ?token=TOKEN once and then the cookie;
+    archqa itself takes it from ARCHQA_FHIR_TOKEN.
+
+    Examples:
       archqa fhir serve record.db --port 8080 --profile hapi
+      ARCHQA_FHIR_TOKEN=... archqa ask QUESTION --record http://127.0.0.1:8080/fhir --patient ID
     """
     from archqa.fhir.server.application import serve as serve_http
 
-    opened = fhir.Store.open(store, profile)
-    record = fhir.Overlay.over(opened) if writes is fhir.WriteMode.APPLY else opened
-    audit_log = fhir.AuditLog(audit) if audit else None
-    writer = fhir.Writer(record, writes, audit_log)
-    base = f"http://{host}:{port}/{path.strip('/')}"
+    require_uvicorn("The FHIR server (uvicorn)", "server")
+    own_token = _own_token(token, no_token=no_token)
+    check_protected(host, has_token=not no_token)
+    record = _open_record(store, profile, writes)
+    writer = fhir.Writer(record, writes, _open_audit_log(audit))
+    listening = listen(host, port)
+    base = server_url(host, listening, f"/{path.strip('/')}")
     print_notice(f"serving {store} at {base} ({profile}, {writes.value}); end with Ctrl-C")
-    serve_http(
-        fhir.FhirService(record, base, writer),
-        host=host,
-        port=port,
-        path=path,
-        token=token or os.environ.get("ARCHQA_FHIR_TOKEN"),
-    )
+    served_token = None if no_token else own_token or new_token()
+    print_notice(_who_may_read(own_token, no_token=no_token))
+    print_line(base if own_token else url_with_token(base, served_token))
+    service = fhir.FhirService(record, base, writer)
+    serve_http(service, host=host, path=path, token=served_token, listening=listening)
+
+
+def _own_token(token: str | None, *, no_token: bool) -> str | None:
+    """Return the token that the user chose, by option or environment; None if there is none."""
+    if no_token and token:
+        raise CallerError("--token and --no-token contradict each other.\nLeave one of them away.")
+    chosen = token or os.environ.get(TOKEN_ENV_VAR)
+    return check_token(chosen) if chosen and not no_token else None
+
+
+def _open_record(path: Path, profile: str, mode: fhir.WriteMode) -> fhir.Store | fhir.Overlay:
+    """Open a record and read from it once: damage is reported before anything is served."""
+    store = fhir.Store.open(path, profile)
+    store.counts()
+    return fhir.Overlay.over(store) if mode is fhir.WriteMode.APPLY else store
+
+
+def _open_audit_log(path: Path | None) -> fhir.AuditLog | None:
+    """Create the log of writes, if one is asked for, before the first write needs it."""
+    if path is None:
+        return None
+    audit_log = fhir.AuditLog(path)
+    audit_log.create()
+    return audit_log
+
+
+def _who_may_read(own_token: str | None, *, no_token: bool) -> str:
+    if no_token:
+        return NO_TOKEN_WARNING
+    source = "you chose" if own_token else "is in the address below"
+    return f"clients need the token that {source}; archqa takes it from {TOKEN_ENV_VAR}"
 
 
 @app.command("card")
@@ -229,7 +292,7 @@ def card(record: RecordSource, patient: PatientOption = None, as_json: JsonOptio
     if as_json:
         print_json(schema_card.model_dump(mode="json"))
     else:
-        console.print(schema_card.text, markup=False)
+        console.print(schema_card.text)
 
 
 @app.command("lookup")
@@ -266,17 +329,17 @@ def lookup(
 
 
 def _bar(quiet: bool) -> Progress:
-    columns = (TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn())
+    columns = (TextColumn("{task.description}", markup=False), BarColumn(), TimeElapsedColumn())
     return Progress(*columns, console=err_console, disable=quiet, transient=True)
 
 
 def _print_load_report(report: fhir.LoadReport, into: Path) -> None:
     changes = f"{report.added} added, {report.replaced} replaced, {report.unchanged} unchanged"
-    console.print(f"{into}: {changes}", markup=False)
+    console.print(f"{into}: {changes}")
     counts = ", ".join(f"{count} {name}" for name, count in report.by_type.items())
     files = f"{report.files} files: {counts or 'nothing'}"
     if report.checksums:
         files += f"; {report.checksums} checksums are right"
-    console.print(files, markup=False)
+    console.print(files)
     if report.bad:
-        console.print(f"{report.bad} malformed, left out", markup=False)
+        console.print(f"{report.bad} malformed, left out")

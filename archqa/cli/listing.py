@@ -10,6 +10,8 @@ import typer
 from archqa import tasks
 from archqa.agents.registry import AGENT_NAMES
 from archqa.cli.console import console, print_notice
+from archqa.cli.options import ConfigOption
+from archqa.cli.settings import command_settings
 from archqa.errors import ArchqaError, CallerError
 from archqa.evaluation.scoring import metric_names
 from archqa.llm.prices import listed_prices
@@ -17,7 +19,6 @@ from archqa.llm.prompts import default_prompts
 from archqa.runs.export import formats
 from archqa.runs.model_server import list_models
 from archqa.runs.run import Run
-from archqa.settings import load_settings
 from archqa.settings.catalogue import SettingDescription, describe_settings
 from archqa.tasks import pipelines
 
@@ -27,27 +28,38 @@ def command(
     pipeline: Annotated[
         str | None, typer.Option(help="Only the settings that this pipeline uses.")
     ] = None,
+    base_url: Annotated[
+        str | None, typer.Option("--base-url", help="The server whose models are listed.")
+    ] = None,
+    config: ConfigOption = None,
 ) -> None:
     """List pipelines, tasks, agents, prompts, metrics, formats, prices, settings, runs or the
     server's models.
 
-    Example:
+    Examples:
       archqa list pipelines
+      archqa list models --base-url http://127.0.0.1:8000/v1
     """
     if kind == "kinds":
-        console.print("\n".join(_LISTS))
+        console.print("\n".join(_KINDS))
         return
-    if kind not in _LISTS:
+    if kind not in _KINDS:
         raise CallerError(
-            f"There is nothing called {kind!r} to list.\nThere are: {', '.join(_LISTS)}."
+            f"There is nothing called {kind!r} to list.\nThere are: {', '.join(_KINDS)}."
         )
     if pipeline is not None and kind != "settings":
         raise CallerError(
             "--pipeline narrows settings alone: archqa list settings --pipeline panel"
         )
-    lines = _settings(pipeline) if kind == "settings" else _LISTS[kind]()
-    for line in lines:
-        console.print(line, markup=False)
+    if base_url is not None and kind != "models":
+        raise CallerError("--base-url is for models alone: archqa list models --base-url URL")
+    lists: dict[str, Callable[[], Iterable[str]]] = {
+        **_LISTS,
+        "settings": lambda: _settings(pipeline),
+        "models": lambda: _models(base_url, config),
+    }
+    for line in lists[kind]():
+        console.print(line)
 
 
 def _pipelines() -> Iterator[str]:
@@ -126,8 +138,9 @@ def _run_line(run: Run) -> str:
     return f"{run.path}  {run.manifest.status.value}  {progress}"
 
 
-def _models() -> Iterable[str]:
-    return asyncio.run(list_models(load_settings()))
+def _models(base_url: str | None, config: Path | None) -> Iterable[str]:
+    settings = command_settings(config, {"base_url": base_url})
+    return asyncio.run(list_models(settings))
 
 
 _LISTS: dict[str, Callable[[], Iterable[str]]] = {
@@ -138,7 +151,6 @@ _LISTS: dict[str, Callable[[], Iterable[str]]] = {
     "metrics": metric_names,
     "formats": formats,
     "prices": _prices,
-    "settings": _settings,
     "runs": _runs,
-    "models": _models,
 }
+_KINDS = (*_LISTS, "settings", "models")

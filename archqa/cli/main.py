@@ -2,13 +2,25 @@
 
 import os
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
 
 import typer
 
 import archqa
-from archqa.cli.console import print_error
+from archqa.cli import interruption
+from archqa.cli.console import (
+    print_error,
+    print_interruption,
+    print_line,
+    print_retries,
+    set_quiet,
+    write_unencodable_characters_as_escapes,
+)
 from archqa.cli.lazy import CommandEntry, LazyGroup
 from archqa.core.storage import storage_error
+from archqa.core.terminal import printable
 from archqa.errors import ArchqaError, ServerUnavailable, StorageError
 
 HELP = (
@@ -114,6 +126,47 @@ class ArchqaCommands(LazyGroup):
 
     entries = COMMANDS
 
+    def make_context(self, *arguments: Any, **options: Any) -> Any:
+        """Parse the arguments before the subcommand."""
+        with _printable_usage_errors():
+            return super().make_context(*arguments, **options)
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> tuple[str | None, Any, list[str]]:
+        """Import the command; from then on there is something to interrupt."""
+        resolved = super().resolve_command(ctx, args)
+        interruption.interrupt_commands()
+        return resolved
+
+    def invoke(self, ctx: Any) -> Any:
+        """Parse the arguments of the subcommand and run it.
+
+        Typer would end an interrupted one without a word.
+        """
+        set_quiet(quiet=False)
+        try:
+            with _printable_usage_errors():
+                return super().invoke(ctx)
+        except KeyboardInterrupt as interrupted:
+            interruption.end_at_once()
+            print_interruption(interruption.message_of(interrupted, sys.argv[1:]))
+            raise typer.Exit(interruption.EXIT_CODE) from None
+        finally:
+            print_retries()
+
+
+_USAGE_ERROR: type[Any] = typer.BadParameter.__mro__[1]
+"""The base of typer's errors about arguments, which it does not export."""
+
+
+@contextmanager
+def _printable_usage_errors() -> Iterator[None]:
+    """Escape the arguments that an error quotes: a file name among them may hold anything."""
+    try:
+        yield
+    except _USAGE_ERROR as error:
+        error.message = printable(error.message)
+        raise
+
 
 app = typer.Typer(
     name="archqa",
@@ -132,19 +185,18 @@ def main(
 ) -> None:
     """Print the version if `--version` is given."""
     if version:
-        typer.echo(f"archqa {archqa.__version__}")
+        print_line(f"archqa {archqa.__version__}")
         raise typer.Exit
 
 
 def run() -> None:
     """Run the command line: an expected error becomes one message and its exit code."""
+    interruption.end_at_once_at_the_start()
+    write_unencodable_characters_as_escapes()
     try:
         _run_app()
     except ArchqaError as error:
         _end(error)
-    except KeyboardInterrupt:
-        print("archqa: interrupted; a run goes on with --resume", file=sys.stderr)
-        sys.exit(130)
     except BrokenPipeError:
         sys.stderr.close()
         sys.exit(0)
@@ -156,6 +208,8 @@ def run() -> None:
         if not _is_database_error(error):
             raise
         _end(StorageError(f"A database cannot be read or written: {error}.\nCheck the disk."))
+    finally:
+        interruption.restore_signals()
 
 
 def _run_app() -> None:

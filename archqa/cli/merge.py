@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from archqa.cli.console import print_json, print_notice
+from archqa.cli.console import print_json, print_line, print_notice
 from archqa.runs.merging import merge
 
 
@@ -41,4 +41,4 @@ def command(
     if as_json:
         print_json(run.summary())
     else:
-        print(run.path)
+        print_line(run.path)

@@ -24,12 +24,14 @@ PipelineOption = Annotated[
 
 ModelOption = Annotated[
     str | None,
-    typer.Option("--model", help="Model for every agent, e.g. gpt-4.1."),
+    typer.Option(
+        "--model", help="Model for every agent, e.g. gpt-4.1; its server gets record text."
+    ),
 ]
 
 BaseUrlOption = Annotated[
     str | None,
-    typer.Option("--base-url", help="An OpenAI-compatible server."),
+    typer.Option("--base-url", help="An OpenAI-compatible server, which gets record text."),
 ]
 
 JobsOption = Annotated[
@@ -49,7 +51,16 @@ AssignmentsOption = Annotated[
 
 ConfigOption = Annotated[
     Path | None,
-    typer.Option("--config", help="A TOML file of settings."),
+    typer.Option("--config", help="A TOML file of settings, which may also name servers."),
+]
+
+NoTokenOption = Annotated[
+    bool,
+    typer.Option(
+        "--no-token",
+        help="Ask for no token: every program and every user of this machine can read the record. "
+        "Requests of other hosts and sites stay refused. On loopback only.",
+    ),
 ]
 
 JsonOption = Annotated[
@@ -59,7 +70,7 @@ JsonOption = Annotated[
 
 QuietOption = Annotated[
     bool,
-    typer.Option("--quiet", "-q", help="No progress on stderr."),
+    typer.Option("--quiet", "-q", help="Nothing but errors on stderr."),
 ]
 
 VerboseOption = Annotated[

@@ -7,7 +7,14 @@ import typer
 
 from archqa import tasks
 from archqa.cli.confirmation import confirm_writes
-from archqa.cli.console import configure_logging, console, print_json, print_notice
+from archqa.cli.console import (
+    configure_logging,
+    console,
+    print_json,
+    print_line,
+    print_notice,
+    print_problem,
+)
 from archqa.cli.cost_estimate import confirm_cost, print_cost_estimate
 from archqa.cli.options import (
     AssignmentsOption,
@@ -21,16 +28,19 @@ from archqa.cli.options import (
     VerboseOption,
 )
 from archqa.cli.progress import Progress, result_table, stage_table
+from archqa.cli.settings import command_settings, print_embedded_notice
 from archqa.runs.case_selection import Selection, Shard
 from archqa.runs.cost_estimate import estimate_cost
+from archqa.runs.destinations import Announcer
 from archqa.runs.model_server import resolve_model
+from archqa.runs.models import check_server_asked_for, model_agents
 from archqa.runs.plan import choose_pipeline
 from archqa.runs.predict import predict
 from archqa.runs.record import CaseStatus
 from archqa.runs.run import Run
 from archqa.runs.settings_check import check_settings_used
 from archqa.runs.stage_usage import stage_usage
-from archqa.settings import load_settings
+from archqa.settings import Settings
 from archqa.tasks.pipelines import Pipeline
 
 
@@ -89,7 +99,9 @@ def command(
     as_json: Annotated[
         bool, typer.Option("--json", help="Print one JSON object about the run.")
     ] = False,
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress, no table.")] = False,
+    quiet: Annotated[
+        bool, typer.Option("--quiet", "-q", help="Errors and the run folder only.")
+    ] = False,
     confirm: Annotated[
         bool,
         typer.Option("--confirm", help="Ask before each write to a record (MedAgentBench)."),
@@ -98,7 +110,8 @@ def command(
 ) -> None:
     """Answer every case of a file, each claim with its evidence.
 
-    Without a model server, the engine inside archqa answers, on this machine alone.
+    Without --model or --base-url, the engine inside archqa answers, on this machine alone; a key in
+    the environment sends nothing. Before the first request the server that gets record text is named.
 
     Examples:
       archqa predict mini
@@ -107,7 +120,7 @@ def command(
       archqa predict dev.xml --base-url http://127.0.0.1:8000/v1 --set labels=multiclass
       archqa predict tasks.json --record record.db --model gpt-4.1 --pipeline typed
     """
-    configure_logging(verbose=verbose)
+    configure_logging(verbose=verbose, quiet=quiet)
     options = {
         "pipeline": pipeline,
         "model": model,
@@ -121,20 +134,22 @@ def command(
         "runner": runner,
         "ray_address": ray_address,
     }
-    settings = load_settings(config, options, assign or ())
-    file = tasks.with_clinician_answers(tasks.load_cases(cases, task), settings.answer_key)
+    settings = command_settings(config, options, assign)
+    file = tasks.load_cases_to_answer(cases, task)
+    file = tasks.with_clinician_answers(file, settings.answer_key)
     selection = _selection(case, limit, shard)
     chosen_pipeline = choose_pipeline(settings, file.task)
     check_settings_used(settings, chosen_pipeline)
     inputs = chosen_pipeline.inputs(settings.for_pipeline(chosen_pipeline))
     if not quiet:
-        _print_backend_notice(chosen_pipeline)
-        for remark in inputs.remarks:
+        _print_backend_notice(chosen_pipeline, settings)
+        for remark in (*file.remarks, *inputs.remarks):
             print_notice(remark)
     if dry_run:
         estimate = estimate_cost(selection.of(file), chosen_pipeline, settings)
         print_cost_estimate(estimate, as_json=as_json)
         return
+    check_server_asked_for(settings, chosen_pipeline)
     if chosen_pipeline.backend == "model":
         settings = resolve_model(settings)
         if not (yes or quiet or as_json):
@@ -150,6 +165,7 @@ def command(
             on_start=progress.on_start,
             on_case=progress.on_case,
             confirm=confirm_writes() if confirm else None,
+            announce=Announcer(print_problem, quiet=quiet),
         )
     _print_result(run, as_json=as_json, quiet=quiet)
     if run.count(CaseStatus.FAILED):
@@ -161,13 +177,10 @@ def _selection(case_ids: list[str] | None, limit: int | None, shard: str | None)
     return Selection(tuple(case_ids or ()), limit, part)
 
 
-def _print_backend_notice(pipeline: Pipeline) -> None:
+def _print_backend_notice(pipeline: Pipeline, settings: Settings) -> None:
     """Say who answers where it is not a model."""
-    if pipeline.backend == "embedded":
-        print_notice(
-            "the embedded engine answers (no model server, no network); "
-            "--model or --base-url selects a server."
-        )
+    if pipeline.backend == "embedded" and not model_agents(settings, pipeline):
+        print_embedded_notice(settings)
     if pipeline.backend == "script":
         print_notice(f"{pipeline.name} is a fixed policy: its score is not a model's score.")
 
@@ -181,4 +194,4 @@ def _print_result(run: Run, *, as_json: bool, quiet: bool) -> None:
         stages = stage_usage(run)
         if stages:
             console.print(stage_table(stages))
-    print(run.path)
+    print_line(run.path)

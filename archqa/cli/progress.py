@@ -19,6 +19,9 @@ from archqa.runs.record import CaseRecord, CaseStatus, RunManifest
 from archqa.runs.run import Run
 from archqa.runs.stage_usage import StageUsage
 
+_QUOTING_ERRORS = frozenset({"NotUnderstood", "Unusable"})
+"""Types of errors whose details may quote a question."""
+
 
 class Progress:
     """A bar on stderr, and a line for each case that was not answered."""
@@ -27,12 +30,12 @@ class Progress:
         self._quiet = quiet
         self._usage = Usage()
         self._bar = RichProgress(
-            TextColumn("{task.description}"),
+            TextColumn("{task.description}", markup=False),
             BarColumn(),
             MofNCompleteColumn(),
             TimeElapsedColumn(),
             TimeRemainingColumn(),
-            TextColumn("{task.fields[spent]}"),
+            TextColumn("{task.fields[spent]}", markup=False),
             console=err_console,
             disable=quiet,
         )
@@ -61,9 +64,15 @@ class Progress:
         self._usage += record.usage
         self._bar.update(self._task, advance=1, spent=format_usage(self._usage))
         if record.status is not CaseStatus.ANSWERED and not self._quiet:
-            self._bar.console.print(
-                f"case {record.id} {record.status.value}: {record.error}", markup=False
-            )
+            self._bar.console.print(f"case {record.id} {record.status.value}: {_reason(record)}")
+
+
+def _reason(record: CaseRecord) -> str:
+    """Why a case has no answer, without the words of its question: stderr may end in a log."""
+    error_type, _, _ = record.error.partition(": ")
+    if error_type in _QUOTING_ERRORS:
+        return f"{error_type}; `archqa show` says why"
+    return record.error
 
 
 def format_usage(usage: Usage) -> str:

@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from archqa.cli.console import print_notice
+from archqa.cli.console import print_line, print_notice
 from archqa.cli.options import KeyOption
 from archqa.report import write_report
 
@@ -43,4 +43,4 @@ def command(
     path = write_report(runs, out_file, key=key, text=not without_text)
     if not without_text:
         print_notice("the page holds record text: protect it as you protect the record.")
-    print(path)
+    print_line(path)

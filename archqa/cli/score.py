@@ -5,12 +5,13 @@ from typing import Annotated, Literal
 
 import typer
 
-from archqa.cli.console import print_json
+from archqa.cli.console import print_json, print_notice
 from archqa.cli.options import JsonOption, KeyOption
 from archqa.cli.score_tables import print_notices, print_report
+from archqa.cli.settings import command_settings
 from archqa.errors import CallerError
 from archqa.evaluation.scoring import JudgePanel, ScoreSettings, score
-from archqa.settings import load_settings
+from archqa.runs.destinations import Announcer
 
 Grading = Literal["official", "clinical", "both"]
 
@@ -130,7 +131,8 @@ def _judge_panel(
     model: str | None, votes: int, base_url: str | None, config: Path | None
 ) -> JudgePanel | None:
     if model is not None:
-        return JudgePanel(model, votes, load_settings(config, {"base_url": base_url}))
+        settings = command_settings(config, {"model": model, "base_url": base_url})
+        return JudgePanel(model, votes, settings, announce=Announcer(print_notice))
     if votes > 1 or base_url is not None or config is not None:
         raise CallerError("There is no judge to ask.\nName one with --judge-model NAME.")
     return None

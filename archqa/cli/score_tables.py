@@ -2,7 +2,6 @@
 
 from collections.abc import Collection
 
-from rich.markup import escape
 from rich.table import Table
 
 from archqa import tasks
@@ -58,7 +57,7 @@ def print_report(report: ScoreReport, *, per_case: bool) -> None:
         if metric:
             label = name.replace("_", " ")
             line = f"  baseline {label}: {metric} {scores[metric]:.{decimals}f}"
-            console.print(line, markup=False)
+            console.print(line)
     if per_case:
         console.print(_case_table(report))
 
@@ -97,8 +96,8 @@ def _score_table(report: ScoreReport) -> Table:
         interval_cell = ""
         if name in scores.intervals:
             low, high = scores.intervals[name]
-            interval_cell = rf"\[{low:.{decimals}f}, {high:.{decimals}f}]"
-        table.add_row(escape(name), f"{value:.{decimals}f}", interval_cell)
+            interval_cell = f"[{low:.{decimals}f}, {high:.{decimals}f}]"
+        table.add_row(name, f"{value:.{decimals}f}", interval_cell)
     return table
 
 
@@ -108,7 +107,7 @@ def _breakdown_table(name: str, rows: dict[str, dict[str, float]], decimals: int
     table = number_table(name.replace("_", " "), "", *columns)
     for group, row in rows.items():
         cells = [_breakdown_cell(row, column, decimals) for column in columns]
-        table.add_row(escape(group), *cells)
+        table.add_row(group, *cells)
     return table
 
 
@@ -128,7 +127,7 @@ def _case_table(report: ScoreReport) -> Table:
     }
     table = number_table(f"{metric} by case, worst first", "case", metric)
     for case_id in sorted(case_scores, key=lambda case_id: case_scores[case_id]):
-        table.add_row(escape(case_id), f"{case_scores[case_id]:.{_decimals(report)}f}")
+        table.add_row(case_id, f"{case_scores[case_id]:.{_decimals(report)}f}")
     return table
 
 

@@ -1,17 +1,17 @@
 """`archqa serve [RUNS]`: the report's pages in a browser, and a form to ask questions."""
 
-import errno
-import ipaddress
-import socket
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
-from archqa.cli.console import configure_logging, print_notice
-from archqa.cli.options import BaseUrlOption, ConfigOption, VerboseOption
-from archqa.errors import CallerError, MissingExtra
-from archqa.settings import load_settings
+from archqa.cli.console import NO_TOKEN_WARNING, configure_logging, print_line, print_notice
+from archqa.cli.options import BaseUrlOption, ConfigOption, NoTokenOption, VerboseOption
+from archqa.cli.settings import command_settings
+from archqa.core.local_access import new_token
+from archqa.core.local_server import check_protected, listen, run_server, server_url, url_with_token
+from archqa.core.server_urls import is_loopback
+from archqa.errors import MissingExtra
 
 
 def command(
@@ -20,7 +20,7 @@ def command(
         typer.Argument(metavar="[RUNS]", help="Folders of runs, or runs.  [default: runs]"),
     ] = None,
     host: Annotated[
-        str, typer.Option(help="The address to listen on; a token is required unless loopback.")
+        str, typer.Option(help="The address to listen on; default: this machine alone.")
     ] = "127.0.0.1",
     port: Annotated[int, typer.Option(min=0, max=65535, help="0: any free port.")] = 8484,
     record: Annotated[
@@ -38,9 +38,12 @@ def command(
     ] = None,
     base_url: BaseUrlOption = None,
     config: ConfigOption = None,
+    no_token: NoTokenOption = False,
     verbose: VerboseOption = False,
 ) -> None:
     """Show runs in a browser, review answers, and ask questions about a note or a patient.
+
+    The printed address holds a token; a browser that opened it is let in by a cookie from then on.
 
     Examples:
       archqa serve
@@ -49,23 +52,22 @@ def command(
     """
     configure_logging(verbose=verbose)
     try:
-        import uvicorn
+        import uvicorn  # noqa: F401
 
-        from archqa.web.app import WebConfig, create_app, new_token
+        from archqa.web.app import WebConfig, create_app
     except ImportError:
         raise MissingExtra("The web part (FastAPI, uvicorn)", "web") from None
-    settings = load_settings(config, {"model": model, "base_url": base_url})
-    token = None if _is_loopback(host) else new_token()
+    check_protected(host, has_token=not no_token)
+    settings = command_settings(config, {"model": model, "base_url": base_url})
+    token = None if no_token else new_token()
     web_config = WebConfig(_run_folders(runs), record, key, annotations)
-    app = create_app(web_config, token=token, settings=settings)
-    listening = _listen(host, port)
+    app = create_app(web_config, token=token, on_loopback=is_loopback(host), settings=settings)
+    listening = listen(host, port)
+    if no_token:
+        print_notice(NO_TOKEN_WARNING)
     print_notice("the pages hold record text; press Ctrl+C to end.")
-    print(_url(host, listening.getsockname()[1], token), flush=True)
-    # No access log: URLs may contain case ids, and posted questions are private.
-    server: Any = uvicorn.Server(
-        uvicorn.Config(app, log_level="warning", access_log=False, lifespan="on")
-    )
-    server.run(sockets=[listening])
+    print_line(url_with_token(server_url(host, listening), token))
+    run_server(app, listening, lifespan=True)
 
 
 def _run_folders(runs: list[Path] | None) -> list[Path]:
@@ -74,36 +76,3 @@ def _run_folders(runs: list[Path] | None) -> list[Path]:
         return runs
     Path("runs").mkdir(mode=0o700, exist_ok=True)
     return [Path("runs")]
-
-
-def _is_loopback(host: str) -> bool:
-    if host == "localhost":
-        return True
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False
-
-
-def _url(host: str, port: int, token: str | None) -> str:
-    url_host = f"[{host}]" if ":" in host else host
-    url = f"http://{url_host}:{port}/"
-    return f"{url}?token={token}" if token else url
-
-
-def _listen(host: str, port: int) -> socket.socket:
-    """Return a listening socket. Raises `CallerError` if the address cannot be used."""
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    listening = socket.socket(family, socket.SOCK_STREAM)
-    listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-    try:
-        listening.bind((host, port))
-    except OSError as error:
-        listening.close()
-        reason = f"{host}:{port} cannot be listened on."
-        if error.errno == errno.EADDRINUSE:
-            reason = f"Port {port} is taken."
-        raise CallerError(
-            f"{reason}\nName another with --host and --port; --port 0 takes any that is free."
-        ) from None
-    return listening

@@ -18,6 +18,7 @@ from archqa.core.judgement import Judgement, Relevance
 from archqa.core.key import CaseKey
 from archqa.core.private_files import write_private_text
 from archqa.core.question import ClinicalTask, Item, RecordQuestion
+from archqa.core.terminal import printable
 from archqa.errors import CallerError
 from archqa.report.report_data import load_note_keys
 from archqa.runs.record import CaseRecord
@@ -63,7 +64,7 @@ def command(
     else:
         _show_case_id(opened_run, case, key, rationales=rationales)
     if svg is not None:
-        picture = console.export_svg(title=f"archqa show {case or ''}".strip())
+        picture = console.export_svg(title=printable(f"archqa show {case or ''}".strip()))
         write_private_text(svg, _FONT_RULE.sub("", picture))
 
 

@@ -6,7 +6,7 @@ from typing import Annotated, Any
 import typer
 from rich.table import Table
 
-from archqa.cli.console import configure_logging, console, number_table, print_json
+from archqa.cli.console import configure_logging, console, number_table, print_json, print_notice
 from archqa.cli.options import (
     AssignmentsOption,
     BaseUrlOption,
@@ -19,8 +19,9 @@ from archqa.cli.options import (
     QuietOption,
 )
 from archqa.cli.progress import Progress
+from archqa.cli.settings import command_settings
 from archqa.evaluation.prompt_tuning import PromptSearchResult, search_prompts
-from archqa.settings import load_settings
+from archqa.runs.destinations import Announcer
 
 
 def command(
@@ -53,30 +54,32 @@ def command(
     Example:
       archqa tune data/dev.json --model gpt-4.1 --prompts answer_first/v1,answer_first/v2
     """
-    configure_logging(verbose=False)
+    configure_logging(verbose=False, quiet=quiet)
     options: dict[str, Any] = {
         "pipeline": pipeline,
         "model": model,
         "base_url": base_url,
         "jobs": jobs,
     }
+    settings = command_settings(config, options, assign)
     with Progress(quiet=quiet or as_json) as progress:
         result = search_prompts(
             cases,
             agent,
             _split_names(prompts),
-            load_settings(config, options, assign or ()),
+            settings,
             key=key,
             out=out_dir,
             limit=limit,
             on_start=progress.on_start,
             on_case=progress.on_case,
+            announce=Announcer(print_notice, quiet=quiet),
         )
     if as_json:
         print_json(result.as_json())
         return
     console.print(_table(result))
-    console.print(f"use it with --set agents.{result.agent}.prompt={result.best}", markup=False)
+    console.print(f"use it with --set agents.{result.agent}.prompt={result.best}")
 
 
 def _split_names(text: str) -> tuple[str, ...]:

@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 from rich.table import Table
 
-from archqa.cli.console import console, number_table, print_json, print_notice
+from archqa.cli.console import console, number_table, print_json, print_line, print_notice
 from archqa.cli.options import JsonOption, KeyOption, RunArgument
 from archqa.evaluation.what_if import WhatIfResult, settings_from_run, what_if
 from archqa.panel.calibration import SelectionQuality
@@ -37,16 +37,18 @@ def command(
       archqa what-if runs/dev --set voters="answer first,embedded engine" --out runs/two-voters
       archqa what-if runs/dev --set combiner=combiner.json --set operating_point=recall
     """
-    result = what_if(run, settings_from_run(run, assign or ()), key=key, out=out_dir)
+    result = what_if(
+        run, settings_from_run(run, assign or (), on_ignored=print_notice), key=key, out=out_dir
+    )
     if as_json:
         print_json(result.as_json())
         return
     changes = f"{result.changed} of {result.cases} cases would rest on other evidence"
     console.print(f"{changes}; {len(result.voters)} voters counted:")
-    console.print(", ".join(result.voters), markup=False)
+    console.print(", ".join(result.voters))
     _print_scores(result)
     if result.run:
-        print(result.run)
+        print_line(result.run)
 
 
 def _print_scores(result: WhatIfResult) -> None:

@@ -1,10 +1,13 @@
 """What a base URL says of its server, without the secrets that may stand in it."""
 
 import ipaddress
+import re
 from urllib.parse import parse_qsl, urlencode, urlsplit
 from urllib.request import getproxies, proxy_bypass
 
 OPENAI_BASE_URL = "https://api.openai.com/v1"
+
+_URL = re.compile(r"[a-zA-Z][a-zA-Z0-9+.-]*://\S+")
 
 _DEFAULT_PORTS = {"http": 80, "https": 443}
 
@@ -36,6 +39,16 @@ def server_identity(base_url: str | None) -> str:
     return f"{identity}?{urlencode(sorted(parameters))}"
 
 
+def is_http_url(location: str) -> bool:
+    """Whether a location of a record is a server, instead of a file."""
+    return location.startswith(("http://", "https://"))
+
+
+def without_secrets(text: str) -> str:
+    """A text without the user names, passwords and queries of URLs in it; others stay as written."""
+    return _URL.sub(_identity_if_secret, text)
+
+
 def is_loopback_url(url: str) -> bool:
     """Whether a URL names this machine: what is sent there crosses no network."""
     return is_loopback(urlsplit(url).hostname or "")
@@ -60,6 +73,12 @@ def proxy_for(url: str) -> str | None:
     if not urlsplit(proxy).scheme.startswith("http") or proxy_bypass(parts.netloc):
         return None
     return proxy
+
+
+def _identity_if_secret(url: re.Match[str]) -> str:
+    if "@" in url[0] or "?" in url[0]:
+        return server_identity(url[0])
+    return url[0]
 
 
 def _host_and_port(netloc: str, scheme: str) -> str:

@@ -9,7 +9,7 @@ from pydantic import BaseModel, ConfigDict
 class FrozenModel(BaseModel):
     """A frozen value with a JSON schema."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
 
     def model_copy(self, *, update: Mapping[str, Any] | None = None, deep: bool = False) -> Self:
         """A changed copy, validated; cached properties of the original are not copied."""

@@ -5,6 +5,7 @@ from typing import Any, NamedTuple
 
 from archqa.evaluation.scoring import score
 from archqa.runs.case_selection import Selection
+from archqa.runs.destinations import Announce
 from archqa.runs.predict import OnStart, predict
 from archqa.runs.run import Run
 from archqa.runs.runner import OnCase
@@ -82,6 +83,7 @@ def ablate(
     limit: int | None,
     on_start: OnStart,
     on_case: OnCase,
+    announce: Announce | None = None,
 ) -> list[Row]:
     """Run and score every variant in a run folder of its own below `out`; finished runs are reused."""
     out = out or Path("runs") / f"ablation-{Path(cases).stem}"
@@ -96,6 +98,7 @@ def ablate(
             settings=switched,
             on_start=on_start,
             on_case=on_case,
+            announce=announce,
         )
         rows.append(_row(variant, run, key))
     return rows

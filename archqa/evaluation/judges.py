@@ -5,7 +5,7 @@ no model. A vote that ended without a usable ruling counts against the reply, wi
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from archqa.agents.agent import RunContext
 from archqa.agents.model_backend import ModelBackend
@@ -14,6 +14,7 @@ from archqa.core.usage import Usage, sum_usage
 from archqa.errors import CaseFailed
 from archqa.llm.model import Model, Reply, Request
 from archqa.runs.backends import Backends, log_remark
+from archqa.runs.destinations import Announce
 from archqa.runs.event_loop import run_sync
 from archqa.runs.models import model_endpoints
 from archqa.settings import AgentSettings, Settings, load_settings
@@ -25,15 +26,23 @@ from archqa.tasks.pipeline import in_parallel
 
 @dataclass(frozen=True)
 class JudgePanel:
-    """A judge: a model by name, asked `votes` times. `model` replaces the server, for tests.
+    """A judge: a model by name, asked `votes` times. `model` replaces the server, for tests;
+    `announce` is called before the first request with the hosts that get the replies.
 
     A single vote is taken at temperature 0; several at 1, since they should be independent readings.
     """
 
     name: str
     votes: int = 1
-    settings: Settings = field(default_factory=load_settings)
+    settings: Settings | None = None
     model: Model | None = None
+    announce: Announce | None = None
+
+    @property
+    def judge_settings(self) -> Settings:
+        """The settings with the judge as the model; by default those in force."""
+        settings = self.settings or load_settings(typed={"model": self.name})
+        return settings.replace(model=self.name)
 
     def judge(self, tasks: Sequence[JudgeTask]) -> tuple[list[Ballots], Usage]:
         """The votes on each task, in order, and their cost. Raises `ModelError`, `BudgetExceeded`."""
@@ -48,10 +57,14 @@ class _JudgeBackends(Backends):
     def __init__(self, panel: JudgePanel) -> None:
         temperature = 0.0 if panel.votes == 1 else 1.0
         self._agent = AgentSettings(temperature=temperature)
-        changes = {"model": panel.name, "agents": {"judge": self._agent}}
-        settings = panel.settings.model_copy(update=changes)
-        pipeline = pipelines.find("dmis")
-        super().__init__(settings, pipeline, panel.model, on_remark=log_remark)
+        settings = panel.judge_settings.replace(agents={"judge": self._agent})
+        super().__init__(
+            settings,
+            pipelines.find("dmis"),
+            panel.model,
+            announce=panel.announce,
+            on_remark=log_remark,
+        )
 
     def vote_context(self, vote: int, record_step: Callable[[Step], None]) -> RunContext:
         """The run context of the n-th vote."""

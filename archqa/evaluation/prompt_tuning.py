@@ -15,6 +15,7 @@ from archqa.core.key import CaseKey
 from archqa.errors import CallerError
 from archqa.llm.prompts import default_prompts
 from archqa.runs.case_selection import Selection
+from archqa.runs.destinations import Announce
 from archqa.runs.predict import OnStart, predict
 from archqa.runs.run import Run
 from archqa.runs.runner import OnCase
@@ -63,6 +64,7 @@ def search_prompts(
     limit: int | None,
     on_start: OnStart,
     on_case: OnCase,
+    announce: Announce | None = None,
 ) -> PromptSearchResult:
     """Run every version in a folder of its own below `out` and choose; finished runs are reused.
 
@@ -85,6 +87,7 @@ def search_prompts(
             settings=_with_prompt(settings, agent, version),
             on_start=on_start,
             on_case=on_case,
+            announce=announce,
         )
         runs[version] = run.path
         counts[version] = _case_counts(run, keys)

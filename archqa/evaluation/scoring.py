@@ -5,7 +5,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from archqa.errors import CallerError
+from archqa.core.arguments import as_optional_path, as_path
+from archqa.errors import CallerError, without_suppressed_causes
 from archqa.evaluation.judges import JudgePanel
 from archqa.evaluation.submissions import open_submission
 from archqa.runs.folder import RunFolder
@@ -26,6 +27,7 @@ __all__ = [
 ]
 
 
+@without_suppressed_causes
 def score(
     target: str | Path,
     *,
@@ -50,7 +52,9 @@ def score(
     Raises `InputError` for files that are absent, malformed or do not belong together, `CallerError` for
     an unknown task or metric or a file that was not named, `ModelError` if the judge cannot be asked.
     """
-    submission = open_submission(Path(target), task)
+    for argument, value in {"key": key, "data": data, "second_key": second_key}.items():
+        as_optional_path(value, argument)
+    submission = open_submission(as_path(target, "What is to be scored"), task)
     bridge = registry.find(submission.task).scoring()
     if judge is not None and not bridge.takes_judge:
         raise CallerError(f"A judge decides answers of FHIR-AgentBench, not of {submission.task}.")
@@ -65,6 +69,7 @@ def score(
     return _save(report, request) if keep else report
 
 
+@without_suppressed_causes
 def compare_runs(
     first: str | Path,
     second: str | Path,

@@ -21,7 +21,7 @@ from archqa.runs.folder import RunFolder, new_run_name
 from archqa.runs.open_run import created_folder, removed_on_failure
 from archqa.runs.record import CaseRecord, RunManifest, RunStatus
 from archqa.runs.run import Run, write_cases
-from archqa.settings import load_settings
+from archqa.settings import OnIgnored, load_settings
 from archqa.settings.names import merge, nest
 from archqa.tasks.archehr_2025.pipelines.panel import PANEL
 from archqa.tasks.archehr_2025.settings import NotePanelSettings
@@ -94,7 +94,9 @@ def what_if(
     )
 
 
-def settings_from_run(run: Path, assignments: Iterable[str] = ()) -> NotePanelSettings:
+def settings_from_run(
+    run: Path, assignments: Iterable[str] = (), on_ignored: OnIgnored = lambda _: None
+) -> NotePanelSettings:
     """The settings of a run, changed by `key=value` assignments.
 
     Raises `CallerError` for settings that do not affect the selection from stored votes.
@@ -108,7 +110,7 @@ def settings_from_run(run: Path, assignments: Iterable[str] = ()) -> NotePanelSe
             f"These can: {', '.join(CHANGEABLE)}."
         )
     typed = {"pipelines": {"panel": _panel_settings(Run.open(run))}}
-    settings = load_settings(typed=typed, assignments=assignments)
+    settings = load_settings(typed=typed, assignments=assignments, on_ignored=on_ignored)
     return cast("NotePanelSettings", settings.for_pipeline(PANEL))
 
 

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from weakref import WeakSet
 
+from archqa.core.arguments import as_path
 from archqa.errors import InputError
 from archqa.fhir.index import loading, schema
 from archqa.fhir.index.loading import LoadProgress, LoadReport
@@ -35,7 +36,7 @@ class Store(LocalRecord):
 
         Raises `InputError` if there is no record, `CallerError` if there is no such profile.
         """
-        store = cls(Path(path), get_profile(profile))
+        store = cls(as_path(path, "The record"), get_profile(profile))
         if create:
             schema.open_connection(store.path, write=True).close()
         store.session()

@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 from sentencex import get_sentence_boundaries
 
+from archqa.core.arguments import as_text
 from archqa.core.case import Case, Sentence
 from archqa.errors import CallerError
 
@@ -82,6 +83,8 @@ def split_note(note: str, *, prefix: str = "") -> tuple[Sentence, ...]:
 
 def case_from_text(question: str, note: str, case_id: str = "note") -> Case:
     """Return a case of a question and a pasted note. Raises CallerError if either has no word."""
+    question = as_text(question, "The question")
+    note = as_text(note, "The note")
     question = " ".join(question.split())
     if not question:
         raise CallerError("There is no question.\nAsk something the note could answer.")

@@ -9,35 +9,35 @@ from archqa.agents.dry_run_backend import DryRunBackend, DryRunCall
 from archqa.agents.engine_backend import EngineBackend
 from archqa.agents.model_backend import ModelBackend
 from archqa.core.question import Item, RecordQuestion
-from archqa.core.server_urls import OPENAI_BASE_URL, server_identity
+from archqa.core.server_urls import OPENAI_BASE_URL, is_http_url
 from archqa.core.step import Step
 from archqa.engine import Engine
 from archqa.errors import AuthenticationFailed, CallerError
 from archqa.llm.budget import Budget, BudgetedModel, BudgetProtocol
-from archqa.llm.cache import (
-    GIBIBYTE,
-    CachedModel,
-    InFlightRequests,
-    ReplyCache,
-    ServerCache,
-    SqliteCache,
-)
+from archqa.llm.cache import InFlightRequests, ServerCache
 from archqa.llm.client import ServerModel
-from archqa.llm.in_flight import InFlightFiles
 from archqa.llm.limits import RateLimitedModel, RateLimiter
 from archqa.llm.model import Model
-from archqa.llm.optional_cache import OptionalCache
-from archqa.llm.postgres import PostgresCache
 from archqa.llm.retries import RetryingModel
 from archqa.llm.transport import HttpTransport, RetryAfterHook
 from archqa.panel.settings import PanelSettings
+from archqa.runs.destinations import (
+    Announce,
+    AnnouncedModel,
+    Announcer,
+    Destination,
+    run_destinations,
+)
 from archqa.runs.models import (
     ModelEndpoint,
+    backend_kind,
     check_model_counts,
+    check_server_asked_for,
     decision_components,
     load_exemplars,
     model_endpoints,
 )
+from archqa.runs.reply_cache import RunCache
 from archqa.settings import Settings
 from archqa.tasks.pipeline import Pipeline
 
@@ -59,10 +59,10 @@ class SharedLimits(NamedTuple):
 class Backends:
     """The backends of one run. `close` closes their connections.
 
-    `model` replaces the model server, for tests and dry runs; `on_remark` is called when something
-    that a run can do without has failed, and `remarks` has all such sentences. Raises `CallerError`
-    where the settings do not fit the pipeline, `AuthenticationFailed` without a key: both before
-    anything is written.
+    `model` replaces the model server, for tests and dry runs. `announce` is called before the first
+    request, `on_remark` when something that a run can do without has failed; `remarks` has all such
+    sentences. Raises `CallerError` where the settings do not fit the pipeline,
+    `AuthenticationFailed` without a key: both before anything is written.
     """
 
     def __init__(
@@ -71,9 +71,12 @@ class Backends:
         pipeline: Pipeline,
         model: Model | None = None,
         shared: SharedLimits | None = None,
+        announce: Announce | None = None,
         on_remark: Callable[[str], object] = lambda _: None,
     ) -> None:
         self._settings = settings
+        self._announce = announce or Announcer()
+        self._announced = False
         self._on_remark = on_remark
         self.remarks: list[str] = []
         self._pipeline = pipeline
@@ -86,11 +89,10 @@ class Backends:
         self._models: dict[str | None, Model] = {}
         self._kinds: dict[str, str] = {}
         for agent in pipeline.agents:
-            self._kinds[agent] = settings.agent(agent).backend or pipeline.backend
-        self._cache: OptionalCache | None = None
-        self._in_flight: InFlightFiles | None = None
+            self._kinds[agent] = backend_kind(settings, pipeline, agent)
+        self._cache: RunCache | None = None
         if settings.cache.enabled and self.uses_models:
-            self._open_cache(settings)
+            self._cache = RunCache(settings, self._add_remark, self._shared.in_flight)
         self._engine = self._load_engine()
         self._record: Record | None = None
         self._shards: ShardedStore | None = None
@@ -109,6 +111,8 @@ class Backends:
     def context(self, record_step: Callable[[Step], None], case: Item | None = None) -> RunContext:
         """Return the run context of one case, with the record of its patient."""
         record = self._record_of(case)
+        if self._settings.record is not None and is_http_url(self._settings.record):
+            self.announce()
         embedded = None
         if "embedded" in self._kinds.values():
             embedded = self._embedded_backend(record)
@@ -149,6 +153,19 @@ class Backends:
             exemplars=self._exemplars,
         )
 
+    @property
+    def destinations(self) -> tuple[Destination, ...]:
+        """Where this run may send record text and queries."""
+        if self._scripted is not None:
+            return ()
+        return run_destinations(self._settings, self._pipeline)
+
+    def announce(self) -> None:
+        """Say where record text and queries go; done before the first request at the latest."""
+        if not self._announced:
+            self._announced = True
+            self._announce(self.destinations)
+
     async def close(self) -> None:
         """Close connections, the record and the cache."""
         for transport in self._transports:
@@ -156,8 +173,6 @@ class Backends:
         for opened in (self._record, self._shards):
             if opened is not None:
                 opened.close()
-        if self._in_flight is not None:
-            self._in_flight.close()
         if self._cache is not None:
             self._cache.close()
 
@@ -178,12 +193,6 @@ class Backends:
     @property
     def _voting_agents(self) -> list[str]:
         return [agent for agent in self._kinds if agent in self._pipeline.multi_model_agents]
-
-    def _open_cache(self, settings: Settings) -> None:
-        cache = OptionalCache(lambda: open_cache(settings), self._add_remark)
-        self._cache = cache
-        if self._shared.in_flight is None and cache.is_on:
-            self._in_flight = InFlightFiles(settings.cache.dir / "in_flight", lambda: cache.is_on)
 
     def _add_remark(self, remark: str) -> None:
         self.remarks.append(remark)
@@ -216,6 +225,8 @@ class Backends:
 
     def _check_servers(self) -> None:
         """Connect all models now, to report a missing key or bad URL before writing anything."""
+        if self._scripted is None:
+            check_server_asked_for(self._settings, self._pipeline)
         for agent in self._model_agents:
             for endpoint in model_endpoints(self._settings, agent):
                 self._model(endpoint.base_url)
@@ -313,23 +324,26 @@ class Backends:
 
     def _wrapped_model(self, base_url: str | None) -> Model:
         settings = self._settings
-        model = self._scripted or ServerModel(self._open(base_url), settings.price_of)
+        model = self._scripted or self._server_model(base_url)
         # Check the budget after the rate-limit wait: other requests may have spent it meanwhile.
         budgeted = BudgetedModel(model, self._shared.budget)
         limited = RateLimitedModel(budgeted, self._shared.limiter)
         retrying = RetryingModel(
             limited, tries=settings.retries.tries, first_wait=settings.retries.first_wait
         )
-        cache = self._server_cache(base_url)
-        if cache is None:
+        if self._cache is None:
             return retrying
-        return CachedModel(retrying, cache, self._shared.in_flight or self._in_flight)
+        return self._cache.cached(retrying, base_url)
+
+    def _server_model(self, base_url: str | None) -> Model:
+        server = ServerModel(self._open(base_url), self._settings.price_of)
+        return AnnouncedModel(server, self.announce)
 
     def _server_cache(self, base_url: str | None) -> ServerCache | None:
         """The cached replies of one server; None without a cache."""
         if self._cache is None:
             return None
-        return ServerCache(self._cache, server_identity(base_url))
+        return self._cache.of_server(base_url)
 
     def _open(self, base_url: str | None) -> HttpTransport:
         transport = open_transport(
@@ -342,18 +356,6 @@ class Backends:
 def log_remark(remark: str) -> None:
     """Report a remark on stderr as soon as it is made, for runs that take long."""
     _log.warning("%s", remark)
-
-
-def open_cache(settings: Settings) -> ReplyCache:
-    """The cache of replies: on a server if one is configured, else in a file.
-
-    Raises `InputError` if the file is not a cache, `ServerUnavailable` if the server does not
-    answer.
-    """
-    max_bytes = round(settings.cache.gib * GIBIBYTE)
-    if settings.cache.url is None:
-        return SqliteCache(settings.cache.path, max_bytes)
-    return PostgresCache(settings.cache.url.get_secret_value(), max_bytes)
 
 
 def _limits_of_one_process(settings: Settings) -> SharedLimits:

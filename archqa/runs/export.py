@@ -7,6 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from archqa import tasks
+from archqa.core.spreadsheets import formula_free
 from archqa.errors import CallerError
 from archqa.runs.record import CaseStatus
 from archqa.runs.run import Run
@@ -30,7 +31,8 @@ def _submission(run: Run, task: tasks.Task) -> str:
 
 
 def _csv(run: Run) -> str:
-    return str(run.to_pandas().to_csv(index=False))
+    table = run.to_pandas().map(formula_free)
+    return str(table.to_csv(index=False))
 
 
 def _jsonl(run: Run) -> str:

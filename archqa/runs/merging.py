@@ -143,12 +143,16 @@ def _merged_manifest(
     """Return the manifest of `parts[0]` with the cases, times and seconds of all parts."""
     now = datetime.now(UTC)
     status = RunStatus.FINISHED if complete else RunStatus.STOPPED
+    destinations: dict[str, None] = {}
+    for part in parts:
+        destinations.update(dict.fromkeys(part.destinations))
     changes = {
         "run": new_run_name(now, parts[0].task, parts[0].pipeline),
         "status": status,
         "started_at": min(part.started_at for part in parts),
         "ended_at": max(part.ended_at or now for part in parts),
         "case_ids": case_ids,
+        "destinations": tuple(destinations),
         "seconds": sum(part.seconds for part in parts),
     }
     return parts[0].model_copy(update=changes)

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 
 from archqa.errors import CallerError, ServerUnavailable
 from archqa.runs.backends import server_address
+from archqa.runs.models import no_server_asked_for
 from archqa.settings import DEFAULT_MODEL, Settings
 
 if TYPE_CHECKING:
@@ -19,7 +20,7 @@ def resolve_model(settings: Settings) -> Settings:
     Raises `CallerError` that lists the models where the server has several, none of them the
     paper's.
     """
-    if settings.model or settings.base_url is None or not settings.has_model:
+    if settings.model or settings.base_url is None:
         return settings
     try:
         names = asyncio.run(list_models(settings))
@@ -38,8 +39,12 @@ def resolve_model(settings: Settings) -> Settings:
 async def list_models(settings: Settings) -> list[str]:
     """Return the names of the models that the server serves (`GET /models`).
 
-    Raises `ModelError`.
+    Raises `CallerError` if no server was asked for, and `ModelError`.
     """
+    if not settings.has_model:
+        raise no_server_asked_for(
+            "The list of models comes from a model server", options="--base-url URL"
+        )
     async with open_server_api(settings) as server:
         return await server.models()
 

@@ -39,6 +39,40 @@ def model_endpoints(settings: Settings, agent: str) -> tuple[ModelEndpoint, ...]
     return (ModelEndpoint(model, model, base_url),)
 
 
+def model_agents(settings: Settings, pipeline: Pipeline) -> list[str]:
+    """Return the agents of a pipeline that a model runs."""
+    return [
+        agent for agent in pipeline.agents if backend_kind(settings, pipeline, agent) == "model"
+    ]
+
+
+def backend_kind(settings: Settings, pipeline: Pipeline, agent: str) -> str:
+    """Return what runs an agent: its own backend in the settings, else the pipeline's."""
+    return settings.agent(agent).backend or pipeline.backend
+
+
+def check_server_asked_for(settings: Settings, pipeline: Pipeline) -> None:
+    """Raise `CallerError` where an agent needs the run's model server and nobody asked for it.
+
+    A key or a URL in the environment alone is no request.
+    """
+    if settings.has_model:
+        return
+    for agent in model_agents(settings, pipeline):
+        for endpoint in model_endpoints(settings, agent):
+            if endpoint.base_url is None:
+                raise no_server_asked_for(f"The pipeline {pipeline.name} needs a model")
+
+
+def no_server_asked_for(need: str, options: str = "--model NAME or --base-url URL") -> CallerError:
+    """The error for a need without a model server, with the options that name one."""
+    return CallerError(
+        f"{need}, and no model server was asked for.\n"
+        f"Add {options}, or set ARCHQA_MODEL "
+        "(OPENAI_API_KEY or OPENAI_BASE_URL alone sends nothing)."
+    )
+
+
 def check_model_counts(settings: Settings, pipeline: Pipeline) -> None:
     """Raise `CallerError` where several models are set for an agent that one model runs."""
     for agent in pipeline.agents:

@@ -120,7 +120,13 @@ def _reopen(path: Path, plan: Plan) -> OpenRun:
     if not folder.has_lines("input.jsonl", len(existing.case_ids)):
         # A kill, or a power cut, while the folder was made: the cases are those of the same file.
         write_cases(folder, existing.task, plan.cases)
-    running = {"status": RunStatus.RUNNING, "ended_at": None}
+    # A run may go on with another server: both are destinations of its record text.
+    destinations = dict.fromkeys((*existing.destinations, *plan.manifest.destinations))
+    running = {
+        "status": RunStatus.RUNNING,
+        "ended_at": None,
+        "destinations": tuple(destinations),
+    }
     return OpenRun(folder, existing.model_copy(update=running))
 
 

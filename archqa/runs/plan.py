@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 import archqa
 from archqa import tasks
+from archqa.core.arguments import as_path
 from archqa.core.question import Item
 from archqa.llm.prompts import default_prompts
 from archqa.runs.case_selection import Selection
@@ -50,7 +51,7 @@ def plan_run(
     Raises `CallerError` for settings without effect and for an empty selection, `InputError` for a
     malformed file.
     """
-    file = _load(source, task)
+    file = tasks.complete(_load(source, task))
     file = tasks.with_clinician_answers(file, settings.answer_key)
     positions = selection.positions(file.ids)
     pipeline = choose_pipeline(settings, file.task)
@@ -68,7 +69,7 @@ def plan_run(
         backends={},
         prompts=_prompt_digests(pipeline, settings),
         inputs=dict(inputs.sha256),
-        remarks=inputs.remarks,
+        remarks=(*file.remarks, *inputs.remarks),
         versions=_versions(),
         git_revision=_git_revision(),
     )
@@ -78,7 +79,7 @@ def plan_run(
 def _load(source: str | Path | CaseFile, task: str | None) -> CaseFile:
     if isinstance(source, CaseFile):
         return source
-    return tasks.load_cases(str(source), task)
+    return tasks.load_cases_to_answer(as_path(source, "cases"), task)
 
 
 def _fingerprint(file: CaseFile) -> DataFingerprint:

@@ -8,14 +8,17 @@ from pathlib import Path
 from typing import Any
 
 from archqa.agents.agent import ConfirmWrite
+from archqa.core.arguments import as_optional_path
 from archqa.core.question import Item
-from archqa.errors import CallerError
+from archqa.errors import CallerError, without_suppressed_causes
 from archqa.fhir import AuditLog
 from archqa.llm.model import Model
 from archqa.runs.backends import Backends, log_remark
 from archqa.runs.case_selection import Selection
+from archqa.runs.destinations import Announce
 from archqa.runs.event_loop import run_sync
 from archqa.runs.folder import RunFolder
+from archqa.runs.interruption import naming_run
 from archqa.runs.open_run import open_folder
 from archqa.runs.plan import Plan, plan_run
 from archqa.runs.record import CaseStatus, RunManifest, RunStatus
@@ -32,6 +35,7 @@ def _ignore(*_: object) -> None:
     """The callback of a run that nobody follows."""
 
 
+@without_suppressed_causes
 def predict(
     cases: str | Path | CaseFile,
     *,
@@ -44,6 +48,7 @@ def predict(
     on_start: OnStart = _ignore,
     on_case: OnCase = _ignore,
     confirm: ConfirmWrite | None = None,
+    announce: Announce | None = None,
     **typed: Any,
 ) -> Run:
     """Answer every case of a file and return the run.
@@ -51,25 +56,39 @@ def predict(
     `cases` is a path, `-` (standard input), `mini` or what `load_cases` returned; `selection`
     narrows it. `typed` are settings by short or full name (`pipeline="embedded"`,
     `labels="multiclass"`), instead of `settings`. `confirm` is called before anything is written to
-    a record. `scripted` replaces the model server, for tests.
+    a record, `announce` with the hosts that get record text before the first request; by default
+    a log warning names them. `scripted` replaces the model server, for tests.
 
     Cases that fail are recorded in the run. Raises `CallerError`, `InputError`, `ModelError` and
-    `BudgetExceeded`; the run can be resumed after the last two.
+    `BudgetExceeded`; the run can be resumed after the last two, and after Ctrl-C, which raises
+    `RunInterrupted`.
     """
+    _check_types(selection, settings)
+    path = as_optional_path(out, "out")
     settings = _chosen_settings(settings, typed)
     if scripted is not None and settings.runner == "ray":
         raise CallerError("A scripted model works in this process alone.\nLeave runner='ray' out.")
     plan = plan_run(cases, task, selection or Selection(), settings)
     _check_writes(plan, confirmed=confirm is not None)
-    backends = Backends(settings, plan.pipeline, scripted, on_remark=log_remark)
+    backends = Backends(settings, plan.pipeline, scripted, announce=announce, on_remark=log_remark)
     backends.confirm = confirm
     plan = _with_backends(plan, backends)
-    path = Path(out) if out else None
     # Connect to the cluster before anything is written.
     with _cluster(settings), open_folder(plan, path, resume=resume) as (folder, manifest):
         backends.audit = AuditLog(folder.path / "audit.jsonl")
         plan = plan._replace(manifest=manifest)
-        return run_sync(_run(folder, plan, backends, on_start, on_case))
+        with naming_run(folder.path):
+            return run_sync(_run(folder, plan, backends, on_start, on_case))
+
+
+def _check_types(selection: object, settings: object) -> None:
+    """Raise `CallerError` for what is no selection or no settings; neither is quoted."""
+    if not isinstance(selection, Selection | None):
+        kind = type(selection).__name__
+        raise CallerError(f"selection is of type {kind}; it should be a Selection.")
+    if not isinstance(settings, Settings | None):
+        kind = type(settings).__name__
+        raise CallerError(f"settings is of type {kind}; load_settings(typed=...) makes them.")
 
 
 def _chosen_settings(settings: Settings | None, typed: dict[str, Any]) -> Settings:
@@ -84,8 +103,11 @@ def _chosen_settings(settings: Settings | None, typed: dict[str, Any]) -> Settin
 
 
 def _with_backends(plan: Plan, backends: Backends) -> Plan:
-    manifest = plan.manifest.model_copy(update={"backends": backends.describe()})
-    return plan._replace(manifest=manifest)
+    changes = {
+        "backends": backends.describe(),
+        "destinations": tuple(str(destination) for destination in backends.destinations),
+    }
+    return plan._replace(manifest=plan.manifest.model_copy(update=changes))
 
 
 def _cluster(settings: Settings) -> AbstractContextManager[Any]:
@@ -139,6 +161,8 @@ async def _run(
     folder.write_manifest(plan.manifest)
     on_start(plan.manifest, len(ended))
     status = RunStatus.STOPPED
+    if plan.settings.runner == "ray":
+        backends.announce()  # Its workers send the requests.
     try:
         await _runner(plan.settings)(open_cases, job)
         _write_results(folder)

@@ -46,7 +46,8 @@ class RunManifest(FrozenModel):
     """`run.json`: all that must be known to understand a run, and to go on with it.
 
     `inputs` maps a setting that names a file the pipeline read besides the cases to the file's
-    sha256.
+    sha256. `destinations` are the hosts that the run may send record text or queries to, with the
+    proxies on the way; a run whose replies were all cached sent nothing.
     """
 
     schema_version: int = SCHEMA_VERSION
@@ -60,6 +61,7 @@ class RunManifest(FrozenModel):
     case_ids: tuple[str, ...]
     settings: dict[str, Any]
     backends: dict[str, str]
+    destinations: tuple[str, ...] = ()
     prompts: dict[str, str]
     inputs: dict[str, str] = {}
     remarks: tuple[str, ...] = ()

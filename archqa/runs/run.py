@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from archqa import tasks
 from archqa.core import html
+from archqa.core.arguments import as_path
 from archqa.core.case import Case
 from archqa.core.question import Item
 from archqa.core.usage import Usage, sum_usage
@@ -29,7 +30,7 @@ class Run:
     @classmethod
     def open(cls, path: str | Path) -> "Run":
         """The run in this folder. Raises `InputError` if it is not a run folder."""
-        return cls(RunFolder.open(Path(path)))
+        return cls(RunFolder.open(as_path(path, "The run")))
 
     @property
     def path(self) -> Path:

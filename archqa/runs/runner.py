@@ -141,11 +141,15 @@ async def _attempt(
         context = job.backends.context(record_step, case)
         return await job.pipeline.run(case, context, settings), None, ""
     except (CaseFailed, ServerUnavailable) as failure:
-        return None, failure, f"{type(failure).__name__}: {failure}"
+        return None, failure, f"{type(failure).__name__}: {_full_text(failure)}"
     except (ModelError, BudgetExceeded, ReplyPending, StorageError):
         raise
     except Exception as error:  # A bug must not end the run for all other cases.
         return None, None, _location(error)
+
+
+def _full_text(failure: ArchqaError) -> str:
+    return failure.full_text if isinstance(failure, CaseFailed) else str(failure)
 
 
 def _location(error: Exception) -> str:

@@ -1,6 +1,6 @@
 """The settings of a run: their types, their names, and how they are loaded."""
 
-from archqa.settings.loading import default_config_path, load_settings
+from archqa.settings.loading import OnIgnored, load_settings, settings_files
 from archqa.settings.model import (
     CONTEXT_MODEL,
     DEFAULT_MODEL,
@@ -19,10 +19,11 @@ __all__ = [
     "AgentSettings",
     "CacheSettings",
     "LimitSettings",
+    "OnIgnored",
     "RaySettings",
     "RetrySettings",
     "ServerSettings",
     "Settings",
-    "default_config_path",
     "load_settings",
+    "settings_files",
 ]

@@ -1,25 +1,61 @@
-"""Loads settings: typed values, then `ARCHQA_…` variables, a TOML file, and the defaults."""
+"""Loads settings: typed values, then `ARCHQA_…` variables, TOML files, and the defaults."""
 
 import difflib
+import logging
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, get_args, get_origin
+from types import MappingProxyType
+from typing import Any, NamedTuple, get_args, get_origin
 
 from pydantic import BaseModel, ValidationError
 
 from archqa.agents.registry import AGENT_NAMES
-from archqa.errors import CallerError, InputError
+from archqa.core.arguments import as_optional_path
+from archqa.core.terminal import printable
+from archqa.errors import CallerError, InputError, without_suppressed_causes
 from archqa.settings.model import Settings
 from archqa.settings.names import is_pipeline_setting, merge, nest, short_names, typed_names
 from archqa.settings.sources import environment_values, read_toml
+from archqa.settings.trusted import split_settings, value_at
 from archqa.tasks.settings import sections_model
 
+_FOLDER_FILE = Path("archqa.toml")
 
+_MAX_NAMES_SHOWN = 8
+
+OnIgnored = Callable[[str], None]
+"""Called with one line about settings in the current folder's file that have no effect."""
+
+
+class SettingsFile(NamedTuple):
+    """A file of settings: its nested values that apply, and those that do not, by their path."""
+
+    path: Path
+    values: dict[str, Any]
+    ignored: Mapping[tuple[str, ...], Any] = MappingProxyType({})
+
+    def ignored_names(self, settings: Settings) -> list[str]:
+        """The names of settings that would have changed the settings in force."""
+        in_force = settings.model_dump(mode="json")
+        names = set()
+        for path, value in self.ignored.items():
+            if value != value_at(in_force, path):
+                names.add(_printable_line(".".join(path)))
+        return sorted(names)
+
+
+def _warn(line: str) -> None:
+    """Log a warning: unless logging is set up, one line on stderr."""
+    logging.getLogger("archqa").warning(line)
+
+
+@without_suppressed_causes
 def load_settings(
     config: Path | None = None,
     typed: Mapping[str, Any] | None = None,
     assignments: Iterable[str] = (),
+    on_ignored: OnIgnored = _warn,
 ) -> Settings:
     """Return the settings of a run. Names are short (`labels`) or full (`pipelines.panel.labels`).
 
@@ -34,49 +70,105 @@ def load_settings(
     for layer in layers:
         merge(values, nest(layer))
         names.update(typed_names(layer))
-    if config is not None and not config.is_file():
-        mistake = ": no such configuration file."
-        raise InputError(config, [mistake], "Name an existing TOML file with --config.")
-    settings = _build(config or default_config_path(), values)
+    files = settings_files(as_optional_path(config, "The settings file"))
+    settings = _build(files, values)
     settings._typed = frozenset(names)
+    for file in files:
+        _report_ignored(file, settings, on_ignored)
     return settings
 
 
-def default_config_path() -> Path | None:
-    """Return `archqa.toml` here, else the user's `archqa/config.toml`, else None."""
-    config_home = os.environ.get("XDG_CONFIG_HOME") or Path.home() / ".config"
-    for path in (Path("archqa.toml"), Path(config_home) / "archqa" / "config.toml"):
-        if path.is_file():
-            return path
-    return None
+def settings_files(config: Path | None = None) -> list[SettingsFile]:
+    """Read the files that settings come from; later ones take precedence.
+
+    That is `config` alone, else the user's `archqa/config.toml` and then the harmless settings of
+    `archqa.toml` in the current folder. Raises `InputError` for a file that is absent or malformed.
+    """
+    if config is not None:
+        return [_named_file(config)]
+    files = []
+    user_file = _user_config()
+    if user_file.is_file():
+        files.append(SettingsFile(user_file, nest(read_toml(user_file))))
+    if _FOLDER_FILE.is_file():
+        files.append(_folder_file())
+    return files
+
+
+def _named_file(config: Path) -> SettingsFile:
+    if not config.is_file():
+        mistake = ": no such configuration file."
+        raise InputError(config, [mistake], "Name an existing TOML file with --config.")
+    return SettingsFile(config, nest(read_toml(config)))
+
+
+def _user_config() -> Path:
+    """Return `archqa/config.toml` in the user's configuration folder.
+
+    A relative XDG_CONFIG_HOME is invalid by the XDG Base Directory Specification. It would also make
+    the current folder the user's own configuration.
+    """
+    config_home = Path(os.environ.get("XDG_CONFIG_HOME", ""))
+    if not config_home.is_absolute():
+        config_home = Path.home() / ".config"
+    return config_home / "archqa" / "config.toml"
+
+
+def _folder_file() -> SettingsFile:
+    values = nest(read_toml(_FOLDER_FILE))
+    known = frozenset(Settings.model_fields)
+    harmless, ignored = split_settings(values, known, Path())
+    return SettingsFile(_FOLDER_FILE, harmless, ignored)
+
+
+def _report_ignored(file: SettingsFile, settings: Settings, on_ignored: OnIgnored) -> None:
+    """Name the settings of a file that were not taken from it."""
+    names = file.ignored_names(settings)
+    if not names:
+        return
+    shown = ", ".join(names[:_MAX_NAMES_SHOWN])
+    hidden = len(names) - _MAX_NAMES_SHOWN
+    if hidden > 0:
+        shown += f" and {hidden} more"
+    on_ignored(
+        f"{file.path} in the current folder may not set {shown}: ignored. "
+        f"If the file is yours, name it: --config {file.path}"
+    )
 
 
 def _without_none(values: Mapping[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in values.items() if value is not None}
 
 
-def _build(path: Path | None, given: dict[str, Any]) -> Settings:
-    """The settings of a file, with the environment's values over it and the given ones over both."""
+def _build(files: Sequence[SettingsFile], typed: dict[str, Any]) -> Settings:
+    """The settings of files, with the environment's values over them and the typed over all."""
     values: dict[str, Any] = {}
-    in_file = read_toml(path) if path is not None else {}
-    for layer in (in_file, environment_values(), given):
-        merge(values, nest(layer))
+    for file in files:
+        merge(values, file.values)
+    merge(values, nest(environment_values()))
+    merge(values, typed)
     try:
         settings = Settings(**values)
     except ValidationError as error:
-        raise _invalid(_mistakes(error), path) from None
+        raise _invalid(_mistakes(error), files) from None
     mistakes = _unknown_agents(settings)
     if mistakes:
-        raise _invalid(mistakes, path)
+        raise _invalid(mistakes, files)
     return settings
 
 
-def _invalid(mistakes: Iterable[str], path: Path | None) -> CallerError:
+def _invalid(mistakes: Iterable[str], files: Sequence[SettingsFile]) -> CallerError:
     lines = ["Invalid settings:"]
-    lines += [f"  {mistake}" for mistake in mistakes]
-    if path:
-        lines.append(f"Settings come from the command, ARCHQA_… variables and {path}.")
+    lines += [f"  {_printable_line(mistake)}" for mistake in mistakes]
+    if files:
+        paths = " and ".join(str(file.path) for file in files)
+        lines.append(f"Settings come from the command, ARCHQA_… variables and {paths}.")
     return CallerError("\n".join(lines))
+
+
+def _printable_line(text: str) -> str:
+    """Names in a file may come from anybody: they write one line, and no escape sequence."""
+    return printable(text).replace("\n", "\\n")
 
 
 def _unknown_agents(settings: Settings) -> list[str]:
@@ -94,9 +186,7 @@ def _parse(assignment: str) -> dict[str, Any]:
     name = name.strip()
     text = text.strip()
     if not equals or not name:
-        raise CallerError(
-            f"--set {assignment!r} is not key=value.\nFor example: --set labels=multiclass"
-        )
+        raise CallerError("A --set is not key=value.\nFor example: --set labels=multiclass")
     *sections, last_name = name.split(".")
     value = None if text.lower() == "none" else text
     nested: dict[str, Any] = {last_name: value}

@@ -1,7 +1,7 @@
 """The types of a run's settings, nested by who uses them.
 
-`OPENAI_API_KEY` and `OPENAI_BASE_URL` are honoured. `api_key` and `cache.url` are secret and never
-written anywhere.
+`OPENAI_API_KEY` and `OPENAI_BASE_URL` apply once a model server was asked for (`has_model`).
+`api_key` and `cache.url` are secret and never written anywhere.
 """
 
 import os
@@ -23,7 +23,7 @@ from pydantic import (
 from archqa.core.value import FrozenModel
 from archqa.llm.prices import Price, listed_prices
 from archqa.settings.names import merge, nest
-from archqa.settings.sources import environment_values
+from archqa.settings.sources import environment_values, shared_values
 from archqa.tasks.pipeline_settings import PipelineSettings
 from archqa.tasks.settings import sections_model
 
@@ -130,6 +130,14 @@ class AgentSettings(FrozenModel):
         names = (name.strip() for name in value.split(","))
         return tuple(name for name in names if name)
 
+    @property
+    def asks_the_runs_server(self) -> bool:
+        """Whether a model is named here that only the run's own server can serve."""
+        if self.base_url:
+            return False
+        names = self.models or (self.model,)
+        return any(name and "@" not in name for name in names)
+
 
 class ServerSettings(FrozenModel):
     """A model server by name, for `model@server`."""
@@ -154,7 +162,9 @@ class Settings(BaseModel):
     Short names are accepted as keywords too: `Settings(jobs=4)` is `Settings(limits={"jobs": 4})`.
     """
 
-    model_config = ConfigDict(frozen=True, extra="forbid", validate_default=True)
+    model_config = ConfigDict(
+        frozen=True, extra="forbid", validate_default=True, hide_input_in_errors=True
+    )
 
     model: str | None = Field(default=None, description="model for every agent")
     base_url: str | None = Field(default=None, description="an OpenAI-compatible server")
@@ -183,6 +193,9 @@ class Settings(BaseModel):
         values = nest(environment_values())
         merge(values, nest(settings))
         super().__init__(**values)
+        shared = shared_values()
+        if shared and self.has_model:
+            super().__init__(**(shared | values))
 
     @property
     def typed_names(self) -> frozenset[str]:
@@ -191,8 +204,13 @@ class Settings(BaseModel):
 
     @property
     def has_model(self) -> bool:
-        """Whether a model server is set up at all."""
-        return any((self.model, self.base_url, self.api_key))
+        """Whether the run's own model server was asked for: by a model or a base URL.
+
+        Neither a key nor a server that is only defined (`servers.<name>`) is a request.
+        """
+        if self.model or self.base_url:
+            return True
+        return any(agent.asks_the_runs_server for agent in self.agents.values())
 
     def for_pipeline(self, pipeline: "Pipeline") -> PipelineSettings:
         """The settings of a pipeline, of exactly its `settings_type`."""
@@ -204,7 +222,18 @@ class Settings(BaseModel):
 
     def replace(self, **changes: Any) -> "Settings":
         """A copy with other values, by short or by full name."""
-        return _changed(self, nest(changes))
+        changed = _changed(self, nest(changes))
+        if self.has_model or not changed.has_model:
+            return changed
+        return changed._with_shared_values()
+
+    def _with_shared_values(self) -> "Settings":
+        """The same with `OPENAI_…` variables where nothing else was set."""
+        values: dict[str, Any] = shared_values()
+        if "api_key" in values:
+            values["api_key"] = SecretStr(values["api_key"])
+        unset = {name: values[name] for name in values.keys() - self.model_fields_set}
+        return self.model_copy(update=unset)
 
     def agent(self, name: str) -> AgentSettings:
         """The settings of one agent."""

@@ -12,7 +12,7 @@ from archqa.settings.names import full_names
 
 PREFIX = "ARCHQA_"
 _SHARED_VARIABLES = {"OPENAI_BASE_URL": "base_url", "OPENAI_API_KEY": "api_key"}
-"""Variables of OpenAI's own Python package; those of archqa take precedence."""
+"""Variables of OpenAI's own Python package, which other programs need too."""
 
 
 def environment_values() -> dict[str, Any]:
@@ -21,23 +21,40 @@ def environment_values() -> dict[str, Any]:
     Variables that name no setting are somebody else's and left alone.
     """
     values: dict[str, Any] = {}
-    for variable, name in _SHARED_VARIABLES.items():
-        if variable in os.environ:
-            values[name] = os.environ[variable]
     for variable, text in os.environ.items():
         if variable.upper().startswith(PREFIX):
             _assign(values, variable[len(PREFIX) :].lower().split("__"), _decoded(text))
     return values
 
 
+def shared_values() -> dict[str, str]:
+    """Return the settings in `OPENAI_BASE_URL` and `OPENAI_API_KEY`; an empty one counts as unset.
+
+    They are no request to send anything: they apply once a model server was asked for by other
+    means, and only where no other value is set.
+    """
+    values = {}
+    for variable, name in _SHARED_VARIABLES.items():
+        text = os.environ.get(variable)
+        if text:
+            values[name] = text
+    return values
+
+
+def shared_variables_set() -> list[str]:
+    """Return the names of these variables that are set."""
+    return [variable for variable in _SHARED_VARIABLES if os.environ.get(variable)]
+
+
 def read_toml(path: Path) -> dict[str, Any]:
     """A file of settings. Raises `InputError` if it is not TOML."""
     try:
         return tomllib.loads(path.read_text(encoding="utf-8"))
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError, OSError) as error:
-        raise InputError(
-            path, [f": {error}"], "The file must be TOML; `archqa config show` prints one."
-        ) from None
+    except (ValueError, OSError) as error:
+        mistake = f": {error}"
+    except RecursionError:
+        mistake = ": is nested too deeply."
+    raise InputError(path, [mistake], "The file must be TOML; `archqa config show` prints one.")
 
 
 def _assign(values: dict[str, Any], path: list[str], value: Any) -> None:

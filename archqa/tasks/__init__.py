@@ -12,7 +12,15 @@ if TYPE_CHECKING:
         clinician_sentences,
         with_clinician_answers,
     )
-    from archqa.tasks.case_files import find_key, load_cases, load_key, load_notes, recognise
+    from archqa.tasks.case_files import (
+        complete,
+        find_key,
+        load_cases,
+        load_cases_to_answer,
+        load_key,
+        load_notes,
+        recognise,
+    )
     from archqa.tasks.key_matching import check_key_matches
     from archqa.tasks.registry import all_tasks, default_task, find, names, register
     from archqa.tasks.task import CaseFile, CompletedCase, EndedRun, KeyFile, Task
@@ -26,11 +34,13 @@ __all__ = [
     "all_tasks",
     "check_key_matches",
     "clinician_sentences",
+    "complete",
     "default_task",
     "dump_json",
     "find",
     "find_key",
     "load_cases",
+    "load_cases_to_answer",
     "load_key",
     "load_notes",
     "names",
@@ -46,7 +56,15 @@ _MODULES = {
         "with_clinician_answers",
     ),
     "archqa.tasks.key_matching": ("check_key_matches",),
-    "archqa.tasks.case_files": ("find_key", "load_cases", "load_key", "load_notes", "recognise"),
+    "archqa.tasks.case_files": (
+        "complete",
+        "find_key",
+        "load_cases",
+        "load_cases_to_answer",
+        "load_key",
+        "load_notes",
+        "recognise",
+    ),
     "archqa.tasks.registry": ("all_tasks", "default_task", "find", "names", "register"),
     "archqa.tasks.task": ("CaseFile", "CompletedCase", "EndedRun", "KeyFile", "Task"),
 }

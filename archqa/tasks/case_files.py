@@ -1,12 +1,17 @@
 """Reads files of cases and keys of every task, recognised by what a file holds."""
 
+from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
-from archqa.errors import InputError
+from archqa.core.arguments import as_path
+from archqa.errors import InputError, without_suppressed_causes
 from archqa.tasks.files.content import FORMAT_HINT
 from archqa.tasks.files.json_lines import JSONL_SUFFIXES, open_jsonl
+from archqa.tasks.files.mistakes import FileErrors, printable
 from archqa.tasks.files.parquet import PARQUET_SUFFIX, open_parquet
 from archqa.tasks.files.source import Source, read_source, resolve_path
+from archqa.tasks.load_remarks import LoadRemarks
 from archqa.tasks.registry import all_tasks, default_task, find
 from archqa.tasks.task import CaseFile, CaseSource, KeyFile, Task
 
@@ -40,25 +45,50 @@ def recognise(source: CaseSource) -> Task:
     return _recognise(read_source(source))
 
 
+@without_suppressed_causes
 def load_cases(source: CaseSource, task: str | None = None) -> CaseFile:
     """Read a case file: a path, `-` (standard input) or `mini`. `task` overrides its content.
 
     The cases of JSON Lines and Parquet files stay on disk. Raises `InputError` with every mistake of the
     file, `CallerError` for an unknown task.
     """
-    if isinstance(source, str | Path) and _is_cohort(Path(source)):
-        return _load_cohort(Path(source), task)
-    opened = read_source(source)
-    case_task = recognise(opened) if task is None else find(task)
-    cases = case_task.load(opened)
-    return CaseFile(Path(opened.path), case_task.name, cases, opened.sha256, opened.content.format)
+    return _load(source, task, lambda reading_task: reading_task)
+
+
+@without_suppressed_causes
+def load_cases_to_answer(source: CaseSource, task: str | None = None) -> CaseFile:
+    """Read the same for a run: notes without sentences are split, and `remarks` says so.
+
+    Raises `InputError` as `load_cases`, and for cases without a question or a note.
+    """
+    remarks = LoadRemarks()
+    file = _load(source, task, lambda reading_task: reading_task.for_answering(remarks))
+    return replace(file, is_complete=True, remarks=remarks.texts())
+
+
+def complete(file: CaseFile) -> CaseFile:
+    """The file as `load_cases_to_answer` reads it. Raises `InputError` for cases that lack something."""
+    if file.is_complete:
+        return file
+    task, remarks = find(file.task), LoadRemarks()
+    mistakes = FileErrors(str(file.path), FORMAT_HINT)
+    for case in file.cases:
+        for part in task.missing_parts(task.completed(case, remarks)):
+            mistakes.add(f": case {printable(case.id)}, {part.field}", part.problem)
+    mistakes.raise_if_any()
+    texts = remarks.texts()
+    cases = file.cases
+    if texts:
+        cases = tuple(task.completed(case, remarks) for case in file.cases)
+    return replace(file, cases=cases, is_complete=True, remarks=(*file.remarks, *texts))
 
 
 def load_notes(source: CaseSource) -> CaseFile:
-    """Read a file of cases with notes, whatever it looks like. Raises `InputError`."""
-    return load_cases(source, default_task().name)
+    """Read a file of cases with notes, whatever it looks like, to score them. Raises `InputError`."""
+    return _load(source, default_task().name, lambda reading_task: reading_task.for_scoring())
 
 
+@without_suppressed_causes
 def load_key(source: CaseSource) -> KeyFile:
     """Read an ArchEHR-QA key, of 2025 or 2026. Raises `InputError` with every mistake of the file."""
     from archqa.tasks.archehr_2025.key import read_key
@@ -78,12 +108,24 @@ def find_key(case_path: str | Path) -> Path | None:
 
 
 def _is_cohort(path: Path) -> bool:
-    return path.suffix in {*JSONL_SUFFIXES, PARQUET_SUFFIX} and path.is_file()
+    is_cohort = path.suffix in {*JSONL_SUFFIXES, PARQUET_SUFFIX}
+    return is_cohort and path.is_file()
 
 
-def _load_cohort(path: Path, name: str | None) -> CaseFile:
+def _load(source: CaseSource, name: str | None, prepare: Callable[[Task], Task]) -> CaseFile:
+    if not isinstance(source, Source | bytes):
+        path = as_path(source, "The case file")
+        if _is_cohort(path):
+            return _load_cohort(path, name, prepare)
+    opened = read_source(source)
+    task = prepare(recognise(opened) if name is None else find(name))
+    cases = task.load(opened)
+    return CaseFile(Path(opened.path), task.name, cases, opened.sha256, opened.content.format)
+
+
+def _load_cohort(path: Path, name: str | None, prepare: Callable[[Task], Task]) -> CaseFile:
     """JSON Lines and Parquet are archqa's own formats: they hold notes unless `--task` says otherwise."""
-    task = default_task() if name is None else find(name)
+    task = prepare(default_task() if name is None else find(name))
     if path.suffix == PARQUET_SUFFIX:
         cases, sha256 = open_parquet(path, task.read_line)
         return CaseFile(path, task.name, cases, sha256, "parquet")

@@ -55,8 +55,12 @@ def default(task: str, *, model: bool) -> Pipeline:
             return pipeline
     scripts = [pipeline.name for pipeline in pipelines if pipeline.backend == "script"]
     if scripts:
-        raise CallerError(f"{task} needs a model, or --pipeline {'|'.join(scripts)}")
+        raise CallerError(
+            f"{task} needs a model, or --pipeline {'|'.join(scripts)}.\n"
+            "Add --model NAME or --base-url URL; a key in the environment alone sends nothing."
+        )
     names = ", ".join(pipeline.name for pipeline in pipelines)
     raise CallerError(
-        f"{task} needs a model.\nName one with --model or --base-url, or a --pipeline of {names}."
+        f"{task} needs a model.\n"
+        f"Add --model NAME or --base-url URL, or choose a --pipeline of {names}."
     )

@@ -5,7 +5,7 @@ import pkgutil
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from archqa.errors import CallerError
+from archqa.errors import CallerError, quoted
 
 if TYPE_CHECKING:
     from archqa.tasks.task import Task
@@ -43,12 +43,12 @@ def paths() -> tuple[str, ...]:
 
 def find(name: str) -> "Task":
     """The task of that name. Raises `CallerError` with the nearest name if there is none."""
-    if name in _TASKS:
+    if isinstance(name, str) and name in _TASKS:
         task: Task = pkgutil.resolve_name(_TASKS[name])
         return task
-    similar = difflib.get_close_matches(name, names(), n=1)
+    similar = difflib.get_close_matches(str(name), names(), n=1)
     advice = f"Did you mean {similar[0]}?" if similar else f"Known: {', '.join(names())}."
-    raise CallerError(f"There is no task named '{name}'.\n{advice}")
+    raise CallerError(f"There is no task named {quoted(name)}.\n{advice}")
 
 
 def all_tasks() -> Iterator["Task"]:

@@ -17,6 +17,7 @@ from archqa.errors import CallerError
 from archqa.tasks.files.json_lines import CasesOnDisk
 from archqa.tasks.files.node import Content
 from archqa.tasks.files.source import Source
+from archqa.tasks.load_remarks import LoadRemarks
 
 if TYPE_CHECKING:
     from archqa.tasks.pipeline import Pipeline
@@ -28,13 +29,19 @@ CaseSource = Source | str | Path | bytes
 
 @dataclass(frozen=True)
 class CaseFile:
-    """A case file as it was read. `path` is `-` for standard input; `sha256` is of its bytes."""
+    """A case file as it was read. `path` is `-` for standard input; `sha256` is of its bytes.
+
+    `is_complete` if every case is known to have all that an answer needs; `remarks` say what the
+    loader made itself.
+    """
 
     path: Path
     task: str
     cases: Sequence[Item]
     sha256: str
     format: Literal["xml", "json", "jsonl", "csv", "parquet"]
+    is_complete: bool = False
+    remarks: tuple[str, ...] = ()
 
     @property
     def ids(self) -> tuple[str, ...]:
@@ -66,6 +73,13 @@ class KeyFile:
     path: Path
     sha256: str
     keys: dict[str, CaseKey]
+
+
+class MissingPart(NamedTuple):
+    """A field that a case cannot be answered without, and what to do about it."""
+
+    field: str
+    problem: str
 
 
 class CompletedCase(NamedTuple):
@@ -161,6 +175,26 @@ class Task(ABC):
     @abstractmethod
     def load(self, source: CaseSource) -> tuple[Item, ...]:
         """The cases of a file, in its order. Raises `InputError` with every mistake of the file."""
+
+    def for_answering(self, remarks: LoadRemarks) -> "Task":
+        """This task as it reads cases that will be answered.
+
+        A case without a question or a note is then a mistake of its file. What the loader makes
+        itself goes to `remarks`.
+        """
+        return self
+
+    def for_scoring(self) -> "Task":
+        """This task as it reads cases that were answered: complete ones, and withheld ones too."""
+        return self
+
+    def completed(self, item: Any, remarks: LoadRemarks) -> Any:
+        """An item that was read without `for_answering`, with what can be made of its note."""
+        return item
+
+    def missing_parts(self, item: Any) -> Iterable[MissingPart]:
+        """What an item lacks to be answered."""
+        return ()
 
     @abstractmethod
     def dump_line(self, item: Any) -> str:

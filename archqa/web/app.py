@@ -1,11 +1,11 @@
 """The ASGI application: routes to the pages and forms. `AccessMiddleware` guards all of them."""
 
-import secrets
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Annotated, NamedTuple
 
+from archqa.core.local_access import LocalAccess
 from archqa.errors import InputError, MissingExtra, StorageError
 from archqa.settings import Settings, load_settings
 from archqa.web.access import AccessMiddleware
@@ -40,9 +40,13 @@ class WebConfig(NamedTuple):
 
 
 def create_app(
-    config: WebConfig, *, token: str | None = None, settings: Settings | None = None
+    config: WebConfig,
+    *,
+    token: str | None = None,
+    on_loopback: bool = False,
+    settings: Settings | None = None,
 ) -> AccessMiddleware:
-    """Return the server's application. `token` is required unless it listens on loopback.
+    """Return the server's application; without a token it answers to this machine's names alone.
 
     Raises `InputError` if a folder of runs does not exist.
     """
@@ -70,12 +74,7 @@ def create_app(
     _add_answer_pages(app, pages)
     _add_forms(app, pages)
     app.add_exception_handler(RequestValidationError, _malformed_request)
-    return AccessMiddleware(app, token)
-
-
-def new_token() -> str:
-    """Return a token that cannot be guessed."""
-    return secrets.token_urlsafe(24)
+    return AccessMiddleware(app, LocalAccess(token, on_loopback=on_loopback))
 
 
 def _add_run_pages(app: FastAPI, pages: PageHandlers) -> None:

@@ -20,10 +20,12 @@ from archqa.report.case_view import answer_view, case_view
 from archqa.report.note_view import MARK_LABELS, MARK_SYMBOLS, cited_ids
 from archqa.report.page import jinja_environment
 from archqa.report.report_data import ReportData, load_report_data
+from archqa.runs.destinations import Announcer
 from archqa.runs.record import CaseRecord
 from archqa.settings import Settings
 from archqa.web.annotations import Annotations, Review
 from archqa.web.library import RunLibrary
+from archqa.web.question_destinations import describe_question_destinations
 from archqa.web.question_jobs import AnswerFunction, QuestionJobs, events
 
 TEMPLATES = Path(__file__).resolve().parent / "templates"
@@ -68,6 +70,7 @@ class PageHandlers:
         self._settings = settings
         self._record = record
         self._key = key
+        self._announce = Announcer()
         self._form_token = secrets.token_urlsafe(24)
         self._report_cache: OrderedDict[tuple[Any, ...], str] = OrderedDict()
 
@@ -79,7 +82,12 @@ class PageHandlers:
         """Return the page with the question form and the list of runs."""
         runs = self._library.runs()
         has_patients = self._record is not None
-        return self._render("index.html.jinja", runs=runs, has_patients=has_patients)
+        return self._render(
+            "index.html.jinja",
+            runs=runs,
+            has_patients=has_patients,
+            destinations=describe_question_destinations(self._settings, self._record),
+        )
 
     def run(self, name: str) -> str | None:
         """Return the current report of a run."""
@@ -189,9 +197,11 @@ class PageHandlers:
         record = self._record
         if patient and record:
             return lambda on_step: ask_patient(
-                question, patient, record, self._settings, on_step=on_step
+                question, patient, record, self._settings, on_step=on_step, announce=self._announce
             )
-        return lambda on_step: ask_note(question, note, self._settings, on_step=on_step)
+        return lambda on_step: ask_note(
+            question, note, self._settings, on_step=on_step, announce=self._announce
+        )
 
     def _find_case(self, name: str, case_index: int) -> _ReviewedCase | None:
         path = self._library.find(name)

@@ -230,8 +230,8 @@ def test_config_show_prints_toml_that_is_read_back(tmp_path: Path) -> None:
     pipelines = tomllib.loads(shown.stdout)["pipelines"]
     for name in ("dmis", "panel", "embedded"):
         assert pipelines[name]["labels"] == "multiclass"
-    (tmp_path / "archqa.toml").write_text(shown.stdout)
-    again = archqa("config", "show", cwd=tmp_path)
+    (tmp_path / "settings.toml").write_text(shown.stdout)
+    again = archqa("config", "show", "--config", "settings.toml", cwd=tmp_path)
     assert again.stdout == shown.stdout
 
 

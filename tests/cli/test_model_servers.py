@@ -37,10 +37,11 @@ def test_predict_with_a_server_shows_an_estimate_and_the_cost(tmp_path: Path) ->
     assert summary["cached_calls"] == calls
 
 
-def test_the_openai_variables_are_honoured(tmp_path: Path) -> None:
+def test_the_openai_variables_are_honoured_once_a_model_is_named(tmp_path: Path) -> None:
+    words = ["predict", "mini", "--json", "--limit", "1", "--model", "m"]
     with FakeServer() as server:
         variables = {"OPENAI_BASE_URL": server.base_url, "OPENAI_API_KEY": "sk-canary"}
-        result = archqa("predict", "mini", "--json", "--limit", "1", cwd=tmp_path, **variables)
+        result = archqa(*words, cwd=tmp_path, **variables)
     assert json.loads(result.stdout)["pipeline"] == "dmis"
     assert "sk-canary" not in result.stdout + result.stderr
 

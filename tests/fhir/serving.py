@@ -47,7 +47,9 @@ async def send_request(
 ) -> tuple[int, str]:
     """Send one request as uvicorn does; return status and body of the reply."""
     path, _, query = target.partition("?")
-    encoded_headers = []
+    encoded_headers = [(b"host", b"localhost:8080")]
+    if method == "POST":
+        encoded_headers.append((b"content-type", _content_type(path)))
     for name, value in headers.items():
         encoded_headers.append((name.encode(), value.encode()))
     scope = {
@@ -69,3 +71,8 @@ async def send_request(
     await application(scope, receive, send)
     start, body_message = messages
     return start["status"], body_message["body"].decode()
+
+
+def _content_type(path: str) -> bytes:
+    is_search = path.endswith("/_search")
+    return b"application/x-www-form-urlencoded" if is_search else b"application/fhir+json"

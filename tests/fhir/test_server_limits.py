@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import socket
 import threading
 import time
 from typing import Any
@@ -70,17 +71,25 @@ def test_uvicorn_is_started_quietly_on_loopback(
     ward_store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     uvicorn = pytest.importorskip("uvicorn")
-    options: dict[str, Any] = {}
-    monkeypatch.setattr(uvicorn, "run", lambda application, **named: options.update(named))
-    serve(FhirService(ward_store, BASE))
-    assert options == {
-        "host": "127.0.0.1",
-        "port": 8080,
-        "log_level": "warning",
-        "access_log": False,
-        "limit_concurrency": 256,
-        "lifespan": "off",
-    }
+    addresses: list[Any] = []
+    configs: list[Any] = []
+
+    def run(server: Any, sockets: list[socket.socket]) -> None:
+        addresses.extend(listening.getsockname() for listening in sockets)
+        configs.append(server.config)
+        sockets[0].close()
+
+    monkeypatch.setattr(uvicorn.Server, "run", run)
+    serve(FhirService(ward_store, BASE), port=0)
+    [(host, _)] = addresses
+    [config] = configs
+    assert host == "127.0.0.1"
+    assert config.log_level == "warning"
+    assert config.access_log is False
+    assert config.limit_concurrency == 512
+    assert config.lifespan == "off"
+    assert config.proxy_headers is False
+    assert config.ws == "none"
 
 
 def test_the_body_limit_of_the_server_is_its_default(ward_store: Store) -> None:

@@ -1,12 +1,19 @@
 """A disk that is full, or a place that cannot be written: one error, and nothing half-written."""
 
 import json
+import shutil
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
+from archqa.errors import StorageError
+from archqa.llm.model import Request
+from archqa.llm.scripted import ScriptedModel
+from archqa.runs.folder import RunFolder
+from archqa.runs.predict import predict
+from tests.runs.conftest import default_reply
 from tests.safety.storage_tools import (
     archqa,
     assert_one_storage_error,
@@ -17,6 +24,7 @@ from tests.safety.storage_tools import (
 
 ROOT = Path(__file__).resolve().parents[2]
 MINI = ROOT / "data" / "mini" / "mini.json"
+NOBODY = "http://127.0.0.1:9/v1"
 
 
 @pytest.fixture(scope="module")
@@ -33,8 +41,11 @@ def test_a_file_in_the_place_of_the_runs_folder_is_one_error(tmp_path: Path) -> 
     assert tree(tmp_path) == {"runs": b"a file"}
 
 
-def test_a_name_that_is_too_long_is_one_error(tmp_path: Path) -> None:
-    result = archqa("predict", "mini", "--quiet", "--out", tmp_path / ("n" * 300))
+def test_a_name_that_is_too_long_is_one_error(finished_run: Path, tmp_path: Path) -> None:
+    name = "n" * 256
+    result = archqa("predict", "mini", "--quiet", "--out", name, cwd=tmp_path)
+    assert_one_storage_error(result, "File name too long", "out is no path")
+    result = archqa("export", finished_run, "--out", name, cwd=tmp_path)
     assert_one_storage_error(result, "File name too long")
     assert tree(tmp_path) == {}
 
@@ -95,6 +106,23 @@ def test_a_failing_disk_shows_no_record_text(tmp_path: Path) -> None:
         ("report", "RUN", "--out", "/dev/full"),
         ("calibrate", "RUN", "--out", "FILE/combiner.json"),
         ("merge", "RUN", "--out", "FILE/merged"),
+        ("ablate", "mini", "--model", "m", "--base-url", NOBODY, "--out", "FILE"),
+        (
+            "tune",
+            "mini",
+            "--agent",
+            "decision",
+            "--model",
+            "m",
+            "--base-url",
+            NOBODY,
+            "--out",
+            "FILE",
+        ),
+        ("predict", "mini", "--resume", "--out", "FILE"),
+        ("serve", "FILE"),
+        ("fhir", "load", "FILE", "--into", "FOLDER"),
+        ("cases", "check", "FOLDER"),
         ("score", "RUN", "--key", "FOLDER"),
         ("evidence", "train", str(MINI), "--out", "FILE/model.json"),
     ],
@@ -109,8 +137,34 @@ def test_a_result_that_cannot_be_written_is_one_error(
     result = archqa(*(places.get(word, word) for word in arguments), cwd=tmp_path)
     assert result.returncode in (2, 3), result
     assert "Traceback" not in result.stderr
-    assert result.stderr.startswith("archqa: ")
+    assert "\narchqa: " in f"\n{result.stderr}"
     assert tree(tmp_path) == {"FILE": b"a file"}
+
+
+def test_a_run_whose_folder_vanishes_ends_with_one_error(tmp_path: Path) -> None:
+    def reply(request: Request) -> str:
+        shutil.rmtree(tmp_path / "run", ignore_errors=True)
+        return default_reply(request)
+
+    with pytest.raises(StorageError, match=r"run(/\S+)? cannot be read or written: No such file"):
+        predict(
+            "mini",
+            out=tmp_path / "run",
+            scripted=ScriptedModel(reply),
+            pipeline="dmis",
+            cache=False,
+        )
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_line_that_the_disk_could_not_take_leaves_no_half(tmp_path: Path) -> None:
+    folder = RunFolder.create(tmp_path / "run")
+    folder.add_steps("1", ["a" * 50])
+    with files_of_at_most(80), pytest.raises(StorageError):
+        folder.add_steps("1", ["b" * 50])
+    folder.add_steps("1", ["c"])
+    (trace,) = (tmp_path / "run" / "trace").iterdir()
+    assert trace.read_text().splitlines() == ["a" * 50, "c"]
 
 
 def test_output_that_a_full_disk_cannot_take_is_one_error(finished_run: Path) -> None:

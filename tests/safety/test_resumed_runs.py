@@ -202,7 +202,7 @@ def test_a_damaged_run_does_not_keep_another_from_being_resumed(
 ) -> None:
     folder = unfinished_run.parent.parent
     with caplog.at_level(logging.WARNING):
-        result = archqa("predict", "mini", "--resume", "--quiet", cwd=folder)
+        result = archqa("predict", "mini", "--resume", cwd=folder)
     assert result.returncode == 0, result
     assert json.loads((unfinished_run / "run.json").read_text())["status"] == "finished"
     (warning,) = [record.getMessage() for record in caplog.records if "damaged" in record.msg]

@@ -142,6 +142,11 @@ def server_url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
         server.terminate()
 
 
+def page_url(server_url: str, path: str) -> str:
+    """The address of a page with the token of the printed one: every test is a new browser."""
+    return server_url.replace("/?token=", f"/{path}?token=")
+
+
 @pytest.mark.parametrize(("width", "scheme"), [(1280, "light"), (390, "dark")])
 def test_the_form_answers_a_pasted_note(server_url: str, width: int, scheme: str) -> None:
     note = "He was admitted with oedema.\n- ASA 81 mg p.o. daily\n\nFurosemide was given for fluid overload."
@@ -162,7 +167,7 @@ def test_the_form_answers_a_pasted_note(server_url: str, width: int, scheme: str
 @pytest.mark.parametrize("path", ["", "runs/one", "runs/one/review/0"])
 def test_the_live_pages_are_accessible(server_url: str, path: str) -> None:
     with open_page(390, "dark", bypass_csp=True) as recorded:
-        recorded.page.goto(f"{server_url}{path}")
+        recorded.page.goto(page_url(server_url, path))
         assert recorded.accessibility_violations() == []
         assert recorded.overflow_width() <= 0
         assert recorded.console == []
@@ -170,7 +175,7 @@ def test_the_live_pages_are_accessible(server_url: str, path: str) -> None:
 
 def test_an_answer_is_copied_with_its_citations(server_url: str) -> None:
     with open_page(permissions=["clipboard-read", "clipboard-write"]) as recorded:
-        recorded.page.goto(f"{server_url}runs/one")
+        recorded.page.goto(page_url(server_url, "runs/one"))
         recorded.page.locator("button[data-copy]").first.click()
         recorded.page.locator("[role=status]", has_text="Copied").first.wait_for()
         copied = recorded.page.evaluate("navigator.clipboard.readText()")
@@ -181,7 +186,7 @@ def test_an_answer_is_copied_with_its_citations(server_url: str) -> None:
 
 def test_a_review_is_saved_from_the_page(server_url: str) -> None:
     with open_page() as recorded:
-        recorded.page.goto(f"{server_url}runs/one/review/0")
+        recorded.page.goto(page_url(server_url, "runs/one/review/0"))
         recorded.page.locator("input[value=down]").check()
         recorded.page.locator("summary", has_text="Correct the evidence").click()
         recorded.page.locator("select[name=label-3]").select_option("supplementary")

@@ -286,7 +286,8 @@ def _raise_for_status(reply: httpx2.Response, base: str) -> None:
         return
     if reply.status_code in {401, 403}:
         refusal = f"The FHIR server at {base} refuses the token."
-        raise AuthenticationFailed(f"{refusal}\nCheck it, and what it is allowed to do.")
+        advice = "Check it, and what it is allowed to do; archqa takes it from ARCHQA_FHIR_TOKEN."
+        raise AuthenticationFailed(f"{refusal}\n{advice}")
     if reply.status_code in _TRANSIENT_STATUSES:
         raise _TransientFailure(f"HTTP {reply.status_code}")
     default = f"The FHIR server answers HTTP {reply.status_code}."

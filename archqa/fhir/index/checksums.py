@@ -1,38 +1,43 @@
-"""Verify files with the `SHA256SUMS` in their folder (the format of `sha256sum`)."""
+"""Verify files with the checksum lists of their folder and of the folders above it."""
 
 import hashlib
-import re
-from collections.abc import Iterable
+import os
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 from archqa.errors import InputError
+from archqa.fhir.index.checksum_list import LIST_NAMES, ChecksumList, lists_in
 
-_LINE = re.compile(r"([0-9a-fA-F]{64}) [ *](.+)")
-_LIST_NAMES = ("SHA256SUMS", "SHA256SUMS.txt", "sha256sums.txt")
+_LEVELS_ABOVE = 2
+"""Folders above the named one that may have a list: MIMIC-IV on FHIR has it one above `fhir/`."""
+
+_MAX_NAMED_FILES = 20
+"""Files without a checksum that are remarked by name."""
+
+_FIX = "Nothing was loaded. Fetch the files anew, or correct the list."
 
 
-def verify_checksums(paths: Iterable[Path]) -> int:
-    """Verify every file that a checksum list in its folder names, and return their number.
+class ChecksumReport(NamedTuple):
+    """How many files were verified, and what should be known of the others."""
 
-    Raises `InputError` with every file that differs and every line that cannot be read.
+    checked: int
+    remarks: tuple[str, ...]
+
+
+def verify_checksums(named_paths: Sequence[Path], files: Iterable[Path]) -> ChecksumReport:
+    """Verify every file that a list names, and that named folders hold all that lists name in them.
+
+    Lists stand in the folder of a file or a folder above it; those above a named path count only if
+    they name something of it. Raises `InputError` with every file that differs or is absent and
+    every line that cannot be read.
     """
-    checked = 0
-    lists: dict[Path, dict[str, str]] = {}
-    mistakes: dict[Path, list[str]] = {}
-    for path in paths:
-        folder = path.parent
-        if folder not in lists:
-            lists[folder] = _read_list(folder, mistakes)
-        expected = lists[folder].get(path.name)
-        if expected is None:
-            continue
-        checked += 1
-        if digest(path) != expected:
-            mistake = f"/{path.name}: differs from its SHA-256 in the list."
-            mistakes.setdefault(folder, []).append(mistake)
-    if mistakes:
-        raise _input_error(mistakes)
-    return checked
+    verification = _Verification()
+    for path in named_paths:
+        verification.add_lists_for(path)
+    for file in files:
+        verification.verify(file)
+    return verification.report()
 
 
 def digest(path: Path) -> str:
@@ -41,33 +46,80 @@ def digest(path: Path) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
-def _input_error(mistakes: dict[Path, list[str]]) -> InputError:
-    folder, *more_folders = mistakes
-    texts = list(mistakes[folder])
-    for more in more_folders:
-        texts += [f" and {more}{mistake}" for mistake in mistakes[more]]
-    return InputError(folder, texts, "Fetch the file anew, or correct the list.")
+class _Verification:
+    """The lists of a load, and what was seen of its files so far."""
+
+    def __init__(self) -> None:
+        self._lists: dict[Path, ChecksumList] = {}
+        self._mistakes: dict[str, None] = {}  # Two spellings of a folder find the same ones.
+        self._unnamed: list[str] = []
+        self._checked = 0
+
+    def add_lists_for(self, named_path: Path) -> None:
+        """Take the lists that describe a named path, and check that a folder is complete."""
+        for checksums in _lists_for(named_path):
+            self._lists[checksums.path] = checksums
+            for mistake in checksums.mistakes:
+                self._mistakes[f"{checksums.path}{mistake}"] = None
+            if named_path.is_dir():
+                self._require_files(checksums, named_path)
+
+    def verify(self, file: Path) -> None:
+        """Compare a file with every list that names it."""
+        names = [(checksums, checksums.name_of(file)) for checksums in self._lists.values()]
+        covering = [(checksums, name) for checksums, name in names if not name.startswith("../")]
+        naming = [(checksums, name) for checksums, name in covering if name in checksums.digests]
+        if naming:
+            self._checked += 1
+            self._compare(file, naming)
+        elif covering:
+            checksums, _ = covering[0]
+            self._unnamed.append(f"{file}: {checksums.path.name} does not name it")
+
+    def report(self) -> ChecksumReport:
+        """Return the result. Raises `InputError` with all mistakes."""
+        if self._mistakes:
+            raise InputError("", self._mistakes, _FIX)
+        remarks = []
+        for checksums in self._lists.values():
+            remarks += checksums.remarks
+        for unnamed in self._unnamed[:_MAX_NAMED_FILES]:
+            remarks.append(f"{unnamed}; it is loaded unchecked")
+        rest = len(self._unnamed) - _MAX_NAMED_FILES
+        if rest > 0:
+            remarks.append(f"{rest} more files are not named in their checksum lists")
+        return ChecksumReport(self._checked, tuple(remarks))
+
+    def _require_files(self, checksums: ChecksumList, folder: Path) -> None:
+        for name in checksums.names_in(folder):
+            if not (checksums.folder / name).is_file():
+                reason = f"is named in {checksums.path.name} and is not there."
+                self._mistakes[f"{checksums.shown_path(name)}: {reason}"] = None
+
+    def _compare(self, file: Path, naming: Sequence[tuple[ChecksumList, str]]) -> None:
+        actual = digest(file)
+        for checksums, name in naming:
+            if checksums.digests[name] != actual:
+                reason = f"differs from its SHA-256 in {checksums.path.name}."
+                self._mistakes[f"{checksums.shown_path(name)}: {reason}"] = None
 
 
-def _read_list(folder: Path, mistakes: dict[Path, list[str]]) -> dict[str, str]:
-    """Return the checksums of a folder by file name; add bad lines to `mistakes`."""
-    path = _list_path(folder)
-    if path is None:
-        return {}
-    checksums: dict[str, str] = {}
-    text = path.read_text(encoding="utf-8", errors="replace")
-    for number, line in enumerate(text.splitlines(), start=1):
-        match = _LINE.fullmatch(line.strip())
-        if match:
-            checksums[match[2].removeprefix("./")] = match[1].lower()
-        elif line.strip():
-            mistake = f"/{path.name}:{number}: is no line of a checksum list."
-            mistakes.setdefault(folder, []).append(mistake)
-    return checksums
+def _lists_for(named_path: Path) -> Iterator[ChecksumList]:
+    """Yield the lists in a named folder, or beside a named file, and those above that name it."""
+    folder = named_path
+    if named_path.is_dir():
+        yield from _lists_below(named_path)
+    else:
+        folder = named_path.parent
+        yield from lists_in(folder)
+    for _ in range(_LEVELS_ABOVE):
+        folder = Path(os.path.normpath(folder / ".."))
+        for checksums in lists_in(folder):
+            if any(checksums.names_in(named_path)):
+                yield checksums
 
 
-def _list_path(folder: Path) -> Path | None:
-    for name in _LIST_NAMES:
-        if (folder / name).is_file():
-            return folder / name
-    return None
+def _lists_below(folder: Path) -> Iterator[ChecksumList]:
+    list_paths = [path for path in folder.rglob("*") if path.name in LIST_NAMES]
+    for list_folder in sorted({path.parent for path in list_paths}):
+        yield from lists_in(list_folder)

@@ -41,7 +41,8 @@ class LoadProgress(FrozenModel):
 class LoadReport(FrozenModel):
     """The result of a load.
 
-    `mistakes` are the first 200, as `file:line: what`; `skipped` files are no FHIR at all.
+    `mistakes` are the first 200, as `file:line: what`; `skipped` files are no FHIR at all;
+    `remarks` are of the checksum lists.
     """
 
     files: int
@@ -53,6 +54,7 @@ class LoadReport(FrozenModel):
     mistakes: tuple[str, ...]
     skipped: tuple[str, ...]
     checksums: int
+    remarks: tuple[str, ...] = ()
 
 
 class _StoredResource(NamedTuple):
@@ -165,12 +167,13 @@ def load(
 ) -> LoadReport:
     """Load files and folders in one transaction.
 
-    Raises `InputError` for absent files, for checksums that differ and, if `strict`, for the first
-    file with mistakes, with all of its mistakes; the record is then unchanged.
+    Raises `InputError` for absent files, also of those that a checksum list names in a folder, for
+    checksums that differ and, if `strict`, for the first file with mistakes, with all of its
+    mistakes; the record is then unchanged.
     """
     named_paths = [Path(path) for path in paths]
     files = _files(named_paths)
-    checked = checksums.verify_checksums(files)
+    verified = checksums.verify_checksums(named_paths, files)
     connection.execute("BEGIN IMMEDIATE")
     try:
         any_resource = connection.execute("SELECT 1 FROM resource LIMIT 1").fetchone()
@@ -183,7 +186,7 @@ def load(
             strict,
             progress,
             frozenset(named_paths),
-        ).run(checked)
+        ).run(verified)
         if is_empty:
             schema.create_indexes(connection)
         connection.execute("COMMIT")
@@ -217,7 +220,7 @@ class _Load:
         self._skipped: list[str] = []
         self._mistake_count = 0
 
-    def run(self, checked: int) -> LoadReport:
+    def run(self, verified: checksums.ChecksumReport) -> LoadReport:
         with IndexWorkers(worker_count_for(self._bytes_total)) as workers:
             pending: deque[tuple[Source, Future[IndexBatch] | None]] = deque()
             for source, chunks in self._chunks():
@@ -238,7 +241,8 @@ class _Load:
             bad=self._mistake_count,
             mistakes=tuple(self._mistakes),
             skipped=tuple(self._skipped),
-            checksums=checked,
+            checksums=verified.checked,
+            remarks=verified.remarks,
         )
 
     def _chunks(self) -> Iterator[tuple[Source, list[SourceChunk] | None]]:

@@ -1,35 +1,58 @@
 """The FHIR server as an ASGI application over `FhirService`, served by uvicorn (extra `server`).
 
-It listens on loopback by default; any other address needs a bearer token. Request bodies, times and
-concurrent searches are limited.
+It listens on loopback by default; any other address needs a token. Who may use it is decided in
+`core/local_access.py`. Request bodies, times and concurrent searches are limited.
 """
 
 import asyncio
-import hmac
-import ipaddress
 import json
-from collections.abc import Awaitable, Callable, MutableMapping
-from typing import Any
+import socket
 
-from archqa.errors import CallerError, MissingExtra
+from archqa.core.local_access import (
+    Headers,
+    LocalAccess,
+    Receive,
+    Scope,
+    Send,
+    is_navigation,
+    without_token,
+)
+from archqa.core.local_server import check_protected, listen, require_uvicorn, run_server
+from archqa.core.server_urls import is_loopback
 from archqa.fhir.outcome import operation_outcome
+from archqa.fhir.server.content_types import refusal_of_content_type
 from archqa.fhir.server.service import FhirResponse, FhirService
-
-Scope = MutableMapping[str, Any]
-Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
-Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
 
 MAX_REQUEST_BYTES = 16 * 2**20
 """Bytes of a request's body."""
-
-_MAX_CONNECTIONS = 256
 
 _WAIT_FACTOR = 4
 """A request may wait for its turn: it times out after so many times the limit of a search."""
 
 
+_ISSUE_CODES = {
+    400: "structure",
+    401: "login",
+    403: "forbidden",
+    415: "not-supported",
+    421: "forbidden",
+}
+"""FHIR issue types of what is refused before the record is asked."""
+
+_SECURITY_HEADERS: Headers = (
+    (b"cache-control", b"no-store"),
+    (b"content-security-policy", b"default-src 'none'; frame-ancestors 'none'"),
+    (b"cross-origin-resource-policy", b"same-origin"),
+    (b"referrer-policy", b"no-referrer"),
+    (b"x-content-type-options", b"nosniff"),
+    (b"x-frame-options", b"DENY"),
+)
+
+
 class FhirApplication:
     """The ASGI application. `path` is the location of the record, such as `/fhir`.
+
+    `token` and `on_loopback` say who is answered (`LocalAccess`).
 
     A search may take `seconds`; `max_concurrent` requests run at the same time.
     """
@@ -40,13 +63,14 @@ class FhirApplication:
         *,
         path: str = "/fhir",
         token: str | None = None,
+        on_loopback: bool = False,
         max_request_bytes: int = MAX_REQUEST_BYTES,
         seconds: float = 30.0,
         max_concurrent: int = 4,
     ) -> None:
         self._service = service
         self._path = "/" + path.strip("/")
-        self._token = token
+        self._access = LocalAccess(token, on_loopback, "archqa fhir serve")
         self._max_request_bytes = max_request_bytes
         self._seconds = seconds
         self._semaphore = asyncio.Semaphore(max_concurrent)
@@ -62,8 +86,26 @@ class FhirApplication:
         if scope["type"] == "lifespan":
             await _handle_lifespan(receive, send)
         elif scope["type"] == "http":
-            response = await self._respond_in_time(scope, receive)
-            await _send_response(response, send, head=scope["method"] == "HEAD")
+            await self._answer(scope, receive, send)
+
+    async def _answer(self, scope: Scope, receive: Receive, send: Send) -> None:
+        refusal = self._access.refusal(scope) or refusal_of_content_type(scope)
+        has_token_in_url = self._access.has_token_in_url(scope)
+        headers = (self._access.cookie_header(scope),) if has_token_in_url else ()
+        if refusal is not None:
+            response = _problem(refusal.status, _ISSUE_CODES[refusal.status], refusal.text)
+        elif has_token_in_url and is_navigation(scope):
+            await self._log_in(scope, send)
+            return
+        else:
+            response = await self._respond_in_time(without_token(scope), receive)
+        await _send_response(response, send, headers, head=scope["method"] == "HEAD")
+
+    async def _log_in(self, scope: Scope, send: Send) -> None:
+        login = self._access.login(scope, _SECURITY_HEADERS)
+        start = {"type": "http.response.start", "status": login.status, "headers": login.headers}
+        await send(start)
+        await send({"type": "http.response.body", "body": login.body})
 
     async def _respond_in_time(self, scope: Scope, receive: Receive) -> FhirResponse:
         try:
@@ -78,8 +120,6 @@ class FhirApplication:
         headers = {}
         for name, value in scope["headers"]:
             headers[name.decode("latin-1").lower()] = value.decode("latin-1")
-        if not self._is_authorised(headers.get("authorization", "")):
-            return _problem(401, "login", "A bearer token is needed: Authorization: Bearer …")
         url = self._relative_url(scope)
         if url is None:
             return _problem(404, "not-found", f"The record is at {self._path}.")
@@ -95,13 +135,6 @@ class FhirApplication:
             return await asyncio.to_thread(
                 self._service.handle, scope["method"], url, text, headers
             )
-
-    def _is_authorised(self, authorization: str) -> bool:
-        if self._token is None:
-            return True
-        scheme, _, token = authorization.partition(" ")
-        is_same = hmac.compare_digest(token.strip().encode(), self._token.encode())
-        return scheme.lower() == "bearer" and is_same
 
     def _relative_url(self, scope: Scope) -> str | None:
         """Return the URL below the record's path; None outside of it.
@@ -144,38 +177,17 @@ def serve(
     port: int = 8080,
     path: str = "/fhir",
     token: str | None = None,
+    listening: socket.socket | None = None,
 ) -> None:
-    """Serve until interrupted.
+    """Serve until interrupted, on a socket that `listen` bound to the host, or on a new one.
 
     Raises `MissingExtra` without uvicorn, `CallerError` for an address other than loopback without
-    a token.
+    a token, and for one that cannot be listened on.
     """
-    try:
-        import uvicorn
-    except ImportError:
-        raise MissingExtra("The FHIR server (uvicorn)", "server") from None
-    if not is_loopback(host) and not token:
-        problem = "An address that others can reach needs a token."
-        raise CallerError(f"{problem}\nSet one with --token, or leave --host away.")
-    uvicorn.run(
-        FhirApplication(service, path=path, token=token),
-        host=host,
-        port=port,
-        log_level="warning",
-        access_log=False,
-        limit_concurrency=_MAX_CONNECTIONS,
-        lifespan="off",
-    )
-
-
-def is_loopback(host: str) -> bool:
-    """Whether only this machine can reach the address."""
-    if host == "localhost":
-        return True
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False
+    require_uvicorn("The FHIR server (uvicorn)", "server")
+    check_protected(host, has_token=token is not None)
+    application = FhirApplication(service, path=path, token=token, on_loopback=is_loopback(host))
+    run_server(application, listening or listen(host, port))
 
 
 def _problem(status: int, code: str, text: str) -> FhirResponse:
@@ -191,12 +203,15 @@ async def _handle_lifespan(receive: Receive, send: Send) -> None:
             return
 
 
-async def _send_response(response: FhirResponse, send: Send, *, head: bool) -> None:
+async def _send_response(
+    response: FhirResponse, send: Send, more_headers: Headers, *, head: bool
+) -> None:
     body = response.body.encode()
-    headers = {**response.headers, "content-length": str(len(body)), "cache-control": "no-store"}
+    headers = {**response.headers, "content-length": str(len(body))}
     if response.status == 401:
         headers["www-authenticate"] = "Bearer"
     pairs = [(name.encode("latin-1"), value.encode("latin-1")) for name, value in headers.items()]
-    start = {"type": "http.response.start", "status": response.status, "headers": pairs}
+    all_headers = [*pairs, *more_headers, *_SECURITY_HEADERS]
+    start = {"type": "http.response.start", "status": response.status, "headers": all_headers}
     await send(start)
     await send({"type": "http.response.body", "body": b"" if head else body})

@@ -39,9 +39,15 @@ class AuditLog:
         self.path = Path(path)
         self._lock = threading.Lock()
 
+    def create(self) -> None:
+        """Create the file if it is absent. Raises `InputError` if it cannot be written."""
+        self._write("")
+
     def add(self, entry: AuditEntry) -> None:
         """Append one line. Raises `InputError` if the file cannot be written."""
-        line = json.dumps(entry.model_dump(mode="json"), ensure_ascii=True) + "\n"
+        self._write(json.dumps(entry.model_dump(mode="json"), ensure_ascii=True) + "\n")
+
+    def _write(self, line: str) -> None:
         try:
             with self._lock:
                 self._append(line)

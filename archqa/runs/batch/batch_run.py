@@ -84,6 +84,18 @@ class BatchRun:
             return cls(folder, plan.settings)
 
     @property
+    def base_url(self) -> str | None:
+        """The server that the run began with."""
+        return self._settings.base_url
+
+    def add_destination(self, destination: str) -> None:
+        """Keep in `run.json` where the requests are sent."""
+        manifest = self.folder.manifest()
+        destinations = dict.fromkeys((*manifest.destinations, destination))
+        changes = {"destinations": tuple(destinations)}
+        self.folder.write_manifest(manifest.model_copy(update=changes))
+
+    @property
     def rounds(self) -> tuple[BatchRound, ...]:
         """The rounds so far."""
         path = self._batch_folder / "rounds.json"

@@ -4,16 +4,45 @@ import re
 from pathlib import Path
 
 from archqa.core.private_files import write_private_bytes
+from archqa.core.server_urls import server_identity
+from archqa.errors import CallerError
 from archqa.llm.server_api import ServerApi
 from archqa.runs.batch.batch_run import BatchRound, BatchRun
+from archqa.runs.destinations import Announce, Announcer, model_server
 from archqa.runs.model_server import open_server_api
+from archqa.runs.models import no_server_asked_for
 from archqa.settings import Settings
 
 _FINAL_STATUSES = frozenset({"completed", "expired", "cancelled", "failed"})
 
 
-async def upload(run: BatchRun, settings: Settings) -> list[BatchRound]:
-    """Submit every round that is written and not yet submitted. Raises `ModelError`."""
+def check_server(run: BatchRun, settings: Settings) -> None:
+    """Raise `CallerError` unless the server of the settings is the one that the run began with.
+
+    The server in `run.json` is not taken over: whoever hands over a run would get the user's key.
+    """
+    if not settings.has_model:
+        raise no_server_asked_for("A batch needs a model")
+    begun_at = server_identity(run.base_url)
+    if server_identity(settings.base_url) != begun_at:
+        raise CallerError(
+            f"{run.folder.path} was begun at {begun_at}, which is not the server that is set up.\n"
+            f"If you trust it, name it again: --base-url {begun_at}"
+        )
+
+
+async def upload(
+    run: BatchRun, settings: Settings, announce: Announce | None = None
+) -> list[BatchRound]:
+    """Submit every round that is written and not yet submitted. Raises `ModelError`.
+
+    `announce` is called before with the server that gets record text; by default a log
+    warning names it.
+    """
+    destination = model_server(settings.base_url)
+    run.add_destination(str(destination))
+    announce = announce or Announcer()
+    announce([destination])
     async with open_server_api(settings) as server:
         submitted = []
         for batch_round in _with_status(run, "written"):

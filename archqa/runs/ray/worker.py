@@ -109,7 +109,10 @@ class Worker:
         _check_same_version(config)
         pipeline = pipelines.find(config.pipeline, config.task)
         shared = worker_limits(self._limits, self._name, settings, config.jobs)
-        backends = Backends(settings, pipeline, shared=shared, on_remark=log_remark)
+        # The driver has said where record text goes.
+        backends = Backends(
+            settings, pipeline, shared=shared, announce=lambda _: None, on_remark=log_remark
+        )
         folder = RunFolder(Path("on-the-driver"))  # `attempt_case` does not use it.
         return Job(folder, pipeline, settings, backends, {}, lambda _: None)
 

@@ -6,16 +6,18 @@ Source: archehr-qa.xml of the shared tasks of 2025 (soni-sarvesh/archehr-qa at 7
 
 import json
 import re
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Self
 
 from archqa.core.case import Case, Phrase, Sentence
+from archqa.tasks.archehr_2025.completeness import missing_parts, with_sentences
 from archqa.tasks.files.content import FORMAT_HINT
 from archqa.tasks.files.mistakes import FileErrors, printable
 from archqa.tasks.files.node import Content, Node
 from archqa.tasks.files.source import Source, read_source
-from archqa.tasks.task import CaseSource, CompletedCase, Task
+from archqa.tasks.load_remarks import LoadRemarks
+from archqa.tasks.task import CaseSource, CompletedCase, MissingPart, Task
 
 _TEXTS = ("patient_narrative", "clinician_question", "note_excerpt", "clinical_specialty", "title")
 _LISTS = ("patient_question", "sentences", "answer_sentences")
@@ -25,7 +27,14 @@ _IDENTIFYING = frozenset({"patient_narrative", "clinician_question", "note_excer
 
 @dataclass(frozen=True)
 class ArchehrQa(Task):
-    """ArchEHR-QA with cited answers (2025)."""
+    """ArchEHR-QA with cited answers (2025).
+
+    `split_remarks` is None where cases are read as they stand; else a note without sentences is
+    split into them. With `refuses_incomplete`, a case that cannot be answered is a mistake.
+    """
+
+    split_remarks: LoadRemarks | None = None
+    refuses_incomplete: bool = False
 
     @property
     def reads_notes(self) -> bool:
@@ -43,13 +52,29 @@ class ArchehrQa(Task):
 
         Raises `InputError` with every mistake of the file: by line in XML, by case id and path in JSON.
         """
-        return _read_cases(read_source(source))
+        return self._read_cases(read_source(source))
 
     def read_line(self, line: bytes, path: str) -> Case:
         """The case in one line of a JSON Lines file. Raises `InputError` with every mistake of the line."""
         as_list = b"[" + line.strip() + b"]"
-        [case] = _read_cases(Source(path, as_list))
+        [case] = self._read_cases(Source(path, as_list))
         return case
+
+    def for_answering(self, remarks: LoadRemarks) -> Self:
+        """See `Task.for_answering`."""
+        return replace(self, split_remarks=remarks, refuses_incomplete=True)
+
+    def for_scoring(self) -> Self:
+        """See `Task.for_scoring`: sentences that the run made are made again."""
+        return replace(self, split_remarks=LoadRemarks())
+
+    def completed(self, item: Case, remarks: LoadRemarks) -> Case:
+        """See `Task.completed`."""
+        return with_sentences(item, remarks)
+
+    def missing_parts(self, item: Case) -> Iterator[MissingPart]:
+        """No question, or no sentences."""
+        return missing_parts(item)
 
     def dump_line(self, item: Case) -> str:
         """A case as one line of a JSON Lines file, which `read_line` reads back unchanged."""
@@ -63,6 +88,23 @@ class ArchehrQa(Task):
                 rows.append({"case_id": case.item.id, "answer": case.answer.submission})
         return rows
 
+    def _read_cases(self, source: Source) -> tuple[Case, ...]:
+        mistakes = FileErrors(source.path, FORMAT_HINT)
+        nodes = source.content.entries(mistakes)
+        cases = tuple(map(self._case, nodes))
+        _refuse_repeated_ids(nodes, cases, "case_id")
+        mistakes.raise_if_any()
+        return cases
+
+    def _case(self, node: Node) -> Case:
+        case = _parse_case(node)
+        if self.split_remarks is not None:
+            case = with_sentences(case, self.split_remarks)
+        if self.refuses_incomplete:
+            for part in self.missing_parts(case):
+                node.add_error(part.field, part.problem)
+        return case
+
 
 def dump_json(cases: Iterable[Case]) -> str:
     """Cases as our JSON file, which `load_cases` reads back unchanged.
@@ -73,16 +115,7 @@ def dump_json(cases: Iterable[Case]) -> str:
     return json.dumps(rows, ensure_ascii=False, indent=1) + "\n"
 
 
-def _read_cases(source: Source) -> tuple[Case, ...]:
-    mistakes = FileErrors(source.path, FORMAT_HINT)
-    nodes = source.content.entries(mistakes)
-    cases = tuple(map(_case, nodes))
-    _refuse_repeated_ids(nodes, cases, "case_id")
-    mistakes.raise_if_any()
-    return cases
-
-
-def _case(node: Node) -> Case:
+def _parse_case(node: Node) -> Case:
     node.expect(("case_id", *_TEXTS, *_LISTS))
     case_id = node.required("case_id")
     texts = {name: node.text(name) for name in _TEXTS}

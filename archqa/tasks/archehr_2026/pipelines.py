@@ -15,9 +15,10 @@ from archqa.agents.question_interpretation import (
     QuestionInterpretationTask,
 )
 from archqa.core.case import Case
-from archqa.errors import ArchqaError, CaseFailed, ServerUnavailable, Unusable
+from archqa.errors import ArchqaError, CaseFailed, Refused, ServerUnavailable, Unusable
 from archqa.tasks.archehr_2026.result import AnswerLinks, ArchehrResult
 from archqa.tasks.archehr_2026.settings import AlignmentSettings
+from archqa.tasks.lost_votes import all_declined, error_without_votes
 from archqa.tasks.pipeline import (
     Pipeline,
     PipelineFunction,
@@ -34,7 +35,10 @@ async def interpret(case: Case, context: RunContext, _: PipelineSettings) -> Pip
     if not case.patient_narrative.strip():
         raise Unusable("The case has no message to interpret.")
     task = QuestionInterpretationTask.from_case(case)
-    output = await QuestionInterpretationAgent().run(task, context)
+    try:
+        output = await QuestionInterpretationAgent().run(task, context)
+    except Refused as refusal:
+        raise error_without_votes([refusal]) from None
     return PipelineResult(result=ArchehrResult(question=output.question))
 
 
@@ -54,14 +58,13 @@ async def align(case: Case, context: RunContext, settings: AlignmentSettings) ->
     results = await in_parallel(*(_vote(case, context, label, failures) for label in labels))
     votes = [pairs for pairs in results if pairs is not None]
     remarks = []
-    is_server_down = False
     for label, failure in failures:
         remarks.append(f"the vote of {label} is lost ({type(failure).__name__})")
-        is_server_down |= isinstance(failure, ServerUnavailable)
     if not votes:
-        if is_server_down or not settings.fallback:
-            _, last_failure = failures[-1]
-            raise last_failure
+        errors = [failure for _, failure in failures]
+        is_server_down = any(isinstance(error, ServerUnavailable) for error in errors)
+        if is_server_down or all_declined(errors) or not settings.fallback:
+            raise error_without_votes(errors)
         votes = [await _engine_vote(case, context)]
         remarks.append("the embedded engine links the answer: no other voter could")
     links = _links(case, majority_links(votes))

@@ -3,15 +3,21 @@
 Source: soni-sarvesh/archehr-qa-2026 at 344b67e: `[{"case_id", "prediction"}]` in a zip as `submission.json`.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, Literal
 
 from archqa.core.answer import CitedAnswer
+from archqa.core.case import Case
 from archqa.tasks.archehr_2025.cases import ArchehrQa
 from archqa.tasks.archehr_2026.result import ArchehrResult
+from archqa.tasks.files.mistakes import is_blank
 from archqa.tasks.files.node import Content
-from archqa.tasks.task import CompletedCase
+from archqa.tasks.task import CompletedCase, MissingPart
+
+_NO_MESSAGE = MissingPart(
+    "patient_narrative", "holds no message to interpret; give the case a patient_narrative."
+)
 
 QUESTION_WORDS = 15
 ANSWER_WORDS = 75
@@ -26,6 +32,13 @@ class ArchehrQa2026(ArchehrQa):
     def recognises(self, content: Content) -> bool:
         """Never by content."""
         return False
+
+    def missing_parts(self, item: Case) -> Iterator[MissingPart]:
+        """As in 2025; subtask 1 interprets the patient's message alone."""
+        if self.subtask != 1:
+            yield from super().missing_parts(item)
+        elif is_blank(item.patient_narrative):
+            yield _NO_MESSAGE
 
     def submission(self, ended: Iterable[CompletedCase]) -> list[dict[str, Any]]:
         """`[{"case_id", "prediction"}]` of the cases that ended with what this subtask takes."""

@@ -16,7 +16,7 @@ from archqa.core.question import RecordQuestion
 from archqa.core.usage import Usage
 from archqa.core.value import FrozenModel
 from archqa.tasks.fhir_agentbench.result import RecordResult
-from archqa.tasks.files.mistakes import FileErrors, likely_typos, printable
+from archqa.tasks.files.mistakes import FileErrors, is_blank, likely_typos, printable
 from archqa.tasks.files.rows import Row, read_rows
 from archqa.tasks.files.source import Source, read_source
 from archqa.tasks.task import CaseSource, CompletedCase, Task
@@ -159,7 +159,7 @@ def _parse_text(row: Row, name: str, *, required: bool) -> str:
         row.add_error(name, "should be text in quotes.")
         return ""
     text = (value or "").strip()
-    if required and not text:
+    if required and is_blank(text):
         row.add_error(name, "is missing or empty.")
     return text
 

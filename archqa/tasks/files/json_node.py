@@ -8,12 +8,13 @@ from dataclasses import dataclass
 from typing import Any, Literal, NoReturn
 
 from archqa.errors import InputError
-from archqa.tasks.files.mistakes import FileErrors, likely_typos, printable
+from archqa.tasks.files.mistakes import FileErrors, is_blank, likely_typos, printable
 from archqa.tasks.files.node import MAX_NUMBER
 
 _SYNTAX = "Mend the JSON there; data/README.md shows the format."
 _DEEP = "No case is nested like this: name a case file."
 _STRING_OR_CONSTANT = re.compile(r'"(?:[^"\\]|\\.)*"|NaN|-?Infinity')
+_ID_FIELDS = ("case_id", "question_id", "id")
 _SURROGATE = re.compile(r"[\ud800-\udfff]")
 _KINDS = {
     str: "text",
@@ -198,9 +199,12 @@ def _not_an_object(value: object) -> str:
 
 
 def _owner(entry: object, number: int) -> str:
-    case_id = entry.get("case_id") if isinstance(entry, dict) else None
-    if isinstance(case_id, str) and case_id.strip():
-        return f"case {printable(case_id)}"
+    if not isinstance(entry, dict):
+        return f"entry {number}"
+    for name in _ID_FIELDS:
+        case_id = entry.get(name)
+        if isinstance(case_id, str) and not is_blank(case_id):
+            return f"case {printable(case_id)}"
     return f"entry {number}"
 
 

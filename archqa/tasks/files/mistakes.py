@@ -38,6 +38,11 @@ def printable(name: str) -> str:
     return name
 
 
+def is_blank(text: str) -> bool:
+    """Whether a text shows nothing: it is empty, or all white space and invisible characters."""
+    return not any(character.isprintable() and not character.isspace() for character in text)
+
+
 def likely_typos(names: Iterable[str], fields: Iterable[str]) -> list[tuple[str, str]]:
     """Pairs (name in the file, the field it was probably meant to be).
 

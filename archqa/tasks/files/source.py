@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from archqa import resources
+from archqa.core.arguments import as_path
 from archqa.errors import InputError
 from archqa.tasks.files.content import parse_content
 from archqa.tasks.files.node import Content
@@ -77,7 +78,7 @@ def read_source(source: "Source | str | Path | bytes") -> Source:
         return Source("(bytes)", source)
     if str(source) == "-":
         return Source("-", _read_stdin())
-    path = resolve_path(source)
+    path = resolve_path(as_path(source, "The file"))
     return Source(str(path), _read_file(path))
 
 

@@ -13,7 +13,7 @@ from typing import Any
 from archqa.core.question import ClinicalTask
 from archqa.errors import ArchqaError, InputError
 from archqa.tasks.files.json_node import JsonContent, JsonNode
-from archqa.tasks.files.mistakes import FileErrors, printable
+from archqa.tasks.files.mistakes import FileErrors, is_blank, printable
 from archqa.tasks.files.source import Source, read_source
 from archqa.tasks.medagentbench.files import benchmark_files
 from archqa.tasks.medagentbench.result import ConversationResult
@@ -81,7 +81,8 @@ def _finish_text(completed: CompletedCase) -> str | None:
 
 def _parse_task(row: JsonNode) -> ClinicalTask:
     row.expect(_FIELDS)
-    row.required("instruction")
+    if row.required("instruction") and is_blank(row.text("instruction")):
+        row.add_error("instruction", "holds invisible characters only; write what is to be done.")
     return ClinicalTask(
         id=row.required("id"),
         instruction=_verbatim(row, "instruction"),

@@ -244,7 +244,7 @@ def test_what_the_parser_does_not_understand_is_a_refusal_that_names_the_part(
         )
     assert isinstance(caught.value.result, RecordResult)
     assert caught.value.result.answer is None
-    assert steps[0].rejected == str(caught.value)
+    assert steps[0].rejected == caught.value.full_text
 
 
 def test_conventions_are_the_benchmarks_unless_told_otherwise(record: Store) -> None:

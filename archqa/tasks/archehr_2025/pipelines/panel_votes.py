@@ -34,6 +34,7 @@ from archqa.panel.decision import (
 )
 from archqa.tasks.archehr_2025.pipelines.shared import CaseState, split_case
 from archqa.tasks.archehr_2025.settings import NotePanelSettings
+from archqa.tasks.lost_votes import error_without_votes
 from archqa.tasks.pipeline import in_parallel
 
 Judgements = tuple[Judgement, ...]
@@ -50,7 +51,7 @@ class PanelVotes(NamedTuple):
 
 
 class _Ballot(NamedTuple):
-    """What all voters of a case share. `failures` collects the lost votes."""
+    """What all voters of a case share. `failures` collects why votes are lost."""
 
     state: CaseState[NotePanelSettings]
     context: str
@@ -69,7 +70,10 @@ class _Ballot(NamedTuple):
 
 
 async def collect_votes(state: CaseState[NotePanelSettings], context: str) -> PanelVotes:
-    """The votes of all voters. Raises the last failure if no voter but the embedded engine is left."""
+    """The votes of all voters.
+
+    Raises `CaseFailed` or `ServerUnavailable` if no voter but the embedded engine is left.
+    """
     ballot = _Ballot(state, context, _exemplars(state), [])
     *model_votes, engine_votes = await in_parallel(
         _general_votes(ballot),
@@ -83,7 +87,7 @@ async def collect_votes(state: CaseState[NotePanelSettings], context: str) -> Pa
         judgements.update(_without_empty(votes.judgements))
         experts.extend(votes.experts)
     if not judgements and ballot.failures:
-        raise ballot.failures[-1]
+        raise error_without_votes(ballot.failures)
     judgements.update(engine_votes.judgements)
     if not judgements:
         raise Unusable("Nobody of the panel could judge the note; see the trace.")
@@ -128,6 +132,7 @@ async def _recruit(ballot: _Ballot) -> tuple[str, ...]:
     try:
         panel = await RecruitingAgent().run(task, state.run_context)
     except (CaseFailed, ServerUnavailable) as failure:
+        ballot.failures.append(failure)
         state.add_remark("no specialists: recruiting failed", failure)
         return ()
     return panel.experts

@@ -67,7 +67,8 @@ async def typed_query(
     try:
         result = await _plan(state)
     except FhirError as error:
-        raise Unusable(f"The record refuses what is asked of it: {error}") from None
+        message = "The record refuses what is asked of it"
+        raise Unusable(f"{message}.", f"{message}: {error}") from None
     except CaseFailed as failure:
         if not _may_fall_back(state, failure):
             trace = tuple(state.trace)
@@ -111,7 +112,8 @@ async def _plan(state: _State) -> QueryResult:
         if execution.result is not None and _is_final(state, execution.result, empty_result):
             return execution.result
         if not state.uses_model:
-            raise Unusable(f"The query cannot be carried out: {execution.feedback}")
+            message = "The query cannot be carried out"
+            raise Unusable(f"{message}.", f"{message}: {execution.feedback}")
         empty_result = execution.result or empty_result
         query_json = plan.query.model_dump_json(exclude_defaults=True)
         attempt = QueryAttempt(query=query_json, outcome=execution.feedback)

@@ -10,6 +10,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from archqa.core.spreadsheets import formula_free
 from archqa.tasks.fhir_agentbench.cases import FhirQuestion
 from archqa.tasks.official_files import unwritable, write_official_text
 from archqa.tasks.scoring import Submission
@@ -100,9 +101,9 @@ def _summary(path: Path, scores: Scores, submission: Submission) -> Iterator[lis
         values = [row.get(name, "") for name in _SUMMARY_SCORES]
         yield [
             now,
-            submission.path.name,
-            path.name,
-            resource_type,
+            formula_free(submission.path.name),
+            formula_free(path.name),
+            formula_free(resource_type),
             int(row["questions"]),
             *values,
         ]

@@ -1,0 +1,119 @@
+"""What `archqa.toml` in the current folder may not change.
+
+Whoever hands over a folder of data can put that file into it. It may therefore set what only
+changes how a run works, and never where text, keys or queries go, what is run on other machines,
+what is written, or which files outside the folder are read. All of that is for the user's own
+configuration and for a file named with `--config`.
+"""
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, NamedTuple, get_args
+
+from archqa.settings.names import Path as SettingPath
+from archqa.tasks.settings import pipeline_sections
+
+_HARMLESS = frozenset({"pipeline", "limits", "retries", "prices"})
+"""Settings and whole sections that the folder's file may set."""
+
+_HARMLESS_IN_SECTIONS = {"cache": frozenset({"enabled"}), "ray": frozenset({"workers"})}
+
+_HARMFUL_OF_AGENTS = frozenset({"model", "models", "base_url", "key_variable"})
+
+_HARMFUL_OF_PIPELINES = frozenset({"writes"})
+
+
+class SplitSettings(NamedTuple):
+    """The settings of a file that apply, nested, and those that do not, by their path."""
+
+    harmless: dict[str, Any]
+    ignored: dict[SettingPath, Any]
+
+
+def split_settings(values: Mapping[str, Any], known: frozenset[str], folder: Path) -> SplitSettings:
+    """Split nested settings of the file in a folder. `known` are the names of all settings.
+
+    Names that do not exist count as harmless: validation reports them.
+    """
+    harmless: dict[str, Any] = {}
+    ignored: dict[SettingPath, Any] = {}
+    for path, value in _leaves(values):
+        if path[0] not in known or _is_harmless(path, value, folder):
+            _assign(harmless, path, value)
+        else:
+            ignored[path] = value
+    return SplitSettings(harmless, ignored)
+
+
+def value_at(values: Any, path: SettingPath) -> Any:
+    """Return the value at a path of nested mappings; None if there is none."""
+    for name in path:
+        if not isinstance(values, Mapping):
+            return None
+        values = values.get(name)
+    return values
+
+
+def _leaves(
+    values: Mapping[str, Any], parents: SettingPath = ()
+) -> Iterator[tuple[SettingPath, Any]]:
+    """Yield the values that are no mappings, and empty mappings, with their paths."""
+    for name, value in values.items():
+        path = (*parents, name)
+        if isinstance(value, Mapping) and value:
+            yield from _leaves(value, path)
+        else:
+            yield path, value
+
+
+def _is_harmless(path: SettingPath, value: Any, folder: Path) -> bool:
+    section = path[0]
+    if section in _HARMLESS:
+        return True
+    if section in _HARMLESS_IN_SECTIONS:
+        return len(path) == 1 or path[1] in _HARMLESS_IN_SECTIONS[section]
+    if section == "agents":
+        return len(path) < 3 or _is_harmless_of_agent(path[2], value)
+    if section == "pipelines":
+        return len(path) < 3 or _is_harmless_of_pipeline(path[1], path[2], value, folder)
+    if section in ("record", "answer_key"):
+        return _is_inside(value, folder)
+    return False
+
+
+def _is_harmless_of_agent(name: str, value: Any) -> bool:
+    """`backend="embedded"` keeps text here; `backend="model"` would send what a person kept."""
+    if name == "backend":
+        return bool(value == "embedded")
+    return name not in _HARMFUL_OF_AGENTS
+
+
+def _is_harmless_of_pipeline(pipeline: str, name: str, value: Any, folder: Path) -> bool:
+    if name in _HARMFUL_OF_PIPELINES:
+        return False
+    if _names_a_file(pipeline, name):
+        return _is_inside(value, folder)
+    return True
+
+
+def _names_a_file(pipeline: str, name: str) -> bool:
+    """Whether a pipeline's setting is a path, as `pipelines.panel.combiner` is."""
+    section = pipeline_sections().get(pipeline)
+    if section is None or name not in section.model_fields:
+        return False
+    annotation = section.model_fields[name].annotation
+    return Path in (annotation, *get_args(annotation))
+
+
+def _is_inside(value: Any, folder: Path) -> bool:
+    """Whether a value names a file inside the folder, links followed, and no server."""
+    if not isinstance(value, str) or "://" in value or "\0" in value:
+        return False
+    return (folder / value).resolve().is_relative_to(folder.resolve())
+
+
+def _assign(target: dict[str, Any], path: SettingPath, value: Any) -> None:
+    *sections, name = path
+    for section in sections:
+        target = target.setdefault(section, {})
+    target[name] = value
