@@ -8,6 +8,7 @@
     ├── ModelError         exit 4   the model's server fails: check the server, key or model name
     │   ├── AuthenticationFailed    the key is refused; no retry
     │   ├── ModelNotFound           the server does not know this model
+    │   ├── Redirected              the server points to another address; no retry
     │   └── ServerUnavailable       all retries failed
     ├── BudgetExceeded     exit 4   the spending limit is reached; resumable
     └── CaseFailed         exit 1   one case ended without an answer; the run goes on
@@ -99,6 +100,10 @@ class AuthenticationFailed(ModelError):
 
 class ModelNotFound(ModelError):
     """The server does not know the model."""
+
+
+class Redirected(ModelError):
+    """The server points to another address, which archqa does not follow."""
 
 
 class ServerUnavailable(ModelError):

@@ -40,7 +40,7 @@ def test_the_repository_has_the_documented_top_level() -> None:
     top_level = {name.split("/")[0] for name in listing.splitlines()}
     assert top_level == {
         *("archqa", "prompts", "scoring", "tests", "data", "docs"),
-        *("README.md", "CHANGELOG.md", "CONTRIBUTING.md", "LICENSE"),
+        *("README.md", "CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md", "LICENSE"),
         *("pyproject.toml", "Makefile", ".ci", ".gitignore"),
     }
 

@@ -9,7 +9,7 @@ from archqa.ask.note import AskResult, EvidenceLine, OnStep, answer_case
 from archqa.ask.record import RecordAnswer, answer_record_question, record_pipeline
 from archqa.core.answer import Claim
 from archqa.core.arguments import as_text
-from archqa.core.server_urls import is_http_url
+from archqa.core.base_urls import is_server_url
 from archqa.core.step import Step
 from archqa.errors import (
     CallerError,
@@ -64,7 +64,7 @@ def ask_patient(
     def announce_all(_: object) -> None:
         announce(destinations)
 
-    if is_http_url(str(record)):
+    if is_server_url(str(record)):
         announce(destinations)
     notes = _documents(record, as_text(patient, "The patient"))
     record_answer = answer_record_question(

@@ -2,6 +2,7 @@
 
 import json
 import os
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated
 
@@ -34,6 +35,9 @@ from archqa.errors import CallerError
 from archqa.fhir.connection import TOKEN_ENV_VAR
 
 app = typer.Typer(help="FHIR records.", no_args_is_help=True)
+
+_MAX_PAGES = 10_000
+"""Pages of one search: it must end whatever a server's links say."""
 
 RecordSource = Annotated[
     str,
@@ -148,11 +152,9 @@ def search(
     with fhir.connect(record, profile=profile) as source:
         first_page = source.search(query, lenient=lenient or None)
         _print_page(first_page, small=small)
-        next_page = first_page.next if every else None
-        while next_page:
-            page = source.search(next_page)
-            _print_page(page, small=small)
-            next_page = page.next
+        if every:
+            for page in _further_pages(source, first_page):
+                _print_page(page, small=small)
     for text in first_page.notices:
         print_notice(text)
     summary = []
@@ -162,6 +164,17 @@ def search(
         summary.append(f"more with: {first_page.next}")
     if summary:
         print_notice("; ".join(summary))
+
+
+def _further_pages(source: fhir.Record, page: fhir.Page) -> Iterator[fhir.Page]:
+    """The pages after this one. Raises `FhirError` where a server's links form a circle."""
+    links: set[str] = set()
+    while page.next is not None:
+        if page.next in links or len(links) >= _MAX_PAGES:
+            raise fhir.FhirError("The server's pages never end.", 502, "throttled")
+        links.add(page.next)
+        page = source.search(page.next)
+        yield page
 
 
 def _print_page(page: fhir.Page, *, small: bool) -> None:

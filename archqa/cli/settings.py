@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from archqa.cli.console import print_notice
-from archqa.core.server_urls import is_http_url
+from archqa.core.base_urls import is_server_url
 from archqa.settings import Settings, load_settings
 from archqa.settings.sources import shared_variables_set
 
@@ -22,7 +22,7 @@ def command_settings(
 def print_embedded_notice(settings: Settings) -> None:
     """Say that the embedded engine answers, and why no server does."""
     network = "no network"
-    if settings.record is not None and is_http_url(settings.record):
+    if settings.record is not None and is_server_url(settings.record):
         network = "the record is read from its server"
     reason = ""
     if not settings.has_model and shared_variables_set():

@@ -39,11 +39,6 @@ def server_identity(base_url: str | None) -> str:
     return f"{identity}?{urlencode(sorted(parameters))}"
 
 
-def is_http_url(location: str) -> bool:
-    """Whether a location of a record is a server, instead of a file."""
-    return location.startswith(("http://", "https://"))
-
-
 def without_secrets(text: str) -> str:
     """A text without the user names, passwords and queries of URLs in it; others stay as written."""
     return _URL.sub(_identity_if_secret, text)
@@ -66,8 +61,12 @@ def is_loopback(host: str) -> bool:
 
 def proxy_for(url: str) -> str | None:
     """The HTTP proxy that the environment names for this URL (`https_proxy`, `http_proxy`,
-    `no_proxy`). It may hold a password: show its `server_identity` only.
+    `no_proxy`); none for this machine, since what is sent there must not leave it.
+
+    It may hold a password: show its `server_identity` only.
     """
+    if is_loopback_url(url):
+        return None
     parts = urlsplit(url)
     proxy = getproxies().get(parts.scheme, "")
     if not urlsplit(proxy).scheme.startswith("http") or proxy_bypass(parts.netloc):

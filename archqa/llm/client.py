@@ -12,6 +12,7 @@ from collections.abc import Callable
 from email.utils import parsedate_to_datetime
 from typing import Any
 
+from archqa.core.server_urls import server_identity
 from archqa.core.usage import Usage
 from archqa.errors import (
     AuthenticationFailed,
@@ -122,7 +123,7 @@ class ServerModel:
         raise self._error_for(refusal, text, request)
 
     def _error_for(self, refusal: HttpResponse, text: str, request: Request) -> Exception:
-        url = self._transport.base_url
+        url = server_identity(self._transport.base_url)
         may_lack_tools = request.tools and refusal.status in _NO_TOOLS_STATUS_CODES
         if may_lack_tools and _NO_TOOLS.search(text):
             return ModelError(

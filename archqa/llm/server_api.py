@@ -5,19 +5,38 @@ completions go through `archqa.llm.transport`.
 Source: OpenAI API reference, "Models", "Files" and "Batch".
 """
 
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from http.cookiejar import CookieJar, DefaultCookiePolicy
 from pathlib import Path
-from typing import NoReturn, Self, TypeVar
+from typing import NamedTuple, NoReturn, Self, TypeVar
 from urllib.parse import quote
 
 import httpx2
 from pydantic import BaseModel, ValidationError
 
+from archqa.core.base_urls import direct_mounts, join_path, model_server_problem
+from archqa.core.http_replies import (
+    ACCEPTED_ENCODING,
+    BodyReader,
+    ReplyUnreadable,
+    is_redirect,
+    redirect_error,
+)
+from archqa.core.private_files import private_draft
 from archqa.core.server_urls import server_identity
 from archqa.errors import AuthenticationFailed, CallerError, ModelError, ServerUnavailable
 from archqa.llm.batch import BATCH_ENDPOINT
 
 COMPLETION_WINDOW = "24h"
 
+MAX_REPLY_BYTES = 16 * 2**20
+"""Bytes of one decoded reply but a file."""
+
+MAX_FILE_BYTES = 4 * 2**30
+"""Bytes of one batch's results: 50,000 replies of 4,096 tokens are about 1 GiB."""
+
+_FIRST_ERROR = 400
 _UNAUTHORIZED = 401
 
 
@@ -57,6 +76,13 @@ class ServerBatch(BaseModel):
     request_counts: RequestCounts | None = None
 
 
+class _Response(NamedTuple):
+    """A whole reply."""
+
+    status: int
+    content: bytes
+
+
 _Reply = TypeVar("_Reply", bound=BaseModel)
 
 
@@ -64,7 +90,8 @@ class ServerApi:
     """Sends requests to one server; `timeout` is in seconds, for each step of a request.
 
     Raises `CallerError` for an invalid URL. Every later error is a `ModelError`:
-    `AuthenticationFailed` for a refused key, `ServerUnavailable` without a reply.
+    `AuthenticationFailed` for a refused key, `ServerUnavailable` without a reply, `Redirected` for
+    a redirect.
     No message quotes a key, a request or a reply.
     """
 
@@ -75,30 +102,32 @@ class ServerApi:
         timeout: float = 180.0,
         transport: httpx2.AsyncBaseTransport | None = None,
     ) -> None:
-        try:
-            httpx2.URL(base_url)
-            # For messages: without user name and password.
-            self._name = server_identity(base_url)
-        except (httpx2.InvalidURL, ValueError):
-            raise CallerError("The model server's base URL is not a URL.") from None
+        problem = model_server_problem(base_url)
+        if problem:
+            raise CallerError(f"The model server's base URL {problem}.")
+        self._name = server_identity(base_url)
         self._base_url = base_url.rstrip("/")
         # Redirects are not followed: neither key nor record text may travel to another address.
         self._http = httpx2.AsyncClient(
-            headers={"Authorization": f"Bearer {key}"},
+            headers={"Authorization": f"Bearer {key}", "Accept-Encoding": ACCEPTED_ENCODING},
             timeout=timeout,
             transport=transport,
             follow_redirects=False,
+            cookies=CookieJar(DefaultCookiePolicy(allowed_domains=[])),
+            mounts=direct_mounts(base_url),
         )
 
     async def models(self) -> list[str]:
         """The names of the models that the server lists."""
         try:
-            response = await self._http.get(f"{self._base_url}/models")
+            async with self._reply(self._request("GET", "/models")) as reply:
+                response = await self._read(reply)
         except httpx2.HTTPError as error:
             self._raise_no_list(type(error).__name__)
-        self._check_key(response)
-        if not response.is_success:
-            self._raise_no_list(f"HTTP {response.status_code}")
+        except ReplyUnreadable as problem:
+            self._raise_no_list(f"the reply {problem}")
+        if response.status >= _FIRST_ERROR:
+            self._raise_no_list(f"HTTP {response.status}")
         try:
             models = ModelList.model_validate_json(response.content)
         except ValidationError:
@@ -110,7 +139,7 @@ class ServerApi:
         with path.open("rb") as file:
             request = self._http.build_request(
                 "POST",
-                f"{self._base_url}/files",
+                join_path(self._base_url, "/files"),
                 data={"purpose": "batch"},
                 files={"file": (path.name, file, "application/jsonl")},
             )
@@ -124,19 +153,28 @@ class ServerApi:
             "endpoint": BATCH_ENDPOINT,
             "completion_window": COMPLETION_WINDOW,
         }
-        url = f"{self._base_url}/batches"
+        url = join_path(self._base_url, "/batches")
         response = await self._send(self._http.build_request("POST", url, json=batch_request))
         return self._parse(ServerBatch, response)
 
     async def batch(self, batch_id: str) -> ServerBatch:
         """The state of a batch (`GET /batches/{id}`)."""
-        response = await self._get(f"/batches/{quote(batch_id, safe='')}")
+        request = self._request("GET", f"/batches/{quote(batch_id, safe='')}")
+        response = await self._send(request)
         return self._parse(ServerBatch, response)
 
-    async def file_content(self, file_id: str) -> bytes:
-        """The content of a file (`GET /files/{id}/content`)."""
-        response = await self._get(f"/files/{quote(file_id, safe='')}/content")
-        return response.content
+    async def save_file(self, file_id: str, path: Path) -> None:
+        """Write a file of the server (`GET /files/{id}/content`) to a path, readable by its owner.
+
+        Raises `OSError`.
+        """
+        request = self._request("GET", f"/files/{quote(file_id, safe='')}/content")
+        with self._batch_errors():
+            async with self._reply(request) as reply:
+                self._check_success(reply.status_code)
+                with private_draft(path) as file:
+                    async for part in _decoded(reply, MAX_FILE_BYTES):
+                        file.write(part)
 
     async def close(self) -> None:
         """Close the connections."""
@@ -148,30 +186,57 @@ class ServerApi:
     async def __aexit__(self, *_: object) -> None:
         await self.close()
 
-    async def _get(self, path: str) -> httpx2.Response:
-        return await self._send(self._http.build_request("GET", self._base_url + path))
+    def _request(self, method: str, path: str) -> httpx2.Request:
+        return self._http.build_request(method, join_path(self._base_url, path))
 
-    async def _send(self, request: httpx2.Request) -> httpx2.Response:
-        """Send a request about files or batches; only a successful response is returned."""
+    @asynccontextmanager
+    async def _reply(self, request: httpx2.Request) -> AsyncIterator[httpx2.Response]:
+        """The open reply to a request; a redirect or a refused key is an error."""
+        reply = await self._http.send(request, stream=True)
         try:
-            response = await self._http.send(request)
+            if is_redirect(reply.status_code):
+                location = reply.headers.get("location", "")
+                raise redirect_error(self._base_url, reply.status_code, location)
+            self._check_key(reply.status_code)
+            yield reply
+        finally:
+            await reply.aclose()
+
+    async def _read(self, reply: httpx2.Response) -> _Response:
+        parts = [part async for part in _decoded(reply, MAX_REPLY_BYTES)]
+        return _Response(reply.status_code, b"".join(parts))
+
+    async def _send(self, request: httpx2.Request) -> _Response:
+        """Send a request about files or batches; only a successful response is returned."""
+        with self._batch_errors():
+            async with self._reply(request) as reply:
+                self._check_success(reply.status_code)
+                return await self._read(reply)
+
+    @contextmanager
+    def _batch_errors(self) -> Iterator[None]:
+        """Turn errors of the connection and of a body into those of archqa."""
+        try:
+            yield
         except httpx2.HTTPError:
             raise ServerUnavailable(
                 f"{self._name} cannot be reached.\nTry again later; nothing is lost."
             ) from None
-        self._check_key(response)
-        if not response.is_success:
-            self._raise_no_batch(f"refuses the batch with HTTP {response.status_code}")
-        return response
+        except ReplyUnreadable as problem:
+            self._raise_no_batch(f"sends a reply that {problem}")
 
-    def _parse(self, reply_class: type[_Reply], response: httpx2.Response) -> _Reply:
+    def _parse(self, reply_class: type[_Reply], response: _Response) -> _Reply:
         try:
             return reply_class.model_validate_json(response.content)
         except ValidationError:
             self._raise_no_batch("sends a reply that the Batch API does not have")
 
-    def _check_key(self, response: httpx2.Response) -> None:
-        if response.status_code == _UNAUTHORIZED:
+    def _check_success(self, status: int) -> None:
+        if status >= _FIRST_ERROR:
+            self._raise_no_batch(f"refuses the batch with HTTP {status}")
+
+    def _check_key(self, status: int) -> None:
+        if status == _UNAUTHORIZED:
             raise AuthenticationFailed(
                 f"{self._name} refuses the key.\nSet OPENAI_API_KEY to one it accepts."
             )
@@ -187,3 +252,15 @@ class ServerApi:
             f"{self._name} {problem}.\n"
             "Not every server has the Batch API; `archqa predict --resume` needs none."
         ) from None
+
+
+async def _decoded(reply: httpx2.Response, limit: int) -> AsyncIterator[bytes]:
+    """The parts of a body, unpacked, up to `limit` bytes. Raises `ReplyUnreadable`.
+
+    The stream is read below httpx2, which unpacks each part whole, however large it becomes.
+    """
+    assert isinstance(reply.stream, httpx2.AsyncByteStream)
+    reader = BodyReader(reply.headers.get("content-encoding", ""), limit)
+    async for part in reply.stream:
+        yield reader.decode(part)
+    reader.finish()

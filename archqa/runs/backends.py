@@ -8,8 +8,9 @@ from archqa.agents.agent import Backend, ConfirmWrite, RunContext
 from archqa.agents.dry_run_backend import DryRunBackend, DryRunCall
 from archqa.agents.engine_backend import EngineBackend
 from archqa.agents.model_backend import ModelBackend
+from archqa.core.base_urls import is_server_url
 from archqa.core.question import Item, RecordQuestion
-from archqa.core.server_urls import OPENAI_BASE_URL, is_http_url
+from archqa.core.server_urls import OPENAI_BASE_URL
 from archqa.core.step import Step
 from archqa.engine import Engine
 from archqa.errors import AuthenticationFailed, CallerError
@@ -111,7 +112,7 @@ class Backends:
     def context(self, record_step: Callable[[Step], None], case: Item | None = None) -> RunContext:
         """Return the run context of one case, with the record of its patient."""
         record = self._record_of(case)
-        if self._settings.record is not None and is_http_url(self._settings.record):
+        if self._settings.record is not None and is_server_url(self._settings.record):
             self.announce()
         embedded = None
         if "embedded" in self._kinds.values():

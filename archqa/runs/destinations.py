@@ -5,9 +5,9 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import NamedTuple
 from urllib.parse import urlsplit
 
+from archqa.core.base_urls import is_server_url
 from archqa.core.server_urls import (
     OPENAI_BASE_URL,
-    is_http_url,
     is_loopback_url,
     proxy_for,
     server_identity,
@@ -99,7 +99,7 @@ def describe(destinations: Sequence[Destination]) -> str:
 def run_destinations(settings: Settings, pipeline: Pipeline) -> tuple[Destination, ...]:
     """Return each model server that a run of a pipeline may ask, and its FHIR server."""
     destinations = [model_server(url) for url in _server_urls(settings, pipeline)]
-    if settings.record is not None and is_http_url(settings.record):
+    if settings.record is not None and is_server_url(settings.record):
         destinations.append(_destination(settings.record)._replace(gets_queries=True))
     return tuple(dict.fromkeys(destinations))
 

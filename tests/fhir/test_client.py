@@ -7,7 +7,7 @@ import httpx2
 import pytest
 import stamina
 
-from archqa.errors import AuthenticationFailed, InputError, ServerUnavailable
+from archqa.errors import AuthenticationFailed, InputError, Redirected, ServerUnavailable
 from archqa.fhir import (
     FhirClient,
     FhirError,
@@ -86,7 +86,7 @@ def answering(*replies: httpx2.Response | Exception) -> tuple[FhirClient, list[h
         return httpx2.Response(reply.status_code, headers=reply.headers, content=reply.content)
 
     return FhirClient(
-        "http://far.example/fhir", token="secret", transport=httpx2.MockTransport(answer)
+        "https://far.example/fhir", token="secret", transport=httpx2.MockTransport(answer)
     ), requests
 
 
@@ -108,7 +108,7 @@ def test_a_transient_failure_is_retried_and_a_lasting_one_is_reported() -> None:
 
 
 def test_pages_that_go_in_a_circle_end() -> None:
-    client, _ = answering(searchset("p1", following="http://far.example/fhir?page=2"))
+    client, _ = answering(searchset("p1", following="https://far.example/fhir?page=2"))
     with pytest.raises(FhirError, match="never end"):
         list(client.search_all("Patient"))
 
@@ -119,7 +119,7 @@ def test_a_token_is_sent_to_no_other_server() -> None:
         list(client.search_all("Patient"))
     assert [request.headers["authorization"] for request in requests] == ["Bearer secret"]
     client, _ = answering(httpx2.Response(302, headers={"location": "http://evil.example/"}))
-    with pytest.raises(FhirError):
+    with pytest.raises(Redirected, match="evil"):
         client.search("Patient")
     assert "secret" not in repr(client._token)
 
@@ -154,7 +154,7 @@ def test_tokens_are_fetched_by_client_credentials_once() -> None:
     def answer(request: httpx2.Request) -> httpx2.Response:
         requests.append(request.url.path)
         if request.url.path.endswith("smart-configuration"):
-            return httpx2.Response(200, json={"token_endpoint": "http://far.example/token"})
+            return httpx2.Response(200, json={"token_endpoint": "https://far.example/token"})
         if request.url.path == "/token":
             return httpx2.Response(200, json={"access_token": "fresh", "expires_in": 3600})
         assert request.headers["authorization"] == "Bearer fresh"
@@ -162,7 +162,7 @@ def test_tokens_are_fetched_by_client_credentials_once() -> None:
 
     token = ClientCredentials("me", "secret")
     client = FhirClient(
-        "http://far.example/fhir", token=token, transport=httpx2.MockTransport(answer)
+        "https://far.example/fhir", token=token, transport=httpx2.MockTransport(answer)
     )
     client.search("Patient")
     client.search("Patient")
@@ -181,6 +181,6 @@ def test_connect_opens_a_file_or_a_server(
 ) -> None:
     monkeypatch.setenv(TOKEN_ENV_VAR, "secret")
     assert isinstance(connect(ward_store.path), Store)
-    assert isinstance(connect("http://far.example/fhir"), FhirClient)
+    assert isinstance(connect("https://far.example/fhir"), FhirClient)
     with pytest.raises(InputError):
         connect("absent.db")

@@ -27,7 +27,7 @@ def no_pauses_between_attempts() -> Iterator[None]:
 
 def client_with(answer: Any, **options: Any) -> FhirClient:
     transport = httpx2.MockTransport(answer)
-    return FhirClient("http://far.example/fhir", transport=transport, **options)
+    return FhirClient("https://far.example/fhir", transport=transport, **options)
 
 
 EMPTY_BUNDLE = {"resourceType": "Bundle", "type": "searchset", "total": 0}
@@ -102,11 +102,11 @@ def test_the_client_reads_ten_thousand_next_pages_and_no_more(
 
     def search(self: FhirClient, query: str, params: object = None) -> Page:
         queries.append(query)
-        return Page(query, next=f"http://far.example/fhir?page={len(queries)}")
+        return Page(query, next=f"https://far.example/fhir?page={len(queries)}")
 
     monkeypatch.setattr(FhirClient, "search", search)
     with pytest.raises(FhirError, match="never end"):
-        list(FhirClient("http://far.example/fhir").search_all("Patient"))
+        list(FhirClient("https://far.example/fhir").search_all("Patient"))
     assert len(queries) == 10_001
 
 
@@ -118,7 +118,7 @@ def test_the_client_counts_codes_in_pages_of_a_thousand() -> None:
         return httpx2.Response(200, json=EMPTY_BUNDLE)
 
     client_with(answer).codes("Observation", "p1")
-    assert urls == ["http://far.example/fhir/Observation?_count=1000&patient=p1"]
+    assert urls == ["https://far.example/fhir/Observation?_count=1000&patient=p1"]
 
 
 @pytest.mark.parametrize(("lifetime", "lasts"), [({"expires_in": 100}, 70), ({}, 270)])
@@ -133,7 +133,7 @@ def test_a_token_is_renewed_half_a_minute_before_its_end(
         renewals.append(clock[0])
         return httpx2.Response(200, json={"access_token": "fresh", **lifetime})
 
-    token = smart.ClientCredentials("me", "secret", token_url="http://far.example/token")
+    token = smart.ClientCredentials("me", "secret", token_url="https://far.example/token")
     with httpx2.Client(transport=httpx2.MockTransport(answer)) as client:
         for moment in (1000.0, 999.0 + lasts, 1000.0 + lasts):
             clock[0] = moment

@@ -5,9 +5,11 @@ import stat
 from collections.abc import Iterator
 from pathlib import Path
 
+import httpx2
 import pytest
 
 from archqa import fhir
+from archqa.llm.server_api import ServerApi
 from archqa.tasks.medagentbench.memory import add_correction
 from tests.ask.test_asking import small_record
 from tests.safety.command_line import archqa, synthetic_run
@@ -91,15 +93,11 @@ def test_the_requests_of_a_batch_are_private(tmp_path: Path) -> None:
     assert requests.read_text() == text
 
 
-def test_the_replies_of_a_batch_are_private(run: Path) -> None:
-    from archqa.runs.batch.batch_run import BatchRound, BatchRun
-    from archqa.runs.batch.server import save_output
-    from archqa.runs.folder import RunFolder
-    from archqa.settings import Settings
-
-    batch = BatchRun(RunFolder.open(run), Settings())
-    path = readable_file(run / "batch" / "round-1.file-1.out.jsonl")
-    save_output(batch, BatchRound(number=1, digests=()), "file-1", b"{}")
+async def test_the_replies_of_a_batch_are_private(tmp_path: Path) -> None:
+    path = readable_file(tmp_path / "round-1.file-1.out.jsonl")
+    transport = httpx2.MockTransport(lambda _: httpx2.Response(200, content=b"{}"))
+    async with ServerApi("http://127.0.0.1:1/v1", "key", transport=transport) as server:
+        await server.save_file("file-1", path)
     assert mode_of(path) == "0o600"
 
 

@@ -10,8 +10,10 @@ from typing import Self
 import httpx2
 import stamina
 
-from archqa.errors import AuthenticationFailed, ServerUnavailable
+from archqa.core.base_urls import check_encrypted, fhir_server_problem, is_server_url
+from archqa.errors import AuthenticationFailed, CallerError, ServerUnavailable
 from archqa.fhir.client.code_counts import count_codes
+from archqa.fhir.client.exchange import exchange, open_http
 from archqa.fhir.client.searchset_reader import read_searchset
 from archqa.fhir.client.smart import ClientCredentials, FixedToken
 from archqa.fhir.outcome import FhirError
@@ -38,7 +40,8 @@ class _TransientFailure(Exception):
 class FhirClient:
     """A FHIR server at `base_url`. Safe to use from several threads.
 
-    `tries` attempts are made for each read, each with `timeout` seconds.
+    `tries` attempts are made for each read, each with `timeout` seconds. Raises `CallerError` for a
+    URL with a secret in it, and for plain http to another machine unless `allow_plain_http`.
     """
 
     def __init__(
@@ -49,17 +52,16 @@ class FhirClient:
         tries: int = 4,
         timeout: float = 60.0,
         transport: httpx2.BaseTransport | None = None,
+        allow_plain_http: bool = False,
     ) -> None:
+        problem = fhir_server_problem(base_url)
+        if problem:
+            raise CallerError(f"The FHIR server's address {problem}.")
+        check_encrypted(base_url, allow_plain_http=allow_plain_http)
         self.base = base_url.rstrip("/")
         self._token = FixedToken(token) if isinstance(token, str) else token
         self._tries = tries
-        # Redirects are not followed: a token must not travel to another address.
-        self._http = httpx2.Client(
-            base_url=f"{self.base}/",
-            timeout=timeout,
-            transport=transport,
-            headers={"accept": "application/fhir+json"},
-        )
+        self._http = open_http(self.base, timeout, transport)
 
     def get(self, resource_type: str, resource_id: str) -> Resource | None:
         """Return one resource, or None. Raises `FhirError` and `ServerUnavailable`."""
@@ -85,7 +87,7 @@ class FhirClient:
         if lenient is not None:
             handling = "lenient" if lenient else "strict"
             headers["prefer"] = f"handling={handling}"
-        if query.startswith(("http://", "https://")):
+        if is_server_url(query):
             return self._page(query, headers)
         path, url_params = parse_search_url(query)
         url = build_search_url(path, [*url_params, *flatten_params(params)])
@@ -139,11 +141,16 @@ class FhirClient:
     def create(self, resource: Resource) -> Resource:
         """Store a resource on the server, in a single attempt, and return what was stored.
 
-        Raises `FhirError`.
+        Raises `FhirError`, and `ServerUnavailable` where it may or may not have been stored.
         """
         resource_type = str(resource.get("resourceType"))
         body = json.dumps(resource, ensure_ascii=False).encode()
-        reply = self._send("POST", resource_type, content=body)
+        try:
+            reply = self._send("POST", resource_type, content=body)
+        except (httpx2.HTTPError, _TransientFailure) as error:
+            reason = str(error) if isinstance(error, _TransientFailure) else type(error).__name__
+            failure = f"The FHIR server at {self.base} did not confirm a write ({reason})."
+            raise ServerUnavailable(f"{failure}\nCheck whether it is stored.") from None
         if reply.text.strip().startswith("{"):
             stored = reply.json()
             if isinstance(stored, dict) and stored.get("id"):
@@ -181,18 +188,18 @@ class FhirClient:
         self.close()
 
     def _page(self, url: str, headers: dict[str, str]) -> Page:
-        self._check_address(url)
         try:
             return read_searchset(self.fetch(url, headers), url)
         except (ValueError, RecursionError):
             raise FhirError("The server's answer is not JSON.", 502, "structure") from None
 
-    def _check_address(self, url: str) -> None:
-        """Refuse a link to another server: it must not receive the token."""
-        if not url.startswith(("http://", "https://")):
-            return
-        if _origin(url) != _origin(self.base):
-            message = "The server's link leads to another address; it was not followed."
+    def _check_address(self, request: httpx2.Request) -> None:
+        """Refuse a link to another server: it must not receive the token.
+
+        Whatever was asked for, a server's link or an agent's URL, the request itself is compared.
+        """
+        if _origin(request.url) != _origin(httpx2.URL(self.base)):
+            message = "The link leads to another address; it was not followed."
             raise FhirError(message, 502, "security")
 
     def _attempt(self, url: str, headers: dict[str, str]) -> str:
@@ -212,20 +219,13 @@ class FhirClient:
         content: bytes | None = None,
     ) -> httpx2.Response:
         headers = dict(headers or {})
-        if self._token is not None:
-            headers["authorization"] = f"Bearer {self._token.token(self._http)}"
         if method == "POST":
             headers["content-type"] = "application/fhir+json"
-        with self._http.stream(
-            method,
-            url,
-            headers=headers,
-            content=content,
-        ) as stream:
-            body = _read_body(stream)
-        reply = httpx2.Response(
-            stream.status_code, headers=_decoded_headers(stream.headers), content=body
-        )
+        request = self._http.build_request(method, url, headers=headers, content=content)
+        self._check_address(request)
+        if self._token is not None:
+            request.headers["authorization"] = self._token.authorization(self._http)
+        reply = exchange(self._http, request, MAX_REPLY_BYTES)
         _raise_for_status(reply, self.base)
         return reply
 
@@ -241,10 +241,9 @@ class FhirClient:
         return parameters
 
 
-def _origin(url: str) -> tuple[str, str, int | None]:
-    """Return scheme, host and port of a URL."""
-    parsed = httpx2.URL(url)
-    return parsed.scheme, parsed.host, parsed.port
+def _origin(url: httpx2.URL) -> tuple[str, bytes, str, int | None]:
+    """Return scheme, user, host and port of a URL."""
+    return url.scheme, url.userinfo, url.host, url.port
 
 
 def _of_patient(resource_type: str, patient: str | None) -> dict[str, str]:
@@ -256,29 +255,13 @@ def _of_patient(resource_type: str, patient: str | None) -> dict[str, str]:
 
 
 def _parse_object(text: str) -> Resource:
-    resource = json.loads(text)
-    assert isinstance(resource, dict)
+    try:
+        resource = json.loads(text)
+    except (ValueError, RecursionError):
+        raise FhirError("The server's answer is not JSON.", 502, "structure") from None
+    if not isinstance(resource, dict):
+        raise FhirError("The server's answer is no resource.", 502, "structure")
     return resource
-
-
-def _read_body(stream: httpx2.Response) -> bytes:
-    """Read a reply. Raises `FhirError` when it exceeds `MAX_REPLY_BYTES`."""
-    size = 0
-    parts = []
-    for part in stream.iter_bytes():
-        size += len(part)
-        if size > MAX_REPLY_BYTES:
-            raise FhirError("The server's answer is too long.", 502, "too-long")
-        parts.append(part)
-    return b"".join(parts)
-
-
-def _decoded_headers(headers: httpx2.Headers) -> dict[str, str]:
-    """Return the headers without those that describe the compressed body."""
-    decoded = dict(headers)
-    decoded.pop("content-encoding", None)
-    decoded.pop("content-length", None)
-    return decoded
 
 
 def _raise_for_status(reply: httpx2.Response, base: str) -> None:

@@ -3,7 +3,6 @@
 import re
 from pathlib import Path
 
-from archqa.core.private_files import write_private_bytes
 from archqa.core.server_urls import server_identity
 from archqa.errors import CallerError
 from archqa.llm.server_api import ServerApi
@@ -95,15 +94,14 @@ async def _fetch(server: ServerApi, run: BatchRun, submitted: BatchRound) -> int
     replies = 0
     for file_id in (batch.output_file_id, batch.error_file_id):
         if file_id:
-            content = await server.file_content(file_id)
-            replies += run.take(save_output(run, submitted, file_id, content))
+            path = _output_path(run, submitted, file_id)
+            await server.save_file(file_id, path)
+            replies += run.take(path)
     run.replace(submitted.model_copy(update={"status": "fetched"}))
     return replies
 
 
-def save_output(run: BatchRun, submitted: BatchRound, file_id: str, content: bytes) -> Path:
-    """Write the server's file next to the round's input, readable by its owner alone."""
+def _output_path(run: BatchRun, submitted: BatchRound, file_id: str) -> Path:
+    """Where the server's file is kept: next to the round's input."""
     safe_id = re.sub(r"[^\w.-]", "_", file_id)
-    path = run.input_path(submitted).with_suffix(f".{safe_id}.out.jsonl")
-    write_private_bytes(path, content)
-    return path
+    return run.input_path(submitted).with_suffix(f".{safe_id}.out.jsonl")

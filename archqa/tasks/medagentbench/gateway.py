@@ -11,7 +11,7 @@ from http import HTTPStatus
 from typing import NamedTuple, Protocol
 from weakref import WeakKeyDictionary
 
-from archqa.errors import ArchqaError, CallerError, ServerUnavailable
+from archqa.errors import ArchqaError, CallerError, Redirected, ServerUnavailable
 from archqa.fhir import FhirClient, FhirError, FhirService, Overlay, Store
 from archqa.fhir.record import Record
 
@@ -42,7 +42,9 @@ _UNREACHABLE = GatewayResponse(error="ConnectionError: the FHIR server does not 
 
 
 class FhirGateway(Protocol):
-    """Answers GETs of URLs below `FHIR_BASE_URL`. Never raises."""
+    """Answers GETs of URLs below `FHIR_BASE_URL`. Raises nothing but `Redirected`: no agent can
+    go on without the record's server.
+    """
 
     def get(self, url: str) -> GatewayResponse:
         """The response to one GET."""
@@ -102,6 +104,8 @@ class ServerGateway:
         except ServerUnavailable:
             _PAUSED_UNTIL[self._client] = time.monotonic() + _PAUSE_SECONDS
             return _UNREACHABLE
+        except Redirected:
+            raise
         except ArchqaError as error:
             reason = f"{type(error).__name__}: the FHIR server denies access"
             return GatewayResponse(error=reason)

@@ -1,0 +1,81 @@
+"""One request and its whole reply: redirects are errors, and bodies are read up to a limit."""
+
+from http.cookiejar import CookieJar, DefaultCookiePolicy
+from typing import Any
+
+import httpx2
+
+from archqa.core.base_urls import direct_mounts
+from archqa.core.http_replies import (
+    ACCEPTED_ENCODING,
+    BodyReader,
+    ReplyUnreadable,
+    is_redirect,
+    redirect_error,
+)
+from archqa.fhir.outcome import FhirError
+
+
+def open_http(
+    base: str, timeout: float, transport: httpx2.BaseTransport | None = None
+) -> httpx2.Client:
+    """A client that follows no redirect, keeps no cookie, and asks this machine without a proxy."""
+    return httpx2.Client(
+        base_url=f"{base}/",
+        timeout=timeout,
+        transport=transport,
+        headers={"accept": "application/fhir+json", "accept-encoding": ACCEPTED_ENCODING},
+        follow_redirects=False,
+        cookies=CookieJar(DefaultCookiePolicy(allowed_domains=[])),
+        mounts=direct_mounts(base),
+    )
+
+
+def exchange(
+    client: httpx2.Client, request: httpx2.Request, limit: int, **options: Any
+) -> httpx2.Response:
+    """Send a request and read its reply; `options` are those of `httpx2.Client.send`.
+
+    Raises `Redirected`, `FhirError` for a reply over `limit` bytes, and `httpx2.HTTPError`.
+    """
+    reply = client.send(request, stream=True, **options)
+    try:
+        if is_redirect(reply.status_code):
+            location = reply.headers.get("location", "")
+            raise redirect_error(str(request.url), reply.status_code, location)
+        content = _read_body(reply, limit)
+    finally:
+        reply.close()
+    return httpx2.Response(
+        reply.status_code,
+        headers=_decoded_headers(reply.headers),
+        content=content,
+        request=request,
+    )
+
+
+def _read_body(reply: httpx2.Response, limit: int) -> bytes:
+    """The unpacked body.
+
+    The stream is read below httpx2, which unpacks each part whole, however large it becomes.
+    """
+    assert isinstance(reply.stream, httpx2.SyncByteStream)
+    parts = []
+    try:
+        reader = BodyReader(reply.headers.get("content-encoding", ""), limit)
+        for part in reply.stream:
+            parts.append(reader.decode(part))
+        reader.finish()
+    except ReplyUnreadable as problem:
+        raise FhirError(
+            f"The server's answer {problem}; it was not read.", 502, "too-long"
+        ) from None
+    return b"".join(parts)
+
+
+def _decoded_headers(headers: httpx2.Headers) -> dict[str, str]:
+    """Return the headers without those that describe the compressed body."""
+    decoded = dict(headers)
+    decoded.pop("content-encoding", None)
+    decoded.pop("content-length", None)
+    return decoded
