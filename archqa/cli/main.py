@@ -236,6 +236,6 @@ def _end(error: ArchqaError) -> None:
 
 
 def _is_database_error(error: Exception) -> bool:
-    """Whether SQLite failed; a command that has not imported it did not use it."""
-    sqlite3 = sys.modules.get("sqlite3")
-    return sqlite3 is not None and isinstance(error, sqlite3.OperationalError)
+    """Whether SQLite could not read or write a file; its other errors are mistakes of archqa."""
+    sqlite3 = sys.modules.get("sqlite3")  # Imported already, if anything has used it.
+    return sqlite3 is not None and type(error) in (sqlite3.DatabaseError, sqlite3.OperationalError)

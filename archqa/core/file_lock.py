@@ -26,6 +26,7 @@ def acquire_lock(path: Path) -> int | None:
     A lock belongs to the descriptor: a second one in the same process is refused as well. Raises
     `LocksUnsupported`, and `OSError` if the file cannot be made.
     """
+    _check_supported()
     while True:
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:
@@ -50,8 +51,9 @@ def release_lock(path: Path, descriptor: int) -> None:
 def is_locked(path: Path) -> bool:
     """Whether another process has the lock now. Raises `OSError` if that cannot be read."""
     try:
+        _check_supported()
         descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError, LocksUnsupported):
         return False
     try:
         return not _lock(descriptor, exclusive=False)
@@ -61,10 +63,13 @@ def is_locked(path: Path) -> bool:
         os.close(descriptor)
 
 
-def _lock(descriptor: int, *, exclusive: bool) -> bool:
-    """Lock a file; return False if another process has it."""
+def _check_supported() -> None:
     if fcntl is None:
         raise LocksUnsupported("This operating system has no file locks.")
+
+
+def _lock(descriptor: int, *, exclusive: bool) -> bool:
+    """Lock a file; return False if another process has it."""
     operation = fcntl.LOCK_EX if exclusive else fcntl.LOCK_SH
     try:
         fcntl.flock(descriptor, operation | fcntl.LOCK_NB)

@@ -183,8 +183,9 @@ def _write_run(
 ) -> Path:
     with created_folder(out) as (folder, _), removed_on_failure(folder):
         write_cases(folder, run.manifest.task, run.cases)
-        folder.write_manifest(_manifest(run, settings))
         _add_records(folder, run, decisions, settings)
+        # The manifest comes late: it says that the run has finished.
+        folder.write_manifest(_manifest(run, settings))
         Run(folder).write_submission()
     return folder.path
 

@@ -262,3 +262,19 @@ def test_shards_on_a_full_disk_are_removed(bundle: Path, tmp_path: Path) -> None
     assert not shards.exists()
     result = archqa(*arguments)
     assert result.returncode == 0, result
+
+
+@pytest.mark.parametrize("command", ["get", "search", "card"])
+def test_a_record_whose_pages_are_damaged_is_one_error(
+    command: str, bundle: Path, tmp_path: Path
+) -> None:
+    record = tmp_path / "record.db"
+    assert archqa("fhir", "load", bundle, "--into", record, "--quiet").returncode == 0
+    content = record.read_bytes()
+    page = 8192
+    record.write_bytes(content[:page] + b"\xff" * (len(content) - page))
+    arguments = {"get": ["Patient/p1"], "search": ["Patient?_id=p1"], "card": []}[command]
+    result = archqa("fhir", command, *arguments, "--record", record)
+    assert result.returncode == 3, result
+    assert "Traceback" not in result.stderr
+    assert len(result.stderr.splitlines()) <= 2
