@@ -47,6 +47,8 @@ class OptionalCache:
             self._cache.put(key, reply, model)
         except _FAILURES as error:
             self._switch_off(error)
+        except ValueError:
+            return  # A reply that is no text, such as half a character, is used but not stored.
 
     def close(self) -> None:
         """Close the cache."""

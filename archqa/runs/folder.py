@@ -32,7 +32,7 @@ from archqa.runs.record import SCHEMA_VERSION, CaseRecord, RunManifest
 
 _MAX_NAME_LENGTH = 120
 
-_WHOLE_FILES = ("run.json", "input.jsonl", "submission.json", "scores.json")
+_WHOLE_FILES = ("run.json", "input.jsonl", "submission.json")
 """Files that are replaced in one step; a kill may leave their drafts."""
 
 _DRAFT_PREFIXES = tuple(f".{name}." for name in _WHOLE_FILES)

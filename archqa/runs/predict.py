@@ -59,9 +59,9 @@ def predict(
     a record, `announce` with the hosts that get record text before the first request; by default
     a log warning names them. `scripted` replaces the model server, for tests.
 
-    Cases that fail are recorded in the run. Raises `CallerError`, `InputError`, `ModelError` and
-    `BudgetExceeded`; the run can be resumed after the last two, and after Ctrl-C, which raises
-    `RunInterrupted`.
+    Cases that fail are recorded in the run. Raises `CallerError`, `RunLocked` while another process
+    works on the run, `InputError`, `StorageError`, `ModelError` and `BudgetExceeded`; the run can be
+    resumed after the last three, and after Ctrl-C, which raises `RunInterrupted`.
     """
     _check_types(selection, settings)
     path = as_optional_path(out, "out")

@@ -4,20 +4,25 @@ import json
 import logging
 import os
 import sqlite3
+import time
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from archqa.ask.note import ask_note
+from archqa.errors import ServerUnavailable
 from archqa.llm import cache as reply_cache
+from archqa.llm.cache import CachedModel, ServerCache
 from archqa.llm.model import Request
+from archqa.llm.optional_cache import OptionalCache
 from archqa.llm.scripted import ScriptedModel
 from archqa.runs.predict import predict
 from archqa.runs.run import Run
 from archqa.settings import load_settings
+from tests.llm.asking import make_request
 from tests.runs.conftest import default_reply
-from tests.safety.storage_tools import archqa, assert_one_storage_error
+from tests.safety.storage_tools import archqa, assert_one_storage_error, files_of_at_most
 
 OPTIONS = {"pipeline": "dmis", "screen": "batched", "experts": False}
 
@@ -179,3 +184,61 @@ def test_a_cache_without_room_for_its_file_is_switched_off(tmp_path: Path) -> No
     (tmp_path / "cache").symlink_to("/dev/full")
     run = run_with(tmp_path / "cache", tmp_path / "run")
     assert (run.summary()["answered"], len(cache_remarks(run))) == (3, 1)
+
+
+class CacheOnAServer:
+    """A cache for several machines that fails after a few requests, in several threads at once."""
+
+    is_remote = True
+
+    def __init__(self) -> None:
+        self.accesses = 0
+        self.is_closed = False
+
+    def get(self, key: str) -> reply_cache.Reply | None:
+        self.accesses += 1
+        if self.accesses > 4:
+            time.sleep(0.05)
+            raise ServerUnavailable("The cache's server failed (OperationalError).\nRepair it.")
+        return None
+
+    def put(self, key: str, reply: reply_cache.Reply, model: str = "") -> None:
+        self.get(key)
+
+    def close(self) -> None:
+        self.is_closed = True
+
+
+def test_a_cache_on_a_server_that_fails_is_switched_off_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cache = CacheOnAServer()
+    monkeypatch.setattr("archqa.runs.reply_cache.open_cache", lambda _: cache)
+    run = run_with(tmp_path / "cache", tmp_path / "run")
+    assert run.summary()["answered"] == 3
+    (remark,) = cache_remarks(run)
+    assert remark.endswith("The cache's server failed (OperationalError).")
+    assert cache.is_closed
+
+
+async def test_a_reply_that_cannot_be_stored_is_used_all_the_same(tmp_path: Path) -> None:
+    remarks: list[str] = []
+    cache = OptionalCache(lambda: reply_cache.SqliteCache(tmp_path / "replies.db"), remarks.append)
+    half_a_character = reply_cache.Reply(text="\ud800")
+    model = CachedModel(ScriptedModel([half_a_character, "fine"]), ServerCache(cache, "server"))
+    assert (await model.ask(make_request())).text == "\ud800"
+    assert (await model.ask(make_request("other words"))).text == "fine"
+    assert cache.get(model._cache.key(make_request("other words"))) is not None
+    assert remarks == []
+
+
+def test_a_disk_that_the_cache_has_filled_ends_no_run(tmp_path: Path) -> None:
+    """Each reply fits into a trace; all together do not fit into the cache."""
+
+    def reply(request: Request) -> str:
+        return default_reply(request) + " " * 30_000
+
+    with files_of_at_most(400_000):
+        run = run_with(tmp_path / "cache", tmp_path / "run", reply)
+    assert run.summary()["answered"] == 3
+    assert len(cache_remarks(run)) == 1
