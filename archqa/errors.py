@@ -3,6 +3,7 @@
     ArchqaError
     ├── CallerError        exit 2   the command was called wrongly: change the call
     ├── InputError         exit 3   a file is absent or malformed: correct the file (all mistakes are reported at once)
+    ├── StorageError       exit 3   a place cannot be read or written: free space, change its permissions, name another
     ├── MissingExtra       exit 3   an optional part is not installed: install it
     ├── ModelError         exit 4   the model's server fails: check the server, key or model name
     │   ├── AuthenticationFailed    the key is refused; no retry
@@ -71,6 +72,12 @@ class InputError(ArchqaError):
         self.fix = fix
         lines = [f"{self.path}{mistake}" for mistake in self.mistakes]
         super().__init__("\n".join([*lines, fix] if fix else lines))
+
+
+class StorageError(ArchqaError):
+    """A file or folder cannot be read or written; what was stored before stays as it is."""
+
+    exit_code = 3
 
 
 class MissingExtra(ArchqaError):

@@ -154,7 +154,7 @@ def _merge(record_answer: RecordAnswer, note_answer: AskResult, notes: Documents
         claims=(*record_claims, *note_claims),
         evidence=(*resources, *sentences),
         performer=", ".join(filter(None, performers)),
-        remarks=(*_remarks(record_answer, notes), *note_answer.remarks),
+        remarks=tuple(dict.fromkeys((*_remarks(record_answer, notes), *note_answer.remarks))),
         usage=record_answer.usage + note_answer.usage,
         on_record=record_answer,
     )

@@ -112,7 +112,8 @@ async def answer_case(
         await backends.close()
     assert isinstance(outcome, NoteResult)
     performer = ", ".join(dict.fromkeys(backends.describe().values()))
-    return _ask_result(case, outcome, performer, sum_usage(usages))
+    result = _ask_result(case, outcome, performer, sum_usage(usages))
+    return result._replace(remarks=(*result.remarks, *backends.remarks))
 
 
 def note_destinations(settings: Settings) -> tuple[Destination, ...]:

@@ -151,7 +151,8 @@ async def _answer(
         )
     finally:
         await backends.close()
-    return answer.model_copy(update={"usage": sum_usage(usages)})
+    warnings = (*answer.warnings, *backends.remarks)
+    return answer.model_copy(update={"usage": sum_usage(usages), "warnings": warnings})
 
 
 async def _run_pipeline(

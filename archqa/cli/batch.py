@@ -22,6 +22,7 @@ from archqa.runs.batch.server import fetch as fetch_batches
 from archqa.runs.case_selection import Selection
 from archqa.runs.destinations import Announcer
 from archqa.runs.folder import RunFolder
+from archqa.runs.lock import run_lock
 from archqa.runs.models import check_server_asked_for
 from archqa.runs.plan import plan_run
 from archqa.runs.server_addresses import check_model_server
@@ -78,7 +79,14 @@ def submit(
     options["allow_plain_http"] = allow_plain_http
     settings = command_settings(config, options | _model_of(target, model), assign)
     run = _open_or_create(target, out_dir, limit, settings, offline=offline)
-    _print_progress(run.advance())
+    with run_lock(run.folder.path):
+        run.folder.mend()
+        _print_progress(run.advance())
+        _write_and_submit(run, settings, offline=offline)
+    print_line(run.folder.path)
+
+
+def _write_and_submit(run: BatchRun, settings: Settings, *, offline: bool) -> None:
     for batch_round in run.write_rounds():
         path = run.input_path(batch_round)
         console.print(f"{path}: {len(batch_round.digests)} requests")
@@ -87,7 +95,6 @@ def submit(
         for batch_round in asyncio.run(upload(run, settings, Announcer(print_notice))):
             submitted = f"round {batch_round.number} is submitted as {batch_round.batch_id}"
             console.print(submitted)
-    print_line(run.folder.path)
 
 
 @app.command("status")
@@ -137,13 +144,15 @@ def fetch(
         raise CallerError(
             f"{run} has no batch.\nBegin one with: archqa batch submit CASES --out RUN"
         )
-    if files:
-        reply_count = sum(batch_run.take(file) for file in files)
-    else:
-        check_server(batch_run, settings)
-        reply_count = asyncio.run(fetch_batches(batch_run, settings))
-    print_notice(f"{reply_count} replies came")
-    _print_progress(batch_run.advance())
+    with run_lock(batch_run.folder.path):
+        batch_run.folder.mend()
+        if files:
+            reply_count = sum(batch_run.take(file) for file in files)
+        else:
+            check_server(batch_run, settings)
+            reply_count = asyncio.run(fetch_batches(batch_run, settings))
+        print_notice(f"{reply_count} replies came")
+        _print_progress(batch_run.advance())
     print_line(batch_run.folder.path)
 
 

@@ -7,7 +7,7 @@ import typer
 from archqa.cli.console import console, print_json
 from archqa.cli.options import JsonOption
 from archqa.cli.settings import command_settings
-from archqa.runs.backends import open_cache
+from archqa.runs.reply_cache import open_cache
 
 app = typer.Typer(help="The cache of model replies.", no_args_is_help=True)
 

@@ -16,6 +16,7 @@ from archqa import tasks
 from archqa.cli import evidence_links
 from archqa.cli.console import console, print_count, print_json, print_notice
 from archqa.cli.engine_training import load_labels, require_training_package
+from archqa.core.storage import storage_errors
 from archqa.engine import model
 from archqa.errors import CallerError
 
@@ -79,6 +80,9 @@ def train(
             "--weights is for a new cross-encoder.\n"
             "Add --cross-encoder, which takes hours, or leave --weights out."
         )
+    # Before the training, which may take hours.
+    with storage_errors(out_file):
+        out_file.parent.mkdir(parents=True, exist_ok=True)
     labelled_sets = _load_labelled_sets(cases)
     corpus = _load_auxiliary_corpus(auxiliary or further, labelled_sets)
     if cross_encoder:

@@ -36,7 +36,7 @@ _SENTENCES = {
     "serve": "the server has stopped; reviews that were saved stay.",
     "fhir serve": "the server has stopped; the record's file is as it was.",
     "fhir load": "a load is stored whole or not at all; load again.",
-    "fhir split": "the files may be incomplete; remove the folder and split again.",
+    "fhir split": "a split is stored whole or not at all; split again.",
     "batch": (
         "what was submitted stays: `archqa batch status RUN` shows it, "
         "and `archqa batch submit RUN` goes on."

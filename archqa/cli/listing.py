@@ -123,6 +123,7 @@ def _setting_line(setting: SettingDescription) -> str:
 
 
 def _runs() -> Iterator[str]:
+    """Describe each run; a damaged one by what is wrong with it."""
     for path in sorted(Path("runs").glob("*/run.json")):
         try:
             yield _run_line(Run.open(path.parent))
@@ -131,7 +132,8 @@ def _runs() -> Iterator[str]:
 
 
 def _run_line(run: Run) -> str:
-    progress = f"{len(run.records)} of {len(run.manifest.case_ids)} cases"
+    ended = len(run.folder.records())
+    progress = f"{ended} of {len(run.manifest.case_ids)} cases"
     return f"{run.path}  {run.manifest.status.value}  {progress}"
 
 

@@ -1,5 +1,6 @@
 """The `archqa` command: its subcommands, and the exit code of each kind of error."""
 
+import os
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -18,8 +19,9 @@ from archqa.cli.console import (
     write_unencodable_characters_as_escapes,
 )
 from archqa.cli.lazy import CommandEntry, LazyGroup
+from archqa.core.storage import storage_error
 from archqa.core.terminal import printable
-from archqa.errors import ArchqaError
+from archqa.errors import ArchqaError, ServerUnavailable, StorageError
 
 HELP = (
     "Answers questions from a patient's own record and shows, for every claim, "
@@ -191,10 +193,46 @@ def run() -> None:
     """Run the command line: an expected error becomes one message and its exit code."""
     write_unencodable_characters_as_escapes()
     try:
-        app()
+        _run_app()
     except ArchqaError as error:
-        print_error(error)
-        sys.exit(error.exit_code)
+        _end(error)
     except BrokenPipeError:
         sys.stderr.close()
         sys.exit(0)
+    except (ConnectionError, TimeoutError) as error:
+        _end(ServerUnavailable(f"A connection failed ({type(error).__name__}).\nTry it again."))
+    except OSError as error:
+        _end(storage_error(error))
+    except Exception as error:
+        if not _is_database_error(error):
+            raise
+        _end(StorageError(f"A database cannot be read or written: {error}.\nCheck the disk."))
+
+
+def _run_app() -> None:
+    """Run the command; what it printed has left this process, or an `OSError` is raised."""
+    try:
+        app()
+    finally:
+        try:
+            sys.stdout.flush()
+        except OSError:
+            _discard_output()
+            raise
+
+
+def _discard_output() -> None:
+    """Let what is still to be printed go nowhere: Python would fail on it again at its end."""
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, sys.stdout.fileno())
+
+
+def _end(error: ArchqaError) -> None:
+    print_error(error)
+    sys.exit(error.exit_code)
+
+
+def _is_database_error(error: Exception) -> bool:
+    """Whether SQLite could not read or write a file; its other errors are mistakes of archqa."""
+    sqlite3 = sys.modules.get("sqlite3")  # Imported already, if anything has used it.
+    return sqlite3 is not None and type(error) in (sqlite3.DatabaseError, sqlite3.OperationalError)

@@ -1,5 +1,6 @@
 """Files that hold record text: readable by their owner alone, and never half-written."""
 
+import glob
 import os
 import secrets
 import stat
@@ -28,13 +29,27 @@ def write_private_bytes(path: Path, content: bytes) -> None:
 
 @contextmanager
 def private_draft(path: Path) -> Iterator[IO[bytes]]:
-    """A new file that takes the name `path` once the block has ended without an exception."""
+    """A new file that takes the name `path` once the block has ended without an exception.
+
+    Raises `OSError` with `path` as its file name.
+    """
+    try:
+        with _open_draft(path) as file:
+            yield file
+    except OSError as error:
+        if error.errno and not _names_other_file(error, path):
+            error.filename, error.filename2 = str(path), None
+        raise
+
+
+@contextmanager
+def _open_draft(path: Path) -> Iterator[IO[bytes]]:
     target = path.resolve()
     if target.exists() and not target.is_file():
         with target.open("wb") as file:
             yield file
         return
-    draft = target.with_name(f".{target.name[:50]}.{secrets.token_hex(4)}")
+    draft = target.with_name(f"{_draft_prefix(target)}{secrets.token_hex(4)}")
     descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, _MODE)
     try:
         with os.fdopen(descriptor, "wb") as file:
@@ -43,6 +58,24 @@ def private_draft(path: Path) -> Iterator[IO[bytes]]:
     except BaseException:
         draft.unlink(missing_ok=True)
         raise
+
+
+def remove_drafts(path: Path) -> None:
+    """Remove the drafts of a file that killed processes left; nobody may be writing it now."""
+    for draft in path.parent.glob(f"{glob.escape(_draft_prefix(path))}*"):
+        draft.unlink(missing_ok=True)
+
+
+def _draft_prefix(path: Path) -> str:
+    """How the name of a draft begins. File names have at most 255 bytes, a character up to 4."""
+    return f".{path.name[:50]}."
+
+
+def _names_other_file(error: OSError, path: Path) -> bool:
+    """Whether an error names a file, and not the draft of `path`."""
+    if not isinstance(error.filename, str):
+        return False
+    return not Path(error.filename).name.startswith(_draft_prefix(path.resolve()))
 
 
 def open_private_log(path: Path) -> IO[str]:

@@ -11,6 +11,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from archqa.core.private_files import write_private_text
+from archqa.core.storage import storage_errors
 from archqa.core.value import FrozenModel
 from archqa.engine.features import FeatureTable, Matrix
 from archqa.engine.gated_regression import StyleGatedRegression
@@ -84,11 +86,10 @@ def available_models() -> tuple[str, ...]:
 
 def save(model: FrozenModel, path: Path) -> None:
     """Write a model as JSON, numbers to six digits; a reader never sees half a file."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    draft = path.with_suffix(".draft")
     content = json.dumps(_round_numbers(model.model_dump()), separators=(",", ":"))
-    draft.write_text(f"{content}\n", encoding="utf-8")
-    draft.replace(path)
+    with storage_errors(path):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        write_private_text(path, f"{content}\n")
 
 
 def _round_numbers(value: Any) -> Any:

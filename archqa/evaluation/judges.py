@@ -13,7 +13,7 @@ from archqa.core.step import Step
 from archqa.core.usage import Usage, sum_usage
 from archqa.errors import CaseFailed
 from archqa.llm.model import Model, Reply, Request
-from archqa.runs.backends import Backends
+from archqa.runs.backends import Backends, log_remark
 from archqa.runs.destinations import Announce
 from archqa.runs.event_loop import run_sync
 from archqa.runs.models import model_endpoints
@@ -58,7 +58,13 @@ class _JudgeBackends(Backends):
         temperature = 0.0 if panel.votes == 1 else 1.0
         self._agent = AgentSettings(temperature=temperature)
         settings = panel.judge_settings.replace(agents={"judge": self._agent})
-        super().__init__(settings, pipelines.find("dmis"), panel.model, announce=panel.announce)
+        super().__init__(
+            settings,
+            pipelines.find("dmis"),
+            panel.model,
+            announce=panel.announce,
+            on_remark=log_remark,
+        )
 
     def vote_context(self, vote: int, record_step: Callable[[Step], None]) -> RunContext:
         """The run context of the n-th vote."""

@@ -18,6 +18,7 @@ from archqa.evaluation.stored_votes import VotedRecord, iter_voted_records
 from archqa.panel.calibration import SelectionQuality, VotedCase, score_selections
 from archqa.panel.decision import VERIFICATION, drop_rejected, is_enabled_voter, select_evidence
 from archqa.runs.folder import RunFolder, new_run_name
+from archqa.runs.open_run import created_folder, removed_on_failure
 from archqa.runs.record import CaseRecord, RunManifest, RunStatus
 from archqa.runs.run import Run, write_cases
 from archqa.settings import OnIgnored, load_settings
@@ -180,17 +181,24 @@ def _quality(
 def _write_run(
     run: Run, decisions: list[Redecided], settings: NotePanelSettings, out: Path
 ) -> Path:
-    folder = RunFolder.create(out)
-    folder.write_manifest(_manifest(run, settings))
-    write_cases(folder, run.manifest.task, run.cases)
+    with created_folder(out) as (folder, _), removed_on_failure(folder):
+        write_cases(folder, run.manifest.task, run.cases)
+        _add_records(folder, run, decisions, settings)
+        # The manifest comes late: it says that the run has finished.
+        folder.write_manifest(_manifest(run, settings))
+        Run(folder).write_submission()
+    return folder.path
+
+
+def _add_records(
+    folder: RunFolder, run: Run, decisions: list[Redecided], settings: NotePanelSettings
+) -> None:
     by_id = {decision.voted.case.id: decision for decision in decisions}
     for record in run.iter_records():
         decision = by_id.get(record.id)
         if decision and decision.changed:
             record = _changed_record(decision, settings)
         folder.add(record)
-    Run(folder).write_submission()
-    return folder.path
 
 
 def _manifest(run: Run, settings: NotePanelSettings) -> RunManifest:

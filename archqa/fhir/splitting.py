@@ -5,6 +5,7 @@ a resource of no patient (ward, drug, organization) is in every shard.
 """
 
 import json
+import shutil
 from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -12,6 +13,7 @@ from sqlite3 import Connection
 from typing import NamedTuple
 
 from archqa.core.private_files import private_draft, write_private_text
+from archqa.core.storage import storage_errors
 from archqa.errors import CallerError
 from archqa.fhir.index.reference_graph import sql_number_list
 from archqa.fhir.search.shared_resources import owner_elements
@@ -36,10 +38,12 @@ class Shard(NamedTuple):
 def split_by_patient(store: Store, shards: int, into: Path) -> list[Shard]:
     """Write the shards of a store into a new folder.
 
-    Raises `CallerError` for a folder that is not empty, or a number of shards out of range.
+    A split that fails removes its folder again. Raises `CallerError` for a folder that is not
+    empty, or a number of shards out of range, and `StorageError`.
     """
-    _check_request(shards, into)
-    into.mkdir(mode=0o700, parents=True, exist_ok=True)
+    with storage_errors(into):
+        _check_request(shards, into)
+        into.mkdir(mode=0o700, parents=True, exist_ok=True)
     paths = []
     drafts = []
     for number in range(1, shards + 1):
@@ -47,13 +51,16 @@ def split_by_patient(store: Store, shards: int, into: Path) -> list[Shard]:
         paths.append(path)
         drafts.append(into / f".{path.name}.ndjson")
     try:
-        _write_drafts(store, drafts)
-        written = list(map(_load, drafts, paths))
-    finally:
-        for draft in drafts:
-            draft.unlink(missing_ok=True)
-    # The layout comes last: a folder without it is incomplete.
-    _write_layout(into, shards)
+        with storage_errors(into):
+            _write_drafts(store, drafts)
+            written = list(map(_load, drafts, paths))
+            for draft in drafts:
+                draft.unlink(missing_ok=True)
+            # The layout comes last: a folder without it is incomplete.
+            _write_layout(into, shards)
+    except BaseException:
+        shutil.rmtree(into, ignore_errors=True)
+        raise
     return written
 
 

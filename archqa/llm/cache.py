@@ -10,14 +10,23 @@ import hashlib
 import os
 import sqlite3
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import NamedTuple, Protocol, Self
+from typing import Any, NamedTuple, Protocol, Self
 
+from archqa.core.storage import storage_errors
 from archqa.core.usage import Usage
-from archqa.errors import InputError
+from archqa.errors import InputError, StorageError
 from archqa.llm.model import FinishReason, Model, Reply, Request
 
 GIBIBYTE = 2**30
+
+LOCK_TIMEOUT = 30.0
+"""Seconds to wait for another process that writes."""
+
+_RETRY_PAUSE = 0.02
+"""Seconds between two attempts to open a file that another process is opening."""
 
 _SIZE_CHECK_INTERVAL = 100
 """Replies stored between two checks of the size."""
@@ -28,6 +37,8 @@ CREATE TABLE IF NOT EXISTS reply (
 ) WITHOUT ROWID
 """
 
+_PUT = "INSERT OR REPLACE INTO reply (digest, model, stored_at, reply) VALUES (?, ?, ?, ?)"
+
 
 class CacheStats(NamedTuple):
     """What a cache holds: replies, bytes on disk, and replies by model."""
@@ -37,9 +48,8 @@ class CacheStats(NamedTuple):
     by_model: dict[str, int]
 
 
-class ReplyCache(Protocol):
-    """A store of replies: `SqliteCache` is a file on this machine, `PostgresCache` a server for
-    several machines.
+class ReplyStore(Protocol):
+    """Keeps replies by key.
 
     `is_remote` tells that every access is a network round trip, which must not block the event
     loop.
@@ -54,6 +64,12 @@ class ReplyCache(Protocol):
     def put(self, key: str, reply: Reply, model: str = "") -> None:
         """Store a reply of a model; it is durable when this returns."""
         ...
+
+
+class ReplyCache(ReplyStore, Protocol):
+    """A store of replies that can be inspected: `SqliteCache` is a file on this machine,
+    `PostgresCache` a server for several machines.
+    """
 
     def stats(self) -> CacheStats:
         """How many replies there are, of which models."""
@@ -91,7 +107,8 @@ class InFlightRequests(Protocol):
 class SqliteCache:
     """Replies in a file.
 
-    Safe with several processes (WAL). Raises `InputError` if the file is not a cache.
+    Safe with several processes (WAL). Raises `InputError` if the file is not a cache, and
+    `StorageError` where it cannot be read or written, or is locked for too long.
 
     Beyond `max_bytes` of content the oldest replies are deleted, a tenth at a time.
     """
@@ -102,33 +119,27 @@ class SqliteCache:
         self.path = path
         self._max_bytes = max_bytes
         self._stored_count = 0
-        _create_private_file(path)
-        self._connection = sqlite3.connect(
-            path,
-            timeout=30,
-            isolation_level=None,
-            check_same_thread=False,
-        )
-        try:
-            self._connection.execute("PRAGMA journal_mode=WAL")
-            self._connection.execute("PRAGMA synchronous=NORMAL")
-            self._connection.execute(_SCHEMA)
-        except sqlite3.DatabaseError as error:
-            self._connection.close()
-            fix = "Move it away, or name another folder with --set cache_dir=DIR."
-            raise InputError(path, [f": the cache cannot be opened ({error})."], fix) from None
+        with storage_errors(path):
+            _create_private_file(path)
+        with self._opening():
+            self._connection = sqlite3.connect(
+                path,
+                timeout=LOCK_TIMEOUT,
+                isolation_level=None,
+                check_same_thread=False,
+            )
+            self._prepare()
 
     def get(self, key: str) -> Reply | None:
-        """The stored reply, or None."""
-        row = self._connection.execute(
-            "SELECT reply FROM reply WHERE digest = ?", (key,)
-        ).fetchone()
-        return Reply.model_validate_json(row[0]) if row else None
+        """The stored reply, or None, also for one that is damaged."""
+        # As bytes: text that is not UTF-8 would be an error of the whole query.
+        rows = self._run("SELECT CAST(reply AS BLOB) FROM reply WHERE digest = ?", key)
+        return parse_reply(rows[0][0]) if rows else None
 
     def put(self, key: str, reply: Reply, model: str = "") -> None:
         """Store a reply; it is on disk when this returns."""
         row = (key, model or reply.served_by, time.time(), reply.model_dump_json())
-        self._connection.execute("INSERT OR REPLACE INTO reply VALUES (?, ?, ?, ?)", row)
+        self._run(_PUT, *row)
         self._stored_count += 1
         if self._stored_count % _SIZE_CHECK_INTERVAL == 0:
             while self._size() > self._max_bytes:
@@ -136,17 +147,15 @@ class SqliteCache:
 
     def stats(self) -> CacheStats:
         """How many replies there are, of which models."""
-        rows = self._connection.execute(
-            "SELECT model, count(*) FROM reply GROUP BY model ORDER BY model"
-        ).fetchall()
+        rows = self._run("SELECT model, count(*) FROM reply GROUP BY model ORDER BY model")
         return CacheStats(len(self), self._size(), dict(rows))
 
     def clear(self) -> int:
         """Delete every reply and free the space; returns how many there were."""
         count = len(self)
-        self._connection.execute("DELETE FROM reply")
-        self._connection.execute("VACUUM")
-        self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+        self._run("DELETE FROM reply")
+        self._run("VACUUM")
+        self._run("PRAGMA wal_checkpoint(TRUNCATE)")
         return count
 
     def _size(self) -> int:
@@ -155,15 +164,15 @@ class SqliteCache:
         return used_pages * self._pragma("page_size")
 
     def _pragma(self, name: str) -> int:
-        return int(self._connection.execute(f"PRAGMA {name}").fetchone()[0])
+        return int(self._run(f"PRAGMA {name}")[0][0])
 
     def _delete_oldest(self) -> None:
         count = max(1, len(self) // 10)
         oldest = "SELECT digest FROM reply ORDER BY stored_at LIMIT ?"
-        self._connection.execute(f"DELETE FROM reply WHERE digest IN ({oldest})", (count,))
+        self._run(f"DELETE FROM reply WHERE digest IN ({oldest})", count)
 
     def __len__(self) -> int:
-        return int(self._connection.execute("SELECT count(*) FROM reply").fetchone()[0])
+        return int(self._run("SELECT count(*) FROM reply")[0][0])
 
     def close(self) -> None:
         """Close the file."""
@@ -175,6 +184,50 @@ class SqliteCache:
     def __exit__(self, *_: object) -> None:
         self.close()
 
+    def _run(self, statement: str, *values: Any) -> list[tuple[Any, ...]]:
+        """Run one statement; returns its rows. SQLite's messages quote no content."""
+        try:
+            return self._connection.execute(statement, values).fetchall()
+        except sqlite3.Error as error:
+            raise StorageError(
+                f"{self.path}: the cache cannot be read or written ({error}).\n{_advice(error)}"
+            ) from None
+
+    def _prepare(self) -> None:
+        """Create the table. Two processes that do so at once may refuse each other immediately,
+        whatever their timeout: both try again.
+        """
+        deadline = time.monotonic() + LOCK_TIMEOUT
+        while True:
+            try:
+                self._connection.execute("PRAGMA journal_mode=WAL")
+                self._connection.execute("PRAGMA synchronous=NORMAL")
+                self._connection.execute(_SCHEMA)
+                self._connection.execute(
+                    "SELECT digest, model, stored_at, reply FROM reply LIMIT 1"
+                )
+                return
+            except sqlite3.OperationalError as error:
+                if "locked" not in str(error) or time.monotonic() > deadline:
+                    raise
+                time.sleep(_RETRY_PAUSE)
+
+    @contextmanager
+    def _opening(self) -> Iterator[None]:
+        try:
+            yield
+        except sqlite3.Error as error:
+            mistake = f": the cache cannot be opened ({error})."
+            raise InputError(self.path, [mistake], _advice(error)) from None
+
+
+def parse_reply(text: str | bytes) -> Reply | None:
+    """A reply as it is stored; None if it is damaged, so that it is asked for again."""
+    try:
+        return Reply.model_validate_json(text)
+    except (ValueError, TypeError):
+        return None
+
 
 class ServerCache:
     """One server's replies in a cache. `server` is a `server_identity`.
@@ -183,7 +236,7 @@ class ServerCache:
     asked as well.
     """
 
-    def __init__(self, cache: ReplyCache, server: str) -> None:
+    def __init__(self, cache: ReplyStore, server: str) -> None:
         self._cache = cache
         self._server = server
         self.is_remote = cache.is_remote
@@ -287,6 +340,12 @@ class CachedModel:
 def _as_cached(reply: Reply) -> Reply:
     """The reply with the usage of one cached call: it is not paid for again."""
     return reply.model_copy(update={"usage": Usage(cached_calls=1)})
+
+
+def _advice(error: sqlite3.Error) -> str:
+    if "locked" in str(error):
+        return "Another process holds it: wait until it ends, or run without it: --set cache=off"
+    return "Move it away, or name another folder with --set cache_dir=DIR."
 
 
 def _create_private_file(path: Path) -> None:

@@ -7,10 +7,12 @@ private as the record.
 
 import logging
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Self, cast
 
 from archqa.errors import CallerError, MissingExtra, ServerUnavailable
-from archqa.llm.cache import GIBIBYTE, CacheStats
+from archqa.llm.cache import GIBIBYTE, CacheStats, parse_reply
 from archqa.llm.model import Reply
 
 if TYPE_CHECKING:
@@ -33,7 +35,7 @@ _LOCK = "SELECT pg_advisory_xact_lock(4713227)"
 """
 
 _PUT = """
-INSERT INTO archqa_reply VALUES (%s, %s, %s, %s)
+INSERT INTO archqa_reply (digest, model, stored_at, reply) VALUES (%s, %s, %s, %s)
 ON CONFLICT (digest) DO UPDATE SET stored_at = excluded.stored_at, reply = excluded.reply
 """
 _DELETE_OLDEST = """
@@ -55,14 +57,16 @@ class PostgresCache:
         self._max_bytes = max_bytes
         self._stored_count = 0
         self._pool = _pool(url)
-        with self._pool.connection() as connection:
-            connection.execute(_LOCK)
-            connection.execute(_SCHEMA)
+        try:
+            self._create_table()
+        except BaseException:
+            self._pool.close()
+            raise
 
     def get(self, key: str) -> Reply | None:
         """The stored reply, or None."""
         rows = self._run("SELECT reply FROM archqa_reply WHERE digest = %s", key)
-        return Reply.model_validate_json(rows[0][0]) if rows else None
+        return parse_reply(rows[0][0]) if rows else None
 
     def put(self, key: str, reply: Reply, model: str = "") -> None:
         """Store a reply; it is committed when this returns."""
@@ -106,18 +110,30 @@ class PostgresCache:
 
         Raises `ServerUnavailable`, without record text.
         """
-        import psycopg
+        with _server_errors(), self._pool.connection() as connection:
+            cursor = connection.execute(statement.encode(), values)
+            rows: list[tuple[Any, ...]] = cursor.fetchall() if cursor.description else []
+            return rows
 
-        try:
-            with self._pool.connection() as connection:
-                cursor = connection.execute(statement.encode(), values)
-                rows: list[tuple[Any, ...]] = cursor.fetchall() if cursor.description else []
-                return rows
-        except psycopg.Error as error:
-            raise ServerUnavailable(
-                f"The cache's server failed ({type(error).__name__}).\n"
-                "Repair it, or continue without a cache: --set cache=off --resume"
-            ) from None
+    def _create_table(self) -> None:
+        with _server_errors(), self._pool.connection() as connection:
+            connection.execute(_LOCK)
+            connection.execute(_SCHEMA)
+            connection.execute("SELECT digest, model, stored_at, reply FROM archqa_reply LIMIT 1")
+
+
+@contextmanager
+def _server_errors() -> Iterator[None]:
+    """Raise what psycopg raises as `ServerUnavailable`; its messages may quote a row."""
+    import psycopg
+
+    try:
+        yield
+    except psycopg.Error as error:
+        raise ServerUnavailable(
+            f"The cache's server failed ({type(error).__name__}).\n"
+            "Repair it, or continue without a cache: --set cache=off --resume"
+        ) from None
 
 
 def _pool(url: str) -> "psycopg_pool.ConnectionPool[Any]":

@@ -12,7 +12,9 @@ from pathlib import Path
 
 import numpy as np
 
+from archqa.core.private_files import write_private_text
 from archqa.core.probability import from_log_odds, log_odds
+from archqa.core.storage import storage_errors
 from archqa.core.value import FrozenModel
 from archqa.engine.evidence_selection import SelectionPrior, select_sentences
 from archqa.errors import InputError
@@ -141,7 +143,6 @@ def file_sha256(path: Path) -> str:
 
 def save(combiner: Combiner, path: Path) -> None:
     """Write a combiner, replacing an earlier file in one step."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    draft = path.with_name(f".{path.name}.draft")
-    draft.write_text(combiner.model_dump_json(indent=1) + "\n", encoding="utf-8")
-    draft.replace(path)
+    with storage_errors(path):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        write_private_text(path, combiner.model_dump_json(indent=1) + "\n")

@@ -1,5 +1,6 @@
 """The backends of a run: built once from its settings, combined to the run context of each case."""
 
+import logging
 from collections.abc import Callable
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -9,23 +10,14 @@ from archqa.agents.engine_backend import EngineBackend
 from archqa.agents.model_backend import ModelBackend
 from archqa.core.base_urls import is_server_url
 from archqa.core.question import Item, RecordQuestion
-from archqa.core.server_urls import server_identity
 from archqa.core.step import Step
 from archqa.engine import Engine
 from archqa.errors import CallerError
 from archqa.llm.budget import Budget, BudgetedModel, BudgetProtocol
-from archqa.llm.cache import (
-    GIBIBYTE,
-    CachedModel,
-    InFlightRequests,
-    ReplyCache,
-    ServerCache,
-    SqliteCache,
-)
+from archqa.llm.cache import InFlightRequests, ServerCache
 from archqa.llm.client import ServerModel
 from archqa.llm.limits import RateLimitedModel, RateLimiter
 from archqa.llm.model import Model
-from archqa.llm.postgres import PostgresCache
 from archqa.llm.retries import RetryingModel
 from archqa.llm.transport import HttpTransport
 from archqa.panel.settings import PanelSettings
@@ -45,12 +37,16 @@ from archqa.runs.models import (
     load_exemplars,
     model_endpoints,
 )
+from archqa.runs.reply_cache import RunCache
 from archqa.runs.server_addresses import check_model_server, open_transport
 from archqa.settings import Settings
 from archqa.tasks.pipeline import Pipeline
 
 if TYPE_CHECKING:
     from archqa.fhir import AuditLog, Record, ShardedStore
+
+
+_log = logging.getLogger(__name__)
 
 
 class SharedLimits(NamedTuple):
@@ -65,7 +61,8 @@ class Backends:
     """The backends of one run. `close` closes their connections.
 
     `model` replaces the model server, for tests and dry runs. `announce` is called before the first
-    request. Raises `CallerError` where the settings do not fit the pipeline,
+    request, `on_remark` when something that a run can do without has failed; `remarks` has all such
+    sentences. Raises `CallerError` where the settings do not fit the pipeline,
     `AuthenticationFailed` without a key: both before anything is written.
     """
 
@@ -76,10 +73,13 @@ class Backends:
         model: Model | None = None,
         shared: SharedLimits | None = None,
         announce: Announce | None = None,
+        on_remark: Callable[[str], object] = lambda _: None,
     ) -> None:
         self._settings = settings
         self._announce = announce or Announcer()
         self._announced = False
+        self._on_remark = on_remark
+        self.remarks: list[str] = []
         self._pipeline = pipeline
         self._pipeline_settings = settings.for_pipeline(pipeline)
         self._scripted = model
@@ -93,9 +93,9 @@ class Backends:
             self._kinds[agent] = backend_kind(settings, pipeline, agent)
         if model is None:
             self._check_server_addresses()
-        self._cache = None
+        self._cache: RunCache | None = None
         if settings.cache.enabled and self.uses_models:
-            self._cache = open_cache(settings)
+            self._cache = RunCache(settings, self._add_remark, self._shared.in_flight)
         self._engine = self._load_engine()
         self._record: Record | None = None
         self._shards: ShardedStore | None = None
@@ -196,6 +196,10 @@ class Backends:
     @property
     def _voting_agents(self) -> list[str]:
         return [agent for agent in self._kinds if agent in self._pipeline.multi_model_agents]
+
+    def _add_remark(self, remark: str) -> None:
+        self.remarks.append(remark)
+        self._on_remark(remark)
 
     def _load_engine(self) -> Engine | None:
         if "embedded" in self._kinds.values() and self._pipeline.reads_notes:
@@ -340,10 +344,9 @@ class Backends:
         retrying = RetryingModel(
             limited, tries=settings.retries.tries, first_wait=settings.retries.first_wait
         )
-        cache = self._server_cache(base_url)
-        if cache is None:
+        if self._cache is None:
             return retrying
-        return CachedModel(retrying, cache, self._shared.in_flight)
+        return self._cache.cached(retrying, base_url)
 
     def _server_model(self, base_url: str | None) -> Model:
         server = ServerModel(self._open(base_url), self._settings.price_of)
@@ -353,7 +356,7 @@ class Backends:
         """The cached replies of one server; None without a cache."""
         if self._cache is None:
             return None
-        return ServerCache(self._cache, server_identity(base_url))
+        return self._cache.of_server(base_url)
 
     def _open(self, base_url: str | None) -> HttpTransport:
         transport = open_transport(
@@ -363,16 +366,9 @@ class Backends:
         return transport
 
 
-def open_cache(settings: Settings) -> ReplyCache:
-    """The cache of replies: on a server if one is configured, else in a file.
-
-    Raises `InputError` if the file is not a cache, `ServerUnavailable` if the server does not
-    answer.
-    """
-    max_bytes = round(settings.cache.gib * GIBIBYTE)
-    if settings.cache.url is None:
-        return SqliteCache(settings.cache.path, max_bytes)
-    return PostgresCache(settings.cache.url.get_secret_value(), max_bytes)
+def log_remark(remark: str) -> None:
+    """Report a remark on stderr as soon as it is made, for runs that take long."""
+    _log.warning("%s", remark)
 
 
 def _limits_of_one_process(settings: Settings) -> SharedLimits:

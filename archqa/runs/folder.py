@@ -1,9 +1,10 @@
 """The folder of a run. It holds record text, so its mode is 0700 and that of its files 0600.
 
     run.json  input.jsonl  cases.jsonl  trace/<id>.jsonl  submission.json
-    and what later commands add: scores.json
+    run.lock while a process works on it, and what later commands add: scores.json
 
-Lines are only appended; a line that a kill cut short is dropped when the run is resumed.
+Lines are only appended; a line that a kill cut short is dropped when the run is resumed. Whole
+files replace the former ones in one step. What cannot be read or written raises `StorageError`.
 """
 
 import hashlib
@@ -12,6 +13,7 @@ import os
 import secrets
 import string
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -20,12 +22,20 @@ from urllib.parse import quote
 from pydantic import ValidationError
 
 from archqa import tasks
+from archqa.core.private_files import private_draft, remove_drafts
 from archqa.core.result import TaskResult
 from archqa.core.step import Step
+from archqa.core.storage import storage_errors
 from archqa.errors import CallerError, InputError
+from archqa.runs.lock import LOCK_NAME
 from archqa.runs.record import SCHEMA_VERSION, CaseRecord, RunManifest
 
 _MAX_NAME_LENGTH = 120
+
+_WHOLE_FILES = ("run.json", "input.jsonl", "submission.json")
+"""Files that are replaced in one step; a kill may leave their drafts."""
+
+_DRAFT_PREFIXES = tuple(f".{name}." for name in _WHOLE_FILES)
 
 
 class RunFolder:
@@ -36,18 +46,30 @@ class RunFolder:
 
     @classmethod
     def create(cls, path: Path) -> "RunFolder":
-        """Create an empty run folder. Raises `CallerError` if something is there already."""
-        is_empty_folder = path.is_dir() and not any(path.iterdir())
-        if path.exists() and not is_empty_folder:
-            raise CallerError(
-                f"{path} exists already.\n"
-                "Go on with it by --resume, or name another folder with --out."
-            )
-        path.mkdir(mode=0o700, parents=True, exist_ok=True)
-        path.chmod(0o700)
-        (path / "trace").mkdir(mode=0o700)
-        (path / "cases.jsonl").touch(mode=0o600)
-        return cls(path)
+        """Create an empty run folder. Raises `CallerError` if something is there already.
+
+        A folder that a killed process had only begun counts as empty.
+        """
+        cls.check_unused(path)
+        with storage_errors(path):
+            path.mkdir(mode=0o700, parents=True, exist_ok=True)
+            path.chmod(0o700)
+        folder = cls(path)
+        folder.mend()
+        return folder
+
+    @staticmethod
+    def check_unused(path: Path) -> None:
+        """Raise `CallerError` unless a run folder can be created at this path."""
+        with storage_errors(path):
+            is_free = not path.exists() or _is_unused(path)
+            is_run = (path / "run.json").is_file()
+        if is_free:
+            return
+        advice = "Go on with it by --resume, or name another folder with --out."
+        if not is_run:
+            advice = "It is no run: name another folder with --out, or move it away."
+        raise CallerError(f"{path} exists already.\n{advice}")
 
     @classmethod
     def open(cls, path: Path) -> "RunFolder":
@@ -61,7 +83,8 @@ class RunFolder:
         """Read `run.json`. Raises `InputError` if it is damaged or newer than this archqa."""
         path = self.path / "run.json"
         try:
-            content = json.loads(path.read_text(encoding="utf-8"))
+            with storage_errors(path):
+                content = json.loads(path.read_text(encoding="utf-8"))
             if _schema_version(content) <= SCHEMA_VERSION:
                 manifest = RunManifest.model_validate(content)
                 tasks.find(manifest.task)
@@ -111,20 +134,33 @@ class RunFolder:
             raise damaged_trace(self.path / name) from None
 
     def mend(self) -> None:
-        """Drop the last line of each file if a kill cut it short, so that lines can be appended."""
+        """Repair what a kill left, so that lines can be appended; call it with the run's lock held.
+
+        A last line that was cut short is dropped, as are drafts of whole files.
+        """
         cases_file = self.path / "cases.jsonl"
-        if cases_file.is_file():
-            _drop_incomplete_line(cases_file)
-        for trace_file in (self.path / "trace").glob("*.jsonl"):
-            _drop_incomplete_line(trace_file)
+        trace_folder = self.path / "trace"
+        with storage_errors(self.path):
+            trace_folder.mkdir(mode=0o700, exist_ok=True)
+            cases_file.touch(mode=0o600)
+            for path in (cases_file, *trace_folder.glob("*.jsonl")):
+                _drop_incomplete_line(path)
+            for name in _WHOLE_FILES:
+                remove_drafts(self.path / name)
+
+    def has_lines(self, name: str, count: int) -> bool:
+        """Whether a file is there with so many lines, the last one complete."""
+        path = self.path / name
+        with storage_errors(path):
+            return path.is_file() and _count_lines(path) == count
 
     def write_lines(self, name: str, lines: Iterable[str]) -> Path:
-        """Write a whole file of lines atomically."""
+        """Write a whole file of lines atomically; it is on disk when this returns."""
         path = self.path / name
-        draft = path.with_name(f".{path.name}.{os.getpid()}")
-        with _private(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC) as file:
-            file.writelines(f"{line}\n" for line in lines)
-        draft.replace(path)
+        with storage_errors(path), private_draft(path) as file:
+            file.writelines(f"{line}\n".encode() for line in lines)
+            file.flush()
+            os.fsync(file.fileno())
         return path
 
     def write_json(self, name: str, content: Any) -> Path:
@@ -136,25 +172,24 @@ class RunFolder:
     def _lines(self, name: str) -> Iterator[str]:
         """Yield the complete lines; one that a kill cut short has no line end."""
         path = self.path / name
-        if not path.is_file():
-            return
-        with path.open(encoding="utf-8", newline="\n") as file:
-            for line in file:
-                if line.endswith("\n"):
-                    yield line
+        with storage_errors(path):
+            if not path.is_file():
+                return
+            with path.open(encoding="utf-8", newline="\n") as file:
+                for line in file:
+                    if line.endswith("\n"):
+                        yield line
 
     def _append(self, name: str, line: str, *, sync: bool = False) -> None:
-        flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND
-        descriptor = os.open(self.path / name, flags, 0o600)
-        try:
-            unwritten = memoryview(f"{line}\n".encode())
-            while unwritten:
-                byte_count = os.write(descriptor, unwritten)
-                unwritten = unwritten[byte_count:]
-            if sync:
-                os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
+        path = self.path / name
+        with storage_errors(path):
+            descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+            try:
+                _write_line(descriptor, f"{line}\n".encode())
+                if sync:
+                    os.fsync(descriptor)
+            finally:
+                os.close(descriptor)
 
 
 class Records(Mapping[str, CaseRecord]):
@@ -164,12 +199,13 @@ class Records(Mapping[str, CaseRecord]):
         self._path = path
         self._context = {"result_type": result_type}
         self._offsets: dict[str, int] = {}
-        if path.is_file():
-            self._index()
+        with storage_errors(path):
+            if path.is_file():
+                self._index()
 
     def __getitem__(self, case_id: str) -> CaseRecord:
         offset = self._offsets[case_id]
-        with self._path.open("rb") as file:
+        with storage_errors(self._path), self._path.open("rb") as file:
             file.seek(offset)
             return CaseRecord.model_validate_json(file.readline(), context=self._context)
 
@@ -226,9 +262,50 @@ def case_file_name(case_id: str) -> str:
     return f"{quoted[:_MAX_NAME_LENGTH]}-{digest[:16]}"
 
 
-def _private(path: Path, flags: int) -> Any:
-    descriptor = os.open(path, flags, 0o600)
-    return os.fdopen(descriptor, "w", encoding="utf-8", newline="\n")
+def _is_unused(path: Path) -> bool:
+    """Whether a folder is empty, or holds no more than an interrupted start of a run leaves."""
+    if not path.is_dir():
+        return False
+    names = {entry.name for entry in path.iterdir()}
+    leftovers = {LOCK_NAME, *(name for name in names if name.startswith(_DRAFT_PREFIXES))}
+    if _is_empty_file(path / "cases.jsonl") and _is_empty_folder(path / "trace"):
+        leftovers |= {"cases.jsonl", "trace", "input.jsonl"}
+    elif _is_empty_folder(path / "trace"):
+        leftovers.add("trace")
+    return names <= leftovers
+
+
+def _is_empty_file(path: Path) -> bool:
+    return path.is_file() and path.stat().st_size == 0
+
+
+def _is_empty_folder(path: Path) -> bool:
+    return path.is_dir() and not any(path.iterdir())
+
+
+def _write_line(descriptor: int, line: bytes) -> None:
+    """Append a line, or nothing: the next line must not follow half of this one."""
+    size = os.fstat(descriptor).st_size
+    unwritten = memoryview(line)
+    try:
+        while unwritten:
+            byte_count = os.write(descriptor, unwritten)
+            unwritten = unwritten[byte_count:]
+    except OSError:
+        with suppress(OSError):
+            os.ftruncate(descriptor, size)
+        raise
+
+
+def _count_lines(path: Path) -> int:
+    """The number of lines; 0 if the last one was cut short."""
+    count = 0
+    last_chunk = b""
+    with path.open("rb") as file:
+        while chunk := file.read(2**20):
+            count += chunk.count(b"\n")
+            last_chunk = chunk
+    return count if last_chunk.endswith(b"\n") else 0
 
 
 def _trace_name(case_id: str) -> str:

@@ -8,9 +8,11 @@ from pathlib import Path
 from archqa import tasks
 from archqa.core.private_files import private_draft
 from archqa.core.question import Item
+from archqa.core.storage import storage_errors
 from archqa.errors import CallerError, InputError
 from archqa.runs.folder import RunFolder, case_file_name, new_run_name
-from archqa.runs.open_run import manifest_differences
+from archqa.runs.lock import check_not_locked
+from archqa.runs.open_run import created_folder, manifest_differences, removed_on_failure
 from archqa.runs.record import RunManifest, RunStatus
 from archqa.runs.run import Run, write_cases
 
@@ -32,10 +34,12 @@ def merge(
 
     `out` is the folder of the merged run, by default a new one under `runs/`. `data` is the case
     file if it has moved since the runs read it. With `partial`, cases may be missing. Raises
-    `CallerError` for runs that are not parts of one, `InputError` for a case file that is not
-    theirs.
+    `CallerError` for runs that are not parts of one, `RunLocked` for one that is still running,
+    `InputError` for a case file that is not theirs.
     """
     parts = [Run.open(path) for path in paths]
+    for part in parts:
+        check_not_locked(part.path)
     _check_same_kind(parts)
     owners = _owners(parts)
     case_ids = _all_case_ids(parts[0].manifest, data)
@@ -119,15 +123,17 @@ def _all_case_ids(manifest: RunManifest, data: Path | None) -> tuple[str, ...]:
 def _write(parts: Sequence[Run], owners: Owners, out: Path | None, *, complete: bool) -> Run:
     manifests = [part.manifest for part in parts]
     manifest = _merged_manifest(manifests, tuple(owners), complete=complete)
-    folder = RunFolder.create(out or Path("runs") / manifest.run)
-    folder.write_manifest(manifest)
-    write_cases(folder, manifest.task, _cases(parts, owners))
-    folder.write_lines("cases.jsonl", _record_lines(parts, owners))
-    for case_id, owner in owners.items():
-        _copy_trace(owner.folder, folder, case_id)
-    run = Run(folder)
-    run.write_submission()
-    run.write_task_files()
+    path = out or Path("runs") / manifest.run
+    with created_folder(path) as (folder, _), removed_on_failure(folder):
+        write_cases(folder, manifest.task, _cases(parts, owners))
+        folder.write_lines("cases.jsonl", _record_lines(parts, owners))
+        for case_id, owner in owners.items():
+            _copy_trace(owner.folder, folder, case_id)
+        # The manifest comes late: a folder without one is no run.
+        folder.write_manifest(manifest)
+        run = Run(folder)
+        run.write_submission()
+        run.write_task_files()
     return run
 
 
@@ -178,7 +184,11 @@ def _copy_trace(source: RunFolder, target: RunFolder, case_id: str) -> None:
     source_file = source.path / name
     if source_file.is_file():
         target_file = target.path / name
-        with source_file.open("rb") as trace, private_draft(target_file) as copy:
+        with (
+            storage_errors(target_file),
+            source_file.open("rb") as trace,
+            private_draft(target_file) as copy,
+        ):
             shutil.copyfileobj(trace, copy)
 
 

@@ -1,68 +1,133 @@
 """Opens the folder of a run: a new one, or that of an interrupted run to resume."""
 
+import logging
+import shutil
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
-from archqa.errors import CallerError
+from archqa.core.storage import storage_errors
+from archqa.errors import ArchqaError, CallerError
 from archqa.runs.folder import RunFolder
+from archqa.runs.lock import check_not_locked, run_lock
 from archqa.runs.plan import Plan
 from archqa.runs.record import RunManifest, RunStatus
 from archqa.runs.run import write_cases
 from archqa.settings.names import nest
 from archqa.tasks import pipelines
 
+_log = logging.getLogger(__name__)
+
 _HARMLESS_SECTIONS = ("limits.", "retries.", "cache.", "ray.", "prices.")
 _HARMLESS = frozenset({"allow_plain_http", "base_url", "pipeline", "runner"})
 """Settings that may change between a run and its resumption: they change no prediction."""
 
 
-def open_folder(plan: Plan, out: Path | None, *, resume: bool) -> tuple[RunFolder, RunManifest]:
-    """Return a run folder and its manifest: a new one or, with `resume`, the interrupted run's."""
-    if not resume:
-        return new_folder(plan, out), plan.manifest
+class OpenRun(NamedTuple):
+    """The folder of a run whose lock is held, and the manifest that the run goes on with."""
+
+    folder: RunFolder
+    manifest: RunManifest
+
+
+@contextmanager
+def open_folder(plan: Plan, out: Path | None, *, resume: bool) -> Iterator[OpenRun]:
+    """Hold a run's folder: a new one or, with `resume`, that of the interrupted run.
+
+    Raises `CallerError` if a folder is there already, or was another run; `RunLocked` while another
+    process works on it.
+    """
     path = out
-    if path is None:
+    if resume and path is None:
         path = _latest_unfinished(Path("runs"), plan.manifest)
-    if path is None:
-        raise CallerError(
-            "There is no unfinished run of these cases with these settings under runs/."
-        )
-    if (path / "run.json").is_file():
-        return _reopen(path, plan.manifest)
-    return new_folder(plan, path), plan.manifest
+        if path is None:
+            raise CallerError(
+                "There is no unfinished run of these cases with these settings under runs/."
+            )
+    if path is None or not (resume and _is_begun(path)):
+        with new_folder(plan, path) as opened:
+            yield opened
+        return
+    with run_lock(path) as remark:
+        yield _with_remark(_reopen(path, plan), remark)
 
 
-def new_folder(plan: Plan, out: Path | None) -> RunFolder:
-    """Create the folder of a new run with its manifest and cases.
+@contextmanager
+def new_folder(plan: Plan, out: Path | None) -> Iterator[OpenRun]:
+    """Hold the folder of a new run with its manifest and cases.
 
-    Raises `CallerError` if it exists.
+    Raises `CallerError` if it exists. A folder that cannot be filled is removed again.
     """
     path = out or Path("runs") / plan.manifest.run
-    folder = RunFolder.create(path)
-    folder.write_manifest(plan.manifest)
-    write_cases(folder, plan.manifest.task, plan.cases)
-    return folder
+    with created_folder(path) as (folder, remark):
+        opened = _with_remark(OpenRun(folder, plan.manifest), remark)
+        with removed_on_failure(folder):
+            write_cases(folder, plan.manifest.task, plan.cases)
+            # The manifest comes last: a folder that has one has all that a resumption needs.
+            folder.write_manifest(opened.manifest)
+        yield opened
 
 
-def _reopen(path: Path, planned: RunManifest) -> tuple[RunFolder, RunManifest]:
+@contextmanager
+def created_folder(path: Path) -> Iterator[tuple[RunFolder, str]]:
+    """Create a run folder and hold its lock; yields a remark where there are no locks.
+
+    Raises `CallerError` if something is there already, `RunLocked` if it is a run in progress.
+    """
+    check_not_locked(path)
+    RunFolder.check_unused(path)
+    with storage_errors(path):
+        path.mkdir(mode=0o700, parents=True, exist_ok=True)
+    with run_lock(path) as remark:
+        yield RunFolder.create(path), remark
+
+
+@contextmanager
+def removed_on_failure(folder: RunFolder) -> Iterator[None]:
+    """Remove a new folder, whose lock is held, if the block cannot fill it."""
+    try:
+        yield
+    except BaseException:
+        shutil.rmtree(folder.path, ignore_errors=True)
+        raise
+
+
+def _is_begun(path: Path) -> bool:
+    with storage_errors(path):
+        return (path / "run.json").is_file()
+
+
+def _with_remark(opened: OpenRun, remark: str) -> OpenRun:
+    """The run with a remark in its manifest, which is logged as well."""
+    if not remark:
+        return opened
+    _log.warning("%s", remark)
+    remarks = tuple(dict.fromkeys((*opened.manifest.remarks, remark)))
+    return opened._replace(manifest=opened.manifest.model_copy(update={"remarks": remarks}))
+
+
+def _reopen(path: Path, plan: Plan) -> OpenRun:
     folder = RunFolder.open(path)
     existing = folder.manifest()
-    differences = manifest_differences(existing, planned)
+    differences = manifest_differences(existing, plan.manifest)
     if differences:
         raise CallerError(
             f"{path} was another run: {', '.join(differences)} differ.\n"
             "Resume it as it was begun, or name a new --out."
         )
     folder.mend()
+    if not folder.has_lines("input.jsonl", len(existing.case_ids)):
+        # A kill, or a power cut, while the folder was made: the cases are those of the same file.
+        write_cases(folder, existing.task, plan.cases)
     # A run may go on with another server: both are destinations of its record text.
-    destinations = dict.fromkeys((*existing.destinations, *planned.destinations))
+    destinations = dict.fromkeys((*existing.destinations, *plan.manifest.destinations))
     running = {
         "status": RunStatus.RUNNING,
         "ended_at": None,
         "destinations": tuple(destinations),
     }
-    return folder, existing.model_copy(update=running)
+    return OpenRun(folder, existing.model_copy(update=running))
 
 
 def manifest_differences(existing: RunManifest, planned: RunManifest) -> list[str]:
@@ -106,16 +171,21 @@ def _comparable_settings(manifest: RunManifest) -> dict[str, Any]:
     the settings of all pipelines, under their short names.
     """
     values = nest(manifest.settings)
-    sections = values.pop("pipelines", {})
+    own_settings = _section(_section(values.pop("pipelines", {})).get(manifest.pipeline))
     settings = {}
     for name, value in _leaves(values):
         if not _is_harmless(name):
             settings[name] = value
     pipeline = pipelines.find(manifest.pipeline, manifest.task)
-    for name, value in sections.get(manifest.pipeline, {}).items():
+    for name, value in own_settings.items():
         if name in pipeline.settings_type.model_fields:
             settings[name] = value
     return settings
+
+
+def _section(value: Any) -> Mapping[str, Any]:
+    """A group of settings; empty where a damaged manifest has something else in its place."""
+    return value if isinstance(value, Mapping) else {}
 
 
 def _leaves(values: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
@@ -133,12 +203,29 @@ def _is_harmless(name: str) -> bool:
 
 
 def _latest_unfinished(runs: Path, planned: RunManifest) -> Path | None:
-    """Return the latest run of the same cases and settings that did not finish."""
+    """Return the latest run of the same cases and settings that did not finish.
+
+    Damaged runs are skipped, and named in one warning.
+    """
+    damaged: list[str] = []
+    latest = None
     for manifest_file in sorted(runs.glob("*/run.json"), reverse=True):
         path = manifest_file.parent
-        existing = RunFolder(path).manifest()
-        if existing.status is RunStatus.FINISHED:
+        try:
+            is_unfinished = _is_unfinished_part(path, planned)
+        except ArchqaError:
+            damaged.append(str(path))
             continue
-        if not manifest_differences(existing, planned):
-            return path
-    return None
+        if is_unfinished:
+            latest = path
+            break
+    if damaged:
+        _log.warning("skipped, since their run.json is damaged: %s", ", ".join(damaged))
+    return latest
+
+
+def _is_unfinished_part(path: Path, planned: RunManifest) -> bool:
+    existing = RunFolder(path).manifest()
+    if existing.status is RunStatus.FINISHED:
+        return False
+    return not manifest_differences(existing, planned)

@@ -13,7 +13,7 @@ from archqa.core.question import Item
 from archqa.errors import CallerError, without_suppressed_causes
 from archqa.fhir import AuditLog
 from archqa.llm.model import Model
-from archqa.runs.backends import Backends
+from archqa.runs.backends import Backends, log_remark
 from archqa.runs.case_selection import Selection
 from archqa.runs.destinations import Announce
 from archqa.runs.event_loop import run_sync
@@ -59,9 +59,9 @@ def predict(
     a record, `announce` with the hosts that get record text before the first request; by default
     a log warning names them. `scripted` replaces the model server, for tests.
 
-    Cases that fail are recorded in the run. Raises `CallerError`, `InputError`, `ModelError` and
-    `BudgetExceeded`; the run can be resumed after the last two, and after Ctrl-C, which raises
-    `RunInterrupted`.
+    Cases that fail are recorded in the run. Raises `CallerError`, `RunLocked` while another process
+    works on the run, `InputError`, `StorageError`, `ModelError` and `BudgetExceeded`; the run can be
+    resumed after the last three, and after Ctrl-C, which raises `RunInterrupted`.
     """
     _check_types(selection, settings)
     path = as_optional_path(out, "out")
@@ -70,11 +70,11 @@ def predict(
         raise CallerError("A scripted model works in this process alone.\nLeave runner='ray' out.")
     plan = plan_run(cases, task, selection or Selection(), settings)
     _check_writes(plan, confirmed=confirm is not None)
-    backends = Backends(settings, plan.pipeline, scripted, announce=announce)
+    backends = Backends(settings, plan.pipeline, scripted, announce=announce, on_remark=log_remark)
     backends.confirm = confirm
     plan = _with_backends(plan, backends)
-    with _cluster(settings):  # Connect before anything is written.
-        folder, manifest = open_folder(plan, path, resume=resume)
+    # Connect to the cluster before anything is written.
+    with _cluster(settings), open_folder(plan, path, resume=resume) as (folder, manifest):
         backends.audit = AuditLog(folder.path / "audit.jsonl")
         plan = plan._replace(manifest=manifest)
         with naming_run(folder.path):
@@ -157,6 +157,7 @@ async def _run(
     open_cases = (case for case in plan.cases if case.id not in ended)
     job = Job(folder, plan.pipeline, plan.settings, backends, tries, on_case)
     started = time.monotonic()
+    plan = plan._replace(manifest=_with_remarks(plan.manifest, backends.remarks))
     folder.write_manifest(plan.manifest)
     on_start(plan.manifest, len(ended))
     status = RunStatus.STOPPED
@@ -164,15 +165,27 @@ async def _run(
         backends.announce()  # Its workers send the requests.
     try:
         await _runner(plan.settings)(open_cases, job)
+        _write_results(folder)
         status = RunStatus.FINISHED
     finally:
-        seconds = plan.manifest.seconds + time.monotonic() - started
-        folder.write_manifest(_ended(plan.manifest, status, seconds))
         await backends.close()
+        seconds = plan.manifest.seconds + time.monotonic() - started
+        manifest = _with_remarks(plan.manifest, backends.remarks)
+        folder.write_manifest(_ended(manifest, status, seconds))
+    return Run(folder)
+
+
+def _write_results(folder: RunFolder) -> None:
+    """Write what the run is for, before it says that it has finished."""
     run = Run(folder)
     run.write_submission()
     run.write_task_files()
-    return run
+
+
+def _with_remarks(manifest: RunManifest, remarks: Iterable[str]) -> RunManifest:
+    """The manifest with further remarks; a resumed run repeats none."""
+    distinct = tuple(dict.fromkeys((*manifest.remarks, *remarks)))
+    return manifest.model_copy(update={"remarks": distinct})
 
 
 def _ended(manifest: RunManifest, status: RunStatus, seconds: float) -> RunManifest:

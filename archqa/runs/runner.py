@@ -21,6 +21,7 @@ from archqa.errors import (
     ModelError,
     Refused,
     ServerUnavailable,
+    StorageError,
 )
 from archqa.llm.batch import ReplyPending
 from archqa.runs.backends import Backends
@@ -49,7 +50,7 @@ class Job(NamedTuple):
 async def run_cases(cases: Iterable[Item], job: Job) -> None:
     """Run the cases, several at once.
 
-    Raises what no further case can survive: `ModelError`, `BudgetExceeded`.
+    Raises what no further case can survive: `ModelError`, `BudgetExceeded`, `StorageError`.
     """
     queue = iter(cases)
     outages = OutageTracker()
@@ -122,7 +123,8 @@ async def attempt_case(
 ) -> tuple[CaseRecord, ArchqaError | None]:
     """The record of a case, and its failure if it was an expected one.
 
-    Raises what ends the whole run (`ModelError`, `BudgetExceeded`), and `ReplyPending`.
+    Raises what ends the whole run (`ModelError`, `BudgetExceeded`, `StorageError`), and
+    `ReplyPending`.
     """
     result, failure, error = await _attempt(case, job, record_step)
     if result is None:
@@ -140,7 +142,7 @@ async def _attempt(
         return await job.pipeline.run(case, context, settings), None, ""
     except (CaseFailed, ServerUnavailable) as failure:
         return None, failure, f"{type(failure).__name__}: {_full_text(failure)}"
-    except (ModelError, BudgetExceeded, ReplyPending):
+    except (ModelError, BudgetExceeded, ReplyPending, StorageError):
         raise
     except Exception as error:  # A bug must not end the run for all other cases.
         return None, None, _location(error)

@@ -17,7 +17,9 @@ from archqa import tasks
 from archqa.core.case import Case
 from archqa.core.judgement import Relevance
 from archqa.core.private_files import write_private_text
+from archqa.core.storage import storage_errors
 from archqa.core.value import FrozenModel
+from archqa.errors import InputError
 
 _UNSAFE_CHARACTERS = re.compile(r"[^A-Za-z0-9._-]+")
 
@@ -52,7 +54,7 @@ class Annotations:
         return self._folder / f"{safe_name}.json"
 
     def find_row(self, name: str, case_id: str) -> Mapping[str, Any] | None:
-        """Return the saved review of a case; None if there is none."""
+        """Return the saved review of a case; None if there is none. Raises `InputError`."""
         for row in _read_rows(self.key_path(name)):
             if row.get("case_id") == case_id:
                 return row
@@ -61,10 +63,11 @@ class Annotations:
     def save(self, name: str, review: Review) -> Path:
         """Save a review over an earlier one of the same case; return the path of the key.
 
-        What the new review leaves empty stays as the earlier one has it.
+        What the new review leaves empty stays as the earlier one has it. Raises `InputError` for
+        damaged files, which stay as they are, and `StorageError`.
         """
         key_path = self.key_path(name)
-        with self._write_lock:
+        with self._write_lock, storage_errors(self._folder):
             self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
             rows = []
             earlier: dict[str, Any] = {}
@@ -74,8 +77,9 @@ class Annotations:
                 else:
                     rows.append(row)
             rows.append(_merge_row(review, earlier))
-            _replace_file(key_path, rows)
+            # The case comes first: a key must not name a case that is not there.
             self._save_case(self._case_path(name), review.case)
+            _replace_file(key_path, rows)
         return key_path
 
     def _save_case(self, path: Path, case: Case) -> None:
@@ -110,12 +114,19 @@ def _merge_row(review: Review, earlier: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _read_rows(path: Path) -> list[dict[str, Any]]:
-    if not path.is_file():
-        return []
-    content = json.loads(path.read_text(encoding="utf-8"))
-    if not isinstance(content, list):
-        return []
-    return [row for row in content if isinstance(row, dict)]
+    """The saved reviews. Raises `InputError` for a damaged file: saving over it would lose them."""
+    with storage_errors(path):
+        if not path.is_file():
+            return []
+        text = path.read_bytes()
+    try:
+        rows = json.loads(text)
+    except (ValueError, RecursionError):
+        rows = None
+    if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
+        fix = "Repair the file, or move it away; it is not overwritten."
+        raise InputError(path, [": is not a file of reviews."], fix)
+    return rows
 
 
 def _replace_file(path: Path, content: Any) -> None:

@@ -1,13 +1,13 @@
 """The ASGI application: routes to the pages and forms. `AccessMiddleware` guards all of them."""
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Annotated, NamedTuple
 
 from archqa.core.local_access import LocalAccess
 from archqa.core.whole_characters import whole_text
-from archqa.errors import ArchqaError, MissingExtra
+from archqa.errors import ArchqaError, InputError, MissingExtra, StorageError
 from archqa.settings import Settings, load_settings
 from archqa.web.access import AccessMiddleware
 from archqa.web.annotations import Annotations
@@ -146,16 +146,24 @@ def _add_forms(app: FastAPI, pages: PageHandlers) -> None:
         form = await _read_form(request)
         if not _has_valid_token(pages, form):
             return _invalid_form()
-        url = pages.save_review(name, case_index, form)
-        return _redirect(url)
+        return _saved(pages, request, form, lambda: pages.save_review(name, case_index, form))
 
     @app.post("/answers/{job_id}")
     async def save_answer_review(request: Request, job_id: str) -> Response:
         form = await _read_form(request)
         if not _has_valid_token(pages, form):
             return _invalid_form()
-        url = pages.save_answer_review(job_id, form)
-        return _redirect(url)
+        return _saved(pages, request, form, lambda: pages.save_answer_review(job_id, form))
+
+
+def _saved(
+    pages: PageHandlers, request: Request, form: dict[str, str], save: Callable[[], str | None]
+) -> Response:
+    """Save a review; where that fails, respond with a page that keeps it (RFC 4918, 11.5)."""
+    try:
+        return _redirect(save())
+    except (InputError, StorageError) as error:
+        return HTMLResponse(pages.unsaved_review(request.url.path, form, error), 507)
 
 
 def _has_valid_token(pages: PageHandlers, form: dict[str, str]) -> bool:

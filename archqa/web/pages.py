@@ -14,7 +14,7 @@ from archqa.ask.chart import ask_patient
 from archqa.ask.note import ask_note
 from archqa.core.case import Case
 from archqa.core.judgement import Relevance
-from archqa.errors import InputError
+from archqa.errors import ArchqaError, InputError
 from archqa.report import report_html
 from archqa.report.case_view import answer_view, case_view
 from archqa.report.note_view import MARK_LABELS, MARK_SYMBOLS, cited_ids
@@ -116,7 +116,10 @@ class PageHandlers:
         data_without_key = data._replace(keys={}, per_case={})
         view = case_view(case_index, case, [data_without_key])
         case_set = _case_set_name(data)
-        saved_review = self._annotations.find_row(case_set, case.id) or {}
+        try:
+            saved_review = self._annotations.find_row(case_set, case.id) or {}
+        except ArchqaError as error:
+            return self._render("error.html.jinja", message=str(error))
         return self._render(
             "review.html.jinja",
             case=view,
@@ -175,6 +178,12 @@ class PageHandlers:
         review = _parse_review(case, form, "")
         self._annotations.save(ASKED, review)
         return f"/answers/{job.id}?saved=true"
+
+    def unsaved_review(self, action: str, form: Mapping[str, str], error: ArchqaError) -> str:
+        """Return the page of a review that could not be saved: it can be sent from there again."""
+        return self._render(
+            "unsaved.html.jinja", action=action, fields=dict(form), message=str(error)
+        )
 
     def events(self, job_id: str) -> AsyncIterator[str] | None:
         """Return the events of a question, as they happen."""

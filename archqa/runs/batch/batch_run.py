@@ -23,6 +23,7 @@ from archqa.core.private_files import private_draft
 from archqa.core.question import Item
 from archqa.core.server_urls import server_identity
 from archqa.core.step import Step
+from archqa.core.storage import storage_errors
 from archqa.core.usage import sum_usage
 from archqa.core.value import FrozenModel
 from archqa.errors import InputError
@@ -81,13 +82,15 @@ class BatchRun:
         self.folder = folder
         self._settings = settings.replace(cache=False)
         self._batch_folder = folder.path / "batch"
-        self._batch_folder.mkdir(mode=0o700, exist_ok=True)
+        with storage_errors(self._batch_folder):
+            self._batch_folder.mkdir(mode=0o700, exist_ok=True)
         self._pending: dict[str, Request] = {}
 
     @classmethod
     def create(cls, plan: Plan, out: Path | None) -> "BatchRun":
         """A new run; no request is written yet."""
-        return cls(new_folder(plan, out), plan.settings)
+        with new_folder(plan, out) as (folder, _):
+            return cls(folder, plan.settings)
 
     @property
     def base_url(self) -> str | None:
@@ -170,7 +173,7 @@ class BatchRun:
         new_round = BatchRound(number=len(self.rounds) + 1, digests=tuple(keys))
         dialect = Dialect()
         path = self.input_path(new_round)
-        with private_draft(path) as file:
+        with storage_errors(path), private_draft(path) as file:
             for key in keys:
                 line = batch_request_line(key, self._pending[key], dialect)
                 file.write(f"{line}\n".encode("utf-8", "backslashreplace"))

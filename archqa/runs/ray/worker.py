@@ -10,7 +10,7 @@ from archqa.core.step import Step
 from archqa.core.usage import sum_usage
 from archqa.errors import ArchqaError, CallerError
 from archqa.llm.prompts import default_prompts
-from archqa.runs.backends import Backends
+from archqa.runs.backends import Backends, log_remark
 from archqa.runs.folder import RunFolder
 from archqa.runs.ray.shared_limits import worker_limits
 from archqa.runs.record import CaseRecord, RunManifest
@@ -110,7 +110,9 @@ class Worker:
         pipeline = pipelines.find(config.pipeline, config.task)
         shared = worker_limits(self._limits, self._name, settings, config.jobs)
         # The driver has said where record text goes.
-        backends = Backends(settings, pipeline, shared=shared, announce=lambda _: None)
+        backends = Backends(
+            settings, pipeline, shared=shared, announce=lambda _: None, on_remark=log_remark
+        )
         folder = RunFolder(Path("on-the-driver"))  # `attempt_case` does not use it.
         return Job(folder, pipeline, settings, backends, {}, lambda _: None)
 
