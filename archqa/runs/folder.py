@@ -63,11 +63,13 @@ class RunFolder:
         """Raise `CallerError` unless a run folder can be created at this path."""
         with storage_errors(path):
             is_free = not path.exists() or _is_unused(path)
-        if not is_free:
-            raise CallerError(
-                f"{path} exists already.\n"
-                "Go on with it by --resume, or name another folder with --out."
-            )
+            is_run = (path / "run.json").is_file()
+        if is_free:
+            return
+        advice = "Go on with it by --resume, or name another folder with --out."
+        if not is_run:
+            advice = "It is no run: name another folder with --out, or move it away."
+        raise CallerError(f"{path} exists already.\n{advice}")
 
     @classmethod
     def open(cls, path: Path) -> "RunFolder":
