@@ -24,9 +24,9 @@ def _group() -> None:
 def show(config: ConfigOption = None, assign: AssignmentsOption = None) -> None:
     """Print the settings in force as TOML. The API key is left out.
 
-    Options of the command come first, then the environment, archqa.toml in the current folder, the
-    user's own configuration ($XDG_CONFIG_HOME/archqa/config.toml) and the defaults. The file in the
-    current folder may not name servers, models or keys; a file named with --config may.
+    Options of the command come first, then the environment, the user's own configuration
+    ($XDG_CONFIG_HOME/archqa/config.toml), archqa.toml in the current folder and the defaults. The
+    file in the current folder may not name servers, models or keys; a file named with --config may.
 
     Examples:
       archqa config show > settings.toml

@@ -12,6 +12,7 @@ import shlex
 import signal
 import sys
 import threading
+import warnings
 from collections.abc import Container, Iterator, Sequence
 from types import FrameType
 from typing import Any
@@ -67,6 +68,8 @@ def finish() -> None:
     """Ignore further signals while an interrupted process ends, and let it end soon."""
     _handle(signal.SIGINT, signal.SIG_IGN)
     _handle(signal.SIGTERM, signal.SIG_IGN)
+    # Python would warn of a coroutine that was cut off before it began.
+    warnings.simplefilter("ignore")
     _end_soon()
 
 

@@ -2,7 +2,8 @@
 
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated
 
@@ -55,17 +56,30 @@ def command(
       archqa show runs/dev 3 --rationales
     """
     opened_run = Run.open(run)
-    console.record = svg is not None
-    console.soft_wrap = svg is None  # A terminal wraps long lines itself; a picture cuts them off.
-    if case is None:
-        console.print(result_table(opened_run))
-        _print_remarks(opened_run.manifest.remarks)
-        console.print(_case_list(opened_run))
-    else:
-        _show_case_id(opened_run, case, key, rationales=rationales)
-    if svg is not None:
-        picture = console.export_svg(title=printable(f"archqa show {case or ''}".strip()))
-        write_private_text(svg, _FONT_RULE.sub("", picture))
+    with _recording(svg, f"archqa show {case or ''}".strip()):
+        if case is None:
+            console.print(result_table(opened_run))
+            _print_remarks(opened_run.manifest.remarks)
+            console.print(_case_list(opened_run))
+        else:
+            _show_case_id(opened_run, case, key, rationales=rationales)
+
+
+@contextmanager
+def _recording(svg: Path | None, title: str) -> Iterator[None]:
+    """Save what is printed as a picture too; without a path for it, do nothing."""
+    if svg is None:
+        yield
+        return
+    console.record = True
+    console.soft_wrap = False  # A terminal wraps long lines itself; a picture cuts them off.
+    try:
+        yield
+        picture = console.export_svg(title=printable(title))
+    finally:
+        console.record = False
+        console.soft_wrap = True
+    write_private_text(svg, _FONT_RULE.sub("", picture))
 
 
 def _case_list(run: Run) -> Table:

@@ -155,13 +155,14 @@ def new_token() -> str:
 def check_token(token: str) -> str:
     """Return a token that a user chose, without space around it.
 
-    Raises `CallerError` if no header could hold it.
+    Raises `CallerError` if no header could hold it, or if archqa's own client would send it as a
+    user name and a password.
     """
     stripped = token.strip()
-    if not _BEARER_TOKEN.fullmatch(stripped):
+    if ":" in stripped or not _BEARER_TOKEN.fullmatch(stripped):
         raise CallerError(
-            "The token holds a character that a header cannot.\n"
-            "Use letters, digits and signs of ASCII, without spaces."
+            "The token holds a character that a bearer token cannot.\n"
+            "Use letters, digits and signs of ASCII, without spaces and colons."
         )
     return stripped
 

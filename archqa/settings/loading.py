@@ -81,17 +81,18 @@ def load_settings(
 def settings_files(config: Path | None = None) -> list[SettingsFile]:
     """Read the files that settings come from; later ones take precedence.
 
-    That is `config` alone, else the user's `archqa/config.toml` and then the harmless settings of
-    `archqa.toml` in the current folder. Raises `InputError` for a file that is absent or malformed.
+    That is `config` alone, else the harmless settings of `archqa.toml` in the current folder and
+    then the user's `archqa/config.toml`: whoever handed over the folder must not lift a limit that
+    the user has set. Raises `InputError` for a file that is absent or malformed.
     """
     if config is not None:
         return [_named_file(config)]
     files = []
+    if _FOLDER_FILE.is_file():
+        files.append(_folder_file())
     user_file = _user_config()
     if user_file.is_file():
         files.append(SettingsFile(user_file, nest(read_toml(user_file))))
-    if _FOLDER_FILE.is_file():
-        files.append(_folder_file())
     return files
 
 

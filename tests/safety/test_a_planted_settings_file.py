@@ -171,15 +171,24 @@ def test_harmless_settings_still_work_and_nothing_is_said(folder: Path) -> None:
     assert "mine" in settings.prices
 
 
-def test_the_folder_is_over_the_users_configuration_where_it_is_harmless(
+def test_the_folder_sets_what_is_harmless_and_the_user_has_not_set(
     folder: Path, user_config: Path
 ) -> None:
     user_config.write_text('model = "own"\njobs = 2\ntries = 4\n[agents.context]\nmodel = "o3"\n')
-    settings, lines = planted('model = "evil"\njobs = 3\n[agents.context]\nturns = 2\n', folder)
-    assert (settings.model, settings.limits.jobs, settings.retries.tries) == ("own", 3, 4)
+    planted_text = 'model = "evil"\njobs = 3\ntimeout = 9\n[agents.context]\nturns = 2\n'
+    settings, lines = planted(planted_text, folder)
+    assert (settings.model, settings.limits.jobs, settings.retries.tries) == ("own", 2, 4)
+    assert settings.limits.timeout == 9
     assert (settings.agent("context").model, settings.agent("context").turns) == ("o3", 2)
     assert len(lines) == 1
     assert "model" in lines[0]
+
+
+def test_the_folder_lifts_no_limit_that_the_user_has_set(folder: Path, user_config: Path) -> None:
+    user_config.write_text('pipeline = "embedded"\nmodel = "own"\nmax_cost = 1\ncache = false\n')
+    settings, _ = planted('pipeline = "dmis"\nmax_cost = 1000\ncache = true\n', folder)
+    assert (settings.pipeline, settings.limits.max_cost) == ("embedded", 1)
+    assert not settings.cache.enabled
 
 
 def test_a_file_that_is_named_may_set_everything(folder: Path) -> None:
