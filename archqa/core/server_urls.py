@@ -88,9 +88,12 @@ def _is_http_url(url: str) -> bool:
 
 
 def _identity_if_secret(url: re.Match[str]) -> str:
-    if "@" in url[0] or "?" in url[0]:
+    if "@" not in url[0] and "?" not in url[0]:
+        return url[0]
+    try:
         return server_identity(url[0])
-    return url[0]
+    except ValueError:
+        return "(an invalid address)"
 
 
 def _host_and_port(netloc: str, scheme: str) -> str:
