@@ -1,6 +1,7 @@
 """The `archqa` command: its subcommands, and the exit code of each kind of error."""
 
 import os
+import re
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -19,6 +20,7 @@ from archqa.cli.console import (
     write_unencodable_characters_as_escapes,
 )
 from archqa.cli.lazy import CommandEntry, LazyGroup
+from archqa.core.server_urls import without_secrets
 from archqa.core.storage import storage_error
 from archqa.core.terminal import printable
 from archqa.errors import ArchqaError, ServerUnavailable, StorageError
@@ -157,14 +159,20 @@ class ArchqaCommands(LazyGroup):
 _USAGE_ERROR: type[Any] = typer.BadParameter.__mro__[1]
 """The base of typer's errors about arguments, which it does not export."""
 
+_EXTRA_ARGUMENTS = re.compile(r"(Got unexpected extra argument\S*) \(.*\)", re.DOTALL)
+"""How typer quotes surplus arguments: the words of a question that has no quotation marks."""
+
+_QUOTATION_ADVICE = "Put a question, and a name with spaces, into quotation marks."
+
 
 @contextmanager
 def _printable_usage_errors() -> Iterator[None]:
-    """Escape the arguments that an error quotes: a file name among them may hold anything."""
+    """Escape the arguments that an error quotes, and leave out secrets of URLs and surplus words."""
     try:
         yield
     except _USAGE_ERROR as error:
-        error.message = printable(error.message)
+        message = _EXTRA_ARGUMENTS.sub(rf"\1. {_QUOTATION_ADVICE}", error.message)
+        error.message = printable(without_secrets(message))
         raise
 
 

@@ -51,14 +51,6 @@ def host_of(url: str) -> str:
     return host if is_plain else "an invalid address"
 
 
-def direct_mounts(url: str) -> dict[str, None]:
-    """The `mounts` by which an httpx2 client asks this machine itself, and no proxy."""
-    if not is_loopback_url(url):
-        return {}
-    host = urlsplit(url).hostname or ""
-    return {f"all://[{host}]" if ":" in host else f"all://{host}": None}
-
-
 def join_path(base_url: str, path: str) -> str:
     """The URL of a path below a base URL, whose query (Azure's `api-version`) comes last."""
     base, question_mark, query = base_url.partition("?")

@@ -44,11 +44,12 @@ def private_draft(path: Path) -> Iterator[IO[bytes]]:
 
 @contextmanager
 def _open_draft(path: Path) -> Iterator[IO[bytes]]:
-    target = path.resolve()
-    if target.exists() and not target.is_file():
-        with target.open("wb") as file:
+    # Asked of the path itself: what a pipe's entry under /dev/fd resolves to does not exist.
+    if path.exists() and not path.is_file():
+        with path.open("wb") as file:
             yield file
         return
+    target = path.resolve()
     draft = target.with_name(f"{_draft_prefix(target)}{secrets.token_hex(4)}")
     descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, _MODE)
     try:

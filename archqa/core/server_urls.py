@@ -60,24 +60,40 @@ def is_loopback(host: str) -> bool:
 
 
 def proxy_for(url: str) -> str | None:
-    """The HTTP proxy that the environment names for this URL (`https_proxy`, `http_proxy`,
-    `no_proxy`); none for this machine, since what is sent there must not leave it.
+    """The HTTP proxy that the environment names for this URL (`https_proxy`, `http_proxy`, else
+    `all_proxy`; `no_proxy`); none for this machine, since what is sent there must not leave it.
 
-    It may hold a password: show its `server_identity` only.
+    Proxies of other kinds (SOCKS) and what is no URL are not used. It may hold a password: show its
+    `server_identity` only.
     """
     if is_loopback_url(url):
         return None
     parts = urlsplit(url)
-    proxy = getproxies().get(parts.scheme, "")
-    if not urlsplit(proxy).scheme.startswith("http") or proxy_bypass(parts.netloc):
+    proxies = getproxies()
+    proxy = proxies.get(parts.scheme) or proxies.get("all", "")
+    if "://" not in proxy:
+        proxy = f"http://{proxy}"
+    if not _is_http_url(proxy) or proxy_bypass(parts.netloc):
         return None
     return proxy
 
 
+def _is_http_url(url: str) -> bool:
+    try:
+        parts = urlsplit(url)
+        has_host = bool(parts.hostname) and (parts.port is None or parts.port > 0)
+    except ValueError:
+        return False
+    return has_host and parts.scheme in _DEFAULT_PORTS and url.isprintable() and " " not in url
+
+
 def _identity_if_secret(url: re.Match[str]) -> str:
-    if "@" in url[0] or "?" in url[0]:
+    if "@" not in url[0] and "?" not in url[0]:
+        return url[0]
+    try:
         return server_identity(url[0])
-    return url[0]
+    except ValueError:
+        return "(an invalid address)"
 
 
 def _host_and_port(netloc: str, scheme: str) -> str:

@@ -6,8 +6,9 @@ Source: OWASP, "CSV Injection".
 import re
 from typing import Any
 
-_FORMULA_START = re.compile(r"[=+\-@\t\n＝＋－＠]")
-"""What makes a spreadsheet read a formula; the wide forms do in Japanese and Chinese versions."""
+_FORMULA_START = re.compile(r"[\t\n]|[\s\0\u200b\ufeff]*[=+\-@＝＋－＠]")
+"""What makes a spreadsheet read a formula, also after spaces, which it drops; the wide forms do in
+Japanese and Chinese versions."""
 
 _PLAIN_NUMBER = re.compile(r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?")
 

@@ -15,7 +15,7 @@ from urllib.parse import quote
 import httpx2
 from pydantic import BaseModel, ValidationError
 
-from archqa.core.base_urls import direct_mounts, join_path, model_server_problem
+from archqa.core.base_urls import join_path, model_server_problem
 from archqa.core.http_replies import (
     ACCEPTED_ENCODING,
     BodyReader,
@@ -24,7 +24,7 @@ from archqa.core.http_replies import (
     redirect_error,
 )
 from archqa.core.private_files import private_draft
-from archqa.core.server_urls import server_identity
+from archqa.core.server_urls import proxy_for, server_identity
 from archqa.errors import AuthenticationFailed, CallerError, ModelError, ServerUnavailable
 from archqa.llm.batch import BATCH_ENDPOINT
 
@@ -111,10 +111,10 @@ class ServerApi:
         self._http = httpx2.AsyncClient(
             headers={"Authorization": f"Bearer {key}", "Accept-Encoding": ACCEPTED_ENCODING},
             timeout=timeout,
-            transport=transport,
+            # With a transport of its own, httpx2 looks for no other proxy than the one that is said.
+            transport=transport or httpx2.AsyncHTTPTransport(proxy=proxy_for(base_url)),
             follow_redirects=False,
             cookies=CookieJar(DefaultCookiePolicy(allowed_domains=[])),
-            mounts=direct_mounts(base_url),
         )
 
     async def models(self) -> list[str]:

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from archqa.core.question import RecordQuestion
+from archqa.core.spreadsheets import formula_free
 from archqa.runs.folder import RunFolder
 from archqa.runs.record import CaseRecord, CaseStatus
 from tests.report.synthetic_runs import create_fhir_run
@@ -56,3 +57,9 @@ def test_the_message_of_a_failed_case_is_no_formula(tmp_path: Path) -> None:
     result = archqa("export", str(run), "--format", "csv", "--partial")
     (row,) = csv.DictReader(io.StringIO(result.stdout))
     assert row["error"] == f"'{FORMULA}"
+
+
+@pytest.mark.parametrize("space", [" ", "  ", "\u00a0", "\ufeff", "\u200b", "\0"])
+def test_a_formula_after_a_space_is_escaped(space: str) -> None:
+    assert formula_free(f"{space}=1+1") == f"'{space}=1+1"
+    assert formula_free(f"{space}aspirin") == f"{space}aspirin"

@@ -2,6 +2,7 @@
 
 import os
 import stat
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -141,3 +142,23 @@ def test_corrections_that_everybody_could_read_become_private(tmp_path: Path) ->
     path = readable_file(tmp_path / "memory.jsonl")
     add_correction(path, "Check the potassium of S1234567.", "a value is low", "order a repeat")
     assert mode_of(path) == "0o600"
+
+
+@pytest.mark.parametrize("command", ["export", "report"])
+def test_a_pipe_is_written_to_directly(run: Path, command: str) -> None:
+    reading, writing = os.pipe()
+    options = ["--format", "csv"] if command == "export" else []
+    content = bytearray()
+    reader = threading.Thread(target=_read_all, args=(reading, content))
+    reader.start()
+    result = archqa(command, str(run), *options, "--out", f"/dev/fd/{writing}")
+    os.close(writing)
+    reader.join()
+    assert result.returncode == 0, result.stderr
+    assert len(content) > 100
+
+
+def _read_all(descriptor: int, content: bytearray) -> None:
+    while part := os.read(descriptor, 65536):
+        content += part
+    os.close(descriptor)

@@ -1,11 +1,11 @@
 """One request and its whole reply: redirects are errors, and bodies are read up to a limit."""
 
+import threading
 from http.cookiejar import CookieJar, DefaultCookiePolicy
 from typing import Any
 
 import httpx2
 
-from archqa.core.base_urls import direct_mounts
 from archqa.core.http_replies import (
     ACCEPTED_ENCODING,
     BodyReader,
@@ -13,7 +13,30 @@ from archqa.core.http_replies import (
     is_redirect,
     redirect_error,
 )
+from archqa.core.server_urls import proxy_for
 from archqa.fhir.outcome import FhirError
+
+
+class _ProxyTransport(httpx2.BaseTransport):
+    """Sends each request by `proxy_for` its address, a token service's too: by the proxy that is said.
+
+    httpx2 reads the environment in another way, and fails on proxies that it cannot use.
+    """
+
+    def __init__(self) -> None:
+        self._transports: dict[str | None, httpx2.HTTPTransport] = {}
+        self._lock = threading.Lock()
+
+    def handle_request(self, request: httpx2.Request) -> httpx2.Response:
+        proxy = proxy_for(str(request.url))
+        with self._lock:
+            if proxy not in self._transports:
+                self._transports[proxy] = httpx2.HTTPTransport(proxy=proxy)
+        return self._transports[proxy].handle_request(request)
+
+    def close(self) -> None:
+        for transport in self._transports.values():
+            transport.close()
 
 
 def open_http(
@@ -23,11 +46,10 @@ def open_http(
     return httpx2.Client(
         base_url=f"{base}/",
         timeout=timeout,
-        transport=transport,
+        transport=transport or _ProxyTransport(),
         headers={"accept": "application/fhir+json", "accept-encoding": ACCEPTED_ENCODING},
         follow_redirects=False,
         cookies=CookieJar(DefaultCookiePolicy(allowed_domains=[])),
-        mounts=direct_mounts(base),
     )
 
 

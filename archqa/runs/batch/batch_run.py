@@ -19,6 +19,7 @@ from typing import Any, Literal, NamedTuple, TextIO
 
 from pydantic import ValidationError
 
+from archqa.core.base_urls import host_of, is_server_url
 from archqa.core.private_files import private_draft
 from archqa.core.question import Item
 from archqa.core.server_urls import server_identity
@@ -26,7 +27,7 @@ from archqa.core.step import Step
 from archqa.core.storage import storage_errors
 from archqa.core.usage import sum_usage
 from archqa.core.value import FrozenModel
-from archqa.errors import InputError
+from archqa.errors import CallerError, InputError
 from archqa.llm.batch import (
     MAX_REQUESTS_PER_FILE,
     BatchModel,
@@ -279,15 +280,30 @@ def _limited_lines(file: TextIO) -> Iterator[str]:
 def open_batch(path: Path, settings: Settings) -> BatchRun:
     """Open a batch run with the settings it began with; only the key comes from `settings`.
 
-    Raises `InputError` for settings that this version does not take.
+    Raises `InputError` for settings that this version does not take, `CallerError` for a record at
+    another server than that of `settings`.
     """
     folder = RunFolder.open(path)
     values: dict[str, Any] = dict(folder.manifest().settings)
+    _check_record(path, values.get("record"), settings.record)
     values["api_key"] = settings.api_key
     try:
         return BatchRun(folder, Settings(**values))
     except ValidationError as error:
         raise InputError(path / "run.json", _setting_mistakes(error), _BEGIN_ANEW) from None
+
+
+def _check_record(run: Path, record: Any, record_set_up: str | None) -> None:
+    """Raise `CallerError` for a server that only `run.json` names.
+
+    Whoever hands over a run would get the user's token and the searches.
+    """
+    if not isinstance(record, str) or not is_server_url(record) or record == record_set_up:
+        return
+    raise CallerError(
+        f"{run} reads the record at {host_of(record)}, which is not the one that is set up.\n"
+        "If you trust it, name it again: set ARCHQA_RECORD to its address."
+    )
 
 
 def _setting_mistakes(error: ValidationError) -> Iterator[str]:
