@@ -120,3 +120,20 @@ def word_runs(texts: set[str]) -> set[tuple[str, ...]]:
 
 def note_text(case: Case) -> str:
     return " ".join(sentence.text for sentence in case.sentences)
+
+
+def test_short_questions_name_sentences_of_their_notes() -> None:
+    sentence_ids = {}
+    for line in (DATA / "further" / "notes.jsonl").read_text().splitlines():
+        note = json.loads(line)
+        sentence_ids[note["note"]] = {sentence[0] for sentence in note["sentences"]}
+    lines = (DATA / "further" / "asked.jsonl").read_text().splitlines()
+    hard_count = 0
+    for question in map(json.loads, lines):
+        cited = {sentence_id for group in question["essential"] for sentence_id in group}
+        tempting = set(question.get("tempting", ()))
+        assert cited | tempting <= sentence_ids[question["note"]], question
+        assert ("answer" in question) == bool(cited), question
+        assert ("why" in question) != bool(cited), question
+        hard_count += question.get("hard", False)
+    assert (len(lines), hard_count) == (2100, 858)
