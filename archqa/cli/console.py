@@ -21,7 +21,8 @@ from archqa.core.terminal import printable, printable_json
 from archqa.errors import ArchqaError
 
 NO_TOKEN_WARNING = (
-    "no token is asked for: every program and every user of this machine can read what is served"
+    "no token is asked for: every program and every user of this machine can read what is served, "
+    "and ask and write what the server allows"
 )
 
 _retries = RetryCounter()

@@ -67,8 +67,8 @@ NoTokenOption = Annotated[
     bool,
     typer.Option(
         "--no-token",
-        help="Ask for no token: every program and every user of this machine can read the record. "
-        "Requests of other hosts and sites stay refused. On loopback only.",
+        help="Ask for no token: every program and every user of this machine can read the record, "
+        "and ask and write what the server allows. Requests of other hosts and sites stay refused. On loopback only.",
     ),
 ]
 

@@ -225,7 +225,7 @@ def _latest_unfinished(runs: Path, planned: RunManifest) -> Path | None:
 
 
 def _is_unfinished_part(path: Path, planned: RunManifest) -> bool:
-    existing = RunFolder(path).manifest()
+    existing = RunFolder.open(path).manifest()
     if existing.status is RunStatus.FINISHED:
         return False
     return not manifest_differences(existing, planned)

@@ -5,7 +5,7 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Any
 
-from pydantic import ValidationInfo, field_serializer, field_validator, model_validator
+from pydantic import FiniteFloat, ValidationInfo, field_serializer, field_validator, model_validator
 
 from archqa.core import html
 from archqa.core.answer import CitedAnswer
@@ -68,7 +68,7 @@ class RunManifest(FrozenModel):
     remarks: tuple[str, ...] = ()
     versions: dict[str, str]
     git_revision: str | None = None
-    seconds: float = 0.0
+    seconds: FiniteFloat = 0.0
 
     @field_validator("settings", "backends", mode="before")
     @classmethod
@@ -113,7 +113,7 @@ class CaseRecord(FrozenModel):
     experts: tuple[str, ...] = ()
     remarks: tuple[str, ...] = ()
     usage: Usage = Usage()
-    seconds: float = 0.0
+    seconds: FiniteFloat = 0.0
     tries: int = 1
     error: str = ""
 

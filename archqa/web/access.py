@@ -25,6 +25,8 @@ _log = logging.getLogger("archqa.web")
 MAX_BODY_BYTES = 4 * 2**20
 """The largest form: twenty times a note of 2,000 sentences."""
 
+TOO_LONG = "That is more than this form takes."
+
 _CONTENT_SECURITY_POLICY = (
     b"default-src 'none'; script-src 'self'; style-src 'unsafe-inline'; img-src 'self' data:; "
     b"connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
@@ -110,7 +112,7 @@ def _refusal_of_size(scope: Scope) -> Refusal | None:
     """Refuse a body that is announced as too long, before it is read."""
     for name, value in scope["headers"]:
         if name == b"content-length" and int(value) > MAX_BODY_BYTES:
-            return Refusal(413, "That is more than this form takes.")
+            return Refusal(413, TOO_LONG)
     return None
 
 

@@ -9,7 +9,7 @@ from archqa.core.local_access import LocalAccess
 from archqa.core.whole_characters import whole_text
 from archqa.errors import ArchqaError, InputError, MissingExtra, StorageError
 from archqa.settings import Settings, load_settings
-from archqa.web.access import AccessMiddleware
+from archqa.web.access import TOO_LONG, AccessMiddleware
 from archqa.web.annotations import Annotations
 from archqa.web.library import RunLibrary
 from archqa.web.pages import PageHandlers
@@ -20,6 +20,7 @@ try:
     from fastapi import FastAPI, Query, Request
     from fastapi.exceptions import RequestValidationError
     from fastapi.responses import FileResponse, HTMLResponse, Response, StreamingResponse
+    from starlette.requests import ClientDisconnect
 except ImportError:
     raise MissingExtra("The web part (FastAPI)", "web") from None
 
@@ -75,6 +76,7 @@ def create_app(
     _add_answer_pages(app, pages)
     _add_forms(app, pages)
     app.add_exception_handler(RequestValidationError, _malformed_request)
+    app.add_exception_handler(ClientDisconnect, _incomplete_form)
     _add_error_pages(app, pages)
     return AccessMiddleware(app, LocalAccess(token, on_loopback=on_loopback))
 
@@ -199,3 +201,8 @@ def _invalid_form() -> Response:
 async def _malformed_request(_: Request, __: Exception) -> Response:
     # FastAPI's own response would repeat the content of the form.
     return HTMLResponse("The form is not as this page sends it.", 400)
+
+
+async def _incomplete_form(_: Request, __: Exception) -> Response:
+    # The client left, which reads no reply, or the form was cut off at its limit.
+    return HTMLResponse(TOO_LONG, 413)

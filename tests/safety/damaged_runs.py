@@ -4,6 +4,7 @@ import json
 import shutil
 import zlib
 from collections.abc import Iterator
+from math import inf, nan
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +24,7 @@ CONTENTS = {
     "deep object": b'{"a":' * 900 + b"1" + b"}" * 900 + b"\n",
 }
 VALUES: tuple[Any, ...] = (
-    None, [], {}, "", "x\ud800", 10**400, -1, 1e308, True, [[[1]]], {"x": {"y": []}}, "../../../etc",
+    None, [], {}, "", "x\ud800", 10**400, -1, 1e308, True, [[[1]]], inf, nan, {"x": {"y": []}}, "../../../etc",
 )  # fmt: skip
 
 
@@ -40,6 +41,8 @@ EXAMPLES = {
     "run.json: run is 'x\\ud800'",
     "run.json: schema_version is '100000000000'",
     "run.json: deep",
+    "run.json: seconds is 'inf'",
+    "run.json: seconds is 'nan'",
     "cases.jsonl: binary",
     "cases.jsonl: a folder",
     "input.jsonl: absent",

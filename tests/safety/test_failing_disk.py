@@ -252,6 +252,16 @@ def test_a_record_on_a_full_disk_is_one_error_and_can_be_loaded_again(
     assert "200 added" in result.stdout
 
 
+def test_a_record_that_a_full_disk_lets_nobody_begin_leaves_no_file(
+    bundle: Path, tmp_path: Path
+) -> None:
+    record = tmp_path / "record.db"
+    with files_of_at_most(1_000):
+        result = archqa("fhir", "load", bundle, "--into", record, "--quiet")
+    assert_one_storage_error(result, "record.db: cannot be read or written")
+    assert not record.exists()
+
+
 def test_shards_on_a_full_disk_are_removed(bundle: Path, tmp_path: Path) -> None:
     record, shards = tmp_path / "record.db", tmp_path / "shards"
     assert archqa("fhir", "load", bundle, "--into", record, "--quiet").returncode == 0

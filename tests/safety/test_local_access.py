@@ -242,6 +242,7 @@ def test_no_token_says_what_it_means_and_keeps_the_checks_of_host_and_origin(
         assert server.ask(target, {"origin": "http://evil.example"}).status == 403
         _, _, stderr = ended(server)
     assert "every program and every user of this machine can read" in stderr
+    assert "and ask and write what the server allows" in stderr
 
 
 @pytest.mark.parametrize("command", ["serve", "fhir serve"])

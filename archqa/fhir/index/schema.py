@@ -61,6 +61,16 @@ INDEXES = {
     "string_value": "string (p, folded)",
 }
 
+_PRIMARY_CODE = 0xFF
+"""The bits of an SQLite error code that say what failed; the others say where."""
+
+_STORAGE_CODES = {
+    sqlite3.SQLITE_CANTOPEN,
+    sqlite3.SQLITE_FULL,
+    sqlite3.SQLITE_IOERR,
+    sqlite3.SQLITE_READONLY,
+}
+
 _WITHOUT_ROWID = {*INDEX_COLUMN_COUNTS, "vocabulary"}
 
 
@@ -85,6 +95,8 @@ def open_connection(path: Path, *, write: bool) -> Connection:
         _check(connection, path)
     except sqlite3.DatabaseError as error:
         connection.close()
+        if write:
+            _remove_empty_file(path, error)
         raise _open_error(path, error) from None
     except InputError:
         connection.close()
@@ -110,7 +122,16 @@ def _connect(path: Path, mode: str) -> Connection:
 def _open_error(path: Path, error: sqlite3.DatabaseError) -> InputError:
     if "locked" in str(error):
         return RecordLocked(path, [": another load is writing it."], "Wait until it is done.")
+    if error.sqlite_errorcode & _PRIMARY_CODE in _STORAGE_CODES:
+        fix = "Is there room on the disk, and may you read and write the file?"
+        return InputError(path, [f": cannot be read or written ({error})."], fix)
     return InputError(path, [f": is no record ({error})."], "Name another file.")
+
+
+def _remove_empty_file(path: Path, error: sqlite3.DatabaseError) -> None:
+    """Remove the file of a record that could not be begun; not while another load has it."""
+    if "locked" not in str(error) and path.stat().st_size == 0:
+        path.unlink()
 
 
 def create_tables(connection: Connection, schema: str = "main") -> None:
