@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import NamedTuple
 from urllib.parse import urlsplit
 
-from archqa.core.base_urls import is_server_url
+from archqa.core.base_urls import fhir_server_problem, is_server_url
 from archqa.core.server_urls import (
     OPENAI_BASE_URL,
     is_loopback_url,
@@ -13,6 +13,7 @@ from archqa.core.server_urls import (
     server_identity,
 )
 from archqa.core.terminal import printable
+from archqa.errors import CallerError
 from archqa.llm.model import Model, Reply, Request
 from archqa.runs.models import model_agents, model_endpoints
 from archqa.settings import Settings
@@ -97,9 +98,15 @@ def describe(destinations: Sequence[Destination]) -> str:
 
 
 def run_destinations(settings: Settings, pipeline: Pipeline) -> tuple[Destination, ...]:
-    """Return each model server that a run of a pipeline may ask, and its FHIR server."""
+    """Return each model server that a run of a pipeline may ask, and its FHIR server.
+
+    Raises `CallerError` for a record's address that is no URL or holds a secret.
+    """
     destinations = [model_server(url) for url in _server_urls(settings, pipeline)]
     if settings.record is not None and is_server_url(settings.record):
+        problem = fhir_server_problem(settings.record)
+        if problem:
+            raise CallerError(f"The FHIR server's address {problem}.")
         destinations.append(_destination(settings.record)._replace(gets_queries=True))
     return tuple(dict.fromkeys(destinations))
 

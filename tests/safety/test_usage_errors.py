@@ -25,3 +25,11 @@ def test_the_secret_of_a_misplaced_url_is_not_repeated(words: list[str], url: st
     result = archqa(*words, url)
     assert result.returncode == 2
     assert "canary" not in result.stderr + result.stdout
+
+
+@pytest.mark.parametrize("url", ["http://[::1", "HTTP://me:canary@[::1", "http://me:canary@h:x/"])
+def test_a_record_at_no_url_is_refused_in_a_sentence(url: str) -> None:
+    result = archqa("ask", "Why?", "--patient", "p1", "--record", url)
+    assert result.returncode == 2
+    assert "The FHIR server's address is not a URL" in result.stderr
+    assert "canary" not in result.stderr
