@@ -8,8 +8,6 @@ from archqa.ask.note import TASK as NOTE_TASK
 from archqa.ask.note import AskResult, EvidenceLine, OnStep, answer_case
 from archqa.ask.record import RecordAnswer, answer_record_question, record_pipeline
 from archqa.core.answer import Claim
-from archqa.core.arguments import as_text
-from archqa.core.base_urls import check_encrypted, is_server_url
 from archqa.core.step import Step
 from archqa.errors import (
     CallerError,
@@ -30,6 +28,8 @@ from archqa.runs.destinations import (
 from archqa.runs.event_loop import run_sync
 from archqa.runs.plan import choose_pipeline
 from archqa.runs.settings_check import check_settings_used
+from archqa.safety.arguments import as_text
+from archqa.safety.base_urls import check_encrypted, is_server_url
 from archqa.settings import Settings, load_settings
 from archqa.tasks import pipelines
 from archqa.tasks.pipeline import Pipeline

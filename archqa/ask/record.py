@@ -5,11 +5,9 @@ from pathlib import Path
 from typing import Any
 
 from archqa.agents.agent import RunContext
-from archqa.core.arguments import as_text
 from archqa.core.question import RecordQuestion
 from archqa.core.usage import Usage, sum_usage
 from archqa.core.value import FrozenModel
-from archqa.core.whole_characters import whole_text
 from archqa.errors import CaseFailed, Unusable, without_suppressed_causes
 from archqa.fhir import Record, connect
 from archqa.fhir.connection import checked_location
@@ -20,6 +18,8 @@ from archqa.runs.backends import Backends
 from archqa.runs.destinations import Announce
 from archqa.runs.event_loop import run_sync
 from archqa.runs.settings_check import check_settings_used
+from archqa.safety.arguments import as_text
+from archqa.safety.whole_characters import whole_text
 from archqa.settings import Settings, load_settings
 from archqa.tasks import fhir_agentbench, pipelines
 from archqa.tasks.fhir_agentbench.result import RecordResult

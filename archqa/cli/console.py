@@ -17,8 +17,8 @@ from rich.table import Table
 from rich.text import Text
 
 from archqa.cli.retry_counter import RetryCounter
-from archqa.core.terminal import printable, printable_json
 from archqa.errors import ArchqaError
+from archqa.safety.terminal import printable, printable_json
 
 NO_TOKEN_WARNING = (
     "no token is asked for: every program and every user of this machine can read what is served, "

@@ -16,9 +16,9 @@ from archqa import tasks
 from archqa.cli import evidence_links
 from archqa.cli.console import console, print_count, print_json, print_notice
 from archqa.cli.engine_training import load_labels, require_training_package
-from archqa.core.storage import storage_errors
 from archqa.engine import model
 from archqa.errors import CallerError
+from archqa.safety.storage import storage_errors
 
 if TYPE_CHECKING:
     from archqa.engine.training.auxiliary_corpus import AuxiliaryCorpus

@@ -7,9 +7,9 @@ import typer
 
 from archqa.cli.console import print_content, print_notice
 from archqa.cli.options import RunArgument
-from archqa.core.private_files import write_private_bytes, write_private_text
 from archqa.errors import CallerError
 from archqa.runs.export import export, formats, takes_zip, zip_submission
+from archqa.safety.private_files import write_private_bytes, write_private_text
 from archqa.tasks import archehr_2025
 
 

@@ -24,16 +24,16 @@ from archqa.cli.console import (
 )
 from archqa.cli.options import AllowPlainHttpOption, JsonOption, NoTokenOption, QuietOption
 from archqa.cli.records import open_record
-from archqa.core.local_access import check_token, new_token
-from archqa.core.local_server import (
+from archqa.errors import CallerError
+from archqa.fhir.connection import TOKEN_ENV_VAR
+from archqa.safety.local_access import check_token, new_token
+from archqa.safety.local_server import (
     check_protected,
     listen,
     require_uvicorn,
     server_url,
     url_with_token,
 )
-from archqa.errors import CallerError
-from archqa.fhir.connection import TOKEN_ENV_VAR
 
 app = typer.Typer(help="FHIR records.", no_args_is_help=True)
 

@@ -92,7 +92,7 @@ def message_of(interruption: KeyboardInterrupt, arguments: Sequence[str]) -> str
 
 def _resumption(arguments: Sequence[str], folder: str) -> str:
     """The command that goes on with a run: the user's own, so that all settings are the same."""
-    from archqa.core.server_urls import without_secrets
+    from archqa.safety.server_urls import without_secrets
 
     kept = list(_without_run_folder(arguments))
     shown = [without_secrets(argument) for argument in kept]

@@ -12,7 +12,6 @@ from archqa.agents.registry import AGENT_NAMES
 from archqa.cli.console import console
 from archqa.cli.options import AllowPlainHttpOption, ConfigOption
 from archqa.cli.settings import command_settings
-from archqa.core.terminal import printable
 from archqa.errors import ArchqaError, CallerError
 from archqa.evaluation.scoring import metric_names
 from archqa.llm.prices import listed_prices
@@ -20,6 +19,7 @@ from archqa.llm.prompts import default_prompts
 from archqa.runs.export import formats
 from archqa.runs.model_server import list_models
 from archqa.runs.run import Run
+from archqa.safety.terminal import printable
 from archqa.settings.catalogue import SettingDescription, describe_settings
 from archqa.tasks import pipelines
 

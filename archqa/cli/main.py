@@ -20,10 +20,10 @@ from archqa.cli.console import (
     write_unencodable_characters_as_escapes,
 )
 from archqa.cli.lazy import CommandEntry, LazyGroup
-from archqa.core.server_urls import without_secrets
-from archqa.core.storage import storage_error
-from archqa.core.terminal import printable
 from archqa.errors import ArchqaError, ServerUnavailable, StorageError
+from archqa.safety.server_urls import without_secrets
+from archqa.safety.storage import storage_error
+from archqa.safety.terminal import printable
 
 HELP = (
     "Answers questions from a patient's own record and shows, for every claim, "

@@ -1,7 +1,7 @@
 """Opens the record that a command names."""
 
 from archqa import fhir
-from archqa.core.base_urls import is_server_url
+from archqa.safety.base_urls import is_server_url
 
 
 def open_record(

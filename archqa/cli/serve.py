@@ -14,13 +14,19 @@ from archqa.cli.options import (
     VerboseOption,
 )
 from archqa.cli.settings import command_settings
-from archqa.core.base_urls import is_server_url
-from archqa.core.local_access import new_token
-from archqa.core.local_server import check_protected, listen, run_server, server_url, url_with_token
-from archqa.core.server_urls import is_loopback
 from archqa.errors import MissingExtra
 from archqa.fhir import connect
 from archqa.runs.server_addresses import check_model_server
+from archqa.safety.base_urls import is_server_url
+from archqa.safety.local_access import new_token
+from archqa.safety.local_server import (
+    check_protected,
+    listen,
+    run_server,
+    server_url,
+    url_with_token,
+)
+from archqa.safety.server_urls import is_loopback
 from archqa.settings import Settings
 
 

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from archqa.cli.console import print_notice
-from archqa.core.base_urls import is_server_url
+from archqa.safety.base_urls import is_server_url
 from archqa.settings import Settings, load_settings
 from archqa.settings.sources import shared_variables_set
 

@@ -17,13 +17,13 @@ from archqa.cli.progress import format_dollars, result_table
 from archqa.core.case import Case
 from archqa.core.judgement import Judgement, Relevance
 from archqa.core.key import CaseKey
-from archqa.core.private_files import write_private_text
 from archqa.core.question import ClinicalTask, Item, RecordQuestion
-from archqa.core.terminal import printable
 from archqa.errors import CallerError, InputError
 from archqa.report.report_data import load_note_keys
 from archqa.runs.record import CaseRecord
 from archqa.runs.run import Run
+from archqa.safety.private_files import write_private_text
+from archqa.safety.terminal import printable
 
 _FONT_RULE = re.compile(r"@font-face \{.*?\}", re.DOTALL)
 """Rich's SVG loads fonts from another host; these rules are removed."""

@@ -1,6 +1,5 @@
 """onnxruntime sessions of the engine's networks, and the thread pool that they share."""
 
-import os
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from functools import cache, partial
@@ -8,12 +7,8 @@ from pathlib import Path
 from typing import TypeVar
 
 import numpy as np
-from numpy.typing import NDArray
-
-# onnxruntime 1.32 sends events about its use to its makers, and decides so while it is imported.
-os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")
-
 import onnxruntime as ort
+from numpy.typing import NDArray
 
 from archqa.engine import weight_packing
 from archqa.engine.weight_packing import PackedWeights

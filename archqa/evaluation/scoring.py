@@ -5,11 +5,11 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from archqa.core.arguments import as_optional_path, as_path
 from archqa.errors import CallerError, without_suppressed_causes
 from archqa.evaluation.judges import JudgePanel
 from archqa.evaluation.submissions import open_submission
 from archqa.runs.folder import RunFolder
+from archqa.safety.arguments import as_optional_path, as_path
 from archqa.tasks import registry
 from archqa.tasks.official_files import write_official_text
 from archqa.tasks.scoring import ScoreReport, ScoreSettings, ScoringInputs, ScoringRequest

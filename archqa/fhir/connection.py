@@ -4,11 +4,11 @@ import os
 from pathlib import Path
 from typing import Any
 
-from archqa.core.arguments import as_path
-from archqa.core.base_urls import is_server_url
 from archqa.fhir.client.http_client import FhirClient
 from archqa.fhir.profile import ARCHQA, Profile
 from archqa.fhir.store import Store
+from archqa.safety.arguments import as_path
+from archqa.safety.base_urls import is_server_url
 
 TOKEN_ENV_VAR = "ARCHQA_FHIR_TOKEN"
 """The environment variable that holds the bearer token for FHIR servers, or `user:password`."""

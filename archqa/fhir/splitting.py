@@ -12,13 +12,13 @@ from pathlib import Path
 from sqlite3 import Connection
 from typing import NamedTuple
 
-from archqa.core.private_files import private_draft, write_private_text
-from archqa.core.storage import storage_errors
 from archqa.errors import CallerError
 from archqa.fhir.index.reference_graph import sql_number_list
 from archqa.fhir.search.shared_resources import owner_elements
 from archqa.fhir.sharded_store import LAYOUT_FILE_NAME, ShardLayout, shard_of, shard_path
 from archqa.fhir.store import Store
+from archqa.safety.private_files import private_draft, write_private_text
+from archqa.safety.storage import storage_errors
 
 _BATCH_SIZE = 1000
 """Resources that are decompressed at once."""

@@ -10,12 +10,12 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from weakref import WeakSet
 
-from archqa.core.arguments import as_path
 from archqa.errors import InputError
 from archqa.fhir.index import loading, schema
 from archqa.fhir.index.loading import LoadProgress, LoadReport
 from archqa.fhir.local_record import LocalRecord, ReadSession
 from archqa.fhir.profile import ARCHQA, Profile, get_profile
+from archqa.safety.arguments import as_path
 
 
 class Store(LocalRecord):

@@ -10,13 +10,13 @@ import json
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Literal, NamedTuple
 
-from archqa.core.whole_characters import whole_json
 from archqa.errors import ServerUnavailable
 from archqa.llm.cache import ServerCache
 from archqa.llm.client import parse_completion
 from archqa.llm.dialect import Dialect
 from archqa.llm.model import Reply, Request, TransientError
 from archqa.llm.prices import Price
+from archqa.safety.whole_characters import whole_json
 
 BATCH_ENDPOINT: Literal["/v1/chat/completions"] = "/v1/chat/completions"
 

@@ -15,10 +15,10 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol, Self
 
-from archqa.core.storage import storage_errors
 from archqa.core.usage import Usage
 from archqa.errors import InputError, StorageError
 from archqa.llm.model import FinishReason, Model, Reply, Request
+from archqa.safety.storage import storage_errors
 
 GIBIBYTE = 2**30
 

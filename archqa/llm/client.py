@@ -12,9 +12,7 @@ from collections.abc import Callable
 from email.utils import parsedate_to_datetime
 from typing import Any
 
-from archqa.core.server_urls import server_identity
 from archqa.core.usage import Usage
-from archqa.core.whole_characters import whole_json
 from archqa.errors import (
     AuthenticationFailed,
     ContextTooLong,
@@ -26,6 +24,8 @@ from archqa.llm.likelihood import parse_logprobs
 from archqa.llm.model import FinishReason, Reply, Request, ToolCall, TransientError
 from archqa.llm.prices import Price
 from archqa.llm.transport import HttpResponse, Transport, TransportError
+from archqa.safety.server_urls import server_identity
+from archqa.safety.whole_characters import whole_json
 
 TRANSIENT_STATUS_CODES = frozenset({408, 409, 425, 429, 500, 502, 503, 504, 529})
 

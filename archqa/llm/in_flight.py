@@ -10,7 +10,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
-from archqa.core.file_lock import LocksUnsupported, acquire_lock, release_lock
+from archqa.safety.file_lock import LocksUnsupported, acquire_lock, release_lock
 
 MAX_WAIT = 600.0
 """Seconds to wait for another process's reply: one that is stopped must not stop others."""

@@ -15,18 +15,18 @@ from urllib.parse import quote
 import httpx2
 from pydantic import BaseModel, ValidationError
 
-from archqa.core.base_urls import join_path, model_server_problem
-from archqa.core.http_replies import (
+from archqa.errors import AuthenticationFailed, CallerError, ModelError, ServerUnavailable
+from archqa.llm.batch import BATCH_ENDPOINT
+from archqa.safety.base_urls import join_path, model_server_problem
+from archqa.safety.http_replies import (
     ACCEPTED_ENCODING,
     BodyReader,
     ReplyUnreadable,
     is_redirect,
     redirect_error,
 )
-from archqa.core.private_files import private_draft
-from archqa.core.server_urls import proxy_for, server_identity
-from archqa.errors import AuthenticationFailed, CallerError, ModelError, ServerUnavailable
-from archqa.llm.batch import BATCH_ENDPOINT
+from archqa.safety.private_files import private_draft
+from archqa.safety.server_urls import proxy_for, server_identity
 
 COMPLETION_WINDOW = "24h"
 

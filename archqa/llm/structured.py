@@ -13,7 +13,7 @@ from typing import Annotated, Any, TypeVar
 
 from pydantic import BaseModel, Field, ValidationError
 
-from archqa.core.whole_characters import whole_json
+from archqa.safety.whole_characters import whole_json
 
 Output = TypeVar("Output", bound=BaseModel)
 

@@ -8,16 +8,16 @@ the environment, as httpx does.
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
-from archqa.core.base_urls import join_path
-from archqa.core.http_replies import (
+from archqa.errors import ServerUnavailable
+from archqa.safety.base_urls import join_path
+from archqa.safety.http_replies import (
     ACCEPTED_ENCODING,
     BodyReader,
     ReplyUnreadable,
     is_redirect,
     redirect_error,
 )
-from archqa.core.server_urls import proxy_for, server_identity
-from archqa.errors import ServerUnavailable
+from archqa.safety.server_urls import proxy_for, server_identity
 
 if TYPE_CHECKING:
     import aiohttp

@@ -13,10 +13,10 @@ from typing import NamedTuple
 
 from sentencex import get_sentence_boundaries
 
-from archqa.core.arguments import as_text
 from archqa.core.case import Case, Sentence
-from archqa.core.whole_characters import whole_text
 from archqa.errors import CallerError
+from archqa.safety.arguments import as_text
+from archqa.safety.whole_characters import whole_text
 
 _LINE = re.compile(r"[^\r\n]+")
 _BLANK_LINES = re.compile(r"(?:[ \t\f\v]*(?>\r\n|\r|\n)){2,}")

@@ -12,12 +12,12 @@ from pathlib import Path
 
 import numpy as np
 
-from archqa.core.private_files import write_private_text
 from archqa.core.probability import from_log_odds, log_odds
-from archqa.core.storage import storage_errors
 from archqa.core.value import FrozenModel
 from archqa.engine.evidence_selection import SelectionPrior, select_sentences
 from archqa.errors import InputError
+from archqa.safety.private_files import write_private_text
+from archqa.safety.storage import storage_errors
 
 ESSENTIAL_SHARE = 121 / 428
 """Share of essential sentences in ArchEHR-QA's dev cases as of v1.4: the prior before any vote."""

@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from archqa import tasks
-from archqa.core.private_files import write_private_text
 from archqa.core.usage import Usage
 from archqa.errors import CallerError
 from archqa.report.agreement import AgreementTable, agreement_table
@@ -21,6 +20,7 @@ from archqa.report.report_data import ReportData, load_report_data
 from archqa.report.scoreboard import Scoreboard, scoreboard
 from archqa.runs.run import Run
 from archqa.runs.stage_usage import StageUsage, stage_usage
+from archqa.safety.private_files import write_private_text
 
 
 class RunView(NamedTuple):

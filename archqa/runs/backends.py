@@ -8,7 +8,6 @@ from archqa.agents.agent import Backend, ConfirmWrite, RunContext
 from archqa.agents.dry_run_backend import DryRunBackend, DryRunCall
 from archqa.agents.engine_backend import EngineBackend
 from archqa.agents.model_backend import ModelBackend
-from archqa.core.base_urls import is_server_url
 from archqa.core.question import Item, RecordQuestion
 from archqa.core.step import Step
 from archqa.engine import Engine
@@ -39,6 +38,7 @@ from archqa.runs.models import (
 )
 from archqa.runs.reply_cache import RunCache
 from archqa.runs.server_addresses import check_model_server, open_transport
+from archqa.safety.base_urls import is_server_url
 from archqa.settings import Settings
 from archqa.tasks.pipeline import Pipeline
 

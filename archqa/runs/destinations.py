@@ -5,17 +5,17 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import NamedTuple
 from urllib.parse import urlsplit
 
-from archqa.core.base_urls import fhir_server_problem, is_server_url
-from archqa.core.server_urls import (
+from archqa.errors import CallerError
+from archqa.llm.model import Model, Reply, Request
+from archqa.runs.models import model_agents, model_endpoints
+from archqa.safety.base_urls import fhir_server_problem, is_server_url
+from archqa.safety.server_urls import (
     OPENAI_BASE_URL,
     is_loopback_url,
     proxy_for,
     server_identity,
 )
-from archqa.core.terminal import printable
-from archqa.errors import CallerError
-from archqa.llm.model import Model, Reply, Request
-from archqa.runs.models import model_agents, model_endpoints
+from archqa.safety.terminal import printable
 from archqa.settings import Settings
 from archqa.tasks.pipeline import Pipeline
 

@@ -7,10 +7,10 @@ from collections.abc import Callable
 from pathlib import Path
 
 from archqa import tasks
-from archqa.core.spreadsheets import formula_free
 from archqa.errors import CallerError
 from archqa.runs.record import CaseStatus
 from archqa.runs.run import Run
+from archqa.safety.spreadsheets import formula_free
 
 
 def _submission(run: Run, task: tasks.Task) -> str:

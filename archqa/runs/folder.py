@@ -22,13 +22,13 @@ from urllib.parse import quote
 from pydantic import ValidationError
 
 from archqa import tasks
-from archqa.core.private_files import private_draft, remove_drafts
 from archqa.core.result import TaskResult
 from archqa.core.step import Step
-from archqa.core.storage import storage_errors
 from archqa.errors import CallerError, InputError
 from archqa.runs.lock import LOCK_NAME
 from archqa.runs.record import SCHEMA_VERSION, CaseRecord, RunManifest
+from archqa.safety.private_files import private_draft, remove_drafts
+from archqa.safety.storage import storage_errors
 
 _MAX_NAME_LENGTH = 120
 

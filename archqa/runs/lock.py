@@ -8,9 +8,9 @@ from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from pathlib import Path
 
-from archqa.core.file_lock import LocksUnsupported, acquire_lock, is_locked, release_lock
-from archqa.core.storage import storage_errors
 from archqa.errors import CallerError
+from archqa.safety.file_lock import LocksUnsupported, acquire_lock, is_locked, release_lock
+from archqa.safety.storage import storage_errors
 
 LOCK_NAME = "run.lock"
 """The file in a run's folder that its process holds; it is removed at the end."""

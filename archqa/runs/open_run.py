@@ -7,13 +7,13 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from archqa.core.storage import storage_errors
 from archqa.errors import ArchqaError, CallerError
 from archqa.runs.folder import RunFolder
 from archqa.runs.lock import check_not_locked, run_lock
 from archqa.runs.plan import Plan
 from archqa.runs.record import RunManifest, RunStatus
 from archqa.runs.run import write_cases
+from archqa.safety.storage import storage_errors
 from archqa.settings.names import nest
 from archqa.tasks import pipelines
 

@@ -10,13 +10,13 @@ from typing import NamedTuple
 
 import archqa
 from archqa import tasks
-from archqa.core.arguments import as_path
 from archqa.core.question import Item
 from archqa.llm.prompts import default_prompts
 from archqa.runs.case_selection import Selection
 from archqa.runs.folder import new_run_name
 from archqa.runs.record import DataFingerprint, RunManifest
 from archqa.runs.settings_check import check_settings_used
+from archqa.safety.arguments import as_path
 from archqa.settings import Settings
 from archqa.tasks import CaseFile, pipelines
 from archqa.tasks.pipeline import Pipeline

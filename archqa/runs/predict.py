@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 from archqa.agents.agent import ConfirmWrite
-from archqa.core.arguments import as_optional_path
 from archqa.core.question import Item
 from archqa.errors import CallerError, without_suppressed_causes
 from archqa.fhir import AuditLog
@@ -24,6 +23,7 @@ from archqa.runs.plan import Plan, plan_run
 from archqa.runs.record import CaseStatus, RunManifest, RunStatus
 from archqa.runs.run import Run
 from archqa.runs.runner import Job, OnCase, run_cases
+from archqa.safety.arguments import as_optional_path
 from archqa.settings import Settings, load_settings
 from archqa.tasks import CaseFile
 

@@ -12,9 +12,9 @@ from archqa.core.answer import CitedAnswer
 from archqa.core.judgement import Judgement
 from archqa.core.probability import mean_probabilities
 from archqa.core.result import TaskResult
-from archqa.core.server_urls import without_secrets
 from archqa.core.usage import Usage
 from archqa.core.value import FrozenModel
+from archqa.safety.server_urls import without_secrets
 
 SCHEMA_VERSION = 1
 """Version of the two file formats; a reader refuses a newer one."""

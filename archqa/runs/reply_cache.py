@@ -2,7 +2,6 @@
 
 from collections.abc import Callable
 
-from archqa.core.server_urls import server_identity
 from archqa.llm.cache import (
     GIBIBYTE,
     CachedModel,
@@ -15,6 +14,7 @@ from archqa.llm.in_flight import InFlightFiles
 from archqa.llm.model import Model
 from archqa.llm.optional_cache import OptionalCache
 from archqa.llm.postgres import PostgresCache
+from archqa.safety.server_urls import server_identity
 from archqa.settings import Settings
 
 

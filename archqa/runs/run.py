@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Any
 
 from archqa import tasks
 from archqa.core import html
-from archqa.core.arguments import as_path
 from archqa.core.case import Case
 from archqa.core.question import Item
 from archqa.core.usage import Usage, sum_usage
 from archqa.runs.folder import Records, RunFolder
 from archqa.runs.record import CaseRecord, CaseStatus, RunManifest
+from archqa.safety.arguments import as_path
 from archqa.tasks import CompletedCase, EndedRun
 
 if TYPE_CHECKING:

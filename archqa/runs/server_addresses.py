@@ -1,9 +1,9 @@
 """The address and the key of a model server, checked before anything is sent or written."""
 
-from archqa.core.base_urls import check_encrypted, model_server_problem
-from archqa.core.server_urls import OPENAI_BASE_URL
 from archqa.errors import AuthenticationFailed, CallerError
 from archqa.llm.transport import HttpTransport, RetryAfterHook
+from archqa.safety.base_urls import check_encrypted, model_server_problem
+from archqa.safety.server_urls import OPENAI_BASE_URL
 from archqa.settings import Settings
 
 

@@ -11,9 +11,9 @@ from typing import Any, NamedTuple, get_args, get_origin
 from pydantic import BaseModel, ValidationError
 
 from archqa.agents.registry import AGENT_NAMES
-from archqa.core.arguments import as_optional_path
-from archqa.core.terminal import printable
 from archqa.errors import CallerError, InputError, without_suppressed_causes
+from archqa.safety.arguments import as_optional_path
+from archqa.safety.terminal import printable
 from archqa.settings.model import Settings
 from archqa.settings.names import is_pipeline_setting, merge, nest, short_names, typed_names
 from archqa.settings.sources import environment_values, read_toml

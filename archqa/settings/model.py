@@ -20,10 +20,10 @@ from pydantic import (
     field_validator,
 )
 
-from archqa.core.base_urls import fhir_server_problem, is_server_url, model_server_problem
 from archqa.core.value import FrozenModel
-from archqa.core.whole_characters import is_whole
 from archqa.llm.prices import Price, listed_prices
+from archqa.safety.base_urls import fhir_server_problem, is_server_url, model_server_problem
+from archqa.safety.whole_characters import is_whole
 from archqa.settings.names import merge, nest
 from archqa.settings.sources import environment_values, shared_values
 from archqa.tasks.pipeline_settings import PipelineSettings

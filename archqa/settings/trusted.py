@@ -13,8 +13,9 @@ from typing import Any, NamedTuple, get_args
 from archqa.settings.names import Path as SettingPath
 from archqa.tasks.settings import pipeline_sections
 
-_HARMLESS = frozenset({"pipeline", "limits", "retries", "prices"})
-"""Settings and whole sections that the folder's file may set."""
+_HARMLESS = frozenset({"pipeline", "limits", "retries"})
+"""Settings and whole sections that the folder's file may set. Prices of zero would undo a limit of
+cost."""
 
 _HARMLESS_IN_SECTIONS = {"cache": frozenset({"enabled"}), "ray": frozenset({"workers"})}
 

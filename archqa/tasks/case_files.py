@@ -4,8 +4,8 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
-from archqa.core.arguments import as_path
 from archqa.errors import InputError, without_suppressed_causes
+from archqa.safety.arguments import as_path
 from archqa.tasks.files.content import FORMAT_HINT
 from archqa.tasks.files.json_lines import JSONL_SUFFIXES, open_jsonl
 from archqa.tasks.files.mistakes import FileErrors, printable

@@ -4,8 +4,8 @@ import json
 from collections.abc import Mapping
 from pathlib import Path
 
-from archqa.core.private_files import write_private_text
 from archqa.errors import InputError
+from archqa.safety.private_files import write_private_text
 
 _OWN_SCORES = frozenset({"question_overlap"})
 

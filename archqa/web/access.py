@@ -8,7 +8,7 @@ import logging
 import traceback
 from pathlib import Path
 
-from archqa.core.local_access import (
+from archqa.safety.local_access import (
     App,
     Headers,
     LocalAccess,

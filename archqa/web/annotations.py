@@ -16,10 +16,10 @@ from typing import Any
 from archqa import tasks
 from archqa.core.case import Case
 from archqa.core.judgement import Relevance
-from archqa.core.private_files import write_private_text
-from archqa.core.storage import storage_errors
 from archqa.core.value import FrozenModel
 from archqa.errors import InputError
+from archqa.safety.private_files import write_private_text
+from archqa.safety.storage import storage_errors
 
 _UNSAFE_CHARACTERS = re.compile(r"[^A-Za-z0-9._-]+")
 

@@ -5,9 +5,9 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Annotated, NamedTuple
 
-from archqa.core.local_access import LocalAccess
-from archqa.core.whole_characters import whole_text
 from archqa.errors import ArchqaError, InputError, MissingExtra, StorageError
+from archqa.safety.local_access import LocalAccess
+from archqa.safety.whole_characters import whole_text
 from archqa.settings import Settings, load_settings
 from archqa.web.access import TOO_LONG, AccessMiddleware
 from archqa.web.annotations import Annotations

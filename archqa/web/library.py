@@ -5,11 +5,11 @@ from datetime import datetime
 from pathlib import Path
 from typing import NamedTuple
 
-from archqa.core.whole_characters import whole_text
 from archqa.errors import ArchqaError, InputError
 from archqa.runs.folder import RunFolder
 from archqa.runs.record import RunManifest
 from archqa.runs.run import Run
+from archqa.safety.whole_characters import whole_text
 
 
 class RunListing(NamedTuple):

@@ -2,8 +2,8 @@ import asyncio
 
 import pytest
 
-from archqa.core.server_urls import proxy_for
 from archqa.llm.transport import HttpTransport
+from archqa.safety.server_urls import proxy_for
 
 
 @pytest.fixture(autouse=True)

@@ -142,6 +142,7 @@ def test_a_typed_embedded_pipeline_stays_on_this_machine(
         ('exemplars = "~/../../etc/passwd"', "pipelines.panel.exemplars"),
         ('memory = "../memory.jsonl"', "pipelines.typed.memory"),
         ('functions = "linked.json"', "pipelines.paper.functions"),
+        ('[prices."gpt-4.1"]\nprompt = 0.0', "prices.gpt-4.1.prompt"),
         ('[servers.lab]\nbase_url = "https://evil.example"', "servers.lab.base_url"),
         ('[agents.planner]\nkey_variable = "AWS_SECRET"', "agents.planner.key_variable"),
     ],
@@ -158,9 +159,7 @@ def test_what_could_do_harm_is_ignored_and_named(assignment: str, name: str, fol
 def test_harmless_settings_still_work_and_nothing_is_said(folder: Path) -> None:
     settings, lines = planted(
         'pipeline = "panel"\njobs = 3\nlabels = "multiclass"\nmax_cost = 2\ntries = 2\ncache = false\n'
-        'combiner = "weights.json"\nworkers = 2\n[agents.decision]\nbackend = "embedded"\nturns = 2\n'
-        "[prices.mine]\nprompt = 1.0\ncached = 1.0\ncompletion = 1.0\n"
-        'source = "contract"\nas_of = "2026-01-01"\n',
+        'combiner = "weights.json"\nworkers = 2\n[agents.decision]\nbackend = "embedded"\nturns = 2\n',
         folder,
     )
     assert lines == []
@@ -168,7 +167,6 @@ def test_harmless_settings_still_work_and_nothing_is_said(folder: Path) -> None:
     assert settings.cache.enabled is False
     assert settings.agent("decision").backend == "embedded"
     assert settings.model_dump()["pipelines"]["panel"]["combiner"] == Path("weights.json")
-    assert "mine" in settings.prices
 
 
 def test_the_folder_sets_what_is_harmless_and_the_user_has_not_set(

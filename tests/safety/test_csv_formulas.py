@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from archqa.core.question import RecordQuestion
-from archqa.core.spreadsheets import formula_free
 from archqa.runs.folder import RunFolder
 from archqa.runs.record import CaseRecord, CaseStatus
+from archqa.safety.spreadsheets import formula_free
 from tests.report.synthetic_runs import create_fhir_run
 from tests.safety.command_line import archqa
 

@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 from archqa.core.value import FrozenModel
-from archqa.core.whole_characters import whole_json
 from archqa.errors import MissingExtra
+from archqa.safety.whole_characters import whole_json
 
 Fault = Literal["", "syntax", "unsupported", "code", "time", "memory", "crash"]
 

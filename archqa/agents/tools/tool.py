@@ -11,10 +11,10 @@ from typing import Any, ClassVar, Generic, NamedTuple, TypeVar
 from pydantic import ValidationError
 
 from archqa.core.value import FrozenModel
-from archqa.core.whole_characters import whole_json
 from archqa.fhir import FhirError, Record
 from archqa.fhir.record import Resource
 from archqa.llm.model import ToolSpec
+from archqa.safety.whole_characters import whole_json
 
 Arguments = TypeVar("Arguments", bound=FrozenModel)
 

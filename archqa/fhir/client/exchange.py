@@ -6,15 +6,15 @@ from typing import Any
 
 import httpx2
 
-from archqa.core.http_replies import (
+from archqa.fhir.outcome import FhirError
+from archqa.safety.http_replies import (
     ACCEPTED_ENCODING,
     BodyReader,
     ReplyUnreadable,
     is_redirect,
     redirect_error,
 )
-from archqa.core.server_urls import proxy_for
-from archqa.fhir.outcome import FhirError
+from archqa.safety.server_urls import proxy_for
 
 
 class _ProxyTransport(httpx2.BaseTransport):

@@ -10,7 +10,6 @@ from typing import Self
 import httpx2
 import stamina
 
-from archqa.core.base_urls import check_encrypted, fhir_server_problem, is_server_url
 from archqa.errors import AuthenticationFailed, CallerError, ServerUnavailable
 from archqa.fhir.client.code_counts import count_codes
 from archqa.fhir.client.exchange import exchange, open_http
@@ -20,6 +19,7 @@ from archqa.fhir.outcome import FhirError
 from archqa.fhir.record import CodeCount, Page, Resource, SearchParams
 from archqa.fhir.values.resource_types import R4_RESOURCE_TYPES, did_you_mean
 from archqa.fhir.values.urls import build_search_url, flatten_params, parse_search_url
+from archqa.safety.base_urls import check_encrypted, fhir_server_problem, is_server_url
 
 _TRANSIENT_STATUSES = frozenset({408, 429, 500, 502, 503, 504})
 

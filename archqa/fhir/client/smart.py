@@ -12,10 +12,10 @@ from typing import Any
 
 import httpx2
 
-from archqa.core.base_urls import check_encrypted
 from archqa.errors import AuthenticationFailed, ServerUnavailable
 from archqa.fhir.client.exchange import exchange
 from archqa.fhir.outcome import FhirError
+from archqa.safety.base_urls import check_encrypted
 
 _RENEWAL_MARGIN = 30.0
 """Seconds before its expiry at which a token is renewed."""

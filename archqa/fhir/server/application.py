@@ -10,17 +10,6 @@ import socket
 from collections.abc import Mapping
 from dataclasses import replace
 
-from archqa.core.local_access import (
-    Headers,
-    LocalAccess,
-    Receive,
-    Scope,
-    Send,
-    is_navigation,
-    without_token,
-)
-from archqa.core.local_server import check_protected, listen, require_uvicorn, run_server
-from archqa.core.server_urls import is_loopback
 from archqa.fhir.outcome import operation_outcome
 from archqa.fhir.request_budget import (
     DEFAULT_LIMITS,
@@ -36,6 +25,17 @@ from archqa.fhir.server.request_limits import (
     run_request,
 )
 from archqa.fhir.server.service import FhirResponse, FhirService
+from archqa.safety.local_access import (
+    Headers,
+    LocalAccess,
+    Receive,
+    Scope,
+    Send,
+    is_navigation,
+    without_token,
+)
+from archqa.safety.local_server import check_protected, listen, require_uvicorn, run_server
+from archqa.safety.server_urls import is_loopback
 
 MAX_REQUEST_BYTES = 16 * 2**20
 """Bytes of a request's body."""

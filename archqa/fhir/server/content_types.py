@@ -4,7 +4,7 @@ A browser sends `text/plain` and forms to any server for any site without asking
 refused. Source: hl7.org/fhir/R4/http.html#mime-type.
 """
 
-from archqa.core.local_access import Refusal, Scope, header_values
+from archqa.safety.local_access import Refusal, Scope, header_values
 
 _WRITE_TYPES = ("application/fhir+json", "application/json")
 _SEARCH_TYPES = ("application/x-www-form-urlencoded",)

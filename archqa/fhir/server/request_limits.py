@@ -5,8 +5,8 @@ from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from typing import Any, TypeVar
 
-from archqa.core.local_access import Receive
 from archqa.fhir.request_budget import RequestBudget, RequestCancelled, use_budget
+from archqa.safety.local_access import Receive
 
 T = TypeVar("T")
 

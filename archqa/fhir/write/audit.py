@@ -9,9 +9,9 @@ import threading
 from pathlib import Path
 from typing import Any
 
-from archqa.core.private_files import open_private_log
 from archqa.core.value import FrozenModel
 from archqa.errors import InputError
+from archqa.safety.private_files import open_private_log
 
 
 class AuditEntry(FrozenModel):

@@ -19,12 +19,8 @@ from typing import Any, Literal, NamedTuple, TextIO
 
 from pydantic import ValidationError
 
-from archqa.core.base_urls import host_of, is_server_url
-from archqa.core.private_files import private_draft
 from archqa.core.question import Item
-from archqa.core.server_urls import server_identity
 from archqa.core.step import Step
-from archqa.core.storage import storage_errors
 from archqa.core.usage import sum_usage
 from archqa.core.value import FrozenModel
 from archqa.errors import CallerError, InputError
@@ -46,6 +42,10 @@ from archqa.runs.plan import Plan
 from archqa.runs.record import RunStatus
 from archqa.runs.run import Run
 from archqa.runs.runner import Job, attempt_case
+from archqa.safety.base_urls import host_of, is_server_url
+from archqa.safety.private_files import private_draft
+from archqa.safety.server_urls import server_identity
+from archqa.safety.storage import storage_errors
 from archqa.settings import Settings
 from archqa.tasks.pipelines import find
 

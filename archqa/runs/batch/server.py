@@ -3,13 +3,13 @@
 import re
 from pathlib import Path
 
-from archqa.core.server_urls import server_identity
 from archqa.errors import CallerError
 from archqa.llm.server_api import ServerApi
 from archqa.runs.batch.batch_run import BatchRound, BatchRun
 from archqa.runs.destinations import Announce, Announcer, model_server
 from archqa.runs.model_server import open_server_api
 from archqa.runs.models import no_server_asked_for
+from archqa.safety.server_urls import server_identity
 from archqa.settings import Settings
 
 _FINAL_STATUSES = frozenset({"completed", "expired", "cancelled", "failed"})

@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import BinaryIO
 
 from archqa import resources
-from archqa.core.arguments import as_path
 from archqa.errors import InputError
+from archqa.safety.arguments import as_path
 from archqa.tasks.files.content import parse_content
 from archqa.tasks.files.node import Content
 

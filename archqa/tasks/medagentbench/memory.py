@@ -12,9 +12,9 @@ from pathlib import Path
 
 from pydantic import Field, ValidationError
 
-from archqa.core.private_files import open_private_log
 from archqa.core.value import FrozenModel
 from archqa.errors import CallerError, InputError
+from archqa.safety.private_files import open_private_log
 
 _GRADED_TASK_ID = re.compile(r"task\d+_\d+")
 _PATIENT = re.compile(r"[A-Z]{0,3}\d{5,}")

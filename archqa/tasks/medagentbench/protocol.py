@@ -10,8 +10,8 @@ searches for them.
 import json
 from typing import Any, Literal, NamedTuple, Protocol
 
-from archqa.core.whole_characters import whole_json
 from archqa.fhir.record import Resource
+from archqa.safety.whole_characters import whole_json
 from archqa.tasks.medagentbench.gateway import FhirGateway
 from archqa.tasks.medagentbench.settings import MAX_ROUNDS
 

@@ -11,11 +11,11 @@ from collections.abc import Mapping
 from typing import Any, cast
 
 from archqa.agents.agent import ConfirmWrite
-from archqa.core.whole_characters import whole_json
 from archqa.errors import ArchqaError
 from archqa.fhir import AuditLog, Overlay, Store, WriteMode, Writer
 from archqa.fhir.record import Record, Resource
 from archqa.fhir.write.writer import WriteResult
+from archqa.safety.whole_characters import whole_json
 from archqa.tasks.medagentbench.gateway import (
     FHIR_BASE_URL,
     FhirGateway,

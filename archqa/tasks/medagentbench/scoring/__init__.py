@@ -5,9 +5,9 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from archqa.core.base_urls import is_server_url
-from archqa.core.server_urls import server_identity
 from archqa.errors import CallerError, InputError
+from archqa.safety.base_urls import is_server_url
+from archqa.safety.server_urls import server_identity
 from archqa.tasks.files.json_node import JsonContent
 from archqa.tasks.files.mistakes import FileErrors, printable
 from archqa.tasks.files.source import Source, read_source

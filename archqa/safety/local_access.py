@@ -17,8 +17,8 @@ from html import escape
 from typing import Any, NamedTuple
 from urllib.parse import parse_qs, quote, unquote_plus, urlsplit
 
-from archqa.core.server_urls import is_loopback
 from archqa.errors import CallerError
+from archqa.safety.server_urls import is_loopback
 
 Scope = MutableMapping[str, Any]
 Message = MutableMapping[str, Any]

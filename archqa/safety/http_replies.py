@@ -4,8 +4,8 @@ import zlib
 from typing import Protocol
 from urllib.parse import urljoin
 
-from archqa.core.base_urls import host_of
 from archqa.errors import Redirected
+from archqa.safety.base_urls import host_of
 
 ACCEPTED_ENCODING = "gzip"
 """The `Accept-Encoding` of each request: other codings have no bound on what a chunk unpacks to."""

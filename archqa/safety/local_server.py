@@ -6,9 +6,9 @@ import socket
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlencode
 
-from archqa.core.local_access import App
-from archqa.core.server_urls import is_loopback
 from archqa.errors import CallerError, MissingExtra
+from archqa.safety.local_access import App
+from archqa.safety.server_urls import is_loopback
 
 if TYPE_CHECKING:
     import uvicorn
@@ -72,7 +72,7 @@ def build_server(app: App, *, lifespan: bool = False) -> "uvicorn.Server":
     """Return a server that keeps no access log: URLs hold ids of patients and cases."""
     import uvicorn
 
-    from archqa.core.connection_limits import TimedProtocol
+    from archqa.safety.connection_limits import TimedProtocol
 
     config: Any = uvicorn.Config(
         app,

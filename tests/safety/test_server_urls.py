@@ -5,12 +5,12 @@ from pathlib import Path
 import pytest
 
 from archqa import tasks
-from archqa.core.server_urls import server_identity
 from archqa.llm.cache import SqliteCache
 from archqa.llm.model import Reply
 from archqa.llm.scripted import ScriptedModel
 from archqa.runs.cost_estimate import estimate_cost
 from archqa.runs.predict import predict
+from archqa.safety.server_urls import server_identity
 from archqa.settings import Settings
 from archqa.tasks.pipelines import find
 from tests.fakes.cases import write_synthetic_cases

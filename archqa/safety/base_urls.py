@@ -2,8 +2,8 @@
 
 from urllib.parse import parse_qsl, urlsplit
 
-from archqa.core.server_urls import is_loopback_url, server_identity
 from archqa.errors import CallerError
+from archqa.safety.server_urls import is_loopback_url, server_identity
 
 _SCHEMES = frozenset({"http", "https"})
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from archqa.core.terminal import printable
+from archqa.safety.terminal import printable
 
 
 @pytest.mark.parametrize(
