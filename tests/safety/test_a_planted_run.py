@@ -60,3 +60,16 @@ def test_a_batch_searches_a_record_that_its_user_names_too(planted_run: Path) ->
         result = go_on(planted_run, ARCHQA_RECORD=record)
     assert result.returncode == 0, result.stderr
     assert server.requests
+
+
+def test_a_batch_does_not_write_to_the_record_that_its_folder_names(
+    planted_run: Path, tmp_path: Path
+) -> None:
+    manifest = json.loads((planted_run / "run.json").read_text())
+    manifest |= {"task": "medagentbench", "pipeline": "scripted"}
+    settings = {"record": str(tmp_path / "mine.db"), "pipelines": {"scripted": {"writes": "apply"}}}
+    manifest["settings"] |= settings
+    (planted_run / "run.json").write_text(json.dumps(manifest))
+    result = go_on(planted_run)
+    assert result.returncode == 2, result.stderr
+    assert "A batch writes to no record." in result.stderr

@@ -128,7 +128,11 @@ class BatchRun:
         return self._batch_folder / f"round-{batch_round.number}.jsonl"
 
     def advance(self) -> BatchProgress:
-        """Run every open case as far as the replies received allow."""
+        """Run every open case as far as the replies received allow.
+
+        Raises `CallerError` for a run that writes to a record.
+        """
+        self._check_writes_nothing()
         ended = self.folder.records()
         open_cases = []
         for case in Run(self.folder).cases:
@@ -230,6 +234,15 @@ class BatchRun:
 
     def _replies(self) -> SqliteCache:
         return SqliteCache(self._batch_folder / "replies.db")
+
+    def _check_writes_nothing(self) -> None:
+        """A batch has nobody to confirm a write, and its `run.json` may be somebody else's."""
+        manifest = self.folder.manifest()
+        pipeline = find(manifest.pipeline, manifest.task)
+        if self._settings.for_pipeline(pipeline).writes_to_record:
+            raise CallerError(
+                "A batch writes to no record.\nUse archqa predict, or leave writes=apply away."
+            )
 
     async def _advance(self, cases: list[Item]) -> None:
         manifest = self.folder.manifest()
