@@ -31,6 +31,7 @@ PACKAGES = {
     "fhir",
     "llm",
     "core",
+    "safety",
 }
 
 

@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from archqa.core import file_lock
 from archqa.runs.run import Run
+from archqa.safety import file_lock
 from tests.safety.storage_tools import archqa, tree
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -14,13 +14,13 @@ from pathlib import Path
 import pytest
 
 from archqa.ask.note import ask_note
-from archqa.core import file_lock
 from archqa.llm import in_flight
 from archqa.llm.cache import SqliteCache
 from archqa.llm.in_flight import InFlightFiles
 from archqa.llm.model import Reply, Request
 from archqa.llm.scripted import ScriptedModel
 from archqa.runs.run import Run
+from archqa.safety import file_lock
 from archqa.settings import load_settings
 from tests.fakes.server import FakeServer
 from tests.llm.asking import cached_model, make_request
