@@ -18,7 +18,7 @@ PACKAGES = {
     "cli",
     "web",
     "report",
-    "ask",
+    "asking",
     "evaluation",
     "runs",
     "settings",

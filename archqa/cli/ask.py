@@ -8,8 +8,8 @@ import typer
 from rich.table import Table
 from rich.text import Text
 
-from archqa.ask.chart import ask_patient
-from archqa.ask.note import AskResult, EvidenceLine, ask_note
+from archqa.asking.chart import ask_patient
+from archqa.asking.note import AskResult, EvidenceLine, ask_note
 from archqa.cli.console import configure_logging, console, print_json, print_notice
 from archqa.cli.options import (
     AllowPlainHttpOption,

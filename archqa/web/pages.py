@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.parse import quote
 
-from archqa.ask.chart import ask_patient
-from archqa.ask.note import ask_note
+from archqa.asking.chart import ask_patient
+from archqa.asking.note import ask_note
 from archqa.core.case import Case
 from archqa.core.judgement import Relevance
 from archqa.errors import ArchqaError, InputError

@@ -1,7 +1,7 @@
 """What the form says of where a question, a note and the record's text go."""
 
-from archqa.ask.chart import patient_destinations
-from archqa.ask.note import note_destinations
+from archqa.asking.chart import patient_destinations
+from archqa.asking.note import note_destinations
 from archqa.errors import CallerError
 from archqa.runs.destinations import describe
 from archqa.settings import Settings

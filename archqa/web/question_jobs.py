@@ -9,7 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 from threading import Lock
 from typing import Any
 
-from archqa.ask.note import AskResult
+from archqa.asking.note import AskResult
 from archqa.core.step import Step
 from archqa.errors import ArchqaError
 

@@ -3,7 +3,7 @@
 import json
 from pathlib import Path
 
-from archqa.ask.record import ask_record
+from archqa.asking.record import ask_record
 from archqa.llm.scripted import ScriptedModel
 from archqa.settings import load_settings
 from tests.runs.fhir_questions import VISITS

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 import archqa
-from archqa.ask.note import ask_note
+from archqa.asking.note import ask_note
 from archqa.errors import CallerError
 from archqa.evaluation.judges import JudgePanel
 from archqa.settings import Settings, load_settings

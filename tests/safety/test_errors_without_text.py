@@ -10,9 +10,9 @@ import pytest
 
 import archqa
 from archqa import fhir
-from archqa.ask.chart import ask_patient
-from archqa.ask.note import ask_note
-from archqa.ask.record import ask_record
+from archqa.asking.chart import ask_patient
+from archqa.asking.note import ask_note
+from archqa.asking.record import ask_record
 from archqa.errors import ArchqaError, CallerError, InputError
 from archqa.settings import Settings, load_settings
 from tests.ask.test_asking import small_record

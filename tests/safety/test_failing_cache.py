@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from archqa.ask.note import ask_note
+from archqa.asking.note import ask_note
 from archqa.errors import ServerUnavailable
 from archqa.llm import cache as reply_cache
 from archqa.llm.cache import CachedModel, ServerCache

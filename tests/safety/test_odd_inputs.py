@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from archqa.ask.note import ask_note
+from archqa.asking.note import ask_note
 from archqa.runs.run import Run
 from archqa.settings import Settings
 from tests.safety.command_line import CommandResult, archqa

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from archqa.ask.note import ask_note
+from archqa.asking.note import ask_note
 from archqa.llm import in_flight
 from archqa.llm.cache import SqliteCache
 from archqa.llm.in_flight import InFlightFiles

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 import archqa
-from archqa.ask.note import ask_note
+from archqa.asking.note import ask_note
 from archqa.evaluation.ablation import VARIANTS
 from archqa.llm.transport import HttpTransport, TransportError
 from archqa.runs.batch.server import upload

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
-from archqa.ask.chart import ask_patient
-from archqa.ask.note import AskResult, EvidenceLine, ask_note
+from archqa.asking.chart import ask_patient
+from archqa.asking.note import AskResult, EvidenceLine, ask_note
 from archqa.cli.main import app
 from archqa.errors import CallerError
 from archqa.fhir import Store

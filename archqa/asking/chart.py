@@ -4,9 +4,9 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from archqa.ask.note import TASK as NOTE_TASK
-from archqa.ask.note import AskResult, EvidenceLine, OnStep, answer_case
-from archqa.ask.record import RecordAnswer, answer_record_question, record_pipeline
+from archqa.asking.note import TASK as NOTE_TASK
+from archqa.asking.note import AskResult, EvidenceLine, OnStep, answer_case
+from archqa.asking.record import RecordAnswer, answer_record_question, record_pipeline
 from archqa.core.answer import Claim
 from archqa.core.step import Step
 from archqa.errors import (

@@ -1,0 +1,100 @@
+"""The answer to a person's question: a status, cited lines and the evidence they rest on."""
+
+from enum import StrEnum
+from typing import Any, NamedTuple
+
+from archqa.core.usage import Usage
+from archqa.core.value import FrozenModel
+
+
+class Status(StrEnum):
+    """How a question ended. None of these is an error."""
+
+    ANSWERED = "answered"
+    """Every line is supported by what it cites."""
+    NOT_FOUND = "not_found"
+    """Understood and searched: the note or record holds nothing on it."""
+    NOT_UNDERSTOOD = "not_understood"
+    """Words of the question that decide could not be taken into account."""
+    DECLINED = "declined"
+    """The question asks for a judgement or a prediction, which is not made."""
+
+
+class AnswerSpan(NamedTuple):
+    """Characters of a line's text; `end` is exclusive."""
+
+    start: int
+    end: int
+
+
+class AnswerLine(FrozenModel):
+    """One line of an answer and the ids of its evidence.
+
+    `answering` is the part of a long line that answers, to be marked where it is shown.
+    """
+
+    text: str
+    citations: tuple[str, ...]
+    answering: AnswerSpan | None = None
+
+
+class Evidence(FrozenModel):
+    """A sentence of a note or a resource of the record that a line cites.
+
+    `probability` that it belongs to the answer, None if none was stated. `source` names the
+    document, `date` is the document's or the resource's as in the record, `start_char_index`
+    counts characters from the beginning of the note. `heading` is the one the sentence stands under.
+    """
+
+    id: str
+    kind: str
+    text: str
+    source: str = ""
+    date: str = ""
+    start_char_index: int | None = None
+    probability: float | None = None
+    heading: str = ""
+
+
+class Answer(FrozenModel):
+    """What `archqa.ask` returns; `archqa ask --json` prints `as_json`.
+
+    `message` is the answer in words where there are no lines: of what there is no record, and what
+    was searched. `query` is the query of a record in words.
+    """
+
+    question: str
+    status: Status
+    lines: tuple[AnswerLine, ...] = ()
+    evidence: tuple[Evidence, ...] = ()
+    message: str = ""
+    query: str | None = None
+    not_understood: tuple[str, ...] = ()
+    patient: dict[str, str] | None = None
+    remarks: tuple[str, ...] = ()
+    performer: str = ""
+    usage: Usage = Usage()
+
+    @property
+    def text(self) -> str:
+        """The message, then the lines, each on its own line, without citations."""
+        lines = [line.text for line in self.lines]
+        return "\n".join([self.message, *lines] if self.message else lines)
+
+    def as_json(self) -> dict[str, Any]:
+        """Return the object that `archqa ask --json` prints."""
+        fields = self.model_dump(mode="json")
+        return {
+            "question": self.question,
+            "status": self.status.value,
+            "answer": self.text,
+            "lines": fields["lines"],
+            "evidence": fields["evidence"],
+            "query": self.query,
+            "not_understood": fields["not_understood"],
+            "patient": self.patient,
+            "remarks": fields["remarks"],
+            "performer": self.performer,
+            "calls": self.usage.calls,
+            "cost_usd": self.usage.cost_usd,
+        }
