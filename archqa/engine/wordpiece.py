@@ -26,6 +26,13 @@ class TokenBatch(NamedTuple):
     mask: NDArray[np.int64]
 
 
+class Tokens(NamedTuple):
+    """Token ids of a text and, for each, the characters it stands for; ends are exclusive."""
+
+    ids: list[int]
+    offsets: list[tuple[int, int]]
+
+
 @cache
 def tokenizer() -> BertWordPieceTokenizer:
     """Return the tokenizer of the process: lower-cased, accents stripped, no truncation."""
@@ -36,6 +43,12 @@ def tokenize_text(text: str) -> list[int]:
     """Return the token ids of `text` without the special tokens."""
     ids: list[int] = tokenizer().encode(_without_surrogates(text), add_special_tokens=False).ids
     return ids
+
+
+def tokenize_with_offsets(text: str) -> Tokens:
+    """Return the tokens of `text` without the special tokens."""
+    encoding = tokenizer().encode(_without_surrogates(text), add_special_tokens=False)
+    return Tokens(encoding.ids, encoding.offsets)
 
 
 def tokenize_batch(texts: list[str], max_length: int) -> TokenBatch:

@@ -76,8 +76,8 @@ def read_corpus(
     other notes are skipped.
     """
     notes = {}
-    for _, note in _read_rows(folder / "notes.jsonl", Note):
-        notes[note.note] = _note_case(note)
+    for _, note in read_rows(folder / "notes.jsonl", Note):
+        notes[note.note] = note_case(note)
     return AuxiliaryCorpus(
         questions=_read_questions(folder / "questions.jsonl", notes),
         alike=_read_questions(folder / "alike.jsonl", notes),
@@ -86,7 +86,7 @@ def read_corpus(
 
 
 def _read_questions(path: Path, notes: Mapping[str, Case]) -> tuple[AuxiliaryCase, ...]:
-    return _labelled_cases(path, _read_rows(path, Question), notes)
+    return _labelled_cases(path, read_rows(path, Question), notes)
 
 
 def _read_training_note_questions(
@@ -95,7 +95,7 @@ def _read_training_note_questions(
     if not path.exists():
         return ()
     rows = []
-    for number, question in _read_rows(path, Question):
+    for number, question in read_rows(path, Question):
         if question.note in notes:
             rows.append((number, question))
     return _labelled_cases(path, rows, notes)
@@ -119,7 +119,7 @@ def _labelled_cases(
     return tuple(cases)
 
 
-def _read_rows(path: Path, row_type: type[Row]) -> list[tuple[int, Row]]:
+def read_rows(path: Path, row_type: type[Row]) -> list[tuple[int, Row]]:
     """Return every line with its number. Raises InputError with every invalid line."""
     rows = []
     mistakes = []
@@ -160,7 +160,8 @@ def _mistakes(question: Question, notes: Mapping[str, Case]) -> Iterator[str]:
         yield "the question is no part of the narrative."
 
 
-def _note_case(note: Note) -> Case:
+def note_case(note: Note) -> Case:
+    """Return a case that has the sentences of the note and no question."""
     sentences = []
     for sentence_id, paragraph_id, text in note.sentences:
         sentence = Sentence(id=sentence_id, paragraph_id=paragraph_id, text=text)

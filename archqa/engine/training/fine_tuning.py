@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -40,6 +40,18 @@ class WindowTargets(NamedTuple):
     targets: list[float]
 
 
+class WindowExample(Protocol):
+    """What is learned from one window."""
+
+    @property
+    def window(self) -> TokenWindow:
+        """The network's input."""
+        ...
+
+
+Example = TypeVar("Example", bound=WindowExample)
+
+
 class TrainingConfig(NamedTuple):
     """How the cross-encoder is trained; chosen on unseen cases and on dev (docs/engine-log.md)."""
 
@@ -60,7 +72,7 @@ def new_network(weights: Path, config: TrainingConfig, **sizes: int) -> Any:
     Raises MissingExtra when a package for training and export is absent.
     """
     _require_packages()
-    _torch().manual_seed(config.seed)
+    import_torch().manual_seed(config.seed)
     from archqa.engine.training.network import CrossEncoderNetwork
 
     pretrained = base_weights.load_pretrained_weights(weights)
@@ -108,14 +120,14 @@ def train_network(
 
     The same samples and configuration give the same weights on the same machine.
     """
-    _torch().manual_seed(config.seed)
+    import_torch().manual_seed(config.seed)
     random.seed(config.seed)
-    optimizer = _optimizer(model, config)
+    optimizer = new_optimizer(model, config)
     for epoch in range(config.epochs):
         batches = make_batches(_epoch_examples(sample_epoch(), config), config.batch_size)
         for batch_index, batch in enumerate(batches):
             done = (epoch + batch_index / len(batches)) / config.epochs
-            _set_learning_rate(optimizer, config, done)
+            set_learning_rate(optimizer, config, done)
             _training_step(model, batch, optimizer)
             stage = f"epoch {epoch + 1} of {config.epochs}, batches"
             progress(stage, batch_index + 1, len(batches))
@@ -143,13 +155,13 @@ def average_weights(models: list[Any]) -> Any:
     return average
 
 
-def make_batches(examples: list[WindowTargets], batch_size: int) -> list[list[WindowTargets]]:
+def make_batches(examples: list[Example], batch_size: int) -> list[list[Example]]:
     """Return batches in random order, of windows of similar length.
 
     Otherwise a fifth of the computation would be padding.
     """
     random.shuffle(examples)
-    batches: list[list[WindowTargets]] = []
+    batches: list[list[Example]] = []
     chunk_size = SORTED_BATCHES * batch_size
     for chunk_start in range(0, len(examples), chunk_size):
         chunk = examples[chunk_start : chunk_start + chunk_size]
@@ -183,7 +195,7 @@ def logits(model: Any, case: Case) -> NDArray[np.float64]:
     windows = np.zeros(len(case.sentences))
     for window in build_windows(case):
         indices = [span.sentence_index for span in window.spans]
-        with _torch().no_grad():
+        with import_torch().no_grad():
             window_logits = model(**_tensors(window))[0]
         total[indices] += window_logits.numpy()
         windows[indices] += 1
@@ -236,14 +248,14 @@ def _training_step(model: Any, batch: list[WindowTargets], optimizer: Any) -> No
     model.train()
     optimizer.zero_grad()
     _loss(model, batch).backward()
-    _torch().nn.utils.clip_grad_norm_(model.parameters(), MAX_GRADIENT_NORM)
+    import_torch().nn.utils.clip_grad_norm_(model.parameters(), MAX_GRADIENT_NORM)
     optimizer.step()
 
 
 def _loss(model: Any, batch: list[WindowTargets]) -> Any:
     """Return the cross-entropy, the mean over the sentences of a batch."""
-    torch = _torch()
-    with torch.autocast("cpu", dtype=torch.bfloat16, enabled=_has_fast_bfloat16()):
+    torch = import_torch()
+    with torch.autocast("cpu", dtype=torch.bfloat16, enabled=has_fast_bfloat16()):
         batch_logits = model(**collate([example.window for example in batch])).float()
     cross_entropy = torch.nn.functional.binary_cross_entropy_with_logits
     total_loss = 0
@@ -256,13 +268,16 @@ def _loss(model: Any, batch: list[WindowTargets]) -> Any:
     return total_loss / sentences
 
 
-def _has_fast_bfloat16() -> bool:
+def has_fast_bfloat16() -> bool:
     """Whether the processor multiplies bfloat16 (AMX, AVX-512); elsewhere it would be slower."""
-    supported: bool = _torch().ops.mkldnn._is_mkldnn_bf16_supported()
+    supported: bool = import_torch().ops.mkldnn._is_mkldnn_bf16_supported()
     return supported
 
 
-def _optimizer(model: Any, config: TrainingConfig) -> Any:
+def new_optimizer(
+    model: Any, config: TrainingConfig, head_rate_factor: float = HEAD_RATE_FACTOR
+) -> Any:
+    """Return an optimizer in which the head learns faster than the encoder."""
     encoder = [weight for weight in model.encoder.parameters() if weight.requires_grad]
     head = []
     for name, weight in model.named_parameters():
@@ -270,12 +285,12 @@ def _optimizer(model: Any, config: TrainingConfig) -> Any:
             head.append(weight)
     groups = [
         {"params": encoder, "max_rate": config.learning_rate},
-        {"params": head, "max_rate": config.learning_rate * HEAD_RATE_FACTOR},
+        {"params": head, "max_rate": config.learning_rate * head_rate_factor},
     ]
-    return _torch().optim.AdamW(groups, lr=config.learning_rate, weight_decay=WEIGHT_DECAY)
+    return import_torch().optim.AdamW(groups, lr=config.learning_rate, weight_decay=WEIGHT_DECAY)
 
 
-def _set_learning_rate(optimizer: Any, config: TrainingConfig, done: float) -> None:
+def set_learning_rate(optimizer: Any, config: TrainingConfig, done: float) -> None:
     """Set the rates for the fraction of training that is done."""
     rising = (done + 1e-3) / config.warmup_fraction
     falling = (1 - done) / (1 - config.warmup_fraction)
@@ -286,7 +301,7 @@ def _set_learning_rate(optimizer: Any, config: TrainingConfig, done: float) -> N
 def _tensors(window: TokenWindow) -> dict[str, Any]:
     tensors = {}
     for name, array in network_inputs(window).items():
-        tensors[name] = _torch().from_numpy(array)
+        tensors[name] = import_torch().from_numpy(array)
     return tensors
 
 
@@ -296,7 +311,7 @@ def collate(windows: list[TokenWindow]) -> dict[str, Any]:
     tensors = {}
     for name in inputs[0]:
         padded = _pad([window_inputs[name] for window_inputs in inputs])
-        tensors[name] = _torch().from_numpy(padded)
+        tensors[name] = import_torch().from_numpy(padded)
     return tensors
 
 
@@ -310,7 +325,8 @@ def _pad(arrays: list[NDArray[Any]]) -> NDArray[Any]:
     return padded
 
 
-def _torch() -> Any:
+def import_torch() -> Any:
+    """Return the module, which is imported only to train."""
     import torch
 
     return torch
