@@ -1,9 +1,12 @@
 """Finds the sentences of a note that answer a short question, and how likely the note answers it.
 
 The contest's evidence selection (`engine.py`) expects five to ten sentences that an answer to a
-patient's message needs; a short question is answered by one or two, or not at all.
+patient's message needs; a short question is answered by one or two, or not at all. The network is
+the cross-encoder less two layers, trained on such questions (`training/answer_training.py`).
 """
 
+import hashlib
+import json
 from functools import cache
 from typing import NamedTuple
 
@@ -11,14 +14,43 @@ import numpy as np
 from numpy.typing import NDArray
 
 from archqa.core.case import Case
-from archqa.engine.cross_encoder import (
-    CrossEncoder,
-    default_cross_encoder,
-    default_cross_encoder_sha256,
-)
+from archqa.core.value import FrozenModel
+from archqa.engine.answer_windows import Piece, build_answer_windows, sentence_pieces
+from archqa.engine.cross_encoder import CrossEncoder
+from archqa.engine.question import question_text
+from archqa.engine.tables import DATA_DIR
 
-MAX_SELECTED = 4
-MARGIN = 0.5
+NETWORK_FILE = DATA_DIR / "answer_finder.onnx"
+SETTINGS_FILE = DATA_DIR / "answer_finder.json"
+EXCLUDED_LOGIT = -20.0
+"""Of a sentence that is no evidence."""
+
+Logits = NDArray[np.float64]
+
+
+class AnswerFinderSettings(FrozenModel):
+    """What was fitted and chosen after the network was trained.
+
+    The log-odds that the note answers are `slope` times the highest logit plus `bias`; it is
+    answered from `min_answerable` on. Selected are at most `max_selected` sentences whose logit is
+    at most `margin` below the highest, and at least `min_logit`.
+    """
+
+    slope: float
+    bias: float
+    min_answerable: float
+    margin: float
+    min_logit: float
+    max_selected: int
+    provenance: str = ""
+
+
+class ClauseScore(NamedTuple):
+    """Characters `start` to `end` of a sentence, and the logit that they answer."""
+
+    start: int
+    end: int
+    logit: float
 
 
 class Finding(NamedTuple):
@@ -27,34 +59,88 @@ class Finding(NamedTuple):
     `probabilities` (sentences,) that a sentence carries the answer or a part of it; `answerable`,
     calibrated, that the note answers at all; `selected` are the indices of the sentences that
     answer best, the best one at the front, whether or not the note is likely to answer;
-    `is_answered` whether `answerable` passes the threshold.
+    `is_answered` whether `answerable` passes the threshold. `clauses` are those of long sentences.
     """
 
     probabilities: NDArray[np.float64]
     answerable: float
     selected: tuple[int, ...]
     is_answered: bool
+    clauses: dict[int, list[ClauseScore]]
 
 
 class AnswerFinder:
     """Reads a question and a note. Use `AnswerFinder.load`; safe to share among threads."""
 
-    def __init__(self, cross_encoder: CrossEncoder) -> None:
+    def __init__(
+        self, cross_encoder: CrossEncoder, settings: AnswerFinderSettings, fingerprint: str = ""
+    ) -> None:
         self._cross_encoder = cross_encoder
-        self.fingerprint = default_cross_encoder_sha256()
+        self._settings = settings
+        self.fingerprint = fingerprint
 
     @staticmethod
-    @cache
     def load() -> "AnswerFinder":
         """Return the shipped one, loaded once."""
-        return AnswerFinder(default_cross_encoder())
+        return _load_default()
 
     def find(self, case: Case, excluded: frozenset[int] = frozenset()) -> Finding:
         """Find the answer to the case's question; sentences at `excluded` indices are no evidence."""
-        logits = self._cross_encoder.logits(case)
-        logits[list(excluded)] = -np.inf
-        probabilities = 1 / (1 + np.exp(-logits))
-        order = np.argsort(-logits, kind="stable")
-        near = [int(index) for index in order if logits[index] >= logits.max() - MARGIN]
-        answerable = float(probabilities.max(initial=0.0))
-        return Finding(probabilities, answerable, tuple(near[:MAX_SELECTED]), answerable > 0.5)
+        texts = [sentence.text for sentence in case.sentences]
+        pieces = sentence_pieces(texts)
+        windows = build_answer_windows(question_text(case), pieces)
+        piece_logits = self._cross_encoder.start_window_logits(windows, len(pieces))()
+        logits = _sentence_logits(pieces, piece_logits, len(texts))
+        logits[list(excluded)] = EXCLUDED_LOGIT
+        answerable = self._answerable(logits)
+        return Finding(
+            probabilities=_sigmoid(logits),
+            answerable=answerable,
+            selected=self._select(logits),
+            is_answered=answerable >= self._settings.min_answerable,
+            clauses=_clauses(pieces, piece_logits),
+        )
+
+    def _answerable(self, logits: Logits) -> float:
+        highest = logits.max(initial=EXCLUDED_LOGIT)
+        return float(_sigmoid(self._settings.slope * highest + self._settings.bias))
+
+    def _select(self, logits: Logits) -> tuple[int, ...]:
+        settings = self._settings
+        selected: list[int] = []
+        for index in np.argsort(-logits, kind="stable")[: settings.max_selected].tolist():
+            is_near = logits[index] >= logits.max() - settings.margin
+            if not selected or (is_near and logits[index] >= settings.min_logit):
+                selected.append(index)
+        return tuple(selected)
+
+
+def _sentence_logits(pieces: list[Piece], piece_logits: Logits, sentences: int) -> Logits:
+    """Return the highest logit of each sentence's pieces, of shape (sentences,)."""
+    logits = np.full(sentences, EXCLUDED_LOGIT)
+    sentence_of_piece = [piece.sentence_index for piece in pieces]
+    np.maximum.at(logits, sentence_of_piece, piece_logits)
+    return logits
+
+
+def _clauses(pieces: list[Piece], piece_logits: Logits) -> dict[int, list[ClauseScore]]:
+    """Return the pieces of each sentence that has several."""
+    clauses: dict[int, list[ClauseScore]] = {}
+    for piece, logit in zip(pieces, piece_logits.tolist(), strict=True):
+        clause = ClauseScore(piece.start, piece.end, logit)
+        clauses.setdefault(piece.sentence_index, []).append(clause)
+    return {index: scores for index, scores in clauses.items() if len(scores) > 1}
+
+
+def _sigmoid(logits: Logits) -> Logits:
+    probabilities: Logits = 1 / (1 + np.exp(-np.asarray(logits)))
+    return probabilities
+
+
+@cache
+def _load_default() -> AnswerFinder:
+    settings_text = SETTINGS_FILE.read_bytes()
+    network = NETWORK_FILE.read_bytes() + NETWORK_FILE.with_suffix(".npz").read_bytes()
+    fingerprint = hashlib.sha256(settings_text + network).hexdigest()
+    settings = AnswerFinderSettings.model_validate(json.loads(settings_text))
+    return AnswerFinder(CrossEncoder(NETWORK_FILE), settings, fingerprint)

@@ -37,11 +37,17 @@ class CrossEncoder:
 
     def start_logits(self, case: Case) -> Callable[[], Logits]:
         """Start the computation; the returned function waits for the logits."""
+        return self.start_window_logits(build_windows(case), len(case.sentences))
+
+    def start_window_logits(
+        self, windows: list[TokenWindow], sentences: int
+    ) -> Callable[[], Logits]:
+        """As `start_logits`, of windows whose spans count `sentences` sentences or pieces of them."""
         pending = []
-        for window in build_windows(case):
+        for window in windows:
             window_logits = submit_to_pool(self._window_logits, window)
             pending.append((window, window_logits))
-        return lambda: _mean_over_windows(pending, len(case.sentences))
+        return lambda: _mean_over_windows(pending, sentences)
 
     def _window_logits(self, window: TokenWindow) -> Logits:
         outputs = self._session.run(None, network_inputs(window))

@@ -1,10 +1,10 @@
 """onnxruntime sessions of the engine's networks, and the thread pool that they share."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from functools import cache, partial
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 import onnxruntime as ort
@@ -21,6 +21,9 @@ SLOW_OPTIMIZERS = ["SkipLayerNormFusion"]
 
 EMBEDDING_TABLE = "encoder.embeddings.pieces.table"
 """The one packed weight that a graph reads row by row; the rest are transposed for products."""
+
+REFERENCE, REFERENCE_MARK = "reference", "#"
+"""The array of a packed weight that stands in another file, which it names as `file#name`."""
 
 Task = TypeVar("Task")
 Result = TypeVar("Result")
@@ -49,18 +52,40 @@ def open_session(model: Path) -> ort.InferenceSession:
 
 
 def read_packed_weights(file: Path) -> Iterator[tuple[str, PackedWeights]]:
-    """Yield the packed weights of a file by their names in the graph; none without the file."""
+    """Yield the packed weights of a file by their names in the graph; none without the file.
+
+    A weight that another file of the folder has as well stands there alone, and here as a reference.
+    """
     if not file.exists():
         return
     with np.load(file) as arrays:
         names = {array_name.rsplit("/", 1)[0] for array_name in arrays.files}
+        references = {}
         for name in sorted(names):
-            packed = PackedWeights(
-                codes=arrays[f"{name}/codes"],
-                factors=arrays[f"{name}/factors"],
-                scale=arrays[f"{name}/scale"],
-            )
-            yield name, packed
+            if f"{name}/{REFERENCE}" in arrays.files:
+                references[name] = str(arrays[f"{name}/{REFERENCE}"])
+            else:
+                yield name, _packed_weights(arrays, name)
+    yield from _referenced_weights(file.parent, references)
+
+
+def _referenced_weights(
+    folder: Path, references: Mapping[str, str]
+) -> Iterator[tuple[str, PackedWeights]]:
+    for file_name in {reference.split(REFERENCE_MARK, 1)[0] for reference in references.values()}:
+        with np.load(folder / file_name) as arrays:
+            for name, reference in references.items():
+                owner, name_there = reference.split(REFERENCE_MARK, 1)
+                if owner == file_name:
+                    yield name, _packed_weights(arrays, name_there)
+
+
+def _packed_weights(arrays: Mapping[str, NDArray[Any]], name: str) -> PackedWeights:
+    return PackedWeights(
+        codes=arrays[f"{name}/codes"],
+        factors=arrays[f"{name}/factors"],
+        scale=arrays[f"{name}/scale"],
+    )
 
 
 def _unpack_weights(file: Path) -> dict[str, NDArray[np.int8]]:

@@ -10,7 +10,7 @@ import copy
 import warnings
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import onnx
@@ -21,9 +21,14 @@ from torch import Tensor, nn
 from torch.nn.functional import linear
 
 from archqa.engine import weight_packing
-from archqa.engine.onnx_sessions import EMBEDDING_TABLE
+from archqa.engine.onnx_sessions import (
+    EMBEDDING_TABLE,
+    REFERENCE,
+    REFERENCE_MARK,
+    read_packed_weights,
+)
 from archqa.engine.training.network import CrossEncoderNetwork
-from archqa.engine.weight_packing import PackedWeights
+from archqa.engine.weight_packing import Floats, PackedWeights
 from archqa.engine.wordpiece import MARKER, UNK, tokenizer
 
 INPUTS = ["pieces", "kinds", "marks", "mean"]
@@ -73,22 +78,56 @@ class PerTokenScaledLinear(nn.Module):
         return linear(hidden / maximum, self.weight) * maximum + self.bias
 
 
-def export(model: CrossEncoderNetwork, graph_file: Path, example: Mapping[str, Tensor]) -> None:
+def export(
+    model: CrossEncoderNetwork,
+    graph_file: Path,
+    example: Mapping[str, Tensor],
+    shared_weights: Path | None = None,
+) -> None:
     """Write the graph and its weights (.npz); a reader never sees half a file.
 
-    `example` are the network's inputs for one window.
+    `example` are the network's inputs for one window. Weights that are also in the file
+    `shared_weights`, in the same folder, are read from there.
     """
     network = copy.deepcopy(model).eval()
     network.single_window = True
+    shared = _SharedWeights.read(shared_weights)
     packed_layers = {}
     for layer in _scale_per_token(network):
-        packed = _pack_layer(layer)
+        packed = _pack_layer(layer, shared)
         packed_layers[_content_key(layer.weight)] = packed
     packed_table = _replace_embeddings(network)
     draft = graph_file.with_suffix(".draft.onnx")
     packed_by_name = _write_quantised_graph(network, example, packed_layers, draft)
-    _save_files(onnx.load(str(draft)), packed_by_name, packed_table, graph_file)
+    _save_files(onnx.load(str(draft)), packed_by_name, packed_table, shared, graph_file)
     draft.unlink()
+
+
+class _SharedWeights(NamedTuple):
+    """The packed weights of another file, by the content they stand for."""
+
+    file_name: str
+    by_content: dict[bytes, tuple[str, PackedWeights]]
+
+    @classmethod
+    def read(cls, file: Path | None) -> "_SharedWeights":
+        """Read the weights of a file; there are none without a file."""
+        by_content = {}
+        if file is not None:
+            for name, packed in read_packed_weights(file):
+                content = weight_packing.dequantise(packed).tobytes()
+                by_content[content] = (name, packed)
+        return cls(file.name if file else "", by_content)
+
+    def find(self, weight: Floats) -> PackedWeights | None:
+        """Return the packed form of a weight that the file has."""
+        named = self.by_content.get(np.ascontiguousarray(weight).tobytes())
+        return named[1] if named else None
+
+    def reference(self, packed: PackedWeights) -> str:
+        """Return `file#name` of a weight that the file has, else an empty text."""
+        named = self.by_content.get(weight_packing.dequantise(packed).tobytes())
+        return f"{self.file_name}{REFERENCE_MARK}{named[0]}" if named else ""
 
 
 def _scale_per_token(network: CrossEncoderNetwork) -> list[PerTokenScaledLinear]:
@@ -103,10 +142,13 @@ def _scale_per_token(network: CrossEncoderNetwork) -> list[PerTokenScaledLinear]
     return replaced
 
 
-def _pack_layer(layer: PerTokenScaledLinear) -> PackedWeights:
+def _pack_layer(layer: PerTokenScaledLinear, shared: _SharedWeights) -> PackedWeights:
     """Pack a layer's weight, and set it to what the packed form represents."""
+    weight = layer.weight.detach().numpy()
+    if already_packed := shared.find(weight):
+        return already_packed
     packed = weight_packing.pack_weights(
-        layer.weight.detach().numpy(),
+        weight,
         weight_packing.LAYER_BLOCK_SIZE,
         weight_packing.LAYER_MAX_CODE,
     )
@@ -216,6 +258,7 @@ def _save_files(
     model: Any,
     packed_by_name: Mapping[str, PackedWeights],
     packed_table: PackedWeights,
+    shared: _SharedWeights,
     graph_file: Path,
 ) -> None:
     """Move the packed weights out of the graph, set their scales there, and write both files."""
@@ -229,15 +272,20 @@ def _save_files(
             tensor.CopyFrom(numpy_helper.from_array(scales[tensor.name], tensor.name))
         if tensor.name in external:
             _move_to_file(tensor, weights_file.name)
-    _save_packed(external, weights_file)
+    _save_packed(external, shared, weights_file)
     draft = graph_file.with_suffix(".written.onnx")
     draft.write_bytes(model.SerializeToString())
     draft.replace(graph_file)
 
 
-def _save_packed(packed_by_name: Mapping[str, PackedWeights], path: Path) -> None:
-    arrays = {}
+def _save_packed(
+    packed_by_name: Mapping[str, PackedWeights], shared: _SharedWeights, path: Path
+) -> None:
+    arrays: dict[str, Any] = {}
     for name, packed in packed_by_name.items():
+        if reference := shared.reference(packed):
+            arrays[f"{name}/{REFERENCE}"] = np.array(reference)
+            continue
         for field, array in packed._asdict().items():
             arrays[f"{name}/{field}"] = array
     draft = path.with_suffix(".draft.npz")

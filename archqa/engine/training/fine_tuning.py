@@ -202,11 +202,14 @@ def logits(model: Any, case: Case) -> NDArray[np.float64]:
     return total / np.maximum(windows, 1)
 
 
-def export(model: Any, path: Path, example: Case) -> None:
-    """Write the module as integer ONNX to `path`, with its packed weights next to it."""
+def export(model: Any, path: Path, example: Case, shared_weights: Path | None = None) -> None:
+    """Write the module as integer ONNX to `path`, with its packed weights next to it.
+
+    Weights that the file `shared_weights` has are not written again.
+    """
     from archqa.engine.training import export as onnx_export
 
-    onnx_export.export(model, path, _tensors(build_windows(example)[0]))
+    onnx_export.export(model, path, _tensors(build_windows(example)[0]), shared_weights)
 
 
 def _reorder_blocks(case: Case) -> tuple[Sentence, ...]:
