@@ -143,7 +143,9 @@ async def answer_patient(
 
 def check_patient_settings(settings: Settings) -> None:
     """Raise `CallerError` for settings that have no effect on a question about a patient."""
-    check_settings_used(settings, record_pipeline(settings), model_pipeline())
+    pipeline = record_pipeline(settings)
+    if settings.typed_names:
+        check_settings_used(settings, pipeline, model_pipeline())
 
 
 def patient_destinations(settings: Settings, record: str | Path) -> tuple[Destination, ...]:

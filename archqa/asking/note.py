@@ -93,7 +93,7 @@ class NoteAnswerer:
         shared: SharedLimits | None = None,
     ) -> None:
         self._backends: Backends | None = None
-        if _asks_model(settings, scripted):
+        if asks_model(settings, scripted):
             settings = settings.replace(record=None)
             self._backends = Backends(settings, model_pipeline(), scripted, shared, announce)
 
@@ -139,12 +139,12 @@ def check_note_settings(settings: Settings) -> None:
 
 def note_destinations(settings: Settings) -> tuple[Destination, ...]:
     """Where a question about a note sends its text."""
-    if not _asks_model(settings):
+    if not asks_model(settings):
         return ()
     return run_destinations(settings.replace(record=None), model_pipeline())
 
 
-def _asks_model(settings: Settings, scripted: Model | None = None) -> bool:
+def asks_model(settings: Settings, scripted: Model | None = None) -> bool:
     """Whether a model answers: its server was asked for, for all agents or for this one."""
     own = settings.agent(AGENT)
     if own.backend is not None:
