@@ -31,17 +31,15 @@ class NoteLine(FrozenModel):
 
 
 class NoteAnswer(FrozenModel):
-    """The answer of a model; `rationale` comes first, so that it is thought of first.
-
-    `missing` names what the note does not state, or the judgement that is not made;
-    `not_understood` are words of the question.
-    """
+    """The answer; the reason comes first, so that it is thought of first."""
 
     rationale: str
     status: NoteStatus
     lines: tuple[NoteLine, ...]
     missing: str
+    """What the note does not state, or the judgement that is not made."""
     not_understood: tuple[str, ...]
+    """Words of the question."""
 
 
 class NoteAnswerTask(CaseTask):

@@ -9,7 +9,7 @@ from archqa.agents.note_answer import NoteLine
 from archqa.core.case import Case
 from archqa.core.value import FrozenModel
 from archqa.llm.structured import AllowedValues
-from archqa.notes.non_evidence import headings_of_sentences
+from archqa.notes.non_evidence import headings_of_sentences, non_evidence_indices
 
 
 class CitedSentence(FrozenModel):
@@ -113,15 +113,15 @@ class NoteAnswerCheckAgent(Agent[NoteAnswerCheckTask, NoteAnswerVerdict]):
 def _sentences(case: Case) -> dict[str, CitedSentence]:
     """Return every sentence with its heading and its predecessor in the paragraph, by id."""
     headings = headings_of_sentences(case)
+    uncitable = non_evidence_indices(case)
     sentences = {}
-    before = None
     for index, sentence in enumerate(case.sentences):
-        follows = before is not None and before.paragraph_id == sentence.paragraph_id
+        previous = case.sentences[index - 1] if index > 0 and index - 1 not in uncitable else None
+        follows = previous is not None and previous.paragraph_id == sentence.paragraph_id
         sentences[sentence.id] = CitedSentence(
             id=sentence.id,
             text=sentence.text,
             heading=headings.get(index, ""),
-            before=before.text if before is not None and follows else "",
+            before=previous.text if previous is not None and follows else "",
         )
-        before = sentence
     return sentences
