@@ -71,7 +71,9 @@ def check_place(note: object, patient: object, record: object) -> None:
             "It is not said what to ask.\nName a note, or a patient with the record that has them."
         )
     if patient is not None and record is None:
-        raise CallerError("A patient is in a record.\nName the store or server with --record (record=).")
+        raise CallerError(
+            "A patient is in a record.\nName the store or server with --record (record=)."
+        )
 
 
 def parse_time(value: datetime | str | None) -> datetime | None:

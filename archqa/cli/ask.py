@@ -1,6 +1,5 @@
 """`archqa ask`: questions about a note or a patient, without a run folder."""
 
-import sys
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Annotated
@@ -26,7 +25,8 @@ from archqa.cli.options import (
 )
 from archqa.cli.settings import command_settings, print_embedded_notice
 from archqa.cli.waiting import Counter, shown_when_slow
-from archqa.errors import CallerError, InputError
+from archqa.errors import CallerError
+from archqa.notes.note_files import read_note
 from archqa.runs.destinations import Announcer
 
 FAILED = "failed"
@@ -106,7 +106,11 @@ def command(
         check_place(note, patient, record)
     if settings.pipeline is None and not settings.has_model:
         print_embedded_notice(settings.replace(record=record))
-    text = None if note is None else _read_note(note)
+    text = None
+    if note is not None:
+        text, remarks = read_note(note)
+        for remark in remarks:
+            print_notice(remark)
     ask_options = AskOptions(
         settings=settings,
         record=record,
@@ -134,21 +138,6 @@ def _check_call(question: str | None, questions: Path | None, out: Path | None) 
         raise CallerError("--out is for --questions.\nLeave it out; the answer is printed.")
     if out is not None:
         check_suffix(out, "answers")
-
-
-def _read_note(path: Path) -> str:
-    if str(path) == "-":
-        return sys.stdin.read()
-    try:
-        return path.read_text(encoding="utf-8")
-    except UnicodeDecodeError as error:
-        raise InputError(
-            path, [f": byte {error.start + 1} is not UTF-8."], "Save the note as UTF-8 text."
-        ) from None
-    except OSError as error:
-        raise InputError(
-            path, [f": {error.strerror}."], "Name a note as a plain text file."
-        ) from None
 
 
 def _ask_one(

@@ -142,6 +142,8 @@ def test_what_was_answered_before_an_interruption_is_not_asked_again(
         asked.append(case.clinician_question)
         return answer_by_engine(case)
 
+    # It would end this process in a few seconds.
+    monkeypatch.setattr("archqa.cli.interruption.finish", lambda: None)
     monkeypatch.setattr("archqa.asking.note.answer_by_engine", answer)
     questions = write_questions(tmp_path, *(f"{number},Why {number}?,A note." for number in "abc"))
     command = ("ask", "--questions", questions, "--out", str(tmp_path / "answers.csv"))
