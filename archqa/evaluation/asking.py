@@ -33,7 +33,7 @@ class Evaluation(NamedTuple):
 
 
 def evaluate_asking(
-    questions: Sequence[NoteQuestion] | Sequence[RecordQuestion],
+    questions: Sequence[NoteQuestion | RecordQuestion],
     options: AskOptions,
     on_row: OnRow = lambda *_: None,
 ) -> Evaluation:

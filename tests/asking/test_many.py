@@ -2,6 +2,7 @@
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pandas
 import pytest
@@ -58,7 +59,7 @@ def test_a_row_may_be_about_a_patient(tmp_path: Path) -> None:
 
 def test_all_wrong_rows_are_named_before_any_is_asked(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("archqa.asking.note.answer_by_engine", pytest.fail)
-    rows = [
+    rows: list[dict[str, Any]] = [
         {"question": "Why?", "note": NOTE},
         {"question": " ", "note": NOTE},
         {"question": "Why?", "note": float("nan")},

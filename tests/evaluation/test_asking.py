@@ -16,9 +16,9 @@ from tests.cli.test_commands import archqa
 
 NOTE = "Furosemide was given for oedema. It was stopped on day 3. His wife drove him home."
 SENTENCES = NOTE.replace(". ", ".|").split("|")
-NOTE_ITEMS = [
+NOTE_ITEMS: list[dict[str, Any]] = [
     {"q": "two groups, one hit by 1 of 2", "kind": "answerable", "answer": "",
-     "quotes": [["for oedema", "not the note's" * 0 + "given for oedema"], ["stopped on day 3"]]},
+     "quotes": [["for oedema", "given for oedema"], ["stopped on day 3"]]},
     {"q": "not answered", "kind": "answerable", "answer": "", "quotes": [["His wife"]]},
     {"q": "hard", "kind": "unanswerable", "why": "", "hard": True},
     {"q": "hard, answered", "kind": "unanswerable", "why": "", "hard": True},
