@@ -98,13 +98,20 @@ def _closing_names(sentences: tuple[Sentence, ...]) -> Iterator[int]:
 def _header_of_rows(sentences: tuple[Sentence, ...]) -> dict[int, int]:
     """Return the index of the header row by that of each row of the same table below it."""
     headers: dict[int, int] = {}
-    for table in _tables(sentences):
-        first, *others = table
-        rows = [index for index in others if not is_rule(sentences[index].text)]
-        has_rule = len(others) > len(rows) and others[0] != rows[:1]
-        if rows and _is_header(sentences[first].text, has_rule=has_rule):
+    for first, *others in _tables(sentences):
+        texts = [sentences[index].text for index in others]
+        rows = [index for index, text in zip(others, texts, strict=True) if not is_rule(text)]
+        if rows and _is_header(sentences[first].text, has_rule=_has_rule_below(texts)):
             headers.update(dict.fromkeys(rows, first))
     return headers
+
+
+def _has_rule_below(texts: list[str]) -> bool:
+    """Whether there is a rule of columns under the first row, and none between the rows below."""
+    *inner, _ = texts
+    is_ruled = [is_rule(text) for text in inner]
+    columns = len(table_cells(texts[0])) > 1 or texts[0].count("+") > 1
+    return columns and is_ruled[:1] == [True] and sum(is_ruled) == 1
 
 
 def _tables(sentences: tuple[Sentence, ...]) -> Iterator[list[int]]:

@@ -115,6 +115,9 @@ def test_rows_of_a_table_are_evidence_but_not_its_header_and_rules(table: str) -
 
 def test_a_table_of_names_and_values_has_no_header() -> None:
     assert excluded("Allergies | none\nWeight | 70 kg\nCode status | full") == []
+    assert excluded("Allergies | none\n-----\nWeight | 70 kg") == ["-----"]
+    grid = "| Allergies | none |\n+---+---+\n| Weight | 70 kg |\n+---+---+\n| Code | full |"
+    assert excluded(grid) == ["+---+---+", "+---+---+"]
 
 
 def test_the_header_of_an_html_table_is_known_by_its_cells() -> None:
