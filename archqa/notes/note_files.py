@@ -30,6 +30,9 @@ _KINDS = {
     ".pdf": _PDF,
     "application/pdf": _PDF,
 }
+READ_MEDIA_TYPES = frozenset(kind for kind in _KINDS if "/" in kind)
+"""Beside `text/plain`; `application/pdf` needs the extra `pdf`."""
+
 _FOREIGN_KINDS = {
     b"PK\x03\x04": "a Word document or an archive",
     b"\xd0\xcf\x11\xe0": "a Word document",

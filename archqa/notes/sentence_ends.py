@@ -64,7 +64,7 @@ _UNIT_THEN_SENTENCE = re.compile(
 """A one-letter unit ends a sentence, though it looks like the initial of a name."""
 
 _LIST_NUMBER = re.compile(
-    rf"\s*(?:\(?(?:\d{{1,2}}|[A-Za-z]|[ivx]{{1,4}})\s?[.)]|[{BULLET}])\s*(?:\?\s*)?"
+    rf"\s*(?:\(?(?:\d{{1,2}}|[A-Za-z]|[ivx]{{1,4}}|[IVX]{{1,4}})\s?[.)]|[{BULLET}])\s*(?:\?\s*)?"
 )
 _ITEM_NUMBER = re.compile(
     r"(?:^|(?<=[\s:])|(?<=[a-z)]\.))\(?(\d{1,2})[.)](?:\s+|(?=[A-Za-z]))(?=\S)"

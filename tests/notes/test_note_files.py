@@ -105,6 +105,7 @@ def test_html_becomes_lines_items_and_rows() -> None:
         "2. Asthma",
         "",
         "Test | Result",
+        "--- | ---",
         "Na | 140",
         "",
         "Placed",

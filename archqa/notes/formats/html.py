@@ -102,7 +102,10 @@ def _pieces(element: HtmlElement, depth: int, marker: str = "") -> Iterator[str]
     line_break = _break_around(element.tag)
     yield line_break + marker
     if _is_table_row(element):
-        yield " | ".join(_cell_text(cell, depth) for cell in element if cell.tag in _CELLS)
+        cells = [cell for cell in element if cell.tag in _CELLS]
+        yield " | ".join(_cell_text(cell, depth) for cell in cells)
+        if all(cell.tag == "th" for cell in cells):
+            yield "\n" + " | ".join(["---"] * len(cells))
     else:
         yield from _content(element, depth)
     yield "" if element.tag == "br" else line_break
