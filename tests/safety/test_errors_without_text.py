@@ -15,7 +15,7 @@ from archqa.asking.note import ask_note
 from archqa.asking.record import ask_record
 from archqa.errors import ArchqaError, CallerError, InputError
 from archqa.settings import Settings, load_settings
-from tests.ask.test_asking import small_record
+from tests.asking.test_asking import small_record
 from tests.safety import command_line
 
 SECRET = "zweifelsohne"

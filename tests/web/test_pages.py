@@ -18,7 +18,7 @@ from archqa import tasks
 from archqa.settings import Settings
 from archqa.web.access import AccessMiddleware
 from archqa.web.app import WebConfig, create_app
-from tests.ask.test_asking import small_record
+from tests.asking.test_asking import small_record
 from tests.report.synthetic_runs import cases_with_specialties, create_run
 
 NOTE = "He was admitted with oedema.\n- ASA 81 mg p.o. daily\n\nFurosemide 40 mg daily was given for fluid overload."
