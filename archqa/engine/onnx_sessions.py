@@ -1,5 +1,6 @@
 """onnxruntime sessions of the engine's networks, and the thread pool that they share."""
 
+import hashlib
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from functools import cache, partial
@@ -91,6 +92,15 @@ def _unpack_share(file: Path, share: int) -> dict[str, NDArray[np.int8]]:
         else:
             weights[name] = weight_packing.unpack_transposed(packed)
     return weights
+
+
+def files_sha256(*files: Path) -> str:
+    """Return the sha256 of the files, one after the other, without reading one as a whole."""
+    digest = hashlib.sha256()
+    for file in files:
+        with file.open("rb") as stream:
+            hashlib.file_digest(stream, lambda: digest)
+    return digest.hexdigest()
 
 
 def submit_to_pool(run: Callable[[Task], Result], task: Task) -> Future[Result]:
