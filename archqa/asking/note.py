@@ -96,10 +96,7 @@ class NoteAnswerer:
     ) -> None:
         self._backends: Backends | None = None
         if asks_model(settings, scripted):
-            from archqa.runs.backends import Backends
-
-            settings = settings.replace(record=None)
-            self._backends = Backends(settings, model_pipeline(), scripted, shared, announce)
+            self._backends = _model_backends(settings, scripted, announce, shared)
 
     async def answer(self, case: Case, on_step: OnStep = lambda _: None) -> Answer:
         """Answer the case's clinician's question."""
@@ -123,6 +120,18 @@ class NoteAnswerer:
         """Close the connections."""
         if self._backends is not None:
             await self._backends.close()
+
+
+def _model_backends(
+    settings: Settings,
+    scripted: Model | None,
+    announce: Announce | None,
+    shared: "SharedLimits | None",
+) -> "Backends":
+    from archqa.runs.backends import Backends  # Without a model it is not needed.
+
+    settings = settings.replace(record=None)
+    return Backends(settings, model_pipeline(), scripted, shared, announce)
 
 
 def _record_step(usages: list[Usage], on_step: OnStep, step: Step) -> None:
