@@ -3,15 +3,9 @@
 from rich.table import Table
 from rich.text import Text
 
-from archqa.asking.answer import Answer, AnswerLine, Evidence, Status
+from archqa.asking.answer import Answer, AnswerLine, Evidence
+from archqa.asking.status_words import STATUS_WORDS
 from archqa.cli.console import console, print_notice
-
-STATUS_WORDS = {
-    Status.ANSWERED: "Answered",
-    Status.NOT_FOUND: "Not found",
-    Status.NOT_UNDERSTOOD: "Not understood",
-    Status.DECLINED: "Declined: a judgement or a prediction is not made",
-}
 
 
 def print_answer(answer: Answer) -> None:
