@@ -1,11 +1,13 @@
 """onnxruntime sessions of the engine's networks, and the thread pool that they share."""
 
 import hashlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
-from functools import cache, partial
+from functools import cache
+from itertools import groupby
+from operator import attrgetter
 from pathlib import Path
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 import onnxruntime as ort
@@ -25,6 +27,9 @@ SLOW_OPTIMIZERS = ["SkipLayerNormFusion"]
 
 EMBEDDING_TABLE = "encoder.embeddings.pieces.table"
 """The one packed weight that a graph reads row by row; the rest are transposed for products."""
+
+REFERENCE, REFERENCE_MARK = "reference", "#"
+"""The array of a packed weight that stands in another file, which it names as `file#name`."""
 
 Task = TypeVar("Task")
 Result = TypeVar("Result")
@@ -53,40 +58,63 @@ def open_session(model: Path) -> ort.InferenceSession:
 
 
 def read_packed_weights(file: Path) -> Iterator[tuple[str, PackedWeights]]:
-    """Yield the packed weights of a file by their names in the graph; none without the file."""
-    return _read_share(file, 0, 1)
+    """Yield the packed weights of a file by their names in the graph; none without the file.
+
+    A weight that another file of the folder has as well stands there alone, and here as a reference.
+    """
+    return _read_places(_weight_places(file))
 
 
-def _read_share(file: Path, share: int, shares: int) -> Iterator[tuple[str, PackedWeights]]:
-    """Yield every weight whose place in the order of names is `share` modulo `shares`."""
+class _WeightPlace(NamedTuple):
+    """The file of a packed weight, its name there, and its name in the graph."""
+
+    file: Path
+    name_in_file: str
+    name: str
+
+
+def _weight_places(file: Path) -> list[_WeightPlace]:
+    """Return where each weight of a graph stands, in the order of names."""
     if not file.exists():
-        return
+        return []
+    places = []
     with np.load(file) as arrays:
-        names = {array_name.rsplit("/", 1)[0] for array_name in arrays.files}
-        for name in sorted(names)[share::shares]:
-            packed = PackedWeights(
-                codes=arrays[f"{name}/codes"],
-                factors=arrays[f"{name}/factors"],
-                scale=arrays[f"{name}/scale"],
-            )
-            yield name, packed
+        for name in sorted({array_name.rsplit("/", 1)[0] for array_name in arrays.files}):
+            place = _WeightPlace(file, name, name)
+            if f"{name}/{REFERENCE}" in arrays.files:
+                reference = str(arrays[f"{name}/{REFERENCE}"])
+                other_file, _, name_there = reference.partition(REFERENCE_MARK)
+                place = _WeightPlace(file.parent / other_file, name_there, name)
+            places.append(place)
+    return places
+
+
+def _read_places(places: Iterable[_WeightPlace]) -> Iterator[tuple[str, PackedWeights]]:
+    """Yield packed weights by their names in the graph, each file opened once."""
+    for file, places_in_file in groupby(sorted(places), key=attrgetter("file")):
+        with np.load(file) as arrays:
+            for place in places_in_file:
+                packed = PackedWeights(
+                    codes=arrays[f"{place.name_in_file}/codes"],
+                    factors=arrays[f"{place.name_in_file}/factors"],
+                    scale=arrays[f"{place.name_in_file}/scale"],
+                )
+                yield place.name, packed
 
 
 def _unpack_weights(file: Path) -> dict[str, NDArray[np.int8]]:
     """Decompress and unpack the weights of a file in the pool."""
-    pending = []
-    for share in range(SHARES):
-        unpack = partial(_unpack_share, file)
-        pending.append(submit_to_pool(unpack, share))
+    places = _weight_places(file)
+    pending = [submit_to_pool(_unpack_places, places[share::SHARES]) for share in range(SHARES)]
     weights = {}
     for unpacked in pending:
         weights.update(unpacked.result())
     return weights
 
 
-def _unpack_share(file: Path, share: int) -> dict[str, NDArray[np.int8]]:
+def _unpack_places(places: list[_WeightPlace]) -> dict[str, NDArray[np.int8]]:
     weights = {}
-    for name, packed in _read_share(file, share, SHARES):
+    for name, packed in _read_places(places):
         if name == EMBEDDING_TABLE:
             weights[name] = weight_packing.unpack_weights(packed)
         else:
