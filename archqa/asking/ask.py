@@ -5,7 +5,6 @@ from pathlib import Path
 from typing import Any
 
 from archqa.asking.answer import Answer
-from archqa.asking.chart import ask_patient
 from archqa.asking.length import within_words
 from archqa.asking.note import OnStep, ask_note
 from archqa.errors import CallerError, without_suppressed_causes
@@ -49,6 +48,8 @@ def ask(
             question, note or "", settings, on_step=on_step, announce=announce, scripted=scripted
         )
     else:
+        from archqa.asking.chart import ask_patient  # A question about a note does not need it.
+
         answer = ask_patient(
             question,
             patient,

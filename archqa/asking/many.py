@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from archqa.asking.answer import Answer, Status
 from archqa.asking.ask import parse_time
-from archqa.asking.chart import answer_patient, check_patient_settings
 from archqa.asking.length import within_words
 from archqa.asking.note import NoteAnswerer, asks_model, check_note_settings, note_case
 from archqa.errors import (
@@ -20,7 +19,6 @@ from archqa.errors import (
     without_suppressed_causes,
 )
 from archqa.llm.model import Model
-from archqa.runs.backends import SharedLimits, limits_of_one_process
 from archqa.runs.destinations import Announce, Announcer
 from archqa.runs.event_loop import run_sync
 from archqa.settings import Settings, load_settings
@@ -198,6 +196,8 @@ def answer_rows(
 def check_options(rows: Sequence[AskedRow], options: AskOptions) -> None:
     """Raise `CallerError` for settings that have no effect on these questions."""
     if any(row.patient is not None for row in rows):
+        from archqa.asking.chart import check_patient_settings
+
         check_patient_settings(options.settings)
     else:
         check_note_settings(options.settings)
@@ -209,7 +209,9 @@ class _Answering:
     def __init__(self, options: AskOptions, on_row: OnRow) -> None:
         self._options = options._replace(announce=options.announce or Announcer())
         self._on_row = on_row
-        self._shared: SharedLimits = limits_of_one_process(options.settings)
+        from archqa.runs.backends import limits_of_one_process
+
+        self._shared = limits_of_one_process(options.settings)
         self._failure: ArchqaError | None = None
         self._answered = False
 
@@ -254,6 +256,8 @@ class _Answering:
         options = self._options
         if row.patient is None:
             return await answerer.answer(note_case(row.question, row.note or ""))
+        from archqa.asking.chart import answer_patient
+
         answered = await answer_patient(
             row.question,
             row.patient,

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from functools import partial
+from typing import TYPE_CHECKING
 
 from archqa.asking.answer import Answer
 from archqa.asking.note_search import answer_by_engine
@@ -11,12 +12,13 @@ from archqa.core.usage import Usage, sum_usage
 from archqa.errors import CallerError, without_suppressed_causes
 from archqa.llm.model import Model
 from archqa.notes.sentences import case_from_text
-from archqa.runs.backends import Backends, SharedLimits
 from archqa.runs.destinations import Announce, Destination, run_destinations
 from archqa.runs.event_loop import run_sync
-from archqa.runs.settings_check import check_settings_used
 from archqa.settings import Settings, load_settings
-from archqa.tasks.pipeline import Pipeline
+
+if TYPE_CHECKING:
+    from archqa.runs.backends import Backends, SharedLimits
+    from archqa.tasks.pipeline import Pipeline
 
 AGENT = "note_answer"
 """The agent that answers where a model is set up."""
@@ -24,7 +26,7 @@ AGENT = "note_answer"
 OnStep = Callable[[Step], object]
 
 
-def model_pipeline() -> Pipeline:
+def model_pipeline() -> "Pipeline":
     """The way a model answers. It belongs to no task: its answer is no submission of a benchmark."""
     from archqa.asking.note_model import NOTE_MODEL  # Without a model it is not needed.
 
@@ -90,12 +92,11 @@ class NoteAnswerer:
         settings: Settings,
         scripted: Model | None = None,
         announce: Announce | None = None,
-        shared: SharedLimits | None = None,
+        shared: "SharedLimits | None" = None,
     ) -> None:
         self._backends: Backends | None = None
         if asks_model(settings, scripted):
-            settings = settings.replace(record=None)
-            self._backends = Backends(settings, model_pipeline(), scripted, shared, announce)
+            self._backends = _model_backends(settings, scripted, announce, shared)
 
     async def answer(self, case: Case, on_step: OnStep = lambda _: None) -> Answer:
         """Answer the case's clinician's question."""
@@ -105,7 +106,7 @@ class NoteAnswerer:
             return answer
         return await self._answer_by_model(case, self._backends, on_step)
 
-    async def _answer_by_model(self, case: Case, backends: Backends, on_step: OnStep) -> Answer:
+    async def _answer_by_model(self, case: Case, backends: "Backends", on_step: OnStep) -> Answer:
         from archqa.asking.note_model import answer_by_model
 
         usages: list[Usage] = []
@@ -121,6 +122,18 @@ class NoteAnswerer:
             await self._backends.close()
 
 
+def _model_backends(
+    settings: Settings,
+    scripted: Model | None,
+    announce: Announce | None,
+    shared: "SharedLimits | None",
+) -> "Backends":
+    from archqa.runs.backends import Backends  # Without a model it is not needed.
+
+    settings = settings.replace(record=None)
+    return Backends(settings, model_pipeline(), scripted, shared, announce)
+
+
 def _record_step(usages: list[Usage], on_step: OnStep, step: Step) -> None:
     usages.append(step.usage)
     on_step(step)
@@ -134,6 +147,8 @@ def check_note_settings(settings: Settings) -> None:
             "Leave it out; --model or --base-url lets a model answer."
         )
     if settings.typed_names:
+        from archqa.runs.settings_check import check_settings_used
+
         check_settings_used(settings, model_pipeline())
 
 

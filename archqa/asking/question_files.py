@@ -14,7 +14,6 @@ from archqa.errors import CallerError, InputError
 from archqa.safety.private_files import open_private_log, write_private_text
 from archqa.safety.spreadsheets import formula_free
 from archqa.safety.storage import storage_errors
-from archqa.tasks.files.rows import large_csv_fields
 
 SUFFIXES = (".csv", ".jsonl")
 FORMAT_HINT = "A file of questions has question, and note or patient: columns of CSV, keys of JSON."
@@ -76,6 +75,8 @@ def _read_text(path: Path) -> str:
 
 
 def _csv_lines(text: str, mistakes: list[str]) -> Iterator[_Line]:
+    from archqa.tasks.files.rows import large_csv_fields
+
     with large_csv_fields():
         reader = csv.reader(io.StringIO(text, newline=""), strict=True)
         try:
