@@ -1,6 +1,6 @@
 """Answers questions about notes: by a model if one is set up, else by the embedded engine."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -11,6 +11,7 @@ from archqa.core.step import Step
 from archqa.core.usage import Usage, sum_usage
 from archqa.errors import CallerError, without_suppressed_causes
 from archqa.llm.model import Model
+from archqa.notes.language import OTHER_LANGUAGE_REMARK, is_english
 from archqa.notes.sentences import case_from_text
 from archqa.runs.destinations import Announce, Destination, run_destinations
 from archqa.runs.event_loop import run_sync
@@ -103,7 +104,8 @@ class NoteAnswerer:
         if self._backends is None:
             answer = answer_by_engine(case)
             on_step(Step(agent="note_search", backend="embedded"))
-            return answer
+            remarks = (*answer.remarks, *_language_remarks(case))
+            return answer.model_copy(update={"remarks": remarks})
         return await self._answer_by_model(case, self._backends, on_step)
 
     async def _answer_by_model(self, case: Case, backends: "Backends", on_step: OnStep) -> Answer:
@@ -132,6 +134,12 @@ def _model_backends(
 
     settings = settings.replace(record=None)
     return Backends(settings, model_pipeline(), scripted, shared, announce)
+
+
+def _language_remarks(case: Case) -> Iterator[str]:
+    """Yield that the engine was made for English, if the note is in another language."""
+    if is_english("\n".join(sentence.text for sentence in case.sentences)) is False:
+        yield OTHER_LANGUAGE_REMARK
 
 
 def _record_step(usages: list[Usage], on_step: OnStep, step: Step) -> None:

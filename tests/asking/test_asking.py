@@ -142,6 +142,12 @@ def test_what_a_note_does_not_hold_is_not_found() -> None:
     assert "2 sentences" in answered.text
 
 
+def test_a_note_in_another_language_is_searched_and_said_to_be_one() -> None:
+    german = "Die Patientin wurde am 3.5. wegen einer Pneumonie aufgenommen und hat sich erholt."
+    assert "made for English" in ask_note("Why was she admitted?", german).remarks[0]
+    assert ask_note("Why did the creatinine rise?", NOTE).remarks == ()
+
+
 def test_a_model_that_is_set_up_answers_instead() -> None:
     model = scripted_answers(lambda _: answering(("Omeprazole was stopped.", "3")))
     settings = load_settings(assignments=("cache=off",))
