@@ -4,6 +4,7 @@ import archqa
 run = archqa.predict("data/dev.json")
 print(archqa.score(run.path).scores.scores["strict_micro_f1"])
 run.to_pandas()
+archqa.ask("Why was she given antibiotics?", note="...").text
 """
 
 import logging as _logging
@@ -11,6 +12,9 @@ import typing as _typing
 
 if _typing.TYPE_CHECKING:
     from archqa import fhir
+    from archqa.asking.answer import Answer
+    from archqa.asking.ask import ask
+    from archqa.asking.many import ask_many
     from archqa.evaluation.scoring import compare_runs as compare
     from archqa.evaluation.scoring import score
     from archqa.runs.predict import predict
@@ -19,10 +23,24 @@ if _typing.TYPE_CHECKING:
 
 __version__ = "0.1.0"
 
-__all__ = ["Run", "__version__", "compare", "fhir", "load_cases", "predict", "score"]
+__all__ = [
+    "Answer",
+    "Run",
+    "__version__",
+    "ask",
+    "ask_many",
+    "compare",
+    "fhir",
+    "load_cases",
+    "predict",
+    "score",
+]
 
 _PUBLIC = {
+    "Answer": ("archqa.asking.answer", "Answer"),
     "Run": ("archqa.runs.run", "Run"),
+    "ask": ("archqa.asking.ask", "ask"),
+    "ask_many": ("archqa.asking.many", "ask_many"),
     "compare": ("archqa.evaluation.scoring", "compare_runs"),
     "load_cases": ("archqa.tasks", "load_cases"),
     "predict": ("archqa.runs.predict", "predict"),

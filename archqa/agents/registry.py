@@ -38,6 +38,8 @@ AGENT_CLASSES: dict[str, tuple[str, ...]] = {
         "archqa.agents.question_interpretation:QuestionInterpretationAgent",
     ),
     "alignment": ("archqa.agents.alignment:AlignmentAgent",),
+    "note_answer": ("archqa.agents.note_answer:NoteAnswerAgent",),
+    "note_answer_check": ("archqa.agents.note_answer_check:NoteAnswerCheckAgent",),
     "planner": ("archqa.agents.planner:PlannerAgent",),
     "fhir_request": (f"{_FHIR}:FhirRequestAgent",),
     "fhir_retriever": (f"{_FHIR}:FhirRetrieverAgent",),

@@ -1,41 +1,72 @@
-"""Answers one question about one patient from the resources and the notes of a record, with evidence."""
+"""Answers one question about one patient from the resources and the notes of a record."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Sequence
+from datetime import datetime
+from itertools import chain
 from pathlib import Path
-from typing import Any
+from typing import NamedTuple, TypeVar
 
-from archqa.asking.note import TASK as NOTE_TASK
-from archqa.asking.note import AskResult, EvidenceLine, OnStep, answer_case
-from archqa.asking.record import RecordAnswer, answer_record_question, record_pipeline
-from archqa.core.answer import Claim
-from archqa.core.step import Step
-from archqa.errors import (
-    CallerError,
-    CaseFailed,
-    InputError,
-    Refused,
-    without_suppressed_causes,
+from archqa.asking.answer import Answer, Status
+from archqa.asking.note import (
+    NoteAnswerer,
+    OnStep,
+    as_question,
+    model_pipeline,
+    note_destinations,
 )
+from archqa.asking.patient import asked_patient
+from archqa.asking.record import answer_record_question, record_pipeline, record_question
+from archqa.core.case import Case
+from archqa.core.question import RecordQuestion
+from archqa.core.usage import sum_usage
+from archqa.errors import CallerError, CaseFailed, InputError, without_suppressed_causes
 from archqa.fhir import FhirError, connect
 from archqa.llm.model import Model
-from archqa.notes.documents import Documents, case_from_documents, patient_documents
-from archqa.runs.destinations import (
-    Announce,
-    Announcer,
-    Destination,
-    run_destinations,
-)
+from archqa.notes.documents import Document, Documents, case_from_documents, patient_documents
+from archqa.runs.backends import SharedLimits
+from archqa.runs.destinations import Announce, Announcer, Destination, run_destinations
 from archqa.runs.event_loop import run_sync
-from archqa.runs.plan import choose_pipeline
 from archqa.runs.settings_check import check_settings_used
 from archqa.safety.arguments import as_text
 from archqa.safety.base_urls import check_encrypted, is_server_url
+from archqa.safety.whole_characters import whole_text
 from archqa.settings import Settings, load_settings
-from archqa.tasks import pipelines
-from archqa.tasks.pipeline import Pipeline
 
-_MIN_PROBABILITY = 0.5
-"""Of a sentence of the notes that is added to an answer from the resources."""
+Part = TypeVar("Part")
+
+GIVEN_NOTE = "the given note"
+"""The source of sentences of a note that is no document of the record."""
+
+_STATUS_ORDER = (Status.ANSWERED, Status.DECLINED, Status.NOT_UNDERSTOOD, Status.NOT_FOUND)
+"""The status of an answer of two parts is the earlier one of theirs."""
+
+
+class PatientChart(NamedTuple):
+    """What is read of a patient before a question is answered."""
+
+    patient: dict[str, str]
+    documents: Documents
+
+
+class AnsweredChart(NamedTuple):
+    """An answer, and the case of all notes that were searched; None if there are none."""
+
+    answer: Answer
+    case: Case | None
+
+
+class _ChartQuestion(NamedTuple):
+    """A question about a patient, and all that is needed to answer it."""
+
+    asked: RecordQuestion
+    record: str | Path
+    settings: Settings
+    now: datetime | None
+    note: str
+    on_step: OnStep
+    scripted: Model | None
+    announce: Announce
+    shared: SharedLimits | None
 
 
 @without_suppressed_causes
@@ -46,159 +77,200 @@ def ask_patient(
     settings: Settings | None = None,
     *,
     context: str = "",
+    now: datetime | None = None,
+    note: str = "",
     on_step: OnStep = lambda _: None,
     announce: Announce | None = None,
     scripted: Model | None = None,
-) -> AskResult:
-    """The answer from a patient's resources and from the notes among them; claims cite either.
+) -> Answer:
+    """Return the answer from a patient's resources and from the notes among them; lines cite either.
 
-    Resources are cited as `Type/id`, sentences of notes as `n1.4`. If the resources or the notes give no
-    answer, a remark says why. Raises `Refused` if neither answers, `CallerError` for a patient that the
-    record does not have, `InputError` if `record` is none.
+    Resources are cited as `Type/id`, sentences of notes as `n1.4`. A given `note` is one more note.
+    `now` is the time at which the question is asked, by default the present; `context` says what
+    else is known. Raises `InputError` if `record` is none, `CallerError` for a patient that the
+    record does not have, `CaseFailed` if a model gives no usable answer, and `ModelError`.
     """
     settings = settings or load_settings()
-    check_settings_used(settings, *_pipelines(settings))
+    check_patient_settings(settings)
+    work = answer_patient(
+        question,
+        patient,
+        record,
+        settings,
+        context=context,
+        now=now,
+        note=note,
+        on_step=on_step,
+        announce=announce,
+        scripted=scripted,
+    )
+    return run_sync(work).answer
+
+
+async def answer_patient(
+    question: str,
+    patient: str,
+    record: str | Path,
+    settings: Settings,
+    *,
+    context: str = "",
+    now: datetime | None = None,
+    note: str = "",
+    on_step: OnStep = lambda _: None,
+    announce: Announce | None = None,
+    scripted: Model | None = None,
+    shared: SharedLimits | None = None,
+) -> AnsweredChart:
+    """As `ask_patient`, with the case of the notes; settings without effect are not refused."""
+    announcer = announce or Announcer()
     destinations = patient_destinations(settings, record)
-    announce = announce or Announcer()
-
-    def announce_all(_: object) -> None:
-        announce(destinations)
-
     if is_server_url(str(record)):
         check_encrypted(str(record), allow_plain_http=settings.allow_plain_http)
-        announce(destinations)
-    notes = _documents(record, as_text(patient, "The patient"), settings)
-    record_answer = answer_record_question(
-        question, patient, record, settings, context, announce=announce_all
+        announcer(destinations)
+    chart_question = _ChartQuestion(
+        asked=record_question(question, patient, context, now),
+        record=record,
+        settings=settings,
+        now=now,
+        note=whole_text(as_text(note, "The note")),
+        on_step=on_step,
+        scripted=scripted,
+        announce=lambda _: announcer(destinations),
+        shared=shared,
     )
-    on_step(Step(agent="record_query", backend="embedded", usage=record_answer.usage))
-    note_answer = _ask_notes(question, notes, settings, on_step, scripted, announce_all)
-    if record_answer.refusal and not note_answer.claims:
-        explanation = f"The record does not answer this: {record_answer.refusal}"
-        raise Refused("The record does not answer this.", explanation)
-    return _merge(record_answer, note_answer, notes)
+    return await _answer(chart_question)
+
+
+def check_patient_settings(settings: Settings) -> None:
+    """Raise `CallerError` for settings that have no effect on a question about a patient."""
+    pipeline = record_pipeline(settings)
+    if settings.typed_names:
+        check_settings_used(settings, pipeline, model_pipeline())
 
 
 def patient_destinations(settings: Settings, record: str | Path) -> tuple[Destination, ...]:
     """Where a question about a patient of a record sends text and queries."""
     settings = settings.replace(record=str(record))
-    destinations: dict[Destination, None] = {}
-    for pipeline in _pipelines(settings):
-        destinations.update(dict.fromkeys(run_destinations(settings, pipeline)))
-    return tuple(destinations)
+    of_record = run_destinations(settings, record_pipeline(settings))
+    return tuple(dict.fromkeys((*of_record, *note_destinations(settings))))
 
 
-def _pipelines(settings: Settings) -> Iterator[Pipeline]:
-    """The pipelines that answer: from the resources, and from the notes."""
-    yield record_pipeline(settings)
-    note_pipelines = {pipeline.name for pipeline in pipelines.for_task(NOTE_TASK)}
-    if settings.pipeline is None or settings.pipeline in note_pipelines:
-        yield choose_pipeline(settings, NOTE_TASK)
+async def _answer(question: _ChartQuestion) -> AnsweredChart:
+    chart = _read_chart(question)
+    failures: list[CaseFailed] = []
+    record_answer, note_answer, case = None, None, None
+    try:
+        record_answer = await _ask_record(question)
+    except CaseFailed as failure:
+        failures.append(failure)
+    if chart.documents.readable:
+        case, sources = case_from_documents(question.asked.question, chart.documents.readable)
+        case = as_question(case)
+        try:
+            note_answer = await _ask_notes(question, case, sources, chart.documents)
+        except CaseFailed as failure:
+            failures.append(failure)
+    if record_answer is None and note_answer is None:
+        raise failures[0]
+    answer = _merge(question.asked.question, record_answer, note_answer)
+    remarks = [*answer.remarks, *_remarks(chart.documents, failures)]
+    changes = {"patient": chart.patient, "remarks": tuple(dict.fromkeys(remarks))}
+    return AnsweredChart(answer.model_copy(update=changes), case)
 
 
-def _documents(record: str | Path, patient: str, settings: Settings) -> Documents:
-    with connect(record, allow_plain_http=settings.allow_plain_http) as store:
-        if store.get("Patient", patient.removeprefix("Patient/")) is None:
+def _read_chart(question: _ChartQuestion) -> PatientChart:
+    patient_id = question.asked.patient_fhir_id
+    allowed = question.settings.allow_plain_http
+    with connect(question.record, allow_plain_http=allowed) as record:
+        patient = record.get("Patient", patient_id)
+        if patient is None:
             raise CallerError(
                 "The record has no patient of this id.\n`archqa fhir search Patient` lists them."
             )
         try:
-            return patient_documents(store, patient)
+            documents = patient_documents(record, patient_id)
         except FhirError as error:
-            raise InputError(record, [f": {error}"]) from None
+            raise InputError(question.record, [f": {error}"]) from None
+    if question.note.strip():
+        given = Document(GIVEN_NOTE, "", "", question.note)
+        documents = documents._replace(readable=(given, *documents.readable))
+    return PatientChart(asked_patient(patient), documents)
 
 
-def _ask_notes(
-    question: str,
-    notes: Documents,
-    settings: Settings,
-    on_step: OnStep,
-    scripted: Model | None,
-    announce: Announce,
-) -> AskResult:
-    """The notes' answer; no claims if there are no notes or the pipeline fails."""
-    if not notes.readable:
-        return AskResult(question, (), (), "")
-    case, sources = case_from_documents(question, notes.readable)
-    try:
-        answer = run_sync(answer_case(case, settings, on_step, scripted, announce))
-    except CaseFailed as failure:
-        remark = f"The notes do not answer ({type(failure).__name__})."
-        return AskResult(question, (), (), "", (remark,), case=case)
-    evidence = []
-    for line in answer.evidence:
-        source = sources[line.id]
-        evidence.append(line.model_copy(update={"source": source}))
-    return answer._replace(evidence=tuple(evidence))
-
-
-def _merge(record_answer: RecordAnswer, note_answer: AskResult, notes: Documents) -> AskResult:
-    """One answer of both: the resources' claim first, then the claims of the notes."""
-    if record_answer.refusal:
-        performers = [note_answer.performer]
-        record_claims: tuple[Claim, ...] = ()
-        resources: tuple[EvidenceLine, ...] = ()
-        note_claims = note_answer.claims
-    else:
-        performers = ["a query of the record", note_answer.performer]
-        resources = tuple(_resource_evidence(record_answer))
-        citations = tuple(resource.id for resource in resources)
-        record_claims = (Claim(text=record_answer.answer, citations=citations),)
-        note_claims = _likely_claims(note_answer)
-    cited: set[str] = set()
-    for claim in note_claims:
-        cited.update(claim.citations)
-    sentences = [line for line in note_answer.evidence if line.id in cited]
-    return note_answer._replace(
-        question=record_answer.question,
-        claims=(*record_claims, *note_claims),
-        evidence=(*resources, *sentences),
-        performer=", ".join(filter(None, performers)),
-        remarks=tuple(dict.fromkeys((*_remarks(record_answer, notes), *note_answer.remarks))),
-        usage=record_answer.usage + note_answer.usage,
-        on_record=record_answer,
+async def _ask_record(question: _ChartQuestion) -> Answer:
+    return await answer_record_question(
+        question.asked,
+        question.record,
+        question.settings,
+        now=question.now,
+        on_step=question.on_step,
+        announce=question.announce,
+        shared=question.shared,
     )
 
 
-def _likely_claims(answer: AskResult) -> tuple[Claim, ...]:
-    """The claims with a citation that is more likely than not essential."""
-    likely_ids = set()
+async def _ask_notes(
+    question: _ChartQuestion, case: Case, sources: dict[str, str], documents: Documents
+) -> Answer:
+    """Return the notes' answer; its evidence names the documents."""
+    answerer = NoteAnswerer(
+        question.settings, question.scripted, question.announce, question.shared
+    )
+    try:
+        answer = await answerer.answer(case, question.on_step)
+    finally:
+        await answerer.close()
+    dates = {document.name: document.date for document in documents.readable}
+    evidence = []
     for line in answer.evidence:
-        probability = line.probability or 0.0
-        if probability >= _MIN_PROBABILITY:
-            likely_ids.add(line.id)
-    return tuple(claim for claim in answer.claims if likely_ids.intersection(claim.citations))
+        source = sources[line.id]
+        evidence.append(line.model_copy(update={"source": source, "date": dates[source]}))
+    changes: dict[str, object] = {"evidence": tuple(evidence)}
+    if answer.status is Status.NOT_FOUND:
+        changes["message"] = _nothing_found(len(documents.readable))
+    return answer.model_copy(update=changes)
 
 
-def _remarks(answer: RecordAnswer, notes: Documents) -> Iterator[str]:
-    if answer.refusal:
-        yield f"The resources do not answer: {answer.refusal}"
-    yield from answer.warnings
-    if notes.unreadable:
-        yield f"Documents without plain text, not read: {notes.unreadable}."
+def _nothing_found(count: int) -> str:
+    return (
+        "The note does not answer this." if count == 1 else f"None of {count} notes answers this."
+    )
 
 
-def _resource_evidence(answer: RecordAnswer) -> Iterator[EvidenceLine]:
-    texts = _row_texts(answer.rows)
-    for kind, ids in answer.citations.items():
-        for resource_id in ids:
-            reference = f"{kind}/{resource_id}"
-            text = texts.get(reference, "")
-            yield EvidenceLine(id=reference, kind="resource", text=text, source=kind)
+def _merge(question: str, record_answer: Answer | None, note_answer: Answer | None) -> Answer:
+    """Return one answer of both: the resources' lines first, then the lines of the notes."""
+    parts = [part for part in (record_answer, note_answer) if part is not None]
+    status = min((part.status for part in parts), key=_STATUS_ORDER.index)
+    answering = parts
+    if status is Status.ANSWERED:
+        answering = [part for part in parts if part.status is Status.ANSWERED]
+    performers = dict.fromkeys(part.performer for part in answering)
+    return Answer(
+        question=question,
+        status=status,
+        lines=_joined(part.lines for part in answering),
+        evidence=_joined(part.evidence for part in answering),
+        message=" ".join(part.message for part in answering if part.message),
+        query=record_answer.query if record_answer else None,
+        not_understood=_joined(part.not_understood for part in answering),
+        remarks=(*_silent_record(record_answer, status), *_joined(part.remarks for part in parts)),
+        performer=", ".join(filter(None, performers)),
+        usage=sum_usage(part.usage for part in parts),
+    )
 
 
-def _row_texts(rows: Iterable[Mapping[str, Any]]) -> dict[str, str]:
-    """Each resource's row in words: time, name, value, unit."""
-    texts = {}
-    for row in rows:
-        text = _row_text(row)
-        for reference in row.get("references") or ():
-            texts[str(reference)] = text
-    return texts
+def _joined(parts: Iterable[tuple[Part, ...]]) -> tuple[Part, ...]:
+    return tuple(chain.from_iterable(parts))
 
 
-def _row_text(row: Mapping[str, Any]) -> str:
-    time = str(row.get("time") or "").replace("T", " ")
-    minutes = time[: len("2026-01-31 12:00")]
-    fields = (minutes, row.get("name"), row.get("value"), row.get("unit"))
-    return " ".join(str(field) for field in fields if field not in (None, ""))
+def _silent_record(record_answer: Answer | None, status: Status) -> Iterator[str]:
+    """Yield why the resources do not answer, where the notes do."""
+    if record_answer and status is Status.ANSWERED and record_answer.status is not status:
+        yield f"The resources do not answer: {record_answer.message}"
+
+
+def _remarks(documents: Documents, failures: Sequence[CaseFailed]) -> Iterator[str]:
+    for failure in failures:
+        yield f"A part of the chart gave no answer ({type(failure).__name__})."
+    if documents.unreadable:
+        yield f"Documents without plain text, not read: {documents.unreadable}."

@@ -1,68 +1,37 @@
-"""Answers one question about one note by the pipeline of the task, without a run folder."""
+"""Answers questions about notes: by a model if one is set up, else by the embedded engine."""
 
 from collections.abc import Callable, Iterator
-from typing import Any, NamedTuple
+from functools import partial
+from typing import TYPE_CHECKING
 
-from archqa.core.answer import Claim
+from archqa.asking.answer import Answer
+from archqa.asking.note_search import answer_by_engine
 from archqa.core.case import Case
-from archqa.core.probability import mean_probabilities
 from archqa.core.step import Step
 from archqa.core.usage import Usage, sum_usage
-from archqa.core.value import FrozenModel
-from archqa.errors import without_suppressed_causes
+from archqa.errors import CallerError, without_suppressed_causes
 from archqa.llm.model import Model
+from archqa.notes.language import OTHER_LANGUAGE_REMARK, is_english
 from archqa.notes.sentences import case_from_text
-from archqa.runs.backends import Backends
 from archqa.runs.destinations import Announce, Destination, run_destinations
 from archqa.runs.event_loop import run_sync
-from archqa.runs.plan import choose_pipeline
-from archqa.runs.record import CaseRecord, CaseStatus
-from archqa.runs.settings_check import check_settings_used
 from archqa.settings import Settings, load_settings
-from archqa.tasks import archehr_2025
-from archqa.tasks.pipeline import NoteResult
 
-TASK = archehr_2025.NAME
+if TYPE_CHECKING:
+    from archqa.runs.backends import Backends, SharedLimits
+    from archqa.tasks.pipeline import Pipeline
+
+AGENT = "note_answer"
+"""The agent that answers where a model is set up."""
 
 OnStep = Callable[[Step], object]
 
 
-class EvidenceLine(FrozenModel):
-    """Evidence of a claim: a sentence of a note, or a resource of the record.
+def model_pipeline() -> "Pipeline":
+    """The way a model answers. It belongs to no task: its answer is no submission of a benchmark."""
+    from archqa.asking.note_model import NOTE_MODEL  # Without a model it is not needed.
 
-    `probability` of being essential is the engine's or the agents' mean, None if none was stated. `source`
-    names the document, `start_char_index` counts characters from its beginning.
-    """
-
-    id: str
-    kind: str
-    text: str
-    probability: float | None = None
-    source: str = ""
-    start_char_index: int | None = None
-
-
-class AskResult(NamedTuple):
-    """An answer with its evidence.
-
-    `case` and `record` are of the notes, None if there are none; `on_record` is the `RecordAnswer` from a
-    patient's resources, None for a pasted note.
-    """
-
-    question: str
-    claims: tuple[Claim, ...]
-    evidence: tuple[EvidenceLine, ...]
-    performer: str
-    remarks: tuple[str, ...] = ()
-    usage: Usage = Usage()
-    case: Case | None = None
-    record: CaseRecord | None = None
-    on_record: Any = None
-
-    @property
-    def text(self) -> str:
-        """The claims, one a line, each with its citations: `text |ids|`."""
-        return "\n".join(f"{claim.text} |{','.join(claim.citations)}|" for claim in self.claims)
+    return NOTE_MODEL
 
 
 @without_suppressed_causes
@@ -74,17 +43,27 @@ def ask_note(
     on_step: OnStep = lambda _: None,
     announce: Announce | None = None,
     scripted: Model | None = None,
-) -> AskResult:
-    """The answer to a question from the text of a note, and the sentences it rests on.
+) -> Answer:
+    """Return the answer to a question from the text of a note, with the sentences it rests on.
 
     `on_step` is called with each step as it ends, `announce` with the hosts that get record text
-    before the first request (by default a log warning names them). Raises `CallerError` for an empty question or
-    note, `CaseFailed` if there is no answer, and `ModelError`.
+    before the first request (by default a log warning names them). Raises `CallerError` for an
+    empty question or note, `CaseFailed` if a model gives no usable answer, and `ModelError`.
     """
     settings = settings or load_settings()
-    check_settings_used(settings, choose_pipeline(settings, TASK))
-    case = case_from_text(question, note)
+    check_note_settings(settings)
+    case = note_case(question, note)
     return run_sync(answer_case(case, settings, on_step, scripted, announce))
+
+
+def note_case(question: str, note: str) -> Case:
+    """Return the case of a question and a note. Raises `CallerError` if either has no word."""
+    return as_question(case_from_text(question, note))
+
+
+def as_question(case: Case) -> Case:
+    """Return the case without a patient's message: people ask, they do not write messages."""
+    return case.model_copy(update={"patient_narrative": ""})
 
 
 async def answer_case(
@@ -93,66 +72,104 @@ async def answer_case(
     on_step: OnStep = lambda _: None,
     scripted: Model | None = None,
     announce: Announce | None = None,
-) -> AskResult:
-    """The same for a case that is already split. Raises `CaseFailed`, `ModelError` and `BudgetExceeded`."""
-    settings = settings.replace(record=None)
-    pipeline = choose_pipeline(settings, TASK)
-    backends = Backends(settings, pipeline, scripted, announce=announce)
-    usages: list[Usage] = []
-
-    def record_step(step: Step) -> None:
-        usages.append(step.usage)
-        on_step(step)
-
+) -> Answer:
+    """The same for a case that is already split. Raises `CaseFailed`, `ModelError`, `BudgetExceeded`."""
+    answerer = NoteAnswerer(settings, scripted, announce)
     try:
-        outcome = await pipeline.run(
-            case, backends.context(record_step), settings.for_pipeline(pipeline)
-        )
+        return await answerer.answer(case, on_step)
     finally:
-        await backends.close()
-    assert isinstance(outcome, NoteResult)
-    performer = ", ".join(dict.fromkeys(backends.describe().values()))
-    result = _ask_result(case, outcome, performer, sum_usage(usages))
-    return result._replace(remarks=(*result.remarks, *backends.remarks))
+        await answerer.close()
+
+
+class NoteAnswerer:
+    """Answers any number of questions about notes, with one connection, budget and cache.
+
+    `scripted` replaces the model server. Raises `CallerError` where the settings ask for a model
+    and no server was asked for. `close` closes the connections.
+    """
+
+    def __init__(
+        self,
+        settings: Settings,
+        scripted: Model | None = None,
+        announce: Announce | None = None,
+        shared: "SharedLimits | None" = None,
+    ) -> None:
+        self._backends: Backends | None = None
+        if asks_model(settings, scripted):
+            self._backends = _model_backends(settings, scripted, announce, shared)
+
+    async def answer(self, case: Case, on_step: OnStep = lambda _: None) -> Answer:
+        """Answer the case's clinician's question."""
+        if self._backends is None:
+            answer = answer_by_engine(case)
+            on_step(Step(agent="note_search", backend="embedded"))
+            remarks = (*answer.remarks, *_language_remarks(case))
+            return answer.model_copy(update={"remarks": remarks})
+        return await self._answer_by_model(case, self._backends, on_step)
+
+    async def _answer_by_model(self, case: Case, backends: "Backends", on_step: OnStep) -> Answer:
+        from archqa.asking.note_model import answer_by_model
+
+        usages: list[Usage] = []
+        context = backends.context(partial(_record_step, usages, on_step))
+        performer = ", ".join(dict.fromkeys(backends.describe().values()))
+        answer = await answer_by_model(case, context, performer)
+        remarks = (*answer.remarks, *backends.remarks)
+        return answer.model_copy(update={"remarks": remarks, "usage": sum_usage(usages)})
+
+    async def close(self) -> None:
+        """Close the connections."""
+        if self._backends is not None:
+            await self._backends.close()
+
+
+def _model_backends(
+    settings: Settings,
+    scripted: Model | None,
+    announce: Announce | None,
+    shared: "SharedLimits | None",
+) -> "Backends":
+    from archqa.runs.backends import Backends  # Without a model it is not needed.
+
+    settings = settings.replace(record=None)
+    return Backends(settings, model_pipeline(), scripted, shared, announce)
+
+
+def _language_remarks(case: Case) -> Iterator[str]:
+    """Yield that the engine was made for English, if the note is in another language."""
+    if is_english("\n".join(sentence.text for sentence in case.sentences)) is False:
+        yield OTHER_LANGUAGE_REMARK
+
+
+def _record_step(usages: list[Usage], on_step: OnStep, step: Step) -> None:
+    usages.append(step.usage)
+    on_step(step)
+
+
+def check_note_settings(settings: Settings) -> None:
+    """Raise `CallerError` for settings that have no effect on a question about a note."""
+    if "pipeline" in settings.typed_names:
+        raise CallerError(
+            "A question about a note is answered by no pipeline: `pipeline` has no effect.\n"
+            "Leave it out; --model or --base-url lets a model answer."
+        )
+    if settings.typed_names:
+        from archqa.runs.settings_check import check_settings_used
+
+        check_settings_used(settings, model_pipeline())
 
 
 def note_destinations(settings: Settings) -> tuple[Destination, ...]:
     """Where a question about a note sends its text."""
-    settings = settings.replace(record=None)
-    return run_destinations(settings, choose_pipeline(settings, TASK))
+    if not asks_model(settings):
+        return ()
+    return run_destinations(settings.replace(record=None), model_pipeline())
 
 
-def _ask_result(case: Case, outcome: NoteResult, performer: str, usage: Usage) -> AskResult:
-    record = CaseRecord(
-        id=case.id,
-        status=CaseStatus.ANSWERED,
-        answer=outcome.answer,
-        evidence=outcome.essential,
-        judgements=outcome.judgements,
-        experts=outcome.experts,
-        remarks=outcome.remarks,
-        usage=usage,
-    )
-    return AskResult(
-        question=case.clinician_question or case.patient_narrative,
-        claims=outcome.answer.claims,
-        evidence=tuple(_sentence_evidence(case, outcome)),
-        performer=performer,
-        remarks=outcome.remarks,
-        usage=usage,
-        case=case,
-        record=record,
-    )
-
-
-def _sentence_evidence(case: Case, outcome: NoteResult) -> Iterator[EvidenceLine]:
-    probabilities = mean_probabilities(outcome.judgements)
-    for sentence in case.sentences:
-        if sentence.id in outcome.answer.cited:
-            yield EvidenceLine(
-                id=sentence.id,
-                kind="sentence",
-                text=sentence.text,
-                probability=probabilities.get(sentence.id),
-                start_char_index=sentence.start_char_index,
-            )
+def asks_model(settings: Settings, scripted: Model | None = None) -> bool:
+    """Whether a model answers: its server was asked for, for all agents or for this one."""
+    own = settings.agent(AGENT)
+    if own.backend is not None:
+        return own.backend == "model"
+    return settings.has_model or bool(own.base_url or own.models) or scripted is not None

@@ -1,20 +1,24 @@
-"""Answers one question about one patient of a record with verified citations, without a run folder."""
+"""Answers one question about one patient from the resources of a record, each claim verified."""
 
+from collections.abc import Iterable, Iterator, Mapping
 from datetime import datetime
 from pathlib import Path
 from typing import Any
 
 from archqa.agents.agent import RunContext
+from archqa.asking.answer import Answer, AnswerLine, Evidence, Status
+from archqa.asking.note import OnStep
 from archqa.core.question import RecordQuestion
-from archqa.core.usage import Usage, sum_usage
-from archqa.core.value import FrozenModel
-from archqa.errors import CaseFailed, Unusable, without_suppressed_causes
+from archqa.core.step import Step
+from archqa.core.usage import sum_usage
+from archqa.errors import CaseFailed, NotUnderstood, Refused, Unusable, without_suppressed_causes
 from archqa.fhir import Record, connect
 from archqa.fhir.connection import checked_location
 from archqa.llm.model import Model
 from archqa.query import Query, execute
-from archqa.query.explanation import explain
-from archqa.runs.backends import Backends
+from archqa.query.execution.findings import QueryResult
+from archqa.query.explanation import Explanation, explain
+from archqa.runs.backends import Backends, SharedLimits
 from archqa.runs.destinations import Announce
 from archqa.runs.event_loop import run_sync
 from archqa.runs.settings_check import check_settings_used
@@ -24,41 +28,14 @@ from archqa.settings import Settings, load_settings
 from archqa.tasks import fhir_agentbench, pipelines
 from archqa.tasks.fhir_agentbench.result import RecordResult
 from archqa.tasks.fhir_agentbench.settings import Conventions, TypedQuerySettings
-from archqa.tasks.pipeline import Pipeline, PipelineResult
+from archqa.tasks.pipeline import Pipeline
 
 TASK = fhir_agentbench.NAME
 
 CONVENTIONS: Conventions = "clinical"
 """How questions are interpreted outside a benchmark."""
 
-
-class CitedClaim(FrozenModel):
-    """The text of a row, the resources (`Type/id`) that support it, and their error; empty if none."""
-
-    text: str
-    references: tuple[str, ...]
-    wrong: str = ""
-
-
-class RecordAnswer(FrozenModel):
-    """An answer from a patient's resources. `refusal` is empty unless there is no answer.
-
-    `sentence` is the query in words; `answer` is for people. `citations` maps types to ids; `verified`
-    means that every claim's resources exist and support it. `rows` are the query's, selected ones first.
-    """
-
-    question: str
-    patient: str
-    sentence: str = ""
-    answer: str = ""
-    query: dict[str, Any] = {}
-    rows: tuple[dict[str, Any], ...] = ()
-    claims: tuple[CitedClaim, ...] = ()
-    citations: dict[str, tuple[str, ...]] = {}
-    verified: bool = False
-    warnings: tuple[str, ...] = ()
-    refusal: str = ""
-    usage: Usage = Usage()
+PERFORMER = "a query of the record"
 
 
 @without_suppressed_causes
@@ -69,44 +46,66 @@ def ask_record(
     settings: Settings | None = None,
     *,
     context: str = "",
+    now: datetime | None = None,
     scripted: Model | None = None,
-) -> RecordAnswer:
-    """The answer to a question about a patient (a FHIR id), from a store or a server.
+) -> Answer:
+    """Return the answer to a question about a patient (a FHIR id), from a store or a server.
 
-    The planner writes the query if a model is set up, else the parser. Without a `context` that says what
-    time it is, the current time is used where it matters. A question that is not understood, or cannot be
-    executed, gives a `refusal`. Raises `InputError` if `record` is none, `CallerError`, `ModelError`.
+    The planner writes the query if a model is set up, else the parser. `now` is the time at which
+    the question is asked, by default the present; `context` says what else is known. Raises
+    `InputError` if `record` is none, `CallerError`, `CaseFailed` and `ModelError`.
     """
     settings = settings or load_settings()
     check_settings_used(settings, record_pipeline(settings))
-    return answer_record_question(question, patient, record, settings, context, scripted)
+    asked = record_question(question, patient, context, now)
+    return run_sync(answer_record_question(asked, record, settings, now=now, scripted=scripted))
 
 
-def answer_record_question(
-    question: str,
-    patient: str,
-    record: str | Path,
-    settings: Settings,
-    context: str = "",
-    scripted: Model | None = None,
-    announce: Announce | None = None,
-) -> RecordAnswer:
-    """As `ask_record`, without a check for settings that have no effect."""
+def record_question(
+    question: str, patient: str, context: str = "", now: datetime | None = None
+) -> RecordQuestion:
+    """Return the question about a patient. Raises `CallerError` for what is no text."""
     question = whole_text(as_text(question, "The question"))
     patient = whole_text(as_text(patient, "The patient"))
     context = whole_text(as_text(context, "The context"))
-    settings = _settings_for_record(settings, record)
-    record_question = RecordQuestion(
+    if context and now is not None:
+        context = f"{context.rstrip('. ')}. {_time_sentence(now)}"
+    return RecordQuestion(
         id="asked",
         question=question,
         patient_fhir_id=patient.removeprefix("Patient/"),
         assumption=context,
     )
-    return run_sync(_answer(record_question, settings, scripted, announce))
+
+
+async def answer_record_question(
+    question: RecordQuestion,
+    record: str | Path,
+    settings: Settings,
+    *,
+    now: datetime | None = None,
+    on_step: OnStep = lambda _: None,
+    scripted: Model | None = None,
+    announce: Announce | None = None,
+    shared: SharedLimits | None = None,
+) -> Answer:
+    """As `ask_record`, without a check for settings that have no effect."""
+    settings = _settings_for_record(settings, record)
+    backends = Backends(settings, record_pipeline(settings), scripted, shared, announce)
+    steps: list[Step] = []
+    context = backends.context(steps.append)
+    try:
+        answer = await _answer(question, context, settings, now)
+    finally:
+        await backends.close()
+    usage = sum_usage(step.usage for step in steps)
+    on_step(Step(agent="record_query", backend="embedded", usage=usage))
+    remarks = (*answer.remarks, *backends.remarks)
+    return answer.model_copy(update={"usage": usage, "remarks": remarks})
 
 
 def _settings_for_record(settings: Settings, record: str | Path) -> Settings:
-    """The settings for this record; a pipeline that reads notes is replaced by one for records."""
+    """The settings for this record, with the conventions of clinical use unless others are set."""
     pipeline = record_pipeline(settings)
     location = checked_location(record)
     settings = settings.replace(record=str(location), pipeline=pipeline.name)
@@ -123,41 +122,53 @@ def _conventions(settings: Settings) -> Conventions:
 
 
 def record_pipeline(settings: Settings) -> Pipeline:
-    """The pipeline that is set, if it reads a record; else the default for questions about a record."""
+    """The pipeline that is set, if it reads a record; else the default for questions about a record.
+
+    Raises `CallerError` for one that was typed and does not read a record.
+    """
     for pipeline in pipelines.for_task(TASK):
         if pipeline.name == settings.pipeline and pipeline.prompts:
             return pipeline
+    if settings.pipeline and "pipeline" in settings.typed_names:
+        return pipelines.find(settings.pipeline, TASK)
     return pipelines.default(TASK, model=settings.has_model)
 
 
 async def _answer(
-    question: RecordQuestion,
-    settings: Settings,
-    scripted: Model | None,
-    announce: Announce | None,
-) -> RecordAnswer:
-    backends = Backends(settings, record_pipeline(settings), scripted, announce=announce)
-    usages: list[Usage] = []
-    context = backends.context(lambda step: usages.append(step.usage))
+    question: RecordQuestion, context: RunContext, settings: Settings, now: datetime | None
+) -> Answer:
     try:
-        outcome = await _run_pipeline(question, context, settings)
-        assert isinstance(outcome.result, RecordResult)
+        result = await _run_pipeline(question, context, settings, now)
         allowed = settings.allow_plain_http
         with connect(str(settings.record), allow_plain_http=allowed) as record:
-            answer = _explained_answer(question, outcome.result, settings, record)
+            return _explained_answer(question, result, settings, record)
     except CaseFailed as failure:
-        answer = RecordAnswer(
-            question=question.question, patient=question.patient_fhir_id, refusal=failure.full_text
-        )
-    finally:
-        await backends.close()
-    warnings = (*answer.warnings, *backends.remarks)
-    return answer.model_copy(update={"usage": sum_usage(usages), "warnings": warnings})
+        return _unanswered(question, failure)
+
+
+def _unanswered(question: RecordQuestion, failure: CaseFailed) -> Answer:
+    """Return what a refusal says of the question. Raises the failure of a model that gave nothing."""
+    words: tuple[str, ...] = ()
+    if isinstance(failure, NotUnderstood):
+        status, words = Status.NOT_UNDERSTOOD, (failure.part,)
+    elif isinstance(failure, Refused):
+        status = Status.DECLINED
+    elif failure.details:  # The query was understood in part, and cannot be carried out.
+        status = Status.NOT_UNDERSTOOD
+    else:
+        raise failure
+    return Answer(
+        question=question.question,
+        status=status,
+        message=failure.full_text,
+        not_understood=words,
+        performer=PERFORMER,
+    )
 
 
 async def _run_pipeline(
-    question: RecordQuestion, context: RunContext, settings: Settings
-) -> PipelineResult:
+    question: RecordQuestion, context: RunContext, settings: Settings, now: datetime | None
+) -> RecordResult:
     """Run the pipeline. The parser gets the time only where its query needs it.
 
     The time would otherwise stand in every sentence of the answer.
@@ -166,43 +177,97 @@ async def _run_pipeline(
     own_settings = settings.for_pipeline(pipeline)
     timed_question = question
     if not question.assumption:
-        now = f"Assume the current time is {datetime.now():%Y-%m-%d %H:%M:%S}."
-        timed_question = question.model_copy(update={"assumption": now})
+        sentence = _time_sentence(now or datetime.now())
+        timed_question = question.model_copy(update={"assumption": sentence})
     if pipeline.backend == "model" or question.assumption:
-        return await pipeline.run(timed_question, context, own_settings)
-    try:
-        return await pipeline.run(question, context, own_settings)
-    except Unusable:
-        return await pipeline.run(timed_question, context, own_settings)
+        outcome = await pipeline.run(timed_question, context, own_settings)
+    else:
+        try:
+            outcome = await pipeline.run(question, context, own_settings)
+        except Unusable:
+            outcome = await pipeline.run(timed_question, context, own_settings)
+    assert isinstance(outcome.result, RecordResult)
+    return outcome.result
+
+
+def _time_sentence(now: datetime) -> str:
+    return f"Assume the current time is {now:%Y-%m-%d %H:%M:%S}."
 
 
 def _explained_answer(
     question: RecordQuestion, result: RecordResult, settings: Settings, record: Record
-) -> RecordAnswer:
+) -> Answer:
     """The answer in words. Without a typed query it is the agent's own, with unverified citations."""
-    answer = RecordAnswer(
+    answer = Answer(
         question=question.question,
-        patient=question.patient_fhir_id,
-        answer=result.answer or "",
-        citations=result.cited,
-        rows=result.rows,
-        warnings=result.warnings,
+        status=Status.NOT_FOUND,
+        message=result.answer or "",
+        remarks=result.warnings,
+        performer=PERFORMER,
     )
+    evidence = tuple(_resource_evidence(result))
     if not result.query:
-        return answer
+        return _with_evidence(answer, result.answer or "", evidence)
     query = Query.model_validate(result.query)
-    result_rows = execute(query, record, question.patient_fhir_id, _conventions(settings))
-    explanation = explain(result_rows, record)
-    claims = [
-        CitedClaim(text=claim.text, references=claim.refs, wrong=claim.wrong)
-        for claim in explanation.claims
-    ]
-    return answer.model_copy(
-        update={
-            "sentence": query.sentence,
-            "answer": explanation.sentence,
-            "query": result.query,
-            "claims": tuple(claims),
-            "verified": explanation.verified,
-        }
+    rows = execute(query, record, question.patient_fhir_id, _conventions(settings))
+    explanation = explain(rows, record)
+    remarks = (*answer.remarks, *_unverified(explanation))
+    answer = answer.model_copy(
+        update={"query": query.sentence, "message": explanation.sentence, "remarks": remarks}
     )
+    if _is_found(rows):
+        return _with_evidence(answer, explanation.sentence, evidence)
+    return answer
+
+
+def _with_evidence(answer: Answer, text: str, evidence: tuple[Evidence, ...]) -> Answer:
+    """Return the answer with one line that cites all of the evidence; without evidence, as it is."""
+    if not text or not evidence:
+        return answer
+    line = AnswerLine(text=text, citations=tuple(resource.id for resource in evidence))
+    changes = {"status": Status.ANSWERED, "message": "", "lines": (line,), "evidence": evidence}
+    return answer.model_copy(update=changes)
+
+
+def _is_found(result: QueryResult) -> bool:
+    """Whether the record holds what the query asks for."""
+    has_rows = bool(result.chosen) or result.query.against is not None
+    return has_rows and not result.answer.is_empty
+
+
+def _unverified(explanation: Explanation) -> Iterator[str]:
+    """Yield what the cited resources do not confirm."""
+    for claim in explanation.claims:
+        if claim.wrong:
+            yield f"Not verified: {claim.wrong}"
+
+
+def _resource_evidence(result: RecordResult) -> Iterator[Evidence]:
+    rows = _rows_by_reference(result.rows)
+    for kind, ids in result.cited.items():
+        for resource_id in ids:
+            reference = f"{kind}/{resource_id}"
+            row = rows.get(reference, {})
+            yield Evidence(
+                id=reference,
+                kind="resource",
+                text=_row_text(row),
+                source=kind,
+                date=str(row.get("time") or ""),
+            )
+
+
+def _rows_by_reference(rows: Iterable[Mapping[str, Any]]) -> dict[str, Mapping[str, Any]]:
+    by_reference = {}
+    for row in rows:
+        for reference in row.get("references") or ():
+            by_reference[str(reference)] = row
+    return by_reference
+
+
+def _row_text(row: Mapping[str, Any]) -> str:
+    """Return a row in words: time, name, value, unit."""
+    time = str(row.get("time") or "").replace("T", " ")
+    minutes = time[: len("2026-01-31 12:00")]
+    fields = (minutes, row.get("name"), row.get("value"), row.get("unit"))
+    return " ".join(str(field) for field in fields if field not in (None, ""))

@@ -1,35 +1,42 @@
-"""`archqa ask "QUESTION"`: one question about a note or a patient, without a run folder."""
+"""`archqa ask`: questions about a note or a patient, without a run folder."""
 
-import sys
+from collections.abc import Iterable
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
-from rich.table import Table
-from rich.text import Text
 
-from archqa.asking.chart import ask_patient
-from archqa.asking.note import AskResult, EvidenceLine, ask_note
-from archqa.cli.console import configure_logging, console, print_json, print_notice
+from archqa.asking.answer import Status
+from archqa.asking.ask import ask, check_place, parse_time
+from archqa.asking.many import AnsweredRow, AskedRow, AskOptions, answer_row, answer_rows
+from archqa.asking.question_files import AnswerJournal, check_suffix, read_questions, write_answers
+from archqa.cli.asked_answer import print_answer
+from archqa.cli.console import configure_logging, print_json, print_line, print_notice
 from archqa.cli.options import (
     AllowPlainHttpOption,
     AssignmentsOption,
     BaseUrlOption,
     ConfigOption,
+    JobsOption,
     JsonOption,
     ModelOption,
+    QuietOption,
     VerboseOption,
 )
 from archqa.cli.settings import command_settings, print_embedded_notice
-from archqa.errors import CallerError, CaseFailed, InputError
+from archqa.cli.waiting import Counter, shown_when_slow
+from archqa.errors import CallerError
+from archqa.notes.note_files import read_note
 from archqa.runs.destinations import Announcer
-from archqa.settings import Settings
+
+FAILED = "failed"
+"""What a row without an answer is counted as."""
 
 
 def command(
-    question: Annotated[str, typer.Argument(help="The question.")],
+    question: Annotated[str | None, typer.Argument(help="The question.")] = None,
     note: Annotated[
-        Path | None, typer.Option(help="A note as plain text, - for standard input.")
+        Path | None, typer.Option(help="A note: text, HTML, RTF or PDF; - for standard input.")
     ] = None,
     patient: Annotated[
         str | None, typer.Option(help="A patient of the record, by FHIR id.")
@@ -37,125 +44,163 @@ def command(
     record: Annotated[
         str | None, typer.Option(help="The FHIR store or server that has the patient.")
     ] = None,
+    now: Annotated[
+        str | None,
+        typer.Option(
+            metavar="TIME", help="When a patient is asked about.", show_default="the present"
+        ),
+    ] = None,
     context: Annotated[
-        str, typer.Option(help='What else is known, e.g. "The current time is 2153-12-31".')
+        str, typer.Option(help='What else is known, e.g. "He was admitted twice".')
     ] = "",
+    questions: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE", help="Many questions: .csv or .jsonl with question, note or patient."
+        ),
+    ] = None,
+    out: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="The answers to --questions: .csv or .jsonl."),
+    ] = None,
+    max_words: Annotated[
+        int | None,
+        typer.Option(min=1, metavar="N", help="Leave out lines past N words; none is cut."),
+    ] = None,
+    jobs: JobsOption = None,
     model: ModelOption = None,
     base_url: BaseUrlOption = None,
     allow_plain_http: AllowPlainHttpOption = None,
     config: ConfigOption = None,
     assign: AssignmentsOption = None,
     as_json: JsonOption = False,
+    quiet: QuietOption = False,
     verbose: VerboseOption = False,
 ) -> None:
-    """Answer one question from a note or a patient's record, with evidence for every line.
+    """Answer questions from a note or a patient's record, with evidence for every line.
 
-    A note is split into sentences, which the answer cites by number. For a patient, the resources
-    and the notes among them (DocumentReference) are searched. Without --model or --base-url the
-    engine inside archqa answers, on this machine alone; a key in the environment sends nothing.
+    An answer is answered, not found, not understood or declined (a judgement or a prediction);
+    the exit code is 0 for each. A note is split into sentences, which the answer cites by number.
+    For a patient, the resources and the notes among them (DocumentReference) are searched; a
+    --note given too is one more of them. Without --model or --base-url the engine inside archqa
+    answers, on this machine alone; a key in the environment sends nothing.
 
     Examples:
       archqa ask "Why was he given furosemide?" --note discharge.txt
-      archqa ask "What was the last creatinine?" --patient 1b7c7 --record mimic.db
+      archqa ask "What was the last creatinine?" --patient 1b7c7 --record mimic.db --now 2153-12-31
+      archqa ask --questions questions.csv --out answers.csv
+
+    A file of questions has the columns question and note (its text) or patient; other columns go
+    along. If the command is stopped, run it again: it goes on where it stopped.
     """
-    configure_logging(verbose=verbose)
-    options = {"model": model, "base_url": base_url, "allow_plain_http": allow_plain_http}
+    configure_logging(verbose=verbose, quiet=quiet)
+    options = {
+        "model": model,
+        "base_url": base_url,
+        "allow_plain_http": allow_plain_http,
+        "jobs": jobs,
+    }
     settings = command_settings(config, options, assign)
-    if (note is None) == (patient is None):
-        raise CallerError(
-            "Ask of one thing: a note or a patient.\n"
-            "Name --note FILE, or --patient ID with --record."
-        )
+    _check_call(question, questions, out)
+    if question is not None:
+        check_place(note, patient, record)
     if settings.pipeline is None and not settings.has_model:
         print_embedded_notice(settings.replace(record=record))
-    try:
-        if note is not None:
-            announce = Announcer(print_notice)
-            result = ask_note(question, _read_note(note), settings, announce=announce)
-        else:
-            result = _ask_patient(question, patient or "", record, context, settings)
-    except CaseFailed as failure:
-        # What quotes the question is printed with the answers: stderr may end in a log.
-        _print_failure(question, failure, as_json=as_json)
-        raise
-    if as_json:
-        print_json(_as_json(result))
-    else:
-        _print_result(result)
-
-
-def _ask_patient(
-    question: str, patient: str, record: str | None, context: str, settings: Settings
-) -> AskResult:
-    if record is None:
-        raise CallerError("A patient is in a record.\nName the store or server with --record.")
-    announce = Announcer(print_notice)
-    return ask_patient(question, patient, record, settings, context=context, announce=announce)
-
-
-def _print_failure(question: str, failure: CaseFailed, *, as_json: bool) -> None:
-    if as_json:
-        remarks = (failure.full_text,)
-        print_json(_as_json(AskResult(question, (), (), "", remarks)))
-    elif failure.details:
-        console.print(Text(failure.details))
-
-
-def _read_note(path: Path) -> str:
-    if str(path) == "-":
-        return sys.stdin.read()
-    try:
-        return path.read_text(encoding="utf-8")
-    except UnicodeDecodeError as error:
-        raise InputError(
-            path, [f": byte {error.start + 1} is not UTF-8."], "Save the note as UTF-8 text."
-        ) from None
-    except OSError as error:
-        raise InputError(
-            path, [f": {error.strerror}."], "Name a note as a plain text file."
-        ) from None
-
-
-def _as_json(result: AskResult) -> dict[str, Any]:
-    """Return the object that `--json` prints."""
-    return {
-        "question": result.question,
-        "answer": result.text,
-        "claims": [claim.model_dump() for claim in result.claims],
-        "evidence": [evidence.model_dump() for evidence in result.evidence],
-        "query": getattr(result.on_record, "sentence", None),
-        "performer": result.performer,
-        "remarks": list(result.remarks),
-        "calls": result.usage.calls,
-        "cost_usd": result.usage.cost_usd,
-    }
-
-
-def _print_result(result: AskResult) -> None:
-    for claim in result.claims:
-        citations = Text(f"  [{', '.join(claim.citations)}]", style="cyan")
-        console.print(Text(claim.text) + citations, soft_wrap=False)
-    console.print(_evidence_table(result.evidence))
-    for remark in result.remarks:
-        console.print(Text(f"remark: {remark}"))
-    print_notice(f"answered by {result.performer}.")
-
-
-def _evidence_table(evidence: tuple[EvidenceLine, ...]) -> Table:
-    table = Table(
-        box=None,
-        padding=(0, 2, 0, 0),
-        show_edge=False,
-        title="\nEvidence",
-        title_justify="left",
+    text = None
+    if note is not None:
+        text, remarks = read_note(note)
+        for remark in remarks:
+            print_notice(remark)
+    ask_options = AskOptions(
+        settings=settings,
+        record=record,
+        now=parse_time(now),
+        context=context,
+        max_words=max_words,
+        announce=Announcer(print_notice, quiet=quiet),
     )
-    table.add_column("")
-    table.add_column("", ratio=1)
-    table.add_column("probability", justify="right")
-    for line in evidence:
-        text = Text(line.text)
-        if line.kind == "sentence" and line.source:
-            text += Text(f"  {line.source}", style="dim")
-        probability = "–" if line.probability is None else f"{line.probability:.2f}"
-        table.add_row(Text(line.id, style="cyan"), text, probability)
-    return table
+    if question is not None:
+        _ask_one(question, text, patient, ask_options, as_json=as_json)
+    elif questions is not None and out is not None:
+        rows = read_questions(questions, record, text, patient)
+        _ask_many(rows, out, ask_options, as_json=as_json)
+
+
+def _check_call(question: str | None, questions: Path | None, out: Path | None) -> None:
+    if (question is None) == (questions is None):
+        raise CallerError(
+            "Ask one question, or a file of them.\n"
+            'Write it as "QUESTION", or name the file with --questions FILE.'
+        )
+    if questions is not None and out is None:
+        raise CallerError("The answers need a file.\nName it with --out FILE.csv or FILE.jsonl.")
+    if questions is None and out is not None:
+        raise CallerError("--out is for --questions.\nLeave it out; the answer is printed.")
+    if out is not None:
+        check_suffix(out, "answers")
+
+
+def _ask_one(
+    question: str, note: str | None, patient: str | None, options: AskOptions, *, as_json: bool
+) -> None:
+    with shown_when_slow("searching the chart" if patient else "searching the note"):
+        answer = ask(
+            question,
+            note,
+            patient=patient,
+            record=options.record,
+            now=options.now,
+            context=options.context,
+            max_words=options.max_words,
+            settings=options.settings,
+            announce=options.announce,
+        )
+    if as_json:
+        print_json(answer.as_json())
+    else:
+        print_answer(answer)
+
+
+def _ask_many(rows: list[AskedRow], out: Path, options: AskOptions, *, as_json: bool) -> None:
+    """Ask what an earlier, stopped command did not, and write all answers.
+
+    Exit code 1 if a row has none.
+    """
+    journal = AnswerJournal(out, options)
+    answered = journal.answered(rows)
+    if answered:
+        print_notice(f"{len(answered)} of {len(rows)} questions were answered before.")
+    positions = [position for position in range(len(rows)) if position not in answered]
+    counter = Counter(len(rows), "questions asked")
+
+    def keep(index: int, result: AnsweredRow) -> None:
+        answered[positions[index]] = result
+        journal.add(rows[positions[index]], result)
+        counter.show(len(answered))
+
+    answer_rows([rows[position] for position in positions], options, keep)
+    counter.finish(len(answered))
+    write_answers(out, [answer_row(row, answered[index]) for index, row in enumerate(rows)])
+    tally = _tally(answered.values())
+    if not tally[FAILED]:
+        journal.remove()
+    _print_summary(out, tally, as_json=as_json)
+    if tally[FAILED]:
+        raise typer.Exit(1)
+
+
+def _tally(results: Iterable[AnsweredRow]) -> dict[str, int]:
+    """Return how many questions ended with each status, and how many failed."""
+    tally = dict.fromkeys([*(status.value for status in Status), FAILED], 0)
+    for result in results:
+        tally[result.answer.status.value if result.answer else FAILED] += 1
+    return tally
+
+
+def _print_summary(out: Path, tally: dict[str, int], *, as_json: bool) -> None:
+    if as_json:
+        print_json({"out": str(out), "questions": sum(tally.values()), **tally})
+        return
+    counts = [f"{count} {name.replace('_', ' ')}" for name, count in tally.items() if count]
+    print_notice(", ".join(counts))
+    print_line(out)

@@ -146,6 +146,11 @@ def set_quiet(*, quiet: bool) -> None:
     _State.is_quiet = quiet
 
 
+def is_quiet() -> bool:
+    """Whether the running command prints nothing on stderr but errors."""
+    return _State.is_quiet
+
+
 def print_json(content: Any) -> None:
     """Print one line of JSON on stdout."""
     print_json_text(json.dumps(content, ensure_ascii=False))

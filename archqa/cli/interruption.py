@@ -45,6 +45,11 @@ _SENTENCES = {
 }
 """How to go on, by command."""
 
+_MANY_QUESTIONS = (
+    "what was answered is kept: run the same command again, and it goes on from there."
+)
+"""For `ask --questions`."""
+
 _OTHER_COMMANDS = "the command did not end; run it again."
 
 
@@ -87,6 +92,8 @@ def message_of(interruption: KeyboardInterrupt, arguments: Sequence[str]) -> str
     folder = getattr(interruption, "folder", None)
     if name == "predict" and folder is not None:
         return f"interrupted; {_resumption(arguments, str(folder))}"
+    if name == "ask" and any(argument.startswith("--questions") for argument in arguments):
+        return f"interrupted; {_MANY_QUESTIONS}"
     return f"interrupted; {_SENTENCES.get(name, _OTHER_COMMANDS)}"
 
 

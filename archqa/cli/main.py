@@ -65,7 +65,7 @@ COMMANDS = (
     CommandEntry(
         "ask",
         "archqa.cli.ask",
-        "Answer one question from a note or a patient's record, with evidence for every line.",
+        "Answer questions from a note or a patient's record, with evidence for every line.",
     ),
     CommandEntry(
         "export",
@@ -116,6 +116,7 @@ COMMANDS = (
         "Runs by the Batch API: half the price, up to a day a stage.",
     ),
     CommandEntry("cache", "archqa.cli.cache", "The cache of model replies."),
+    CommandEntry("evaluate", "archqa.cli.evaluate", "Measurements on sets of your own."),
     CommandEntry("evidence", "archqa.cli.evidence", "The embedded engine's model."),
     CommandEntry("fhir", "archqa.cli.fhir", "FHIR records."),
     CommandEntry("config", "archqa.cli.config", "The settings in force."),

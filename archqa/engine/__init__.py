@@ -1,12 +1,29 @@
 """The embedded engine: probabilities, evidence and a cited answer without a model server."""
 
 import os
+from typing import TYPE_CHECKING
 
 # onnxruntime reports its use to Microsoft and keeps a device id for that (Privacy.md in its
 # package), unless this is set before it is imported. Nothing may leave this machine unasked.
 os.environ["ORT_DISABLE_TELEMETRY"] = "1"
 
-from archqa.core.case_digest import case_digest
-from archqa.engine.engine import Engine
+if TYPE_CHECKING:
+    from archqa.core.case_digest import case_digest
+    from archqa.engine.engine import Engine
 
 __all__ = ["Engine", "case_digest"]
+
+_PUBLIC = {
+    "Engine": "archqa.engine.engine",
+    "case_digest": "archqa.core.case_digest",
+}
+"""Public name to its module: who asks a note imports nothing of what the contest needs."""
+
+
+def __getattr__(name: str) -> object:
+    """Import a public name when it is used first."""
+    from importlib import import_module
+
+    if name not in _PUBLIC:
+        raise AttributeError(f"module 'archqa.engine' has no attribute {name!r}")
+    return getattr(import_module(_PUBLIC[name]), name)

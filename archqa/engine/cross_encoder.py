@@ -6,7 +6,6 @@ one sentence at a time, it reads a sentence in its context. It ships as integer 
 `training/network.py` is the network in PyTorch.
 """
 
-import hashlib
 from collections.abc import Callable
 from concurrent.futures import Future
 from functools import cache
@@ -16,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from archqa.core.case import Case
-from archqa.engine.onnx_sessions import open_session, submit_to_pool
+from archqa.engine.onnx_sessions import files_sha256, open_session, submit_to_pool
 from archqa.engine.tables import DATA_DIR
 from archqa.engine.windows import TokenWindow, build_windows
 
@@ -73,9 +72,7 @@ def default_cross_encoder() -> CrossEncoder:
 
 def default_cross_encoder_sha256() -> str:
     """Return the sha256 of the shipped cross-encoder's two files, one after the other."""
-    graph = CROSS_ENCODER_FILE.read_bytes()
-    weights = CROSS_ENCODER_FILE.with_suffix(".npz").read_bytes()
-    return hashlib.sha256(graph + weights).hexdigest()
+    return files_sha256(CROSS_ENCODER_FILE, CROSS_ENCODER_FILE.with_suffix(".npz"))
 
 
 def network_inputs(window: TokenWindow) -> dict[str, NDArray[np.generic]]:

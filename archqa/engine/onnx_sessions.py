@@ -1,10 +1,13 @@
 """onnxruntime sessions of the engine's networks, and the thread pool that they share."""
 
-from collections.abc import Callable, Iterator, Mapping
+import hashlib
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
-from functools import cache, partial
+from functools import cache
+from itertools import groupby
+from operator import attrgetter
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 import onnxruntime as ort
@@ -15,6 +18,9 @@ from archqa.engine.weight_packing import PackedWeights
 
 WORKERS = 2
 """Concurrent inferences, each on one core: faster than one inference on two cores."""
+
+SHARES = 4
+"""Parts in which weights are decompressed: enough that the cores end at about the same time."""
 
 SLOW_OPTIMIZERS = ["SkipLayerNormFusion"]
 """The fused sum and norm takes three times as long as the two (onnxruntime 1.32, measured)."""
@@ -56,52 +62,73 @@ def read_packed_weights(file: Path) -> Iterator[tuple[str, PackedWeights]]:
 
     A weight that another file of the folder has as well stands there alone, and here as a reference.
     """
+    return _read_places(_weight_places(file))
+
+
+class _WeightPlace(NamedTuple):
+    """The file of a packed weight, its name there, and its name in the graph."""
+
+    file: Path
+    name_in_file: str
+    name: str
+
+
+def _weight_places(file: Path) -> list[_WeightPlace]:
+    """Return where each weight of a graph stands, in the order of names."""
     if not file.exists():
-        return
+        return []
+    places = []
     with np.load(file) as arrays:
-        names = {array_name.rsplit("/", 1)[0] for array_name in arrays.files}
-        references = {}
-        for name in sorted(names):
+        for name in sorted({array_name.rsplit("/", 1)[0] for array_name in arrays.files}):
+            place = _WeightPlace(file, name, name)
             if f"{name}/{REFERENCE}" in arrays.files:
-                references[name] = str(arrays[f"{name}/{REFERENCE}"])
-            else:
-                yield name, _packed_weights(arrays, name)
-    yield from _referenced_weights(file.parent, references)
+                reference = str(arrays[f"{name}/{REFERENCE}"])
+                other_file, _, name_there = reference.partition(REFERENCE_MARK)
+                place = _WeightPlace(file.parent / other_file, name_there, name)
+            places.append(place)
+    return places
 
 
-def _referenced_weights(
-    folder: Path, references: Mapping[str, str]
-) -> Iterator[tuple[str, PackedWeights]]:
-    for file_name in {reference.split(REFERENCE_MARK, 1)[0] for reference in references.values()}:
-        with np.load(folder / file_name) as arrays:
-            for name, reference in references.items():
-                owner, name_there = reference.split(REFERENCE_MARK, 1)
-                if owner == file_name:
-                    yield name, _packed_weights(arrays, name_there)
-
-
-def _packed_weights(arrays: Mapping[str, NDArray[Any]], name: str) -> PackedWeights:
-    return PackedWeights(
-        codes=arrays[f"{name}/codes"],
-        factors=arrays[f"{name}/factors"],
-        scale=arrays[f"{name}/scale"],
-    )
+def _read_places(places: Iterable[_WeightPlace]) -> Iterator[tuple[str, PackedWeights]]:
+    """Yield packed weights by their names in the graph, each file opened once."""
+    for file, places_in_file in groupby(sorted(places), key=attrgetter("file")):
+        with np.load(file) as arrays:
+            for place in places_in_file:
+                packed = PackedWeights(
+                    codes=arrays[f"{place.name_in_file}/codes"],
+                    factors=arrays[f"{place.name_in_file}/factors"],
+                    scale=arrays[f"{place.name_in_file}/scale"],
+                )
+                yield place.name, packed
 
 
 def _unpack_weights(file: Path) -> dict[str, NDArray[np.int8]]:
-    """Unpack weights in the pool while the next ones are read from disk."""
-    pending = {}
-    for name, packed in read_packed_weights(file):
-        unpack = partial(_unpack_for_graph, name)
-        pending[name] = submit_to_pool(unpack, packed)
-    return {name: future.result() for name, future in pending.items()}
+    """Decompress and unpack the weights of a file in the pool."""
+    places = _weight_places(file)
+    pending = [submit_to_pool(_unpack_places, places[share::SHARES]) for share in range(SHARES)]
+    weights = {}
+    for unpacked in pending:
+        weights.update(unpacked.result())
+    return weights
 
 
-def _unpack_for_graph(name: str, packed: PackedWeights) -> NDArray[np.int8]:
-    weight = weight_packing.unpack_weights(packed)
-    if name == EMBEDDING_TABLE:
-        return weight
-    return np.ascontiguousarray(weight.T)
+def _unpack_places(places: list[_WeightPlace]) -> dict[str, NDArray[np.int8]]:
+    weights = {}
+    for name, packed in _read_places(places):
+        if name == EMBEDDING_TABLE:
+            weights[name] = weight_packing.unpack_weights(packed)
+        else:
+            weights[name] = weight_packing.unpack_transposed(packed)
+    return weights
+
+
+def files_sha256(*files: Path) -> str:
+    """Return the sha256 of the files, one after the other, without reading one as a whole."""
+    digest = hashlib.sha256()
+    for file in files:
+        with file.open("rb") as stream:
+            hashlib.file_digest(stream, lambda: digest)
+    return digest.hexdigest()
 
 
 def submit_to_pool(run: Callable[[Task], Result], task: Task) -> Future[Result]:

@@ -82,6 +82,24 @@ def unpack_weights(packed: PackedWeights) -> NDArray[np.int8]:
     return blocks.reshape(rows, 2 * half_columns)
 
 
+def unpack_transposed(packed: PackedWeights) -> NDArray[np.int8]:
+    """Return `unpack_weights(packed).T` in C order, of shape (columns, rows).
+
+    Faster than to unpack and transpose: the codes are transposed while two share a byte, and each
+    step runs over whole rows of the result.
+    """
+    rows, half_columns = packed.codes.shape
+    transposed_codes = np.ascontiguousarray(packed.codes.T)
+    codes = np.empty((half_columns, 2, rows), dtype=np.int8)
+    codes[:, 0] = transposed_codes & 15
+    codes[:, 1] = transposed_codes >> 4
+    codes -= MAX_CODE
+    factors = np.ascontiguousarray(packed.factors.T).view(np.int8)
+    blocks = codes.reshape(len(factors), -1, rows)
+    blocks *= factors[:, None]
+    return blocks.reshape(2 * half_columns, rows)
+
+
 def dequantise(packed: PackedWeights) -> Floats:
     """Return the weights that `packed` stands for, of shape (rows, columns)."""
     return unpack_weights(packed) * packed.scale[:, None]

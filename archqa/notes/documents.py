@@ -1,4 +1,4 @@
-"""The notes of a patient's record: the plain text in its DocumentReference resources.
+"""The notes of a patient's record: the text in its DocumentReference resources.
 
 Source: hl7.org/fhir/R4/documentreference.html. An attachment has base64 `data` or references a
 Binary of the same record.
@@ -10,8 +10,9 @@ from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
 from archqa.core.case import Case, Sentence
-from archqa.errors import CallerError
+from archqa.errors import CallerError, InputError, MissingExtra
 from archqa.fhir import Record
+from archqa.notes.note_files import READ_MEDIA_TYPES, note_text
 from archqa.notes.sentences import split_note
 
 EXCLUDED_STATUSES = {"superseded", "entered-in-error"}
@@ -27,7 +28,7 @@ class Document(NamedTuple):
 
 
 class Documents(NamedTuple):
-    """A patient's notes, the latest first, and the number of documents without plain text."""
+    """A patient's notes, the latest first, and the number of documents without text that is read."""
 
     readable: tuple[Document, ...]
     unreadable: int
@@ -97,8 +98,11 @@ def _attachment_texts(record: Record, resource: Mapping[str, Any]) -> Iterator[s
         attachment = content.get("attachment") or {}
         content_type = str(attachment.get("contentType") or "")
         media_type, _, parameters = content_type.partition(";")
-        if media_type.strip().lower() == "text/plain":
+        media_type = media_type.strip().lower()
+        if media_type == "text/plain":
             yield _decode(_base64_data(record, attachment), parameters)
+        elif media_type in READ_MEDIA_TYPES:
+            yield _convert(_base64_data(record, attachment), media_type, parameters)
 
 
 def _base64_data(record: Record, attachment: Mapping[str, Any]) -> str:
@@ -122,9 +126,18 @@ def _decode(data: str, parameters: str) -> str:
         return ""
 
 
-def _charset(parameters: str) -> str:
-    """Return the charset of a media type's parameters, UTF-8 by default."""
+def _convert(data: str, media_type: str, parameters: str) -> str:
+    """Return the text of base64 HTML, RTF or PDF, empty where it is damaged or not to be read."""
+    try:
+        content = base64.b64decode("".join(data.split()), validate=True)
+        return note_text(content, media_type, _charset(parameters, default=""))
+    except (binascii.Error, ValueError, InputError, MissingExtra):
+        return ""
+
+
+def _charset(parameters: str, default: str = "utf-8") -> str:
+    """Return the charset of a media type's parameters."""
     name, _, charset = parameters.strip().partition("=")
     if name.strip().lower() == "charset":
         return charset.strip('" ')
-    return "utf-8"
+    return default

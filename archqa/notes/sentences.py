@@ -11,47 +11,20 @@ from collections.abc import Iterator
 from itertools import pairwise
 from typing import NamedTuple
 
-from sentencex import get_sentence_boundaries
-
 from archqa.core.case import Case, Sentence
 from archqa.errors import CallerError
+from archqa.notes.lines import continues, line_width, read_lines
+from archqa.notes.sentence_ends import sentence_ends
 from archqa.safety.arguments import as_text
 from archqa.safety.whole_characters import whole_text
 
-_LINE = re.compile(r"[^\r\n]+")
-_BLANK_LINES = re.compile(r"(?:[ \t\f\v]*(?>\r\n|\r|\n)){2,}")
-_LIST_LINE = re.compile(
-    r"[ \t]*(?:[-*•–#>+o]+[ \t]|[-*•#]+(?=\w)|\(?\d{1,2}[.)][ \t]|[a-z][.)][ \t])"
+_BLANK_LINES = re.compile(r"\n(?:[ \t]*\n)+")
+_SPACES = dict.fromkeys(map(ord, "\xa0\u1680\u202f\u205f\u3000\u200b\ufeff"), " ") | dict.fromkeys(
+    range(0x2000, 0x200B), " "
 )
-_HEADING = re.compile(r"[ \t]*[A-Z][^.!?\n]{0,60}:[ \t]*\S?")
-_FINAL_PUNCTUATION = re.compile(r"[.!?:;][\"')\]]*\s*$")
-_MIN_LINE_WIDTH, _MAX_LINE_WIDTH = 40, 132
-"""Widths at which editors wrap lines; longer lines were never wrapped."""
-
-_WRAPPED_FRACTION = 0.7
-"""A line without a full stop that has this fraction of the widest line was probably wrapped."""
-
-_ABBREVIATION = re.compile(
-    r"(?:^|[\s(])(?:pt|pts|dr|drs|no|vs|approx|appt|hosp|dept|ext|incl|cont|resp|temp|wt|ht|hx|dx|"
-    r"tx|rx|sx|fx|st|plt|e\.g|i\.e"
-    r"|p\.o|i\.v|i\.m|s\.c|p\.r\.n|b\.i\.d|t\.i\.d|q\.i\.d|q\.d|q\.h\.s|a\.c|p\.c|c\.c|s\.p)\.\s*$",
-    re.IGNORECASE,
-)
-_SENTENCE_START = (
-    r"(?:He|She|It|They|We|You|The|This|That|These|There|Then|His|Her|Their|Patient|Pt|On|At|In|If|"
-    r"When|After|"
-    r"However|Please|Follow|Continue|Take|Will|Was|No)\b"
-)
-_DOSE_THEN_SENTENCE = re.compile(
-    rf"(?<=\b(?:b\.i\.d|t\.i\.d|q\.i\.d|p\.r\.n|q\.h\.s)\.)\s+(?={_SENTENCE_START})|(?<=\b(?:p\.o|"
-    rf"q\.d)\.)\s+(?={_SENTENCE_START})",
-    re.IGNORECASE | re.ASCII,
-)
-_UNIT_THEN_SENTENCE = re.compile(r"(?:\d[ ]?|/)[dhLgmsyw]\.\s+(?=[A-Z])")
-"""A one-letter unit ends a sentence, though it looks like the initial of a name."""
-
-_LIST_NUMBER = re.compile(r"\s*\(?(?:\d{1,2}|[a-z])[.)]\s*$")
-_WORD = re.compile(r"\S+")
+"""White space that is not the space, and what has no width but separates."""
+_LINE_BREAKS = dict.fromkeys(map(ord, "\r\v\f\x1c\x1d\x1e\x85\u2028\u2029"), "\n")
+_PLAIN = _SPACES | _LINE_BREAKS
 
 
 class _Span(NamedTuple):
@@ -61,6 +34,14 @@ class _Span(NamedTuple):
     end: int
 
 
+class _TextRun(NamedTuple):
+    """Lines that are one text; a row of a table or a rule is one sentence, whatever it holds."""
+
+    start: int
+    end: int
+    is_whole: bool
+
+
 def split_note(note: str, *, prefix: str = "") -> tuple[Sentence, ...]:
     """Return the sentences of a note, numbered from 1 after `prefix`.
 
@@ -68,8 +49,9 @@ def split_note(note: str, *, prefix: str = "") -> tuple[Sentence, ...]:
     numbered from 0. Raises CallerError for a note without a word.
     """
     sentences: list[Sentence] = []
-    for paragraph_number, paragraph in enumerate(_paragraphs(note)):
-        for span in _sentences(note, paragraph):
+    plain = _plain_copy(note)
+    for paragraph_number, paragraph in enumerate(_paragraphs(plain)):
+        for span in _sentences(plain, paragraph):
             sentence = Sentence(
                 id=f"{prefix}{len(sentences) + 1}",
                 text=note[span.start : span.end],
@@ -98,86 +80,50 @@ def case_from_text(question: str, note: str, case_id: str = "note") -> Case:
     )
 
 
-def _paragraphs(note: str) -> Iterator[_Span]:
+def _plain_copy(note: str) -> str:
+    """Return the note, as long as before, with spaces, tabs and `\\n` as its only white space."""
+    return note.replace("\r\n", " \n").translate(_PLAIN)
+
+
+def _paragraphs(plain: str) -> Iterator[_Span]:
     """Yield the stretches between blank lines."""
     start = 0
-    for blank in _BLANK_LINES.finditer(note):
+    for blank in _BLANK_LINES.finditer(plain):
         yield _Span(start, blank.start())
         start = blank.end()
-    yield _Span(start, len(note))
+    yield _Span(start, len(plain))
 
 
-def _sentences(note: str, paragraph: _Span) -> Iterator[_Span]:
-    for text_run in _text_runs(note, paragraph):
-        for sentence in _split_text_run(note, text_run):
-            text = note[sentence.start : sentence.end]
+def _sentences(plain: str, paragraph: _Span) -> Iterator[_Span]:
+    for text_run in _text_runs(plain, paragraph):
+        for sentence in _split_text_run(plain, text_run):
+            text = plain[sentence.start : sentence.end]
             if text.strip():
                 yield _strip(text, sentence)
 
 
-def _text_runs(note: str, paragraph: _Span) -> Iterator[_Span]:
-    """Yield runs of lines that are one text: a list item, a heading, or wrapped lines."""
-    lines = []
-    for match in _LINE.finditer(note[paragraph.start : paragraph.end]):
-        lines.append(_Span(paragraph.start + match.start(), paragraph.start + match.end()))
+def _text_runs(plain: str, paragraph: _Span) -> Iterator[_TextRun]:
+    """Yield runs of lines that are one text: a list item, a heading, a row, or wrapped lines."""
+    lines = read_lines(plain[paragraph.start : paragraph.end], paragraph.start)
     if not lines:
         return
-    width = max(line.end - line.start for line in lines)
+    width = line_width(lines)
     start = lines[0].start
     for line, next_line in pairwise(lines):
-        text = note[line.start : line.end]
-        next_text = note[next_line.start : next_line.end]
-        if not _continues(text, next_text, width):
-            yield _Span(start, line.end)
+        if not continues(line, next_line, width):
+            yield _TextRun(start, line.end, line.stands_alone)
             start = next_line.start
-    yield _Span(start, lines[-1].end)
+    yield _TextRun(start, lines[-1].end, lines[-1].stands_alone)
 
 
-def _continues(line: str, next_line: str, width: int) -> bool:
-    """Whether the next line continues this one; `width` is that of the paragraph's widest line."""
-    if _LIST_LINE.match(next_line) or line.rstrip().endswith(":"):
-        return False
-    next_word = _WORD.search(next_line)
-    if next_word is None or not line.strip():
-        return False
-    length = len(line.rstrip())
-    is_unfinished = not _FINAL_PUNCTUATION.search(line)
-    if is_unfinished and length >= _MIN_LINE_WIDTH and next_word[0][0].islower():
-        return True
-    if not _MIN_LINE_WIDTH <= width <= _MAX_LINE_WIDTH or _HEADING.match(next_line):
-        return False
-    if is_unfinished and length >= width * _WRAPPED_FRACTION:
-        return True
-    next_word_would_fit = length + 1 + len(next_word[0]) <= width
-    return not next_word_would_fit
-
-
-def _split_text_run(note: str, text_run: _Span) -> Iterator[_Span]:
-    """Yield sentences: sentencex's, joined after abbreviations, split after doses and units."""
-    text = note[text_run.start : text_run.end]
-    start = 0
-    for end in _sentence_ends(text):
-        sentence, rest = text[start:end], text[end:]
-        if rest and (_ends_in_abbreviation(sentence, rest) or _LIST_NUMBER.fullmatch(sentence)):
-            continue
-        yield _Span(text_run.start + start, text_run.start + end)
-        start = end
-
-
-def _sentence_ends(text: str) -> list[int]:
-    """Return the offsets of possible sentence ends, the end of the text included."""
-    ends = {len(text)}
-    ends.update(boundary["end_index"] for boundary in get_sentence_boundaries("en", text))
-    ends.update(dose.start() for dose in _DOSE_THEN_SENTENCE.finditer(text))
-    ends.update(unit.end() for unit in _UNIT_THEN_SENTENCE.finditer(text))
-    return sorted(ends)
-
-
-def _ends_in_abbreviation(sentence: str, rest: str) -> bool:
-    """Whether the final full stop belongs to an abbreviation and the sentence goes on."""
-    if not _ABBREVIATION.search(sentence):
-        return False
-    return not re.match(rf"\s*{_SENTENCE_START}", rest)
+def _split_text_run(plain: str, text_run: _TextRun) -> Iterator[_Span]:
+    if text_run.is_whole:
+        yield _Span(text_run.start, text_run.end)
+        return
+    start = text_run.start
+    for end in sentence_ends(plain[text_run.start : text_run.end]):
+        yield _Span(start, text_run.start + end)
+        start = text_run.start + end
 
 
 def _strip(text: str, span: _Span) -> _Span:

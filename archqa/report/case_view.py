@@ -68,35 +68,6 @@ def _anchor(case_index: int) -> str:
     return f"c{case_index + 1}"
 
 
-def answer_view(case: Case, record: CaseRecord) -> CaseView:
-    """Return the view of an answer that belongs to no run; its page shows the question itself."""
-    anchor = _anchor(0)
-    marks = note_view.sentence_marks(case, record, None)
-    claims = note_view.claim_views(case, record, anchor, 0, marks)
-    grid = note_view.judgement_grid(case, record, None, anchor, marks, text=True)
-    submission = record.answer.submission if record.answer else ""
-    run_view = CaseRunView(
-        name="",
-        record=record,
-        status=record.status.value,
-        claims=tuple(claims),
-        submission=submission,
-        grid=grid,
-    )
-    probabilities = note_view.pooled_probabilities(record)
-    sentences = note_view.sentence_views(case, None, anchor, [claims], [marks], probabilities)
-    cited_count = list(marks.values()).count("cited")
-    return CaseView(
-        id="",
-        anchor=anchor,
-        case_index=0,
-        kind="note",
-        runs=(run_view,),
-        sentences=sentences,
-        mark_counts={"cited": cited_count},
-    )
-
-
 def _note_case_view(
     case_index: int, case: Case, runs: Sequence[ReportData], text: bool
 ) -> CaseView:

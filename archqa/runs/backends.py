@@ -86,7 +86,7 @@ class Backends:
         self.audit: AuditLog | None = None
         self.confirm: ConfirmWrite | None = None
         self._transports: list[HttpTransport] = []
-        self._shared = shared or _limits_of_one_process(settings)
+        self._shared = shared or limits_of_one_process(settings)
         self._models: dict[str | None, Model] = {}
         self._kinds: dict[str, str] = {}
         for agent in pipeline.agents:
@@ -371,7 +371,8 @@ def log_remark(remark: str) -> None:
     _log.warning("%s", remark)
 
 
-def _limits_of_one_process(settings: Settings) -> SharedLimits:
+def limits_of_one_process(settings: Settings) -> SharedLimits:
+    """Return the limits and the budget of backends that share nothing with other processes."""
     limits = settings.limits
     limiter = RateLimiter(limits.jobs, limits.requests_per_minute, limits.tokens_per_minute)
     return SharedLimits(limiter, Budget(limits.max_cost))

@@ -2,12 +2,11 @@
 
 import logging
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import urlsplit
 
 from archqa.errors import CallerError
 from archqa.llm.model import Model, Reply, Request
-from archqa.runs.models import model_agents, model_endpoints
 from archqa.safety.base_urls import fhir_server_problem, is_server_url
 from archqa.safety.server_urls import (
     OPENAI_BASE_URL,
@@ -17,7 +16,9 @@ from archqa.safety.server_urls import (
 )
 from archqa.safety.terminal import printable
 from archqa.settings import Settings
-from archqa.tasks.pipeline import Pipeline
+
+if TYPE_CHECKING:
+    from archqa.tasks.pipeline import Pipeline
 
 
 class Destination(NamedTuple):
@@ -97,7 +98,7 @@ def describe(destinations: Sequence[Destination]) -> str:
     return "; ".join(parts)
 
 
-def run_destinations(settings: Settings, pipeline: Pipeline) -> tuple[Destination, ...]:
+def run_destinations(settings: Settings, pipeline: "Pipeline") -> tuple[Destination, ...]:
     """Return each model server that a run of a pipeline may ask, and its FHIR server.
 
     Raises `CallerError` for a record's address that is no URL or holds a secret.
@@ -116,7 +117,9 @@ def model_server(base_url: str | None) -> Destination:
     return _destination(base_url or OPENAI_BASE_URL)
 
 
-def _server_urls(settings: Settings, pipeline: Pipeline) -> Iterator[str | None]:
+def _server_urls(settings: Settings, pipeline: "Pipeline") -> Iterator[str | None]:
+    from archqa.runs.models import model_agents, model_endpoints
+
     for agent in model_agents(settings, pipeline):
         for endpoint in model_endpoints(settings, agent):
             yield endpoint.base_url

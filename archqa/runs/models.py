@@ -1,17 +1,17 @@
 """The models that run an agent: `name`, or `name@server` with a server from the settings."""
 
 from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from archqa import tasks
-from archqa.agents.exemplars import ExemplarIndex
-from archqa.engine import Engine
 from archqa.errors import CallerError
-from archqa.panel import combiner
 from archqa.panel.decision import ENGINE
 from archqa.panel.settings import PanelSettings
 from archqa.settings import CONTEXT_MODEL, DEFAULT_MODEL, Settings
 from archqa.tasks.pipeline import Pipeline
+
+if TYPE_CHECKING:
+    from archqa.agents.exemplars import ExemplarIndex
 
 
 class ModelEndpoint(NamedTuple):
@@ -89,6 +89,9 @@ def decision_components(settings: Settings, pipeline: Pipeline) -> dict[str, str
 
     These are the engine's vote and the combiner.
     """
+    from archqa.engine import Engine
+    from archqa.panel import combiner
+
     own = settings.for_pipeline(pipeline)
     components: dict[str, str] = {}
     if not isinstance(own, PanelSettings):
@@ -100,11 +103,13 @@ def decision_components(settings: Settings, pipeline: Pipeline) -> dict[str, str
     return components
 
 
-def load_exemplars(path: Path | None) -> ExemplarIndex | None:
+def load_exemplars(path: Path | None) -> "ExemplarIndex | None":
     """Return the exemplars of a case file with its key; None if no file is set.
 
     Raises `InputError`.
     """
+    from archqa.agents.exemplars import ExemplarIndex
+
     if path is None:
         return None
     file, key = tasks.load_notes(path), tasks.find_key(path)

@@ -24,6 +24,8 @@ def check_settings_used(settings: Settings, *chosen: Pipeline) -> None:
 
 def _uses(pipeline: Pipeline, name: str) -> bool:
     """Whether a setting has an effect: `labels`, `pipelines.panel.labels` or `agents.decision`."""
+    if name == "pipeline":
+        return True
     section, _, rest = name.partition(".")
     if section == "agents":
         return rest in pipeline.agents

@@ -3,7 +3,6 @@
 import ipaddress
 import re
 from urllib.parse import parse_qsl, urlencode, urlsplit
-from urllib.request import getproxies, proxy_bypass
 
 OPENAI_BASE_URL = "https://api.openai.com/v1"
 
@@ -66,6 +65,8 @@ def proxy_for(url: str) -> str | None:
     Proxies of other kinds (SOCKS) and what is no URL are not used. It may hold a password: show its
     `server_identity` only.
     """
+    from urllib.request import getproxies, proxy_bypass  # It imports TLS and e-mail.
+
     if is_loopback_url(url):
         return None
     parts = urlsplit(url)

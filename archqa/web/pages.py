@@ -10,20 +10,22 @@ from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.parse import quote
 
-from archqa.asking.chart import ask_patient
-from archqa.asking.note import ask_note
+from archqa.asking.chart import AnsweredChart, answer_patient, check_patient_settings
+from archqa.asking.note import OnStep, answer_case, check_note_settings, note_case
 from archqa.core.case import Case
 from archqa.core.judgement import Relevance
 from archqa.errors import ArchqaError, InputError
 from archqa.report import report_html
-from archqa.report.case_view import answer_view, case_view
+from archqa.report.case_view import case_view
 from archqa.report.note_view import MARK_LABELS, MARK_SYMBOLS, cited_ids
 from archqa.report.page import encodable, jinja_environment
 from archqa.report.report_data import ReportData, load_report_data
 from archqa.runs.destinations import Announcer
+from archqa.runs.event_loop import run_sync
 from archqa.runs.record import CaseRecord
 from archqa.settings import Settings
 from archqa.web.annotations import Annotations, Review
+from archqa.web.asked_view import asked_view, review_view
 from archqa.web.library import RunLibrary
 from archqa.web.question_destinations import describe_question_destinations
 from archqa.web.question_jobs import AnswerFunction, QuestionJobs, events
@@ -123,7 +125,7 @@ class PageHandlers:
         return self._render(
             "review.html.jinja",
             case=view,
-            labels=_initial_labels(case, record, saved_review),
+            labels=_initial_labels(case, cited_ids(record), saved_review),
             saved_review=saved_review,
             saved=saved,
             run_url=f"{_run_url(name)}#{view.anchor}",
@@ -153,17 +155,16 @@ class PageHandlers:
         job = self.question_jobs.find(job_id)
         if job is None:
             return None
-        view = None
+        answer, case = job.answer, job.case
         labels: dict[str, str] = {}
-        answer = job.answer
-        if answer and answer.case and answer.record:
-            view = answer_view(answer.case, answer.record)
-            labels = _initial_labels(answer.case, answer.record, {})
+        if answer and case:
+            labels = _initial_labels(case, frozenset(line.id for line in answer.evidence), {})
         return self._render(
             "answer.html.jinja",
             job=job,
             answer=answer,
-            case=view,
+            view=asked_view(answer, case) if answer else None,
+            case=review_view(case) if case else None,
             labels=labels,
             saved=saved,
             saved_review={},
@@ -172,9 +173,9 @@ class PageHandlers:
     def save_answer_review(self, job_id: str, form: Mapping[str, str]) -> str | None:
         """Save the review of an answer; return the URL of the page to show next."""
         job = self.question_jobs.find(job_id)
-        if job is None or job.answer is None or job.answer.case is None:
+        if job is None or job.answer is None or job.case is None:
             return None
-        case = job.answer.case.model_copy(update={"id": f"asked-{job.id}"})
+        case = job.case.model_copy(update={"id": f"asked-{job.id}"})
         review = _parse_review(case, form, "")
         self._annotations.save(ASKED, review)
         return f"/answers/{job.id}?saved=true"
@@ -197,12 +198,23 @@ class PageHandlers:
         patient = form.get("patient", "").strip()
         record = self._record
         if patient and record:
-            return lambda on_step: ask_patient(
-                question, patient, record, self._settings, on_step=on_step, announce=self._announce
-            )
-        return lambda on_step: ask_note(
-            question, note, self._settings, on_step=on_step, announce=self._announce
+            return lambda on_step: self._ask_patient(question, patient, record, on_step)
+        return lambda on_step: self._ask_note(question, note, on_step)
+
+    def _ask_note(self, question: str, note: str, on_step: OnStep) -> AnsweredChart:
+        check_note_settings(self._settings)
+        case = note_case(question, note)
+        work = answer_case(case, self._settings, on_step, announce=self._announce)
+        return AnsweredChart(run_sync(work), case)
+
+    def _ask_patient(
+        self, question: str, patient: str, record: str, on_step: OnStep
+    ) -> AnsweredChart:
+        check_patient_settings(self._settings)
+        work = answer_patient(
+            question, patient, record, self._settings, on_step=on_step, announce=self._announce
         )
+        return run_sync(work)
 
     def _find_case(self, name: str, case_index: int) -> _ReviewedCase | None:
         path = self._library.find(name)
@@ -277,10 +289,9 @@ def _case_set_name(data: ReportData) -> str:
 
 
 def _initial_labels(
-    case: Case, record: CaseRecord | None, saved_review: Mapping[str, Any]
+    case: Case, cited: frozenset[str], saved_review: Mapping[str, Any]
 ) -> dict[str, str]:
-    """Return the labels that the form starts with: the saved ones, else the run's citations."""
-    cited = cited_ids(record)
+    """Return the labels that the form starts with: the saved ones, else the answer's citations."""
     labels = {}
     for sentence_id in case.sentence_ids:
         is_cited = sentence_id in cited

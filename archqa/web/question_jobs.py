@@ -9,7 +9,9 @@ from concurrent.futures import ThreadPoolExecutor
 from threading import Lock
 from typing import Any
 
-from archqa.asking.note import AskResult
+from archqa.asking.answer import Answer
+from archqa.asking.chart import AnsweredChart
+from archqa.core.case import Case
 from archqa.core.step import Step
 from archqa.errors import ArchqaError
 
@@ -17,8 +19,9 @@ _MAX_JOBS = 50
 _MAX_WORKERS = 2
 _POLL_SECONDS = 0.1
 
-AnswerFunction = Callable[[Callable[[Step], object]], AskResult]
-"""Answers a question; calls its argument with each step that has ended."""
+AnswerFunction = Callable[[Callable[[Step], object]], AnsweredChart]
+"""Answers a question, also with the case of the notes; calls its argument with each step that has
+ended."""
 
 
 class QuestionJob:
@@ -27,7 +30,8 @@ class QuestionJob:
     def __init__(self, question: str) -> None:
         self.id = secrets.token_urlsafe(12)
         self.question = question
-        self.answer: AskResult | None = None
+        self.answer: Answer | None = None
+        self.case: Case | None = None
         self.error = ""
         self._steps: Counter[str] = Counter()
         self._steps_lock = Lock()
@@ -98,7 +102,8 @@ def _format_event(name: str, content: Any) -> str:
 
 def _run_job(job: QuestionJob, answer: AnswerFunction) -> None:
     try:
-        job.answer = answer(job.record_step)
+        answered = answer(job.record_step)
+        job.case, job.answer = answered.case, answered.answer
     except ArchqaError as error:
         job.error = str(error)
     except Exception as error:  # The message may quote the note; the type cannot.

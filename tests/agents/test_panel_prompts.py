@@ -1,4 +1,4 @@
-"""Prompts of the panel and of 2026: asked for is what is given, and one mini case's words are kept as snapshots."""
+"""Prompts of the panel, of 2026 and of asking: asked for is what is given; one case's words are kept."""
 
 import pytest
 
@@ -7,6 +7,8 @@ from archqa.agents.alignment import AlignmentAgent, AlignmentTask
 from archqa.agents.answer_first import AnswerFirstAgent, AnswerFirstTask
 from archqa.agents.evidence_writing import EvidenceDecisionAgent, EvidenceDecisionTask
 from archqa.agents.exemplars import Exemplar, ExemplarSentence
+from archqa.agents.note_answer import NoteAnswerAgent, NoteAnswerTask, NoteLine
+from archqa.agents.note_answer_check import NoteAnswerCheckAgent, NoteAnswerCheckTask
 from archqa.agents.question_interpretation import (
     QuestionInterpretationAgent,
     QuestionInterpretationTask,
@@ -40,6 +42,7 @@ def mini() -> Case:
 def task_of(agent: Agent) -> CaseTask:  # type: ignore[type-arg]
     case = mini()
     first, second = (sentence.id for sentence in case.sentences[:2])
+    line = NoteLine(text="It was takotsubo.", citations=(first, second))
     shown = {"case": case, "context": CONTEXT, "exemplars": (EXEMPLAR,)}
     tasks: dict[type, CaseTask] = {
         VotingTask: VotingTask(**shown, specialty="cardiology"),
@@ -52,6 +55,10 @@ def task_of(agent: Agent) -> CaseTask:  # type: ignore[type-arg]
         ),
         QuestionInterpretationTask: QuestionInterpretationTask.from_case(case),
         AlignmentTask: AlignmentTask(case=case),
+        NoteAnswerTask: NoteAnswerTask.from_case(case).model_copy(
+            update={"former": (line,), "problems": ("Line 1 is not supported.",)}
+        ),
+        NoteAnswerCheckTask: NoteAnswerCheckTask.from_lines(case, (line,)),
     }
     return tasks[agent.task_type]
 
@@ -64,6 +71,8 @@ AGENTS: tuple[Agent, ...] = (  # type: ignore[type-arg]
     EvidenceDecisionAgent(),
     QuestionInterpretationAgent(),
     AlignmentAgent(),
+    NoteAnswerAgent(),
+    NoteAnswerCheckAgent(),
 )
 PROMPTS = [(agent, agent.prompt) for agent in AGENTS] + [(AnswerFirstAgent(), "answer_first/v2")]
 

@@ -2,19 +2,21 @@
 
 import base64
 import json
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
 import pytest
-from typer.testing import CliRunner
 
+from archqa.asking.answer import Answer, Status
 from archqa.asking.chart import ask_patient
-from archqa.asking.note import AskResult, EvidenceLine, ask_note
-from archqa.cli.main import app
+from archqa.asking.note import ask_note
+from archqa.core.step import Step
 from archqa.errors import CallerError
 from archqa.fhir import Store
 from archqa.notes.documents import patient_documents
-from archqa.settings import Settings
+from archqa.settings import Settings, load_settings
+from tests.asking.scripted import answering, scripted_answers
 
 NOTE = (
     "Brief Hospital Course:\n"
@@ -84,7 +86,14 @@ def record(tmp_path: Path) -> Path:
 def small_record(folder: Path) -> Path:
     """A store of two patients: one with two creatinine values and notes, one with a note."""
     resources = [
-        {"resourceType": "Patient", "id": "p1"},
+        {
+            "resourceType": "Patient",
+            "id": "p1",
+            "name": [
+                {"use": "nickname", "text": "Addie"},
+                {"use": "official", "given": ["Ada"], "family": "Example"},
+            ],
+        },
         {"resourceType": "Patient", "id": "p2"},
         _observation("o1", 4.1, 1),
         _observation("o2", 2.9, 4),
@@ -113,49 +122,65 @@ def small_record(folder: Path) -> Path:
 
 
 def test_a_note_is_answered_with_sentences_of_it() -> None:
-    steps = []
+    steps: list[Step] = []
     answered = ask_note("Why did the creatinine rise?", NOTE, Settings(), on_step=steps.append)
-    assert answered.claims
-    cited = {citation for claim in answered.claims for citation in claim.citations}
-    assert {line.id for line in answered.evidence} == cited
+    assert answered.status is Status.ANSWERED
+    assert _cites_only_its_evidence(answered)
     for line in answered.evidence:
         assert line.start_char_index is not None
         assert NOTE[line.start_char_index :].startswith(line.text)
         assert 0 <= (line.probability or -1) <= 1
-    assert steps[-1].agent == "decision"
+        assert line.heading == "Brief Hospital Course:"
+    assert [step.agent for step in steps] == ["note_search"]
     assert answered.performer.startswith("embedded:")
 
 
-def test_the_command_prints_answer_evidence_and_probability(tmp_path: Path) -> None:
-    file = tmp_path / "note.txt"
-    file.write_text(NOTE)
-    result = CliRunner().invoke(app, ["ask", "Why did the creatinine rise?", "--note", str(file)])
-    assert result.exit_code == 0
-    assert "Evidence" in result.stdout
-    assert "probability" in result.stdout
-    plain = CliRunner().invoke(
-        app, ["ask", "Why did the creatinine rise?", "--note", str(file), "--json"]
-    )
-    answer_json = json.loads(plain.stdout)
-    assert answer_json["answer"].splitlines()[0].endswith("|")
-    assert {line["id"] for line in answer_json["evidence"]} == {
-        citation for claim in answer_json["claims"] for citation in claim["citations"]
-    }
+def test_what_a_note_does_not_hold_is_not_found() -> None:
+    answered = ask_note("What is her blood type?", "The weather is fine. The dog sleeps.")
+    assert answered.status is Status.NOT_FOUND
+    assert (answered.lines, answered.evidence) == ((), ())
+    assert "2 sentences" in answered.text
 
 
-def test_wrong_calls_are_told_in_a_sentence(tmp_path: Path) -> None:
-    runner = CliRunner()
-    odd = tmp_path / "odd.txt"
-    odd.write_bytes(b"caf\xe9")
-    calls = (
-        ["ask", "Why?"],
-        ["ask", "Why?", "--note", "a", "--patient", "b"],
-        ["ask", "Why?", "--patient", "b"],
-    )
-    assert all(isinstance(runner.invoke(app, call).exception, CallerError) for call in calls)
-    wrong = runner.invoke(app, ["ask", "Why?", "--note", str(odd)])
-    assert "byte 4 is not UTF-8" in str(wrong.exception)
-    assert "caf" not in str(wrong.exception)
+def test_a_note_in_another_language_is_searched_and_said_to_be_one() -> None:
+    german = "Die Patientin wurde am 3.5. wegen einer Pneumonie aufgenommen und hat sich erholt."
+    assert "made for English" in ask_note("Why was she admitted?", german).remarks[0]
+    assert ask_note("Why did the creatinine rise?", NOTE).remarks == ()
+
+
+def test_a_model_that_is_set_up_answers_instead() -> None:
+    model = scripted_answers(lambda _: answering(("Omeprazole was stopped.", "3")))
+    settings = load_settings(assignments=("cache=off",))
+    answered = ask_note("Was omeprazole stopped?", NOTE, settings, scripted=model)
+    assert answered.text == "Omeprazole was stopped."
+    assert [line.text for line in answered.evidence] == [
+        "Omeprazole was stopped and prednisone started."
+    ]
+    assert answered.usage.calls == 2
+
+
+def test_a_model_that_refuses_to_find_gives_a_status() -> None:
+    model = scripted_answers(lambda _: answering(status="not_found", missing="her blood type"))
+    settings = load_settings(assignments=("cache=off",))
+    answered = ask_note("What is her blood type?", NOTE, settings, scripted=model)
+    assert answered.status is Status.NOT_FOUND
+    assert "her blood type" in answered.text
+
+
+def test_a_model_for_this_agent_alone_is_asked_for_by_its_settings() -> None:
+    settings = load_settings(assignments=("agents.note_answer.backend=model",))
+    with pytest.raises(CallerError, match="--model NAME"):
+        ask_note("Why?", NOTE, settings)
+
+
+def test_a_pipeline_of_a_benchmark_does_not_answer_a_note() -> None:
+    with pytest.raises(CallerError, match="no pipeline"):
+        ask_note("Why?", NOTE, load_settings(typed={"pipeline": "embedded"}))
+
+
+def test_a_setting_of_a_benchmark_is_refused() -> None:
+    with pytest.raises(CallerError, match="labels"):
+        ask_note("Why?", NOTE, load_settings(typed={"labels": "multiclass"}))
 
 
 def test_the_notes_of_a_patient_are_read_latest_first_and_whole(record: Path) -> None:
@@ -169,23 +194,56 @@ def test_the_notes_of_a_patient_are_read_latest_first_and_whole(record: Path) ->
     assert documents.unreadable == 1
 
 
-def test_one_answer_cites_resources_and_notes(record: Path) -> None:
+def test_the_resources_answer_with_what_they_cite(record: Path) -> None:
     answered = ask_patient("What was the last creatinine measured?", "p1", record, Settings())
-    kinds: dict[str, list[EvidenceLine]] = {}
-    for line in answered.evidence:
-        kinds.setdefault(line.kind, []).append(line)
-    assert [line.id for line in kinds["resource"]] == ["Observation/o2"]
-    assert "2.9" in answered.claims[0].text
+    resources = [line for line in answered.evidence if line.kind == "resource"]
+    assert [line.id for line in resources] == ["Observation/o2"]
+    assert resources[0].date.startswith("2150-03-04")
+    assert "2.9" in answered.lines[0].text
+    assert answered.query
+    assert answered.patient == {"id": "p1", "name": "Ada Example"}
     assert _cites_only_its_evidence(answered)
 
 
 def test_what_only_a_note_knows_is_answered_from_the_note(record: Path) -> None:
     answered = ask_patient("Why did the kidneys fail after omeprazole?", "p1", record, Settings())
+    assert answered.status is Status.ANSWERED
     assert {line.kind for line in answered.evidence} == {"sentence"}
     assert {line.source for line in answered.evidence} == {"DocumentReference/d1"}
+    assert {line.date for line in answered.evidence} == {"2150-03-05T10:00:00Z"}
     assert all(line.id.startswith("n1.") for line in answered.evidence)
     assert any("do not answer" in remark for remark in answered.remarks)
     assert any("without plain text" in remark for remark in answered.remarks)
+
+
+def test_a_given_note_is_one_more_of_the_patients(record: Path) -> None:
+    note = "Her niece collects porcelain owls."
+    answered = ask_patient("What does her niece collect?", "p1", record, Settings(), note=note)
+    assert [(line.text, line.source) for line in answered.evidence] == [(note, "the given note")]
+
+
+def test_words_that_are_not_understood_are_named(record: Path) -> None:
+    answered = ask_patient("What was the last glork?", "p2", record, Settings())
+    assert answered.status is Status.NOT_UNDERSTOOD
+    assert any("glork" in words for words in answered.not_understood)
+    assert "None" not in answered.text
+
+
+def test_what_the_record_does_not_hold_is_not_found(record: Path) -> None:
+    answered = ask_patient("What was the last creatinine measured?", "p2", record, Settings())
+    assert answered.status is Status.NOT_FOUND
+    assert answered.message.startswith("No record of")
+    assert "note does not answer" in answered.message
+    assert answered.lines == ()
+
+
+def test_a_question_is_asked_at_the_given_time(record: Path) -> None:
+    question = "Was creatinine measured today?"
+    for day, status in ((4, Status.ANSWERED), (9, Status.NOT_FOUND)):
+        now = datetime(2150, 3, day, 20)
+        answered = ask_patient(question, "p2" if day == 9 else "p1", record, Settings(), now=now)
+        assert answered.status is status
+        assert f"2150-03-0{day}" in (answered.query or "")
 
 
 def test_a_patient_who_is_not_there_is_said_to_be_missing(record: Path) -> None:
@@ -193,7 +251,6 @@ def test_a_patient_who_is_not_there_is_said_to_be_missing(record: Path) -> None:
         ask_patient("What was the last creatinine?", "p9", record, Settings())
 
 
-def _cites_only_its_evidence(answered: AskResult) -> bool:
-    return {citation for claim in answered.claims for citation in claim.citations} == {
-        line.id for line in answered.evidence
-    }
+def _cites_only_its_evidence(answered: Answer) -> bool:
+    cited = {citation for line in answered.lines for citation in line.citations}
+    return cited == {line.id for line in answered.evidence}

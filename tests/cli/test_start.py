@@ -21,6 +21,7 @@ SLOW_MODULES = (
     "lxml",
     "pydantic_settings",
     "stamina",
+    "ssl",
     "archqa.fhir",
     "archqa.llm.client",
     "archqa.tasks.pipelines",
@@ -39,6 +40,31 @@ MODULES_OF_RECORDS_MODELS_AND_CLUSTERS = (
     "archqa.llm.server_api",
     "archqa.runs.ray.driver",
 )
+
+MODULES_OF_RUNS = (
+    "jinja2",
+    "lxml",
+    "sqlite3",
+    "numpy.random",
+    "archqa.fhir",
+    "archqa.llm.client",
+    "archqa.agents.agent",
+    "archqa.engine.engine",
+    "archqa.engine.answer",
+    "archqa.engine.features",
+    "archqa.engine.medical_context",
+    "archqa.engine.model",
+    "archqa.panel.combiner",
+    "archqa.tasks.pipeline",
+    "archqa.tasks.pipelines",
+    "archqa.tasks.files",
+    "archqa.runs.backends",
+    "archqa.runs.runner",
+    "archqa.evaluation",
+    "archqa.report",
+    "archqa.web",
+)
+"""What pipelines, case files and charts need, and a question about a note does not."""
 
 PROGRAM = """
 import atexit, sys
@@ -72,6 +98,19 @@ def test_the_embedded_engine_answers_without_what_records_models_and_clusters_ne
     )
     assert "archqa.engine.engine" in modules
     assert modules.isdisjoint(MODULES_OF_RECORDS_MODELS_AND_CLUSTERS)
+
+
+@pytest.mark.parametrize("how", [[], ["--json"]])
+def test_a_note_is_asked_without_what_runs_records_and_models_need(
+    how: list[str], tmp_path: Path
+) -> None:
+    note = tmp_path / "note.txt"
+    note.write_text("Apixaban was stopped because of bleeding from the stomach.")
+    question = "Why was apixaban stopped?"
+    modules = imported_modules("ask", question, "--note", str(note), *how)
+    assert "archqa.engine.answer_finder" in modules
+    not_needed = {*MODULES_OF_RUNS, *MODULES_OF_RECORDS_MODELS_AND_CLUSTERS}
+    assert modules.isdisjoint(not_needed)
 
 
 def test_the_list_of_commands_imports_none_of_them() -> None:

@@ -49,3 +49,14 @@ def test_half_a_byte_a_weight() -> None:
     )
     assert packed.codes.shape == (3, 128)
     assert packed.factors.shape == (3, 2)
+
+
+@given(ROWS, st.sampled_from([64, 128, 384]), st.integers(0, 2**32 - 1))
+def test_weights_unpacked_for_a_graph_are_the_transposed_ones(
+    rows: int, columns: int, seed: int
+) -> None:
+    weight = np.random.default_rng(seed).normal(size=(rows, columns)).astype(np.float32)
+    packed = weight_packing.pack_weights(weight)
+    transposed = weight_packing.unpack_transposed(packed)
+    assert np.array_equal(transposed, weight_packing.unpack_weights(packed).T)
+    assert transposed.flags.c_contiguous

@@ -314,7 +314,10 @@ def test_settings_are_imported_without_slow_libraries() -> None:
 
 
 def test_the_package_shows_its_public_names_alone() -> None:
-    names = ["Run", "__version__", "compare", "fhir", "load_cases", "predict", "score"]
+    names = [
+        "Answer", "Run", "__version__", "ask", "ask_many", "compare", "fhir", "load_cases",
+        "predict", "score",
+    ]  # fmt: skip
     assert dir(archqa) == names
     for name in names:
         assert getattr(archqa, name) is not None

@@ -64,7 +64,7 @@ def test_predict_is_answered_on_this_machine_and_says_so(tmp_path: Path) -> None
         ["ablate", "mini", "--pipeline", "dmis"],
         ["tune", "mini"],
         ["batch", "submit", "mini"],
-        ["ask", "Why?", "--note", "note.txt", "--set", "pipeline=dmis"],
+        ["ask", "Why?", "--note", "note.txt", "--set", "agents.note_answer.backend=model"],
         ["predict", "mini", "--set", "agents.decision.backend=model"],
         ["predict", "mini", "--pipeline", "dmis", "--set", "api_key=sk-typed"],
         ["predict", "mini", "--pipeline", "dmis", "--set", "servers.lab.base_url=http://127.0.0.1"],

@@ -20,6 +20,7 @@ from archqa.llm.scripted import ScriptedModel
 from archqa.runs.predict import predict
 from archqa.runs.run import Run
 from archqa.settings import load_settings
+from tests.asking.scripted import answering, scripted_answers
 from tests.llm.asking import make_request
 from tests.runs.conftest import default_reply
 from tests.safety.storage_tools import archqa, assert_one_storage_error, files_of_at_most
@@ -169,14 +170,10 @@ def test_a_single_damaged_reply_is_asked_for_again(tmp_path: Path) -> None:
 
 def test_an_answer_to_one_question_says_that_the_cache_failed(tmp_path: Path) -> None:
     no_database(tmp_path / "cache")
-    settings = load_settings(typed={**OPTIONS, "cache_dir": str(tmp_path / "cache")})
-    result = ask_note(
-        "Why furosemide?",
-        "He was given furosemide.",
-        settings,
-        scripted=ScriptedModel(default_reply),
-    )
-    assert result.claims
+    settings = load_settings(typed={"cache_dir": str(tmp_path / "cache")})
+    model = scripted_answers(lambda _: answering(("He was given furosemide.", "1")))
+    result = ask_note("Why furosemide?", "He was given furosemide.", settings, scripted=model)
+    assert result.lines
     assert [remark for remark in result.remarks if "switched off" in remark]
 
 

@@ -12,7 +12,7 @@ import pytest
 from archqa import fhir
 from archqa.llm.server_api import ServerApi
 from archqa.tasks.medagentbench.memory import add_correction
-from tests.ask.test_asking import small_record
+from tests.asking.test_asking import small_record
 from tests.safety.command_line import archqa, synthetic_run
 
 

@@ -18,13 +18,12 @@ from archqa.llm import in_flight
 from archqa.llm.cache import SqliteCache
 from archqa.llm.in_flight import InFlightFiles
 from archqa.llm.model import Reply, Request
-from archqa.llm.scripted import ScriptedModel
 from archqa.runs.run import Run
 from archqa.safety import file_lock
 from archqa.settings import load_settings
+from tests.asking.scripted import answering, scripted_answers
 from tests.fakes.server import FakeServer
 from tests.llm.asking import cached_model, make_request
-from tests.runs.conftest import default_reply
 
 ROOT = Path(__file__).resolve().parents[2]
 LEAN = ("--set", "screen=batched", "--set", "experts=off")
@@ -70,14 +69,13 @@ def test_two_questions_at_once_in_one_process_are_asked_once(tmp_path: Path) -> 
     def reply(request: Request) -> str:
         digests.append(request.digest)
         time.sleep(0.05)
-        return default_reply(request)
+        return answering(("He was given furosemide.", "1"))
 
     def ask(_: int) -> str:
-        typed = {"pipeline": "dmis", "cache_dir": str(tmp_path), "experts": False}
-        settings = load_settings(typed=typed)
+        settings = load_settings(typed={"cache_dir": str(tmp_path)})
         together.wait(5)
         note = "He was given furosemide. He slept."
-        return ask_note("Why?", note, settings, scripted=ScriptedModel(reply)).text
+        return ask_note("Why?", note, settings, scripted=scripted_answers(reply)).text
 
     with ThreadPoolExecutor(2) as threads:
         texts = list(threads.map(ask, range(2)))

@@ -12,7 +12,7 @@ from archqa.evaluation.ablation import VARIANTS
 from archqa.llm.transport import HttpTransport, TransportError
 from archqa.runs.batch.server import upload
 from archqa.settings import Settings
-from tests.ask.test_asking import small_record
+from tests.asking.test_asking import small_record
 from tests.cli.test_commands import CommandResult
 from tests.cli.test_commands import archqa as command
 from tests.fakes.server import FakeServer

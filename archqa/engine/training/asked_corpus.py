@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from archqa.core.case import Case
+from archqa.core.evidence_overlap import Offsets, is_same_evidence
 from archqa.core.value import FrozenModel
 from archqa.engine.training.auxiliary_corpus import FORMAT_HINT, Note, note_case, read_rows
 from archqa.errors import InputError
@@ -20,11 +21,6 @@ from archqa.notes.sentences import split_note
 
 ASKED_FILE = "asked.jsonl"
 ASKED_REPORTS_FILE = "asked_reports.jsonl"
-MIN_COVERAGE = 0.5
-"""The share of the shorter of two stretches of text that they must have in common to be the same
-evidence (the sets of `archqa evaluate ask` count citations by the same rule)."""
-
-Offsets = tuple[int, int]
 
 
 class AskedQuestion(NamedTuple):
@@ -159,10 +155,3 @@ def _covering(stretches: tuple[Offsets, ...], sentences: list[Offsets]) -> tuple
         if any(is_same_evidence(sentence, stretch) for stretch in stretches):
             indices.append(index)
     return tuple(indices)
-
-
-def is_same_evidence(first: Offsets, second: Offsets) -> bool:
-    """Whether two stretches share half of the shorter one's characters."""
-    shared = min(first[1], second[1]) - max(first[0], second[0])
-    shorter = min(first[1] - first[0], second[1] - second[0])
-    return shared >= MIN_COVERAGE * shorter

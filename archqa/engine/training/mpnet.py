@@ -120,6 +120,13 @@ class MpnetEncoder(nn.Module):
             hidden = layer(hidden, biases)
         return hidden
 
+    def limit_length(self, max_length: int) -> None:
+        """Read windows of at most `max_length` tokens: a shorter table is faster to load."""
+        surplus = self.max_length - max_length
+        longest_distance = self.by_distance.shape[1] - surplus
+        self.by_distance = self.by_distance[:, surplus:longest_distance].contiguous()
+        self.max_length = max_length
+
     def relative_biases(self, heads_per_chunk: int) -> list[Tensor]:
         """Return the attention biases of all positions, each of shape (heads, length, length).
 

@@ -43,6 +43,8 @@ def load_network(graph_file: Path, frozen_layers: int) -> CrossEncoderNetwork:
     state = _read_state(graph_file)
     layers = sum(name.endswith(".wide.weight") for name in state)
     network = CrossEncoderNetwork(_empty_weights(state, layers), frozen_layers, layers=layers)
+    distances = state["encoder.by_distance"].shape[1]
+    network.encoder.limit_length((distances + 1) // 2)
     network.load_state_dict(state)
     return network
 

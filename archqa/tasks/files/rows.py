@@ -50,7 +50,7 @@ def read_rows(source: Source, mistakes: FileErrors) -> Sequence[Row]:
 
 
 def _csv_rows(text: str, mistakes: FileErrors) -> Iterator[_CsvRow]:
-    with _large_csv_fields():
+    with large_csv_fields():
         lines = csv.reader(io.StringIO(text.lstrip(), newline=""), strict=True)
         blank_lines = text[: len(text) - len(text.lstrip())].count("\n")
         last_line = blank_lines + 1
@@ -71,7 +71,7 @@ def _csv_rows(text: str, mistakes: FileErrors) -> Iterator[_CsvRow]:
 
 
 @contextmanager
-def _large_csv_fields() -> Iterator[None]:
+def large_csv_fields() -> Iterator[None]:
     """Raise the csv module's limit on a field: a question with 2,257 gold ids exceeds it."""
     limit = csv.field_size_limit(MAX_FILE_BYTES)
     try:

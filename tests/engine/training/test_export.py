@@ -61,7 +61,7 @@ def test_an_exported_graph_scales_everything_that_it_quantises(
             producer[output] = node
     quantised_inputs = []
     for node in nodes:
-        if node.op_type == "DynamicQuantizeLinear":
+        if node.op_type in ("DynamicQuantizeLinear", "DynamicQuantizeMatMul"):
             quantised_inputs.append(producer[node.input[0]])
     assert len(quantised_inputs) >= 2 * 4  # queries, keys and values may share one
     assert {node.op_type for node in quantised_inputs} == {"Div"}
@@ -74,6 +74,42 @@ def test_an_exported_graph_computes_attention_in_chunks_of_heads(
     nodes = _exported_nodes(network, tmp_path)
     attention = [node for node in nodes if node.op_type == "Softmax" and "/layers." in node.name]
     assert len(attention) == 2 * mpnet.HEADS / mpnet.HEADS_PER_CHUNK
+
+
+def test_an_exported_graph_is_fused_already_and_computes_what_the_unfused_one_does(
+    tmp_path: Path, perturbed_network: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The products' names stay, and the attention biases of all positions are not written."""
+    nodes = _exported_nodes(perturbed_network, tmp_path)
+    assert {node.op_type for node in nodes}.isdisjoint({"MatMulInteger", "Constant"})
+    names = {node.name for node in nodes}
+    assert {"/encoder/layers.0/query/MatMul_quant", "/seen/MatMul"} <= names
+    fused_file = tmp_path / "reader.onnx"
+    from archqa.engine.training import export
+
+    monkeypatch.setattr(export, "_fuse_nodes", lambda _: None)
+    case, _ = labelled(50)
+    unfused_file = tmp_path / "unfused.onnx"
+    fine_tuning.export(perturbed_network, unfused_file, case)
+    assert fused_file.stat().st_size < unfused_file.stat().st_size
+    fused_logits = CrossEncoder(fused_file).logits(case)
+    assert fused_logits.tolist() == CrossEncoder(unfused_file).logits(case).tolist()
+
+
+def test_a_network_of_short_windows_is_exported_and_loaded_with_a_short_table(
+    tmp_path: Path, perturbed_network: Any
+) -> None:
+    pytest.importorskip("onnx")
+    case, _ = labelled(50)
+    expected = fine_tuning.logits(perturbed_network, case)
+    (window,) = build_windows(case)
+    perturbed_network.encoder.limit_length(len(window.token_ids))
+    assert fine_tuning.logits(perturbed_network, case).tolist() == expected.tolist()
+    file = tmp_path / "reader.onnx"
+    fine_tuning.export(perturbed_network, file, case)
+    loaded = fine_tuning.load_default_network(TrainingConfig(), file).eval()
+    assert loaded.encoder.max_length == len(window.token_ids)
+    assert np.abs(CrossEncoder(file).logits(case) - fine_tuning.logits(loaded, case)).max() < 0.2
 
 
 def _exported_nodes(network: Any, folder: Path) -> Any:

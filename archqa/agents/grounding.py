@@ -1,0 +1,53 @@
+"""Numbers and drug names of a line that its sources do not have, found without a model."""
+
+import re
+
+from archqa.notes.glossary import explain_terms
+
+_THOUSANDS = re.compile(r"(?<=\d),(?=\d{3}(?!\d))")
+_NUMBER = re.compile(r"\d*\.\d+|\d+")
+_NUMBERS_IN_WORDS = (
+    "zero|one|two|three|four|five|six|seven|eight|nine|ten|eleven|twelve|thirteen|fourteen|fifteen|"
+    "sixteen|seventeen|eighteen|nineteen|twenty"
+)
+_VALUE_OF_WORD = {"once": 1.0, "twice": 2.0, "thirty": 30.0, "forty": 40.0, "fifty": 50.0}
+_VALUE_OF_WORD |= {"sixty": 60.0, "seventy": 70.0, "eighty": 80.0, "ninety": 90.0, "hundred": 100.0}
+for _value, _word in enumerate(_NUMBERS_IN_WORDS.split("|")):
+    _VALUE_OF_WORD[_word] = float(_value)
+_WORD = re.compile(r"[^\W\d_]+")
+
+_DRUG_STEMS = (
+    "olol|pril|sartan|statin|dipine|semide|thiazide|xaban|parin|grel|dronate|mycin|micin|cillin|"
+    "floxacin|cycline|penem|bactam|azole|fungin|ciclovir|cyclovir|navir|buvir|zolid|vancin|tidine|"
+    "setron|triptan|triptyline|oxetine|azepine|zodone|peridone|tiapine|zapine|thazine|perazine|"
+    "zepam|zolam|barbital|caine|codone|morphone|fentanil|profen|coxib|tinib|mab|platin|rubicin|"
+    "taxel|gliptin|gliflozin|glitazone|glutide|formin|lukast|nisone|nisolone|methasone|buterol|"
+    "meterol|moterol|stigmine|curonium|afil"
+)
+_DRUG = re.compile(rf"\b(?:[a-z]{{2,}}(?:{_DRUG_STEMS})|cef[a-z]{{3,}})\b", re.IGNORECASE)
+"""Names by the stems that the WHO gives out ("The use of stems in the selection of INN")."""
+
+
+def ungrounded_numbers(text: str, sources: str) -> tuple[str, ...]:
+    """Return the numbers of `text`, as written, that `sources` have neither in figures nor words.
+
+    Numbers are compared by value: 0.50 is .5, and 38,000 is 38000.
+    """
+    known = {float(number) for number in _numbers(sources)}
+    for word in _WORD.findall(sources.casefold()):
+        if word in _VALUE_OF_WORD:
+            known.add(_VALUE_OF_WORD[word])
+    missing = [number for number in _numbers(text) if float(number) not in known]
+    return tuple(dict.fromkeys(missing))
+
+
+def ungrounded_drugs(text: str, sources: str) -> tuple[str, ...]:
+    """Return the drug names of `text` that `sources` have neither as such nor as a known brand."""
+    explanations = "\n".join(explain_terms(sources))
+    known = f"{sources}\n{explanations}".casefold()
+    missing = [name for name in _DRUG.findall(text) if name.casefold() not in known]
+    return tuple(dict.fromkeys(missing))
+
+
+def _numbers(text: str) -> list[str]:
+    return _NUMBER.findall(_THOUSANDS.sub("", text))

@@ -1,0 +1,273 @@
+"""Asks many questions: a table with `question` and `note` or `patient`, one answer a row."""
+
+import asyncio
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from datetime import datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from archqa.asking.answer import Answer, Status
+from archqa.asking.ask import parse_time
+from archqa.asking.length import within_words
+from archqa.asking.note import NoteAnswerer, asks_model, check_note_settings, note_case
+from archqa.errors import (
+    ArchqaError,
+    BudgetExceeded,
+    CallerError,
+    CaseFailed,
+    ModelError,
+    without_suppressed_causes,
+)
+from archqa.llm.model import Model
+from archqa.runs.destinations import Announce, Announcer
+from archqa.runs.event_loop import run_sync
+from archqa.settings import Settings, load_settings
+
+if TYPE_CHECKING:
+    import pandas
+
+PLACES = ("note", "patient")
+"""The columns that say what a question is about."""
+
+ERROR = "error"
+"""The column that says why a row has no answer."""
+
+
+class AskedRow(NamedTuple):
+    """One question. `other` are the columns that go along to the answer, such as an id."""
+
+    question: str
+    note: str | None
+    patient: str | None
+    other: Mapping[str, Any]
+
+
+class AnsweredRow(NamedTuple):
+    """One question's answer; without one, `error` says why, free of record text."""
+
+    answer: Answer | None
+    error: str = ""
+
+
+class AskOptions(NamedTuple):
+    """What all questions of a table have in common."""
+
+    settings: Settings
+    record: str | Path | None = None
+    now: datetime | None = None
+    context: str = ""
+    max_words: int | None = None
+    announce: Announce | None = None
+    scripted: Model | None = None
+
+
+OnRow = Callable[[int, AnsweredRow], object]
+"""Called with the position of each row as it is answered."""
+
+
+@without_suppressed_causes
+def ask_many(
+    table: "pandas.DataFrame | Iterable[Mapping[str, Any]]",
+    *,
+    record: str | Path | None = None,
+    now: datetime | str | None = None,
+    max_words: int | None = None,
+    settings: Settings | None = None,
+    announce: Announce | None = None,
+    scripted: Model | None = None,
+    **typed: Any,
+) -> "pandas.DataFrame":
+    """Return the answers to the questions of a table, one row each, with the table's index.
+
+    `table` is a data frame or a list of dicts with `question` and `note` (text) or `patient` (a
+    FHIR id in `record`). Other columns come first in the result, then `question`, `status`,
+    `answer`, `lines`, `evidence` and the other keys of `archqa ask --json`, then `error`: a row that
+    could not be answered has one and no status, and the other rows are answered.
+
+    Raises one `CallerError` that names all wrong rows before any is answered, `InputError` if
+    `record` is none, and the server's error if it let no row be answered.
+    """
+    import pandas
+
+    if settings is not None and typed:
+        raise CallerError("Both settings and single settings were given.\nPut them into one.")
+    index = table.index if isinstance(table, pandas.DataFrame) else None
+    rows = _rows_of(table.to_dict("records") if isinstance(table, pandas.DataFrame) else table)
+    asked, mistakes = check_rows(rows, record)
+    if mistakes:
+        lines = [f"Row {position + 1} {mistake}" for position, mistake in mistakes]
+        raise CallerError("\n".join([*lines, "No row was asked. Correct these and ask again."]))
+    options = AskOptions(
+        settings=settings or load_settings(typed=typed),
+        record=record,
+        now=parse_time(now),
+        max_words=max_words,
+        announce=announce,
+        scripted=scripted,
+    )
+    answered = answer_rows(asked, options)
+    contents = [answer_row(row, result) for row, result in zip(asked, answered, strict=True)]
+    return pandas.DataFrame(contents, index=index)
+
+
+def _rows_of(table: Any) -> list[Mapping[str, Any]]:
+    """Return the rows of a list. Raises `CallerError` for what is no table; it is not quoted."""
+    if isinstance(table, str | bytes | Mapping) or not isinstance(table, Iterable):
+        raise CallerError(
+            f"The table is of type {type(table).__name__}; it should be a data frame or a list of "
+            "dicts with question and note or patient."
+        )
+    rows = list(table)
+    if not all(isinstance(row, Mapping) for row in rows):
+        raise CallerError(
+            "A row of the table is no dict.\nA row has question, and note or patient."
+        )
+    return rows
+
+
+def check_rows(
+    rows: Sequence[Mapping[str, Any]], record: str | Path | None
+) -> tuple[list[AskedRow], list[tuple[int, str]]]:
+    """Return the questions, and the mistakes with the positions of their rows."""
+    asked = []
+    mistakes = []
+    for position, row in enumerate(rows):
+        found = list(_mistakes_of(row, record))
+        mistakes += [(position, mistake) for mistake in found]
+        if not found:
+            asked.append(_asked_row(row))
+    return asked, mistakes
+
+
+def _mistakes_of(row: Mapping[str, Any], record: str | Path | None) -> Iterable[str]:
+    question = _cell(row, "question")
+    if question is None:
+        yield "has no question."
+    for name in ("question", *PLACES):
+        value = _cell(row, name)
+        if value is not None and not isinstance(value, str):
+            yield f"has a {name} of type {type(value).__name__}; it should be text."
+    if all(_cell(row, name) is None for name in PLACES):
+        yield "has neither a note nor a patient."
+    if _cell(row, "patient") is not None and record is None:
+        yield "names a patient, and no record was named."
+
+
+def _cell(row: Mapping[str, Any], name: str) -> Any:
+    """Return a cell; None if it is absent, NaN or blank."""
+    value = row.get(name)
+    is_nan = isinstance(value, float) and value != value
+    is_blank = isinstance(value, str) and not value.strip()
+    return None if is_nan or is_blank else value
+
+
+def _asked_row(row: Mapping[str, Any]) -> AskedRow:
+    used = {"question", *PLACES}
+    return AskedRow(
+        question=row["question"],
+        note=_cell(row, "note"),
+        patient=_cell(row, "patient"),
+        other={str(name): value for name, value in row.items() if name not in used},
+    )
+
+
+def answer_row(row: AskedRow, result: AnsweredRow) -> dict[str, Any]:
+    """Return the row of the result: its other columns, the keys of `--json`, and the error."""
+    unanswered = Answer(question=row.question, status=Status.NOT_FOUND)
+    content = (result.answer or unanswered).as_json()
+    if result.answer is None:
+        content.update(status=None, answer="")
+    others = {name: value for name, value in row.other.items() if name not in content}
+    return {**others, **content, ERROR: result.error}
+
+
+def answer_rows(
+    rows: Sequence[AskedRow], options: AskOptions, on_row: OnRow = lambda *_: None
+) -> list[AnsweredRow]:
+    """Answer all questions, those to a model side by side; results are in the order of the rows.
+
+    Raises `CallerError` for settings without effect, and the server's error if it let no row be
+    answered.
+    """
+    check_options(rows, options)
+    return run_sync(_Answering(options, on_row).answer_all(rows))
+
+
+def check_options(rows: Sequence[AskedRow], options: AskOptions) -> None:
+    """Raise `CallerError` for settings that have no effect on these questions."""
+    if any(row.patient is not None for row in rows):
+        from archqa.asking.chart import check_patient_settings
+
+        check_patient_settings(options.settings)
+    else:
+        check_note_settings(options.settings)
+
+
+class _Answering:
+    """The answering of one table: what its rows share, and the failure that ends it."""
+
+    def __init__(self, options: AskOptions, on_row: OnRow) -> None:
+        self._options = options._replace(announce=options.announce or Announcer())
+        self._on_row = on_row
+        from archqa.runs.backends import limits_of_one_process
+
+        self._shared = limits_of_one_process(options.settings)
+        self._failure: ArchqaError | None = None
+        self._answered = False
+
+    async def answer_all(self, rows: Sequence[AskedRow]) -> list[AnsweredRow]:
+        """Answer every row; after a failure of the server, no further row is asked."""
+        options = self._options
+        answerer = NoteAnswerer(options.settings, options.scripted, options.announce, self._shared)
+        uses_model = asks_model(options.settings, options.scripted)
+        # The embedded engine uses all cores for one question.
+        places = asyncio.Semaphore(options.settings.limits.jobs if uses_model else 1)
+
+        async def answer(position: int, row: AskedRow) -> AnsweredRow:
+            async with places:
+                result = await self._answer_row(row, answerer)
+            self._on_row(position, result)
+            return result
+
+        try:
+            results = await asyncio.gather(*(answer(*numbered) for numbered in enumerate(rows)))
+        finally:
+            await answerer.close()
+        if self._failure is not None and not self._answered:
+            raise self._failure
+        return results
+
+    async def _answer_row(self, row: AskedRow, answerer: NoteAnswerer) -> AnsweredRow:
+        if self._failure is not None:
+            return AnsweredRow(None, f"Not asked: {self._failure}")
+        try:
+            answer = await self._answer(row, answerer)
+        except (CaseFailed, CallerError) as error:
+            return AnsweredRow(None, str(error))
+        except (ModelError, BudgetExceeded) as error:
+            self._failure = error
+            return AnsweredRow(None, str(error))
+        self._answered = True
+        if self._options.max_words is not None:
+            answer = within_words(answer, self._options.max_words)
+        return AnsweredRow(answer)
+
+    async def _answer(self, row: AskedRow, answerer: NoteAnswerer) -> Answer:
+        options = self._options
+        if row.patient is None:
+            return await answerer.answer(note_case(row.question, row.note or ""))
+        from archqa.asking.chart import answer_patient
+
+        answered = await answer_patient(
+            row.question,
+            row.patient,
+            options.record or "",
+            options.settings,
+            context=options.context,
+            now=options.now,
+            note=row.note or "",
+            announce=options.announce,
+            scripted=options.scripted,
+            shared=self._shared,
+        )
+        return answered.answer

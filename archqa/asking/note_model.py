@@ -1,0 +1,170 @@
+"""Answers a question about a note by a model, which then checks every line against what it cites."""
+
+from archqa.agents.agent import RunContext
+from archqa.agents.note_answer import NoteAnswer, NoteAnswerAgent, NoteAnswerTask, NoteLine
+from archqa.agents.note_answer_check import (
+    NoteAnswerCheckAgent,
+    NoteAnswerCheckTask,
+    NoteAnswerVerdict,
+)
+from archqa.asking.answer import Answer, AnswerLine, Evidence, Status
+from archqa.core.case import Case
+from archqa.errors import ContextTooLong
+from archqa.notes.non_evidence import headings_of_sentences
+from archqa.tasks.pipeline import Pipeline, PipelineResult
+from archqa.tasks.pipeline_settings import PipelineSettings
+
+REMOVED = "Lines were left out that the sentences they cite do not support."
+NOTHING_LEFT = "The model gave an answer, but the sentences it cites do not support it."
+PARTLY_ANSWERED = "The lines answer only a part of the question."
+
+
+class NoteModelSettings(PipelineSettings):
+    """The settings of asking a note by a model: there are none but those of its agents."""
+
+
+class AnsweredNote(PipelineResult):
+    """The result of the pipeline: an answer to a person's question."""
+
+    answer: Answer
+
+
+async def answer_by_model(case: Case, context: RunContext, performer: str = "") -> Answer:
+    """Return the answer to the case's clinician's question, every line checked.
+
+    Two calls of a model, four where the check fails once; one where there are no lines. Raises
+    `ContextTooLong` for a note that is too long for the model, other `CaseFailed` where its replies
+    cannot be used, and `ModelError`.
+    """
+    try:
+        answer = await _checked_answer(case, context)
+    except ContextTooLong:
+        length = len(case.note_excerpt)
+        raise ContextTooLong(
+            f"The note of {length:,} characters does not fit the model's context window.\n"
+            "Ask without a model, name a model that reads more, or give a part of the note."
+        ) from None
+    return answer.model_copy(update={"performer": performer})
+
+
+async def run_note_model(case: Case, context: RunContext, _: NoteModelSettings) -> AnsweredNote:
+    """Run the pipeline for one case."""
+    answer = await answer_by_model(case, context)
+    return AnsweredNote(answer=answer, remarks=answer.remarks)
+
+
+NOTE_MODEL = Pipeline(
+    name="note-model",
+    summary="asking a note: an answer by a model, each line checked against what it cites",
+    backend="model",
+    run=run_note_model,
+    prompts=(NoteAnswerAgent.prompt, NoteAnswerCheckAgent.prompt),
+    agents=(NoteAnswerAgent.name, NoteAnswerCheckAgent.name),
+    settings_type=NoteModelSettings,
+)
+
+
+async def _checked_answer(case: Case, context: RunContext) -> Answer:
+    """Return an answer whose lines are supported; what the check rejects is repaired once."""
+    task = NoteAnswerTask.from_case(case)
+    output = await NoteAnswerAgent().run(task, context)
+    if output.status != "answered":
+        return _unanswered(case, output)
+    verdict = await _check(case, output, context)
+    if verdict.problems:
+        repair = task.model_copy(update={"former": output.lines, "problems": verdict.problems})
+        output = await NoteAnswerAgent().run(repair, context)
+        if output.status != "answered":
+            return _unanswered(case, output)
+        verdict = await _check(case, output, context)
+    return _answered(case, output, verdict)
+
+
+async def _check(case: Case, output: NoteAnswer, context: RunContext) -> NoteAnswerVerdict:
+    task = NoteAnswerCheckTask.from_lines(case, output.lines)
+    return await NoteAnswerCheckAgent().run(task, context)
+
+
+def _answered(case: Case, output: NoteAnswer, verdict: NoteAnswerVerdict) -> Answer:
+    """Return the supported lines; without any, or if they miss the question, that it is not found."""
+    supported: list[NoteLine] = []
+    for number, line in enumerate(output.lines, start=1):
+        if str(number) in verdict.supported:
+            supported.append(line)
+    if not supported or verdict.answers == "no":
+        return _not_found(case, output.missing, remarks=(NOTHING_LEFT,))
+    remarks = []
+    if len(supported) < len(output.lines):
+        remarks.append(REMOVED)
+    if output.missing.strip():
+        remarks.append(f"Not stated: {_phrase(output.missing)}.")
+    elif verdict.answers == "partly":
+        remarks.append(PARTLY_ANSWERED)
+    return Answer(
+        question=case.clinician_question,
+        status=Status.ANSWERED,
+        lines=tuple(_answer_line(line) for line in supported),
+        evidence=_evidence(case, supported),
+        remarks=tuple(remarks),
+    )
+
+
+def _unanswered(case: Case, output: NoteAnswer) -> Answer:
+    if output.status == "not_found":
+        return _not_found(case, output.missing)
+    question = case.clinician_question
+    if output.status == "declined":
+        return Answer(
+            question=question,
+            status=Status.DECLINED,
+            message="This asks for a judgement that the note does not state and that is not made "
+            f"here: {_phrase(output.missing)}.",
+        )
+    words = tuple(" ".join(words.split()) for words in output.not_understood if words.strip())
+    quoted = ", ".join(f'"{word}"' for word in words)
+    return Answer(
+        question=question,
+        status=Status.NOT_UNDERSTOOD,
+        message=f"Not understood: {quoted}.",
+        not_understood=words,
+    )
+
+
+def _not_found(case: Case, missing: str, remarks: tuple[str, ...] = ()) -> Answer:
+    count = len(case.sentences)
+    searched = "its one sentence" if count == 1 else f"all its {count} sentences"
+    what = f": {_phrase(missing)}" if missing.strip() else ""
+    return Answer(
+        question=case.clinician_question,
+        status=Status.NOT_FOUND,
+        message=f"Not stated in the note{what} (searched: {searched}).",
+        remarks=remarks,
+    )
+
+
+def _answer_line(line: NoteLine) -> AnswerLine:
+    citations = tuple(dict.fromkeys(line.citations))
+    return AnswerLine(text=" ".join(line.text.split()), citations=citations)
+
+
+def _evidence(case: Case, lines: list[NoteLine]) -> tuple[Evidence, ...]:
+    """Return the cited sentences, in note order."""
+    cited = {sentence_id for line in lines for sentence_id in line.citations}
+    headings = headings_of_sentences(case)
+    evidence: list[Evidence] = []
+    for index, sentence in enumerate(case.sentences):
+        if sentence.id in cited:
+            line = Evidence(
+                id=sentence.id,
+                kind="sentence",
+                text=sentence.text,
+                start_char_index=sentence.start_char_index,
+                heading=headings.get(index, ""),
+            )
+            evidence.append(line)
+    return tuple(evidence)
+
+
+def _phrase(words: str) -> str:
+    """Return a phrase on one line, without the full stop that a model may have set."""
+    return " ".join(words.split()).rstrip(".")

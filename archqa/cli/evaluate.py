@@ -1,0 +1,133 @@
+"""`archqa evaluate ask SET`: measures asking on a set of questions with what is right."""
+
+import json
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from archqa.asking.ask import parse_time
+from archqa.asking.many import AnsweredRow, AskOptions
+from archqa.cli.console import configure_logging, console, number_table, print_json, print_notice
+from archqa.cli.options import (
+    AllowPlainHttpOption,
+    AssignmentsOption,
+    BaseUrlOption,
+    ConfigOption,
+    JobsOption,
+    JsonOption,
+    LimitOption,
+    ModelOption,
+    QuietOption,
+    VerboseOption,
+)
+from archqa.cli.settings import command_settings, print_embedded_notice
+from archqa.cli.waiting import Counter
+from archqa.errors import CallerError
+from archqa.evaluation.asking import Evaluation, evaluate_asking
+from archqa.evaluation.asking_sets import NoteQuestion, Questions, read_set
+from archqa.runs.destinations import Announcer
+from archqa.safety.private_files import write_private_text
+from archqa.safety.storage import storage_errors
+
+app = typer.Typer(help="Measurements on sets of your own.", no_args_is_help=True)
+
+
+@app.callback()
+def _group() -> None:
+    """Measurements on sets of your own."""
+
+
+@app.command("ask")
+def ask(
+    question_set: Annotated[
+        Path, typer.Argument(metavar="SET", help="Questions with what is right, as JSON.")
+    ],
+    notes: Annotated[
+        Path | None,
+        typer.Option(metavar="NOTES.json.gz", help="The texts of the notes of a set about notes."),
+    ] = None,
+    record: Annotated[
+        str | None, typer.Option(help="The FHIR store or server of a set about patients.")
+    ] = None,
+    now: Annotated[
+        str | None,
+        typer.Option(
+            metavar="TIME", help="When patients are asked about.", show_default="the present"
+        ),
+    ] = None,
+    out: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE.jsonl", help="Write one line a question, to read the errors."),
+    ] = None,
+    limit: LimitOption = None,
+    jobs: JobsOption = None,
+    model: ModelOption = None,
+    base_url: BaseUrlOption = None,
+    allow_plain_http: AllowPlainHttpOption = None,
+    config: ConfigOption = None,
+    assign: AssignmentsOption = None,
+    as_json: JsonOption = False,
+    quiet: QuietOption = False,
+    verbose: VerboseOption = False,
+) -> None:
+    """Ask every question of a set, and compare with what is right.
+
+    About notes: the share answered, recall, precision and F1 of the cited sentences, and the share
+    of unanswerable questions (the hard ones too) that were not answered. About patients: the share
+    right, wrong with confidence and refused, and of the right answers those that cite the gold.
+
+    Example:
+      archqa evaluate ask notes.json --notes mtsamples.json.gz --out answers.jsonl
+    """
+    configure_logging(verbose=verbose, quiet=quiet)
+    options = {
+        "model": model,
+        "base_url": base_url,
+        "allow_plain_http": allow_plain_http,
+        "jobs": jobs,
+    }
+    settings = command_settings(config, options, assign)
+    questions = read_set(question_set, notes)[:limit]
+    if not isinstance(questions[0], NoteQuestion) and record is None:
+        raise CallerError("The set is about patients.\nName their store or server with --record.")
+    if not settings.has_model:
+        print_embedded_notice(settings.replace(record=record))
+    ask_options = AskOptions(
+        settings, record, parse_time(now), announce=Announcer(print_notice, quiet=quiet)
+    )
+    evaluation = _evaluate(questions, ask_options)
+    if out is not None:
+        lines = [json.dumps(row, ensure_ascii=False) for row in evaluation.rows]
+        with storage_errors(out):
+            write_private_text(out, "".join(f"{line}\n" for line in lines))
+    _print(evaluation, as_json=as_json)
+    if evaluation.failed:
+        raise typer.Exit(1)
+
+
+def _evaluate(questions: Questions, options: AskOptions) -> Evaluation:
+    counter = Counter(len(questions), "questions asked")
+    done = 0
+
+    def count(_position: int, _result: AnsweredRow) -> None:
+        nonlocal done
+        done += 1
+        counter.show(done)
+
+    evaluation = evaluate_asking(questions, options, count)
+    counter.finish(done)
+    return evaluation
+
+
+def _print(evaluation: Evaluation, *, as_json: bool) -> None:
+    counts = {"questions": evaluation.questions, "failed": evaluation.failed}
+    if as_json:
+        print_json({**evaluation.figures, **counts})
+        return
+    table = number_table(f"{evaluation.questions} questions", "", "share")
+    for name, value in evaluation.figures.items():
+        table.add_row(name.replace("_", " "), "–" if value is None else f"{value:.3f}")
+    console.print(table)
+    if evaluation.failed:
+        print_notice(f"{evaluation.failed} questions failed; --out FILE.jsonl says why.")

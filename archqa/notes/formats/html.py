@@ -1,0 +1,157 @@
+"""HTML as text: blocks are lines, rows of tables are lines with bars, items have bullets."""
+
+import re
+from collections.abc import Iterator
+
+from lxml import etree
+from lxml.html import HtmlElement, HTMLParser, document_fromstring
+
+from archqa.notes.formats.not_readable import NotReadable
+
+_DROPPED = frozenset(
+    ("head", "script", "style", "template", "noscript", "svg", "iframe", "object", "select")
+)
+_PARAGRAPHS = frozenset(("p", "h1", "h2", "h3", "h4", "h5", "h6", "table", "ul", "ol", "dl", "pre"))
+_LINES = frozenset(
+    [
+        "address",
+        "article",
+        "aside",
+        "blockquote",
+        "body",
+        "caption",
+        "dd",
+        "details",
+        "div",
+        "dt",
+        "fieldset",
+        "figure",
+        "footer",
+        "form",
+        "header",
+        "hr",
+        "html",
+        "legend",
+        "li",
+        "main",
+        "nav",
+        "section",
+        "summary",
+        "tbody",
+        "td",
+        "tfoot",
+        "th",
+        "thead",
+        "tr",
+    ]
+)
+_FIX = "Save it again, or as plain text."
+_CELLS = frozenset(("td", "th"))
+_HIDDEN = re.compile(r"(?:display:none|visibility:hidden)")
+_MAX_DEPTH = 200
+"""Of elements in elements; what is deeper comes as bare text."""
+
+_MAX_CELL_LENGTH = 300
+"""A longer cell belongs to a table that only places text on the page."""
+
+_CHARSET = re.compile(rb"<meta[^>]{0,200}charset\s*=\s*[\"']?\s*([\w-]{1,40})", re.IGNORECASE)
+_XML_ENCODING = re.compile(rb"^\s*<\?xml[^>]{0,200}encoding\s*=\s*[\"']([\w-]{1,40})")
+_SPACES = re.compile(r"[ \t\r\n\f]+")
+_LINE_BREAK, _PARAGRAPH_BREAK = "\x1f", "\x1e"
+"""Asked for by elements; several in a row are one. A `\\n` comes from `br` and `pre`."""
+_BREAKS = re.compile(r"(?<![ \t\n\x1e\x1f])[ \t]*[\n\x1e\x1f][ \t\n\x1e\x1f]*")
+
+
+def declared_charset(content: bytes) -> str:
+    """Return the charset that the document names in its first kilobytes, else ""."""
+    match = _CHARSET.search(content[:4096]) or _XML_ENCODING.match(content[:4096])
+    return match[1].decode("ascii") if match else ""
+
+
+def html_to_text(source: str) -> str:
+    """Return what a reader sees of an HTML document, as text. Raises NotReadable."""
+    text = "".join(_pieces(_parse(source), 0))
+    return _BREAKS.sub(_line_breaks, text).strip("\n")
+
+
+def _parse(source: str) -> HtmlElement:
+    parser = HTMLParser(encoding="utf-8", remove_comments=True, remove_pis=True, huge_tree=True)
+    try:
+        root = document_fromstring(source.encode("utf-8", "replace"), parser=parser)
+    except (etree.LxmlError, ValueError):
+        raise NotReadable("is no readable HTML.", _FIX) from None
+    # What is deeper than libxml2 goes, it leaves out.
+    if any(error.type_name == "ERR_RESOURCE_LIMIT" for error in parser.error_log):
+        raise NotReadable("is HTML with elements nested too deeply.", _FIX)
+    return root
+
+
+def _line_breaks(match: re.Match[str]) -> str:
+    """Return a blank line or the end of a line for breaks that stand together."""
+    is_paragraph = _PARAGRAPH_BREAK in match[0] or match[0].count("\n") > 1
+    return "\n\n" if is_paragraph else "\n"
+
+
+def _pieces(element: HtmlElement, depth: int, marker: str = "") -> Iterator[str]:
+    """Yield the text of an element in pieces, `marker` at its front, without what follows it."""
+    if element.tag in _DROPPED or _is_hidden(element):
+        return
+    if depth > _MAX_DEPTH:
+        yield _SPACES.sub(" ", element.text_content())
+        return
+    line_break = _break_around(element.tag)
+    yield line_break + marker
+    if _is_table_row(element):
+        cells = [cell for cell in element if cell.tag in _CELLS]
+        yield " | ".join(_cell_text(cell, depth) for cell in cells)
+        if all(cell.tag == "th" for cell in cells):
+            yield "\n" + " | ".join(["---"] * len(cells))
+    else:
+        yield from _content(element, depth)
+    yield "" if element.tag == "br" else line_break
+
+
+def _content(element: HtmlElement, depth: int) -> Iterator[str]:
+    yield _written(element, element.text)
+    item_number = 0
+    for child in element:
+        item_number += child.tag == "li"
+        yield from _pieces(child, depth + 1, _marker(element, child, item_number))
+        yield _written(element, child.tail)
+
+
+def _written(element: HtmlElement, text: str | None) -> str:
+    """Return text inside `element`: white space counts in preformatted text only."""
+    return (text or "") if element.tag == "pre" else _SPACES.sub(" ", text or "")
+
+
+def _is_table_row(element: HtmlElement) -> bool:
+    """Whether the element is a row of data, not one that only places text on the page."""
+    if element.tag != "tr" or element.find(".//table") is not None:
+        return False
+    lengths = [len(cell.text_content()) for cell in element if cell.tag in _CELLS]
+    return len(lengths) > 1 and max(lengths) <= _MAX_CELL_LENGTH
+
+
+def _cell_text(cell: HtmlElement, depth: int) -> str:
+    return " ".join("".join(_pieces(cell, depth + 1)).split())
+
+
+def _break_around(tag: str) -> str:
+    if tag in _PARAGRAPHS:
+        return _PARAGRAPH_BREAK
+    if tag == "br":
+        return "\n"
+    return _LINE_BREAK if tag in _LINES else ""
+
+
+def _marker(parent: HtmlElement, child: HtmlElement, number: int) -> str:
+    """Return the bullet or number of a list item, "" for what is none."""
+    if child.tag != "li":
+        return ""
+    return f"{number}. " if parent.tag == "ol" else "- "
+
+
+def _is_hidden(element: HtmlElement) -> bool:
+    style = element.get("style", "").replace(" ", "").lower()
+    return "hidden" in element.attrib or _HIDDEN.search(style) is not None

@@ -1,0 +1,180 @@
+"""`archqa ask` as a user types it."""
+
+import csv
+import json
+import stat
+from pathlib import Path
+
+import pytest
+
+from archqa.asking.answer import Answer, Status
+from archqa.asking.note_search import answer_by_engine
+from archqa.core.case import Case
+from tests.asking.test_asking import small_record
+from tests.cli.test_commands import archqa
+
+NOTE = "Brief Hospital Course:\nFurosemide was given for fluid overload. His wife drove him home."
+KEYS = {
+    "question", "status", "answer", "lines", "evidence", "query", "not_understood", "patient",
+    "remarks", "performer", "calls", "cost_usd",
+}  # fmt: skip
+
+
+@pytest.fixture
+def note(tmp_path: Path) -> str:
+    file = tmp_path / "note.txt"
+    file.write_text(NOTE)
+    return str(file)
+
+
+def write_questions(folder: Path, *rows: str) -> str:
+    file = folder / "questions.csv"
+    file.write_text("\n".join(["id,question,note", *rows, ""]))
+    return str(file)
+
+
+def test_an_answer_is_printed_with_status_citation_and_evidence(note: str) -> None:
+    result = archqa("ask", "Why was furosemide given?", "--note", note)
+    assert result.returncode == 0
+    assert result.stdout.splitlines()[0] == "Answered"
+    assert "Furosemide was given for fluid overload.  [2]" in result.stdout
+    assert "Brief Hospital Course:" in result.stdout.partition("Evidence")[2]
+
+
+@pytest.mark.parametrize("question", ["Why was furosemide given?", "What is her shoe size?"])
+def test_json_has_the_keys_of_the_contract(question: str, note: str) -> None:
+    result = archqa("ask", question, "--note", note, "--json")
+    answer = json.loads(result.stdout)
+    assert result.returncode == 0
+    assert set(answer) == KEYS
+    assert answer["patient"] is None
+    assert {line["id"] for line in answer["evidence"]} == {
+        citation for line in answer["lines"] for citation in line["citations"]
+    }
+
+
+def test_no_status_is_a_failure(tmp_path: Path, note: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    for status in Status:
+        answer = Answer(question="Why?", status=status, message="In words.")
+        monkeypatch.setattr("archqa.asking.note.answer_by_engine", lambda _, it=answer: it)
+        assert archqa("ask", "Why?", "--note", note).returncode == 0
+        result = archqa("ask", "Why?", "--note", note, "--json")
+        assert (result.returncode, json.loads(result.stdout)["status"]) == (0, status.value)
+
+
+def test_a_patient_is_named_with_the_query_in_words(tmp_path: Path) -> None:
+    place = ("--patient", "p1", "--record", str(small_record(tmp_path)))
+    result = archqa("ask", "What was the last creatinine measured?", *place, "--json")
+    answer = json.loads(result.stdout)
+    assert answer["patient"] == {"id": "p1", "name": "Ada Example"}
+    assert "Observation/o2" in answer["lines"][0]["citations"]
+    assert answer["query"]
+    then = archqa("ask", "Was creatinine measured today?", *place, "--now", "2150-03-04", "--json")
+    assert json.loads(then.stdout)["status"] == "answered"
+
+
+@pytest.mark.parametrize(
+    ("words", "advice"),
+    [
+        (["Why?"], "not said what to ask"),
+        (["Why?", "--patient", "b"], "--record"),
+        (["--note", "note.txt"], "--questions FILE"),
+        (["Why?", "--questions", "q.csv", "--out", "o.csv"], "one question, or a file"),
+        (["--questions", "q.csv"], "--out"),
+        (["--questions", "q.csv", "--out", "o.xlsx"], ".csv or .jsonl"),
+        (["Why?", "--note", "note.txt", "--out", "o.csv"], "--questions"),
+        (["Why?", "--patient", "b", "--record", "r", "--now", "soon"], "2026-11-23"),
+        (["Why?", "--note", "note.txt", "--set", "pipeline=panel"], "no pipeline"),
+    ],
+)
+def test_a_wrong_call_is_told_in_a_sentence(words: list[str], advice: str, note: str) -> None:
+    result = archqa("ask", *words, cwd=Path(note).parent)
+    assert result.returncode == 2
+    assert advice in result.stderr
+    assert "Traceback" not in result.stderr
+
+
+def test_a_file_of_questions_is_answered_row_by_row(tmp_path: Path) -> None:
+    questions = write_questions(
+        tmp_path, "7,Why was furosemide given?,=Furosemide was given for fluid overload.",
+        '8,What is her shoe size?,"The weather is fine.\nThe dog sleeps."',
+    )  # fmt: skip
+    out = tmp_path / "answers.csv"
+    result = archqa("ask", "--questions", questions, "--out", str(out), "--json")
+    assert result.returncode == 0, result.stderr
+    summary = json.loads(result.stdout)
+    assert (summary["questions"], summary["answered"], summary["not_found"]) == (2, 1, 1)
+    rows = list(csv.DictReader(out.read_text().splitlines()))
+    assert [(row["id"], row["status"]) for row in rows] == [("7", "answered"), ("8", "not_found")]
+    assert rows[0]["answer"].startswith("'="), "a spreadsheet would compute it"
+    assert json.loads(rows[0]["lines"])[0]["citations"] == ["1"]
+    assert stat.S_IMODE(out.stat().st_mode) == 0o600
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["answers.csv", "questions.csv"]
+
+
+def test_all_wrong_rows_of_a_file_are_named(tmp_path: Path) -> None:
+    questions = write_questions(tmp_path, "1,Why?,A note.", "2,,A note.", "3,Why?,", "4,Why?")
+    result = archqa("ask", "--questions", questions, "--out", str(tmp_path / "answers.jsonl"))
+    assert result.returncode == 3
+    for line in (3, 4, 5):
+        assert f"questions.csv:{line}: has" in result.stderr
+    assert not (tmp_path / "answers.jsonl").exists()
+
+
+def test_a_note_that_is_named_serves_every_row_without_one(tmp_path: Path, note: str) -> None:
+    questions = tmp_path / "questions.jsonl"
+    questions.write_text('{"question": "Why was furosemide given?"}\n')
+    out = tmp_path / "answers.jsonl"
+    words = ("--questions", str(questions), "--note", note, "--out", str(out))
+    assert archqa("ask", *words).returncode == 0
+    [answer] = [json.loads(line) for line in out.read_text().splitlines()]
+    assert answer["answer"] == "Furosemide was given for fluid overload."
+
+
+def test_what_was_answered_before_an_interruption_is_not_asked_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[str] = []
+
+    def answer(case: Case) -> Answer:
+        if len(asked) == 2:
+            raise KeyboardInterrupt
+        asked.append(case.clinician_question)
+        return answer_by_engine(case)
+
+    # It would end this process in a few seconds.
+    monkeypatch.setattr("archqa.cli.interruption.finish", lambda: None)
+    monkeypatch.setattr("archqa.asking.note.answer_by_engine", answer)
+    questions = write_questions(tmp_path, *(f"{number},Why {number}?,A note." for number in "abc"))
+    command = ("ask", "--questions", questions, "--out", str(tmp_path / "answers.csv"))
+    stopped = archqa(*command)
+    assert stopped.returncode == 130
+    assert "goes on from there" in stopped.stderr
+    [partial] = tmp_path.glob("*.partial")
+    assert stat.S_IMODE(partial.stat().st_mode) == 0o600
+    partial.write_text(f'{partial.read_text()}{{"key": "half-wr')
+    again: list[str] = []
+
+    def go_on(case: Case) -> Answer:
+        again.append(case.clinician_question)
+        return answer_by_engine(case)
+
+    monkeypatch.setattr("archqa.asking.note.answer_by_engine", go_on)
+    assert archqa(*command).returncode == 0
+    assert again == ["Why c?"]
+    rows = list(csv.DictReader((tmp_path / "answers.csv").read_text().splitlines()))
+    assert [row["question"] for row in rows] == ["Why a?", "Why b?", "Why c?"]
+    assert not partial.exists()
+
+
+def test_a_slow_answer_is_said_to_be_in_progress(
+    note: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("archqa.cli.waiting.SECONDS_OF_SILENCE", 0.0)
+    slow = archqa("ask", "Why was furosemide given?", "--note", note)
+    assert "searching the note" in slow.stderr
+    quiet = archqa("ask", "Why was furosemide given?", "--note", note, "-q")
+    assert quiet.stderr == ""
+    monkeypatch.setattr("archqa.cli.waiting.SECONDS_OF_SILENCE", 60.0)
+    fast = archqa("ask", "Why was furosemide given?", "--note", note)
+    assert "searching" not in fast.stderr
