@@ -8,7 +8,7 @@ from archqa.asking.statement_terms import find_terms
 MAX_TELEGRAPHIC_WORDS = 7
 
 _LEAD_IN = re.compile(
-    r"^(?:(?:so|and|but|ok|okay|well|also|please|hi|hello|hey|doc|doctor|dr|sorry|just|then|now|thanks"
+    r"^(?:(?:so|and|but|ok(?=,)|okay(?=,)|well|also|please|hi|hello|hey|doc|doctor|dr|sorry|just|then|now|thanks"
     r"|quick question|question)\b[\s,.:;-]*)+",
     re.IGNORECASE,
 )
@@ -37,7 +37,7 @@ _ATTRIBUTE = re.compile(
     r"|name|names|value|values|count|counts|number|numbers|size|type|kind|stage|grade|side|score"
     r"|frequency|duration|times?|age|location|site|sites|findings?|course|schedule|strength"
     r"|rate|route|details?|history|because|outcome|treatment|onset|total|amount|units|goal|target"
-    r"|percent|per|weeks|days|months|years|year|titer|versus|vs|peak|highest|lowest|last|latest|next)\b",
+    r"|percent|per|class|dimensions?|length|yrs|arrival|ethanol level|sugar|weeks|days|months|years|year|titer|versus|vs|peak|highest|lowest|last|latest|next)\b",
     re.IGNORECASE,
 )
 _STATE_AT_END = re.compile(
@@ -61,7 +61,9 @@ _ALTERNATIVE = re.compile(
     r"|type (?:2|two)|lower|low|negative|old|after|hospital|diastolic|without))\b",
     re.IGNORECASE,
 )
-_OR_DETERMINER = re.compile(r"\b(?:a|an|the)\s+\w+(?:\s+\w+)?\s+or\s+(?:a|an|the)\s+\w+", re.IGNORECASE)
+_OR_DETERMINER = re.compile(
+    r"\b(?:a|an|the)\s+\w+(?:\s+\w+)?\s+or\s+(?:a|an|the)\s+\w+", re.IGNORECASE
+)
 
 
 def is_yes_no_question(question: str) -> bool:
@@ -75,7 +77,7 @@ def is_yes_no_question(question: str) -> bool:
     later = _LATER_INVERTED.search(text)
     if later and not asked_word:
         return True
-    if asked_word:
+    if asked_word and not _joins_later(text, asked_word.start()):
         return False
     return _is_telegraphic(text)
 
@@ -98,8 +100,20 @@ def _is_embedded(text: str, start: int) -> bool:
     before = text[:start].rstrip()
     word = text[start:].split()[0].lower()
     if word in {"when", "where", "who", "which", "whose"}:
-        return re.search(r"\b(?:known|stated|documented|clear|say|tell|mentioned)$", before) is not None
+        return (
+            re.search(r"\b(?:known|stated|documented|clear|say|tell|mentioned)$", before)
+            is not None
+        )
     return False
+
+
+def _joins_later(text: str, start: int) -> bool:
+    """Whether "when" or "where" only says of what time or place ("Any pain when he walks")."""
+    joins = re.match(
+        r"(?:when|where|who)\s+(?:he|she|they|it|we|i|my|the|his|her|you)\b", text[start:], re.I
+    )
+    names_nothing = re.match(r"any(?:one|body)?\s+(?:idea|clue|word|news|know|reason)", text, re.I)
+    return joins is not None and start > 0 and names_nothing is None
 
 
 def _asks_for_choice(text: str) -> bool:
@@ -113,6 +127,8 @@ def _is_telegraphic(text: str) -> bool:
     if _EXISTENCE.match(text):
         return not re.match(r"(?:on|no|not)\s+\w*$", text.lower()) or " " in text
     if len(text.split()) > MAX_TELEGRAPHIC_WORDS:
+        return False
+    if re.search(r"\bnot done$|\b(?:reason|dose|when|why)\b", text, re.IGNORECASE):
         return False
     if _STATE_AT_END.search(text) or _STATE_VERB.match(text) or _IN_FAMILY.search(text):
         return True

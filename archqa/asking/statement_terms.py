@@ -77,7 +77,9 @@ def body_parts(text: str) -> frozenset[str]:
 
 def body_part_spans(text: str) -> list[tuple[int, int]]:
     """Return the characters of each name of a part of the body or a side."""
-    return [match.span() for _, pattern in _body_part_patterns() for match in pattern.finditer(text)]
+    return [
+        match.span() for _, pattern in _body_part_patterns() for match in pattern.finditer(text)
+    ]
 
 
 @cache

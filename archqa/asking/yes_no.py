@@ -110,9 +110,7 @@ def _term_verdict(
     mentions = find_term(asked.term, sentence)
     if asked.relation is Relation.NARROWER:
         mentions = [mention for mention in mentions if _covers(mention, asked, question, sentence)]
-    verdicts = {
-        _mention_verdict(mention, asked, question, form, sentence) for mention in mentions
-    }
+    verdicts = {_mention_verdict(mention, asked, question, form, sentence) for mention in mentions}
     verdict = verdicts.pop() if len(verdicts) == 1 else None
     return _reversed(verdict) if asked.relation is Relation.OPPOSITE else verdict
 
@@ -152,9 +150,7 @@ def _mention_verdict(
     return verdict
 
 
-def _is_narrower(
-    mention: TermMention, asked: TermMention, question: str, sentence: str
-) -> bool:
+def _is_narrower(mention: TermMention, asked: TermMention, question: str, sentence: str) -> bool:
     """Whether what is denied is only a part of what is asked: a kind, another site or side."""
     if mention.relation is Relation.NARROWER and asked.relation is not Relation.NARROWER:
         return True
@@ -233,9 +229,7 @@ def _permission_verdict(said: frozenset[Assertion]) -> YesNo | None:
 _NORMAL = {Relation.SAME: True, Relation.OPPOSITE: False, Relation.NARROWER: True}
 
 
-def _state_verdict(
-    question: str, mentions: list[TermMention], sentence: str
-) -> YesNo | None:
+def _state_verdict(question: str, mentions: list[TermMention], sentence: str) -> YesNo | None:
     """Return the verdict on "Is X normal?" and "Anything wrong with X?"."""
     asked = next(mention for mention in mentions if mention.term.kind in "NA")
     if not _all_else_is_said(question, [asked], sentence):
