@@ -21,7 +21,7 @@ _CLAUSE_END = re.compile(
     re.IGNORECASE,
 )
 _RELATIVE_CLAUSE = re.compile(
-    r"\s*(?:placement|therapy|treatment|use)?,?\s*(?:which|that|but (?:this|that|it|these))"
+    r"[^,.;]{0,20},?\s*(?:which|that|but (?:this|that|it|these))"
     r" (?:has|have|was|were|is|are|had)[^,.;]*$",
     re.IGNORECASE,
 )
@@ -39,8 +39,12 @@ class Assertion(StrEnum):
 
     PRESENT = "present"
     ABSENT = "absent"
+    NEGATIVE = "negative"
+    """A test, culture or finding that is called negative: the test itself was done."""
     OPEN = "open"
     LIKELY = "likely"
+    LIMITED = "limited"
+    """Affirmed or denied with an exception ("with stairs only")."""
     ENDED = "ended"
     FAMILY = "family"
     PAST = "past"
@@ -75,7 +79,7 @@ def find_cues(sentence: str) -> tuple[Cue, ...]:
     for kind, reaches_after, pattern in _cue_patterns():
         for match in pattern.finditer(sentence):
             matches.append(Cue(kind, reaches_after, match.start(), match.end()))
-    matches.sort(key=lambda cue: (cue.start - cue.end, cue.start))
+    matches.sort(key=lambda cue: (cue.start - cue.end, cue.start, cue.kind != "open"))
     chosen: list[Cue] = []
     for cue in matches:
         if not any(_conflict(cue, other) for other in chosen):
@@ -92,8 +96,11 @@ def _is_informant(cue: Cue, sentence: str) -> bool:
 def _conflict(cue: Cue, other: Cue) -> bool:
     """Whether a cue overlaps a longer one; the two directions of one word may both stand."""
     is_boundary = "boundary" in (cue.kind, other.kind) and "pseudo" not in (cue.kind, other.kind)
-    if is_boundary or (cue.start, cue.end) == (other.start, other.end):
+    other_way = cue.kind == other.kind and cue.reaches_after != other.reaches_after
+    if is_boundary or other_way:
         return False
+    if (cue.start, cue.end) == (other.start, other.end):
+        return "open" in (cue.kind, other.kind) and cue.kind != other.kind
     return cue.start < other.end and other.start < cue.end
 
 
@@ -105,10 +112,13 @@ def _boundaries(sentence: str, cues: tuple[Cue, ...]) -> list[int]:
 
 
 def _reaches(cue: Cue, start: int, end: int, sentence: str, boundaries: list[int]) -> bool:
+    if cue.kind == "absent" and cue.start < start and end <= cue.end:
+        return True
     if cue.reaches_after:
         if cue.end > start:
             return False
-        return not any(cue.end <= offset < start for offset in boundaries)
+        crosses = cue.kind == "family" and not re.search(r"[.;]", sentence[cue.end : start])
+        return crosses or not any(cue.end <= offset < start for offset in boundaries)
     if cue.start < end:
         return False
     between = sentence[end : cue.start]

@@ -1,9 +1,11 @@
 """The form of a short question: whether yes or no answers it, and what turns its meaning."""
 
 import re
+from functools import cache
 from typing import NamedTuple
 
 from archqa.asking.statement_terms import find_terms
+from archqa.asking.word_patterns import read_word_lists
 
 MAX_TELEGRAPHIC_WORDS = 7
 
@@ -32,35 +34,19 @@ _EXISTENCE = re.compile(
     r"|allowed|able|ok|okay|safe|supposed|allergic|due for)\b",
     re.IGNORECASE,
 )
-_ATTRIBUTE = re.compile(
-    r"\b(?:dose|doses|dosage|dosing|mg|level|levels|results?|date|dates|plan|plans|reasons?|cause|causes"
-    r"|name|names|value|values|count|counts|number|numbers|size|type|kind|stage|grade|side|score"
-    r"|frequency|duration|times?|age|location|site|sites|findings?|course|schedule|strength"
-    r"|rate|route|details?|history|because|outcome|treatment|onset|total|amount|units|goal|target"
-    r"|percent|per|class|dimensions?|length|yrs|arrival|ethanol level|sugar|weeks|days|months|years|year|titer|versus|vs|peak|highest|lowest|last|latest|next)\b",
-    re.IGNORECASE,
-)
-_STATE_AT_END = re.compile(
-    r"\b(?:given|done|sent|started|stopped|removed|healed|placed|ordered|changed|continued|needed"
-    r"|required|involved|enlarged|infected|broken|palpable|visible|stable|tender|sore|swollen|loose"
-    r"|normal|abnormal|clear|intact|ok|okay|positive|negative|sensitive|resistant|elevated|dilated"
-    r"|working|helping|married|employed|vaccinated|pregnant|diabetic|febrile|suicidal|constipated"
-    r"|intubated|extubated|sedated|ambulatory|oriented|used|checked|tested|drained|ruled out)$",
-    re.IGNORECASE,
-)
 _STATE_VERB = re.compile(
     r"^(?:\w+\s+)?(?:walks|lives|drinks|smokes|uses|takes|eats|sleeps|drives|works|needs|has|wears"
     r"|snores|speaks|hears|sees)\b",
     re.IGNORECASE,
 )
-_IN_FAMILY = re.compile(r"\bin (?:the|his|her|their|my|our) family$", re.IGNORECASE)
-_ALTERNATIVE = re.compile(
-    r"\b(?:(?:the )?(left|up|benign|viral|acute|inpatient|sitting|boy|open|partial|alive|better|male"
-    r"|type (?:1|one)|upper|high|positive|new|before|home|systolic|with)\b.*\bor\b.*\b(?:right|down"
-    r"|malignant|cancer\w*|bacterial|chronic|outpatient|standing|girl|closed|laparoscopic|full|dead|worse|female"
-    r"|type (?:2|two)|lower|low|negative|old|after|hospital|diastolic|without))\b",
+_PLACE_OR_TIME = re.compile(
+    r"\s(?:at|in|on|after|when|since|during|over|with)\s(?!(?:the|his|her|their|my|our) family).*$",
     re.IGNORECASE,
 )
+_PRIOR = re.compile(
+    r"^(?:prior|previous|past|current|known|recent|possible)\s+[\w-]+(?:\s+\w*[^s])?$", re.I
+)
+_IN_FAMILY = re.compile(r"\bin (?:the|his|her|their|my|our) family$", re.IGNORECASE)
 _OR_DETERMINER = re.compile(
     r"\b(?:a|an|the)\s+\w+(?:\s+\w+)?\s+or\s+(?:a|an|the)\s+\w+", re.IGNORECASE
 )
@@ -119,22 +105,26 @@ def _joins_later(text: str, start: int) -> bool:
 def _asks_for_choice(text: str) -> bool:
     if " or " not in text.lower():
         return False
-    return bool(_ALTERNATIVE.search(text) or _OR_DETERMINER.search(text))
+    return bool(_has("offers_choice", text) or _OR_DETERMINER.search(text))
 
 
 def _is_telegraphic(text: str) -> bool:
     """Whether a few words name something that is there or not."""
+    if re.fullmatch(r"(?:\w+ )?allergies", text, re.IGNORECASE):
+        return False
     if _EXISTENCE.match(text):
         return not re.match(r"(?:on|no|not)\s+\w*$", text.lower()) or " " in text
     if len(text.split()) > MAX_TELEGRAPHIC_WORDS:
         return False
+    text = _PLACE_OR_TIME.sub("", text)
     if re.search(r"\bnot done$|\b(?:reason|dose|when|why)\b", text, re.IGNORECASE):
         return False
-    if _STATE_AT_END.search(text) or _STATE_VERB.match(text) or _IN_FAMILY.search(text):
+    if _has("ends_with_state", text) or _STATE_VERB.match(text) or _IN_FAMILY.search(text):
         return True
-    if _ATTRIBUTE.search(text):
+    if _has("names_attribute", text):
         return False
-    return any(mention.term.kind in "FHQ" for mention in find_terms(text))
+    kinds = "FHQPD" if _PRIOR.match(text) else "FHQ"
+    return any(mention.term.kind in kinds for mention in find_terms(text))
 
 
 class QuestionForm(NamedTuple):
@@ -154,37 +144,20 @@ class QuestionForm(NamedTuple):
     is_telegraphic: bool
 
 
-_FLAGS = {
-    "asks_family": r"\b(?:in|of) (?:the|his|her|their|my|our|her own|his own)(?: \w+)? family\b"
-    r"|\bfamily (?:history|hx|member)|\bfhx?\b|\bfamily\?*$|\brelatives?\b|\bparents?\b|\bsiblings?\b|\brun in\b"
-    r"|\b(?:his|her) (?:own )?(?:\w+ )?(?:mother|father|mom|mum|dad|brothers?|sisters?|son|daughter|aunt|uncle|cousin|child|children|kids"
-    r"|wife|husband)\b|\banyone else\b|\banybody else\b|\bbrothers or sisters\b|\bkin\b",
-    "asks_past": r"\b(?:ever|history|hx|h/o|previous|previously|prior|past|before|earlier|already|had)\b",
-    "asks_now": r"\b(?:still|now|currently|today|tonight|yet|present|current|any ?more|left)\b",
-    "asks_ended": r"\b(?:stopp?(?:ed)?|quit|quits|gone|resolved?|over with|come off|came off|no longer"
-    r"|discontinued|out|removed|off|go away|went away|cured|finished|completed|skip|give up|taken out"
-    r"|closed|cut out)\b",
-    "asks_permission": r"^(?:can|may|could|should|shall|must)\b|\b(?:allowed|permitted|ok to|okay to|supposed to"
-    r"|cleared|restrict\w*)\b",
-    "asks_plan": r"^(?:will|shall|would)\b|\b(?:going to|planned|plan|scheduled|coming|be having|need|needs|have to)\b",
-    "asks_cause": r"\b(?:because|caused?|causing|coming from|come from|due to|related to|explain\w*|blame|from the"
-    r"|result of|reason|linked|contribut\w*|trigger\w*|bring .* on|brought .* on|by the|worse|make|makes)\b",
-    "asks_deed": r"\b(?:tested|checked|screened|examined|measured|investigated|looked at|evaluated|worked up"
-    r"|sent|drawn|cultured|ordered|done|performed|discussed|mentioned|given a|asked|told|warned|exam)\b",
-    "asks_negative": r"\b(?:negative|free|without|non\w+|un\w+able|absent|rule[ds]? out|lack\w*|fail\w*|refus\w*"
-    r"|declin\w*|miss(?:ed|ing)?|under)\b",
-    "asks_comparison": r"\b(?:more|less|worse|bigger|smaller|higher|lower|grown|shrunk|shrinking|same|different"
-    r"|first|second|both|only|enough|too much|all|every|each|always|daily|alone|other|another|again|new|bad|badly|high|actually"
-    r"|last|least|most|by age|on purpose)\b",
-    "is_alternative": r"\bor\b",
-}
-
-
 def question_form(question: str) -> QuestionForm:
     """Return the form of a question."""
     text = _bare(question)
-    flags = {
-        name: re.search(pattern, text, re.IGNORECASE) is not None
-        for name, pattern in _FLAGS.items()
-    }
+    names = [name for name in QuestionForm._fields if name != "is_telegraphic"]
+    flags = {name: _has(name, text) for name in names}
     return QuestionForm(is_telegraphic=_INVERTED.match(text) is None, **flags)
+
+
+def _has(name: str, text: str) -> bool:
+    """Whether a text has the feature of that name in `data/question_forms.tsv`."""
+    return _feature_patterns()[name].search(text) is not None
+
+
+@cache
+def _feature_patterns() -> dict[str, re.Pattern[str]]:
+    rows = read_word_lists("question_forms.tsv")
+    return {name: re.compile(pattern, re.IGNORECASE) for name, pattern in rows}

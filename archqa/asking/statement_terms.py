@@ -36,6 +36,10 @@ class TermMention(NamedTuple):
     start: int
     end: int
 
+    def moved(self, offset: int) -> "TermMention":
+        """Return the mention as of a text in which it stands `offset` characters later."""
+        return self._replace(start=self.start + offset, end=self.end + offset)
+
 
 @cache
 def load_terms() -> tuple[Term, ...]:
@@ -95,14 +99,11 @@ def _body_part_patterns() -> tuple[tuple[str, re.Pattern[str]], ...]:
 def _is_inside_another(mention: TermMention, mentions: list[TermMention]) -> bool:
     for other in mentions:
         contains = other.start <= mention.start and mention.end <= other.end
-        if contains and _breadth(other) > _breadth(mention):
+        if contains and _rank(other) > _rank(mention):
             return True
     return False
 
 
-_EXACTNESS = {Relation.SAME: 2, Relation.NARROWER: 1, Relation.OPPOSITE: 0}
-
-
-def _breadth(mention: TermMention) -> tuple[int, int]:
-    """Return what ranks mentions of the same words: the longer, then the more exact one."""
-    return mention.end - mention.start, _EXACTNESS[mention.relation]
+def _rank(mention: TermMention) -> tuple[int, bool]:
+    """Return what ranks mentions of the same words: the longer, then what is not an opposite."""
+    return mention.end - mention.start, mention.relation is not Relation.OPPOSITE
