@@ -8,7 +8,7 @@ from archqa.asking.answer import AnswerLine, AnswerSpan
 from archqa.asking.statement_terms import find_terms
 from archqa.asking.yes_no import YesNo
 from archqa.core.case import Case, Sentence
-from archqa.notes.sections import is_heading, text_without_list_marker
+from archqa.notes.sections import is_heading, section_kind, text_without_list_marker
 from archqa.notes.tokens import stems
 
 MIN_WORDS_TO_MARK = 41
@@ -38,6 +38,7 @@ _VERB = re.compile(
     r"|\w{3,}ed)\b",
     re.IGNORECASE,
 )
+_KINDS_THAT_TELL_OF_WHOM = {"history", "allergies"}
 _HEADING_MARKS = re.compile(r"^[\s#*=_-]+|[\s:#*=_-]+$")
 _CLAUSE_BREAK = re.compile(r"[;,]\s+|\.\s+(?=[A-Z])|\s+(?=(?:but|however|although|while|which)\b)")
 
@@ -78,6 +79,24 @@ def answer_lines(
         clauses = _scored_clauses(case, index, clause_relevance)
         lines.append(_line(case.sentences[index], prefix, clauses))
     return tuple(lines)
+
+
+def texts_with_headings(
+    case: Case, selected: Sequence[int], headings: Mapping[int, str]
+) -> list[str]:
+    """Return the sentences of `selected` as `yes_no_answer` reads them.
+
+    A heading that says of whom or of what time the sentence tells ("Family history", "Past medical
+    history") or what it lists ("Allergies") stands before it.
+    """
+    texts = []
+    for index in selected:
+        sentence, heading = case.sentences[index], headings.get(index, "")
+        prefix = heading_prefix(sentence, heading)
+        if not prefix and section_kind(heading) in _KINDS_THAT_TELL_OF_WHOM:
+            prefix = f"{_HEADING_MARKS.sub('', heading)}: "
+        texts.append(prefix + " ".join(sentence.text.split()))
+    return texts
 
 
 def limit_words(lines: Sequence[AnswerLine], max_words: int) -> LimitedLines:

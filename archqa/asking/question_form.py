@@ -48,7 +48,8 @@ _PRIOR = re.compile(
 )
 _IN_FAMILY = re.compile(r"\bin (?:the|his|her|their|my|our) family$", re.IGNORECASE)
 _OR_DETERMINER = re.compile(
-    r"\b(?:a|an|the)\s+\w+(?:\s+\w+)?\s+or\s+(?:a|an|the)\s+\w+", re.IGNORECASE
+    r"\bthe\s+\w+(?:\s+\w+)?\s+or\s+the\s+\w+|^(?:is|was|are|were)\s.*\ban?\s.*\bor\s+an?\s",
+    re.IGNORECASE,
 )
 
 
