@@ -41,7 +41,8 @@ _NOW = re.compile(
     r"\b(?:still|now|current\w*|today|continu\w*|remain\w*|persist\w*|ongoing|active)\b",
     re.IGNORECASE,
 )
-_LABEL = re.compile(r"^[^:.;]{1,60}:\s")
+_LABEL = re.compile(r"^[^:.;]{1,60}:(?:\s|$)")
+_RESULT = re.compile(r"\b(?:negative|normal|unremarkable|no|not|ruled out)\b", re.IGNORECASE)
 _PLACE = re.compile(r"\s+(?:in|of|over|to)\s(?:the |his |her |either |both |any )?\w+(?: \w+)?")
 _CLAUSE_END = re.compile(r"[;,]\s|\.\s|\s(?:but|and|while|although|with)\s")
 _WORD = re.compile(r"[A-Za-z][\w'-]*")
@@ -65,10 +66,19 @@ class SentenceReading(NamedTuple):
             return self._state_verdict(states[0])
         asked = _asked_mentions(mentions)
         verdict = self._asked_verdict(asked) if asked else self._repeated_words_verdict()
+        if verdict is YesNo.NOT_STATED:
+            return verdict if self._is_left_open(asked) else None
         if verdict is not None:
             return verdict if self._is_about_the_same(verdict, asked) else None
         is_denied = is_denied_in_other_words(self.question, form, self.sentence)
         return YesNo.NO if is_denied else None
+
+    def _is_left_open(self, asked: Sequence[TermMention]) -> bool:
+        """Whether a finding is left open and the sentence does not go on to settle it."""
+        if self.form.asks_comparison or not asked or asked[0].term.kind not in "FHQ":
+            return False
+        ends = [each.end for mention in asked for each in find_term(mention.term, self.sentence)]
+        return _RESULT.search(self.sentence, max(ends, default=0)) is None
 
     def _is_about_the_same(self, verdict: YesNo, asked: Sequence[TermMention]) -> bool:
         """Whether the rest of the question allows the verdict.
@@ -84,8 +94,8 @@ class SentenceReading(NamedTuple):
         return kind not in {"D", "P"} or self._rest_agrees(verdict, asked)
 
     def _is_unqualified(self) -> bool:
-        """Whether nothing is compared, and what is asked of now is told of now."""
-        if self.form.asks_comparison:
+        """Whether nothing is compared or foretold, and what is asked of now is told of now."""
+        if self.form.asks_comparison or self.form.asks_plan:
             return False
         return not self.form.asks_now or _NOW.search(self.sentence) is not None
 

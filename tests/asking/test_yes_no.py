@@ -77,6 +77,8 @@ def test_more_than_yes_or_no_is_asked_or_it_is_undecidable(question: str) -> Non
         ("Is her gait normal?", "Gait is normal.", YES),
         ("Is her gait normal?", "Gait is abnormal.", NO),
         ("Did the inhaler help?", "The inhaler did not help.", NO),
+        ("Any nocturia?", "Frequency every three hours, nocturia times 0.", NO),
+        ("Is the airway open?", "Without mass, with good patent airway.", YES),
         # The scope of a denial ends at "but", a new clause or a new sentence.
         ("cough?", "No fever but has cough.", YES),
         ("fever?", "No fever but has cough.", NO),
@@ -134,6 +136,9 @@ def test_the_polarity_of_a_sentence_is_read(question: str, sentence: str, verdic
         ("any fever?", "Return if fever develops."),
         ("Did he have surgery?", "Surgery is planned for May."),
         ("Does she have heart failure?", "The risk of heart failure was discussed."),
+        ("Will she get a transfusion?", "Blood loss was large; she had a transfusion."),
+        ("Does the chest pain go into his arm?", "Chest pain, worse when he lifts his arm."),
+        ("Leg clot?", "Possible deep venous thrombosis; ultrasound was negative."),
         # A test called negative was done.
         ("Did he have a colonoscopy?", "Colonoscopy was negative."),
         ("Was he tested for HIV?", "HIV was negative."),
