@@ -1,6 +1,7 @@
 """Answers a question about a note by the embedded engine: no model server, no network."""
 
 from archqa.asking.answer import Answer, AnswerLine, Evidence, Status
+from archqa.asking.lines import answer_lines
 from archqa.asking.yes_no import YesNo, yes_no_answer
 from archqa.core.case import Case
 from archqa.engine.answer_finder import AnswerFinder, Finding
@@ -41,14 +42,7 @@ def _not_found(case: Case, performer: str) -> Answer:
 
 
 def _lines(case: Case, finding: Finding, opening: YesNo | None) -> tuple[AnswerLine, ...]:
-    lines: list[AnswerLine] = []
-    for index in finding.selected:
-        sentence = case.sentences[index]
-        text = " ".join(sentence.text.split())
-        if opening is not None and not lines:
-            text = f"{opening.value}. {text}"
-        lines.append(AnswerLine(text=text, citations=(sentence.id,)))
-    return tuple(lines)
+    return answer_lines(case, finding.selected, headings_of_sentences(case), opening)
 
 
 def _evidence(case: Case, finding: Finding) -> tuple[Evidence, ...]:

@@ -1,0 +1,164 @@
+"""The form of a short question: whether yes or no answers it, and what turns its meaning."""
+
+import re
+from functools import cache
+from typing import NamedTuple
+
+from archqa.asking.statement_terms import find_terms
+from archqa.asking.word_patterns import read_word_lists
+
+MAX_TELEGRAPHIC_WORDS = 7
+
+_LEAD_IN = re.compile(
+    r"^(?:(?:so|and|but|ok(?=,)|okay(?=,)|well|also|please|hi|hello|hey|doc|doctor|dr|sorry|just|then|now|thanks"
+    r"|quick question|question)\b[\s,.:;-]*)+",
+    re.IGNORECASE,
+)
+_AUXILIARY = (
+    r"(?:is|are|was|were|am|do|does|did|has|have|had|can|could|may|might|will|would|shall|should|must"
+    r"|ain't)(?:n['’]?t)?|cannot"
+)
+_INVERTED = re.compile(rf"^(?:{_AUXILIARY})\s+\S", re.IGNORECASE)
+_LATER_INVERTED = re.compile(rf"[,;:–-]\s+(?:{_AUXILIARY})\s+\w+", re.IGNORECASE)
+_QUESTION_WORD = re.compile(
+    r"\b(?:what|what's|whats|when|where|why|who|whose|whom|which|how)\b", re.IGNORECASE
+)
+_ASKS_FOR_WORDS = re.compile(
+    r"^(?:can|could|would|will|do|did|may|shall)\s+(?:you|u|i|we|someone|anyone|anybody)\s+(?:please\s+)?"
+    r"(?:tell|say|list|name|give|explain|describe|summari[sz]e|show|remind|know|get|have|find)\b"
+    r"(?!\s+(?:a|an|any)\b)",
+    re.IGNORECASE,
+)
+_EXISTENCE = re.compile(
+    r"^(?:any|ever|still|anyone|anybody|anything|no|not|first time|needs?|on|hx|hx of|h/o|history of"
+    r"|allowed|able|ok|okay|safe|supposed|allergic|due for)\b",
+    re.IGNORECASE,
+)
+_STATE_VERB = re.compile(
+    r"^(?:\w+\s+)?(?:walks|lives|drinks|smokes|uses|takes|eats|sleeps|drives|works|needs|has|wears"
+    r"|snores|speaks|hears|sees)\b",
+    re.IGNORECASE,
+)
+_PLACE_OR_TIME = re.compile(
+    r"\s(?:at|in|on|after|when|since|during|over|with)\s(?!(?:the|his|her|their|my|our) family).*$",
+    re.IGNORECASE,
+)
+_PRIOR = re.compile(
+    r"^(?:prior|previous|past|current|known|recent|possible)\s+[\w-]+(?:\s+\w*[^s])?$", re.I
+)
+_IN_FAMILY = re.compile(r"\bin (?:the|his|her|their|my|our) family$", re.IGNORECASE)
+_OR_DETERMINER = re.compile(
+    r"\bthe\s+\w+(?:\s+\w+)?\s+or\s+the\s+\w+|^(?:is|was|are|were)\s.*\ban?\s.*\bor\s+an?\s",
+    re.IGNORECASE,
+)
+
+
+def is_yes_no_question(question: str) -> bool:
+    """Whether yes or no would answer; a question that may ask for more ("job?") is none."""
+    text = _bare(question)
+    if not text or _asks_for_choice(text):
+        return False
+    asked_word = _QUESTION_WORD.search(text)
+    if _INVERTED.match(text):
+        return not _asks_for_words(text)
+    later = _LATER_INVERTED.search(text)
+    if later and not asked_word:
+        return True
+    if asked_word and not _joins_later(text, asked_word.start()):
+        return False
+    return _is_telegraphic(text)
+
+
+def _bare(question: str) -> str:
+    text = " ".join(question.split()).strip(" \"'“”¿")
+    return _LEAD_IN.sub("", text).rstrip(" ?.!\"'”")
+
+
+def _asks_for_words(text: str) -> bool:
+    """Whether a question in inverted order asks to be told something ("Can you say when …")."""
+    if _ASKS_FOR_WORDS.match(text):
+        return True
+    match = _QUESTION_WORD.search(text)
+    return match is not None and match.start() > 0 and _is_embedded(text, match.start())
+
+
+def _is_embedded(text: str, start: int) -> bool:
+    """Whether the word at `start` asks ("is it known when"), not merely joins ("did he, when he")."""
+    before = text[:start].rstrip()
+    word = text[start:].split()[0].lower()
+    if word in {"when", "where", "who", "which", "whose"}:
+        return (
+            re.search(r"\b(?:known|stated|documented|clear|say|tell|mentioned)$", before)
+            is not None
+        )
+    return False
+
+
+def _joins_later(text: str, start: int) -> bool:
+    """Whether "when" or "where" only says of what time or place ("Any pain when he walks")."""
+    joins = re.match(
+        r"(?:when|where|who)\s+(?:he|she|they|it|we|i|my|the|his|her|you)\b", text[start:], re.I
+    )
+    names_nothing = re.match(r"any(?:one|body)?\s+(?:idea|clue|word|news|know|reason)", text, re.I)
+    return joins is not None and start > 0 and names_nothing is None
+
+
+def _asks_for_choice(text: str) -> bool:
+    if " or " not in text.lower():
+        return False
+    return bool(_has("offers_choice", text) or _OR_DETERMINER.search(text))
+
+
+def _is_telegraphic(text: str) -> bool:
+    """Whether a few words name something that is there or not."""
+    if re.fullmatch(r"(?:\w+ )?allergies", text, re.IGNORECASE):
+        return False
+    if _EXISTENCE.match(text):
+        return not re.match(r"(?:on|no|not)\s+\w*$", text.lower()) or " " in text
+    if len(text.split()) > MAX_TELEGRAPHIC_WORDS:
+        return False
+    text = _PLACE_OR_TIME.sub("", text)
+    if re.search(r"\bnot done$|\b(?:reason|dose|when|why)\b", text, re.IGNORECASE):
+        return False
+    if _has("ends_with_state", text) or _STATE_VERB.match(text) or _IN_FAMILY.search(text):
+        return True
+    if _has("names_attribute", text):
+        return False
+    kinds = "FHQPD" if _PRIOR.match(text) else "FHQ"
+    return any(mention.term.kind in kinds for mention in find_terms(text))
+
+
+class QuestionForm(NamedTuple):
+    """What turns the meaning of a yes/no question's answer."""
+
+    asks_family: bool
+    asks_past: bool
+    asks_now: bool
+    asks_ended: bool
+    asks_permission: bool
+    asks_plan: bool
+    asks_cause: bool
+    asks_deed: bool
+    asks_negative: bool
+    asks_comparison: bool
+    is_alternative: bool
+    is_telegraphic: bool
+
+
+def question_form(question: str) -> QuestionForm:
+    """Return the form of a question."""
+    text = _bare(question)
+    names = [name for name in QuestionForm._fields if name != "is_telegraphic"]
+    flags = {name: _has(name, text) for name in names}
+    return QuestionForm(is_telegraphic=_INVERTED.match(text) is None, **flags)
+
+
+def _has(name: str, text: str) -> bool:
+    """Whether a text has the feature of that name in `data/question_forms.tsv`."""
+    return _feature_patterns()[name].search(text) is not None
+
+
+@cache
+def _feature_patterns() -> dict[str, re.Pattern[str]]:
+    rows = read_word_lists("question_forms.tsv")
+    return {name: re.compile(pattern, re.IGNORECASE) for name, pattern in rows}
