@@ -76,7 +76,7 @@ def measured(cases: Labelled, write: Write) -> dict[str, float]:
     """Scores of 2025 and, with the suffix `_2026`, of subtask 3 of 2026.
 
     The reference of 2025 is the question and the essential sentences, that of 2026 the key's
-    answer. `stated` is the share of citations on a line that states something, in percent.
+    answer. `stated` is the share of cited ids on a line that states something, in percent.
     """
     submission_2025 = []
     submission_2026 = []
@@ -88,7 +88,7 @@ def measured(cases: Labelled, write: Write) -> dict[str, float]:
         text = " ".join(claim.text for claim in statements)
         submission_2025.append({"case_id": case.id, "answer": answer.submission})
         submission_2026.append({"case_id": case.id, "prediction": text})
-        stated += sum(len(claim.citations) for claim in statements)
+        stated += len(CitedAnswer(claims=tuple(statements)).cited)
         citations += len(answer.cited)
     result_2025 = archehr2025.score(
         submission_2025,

@@ -132,11 +132,11 @@ def _pack_candidate(best: list[Packing], index: int, candidate: Candidate) -> li
 
 
 def _value(candidate: Candidate, variant: SentenceVariant) -> float:
-    """Weigh what surely answers over what may, and presence as much as completeness.
+    """Weigh what surely answers over what may, and presence over completeness.
 
     The probability is squared so that two doubtful sentences do not displace a certain, longer one.
     """
-    return (0.05 + candidate.relevance**2) * (0.6 + 0.4 * variant.content_kept)
+    return (0.05 + candidate.relevance**2) * (0.8 + 0.2 * variant.content_kept)
 
 
 def _cite_all(lines: list[Line], candidates: list[Candidate]) -> tuple[Claim, ...]:
