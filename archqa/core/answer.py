@@ -7,6 +7,8 @@ from archqa.core.value import FrozenModel
 
 WORD_LIMIT = 75
 """Words of an answer that are scored (ArchEHR-QA 2025, submission rules)."""
+SEE_ALSO = "See also."
+"""The text of a line that states nothing and only names further evidence."""
 
 
 class Claim(FrozenModel):
@@ -14,6 +16,11 @@ class Claim(FrozenModel):
 
     text: str
     citations: tuple[str, ...]
+
+    @property
+    def is_pointer(self) -> bool:
+        """Whether the line states nothing: it names evidence that no line had room for."""
+        return self.text == SEE_ALSO
 
 
 class CitedAnswer(FrozenModel):

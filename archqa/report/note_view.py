@@ -163,11 +163,11 @@ def claim_views(
     }
     views = []
     for line, claim in enumerate(_claims(case, record)):
-        citations = tuple(
-            Citation(sentence_id, anchors.get(sentence_id, ""), marks.get(sentence_id, "wrong"))
-            for sentence_id in claim.citations
-        )
-        views.append(ClaimView(f"{prefix}-r{run_index}-a{line}", claim.text, citations))
+        citations = []
+        for sentence_id in claim.citations:
+            mark = _citation_mark(claim, marks.get(sentence_id, "wrong"))
+            citations.append(Citation(sentence_id, anchors.get(sentence_id, ""), mark))
+        views.append(ClaimView(f"{prefix}-r{run_index}-a{line}", claim.text, tuple(citations)))
     return views
 
 
@@ -276,6 +276,13 @@ def _mark(label: Relevance | None, *, is_cited: bool) -> str:
     if is_cited:
         return "cited" if label is None else _CITED_MARKS[label]
     return "missed" if label is Relevance.ESSENTIAL else "plain"
+
+
+def _citation_mark(claim: Claim, mark: str) -> str:
+    """Return the mark of a citation: a line that states nothing cannot be right."""
+    if claim.is_pointer and mark in _CITED_MARKS.values():
+        return "cited"
+    return mark
 
 
 def _gold_label(key: CaseKey | None, sentence_id: str) -> str:

@@ -76,18 +76,19 @@ def measured(cases: Labelled, write: Write) -> dict[str, float]:
     """Scores of 2025 and, with the suffix `_2026`, of subtask 3 of 2026.
 
     The reference of 2025 is the question and the essential sentences, that of 2026 the key's
-    answer. `own_line` is the share of citations on a line of their own, in percent.
+    answer. `stated` is the share of cited ids on a line that states something, in percent.
     """
     submission_2025 = []
     submission_2026 = []
-    lines = 0
+    stated = 0
     citations = 0
     for case, key in cases:
         answer = write(case, key)
-        text = " ".join(claim.text for claim in answer.claims)
+        statements = [claim for claim in answer.claims if not claim.is_pointer]
+        text = " ".join(claim.text for claim in statements)
         submission_2025.append({"case_id": case.id, "answer": answer.submission})
         submission_2026.append({"case_id": case.id, "prediction": text})
-        lines += len(answer.claims)
+        stated += len(CitedAnswer(claims=tuple(statements)).cited)
         citations += len(answer.cited)
     result_2025 = archehr2025.score(
         submission_2025,
@@ -105,7 +106,7 @@ def measured(cases: Labelled, write: Write) -> dict[str, float]:
     scores = dict(result_2025.scores)
     for name, value in result_2026.scores.items():
         scores[f"{name}_2026"] = value
-    scores["own_line"] = 100 * lines / citations
+    scores["stated"] = 100 * stated / citations
     return scores
 
 

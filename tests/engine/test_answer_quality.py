@@ -28,5 +28,5 @@ def test_the_reference_answer_is_perfect_by_the_metric_whose_reference_it_is(
     assert scores["rougeLsum_2026"] == pytest.approx(100)
 
 
-def test_most_citations_are_on_a_line_made_from_their_sentence(cases: Labelled) -> None:
-    assert measured(cases, WRITERS["the engine"])["own_line"] > 65
+def test_most_citations_are_on_a_line_that_states_something(cases: Labelled) -> None:
+    assert measured(cases, WRITERS["the engine"])["stated"] > 75

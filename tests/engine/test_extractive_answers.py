@@ -1,10 +1,13 @@
 import re
 import time
+from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from archqa import tasks
+from archqa.core.answer import SEE_ALSO
 from archqa.core.case import Case, Sentence
 from archqa.engine.answer.compression import sentence_variants
 from archqa.engine.answer.extractive import compose
@@ -48,13 +51,43 @@ def test_sentences_that_fit_are_said_in_full_in_note_order() -> None:
     assert [claim.citations for claim in answer.claims] == [("s2",), ("s3",)]
 
 
-def test_a_sentence_without_a_line_is_cited_on_the_most_similar_line() -> None:
+def test_a_sentence_that_repeats_another_is_cited_on_its_line() -> None:
     long = "The culture of the urine grew E. coli on the second day and again on the third day of the stay here."
     texts = (long, "The heart was normal.", f"Again, {long[0].lower()}{long[1:]}")
     answer = compose(
         make_case(texts), frozenset({"s0", "s1", "s2"}), {"s0": 0.9, "s1": 0.8, "s2": 0.2}, 26
     )
     assert [claim.citations for claim in answer.claims] == [("s0", "s2"), ("s1",)]
+
+
+def answer_with_room_for_one(crowded_out: str) -> list[tuple[str, tuple[str, ...]]]:
+    stated = "The culture of urine grew E. coli on day 2 of his stay."
+    answer = compose(
+        make_case((stated, crowded_out)), frozenset({"s0", "s1"}), {"s0": 0.9, "s1": 0.3}, 15
+    )
+    return [(claim.text, claim.citations) for claim in answer.claims]
+
+
+@pytest.mark.parametrize(
+    "crowded_out",
+    [
+        "It is not true that the culture of urine grew E. coli on day 2 of his stay.",
+        "Of note, the culture of urine grew E. coli on day 12 of his stay, with 2.5 L of fluid given.",
+        "The wound was washed by the surgeon and closed with three stitches of silk by noon there.",
+    ],
+)
+def test_no_line_cites_a_sentence_that_does_not_say_it(crowded_out: str) -> None:
+    statement, pointer = answer_with_room_for_one(crowded_out)
+    assert statement[1] == ("s0",)
+    assert pointer == (SEE_ALSO, ("s1",))
+
+
+def test_the_surest_sentence_has_a_line_even_where_two_doubtful_ones_would_fit() -> None:
+    certain = "Warfarin and aspirin were both stopped by cardiology because blood was found in the stool twice."
+    doubtful = ("He lives with his wife at home.", "She drives him to work each day.")
+    case = make_case((doubtful[0], certain, doubtful[1]))
+    answer = compose(case, frozenset(case.sentence_ids), {"s0": 0.5, "s1": 0.98, "s2": 0.5}, 18)
+    assert [claim.citations for claim in answer.claims] == [("s1",), ("s0", "s2")]
 
 
 def test_a_sentence_too_long_to_quote_is_pointed_to_and_never_cut() -> None:
@@ -74,6 +107,91 @@ def test_numbers_outlive_asides() -> None:
     shortest = " ".join(claim.text for claim in answer.claims)
     assert "2.9" in shortest
     assert not re.search("surprised|night team", shortest)
+
+
+NUMBER = re.compile(r"[-+]?\d+(?:[.,/:-]\d+)*")
+DATA = Path(__file__).parents[2] / "data"
+values = st.one_of(
+    st.from_regex(
+        r"-?[1-9]\d{0,2}(,\d{3}|\.\d{1,2}|/\d{1,2}/\d{2}|:[0-5]\d|-\d{1,2})?", fullmatch=True
+    ),
+    st.sampled_from(["38,000", "98.6", "7/22/93", "2/2/93", "1.5-2", "12:30", "-2", "130/80"]),
+)
+frames = st.sampled_from(
+    [
+        "{0} mg of it, given at {1}, was enough, {2} was too much.",
+        "- {0} L was the balance ({1}) on day {2}.",
+        "The count fell to {0}, rose to {1}, and it was {2} at discharge.",
+        "Counts {0}, {1} ; platelets of {2}(low)4, no bleeding.",
+        "PROBLEM 3: {0} at noon, with a rise to {1}; it then fell, and was {2}.",
+    ]
+)
+
+
+def cut_numbers(sentence: str) -> set[str]:
+    """The numbers of the variants that the sentence does not have whole."""
+    whole = set(NUMBER.findall(sentence))
+    shown: set[str] = set()
+    for variant in sentence_variants(Sentence(id="1", text=sentence)):
+        shown.update(NUMBER.findall(variant.text))
+    return shown - whole
+
+
+@settings(deadline=None)
+@given(frames, st.tuples(values, values, values))
+def test_no_variant_has_a_part_of_a_number(frame: str, numbers: tuple[str, ...]) -> None:
+    assert not cut_numbers(frame.format(*numbers))
+
+
+@pytest.mark.parametrize("name", ["dev.json", "train.json", "mini/mini.json"])
+def test_no_variant_of_a_sentence_of_the_shipped_cases_cuts_a_number(name: str) -> None:
+    for case in tasks.load_cases(DATA / name).notes:
+        for sentence in case.sentences:
+            assert not cut_numbers(sentence.text), sentence.id
+
+
+@pytest.mark.parametrize(
+    ("text", "whole"),
+    [
+        ("98.6 at noon, and the patient was well.", "98.6 at noon"),
+        ("1.5 mg of warfarin was resumed.", "1.5 mg"),
+        ("12:30 pm potassium was 2.9 in the ED.", "12:30 pm"),
+        ("-2 L was the balance of the day.", "-2 L"),
+        ("Platelet count 38, 000 today, no bleeding was seen by the nurse at night.", "38, 000"),
+    ],
+)
+def test_a_value_is_no_list_number(text: str, whole: str) -> None:
+    assert all(whole in variant.text for variant in sentence_variants(Sentence(id="1", text=text)))
+
+
+def test_a_list_number_is_dropped() -> None:
+    text = "3) Heparin was started at 5,000 units."
+    full = sentence_variants(Sentence(id="1", text=text))[0].text
+    assert full == "Heparin was started at 5,000 units."
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "He had a few beers within an hour of the new a fib.",
+        "Influenza a or b was found in a third of them.",
+    ],
+)
+def test_only_articles_without_meaning_are_dropped(text: str) -> None:
+    shortest = shortest_variant(text)
+    for words_kept in re.findall(r"\ba (?:few|fib|or|third)\b|\ban hour\b", text):
+        assert words_kept in shortest
+
+
+def test_a_list_keeps_what_is_said_of_all_its_items() -> None:
+    assert "unremarkable" in shortest_variant("ANCA, anti-GBM, C3/C4, SPEP unremarkable.")
+
+
+def test_a_clause_that_the_next_one_refers_to_does_not_replace_both() -> None:
+    text = "Previously he took clopidogrel after a TIA, and this was stopped by his neurologist."
+    for variant in sentence_variants(Sentence(id="1", text=text)):
+        assert "clopidogrel" in variant.text
+        assert "stopped" in variant.text
 
 
 def test_too_few_words_are_refused() -> None:
@@ -117,7 +235,7 @@ def test_the_shortest_variant_is_a_complete_span_with_the_heading_of_its_sentenc
         ),
         (
             "If the pain returns at night, take one tablet with food, call the clinic the next day.",
-            "if the pain",
+            "if pain",
         ),
         (
             "She was thought to have a small stroke, weakness of the left arm for two days.",

@@ -10,6 +10,7 @@ import pytest
 from typer.testing import CliRunner
 
 from archqa.cli.main import app
+from archqa.core.answer import SEE_ALSO
 from archqa.core.case import Case, Phrase, Sentence
 from archqa.core.question import ClinicalTask, RecordQuestion
 from archqa.errors import CallerError, InputError
@@ -128,6 +129,18 @@ def test_a_mark_is_told_in_words_and_signs_and_counts_what_is_there(tmp_path: Pa
         "✕ cited, not relevant · 6",
     ):
         assert words in html
+
+
+def test_a_line_that_states_nothing_is_not_marked_as_right(tmp_path: Path) -> None:
+    [case] = cases_with_specialties(1, sentences=10)  # Essential: 1 and 6.
+    run = create_run(tmp_path, [case], threshold=0.0)
+    records = run / "cases.jsonl"
+    records.write_text(records.read_text().replace("As sentence 6 says.", SEE_ALSO))
+    html = report_html([run])
+    [line] = re.findall(rf'<li id="c1-r0-a\d+">(?:(?!</li>).)*{SEE_ALSO}.*?</li>', html)
+    assert "▸ 6" in line
+    assert "✓" not in line
+    assert "✓ cited, essential · 2" in html
 
 
 def test_cases_come_worst_first(html: str) -> None:

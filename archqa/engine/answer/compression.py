@@ -1,6 +1,7 @@
 """Sentence compression: clauses, asides and long-winded forms are dropped, numbers last of all.
 
-The shortest variants are spans of the sentence (span_extraction.py).
+The shortest variants are spans of the sentence (span_extraction.py), and variants without articles.
+No variant has a part of a number.
 """
 
 import re
@@ -12,15 +13,22 @@ from archqa.core.case import Sentence
 from archqa.engine.answer.span_extraction import extract_spans
 from archqa.engine.tables import read_rows
 from archqa.notes.concepts import concept_names
-from archqa.notes.sections import text_without_list_marker
 from archqa.notes.tokens import stems
 
-_LIST_NUMBER = re.compile(r"^(?:PROBLEM\s*)?#?\s*\d*\s*[:.)]\s*", re.IGNORECASE)
-_BRACKET = re.compile(r"\s*[(\[][^()\[\]]*[)\]]")
+_LIST_MARKER = re.compile(
+    r"^\s*(?:[•*#]+|-(?!\d))*\s*(?:PROBLEM\b\s*)?(?:#?\s*\d{0,3}\s*[:.)](?!\d))?\s*",
+    re.IGNORECASE,
+)
+"""Bullets and list numbers; not the start of a value (`1.5 mg`, `12:30`, `-2 L`)."""
+_BRACKET = re.compile(r"\s*[(\[][^()\[\]]*[)\]](?!\w|\.\d)")
 _SEMICOLON = re.compile(r"\s*;\s+")
 _SUBJECT = r"(?:he|she|it|they|the|this|his|her|there|was|were|has|had|will|is)"
 _CLAUSE_BOUNDARY = re.compile(rf",\s+(?=(?:and|so)\s+{_SUBJECT}\b)")
 """Between independent clauses; never before but, although or while, to keep contrasts whole."""
+_REFERENCE_TO_CLAUSE_BEFORE = re.compile(
+    r"^(?:and|so)\s+(?:it|they|this|was|were|has|had|will|is)\b", re.IGNORECASE
+)
+"""The start of a clause whose subject is the clause before, or in it."""
 _TRAILING_CLAUSE = re.compile(
     r",\s+(?:which|who|whom|where|with|without|including|as well as|along with|in addition to|"
     r"status post|after|"
@@ -41,8 +49,15 @@ _LABEL = re.compile(
     r"^(?:(?:brief )?hospital course|history of present illness|hpi|assessment|impression):\s+",
     re.I,
 )
+_ARTICLE = re.compile(
+    r"(?:(?<![\w-])(?:the|an?)|^(?:The|An?))\s+(?=[a-z\d(])"
+    r"(?!(?:few|little|lot|couple|bit|number|while|dozen|half|third|quarter|"
+    r"minute|hour|day|night|week|month|year|and|or|fib|flutter|line)\b)"
+)
+"""An article; not in `a few`, `an hour`, `a fib` (atrial fibrillation) or `influenza a or b`."""
 _LOWER_CASE_WORD = re.compile(r"^[a-z]+\b")
 _DIGIT = re.compile(r"\d")
+_NEGATIVE_NUMBER = re.compile(r"-\d")
 MIN_CLAUSE_WORDS = 5
 """Words of the shortest clause that may replace its sentence: shorter ones depend on the rest."""
 MIN_REST_WORDS = 4
@@ -66,20 +81,36 @@ def sentence_variants(
 ) -> tuple[SentenceVariant, ...]:
     """Return variants from full to shortest, each shorter than the last; none without a word.
 
-    `question_terms` are stems and concepts of the question: the clause that shares most of them is
-    preferred.
+    Of variants of the same length, the one that keeps most content is returned. `question_terms`
+    are stems and concepts of the question: the clause that shares most of them is preferred.
     """
-    full_text = _clean(text_without_list_marker(sentence))
+    full_text = _clean(sentence.text)
     if not any(character.isalnum() for character in full_text):
         return ()
     full_content = max(_content(punctuate(full_text), question_terms), 1.0)
     variants: list[SentenceVariant] = []
-    for shortened in _compressions(full_text, question_terms):
-        text = punctuate(shortened)
-        if not variants or len(text.split()) < variants[-1].word_count:
-            content_kept = _content(text, question_terms) / full_content
-            variants.append(SentenceVariant(text, content_kept))
-    return tuple(variants)
+    for text in _shortened_texts(full_text, question_terms):
+        content_kept = _content(text, question_terms) / full_content
+        variants.append(SentenceVariant(text, content_kept))
+    return _best_of_each_length(variants)
+
+
+def _best_of_each_length(variants: list[SentenceVariant]) -> tuple[SentenceVariant, ...]:
+    """Return the first variant, then the best of each smaller number of words, longest first."""
+    best = {variants[0].word_count: variants[0]}
+    for variant in variants[1:]:
+        rival = best.get(variant.word_count)
+        if variant.word_count < variants[0].word_count and (
+            rival is None or variant.content_kept > rival.content_kept
+        ):
+            best[variant.word_count] = variant
+    return tuple(best[word_count] for word_count in sorted(best, reverse=True))
+
+
+def _shortened_texts(full_text: str, question_terms: frozenset[str]) -> list[str]:
+    """Return the full text, its compressions, and each of them without articles."""
+    texts = [punctuate(text) for text in _compressions(full_text, question_terms)]
+    return texts + [punctuate(_ARTICLE.sub("", text)) for text in texts]
 
 
 def _compressions(text: str, question_terms: frozenset[str]) -> Iterator[str]:
@@ -102,7 +133,9 @@ def _compressions(text: str, question_terms: frozenset[str]) -> Iterator[str]:
 
 def punctuate(text: str) -> str:
     """Capitalise the first word (unless it is like iCa) and end with one full stop."""
-    text = text.strip(" ,;:-")
+    text = text.lstrip(" ,;:").rstrip(" ,;:-")
+    if not _NEGATIVE_NUMBER.match(text):
+        text = text.lstrip(" -")
     if _LOWER_CASE_WORD.match(text):
         text = text[:1].upper() + text[1:]
     if text.endswith((".", "!", "?")):
@@ -113,8 +146,8 @@ def punctuate(text: str) -> str:
 def _clean(text: str) -> str:
     """Drop list numbers, section labels and connectives; a bar would end the citation."""
     one_line = " ".join(text.replace("|", "/").split())
-    without_number = _LIST_NUMBER.sub("", one_line)
-    without_label = _LABEL.sub("", without_number)
+    without_marker = _LIST_MARKER.sub("", one_line)
+    without_label = _LABEL.sub("", without_marker)
     return _CONNECTIVE.sub("", without_label)
 
 
@@ -155,13 +188,15 @@ def _drop_trailing_clause(text: str) -> str:
 def _best_clause(text: str, question_terms: frozenset[str]) -> str:
     """Return the independent clause with most content, the later of equals, or the whole text.
 
-    The text stays whole where another clause contrasts with the best or limits it.
+    The text stays whole where another clause contrasts with the best or limits it, and where a
+    clause refers to the one before.
     """
     clauses: list[str] = []
     for part in _SEMICOLON.split(text):
         clauses += _CLAUSE_BOUNDARY.split(part)
     independent = [clause for clause in clauses if len(clause.split()) >= MIN_CLAUSE_WORDS]
-    if len(independent) < 2:
+    refers_back = any(_REFERENCE_TO_CLAUSE_BEFORE.match(clause) for clause in clauses)
+    if len(independent) < 2 or refers_back:
         return text
     best = max(reversed(independent), key=lambda clause: _content(clause, question_terms))
     for clause in clauses:

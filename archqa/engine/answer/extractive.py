@@ -1,25 +1,30 @@
 """The extractive answer: selected sentences, compressed until they fit, each with its citation.
 
-How many words each sentence gets is a knapsack problem: a variant of a sentence is worth the
-sentence's probability times the share of its content that is left. A sentence without a line of
-its own is cited on the line that shares most with it, or else on the nearest line.
+How many words each sentence gets is a knapsack problem: a variant of a sentence is worth the square
+of the sentence's probability times the share of its content that is left. A sentence without a line
+of its own is cited on a line that it supports, else on a last line that states nothing
+(`SEE_ALSO`): the contest counts every citation, and no line may cite what does not support it.
 """
 
+import re
 from typing import NamedTuple
 
-from archqa.core.answer import CitedAnswer, Claim
+from archqa.core.answer import SEE_ALSO, CitedAnswer, Claim
 from archqa.core.case import Case
 from archqa.engine.answer.compression import SentenceVariant, sentence_variants
+from archqa.engine.answer.span_extraction import scope_words
 from archqa.engine.question import question_with_phrases
 from archqa.errors import CallerError
 from archqa.notes.concepts import concept_names
-from archqa.notes.tokens import extract_numbers, stems
+from archqa.notes.tokens import stems
 
 MIN_WORDS = 10
 MAX_LINES = 40
 """Sentences that compete for a line: more could never fit."""
 POINTER = "The record answers this in the cited sentence."
 """The answer when even the shortest variant of every sentence is too long to quote."""
+SEE_ALSO_WORDS = len(SEE_ALSO.split())
+_WORD = re.compile(r"[^\W_]+(?:[.,/:-]\d+)*")
 
 
 class Candidate(NamedTuple):
@@ -61,6 +66,8 @@ def compose(
         )
     candidates = _candidates(case, evidence, relevance)
     lines = _pack_lines(_candidates_for_lines(candidates), word_limit)
+    if _uncited(lines, candidates):
+        lines = _pack_lines(_candidates_for_lines(candidates), word_limit - SEE_ALSO_WORDS)
     if not lines:
         ids = case.in_note_order(evidence)
         return CitedAnswer(claims=(Claim(text=POINTER, citations=ids),))
@@ -125,40 +132,56 @@ def _pack_candidate(best: list[Packing], index: int, candidate: Candidate) -> li
 
 
 def _value(candidate: Candidate, variant: SentenceVariant) -> float:
-    """Weigh presence over completeness: more evidence in brief beats less evidence in full."""
-    return (0.05 + candidate.relevance) * (0.6 + 0.4 * variant.content_kept)
+    """Weigh what surely answers over what may, and presence over completeness.
+
+    The probability is squared so that two doubtful sentences do not displace a certain, longer one.
+    """
+    return (0.05 + candidate.relevance**2) * (0.8 + 0.2 * variant.content_kept)
 
 
 def _cite_all(lines: list[Line], candidates: list[Candidate]) -> tuple[Claim, ...]:
-    """Return the lines as claims in note order, with the id of every candidate on one of them."""
-    citations: dict[str, list[str]] = {line.sentence_id: [] for line in lines}
+    """Return the lines as claims in note order, with the id of every candidate on one claim."""
     order = {candidate.id: position for position, candidate in enumerate(candidates)}
-    for candidate in candidates:
-        line_id = candidate.id
-        if line_id not in citations:
-            line_id = _most_similar_line(candidate, lines, order).sentence_id
-        citations[line_id].append(candidate.id)
+    citations: dict[str, list[str]] = {line.sentence_id: [line.sentence_id] for line in lines}
+    for candidate in _without_line(lines, candidates):
+        supported_line = _supported_line(candidate, lines)
+        if supported_line:
+            citations[supported_line.sentence_id].append(candidate.id)
     claims = []
     for line in lines:
-        ids = tuple(citations[line.sentence_id])
-        claims.append(Claim(text=line.text, citations=ids))
+        ids = sorted(citations[line.sentence_id], key=order.__getitem__)
+        claims.append(Claim(text=line.text, citations=tuple(ids)))
+    uncited = _uncited(lines, candidates)
+    if uncited:
+        claims.append(Claim(text=SEE_ALSO, citations=uncited))
     return tuple(claims)
 
 
-def _most_similar_line(candidate: Candidate, lines: list[Line], order: dict[str, int]) -> Line:
-    content_words = 1 + len(frozenset(stems(candidate.text)))
-
-    def similarity(line: Line) -> tuple[float, int]:
-        distance = abs(order[candidate.id] - order[line.sentence_id])
-        shared = _shared_content(candidate.text, line.text)
-        return shared / content_words, -distance
-
-    return max(lines, key=similarity)
+def _uncited(lines: list[Line], candidates: list[Candidate]) -> tuple[str, ...]:
+    """Return the ids of the candidates that have no line and support none."""
+    without_line = _without_line(lines, candidates)
+    return tuple(
+        candidate.id for candidate in without_line if not _supported_line(candidate, lines)
+    )
 
 
-def _shared_content(sentence: str, line: str) -> int:
-    """Count the content words, numbers and (twice) concepts that both texts have."""
-    shared_stems = frozenset(stems(sentence)) & frozenset(stems(line))
-    shared_concepts = concept_names(sentence) & concept_names(line)
-    shared_numbers = extract_numbers(sentence) & extract_numbers(line)
-    return len(shared_stems) + 2 * len(shared_concepts) + len(shared_numbers)
+def _without_line(lines: list[Line], candidates: list[Candidate]) -> list[Candidate]:
+    ids = {line.sentence_id for line in lines}
+    return [candidate for candidate in candidates if candidate.id not in ids]
+
+
+def _supported_line(candidate: Candidate, lines: list[Line]) -> Line | None:
+    """Return the first line that the candidate repeats, or None."""
+    return next((line for line in lines if _supports(candidate.text, line.text)), None)
+
+
+def _supports(sentence: str, line: str) -> bool:
+    """Whether the sentence has every word of the line, and negates or doubts nothing more."""
+    if not _words(line) <= _words(sentence):
+        return False
+    return scope_words(sentence) <= scope_words(line)
+
+
+def _words(text: str) -> frozenset[str]:
+    """Return the words in lower case, numbers whole (`38,000`, `1.5`, `7/22/93`)."""
+    return frozenset(_WORD.findall(text.lower()))

@@ -19,8 +19,11 @@ MAX_SEGMENTS = 16
 """Segments of a span: more could not fit the longest limit."""
 MAX_COUNTED_NUMBERS = 3
 REASON_SCORE, NORMAL_FINDING_SCORE = 1.5, -2.0
-_SEGMENT_BREAK = re.compile(r"\s*[,;]\s+(?:and\s+)?(?!\d+(?:\.\d+)?,?\s+(?:and|or|to)\b)")
-"""Between segments, but not within `at 4, 8 and 12 months`."""
+_SEGMENT_BREAK = re.compile(
+    r"\s*[,;]\s+(?!(?:(?<=\d,\s)|(?<=\d\s,\s))\d{3}\b)(?:and\s+)?"
+    r"(?!\d+(?:\.\d+)?,?\s+(?:and|or|to)\b)"
+)
+"""Between segments, but not within `at 4, 8 and 12 months` or a number written `38, 000`."""
 _SCOPE_WORD = re.compile(
     r"\b(?:no|not|none|nor|never|neither|without|denie[sd]|deny|negative|absent|unlikely|"
     r"less likely|ruled? out|r/o|"
@@ -36,7 +39,7 @@ _SCOPE_WORD = re.compile(
 )
 """Words whose scope is the whole sentence: without them, a span would mean something else."""
 _DANGLING = re.compile(
-    r"^(?:and|or|but|if|unless|although|though|until|since|once|which|who|whom|that|where|when|"
+    r"^(?:and|or|but|vs|versus|if|unless|although|though|until|since|once|which|who|whom|that|where|when|"
     r"while|then|to|of|in|on|"
     r"at|by|from|for|as|than|with|without|after|because|due|per|incl\w*|given|already|also|still|"
     r"so|plus|may|might|can|"
@@ -67,6 +70,12 @@ _HEADING = re.compile(r"^[A-Z][\w/ -]{0,24}:\s")
 _NORMAL = re.compile(
     r"\b(?:no|not|negative|normal|absent|without|unremarkable|stable)\b", re.IGNORECASE
 )
+_LIST_PREDICATE = re.compile(
+    r"\b(?:unremarkable|normal|wnl|neg(?:ative)?|pos(?:itive)?|elevated|intact|stable)$",
+    re.IGNORECASE,
+)
+"""The end of a list whose items it describes all (`ANCA, anti-GBM, SPEP unremarkable`)."""
+_VALUE_OR_VERB = re.compile(r"(?<!\S)[<>~]?\d|\b(?:was|were|is|are|has|had|have|\w{3,}ed)\b")
 _REASON = re.compile(
     r"\b(?:because|due to|caused?|given|since|so|therefore|2/2|from)\b|->", re.IGNORECASE
 )
@@ -133,14 +142,28 @@ def _complete_spans(body: str, question_terms: frozenset[str]) -> Iterator[Span]
             has_its_subject = start > last_predicate or (is_opening and end > last_predicate)
             if is_whole_sentence or loses_scope or not has_its_subject:
                 continue
+            if _loses_predicate(run[-1], segments[end:]):
+                continue
             text = body[run[0].start : run[-1].end]
             score = _score(run, question_terms)
             if score > 0 and _is_complete(text, is_opening=is_opening):
                 yield Span(score, text)
 
 
+def scope_words(text: str) -> frozenset[str]:
+    """Return the words of the text whose scope is all of it: negation, doubt, contrast, condition."""
+    return frozenset(match[0].lower() for match in _SCOPE_WORD.finditer(text))
+
+
 def _count_scope_words(segments: list[Segment]) -> int:
     return sum(segment.has_scope_word for segment in segments)
+
+
+def _loses_predicate(last: Segment, rest: list[Segment]) -> bool:
+    """Whether the run ends with an item of a list that a later item describes."""
+    if not rest or _VALUE_OR_VERB.search(last.text):
+        return False
+    return _LIST_PREDICATE.search(rest[0].text) is not None
 
 
 def _last_predicate(segments: list[Segment]) -> int:

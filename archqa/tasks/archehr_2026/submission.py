@@ -76,10 +76,12 @@ class ArchehrQa2026(ArchehrQa):
 def to_plain_prose(answer: CitedAnswer) -> str:
     """An answer as prose of at most 75 words, without citations and pipes.
 
-    Lines are left out whole; only the leading line is cut if it is too long by itself.
+    Lines are left out whole; only the leading line is cut if it is too long by itself. A line that
+    only names further evidence says nothing without its citations, so it is left out too.
     """
     words: list[str] = []
-    for claim in answer.claims:
+    statements = [claim for claim in answer.claims if not claim.is_pointer]
+    for claim in statements:
         line = claim.text.replace("|", "/").split()
         if words and len(words) + len(line) > ANSWER_WORDS:
             break

@@ -10,7 +10,7 @@ import pytest
 from archqa.agents.agent import Backend, RunContext
 from archqa.agents.engine_backend import EngineBackend
 from archqa.agents.model_backend import ModelBackend
-from archqa.core.answer import CitedAnswer, Claim
+from archqa.core.answer import SEE_ALSO, CitedAnswer, Claim
 from archqa.core.case import Case, Phrase, Sentence
 from archqa.errors import CallerError, ServerUnavailable, Unusable
 from archqa.evaluation.scoring import ScoreSettings, score
@@ -162,6 +162,14 @@ def test_an_answer_is_handed_in_as_prose_without_pipes_in_75_words() -> None:
     assert "|" not in answer_text
     assert answer_text.endswith("Second line.")
     assert len(answer_text.split()) <= 75
+
+
+def test_prose_has_no_line_that_only_names_further_evidence() -> None:
+    claims = (
+        Claim(text="Cr rose to 4.1.", citations=("1",)),
+        Claim(text=SEE_ALSO, citations=("2", "3")),
+    )
+    assert to_plain_prose(CitedAnswer(claims=claims)) == "Cr rose to 4.1."
 
 
 @pytest.mark.parametrize("subtask", [1, 2, 3, 4])
