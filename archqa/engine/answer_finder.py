@@ -5,7 +5,6 @@ patient's message needs; a short question is answered by one or two, or not at a
 the cross-encoder less two layers, trained on such questions (`training/answer_training.py`).
 """
 
-import hashlib
 import json
 from functools import cache
 from typing import NamedTuple
@@ -16,12 +15,20 @@ from numpy.typing import NDArray
 from archqa.core.case import Case
 from archqa.core.value import FrozenModel
 from archqa.engine.answer_windows import Piece, build_answer_windows, sentence_pieces
-from archqa.engine.cross_encoder import CrossEncoder
+from archqa.engine.cross_encoder import CROSS_ENCODER_FILE, CrossEncoder
+from archqa.engine.onnx_sessions import files_sha256
 from archqa.engine.question import question_text
 from archqa.engine.tables import DATA_DIR
 
 NETWORK_FILE = DATA_DIR / "answer_finder.onnx"
 SETTINGS_FILE = DATA_DIR / "answer_finder.json"
+FILES = (
+    SETTINGS_FILE,
+    NETWORK_FILE,
+    NETWORK_FILE.with_suffix(".npz"),
+    CROSS_ENCODER_FILE.with_suffix(".npz"),
+)
+"""What the results depend on; the last file has the weights that both networks share."""
 EXCLUDED_LOGIT = -20.0
 """Of a sentence that is no evidence."""
 
@@ -68,6 +75,10 @@ class Finding(NamedTuple):
     is_answered: bool
     clauses: dict[int, list[ClauseScore]]
 
+    def clauses_of(self, sentence_index: int) -> list[ClauseScore]:
+        """Return the scored clauses of a sentence; none of a short one."""
+        return self.clauses.get(sentence_index, [])
+
 
 class AnswerFinder:
     """Reads a question and a note. Use `AnswerFinder.load`; safe to share among threads."""
@@ -86,36 +97,42 @@ class AnswerFinder:
 
     def find(self, case: Case, excluded: frozenset[int] = frozenset()) -> Finding:
         """Find the answer to the case's question; sentences at `excluded` indices are no evidence."""
-        texts = [sentence.text for sentence in case.sentences]
-        pieces = sentence_pieces(texts)
-        windows = build_answer_windows(question_text(case), pieces)
-        piece_logits = self._cross_encoder.start_window_logits(windows, len(pieces))()
-        logits = _sentence_logits(pieces, piece_logits, len(texts))
-        logits[list(excluded)] = EXCLUDED_LOGIT
-        answerable = self._answerable(logits)
+        logits, clauses = sentence_logits(self._cross_encoder, case, excluded)
+        highest = logits.max(initial=EXCLUDED_LOGIT)
+        answerable = float(_sigmoid(self._settings.slope * highest + self._settings.bias))
         return Finding(
             probabilities=_sigmoid(logits),
             answerable=answerable,
-            selected=self._select(logits),
+            selected=select_sentences(logits, self._settings),
             is_answered=answerable >= self._settings.min_answerable,
-            clauses=_clauses(pieces, piece_logits),
+            clauses=clauses,
         )
 
-    def _answerable(self, logits: Logits) -> float:
-        highest = logits.max(initial=EXCLUDED_LOGIT)
-        return float(_sigmoid(self._settings.slope * highest + self._settings.bias))
 
-    def _select(self, logits: Logits) -> tuple[int, ...]:
-        settings = self._settings
-        selected: list[int] = []
-        for index in np.argsort(-logits, kind="stable")[: settings.max_selected].tolist():
-            is_near = logits[index] >= logits.max() - settings.margin
-            if not selected or (is_near and logits[index] >= settings.min_logit):
-                selected.append(index)
-        return tuple(selected)
+def sentence_logits(
+    cross_encoder: CrossEncoder, case: Case, excluded: frozenset[int]
+) -> tuple[Logits, dict[int, list[ClauseScore]]]:
+    """Return the logits of the sentences that they answer, and of the clauses of long ones."""
+    texts = [sentence.text for sentence in case.sentences]
+    pieces = sentence_pieces(texts)
+    windows = build_answer_windows(question_text(case), pieces)
+    piece_logits = cross_encoder.start_window_logits(windows, len(pieces))()
+    logits = _highest_of_pieces(pieces, piece_logits, len(texts))
+    logits[list(excluded)] = EXCLUDED_LOGIT
+    return logits, _clauses(pieces, piece_logits)
 
 
-def _sentence_logits(pieces: list[Piece], piece_logits: Logits, sentences: int) -> Logits:
+def select_sentences(logits: Logits, settings: AnswerFinderSettings) -> tuple[int, ...]:
+    """Return the indices of the sentences that answer best, the best one at the front."""
+    selected: list[int] = []
+    for index in np.argsort(-logits, kind="stable")[: settings.max_selected].tolist():
+        is_near = logits[index] >= logits.max() - settings.margin
+        if not selected or (is_near and logits[index] >= settings.min_logit):
+            selected.append(index)
+    return tuple(selected)
+
+
+def _highest_of_pieces(pieces: list[Piece], piece_logits: Logits, sentences: int) -> Logits:
     """Return the highest logit of each sentence's pieces, of shape (sentences,)."""
     logits = np.full(sentences, EXCLUDED_LOGIT)
     sentence_of_piece = [piece.sentence_index for piece in pieces]
@@ -140,7 +157,5 @@ def _sigmoid(logits: Logits) -> Logits:
 @cache
 def _load_default() -> AnswerFinder:
     settings_text = SETTINGS_FILE.read_bytes()
-    network = NETWORK_FILE.read_bytes() + NETWORK_FILE.with_suffix(".npz").read_bytes()
-    fingerprint = hashlib.sha256(settings_text + network).hexdigest()
     settings = AnswerFinderSettings.model_validate(json.loads(settings_text))
-    return AnswerFinder(CrossEncoder(NETWORK_FILE), settings, fingerprint)
+    return AnswerFinder(CrossEncoder(NETWORK_FILE), settings, files_sha256(*FILES))

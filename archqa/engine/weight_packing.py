@@ -28,7 +28,10 @@ Floats = NDArray[np.float32]
 
 
 class PackedWeights(NamedTuple):
-    """`codes` (rows, columns / 2), two to a byte; `factors` (rows, blocks); `scale` (rows,)."""
+    """`codes` (rows, columns / 2), two to a byte; `factors` (rows, blocks); `scale` (rows,).
+
+    Without factors (no blocks) a code has a byte of its own, and `codes` is (rows, columns).
+    """
 
     codes: NDArray[np.uint8]
     factors: NDArray[np.uint8]
@@ -49,6 +52,19 @@ def pack_weights(
     high = shifted[:, 1::2]
     packed_codes = np.bitwise_or(low, high * np.uint8(16))
     return PackedWeights(packed_codes, factors.astype(np.uint8), scale)
+
+
+def pack_bytes(weight: Floats) -> PackedWeights:
+    """Pack a matrix with a byte a weight: `MAX_QUANTISED_VALUE` levels on each side of 0.
+
+    For weights that were trained without quantisation. Their training moves them by less than the
+    distance of two levels of four bits, and would be lost.
+    """
+    row_max = np.maximum(np.abs(weight).max(1), np.float32(1e-8))
+    scale: Floats = row_max / np.float32(MAX_QUANTISED_VALUE)
+    codes = np.round(weight / scale[:, None]).astype(np.int8)
+    no_factors = np.empty((len(weight), 0), dtype=np.uint8)
+    return PackedWeights(codes.view(np.uint8), no_factors, scale)
 
 
 def scales_and_factors(weight: Floats, block_size: int, max_code: int) -> tuple[Floats, Floats]:
@@ -73,6 +89,8 @@ def scales_and_factors(weight: Floats, block_size: int, max_code: int) -> tuple[
 def unpack_weights(packed: PackedWeights) -> NDArray[np.int8]:
     """Return factor x code of every weight, of shape (rows, columns)."""
     rows, half_columns = packed.codes.shape
+    if not packed.factors.size:
+        return packed.codes.view(np.int8)
     codes = np.empty((rows, half_columns, 2), dtype=np.int8)
     codes[..., 0] = packed.codes & 15
     codes[..., 1] = packed.codes >> 4
@@ -90,6 +108,8 @@ def unpack_transposed(packed: PackedWeights) -> NDArray[np.int8]:
     """
     rows, half_columns = packed.codes.shape
     transposed_codes = np.ascontiguousarray(packed.codes.T)
+    if not packed.factors.size:
+        return transposed_codes.view(np.int8)
     codes = np.empty((half_columns, 2, rows), dtype=np.int8)
     codes[:, 0] = transposed_codes & 15
     codes[:, 1] = transposed_codes >> 4

@@ -63,14 +63,13 @@ def train_answer_finder(
     *,
     progress: ProgressCallback,
 ) -> Any:
-    """Train quantisation-aware and return the network, its weights as the file represents them."""
-    import torch
+    """Train the network, its lower layers frozen, and return it.
 
-    from archqa.engine.training import quantisation_aware
-
+    Not quantisation-aware: at this low rate no weight would reach the next of eleven levels.
+    """
+    torch = fine_tuning.import_torch()
     torch.manual_seed(config.seed)
     random.seed(config.seed)
-    quantisation_aware.enable_fake_quantisation(network)
     optimizer = fine_tuning.new_optimizer(network, config, HEAD_RATE_FACTOR)
     for epoch in range(config.epochs):
         batches = fine_tuning.make_batches(_epoch_windows(questions), config.batch_size)
@@ -84,7 +83,6 @@ def train_answer_finder(
             optimizer.step()
             stage = f"epoch {epoch + 1} of {config.epochs}, batches"
             progress(stage, batch_index + 1, len(batches))
-    quantisation_aware.disable_fake_quantisation(network)
     return network.eval()
 
 

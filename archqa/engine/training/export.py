@@ -89,7 +89,8 @@ def export(
     """Write the graph and its weights (.npz); a reader never sees half a file.
 
     `example` are the network's inputs for one window. Weights that are also in the file
-    `shared_weights`, in the same folder, are read from there.
+    `shared_weights`, in the same folder, are read from there; the others, trained on from these
+    without quantisation, are written with a byte each.
     """
     network = copy.deepcopy(model).eval()
     network.single_window = True
@@ -150,11 +151,11 @@ def _pack_layer(layer: PerTokenScaledLinear, shared: _SharedWeights) -> PackedWe
     weight = layer.weight.detach().numpy()
     if already_packed := shared.find(weight):
         return already_packed
-    packed = weight_packing.pack_weights(
-        weight,
-        weight_packing.LAYER_BLOCK_SIZE,
-        weight_packing.LAYER_MAX_CODE,
-    )
+    if shared.file_name:
+        packed = weight_packing.pack_bytes(weight)
+    else:
+        block_size, max_code = weight_packing.LAYER_BLOCK_SIZE, weight_packing.LAYER_MAX_CODE
+        packed = weight_packing.pack_weights(weight, block_size, max_code)
     layer.weight.data = torch.from_numpy(weight_packing.dequantise(packed))
     return packed
 
