@@ -174,8 +174,8 @@ async def test_numbers_are_compared_by_value_and_drugs_by_brand(
 
 
 async def test_a_number_of_the_heading_counts() -> None:
-    note = "ON DAY 12:\nThe drain was pulled."
-    answered, _ = await ask([answer(("It was pulled on day 12.", ["2"])), OK], "When?", note)
+    note = "HOSPITAL COURSE 3/12:\nThe drain was pulled."
+    answered, _ = await ask([answer(("It was pulled on 3/12.", ["2"])), OK], "When?", note)
     assert answered.status is Status.ANSWERED
 
 

@@ -195,13 +195,14 @@ def test_a_model_may_be_called_as_markup_is(model: str, tmp_path: Path) -> None:
 
 
 def test_a_question_with_half_a_character_is_answered(tmp_path: Path) -> None:
-    note = tmp_path / f"note{BYTE}.txt"
-    note.write_text("Furosemide was given for fluid overload.")
-    result = archqa("ask", f"Why furos{BYTE}mide?", "--note", str(note), "--json")
+    path = tmp_path / f"note{BYTE}.txt"
+    path.write_text("Furosemide was given for fluid overload.")
+    result = archqa("ask", f"Why furos{BYTE}mide?", "--note", str(path), "--json")
     assert result.returncode == 0
     assert json.loads(result.stdout)["question"] == "Why furos\ufffdmide?"
-    answer = ask_note(f"Why {HALF}?", f"Furosemide {HALF} was given.", Settings())
-    assert answer.evidence[0].text == "Furosemide \ufffd was given."
+    note = f"Furosemide {HALF} 40 mg was given for fluid overload."
+    answer = ask_note(f"Why was furosemide {HALF} given?", note, Settings())
+    assert answer.evidence[0].text == note.replace(HALF, "\ufffd")
 
 
 def test_a_case_with_half_a_character_is_a_mistake_of_the_file(tmp_path: Path) -> None:

@@ -21,6 +21,8 @@ _NOT_TEXT = "is not a text file."
 _FIX = "Save the note as UTF-8 text."
 _CONTROL_CHARACTERS = frozenset(map(chr, range(32))) - frozenset("\t\n\v\f\r\x1b\x1c\x1d\x1e\x1f")
 
+MAX_CONTROL_SHARE = 0.1
+
 
 class DecodedText(NamedTuple):
     """A text, with a remark where its encoding was guessed."""
@@ -39,7 +41,7 @@ def decode_text(content: bytes, charset: str = "") -> DecodedText:
     if b"\0" in content:
         return DecodedText(_decode(content, _utf_16_without_mark(content)))
     try:
-        return DecodedText(_text_only(content.decode("utf-8")))
+        return DecodedText(_mostly_text(content.decode("utf-8")))
     except UnicodeDecodeError:
         return DecodedText(_decode(content, "cp1252"), (ENCODING_REMARK,))
 
@@ -53,6 +55,14 @@ def _decode(content: bytes, encoding: str) -> str:
 
 def _text_only(text: str) -> str:
     if not _CONTROL_CHARACTERS.isdisjoint(text):
+        raise NotReadable(_NOT_TEXT, _FIX)
+    return text
+
+
+def _mostly_text(text: str) -> str:
+    """What is UTF-8 is hardly binary, whatever terminal or printer codes were pasted with it."""
+    codes = sum(character in _CONTROL_CHARACTERS for character in text)
+    if codes > MAX_CONTROL_SHARE * len(text):
         raise NotReadable(_NOT_TEXT, _FIX)
     return text
 
