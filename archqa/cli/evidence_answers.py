@@ -12,30 +12,29 @@ from archqa.cli.engine_training import require_training_package
 
 
 def command(
+    reports: Annotated[
+        Path, typer.Option(help="Texts of transcribed reports: a gzipped JSON list of file, text.")
+    ],
     auxiliary: Annotated[
         Path, typer.Option(help="Folder of questions and notes: data/further.")
     ] = Path("data/further"),
-    reports: Annotated[
-        Path | None,
-        typer.Option(help="Texts of transcribed reports, as gzipped JSON: more questions."),
-    ] = None,
     seed: Annotated[int, typer.Option(help="Seed of the training.")] = 0,
 ) -> None:
     """Train, export and calibrate the answer finder; its shipped files are overwritten.
 
-    Two hours on two cores; needs the extra `train`. Without --reports it learns from the questions
-    about fictional notes alone.
+    Two hours on two cores; needs the extra `train`.
 
     Example:
-      archqa evidence answers --auxiliary data/further --reports mtsamples.json.gz
+      archqa evidence answers --reports mtsamples.json.gz
     """
     require_training_package()
     from archqa.engine.training import answer_build, answer_training
-    from archqa.engine.training.asked_corpus import read_asked_corpus
+    from archqa.engine.training.asked_corpus import read_asked_corpus, read_held_out
 
     questions = read_asked_corpus(auxiliary, reports)
+    held_out = read_held_out(auxiliary, reports)
     config = answer_training.CONFIG._replace(seed=seed)
-    settings = answer_build.build_answer_finder(questions, config, _print_progress)
+    settings = answer_build.build_answer_finder(questions, held_out, config, _print_progress)
     print_notice(f"trained on {len(questions)} questions; {settings.provenance}.")
 
 

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from archqa.core.case import Case
 from archqa.core.value import FrozenModel
 from archqa.engine.answer_windows import Piece, build_answer_windows, sentence_pieces
+from archqa.engine.asked_kind import lacks_asked_kind
 from archqa.engine.cross_encoder import CROSS_ENCODER_FILE, CrossEncoder
 from archqa.engine.onnx_sessions import files_sha256
 from archqa.engine.question import question_text
@@ -38,13 +39,15 @@ Logits = NDArray[np.float64]
 class AnswerFinderSettings(FrozenModel):
     """What was fitted and chosen after the network was trained.
 
-    The log-odds that the note answers are `slope` times the highest logit plus `bias`; it is
-    answered from `min_answerable` on. Selected are at most `max_selected` sentences whose logit is
-    at most `margin` below the highest, and at least `min_logit`.
+    The log-odds that the note answers are `slope` times the highest logit plus `bias`, less
+    `lacking` where the best sentence has no expression of the kind that is asked for
+    (`asked_kind.py`); it is answered from `min_answerable` on. Selected are at most `max_selected`
+    sentences whose logit is at most `margin` below the highest, and at least `min_logit`.
     """
 
     slope: float
     bias: float
+    lacking: float
     min_answerable: float
     margin: float
     min_logit: float
@@ -98,8 +101,8 @@ class AnswerFinder:
     def find(self, case: Case, excluded: frozenset[int] = frozenset()) -> Finding:
         """Find the answer to the case's question; sentences at `excluded` indices are no evidence."""
         logits, clauses = sentence_logits(self._cross_encoder, case, excluded)
-        highest = logits.max(initial=EXCLUDED_LOGIT)
-        answerable = float(_sigmoid(self._settings.slope * highest + self._settings.bias))
+        texts = [sentence.text for sentence in case.sentences]
+        answerable = answerable_probability(question_text(case), texts, logits, self._settings)
         return Finding(
             probabilities=_sigmoid(logits),
             answerable=answerable,
@@ -120,6 +123,19 @@ def sentence_logits(
     logits = _highest_of_pieces(pieces, piece_logits, len(texts))
     logits[list(excluded)] = EXCLUDED_LOGIT
     return logits, _clauses(pieces, piece_logits)
+
+
+def answerable_probability(
+    question: str, texts: list[str], logits: Logits, settings: AnswerFinderSettings
+) -> float:
+    """Return how likely a note of these sentences answers."""
+    if not texts:
+        return 0.0
+    best = int(logits.argmax())
+    log_odds = settings.slope * logits[best] + settings.bias
+    if lacks_asked_kind(question, texts[best]):
+        log_odds -= settings.lacking
+    return float(_sigmoid(log_odds))
 
 
 def select_sentences(logits: Logits, settings: AnswerFinderSettings) -> tuple[int, ...]:

@@ -20,19 +20,13 @@ SPECIAL_POSITIONS = 2
 
 def build_answer_finder(
     questions: tuple[AskedQuestion, ...],
+    held_out: tuple[AskedQuestion, ...],
     config: TrainingConfig,
     progress: ProgressCallback,
 ) -> AnswerFinderSettings:
-    """Train on the notes that are not held out, write the files and return the settings."""
-    training: list[AskedQuestion] = []
-    held_out: list[AskedQuestion] = []
-    for question in questions:
-        side = held_out if answer_calibration.is_held_out(question.note) else training
-        side.append(question)
+    """Train, write the files, calibrate on the questions held out and return the settings."""
     network = answer_training.drop_layers(fine_tuning.load_default_network(config))
-    network = answer_training.train_answer_finder(
-        network, tuple(training), config, progress=progress
-    )
+    network = answer_training.train_answer_finder(network, questions, config, progress=progress)
     export_answer_finder(network)
     return calibrate_answer_finder(held_out)
 
@@ -45,7 +39,7 @@ def export_answer_finder(network: Any, folder: Path = DATA_DIR) -> None:
     fine_tuning.export(network, folder / NETWORK_FILE.name, example, shared_weights)
 
 
-def calibrate_answer_finder(held_out: list[AskedQuestion]) -> AnswerFinderSettings:
+def calibrate_answer_finder(held_out: tuple[AskedQuestion, ...]) -> AnswerFinderSettings:
     """Calibrate the shipped network on questions it was not trained on, and write the settings."""
     cross_encoder = CrossEncoder(NETWORK_FILE)
     scored = list(answer_calibration.score_questions(cross_encoder, held_out))

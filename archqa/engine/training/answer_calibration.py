@@ -4,7 +4,6 @@ Fits how likely a note answers at all, then chooses the threshold of answering a
 sentences are selected, by F1 of the evidence.
 """
 
-import hashlib
 from collections.abc import Iterable, Iterator
 from itertools import product
 from typing import NamedTuple
@@ -13,13 +12,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from archqa.core.case import Case, Sentence
-from archqa.engine.answer_finder import AnswerFinderSettings, select_sentences, sentence_logits
+from archqa.engine.answer_finder import (
+    AnswerFinderSettings,
+    answerable_probability,
+    select_sentences,
+    sentence_logits,
+)
+from archqa.engine.asked_kind import lacks_asked_kind
 from archqa.engine.cross_encoder import CrossEncoder
 from archqa.engine.training.asked_corpus import AskedQuestion
 from archqa.notes.non_evidence import non_evidence_indices
 
-HELD_OUT_SHARE = 14
-"""One of so many notes is held out."""
 ANSWERED_SHARE = 0.88
 """The share of answerable questions, of notes held out, that the threshold lets through: chosen on
 the set of `archqa evaluate ask`, whose questions are easier, to answer 92 % there."""
@@ -27,7 +30,7 @@ MARGINS = (0.2, 0.5, 0.8, 1.1, 1.5, 2.0, 2.5, 3.0)
 MIN_LOGITS = (-3.0, -2.0, -1.5, -1.0, -0.5, 0.0)
 SELECTED = (2, 3, 4)
 NEWTON_STEPS = 50
-RIDGE = 1e-3
+RIDGE = 0.5
 
 
 class ScoredQuestion(NamedTuple):
@@ -37,9 +40,11 @@ class ScoredQuestion(NamedTuple):
     logits: NDArray[np.float64]
 
     @property
-    def highest(self) -> float:
-        """The highest logit."""
-        return float(self.logits.max())
+    def inputs(self) -> tuple[float, float, float]:
+        """What the log-odds that the note answers are fitted to: highest logit, 1, lack or 0."""
+        best = int(self.logits.argmax())
+        lacks = lacks_asked_kind(self.question.question, self.question.sentences[best])
+        return float(self.logits[best]), 1.0, -float(lacks)
 
 
 class EvidenceScore(NamedTuple):
@@ -55,12 +60,6 @@ class EvidenceScore(NamedTuple):
         return 2 * self.precision * self.recall / total if total else 0.0
 
 
-def is_held_out(note: str) -> bool:
-    """Whether questions about the note are for calibration, not for training."""
-    digest = hashlib.sha256(note.encode()).hexdigest()
-    return int(digest, 16) % HELD_OUT_SHARE == 0
-
-
 def score_questions(
     cross_encoder: CrossEncoder, questions: Iterable[AskedQuestion]
 ) -> Iterator[ScoredQuestion]:
@@ -73,15 +72,17 @@ def score_questions(
 
 def calibrate(scored: list[ScoredQuestion], provenance: str) -> AnswerFinderSettings:
     """Return the settings with the highest F1 of the evidence on these questions."""
-    slope, bias = _fit_logistic(scored)
-    answerable = [item.highest for item in scored if item.question.groups]
+    weights = _fit_logistic(scored)
+    answerable = [item.inputs @ weights for item in scored if item.question.groups]
     threshold = float(np.quantile(answerable, 1 - ANSWERED_SHARE))
-    min_answerable = float(1 / (1 + np.exp(-(slope * threshold + bias))))
+    min_answerable = float(1 / (1 + np.exp(-threshold)))
+    slope, bias, lacking = weights.tolist()
     candidates = []
     for margin, min_logit, max_selected in product(MARGINS, MIN_LOGITS, SELECTED):
         settings = AnswerFinderSettings(
             slope=slope,
             bias=bias,
+            lacking=lacking,
             min_answerable=min_answerable,
             margin=margin,
             min_logit=min_logit,
@@ -99,7 +100,10 @@ def evidence_score(scored: list[ScoredQuestion], settings: AnswerFinderSettings)
         if not question.groups:
             continue
         groups += len(question.groups)
-        if is_answered(logits, settings):
+        answerable = answerable_probability(
+            question.question, list(question.sentences), logits, settings
+        )
+        if answerable >= settings.min_answerable:
             chosen = select_sentences(logits, settings)
             selected += len(chosen)
             right += len(question.answering.intersection(chosen))
@@ -107,23 +111,18 @@ def evidence_score(scored: list[ScoredQuestion], settings: AnswerFinderSettings)
     return EvidenceScore(right / max(selected, 1), covered / max(groups, 1))
 
 
-def is_answered(logits: NDArray[np.float64], settings: AnswerFinderSettings) -> bool:
-    """Whether the note is likely enough to answer."""
-    log_odds = settings.slope * logits.max() + settings.bias
-    return bool(1 / (1 + np.exp(-log_odds)) >= settings.min_answerable)
-
-
-def _fit_logistic(scored: list[ScoredQuestion]) -> tuple[float, float]:
-    """Fit the log-odds that a note answers to the highest logit, by Newton's method."""
-    inputs = np.array([[item.highest, 1.0] for item in scored])
+def _fit_logistic(scored: list[ScoredQuestion]) -> NDArray[np.float64]:
+    """Fit the log-odds that a note answers to `ScoredQuestion.inputs`, by Newton's method."""
+    inputs = np.array([item.inputs for item in scored])
     targets = np.array([float(bool(item.question.groups)) for item in scored])
-    weights = np.zeros(2)
+    size = inputs.shape[1]
+    weights = np.zeros(size)
     for _ in range(NEWTON_STEPS):
         probabilities = 1 / (1 + np.exp(-inputs @ weights))
         gradient = inputs.T @ (targets - probabilities) - RIDGE * weights
         curvature = inputs.T @ (inputs * (probabilities * (1 - probabilities))[:, None])
-        weights += np.linalg.solve(curvature + RIDGE * np.eye(2), gradient)
-    return float(weights[0]), float(weights[1])
+        weights += np.linalg.solve(curvature + RIDGE * np.eye(size), gradient)
+    return weights
 
 
 def _case(question: AskedQuestion) -> Case:

@@ -1,9 +1,10 @@
 """Short questions of people, with the sentences that answer them: what the answer finder learns from.
 
-`data/further/asked.jsonl` is about fictional notes of the repository. `asked_reports.jsonl` is about
-transcribed reports of www.mtsamples.com, whose texts are not in the repository: the file has
-character offsets, and the texts are read from a file of the caller's (`file` and `text` of each
-report). `data/README.md` documents origin and format.
+`data/further/asked.jsonl` is about fictional notes of the repository. `asked_reports.jsonl` and
+`asked_held_out.jsonl`, which is for calibration alone, are about transcribed reports of
+www.mtsamples.com, whose texts are not in the repository: the files have character offsets, and the
+texts are read from a file of the caller's (`file` and `text` of each report). `data/README.md`
+documents origin and format.
 """
 
 import gzip
@@ -21,6 +22,7 @@ from archqa.notes.sentences import split_note
 
 ASKED_FILE = "asked.jsonl"
 ASKED_REPORTS_FILE = "asked_reports.jsonl"
+HELD_OUT_FILE = "asked_held_out.jsonl"
 
 
 class AskedQuestion(NamedTuple):
@@ -46,7 +48,7 @@ class NoteQuestion(FrozenModel):
 
     note: str
     question: str
-    type: str
+    type: str = ""
     essential: tuple[tuple[str, ...], ...]
     tempting: tuple[str, ...] = ()
     hard: bool = False
@@ -55,11 +57,11 @@ class NoteQuestion(FrozenModel):
 
 
 class ReportQuestion(FrozenModel):
-    """A line of `asked_reports.jsonl`: `essential` and `tempting` are characters of the report."""
+    """A line about a report: `essential` and `tempting` are characters of the report."""
 
     report: str
     question: str
-    type: str
+    type: str = ""
     essential: tuple[tuple[Offsets, ...], ...]
     tempting: tuple[Offsets, ...] = ()
     hard: bool = False
@@ -67,15 +69,18 @@ class ReportQuestion(FrozenModel):
     why: str = ""
 
 
-def read_asked_corpus(folder: Path, reports: Path | None = None) -> tuple[AskedQuestion, ...]:
-    """Read the questions about the notes of a folder, and about reports where their file is named.
+def read_asked_corpus(folder: Path, reports: Path) -> tuple[AskedQuestion, ...]:
+    """Read the questions for training, about a folder's notes and about the reports of a file.
 
     Raises InputError with every invalid line.
     """
-    questions = list(_read_note_questions(folder))
-    if reports is not None:
-        questions += _read_report_questions(folder / ASKED_REPORTS_FILE, reports)
-    return tuple(questions)
+    about_reports = _read_report_questions(folder / ASKED_REPORTS_FILE, reports)
+    return (*_read_note_questions(folder), *about_reports)
+
+
+def read_held_out(folder: Path, reports: Path) -> tuple[AskedQuestion, ...]:
+    """Read the questions for calibration. Raises InputError with every invalid line."""
+    return tuple(_read_report_questions(folder / HELD_OUT_FILE, reports))
 
 
 def _read_note_questions(folder: Path) -> Iterator[AskedQuestion]:
