@@ -2,13 +2,14 @@
 
 import asyncio
 import signal
+import threading
 from collections.abc import Coroutine, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from typing import Any, TypeVar
 
 Result = TypeVar("Result")
-_INTERRUPTIONS = frozenset({signal.SIGINT, signal.SIGTERM})
+_INTERRUPTIONS = (signal.SIGINT, signal.SIGTERM)
 
 
 def run_sync(work: Coroutine[Any, Any, Result]) -> Result:
@@ -37,11 +38,17 @@ def _run(work: Coroutine[Any, Any, Result]) -> Result:
 @contextmanager
 def _deferred_interruptions() -> Iterator[None]:
     """Deliver interruptions afterwards: within a loop's constructor they end in a traceback."""
-    if not hasattr(signal, "pthread_sigmask"):
-        yield
+    if threading.current_thread() is not threading.main_thread():
+        yield  # Python interrupts the main thread alone.
         return
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, _INTERRUPTIONS)
+    arrived: list[int] = []
+    handlers = {}
+    for number in _INTERRUPTIONS:
+        handlers[number] = signal.signal(number, lambda number, _: arrived.append(number))
     try:
         yield
     finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+        for number, handler in handlers.items():
+            signal.signal(number, handler or signal.SIG_DFL)
+    if arrived:
+        signal.raise_signal(arrived[0])
