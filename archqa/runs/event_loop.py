@@ -1,11 +1,14 @@
 """Runs asynchronous code from synchronous code."""
 
 import asyncio
-from collections.abc import Coroutine
+import signal
+from collections.abc import Coroutine, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from typing import Any, TypeVar
 
 Result = TypeVar("Result")
+_INTERRUPTIONS = frozenset({signal.SIGINT, signal.SIGTERM})
 
 
 def run_sync(work: Coroutine[Any, Any, Result]) -> Result:
@@ -16,6 +19,29 @@ def run_sync(work: Coroutine[Any, Any, Result]) -> Result:
     try:
         asyncio.get_running_loop()
     except RuntimeError:
-        return asyncio.run(work)
+        return _run(work)
     with ThreadPoolExecutor(1) as thread:
-        return thread.submit(asyncio.run, work).result()
+        return thread.submit(_run, work).result()
+
+
+def _run(work: Coroutine[Any, Any, Result]) -> Result:
+    try:
+        with asyncio.Runner() as runner:
+            with _deferred_interruptions():
+                runner.get_loop()
+            return runner.run(work)
+    finally:
+        work.close()
+
+
+@contextmanager
+def _deferred_interruptions() -> Iterator[None]:
+    """Deliver interruptions afterwards: within a loop's constructor they end in a traceback."""
+    if not hasattr(signal, "pthread_sigmask"):
+        yield
+        return
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, _INTERRUPTIONS)
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
