@@ -31,13 +31,15 @@ def ask(
 ) -> Answer:
     """Return the answer to a question about a note, a patient of a record, or both.
 
-    `note` is text; `patient` is a FHIR id in `record`, a store or a server. `now` is the time at
-    which a patient is asked about, by default the present. `max_words` leaves out whole lines.
+    `note` is text; `patient` is a FHIR id, an identifier (MRN) or a name in `record`, a store or a
+    server. `now` is the time at which a patient is asked about, by default the present; of a dead
+    patient and of a record whose dates were shifted, its end. `max_words` leaves out whole lines.
     `typed` are settings by short or full name, such as `model="gpt-4.1"`, instead of `settings`.
 
     Each status of the answer is a result, also that nothing was found. Raises `CallerError` for a
-    wrong call, `InputError` if `record` is none, `CaseFailed` if a model gives no usable answer,
-    and `ModelError`.
+    wrong call, also `PatientNotFound` and `SeveralPatients` (its `details` names them),
+    `InputError` if `record` is none, `CaseFailed` if a model gives no usable answer, and
+    `ModelError`.
     """
     if settings is not None and typed:
         raise CallerError("Both settings and single settings were given.\nPut them into one.")

@@ -7,6 +7,8 @@ from pathlib import Path
 from typing import NamedTuple, TypeVar
 
 from archqa.asking.answer import Answer, Status
+from archqa.asking.candidates import PatientMatch
+from archqa.asking.clock import Clock, clock, stated_time
 from archqa.asking.note import (
     NoteAnswerer,
     OnStep,
@@ -14,12 +16,11 @@ from archqa.asking.note import (
     model_pipeline,
     note_destinations,
 )
-from archqa.asking.patient import asked_patient
+from archqa.asking.patient import find_patient
 from archqa.asking.record import answer_record_question, record_pipeline, record_question
 from archqa.core.case import Case
-from archqa.core.question import RecordQuestion
 from archqa.core.usage import sum_usage
-from archqa.errors import CallerError, CaseFailed, InputError, without_suppressed_causes
+from archqa.errors import CaseFailed, InputError, without_suppressed_causes
 from archqa.fhir import FhirError, connect
 from archqa.llm.model import Model
 from archqa.notes.documents import Document, Documents, case_from_documents, patient_documents
@@ -44,7 +45,8 @@ _STATUS_ORDER = (Status.ANSWERED, Status.DECLINED, Status.NOT_UNDERSTOOD, Status
 class PatientChart(NamedTuple):
     """What is read of a patient before a question is answered."""
 
-    patient: dict[str, str]
+    patient: PatientMatch
+    clock: Clock
     documents: Documents
 
 
@@ -58,7 +60,9 @@ class AnsweredChart(NamedTuple):
 class _ChartQuestion(NamedTuple):
     """A question about a patient, and all that is needed to answer it."""
 
-    asked: RecordQuestion
+    question: str
+    patient: str
+    context: str
     record: str | Path
     settings: Settings
     now: datetime | None
@@ -86,9 +90,10 @@ def ask_patient(
     """Return the answer from a patient's resources and from the notes among them; lines cite either.
 
     Resources are cited as `Type/id`, sentences of notes as `n1.4`. A given `note` is one more note.
-    `now` is the time at which the question is asked, by default the present; `context` says what
-    else is known. Raises `InputError` if `record` is none, `CallerError` for a patient that the
-    record does not have, `CaseFailed` if a model gives no usable answer, and `ModelError`.
+    `patient` is a FHIR id, an identifier (MRN) or a name. `now` is the time at which the question is
+    asked, by default that of `archqa.asking.clock`; `context` says what else is known. Raises
+    `InputError` if `record` is none, `PatientNotFound` or `SeveralPatients` (both `CallerError`),
+    `CaseFailed` if a model gives no usable answer, and `ModelError`.
     """
     settings = settings or load_settings()
     check_patient_settings(settings)
@@ -128,7 +133,9 @@ async def answer_patient(
         check_encrypted(str(record), allow_plain_http=settings.allow_plain_http)
         announcer(destinations)
     chart_question = _ChartQuestion(
-        asked=record_question(question, patient, context, now),
+        question=whole_text(as_text(question, "The question")),
+        patient=whole_text(as_text(patient, "The patient")),
+        context=whole_text(as_text(context, "The context")),
         record=record,
         settings=settings,
         now=now,
@@ -160,11 +167,11 @@ async def _answer(question: _ChartQuestion) -> AnsweredChart:
     failures: list[CaseFailed] = []
     record_answer, note_answer, case = None, None, None
     try:
-        record_answer = await _ask_record(question)
+        record_answer = await _ask_record(question, chart)
     except CaseFailed as failure:
         failures.append(failure)
     if chart.documents.readable:
-        case, sources = case_from_documents(question.asked.question, chart.documents.readable)
+        case, sources = case_from_documents(question.question, chart.documents.readable)
         case = as_question(case)
         try:
             note_answer = await _ask_notes(question, case, sources, chart.documents)
@@ -172,37 +179,37 @@ async def _answer(question: _ChartQuestion) -> AnsweredChart:
             failures.append(failure)
     if record_answer is None and note_answer is None:
         raise failures[0]
-    answer = _merge(question.asked.question, record_answer, note_answer)
+    answer = _merge(question.question, record_answer, note_answer)
     remarks = [*answer.remarks, *_remarks(chart.documents, failures)]
-    changes = {"patient": chart.patient, "remarks": tuple(dict.fromkeys(remarks))}
+    if chart.clock.remark:
+        remarks.insert(0, chart.clock.remark)
+    changes = {"patient": chart.patient.as_json, "remarks": tuple(dict.fromkeys(remarks))}
     return AnsweredChart(answer.model_copy(update=changes), case)
 
 
 def _read_chart(question: _ChartQuestion) -> PatientChart:
-    patient_id = question.asked.patient_fhir_id
     allowed = question.settings.allow_plain_http
     with connect(question.record, allow_plain_http=allowed) as record:
-        patient = record.get("Patient", patient_id)
-        if patient is None:
-            raise CallerError(
-                "The record has no patient of this id.\n`archqa fhir search Patient` lists them."
-            )
+        patient = find_patient(record, question.patient)
+        now = question.now or stated_time(question.context)
+        asked_at = clock(record, patient.id, now, patient=patient.resource)
         try:
-            documents = patient_documents(record, patient_id)
+            documents = patient_documents(record, patient.id)
         except FhirError as error:
             raise InputError(question.record, [f": {error}"]) from None
     if question.note.strip():
         given = Document(GIVEN_NOTE, "", "", question.note)
         documents = documents._replace(readable=(given, *documents.readable))
-    return PatientChart(asked_patient(patient), documents)
+    return PatientChart(patient, asked_at, documents)
 
 
-async def _ask_record(question: _ChartQuestion) -> Answer:
+async def _ask_record(question: _ChartQuestion, chart: PatientChart) -> Answer:
+    now = chart.clock.now
     return await answer_record_question(
-        question.asked,
+        record_question(question.question, chart.patient.id, question.context, now),
         question.record,
         question.settings,
-        now=question.now,
+        now=now,
         on_step=question.on_step,
         announce=question.announce,
         shared=question.shared,

@@ -80,7 +80,7 @@ def ask_many(
     """Return the answers to the questions of a table, one row each, with the table's index.
 
     `table` is a data frame or a list of dicts with `question` and `note` (text) or `patient` (a
-    FHIR id in `record`). Other columns come first in the result, then `question`, `status`,
+    FHIR id, an identifier or a name in `record`). Other columns come first in the result, then `question`, `status`,
     `answer`, `lines`, `evidence` and the other keys of `archqa ask --json`, then `error`: a row that
     could not be answered has one and no status, and the other rows are answered.
 

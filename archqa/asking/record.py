@@ -7,7 +7,9 @@ from typing import Any
 
 from archqa.agents.agent import RunContext
 from archqa.asking.answer import Answer, AnswerLine, Evidence, Status
+from archqa.asking.clock import clock, stated_time
 from archqa.asking.note import OnStep
+from archqa.asking.patient import find_patient
 from archqa.core.question import RecordQuestion
 from archqa.core.step import Step
 from archqa.core.usage import sum_usage
@@ -49,16 +51,24 @@ def ask_record(
     now: datetime | None = None,
     scripted: Model | None = None,
 ) -> Answer:
-    """Return the answer to a question about a patient (a FHIR id), from a store or a server.
+    """Return the answer to a question about a patient, from a store or a server.
 
-    The planner writes the query if a model is set up, else the parser. `now` is the time at which
-    the question is asked, by default the present; `context` says what else is known. Raises
-    `InputError` if `record` is none, `CallerError`, `CaseFailed` and `ModelError`.
+    The planner writes the query if a model is set up, else the parser. `patient` is a FHIR id, an
+    identifier or a name; `now` is by default the time of `archqa.asking.clock`; `context` says what
+    else is known. Raises `InputError` if `record` is none, `CallerError`, `CaseFailed` and
+    `ModelError`.
     """
     settings = settings or load_settings()
     check_settings_used(settings, record_pipeline(settings))
-    asked = record_question(question, patient, context, now)
-    return run_sync(answer_record_question(asked, record, settings, now=now, scripted=scripted))
+    asked = record_question(question, patient, context)
+    with connect(record, allow_plain_http=settings.allow_plain_http) as opened:
+        match = find_patient(opened, asked.patient_fhir_id)
+        asked_at = clock(opened, match.id, now or stated_time(context), patient=match.resource)
+    asked = record_question(question, match.id, context, asked_at.now)
+    work = answer_record_question(asked, record, settings, now=asked_at.now, scripted=scripted)
+    answer = run_sync(work)
+    remarks = (*filter(None, [asked_at.remark]), *answer.remarks)
+    return answer.model_copy(update={"patient": match.as_json, "remarks": remarks})
 
 
 def record_question(
@@ -68,7 +78,7 @@ def record_question(
     question = whole_text(as_text(question, "The question"))
     patient = whole_text(as_text(patient, "The patient"))
     context = whole_text(as_text(context, "The context"))
-    if context and now is not None:
+    if context and now is not None and stated_time(context) is None:
         context = f"{context.rstrip('. ')}. {_time_sentence(now)}"
     return RecordQuestion(
         id="asked",

@@ -8,6 +8,7 @@ import typer
 
 from archqa.asking.answer import Status
 from archqa.asking.ask import ask, check_place, parse_time
+from archqa.asking.candidates import SeveralPatients
 from archqa.asking.many import AnsweredRow, AskedRow, AskOptions, answer_row, answer_rows
 from archqa.asking.question_files import AnswerJournal, check_suffix, read_questions, write_answers
 from archqa.cli.asked_answer import print_answer
@@ -39,7 +40,7 @@ def command(
         Path | None, typer.Option(help="A note: text, HTML, RTF or PDF; - for standard input.")
     ] = None,
     patient: Annotated[
-        str | None, typer.Option(help="A patient of the record, by FHIR id.")
+        str | None, typer.Option(help="A patient of the record: FHIR id, identifier (MRN) or name.")
     ] = None,
     record: Annotated[
         str | None, typer.Option(help="The FHIR store or server that has the patient.")
@@ -47,7 +48,9 @@ def command(
     now: Annotated[
         str | None,
         typer.Option(
-            metavar="TIME", help="When a patient is asked about.", show_default="the present"
+            metavar="TIME",
+            help="When a patient is asked about.",
+            show_default="the present, or the end of a dead patient's or a shifted record",
         ),
     ] = None,
     context: Annotated[
@@ -88,6 +91,7 @@ def command(
     Examples:
       archqa ask "Why was he given furosemide?" --note discharge.txt
       archqa ask "What was the last creatinine?" --patient 1b7c7 --record mimic.db --now 2153-12-31
+      archqa ask "Is she allergic to penicillin?" --patient "Lopez, Maria" --record record.db
       archqa ask --questions questions.csv --out answers.csv
 
     A file of questions has the columns question and note (its text) or patient; other columns go
@@ -143,22 +147,34 @@ def _check_call(question: str | None, questions: Path | None, out: Path | None) 
 def _ask_one(
     question: str, note: str | None, patient: str | None, options: AskOptions, *, as_json: bool
 ) -> None:
-    with shown_when_slow("searching the chart" if patient else "searching the note"):
-        answer = ask(
-            question,
-            note,
-            patient=patient,
-            record=options.record,
-            now=options.now,
-            context=options.context,
-            max_words=options.max_words,
-            settings=options.settings,
-            announce=options.announce,
-        )
+    try:
+        with shown_when_slow("searching the chart" if patient else "searching the note"):
+            answer = ask(
+                question,
+                note,
+                patient=patient,
+                record=options.record,
+                now=options.now,
+                context=options.context,
+                max_words=options.max_words,
+                settings=options.settings,
+                announce=options.announce,
+            )
+    except SeveralPatients as error:
+        _print_candidates(error, as_json=as_json)
+        raise
     if as_json:
         print_json(answer.as_json())
     else:
         print_answer(answer)
+
+
+def _print_candidates(error: SeveralPatients, *, as_json: bool) -> None:
+    """Print the patients to choose from: stdout may hold a record's text, stderr must not."""
+    if as_json:
+        print_json(error.as_json)
+    else:
+        print_line(error.details)
 
 
 def _ask_many(rows: list[AskedRow], out: Path, options: AskOptions, *, as_json: bool) -> None:

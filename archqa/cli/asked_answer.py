@@ -9,8 +9,10 @@ from archqa.cli.console import console, print_notice
 
 
 def print_answer(answer: Answer) -> None:
-    """Print the status in words, the lines with their citations, the evidence and the remarks."""
+    """Print the status in words, the patient, the lines, the evidence and the remarks."""
     console.print(Text(STATUS_WORDS[answer.status], style="bold"))
+    if answer.patient is not None:
+        console.print(_patient_text(answer.patient))
     if answer.message:
         console.print(Text(answer.message), soft_wrap=False)
     for line in answer.lines:
@@ -22,6 +24,11 @@ def print_answer(answer: Answer) -> None:
     for remark in answer.remarks:
         console.print(Text(f"remark: {remark}"))
     print_notice(f"answered by {answer.performer}.")
+
+
+def _patient_text(patient: dict[str, str]) -> Text:
+    text = Text(f"Patient: {patient['name'] or 'no name'}")
+    return text + Text(f"  [{patient['id']}]", style="cyan")
 
 
 def _line_text(line: AnswerLine) -> Text:

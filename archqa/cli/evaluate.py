@@ -53,7 +53,9 @@ def ask(
     now: Annotated[
         str | None,
         typer.Option(
-            metavar="TIME", help="When patients are asked about.", show_default="the present"
+            metavar="TIME",
+            help="When patients are asked about.",
+            show_default="the present, or the end of a dead patient's or a shifted record",
         ),
     ] = None,
     out: Annotated[

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.parse import quote
 
+from archqa.asking.ask import parse_time
 from archqa.asking.chart import AnsweredChart, answer_patient, check_patient_settings
 from archqa.asking.note import OnStep, answer_case, check_note_settings, note_case
 from archqa.core.case import Case
@@ -196,9 +197,10 @@ class PageHandlers:
     def _answer_function(self, question: str, form: Mapping[str, str]) -> AnswerFunction:
         note = form.get("note", "")
         patient = form.get("patient", "").strip()
+        now = form.get("now", "").strip()
         record = self._record
         if patient and record:
-            return lambda on_step: self._ask_patient(question, patient, record, on_step)
+            return lambda on_step: self._ask_patient(question, patient, record, now, on_step)
         return lambda on_step: self._ask_note(question, note, on_step)
 
     def _ask_note(self, question: str, note: str, on_step: OnStep) -> AnsweredChart:
@@ -208,11 +210,17 @@ class PageHandlers:
         return AnsweredChart(run_sync(work), case)
 
     def _ask_patient(
-        self, question: str, patient: str, record: str, on_step: OnStep
+        self, question: str, patient: str, record: str, now: str, on_step: OnStep
     ) -> AnsweredChart:
         check_patient_settings(self._settings)
         work = answer_patient(
-            question, patient, record, self._settings, on_step=on_step, announce=self._announce
+            question,
+            patient,
+            record,
+            self._settings,
+            now=parse_time(now or None),
+            on_step=on_step,
+            announce=self._announce,
         )
         return run_sync(work)
 

@@ -10,6 +10,7 @@ from threading import Lock
 from typing import Any
 
 from archqa.asking.answer import Answer
+from archqa.asking.candidates import SeveralPatients
 from archqa.asking.chart import AnsweredChart
 from archqa.core.case import Case
 from archqa.core.step import Step
@@ -25,7 +26,10 @@ ended."""
 
 
 class QuestionJob:
-    """One question: in progress, answered, or failed with an `error` free of record text."""
+    """One question: in progress, answered, or failed with an `error`.
+
+    Of the record, an error holds at most the patients among whom one is to be named.
+    """
 
     def __init__(self, question: str) -> None:
         self.id = secrets.token_urlsafe(12)
@@ -104,6 +108,8 @@ def _run_job(job: QuestionJob, answer: AnswerFunction) -> None:
     try:
         answered = answer(job.record_step)
         job.case, job.answer = answered.case, answered.answer
+    except SeveralPatients as error:  # The page is read by those who may read the record.
+        job.error = f"{error.details}\n{error}"
     except ArchqaError as error:
         job.error = str(error)
     except Exception as error:  # The message may quote the note; the type cannot.

@@ -12,6 +12,8 @@ from archqa.asking.note_search import answer_by_engine
 from archqa.core.case import Case
 from tests.asking.test_asking import small_record
 from tests.cli.test_commands import archqa
+from tests.fhir.invented import build_store
+from tests.fhir.invented import patient as ward_patient
 
 NOTE = "Brief Hospital Course:\nFurosemide was given for fluid overload. His wife drove him home."
 KEYS = {
@@ -71,6 +73,37 @@ def test_a_patient_is_named_with_the_query_in_words(tmp_path: Path) -> None:
     assert answer["query"]
     then = archqa("ask", "Was creatinine measured today?", *place, "--now", "2150-03-04", "--json")
     assert json.loads(then.stdout)["status"] == "answered"
+
+
+def test_a_patient_is_named_by_mrn_or_name_and_told_in_the_answer(tmp_path: Path) -> None:
+    people = [ward_patient("a", "Bell", identifier=[{"value": "1001"}]), ward_patient("b", "Bell")]
+    place = ("--record", str(build_store(tmp_path, people).path))
+    question = "When was her last creatinine?"
+    found = archqa("ask", question, "--patient", "1001", *place)
+    assert found.returncode == 0
+    assert "Patient: Ann Bell [a]" in " ".join(found.stdout.split())
+    several = archqa("ask", question, "--patient", "Bell, Ann", *place)
+    assert several.returncode == 2
+    assert "b  Ann Bell, born 1932-12-29" in several.stdout
+    assert "Name one by FHIR id" in several.stderr
+    assert "Bell" not in several.stderr
+    listed = archqa("ask", question, "--patient", "Bell, Ann", *place, "--json")
+    candidates = json.loads(listed.stdout)["candidates"]
+    assert candidates[0] == {"id": "a", "name": "Ann Bell", "birth_date": "1932-12-29"}
+
+
+def test_the_patients_of_a_file_are_named_in_each_way(tmp_path: Path) -> None:
+    people = [ward_patient("a", "Bell", identifier=[{"value": "1001"}]), ward_patient("b", "Adams")]
+    store = build_store(tmp_path, people)
+    file = tmp_path / "q.csv"
+    asked = ["a", "1001", '"Adams, Ann"', "nobody"]
+    file.write_text("question,patient\n" + "".join(f"Last sodium?,{name}\n" for name in asked))
+    out = tmp_path / "out.jsonl"
+    result = archqa("ask", "--questions", str(file), "--out", str(out), "--record", str(store.path))
+    rows = [json.loads(line) for line in out.read_text().splitlines()]
+    assert [row["patient"] and row["patient"]["id"] for row in rows] == ["a", "a", "b", None]
+    assert "no patient" in rows[3]["error"]
+    assert result.returncode == 1
 
 
 @pytest.mark.parametrize(

@@ -18,7 +18,10 @@ def test_a_single_question_is_answered_with_verified_citations(record: Path) -> 
         f"Encounter/{visit}" for visit in VISITS
     )
     assert answer.query
-    assert answer.remarks == ()
+    [remark] = answer.remarks
+    assert remark.startswith("The record's dates lie in the future (until 2132-")
+    assert answer.patient is not None
+    assert answer.patient["id"] == "p"
 
 
 def test_the_current_time_is_used_only_where_the_question_needs_it(record: Path) -> None:

@@ -19,6 +19,7 @@ from archqa.settings import Settings
 from archqa.web.access import AccessMiddleware
 from archqa.web.app import WebConfig, create_app
 from tests.asking.test_asking import small_record
+from tests.fhir.invented import build_store, patient
 from tests.report.synthetic_runs import cases_with_specialties, create_run
 
 NOTE = "He was admitted with oedema.\n- ASA 81 mg p.o. daily\n\nFurosemide 40 mg daily was given for fluid overload."
@@ -330,6 +331,32 @@ async def test_a_question_about_a_patient_is_answered_from_the_record(
         assert 'href="#e-Observation/o2"' in page
         assert 'id="e-Observation/o2"' in page
         assert "The query in words" in page
+        assert "Ada Example" in page
+
+
+async def test_a_patient_of_the_page_may_be_named_and_asked_about_as_of_a_date(
+    runs: Path, tmp_path: Path
+) -> None:
+    people = [patient("a", "Bell"), patient("b", "Bell", ["Cleo"], deceasedDateTime="2011-07-17")]
+    record = str(build_store(tmp_path / "people", people).path)
+    app = create_app(WebConfig([runs], record=record), settings=Settings())
+    async with _client(app) as client:
+
+        async def page_of(**fields: str) -> str:
+            form = {
+                "form_token": await _token_of(client),
+                "question": "How old was she?",
+                **fields,
+            }
+            answer_url = str((await client.post("/ask", data=form)).headers["location"])
+            await client.get(f"{answer_url}/events")
+            return (await client.get(answer_url)).text
+
+        assert "The patient died on 2011-07-17" in await page_of(patient="Cleo Bell")
+        assert "The patient died" not in await page_of(patient="Cleo Bell", now="2010-01-01")
+        assert "is no date" in await page_of(patient="Cleo Bell", now="then")
+        assert "a  Ann Bell, born 1932-12-29" in await page_of(patient="Bell")
+        assert "no patient" in await page_of(patient="Dora")
 
 
 async def test_several_questions_are_answered_in_parallel(client: httpx2.AsyncClient) -> None:
