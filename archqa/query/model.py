@@ -30,9 +30,23 @@ RowKind = Literal[
     "icu_stay",
     "care_unit",
     "patient",
+    "observation",
+    "administration",
+    "encounter",
+    "allergy",
+    "immunization",
+    "care_plan",
+    "goal",
+    "device",
+    "supply",
+    "report",
+    "imaging",
+    "family_history",
+    "coverage",
 ]
-"""The kind of rows a query is about. A medication row is one drug of one order; a care unit row
-one stay in a unit."""
+"""The kind of rows a query is about. A medication row is one drug of one order, an administration
+one dose that was given; a care unit row is one stay in a unit; an observation is a result of any
+category, or one component of it; an encounter is a contact of any class."""
 
 ReturnedField = Literal[
     "value",
@@ -57,14 +71,42 @@ ReturnedField = Literal[
     "ethnicity",
     "language",
     "death_time",
+    "status",
+    "reason",
+    "frequency",
+    "practitioner",
+    "place",
+    "visit_type",
+    "flag",
+    "reaction",
+    "severity",
+    "activity",
+    "target",
+    "body_site",
+    "payer",
+    "address",
+    "phone",
+    "email",
+    "alive",
 ]
 """The field of each row that is returned. elapsed: from its time to the time of the question;
-end_time: discharge, or leaving the unit."""
+end_time: discharge, leaving the unit, the end of a problem or of an order; flag: high, low or
+abnormal; alive: yes or no."""
 
 Aggregation = Literal[
-    "each", "count", "count_distinct", "exists", "minimum", "maximum", "average", "sum"
+    "each", "count", "count_distinct", "exists", "minimum", "maximum", "average", "sum", "change"
 ]
-"""How the values become an answer. each: every value, texts once; exists: yes or no."""
+"""How the values become an answer. each: every value, texts once; exists: yes or no; change: the
+last value minus the first."""
+
+State = Literal["current", "ended"]
+"""current: by status and dates at the time of the question. ended: stopped, resolved, completed."""
+
+Flag = Literal["high", "low", "abnormal", "normal"]
+"""What a result's interpretation says, else its reference range. abnormal: high or low or marked."""
+
+VisitClass = Literal["ambulatory", "emergency", "inpatient", "icu", "virtual", "home"]
+"""The class of an encounter (v3 ActEncounterCode: AMB, EMER, IMP and ACUTE, VR, HH); icu by place."""
 
 Relation = Literal["difference", "greater", "less", "equal"]
 
@@ -149,6 +191,19 @@ class Query(FrozenModel):
     what: RowKind
     names: tuple[str, ...] = Field(
         default=(), description="Names as the record has them; several: any of them."
+    )
+    concepts: tuple[str, ...] = Field(
+        default=(),
+        description="Names of archqa's own concepts, such as hemoglobin A1c or statin: rows with "
+        "one of their codes, whatever the display says. With names: either suffices.",
+    )
+    state: State | None = Field(
+        default=None, description="Only what is current, or has ended, when the question is asked."
+    )
+    flag: Flag | None = Field(default=None, description="Only results that are marked so.")
+    classes: tuple[VisitClass, ...] = Field(default=(), description="Encounters: of which class.")
+    reasons: tuple[str, ...] = Field(
+        default=(), description="Only rows given or done for one of these, by name or concept."
     )
     specimens: tuple[str, ...] = Field(
         default=(), description="Microbiology: what was tested, such as URINE."
