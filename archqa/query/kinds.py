@@ -131,7 +131,8 @@ class Source(NamedTuple):
     last parts of the code systems that tell nothing of the row, such as a profile's own category.
     `times`, `ends`, `values`: tried in order. `items`: the element that is one row each; paths that
     begin with a dot start there. `facts`: further returned fields. `people`, `places`, `reasons`:
-    references, or concepts. `search`: what the search asks for besides the patient. `absent`: only
+    references, or concepts. `by_encounter`: those of the encounter stand in for missing people and
+    places. `search`: what the search asks for besides the patient. `absent`: only
     resources without this element.
     """
 
@@ -147,6 +148,7 @@ class Source(NamedTuple):
     places: tuple[str, ...] = ()
     reasons: tuple[str, ...] = ()
     encounter: str = "encounter"
+    by_encounter: bool = False
     patient: str = "patient"
     search: tuple[tuple[str, str], ...] = ()
     absent: str = ""
@@ -254,6 +256,7 @@ OBSERVATION = Source(
     facts=(("body_site", ("bodySite",)),),
     people=("performer",),
     places=("performer",),
+    by_encounter=True,
 )
 _MEDICATION_NAMES = ("medicationCodeableConcept", "medicationReference")
 MEDICATION_REQUEST = Source(
@@ -264,6 +267,7 @@ MEDICATION_REQUEST = Source(
     statuses=_ORDER_STATUSES,
     people=("requester", "recorder"),
     reasons=("reasonCode", "reasonReference"),
+    by_encounter=True,
 )
 MEDICATION_STATEMENT = Source(
     type="MedicationStatement",
@@ -296,6 +300,7 @@ MEDICATION_ADMINISTRATION = Source(
     people=("performer.actor",),
     reasons=("reasonCode", "reasonReference"),
     encounter="context",
+    by_encounter=True,
 )
 PROCEDURE = Source(
     type="Procedure",
@@ -307,6 +312,7 @@ PROCEDURE = Source(
     people=("performer.actor", "recorder", "asserter"),
     places=("location", "performer.actor", "performer.onBehalfOf"),
     reasons=("reasonCode", "reasonReference"),
+    by_encounter=True,
 )
 CONDITION = Source(
     type="Condition",
@@ -316,6 +322,7 @@ CONDITION = Source(
     statuses=_PROBLEM_STATUSES,
     facts=(("severity", ("severity",)), ("body_site", ("bodySite",))),
     people=("asserter", "recorder"),
+    by_encounter=True,
 )
 ENCOUNTER = Source(
     type="Encounter",
@@ -354,6 +361,7 @@ IMMUNIZATION = Source(
     people=("performer.actor",),
     places=("location", "performer.actor"),
     reasons=("reasonCode", "reasonReference", "statusReason"),
+    by_encounter=True,
 )
 CARE_PLAN = Source(
     type="CarePlan",
@@ -446,6 +454,7 @@ REPORT = Source(
     values=("conclusion", "conclusionCode"),
     people=("resultsInterpreter", "performer"),
     places=("performer",),
+    by_encounter=True,
 )
 IMAGING_STUDY = Source(
     type="ImagingStudy",
@@ -456,6 +465,7 @@ IMAGING_STUDY = Source(
     people=("interpreter", "referrer", "series.performer.actor"),
     places=("location",),
     reasons=("reasonCode", "reasonReference"),
+    by_encounter=True,
 )
 FAMILY_HISTORY = Source(
     type="FamilyMemberHistory",
@@ -478,7 +488,9 @@ _TIMED: frozenset[str] = frozenset({"name", "time", "elapsed", "visit", "status"
 _WHO: frozenset[str] = frozenset({"practitioner", "place"})
 _RESULT_FIELDS: frozenset[str] = frozenset({"value", "flag", "body_site"}) | _TIMED | _WHO
 _MICROBIOLOGY_FIELDS: frozenset[str] = frozenset({"value", "flag", "specimen", "organism"}) | _TIMED
-_DRUG_FIELDS: frozenset[str] = frozenset({"end_time", "route", "dose", "frequency", "reason"}) | _TIMED | _WHO
+_DRUG_FIELDS: frozenset[str] = (
+    frozenset({"end_time", "route", "dose", "frequency", "reason"}) | _TIMED | _WHO
+)
 _STAY_FIELDS: frozenset[str] = frozenset(
     {"time", "end_time", "elapsed", "length_of_stay", "age", "visit", "status", "reason"}
     | {"practitioner", "place", "visit_type", "care_unit"}
