@@ -133,7 +133,7 @@ class Source(NamedTuple):
     begin with a dot start there. `facts`: further returned fields. `people`, `places`, `reasons`:
     references, or concepts. `by_encounter`: those of the encounter stand in for missing people and
     places. `search`: what the search asks for besides the patient. `absent`: only
-    resources without this element.
+    resources without this element. `optional`: a server may lack the type.
     """
 
     type: str
@@ -152,6 +152,7 @@ class Source(NamedTuple):
     patient: str = "patient"
     search: tuple[tuple[str, str], ...] = ()
     absent: str = ""
+    optional: bool = False
     ignored_codes: tuple[str, ...] = ()
 
 
@@ -278,6 +279,7 @@ MEDICATION_STATEMENT = Source(
     people=("informationSource",),
     reasons=("reasonCode", "reasonReference"),
     encounter="context",
+    optional=True,
 )
 MEDICATION_DISPENSE = Source(
     type="MedicationDispense",
@@ -288,6 +290,7 @@ MEDICATION_DISPENSE = Source(
     places=("location", "performer.actor"),
     encounter="context",
     absent="authorizingPrescription",
+    optional=True,
 )
 """What was handed over without an order of its own: with one, it only repeats the order."""
 
@@ -425,6 +428,7 @@ DEVICE_USE = Source(
     statuses=_DEVICE_USE_STATUSES,
     facts=(("body_site", ("bodySite",)),),
     reasons=("reasonCode", "reasonReference"),
+    optional=True,
 )
 SUPPLY_DELIVERY = Source(
     type="SupplyDelivery",
@@ -445,6 +449,7 @@ SUPPLY_REQUEST = Source(
     places=("supplier",),
     reasons=("reasonCode", "reasonReference"),
     patient="subject",
+    optional=True,
 )
 REPORT = Source(
     type="DiagnosticReport",

@@ -41,11 +41,12 @@ def source_rows(chart: Chart, source: Source) -> list[Row]:
 
 
 def source_resources(chart: Chart, source: Source) -> list[Resource]:
-    """The patient's resources of a declared type; none if a server does not have the type."""
+    """The patient's resources of a declared type; none of an optional type that a server lacks."""
     params = dict(source.search)
     if source.patient != "patient":
         params[source.patient] = f"Patient/{chart.patient}"
-    resources = chart.search_if_known(source.type, params)
+    search = chart.search_if_known if source.optional else chart.search
+    resources = search(source.type, params)
     if not source.absent:
         return resources
     return [each for each in resources if value_at(each, source.absent) is None]

@@ -1,6 +1,6 @@
 """Who, where and why: what a row refers to, looked up only for queries that ask for it."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
