@@ -127,3 +127,65 @@ def names(answer: QueryResult) -> list[str]:
 
 def refs(answer: QueryResult) -> list[str]:
     return [row.refs[0] for row in answer.chosen]
+
+
+def clinic_record() -> list[Resource]:
+    """A record with resources of every declared kind of rows."""
+    own = {"patient": SUBJECT}
+    drug = {"medicationCodeableConcept": coded("1", "Enoxaparin 40 MG", RXNORM)}
+    period = {"start": "2020-01-01", "end": "2020-02-01"}
+    by_doctor = {"performer": [{"actor": {"reference": "Practitioner/d1"}}]}
+    dosage = {
+        "text": "one a day",
+        "timing": {"repeat": {"frequency": 1, "period": 1, "periodUnit": "d"}},
+        "doseAndRate": [{"doseQuantity": {"value": 10, "unit": "mg"}}],
+        "route": coded("PO", "Oral"),
+    }
+    activity = {"detail": {"code": coded("11", "Low salt diet"), "status": "in-progress"}}
+    return [
+        *PEOPLE,
+        contact("e", "IMP", "2020-01-01", location=[{"location": {"reference": "Location/l1"}}]),
+        problem("c", "Asthma", encounter={"reference": "Encounter/e"}, onsetDateTime="2019-01-01"),
+        order("r", "Lisinopril 10 MG", dosageInstruction=[dosage], reasonReference=[_CONDITION]),
+        blood_pressure("b", "2020-01-01T08:00:00Z", 120, 80),
+        result(
+            "o",
+            "2339-0",
+            "Glucose",
+            "2020-01-01T08:00:00Z",
+            (200, "mg/dL"),
+            interpretation=interpretation("H"),
+            referenceRange=reference_range(70, 100, "mg/dL"),
+        ),
+        resource("MedicationAdministration", "a", status="completed", **drug, **by_doctor),
+        resource("MedicationStatement", "t", status="active", effectivePeriod=period, **drug),
+        resource("MedicationDispense", "h", status="completed", **drug),
+        resource("Procedure", "q", status="completed", code=coded("12", "Biopsy"), **by_doctor),
+        resource("AllergyIntolerance", "y", code=coded("13", "Latex"), **own),
+        resource("Immunization", "i", status="completed", vaccineCode=coded("14", "MMR"), **own),
+        care_plan("p", "Asthma", "active", activity=[activity], goal=[{"reference": "Goal/g"}]),
+        resource("Goal", "g", lifecycleStatus="active", description={"text": "Run a mile"}),
+        resource("CareTeam", "k", status="active", participant=[{"member": SUBJECT}]),
+        resource("Device", "d", status="active", type=coded("15", "Pacemaker"), **own),
+        resource(
+            "SupplyDelivery",
+            "s",
+            status="completed",
+            suppliedItem={"quantity": {"value": 5}},
+            **own,
+        ),
+        resource("DiagnosticReport", "x", status="final", code=coded("16", "Chest X-ray")),
+        resource("ImagingStudy", "m", status="available", procedureCode=[coded("17", "CT")]),
+        resource(
+            "FamilyMemberHistory",
+            "f",
+            status="completed",
+            relationship={"text": "mother"},
+            condition=[{"code": coded("18", "Stroke")}],
+            **own,
+        ),
+        resource("Coverage", "v", status="active", period=period, beneficiary=SUBJECT),
+    ]
+
+
+_CONDITION = {"reference": "Condition/c"}
