@@ -162,6 +162,22 @@ def test_the_highest_blood_pressure_is_the_one_with_the_highest_first_part(ask: 
     assert answer.answer.values == (160, 90)
 
 
+def test_a_measurement_of_several_parts_is_compared_with_nothing(ask: Ask) -> None:
+    against = {"relation": "greater", "when": {"spans": [{"year": 2020}]}}
+    asked = {"concepts": ["blood pressure"], "when": {"spans": [{"year": 2021}]}}
+    with pytest.raises(CannotExecute, match="has several parts"):
+        ask(PRESSURES, "observation", against=against, **asked)
+    asked["concepts"] = ["systolic blood pressure"]
+    answer = ask(PRESSURES, "observation", against=against, **asked)
+    assert answer.answer.values == (True,)
+
+
+def test_a_number_of_several_tests_is_told_as_such(ask: Ask) -> None:
+    answer = ask(SUGARS, "observation", names=["glucose"], summary="maximum")
+    assert answer.answer.values == (300,)
+    assert answer.warnings[0].startswith("The values are of 3 different tests: Glucose [Mass/")
+
+
 def test_a_component_is_found_by_the_name_of_its_panel(ask: Ask) -> None:
     answer = ask(PRESSURES[:1], "vital", names=["Blood pressure panel"])
     assert answer.chosen == ()  # Its category is not that of vital signs.

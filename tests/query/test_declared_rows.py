@@ -1,18 +1,25 @@
 """Rows of every profile: drugs and doses, family, plans, devices, insurance, the patient."""
 
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.fhir.invented import patient
+from archqa.fhir import FhirService
+from archqa.query import Query, execute
+from archqa.query.kinds import KINDS
+from tests.fhir.invented import build_store, patient
+from tests.fhir.serving import client_of
 from tests.query.clinic import (
     LOINC,
+    NOW,
     PEOPLE,
     RXNORM,
     SUBJECT,
     Ask,
     Resource,
     care_plan,
+    clinic_record,
     coded,
     names,
     order,
@@ -226,3 +233,15 @@ def test_a_death_exists_only_if_the_patient_died(ask: Ask, fields: Resource, die
     held = [patient("p", **fields)]
     answer = ask(held, "patient", returns="death_time", summary="exists")
     assert answer.answer.values == (died,)
+
+
+@pytest.mark.parametrize("profile", ["archqa", "gcp", "hapi"])
+def test_a_server_gives_the_same_rows_of_every_kind_as_the_file(
+    tmp_path: Path, profile: str
+) -> None:
+    with build_store(tmp_path / "clinic", [patient("p"), *clinic_record()]) as store:
+        server = client_of(FhirService(store.as_profile(profile), "http://localhost/fhir"))
+        for what, kind in KINDS.items():
+            query = Query.model_validate({"what": what, "returns": min(kind.returns), "now": NOW})
+            local = execute(query, store, "p")
+            assert execute(query, server, "p").evidence == local.evidence

@@ -59,6 +59,8 @@ def aggregate_rows(
         return Answer(kind="count", values=(len(distinct_values),))
     if query.summary == "each":
         return _list_values(context, rows)
+    if not matcher:
+        _warn_of_mixed_tests(context, rows)
     series = series_by_part(rows, matcher)
     values = tuple(_aggregate(context, each.rows) for each in series)
     return Answer(
@@ -67,6 +69,16 @@ def aggregate_rows(
         unit=_shared_unit(context, rows),
         names=tuple(each.name for each in series if each.name),
     )
+
+
+def _warn_of_mixed_tests(context: ExecutionContext, rows: Sequence[Row]) -> None:
+    """A number of the results of several tests means little."""
+    if context.conventions.name_matching != "words" or context.query.returns != "value":
+        return
+    codes = {frozenset((coding.system, coding.code) for coding in row.codings) for row in rows}
+    names = sorted({row.name for row in rows if row.value is not None})
+    if len(codes) > 1 and len(names) > 1:
+        context.warn(f"The values are of {len(names)} different tests: {', '.join(names)}.")
 
 
 def _exists(context: ExecutionContext, rows: Sequence[Row]) -> bool:

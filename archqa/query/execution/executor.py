@@ -11,6 +11,7 @@ from archqa.query.execution.chart import Chart
 from archqa.query.execution.context import ExecutionContext
 from archqa.query.execution.findings import Answer, AnswerKind, QueryResult, collect_evidence
 from archqa.query.execution.named_rows import Wanted
+from archqa.query.execution.problems import CannotExecute
 from archqa.query.execution.row_selection import RowSelection, row_matcher, select_rows
 from archqa.query.execution.rows import Row, Side
 from archqa.query.model import Against, Query
@@ -53,13 +54,26 @@ def execute(
 def _execute_comparison(
     context: ExecutionContext, against: Against, own: RowSelection
 ) -> QueryResult:
+    _check_comparable(context, Wanted((), context.query.concepts))
     wanted = Wanted(against.names, against.concepts)
     if wanted.is_everything:
         wanted = Wanted(context.query.names, context.query.concepts)
+    _check_comparable(context, wanted)
     opposite = select_rows(context, wanted, against.when)
     answer = _compare(context, against, own, opposite)
     rows = [*_mark_chosen(own, "own"), *_mark_chosen(opposite, "other")]
     return _query_result(context, answer, rows)
+
+
+def _check_comparable(context: ExecutionContext, wanted: Wanted) -> None:
+    """Raise `CannotExecute` for a measurement of several parts, unless rows are only counted."""
+    parts = row_matcher(context, wanted).parts
+    if parts and context.query.summary != "count":
+        names = ", ".join(part.name for part in parts)
+        raise CannotExecute(
+            f"A comparison needs one number, but {wanted} has several parts.\n"
+            f"Compare one of them: {names}."
+        )
 
 
 def _compare(
