@@ -1,0 +1,166 @@
+"""Questions about all other kinds of rows: problems, procedures, allergies, vaccines, plans.
+
+What each kind accepts stands in `data/kinds_of_rows.tsv`.
+"""
+
+from collections.abc import Iterator
+from functools import cache
+from typing import NamedTuple, cast
+
+from archqa.query.everyday.asks import (
+    Ask,
+    Form,
+    counts,
+    fields_of,
+    form_of,
+    position_of,
+    state_of,
+    unit_of,
+    use_plain_words,
+)
+from archqa.query.everyday.declining import decline
+from archqa.query.everyday.draft import Draft
+from archqa.query.everyday.marks import Account
+from archqa.query.everyday.naming import Nameable, Named, names_of
+from archqa.query.everyday.reading import Declined
+from archqa.query.everyday.reasons import reasons_of
+from archqa.query.everyday.stays import Stay, stay_of
+from archqa.query.everyday.tables import read_table
+from archqa.query.model import ReturnedField, RowKind, State
+
+
+class GeneralKind(NamedTuple):
+    """What a kind of rows accepts.
+
+    concepts: kinds of concepts that name its rows. listed, named: the field returned of a list,
+    and of rows that a name without further words asks for. ends: its rows can end.
+    """
+
+    what: RowKind
+    concepts: frozenset[str]
+    listed: ReturnedField
+    named: ReturnedField
+    fields: frozenset[str]
+    verbs: frozenset[str]
+    has_reason: bool
+    is_current_in_present: bool
+    in_stays: bool
+
+    @property
+    def nameable(self) -> Nameable:
+        """What names its rows."""
+        return Nameable(self.concepts, frozenset({self.what}))
+
+
+def read_general_rows(account: Account, what: RowKind) -> Draft | Declined:
+    """The queries of a clause about rows of a kind of the table."""
+    kind = general_kinds()[what]
+    form = form_of(account.clause)
+    if account.clause.has("field", "reason") and not kind.has_reason:
+        return decline("why_value")
+    named = names_of(account, kind.nameable)
+    reasons = reasons_of(account) if kind.has_reason else ()
+    asks = tuple(_asks(account, kind, form, named))
+    _use_words(account, kind)
+    stay = stay_of(account) if kind.in_stays else Stay()
+    spans = tuple(span for mark in account.use("span") for span in mark.spans)
+    return Draft((what,), asks, named, spans, stay, {"reasons": reasons})
+
+
+def _use_words(account: Account, kind: GeneralKind) -> None:
+    use_plain_words(account)
+    account.use("row", kind.what)
+    account.use("verb", *kind.verbs)
+    account.use("ever")
+    account.use("series")
+    account.use("history")
+
+
+def _asks(account: Account, kind: GeneralKind, form: Form, named: Named) -> Iterator[Ask]:
+    position = position_of(account)
+    state = state_of(account)
+    for ask in _open_asks(account, kind, form, named):
+        now = _implied_state(account, kind, form, ask)
+        yield ask._replace(
+            position=position or ask.position, state=ask.state or state or now
+        )
+
+
+def _open_asks(
+    account: Account, kind: GeneralKind, form: Form, named: Named
+) -> Iterator[Ask]:
+    """What is asked, before position and state of the whole clause."""
+    has_ended = _use_end(account, kind)
+    if counts(account) or account.use("wh", "how_often"):
+        yield Ask(kind.listed, "count")
+        if account.clause.has("position"):
+            account.use("join")
+            yield Ask("time")
+        return
+    fields = [_renamed(field) for field in fields_of(account, kind.fields)]
+    if "elapsed" in kind.fields and account.use("wh", "how_long") and "elapsed" not in fields:
+        yield Ask("elapsed", position="first")
+        return
+    if form.is_yes_no:
+        yield Ask(kind.named, "exists", state="ended" if has_ended else None)
+    elif not fields:
+        yield Ask(kind.named if named else kind.listed)
+    for field in dict.fromkeys(fields):
+        yield _field(account, field, has_ended=has_ended)
+
+
+def _renamed(field: str) -> str:
+    return "reason" if field == "for_what" else field
+
+
+def _use_end(account: Account, kind: GeneralKind) -> bool:
+    """Whether the end of rows is asked for: resolved, went away, ended."""
+    if "end_time" not in kind.fields:
+        return False
+    is_ended = account.clause.has("field", "time") and account.clause.has("state", "ended")
+    return bool(account.use("verb", "resolve", "stop")) or is_ended
+
+
+def _field(account: Account, field: str, *, has_ended: bool) -> Ask:
+    if field == "time" and has_ended:
+        return Ask("end_time", state="ended")
+    if field == "elapsed":
+        unit = unit_of(account.clause.of("field", "elapsed"))
+        return Ask("elapsed", position="last", unit=unit)
+    return Ask(cast("ReturnedField", field))
+
+
+def _implied_state(account: Account, kind: GeneralKind, form: Form, ask: Ask) -> State | None:
+    """What somebody has is current; what she had or has had may have ended."""
+    if not kind.is_current_in_present or account.clause.has("ever"):
+        return None
+    if account.clause.has("history") or account.clause.has("span"):
+        return None
+    if account.clause.has("position") or ask.returns in {"time", "end_time"} and ask.summary != "exists":
+        return None
+    if form.is_present:
+        return "current"
+    is_bare_list = not form.tense and not form.is_yes_no and ask.returns == kind.listed
+    is_named = account.clause.has("concept") or account.clause.has("name")
+    return "current" if is_bare_list and not is_named else None
+
+
+@cache
+def general_kinds() -> dict[str, GeneralKind]:
+    """The kinds of `data/kinds_of_rows.tsv`."""
+    return {row[0]: _general_kind(row) for row in read_table("kinds_of_rows.tsv")}
+
+
+def _general_kind(row: tuple[str, ...]) -> GeneralKind:
+    what, concepts, listed, named, fields, verbs, traits = row
+    return GeneralKind(
+        what=cast("RowKind", what),
+        concepts=frozenset(concepts.split()) - {"-"},
+        listed=cast("ReturnedField", listed),
+        named=cast("ReturnedField", named),
+        fields=frozenset(fields.split()),
+        verbs=frozenset(verbs.split()),
+        has_reason="reason" in fields.split(),
+        is_current_in_present="current" in traits.split(),
+        in_stays="stays" in traits.split(),
+    )
