@@ -78,7 +78,7 @@ def _places(clause: Clause) -> range:
 
 def position_of(account: Account) -> Position | None:
     """The position in time, if exactly one is named; of several none is used."""
-    positions = account.clause.of("position")
+    positions = account.unused("position")
     if len({mark.value for mark in positions}) != 1:
         return None
     account.use_marks(positions)
@@ -86,16 +86,43 @@ def position_of(account: Account) -> Position | None:
     return value
 
 
+def may_have_position(account: Account, asks: tuple[Ask, ...]) -> bool:
+    """Whether first or last can be meant: not of a number, nor of yes or no within a span."""
+    if all(ask.summary in {"count", "count_distinct"} for ask in asks):
+        return False
+    is_yes_no = all(ask.summary == "exists" for ask in asks)
+    return not (is_yes_no and account.unused("span"))
+
+
+def asks_last_time(account: Account) -> bool:
+    """Whether a date is asked for by its position alone: the last time oxycodone was given."""
+    return any("time" in mark.text.split() for mark in account.clause.of("position"))
+
+
 def state_of(account: Account) -> State | None:
     """The state that is named: still and currently, or stopped; of a contradiction none is used."""
-    current = account.clause.of("state", "current") + account.clause.of("still")
-    ended = account.clause.of("state", "ended")
+    current = account.unused("state", "current") + account.unused("still")
+    ended = account.unused("state", "ended")
     if current and ended:
         return None
     account.use_marks(current + ended)
     if current:
         return "current"
     return "ended" if ended else None
+
+
+_PAST = frozenset({"past", "previous", "previously", "prior"})
+
+
+def use_past(account: Account) -> None:
+    """Use "past" and "previous" with rows that happen and do not last: all of them are past.
+
+    One previous visit is not all of them: with a noun in the singular the word is left over.
+    """
+    nouns = [mark for kind in ("row", "class", "concept", "name") for mark in account.clause.of(kind)]
+    if any(mark.text.endswith("s") for mark in nouns):
+        past = [mark for mark in account.unused("state", "ended") if mark.text in _PAST]
+        account.use_marks(past)
 
 
 def fields_of(account: Account, accepted: frozenset[str]) -> tuple[ReturnedField, ...]:

@@ -8,9 +8,11 @@ from archqa.query.everyday.asks import (
     counts,
     fields_of,
     form_of,
+    may_have_position,
     position_of,
     state_of,
     unit_of,
+    use_past,
     use_plain_words,
 )
 from archqa.query.everyday.draft import Draft
@@ -44,17 +46,24 @@ def read_encounters(account: Account) -> Draft:
     named = names_of(account, _NAMED)
     asks = tuple(_asks(account, form))
     _use_words(account)
-    spans = tuple(span for mark in account.use("span") for span in mark.spans)
-    limits = {"classes": classes, "reasons": reasons}
-    per = account.use("per") if any(ask.summary == "count" for ask in asks) else ()
-    if len(per) == 1:
-        limits["per"] = per[0].value  # type: ignore[assignment]
-    return Draft(("encounter",), asks, named, spans, limits=limits)
+    limits = {"classes": classes, "reasons": reasons, "per": _period(account)}
+    return Draft(("encounter",), asks, named, account.use_spans(), limits=limits)
+
+
+def _period(account: Account) -> str | None:
+    """Per year: one number for each."""
+    periods = account.clause.of("per")
+    if len(periods) != 1:
+        return None
+    account.use_marks(periods)
+    return periods[0].value
 
 
 def _classes(account: Account) -> tuple[VisitClass, ...]:
     """The classes; of several only those that "or" or "and" joins, or the intensive care unit."""
     marks = account.clause.of("class")
+    if not marks and account.clause.has("verb", "discharge"):
+        return ("inpatient",)
     values = {mark.value for mark in marks}
     if values == {"icu", "inpatient"}:
         values = {"icu"}
@@ -84,9 +93,11 @@ def _words_of_company(account: Account) -> tuple[Mark, ...]:
 
 
 def _asks(account: Account, form: Form) -> Iterator[Ask]:
-    position = position_of(account)
+    asks = tuple(_open_asks(account, form))
+    position = position_of(account) if may_have_position(account, asks) else None
+    use_past(account)
     state = state_of(account)
-    for ask in _open_asks(account, form):
+    for ask in asks:
         is_now = form.asks_now and ask.summary == "exists" and not account.clause.has("ever")
         now = "current" if is_now and account.clause.has("class", "inpatient", "icu") else None
         yield ask._replace(position=position or ask.position, state=state or now)
@@ -94,7 +105,7 @@ def _asks(account: Account, form: Form) -> Iterator[Ask]:
 
 def _open_asks(account: Account, form: Form) -> Iterator[Ask]:
     how_often = account.use("wh", "how_often")
-    if counts(account) or how_often:
+    if counts(account) or how_often or account.clause.has("per"):
         yield Ask("time", "count")
         return
     fields = ["reason" if each == "for_what" else each for each in fields_of(account, _FIELDS)]

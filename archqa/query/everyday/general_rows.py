@@ -10,12 +10,15 @@ from typing import NamedTuple, cast
 from archqa.query.everyday.asks import (
     Ask,
     Form,
+    asks_last_time,
     counts,
     fields_of,
     form_of,
+    may_have_position,
     position_of,
     state_of,
     unit_of,
+    use_past,
     use_plain_words,
 )
 from archqa.query.everyday.declining import decline
@@ -33,7 +36,7 @@ class GeneralKind(NamedTuple):
     """What a kind of rows accepts.
 
     concepts: kinds of concepts that name its rows. listed, named: the field returned of a list,
-    and of rows that a name without further words asks for. ends: its rows can end.
+    and of rows that a name without further words asks for. has_object: "for" leads to a name.
     """
 
     what: RowKind
@@ -45,6 +48,8 @@ class GeneralKind(NamedTuple):
     has_reason: bool
     is_current_in_present: bool
     in_stays: bool
+    can_end: bool
+    has_object: bool
 
     @property
     def nameable(self) -> Nameable:
@@ -60,16 +65,20 @@ def read_general_rows(account: Account, what: RowKind) -> Draft | Declined:
         return decline("why_value")
     named = names_of(account, kind.nameable)
     reasons = reasons_of(account) if kind.has_reason else ()
+    stay = stay_of(account) if kind.in_stays else Stay()
     asks = tuple(_asks(account, kind, form, named))
     _use_words(account, kind)
-    stay = stay_of(account) if kind.in_stays else Stay()
-    spans = tuple(span for mark in account.use("span") for span in mark.spans)
+    spans = account.use_spans()
     return Draft((what,), asks, named, spans, stay, {"reasons": reasons})
 
 
 def _use_words(account: Account, kind: GeneralKind) -> None:
     use_plain_words(account)
     account.use("row", kind.what)
+    if kind.what == "diagnosis":
+        account.use("row", "history")
+    if kind.has_object:
+        account.use("link", "for")
     account.use("verb", *kind.verbs)
     account.use("ever")
     account.use("series")
@@ -77,13 +86,15 @@ def _use_words(account: Account, kind: GeneralKind) -> None:
 
 
 def _asks(account: Account, kind: GeneralKind, form: Form, named: Named) -> Iterator[Ask]:
-    position = position_of(account)
-    state = state_of(account)
-    for ask in _open_asks(account, kind, form, named):
+    asks = tuple(_open_asks(account, kind, form, named))
+    position = position_of(account) if may_have_position(account, asks) else None
+    if not kind.can_end:
+        use_past(account)
+    state = state_of(account) if kind.can_end else None
+    for ask in asks:
         now = _implied_state(account, kind, form, ask)
-        yield ask._replace(
-            position=position or ask.position, state=ask.state or state or now
-        )
+        at = None if ask.summary == "count" else position or ask.position
+        yield ask._replace(position=at, state=ask.state or state or now)
 
 
 def _open_asks(
@@ -93,15 +104,17 @@ def _open_asks(
     has_ended = _use_end(account, kind)
     if counts(account) or account.use("wh", "how_often"):
         yield Ask(kind.listed, "count")
-        if account.clause.has("position"):
-            account.use("join")
+        if account.clause.has("position") and account.clause.has("join"):
             yield Ask("time")
         return
     fields = [_renamed(field) for field in fields_of(account, kind.fields)]
+    if not fields and asks_last_time(account):
+        fields = ["time"]
     if "elapsed" in kind.fields and account.use("wh", "how_long") and "elapsed" not in fields:
         yield Ask("elapsed", position="first")
         return
-    if form.is_yes_no:
+    is_had = not fields and named and not form.tense and "of" in _words_of_history(account)
+    if form.is_yes_no or is_had:
         yield Ask(kind.named, "exists", state="ended" if has_ended else None)
     elif not fields:
         yield Ask(kind.named if named else kind.listed)
@@ -130,11 +143,22 @@ def _field(account: Account, field: str, *, has_ended: bool) -> Ask:
     return Ask(cast("ReturnedField", field))
 
 
+def _words_of_history(account: Account) -> frozenset[str]:
+    """ "History of asthma" asks whether there was any; "allergy history" asks for all."""
+    return frozenset(word for mark in account.clause.of("history") for word in mark.text.split())
+
+
+def _asks_history(account: Account) -> bool:
+    return account.clause.has("history") or account.clause.has("row", "history")
+
+
 def _implied_state(account: Account, kind: GeneralKind, form: Form, ask: Ask) -> State | None:
     """What somebody has is current; what she had or has had may have ended."""
     if not kind.is_current_in_present or account.clause.has("ever"):
         return None
-    if account.clause.has("history") or account.clause.has("span"):
+    if _asks_history(account) or account.clause.has("span"):
+        return None
+    if ask.summary == "count" and "have" not in account.clause.words:
         return None
     if account.clause.has("position") or ask.returns in {"time", "end_time"} and ask.summary != "exists":
         return None
@@ -163,4 +187,6 @@ def _general_kind(row: tuple[str, ...]) -> GeneralKind:
         has_reason="reason" in fields.split(),
         is_current_in_present="current" in traits.split(),
         in_stays="stays" in traits.split(),
+        can_end="ends" in traits.split(),
+        has_object="for" in traits.split(),
     )

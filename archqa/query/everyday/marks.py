@@ -80,6 +80,17 @@ class Account:
         self._used.update(marks)
         return marks
 
+    def unused(self, kind: str, *values: str) -> tuple[Mark, ...]:
+        """The marks of a kind that nothing has used."""
+        marks = self.clause.of(kind, *values)
+        return tuple(mark for mark in marks if mark not in self._used)
+
+    def use_spans(self) -> tuple[Span, ...]:
+        """The spans of time that nothing has used, such as a stay; they are used now."""
+        marks = self.unused("span")
+        self._used.update(marks)
+        return tuple(span for mark in marks for span in mark.spans)
+
     def use_marks(self, marks: Iterable[Mark]) -> None:
         """Note marks as used."""
         self._used.update(marks)

@@ -49,6 +49,7 @@ def read_measurements(account: Account) -> Draft | Declined:
     form = form_of(account.clause)
     named = _named(account)
     what = _what(account, named)
+    stay = stay_of(account)
     position = position_of(account)
     if account.use("state", "current"):
         position = position or "last"
@@ -56,8 +57,7 @@ def read_measurements(account: Account) -> Draft | Declined:
     declined = _declined(account, form, named, position)
     if declined is not None:
         return declined
-    stay = stay_of(account)
-    spans = tuple(span for mark in account.use("span") for span in mark.spans)
+    spans = account.use_spans()
     limits = _limits(account, form, position is not None or bool(spans))
     asks = tuple(_asks(account, form, named, position, bool(spans or stay.visit or stay.companion)))
     if limits.extreme and position is None:
@@ -198,10 +198,11 @@ def _asks(
     """What is asked: a number of results, a change, whether there are any, values or dates."""
     fields = fields_of(account, _FIELDS)
     if _asks_count(account):
+        account.use("series")
         yield Ask("value", "count")
-        if position is None:
-            return
+        return
     if account.use("summary", "average"):
+        account.use("series")
         yield Ask("value", "average")
         return
     if account.clause.has("summary", "change") or account.clause.has("trend"):
@@ -223,7 +224,8 @@ def _changes(account: Account, form: Form) -> Iterator[Ask]:
     """How much it changed; and, where a direction or a trend is asked for, every value."""
     trends = account.use("trend")
     series = account.use("series")
-    only_change = account.use("summary", "change") and not trends and not series
+    is_amount = account.clause.has("wh", "how_much") or "much" in account.clause.words
+    only_change = account.use("summary", "change") and is_amount and not trends and not series
     if not only_change or form.is_yes_no:
         yield Ask("value")
     yield Ask("value", "change")

@@ -5,9 +5,11 @@ from collections.abc import Iterator
 from archqa.query.everyday.asks import (
     Ask,
     Form,
+    asks_last_time,
     counts,
     fields_of,
     form_of,
+    may_have_position,
     position_of,
     state_of,
     unit_of,
@@ -41,11 +43,12 @@ def read_medications(account: Account) -> Draft | Declined:
     named = names_of(account, DRUGS)
     if _asks_why_it_changed(account):
         return decline("why_stopped", *orders(named))
+    stay = stay_of(account)
     asks = tuple(_asks(account, form, named))
     kinds = _kinds(account, named, asks)
     _use_words(account)
-    spans = tuple(span for mark in account.use("span") for span in mark.spans)
-    return Draft(kinds, asks, named, spans, stay_of(account), {"reasons": reasons})
+    spans = account.use_spans()
+    return Draft(kinds, asks, named, spans, stay, {"reasons": reasons})
 
 
 def orders(named: Named) -> Iterator[Query]:
@@ -78,8 +81,8 @@ def _asks(account: Account, form: Form, named: Named) -> Iterator[Ask]:
         yield Ask("name", "exists", state="ended")
         yield Ask("name", "exists", state="current")
         return
-    position = position_of(account)
-    asks = list(_open_asks(account, form, named))
+    asks = tuple(_open_asks(account, form, named))
+    position = position_of(account) if may_have_position(account, asks) else None
     state = state_of(account) or _implied_state(account, form, named)
     for ask in asks:
         at = position or ask.position
@@ -100,9 +103,14 @@ def _open_asks(account: Account, form: Form, named: Named) -> Iterator[Ask]:
         yield _count(account, named)
         return
     fields = list(fields_of(account, _FIELDS))
-    if "elapsed" not in fields and form.is_present and named and account.use("wh", "how_long"):
+    lasts_until_now = form.is_present or form.tense == "perfect"
+    if not fields and named and lasts_until_now and account.use("wh", "how_long"):
         yield Ask("elapsed", position="first", state="current")
         return
+    if {"time", "dose"} <= set(fields) and account.clause.has("verb", "give", "administer", "get"):
+        fields.remove("dose")
+    if not fields and asks_last_time(account):
+        fields.append("time")
     if account.use("wh", "how_much") and "dose" not in fields:
         fields.insert(0, "dose")
     if account.use("wh", "how_often") and "frequency" not in fields:
@@ -140,10 +148,15 @@ def _has_state(account: Account) -> bool:
 def _count(account: Account, named: Named) -> Ask:
     """How many times is a number of orders, how many medicines one of names."""
     words = {word for mark in account.clause.of("summary", "count") for word in mark.text.split()}
-    nouns = {word for mark in account.clause.of("row", "medication") for word in mark.text.split()}
-    if words & {"times", "occasions"} or nouns & {"prescription", "prescriptions", "orders"}:
+    if words & {"times", "occasions"} or _names_orders(account):
         return Ask("name", "count")
     return Ask("name", "count_distinct")
+
+
+def _names_orders(account: Account) -> bool:
+    """Whether prescriptions are asked for, not medicines."""
+    nouns = {word for mark in account.clause.of("row", "medication") for word in mark.text.split()}
+    return bool(nouns & {"prescription", "prescriptions", "rx", "orders"})
 
 
 def _implied_state(account: Account, form: Form, named: Named) -> State | None:
@@ -162,9 +175,7 @@ def _implied_state(account: Account, form: Form, named: Named) -> State | None:
 
 def _takes(account: Account) -> bool:
     """Is on, takes, uses."""
-    if account.clause.has("verb", "take"):
-        return True
-    return "on" in account.clause.words
+    return bool(account.clause.words & {"on", "take", "takes", "taking", "use", "uses", "using"})
 
 
 def _kinds(account: Account, named: Named, asks: tuple[Ask, ...]) -> tuple[RowKind, ...]:
@@ -172,7 +183,7 @@ def _kinds(account: Account, named: Named, asks: tuple[Ask, ...]) -> tuple[RowKi
     clause = account.clause
     if clause.has("verb", "administer"):
         return ("administration",)
-    is_of_order = clause.has("verb", "order") or not named
+    is_of_order = clause.has("verb", "order") or not named or _names_orders(account)
     states = {ask.state for ask in asks}
     fields = {ask.returns for ask in asks}
     if is_of_order or states != {None} or fields & _OF_ORDERS or len(asks) > 1:

@@ -67,6 +67,8 @@ def names_of(account: Account, nameable: Nameable) -> Named:
     marks = named_marks(account.clause, nameable)
     series = _first_series(account.clause, marks)
     account.use_marks(series)
+    said = {nameable.limit(mark) for mark in series}
+    account.use_marks(mark for mark in marks if nameable.limit(mark) in said)
     limits = [limit for mark in series if (limit := nameable.limit(mark))]
     if len(limits) > 1 and _has_or(account.clause, series):
         united = limits[0]

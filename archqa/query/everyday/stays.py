@@ -7,7 +7,7 @@ from archqa.query.model import Companion
 from archqa.query.scope import Position, Span, Visit, When
 
 _KINDS = {"inpatient": "hospital", "icu": "icu"}
-_PREPOSITIONS = frozenset({"in", "on", "at", "from", "of", "for"})
+_PREPOSITIONS = frozenset({"in", "on", "at", "from", "of", "for", "during", "throughout"})
 
 
 class Stay(NamedTuple):
@@ -38,7 +38,7 @@ def _marks_of_stay(clause: Clause) -> tuple[Mark, ...]:
         first -= 1
     marks = clause.marks[first : places[-1] + 1]
     before = clause.marks[first - 1] if first else None
-    is_opened = any(_opens(mark) for mark in marks)
+    is_opened = any(_opens(mark) or mark.kind in {"position", "span"} for mark in marks)
     is_opened = is_opened or (before is not None and before.value == "during")
     if not is_opened or not all(_is_visit(mark) or _belongs_to_stay(mark) for mark in marks):
         return ()

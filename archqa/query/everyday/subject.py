@@ -96,6 +96,8 @@ def _by_names(clause: Clause) -> str | None:
         return "immunization"
     if "procedure" in kinds or clause.has("row", "procedure"):
         return "procedure"
+    if clause.has("verb", "take", "order", "administer"):
+        return "medication"
     if clause.has("class") or clause.has("row", "encounter") or clause.has("stay"):
         return _visits_or(clause, rows)
     if named_marks(clause, CONDITIONS) or clause.has("row", "diagnosis", "history"):
@@ -117,7 +119,7 @@ def _by_rows(rows: set[str]) -> str | None:
 
 def _by_words(clause: Clause) -> str | None:
     """The kind that verbs and fields speak for when nothing is named."""
-    if clause.has("verb", "take", "order", "administer") or clause.has("field", "dose"):
+    if clause.has("field", "dose"):
         return "medication"
     if clause.has("flag"):
         return "measurements"
@@ -126,5 +128,7 @@ def _by_words(clause: Clause) -> str | None:
     if clause.has("verb", "vaccinate"):
         return "immunization"
     if clause.has("verb", "visit", "discharge", "stay"):
+        return "encounter"
+    if clause.has("field", "discharge_destination", "visit_type", "length_of_stay"):
         return "encounter"
     return None
