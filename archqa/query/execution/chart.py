@@ -18,6 +18,26 @@ _MAX_CACHED_SEARCHES = 64
 _MAX_CACHED_RESOURCES = 500
 """Resources of a cached search. Larger searches are rarely repeated."""
 
+_TYPES_OF_URNS = (
+    "Practitioner",
+    "Organization",
+    "Location",
+    "Condition",
+    "Encounter",
+    "PractitionerRole",
+    "Observation",
+    "Procedure",
+    "Medication",
+    "Goal",
+    "Device",
+    "CareTeam",
+    "MedicationRequest",
+    "DiagnosticReport",
+    "RelatedPerson",
+    "Patient",
+)
+"""What a `urn:uuid:` of a loaded transaction, which names no type, is looked for among."""
+
 SearchLimits = Mapping[str, str | list[str]]
 Computed = TypeVar("Computed")
 
@@ -73,18 +93,42 @@ class Chart:
         """The stay of the encounter that a Reference points to; an empty one if there is none."""
         return self.stays.get(reference_id(reference), _NO_STAY)
 
+    def targets(self, reference: Any) -> list[Resource]:
+        """The resource that a Reference or `Type/id` points to; none if the record lacks it."""
+        target = self.resolver.resolve(reference)
+        if target is not None:
+            return [target]
+        resource_id = reference_id(reference)
+        text = reference.get("reference") if isinstance(reference, dict) else None
+        if not resource_id or not str(text).startswith("urn:"):
+            return []
+        for resource_type in _TYPES_OF_URNS:
+            target = self.resolver.resolve(f"{resource_type}/{resource_id}")
+            if target is not None:
+                return [target]
+        return []
+
     def codes(self, resource_type: str) -> list[CodeCount]:
         """The codes of the patient's resources of a type, most frequent first."""
         if resource_type not in self._codes:
             self._codes[resource_type] = self.record.codes(resource_type, self.patient)
         return self._codes[resource_type]
 
+    @cached_property
+    def observation_count(self) -> int:
+        """The number of the patient's results; 0 if it is not known without reading them."""
+        if not isinstance(self.record, LocalRecord):
+            return 0
+        return self.record.counts(self.patient).get("Observation", 0)
+
     def search(self, resource_type: str, params: SearchLimits | None = None) -> list[Resource]:
         """The patient's resources of a type that match a search."""
         key = (resource_type, repr(params))
         if key in self._searches:
             return self._searches[key]
-        parameters = {"patient": self.patient, **(params or {})}
+        parameters: dict[str, str | list[str]] = {"patient": self.patient, **(params or {})}
+        if "subject" in parameters:
+            del parameters["patient"]
         resources = list(self.record.search_all(resource_type, parameters))
         if len(resources) <= _MAX_CACHED_RESOURCES:
             self._searches[key] = resources
@@ -92,6 +136,13 @@ class Chart:
             oldest_key = next(iter(self._searches))
             del self._searches[oldest_key]
         return resources
+
+    def search_if_known(self, resource_type: str, params: SearchLimits) -> list[Resource]:
+        """As `search`; nothing of a type or a parameter that a server does not have."""
+        try:
+            return self.search(resource_type, params)
+        except FhirError:
+            return []
 
     def get_or_compute(self, name: str, compute: Callable[[], Computed]) -> Computed:
         """Something derived from the patient's resources, computed once. It must not be changed."""
@@ -105,6 +156,7 @@ class Chart:
         code_matches: Callable[[CodeCount], bool],
         names: Iterable[str],
         limits: SearchLimits,
+        parameter: str = "code",
     ) -> list[Resource]:
         """Observations with a matching code that pass the limits of a search.
 
@@ -117,7 +169,7 @@ class Chart:
                 return self._observations_by_text(names, limits)
             except FhirError:  # A server without `:text` is asked for every code instead.
                 pass
-        return self._observations_by_code(code_matches, limits)
+        return self._observations_by_code(code_matches, limits, parameter)
 
     def _observations_by_text(self, names: list[str], limits: SearchLimits) -> list[Resource]:
         resources: list[Resource] = []
@@ -127,7 +179,7 @@ class Chart:
         return _unique(resources)
 
     def _observations_by_code(
-        self, code_matches: Callable[[CodeCount], bool], limits: SearchLimits
+        self, code_matches: Callable[[CodeCount], bool], limits: SearchLimits, parameter: str
     ) -> list[Resource]:
         tokens: dict[str, None] = {}
         for code in self.codes("Observation"):
@@ -138,7 +190,7 @@ class Chart:
         resources: list[Resource] = []
         for start in range(0, len(distinct_tokens), _CODES_PER_SEARCH):
             batch = distinct_tokens[start : start + _CODES_PER_SEARCH]
-            parameters = {**limits, "code": ",".join(batch)}
+            parameters = {**limits, parameter: ",".join(batch)}
             resources += self.search("Observation", parameters)
         return _unique(resources)
 
