@@ -1,6 +1,6 @@
 """What a clause asks of rows: whether there are any, how many, or which field of them."""
 
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 from archqa.query.everyday.marks import Account, Clause, Mark
 from archqa.query.model import Aggregation, ReturnedField, State
@@ -20,6 +20,7 @@ class Ask(NamedTuple):
     summary: Aggregation = "each"
     position: Position | None = None
     state: State | None = None
+    extreme: Literal["minimum", "maximum"] | None = None
     unit: Unit | None = None
 
 
@@ -99,11 +100,11 @@ def asks_last_time(account: Account) -> bool:
     return any("time" in mark.text.split() for mark in account.clause.of("position"))
 
 
-def state_of(account: Account) -> State | None:
+def state_of(account: Account, *, may_end: bool = True) -> State | None:
     """The state that is named: still and currently, or stopped; of a contradiction none is used."""
     current = account.unused("state", "current") + account.unused("still")
     ended = account.unused("state", "ended")
-    if current and ended:
+    if ended and (current or not may_end):
         return None
     account.use_marks(current + ended)
     if current:
@@ -119,18 +120,25 @@ def use_past(account: Account) -> None:
 
     One previous visit is not all of them: with a noun in the singular the word is left over.
     """
-    nouns = [mark for kind in ("row", "class", "concept", "name") for mark in account.clause.of(kind)]
+    nouns = [
+        mark for kind in ("row", "class", "concept", "name") for mark in account.clause.of(kind)
+    ]
     if any(mark.text.endswith("s") for mark in nouns):
         past = [mark for mark in account.unused("state", "ended") if mark.text in _PAST]
         account.use_marks(past)
 
 
-def fields_of(account: Account, accepted: frozenset[str]) -> tuple[ReturnedField, ...]:
+def plain_field(field: str) -> str:
+    """The field of a query: what something is for is its reason."""
+    return "reason" if field == "for_what" else field
+
+
+def fields_of(account: Account, accepted: frozenset[str]) -> tuple[str, ...]:
     """The fields that are asked for, each once, in the order of the question."""
     marks = [mark for mark in account.clause.of("field") if mark.value in accepted]
     account.use_marks(marks)
     fields = dict.fromkeys(mark.value for mark in marks)
-    return tuple(fields)  # type: ignore[arg-type]
+    return tuple(fields)
 
 
 def unit_of(marks: tuple[Mark, ...]) -> Unit | None:
@@ -146,8 +154,24 @@ def counts(account: Account) -> bool:
 
 def use_plain_words(account: Account) -> None:
     """Note the question words that carry nothing beside what they ask of: what, which, any."""
-    account.use("wh", "what")
+    if not _asks_meaning(account):
+        account.use("wh", "what")
     account.use("exists")
     account.use("form")
     account.use("join")
     account.use("noun", "named", "type", "list")
+
+
+_OF_WHOM = frozenset("her his my their the your patient she he i on".split())
+
+
+def _asks_meaning(account: Account) -> bool:
+    """Whether "what is asthma" asks what a word means: no row, field, verb or person is named."""
+    clause = account.clause
+    if not any(mark.text in {"what", "which"} for mark in clause.of("wh", "what")):
+        return False
+    if any(clause.has(kind) for kind in ("row", "field", "verb", "noun", "class", "span", "state")):
+        return False
+    if clause.has("concept") and all(each.kind == "measurement" for each in clause.concepts):
+        return False
+    return not clause.words & _OF_WHOM

@@ -8,6 +8,7 @@ _ENDS = frozenset("?.;!")
 _SHARED = ("span", "position", "state", "still", "flag", "test", "extreme", "summary", "ever")
 """Marks that may be meant for both parts: "current problems and medicines"."""
 
+_NOUNS = ("row", "concept", "name", "class", "person")
 _OPENERS = frozenset({"wh", "field", "request", "exists"})
 _AUXILIARIES = frozenset("is are was were am do does did has have had".split())
 
@@ -26,7 +27,16 @@ def may_be_split(parts: tuple[Clause, ...]) -> bool:
     """Whether no word of one part may be meant for another: each part is a question of its own."""
     if all(_opens_question(part) for part in parts[1:]):
         return True
-    return not any(part.has(kind) for part in parts for kind in _SHARED)
+    *others, last = parts
+    if any(part.has(kind) for part in others for kind in _SHARED):
+        return False
+    return all(_stands_before_noun(last, mark) for kind in _SHARED for mark in last.of(kind))
+
+
+def _stands_before_noun(part: Clause, mark: Mark) -> bool:
+    """Whether a word belongs to the noun after it alone: "allergies and current medicines"."""
+    nouns = [each.start for kind in _NOUNS for each in part.of(kind)]
+    return bool(nouns) and mark.end <= min(nouns)
 
 
 def _opens_question(part: Clause) -> bool:

@@ -18,22 +18,30 @@ class Draft(NamedTuple):
     spans: tuple[Span, ...] = ()
     stay: Stay = Stay()
     limits: dict[str, Any] = {}
+    reasons_instead_of_names: tuple[str, ...] = ()
+    """The same question once more, of rows with one of these reasons."""
 
     @property
     def joined(self) -> Literal["and", "or"]:
         """Whether all the queries answer, or whichever finds something."""
+        if self.reasons_instead_of_names:
+            return "or"
         if len(self.kinds) > 1 and len(self.asks) * len(self.named.or_any) == 1:
             return "or"
         return self.named.joined
 
     def queries(self) -> tuple[Query, ...]:
         """The queries. Raises ValueError if their parts contradict."""
-        return tuple(
+        queries = [
             self._query(what, limit, ask)
             for limit in self.named.or_any
             for ask in self.asks
             for what in self.kinds
-        )
+        ]
+        for query in queries[:1] if self.reasons_instead_of_names else ():
+            limits = {"names": (), "concepts": (), "reasons": self.reasons_instead_of_names}
+            queries.append(query.model_copy(update=limits))
+        return tuple(queries)
 
     def _query(self, what: RowKind, limit: NameLimit, ask: Ask) -> Query:
         when = When(visit=self.stay.visit, spans=self.spans, position=ask.position)
@@ -42,6 +50,7 @@ class Draft(NamedTuple):
             "concepts": limit.concepts,
             "companion": self.stay.companion,
             "state": ask.state,
+            "extreme": ask.extreme,
             "unit": ask.unit,
             **self.limits,
         }

@@ -9,6 +9,7 @@ from archqa.query.everyday.asks import (
     fields_of,
     form_of,
     may_have_position,
+    plain_field,
     position_of,
     state_of,
     unit_of,
@@ -62,7 +63,7 @@ def _period(account: Account) -> str | None:
 def _classes(account: Account) -> tuple[VisitClass, ...]:
     """The classes; of several only those that "or" or "and" joins, or the intensive care unit."""
     marks = account.clause.of("class")
-    if not marks and account.clause.has("verb", "discharge"):
+    if not marks and _is_about_discharge(account):
         return ("inpatient",)
     values = {mark.value for mark in marks}
     if values == {"icu", "inpatient"}:
@@ -73,6 +74,11 @@ def _classes(account: Account) -> tuple[VisitClass, ...]:
     account.use_marks(marks)
     classes = [name for value in _CLASSES if value in values for name in _CLASSES[value]]
     return tuple(dict.fromkeys(classes))
+
+
+def _is_about_discharge(account: Account) -> bool:
+    clause = account.clause
+    return clause.has("verb", "discharge") or clause.has("field", "discharge_destination")
 
 
 def _use_words(account: Account) -> None:
@@ -96,11 +102,12 @@ def _asks(account: Account, form: Form) -> Iterator[Ask]:
     asks = tuple(_open_asks(account, form))
     position = position_of(account) if may_have_position(account, asks) else None
     use_past(account)
-    state = state_of(account)
+    state = state_of(account, may_end=False)
     for ask in asks:
         is_now = form.asks_now and ask.summary == "exists" and not account.clause.has("ever")
-        now = "current" if is_now and account.clause.has("class", "inpatient", "icu") else None
-        yield ask._replace(position=position or ask.position, state=state or now)
+        if is_now and account.clause.has("class", "inpatient", "icu"):
+            state = state or "current"
+        yield ask._replace(position=position or ask.position, state=state)
 
 
 def _open_asks(account: Account, form: Form) -> Iterator[Ask]:
@@ -108,7 +115,7 @@ def _open_asks(account: Account, form: Form) -> Iterator[Ask]:
     if counts(account) or how_often or account.clause.has("per"):
         yield Ask("time", "count")
         return
-    fields = ["reason" if each == "for_what" else each for each in fields_of(account, _FIELDS)]
+    fields = [plain_field(each) for each in fields_of(account, _FIELDS)]
     if account.use("wh", "how_long") and "elapsed" not in fields:
         fields.append("length_of_stay")
     if "time" in fields and account.use("verb", "discharge"):

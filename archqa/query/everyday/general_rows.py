@@ -15,6 +15,7 @@ from archqa.query.everyday.asks import (
     fields_of,
     form_of,
     may_have_position,
+    plain_field,
     position_of,
     state_of,
     unit_of,
@@ -97,9 +98,7 @@ def _asks(account: Account, kind: GeneralKind, form: Form, named: Named) -> Iter
         yield ask._replace(position=at, state=ask.state or state or now)
 
 
-def _open_asks(
-    account: Account, kind: GeneralKind, form: Form, named: Named
-) -> Iterator[Ask]:
+def _open_asks(account: Account, kind: GeneralKind, form: Form, named: Named) -> Iterator[Ask]:
     """What is asked, before position and state of the whole clause."""
     has_ended = _use_end(account, kind)
     if counts(account) or account.use("wh", "how_often"):
@@ -107,7 +106,7 @@ def _open_asks(
         if account.clause.has("position") and account.clause.has("join"):
             yield Ask("time")
         return
-    fields = [_renamed(field) for field in fields_of(account, kind.fields)]
+    fields = [plain_field(field) for field in fields_of(account, kind.fields)]
     if not fields and asks_last_time(account):
         fields = ["time"]
     if "elapsed" in kind.fields and account.use("wh", "how_long") and "elapsed" not in fields:
@@ -120,10 +119,6 @@ def _open_asks(
         yield Ask(kind.named if named else kind.listed)
     for field in dict.fromkeys(fields):
         yield _field(account, field, has_ended=has_ended)
-
-
-def _renamed(field: str) -> str:
-    return "reason" if field == "for_what" else field
 
 
 def _use_end(account: Account, kind: GeneralKind) -> bool:
@@ -160,7 +155,11 @@ def _implied_state(account: Account, kind: GeneralKind, form: Form, ask: Ask) ->
         return None
     if ask.summary == "count" and "have" not in account.clause.words:
         return None
-    if account.clause.has("position") or ask.returns in {"time", "end_time"} and ask.summary != "exists":
+    if (
+        account.clause.has("position")
+        or ask.returns in {"time", "end_time"}
+        and ask.summary != "exists"
+    ):
         return None
     if form.is_present:
         return "current"

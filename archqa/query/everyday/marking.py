@@ -19,7 +19,7 @@ from archqa.query.everyday.tokens import Token, plain, tokenize
 from archqa.query.everyday.vocabulary import Vocabulary
 
 _TITLES = frozenset({"mr", "mrs", "ms", "miss"})
-_ORDER = ("span", "test", "person", "row", "field", "category", "noun", "concept")
+_ORDER = ("judgement", "span", "test", "person", "row", "field", "category", "noun", "concept")
 """Which of two marks of one length wins: the first kinds first, all others last."""
 
 

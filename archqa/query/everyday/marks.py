@@ -47,7 +47,9 @@ class Clause(NamedTuple):
     def of(self, kind: str, *values: str) -> tuple[Mark, ...]:
         """The marks of a kind, with one of the values if there are any."""
         return tuple(
-            mark for mark in self.marks if mark.kind == kind and (not values or mark.value in values)
+            mark
+            for mark in self.marks
+            if mark.kind == kind and (not values or mark.value in values)
         )
 
     def has(self, kind: str, *values: str) -> bool:
@@ -99,7 +101,5 @@ class Account:
     def left(self) -> tuple[Mark, ...]:
         """The marks that carry something and were not used."""
         return tuple(
-            mark
-            for mark in self.clause.marks
-            if mark.kind not in SILENT and mark not in self._used
+            mark for mark in self.clause.marks if mark.kind not in SILENT and mark not in self._used
         )

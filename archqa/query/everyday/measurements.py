@@ -1,6 +1,6 @@
 """Questions about results: laboratory tests, vital signs, panels, scores, social history."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from functools import cache
 from typing import NamedTuple
 
@@ -36,12 +36,11 @@ class _Limits(NamedTuple):
 
     flag: Flag | None = None
     test: ValueTest | None = None
-    extreme: str | None = None
 
     @property
     def fields(self) -> dict[str, object]:
         """The fields of a query."""
-        return {"flag": self.flag, "value": self.test, "extreme": self.extreme}
+        return {"flag": self.flag, "value": self.test}
 
 
 def read_measurements(account: Account) -> Draft | Declined:
@@ -58,10 +57,9 @@ def read_measurements(account: Account) -> Draft | Declined:
     if declined is not None:
         return declined
     spans = account.use_spans()
-    limits = _limits(account, form, position is not None or bool(spans))
-    asks = tuple(_asks(account, form, named, position, bool(spans or stay.visit or stay.companion)))
-    if limits.extreme and position is None:
-        asks = tuple(ask._replace(position=None) for ask in asks)
+    limits = _Limits(_flag(account, form), _test(account))
+    is_dated = bool(spans or stay.visit or stay.companion)
+    asks = tuple(_varied(account, _asks(account, form, named, position, is_dated)))
     named = _of_single_values(named, limits, asks)
     return Draft((what,), asks, named, spans, stay, limits.fields)
 
@@ -85,7 +83,7 @@ def _what(account: Account, named: Named) -> RowKind:
         return "observation"
     for what in ("lab", "vital"):
         if account.use("row", what):
-            return what  # type: ignore[return-value]
+            return what
     account.use("row", "observation")
     return "observation"
 
@@ -99,9 +97,7 @@ def _use_words(account: Account) -> None:
     account.use("history")
 
 
-def _declined(
-    account: Account, form: Form, named: Named, position: str | None
-) -> Declined | None:
+def _declined(account: Account, form: Form, named: Named, position: str | None) -> Declined | None:
     """What no query can tell: whether only the last value passes, or whether all are normal."""
     clause = account.clause
     is_last = form.is_yes_no and (position is not None or form.is_present)
@@ -130,11 +126,7 @@ def _is_of_any_time(account: Account) -> bool:
     return clause.has("ever") or clause.has("exists") or clause.has("span")
 
 
-def _limits(account: Account, form: Form, is_dated: bool) -> _Limits:
-    return _Limits(_flag(account, form, is_dated), _test(account), _extreme(account))
-
-
-def _flag(account: Account, form: Form, is_dated: bool) -> Flag | None:
+def _flag(account: Account, form: Form) -> Flag | None:
     """The flag that limits the results; of the last value, the flag itself is asked."""
     flags = account.clause.of("flag")
     if len({mark.value for mark in flags}) != 1:
@@ -184,12 +176,28 @@ def _known_unit(text: str) -> str:
     return ucum_unit(text) or ""
 
 
-def _extreme(account: Account) -> str | None:
-    extremes = account.clause.of("extreme")
-    if len({mark.value for mark in extremes}) != 1:
-        return None
-    account.use_marks(extremes)
-    return extremes[0].value
+def _varied(account: Account, asks: Iterable[Ask]) -> Iterator[Ask]:
+    """The asks for each extreme, and for each of two positions: first and last."""
+    extremes = _values_of(account, "extreme")
+    positions = _values_of(account, "position")
+    for ask in asks:
+        if extremes:
+            for extreme in extremes:
+                yield ask._replace(extreme=extreme, position=None)  # type: ignore[arg-type]
+        elif positions:
+            for position in positions:
+                yield ask._replace(position=position)  # type: ignore[arg-type]
+        else:
+            yield ask
+
+
+def _values_of(account: Account, kind: str) -> tuple[str, ...]:
+    """The values of marks that nothing has used; several must be joined."""
+    values = tuple(dict.fromkeys(mark.value for mark in account.unused(kind)))
+    if len(values) > 1 and not account.clause.has("join"):
+        return ()
+    account.use(kind)
+    return values
 
 
 def _asks(
@@ -281,7 +289,8 @@ def _has_plural(account: Account) -> bool:
 def _of_single_values(named: Named, limits: _Limits, asks: tuple[Ask, ...]) -> Named:
     """For an extreme, a comparison or a summary: the single measurements of a panel."""
     summaries = {ask.summary for ask in asks} - {"each", "count", "exists"}
-    if not (limits.extreme or limits.test or summaries):
+    has_extreme = any(ask.extreme for ask in asks)
+    if not (has_extreme or limits.test or summaries):
         return named
     expanded: list[NameLimit] = []
     for limit in named.limits:

@@ -10,6 +10,7 @@ from archqa.query.everyday.asks import (
     fields_of,
     form_of,
     may_have_position,
+    plain_field,
     position_of,
     state_of,
     unit_of,
@@ -24,9 +25,7 @@ from archqa.query.everyday.reasons import reasons_of
 from archqa.query.everyday.stays import stay_of
 from archqa.query.model import Query, RowKind, State
 
-DRUGS = Nameable(
-    frozenset({"drug", "drug_class"}), frozenset({"medication", "administration"})
-)
+DRUGS = Nameable(frozenset({"drug", "drug_class"}), frozenset({"medication", "administration"}))
 _FIELDS = frozenset(
     {"dose", "frequency", "reason", "for_what", "time", "elapsed", "practitioner", "route"}
     | {"status", "place"}
@@ -54,9 +53,7 @@ def read_medications(account: Account) -> Draft | Declined:
 def orders(named: Named) -> Iterator[Query]:
     """The orders of each name, with their status."""
     for limit in named.limits[:2]:
-        yield Query(
-            what="medication", names=limit.names, concepts=limit.concepts, returns="status"
-        )
+        yield Query(what="medication", names=limit.names, concepts=limit.concepts, returns="status")
 
 
 def _asks_why_it_changed(account: Account) -> bool:
@@ -119,12 +116,8 @@ def _open_asks(account: Account, form: Form, named: Named) -> Iterator[Ask]:
         yield Ask("name", "exists")
     elif not fields:
         yield Ask("name")
-    for field in dict.fromkeys(_renamed(field) for field in fields):
+    for field in dict.fromkeys(plain_field(field) for field in fields):
         yield _field(account, field)
-
-
-def _renamed(field: str) -> str:
-    return "reason" if field == "for_what" else field
 
 
 def _field(account: Account, field: str) -> Ask:
@@ -183,7 +176,8 @@ def _kinds(account: Account, named: Named, asks: tuple[Ask, ...]) -> tuple[RowKi
     clause = account.clause
     if clause.has("verb", "administer"):
         return ("administration",)
-    is_of_order = clause.has("verb", "order") or not named or _names_orders(account)
+    is_given = bool(named) or clause.has("verb", "give")
+    is_of_order = clause.has("verb", "order") or not is_given or _names_orders(account)
     states = {ask.state for ask in asks}
     fields = {ask.returns for ask in asks}
     if is_of_order or states != {None} or fields & _OF_ORDERS or len(asks) > 1:

@@ -14,6 +14,8 @@ def read_person(account: Account) -> Draft:
     if "alive" in fields:
         account.use("still")
         account.use("state", "current")
+    if "birth_date" in fields:
+        account.use("field", "time")
     if "practitioner" in fields:
         account.use("field", "practitioner")
     use_plain_words(account)

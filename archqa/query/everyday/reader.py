@@ -4,6 +4,7 @@ from collections.abc import Callable
 from datetime import date
 
 from archqa.query.everyday.allergies import read_allergies
+from archqa.query.everyday.care_plans import read_care_plans
 from archqa.query.everyday.clauses import may_be_split, parts_of
 from archqa.query.everyday.draft import Draft
 from archqa.query.everyday.encounters import read_encounters
@@ -22,6 +23,7 @@ from archqa.query.everyday.reading import (
     Reading,
     Understood,
 )
+from archqa.query.everyday.spans import is_month
 from archqa.query.everyday.special_names import with_vaccines
 from archqa.query.everyday.subject import resolve_concepts, subject_of
 from archqa.query.everyday.vocabulary import Vocabulary
@@ -31,6 +33,7 @@ Reader = Callable[[Account], Draft | Declined]
 
 _READERS: dict[str, Reader] = {
     "allergy": read_allergies,
+    "care_plan": read_care_plans,
     "encounter": read_encounters,
     "measurements": read_measurements,
     "medication": read_medications,
@@ -39,14 +42,13 @@ _READERS: dict[str, Reader] = {
 }
 
 UNKNOWN = "neither words of the question language nor names of the record"
+MONTH = "a month without its year"
 UNUSED = "cannot be combined with the rest of the question"
 NO_SUBJECT = "nothing says what is asked about"
 TOO_MANY = f"more than {MOST_QUERIES} questions at once"
 
 
-def read_question(
-    question: str, vocabulary: Vocabulary, *, today: date | None = None
-) -> Reading:
+def read_question(question: str, vocabulary: Vocabulary, *, today: date | None = None) -> Reading:
     """Read a short question about one patient's record.
 
     Every word is taken into a query, known to carry nothing, or named in `NotUnderstood`. A month
@@ -102,7 +104,7 @@ def _understood(account: Account, draft: Draft) -> Reading:
     left = account.left
     unknown = tuple(each.text for each in left if each.kind == "unknown")
     if unknown:
-        return NotUnderstood(unknown, UNKNOWN)
+        return NotUnderstood(unknown, MONTH if is_month(unknown[0]) else UNKNOWN)
     if left:
         return NotUnderstood(tuple(each.text for each in left), UNUSED)
     queries = tuple(dict.fromkeys(draft.queries()))

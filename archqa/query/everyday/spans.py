@@ -55,7 +55,9 @@ _RELATIONS: dict[Relation, str] = {
 }
 _PERIOD_UNITS: dict[str, Unit] = {"d": "day", "w": "week", "m": "month", "y": "year"}
 _NOW = r"(?:now|today|(?:the )?present|the present day|this day|date)"
-_ONWARDS = re.compile(r",? (?:onwards?|on|and (?:later|after|onwards?|on)|or later|to " + _NOW + r")\b")
+_ONWARDS = re.compile(
+    r",? (?:onwards?|on|and (?:later|after|onwards?|on)|or later|to " + _NOW + r")\b"
+)
 _VISIT_NOUN = re.compile(
     r" (?:check-?up|check up|visit|appointment|physical|exam|examination|annual)(?![a-z])"
 )
@@ -88,6 +90,11 @@ def find_spans(text: str, today: date | None = None) -> tuple[FoundSpan, ...]:
         if not found or candidate.start >= found[-1].end:
             found.append(candidate)
     return tuple(found)
+
+
+def is_month(word: str) -> bool:
+    """Whether a word is the name of a month; without a year it is no span."""
+    return re.fullmatch(_MONTH, word) is not None
 
 
 def _candidates(text: str, today: date | None) -> Iterator[FoundSpan]:
@@ -217,7 +224,8 @@ def _date_fields(match: re.Match[str], today: date | None) -> dict[str, Any]:
         return {"days_back": int("yesterday" in groups)}
     if "period" in groups:
         return {f"{groups['period']}s_back": int("last" in groups)}
-    fields = {part: int(groups[part]) for part in ("year", "month", "day") if part in groups}
+    parts = [part for part in ("year", "month", "day") if part in groups]
+    fields: dict[str, Any] = {part: int(groups[part]) for part in parts}
     if "name" in groups:
         fields["month"] = _MONTHS.index(groups["name"][:3]) + 1
     if "back" in groups:

@@ -86,5 +86,3 @@ def _diseases() -> frozenset[str]:
 
 def _is_colloquial(clause: Clause, mark: Mark) -> bool:
     return mark.text in _COLLOQUIAL and clause.has("position")
-
-

@@ -1,5 +1,7 @@
 """Which kind of rows a clause asks about."""
 
+from collections.abc import Set as AbstractSet
+
 from archqa.query.everyday.asks import form_of
 from archqa.query.everyday.general_rows import general_kinds
 from archqa.query.everyday.marks import Clause, Mark
@@ -54,7 +56,7 @@ def _resolved(clause: Clause, mark: Mark) -> Mark:
     return mark._replace(concepts=concepts or mark.concepts)
 
 
-def _preferred_kinds(clause: Clause, kinds: set[str]) -> frozenset[str]:
+def _preferred_kinds(clause: Clause, kinds: AbstractSet[str]) -> frozenset[str]:
     """Which kinds the other words speak for."""
     if clause.has("row", *_ROWS_BEFORE_NAMES):
         return frozenset(kinds)
@@ -105,13 +107,13 @@ def _by_names(clause: Clause) -> str | None:
     return _by_rows(rows)
 
 
-def _visits_or(clause: Clause, rows: set[str]) -> str:
+def _visits_or(clause: Clause, rows: AbstractSet[str]) -> str:
     """Visits, unless a name of the record has rows of another kind during a stay."""
     others = rows - {"encounter", "diagnosis"}
     return _by_rows(others) or "encounter"
 
 
-def _by_rows(rows: set[str]) -> str | None:
+def _by_rows(rows: AbstractSet[str]) -> str | None:
     if "observation" in rows:
         return "measurements"
     return next((kind for kind in general_kinds() if kind in rows), None)
@@ -131,4 +133,6 @@ def _by_words(clause: Clause) -> str | None:
         return "encounter"
     if clause.has("field", "discharge_destination", "visit_type", "length_of_stay"):
         return "encounter"
+    if clause.has("noun", "measure"):
+        return "measurements"
     return None
