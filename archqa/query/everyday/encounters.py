@@ -63,7 +63,7 @@ def _period(account: Account) -> str | None:
 def _classes(account: Account) -> tuple[VisitClass, ...]:
     """The classes; of several only those that "or" or "and" joins, or the intensive care unit."""
     marks = account.clause.of("class")
-    if not marks and _is_about_discharge(account):
+    if not marks and _is_about_stays(account):
         return ("inpatient",)
     values = {mark.value for mark in marks}
     if values == {"icu", "inpatient"}:
@@ -76,9 +76,10 @@ def _classes(account: Account) -> tuple[VisitClass, ...]:
     return tuple(dict.fromkeys(classes))
 
 
-def _is_about_discharge(account: Account) -> bool:
+def _is_about_stays(account: Account) -> bool:
     clause = account.clause
-    return clause.has("verb", "discharge") or clause.has("field", "discharge_destination")
+    fields = clause.has("field", "discharge_destination", "length_of_stay")
+    return fields or clause.has("verb", "discharge", "stay") or clause.has("stay")
 
 
 def _use_words(account: Account) -> None:

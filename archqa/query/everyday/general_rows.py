@@ -102,6 +102,7 @@ def _open_asks(account: Account, kind: GeneralKind, form: Form, named: Named) ->
     """What is asked, before position and state of the whole clause."""
     has_ended = _use_end(account, kind)
     if counts(account) or account.use("wh", "how_often"):
+        account.use("field", "dose")
         yield Ask(kind.listed, "count")
         if account.clause.has("position") and account.clause.has("join"):
             yield Ask("time")

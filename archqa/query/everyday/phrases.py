@@ -5,6 +5,7 @@ from collections.abc import Iterator, Sequence
 from functools import cache
 from typing import NamedTuple
 
+from archqa.query.concepts import concept_named
 from archqa.query.everyday.marks import Mark
 from archqa.query.everyday.tables import phrases_of, read_table
 from archqa.query.everyday.tokens import Token
@@ -29,7 +30,14 @@ def find_phrases(tokens: Sequence[Token]) -> Iterator[Mark]:
         for phrase in _phrases_by_first_word().get(token.text, ()):
             end = _end_of(phrase, tokens, start)
             if end is not None:
-                yield Mark(phrase.kind, phrase.value, start, end)
+                yield _mark(phrase, start, end)
+
+
+def _mark(phrase: Phrase, start: int, end: int) -> Mark:
+    if phrase.kind != "measurement":
+        return Mark(phrase.kind, phrase.value, start, end)
+    concept = concept_named("measurement", phrase.value)
+    return Mark("concept", "", start, end, concepts=(concept,))
 
 
 def _end_of(phrase: Phrase, tokens: Sequence[Token], start: int) -> int | None:

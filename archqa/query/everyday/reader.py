@@ -24,7 +24,7 @@ from archqa.query.everyday.reading import (
     Understood,
 )
 from archqa.query.everyday.spans import is_month
-from archqa.query.everyday.special_names import with_vaccines
+from archqa.query.everyday.special_names import with_drug_classes, with_vaccines
 from archqa.query.everyday.subject import resolve_concepts, subject_of
 from archqa.query.everyday.vocabulary import Vocabulary
 from archqa.query.model import RowKind
@@ -75,7 +75,7 @@ def _read_parts(clause: Clause, vocabulary: Vocabulary) -> Reading | None:
 
 
 def _read_clause(clause: Clause, vocabulary: Vocabulary) -> Reading:
-    clause = with_vaccines(resolve_concepts(clause))
+    clause = with_drug_classes(with_vaccines(resolve_concepts(clause)))
     judgement = read_judgement(clause)
     if judgement is not None:
         return judgement

@@ -84,5 +84,36 @@ def _diseases() -> frozenset[str]:
     return frozenset(" ".join(stems(phrase)) for phrase in phrases)
 
 
+def with_drug_classes(clause: Clause) -> Clause:
+    """The clause with a class of medicines in place of what is measured: "anything for pain"."""
+    asks_medicine = clause.has("row", "medication") or clause.has("verb", "take", "order")
+    if not asks_medicine and not any(mark.text == "anything" for mark in clause.of("exists")):
+        return clause
+    marks = list(clause.marks)
+    for place, mark in enumerate(marks[1:], 1):
+        link = _link_before(marks, place)
+        classes = _classes_for(mark) if link is not None else ()
+        if link is not None and classes:
+            marks[place] = mark._replace(concepts=classes)
+            marks[link] = marks[link]._replace(kind="filler", value="preposition")
+    return clause._replace(marks=tuple(marks))
+
+
+def _link_before(marks: Sequence[Mark], place: int) -> int | None:
+    """The place of "for" before a mark, with nothing but articles and pronouns between."""
+    while place > 0 and marks[place - 1].kind == "filler":
+        place -= 1
+    is_link = place > 0 and marks[place - 1].kind == "link" and marks[place - 1].value == "for"
+    return place - 1 if is_link else None
+
+
+def _classes_for(mark: Mark) -> tuple[Concept, ...]:
+    """The medicines for something measured, as "pain medicine" names them."""
+    if not mark.concepts or any(each.kind != "measurement" for each in mark.concepts):
+        return ()
+    found = find_concepts(f"{mark.text} medicine")
+    return tuple(each.concept for each in found if each.concept.kind == "drug_class")
+
+
 def _is_colloquial(clause: Clause, mark: Mark) -> bool:
     return mark.text in _COLLOQUIAL and clause.has("position")
