@@ -162,7 +162,7 @@ def use_plain_words(account: Account) -> None:
     account.use("noun", "named", "type", "list")
 
 
-_OF_WHOM = frozenset("her his my their the your patient she he i on".split())
+_OF_WHOM = frozenset({"her", "his", "my", "their", "the", "patient", "she", "he", "i", "on"})
 
 
 def _asks_meaning(account: Account) -> bool:

@@ -1,7 +1,8 @@
 """Several questions in one: where a question can be split, and when its parts may stand alone."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
+from archqa.query.everyday.asks import PAST, PERFECT, PRESENT
 from archqa.query.everyday.marks import Clause, Mark
 
 _ENDS = frozenset("?.;!")
@@ -10,7 +11,7 @@ _SHARED = ("span", "position", "state", "still", "flag", "test", "extreme", "sum
 
 _NOUNS = ("row", "concept", "name", "class", "person")
 _OPENERS = frozenset({"wh", "field", "request", "exists"})
-_AUXILIARIES = frozenset("is are was were am do does did has have had".split())
+_AUXILIARIES = PRESENT | PAST | PERFECT
 
 
 def parts_of(clause: Clause) -> Iterator[tuple[Clause, ...]]:
@@ -54,10 +55,10 @@ def _is_joint(mark: Mark) -> bool:
     return (mark.kind == "join" and mark.value == "and") or mark.text in {",", "&"}
 
 
-def _split(clause: Clause, is_bound: object) -> tuple[Clause, ...]:
+def _split(clause: Clause, is_bound: Callable[[Mark], bool]) -> tuple[Clause, ...]:
     parts: list[list[Mark]] = [[]]
     for mark in clause.marks:
-        if is_bound(mark):  # type: ignore[operator]
+        if is_bound(mark):
             parts.append([])
         else:
             parts[-1].append(mark)

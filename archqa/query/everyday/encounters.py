@@ -85,7 +85,7 @@ def _is_about_stays(account: Account) -> bool:
 def _use_words(account: Account) -> None:
     use_plain_words(account)
     account.use("row", "encounter")
-    account.use("verb", "visit", "get", "take", "stay")
+    account.use("verb", "visit", "get", "taken", "stay")
     account.use("stay")
     account.use("ever")
     account.use("series")

@@ -30,7 +30,7 @@ from archqa.query.everyday.reading import Declined
 from archqa.query.everyday.reasons import reasons_of
 from archqa.query.everyday.stays import Stay, stay_of
 from archqa.query.everyday.tables import read_table
-from archqa.query.model import ReturnedField, RowKind, State
+from archqa.query.model import Query, ReturnedField, RowKind, State
 
 
 class GeneralKind(NamedTuple):
@@ -62,15 +62,21 @@ def read_general_rows(account: Account, what: RowKind) -> Draft | Declined:
     """The queries of a clause about rows of a kind of the table."""
     kind = general_kinds()[what]
     form = form_of(account.clause)
-    if account.clause.has("field", "reason") and not kind.has_reason:
-        return decline("why_value")
     named = names_of(account, kind.nameable)
+    if account.clause.has("field", "reason") and not kind.has_reason:
+        return decline("why_value", *_dates(kind, named))
     reasons = reasons_of(account) if kind.has_reason else ()
     stay = stay_of(account) if kind.in_stays else Stay()
     asks = tuple(_asks(account, kind, form, named))
     _use_words(account, kind)
     spans = account.use_spans()
     return Draft((what,), asks, named, spans, stay, {"reasons": reasons})
+
+
+def _dates(kind: GeneralKind, named: Named) -> Iterator[Query]:
+    """Since when each named thing is there."""
+    for limit in named.limits:
+        yield Query(what=kind.what, names=limit.names, concepts=limit.concepts, returns="time")
 
 
 def _use_words(account: Account, kind: GeneralKind) -> None:
@@ -119,7 +125,7 @@ def _open_asks(account: Account, kind: GeneralKind, form: Form, named: Named) ->
     elif not fields:
         yield Ask(kind.named if named else kind.listed)
     for field in dict.fromkeys(fields):
-        yield _field(account, field, has_ended=has_ended)
+        yield _field(account, kind, field, has_ended=has_ended)
 
 
 def _use_end(account: Account, kind: GeneralKind) -> bool:
@@ -130,9 +136,11 @@ def _use_end(account: Account, kind: GeneralKind) -> bool:
     return bool(account.use("verb", "resolve", "stop")) or is_ended
 
 
-def _field(account: Account, field: str, *, has_ended: bool) -> Ask:
+def _field(account: Account, kind: GeneralKind, field: str, *, has_ended: bool) -> Ask:
     if field == "time" and has_ended:
         return Ask("end_time", state="ended")
+    if field == "time" and kind.what != "diagnosis" and account.clause.has("verb", "start"):
+        return Ask("time", position="first")
     if field == "elapsed":
         unit = unit_of(account.clause.of("field", "elapsed"))
         return Ask("elapsed", position="last", unit=unit)
@@ -156,11 +164,8 @@ def _implied_state(account: Account, kind: GeneralKind, form: Form, ask: Ask) ->
         return None
     if ask.summary == "count" and "have" not in account.clause.words:
         return None
-    if (
-        account.clause.has("position")
-        or ask.returns in {"time", "end_time"}
-        and ask.summary != "exists"
-    ):
+    is_date = ask.returns in {"time", "end_time"} and ask.summary != "exists"
+    if account.clause.has("position") or is_date:
         return None
     if form.is_present:
         return "current"

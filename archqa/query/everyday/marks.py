@@ -88,8 +88,14 @@ class Account:
         return tuple(mark for mark in marks if mark not in self._used)
 
     def use_spans(self) -> tuple[Span, ...]:
-        """The spans of time that nothing has used, such as a stay; they are used now."""
+        """The spans of time that nothing has used, such as a stay; they are used now.
+
+        All spans limit the rows at once. Two dates, as in 2019 and 2020, would leave nothing: then
+        only the first is used.
+        """
         marks = self.unused("span")
+        if len(marks) > 1 and not all(_is_open(mark) for mark in marks):
+            marks = marks[:1]
         self._used.update(marks)
         return tuple(span for mark in marks for span in mark.spans)
 
@@ -103,3 +109,8 @@ class Account:
         return tuple(
             mark for mark in self.clause.marks if mark.kind not in SILENT and mark not in self._used
         )
+
+
+def _is_open(mark: Mark) -> bool:
+    """Whether a mark only says since or until when."""
+    return all(span.relation != "in" for span in mark.spans)

@@ -19,7 +19,7 @@ from archqa.query.everyday.asks import (
 from archqa.query.everyday.declining import decline
 from archqa.query.everyday.draft import Draft
 from archqa.query.everyday.marks import Account
-from archqa.query.everyday.naming import Nameable, Named, names_of, named_marks
+from archqa.query.everyday.naming import Nameable, Named, named_marks, names_of
 from archqa.query.everyday.reading import Declined
 from archqa.query.everyday.reasons import reasons_of
 from archqa.query.everyday.stays import stay_of
@@ -32,6 +32,9 @@ _FIELDS = frozenset(
 )
 _OF_ORDERS = frozenset({"dose", "frequency", "reason", "practitioner", "status", "place"})
 """Fields that an order has, and a dose that was given usually has not."""
+
+_OF_GIVING = ("give", "administer", "get")
+"""With these verbs a dose is what was given, not its strength: when was the last dose given."""
 
 
 def read_medications(account: Account) -> Draft | Declined:
@@ -65,7 +68,9 @@ def _asks_why_it_changed(account: Account) -> bool:
 def _use_words(account: Account) -> None:
     use_plain_words(account)
     account.use("row", "medication")
-    account.use("verb", "take", "order", "administer", "give", "get", "treat", "start")
+    account.use(
+        "verb", "take", "taken", "use", "order", "administer", "give", "get", "treat", "start"
+    )
     account.use("ever")
     account.use("series")
     account.use("history")
@@ -97,27 +102,33 @@ def _asks_whether_stopped(account: Account, form: Form) -> bool:
 def _open_asks(account: Account, form: Form, named: Named) -> Iterator[Ask]:
     """What is asked, before position and state of the whole clause."""
     if counts(account):
-        yield _count(account, named)
+        yield _count(account)
         return
-    fields = list(fields_of(account, _FIELDS))
+    fields = _fields(account)
     lasts_until_now = form.is_present or form.tense == "perfect"
     if not fields and named and lasts_until_now and account.use("wh", "how_long"):
         yield Ask("elapsed", position="first", state="current")
         return
-    if {"time", "dose"} <= set(fields) and account.clause.has("verb", "give", "administer", "get"):
-        fields.remove("dose")
-    if not fields and asks_last_time(account):
-        fields.append("time")
-    if account.use("wh", "how_much") and "dose" not in fields:
-        fields.insert(0, "dose")
-    if account.use("wh", "how_often") and "frequency" not in fields:
-        fields.append("frequency")
     if form.is_yes_no:
         yield Ask("name", "exists")
     elif not fields:
         yield Ask("name")
-    for field in dict.fromkeys(plain_field(field) for field in fields):
+    for field in fields:
         yield _field(account, field)
+
+
+def _fields(account: Account) -> tuple[str, ...]:
+    """The fields that are asked for, in plain words or by how much and how often."""
+    fields = dict.fromkeys(map(plain_field, fields_of(account, _FIELDS)))
+    if {"time", "dose"} <= fields.keys() and account.clause.has("verb", *_OF_GIVING):
+        del fields["dose"]
+    if not fields and asks_last_time(account):
+        fields["time"] = None
+    if account.use("wh", "how_much"):
+        fields = {"dose": None, **fields}
+    if account.use("wh", "how_often"):
+        fields["frequency"] = None
+    return tuple(fields)
 
 
 def _field(account: Account, field: str) -> Ask:
@@ -129,7 +140,7 @@ def _field(account: Account, field: str) -> Ask:
         return Ask("time", position="first")
     if field == "elapsed":
         return Ask("elapsed", position="last", unit=unit_of(clause.of("field", "elapsed")))
-    if field == "dose" and not clause.has("verb", "take") and not clause.has("span"):
+    if field == "dose" and not clause.has("verb", "take", "use") and not clause.has("span"):
         return Ask("dose", position=None if _has_state(account) else "last")
     return Ask(field)  # type: ignore[arg-type]
 
@@ -138,7 +149,7 @@ def _has_state(account: Account) -> bool:
     return account.clause.has("state") or account.clause.has("still")
 
 
-def _count(account: Account, named: Named) -> Ask:
+def _count(account: Account) -> Ask:
     """How many times is a number of orders, how many medicines one of names."""
     words = {word for mark in account.clause.of("summary", "count") for word in mark.text.split()}
     if words & {"times", "occasions"} or _names_orders(account):

@@ -1,9 +1,9 @@
 """Words that stand in no table, looked up among the names of the record."""
 
 from collections.abc import Iterator, Sequence
-from functools import cache
+from functools import cache, lru_cache
 
-from archqa.query.concepts.words import stem
+from archqa.query.concepts.words import stem, stems
 from archqa.query.everyday.marks import Mark
 from archqa.query.everyday.tables import read_table
 from archqa.query.everyday.tokens import Token
@@ -11,6 +11,10 @@ from archqa.query.everyday.vocabulary import Name, Vocabulary
 
 _LINKS = frozenset({"of", "the", "and", "for", "in", "to", "with", "a", "an"})
 """Words inside a name that need not stand in the display."""
+
+_NEGATIONS = frozenset({"without", "no", "not", "absence", "absent", "negative", "free", "denies"})
+_SMALLEST_SHARE = 1 / 3
+"""A display of three words with content is named by one of them, one of four is not."""
 
 _PART_OF_NAMES = frozenset({"unknown", "concept", "row", "class", "flag", "noun", "verb", "field"})
 """Kinds of marks whose words may belong to a name that has an unknown word as well."""
@@ -70,9 +74,40 @@ def _content(tokens: Sequence[Token], start: int, end: int) -> tuple[str, ...]:
 
 
 def _names(words: tuple[str, ...], vocabulary: Vocabulary) -> tuple[Name, ...]:
-    if all(stem(word) in _generic_words() or not word[0].isalpha() for word in words):
+    """The names that the words may stand for: they say a good part of what the name says."""
+    folded = tuple(map(stem, words))
+    has_repetition = len(set(folded)) < len(folded)
+    if has_repetition or {words[0], words[-1]} & _function_words():
         return ()
-    return vocabulary.holding(words)
+    if not _content_words(folded):
+        return ()
+    names = vocabulary.holding(words)
+    return tuple(name for name in names if _says_enough(folded, name.display))
+
+
+def _says_enough(words: tuple[str, ...], display: str) -> bool:
+    """Whether the words are a third of the content of a display, and none of what it denies.
+
+    "Partner" does not stand for a question of a survey that happens to have the word, nor
+    "sedation" for "intubation without sedation".
+    """
+    told = _content_words(stems(display))
+    if _SMALLEST_SHARE * len(told) > len(told & set(words)):
+        return False
+    return not _denied(display) & set(words) or bool(_NEGATIONS & set(words))
+
+
+@lru_cache(maxsize=65536)
+def _denied(display: str) -> frozenset[str]:
+    """The words after a negation in a display."""
+    words = stems(display)
+    first = next((place for place, word in enumerate(words) if word in _NEGATIONS), len(words))
+    return frozenset(words[first + 1 :])
+
+
+@lru_cache(maxsize=65536)
+def _content_words(words: tuple[str, ...]) -> frozenset[str]:
+    return frozenset(word for word in words if word not in _generic_words() and word[0].isalpha())
 
 
 def _replaced(marks: Sequence[Mark], named: Mark) -> list[Mark]:
@@ -83,5 +118,12 @@ def _replaced(marks: Sequence[Mark], named: Mark) -> list[Mark]:
 @cache
 def _generic_words() -> frozenset[str]:
     """Words that name nothing by themselves: sides, forms, degrees, tags of code systems."""
-    words = (word for row in read_table("generic_words.txt") for word in row[-1].split())
-    return frozenset(map(stem, words))
+    words = (word for row in read_table("generic_words.tsv") for word in row[-1].split())
+    return frozenset(map(stem, words)) | frozenset(map(stem, _function_words()))
+
+
+@cache
+def _function_words() -> frozenset[str]:
+    """Words that neither begin nor end a name: without, not, only, daily."""
+    rows = read_table("generic_words.tsv")
+    return frozenset(word for kind, words in rows if kind == "function" for word in words.split())

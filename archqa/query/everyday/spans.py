@@ -14,8 +14,11 @@ from archqa.query.scope import Ago, Span, Unit
 
 Relation = Literal["in", "since", "after", "before", "until"]
 
-_MONTHS = "jan feb mar apr may jun jul aug sep oct nov dec".split()
-_NUMBERS = "one two three four five six seven eight nine ten eleven twelve".split()
+_MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
+_NUMBERS = (
+    *("one", "two", "three", "four", "five", "six"),
+    *("seven", "eight", "nine", "ten", "eleven", "twelve"),
+)
 _MONTH = (
     r"(?P<name>jan(?:uary)?|feb(?:ruary)?|mar(?:ch)?|apr(?:il)?|may|june?|july?|aug(?:ust)?"
     r"|sept?(?:ember)?|oct(?:ober)?|nov(?:ember)?|dec(?:ember)?)\.?"
@@ -104,10 +107,17 @@ def _candidates(text: str, today: date | None) -> Iterator[FoundSpan]:
         yield _with_relation(text, each)
     yield from _lengths(text)
     for match in _matches(_DECADE, text):
-        start = _relation_before(text, match.start())[1]
-        first = int(match["decade"])
-        since = Span(relation="since", year=first)
-        yield FoundSpan((since, Span(relation="until", year=first + 9)), start, match.end())
+        relation, start = _relation_before(text, match.start())
+        yield FoundSpan(_decade(int(match["decade"]), relation), start, match.end())
+
+
+def _decade(first: int, relation: Relation) -> tuple[Span, ...]:
+    """The span of ten years, or the stretch before, since or after them."""
+    if relation in {"before", "since"}:
+        return (Span(relation=relation, year=first),)
+    if relation in {"after", "until"}:
+        return (Span(relation=relation, year=first + 9),)
+    return (Span(relation="since", year=first), Span(relation="until", year=first + 9))
 
 
 def _dates(text: str, today: date | None) -> Iterator[_Date]:
@@ -172,8 +182,11 @@ def _lengths(text: str) -> Iterator[FoundSpan]:
         for match in _matches(pattern, text):
             if match["count"] is None and match["unit"].endswith("s"):
                 continue
-            start = _relation_before(text, match.start())[1]
-            span = Span(relation="since", ago=_ago(match))
+            relation, start = _relation_before(text, match.start())
+            if relation in {"before", "until"}:
+                span = Span(relation="before", ago=_ago(match))
+            else:
+                span = Span(relation="since", ago=_ago(match))
             yield FoundSpan((span,), start, match.end())
 
 

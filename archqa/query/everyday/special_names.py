@@ -11,7 +11,7 @@ from archqa.query.everyday.vocabulary import Name
 from archqa.query.model import RowKind
 
 _VACCINE_WORDS = frozenset(
-    map(stem, "shot vaccine vaccination immunization jab booster inoculation series".split())
+    {"shot", "vaccine", "vaccination", "immunization", "jab", "booster", "inoculation", "series"}
 )
 _COLLOQUIAL = frozenset({"tetanus"})
 """Diseases that stand for their vaccine where the last one is asked for."""
@@ -86,7 +86,9 @@ def _diseases() -> frozenset[str]:
 
 def with_drug_classes(clause: Clause) -> Clause:
     """The clause with a class of medicines in place of what is measured: "anything for pain"."""
-    asks_medicine = clause.has("row", "medication") or clause.has("verb", "take", "order")
+    asks_medicine = clause.has("row", "medication") or clause.has(
+        "verb", "take", "taken", "use", "order"
+    )
     if not asks_medicine and not any(mark.text == "anything" for mark in clause.of("exists")):
         return clause
     marks = list(clause.marks)

@@ -26,7 +26,7 @@ _ROWS_BEFORE_NAMES = (
 """Nouns that say of which kind the rows are, whatever else is named."""
 
 _OF_MEASUREMENTS = ("noun", "flag", "test", "trend", "extreme")
-_OF_DRUGS = ("take", "order", "administer", "give")
+_OF_DRUGS = ("take", "taken", "use", "order", "administer", "give")
 
 
 def subject_of(clause: Clause) -> str | None:
@@ -98,16 +98,16 @@ def _by_names(clause: Clause) -> str | None:
         return "immunization"
     if "procedure" in kinds or clause.has("row", "procedure"):
         return "procedure"
-    if clause.has("verb", "take", "order", "administer"):
+    if clause.has("verb", "take", "taken", "use", "order", "administer"):
         return "medication"
     if clause.has("class") or clause.has("row", "encounter") or clause.has("stay"):
-        return _visits_or(clause, rows)
+        return _visits_or(rows)
     if named_marks(clause, CONDITIONS) or clause.has("row", "diagnosis", "history"):
         return "diagnosis"
     return _by_rows(rows)
 
 
-def _visits_or(clause: Clause, rows: AbstractSet[str]) -> str:
+def _visits_or(rows: AbstractSet[str]) -> str:
     """Visits, unless a name of the record has rows of another kind during a stay."""
     others = rows - {"encounter", "diagnosis"}
     return _by_rows(others) or "encounter"
@@ -116,6 +116,8 @@ def _visits_or(clause: Clause, rows: AbstractSet[str]) -> str:
 def _by_rows(rows: AbstractSet[str]) -> str | None:
     if "observation" in rows:
         return "measurements"
+    if "encounter" in rows:
+        return "encounter"
     return next((kind for kind in general_kinds() if kind in rows), None)
 
 

@@ -11,10 +11,10 @@ _DOTTED = re.compile(r"(?<![a-z.])(?:[a-z]\.){2,4}(?![a-z])", re.IGNORECASE)
 
 SEPARATORS = frozenset(",;:?!.&()-/\"'+")
 """Signs that carry nothing beyond the bounds of words."""
-_IS_BEFORE = frozenset("what who when where why how which that there here it he she".split())
+_OPENERS = frozenset({"what", "who", "when", "where", "why", "how", "which"})
+_IS_BEFORE = _OPENERS | {"that", "there", "here", "it", "he", "she"}
 _CONTRACTED = {"'re": "are", "'m": "am", "'ve": "have", "'ll": "will"}
 _NEGATED = {"ca": "can", "wo": "will", "sha": "shall"}
-_OPENERS = frozenset("what who when where why how which".split())
 
 
 class Token(NamedTuple):
