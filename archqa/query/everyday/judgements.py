@@ -1,0 +1,54 @@
+"""Judgements and predictions: declined, with facts that are related to them."""
+
+from collections.abc import Iterator
+
+from archqa.query.concepts import Concept
+from archqa.query.everyday.declining import decline
+from archqa.query.everyday.marks import Clause
+from archqa.query.everyday.reading import Declined
+from archqa.query.model import Query
+from archqa.query.scope import When
+
+
+def read_judgement(clause: Clause) -> Declined | None:
+    """The judgement that a clause asks for, if it has words of judgement."""
+    judgements = clause.of("judgement")
+    if not judgements:
+        return None
+    kinds = {mark.value for mark in judgements}
+    kind = "cause_of_death" if "cause_of_death" in kinds else judgements[0].value
+    related = dict.fromkeys(_related(clause))
+    return decline(kind, *related)
+
+
+def _related(clause: Clause) -> Iterator[Query]:
+    if clause.has("judgement", "cause_of_death"):
+        yield Query(what="patient", returns="death_time")
+    for mark in clause.of("concept"):
+        yield from _facts_about(mark.concepts[0])
+    if clause.has("row", "immunization"):
+        yield Query(what="immunization", returns="name")
+    if clause.has("row", "coverage"):
+        yield Query(what="coverage", state="current", returns="payer")
+    if clause.has("row", "medication"):
+        yield Query(what="medication", state="current", returns="name")
+    if clause.has("row", "allergy"):
+        yield Query(what="allergy", returns="name")
+
+
+def _facts_about(concept: Concept) -> Iterator[Query]:
+    """What the record holds of the thing that is judged."""
+    concepts = (concept.name,)
+    if concept.kind == "measurement":
+        last = When(position="last")
+        yield Query(what="observation", concepts=concepts, when=last)
+        yield Query(what="goal", concepts=concepts, returns="target")
+    elif concept.kind in {"drug", "drug_class"}:
+        yield Query(what="medication", concepts=concepts, returns="name")
+        yield Query(what="allergy", returns="name")
+    elif concept.kind == "condition":
+        yield Query(what="diagnosis", concepts=concepts, returns="time")
+    elif concept.kind == "vaccine":
+        yield Query(what="immunization", concepts=concepts, returns="time")
+    else:
+        yield Query(what="procedure", concepts=concepts, returns="time")

@@ -1,0 +1,129 @@
+"""Words that stand in no table, looked up among the names of the record."""
+
+from collections.abc import Iterator, Sequence
+from functools import cache, lru_cache
+
+from archqa.query.concepts.words import stem, stems
+from archqa.query.everyday.marks import Mark
+from archqa.query.everyday.tables import read_table
+from archqa.query.everyday.tokens import Token
+from archqa.query.everyday.vocabulary import Name, Vocabulary
+
+_LINKS = frozenset({"of", "the", "and", "for", "in", "to", "with", "a", "an"})
+"""Words inside a name that need not stand in the display."""
+
+_NEGATIONS = frozenset({"without", "no", "not", "absence", "absent", "negative", "free", "denies"})
+_SMALLEST_SHARE = 1 / 3
+"""A display of three words with content is named by one of them, one of four is not."""
+
+_PART_OF_NAMES = frozenset({"unknown", "concept", "row", "class", "flag", "noun", "verb", "field"})
+"""Kinds of marks whose words may belong to a name that has an unknown word as well."""
+
+
+def name_marks(
+    tokens: Sequence[Token], marks: Sequence[Mark], vocabulary: Vocabulary
+) -> list[Mark]:
+    """The marks with names of the record in place of unknown words, the longest names first."""
+    while True:
+        named = _longest_name(tokens, marks, vocabulary)
+        if named is None:
+            return list(marks)
+        marks = _replaced(marks, named)
+
+
+def _longest_name(
+    tokens: Sequence[Token], marks: Sequence[Mark], vocabulary: Vocabulary
+) -> Mark | None:
+    for start, end in _runs(marks):
+        words = _content(tokens, start, end)
+        names = _names(words, vocabulary)
+        if names:
+            return Mark("name", "", start, end, names=names)
+    return None
+
+
+def _runs(marks: Sequence[Mark]) -> Iterator[tuple[int, int]]:
+    """Stretches of tokens that could be a name and hold an unknown word, the longest first."""
+    runs: list[tuple[int, int]] = []
+    for first, opening in enumerate(marks):
+        if opening.kind not in _PART_OF_NAMES:
+            continue
+        for last in range(first, len(marks)):
+            if not _is_part(marks, last):
+                break
+            run = marks[first : last + 1]
+            if run[-1].kind in _PART_OF_NAMES and any(_is_unknown(each) for each in run):
+                runs.append((run[0].start, run[-1].end))
+    yield from sorted(runs, key=lambda run: run[0] - run[1])
+
+
+def _is_part(marks: Sequence[Mark], place: int) -> bool:
+    each = marks[place]
+    is_link = each.kind in {"filler", "link", "sign"} and each.value in _LINKS | {"-", "/", "&"}
+    is_preposition = each.value in {"preposition", "article"}
+    return each.kind in _PART_OF_NAMES or is_link or is_preposition
+
+
+def _is_unknown(each: Mark) -> bool:
+    return each.kind == "unknown"
+
+
+def _content(tokens: Sequence[Token], start: int, end: int) -> tuple[str, ...]:
+    words = (token.text for token in tokens[start:end] if not token.is_sign)
+    return tuple(word for word in words if word not in _LINKS)
+
+
+def _names(words: tuple[str, ...], vocabulary: Vocabulary) -> tuple[Name, ...]:
+    """The names that the words may stand for: they say a good part of what the name says."""
+    folded = tuple(map(stem, words))
+    has_repetition = len(set(folded)) < len(folded)
+    if has_repetition or {words[0], words[-1]} & _function_words():
+        return ()
+    if not _content_words(folded):
+        return ()
+    names = vocabulary.holding(words)
+    return tuple(name for name in names if _says_enough(folded, name.display))
+
+
+def _says_enough(words: tuple[str, ...], display: str) -> bool:
+    """Whether the words are a third of the content of a display, and none of what it denies.
+
+    "Partner" does not stand for a question of a survey that happens to have the word, nor
+    "sedation" for "intubation without sedation".
+    """
+    told = _content_words(stems(display))
+    if _SMALLEST_SHARE * len(told) > len(told & set(words)):
+        return False
+    return not _denied(display) & set(words) or bool(_NEGATIONS & set(words))
+
+
+@lru_cache(maxsize=65536)
+def _denied(display: str) -> frozenset[str]:
+    """The words after a negation in a display."""
+    words = stems(display)
+    first = next((place for place, word in enumerate(words) if word in _NEGATIONS), len(words))
+    return frozenset(words[first + 1 :])
+
+
+@lru_cache(maxsize=65536)
+def _content_words(words: tuple[str, ...]) -> frozenset[str]:
+    return frozenset(word for word in words if word not in _generic_words() and word[0].isalpha())
+
+
+def _replaced(marks: Sequence[Mark], named: Mark) -> list[Mark]:
+    kept = [each for each in marks if each.end <= named.start or each.start >= named.end]
+    return sorted([*kept, named], key=lambda each: each.start)
+
+
+@cache
+def _generic_words() -> frozenset[str]:
+    """Words that name nothing by themselves: sides, forms, degrees, tags of code systems."""
+    words = (word for row in read_table("generic_words.tsv") for word in row[-1].split())
+    return frozenset(map(stem, words)) | frozenset(map(stem, _function_words()))
+
+
+@cache
+def _function_words() -> frozenset[str]:
+    """Words that neither begin nor end a name: without, not, only, daily."""
+    rows = read_table("generic_words.tsv")
+    return frozenset(word for kind, words in rows if kind == "function" for word in words.split())

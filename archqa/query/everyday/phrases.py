@@ -1,0 +1,94 @@
+"""The phrases of the tables: which stretches of a question they are found in."""
+
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from functools import cache
+from typing import NamedTuple
+
+from archqa.query.concepts import concept_named
+from archqa.query.everyday.marks import Mark
+from archqa.query.everyday.tables import phrases_of, read_table
+from archqa.query.everyday.tokens import Token
+
+_AT_END = "$"
+_ENDINGS = frozenset(",;?.!")
+_JOINTS = frozenset({"and", "or"})
+
+
+class Phrase(NamedTuple):
+    """Words of a table and what they mean; `at_end`: only at the end of a part of the question."""
+
+    words: tuple[str, ...]
+    kind: str
+    value: str
+    at_end: bool = False
+
+
+def find_phrases(tokens: Sequence[Token]) -> Iterator[Mark]:
+    """Every phrase of the tables at every place, also those that overlap."""
+    for start, token in enumerate(tokens):
+        for phrase in _phrases_by_first_word().get(token.text, ()):
+            end = _end_of(phrase, tokens, start)
+            if end is not None:
+                yield _mark(phrase, start, end)
+
+
+def _mark(phrase: Phrase, start: int, end: int) -> Mark:
+    if phrase.kind != "measurement":
+        return Mark(phrase.kind, phrase.value, start, end)
+    concept = concept_named("measurement", phrase.value)
+    return Mark("concept", "", start, end, concepts=(concept,))
+
+
+def _end_of(phrase: Phrase, tokens: Sequence[Token], start: int) -> int | None:
+    """Where a phrase ends; a hyphen or a slash may stand between its words."""
+    place = start
+    for number, word in enumerate(phrase.words):
+        while number and place < len(tokens) and tokens[place].text in {"-", "/", "&"}:
+            place += 1
+        if place == len(tokens) or tokens[place].text != word:
+            return None
+        place += 1
+    if phrase.at_end and not _is_end(tokens, place):
+        return None
+    return place
+
+
+def _is_end(tokens: Sequence[Token], place: int) -> bool:
+    if place == len(tokens):
+        return True
+    return tokens[place].text in _ENDINGS | _JOINTS
+
+
+@cache
+def all_phrases() -> tuple[Phrase, ...]:
+    """The phrases of the three tables; of equal ones the first counts."""
+    phrases: dict[tuple[tuple[str, ...], bool], Phrase] = {}
+    for phrase in _read_phrases():
+        phrases.setdefault((phrase.words, phrase.at_end), phrase)
+    return tuple(phrases.values())
+
+
+def _read_phrases() -> Iterator[Phrase]:
+    for kind, value, cell in read_table("phrases.tsv"):
+        yield from _phrases(kind, value, cell)
+    for category, cell in read_table("judgements.tsv"):
+        yield from _phrases("judgement", category, cell)
+    for why, cell in read_table("fillers.tsv"):
+        yield from _phrases("filler", why, cell)
+
+
+def _phrases(kind: str, value: str, cell: str) -> Iterator[Phrase]:
+    for pattern in cell.split("|"):
+        at_end = pattern.endswith(_AT_END)
+        for words in phrases_of(pattern.removesuffix(_AT_END)):
+            if words:
+                yield Phrase(words, kind, value, at_end)
+
+
+@cache
+def _phrases_by_first_word() -> dict[str, tuple[Phrase, ...]]:
+    by_first_word: dict[str, list[Phrase]] = defaultdict(list)
+    for phrase in all_phrases():
+        by_first_word[phrase.words[0]].append(phrase)
+    return {word: tuple(phrases) for word, phrases in by_first_word.items()}

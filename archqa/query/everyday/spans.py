@@ -1,0 +1,271 @@
+"""Stretches of calendar time that a question names: dates, since and before, the last five years.
+
+"From" before a date means "of" it unless an end or "on" follows, and "after 2019" leaves 2019 out:
+people ask so of a record, while the grammar of FHIR-AgentBench follows the wordings of EHRSQL.
+"""
+
+import re
+from collections.abc import Iterator
+from datetime import date
+from functools import cache
+from typing import Any, Literal, NamedTuple
+
+from archqa.query.scope import Ago, Span, Unit
+
+Relation = Literal["in", "since", "after", "before", "until"]
+
+_MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
+_NUMBERS = (
+    *("one", "two", "three", "four", "five", "six"),
+    *("seven", "eight", "nine", "ten", "eleven", "twelve"),
+)
+_MONTH = (
+    r"(?P<name>jan(?:uary)?|feb(?:ruary)?|mar(?:ch)?|apr(?:il)?|may|june?|july?|aug(?:ust)?"
+    r"|sept?(?:ember)?|oct(?:ober)?|nov(?:ember)?|dec(?:ember)?)\.?"
+)
+_YEAR = r"(?P<year>(?:19|20)\d\d)"
+_DAY = r"(?:the )?(?P<day>0?[1-9]|[12]\d|3[01])(?:st|nd|rd|th)?"
+_MM = r"(?P<month>0?[1-9]|1[0-2])"
+_UNIT = r"(?P<unit>days?|weeks?|wks?|months?|mos?|years?|yrs?)"
+_COUNT = rf"(?P<count>\d+|{'|'.join(_NUMBERS)}|couple(?: of)?)"
+_DATES = (
+    rf"{_YEAR}-{_MM}-(?P<day>\d\d)",
+    rf"{_MM}[/-](?P<day>\d\d?)[/-]{_YEAR}",
+    rf"{_MONTH} {_DAY},? (?:of )?{_YEAR}",
+    rf"{_DAY}(?: of)? {_MONTH},? {_YEAR}",
+    rf"{_MONTH},? (?:of )?{_YEAR}",
+    rf"{_YEAR}[-/]{_MM}(?!\d)",
+    rf"{_MM}/{_YEAR}",
+    rf"(?:the )?(?:year )?{_YEAR}(?: calendar year)?",
+    r"(?P<today>today)|(?P<yesterday>yesterday)",
+    r"(?P<this>this) (?:calendar )?(?P<period>month|year)",
+    r"(?P<last>last|the previous) (?:calendar )?(?P<period>month|year)",
+    rf"{_MONTH}(?: (?P<back>this|last) year)",
+)
+_BARE_MONTHS = (rf"{_MONTH}(?: {_DAY})?(?![\d/])", rf"{_DAY}(?: of)? {_MONTH}")
+_AGO = rf"(?:an?|{_COUNT}) {_UNIT} (?:ago|back|before now)"
+_BACK = (
+    rf"(?:the )?(?:last|past|previous|preceding) (?:{_COUNT} )?{_UNIT}",
+    rf"(?<=within ){_COUNT} {_UNIT}",
+)
+_DECADE = r"the (?P<decade>19\d0|20\d0)s"
+_RELATIONS: dict[Relation, str] = {
+    "since": r"(?:ever |dating )?since|starting(?: in| on| from)?|beginning(?: in| on)?|onwards? from",
+    "after": r"after|following|later than",
+    "before": r"before|prior to|earlier than|preceding",
+    "until": r"until|till|through|up to|up until|by",
+    "in": r"(?:back )?in|on|during|at|within|over|throughout|of|for|from|dated?|in the year",
+}
+_PERIOD_UNITS: dict[str, Unit] = {"d": "day", "w": "week", "m": "month", "y": "year"}
+_NOW = r"(?:now|today|(?:the )?present|the present day|this day|date)"
+_ONWARDS = re.compile(
+    r",? (?:onwards?|on|and (?:later|after|onwards?|on)|or later|to " + _NOW + r")\b"
+)
+_VISIT_NOUN = re.compile(
+    r" (?:check-?up|check up|visit|appointment|physical|exam|examination|annual)(?![a-z])"
+)
+"""A visit that only dates something: "the 2019 checkup"."""
+
+
+class FoundSpan(NamedTuple):
+    """Spans that hold together, and the offsets of their words."""
+
+    spans: tuple[Span, ...]
+    start: int
+    end: int
+
+
+class _Date(NamedTuple):
+    """The fields of a span, and the offsets of the words of the date alone."""
+
+    fields: dict[str, Any]
+    start: int
+    end: int
+
+
+def find_spans(text: str, today: date | None = None) -> tuple[FoundSpan, ...]:
+    """The spans of a plain text in lower case, in its order.
+
+    A month without a year is the last such month before `today`; without `today` it is no span.
+    """
+    found: list[FoundSpan] = []
+    for candidate in sorted(_candidates(text, today), key=lambda each: (each.start, -each.end)):
+        if not found or candidate.start >= found[-1].end:
+            found.append(candidate)
+    return tuple(found)
+
+
+def is_month(word: str) -> bool:
+    """Whether a word is the name of a month; without a year it is no span."""
+    return re.fullmatch(_MONTH, word) is not None
+
+
+def _candidates(text: str, today: date | None) -> Iterator[FoundSpan]:
+    dates = list(_dates(text, today))
+    yield from _ranges(text, dates)
+    for each in dates:
+        yield _with_relation(text, each)
+    yield from _lengths(text)
+    for match in _matches(_DECADE, text):
+        relation, start = _relation_before(text, match.start())
+        yield FoundSpan(_decade(int(match["decade"]), relation), start, match.end())
+
+
+def _decade(first: int, relation: Relation) -> tuple[Span, ...]:
+    """The span of ten years, or the stretch before, since or after them."""
+    if relation in {"before", "since"}:
+        return (Span(relation=relation, year=first),)
+    if relation in {"after", "until"}:
+        return (Span(relation=relation, year=first + 9),)
+    return (Span(relation="since", year=first), Span(relation="until", year=first + 9))
+
+
+def _dates(text: str, today: date | None) -> Iterator[_Date]:
+    """The dates without overlap, the most exact first."""
+    taken: list[tuple[int, int]] = []
+    patterns = _DATES if today is None else (*_DATES, *_BARE_MONTHS)
+    for pattern in patterns:
+        for match in _matches(pattern, text):
+            if any(match.start() < end and start < match.end() for start, end in taken):
+                continue
+            fields = _date_fields(match, today)
+            if fields and _is_valid(fields):
+                taken.append(match.span())
+                yield _Date(fields, *match.span())
+
+
+def _ranges(text: str, dates: list[_Date]) -> Iterator[FoundSpan]:
+    """From A to B, between A and B, A to B; B may be now."""
+    for first in dates:
+        opening = re.search(r"\b(?:between|from)(?: the)? ?$", text[: first.start])
+        start = opening.start() if opening else first.start
+        visit = _VISIT_NOUN.match(text, first.end)
+        end = visit.end() if visit else first.end
+        joint = re.compile(r" ?(?:and|to|until|till|through|-) ?(?:the )?").match(text, end)
+        if joint is None or (not opening and "and" in joint[0]):
+            continue
+        yield from _closed_range(text, dates, first, (start, joint.end()))
+
+
+def _closed_range(
+    text: str, dates: list[_Date], first: _Date, place: tuple[int, int]
+) -> Iterator[FoundSpan]:
+    start, end_of_joint = place
+    since = Span(relation="since", **first.fields)
+    now = re.compile(_NOW + r"(?![a-z])").match(text, end_of_joint)
+    if now:
+        yield FoundSpan((since,), start, now.end())
+    for last in dates:
+        if last.start == end_of_joint and "days_back" not in last.fields:
+            until = Span(relation="until", **last.fields)
+            yield FoundSpan((since, until), start, _end_of_visit_noun(text, last.end))
+
+
+def _with_relation(text: str, each: _Date) -> FoundSpan:
+    relation, start = _relation_before(text, each.start)
+    end = _end_of_visit_noun(text, each.end)
+    onwards = _ONWARDS.match(text, end)
+    if onwards and relation == "in":
+        relation, end = "since", onwards.end()
+    return FoundSpan((Span(relation=relation, **each.fields),), start, end)
+
+
+def _end_of_visit_noun(text: str, end: int) -> int:
+    visit = _VISIT_NOUN.match(text, end)
+    return visit.end() if visit else end
+
+
+def _lengths(text: str) -> Iterator[FoundSpan]:
+    for match in _matches(_AGO, text):
+        yield _time_ago(text, match)
+    for pattern in _BACK:
+        for match in _matches(pattern, text):
+            if match["count"] is None and match["unit"].endswith("s"):
+                continue
+            relation, start = _relation_before(text, match.start())
+            if relation in {"before", "until"}:
+                span = Span(relation="before", ago=_ago(match))
+            else:
+                span = Span(relation="since", ago=_ago(match))
+            yield FoundSpan((span,), start, match.end())
+
+
+def _time_ago(text: str, match: re.Match[str]) -> FoundSpan:
+    """Three days ago is a day; since or more than three days ago is a stretch."""
+    ago = _ago(match)
+    more = re.search(r"\b(?:more than|over|longer than) $", text[: match.start()])
+    if more:
+        return FoundSpan((Span(relation="before", ago=ago),), more.start(), match.end())
+    relation, start = _relation_before(text, match.start())
+    if relation != "in":
+        return FoundSpan((Span(relation=relation, ago=ago),), start, match.end())
+    unit, count = ago.unit, ago.count
+    if unit == "week":
+        unit, count = "day", 7 * count
+    span = Span.model_validate({f"{unit}s_back": count})
+    return FoundSpan((span,), start, match.end())
+
+
+def _ago(match: re.Match[str]) -> Ago:
+    count = match["count"] or "1"
+    if count.startswith("couple"):
+        count = "2"
+    number = int(count) if count.isdecimal() else _NUMBERS.index(count) + 1
+    return Ago(count=number, unit=_PERIOD_UNITS[match["unit"][0]])
+
+
+def _relation_before(text: str, start: int) -> tuple[Relation, int]:
+    """The relation that the words before a date express, and where they begin."""
+    for relation, pattern in _relation_patterns().items():
+        match = pattern.search(text[:start])
+        if match:
+            return relation, match.start()
+    return "in", start
+
+
+@cache
+def _relation_patterns() -> dict[Relation, re.Pattern[str]]:
+    return {
+        relation: re.compile(rf"\b(?:{pattern})(?: the| her| his| my)? $")
+        for relation, pattern in _RELATIONS.items()
+    }
+
+
+def _date_fields(match: re.Match[str], today: date | None) -> dict[str, Any]:
+    groups = {name: group for name, group in match.groupdict().items() if group}
+    if "today" in groups or "yesterday" in groups:
+        return {"days_back": int("yesterday" in groups)}
+    if "period" in groups:
+        return {f"{groups['period']}s_back": int("last" in groups)}
+    parts = [part for part in ("year", "month", "day") if part in groups]
+    fields: dict[str, Any] = {part: int(groups[part]) for part in parts}
+    if "name" in groups:
+        fields["month"] = _MONTHS.index(groups["name"][:3]) + 1
+    if "back" in groups:
+        fields["years_back"] = int(groups["back"] == "last")
+    elif "year" not in fields and today is not None:
+        fields["year"] = _latest_year(fields, today)
+    return fields
+
+
+def _latest_year(fields: dict[str, int], today: date) -> int:
+    """The year of the last such month, or day, that has begun."""
+    is_past = (fields["month"], fields.get("day", 1)) <= (today.month, today.day)
+    return today.year if is_past else today.year - 1
+
+
+def _is_valid(fields: dict[str, Any]) -> bool:
+    try:
+        Span(**fields)
+    except ValueError:
+        return False
+    return True
+
+
+def _matches(pattern: str, text: str) -> Iterator[re.Match[str]]:
+    return _compiled(pattern).finditer(text)
+
+
+@cache
+def _compiled(pattern: str) -> re.Pattern[str]:
+    return re.compile(rf"(?<![a-z\d/.-])(?:{pattern})(?![a-z\d])")

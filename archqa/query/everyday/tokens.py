@@ -1,0 +1,73 @@
+"""A question as tokens with offsets: words, numbers and the signs that separate its parts."""
+
+import re
+from collections.abc import Iterator
+from typing import NamedTuple
+
+_SIGNS = str.maketrans({"’": "'", "‘": "'", "`": "'", "“": '"', "”": '"', "–": "-", "—": "-"})
+_TOKEN = re.compile(r"[a-z0-9]+(?:\.\d+)?(?:'[a-z]+)?|[^\sa-z0-9]", re.IGNORECASE)
+_DOTTED = re.compile(r"(?<![a-z.])(?:[a-z]\.){2,4}(?![a-z])", re.IGNORECASE)
+"""An abbreviation with dots: "E.R."; the dots become nothing, so offsets shift by them only."""
+
+SEPARATORS = frozenset(",;:?!.&()-/\"'+")
+"""Signs that carry nothing beyond the bounds of words."""
+_OPENERS = frozenset({"what", "who", "when", "where", "why", "how", "which"})
+_IS_BEFORE = _OPENERS | {"that", "there", "here", "it", "he", "she"}
+_CONTRACTED = {"'re": "are", "'m": "am", "'ve": "have", "'ll": "will"}
+_NEGATED = {"ca": "can", "wo": "will", "sha": "shall"}
+
+
+class Token(NamedTuple):
+    """A word in lower case, or a sign, and where it stands; parts of "what's" share one place."""
+
+    text: str
+    start: int
+    end: int
+
+    @property
+    def is_sign(self) -> bool:
+        """Whether it only separates words."""
+        return self.text in SEPARATORS
+
+
+def plain(question: str) -> str:
+    """The question with plain signs and abbreviations without dots."""
+    text = question.translate(_SIGNS)
+    return _DOTTED.sub(lambda match: match.group().replace(".", ""), text)
+
+
+def tokenize(text: str) -> tuple[Token, ...]:
+    """The tokens of a plain text; contractions in full, possessive endings dropped."""
+    tokens: list[Token] = []
+    for match in _TOKEN.finditer(text):
+        for word in _spelled_out(match.group().lower()):
+            tokens.append(Token(word, match.start(), match.end()))
+    return tuple(tokens)
+
+
+def words_of(phrase: str) -> tuple[str, ...]:
+    """The words of a phrase of a table, as they stand in a question."""
+    return tuple(token.text for token in tokenize(phrase) if not token.is_sign)
+
+
+def _spelled_out(word: str) -> Iterator[str]:
+    base, apostrophe, _ = word.partition("'")
+    if not apostrophe:
+        yield _UNAPOSTROPHISED.get(word, word)
+        return
+    ending = word[len(base) :]
+    if ending == "'t" and base.endswith("n"):
+        yield _NEGATED.get(base[:-1], base[:-1])
+        yield "not"
+        return
+    yield base
+    if ending == "'d":
+        yield "did" if base in _OPENERS else "would"
+    elif ending in _CONTRACTED:
+        yield _CONTRACTED[ending]
+    elif ending == "'s" and base in _IS_BEFORE:
+        yield "is"
+
+
+_UNAPOSTROPHISED = {"whats": "what", "whens": "when", "wheres": "where", "whos": "who"}
+"""Telegraphic spellings; the "is" that they hold carries nothing."""

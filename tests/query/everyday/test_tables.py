@@ -1,0 +1,65 @@
+"""The tables of the everyday grammar: small, without contradictions, without words that decide."""
+
+from collections import Counter
+
+from archqa.query.concepts import concept_named
+from archqa.query.everyday.general_rows import general_kinds
+from archqa.query.everyday.phrases import all_phrases
+from archqa.query.everyday.tables import phrases_of, read_table
+from archqa.query.kinds import KINDS
+
+FORBIDDEN = {
+    *("not", "no", "never", "without", "except", "unless", "only", "but", "neither", "nor"),
+    *("now", "still", "currently", "already", "yet", "ever", "again", "recently", "soon"),
+    *("before", "after", "since", "until", "during", "last", "first", "past", "previous"),
+    *("stop", "stopped", "start", "started", "change", "changed", "held", "resolved"),
+    *("high", "low", "normal", "abnormal", "severe", "mild", "new", "old", "good", "bad"),
+    *("safe", "should", "will", "can", "why", "better", "worse", "risk", "mother", "father"),
+}
+
+
+def fillers() -> set[tuple[str, ...]]:
+    return {phrase.words for phrase in all_phrases() if phrase.kind == "filler"}
+
+
+def test_no_word_that_decides_carries_nothing() -> None:
+    assert {words[0] for words in fillers() if len(words) == 1} & FORBIDDEN == set()
+
+
+def test_the_single_words_that_carry_nothing_are_few() -> None:
+    assert len([words for words in fillers() if len(words) == 1]) < 110
+
+
+def test_no_phrase_has_two_meanings() -> None:
+    read = []
+    for kind, value, cell in read_table("phrases.tsv"):
+        read += [(words, kind, value) for words in set(_phrases(cell))]
+    for kind, cell in (*read_table("judgements.tsv"), *read_table("fillers.tsv")):
+        read += [(words, "word", kind) for words in set(_phrases(cell))]
+    times = Counter(words for words, _, _ in read)
+    ambiguous = {" ".join(words) for words, count in times.items() if count > 1}
+    assert ambiguous == set()
+
+
+def _phrases(cell: str) -> list[tuple[str, ...]]:
+    patterns = [pattern for pattern in cell.split("|") if not pattern.endswith("$")]
+    return [words for words in phrases_of("|".join(patterns)) if words]
+
+
+def test_every_judgement_has_a_reason() -> None:
+    kinds = {kind for kind, _ in read_table("judgements.tsv")}
+    assert kinds <= {kind for kind, _ in read_table("reasons.tsv")}
+
+
+def test_general_kinds_return_what_their_rows_have() -> None:
+    for kind in general_kinds().values():
+        fields = {"reason" if field == "for_what" else field for field in kind.fields}
+        assert {*fields, kind.listed, kind.named} <= KINDS[kind.what].returns, kind.what
+
+
+def test_measurements_of_the_tables_are_concepts() -> None:
+    names = [row[0] for row in read_table("status_measurements.tsv")]
+    names += [row[0] for row in read_table("measured_conditions.tsv")]
+    assert all(concept_named("measurement", name).name == name for name in names)
+    for _, condition in read_table("measured_conditions.tsv"):
+        assert concept_named("condition", condition).name == condition
