@@ -1,0 +1,118 @@
+"""What an answer tells of a row besides its name and date: for what, where, with whom, how often."""
+
+from collections.abc import Iterator
+
+from archqa.asking.record_names import (
+    DRUGS,
+    ENDED,
+    STAYS,
+    clean_name,
+    field_words,
+    has_strength,
+    row_status,
+    row_words,
+)
+from archqa.query.execution.rows import Row
+from archqa.query.model import Query
+
+_ALWAYS_TOLD = {
+    "encounter": ("reason", "place"),
+    "hospital_visit": ("reason", "place"),
+    "icu_stay": ("care_unit",),
+    "care_unit": ("care_unit",),
+    "allergy": ("reaction", "severity"),
+    "coverage": ("payer",),
+    "goal": ("target",),
+    "medication": ("frequency",),
+    "administration": ("frequency",),
+    "imaging": ("body_site",),
+    "microbiology_test": ("specimen", "organism"),
+    "organism": ("specimen",),
+    "susceptibility": ("organism", "result", "specimen"),
+}
+"""Fields that belong to every line of a kind of rows, if the record has them."""
+
+_TOLD_OF_A_SINGLE_ROW = {
+    "encounter": ("practitioner",),
+    "hospital_visit": ("practitioner",),
+    "care_plan": ("activity",),
+    "procedure": ("reason",),
+}
+_NOT_FACTS = frozenset({"value", "time", "name", "elapsed", "length_of_stay", "age", "end_time"})
+"""Returned fields that every line tells as name, value or date."""
+
+
+def asked_fields(query: Query) -> tuple[str, ...]:
+    """Return the facts that a query asks for."""
+    fields = [] if query.returns in _NOT_FACTS else [query.returns]
+    if query.reasons:
+        fields.append("reason")
+    if query.flag:
+        fields.append("flag")
+    if query.returns == "dose" and query.what in DRUGS:
+        fields.append("frequency")
+    return tuple(dict.fromkeys(fields))
+
+
+def detail_texts(query: Query, row: Row, *, is_single: bool) -> list[str]:
+    """Return the facts of a row that belong on its line, then what was asked and is not recorded."""
+    fields = [*asked_fields(query), *_ALWAYS_TOLD.get(query.what, ())]
+    if is_single:
+        fields += _TOLD_OF_A_SINGLE_ROW.get(query.what, ())
+    told = []
+    for field in dict.fromkeys(fields):
+        told += _told(row, field)
+    return [*told, *_missing(query, row)]
+
+
+def is_told(query: Query, row: Row) -> bool:
+    """Whether a row has what is asked for: a reason, a dose, an end."""
+    return not any(field in _decisive_fields(query) for field in _absent_fields(query, row))
+
+
+def _decisive_fields(query: Query) -> tuple[str, ...]:
+    return (query.returns,)
+
+
+def status_text(query: Query, row: Row) -> str:
+    """Return the status in words, unless it is the rule; empty without one."""
+    status = row_status(row)
+    if query.returns == "end_time" and row.end is None and query.what not in STAYS:
+        ended = status if status in ENDED else status or "end"
+        if status and status not in ENDED:
+            return f"{status}, no end is recorded"
+        return f"{ended}, on what date is not recorded" if status else "no end is recorded"
+    if status in row_words(query.what).silent and query.returns != "status":
+        return ""
+    return status
+
+
+def _told(row: Row, field: str) -> Iterator[str]:
+    """Yield one text of a fact; none where the line says it already, or for a bare flag."""
+    if field in {"status", "flag"}:
+        return
+    values = [clean_name(value) for value in row.facts.get(field, ())]
+    name = clean_name(row.name)
+    texts = [value for value in dict.fromkeys(values) if value != name]
+    words = field_words().get(field)
+    if texts and words:
+        yield words.said.format("; ".join(texts))
+
+
+def _missing(query: Query, row: Row) -> Iterator[str]:
+    for field in _absent_fields(query, row):
+        words = field_words().get(field)
+        if words:
+            yield f"{words.absent} is not recorded"
+
+
+def _absent_fields(query: Query, row: Row) -> Iterator[str]:
+    """Yield the facts that are asked for and that the row does not have."""
+    for field in asked_fields(query):
+        if field == "dose":
+            if row.value is None and not row.text and not has_strength(row.name):
+                yield field
+        elif field not in {"flag", "status"} and not row.facts.get(field):
+            yield field
+    if query.returns == "end_time" and row.end is None:
+        yield "end_time"

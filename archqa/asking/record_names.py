@@ -1,0 +1,181 @@
+"""What rows of a record are called in an answer: displays without the marks of code systems."""
+
+import re
+from functools import cache
+from typing import Literal, NamedTuple
+
+from archqa.asking.word_patterns import read_word_lists
+from archqa.query.execution.rows import Row
+from archqa.query.model import Query
+
+MEASURED = frozenset(
+    {"lab", "vital", "output", "observation", "microbiology_test", "organism", "susceptibility"}
+)
+"""Kinds of rows that have a result."""
+
+STAYS = frozenset({"hospital_visit", "icu_stay", "care_unit", "encounter"})
+"""Kinds of rows that are a visit, each told on a line of its own."""
+
+DRUGS = frozenset({"medication", "administration"})
+
+ENDED = frozenset(
+    {"stopped", "completed", "resolved", "inactive", "remission", "finished", "cancelled"}
+    | {"revoked", "ended", "discontinued", "expired", "suspended"}
+)
+"""Statuses of what has ended."""
+
+Assertion = Literal["negative", "past", "positive", ""]
+
+_SNOMED_TAG = re.compile(
+    r"\s*\((?:disorder|finding|procedure|situation|regime/therapy|morphologic abnormality"
+    r"|observable entity|physical object|substance|person|event|body structure|product"
+    r"|medicinal product|clinical drug|qualifier value|environment|organism|occupation"
+    r"|record artifact|social concept|specimen|assessment scale|context-dependent category)\)$"
+)
+"""The semantic tag at the end of a SNOMED CT fully specified name."""
+
+_LOINC_PROPERTY = re.compile(r"\s*\[[^\]]*\](?!\S)")
+"""Property and scale in a LOINC long common name, [Mass/volume]; mm[Hg] is none."""
+
+_LOINC_BLOOD = re.compile(r"\s+in (?:Serum or Plasma|Serum, Plasma or Blood|Serum|Plasma|Blood)\b")
+_LOINC_METHOD = re.compile(r"\s+by (?:Automated count|Manual count|calculation|Computation)\b")
+_CAPITAL_UNIT = re.compile(r"\b(?:MG|ML|MCG|MEQ|UNT|ACTUAT)\b")
+_UNITS = {"MG": "mg", "ML": "mL", "MCG": "mcg", "MEQ": "mEq", "UNT": "units", "ACTUAT": "puff"}
+_STRENGTH = re.compile(r"\d[\d.,]*\s*(?:mg|mcg|µg|g|ml|meq|units?|iu|%)(?![a-z])", re.IGNORECASE)
+_QUOTED_TEXT = re.compile(r"^\{.*['\"]text['\"]: ['\"](.+?)['\"]\}$")
+"""The text in a dictionary that an export wrote where a text belongs."""
+
+_CLASS_WORDS = {
+    "ambulatory": "outpatient",
+    "emergency": "emergency",
+    "inpatient": "inpatient",
+    "icu": "ICU",
+    "virtual": "virtual",
+    "home": "home",
+}
+_PATTERNS = {"begins": r"^\W*(?:{})\b", "holds": r"\b(?:{})\b", "is": r"^\W*(?:{})\W*$"}
+
+
+class RowWords(NamedTuple):
+    """How rows of one kind are called; `dated` stands before their date."""
+
+    singular: str
+    plural: str
+    named: str
+    dated: str
+    silent: frozenset[str]
+
+
+class FieldWords(NamedTuple):
+    """How a field is said in a line (`at {}`), and how its absence is (`the place`)."""
+
+    said: str
+    absent: str
+
+
+def row_words(what: str) -> RowWords:
+    """Return how rows of a kind are called."""
+    return _row_words()[what]
+
+
+@cache
+def _row_words() -> dict[str, RowWords]:
+    words = {}
+    for what, singular, plural, named, dated, silent in read_word_lists("record_rows.tsv"):
+        words[what] = RowWords(singular, plural, named, dated, frozenset(silent.split("|")))
+    return words
+
+
+@cache
+def field_words() -> dict[str, FieldWords]:
+    """Return how the fields are said."""
+    rows = read_word_lists("record_fields.tsv")
+    return {field: FieldWords(said, absent) for field, said, absent in rows}
+
+
+def clean_name(name: str) -> str:
+    """Return a display as people read it: without semantic tag, LOINC property and capital units."""
+    text = " ".join(name.replace("_", " ").split())
+    quoted = _QUOTED_TEXT.match(text)
+    if quoted:
+        text = quoted[1]
+    for pattern in (_SNOMED_TAG, _LOINC_PROPERTY, _LOINC_METHOD, _LOINC_BLOOD):
+        text = pattern.sub("", text)
+    text = _CAPITAL_UNIT.sub(lambda match: _UNITS[match[0]], text)
+    return text[:1].upper() + text[1:]
+
+
+def lowered(text: str) -> str:
+    """Return a name for the middle of a sentence: its first letter small unless it is an acronym."""
+    first, second = text[:1], text[1:2]
+    if second.isupper() or second.isdigit():
+        return text
+    return first.lower() + text[1:]
+
+
+def has_strength(name: str) -> bool:
+    """Whether the name of a medicine tells its strength."""
+    return _STRENGTH.search(name) is not None
+
+
+def asserts(text: str) -> Assertion:
+    """Return what a result in words asserts; empty for one that asserts neither, such as a genus."""
+    for assertion, pattern in _assertion_patterns():
+        if pattern.search(text):
+            return assertion
+    return ""
+
+
+def denies(name: str) -> bool:
+    """Whether a name itself says that there is nothing: "No known allergy"."""
+    return re.match(r"(?:no|not|never|none|absence of|denies)\b", name, re.IGNORECASE) is not None
+
+
+@cache
+def _assertion_patterns() -> tuple[tuple[Assertion, re.Pattern[str]], ...]:
+    patterns: list[tuple[Assertion, re.Pattern[str]]] = []
+    assertions: dict[str, Assertion] = {
+        "negative": "negative",
+        "past": "past",
+        "positive": "positive",
+    }
+    for assertion, where, words in read_word_lists("result_words.tsv"):
+        alternatives = "|".join(re.escape(word) for word in words.split("|"))
+        pattern = re.compile(_PATTERNS[where].format(alternatives), re.IGNORECASE)
+        patterns.append((assertions[assertion], pattern))
+    return tuple(patterns)
+
+
+def row_status(row: Row) -> str:
+    """Return the status in words; empty if the row has none."""
+    statuses = row.facts.get("status", ())
+    return statuses[0].replace("-", " ") if statuses else ""
+
+
+def noun(query: Query, count: int) -> str:
+    """Return what the rows of a query are, without their names: `emergency visits`."""
+    words = row_words(query.what)
+    text = words.singular if count == 1 else words.plural
+    if query.classes:
+        text = f"{' or '.join(_CLASS_WORDS[name] for name in query.classes)} {text}"
+    if query.flag:
+        text = f"{query.flag} {text}"
+    if query.state == "current":
+        text = f"current {text}"
+    return text
+
+
+def asked_names(query: Query) -> str:
+    """Return the names and concepts that are asked for: `warfarin or heparin`."""
+    return " or ".join(dict.fromkeys((*query.concepts, *query.names)))
+
+
+def subject(query: Query) -> str:
+    """Return what is asked for, as it is missing: `warfarin`, `emergency visit`."""
+    names = asked_names(query)
+    if not names:
+        return noun(query, 1)
+    text = row_words(query.what).named.format(names)
+    if query.classes:
+        return f"{' or '.join(_CLASS_WORDS[name] for name in query.classes)} {text}"
+    return text

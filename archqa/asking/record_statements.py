@@ -1,0 +1,56 @@
+"""The parts of an answer about a record: statements, and the rows of the record they rest on."""
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import NamedTuple
+
+from archqa.asking.answer import Status
+from archqa.query.execution.findings import QueryResult
+from archqa.query.execution.rows import Row
+from archqa.query.model import Query
+
+Execute = Callable[[Query], QueryResult]
+"""Carries out a further query about the same patient."""
+
+
+class Statement(NamedTuple):
+    """One line of an answer and the rows it rests on, those that decide first."""
+
+    text: str
+    rows: tuple[Row, ...]
+
+
+class Part(NamedTuple):
+    """The answer to one query.
+
+    `verdict` stands before the first statement ("Yes"). `message` says what there is not.
+    `subject` and `searched` tell parts about the same thing: what is missing, and in which rows.
+    """
+
+    statements: tuple[Statement, ...] = ()
+    status: Status = Status.ANSWERED
+    verdict: str = ""
+    message: str = ""
+    subject: str = ""
+    searched: tuple[str, ...] = ()
+    remarks: tuple[str, ...] = ()
+    is_series: bool = False
+    """Whether the statements stand oldest first, so that the last ones matter most."""
+
+
+def references(rows: Iterable[Row]) -> list[str]:
+    """Return the resources that rows cite, each once."""
+    return list(dict.fromkeys(ref for row in rows for ref in row.refs))
+
+
+def latest_first(rows: Sequence[Row]) -> list[Row]:
+    """Return rows newest first, those without a date last. Rows come oldest first."""
+    timed = [row for row in rows if row.time is not None]
+    return [*reversed(timed), *(row for row in rows if row.time is None)]
+
+
+def by_label(rows: Iterable[Row], labels: Callable[[Row], str]) -> Iterator[tuple[str, list[Row]]]:
+    """Yield the rows of each label, in the order of the first row of each."""
+    groups: dict[str, list[Row]] = {}
+    for row in rows:
+        groups.setdefault(labels(row), []).append(row)
+    yield from groups.items()
