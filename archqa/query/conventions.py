@@ -70,6 +70,16 @@ class Conventions(FrozenModel):
     include_text_values: bool = Field(
         default=True, description="Whether a result in words is a value."
     )
+    statuses: Literal["obeyed", "ignored"] = Field(
+        default="obeyed",
+        description="Whether what was entered in error, not done, refuted, cancelled or only "
+        "planned is left out (obeyed), or every resource is a fact (ignored).",
+    )
+    one_code_is_one_thing: bool = Field(
+        default=True,
+        description="Rows with a code of a row that has the name count too, whatever they are "
+        "called there.",
+    )
     missing_start_policy: Literal["authored", "authored_unless_ordered"] = Field(
         default="authored",
         description="A prescription without a start starts when it was written; "
@@ -106,6 +116,8 @@ MIMIC_EHRSQL = Conventions(
     convert_to_celsius=False,
     censored_values="left_out",
     include_text_values=False,
+    statuses="ignored",
+    one_code_is_one_thing=False,
     missing_start_policy="authored_unless_ordered",
     admission_types="mimic",
     demographic_coding="mimic",

@@ -8,6 +8,7 @@ from typing import Any
 from archqa.fhir.values.text import normalise_text
 from archqa.query.conventions import Conventions
 from archqa.query.execution.elements import objects_at, text_at
+from archqa.query.execution.rows import Coding
 
 _WORD = re.compile(r"[^\W_]+(?:\.\d+)?")
 _FULL_NAME_FIRST = frozenset(
@@ -77,6 +78,25 @@ def _distinct_texts(labels: Iterable[Any]) -> tuple[str, ...]:
     return tuple(texts)
 
 
+def concept_codings(concept: Any) -> tuple[Coding, ...]:
+    """The codings of a CodeableConcept or of a Coding, then its text as one without code."""
+    if isinstance(concept, str):
+        return (Coding("", "", concept),) if concept else ()
+    if not isinstance(concept, dict):
+        return ()
+    codings = [_coding(coding) for coding in objects_at(concept, "coding")]
+    if "code" in concept and not codings:
+        codings = [_coding(concept)]
+    text = text_at(concept, "text")
+    if text:
+        codings.append(Coding("", "", text))
+    return tuple(codings)
+
+
+def _coding(coding: dict[str, Any]) -> Coding:
+    return Coding(text_at(coding, "system"), text_at(coding, "code"), text_at(coding, "display"))
+
+
 def concept_name(concept: Any) -> str:
     """The first name of a CodeableConcept; empty if it has none."""
     return next(iter(concept_names(concept)), "")
@@ -85,6 +105,13 @@ def concept_name(concept: Any) -> str:
 def concept_code(concept: Any) -> str:
     """The first code of a CodeableConcept, else its first name."""
     return text_at(concept, "coding.code") or concept_name(concept)
+
+
+def concept_codes(concept: Any) -> tuple[str, ...]:
+    """Every code of a CodeableConcept or of a code; its text if it has none."""
+    codings = concept_codings(concept)
+    codes = tuple(coding.code for coding in codings if coding.code)
+    return codes or tuple(coding.display for coding in codings)
 
 
 def code_and_names(concept: Any) -> tuple[str, ...]:

@@ -3,11 +3,19 @@
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import lru_cache
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from archqa.fhir.values.dates import DAY, LATEST, parse_time_range
 
 Side = Literal["own", "other"]
+
+
+class Coding(NamedTuple):
+    """A code of a record and what it is called there; a text without code has neither."""
+
+    system: str
+    code: str
+    display: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -16,12 +24,17 @@ class Row:
 
     refs: the supporting resources as `Type/id`; the first one holds the row itself.
     name, names: the preferred name, and every name.
+    codings: the codes that the names stand for.
     time, end: start and end, with a time zone if the record has one.
     hospital_visit_id, icu_stay_id: ids of the encounters the row belongs to; empty if none.
     context_refs: resources that say something about the row without being evidence, such as the
         Encounter that tells when a patient was in a care unit.
     mixture_ref, ingredient_count: the mixture a drug is part of, and its number of drugs.
-    facts: further attributes by the name a query uses: route, specimen, sex.
+    facts: further attributes by the name a query uses: route, specimen, sex. `status` holds every
+        status of the resource, `flag` what its interpretation or reference range says, `panel` the
+        names of the panel that a component belongs to, `reference_range` that range as text.
+    reason_codings, reason_refs: codes of the reasons, and the resources that state them; filled
+        only for queries about reasons.
     chosen: whether the answer rests on the row.
     side: the side of a comparison it belongs to.
     """
@@ -29,6 +42,7 @@ class Row:
     refs: tuple[str, ...]
     name: str = ""
     names: tuple[str, ...] = ()
+    codings: tuple[Coding, ...] = ()
     time: datetime | None = None
     end: datetime | None = None
     authored_on: datetime | None = None
@@ -42,6 +56,8 @@ class Row:
     mixture_ref: str = ""
     ingredient_count: int = 1
     facts: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    reason_codings: tuple[Coding, ...] = ()
+    reason_refs: tuple[str, ...] = ()
     chosen: bool = False
     side: Side = "own"
 

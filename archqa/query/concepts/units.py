@@ -1,0 +1,128 @@
+"""Conversion of a value between units, for the measurement that it belongs to."""
+
+from functools import cache
+from typing import NamedTuple
+
+from archqa.query.concepts.concept import Concept
+from archqa.query.concepts.data_files import list_of, read_rows
+
+_ANY_CONCEPT = "*"
+_MASS, _AMOUNT, _EQUIVALENT = (
+    "mass concentration",
+    "amount concentration",
+    "equivalent concentration",
+)
+
+
+class _Unit(NamedTuple):
+    """A unit: what it measures, and its size in the base unit of that quantity."""
+
+    ucum: str
+    quantity: str
+    size: float
+
+
+class _MolarMass(NamedTuple):
+    """Grams per mole, where masses are counted, and the charge of the ion, where it has one."""
+
+    grams: float | None
+    charge: int | None
+
+
+class _Line(NamedTuple):
+    """A conversion `factor * value + offset`."""
+
+    factor: float
+    offset: float
+
+    def forwards(self, value: float) -> float:
+        return self.factor * value + self.offset
+
+    def backwards(self, value: float) -> float:
+        return (value - self.offset) / self.factor
+
+
+def convert(value: float, unit: str, to_unit: str, concept: Concept | None = None) -> float | None:
+    """Return `value` in `to_unit`, or None where that is not known for certain.
+
+    Mass and amount concentrations convert only for a concept whose molar mass is in
+    `molar_masses.tsv`; hemoglobin A1c between NGSP and IFCC by the master equation.
+
+    Args:
+        value: The number of the record.
+        unit: Its unit, in UCUM or as laboratories write it.
+        to_unit: The unit that is wanted.
+        concept: The measurement that the value belongs to.
+    """
+    given, wanted = _unit(unit), _unit(to_unit)
+    if given is None or wanted is None:
+        return None
+    if given.quantity == wanted.quantity:
+        return value if given == wanted else value * given.size / wanted.size
+    name = concept.name if concept else _ANY_CONCEPT
+    linear = _linear(value, given, wanted, name)
+    return linear if linear is not None else _by_molar_mass(value, given, wanted, name)
+
+
+def ucum_unit(text: str) -> str | None:
+    """Return the UCUM code of a unit as laboratories write it; of an unknown one, None."""
+    unit = _unit(text)
+    return unit.ucum if unit else None
+
+
+def _linear(value: float, given: _Unit, wanted: _Unit, name: str) -> float | None:
+    """Convert by a line between two units, or between units of the same quantities."""
+    lines = _lines()
+    for concept in (name, _ANY_CONCEPT):
+        if line := lines.get((concept, given.ucum, wanted.ucum)):
+            return line.forwards(value)
+        if line := lines.get((concept, wanted.ucum, given.ucum)):
+            return line.backwards(value)
+    return None
+
+
+def _by_molar_mass(value: float, given: _Unit, wanted: _Unit, name: str) -> float | None:
+    molar_mass = _molar_masses().get(name)
+    if molar_mass is None:
+        return None
+    per_mole = {_MASS: molar_mass.grams, _AMOUNT: 1.0, _EQUIVALENT: molar_mass.charge}
+    given_per_mole, wanted_per_mole = per_mole.get(given.quantity), per_mole.get(wanted.quantity)
+    if not given_per_mole or not wanted_per_mole:
+        return None
+    return value * given.size / given_per_mole * wanted_per_mole / wanted.size
+
+
+def _unit(text: str) -> _Unit | None:
+    written = text.strip().replace("μ", "µ")
+    units = _units()
+    return units.get(written) or units.get(written.lower())
+
+
+@cache
+def _units() -> dict[str, _Unit]:
+    """Return the units by UCUM code, by every form, and by both in lower case."""
+    units: dict[str, _Unit] = {}
+    for ucum, forms, quantity, size in read_rows("units.tsv"):
+        unit = _Unit(ucum, quantity, float(size))
+        units[ucum] = unit
+        for form in list_of(forms):
+            units.setdefault(form.lower(), unit)
+    for ucum, unit in list(units.items()):
+        units.setdefault(ucum.lower(), unit)
+    return units
+
+
+@cache
+def _molar_masses() -> dict[str, _MolarMass]:
+    return {
+        name: _MolarMass(None if grams == "-" else float(grams), int(charge) or None)
+        for name, grams, charge in read_rows("molar_masses.tsv")
+    }
+
+
+@cache
+def _lines() -> dict[tuple[str, str, str], _Line]:
+    return {
+        (concept, from_unit, to_unit): _Line(float(factor), float(offset))
+        for concept, from_unit, to_unit, factor, offset in read_rows("linear_conversions.tsv")
+    }
