@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from archqa.asking.record_names import (
     DRUGS,
     ENDED,
+    MEASURED,
     STAYS,
     clean_name,
     field_words,
@@ -13,6 +14,7 @@ from archqa.asking.record_names import (
     row_words,
 )
 from archqa.query.execution.rows import Row
+from archqa.query.execution.statuses import tentative_status
 from archqa.query.model import Query
 
 _ALWAYS_TOLD = {
@@ -59,32 +61,29 @@ def detail_texts(query: Query, row: Row, *, is_single: bool) -> list[str]:
     fields = [*asked_fields(query), *_ALWAYS_TOLD.get(query.what, ())]
     if is_single:
         fields += _TOLD_OF_A_SINGLE_ROW.get(query.what, ())
-    told = []
+    told: list[str] = []
     for field in dict.fromkeys(fields):
         told += _told(row, field)
     return [*told, *_missing(query, row)]
 
 
-def is_told(query: Query, row: Row) -> bool:
-    """Whether a row has what is asked for: a reason, a dose, an end."""
-    return not any(field in _decisive_fields(query) for field in _absent_fields(query, row))
-
-
-def _decisive_fields(query: Query) -> tuple[str, ...]:
-    return (query.returns,)
+def lacks_what_is_asked(query: Query, row: Row) -> bool:
+    """Whether a row does not say what the query returns: a reason, a dose, an end, a result."""
+    if query.returns == "value" and query.what in MEASURED:
+        return row.value is None and not row.text and not row.facts.get("organism")
+    return query.returns in _absent_fields(query, row)
 
 
 def status_text(query: Query, row: Row) -> str:
     """Return the status in words, unless it is the rule; empty without one."""
     status = row_status(row)
     if query.returns == "end_time" and row.end is None and query.what not in STAYS:
-        ended = status if status in ENDED else status or "end"
-        if status and status not in ENDED:
-            return f"{status}, no end is recorded"
-        return f"{ended}, on what date is not recorded" if status else "no end is recorded"
+        if status in ENDED:
+            return f"{status}, on what date is not recorded"
+        return f"{status}, no end is recorded" if status else "no end is recorded"
     if status in row_words(query.what).silent and query.returns != "status":
-        return ""
-    return status
+        status = ""
+    return ", ".join(filter(None, (status, tentative_status(query.what, row))))
 
 
 def _told(row: Row, field: str) -> Iterator[str]:

@@ -6,9 +6,9 @@ from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from archqa.asking.record_details import detail_texts
-from archqa.asking.record_names import clean_name, measured_concept
+from archqa.asking.record_names import clean_name, row_label
 from archqa.asking.record_numbers import is_narrow, listed, number_text
-from archqa.asking.record_statements import Statement, latest_first
+from archqa.asking.record_statements import Statement
 from archqa.asking.record_support import Support
 from archqa.query.execution.rows import Row
 from archqa.query.model import Query
@@ -28,9 +28,6 @@ _UNITS = {
 _ANNOTATION = re.compile(r"\{[^}]*\}")
 """A UCUM annotation, {score}: it is no unit (ucum.org, section 6)."""
 
-RANGE_FACTS = ("reference_range", "range")
-RECORDED_FACTS = ("recorded", "converted_from")
-
 
 class _Reading(NamedTuple):
     """One value at one time; `rows` are all rows that record it."""
@@ -45,21 +42,13 @@ def measured_statements(query: Query, rows: Sequence[Row], support: Support) -> 
 
     A result in words that repeats is one statement with its dates. `rows` come oldest first.
     """
-    readings = _paired(query, _distinct(query, rows))
+    readings = _paired(_distinct(query, rows))
     crowded = _crowded_days(readings)
     statements = []
     for group in _grouped(readings):
         with_clock = is_narrow(query.when) or any(_day(reading) in crowded for reading in group)
         statements.append(_statement(query, group, support, with_clock=with_clock))
     return statements
-
-
-def row_label(query: Query, row: Row) -> str:
-    """Return what a result is called: the concept that was asked for, else its display."""
-    concept = measured_concept(query)
-    if concept:
-        return concept[:1].upper() + concept[1:]
-    return clean_name(row.name) or "Result without a name"
 
 
 def value_text(row: Row) -> str:
@@ -77,25 +66,15 @@ def unit_text(unit: str) -> str:
 
 def converted_text(row: Row) -> str:
     """Return `converted from 170 lb` for a value in another unit than the recorded one."""
-    recorded = _first_fact(row, RECORDED_FACTS)
+    recorded = ", ".join(row.facts.get("recorded", ()))
     return f"converted from {recorded}" if recorded else ""
 
 
 def flag_text(row: Row) -> str:
     """Return the flag and the reference range: `high, reference range 70-100 mg/dL`."""
     flags = row.facts.get("flag", ())
-    reference_range = _first_fact(row, RANGE_FACTS)
-    parts = [", ".join(flags)]
-    if reference_range:
-        parts.append(f"reference range {reference_range}")
-    return ", ".join(part for part in parts if part)
-
-
-def _first_fact(row: Row, names: Iterable[str]) -> str:
-    for name in names:
-        for text in row.facts.get(name, ()):
-            return text
-    return ""
+    ranges = [f"reference range {text}" for text in row.facts.get("reference_range", ())]
+    return ", ".join([*flags, *ranges])
 
 
 def _distinct(query: Query, rows: Sequence[Row]) -> list[_Reading]:
@@ -103,13 +82,11 @@ def _distinct(query: Query, rows: Sequence[Row]) -> list[_Reading]:
     groups: dict[tuple[str, str, object], list[Row]] = {}
     for row in rows:
         label = row_label(query, row)
-        if _PRESSURE.search(row.name):
-            label = clean_name(row.name)
         groups.setdefault((label, value_text(row), row.time), []).append(row)
     return [_Reading(label, value, tuple(group)) for (label, value, _), group in groups.items()]
 
 
-def _paired(query: Query, readings: Sequence[_Reading]) -> list[_Reading]:
+def _paired(readings: Sequence[_Reading]) -> list[_Reading]:
     """The readings, with systolic and diastolic pressure of one time and place as one."""
     diastolic: dict[tuple[str, object], _Reading] = {}
     for reading in readings:

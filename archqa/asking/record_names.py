@@ -1,11 +1,13 @@
 """What rows of a record are called in an answer: displays without the marks of code systems."""
 
 import re
-from functools import cache
+from functools import cache, lru_cache
 from typing import Literal, NamedTuple
 
 from archqa.asking.word_patterns import read_word_lists
+from archqa.query.concepts import concept_named, matches_code
 from archqa.query.execution.rows import Row
+from archqa.query.kinds import KINDS
 from archqa.query.model import Query
 
 MEASURED = frozenset(
@@ -81,7 +83,9 @@ def row_words(what: str) -> RowWords:
 @cache
 def _row_words() -> dict[str, RowWords]:
     words = {}
-    for what, singular, plural, named, dated, silent in read_word_lists("record_rows.tsv"):
+    for what, nouns, named, dated, silent in read_word_lists("record_rows.tsv"):
+        kind = KINDS[what]
+        singular, plural = nouns.split("|") if nouns != "-" else (kind.singular, kind.plural)
         words[what] = RowWords(singular, plural, named, dated, frozenset(silent.split("|")))
     return words
 
@@ -102,15 +106,14 @@ def clean_name(name: str) -> str:
     for pattern in (_SNOMED_TAG, _LOINC_PROPERTY, _LOINC_METHOD, _LOINC_BLOOD):
         text = pattern.sub("", text)
     text = _CAPITAL_UNIT.sub(lambda match: _UNITS[match[0]], text)
-    return text[:1].upper() + text[1:]
+    return sentence_case(text)
 
 
-def lowered(text: str) -> str:
-    """Return a name for the middle of a sentence: its first letter small unless it is an acronym."""
-    first, second = text[:1], text[1:2]
-    if second.isupper() or second.isdigit():
+def sentence_case(text: str) -> str:
+    """Return a text with a capital first letter; `pH` keeps its own."""
+    if text[1:2].isupper():
         return text
-    return first.lower() + text[1:]
+    return text[:1].upper() + text[1:]
 
 
 def has_strength(name: str) -> bool:
@@ -146,6 +149,38 @@ def _assertion_patterns() -> tuple[tuple[Assertion, re.Pattern[str]], ...]:
     return tuple(patterns)
 
 
+def row_label(query: Query, row: Row) -> str:
+    """Return what a result is called: the concept that was asked for, else its display."""
+    for name in _measurements(query.concepts):
+        concept = concept_named("measurement", name)
+        if any(matches_code(concept, *coding) for coding in row.codings):
+            return sentence_case(concept_text(name))
+    return clean_name(row.name) or "Result without a name"
+
+
+@lru_cache(maxsize=256)
+def _measurements(names: tuple[str, ...]) -> tuple[str, ...]:
+    """The single measurements among concepts; of a panel, its parts."""
+    singles: dict[str, None] = {}
+    for name in names:
+        try:
+            concept = concept_named("measurement", name)
+        except KeyError:
+            continue
+        singles.update(dict.fromkeys(_measurements(concept.parts) if concept.parts else (name,)))
+    return tuple(singles)
+
+
+def concept_text(name: str) -> str:
+    """Return the name of a concept with its capitals: `hemoglobin A1c`."""
+    return re.sub(r"\w+", lambda word: _acronyms().get(word[0], word[0]), name)
+
+
+@cache
+def _acronyms() -> dict[str, str]:
+    return {row[0].lower(): row[0] for row in read_word_lists("acronyms.tsv")}
+
+
 def row_status(row: Row) -> str:
     """Return the status in words; empty if the row has none."""
     statuses = row.facts.get("status", ())
@@ -167,7 +202,9 @@ def noun(query: Query, count: int) -> str:
 
 def asked_names(query: Query) -> str:
     """Return the names and concepts that are asked for: `warfarin or heparin`."""
-    return " or ".join(dict.fromkeys((*query.concepts, *query.names)))
+    concepts = [concept_text(name) for name in query.concepts]
+    names = [clean_name(name) for name in query.names]
+    return " or ".join(dict.fromkeys((*concepts, *names)))
 
 
 def subject(query: Query) -> str:

@@ -12,6 +12,10 @@ Execute = Callable[[Query], QueryResult]
 """Carries out a further query about the same patient."""
 
 
+MAX_LINES = 12
+"""Lines of an answer; the rest are counted, and their resources are evidence."""
+
+
 class Statement(NamedTuple):
     """One line of an answer and the rows it rests on, those that decide first."""
 
@@ -22,8 +26,10 @@ class Statement(NamedTuple):
 class Part(NamedTuple):
     """The answer to one query.
 
-    `verdict` stands before the first statement ("Yes"). `message` says what there is not.
-    `subject` and `searched` tell parts about the same thing: what is missing, and in which rows.
+    `verdict` stands before the first statement ("Yes: "). `message` says what there is not, as the
+    sentence `No {subject} is recorded` and in which rows it was `searched`, where parts about the
+    same subject can be said together. `rows` are further rows that the answer rests on. `limit` is
+    the number of statements that are shown; of a series, which stands oldest first, the last ones.
     """
 
     statements: tuple[Statement, ...] = ()
@@ -32,9 +38,10 @@ class Part(NamedTuple):
     message: str = ""
     subject: str = ""
     searched: tuple[str, ...] = ()
+    rows: tuple[Row, ...] = ()
     remarks: tuple[str, ...] = ()
+    limit: int = MAX_LINES
     is_series: bool = False
-    """Whether the statements stand oldest first, so that the last ones matter most."""
 
 
 def references(rows: Iterable[Row]) -> list[str]:

@@ -1,0 +1,325 @@
+"""Counts, extremes, averages, sums, changes and lengths of time as lines of an answer."""
+
+import itertools
+from collections.abc import Iterator, Sequence
+from datetime import datetime
+from typing import NamedTuple
+
+from archqa.asking.record_lines import row_statements
+from archqa.asking.record_measured import converted_text, unit_text, value_text
+from archqa.asking.record_names import (
+    asked_names,
+    clean_name,
+    noun,
+    row_label,
+    sentence_case,
+)
+from archqa.asking.record_numbers import (
+    clock_text,
+    computed_text,
+    date_text,
+    is_narrow,
+    listed,
+    since_text,
+    stay_text,
+)
+from archqa.asking.record_statements import Statement, by_label, latest_first
+from archqa.asking.record_support import Support
+from archqa.query.execution.findings import QueryResult
+from archqa.query.execution.rows import Row
+from archqa.query.model import Query
+
+_MAX_DATES = 6
+"""Dates of a count that are all written out; of more, the first and the last."""
+
+_MAX_NAMES = 12
+_MAX_TURNS = 3
+"""Ups and downs of a series that are told one by one."""
+
+_EXTREME = {"minimum": "Lowest", "maximum": "Highest"}
+_SUMMARY_WORDS = {**_EXTREME, "average": "Average", "sum": "Sum of"}
+_LONGEST = {"minimum": "Shortest", "maximum": "Longest"}
+
+
+class Summary(NamedTuple):
+    """The statements of a summary, and what could not be computed."""
+
+    statements: tuple[Statement, ...]
+    remarks: tuple[str, ...] = ()
+
+
+def summary_statements(query: Query, result: QueryResult, support: Support) -> Summary:
+    """Return what a query with a summary (other than each and exists) found; it has chosen rows."""
+    writer = _Summaries(query, support)
+    rows = result.chosen
+    if query.per is not None:
+        return Summary(tuple(writer.by_period(result)))
+    if query.summary == "count":
+        return Summary((writer.count(rows),))
+    if query.summary == "count_distinct":
+        return Summary((writer.count_distinct(rows, result.answer.values),))
+    if query.returns == "length_of_stay":
+        return Summary((writer.stay(rows, query.summary),))
+    if query.returns in {"time", "end_time"}:
+        return Summary(tuple(writer.first_or_last(rows)))
+    return writer.numbers(rows)
+
+
+def elapsed_statements(query: Query, rows: Sequence[Row], support: Support) -> list[Statement]:
+    """Return how long ago each row was: `3 years and 2 months ago, on 2023-09-05: Colonoscopy`."""
+    now = datetime.fromisoformat(query.now) if query.now else None
+    statements = []
+    for row in latest_first(rows):
+        text = row_statements(query, [row], support)[0].text
+        if now is not None and row.local_time is not None:
+            text = f"{since_text(row.local_time, now)}: {text}"
+        statements.append(Statement(sentence_case(text), (row,)))
+    return statements
+
+
+def stay_statements(query: Query, rows: Sequence[Row], support: Support) -> list[Statement]:
+    """Return how long each stay was, newest first."""
+    statements = []
+    for row in latest_first(rows):
+        text = row_statements(query, [row], support)[0].text
+        length = "length not recorded"
+        if row.local_time and row.local_end:
+            length = stay_text(row.local_time, row.local_end)
+        statements.append(Statement(sentence_case(f"{length}: {text}"), (row,)))
+    return statements
+
+
+def span_text(rows: Sequence[Row]) -> str:
+    """Return the time that rows cover: `on D`, `from D to D`; empty without dates."""
+    times = sorted(row.local_time for row in rows if row.local_time)
+    if not times:
+        return ""
+    first, last = date_text(times[0]), date_text(times[-1])
+    return f"on {first}" if first == last else f"from {first} to {last}"
+
+
+class _Summaries:
+    """Writes the summaries of one query."""
+
+    def __init__(self, query: Query, support: Support) -> None:
+        self._query = query
+        self._support = support
+        self._with_clock = is_narrow(query.when)
+
+    def count(self, rows: Sequence[Row]) -> Statement:
+        """`12 emergency visits, the first on …, the last on …`, citing first and last first."""
+        number = f"{len(rows)} {noun(self._query, len(rows))}"
+        names = asked_names(self._query)
+        head = f"{sentence_case(names)}: {number}" if names else number
+        dates = self._dates(rows)
+        ends = (rows[0], rows[-1]) if len(rows) > 1 else tuple(rows)
+        return Statement(f"{head}{dates}", (*ends, *rows[1:-1]))
+
+    def _dates(self, rows: Sequence[Row]) -> str:
+        texts = [self._date(row) for row in rows if row.time]
+        dates = list(dict.fromkeys(texts))
+        if not dates:
+            return ", dates not recorded"
+        if len(dates) <= _MAX_DATES:
+            return f", on {listed(dates)}"
+        return f", the first on {dates[0]}, the last on {dates[-1]}"
+
+    def count_distinct(self, rows: Sequence[Row], values: Sequence[object]) -> Statement:
+        """`3 different drugs: …`, from the values that the executor told apart."""
+        names = [clean_name(str(value)) for value in values if isinstance(value, str)]
+        distinct = names or [clean_name(row.name) for row in rows]
+        folded = {name.casefold(): name for name in reversed(distinct)}
+        kept = list(reversed(folded.values()))
+        count = len(kept)
+        if len(values) == 1 and isinstance(values[0], int):
+            count = values[0]
+        shown = "; ".join(kept[:_MAX_NAMES])
+        rest = f" and {len(kept) - _MAX_NAMES} more" if len(kept) > _MAX_NAMES else ""
+        text = f"{count} different {noun(self._query, count)}"
+        return Statement(f"{text}: {shown}{rest}", tuple(rows))
+
+    def by_period(self, result: QueryResult) -> Iterator[Statement]:
+        """One statement for each day, month or year that has a value."""
+        for period, value in zip(result.answer.periods, result.answer.values, strict=True):
+            rows = [row for row in result.chosen if _is_in(row, period)]
+            if isinstance(value, str) or value is None or not rows:
+                continue
+            if self._query.summary == "count":
+                text = f"{computed_text(value)} {noun(self._query, len(rows))}"
+            else:
+                labels = listed([_inside(label) for label, _ in by_label(rows, self._label)])
+                text = f"{_SUMMARY_WORDS[self._query.summary].lower()} {labels} "
+                text += f"{computed_text(value)} {unit_text(result.answer.unit)}".strip()
+            yield Statement(f"{period}: {text}", tuple(rows))
+
+    def stay(self, rows: Sequence[Row], summary: str) -> Statement:
+        """The shortest, longest, average or total stay."""
+        stays = [row for row in rows if row.local_time and row.local_end]
+        lengths = [_seconds(row) for row in stays]
+        if not lengths:
+            return Statement(f"No length is recorded for {noun(self._query, 2)}", tuple(rows))
+        if summary in _LONGEST:
+            best = min(lengths) if summary == "minimum" else max(lengths)
+            decisive = [row for row, length in zip(stays, lengths, strict=True) if length == best]
+            told = stay_statements(self._query, decisive[:1], self._support)[0].text
+            head = f"{_LONGEST[summary]} of {len(stays)}"
+            return Statement(f"{head}: {told[:1].lower()}{told[1:]}", tuple(decisive))
+        days = sum(lengths) / 86400
+        word = "in total"
+        if summary == "average":
+            days, word = days / len(stays), "on average"
+        text = f"{computed_text(days)} days {word}"
+        return Statement(f"{text}, over {len(stays)} {noun(self._query, len(stays))}", tuple(stays))
+
+    def first_or_last(self, rows: Sequence[Row]) -> list[Statement]:
+        """The rows with the earliest or the latest start or end."""
+        by_end = self._query.returns == "end_time"
+        times = [row.local_end if by_end else row.local_time for row in rows]
+        known = [time for time in times if time is not None]
+        if not known:
+            return []
+        wanted = min(known) if self._query.summary == "minimum" else max(known)
+        decisive = [row for row, time in zip(rows, times, strict=True) if time == wanted]
+        return row_statements(self._query, decisive, self._support)
+
+    def numbers(self, rows: Sequence[Row]) -> Summary:
+        """The extremes, averages, sums or changes of the numbers, one statement for each name."""
+        statements: list[Statement] = []
+        remarks = []
+        with_numbers = [row for row in rows if row.value is not None]
+        for label, group in by_label(with_numbers, self._label):
+            units = dict.fromkeys(unit_text(row.unit) for row in group)
+            if len(units) > 1:
+                names = listed([unit or "none" for unit in units])
+                remarks.append(
+                    f"Not computed for {label}: the values have different units ({names})."
+                )
+                continue
+            statements += self._summarised(label, _once_each(group))
+        left_out = len(rows) - len(with_numbers)
+        if left_out:
+            remarks.append(f"{left_out} of {len(rows)} results are no numbers and are left out.")
+        return Summary(tuple(statements), tuple(remarks))
+
+    def _label(self, row: Row) -> str:
+        return row_label(self._query, row)
+
+    def _summarised(self, label: str, rows: Sequence[Row]) -> list[Statement]:
+        summary = self._query.summary
+        if summary in _EXTREME:
+            return [self.extreme(label, rows, summary)]
+        if summary == "change":
+            return self._change(label, rows)
+        values = list(map(_number, rows))
+        total = sum(values)
+        number = total / len(values) if summary == "average" else total
+        word = "average" if summary == "average" else "sum"
+        value = f"{computed_text(number)} {unit_text(rows[0].unit)}".strip()
+        text = f"{label}, {word}: {value} over {_results(len(rows))}"
+        return [Statement(f"{text}, {span_text(rows)}", tuple(latest_first(rows)))]
+
+    def extreme(self, label: str, rows: Sequence[Row], summary: str) -> Statement:
+        """`Highest creatinine 2.11 mg/dL on 2017-12-30, of 24 results from … to …`."""
+        values = list(map(_number, rows))
+        wanted = min(values) if summary == "minimum" else max(values)
+        decisive = [row for row in rows if _number(row) == wanted]
+        dates = list(dict.fromkeys(self._date(row) for row in decisive if row.time))
+        text = f"{_EXTREME[summary]} {_inside(label)}: {value_text(decisive[0])}"
+        if dates:
+            text = f"{text} on {listed(dates)}"
+        if len(rows) > 1:
+            text = f"{text}, of {_results(len(rows))} {span_text(rows)}"
+        converted = converted_text(decisive[0])
+        return Statement(f"{text} ({converted})" if converted else text, tuple(decisive))
+
+    def _change(self, label: str, rows: Sequence[Row]) -> list[Statement]:
+        """The change from the first to the last value, then the way between them."""
+        first, last = rows[0], rows[-1]
+        if len(rows) < 2:
+            return [Statement(f"{label}: only one value, {self._value_on(first)}", (first,))]
+        difference = _number(last) - _number(first)
+        amount = f"{computed_text(abs(difference))} {unit_text(last.unit)}".strip()
+        direction = f"{amount} {'more' if difference > 0 else 'less'}"
+        if difference == 0:
+            direction = "no change"
+        text = f"{label}: {direction}: from {self._value_on(first)} to {self._value_on(last)}"
+        statements = [Statement(text, (first, last))]
+        if len(rows) > 2:
+            statements.append(self._course(label, rows))
+        return statements
+
+    def _course(self, label: str, rows: Sequence[Row]) -> Statement:
+        """Which way the values went from the first to the last, with the values at the turns."""
+        turns = _turns(rows)
+        if len(turns) <= _MAX_TURNS:
+            moves = [f"{verb} to {self._value_on(row)}" for verb, row in turns]
+            course = f"it {', then '.join(moves)}" if moves else "it stayed the same"
+            decisive = [row for _, row in turns]
+        else:
+            high = max(rows, key=_number)
+            low = min(rows, key=_number)
+            course = f"it went up and down, highest {self._value_on(high)}"
+            course = f"{course}, lowest {self._value_on(low)}"
+            decisive = [high, low]
+        text = f"{label}, {_results(len(rows))}: {course}"
+        return Statement(text, (rows[0], *decisive, *rows[1:]))
+
+    def _value_on(self, row: Row) -> str:
+        converted = converted_text(row)
+        value = value_text(row)
+        if converted:
+            value = f"{value} ({converted})"
+        return f"{value} on {self._date(row)}" if row.time else value
+
+    def _date(self, row: Row) -> str:
+        if self._with_clock and row.time:
+            return clock_text(row.time)
+        return self._support.date(row, row.time)
+
+
+def _inside(label: str) -> str:
+    """A label inside of a sentence: its first letter small unless it is an acronym."""
+    if label[1:2].isupper() or label[1:2].isdigit():
+        return label
+    return label[:1].lower() + label[1:]
+
+
+def _results(count: int) -> str:
+    return f"{count} result" if count == 1 else f"{count} results"
+
+
+def _is_in(row: Row, period: str) -> bool:
+    return any(
+        time is not None and time.isoformat().startswith(period)
+        for time in (row.local_time, row.local_end)
+    )
+
+
+def _number(row: Row) -> float:
+    return row.value or 0
+
+
+def _turns(rows: Sequence[Row]) -> list[tuple[str, Row]]:
+    """The moves of a series: `rose` or `fell`, and the row where each move ends."""
+    turns: list[tuple[str, Row]] = []
+    for before, after in itertools.pairwise(rows):
+        if _number(before) == _number(after):
+            continue
+        verb = "rose" if _number(after) > _number(before) else "fell"
+        if turns and turns[-1][0] == verb:
+            turns.pop()
+        turns.append((verb, after))
+    return turns
+
+
+def _seconds(row: Row) -> float:
+    start, end = row.local_time, row.local_end
+    return (end - start).total_seconds() if start and end else 0
+
+
+def _once_each(rows: Sequence[Row]) -> list[Row]:
+    """Rows without repetitions: the same value at the same time, recorded twice, counts once."""
+    kept: dict[tuple[object, object], Row] = {}
+    for row in rows:
+        kept.setdefault((row.value, row.time or id(row)), row)
+    return list(kept.values())
