@@ -80,6 +80,15 @@ class Conventions(FrozenModel):
         description="Rows with a code of a row that has the name count too, whatever they are "
         "called there.",
     )
+    medications: Literal["all", "orders"] = Field(
+        default="all",
+        description="Whether what the patient is said to take and what was handed over without "
+        "an order are medications, too, or orders only.",
+    )
+    strength_as_dose: bool = Field(
+        default=True,
+        description="Where an order has no dose with a unit, the strength in the drug's name.",
+    )
     missing_start_policy: Literal["authored", "authored_unless_ordered"] = Field(
         default="authored",
         description="A prescription without a start starts when it was written; "
@@ -118,6 +127,8 @@ MIMIC_EHRSQL = Conventions(
     include_text_values=False,
     statuses="ignored",
     one_code_is_one_thing=False,
+    medications="orders",
+    strength_as_dose=False,
     missing_start_policy="authored_unless_ordered",
     admission_types="mimic",
     demographic_coding="mimic",

@@ -104,6 +104,9 @@ Reader = Literal[
 ]
 """The function that reads the rows: the general one (declared), or one for what is particular."""
 
+ConceptKind = Literal["measurement", "drug", "drug_class", "condition", "vaccine", "procedure"]
+"""The kinds of `archqa.query.concepts`."""
+
 ERROR = "entered-in-error"
 """The status, in every value set of FHIR, of what was recorded by mistake: it never counts."""
 
@@ -128,8 +131,9 @@ class Source(NamedTuple):
     last parts of the code systems that tell nothing of the row, such as a profile's own category.
     `times`, `ends`, `values`: tried in order. `items`: the element that is one row each; paths that
     begin with a dot start there. `facts`: further returned fields. `people`, `places`, `reasons`:
-    references, or concepts. `search`: what the search asks for besides the patient. `absent`: only
-    resources without this element.
+    references, or concepts. `by_encounter`: those of the encounter stand in for missing people and
+    places. `search`: what the search asks for besides the patient. `absent`: only
+    resources without this element. `optional`: a server may lack the type.
     """
 
     type: str
@@ -139,26 +143,34 @@ class Source(NamedTuple):
     statuses: Statuses = Statuses()
     values: tuple[str, ...] = ()
     items: str = ""
-    facts: tuple[tuple[ReturnedField, tuple[str, ...]], ...] = ()
+    facts: tuple[tuple[str, tuple[str, ...]], ...] = ()
     people: tuple[str, ...] = ()
     places: tuple[str, ...] = ()
     reasons: tuple[str, ...] = ()
     encounter: str = "encounter"
+    by_encounter: bool = False
     patient: str = "patient"
     search: tuple[tuple[str, str], ...] = ()
     absent: str = ""
+    optional: bool = False
     ignored_codes: tuple[str, ...] = ()
 
 
 class KindOfRows(NamedTuple):
-    """One kind of rows. `stays`: its rows last, so that first and last may mean their end."""
+    """One kind of rows.
+
+    `concepts`: which concepts name its rows; of two with one name, that of the earlier kind.
+    `named`: whether its rows have names. `stays`: its rows last, so that first and last may mean
+    their end.
+    """
 
     what: RowKind
     singular: str
     plural: str
-    returns: frozenset[ReturnedField]
+    returns: frozenset[str]
     sources: tuple[Source, ...] = ()
     reader: Reader = "declared"
+    concepts: tuple[ConceptKind, ...] = ()
     named: bool = True
     stays: bool = False
 
@@ -171,13 +183,6 @@ class KindOfRows(NamedTuple):
 def _set(words: str) -> frozenset[str]:
     return frozenset(words.split())
 
-
-_TIMED: frozenset[ReturnedField] = frozenset({"name", "time", "elapsed", "visit", "status"})
-_WHO: frozenset[ReturnedField] = frozenset({"practitioner", "place"})
-_STAY: frozenset[ReturnedField] = frozenset(
-    {"time", "end_time", "elapsed", "length_of_stay", "age", "visit", "status", "reason"}
-    | {"practitioner", "place", "visit_type", "care_unit"}
-)
 
 _RESULT_STATUSES = Statuses(
     no_fact=_set("registered cancelled data-absent"), tentative=_set("preliminary partial")
@@ -252,6 +257,7 @@ OBSERVATION = Source(
     facts=(("body_site", ("bodySite",)),),
     people=("performer",),
     places=("performer",),
+    by_encounter=True,
 )
 _MEDICATION_NAMES = ("medicationCodeableConcept", "medicationReference")
 MEDICATION_REQUEST = Source(
@@ -262,6 +268,7 @@ MEDICATION_REQUEST = Source(
     statuses=_ORDER_STATUSES,
     people=("requester", "recorder"),
     reasons=("reasonCode", "reasonReference"),
+    by_encounter=True,
 )
 MEDICATION_STATEMENT = Source(
     type="MedicationStatement",
@@ -272,6 +279,7 @@ MEDICATION_STATEMENT = Source(
     people=("informationSource",),
     reasons=("reasonCode", "reasonReference"),
     encounter="context",
+    optional=True,
 )
 MEDICATION_DISPENSE = Source(
     type="MedicationDispense",
@@ -282,6 +290,7 @@ MEDICATION_DISPENSE = Source(
     places=("location", "performer.actor"),
     encounter="context",
     absent="authorizingPrescription",
+    optional=True,
 )
 """What was handed over without an order of its own: with one, it only repeats the order."""
 
@@ -294,6 +303,7 @@ MEDICATION_ADMINISTRATION = Source(
     people=("performer.actor",),
     reasons=("reasonCode", "reasonReference"),
     encounter="context",
+    by_encounter=True,
 )
 PROCEDURE = Source(
     type="Procedure",
@@ -305,6 +315,7 @@ PROCEDURE = Source(
     people=("performer.actor", "recorder", "asserter"),
     places=("location", "performer.actor", "performer.onBehalfOf"),
     reasons=("reasonCode", "reasonReference"),
+    by_encounter=True,
 )
 CONDITION = Source(
     type="Condition",
@@ -314,6 +325,7 @@ CONDITION = Source(
     statuses=_PROBLEM_STATUSES,
     facts=(("severity", ("severity",)), ("body_site", ("bodySite",))),
     people=("asserter", "recorder"),
+    by_encounter=True,
 )
 ENCOUNTER = Source(
     type="Encounter",
@@ -330,378 +342,416 @@ ENCOUNTER = Source(
     places=("serviceProvider", "location.location"),
     reasons=("reasonCode", "reasonReference", "diagnosis.condition"),
 )
-_RESULT_FIELDS = frozenset({"value", "flag", "body_site"}) | _TIMED | _WHO
-_MICROBIOLOGY_FIELDS = frozenset({"value", "specimen", "organism", "flag"}) | _TIMED
-_DRUG_FIELDS = (
-    frozenset({"end_time", "route", "dose", "reason", "frequency", "practitioner", "place"})
-    | _TIMED
+PATIENT = Source(type="Patient", people=("generalPractitioner",), places=("managingOrganization",))
+ALLERGY = Source(
+    type="AllergyIntolerance",
+    names=("code", "reaction.substance"),
+    times=("onsetDateTime", "onsetPeriod.start", "recordedDate"),
+    statuses=_PROBLEM_STATUSES,
+    facts=(
+        ("reaction", ("reaction.manifestation", "reaction.description")),
+        ("severity", ("reaction.severity", "criticality")),
+    ),
+    people=("recorder", "asserter"),
+)
+IMMUNIZATION = Source(
+    type="Immunization",
+    names=("vaccineCode", "protocolApplied.targetDisease"),
+    times=("occurrenceDateTime", "recorded"),
+    statuses=Statuses(no_fact=_set("not-done")),
+    values=("doseQuantity",),
+    facts=(("route", ("route",)), ("body_site", ("site",))),
+    people=("performer.actor",),
+    places=("location", "performer.actor"),
+    reasons=("reasonCode", "reasonReference", "statusReason"),
+    by_encounter=True,
+)
+CARE_PLAN = Source(
+    type="CarePlan",
+    names=("category", "title"),
+    times=("period.start", "created"),
+    ends=("period.end",),
+    statuses=_PLAN_STATUSES,
+    facts=(
+        (
+            "activity",
+            ("activity.detail.code", "activity.detail.description", "activity.reference"),
+        ),
+        ("target", ("goal",)),
+    ),
+    people=("author", "contributor", "careTeam"),
+    reasons=("addresses", "activity.detail.reasonCode"),
+    ignored_codes=("careplan-category",),
+)
+CARE_TEAM = Source(
+    type="CareTeam",
+    names=("name", "category"),
+    times=("period.start",),
+    ends=("period.end",),
+    statuses=_TEAM_STATUSES,
+    people=("participant.member",),
+    places=("managingOrganization", "participant.member"),
+    reasons=("reasonCode", "reasonReference"),
+)
+GOAL = Source(
+    type="Goal",
+    names=("description",),
+    times=("startDate", "statusDate"),
+    statuses=_GOAL_STATUSES,
+    facts=(
+        (
+            "target",
+            (
+                "target.measure",
+                "target.detailQuantity",
+                "target.detailRange",
+                "target.detailString",
+                "target.detailCodeableConcept",
+                "target.dueDate",
+            ),
+        ),
+    ),
+    people=("expressedBy",),
+    reasons=("addresses",),
+)
+DEVICE = Source(
+    type="Device",
+    names=("deviceName.name", "type", "modelNumber"),
+    statuses=_DEVICE_STATUSES,
+    values=("udiCarrier.carrierHRF", "udiCarrier.deviceIdentifier"),
+)
+DEVICE_USE = Source(
+    type="DeviceUseStatement",
+    names=("device",),
+    times=("timingDateTime", "timingPeriod.start", "recordedOn"),
+    ends=("timingPeriod.end",),
+    statuses=_DEVICE_USE_STATUSES,
+    facts=(("body_site", ("bodySite",)),),
+    reasons=("reasonCode", "reasonReference"),
+    optional=True,
+)
+SUPPLY_DELIVERY = Source(
+    type="SupplyDelivery",
+    names=("suppliedItem.itemCodeableConcept", "suppliedItem.itemReference"),
+    times=("occurrenceDateTime", "occurrencePeriod.start", "occurrenceTiming.event"),
+    statuses=_DELIVERY_STATUSES,
+    values=("suppliedItem.quantity",),
+    people=("supplier",),
+    places=("destination", "supplier"),
+)
+SUPPLY_REQUEST = Source(
+    type="SupplyRequest",
+    names=("itemCodeableConcept", "itemReference"),
+    times=("authoredOn", "occurrenceDateTime", "occurrencePeriod.start"),
+    statuses=_SUPPLY_ORDER_STATUSES,
+    values=("quantity",),
+    people=("requester",),
+    places=("supplier",),
+    reasons=("reasonCode", "reasonReference"),
+    patient="subject",
+    optional=True,
+)
+REPORT = Source(
+    type="DiagnosticReport",
+    names=("code",),
+    times=("effectiveDateTime", "effectivePeriod.start", "issued"),
+    statuses=_RESULT_STATUSES,
+    values=("conclusion", "conclusionCode"),
+    people=("resultsInterpreter", "performer"),
+    places=("performer",),
+    by_encounter=True,
+)
+IMAGING_STUDY = Source(
+    type="ImagingStudy",
+    names=("procedureCode", "description", "series.description", "series.modality"),
+    times=("started", "series.started"),
+    statuses=Statuses(no_fact=_set("registered cancelled")),
+    facts=(("body_site", ("series.bodySite",)),),
+    people=("interpreter", "referrer", "series.performer.actor"),
+    places=("location",),
+    reasons=("reasonCode", "reasonReference"),
+    by_encounter=True,
+)
+FAMILY_HISTORY = Source(
+    type="FamilyMemberHistory",
+    names=(".code",),
+    times=("date",),
+    statuses=_FAMILY_STATUSES,
+    values=("relationship", "name"),
+    items="condition",
+)
+COVERAGE = Source(
+    type="Coverage",
+    names=("class.name", "type", "payor"),
+    times=("period.start",),
+    ends=("period.end",),
+    statuses=_COVERAGE_STATUSES,
+    facts=(("payer", ("payor",)),),
+)
+
+_TIMED: frozenset[str] = frozenset({"name", "time", "elapsed", "visit", "status"})
+_WHO: frozenset[str] = frozenset({"practitioner", "place"})
+_RESULT_FIELDS: frozenset[str] = frozenset({"value", "flag", "body_site"}) | _TIMED | _WHO
+_MICROBIOLOGY_FIELDS: frozenset[str] = frozenset({"value", "flag", "specimen", "organism"}) | _TIMED
+_DRUG_FIELDS: frozenset[str] = (
+    frozenset({"end_time", "route", "dose", "frequency", "reason"}) | _TIMED | _WHO
+)
+_STAY_FIELDS: frozenset[str] = frozenset(
+    {"time", "end_time", "elapsed", "length_of_stay", "age", "visit", "status", "reason"}
+    | {"practitioner", "place", "visit_type", "care_unit"}
+)
+_DEMOGRAPHICS: frozenset[str] = frozenset(
+    {"sex", "birth_date", "age", "marital_status", "ethnicity", "language", "death_time", "alive"}
+    | {"address", "phone", "email"}
+)
+
+_TESTS: tuple[ConceptKind, ...] = ("measurement", "procedure", "condition")
+_DRUGS: tuple[ConceptKind, ...] = ("drug_class", "drug")
+_PROCEDURES: tuple[ConceptKind, ...] = ("procedure", "measurement")
+_ANY_CONCEPT: tuple[ConceptKind, ...] = (
+    "condition",
+    "procedure",
+    "measurement",
+    "drug_class",
+    "drug",
+    "vaccine",
 )
 
 _DECLARATIONS = (
     KindOfRows(
-        "lab",
-        "lab result",
-        "lab results",
-        _RESULT_FIELDS | {"specimen"},
-        (OBSERVATION,),
-        "measurements",
+        what="lab",
+        singular="lab result",
+        plural="lab results",
+        returns=_RESULT_FIELDS | {"specimen"},
+        sources=(OBSERVATION,),
+        reader="measurements",
+        concepts=_TESTS,
     ),
     KindOfRows(
-        "vital",
-        "charted measurement",
-        "charted measurements",
-        _RESULT_FIELDS,
-        (OBSERVATION,),
-        "measurements",
-    ),
-    KindOfRows("output", "output", "outputs", _RESULT_FIELDS, (OBSERVATION,), "measurements"),
-    KindOfRows(
-        "microbiology_test",
-        "microbiology test",
-        "microbiology tests",
-        _MICROBIOLOGY_FIELDS,
-        (OBSERVATION,),
-        "microbiology",
+        what="vital",
+        singular="charted measurement",
+        plural="charted measurements",
+        returns=_RESULT_FIELDS,
+        sources=(OBSERVATION,),
+        reader="measurements",
+        concepts=_TESTS,
     ),
     KindOfRows(
-        "organism",
-        "organism grown in a microbiology test",
-        "organisms grown in microbiology tests",
-        _MICROBIOLOGY_FIELDS,
-        (OBSERVATION,),
-        "microbiology",
+        what="output",
+        singular="output",
+        plural="outputs",
+        returns=_RESULT_FIELDS,
+        sources=(OBSERVATION,),
+        reader="measurements",
+        concepts=_TESTS,
     ),
     KindOfRows(
-        "susceptibility",
-        "susceptibility result",
-        "susceptibility results",
-        _MICROBIOLOGY_FIELDS,
-        (OBSERVATION,),
-        "microbiology",
+        what="observation",
+        singular="result",
+        plural="results",
+        returns=_RESULT_FIELDS,
+        sources=(OBSERVATION,),
+        reader="observations",
+        concepts=_TESTS,
     ),
     KindOfRows(
-        "medication",
-        "prescribed drug",
-        "prescribed drugs",
-        _DRUG_FIELDS,
-        (MEDICATION_REQUEST, MEDICATION_STATEMENT, MEDICATION_DISPENSE),
-        "medications",
+        what="microbiology_test",
+        singular="microbiology test",
+        plural="microbiology tests",
+        returns=_MICROBIOLOGY_FIELDS,
+        sources=(OBSERVATION,),
+        reader="microbiology",
+        concepts=_TESTS,
     ),
     KindOfRows(
-        "administration",
-        "drug given",
-        "drugs given",
-        _DRUG_FIELDS,
-        (MEDICATION_ADMINISTRATION,),
-        "administrations",
+        what="organism",
+        singular="organism grown in a microbiology test",
+        plural="organisms grown in microbiology tests",
+        returns=_MICROBIOLOGY_FIELDS,
+        sources=(OBSERVATION,),
+        reader="microbiology",
+        concepts=("condition",),
     ),
     KindOfRows(
-        "procedure",
-        "procedure",
-        "procedures",
-        frozenset({"end_time", "reason", "body_site"}) | _TIMED | _WHO,
-        (PROCEDURE,),
-        "procedures",
+        what="susceptibility",
+        singular="susceptibility result",
+        plural="susceptibility results",
+        returns=_MICROBIOLOGY_FIELDS,
+        sources=(OBSERVATION,),
+        reader="microbiology",
+        concepts=_DRUGS,
     ),
     KindOfRows(
-        "diagnosis",
-        "diagnosis",
-        "diagnoses",
-        frozenset({"end_time", "severity", "body_site"}) | _TIMED | _WHO,
-        (CONDITION,),
-        "diagnoses",
+        what="medication",
+        singular="prescribed drug",
+        plural="prescribed drugs",
+        returns=_DRUG_FIELDS,
+        sources=(MEDICATION_REQUEST, MEDICATION_STATEMENT, MEDICATION_DISPENSE),
+        reader="medications",
+        concepts=_DRUGS,
     ),
     KindOfRows(
-        "hospital_visit",
-        "hospital visit",
-        "hospital visits",
-        _STAY | {"admission_type", "admission_source", "discharge_destination"},
-        (ENCOUNTER,),
-        "hospital_visits",
+        what="administration",
+        singular="drug given",
+        plural="drugs given",
+        returns=_DRUG_FIELDS,
+        sources=(MEDICATION_ADMINISTRATION,),
+        reader="administrations",
+        concepts=_DRUGS,
+    ),
+    KindOfRows(
+        what="procedure",
+        singular="procedure",
+        plural="procedures",
+        returns=frozenset({"end_time", "reason", "body_site"}) | _TIMED | _WHO,
+        sources=(PROCEDURE,),
+        reader="procedures",
+        concepts=_PROCEDURES,
+    ),
+    KindOfRows(
+        what="diagnosis",
+        singular="diagnosis",
+        plural="diagnoses",
+        returns=frozenset({"end_time", "severity", "body_site"}) | _TIMED | _WHO,
+        sources=(CONDITION,),
+        reader="diagnoses",
+        concepts=("condition",),
+    ),
+    KindOfRows(
+        what="hospital_visit",
+        singular="hospital visit",
+        plural="hospital visits",
+        returns=_STAY_FIELDS | {"admission_type", "admission_source", "discharge_destination"},
+        sources=(ENCOUNTER,),
+        reader="hospital_visits",
         named=False,
         stays=True,
     ),
     KindOfRows(
-        "icu_stay",
-        "ICU stay",
-        "ICU stays",
-        _STAY,
-        (ENCOUNTER,),
-        "icu_stays",
+        what="icu_stay",
+        singular="ICU stay",
+        plural="ICU stays",
+        returns=_STAY_FIELDS,
+        sources=(ENCOUNTER,),
+        reader="icu_stays",
         named=False,
         stays=True,
     ),
     KindOfRows(
-        "care_unit",
-        "stay in a care unit",
-        "stays in care units",
-        frozenset(
+        what="care_unit",
+        singular="stay in a care unit",
+        plural="stays in care units",
+        returns=frozenset(
             {"name", "care_unit", "time", "end_time", "elapsed", "length_of_stay", "visit"}
         ),
         reader="care_units",
         stays=True,
     ),
     KindOfRows(
-        "encounter",
-        "encounter",
-        "encounters",
-        _STAY | {"name", "admission_source", "discharge_destination"},
-        (ENCOUNTER,),
-        "encounters",
+        what="encounter",
+        singular="encounter",
+        plural="encounters",
+        returns=_STAY_FIELDS | {"name", "admission_source", "discharge_destination"},
+        sources=(ENCOUNTER,),
+        reader="encounters",
+        concepts=_ANY_CONCEPT,
         stays=True,
     ),
     KindOfRows(
-        "patient",
-        "patient",
-        "patient",
-        frozenset(
-            {"sex", "birth_date", "age", "marital_status", "ethnicity", "language", "death_time"}
-            | {"address", "phone", "email", "alive", "practitioner", "place"}
-        ),
-        (
-            Source(
-                type="Patient", people=("generalPractitioner",), places=("managingOrganization",)
-            ),
-        ),
-        "patient_rows",
+        what="patient",
+        singular="patient",
+        plural="patient",
+        returns=_DEMOGRAPHICS | _WHO,
+        sources=(PATIENT,),
+        reader="patient_rows",
         named=False,
     ),
     KindOfRows(
-        "observation",
-        "result",
-        "results",
-        _RESULT_FIELDS | {"specimen"},
-        (OBSERVATION,),
-        "observations",
+        what="allergy",
+        singular="allergy",
+        plural="allergies",
+        returns=frozenset({"reaction", "severity", "practitioner"}) | _TIMED,
+        sources=(ALLERGY,),
+        concepts=("drug_class", "drug", "condition", "vaccine"),
     ),
     KindOfRows(
-        "allergy",
-        "allergy",
-        "allergies",
-        frozenset({"reaction", "severity", "practitioner", "end_time"}) | _TIMED,
-        (
-            Source(
-                type="AllergyIntolerance",
-                names=("code", "reaction.substance"),
-                times=("onsetDateTime", "onsetPeriod.start", "recordedDate"),
-                statuses=_PROBLEM_STATUSES,
-                facts=(
-                    ("reaction", ("reaction.manifestation", "reaction.description")),
-                    ("severity", ("reaction.severity", "criticality")),
-                ),
-                people=("recorder", "asserter"),
-            ),
-        ),
+        what="immunization",
+        singular="immunization",
+        plural="immunizations",
+        returns=frozenset({"dose", "route", "reason", "body_site"}) | _TIMED | _WHO,
+        sources=(IMMUNIZATION,),
+        concepts=("vaccine",),
     ),
     KindOfRows(
-        "immunization",
-        "immunization",
-        "immunizations",
-        frozenset({"dose", "route", "reason", "body_site"}) | _TIMED | _WHO,
-        (
-            Source(
-                type="Immunization",
-                names=("vaccineCode", "protocolApplied.targetDisease"),
-                times=("occurrenceDateTime", "recorded"),
-                statuses=Statuses(no_fact=_set("not-done")),
-                values=("doseQuantity",),
-                facts=(
-                    ("route", ("route",)),
-                    ("body_site", ("site",)),
-                ),
-                people=("performer.actor",),
-                places=("location", "performer.actor"),
-                reasons=("reasonCode", "reasonReference", "statusReason"),
-            ),
-        ),
+        what="care_plan",
+        singular="care plan",
+        plural="care plans",
+        returns=frozenset({"end_time", "activity", "target", "reason", "practitioner"}) | _TIMED,
+        sources=(CARE_PLAN,),
+        concepts=_ANY_CONCEPT,
     ),
     KindOfRows(
-        "care_plan",
-        "care plan",
-        "care plans",
-        frozenset({"end_time", "activity", "target", "reason", "practitioner"}) | _TIMED,
-        (
-            Source(
-                type="CarePlan",
-                names=("category", "title"),
-                times=("period.start", "created"),
-                ends=("period.end",),
-                statuses=_PLAN_STATUSES,
-                facts=(
-                    (
-                        "activity",
-                        (
-                            "activity.detail.code",
-                            "activity.detail.description",
-                            "activity.reference",
-                        ),
-                    ),
-                    ("target", ("goal",)),
-                ),
-                people=("author", "contributor", "careTeam"),
-                reasons=("addresses", "activity.detail.reasonCode"),
-                ignored_codes=("careplan-category",),
-            ),
-        ),
+        what="care_team",
+        singular="care team",
+        plural="care teams",
+        returns=frozenset({"end_time", "reason"}) | _TIMED | _WHO,
+        sources=(CARE_TEAM,),
+        concepts=_ANY_CONCEPT,
     ),
     KindOfRows(
-        "care_team",
-        "care team",
-        "care teams",
-        frozenset({"end_time", "reason", "practitioner", "place"}) | _TIMED,
-        (
-            Source(
-                type="CareTeam",
-                names=("name", "category"),
-                times=("period.start",),
-                ends=("period.end",),
-                statuses=_TEAM_STATUSES,
-                people=("participant.member",),
-                places=("managingOrganization", "participant.member"),
-                reasons=("reasonCode", "reasonReference"),
-            ),
-        ),
+        what="goal",
+        singular="goal",
+        plural="goals",
+        returns=frozenset({"target", "reason", "practitioner"}) | _TIMED,
+        sources=(GOAL,),
+        concepts=_ANY_CONCEPT,
     ),
     KindOfRows(
-        "goal",
-        "goal",
-        "goals",
-        frozenset({"target", "reason", "practitioner"}) | _TIMED,
-        (
-            Source(
-                type="Goal",
-                names=("description",),
-                times=("startDate", "statusDate"),
-                statuses=_GOAL_STATUSES,
-                facts=(
-                    (
-                        "target",
-                        ("target.detailQuantity", "target.detailRange", "target.detailString")
-                        + ("target.detailCodeableConcept", "target.measure", "target.dueDate"),
-                    ),
-                ),
-                people=("expressedBy",),
-                reasons=("addresses",),
-            ),
-        ),
+        what="device",
+        singular="device",
+        plural="devices",
+        returns=frozenset({"value", "end_time", "reason", "body_site"}) | _TIMED,
+        sources=(DEVICE, DEVICE_USE),
+        concepts=_PROCEDURES,
     ),
     KindOfRows(
-        "device",
-        "device",
-        "devices",
-        frozenset({"value", "end_time", "reason", "body_site"}) | _TIMED,
-        (
-            Source(
-                type="Device",
-                names=("deviceName.name", "type", "modelNumber"),
-                statuses=_DEVICE_STATUSES,
-                values=("udiCarrier.carrierHRF", "udiCarrier.deviceIdentifier"),
-            ),
-            Source(
-                type="DeviceUseStatement",
-                names=("device",),
-                times=("timingDateTime", "timingPeriod.start", "recordedOn"),
-                ends=("timingPeriod.end",),
-                statuses=_DEVICE_USE_STATUSES,
-                facts=(("body_site", ("bodySite",)),),
-                reasons=("reasonCode", "reasonReference"),
-            ),
-        ),
+        what="supply",
+        singular="supply",
+        plural="supplies",
+        returns=frozenset({"value", "reason"}) | _TIMED | _WHO,
+        sources=(SUPPLY_DELIVERY, SUPPLY_REQUEST),
+        concepts=_ANY_CONCEPT,
     ),
     KindOfRows(
-        "supply",
-        "supply",
-        "supplies",
-        frozenset({"value", "practitioner", "place", "reason"}) | _TIMED,
-        (
-            Source(
-                type="SupplyDelivery",
-                names=("suppliedItem.itemCodeableConcept", "suppliedItem.itemReference"),
-                times=("occurrenceDateTime", "occurrencePeriod.start", "occurrenceTiming.event"),
-                statuses=_DELIVERY_STATUSES,
-                values=("suppliedItem.quantity",),
-                people=("supplier",),
-                places=("destination", "supplier"),
-            ),
-            Source(
-                type="SupplyRequest",
-                names=("itemCodeableConcept", "itemReference"),
-                times=("authoredOn", "occurrenceDateTime", "occurrencePeriod.start"),
-                statuses=_SUPPLY_ORDER_STATUSES,
-                values=("quantity",),
-                people=("requester",),
-                places=("supplier",),
-                reasons=("reasonCode", "reasonReference"),
-                patient="subject",
-            ),
-        ),
+        what="report",
+        singular="diagnostic report",
+        plural="diagnostic reports",
+        returns=frozenset({"value"}) | _TIMED | _WHO,
+        sources=(REPORT,),
+        concepts=("measurement", "procedure"),
     ),
     KindOfRows(
-        "report",
-        "diagnostic report",
-        "diagnostic reports",
-        frozenset({"value"}) | _TIMED | _WHO,
-        (
-            Source(
-                type="DiagnosticReport",
-                names=("code",),
-                times=("effectiveDateTime", "effectivePeriod.start", "issued"),
-                statuses=_RESULT_STATUSES,
-                values=("conclusion", "conclusionCode"),
-                people=("resultsInterpreter", "performer"),
-                places=("performer",),
-            ),
-        ),
+        what="imaging",
+        singular="imaging study",
+        plural="imaging studies",
+        returns=frozenset({"reason", "body_site"}) | _TIMED | _WHO,
+        sources=(IMAGING_STUDY,),
+        concepts=_PROCEDURES,
     ),
     KindOfRows(
-        "imaging",
-        "imaging study",
-        "imaging studies",
-        frozenset({"body_site", "reason"}) | _TIMED | _WHO,
-        (
-            Source(
-                type="ImagingStudy",
-                names=("procedureCode", "description", "series.description", "series.modality"),
-                times=("started", "series.started"),
-                statuses=Statuses(no_fact=_set("registered cancelled")),
-                facts=(("body_site", ("series.bodySite",)),),
-                people=("interpreter", "referrer", "series.performer.actor"),
-                places=("location",),
-                reasons=("reasonCode", "reasonReference"),
-            ),
-        ),
+        what="family_history",
+        singular="condition of a relative",
+        plural="conditions of relatives",
+        returns=frozenset({"value", "name", "time", "status"}),
+        sources=(FAMILY_HISTORY,),
+        concepts=("condition",),
     ),
     KindOfRows(
-        "family_history",
-        "condition of a relative",
-        "conditions of relatives",
-        frozenset({"value", "name", "time", "status"}),
-        (
-            Source(
-                type="FamilyMemberHistory",
-                names=(".code",),
-                times=(".onsetString", "date"),
-                statuses=_FAMILY_STATUSES,
-                values=("relationship", "name"),
-                items="condition",
-            ),
-        ),
-    ),
-    KindOfRows(
-        "coverage",
-        "insurance",
-        "insurances",
-        frozenset({"name", "payer", "time", "end_time", "elapsed", "status"}),
-        (
-            Source(
-                type="Coverage",
-                names=("class.name", "type", "payor"),
-                times=("period.start",),
-                ends=("period.end",),
-                statuses=_COVERAGE_STATUSES,
-                facts=(("payer", ("payor",)),),
-            ),
-        ),
+        what="coverage",
+        singular="insurance",
+        plural="insurances",
+        returns=frozenset({"name", "payer", "time", "end_time", "elapsed", "status"}),
+        sources=(COVERAGE,),
     ),
 )
 KINDS: dict[str, KindOfRows] = {kind.what: kind for kind in _DECLARATIONS}

@@ -18,6 +18,26 @@ _MAX_CACHED_SEARCHES = 64
 _MAX_CACHED_RESOURCES = 500
 """Resources of a cached search. Larger searches are rarely repeated."""
 
+_TYPES_OF_URNS = (
+    "Practitioner",
+    "Organization",
+    "Location",
+    "Condition",
+    "Encounter",
+    "PractitionerRole",
+    "Observation",
+    "Procedure",
+    "Medication",
+    "Goal",
+    "Device",
+    "CareTeam",
+    "MedicationRequest",
+    "DiagnosticReport",
+    "RelatedPerson",
+    "Patient",
+)
+"""What a `urn:uuid:` of a loaded transaction, which names no type, is looked for among."""
+
 SearchLimits = Mapping[str, str | list[str]]
 Computed = TypeVar("Computed")
 
@@ -73,6 +93,21 @@ class Chart:
         """The stay of the encounter that a Reference points to; an empty one if there is none."""
         return self.stays.get(reference_id(reference), _NO_STAY)
 
+    def targets(self, reference: Any) -> list[Resource]:
+        """The resource that a Reference or `Type/id` points to; none if the record lacks it."""
+        target = self.resolver.resolve(reference)
+        if target is not None:
+            return [target]
+        resource_id = reference_id(reference)
+        text = reference.get("reference") if isinstance(reference, dict) else None
+        if not resource_id or not str(text).startswith("urn:"):
+            return []
+        for resource_type in _TYPES_OF_URNS:
+            target = self.resolver.resolve(f"{resource_type}/{resource_id}")
+            if target is not None:
+                return [target]
+        return []
+
     def codes(self, resource_type: str) -> list[CodeCount]:
         """The codes of the patient's resources of a type, most frequent first."""
         if resource_type not in self._codes:
@@ -84,7 +119,9 @@ class Chart:
         key = (resource_type, repr(params))
         if key in self._searches:
             return self._searches[key]
-        parameters = {"patient": self.patient, **(params or {})}
+        parameters: dict[str, str | list[str]] = {"patient": self.patient, **(params or {})}
+        if "subject" in parameters:
+            del parameters["patient"]
         resources = list(self.record.search_all(resource_type, parameters))
         if len(resources) <= _MAX_CACHED_RESOURCES:
             self._searches[key] = resources
@@ -92,6 +129,13 @@ class Chart:
             oldest_key = next(iter(self._searches))
             del self._searches[oldest_key]
         return resources
+
+    def search_if_known(self, resource_type: str, params: SearchLimits) -> list[Resource]:
+        """As `search`; nothing of a type or a parameter that a server does not have."""
+        try:
+            return self.search(resource_type, params)
+        except FhirError:
+            return []
 
     def get_or_compute(self, name: str, compute: Callable[[], Computed]) -> Computed:
         """Something derived from the patient's resources, computed once. It must not be changed."""

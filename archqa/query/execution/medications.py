@@ -1,4 +1,4 @@
-"""Rows of prescriptions: one for each drug of each order, since a mixture contains several.
+"""Rows of drugs: one for each drug of each order or dose, since a mixture contains several.
 
 A drug is resolved through the order's reference and, for a mixture, those of its ingredients. In
 MIMIC-IV its name is an identifier of the Medication, whose code is only a product number.
@@ -10,15 +10,25 @@ from archqa.fhir import Resource
 from archqa.fhir.views.resolver import MEDICATION_NAME
 from archqa.query.execution.chart import Chart, reference_id
 from archqa.query.execution.context import ExecutionContext
+from archqa.query.execution.declared_rows import declared_facts, source_resources
+from archqa.query.execution.dosage import dosage_facts, strength
 from archqa.query.execution.elements import number_at, objects_at, text_at, value_at
-from archqa.query.execution.names import code_and_names, concept_names
-from archqa.query.execution.rows import Row, parse_datetime
+from archqa.query.execution.names import code_and_names, concept_codings, concept_names
+from archqa.query.execution.rows import Coding, Row, parse_datetime
+from archqa.query.kinds import (
+    MEDICATION_ADMINISTRATION,
+    MEDICATION_DISPENSE,
+    MEDICATION_REQUEST,
+    MEDICATION_STATEMENT,
+    Source,
+)
 
 
 class Drug(NamedTuple):
     """One drug of an order, and the mixture it is part of."""
 
     names: tuple[str, ...]
+    codings: tuple[Coding, ...] = ()
     refs: tuple[str, ...] = ()
     mixture_ref: str = ""
     ingredient_count: int = 1
@@ -33,18 +43,31 @@ class Dose(NamedTuple):
 
 
 def medications(context: ExecutionContext) -> list[Row]:
-    """Rows of all orders of the patient."""
-    chart = context.chart
-    return chart.get_or_compute("medications", lambda: _medication_rows(chart))
+    """Rows of all orders of the patient; by the conventions, of statements and dispenses, too."""
+    rows = _drug_rows(context.chart, MEDICATION_REQUEST)
+    if context.conventions.medications == "orders":
+        return rows
+    statements = _drug_rows(context.chart, MEDICATION_STATEMENT)
+    dispenses = _drug_rows(context.chart, MEDICATION_DISPENSE)
+    return [*rows, *statements, *dispenses]
 
 
-def _medication_rows(chart: Chart) -> list[Row]:
-    orders = list(chart.record.search_all("MedicationRequest", {"patient": chart.patient}))
-    medications_by_id = _resolve_medications(chart, orders)
+def administrations(context: ExecutionContext) -> list[Row]:
+    """Rows of all doses that the patient was given."""
+    return _drug_rows(context.chart, MEDICATION_ADMINISTRATION)
+
+
+def _drug_rows(chart: Chart, source: Source) -> list[Row]:
+    return chart.get_or_compute(f"drugs of {source.type}", lambda: _rows_of_source(chart, source))
+
+
+def _rows_of_source(chart: Chart, source: Source) -> list[Row]:
+    resources = source_resources(chart, source)
+    medications_by_id = _resolve_medications(chart, resources)
     rows = []
-    for order in orders:
-        for drug in _drugs_of_order(order, medications_by_id):
-            rows.append(_order_row(chart, order, drug))
+    for resource in resources:
+        for drug in _drugs_of_order(resource, medications_by_id):
+            rows.append(_drug_row(chart, source, resource, drug))
     return rows
 
 
@@ -52,7 +75,7 @@ def _resolve_medications(chart: Chart, orders: list[Resource]) -> dict[str, list
     """The Medications of each referenced one: itself, or the ingredients of a mixture."""
     references: dict[str, Any] = {}
     for order in orders:
-        reference = order.get("medicationReference")
+        reference = _medication_reference(order)
         references[reference_id(reference)] = reference
     # Two batches, products and ingredients, are far cheaper than fetching one by one.
     chart.resolver.fetch(reference for name, reference in references.items() if name)
@@ -70,39 +93,61 @@ def _resolve_medications(chart: Chart, orders: list[Resource]) -> dict[str, list
 
 
 def _drugs_of_order(order: Resource, medications_by_id: dict[str, list[Resource]]) -> list[Drug]:
+    contained = _contained_medications(order)
+    if contained:
+        return [_drug(medication, (), 1) for medication in contained]
     medication_id = reference_id(order.get("medicationReference"))
     ingredients = medications_by_id.get(medication_id, [])
     if not ingredients:
-        return [Drug(concept_names(order.get("medicationCodeableConcept")))]
+        concept = order.get("medicationCodeableConcept")
+        display = text_at(order, "medicationReference.display")
+        return [Drug(concept_names(concept or display), concept_codings(concept or display))]
     mixture_ref = ""
     if ingredients[0]["id"] != medication_id:
         mixture_ref = f"Medication/{medication_id}"
     drugs = []
     for medication in ingredients:
-        drug = Drug(
-            names=_medication_names(medication),
-            refs=(f"Medication/{medication['id']}",),
-            mixture_ref=mixture_ref,
-            ingredient_count=len(ingredients),
-        )
-        drugs.append(drug)
+        refs = (f"Medication/{medication['id']}",)
+        drug = _drug(medication, refs, len(ingredients))
+        drugs.append(drug._replace(mixture_ref=mixture_ref))
     return drugs
 
 
-def _order_row(chart: Chart, order: Resource, drug: Drug) -> Row:
-    stay = chart.find_stay(order.get("encounter"))
-    dosage = value_at(order, "dosageInstruction")
-    dose = _first_dose(dosage)
-    route = value_at(dosage, "route")
-    start = text_at(order, "dispenseRequest.validityPeriod.start")
-    end = text_at(order, "dispenseRequest.validityPeriod.end")
+def _drug(medication: Resource, refs: tuple[str, ...], ingredient_count: int) -> Drug:
+    names = _medication_names(medication)
+    codings = _medication_codings(medication, names)
+    return Drug(names, codings, refs, ingredient_count=ingredient_count)
+
+
+def _medication_reference(order: Resource) -> Any:
+    """The reference to the drug; that of a loaded transaction (`urn:uuid:`) with its type."""
+    reference = order.get("medicationReference")
+    if text_at(reference, "reference").startswith("urn:uuid:"):
+        return {"reference": f"Medication/{reference_id(reference)}"}
+    return reference
+
+
+def _contained_medications(order: Resource) -> list[Resource]:
+    """The Medication within an order that the order refers to (`#drug`)."""
+    reference = text_at(order, "medicationReference.reference")
+    if not reference.startswith("#"):
+        return []
+    contained = objects_at(order, "contained")
+    return [each for each in contained if text_at(each, "id") == reference[1:]]
+
+
+def _drug_row(chart: Chart, source: Source, resource: Resource, drug: Drug) -> Row:
+    stay = chart.find_stay(resource.get(source.encounter))
+    dose = _first_dose(_dosages(resource))
+    name = next(iter(drug.names), "")
     return Row(
-        refs=(f"MedicationRequest/{order['id']}", *drug.refs),
-        name=next(iter(drug.names), ""),
+        refs=(f"{source.type}/{resource['id']}", *drug.refs),
+        name=name,
         names=drug.names,
-        time=parse_datetime(start),
-        end=parse_datetime(end),
-        authored_on=parse_datetime(text_at(order, "authoredOn")),
+        codings=drug.codings,
+        time=parse_datetime(text_at(resource, *source.times)),
+        end=parse_datetime(text_at(resource, *source.ends)),
+        authored_on=parse_datetime(text_at(resource, "authoredOn")),
         value=dose.number,
         text=dose.text,
         unit=dose.unit,
@@ -110,25 +155,56 @@ def _order_row(chart: Chart, order: Resource, drug: Drug) -> Row:
         icu_stay_id=stay.icu_stay_id,
         mixture_ref=drug.mixture_ref,
         ingredient_count=drug.ingredient_count,
-        facts={"route": code_and_names(route)},
+        facts=_drug_facts(chart, source, resource, name),
     )
 
 
-def _first_dose(dosage: Any) -> Dose:
+def _drug_facts(
+    chart: Chart, source: Source, resource: Resource, name: str
+) -> dict[str, tuple[str, ...]]:
+    dosages = _dosages(resource)
+    route = next((value_at(dosage, "route") for dosage in dosages), None)
+    facts = {"route": code_and_names(route)}
+    facts.update(declared_facts(chart, source, resource))
+    facts.update(dosage_facts(dosages))
+    named_strength = strength(name)
+    if named_strength:
+        facts["strength"] = (named_strength,)
+    return facts
+
+
+def _dosages(resource: Resource) -> list[Any]:
+    """The instructions of an order, the dosage of a statement or of a dose."""
+    for path in ("dosageInstruction", "dosage"):
+        dosages = objects_at(resource, path)
+        if dosages:
+            return list(dosages)
+    return []
+
+
+def _first_dose(dosages: list[Any]) -> Dose:
+    dosage = next(iter(dosages), None)
     dose_and_rate = value_at(dosage, "doseAndRate")
     quantity = number_at(dose_and_rate, "doseQuantity.value")
     if quantity is not None:
-        unit = text_at(dose_and_rate, "doseQuantity.unit")
-        return Dose(quantity, f"{quantity}", unit)
+        return Dose(quantity, f"{quantity}", text_at(dose_and_rate, "doseQuantity.unit"))
     low = number_at(dose_and_rate, "doseRange.low.value")
     if low is None:
-        return Dose()
+        return _administered_dose(dosage)
     high = number_at(dose_and_rate, "doseRange.high.value")
     text = f"{low}"
     if high is not None:
         text = f"{low}-{high}"
     unit = text_at(dose_and_rate, "doseRange.low.unit")
     return Dose(low, text, unit)
+
+
+def _administered_dose(dosage: Any) -> Dose:
+    """The dose of an administration, which has no range."""
+    quantity = number_at(dosage, "dose.value")
+    if quantity is None:
+        return Dose()
+    return Dose(quantity, f"{quantity}", text_at(dosage, "dose.unit", "dose.code"))
 
 
 def _medication_names(medication: Resource) -> tuple[str, ...]:
@@ -138,3 +214,11 @@ def _medication_names(medication: Resource) -> tuple[str, ...]:
         if name and text_at(identifier, "system").endswith(MEDICATION_NAME):
             return (name,)
     return concept_names(value_at(medication, "code"))
+
+
+def _medication_codings(medication: Resource, names: tuple[str, ...]) -> tuple[Coding, ...]:
+    """The codes of a Medication; its names as codings without code, if the codes lack them."""
+    codings = concept_codings(value_at(medication, "code"))
+    displays = {coding.display for coding in codings}
+    named = [Coding("", "", name.strip()) for name in names if name not in displays]
+    return (*codings, *named)
