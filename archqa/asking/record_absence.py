@@ -66,10 +66,15 @@ def absent_part(
 def nothing_text(subject_text: str, searched: Sequence[str]) -> str:
     """Return `No warfarin is recorded: 38 medication orders and 12 doses given were searched.`"""
     text = f"No {subject_text} is recorded"
-    if not searched:
-        return f"{text}."
-    verb = "was" if len(searched) == 1 and searched[0].startswith("1 ") else "were"
-    return f"{text}: {listed(list(searched))} {verb} searched."
+    counts = [number for number in searched if not number.startswith("no ")]
+    empty = [number for number in searched if number.startswith("no ")]
+    parts = []
+    if counts:
+        verb = "was" if len(counts) == 1 and counts[0].startswith("1 ") else "were"
+        parts.append(f"{listed(counts)} {verb} searched")
+    if empty:
+        parts.append(f"the record has {listed(empty)}")
+    return f"{text}: {'; '.join(parts)}." if parts else f"{text}."
 
 
 def _without(query: Query, *limits: str) -> Query:
@@ -108,6 +113,9 @@ def _searched(query: Query, execute: Execute) -> Iterator[str]:
     """Yield how many rows of the kind there are, and how many of them have no name."""
     rows = execute(_without(query, *_NO_LIMITS)).rows
     words = row_words(query.what)
+    if not rows:
+        yield f"no {words.plural}"
+        return
     number = counted(len(rows), words.singular, words.plural)
     unnamed = sum(not row.name for row in rows)
     asks_for_names = bool(query.names or query.concepts)

@@ -4,15 +4,13 @@ Query results become lines: values with unit and date, lists with one row a line
 facts. What is cited is read again from the record; a line that it does not confirm is left out.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
-from datetime import datetime
+from collections.abc import Sequence
 from typing import NamedTuple
 
-from archqa.asking.answer import Answer, AnswerLine, Evidence, Status
+from archqa.asking.answer import Answer, AnswerLine, Status
 from archqa.asking.patient import asked_patient
 from archqa.asking.record_absence import nothing_text
-from archqa.asking.record_measured import value_text
-from archqa.asking.record_names import clean_name, row_status
+from archqa.asking.record_evidence import record_evidence
 from archqa.asking.record_numbers import listed
 from archqa.asking.record_parts import PartWriter
 from archqa.asking.record_statements import MAX_LINES, Execute, Part, Statement, references
@@ -63,8 +61,8 @@ def record_answer(
     status = Status.ANSWERED if answered else Status.NOT_FOUND
     if answered and not any(draft.lines for draft in shown):
         status, message = Status.NOT_FOUND, _NOT_CONFIRMED
-    answer = _answer(question, status, readings, patient)
-    return _with_drafts(answer, shown, readings).model_copy(update={"message": message})
+    answer = _with_drafts(_answer(question, status, readings, patient), shown, readings)
+    return answer.model_copy(update={"message": message, "remarks": _remarks(drafts)})
 
 
 def declined_answer(
@@ -90,7 +88,8 @@ def declined_answer(
         sentences.append("What it holds on this:")
     answer = _answer(question, Status.DECLINED, related, patient)
     answer = _with_drafts(answer, drafts, related)
-    return answer.model_copy(update={"message": " ".join(sentences)})
+    changes = {"message": " ".join(sentences), "remarks": _remarks(drafts)}
+    return answer.model_copy(update=changes)
 
 
 def not_understood_answer(
@@ -130,32 +129,37 @@ def _answer(
 def _with_drafts(answer: Answer, drafts: Sequence[_Draft], readings: Sequence[Reading]) -> Answer:
     rows = [row for draft in drafts for row in draft.rows]
     lines = dict.fromkeys(line for draft in drafts for line in draft.lines)
-    remarks = dict.fromkeys(remark for draft in drafts for remark in draft.remarks)
-    changes = {
-        "lines": tuple(lines),
-        "evidence": tuple(_evidence(rows, readings)),
-        "remarks": tuple(remarks),
-    }
-    return answer.model_copy(update=changes)
+    evidence = record_evidence(rows, (result for _, result in readings))
+    return answer.model_copy(update={"lines": tuple(lines), "evidence": tuple(evidence)})
+
+
+def _remarks(drafts: Sequence[_Draft]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(remark for draft in drafts for remark in draft.remarks))
 
 
 def _combined(parts: Sequence[Part]) -> list[Part]:
-    """The parts, with one verdict for those that answer the same yes or no.
+    """The parts, with one verdict for those that look for the same thing in several kinds of rows.
 
-    A yes stands against a no of another kind of rows: what was not ordered may have been given.
+    A yes stands first and against a no: what was not ordered may have been given.
     """
-    verdicts = [part.verdict for part in parts if part.verdict]
-    has_yes = any(verdict.startswith("Yes") for verdict in verdicts)
+    positive = {part.topic for part in parts if part.verdict.startswith("Yes")}
+    found = {part.topic for part in parts if part.status is Status.ANSWERED}
     combined: list[Part] = []
-    told: set[str] = set()
-    for part in sorted(parts, key=lambda part: has_yes and part.verdict.startswith("No")):
-        if has_yes and part.verdict.startswith("No"):
+    told: set[tuple[str, str]] = set()
+    for part in sorted(parts, key=lambda part: part.topic in positive and _is_no(part)):
+        is_repeated = (part.topic, part.verdict) in told
+        if is_repeated or (part.topic in positive and _is_no(part)):
             part = part._replace(verdict="")
-        if part.verdict in told:
-            part = part._replace(verdict="")
-        told.add(part.verdict)
+        if part.status is not Status.ANSWERED and part.topic in found:
+            remarks = [*part.remarks, part.message] if part.searched else part.remarks
+            part = part._replace(message="", subject="", remarks=tuple(remarks))
+        told.add((part.topic, part.verdict))
         combined.append(part)
     return combined
+
+
+def _is_no(part: Part) -> bool:
+    return not part.verdict.startswith("Yes")
 
 
 def _message(parts: Sequence[Part]) -> str:
@@ -235,32 +239,3 @@ def _with_rest(line: AnswerLine, hidden: int, *, earlier: bool) -> AnswerLine:
         return line
     rest = f"and {hidden} {'earlier' if earlier else 'more'}"
     return line.model_copy(update={"text": f"{line.text}, {rest}"})
-
-
-def _evidence(rows: Iterable[Row], readings: Iterable[Reading]) -> Iterator[Evidence]:
-    """Yield each resource once: those of the rows, then what else the results rest on."""
-    told: set[str] = set()
-    for row in rows:
-        for ref in row.refs:
-            if ref not in told:
-                told.add(ref)
-                yield _resource_evidence(ref, _row_text(row), row.local_time)
-    for _, result in readings:
-        for resource_type, ids in result.evidence.items():
-            for ref in (f"{resource_type}/{resource_id}" for resource_id in ids):
-                if ref not in told:
-                    told.add(ref)
-                    yield _resource_evidence(ref, "", None)
-
-
-def _resource_evidence(ref: str, text: str, time: datetime | None) -> Evidence:
-    date = time.isoformat() if time else ""
-    return Evidence(id=ref, kind="resource", text=text, source=ref.partition("/")[0], date=date)
-
-
-def _row_text(row: Row) -> str:
-    """A row in a few words: name, value, status."""
-    if row.refs[0].startswith("Patient/"):
-        return "the patient"
-    parts = (clean_name(row.name), value_text(row), row_status(row))
-    return ", ".join(part for part in parts if part)

@@ -101,7 +101,7 @@ def _told(row: Row, field: str) -> Iterator[str]:
 def _missing(query: Query, row: Row) -> Iterator[str]:
     for field in _absent_fields(query, row):
         words = field_words().get(field)
-        if words:
+        if words and field != "end_time":
             yield f"{words.absent} is not recorded"
 
 

@@ -36,7 +36,7 @@ _SNOMED_TAG = re.compile(
 )
 """The semantic tag at the end of a SNOMED CT fully specified name."""
 
-_LOINC_PROPERTY = re.compile(r"\s*\[[^\]]*\](?!\S)")
+_LOINC_PROPERTY = re.compile(r"\s+\[[^\]]*\](?!\S)")
 """Property and scale in a LOINC long common name, [Mass/volume]; mm[Hg] is none."""
 
 _LOINC_BLOOD = re.compile(r"\s+in (?:Serum or Plasma|Serum, Plasma or Blood|Serum|Plasma|Blood)\b")
@@ -55,7 +55,12 @@ _CLASS_WORDS = {
     "virtual": "virtual",
     "home": "home",
 }
-_PATTERNS = {"begins": r"^\W*(?:{})\b", "holds": r"\b(?:{})\b", "is": r"^\W*(?:{})\W*$"}
+_PATTERNS = {
+    "begins": r"^\W*(?:{})\b",
+    "holds": r"\b(?:{})\b",
+    "is": r"^\W*(?:{})\W*$",
+    "ends": r"\b(?:{})\W*$",
+}
 
 
 class RowWords(NamedTuple):
@@ -99,14 +104,17 @@ def field_words() -> dict[str, FieldWords]:
 
 def clean_name(name: str) -> str:
     """Return a display as people read it: without semantic tag, LOINC property and capital units."""
+    return sentence_case(_without_marks(name))
+
+
+def _without_marks(name: str) -> str:
     text = " ".join(name.replace("_", " ").split())
     quoted = _QUOTED_TEXT.match(text)
     if quoted:
         text = quoted[1]
     for pattern in (_SNOMED_TAG, _LOINC_PROPERTY, _LOINC_METHOD, _LOINC_BLOOD):
         text = pattern.sub("", text)
-    text = _CAPITAL_UNIT.sub(lambda match: _UNITS[match[0]], text)
-    return sentence_case(text)
+    return _CAPITAL_UNIT.sub(lambda match: _UNITS[match[0]], text)
 
 
 def sentence_case(text: str) -> str:
@@ -138,6 +146,7 @@ def denies(name: str) -> bool:
 def _assertion_patterns() -> tuple[tuple[Assertion, re.Pattern[str]], ...]:
     patterns: list[tuple[Assertion, re.Pattern[str]]] = []
     assertions: dict[str, Assertion] = {
+        "neither": "",
         "negative": "negative",
         "past": "past",
         "positive": "positive",
@@ -203,7 +212,7 @@ def noun(query: Query, count: int) -> str:
 def asked_names(query: Query) -> str:
     """Return the names and concepts that are asked for: `warfarin or heparin`."""
     concepts = [concept_text(name) for name in query.concepts]
-    names = [clean_name(name) for name in query.names]
+    names = [_without_marks(name) for name in query.names]
     return " or ".join(dict.fromkeys((*concepts, *names)))
 
 

@@ -6,23 +6,22 @@ from datetime import datetime
 from archqa.asking.answer import Status
 from archqa.asking.record_absence import absent_part, row_flags
 from archqa.asking.record_details import lacks_what_is_asked
+from archqa.asking.record_lengths import elapsed_statements, stay_statements
 from archqa.asking.record_lines import row_statements
-from archqa.asking.record_names import MEASURED, denies, field_words, subject
+from archqa.asking.record_names import MEASURED, asked_names, denies, field_words, subject
 from archqa.asking.record_numbers import computed_text
 from archqa.asking.record_patient import missing_field, patient_statements
 from archqa.asking.record_statements import Execute, Part, Statement, latest_first
-from archqa.asking.record_summaries import (
-    elapsed_statements,
-    stay_statements,
-    summary_statements,
-)
+from archqa.asking.record_summaries import summary_statements
 from archqa.asking.record_support import Support
 from archqa.fhir import Resource
 from archqa.query.execution.findings import QueryResult
 from archqa.query.execution.rows import Row
 from archqa.query.execution.statuses import row_state
+from archqa.query.kinds import KINDS
 from archqa.query.model import Query
 
+_EXTREME_WORDS = {"minimum": "Lowest", "maximum": "Highest"}
 _SHOWN_OF_EXISTENCE = 5
 """Rows that are shown for a yes or no."""
 
@@ -40,17 +39,23 @@ class PartWriter:
         part = self._part(query, result)
         remarks = (*part.remarks, *result.warnings)
         return part._replace(
+            topic=_topic(query),
             rows=(*part.rows, *result.chosen),
             remarks=remarks,
             is_series=query.what in MEASURED and part.is_series,
         )
 
     def facts(self, query: Query, result: QueryResult) -> Part:
-        """Return the rows of a query as they are, without a yes or no, as for a declined question."""
-        plain = query.model_copy(update={"summary": "each"}) if query.summary == "exists" else query
-        if query.summary == "exists" and result.chosen and query.what != "patient":
-            return self._rows(plain, result.chosen)
-        return self.part(query, result)._replace(verdict="")
+        """Return the rows of a query without a yes or no, as what a declined question is about."""
+        if query.what == "patient" and query.returns == "alive":
+            query = query.model_copy(update={"returns": "death_time"})
+        part = self.part(query, result)
+        if query.summary != "exists":
+            return part._replace(verdict="")
+        plain = as_list(query)
+        if result.chosen:
+            part = self.part(plain, result.model_copy(update={"query": plain}))
+        return part._replace(verdict="")
 
     def _part(self, query: Query, result: QueryResult) -> Part:
         if query.what == "patient":
@@ -91,11 +96,13 @@ class PartWriter:
             statements = stay_statements(query, rows, self._support)
         else:
             statements = row_statements(query, _telling_last(query, rows), self._support)
-        part = Part(tuple(statements), is_series=True)
+        verdict = f"{_EXTREME_WORDS[query.extreme]}: " if query.extreme else ""
+        part = Part(tuple(statements), verdict=verdict, is_series=True)
         if not all(lacks_what_is_asked(query, row) for row in rows):
             return part
-        absent = field_words()[query.returns].absent
-        message = f"The record does not say {absent} of {subject(query)}."
+        names = asked_names(query)
+        absent = f"{field_words()[query.returns].absent}{f' for {names}' if names else ''}"
+        message = f"The record does not say {absent}."
         return part._replace(status=Status.NOT_FOUND, message=message)
 
     def _existence(self, query: Query, rows: Sequence[Row]) -> Part:
@@ -126,7 +133,7 @@ class PartWriter:
     def _comparison(self, query: Query, result: QueryResult) -> Part:
         """The two sides of a comparison, and the difference or a yes or no."""
         value = result.answer.values[0] if result.answer.values else None
-        plain = query.model_copy(update={"against": None, "summary": "each"})
+        plain = as_list(query.model_copy(update={"against": None}))
         statements: list[Statement] = []
         for side in ("own", "other"):
             rows = [row for row in result.chosen if row.side == side]
@@ -138,6 +145,20 @@ class PartWriter:
         if not isinstance(value, bool) and isinstance(value, int | float):
             verdict = f"Difference {computed_text(value)} {result.answer.unit}".rstrip() + ": "
         return Part(tuple(statements), verdict=verdict)
+
+
+def _topic(query: Query) -> str:
+    if query.what == "patient":
+        return query.returns
+    return asked_names(query) or query.what
+
+
+def as_list(query: Query) -> Query:
+    """Return the query for every row; of a kind without values, for their names or times."""
+    fields = KINDS[query.what].returns
+    wanted = (query.returns, "name", "time", "sex")
+    returns = next(field for field in wanted if field in fields)
+    return query.model_copy(update={"summary": "each", "per": None, "returns": returns})
 
 
 def _telling_last(query: Query, rows: Sequence[Row]) -> list[Row]:

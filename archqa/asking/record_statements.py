@@ -26,14 +26,16 @@ class Statement(NamedTuple):
 class Part(NamedTuple):
     """The answer to one query.
 
-    `verdict` stands before the first statement ("Yes: "). `message` says what there is not, as the
-    sentence `No {subject} is recorded` and in which rows it was `searched`, where parts about the
-    same subject can be said together. `rows` are further rows that the answer rests on. `limit` is
-    the number of statements that are shown; of a series, which stands oldest first, the last ones.
+    `topic` is the same for queries that look for one thing in several kinds of rows. `verdict`
+    stands before the first statement ("Yes: "). `message` says what there is not; `subject` and
+    `searched` are its parts, where absences of one thing can be said together. `rows` are further
+    rows that the answer rests on. `limit` is the number of statements that are shown; of a series,
+    which stands oldest first, the last ones.
     """
 
     statements: tuple[Statement, ...] = ()
     status: Status = Status.ANSWERED
+    topic: str = ""
     verdict: str = ""
     message: str = ""
     subject: str = ""

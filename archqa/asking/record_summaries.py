@@ -2,9 +2,9 @@
 
 import itertools
 from collections.abc import Iterator, Sequence
-from datetime import datetime
 from typing import NamedTuple
 
+from archqa.asking.record_lengths import stay_summary
 from archqa.asking.record_lines import row_statements
 from archqa.asking.record_measured import converted_text, unit_text, value_text
 from archqa.asking.record_names import (
@@ -20,8 +20,6 @@ from archqa.asking.record_numbers import (
     date_text,
     is_narrow,
     listed,
-    since_text,
-    stay_text,
 )
 from archqa.asking.record_statements import Statement, by_label, latest_first
 from archqa.asking.record_support import Support
@@ -38,7 +36,6 @@ _MAX_TURNS = 3
 
 _EXTREME = {"minimum": "Lowest", "maximum": "Highest"}
 _SUMMARY_WORDS = {**_EXTREME, "average": "Average", "sum": "Sum of"}
-_LONGEST = {"minimum": "Shortest", "maximum": "Longest"}
 
 
 class Summary(NamedTuple):
@@ -59,34 +56,10 @@ def summary_statements(query: Query, result: QueryResult, support: Support) -> S
     if query.summary == "count_distinct":
         return Summary((writer.count_distinct(rows, result.answer.values),))
     if query.returns == "length_of_stay":
-        return Summary((writer.stay(rows, query.summary),))
+        return Summary(tuple(stay_summary(query, rows, support)))
     if query.returns in {"time", "end_time"}:
         return Summary(tuple(writer.first_or_last(rows)))
     return writer.numbers(rows)
-
-
-def elapsed_statements(query: Query, rows: Sequence[Row], support: Support) -> list[Statement]:
-    """Return how long ago each row was: `3 years and 2 months ago, on 2023-09-05: Colonoscopy`."""
-    now = datetime.fromisoformat(query.now) if query.now else None
-    statements = []
-    for row in latest_first(rows):
-        text = row_statements(query, [row], support)[0].text
-        if now is not None and row.local_time is not None:
-            text = f"{since_text(row.local_time, now)}: {text}"
-        statements.append(Statement(sentence_case(text), (row,)))
-    return statements
-
-
-def stay_statements(query: Query, rows: Sequence[Row], support: Support) -> list[Statement]:
-    """Return how long each stay was, newest first."""
-    statements = []
-    for row in latest_first(rows):
-        text = row_statements(query, [row], support)[0].text
-        length = "length not recorded"
-        if row.local_time and row.local_end:
-            length = stay_text(row.local_time, row.local_end)
-        statements.append(Statement(sentence_case(f"{length}: {text}"), (row,)))
-    return statements
 
 
 def span_text(rows: Sequence[Row]) -> str:
@@ -151,25 +124,6 @@ class _Summaries:
                 text = f"{_SUMMARY_WORDS[self._query.summary].lower()} {labels} "
                 text += f"{computed_text(value)} {unit_text(result.answer.unit)}".strip()
             yield Statement(f"{period}: {text}", tuple(rows))
-
-    def stay(self, rows: Sequence[Row], summary: str) -> Statement:
-        """The shortest, longest, average or total stay."""
-        stays = [row for row in rows if row.local_time and row.local_end]
-        lengths = [_seconds(row) for row in stays]
-        if not lengths:
-            return Statement(f"No length is recorded for {noun(self._query, 2)}", tuple(rows))
-        if summary in _LONGEST:
-            best = min(lengths) if summary == "minimum" else max(lengths)
-            decisive = [row for row, length in zip(stays, lengths, strict=True) if length == best]
-            told = stay_statements(self._query, decisive[:1], self._support)[0].text
-            head = f"{_LONGEST[summary]} of {len(stays)}"
-            return Statement(f"{head}: {told[:1].lower()}{told[1:]}", tuple(decisive))
-        days = sum(lengths) / 86400
-        word = "in total"
-        if summary == "average":
-            days, word = days / len(stays), "on average"
-        text = f"{computed_text(days)} days {word}"
-        return Statement(f"{text}, over {len(stays)} {noun(self._query, len(stays))}", tuple(stays))
 
     def first_or_last(self, rows: Sequence[Row]) -> list[Statement]:
         """The rows with the earliest or the latest start or end."""
@@ -310,11 +264,6 @@ def _turns(rows: Sequence[Row]) -> list[tuple[str, Row]]:
             turns.pop()
         turns.append((verb, after))
     return turns
-
-
-def _seconds(row: Row) -> float:
-    start, end = row.local_time, row.local_end
-    return (end - start).total_seconds() if start and end else 0
 
 
 def _once_each(rows: Sequence[Row]) -> list[Row]:
