@@ -1,9 +1,9 @@
 """Counts, extremes, averages, sums, changes and lengths of time as lines of an answer."""
 
-import itertools
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
+from archqa.asking.record_changes import change_statements
 from archqa.asking.record_lengths import stay_summary
 from archqa.asking.record_lines import row_statements
 from archqa.asking.record_measured import converted_text, unit_text, value_text
@@ -31,9 +31,6 @@ _MAX_DATES = 6
 """Dates of a count that are all written out; of more, the first and the last."""
 
 _MAX_NAMES = 12
-_MAX_TURNS = 3
-"""Ups and downs of a series that are told one by one."""
-
 _EXTREME = {"minimum": "Lowest", "maximum": "Highest"}
 _SUMMARY_WORDS = {**_EXTREME, "average": "Average", "sum": "Sum of"}
 
@@ -98,18 +95,20 @@ class _Summaries:
         return f", the first on {dates[0]}, the last on {dates[-1]}"
 
     def count_distinct(self, rows: Sequence[Row], values: Sequence[object]) -> Statement:
-        """`3 different drugs: …`, from the values that the executor told apart."""
-        names = [clean_name(str(value)) for value in values if isinstance(value, str)]
-        distinct = names or [clean_name(row.name) for row in rows]
-        folded = {name.casefold(): name for name in reversed(distinct)}
-        kept = list(reversed(folded.values()))
-        count = len(kept)
-        if len(values) == 1 and isinstance(values[0], int):
-            count = values[0]
-        shown = "; ".join(kept[:_MAX_NAMES])
-        rest = f" and {len(kept) - _MAX_NAMES} more" if len(kept) > _MAX_NAMES else ""
-        text = f"{count} different {noun(self._query, count)}"
-        return Statement(f"{text}: {shown}{rest}", tuple(rows))
+        """`3 different medication orders: …`, the number from the executor, who told them apart."""
+        returns = self._query.returns
+        names: dict[str, str] = {}
+        for row in rows:
+            for name in (row.name,) if returns == "name" else row.facts.get(returns, ()):
+                names.setdefault(name.casefold().strip(), clean_name(name))
+        number = next((value for value in values if isinstance(value, int)), len(names))
+        things = noun(self._query, number)
+        if returns != "name":
+            things = f"{returns.replace('_', ' ')}{'' if number == 1 else 's'} of {things}"
+        shown = "; ".join(list(names.values())[:_MAX_NAMES])
+        rest = f" and {len(names) - _MAX_NAMES} more" if len(names) > _MAX_NAMES else ""
+        text = f"{number} different {things}"
+        return Statement(f"{text}: {shown}{rest}" if shown else text, tuple(rows))
 
     def by_period(self, result: QueryResult) -> Iterator[Statement]:
         """One statement for each day, month or year that has a value."""
@@ -149,7 +148,9 @@ class _Summaries:
                     f"Not computed for {label}: the values have different units ({names})."
                 )
                 continue
-            statements += self._summarised(label, _once_each(group))
+            if self._query.summary != "sum":
+                group = _once_each(group)
+            statements += self._summarised(label, group)
         left_out = len(rows) - len(with_numbers)
         if left_out:
             remarks.append(f"{left_out} of {len(rows)} results are no numbers and are left out.")
@@ -163,7 +164,7 @@ class _Summaries:
         if summary in _EXTREME:
             return [self.extreme(label, rows, summary)]
         if summary == "change":
-            return self._change(label, rows)
+            return list(change_statements(label, rows, self._date))
         values = list(map(_number, rows))
         total = sum(values)
         number = total / len(values) if summary == "average" else total
@@ -180,50 +181,13 @@ class _Summaries:
         dates = list(dict.fromkeys(self._date(row) for row in decisive if row.time))
         text = f"{_EXTREME[summary]} {_inside(label)}: {value_text(decisive[0])}"
         if dates:
-            text = f"{text} on {listed(dates)}"
+            more = len(dates) - _MAX_DATES
+            shown = listed(dates[:_MAX_DATES]) if more <= 0 else ", ".join(dates[:_MAX_DATES])
+            text = f"{text} on {shown}{f' and {more} more days' if more > 0 else ''}"
         if len(rows) > 1:
             text = f"{text}, of {_results(len(rows))} {span_text(rows)}"
         converted = converted_text(decisive[0])
         return Statement(f"{text} ({converted})" if converted else text, tuple(decisive))
-
-    def _change(self, label: str, rows: Sequence[Row]) -> list[Statement]:
-        """The change from the first to the last value, then the way between them."""
-        first, last = rows[0], rows[-1]
-        if len(rows) < 2:
-            return [Statement(f"{label}: only one value, {self._value_on(first)}", (first,))]
-        difference = _number(last) - _number(first)
-        amount = f"{computed_text(abs(difference))} {unit_text(last.unit)}".strip()
-        direction = f"{amount} {'more' if difference > 0 else 'less'}"
-        if difference == 0:
-            direction = "no change"
-        text = f"{label}: {direction}: from {self._value_on(first)} to {self._value_on(last)}"
-        statements = [Statement(text, (first, last))]
-        if len(rows) > 2:
-            statements.append(self._course(label, rows))
-        return statements
-
-    def _course(self, label: str, rows: Sequence[Row]) -> Statement:
-        """Which way the values went from the first to the last, with the values at the turns."""
-        turns = _turns(rows)
-        if len(turns) <= _MAX_TURNS:
-            moves = [f"{verb} to {self._value_on(row)}" for verb, row in turns]
-            course = f"it {', then '.join(moves)}" if moves else "it stayed the same"
-            decisive = [row for _, row in turns]
-        else:
-            high = max(rows, key=_number)
-            low = min(rows, key=_number)
-            course = f"it went up and down, highest {self._value_on(high)}"
-            course = f"{course}, lowest {self._value_on(low)}"
-            decisive = [high, low]
-        text = f"{label}, {_results(len(rows))}: {course}"
-        return Statement(text, (rows[0], *decisive, *rows[1:]))
-
-    def _value_on(self, row: Row) -> str:
-        converted = converted_text(row)
-        value = value_text(row)
-        if converted:
-            value = f"{value} ({converted})"
-        return f"{value} on {self._date(row)}" if row.time else value
 
     def _date(self, row: Row) -> str:
         if self._with_clock and row.time:
@@ -251,19 +215,6 @@ def _is_in(row: Row, period: str) -> bool:
 
 def _number(row: Row) -> float:
     return row.value or 0
-
-
-def _turns(rows: Sequence[Row]) -> list[tuple[str, Row]]:
-    """The moves of a series: `rose` or `fell`, and the row where each move ends."""
-    turns: list[tuple[str, Row]] = []
-    for before, after in itertools.pairwise(rows):
-        if _number(before) == _number(after):
-            continue
-        verb = "rose" if _number(after) > _number(before) else "fell"
-        if turns and turns[-1][0] == verb:
-            turns.pop()
-        turns.append((verb, after))
-    return turns
 
 
 def _once_each(rows: Sequence[Row]) -> list[Row]:
