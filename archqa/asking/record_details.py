@@ -9,10 +9,10 @@ from archqa.asking.record_names import (
     STAYS,
     clean_name,
     field_words,
-    has_strength,
     row_status,
     row_words,
 )
+from archqa.query.execution.dosage import strength
 from archqa.query.execution.rows import Row
 from archqa.query.execution.statuses import tentative_status
 from archqa.query.model import Query
@@ -51,8 +51,8 @@ def asked_fields(query: Query) -> tuple[str, ...]:
         fields.append("reason")
     if query.flag:
         fields.append("flag")
-    if query.returns == "dose" and query.what in DRUGS:
-        fields.append("frequency")
+    if query.returns in {"dose", "frequency"} and query.what in DRUGS:
+        fields += ["frequency", "dosage"]
     return tuple(dict.fromkeys(fields))
 
 
@@ -109,9 +109,11 @@ def _absent_fields(query: Query, row: Row) -> Iterator[str]:
     """Yield the facts that are asked for and that the row does not have."""
     for field in asked_fields(query):
         if field == "dose":
-            if row.value is None and not row.text and not has_strength(row.name):
+            if row.value is None and not row.text and not strength(row.name):
                 yield field
-        elif field not in {"flag", "status"} and not row.facts.get(field):
+        elif field == "frequency" and row.facts.get("dosage"):
+            continue
+        elif field not in {"flag", "status", "dosage"} and not row.facts.get(field):
             yield field
     if query.returns == "end_time" and row.end is None:
         yield "end_time"

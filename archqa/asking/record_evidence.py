@@ -6,6 +6,7 @@ from datetime import datetime
 from archqa.asking.answer import Evidence
 from archqa.asking.record_measured import value_text
 from archqa.asking.record_names import clean_name, row_status
+from archqa.asking.record_statements import references
 from archqa.query.execution.findings import QueryResult
 from archqa.query.execution.rows import Row
 
@@ -14,7 +15,7 @@ def record_evidence(rows: Iterable[Row], results: Iterable[QueryResult]) -> Iter
     """Yield each resource once: those of the rows, then what else the results rest on."""
     told: set[str] = set()
     for row in rows:
-        for ref in row.refs:
+        for ref in references([row]):
             if ref not in told:
                 told.add(ref)
                 yield _resource_evidence(ref, _row_text(row), row.local_time)

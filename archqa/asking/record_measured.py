@@ -66,7 +66,7 @@ def unit_text(unit: str) -> str:
 
 def converted_text(row: Row) -> str:
     """Return `converted from 170 lb` for a value in another unit than the recorded one."""
-    recorded = ", ".join(row.facts.get("recorded", ()))
+    recorded = ", ".join(row.facts.get("recorded_value", ()))
     return f"converted from {recorded}" if recorded else ""
 
 

@@ -43,7 +43,6 @@ _LOINC_BLOOD = re.compile(r"\s+in (?:Serum or Plasma|Serum, Plasma or Blood|Seru
 _LOINC_METHOD = re.compile(r"\s+by (?:Automated count|Manual count|calculation|Computation)\b")
 _CAPITAL_UNIT = re.compile(r"\b(?:MG|ML|MCG|MEQ|UNT|ACTUAT)\b")
 _UNITS = {"MG": "mg", "ML": "mL", "MCG": "mcg", "MEQ": "mEq", "UNT": "units", "ACTUAT": "puff"}
-_STRENGTH = re.compile(r"\d[\d.,]*\s*(?:mg|mcg|µg|g|ml|meq|units?|iu|%)(?![a-z])", re.IGNORECASE)
 _QUOTED_TEXT = re.compile(r"^\{.*['\"]text['\"]: ['\"](.+?)['\"]\}$")
 """The text in a dictionary that an export wrote where a text belongs."""
 
@@ -122,11 +121,6 @@ def sentence_case(text: str) -> str:
     if text[1:2].isupper():
         return text
     return text[:1].upper() + text[1:]
-
-
-def has_strength(name: str) -> bool:
-    """Whether the name of a medicine tells its strength."""
-    return _STRENGTH.search(name) is not None
 
 
 def asserts(text: str) -> Assertion:

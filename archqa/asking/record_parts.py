@@ -14,6 +14,7 @@ from archqa.asking.record_patient import missing_field, patient_statements
 from archqa.asking.record_statements import Execute, Part, Statement, latest_first
 from archqa.asking.record_summaries import summary_statements
 from archqa.asking.record_support import Support
+from archqa.asking.record_visits import with_visit_details
 from archqa.fhir import Resource
 from archqa.query.execution.findings import QueryResult
 from archqa.query.execution.rows import Row
@@ -90,6 +91,7 @@ class PartWriter:
 
     def _rows(self, query: Query, rows: Sequence[Row]) -> Part:
         """Every row; where none says what is asked, the rows are shown as not answering."""
+        rows = with_visit_details(query, rows, self._execute)
         if query.returns == "elapsed":
             statements = elapsed_statements(query, rows, self._support)
         elif query.returns == "length_of_stay":
@@ -113,6 +115,7 @@ class PartWriter:
             statements = row_statements(query, rows, self._support)
             return Part(tuple(statements), verdict="No: ", limit=_SHOWN_OF_EXISTENCE)
         asserted = [row for row in rows if not denies(row.name)]
+        asserted = list(with_visit_details(query, asserted, self._execute))
         statements = row_statements(query, asserted, self._support)
         verdict = "Yes: "
         if query.state == "current" and self._is_state_unknown(query, asserted):

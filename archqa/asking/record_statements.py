@@ -47,8 +47,11 @@ class Part(NamedTuple):
 
 
 def references(rows: Iterable[Row]) -> list[str]:
-    """Return the resources that rows cite, each once."""
-    return list(dict.fromkeys(ref for row in rows for ref in row.refs))
+    """Return the resources that rows and their reasons cite, each once."""
+    refs: list[str] = []
+    for row in rows:
+        refs += (*row.refs, *row.reason_refs)
+    return list(dict.fromkeys(refs))
 
 
 def latest_first(rows: Sequence[Row]) -> list[Row]:

@@ -43,7 +43,7 @@ class Support:
     def __init__(self, record: Record) -> None:
         self._record = record
         self._resources: dict[tuple[str, str], Resource | None] = {}
-        self._cited: dict[tuple[tuple[str, ...], tuple[str, ...]], _CitedTexts] = {}
+        self._cited: dict[tuple[str, ...], _CitedTexts] = {}
 
     def read(self, resource_type: str, resource_id: str) -> Resource | None:
         """Return a resource, or None if there is none. Raises as the record does."""
@@ -86,7 +86,7 @@ class Support:
                 yield from self._targets(reference)
 
     def _cited_texts(self, row: Row) -> "_CitedTexts":
-        key = (row.refs, row.context_refs)
+        key = (*row.refs, "", *row.context_refs, "", *row.reason_refs)
         if key not in self._cited:
             self._cited[key] = _CitedTexts(self, row)
         return self._cited[key]
@@ -112,7 +112,8 @@ class _CitedTexts:
 
     @cached_property
     def _resources(self) -> list[Resource]:
-        refs = dict.fromkeys((*self._row.refs, *self._row.context_refs))
+        row = self._row
+        refs = dict.fromkeys((*row.refs, *row.context_refs, *row.reason_refs))
         resources = [self._support.read(*ref.split("/", 1)) for ref in refs]
         return [resource for resource in resources if resource is not None]
 
