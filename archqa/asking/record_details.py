@@ -40,13 +40,16 @@ _TOLD_OF_A_SINGLE_ROW = {
     "care_plan": ("activity",),
     "procedure": ("reason",),
 }
+_MAX_VALUES = 6
+"""Values of a fact that are told, such as the diagnoses of a visit."""
+
 _NOT_FACTS = frozenset({"value", "time", "name", "elapsed", "length_of_stay", "age", "end_time"})
 """Returned fields that every line tells as name, value or date."""
 
 
 def asked_fields(query: Query) -> tuple[str, ...]:
     """Return the facts that a query asks for."""
-    fields = [] if query.returns in _NOT_FACTS else [query.returns]
+    fields: list[str] = [] if query.returns in _NOT_FACTS else [query.returns]
     if query.reasons:
         fields.append("reason")
     if query.flag:
@@ -95,7 +98,9 @@ def _told(row: Row, field: str) -> Iterator[str]:
     texts = [value for value in dict.fromkeys(values) if value != name]
     words = field_words().get(field)
     if texts and words:
-        yield words.said.format("; ".join(texts))
+        more = len(texts) - _MAX_VALUES
+        rest = f" and {more} more" if more > 0 else ""
+        yield words.said.format("; ".join(texts[:_MAX_VALUES])) + rest
 
 
 def _missing(query: Query, row: Row) -> Iterator[str]:
