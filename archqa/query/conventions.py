@@ -80,6 +80,11 @@ class Conventions(FrozenModel):
         description="Rows with a code of a row that has the name count too, whatever they are "
         "called there.",
     )
+    hospital_visits: Literal["inpatient", "all"] = Field(
+        default="inpatient",
+        description="Whether a hospital visit is one of an inpatient, or any encounter that is "
+        "neither of the emergency department nor an ICU stay (all).",
+    )
     medications: Literal["all", "orders"] = Field(
         default="all",
         description="Whether what the patient is said to take and what was handed over without "
@@ -127,6 +132,7 @@ MIMIC_EHRSQL = Conventions(
     include_text_values=False,
     statuses="ignored",
     one_code_is_one_thing=False,
+    hospital_visits="all",
     medications="orders",
     strength_as_dose=False,
     missing_start_policy="authored_unless_ordered",

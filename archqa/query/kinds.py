@@ -160,7 +160,8 @@ class KindOfRows(NamedTuple):
     """One kind of rows.
 
     `concepts`: which concepts name its rows; of two with one name, that of the earlier kind.
-    `named`: whether its rows have names. `stays`: its rows last, so that first and last may mean
+    `named`: whether its rows have names. `one_code`: its rows of one code are one thing, whatever
+    they are called. `stays`: its rows last, so that first and last may mean
     their end.
     """
 
@@ -172,6 +173,7 @@ class KindOfRows(NamedTuple):
     reader: Reader = "declared"
     concepts: tuple[ConceptKind, ...] = ()
     named: bool = True
+    one_code: bool = False
     stays: bool = False
 
     @property
@@ -526,6 +528,7 @@ _DECLARATIONS = (
         sources=(OBSERVATION,),
         reader="measurements",
         concepts=_TESTS,
+        one_code=True,
     ),
     KindOfRows(
         what="vital",
@@ -535,6 +538,7 @@ _DECLARATIONS = (
         sources=(OBSERVATION,),
         reader="measurements",
         concepts=_TESTS,
+        one_code=True,
     ),
     KindOfRows(
         what="output",
@@ -544,6 +548,7 @@ _DECLARATIONS = (
         sources=(OBSERVATION,),
         reader="measurements",
         concepts=_TESTS,
+        one_code=True,
     ),
     KindOfRows(
         what="observation",
@@ -553,6 +558,7 @@ _DECLARATIONS = (
         sources=(OBSERVATION,),
         reader="observations",
         concepts=_TESTS,
+        one_code=True,
     ),
     KindOfRows(
         what="microbiology_test",
@@ -589,6 +595,7 @@ _DECLARATIONS = (
         sources=(MEDICATION_REQUEST, MEDICATION_STATEMENT, MEDICATION_DISPENSE),
         reader="medications",
         concepts=_DRUGS,
+        one_code=True,
     ),
     KindOfRows(
         what="administration",
@@ -598,6 +605,7 @@ _DECLARATIONS = (
         sources=(MEDICATION_ADMINISTRATION,),
         reader="administrations",
         concepts=_DRUGS,
+        one_code=True,
     ),
     KindOfRows(
         what="procedure",
@@ -607,6 +615,7 @@ _DECLARATIONS = (
         sources=(PROCEDURE,),
         reader="procedures",
         concepts=_PROCEDURES,
+        one_code=True,
     ),
     KindOfRows(
         what="diagnosis",
@@ -616,6 +625,7 @@ _DECLARATIONS = (
         sources=(CONDITION,),
         reader="diagnoses",
         concepts=("condition",),
+        one_code=True,
     ),
     KindOfRows(
         what="hospital_visit",
@@ -729,6 +739,7 @@ _DECLARATIONS = (
         returns=frozenset({"value"}) | _TIMED | _WHO,
         sources=(REPORT,),
         concepts=("measurement", "procedure"),
+        one_code=True,
     ),
     KindOfRows(
         what="imaging",
@@ -745,6 +756,7 @@ _DECLARATIONS = (
         returns=frozenset({"value", "name", "time", "status"}),
         sources=(FAMILY_HISTORY,),
         concepts=("condition",),
+        one_code=True,
     ),
     KindOfRows(
         what="coverage",

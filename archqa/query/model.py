@@ -14,84 +14,10 @@ from typing import Literal, Self
 from pydantic import Field, model_validator
 
 from archqa.core.value import FrozenModel
+from archqa.query.kinds import KINDS
+from archqa.query.kinds import ReturnedField as ReturnedField
+from archqa.query.kinds import RowKind as RowKind
 from archqa.query.scope import When
-
-RowKind = Literal[
-    "lab",
-    "vital",
-    "output",
-    "microbiology_test",
-    "organism",
-    "susceptibility",
-    "medication",
-    "procedure",
-    "diagnosis",
-    "hospital_visit",
-    "icu_stay",
-    "care_unit",
-    "patient",
-    "observation",
-    "administration",
-    "encounter",
-    "allergy",
-    "immunization",
-    "care_plan",
-    "goal",
-    "device",
-    "supply",
-    "report",
-    "imaging",
-    "family_history",
-    "coverage",
-]
-"""The kind of rows a query is about. A medication row is one drug of one order, an administration
-one dose that was given; a care unit row is one stay in a unit; an observation is a result of any
-category, or one component of it; an encounter is a contact of any class."""
-
-ReturnedField = Literal[
-    "value",
-    "time",
-    "end_time",
-    "elapsed",
-    "length_of_stay",
-    "name",
-    "specimen",
-    "organism",
-    "route",
-    "dose",
-    "care_unit",
-    "visit",
-    "admission_type",
-    "admission_source",
-    "discharge_destination",
-    "sex",
-    "birth_date",
-    "age",
-    "marital_status",
-    "ethnicity",
-    "language",
-    "death_time",
-    "status",
-    "reason",
-    "frequency",
-    "practitioner",
-    "place",
-    "visit_type",
-    "flag",
-    "reaction",
-    "severity",
-    "activity",
-    "target",
-    "body_site",
-    "payer",
-    "address",
-    "phone",
-    "email",
-    "alive",
-]
-"""The field of each row that is returned. elapsed: from its time to the time of the question;
-end_time: discharge, leaving the unit, the end of a problem or of an order; flag: high, low or
-abnormal; alive: yes or no."""
 
 Aggregation = Literal[
     "each", "count", "count_distinct", "exists", "minimum", "maximum", "average", "sum", "change"
@@ -102,49 +28,24 @@ last value minus the first."""
 State = Literal["current", "ended"]
 """current: by status and dates at the time of the question. ended: stopped, resolved, completed."""
 
-Flag = Literal["high", "low", "abnormal", "normal"]
-"""What a result's interpretation says, else its reference range. abnormal: high or low or marked."""
+Flag = Literal["high", "low", "abnormal", "normal", "positive", "negative"]
+"""What a result's interpretation says, else its reference range. abnormal: high or low or marked;
+positive and negative: by the interpretation, or an answer in words."""
 
 VisitClass = Literal["ambulatory", "emergency", "inpatient", "icu", "virtual", "home"]
 """The class of an encounter (v3 ActEncounterCode: AMB, EMER, IMP and ACUTE, VR, HH); icu by place."""
 
 Relation = Literal["difference", "greater", "less", "equal"]
 
-RETURNABLE_FIELDS: dict[str, frozenset[str]] = {
-    "lab": frozenset({"value", "time", "elapsed", "name", "specimen", "visit"}),
-    "vital": frozenset({"value", "time", "elapsed", "name", "visit"}),
-    "output": frozenset({"value", "time", "elapsed", "name", "visit"}),
-    "microbiology_test": frozenset(
-        {"value", "time", "elapsed", "name", "specimen", "organism", "visit"}
-    ),
-    "organism": frozenset({"value", "time", "elapsed", "name", "specimen", "organism", "visit"}),
-    "susceptibility": frozenset(
-        {"value", "time", "elapsed", "name", "specimen", "organism", "visit"}
-    ),
-    "medication": frozenset({"name", "time", "end_time", "elapsed", "route", "dose", "visit"}),
-    "procedure": frozenset({"name", "time", "end_time", "elapsed", "visit"}),
-    "diagnosis": frozenset({"name", "time", "elapsed", "visit"}),
-    "hospital_visit": frozenset(
-        {"time", "end_time", "elapsed", "length_of_stay", "admission_type", "admission_source"}
-        | {"discharge_destination", "care_unit", "age", "visit"}
-    ),
-    "icu_stay": frozenset(
-        {"time", "end_time", "elapsed", "length_of_stay", "care_unit", "age", "visit"}
-    ),
-    "care_unit": frozenset(
-        {"name", "care_unit", "time", "end_time", "elapsed", "length_of_stay", "visit"}
-    ),
-    "patient": frozenset(
-        {"sex", "birth_date", "age", "marital_status", "ethnicity", "language", "death_time"}
-    ),
-}
+RETURNABLE_FIELDS: dict[str, frozenset[str]] = {kind.what: kind.returns for kind in KINDS.values()}
 """The fields that each kind of row can return."""
 
 NUMERIC_FIELDS = frozenset({"value", "dose", "length_of_stay", "elapsed", "age"})
 """Fields that can be summed and compared; times have a minimum and a maximum, too."""
 
 _MICROBIOLOGY = frozenset({"microbiology_test", "organism", "susceptibility"})
-_UNNAMED = frozenset({"hospital_visit", "icu_stay", "patient"})
+_NAMED = frozenset(kind.what for kind in KINDS.values() if kind.named)
+_RESULTS = frozenset(kind.what for kind in KINDS.values() if "flag" in kind.returns)
 _TIME_FIELDS = frozenset({"time", "end_time", "birth_date", "death_time"})
 
 
@@ -169,6 +70,7 @@ class Against(FrozenModel):
 
     relation: Relation
     names: tuple[str, ...] = Field(default=(), description="Empty: the same names as the query's.")
+    concepts: tuple[str, ...] = Field(default=(), description="Concepts in place of names.")
     when: When = When()
 
 
@@ -177,6 +79,7 @@ class Companion(FrozenModel):
 
     what: RowKind
     names: tuple[str, ...] = ()
+    concepts: tuple[str, ...] = ()
     routes: tuple[str, ...] = ()
     within: Literal["same_time", "same_day", "same_month", "same_visit", "ever"] = "same_visit"
     order: Literal["any", "after", "before"] = Field(
@@ -266,6 +169,10 @@ class Query(FrozenModel):
         comparable = self.returns in NUMERIC_FIELDS | _TIME_FIELDS
         if self.summary in {"average", "sum"} and self.returns not in NUMERIC_FIELDS:
             mistakes.append(f"{self.returns} is no number: there is no {self.summary} of it")
+        if self.summary == "change" and self.returns != "value":
+            mistakes.append("a change is one of the value")
+        if self.summary == "change" and self.against:
+            mistakes.append("a change compares by itself: no against")
         if self.summary in {"minimum", "maximum"} and not comparable:
             mistakes.append(f"{self.returns} has no {self.summary}")
         if self.per and self.summary not in {"minimum", "maximum", "average", "sum", "count"}:
@@ -280,10 +187,15 @@ class Query(FrozenModel):
         kinds_by_limit = {
             "specimens": _MICROBIOLOGY | {"lab"},
             "organisms": _MICROBIOLOGY,
-            "routes": {"medication"},
-            "admission_sources": {"hospital_visit"},
+            "routes": {"medication", "administration", "immunization"},
+            "admission_sources": {"hospital_visit", "encounter"},
             "grew": {"microbiology_test"},
-            "names": RETURNABLE_FIELDS.keys() - _UNNAMED,
+            "names": _NAMED,
+            "concepts": _NAMED,
+            "state": {kind.what for kind in KINDS.values() if kind.has_state},
+            "flag": _RESULTS,
+            "classes": {"encounter", "hospital_visit", "icu_stay"},
+            "reasons": {kind.what for kind in KINDS.values() if "reason" in kind.returns},
         }
         mistakes = []
         for limit, kinds in kinds_by_limit.items():

@@ -81,7 +81,7 @@ def answer_prefix(query: Query) -> str:
 def _comparison_text(query: Query, against: Against) -> str:
     own = f"the {_aggregation_text(query)}{_field_text(query)} of {_rows_text(query)}"
     names = _names_text(against.names) or " those"
-    opposite = f"that of{names}{_when_text(against.when)}"
+    opposite = f"that of{names}{when_text(against.when)}"
     now = _now_text(query)
     if against.relation == "difference":
         return f"The difference: {own}, minus {opposite}{now}."
@@ -105,7 +105,7 @@ def _rows_text(query: Query) -> str:
     if query.when.position:
         rows = f"the {_spaced(query.when.position)} {_SINGULAR[query.what]}"
     when = query.when.model_copy(update={"position": None})
-    return f"{rows}{_limits_text(query)}{_when_text(when)}"
+    return f"{rows}{_limits_text(query)}{when_text(when)}"
 
 
 def _limits_text(query: Query) -> str:
@@ -149,7 +149,7 @@ def _companion_text(companion: Companion) -> str:
     rows = f"{_plural(companion.what)}{_names_text(companion.names)}"
     if companion.routes:
         rows = f"{rows} by route{_names_text(companion.routes)}"
-    return f" {relation} {rows}{_when_text(companion.when)}"
+    return f" {relation} {rows}{when_text(companion.when)}"
 
 
 def _names_text(names: tuple[str, ...]) -> str:
@@ -159,7 +159,8 @@ def _names_text(names: tuple[str, ...]) -> str:
     return f" {quoted_names}"
 
 
-def _when_text(when: When) -> str:
+def when_text(when: When) -> str:
+    """When, in words: "during the last hospital visit, in 2147"; empty without a limit."""
     parts = []
     if when.position:
         parts.append(f" {_spaced(when.position)} measured")

@@ -11,10 +11,9 @@ from hypothesis import strategies as st
 
 from archqa.fhir import Store
 from archqa.query import execute, explain, format_agent_answer
-from archqa.query.model import RETURNABLE_FIELDS
 from tests.fhir.invented import Resource, build_store
 from tests.query.invented import random_record
-from tests.query.questions import queries
+from tests.query.questions import BENCHMARK_KINDS, queries
 
 JUNK: list[Any] = [
     "",
@@ -83,7 +82,7 @@ def records(tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[Store]]:
         store.close()
 
 
-@pytest.mark.parametrize("what", sorted(RETURNABLE_FIELDS))
+@pytest.mark.parametrize("what", BENCHMARK_KINDS)
 @settings(max_examples=40, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
 @given(data=st.data())
 def test_a_question_about_a_malformed_record_has_an_answer(

@@ -9,10 +9,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from archqa.query import Query, Row, execute
-from archqa.query.model import RETURNABLE_FIELDS
 from tests.fhir.invented import build_store
 from tests.query.invented import random_record
-from tests.query.questions import queries
+from tests.query.questions import BENCHMARK_KINDS, queries
 from tests.query.reference_executor import ReferenceExecutor
 
 WARDS = 8
@@ -40,7 +39,7 @@ def wards(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Wards]:
         store.close()
 
 
-@pytest.mark.parametrize("what", sorted(RETURNABLE_FIELDS))
+@pytest.mark.parametrize("what", BENCHMARK_KINDS)
 @settings(
     max_examples=50, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow]
 )

@@ -4,10 +4,12 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 
 from archqa.fhir.values.text import normalise_text
+from archqa.query.execution.concept_limit import ConceptMatcher
 from archqa.query.execution.context import ExecutionContext, uses_end_time
 from archqa.query.execution.findings import Answer, AnswerKind, Scalar
 from archqa.query.execution.row_values import row_numbers, row_values
 from archqa.query.execution.rows import Row
+from archqa.query.execution.series import Series, series_by_part
 from archqa.query.model import Query
 
 _PERIOD_LENGTH = {"day": 10, "month": 7, "year": 4}
@@ -23,31 +25,65 @@ def _average(numbers: Sequence[float]) -> float:
     return sum(numbers) / len(numbers)
 
 
+def _change(numbers: Sequence[float]) -> float:
+    """The last number minus the first."""
+    return numbers[-1] - numbers[0]
+
+
 _NUMERIC: dict[str, Callable[[Sequence[float]], float]] = {
     "minimum": min,
     "maximum": max,
     "sum": sum,
     "average": _average,
+    "change": _change,
 }
 _TEMPORAL: dict[str, Callable[[Sequence[str]], str]] = {"minimum": min, "maximum": max}
 
 
-def aggregate_rows(context: ExecutionContext, rows: Sequence[Row]) -> Answer:
-    """The answer of the rows to a query that compares nothing."""
+def aggregate_rows(
+    context: ExecutionContext, rows: Sequence[Row], matcher: ConceptMatcher
+) -> Answer:
+    """The answer of the rows to a query that compares nothing.
+
+    `matcher` tells the parts of a measurement: each has a number of its own.
+    """
     query = context.query
     if query.summary == "exists":
-        return Answer(kind="yes_no", values=(bool(rows),))
+        return Answer(kind="yes_no", values=(_exists(context, rows),))
     if query.per is not None:
-        return _aggregate_by_period(context, rows)
+        return _aggregate_by_period(context, series_by_part(rows, matcher))
     if query.summary == "count":
-        return Answer(kind="count", values=(len(rows),))
+        return Answer(kind="count", values=(_count(rows, matcher),))
     if query.summary == "count_distinct":
         distinct_values = _distinct(context, _all_values(context, rows))
         return Answer(kind="count", values=(len(distinct_values),))
     if query.summary == "each":
         return _list_values(context, rows)
-    value = _aggregate(context, rows)
-    return Answer(kind=_answer_kind(query), values=(value,), unit=_shared_unit(context, rows))
+    series = series_by_part(rows, matcher)
+    values = tuple(_aggregate(context, each.rows) for each in series)
+    return Answer(
+        kind=_answer_kind(query),
+        values=values,
+        unit=_shared_unit(context, rows),
+        names=tuple(each.name for each in series if each.name),
+    )
+
+
+def _exists(context: ExecutionContext, rows: Sequence[Row]) -> bool:
+    """Whether there are rows; of a patient's death, whether the patient died."""
+    query = context.query
+    if query.returns == "alive" and context.conventions.statuses == "obeyed":
+        return any(_all_values(context, rows))
+    if query.returns == "death_time" and context.conventions.statuses == "obeyed":
+        return bool(_all_values(context, rows))
+    return bool(rows)
+
+
+def _count(rows: Sequence[Row], matcher: ConceptMatcher) -> int:
+    """The number of rows; a measurement of several parts counts once a time."""
+    if not matcher.parts:
+        return len(rows)
+    return len({row.time or id(row) for row in rows})
 
 
 def comparison_value(context: ExecutionContext, rows: Sequence[Row]) -> float | None:
@@ -74,24 +110,30 @@ def _as_number(value: Scalar) -> float | None:
     return None
 
 
-def _aggregate_by_period(context: ExecutionContext, rows: Sequence[Row]) -> Answer:
-    """One value for each day, month or year that has one, oldest first."""
+def _aggregate_by_period(context: ExecutionContext, all_series: Sequence[Series]) -> Answer:
+    """One value for each day, month or year that has one, oldest first; each part by itself."""
     is_count = context.query.summary == "count"
-    values: dict[str, Scalar] = {}
-    for period, period_rows in _group_by_period(context.query, rows):
-        value: Scalar = len(period_rows)
-        if not is_count:
-            value = _aggregate(context, period_rows)
-        if value is not None:
-            values[period] = value
+    periods: list[str] = []
+    values: list[Scalar] = []
+    names: list[str] = []
+    for series in all_series:
+        for period, period_rows in _group_by_period(context.query, series.rows):
+            value: Scalar = len(period_rows)
+            if not is_count:
+                value = _aggregate(context, period_rows)
+            if value is not None:
+                periods.append(period)
+                values.append(value)
+                names.append(series.name)
     kind: AnswerKind = "number"
     if is_count:
         kind = "count"
     return Answer(
         kind=kind,
-        values=tuple(values.values()),
-        unit=_shared_unit(context, rows),
-        periods=tuple(values),
+        values=tuple(values),
+        unit=_shared_unit(context, [row for series in all_series for row in series.rows]),
+        periods=tuple(periods),
+        names=tuple(filter(None, names)),
     )
 
 
@@ -143,6 +185,9 @@ def _aggregate(context: ExecutionContext, rows: Sequence[Row]) -> Scalar:
     numbers: list[float] = []
     for row in rows:
         numbers += row_numbers(context, row)
+    if query.summary == "change" and len(numbers) < 2:
+        context.warn("A change needs two values of different times.")
+        return None
     if not numbers:
         return None
     return _NUMERIC[query.summary](numbers)
@@ -153,6 +198,8 @@ def _answer_kind(query: Query) -> AnswerKind:
         return "time"
     if query.returns in _NUMBERS:
         return "number"
+    if query.returns == "alive":
+        return "yes_no"
     if query.returns == "dose" and query.summary != "each":
         return "number"
     return "text"

@@ -114,6 +114,13 @@ class Chart:
             self._codes[resource_type] = self.record.codes(resource_type, self.patient)
         return self._codes[resource_type]
 
+    @cached_property
+    def observation_count(self) -> int:
+        """The number of the patient's results; 0 if it is not known without reading them."""
+        if not isinstance(self.record, LocalRecord):
+            return 0
+        return self.record.counts(self.patient).get("Observation", 0)
+
     def search(self, resource_type: str, params: SearchLimits | None = None) -> list[Resource]:
         """The patient's resources of a type that match a search."""
         key = (resource_type, repr(params))
@@ -149,6 +156,7 @@ class Chart:
         code_matches: Callable[[CodeCount], bool],
         names: Iterable[str],
         limits: SearchLimits,
+        parameter: str = "code",
     ) -> list[Resource]:
         """Observations with a matching code that pass the limits of a search.
 
@@ -161,7 +169,7 @@ class Chart:
                 return self._observations_by_text(names, limits)
             except FhirError:  # A server without `:text` is asked for every code instead.
                 pass
-        return self._observations_by_code(code_matches, limits)
+        return self._observations_by_code(code_matches, limits, parameter)
 
     def _observations_by_text(self, names: list[str], limits: SearchLimits) -> list[Resource]:
         resources: list[Resource] = []
@@ -171,7 +179,7 @@ class Chart:
         return _unique(resources)
 
     def _observations_by_code(
-        self, code_matches: Callable[[CodeCount], bool], limits: SearchLimits
+        self, code_matches: Callable[[CodeCount], bool], limits: SearchLimits, parameter: str
     ) -> list[Resource]:
         tokens: dict[str, None] = {}
         for code in self.codes("Observation"):
@@ -182,7 +190,7 @@ class Chart:
         resources: list[Resource] = []
         for start in range(0, len(distinct_tokens), _CODES_PER_SEARCH):
             batch = distinct_tokens[start : start + _CODES_PER_SEARCH]
-            parameters = {**limits, "code": ",".join(batch)}
+            parameters = {**limits, parameter: ",".join(batch)}
             resources += self.search("Observation", parameters)
         return _unique(resources)
 

@@ -7,9 +7,17 @@ from typing import NamedTuple
 from archqa.fhir import Resource
 from archqa.query.execution.chart import reference_id
 from archqa.query.execution.context import ExecutionContext
+from archqa.query.execution.declared_rows import declared_facts
+from archqa.query.execution.element_names import names_at
 from archqa.query.execution.elements import objects_at, text_at, value_at
-from archqa.query.execution.names import concept_code, concept_name, concept_names
+from archqa.query.execution.names import (
+    concept_code,
+    concept_codings,
+    concept_name,
+    concept_names,
+)
 from archqa.query.execution.rows import Row, parse_datetime
+from archqa.query.kinds import CONDITION, PROCEDURE, Source
 
 _ICU_ITEMS = "mimic-d-items"
 _MIMIC_SEX = {"male": "M", "female": "F"}
@@ -44,7 +52,7 @@ def diagnoses(context: ExecutionContext) -> list[Row]:
         )
     rows = []
     for condition, onset in zip(conditions, onsets, strict=True):
-        rows.append(_coded_row(context, condition, onset))
+        rows.append(_coded_row(context, CONDITION, condition, onset))
     return rows
 
 
@@ -59,7 +67,9 @@ def procedures(context: ExecutionContext) -> list[Row]:
         context.warn(
             f"{omitted} of {len(resources)} procedures were done in the ICU and are left out."
         )
-    return [_coded_row(context, procedure, _performed(procedure)) for procedure in counted]
+    return [
+        _coded_row(context, PROCEDURE, procedure, _performed(procedure)) for procedure in counted
+    ]
 
 
 def _depends_on_time(context: ExecutionContext) -> bool:
@@ -67,12 +77,15 @@ def _depends_on_time(context: ExecutionContext) -> bool:
     return bool(when.spans or when.position or context.query.returns == "time")
 
 
-def _coded_row(context: ExecutionContext, resource: Resource, period: Period | None) -> Row:
+def _coded_row(
+    context: ExecutionContext, source: Source, resource: Resource, period: Period | None
+) -> Row:
     encounter_id = reference_id(resource.get("encounter"))
     stay = context.chart.find_stay(resource.get("encounter"))
     context_refs: tuple[str, ...] = ()
     if period is None:
-        period = Period(_encounter_start(context, encounter_id), None)
+        abatement = parse_datetime(text_at(resource, *source.ends))
+        period = Period(_encounter_start(context, encounter_id), abatement)
         if encounter_id:
             context_refs = (f"Encounter/{encounter_id}",)
     names = concept_names(resource.get("code"))
@@ -80,11 +93,13 @@ def _coded_row(context: ExecutionContext, resource: Resource, period: Period | N
         refs=(f"{resource['resourceType']}/{resource['id']}",),
         name=next(iter(names), ""),
         names=names,
+        codings=concept_codings(resource.get("code")),
         time=period.start,
         end=period.end,
         hospital_visit_id=stay.hospital_visit_id,
         icu_stay_id=stay.icu_stay_id,
         context_refs=context_refs,
+        facts=declared_facts(context.chart, source, resource),
     )
 
 
@@ -96,16 +111,16 @@ def _encounter_start(context: ExecutionContext, encounter_id: str) -> datetime |
 
 
 def _onset(condition: Resource) -> Period | None:
-    onset = text_at(condition, "onsetDateTime", "onsetPeriod.start", "recordedDate")
+    onset = text_at(condition, *CONDITION.times)
     if not onset:
         return None
-    abatement = text_at(condition, "abatementDateTime")
+    abatement = text_at(condition, *CONDITION.ends)
     return Period(parse_datetime(onset), parse_datetime(abatement))
 
 
 def _performed(procedure: Resource) -> Period:
-    start = text_at(procedure, "performedDateTime", "performedPeriod.start")
-    end = text_at(procedure, "performedPeriod.end")
+    start = text_at(procedure, *PROCEDURE.times)
+    end = text_at(procedure, *PROCEDURE.ends)
     return Period(parse_datetime(start), parse_datetime(end))
 
 
@@ -139,6 +154,11 @@ def _demographics(context: ExecutionContext, patient: Resource) -> dict[str, tup
         "ethnicity": tuple(dict.fromkeys(_ethnicity(patient))),
         "language": tuple(_languages(patient)),
         "death_time": _as_tuple(_death_time(patient)),
+        "alive": ("no",) if _death_time(patient) else ("yes",),
+        "patient_name": names_at(context.chart, patient, ("name",)),
+        "address": tuple(_addresses(patient)),
+        "phone": tuple(_contacts(patient, "phone")),
+        "email": tuple(_contacts(patient, "email")),
     }
 
 
@@ -180,6 +200,37 @@ def _death_time(patient: Resource) -> str:
 def _languages(patient: Resource) -> Iterator[str]:
     for language in objects_at(patient, "communication.language"):
         yield from concept_names(language)
+
+
+def _addresses(patient: Resource) -> Iterator[str]:
+    """The addresses that are not marked as old, each in one line."""
+    for address in objects_at(patient, "address"):
+        if address.get("use") == "old" or _has_ended(address):
+            continue
+        parts = [*_lines(address), text_at(address, "city"), text_at(address, "state")]
+        parts += [text_at(address, "postalCode"), text_at(address, "country")]
+        text = ", ".join(filter(None, parts)) or text_at(address, "text")
+        if text:
+            yield text
+
+
+def _lines(address: Resource) -> list[str]:
+    """The lines of an address."""
+    lines = address.get("line")
+    return [line for line in lines if isinstance(line, str)] if isinstance(lines, list) else []
+
+
+def _contacts(patient: Resource, system: str) -> Iterator[str]:
+    """The numbers or addresses of one system that are not marked as old."""
+    for contact in objects_at(patient, "telecom"):
+        is_current = contact.get("use") != "old" and not _has_ended(contact)
+        value = text_at(contact, "value")
+        if text_at(contact, "system") == system and is_current and value:
+            yield value
+
+
+def _has_ended(element: Resource) -> bool:
+    return bool(text_at(element, "period.end"))
 
 
 def _ethnicity(patient: Resource) -> Iterator[str]:

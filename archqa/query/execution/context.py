@@ -1,14 +1,18 @@
 """The execution of one query: its chart, its conventions, and the warnings collected on the way."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 
-from archqa.fhir import Resource
+from archqa.fhir import Encounters, Resource
 from archqa.query.conventions import Conventions
 from archqa.query.execution.chart import Chart
 from archqa.query.execution.elements import text_at
 from archqa.query.execution.rows import Row, parse_datetime, without_timezone
+from archqa.query.execution.search_step import SearchStep
 from archqa.query.execution.time_windows import ALL_TIME, Window, resolve_now, resolve_window
+from archqa.query.execution.visit_classes import visit_classes
+from archqa.query.kinds import KINDS
 from archqa.query.model import Query
 from archqa.query.scope import Visit, When
 
@@ -25,13 +29,19 @@ _POSITIONS = {
 
 @dataclass
 class ExecutionContext:
-    """The execution of one query. `warnings` and `searched` collect sentences, each once."""
+    """The execution of one query.
+
+    `warnings` and `searched` collect sentences, each once; `steps` how many rows each limit left,
+    `left_out` the rows that pass the limits and are no facts.
+    """
 
     query: Query
     chart: Chart
     conventions: Conventions
     warnings: dict[str, None] = field(default_factory=dict)
     searched: dict[str, None] = field(default_factory=dict)
+    steps: list[SearchStep] = field(default_factory=list)
+    left_out: list[Row] = field(default_factory=list)
 
     @property
     def now(self) -> datetime | None:
@@ -46,6 +56,10 @@ class ExecutionContext:
         """Record what was searched."""
         self.searched[text] = None
 
+    def note_step(self, limit: str, rows: Sequence[Row]) -> None:
+        """Record how many rows a limit left."""
+        self.steps.append(SearchStep(limit, len(rows)))
+
     def resolve_scope(self, when: When) -> "Scope":
         """The window and the visit that a `when` means for this patient."""
         window = resolve_window(when.spans, self.now, self.conventions)
@@ -56,8 +70,23 @@ class ExecutionContext:
             self.warn(f"The record has no such visit: {when.visit}.")
         return Scope(self, window, when.visit, visit)
 
+    @property
+    def hospital_visits(self) -> Encounters:
+        """The hospital visits, oldest first; by the conventions, of inpatients only."""
+        visits = self.chart.encounters.hospital
+        if self.conventions.hospital_visits == "all":
+            return visits
+        return self.chart.get_or_compute(
+            "inpatient visits", lambda: Encounters(filter(self._is_inpatient, visits.all))
+        )
+
+    def _is_inpatient(self, encounter: Resource) -> bool:
+        """Whether the patient stayed, or the record does not say of what class the visit was."""
+        classes = visit_classes(self.chart, encounter)
+        return not classes or not {"inpatient", "icu"}.isdisjoint(classes)
+
     def _find_visit(self, visit: Visit) -> Resource | None:
-        stays = self.chart.encounters.hospital
+        stays = self.hospital_visits
         kind = "hospital visit"
         if visit.kind == "icu":
             stays = self.chart.encounters.icu
@@ -148,4 +177,4 @@ def position_index(position: str) -> int:
 
 def uses_end_time(query: Query) -> bool:
     """Whether "first" and "in 2147" refer to the end: a discharge, or leaving a unit."""
-    return query.returns == "end_time" and query.what in {"hospital_visit", "icu_stay", "care_unit"}
+    return query.returns == "end_time" and KINDS[query.what].stays

@@ -10,7 +10,8 @@ from archqa.query.execution.aggregation import aggregate_rows, comparison_value
 from archqa.query.execution.chart import Chart
 from archqa.query.execution.context import ExecutionContext
 from archqa.query.execution.findings import Answer, AnswerKind, QueryResult, collect_evidence
-from archqa.query.execution.row_selection import RowSelection, select_rows
+from archqa.query.execution.named_rows import Wanted
+from archqa.query.execution.row_selection import RowSelection, row_matcher, select_rows
 from archqa.query.execution.rows import Row, Side
 from archqa.query.model import Against, Query
 
@@ -40,9 +41,11 @@ def execute(
     with chart.lock:
         if chart.patient_resource is None:
             context.warn("The record has no such patient.")
-        selection = select_rows(context, query.names, query.when)
+        wanted = Wanted(query.names, query.concepts)
+        selection = select_rows(context, wanted, query.when)
         if query.against is None:
-            answer = aggregate_rows(context, selection.chosen)
+            matcher = row_matcher(context, wanted)
+            answer = aggregate_rows(context, selection.chosen, matcher)
             return _query_result(context, answer, _mark_chosen(selection, "own"))
         return _execute_comparison(context, query.against, selection)
 
@@ -50,8 +53,10 @@ def execute(
 def _execute_comparison(
     context: ExecutionContext, against: Against, own: RowSelection
 ) -> QueryResult:
-    names = against.names or context.query.names
-    opposite = select_rows(context, names, against.when)
+    wanted = Wanted(against.names, against.concepts)
+    if wanted.is_everything:
+        wanted = Wanted(context.query.names, context.query.concepts)
+    opposite = select_rows(context, wanted, against.when)
     answer = _compare(context, against, own, opposite)
     rows = [*_mark_chosen(own, "own"), *_mark_chosen(opposite, "other")]
     return _query_result(context, answer, rows)
@@ -118,4 +123,6 @@ def _query_result(context: ExecutionContext, answer: Answer, rows: list[Row]) ->
         evidence=collect_evidence(chosen),
         warnings=tuple(context.warnings),
         searched=tuple(context.searched),
+        steps=tuple(context.steps),
+        left_out=tuple(context.left_out),
     )

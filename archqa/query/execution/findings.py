@@ -6,6 +6,7 @@ from typing import Literal
 
 from archqa.core.value import FrozenModel
 from archqa.query.execution.rows import Row
+from archqa.query.execution.search_step import SearchStep
 from archqa.query.model import Query
 
 AnswerKind = Literal["yes_no", "count", "number", "time", "text"]
@@ -15,6 +16,7 @@ Scalar = bool | int | float | str | None
 class Answer(FrozenModel):
     """The values of an answer. No values: no rows. A None: a number that has no value.
 
+    `names`: of a measurement of several parts, the part that each value belongs to.
     Times are text on the local clock, `2133-12-31 02:00:00`. `periods` are the days, months or
     years that the values belong to (2133-12-31, 2133-12, 2133).
     """
@@ -23,6 +25,7 @@ class Answer(FrozenModel):
     values: tuple[Scalar, ...] = ()
     unit: str = ""
     periods: tuple[str, ...] = ()
+    names: tuple[str, ...] = ()
 
     @property
     def is_empty(self) -> bool:
@@ -35,7 +38,8 @@ class QueryResult(FrozenModel):
 
     `rows` are the rows that pass every limit except the position in time, oldest first; the answer
     rests on the `chosen` ones. `evidence` maps resource types to the ids of the chosen rows.
-    `searched` says what was searched.
+    `searched` says what was searched, `steps` how many rows each limit left, in its order.
+    `left_out` are rows that pass the limits but are no facts: not done, refuted, cancelled.
     """
 
     query: Query
@@ -46,6 +50,8 @@ class QueryResult(FrozenModel):
     evidence: dict[str, tuple[str, ...]] = {}
     warnings: tuple[str, ...] = ()
     searched: tuple[str, ...] = ()
+    steps: tuple[SearchStep, ...] = ()
+    left_out: tuple[Row, ...] = ()
 
     @property
     def retrieved(self) -> dict[str, tuple[str, ...]]:

@@ -9,9 +9,17 @@ from typing import NamedTuple
 
 from archqa.fhir import CodeCount, Resource
 from archqa.query.execution.context import ExecutionContext, Scope
-from archqa.query.execution.elements import number_at, objects_at, text_at
-from archqa.query.execution.names import NameMatcher, concept_name, concept_names
+from archqa.query.execution.declared_rows import declared_facts
+from archqa.query.execution.elements import number_at, objects_at, text_at, value_at
+from archqa.query.execution.flags import range_text, result_flags
+from archqa.query.execution.named_rows import CodeTest, RowTest, Wanted, select_named
+from archqa.query.execution.names import (
+    concept_codings,
+    concept_name,
+    concept_names,
+)
 from archqa.query.execution.rows import Row, parse_datetime
+from archqa.query.kinds import OBSERVATION
 
 _KIND_OF_SYSTEM = {
     "mimic-d-labitems": "lab",
@@ -37,36 +45,52 @@ class MeasuredValue(NamedTuple):
     comparator: str = ""
 
 
-def measurements(
-    context: ExecutionContext, what: str, names: tuple[str, ...], scope: Scope
-) -> list[Row]:
+def measurements(context: ExecutionContext, what: str, wanted: Wanted, scope: Scope) -> list[Row]:
     """Rows of one kind with one of the names. The server may omit rows outside of the scope."""
-    matches_name = _name_matcher(context, what, names)
+    codes_test = _codes_test(context, what, wanted)
+    by_name = RowTest(context, what, wanted, ())
 
     def code_matches(code: CodeCount) -> bool:
         if code.element != "code" or not code_matches_kind(code, what):
             return False
-        return matches_name(code.display or code.code)
+        if codes_test is not None:
+            return codes_test(code)
+        return by_name.matches((), (code.display or code.code,))
 
     names_to_search: tuple[str, ...] = ()
-    if context.conventions.name_matching == "equal":
-        names_to_search = names
+    if context.conventions.name_matching == "equal" and not wanted.concepts:
+        names_to_search = wanted.names
     limits = server_limits(context, what, scope)
     rows = []
     for observation in context.chart.observations(code_matches, names_to_search, limits):
-        if observation_kind(observation) != what:
-            continue
-        if matches_name(*concept_names(observation.get("code"))):
+        if observation_kind(observation) == what:
             rows.append(observation_row(context, observation))
-    return rows
+    return select_named(context, what, rows, wanted, codes_test)
 
 
-def _name_matcher(context: ExecutionContext, what: str, names: tuple[str, ...]) -> NameMatcher:
-    record_names: list[str] = []
-    if context.conventions.name_matching == "words":
-        codes = context.chart.codes("Observation")
-        record_names = [code.display for code in codes if code_matches_kind(code, what)]
-    return NameMatcher(names, record_names, context.conventions, what)
+def _codes_test(context: ExecutionContext, what: str, wanted: Wanted) -> CodeTest | None:
+    """A test of the codes of the kind; None where a server need not list them."""
+    if context.conventions.name_matching == "equal" and not wanted.concepts:
+        return None
+    codes = [code for code in context.chart.codes("Observation") if code_matches_kind(code, what)]
+    return CodeTest(context, what, wanted, codes)
+
+
+def count_measurements(context: ExecutionContext, what: str) -> int:
+    """The number of Observations of a kind by the counts of their codes and categories."""
+    codes = context.chart.codes("Observation")
+    by_system = [
+        code.count
+        for code in codes
+        if code.element == "code" and _KIND_OF_SYSTEM.get(_system_name(code.system)) == what
+    ]
+    if by_system:
+        return sum(by_system)
+    return sum(
+        code.count
+        for code in codes
+        if code.element == "category" and _KIND_OF_CATEGORY.get(code.code) == what
+    )
 
 
 def code_matches_kind(code: CodeCount, what: str) -> bool:
@@ -117,21 +141,61 @@ def observation_row(context: ExecutionContext, observation: Resource) -> Row:
     """An Observation as a row."""
     stay = context.chart.find_stay(observation.get("encounter"))
     names = concept_names(observation.get("code"))
-    value = _measured_value(observation)
-    if context.conventions.convert_to_celsius:
-        value = _in_celsius(value)
+    value = measured_value(context, observation)
     return Row(
         refs=(f"Observation/{observation['id']}",),
         name=next(iter(names), ""),
         names=names,
-        time=parse_datetime(_effective_time(observation)),
+        codings=concept_codings(observation.get("code")),
+        time=parse_datetime(text_at(observation, *OBSERVATION.times)),
         value=value.number,
         text=value.text,
         unit=value.unit,
         comparator=value.comparator,
         hospital_visit_id=stay.hospital_visit_id,
         icu_stay_id=stay.icu_stay_id,
+        facts=_observation_facts(context, observation),
     )
+
+
+def _observation_facts(
+    context: ExecutionContext, observation: Resource
+) -> dict[str, tuple[str, ...]]:
+    facts = declared_facts(context.chart, OBSERVATION, observation)
+    facts.update(result_facts(observation))
+    if "data_absent" in facts and not _has_parts(observation):
+        facts["status_detail"] = ("data-absent",)
+    return facts
+
+
+def _has_parts(observation: Resource) -> bool:
+    """Whether it is a panel, whose values are those of its parts."""
+    return "component" in observation or "hasMember" in observation
+
+
+def result_facts(result: Resource) -> dict[str, tuple[str, ...]]:
+    """Flags, reference range and reason of a missing value, of a result or of a component."""
+    value = _measured_value(result)
+    facts = {}
+    flags = result_flags(result, value.number, value.text)
+    if flags:
+        facts["flag"] = flags
+    bounds = range_text(result)
+    if bounds:
+        facts["reference_range"] = (bounds,)
+    if value.number is None and not value.text:
+        absence = concept_name(value_at(result, "dataAbsentReason"))
+        if absence:
+            facts["data_absent"] = (absence,)
+    return facts
+
+
+def measured_value(context: ExecutionContext, result: Resource) -> MeasuredValue:
+    """The value of an Observation or of a component, by the conventions in degrees Celsius."""
+    value = _measured_value(result)
+    if context.conventions.convert_to_celsius:
+        return _in_celsius(value)
+    return value
 
 
 def _measured_value(observation: Resource) -> MeasuredValue:
@@ -144,7 +208,24 @@ def _measured_value(observation: Resource) -> MeasuredValue:
     text = text_at(observation, "valueString", "valueDateTime")
     if not text:
         text = concept_name(observation.get("valueCodeableConcept"))
-    return MeasuredValue(text=text)
+    return MeasuredValue(text=text or _other_text(observation))
+
+
+def _other_text(observation: Resource) -> str:
+    """A boolean as yes or no, a range or a ratio as text, a period by its start."""
+    boolean = observation.get("valueBoolean")
+    if isinstance(boolean, bool):
+        return "yes" if boolean else "no"
+    low = number_at(observation, "valueRange.low.value")
+    high = number_at(observation, "valueRange.high.value")
+    if low is not None and high is not None:
+        unit = text_at(observation, "valueRange.high.unit", "valueRange.low.unit")
+        return f"{low:g} to {high:g} {unit}".strip()
+    numerator = number_at(observation, "valueRatio.numerator.value")
+    denominator = number_at(observation, "valueRatio.denominator.value")
+    if numerator is not None and denominator is not None:
+        return f"{numerator:g}:{denominator:g}"
+    return text_at(observation, "valueTime", "valuePeriod.start")
 
 
 def _in_celsius(value: MeasuredValue) -> MeasuredValue:
@@ -152,16 +233,6 @@ def _in_celsius(value: MeasuredValue) -> MeasuredValue:
         return value
     celsius = (value.number - 32) * 5 / 9
     return value._replace(number=round(celsius, 2), unit="°C")
-
-
-def _effective_time(observation: Resource) -> str:
-    return text_at(
-        observation,
-        "effectiveDateTime",
-        "effectivePeriod.start",
-        "effectiveInstant",
-        "issued",
-    )
 
 
 def _system_name(system: str) -> str:

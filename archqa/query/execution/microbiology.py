@@ -100,8 +100,23 @@ def _test_row(test: MicrobiologyTest, members: Members) -> Row:
         "specimen": test.specimen_names,
         "organism": tuple(organism_names),
     }
+    facts = {**test.row.facts, **facts, "flag": _test_flags(test)}
     refs = (*test.row.refs, *organism_refs, *susceptibility_refs)
     return replace(test.row, refs=refs, facts=facts)
+
+
+def _test_flags(test: MicrobiologyTest) -> tuple[str, ...]:
+    """What the test is; one in which an organism grew is positive."""
+    flags = test.row.facts.get("flag", ())
+    if test.organisms and "positive" not in flags:
+        return (*flags, "positive")
+    return flags
+
+
+def _statuses(test_row: Row, row: Row) -> tuple[str, ...]:
+    """The statuses of a finding and of its test: an error of either is one of both."""
+    statuses = (*row.facts.get("status", ()), *test_row.facts.get("status", ()))
+    return tuple(dict.fromkeys(statuses))
 
 
 def _organism_rows(
@@ -141,6 +156,7 @@ def _member_row(
         "organism": (_name(organism),),
         "result": tuple(results),
     }
+    facts = {**row.facts, **facts, "status": _statuses(test.row, row)}
     return replace(
         row,
         refs=refs,

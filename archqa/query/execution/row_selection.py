@@ -1,28 +1,40 @@
 """Selection of the requested rows: names, visit, time, the other limits, the position in time."""
 
 import itertools
-import operator
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from datetime import datetime
 from typing import NamedTuple
 
 from archqa.query.execution.coded import patient_rows
-from archqa.query.execution.context import ExecutionContext, position_index, uses_end_time
+from archqa.query.execution.concept_limit import ConceptMatcher, concepts_of_rows
+from archqa.query.execution.context import (
+    ExecutionContext,
+    Scope,
+    position_index,
+    uses_end_time,
+)
+from archqa.query.execution.details import with_people_or_places, with_reasons
+from archqa.query.execution.facts import keep_facts
+from archqa.query.execution.named_rows import Wanted
 from archqa.query.execution.names import NameMatcher
-from archqa.query.execution.row_sources import fetch_rows, plural
+from archqa.query.execution.row_limits import (
+    filter_by_attributes,
+    filter_by_class,
+    filter_by_flag,
+    filter_by_reason,
+    filter_by_state,
+)
+from archqa.query.execution.row_sources import count_in_record, fetch_rows, plural
 from archqa.query.execution.rows import Row
 from archqa.query.execution.scope_filter import filter_by_scope
+from archqa.query.execution.search_step import SearchStep
+from archqa.query.execution.series import first_and_last, series_by_part
+from archqa.query.execution.value_units import with_common_units
 from archqa.query.model import Companion, Query
+from archqa.query.query_text import when_text
 from archqa.query.scope import When
 
-_COMPARISONS: dict[str, Callable[[float, float], bool]] = {
-    "greater": operator.gt,
-    "less": operator.lt,
-    "at_least": operator.ge,
-    "at_most": operator.le,
-    "equal": operator.eq,
-}
 _SHARED_TIME_FIELDS = {"same_time": 6, "same_day": 3, "same_month": 2}
 """How many of year, month, day, hour, minute and second two rows must share."""
 
@@ -34,25 +46,125 @@ class RowSelection(NamedTuple):
     chosen: list[Row]
 
 
-def select_rows(context: ExecutionContext, names: tuple[str, ...], when: When) -> RowSelection:
+def select_rows(context: ExecutionContext, wanted: Wanted, when: When) -> RowSelection:
     """The rows of one side of a query."""
     query = context.query
     if query.what == "patient":
         return _select_patient(context, when)
     by_end = uses_end_time(query)
-    scope = context.resolve_scope(when)
-    rows = fetch_rows(context, query.what, names, scope)
-    context.note_search(f"{plural(query.what)}{_named(names)}: {len(rows)} in the record")
-    rows = filter_by_scope(context, rows, query.what, when, scope, by_end=by_end)
-    rows = _resolve_censored_values(context, rows)
-    rows = _filter_by_attributes(context, rows)
-    if query.companion is not None:
-        rows = _filter_by_companion(context, rows, query.companion)
+    matcher = row_matcher(context, wanted)
+    rows = _rows_within_limits(context, wanted, when, matcher, by_end=by_end)
     rows = _sorted_by_time(context, rows, by_end=by_end)
     context.note_search(f"{len(rows)} of them pass every limit")
-    extreme_rows = _filter_by_extreme(query, rows)
-    chosen = _at_position(context, extreme_rows, when, by_end=by_end)
+    rows = _with_returned_details(context, rows)
+    extreme_rows = _filter_by_extreme(query, rows, matcher)
+    chosen = _at_position(context, extreme_rows, when, matcher, by_end=by_end)
+    if query.summary == "change":
+        chosen = first_and_last(chosen, matcher)
     return RowSelection(rows, chosen)
+
+
+def _rows_within_limits(
+    context: ExecutionContext,
+    wanted: Wanted,
+    when: When,
+    matcher: ConceptMatcher,
+    *,
+    by_end: bool,
+) -> list[Row]:
+    """The rows that pass every limit but the extreme and the position; each limit is noted."""
+    query = context.query
+    scope = context.resolve_scope(when)
+    rows = fetch_rows(context, query.what, wanted, scope)
+    _note_fetched(context, wanted, scope, rows)
+    rows = with_common_units(context, rows, matcher)
+    facts, others = keep_facts(context, rows)
+    context.left_out += _pass_quietly(context, others, when, by_end=by_end)
+    rows = filter_by_scope(context, facts, query.what, when, scope, by_end=by_end)
+    if when_text(when):
+        context.note_step(when_text(when), rows)
+    rows = _resolve_censored_values(context, rows)
+    return _filter_by_row_limits(context, rows)
+
+
+def _filter_by_row_limits(context: ExecutionContext, rows: list[Row]) -> list[Row]:
+    """The rows that pass the limits on what they are, not on when: each that is set is noted."""
+    query = context.query
+    rows = _noted(context, filter_by_attributes(context, rows), rows, "with the other limits")
+    if query.state:
+        rows = filter_by_state(context, rows)
+        context.note_step(query.state, rows)
+    if query.flag:
+        rows = filter_by_flag(context, rows)
+        context.note_step(query.flag, rows)
+    if query.classes:
+        rows = filter_by_class(context, rows)
+        context.note_step(" or ".join(query.classes), rows)
+    if query.reasons:
+        rows = filter_by_reason(context, rows)
+        context.note_step(f"for {' or '.join(query.reasons)}", rows)
+    if query.companion is not None:
+        rows = _filter_by_companion(context, rows, query.companion)
+        context.note_step(f"near {plural(query.companion.what)}", rows)
+    return rows
+
+
+def _noted(
+    context: ExecutionContext, remaining: list[Row], rows: Sequence[Row], limit: str
+) -> list[Row]:
+    """The remaining rows; noted only if the limit took any away."""
+    if len(remaining) < len(rows):
+        context.note_step(limit, remaining)
+    return remaining
+
+
+def _pass_quietly(
+    context: ExecutionContext, rows: list[Row], when: When, *, by_end: bool
+) -> list[Row]:
+    """The rows that are no facts but pass the other limits, without steps and warnings of theirs."""
+    if not rows:
+        return []
+    quiet = replace(context, warnings={}, searched={}, steps=[], left_out=[])
+    scope = quiet.resolve_scope(when)
+    rows = filter_by_scope(quiet, rows, context.query.what, when, scope, by_end=by_end)
+    rows = filter_by_attributes(quiet, rows)
+    rows = filter_by_class(quiet, rows)
+    return _sorted_by_time(quiet, rows, by_end=by_end)
+
+
+def _note_fetched(
+    context: ExecutionContext, wanted: Wanted, scope: Scope, rows: Sequence[Row]
+) -> None:
+    """What was searched: how many rows the record has, and how many of them have the name."""
+    what = context.query.what
+    names = f" named {wanted}" if not wanted.is_everything else ""
+    context.note_search(f"{plural(what)}{names}: {len(rows)} in the record")
+    if context.conventions.name_matching == "words":
+        total = len(rows) if wanted.is_everything else count_in_record(context, what, scope)
+        context.steps.append(SearchStep(f"{plural(what)} in the record", max(total, len(rows))))
+    if not wanted.is_everything:
+        context.note_step(f"of {wanted}", rows)
+
+
+def row_matcher(context: ExecutionContext, wanted: Wanted) -> ConceptMatcher:
+    """Which codes the concepts of one side of a query mean."""
+    concepts = concepts_of_rows(wanted.concepts, context.query.what)
+    return ConceptMatcher(concepts, past=context.query.state != "current")
+
+
+def _with_returned_details(context: ExecutionContext, rows: list[Row]) -> list[Row]:
+    """The rows with what they refer to, if the query returns it; reasons are evidence then."""
+    query = context.query
+    if query.returns in {"practitioner", "place"}:
+        return with_people_or_places(context, rows, query.what, query.returns)
+    if query.returns != "reason":
+        return rows
+    rows = with_reasons(context, rows, query.what)
+    return [_with_reason_refs(row) for row in rows]
+
+
+def _with_reason_refs(row: Row) -> Row:
+    return replace(row, refs=tuple(dict.fromkeys((*row.refs, *row.reason_refs))))
 
 
 def _select_patient(context: ExecutionContext, when: When) -> RowSelection:
@@ -64,6 +176,8 @@ def _select_patient(context: ExecutionContext, when: When) -> RowSelection:
         )
     rows = patient_rows(context)
     context.note_search(f"patients: {len(rows)} in the record")
+    context.note_step("patients in the record", rows)
+    rows = _with_returned_details(context, rows)
     return RowSelection(rows, rows)
 
 
@@ -86,47 +200,6 @@ def _without_number(row: Row) -> Row:
     return replace(row, value=None, text=f"{row.comparator} {row.value}")
 
 
-def _filter_by_attributes(context: ExecutionContext, rows: list[Row]) -> list[Row]:
-    return [row for row in rows if _passes_limits(context, row)]
-
-
-def _passes_limits(context: ExecutionContext, row: Row) -> bool:
-    """Whether a row passes the limits that depend on nothing else."""
-    query = context.query
-    requested_facts = {
-        "specimen": query.specimens,
-        "organism": query.organisms,
-        "route": query.routes,
-        "admission_source": query.admission_sources,
-    }
-    for fact, names in requested_facts.items():
-        if names and not _matches_any(context, names, row.facts.get(fact, ())):
-            return False
-    results = (*row.facts.get("result", ()), row.text)
-    if query.results and not _matches_any(context, query.results, results):
-        return False
-    has_organism = bool(row.facts.get("organism"))
-    if query.grew is not None and has_organism != query.grew:
-        return False
-    return _passes_value_test(query, row)
-
-
-def _matches_any(
-    context: ExecutionContext, names: tuple[str, ...], row_names: tuple[str, ...]
-) -> bool:
-    matches = NameMatcher(names, row_names, context.conventions)
-    return matches(*row_names)
-
-
-def _passes_value_test(query: Query, row: Row) -> bool:
-    if query.value is None:
-        return True
-    if row.value is None:
-        return False
-    passes = _COMPARISONS[query.value.comparison]
-    return passes(row.value, query.value.number)
-
-
 def _filter_by_companion(
     context: ExecutionContext, rows: list[Row], companion: Companion
 ) -> list[Row]:
@@ -146,13 +219,15 @@ def _filter_by_companion(
 
 def _companion_rows(context: ExecutionContext, companion: Companion) -> list[Row]:
     scope = context.resolve_scope(companion.when)
-    rows = fetch_rows(context, companion.what, companion.names, scope)
+    wanted = Wanted(companion.names, companion.concepts)
+    rows = fetch_rows(context, companion.what, wanted, scope)
+    rows, _ = keep_facts(replace(context, steps=[]), rows, companion.what)
     rows = filter_by_scope(context, rows, companion.what, companion.when, scope)
     if companion.routes:
         matches = NameMatcher(companion.routes, (), context.conventions)
         rows = [row for row in rows if matches(*row.facts.get("route", ()))]
     rows = _sorted_by_time(context, rows)
-    return _at_position(context, rows, companion.when)
+    return _at_position(context, rows, companion.when, ConceptMatcher(()))
 
 
 def _is_near(row: Row, companion_row: Row, companion: Companion) -> bool:
@@ -181,26 +256,55 @@ def _share_visit(row: Row, companion_row: Row) -> bool:
     return bool(visit_id) and visit_id == companion_row.hospital_visit_id
 
 
-def _filter_by_extreme(query: Query, rows: list[Row]) -> list[Row]:
-    """Only the rows with the smallest or largest value, if requested."""
+def _filter_by_extreme(query: Query, rows: list[Row], matcher: ConceptMatcher) -> list[Row]:
+    """Only the rows with the smallest or largest value, if requested.
+
+    Of a measurement of several parts, such as a blood pressure, all parts of the time at which the
+    first part has it.
+    """
     if query.extreme is None:
         return rows
+    series = series_by_part(rows, matcher)
+    extreme_rows = _with_extreme_value(query.extreme, series[0].rows)
+    if len(series) == 1:
+        return extreme_rows
+    times = {row.time for row in extreme_rows}
+    return [row for each in series for row in each.rows if row.time in times]
+
+
+def _with_extreme_value(extreme: str, rows: Sequence[Row]) -> list[Row]:
     values = [row.value for row in rows if row.value is not None]
     if not values:
         return []
-    extreme = max(values)
-    if query.extreme == "minimum":
-        extreme = min(values)
-    return [row for row in rows if row.value == extreme]
+    value = max(values)
+    if extreme == "minimum":
+        value = min(values)
+    return [row for row in rows if row.value == value]
 
 
 def _at_position(
-    context: ExecutionContext, rows: Sequence[Row], when: When, *, by_end: bool = False
+    context: ExecutionContext,
+    rows: Sequence[Row],
+    when: When,
+    matcher: ConceptMatcher,
+    *,
+    by_end: bool = False,
 ) -> list[Row]:
-    """The rows of the n-th distinct time, among those with a time; all rows without a position."""
+    """The rows of the n-th distinct time, among those with a time; all rows without a position.
+
+    Of a measurement of several parts, those of each part.
+    """
     if when.position is None:
         return list(rows)
+    chosen: list[Row] = []
+    for series in series_by_part(rows, matcher):
+        chosen += _nth_of_series(context, series.rows, when.position, by_end=by_end)
+    return _sorted_by_time(context, chosen, by_end=by_end)
 
+
+def _nth_of_series(
+    context: ExecutionContext, rows: Sequence[Row], position: str, *, by_end: bool
+) -> list[Row]:
     def time_of(row: Row) -> datetime | None:
         return _sort_time(context, row, by_end=by_end)
 
@@ -208,7 +312,7 @@ def _at_position(
     groups = []
     for _, rows_of_one_time in itertools.groupby(timed_rows, time_of):
         groups.append(list(rows_of_one_time))
-    index = position_index(when.position)
+    index = position_index(position)
     if -len(groups) <= index < len(groups):
         return groups[index]
     return []
@@ -237,10 +341,3 @@ def _sort_time(context: ExecutionContext, row: Row, *, by_end: bool) -> datetime
     if offset is None or context.conventions.time_comparison == "wall_clock":
         return local_time
     return local_time - offset
-
-
-def _named(names: Iterable[str]) -> str:
-    quoted_names = " or ".join(map(repr, names))
-    if not quoted_names:
-        return ""
-    return f" named {quoted_names}"

@@ -17,7 +17,10 @@ _DAYS_PER_UNIT = {
     "month": 365.25 / 12,
     "year": 365.25,
 }
-_MULTIVALUED_FACTS = frozenset({"organism", "care_unit", "ethnicity", "language"})
+_MULTIVALUED_FACTS = frozenset(
+    {"organism", "care_unit", "ethnicity", "language", "reason", "practitioner", "place"}
+    | {"reaction", "activity", "target", "body_site", "frequency", "address", "phone", "email"}
+)
 _MEASUREMENTS = frozenset({"lab", "vital", "output"})
 
 
@@ -26,6 +29,10 @@ def row_values(context: ExecutionContext, row: Row) -> list[Scalar]:
     returns = context.query.returns
     if returns == "value":
         return [_result(context, row)]
+    if returns == "alive":
+        return [row.facts["alive"] == ("yes",)]
+    if returns == "dose":
+        return _as_list(_dose(context, row))
     if returns in _SINGLE_FIELDS:
         return _as_list(_SINGLE_FIELDS[returns](row))
     if returns in _NUMBER_FIELDS:
@@ -91,7 +98,11 @@ def _visit_ref(row: Row) -> str:
     return f"Encounter/{row.hospital_visit_id}"
 
 
-def _dose(row: Row) -> str:
+def _dose(context: ExecutionContext, row: Row) -> str:
+    """The dose as text; by the conventions, the strength in the name where it has no unit."""
+    strengths = row.facts.get("strength", ())
+    if context.conventions.strength_as_dose and strengths and not row.unit:
+        return strengths[0]
     return row.text
 
 
@@ -100,7 +111,6 @@ _SINGLE_FIELDS: dict[str, Callable[[Row], str]] = {
     "end_time": _end_text,
     "name": _name,
     "visit": _visit_ref,
-    "dose": _dose,
 }
 
 

@@ -1,13 +1,17 @@
-"""Rows of hospital visits, ICU stays and stays in care units."""
+"""Rows of encounters: hospital visits, ICU stays, contacts of any class, stays in care units."""
 
+from dataclasses import replace
 from datetime import datetime, timedelta
 
 from archqa.fhir import Resource
 from archqa.fhir.views.resolver import Stay as LocationStay
 from archqa.query.execution.context import ExecutionContext
+from archqa.query.execution.declared_rows import declared_facts, declared_row
 from archqa.query.execution.elements import text_at, value_at
 from archqa.query.execution.names import code_and_names, concept_code
 from archqa.query.execution.rows import Row, parse_datetime
+from archqa.query.execution.visit_classes import visit_classes
+from archqa.query.kinds import ENCOUNTER
 
 _EMERGENCY_DEPARTMENT = "emergency department"
 _AMBULATORY_TYPES = {
@@ -19,7 +23,7 @@ _DIRECT_SOURCES = ("PHYSICIAN", "CLINIC REFERRAL")
 
 def hospital_visits(context: ExecutionContext) -> list[Row]:
     """Rows of hospital visits."""
-    visits = context.chart.encounters.hospital.all
+    visits = context.hospital_visits.all
     return [_visit_row(context, visit) for visit in visits]
 
 
@@ -29,10 +33,46 @@ def icu_stays(context: ExecutionContext) -> list[Row]:
     return [_visit_row(context, stay) for stay in stays]
 
 
+def encounters(context: ExecutionContext) -> list[Row]:
+    """Rows of all encounters of the patient, of whatever class."""
+    chart = context.chart
+    rows = chart.get_or_compute("rows of encounter", lambda: _encounter_rows(context))
+    if context.query.returns != "care_unit":
+        return rows
+    return [_with_care_units(context, row) for row in rows]
+
+
+def _encounter_rows(context: ExecutionContext) -> list[Row]:
+    return [_encounter_row(context, encounter) for encounter in context.chart.encounters.all]
+
+
+def _encounter_row(context: ExecutionContext, encounter: Resource) -> Row:
+    chart = context.chart
+    row = declared_row(chart, ENCOUNTER, encounter)
+    stay = chart.stays[str(encounter["id"])]
+    classes = visit_classes(chart, encounter)
+    class_names = (*classes, text_at(encounter, "class.display"))
+    return replace(
+        row,
+        name=row.name or "encounter",
+        names=(*row.names, *filter(None, class_names)),
+        hospital_visit_id=stay.hospital_visit_id or str(encounter["id"]),
+        icu_stay_id=stay.icu_stay_id,
+        facts={**row.facts, "class": classes},
+    )
+
+
+def _with_care_units(context: ExecutionContext, row: Row) -> Row:
+    encounter = context.chart.resolver.resolve(row.refs[0])
+    if encounter is None:
+        return row
+    return replace(row, facts={**row.facts, "care_unit": _care_unit_names(context, encounter)})
+
+
 def care_units(context: ExecutionContext) -> list[Row]:
     """Rows of the stays of each hospital visit in a care unit. The evidence is the Location."""
     rows = []
-    for visit in context.chart.encounters.hospital.all:
+    for visit in context.hospital_visits.all:
         for stay in context.chart.resolver.stays(visit):
             rows.append(_care_unit_row(visit, stay))
     return rows
@@ -70,7 +110,9 @@ def _visit_row(context: ExecutionContext, encounter: Resource) -> Row:
         end=parse_datetime(text_at(encounter, "period.end")),
         hospital_visit_id=stay.hospital_visit_id,
         icu_stay_id=stay.icu_stay_id,
+        facts=declared_facts(context.chart, ENCOUNTER, encounter),
     )
+    row.facts["class"] = visit_classes(context.chart, encounter)
     row.facts["admission_source"] = _labels(encounter, "hospitalization.admitSource")
     row.facts["discharge_destination"] = _labels(encounter, "hospitalization.dischargeDisposition")
     if context.query.returns == "care_unit":
