@@ -1,6 +1,6 @@
 """What an answer tells of a row besides its name and date: for what, where, with whom, how often."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from archqa.asking.record_names import (
     DRUGS,
@@ -25,8 +25,6 @@ _ALWAYS_TOLD = {
     "allergy": ("reaction", "severity"),
     "coverage": ("payer",),
     "goal": ("target",),
-    "medication": ("frequency",),
-    "administration": ("frequency",),
     "imaging": ("body_site",),
     "microbiology_test": ("specimen", "organism"),
     "organism": ("specimen",),
@@ -91,16 +89,23 @@ def status_text(query: Query, row: Row) -> str:
 
 def _told(row: Row, field: str) -> Iterator[str]:
     """Yield one text of a fact; none where the line says it already, or for a bare flag."""
-    if field in {"status", "flag"}:
+    if field in {"status", "flag", "frequency", "dose"}:
         return
     values = [clean_name(value) for value in row.facts.get(field, ())]
-    name = clean_name(row.name)
-    texts = [value for value in dict.fromkeys(values) if value != name]
+    texts = [value for value in most_specific(values) if value != clean_name(row.name)]
     words = field_words().get(field)
     if texts and words:
         more = len(texts) - _MAX_VALUES
         rest = f" and {more} more" if more > 0 else ""
         yield words.said.format("; ".join(texts[:_MAX_VALUES])) + rest
+
+
+def most_specific(values: Sequence[str]) -> list[str]:
+    """Return values without those whose words another has: "sprain" beside "sprain of ankle"."""
+    words = {value: frozenset(value.casefold().split()) for value in values}
+    return [
+        value for value, own in words.items() if not any(own < other for other in words.values())
+    ]
 
 
 def _missing(query: Query, row: Row) -> Iterator[str]:

@@ -1,6 +1,6 @@
 """Rows of a record as lines of an answer: name, dose, date, status and what else was asked."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from archqa.asking.record_details import detail_texts, status_text
@@ -79,20 +79,29 @@ class _Writer:
         name = clean_name(row.name)
         if not name:
             name = f"{row_words(self._query.what).singular} without a name".capitalize()
+        if self._query.what in DRUGS:
+            return ", ".join([name, *self._dosage(row)])
         value = row.text
         if row.value is not None:
             value = f"{number_text(row.value)} {row.unit}".strip()
         if not value or self._query.what == "device":
             return name
-        if self._query.what in DRUGS:
-            return f"{name}, dose {value}"
         return f"{name}, {clean_name(value)}"
+
+    def _dosage(self, row: Row) -> Iterator[str]:
+        """Dose and frequency; a dose without a unit only if it was asked for."""
+        if row.value is not None and (row.unit or self._query.returns == "dose"):
+            unit = row.unit or "(unit not recorded)"
+            yield f"dose {number_text(row.value)} {unit}"
+        yield from row.facts.get("frequency", ())
 
     def _group_head(self, name: str, rows: Sequence[Row]) -> str:
         """The name and the dates; of the same date once."""
         oldest_first = list(reversed(rows))
-        dates = [self._short_date(row) for row in oldest_first if row.time]
-        text = _dates_text(list(dict.fromkeys(dates)))
+        dates = list(dict.fromkeys(self._short_date(row) for row in oldest_first if row.time))
+        if self._query.what == "administration" and len(dates) > MAX_DATES:
+            return f"{name}, given {len(rows)} times from {dates[0]} to {dates[-1]}"
+        text = _dates_text(dates)
         if not text:
             return f"{name}, {len(rows)} times, dates not recorded"
         if self._dated in {"on", "since"}:

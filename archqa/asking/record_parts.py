@@ -8,7 +8,15 @@ from archqa.asking.record_absence import absent_part, row_flags
 from archqa.asking.record_details import lacks_what_is_asked
 from archqa.asking.record_lengths import elapsed_statements, stay_statements
 from archqa.asking.record_lines import row_statements
-from archqa.asking.record_names import MEASURED, asked_names, denies, field_words, subject
+from archqa.asking.record_names import (
+    MEASURED,
+    asked_names,
+    denies,
+    field_words,
+    row_words,
+    sentence_case,
+    subject,
+)
 from archqa.asking.record_numbers import computed_text
 from archqa.asking.record_patient import missing_field, patient_statements
 from archqa.asking.record_statements import Execute, Part, Statement, latest_first
@@ -102,9 +110,8 @@ class PartWriter:
         part = Part(tuple(statements), verdict=verdict, is_series=True)
         if not all(lacks_what_is_asked(query, row) for row in rows):
             return part
-        names = asked_names(query)
-        absent = f"{field_words()[query.returns].absent}{f' for {names}' if names else ''}"
-        message = f"The record does not say {absent}."
+        names = sentence_case(asked_names(query) or row_words(query.what).plural)
+        message = f"{names}: {field_words()[query.returns].absent} is not recorded."
         return part._replace(status=Status.NOT_FOUND, message=message)
 
     def _existence(self, query: Query, rows: Sequence[Row]) -> Part:

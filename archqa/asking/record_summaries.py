@@ -56,6 +56,8 @@ def summary_statements(query: Query, result: QueryResult, support: Support) -> S
         return Summary(tuple(stay_summary(query, rows, support)))
     if query.returns in {"time", "end_time"}:
         return Summary(tuple(writer.first_or_last(rows)))
+    if query.summary == "change":
+        rows = result.rows  # All values between the first and the last, which are chosen.
     return writer.numbers(rows)
 
 

@@ -196,7 +196,7 @@ class TestValues:
         typed = row("Observation/a", "ABO blood group", "2000-10-15")
         answer = answer_to(query("observation", names=("blood type",)), [typed])
         assert answer.status is Status.NOT_FOUND
-        assert answer.message == "The record does not say the result for blood type."
+        assert answer.message == "Blood type: the result is not recorded."
 
     def test_of_a_long_series_the_latest_are_shown_and_all_are_evidence(self) -> None:
         rows = [lab(number, f"20{number:02}-01-02", number) for number in range(1, 50)]
@@ -340,7 +340,7 @@ class TestMedicines:
         tablet = replace(tablet, facts=tablet.facts | facts)
         answer = answer_to(query("medication", returns="frequency"), [tablet])
         assert texts(answer) == [
-            "Simvastatin 10 mg Oral Tablet, dose 10 mg, ordered 2025-03-30, 2 times a day (active)"
+            "Simvastatin 10 mg Oral Tablet, dose 10 mg, 2 times a day, ordered 2025-03-30 (active)"
         ]
 
     def test_a_stop_date_is_told_only_if_the_record_has_one(self) -> None:
@@ -362,6 +362,14 @@ class TestMedicines:
         assert texts(answer_to(query("medication", returns="reason"), rows)) == [
             "Simvastatin 10 mg Oral Tablet, ordered 2025-03-30, for Generalized anxiety disorder (active)",
             "Simvastatin 10 mg Oral Tablet, ordered 2024-03-30, the reason is not recorded (active)",
+        ]
+
+    def test_many_doses_given_are_counted_with_the_first_and_the_last_day(self) -> None:
+        rows = [
+            row(f"MedicationAdministration/{n}", "Heparin", f"2020-10-{n}") for n in range(12, 21)
+        ]
+        assert texts(answer_to(query("administration", returns="name"), rows)) == [
+            "Heparin, given 9 times from 2020-10-12 to 2020-10-20"
         ]
 
 
