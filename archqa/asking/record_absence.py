@@ -11,7 +11,7 @@ from typing import Any
 from archqa.asking.answer import Status
 from archqa.asking.record_lines import row_statements
 from archqa.asking.record_measured import value_text
-from archqa.asking.record_names import asserts, row_label, row_words, subject
+from archqa.asking.record_names import asserts, noun, row_label, row_words, subject
 from archqa.asking.record_numbers import counted, listed
 from archqa.asking.record_statements import Execute, Part, Statement, by_label, latest_first
 from archqa.asking.record_summaries import span_text
@@ -102,8 +102,7 @@ def _outside_of_time(query: Query, execute: Execute) -> str:
     rows = execute(_without(query, "when")).chosen
     if not rows:
         return ""
-    words = row_words(query.what)
-    number = counted(len(rows), words.singular, words.plural)
+    number = f"{len(rows)} {noun(query, len(rows))}"
     verb = "is" if len(rows) == 1 else "are"
     span = span_text(rows)
     return f"At other times there {verb} {number}{f', {span}' if span else ''}."
@@ -151,22 +150,38 @@ def _in_other_state(query: Query, rows: Sequence[Row], support: Support) -> Part
 
 def _not_flagged(query: Query, rows: Sequence[Row]) -> Part:
     """Results of which none is marked so; those without mark and range could not be judged."""
-    unmarked = [
-        row for row in rows if not row.facts.get("flag") and not row.facts.get("reference_range")
-    ]
-    flagged = f"marked {query.flag}"
-    plain = _without(query, "flag")
-    if unmarked:
-        number = f"{counted(len(rows), 'result', 'results')} {'was' if len(rows) == 1 else 'were'}"
-        text = f"No {subject(plain)} is {flagged}: {number} searched, "
-        text += f"{len(unmarked)} of which have neither a mark nor a reference range."
-        return Part(status=Status.NOT_FOUND, message=text, rows=tuple(rows))
-    verdict = "No: " if query.summary == "exists" else ""
+    marked = [row for row in rows if row.facts.get("flag")]
+    if not marked:
+        return _never_flagged(query, rows)
     statements = []
     for label, group in by_label(rows, lambda row: row_label(query, row)):
-        text = f"{label}, none of {counted(len(group), 'result', 'results')} is {flagged}"
-        statements.append(Statement(f"{text}: {_range(group)}", tuple(latest_first(group))))
+        judged = [row for row in group if row.facts.get("flag")]
+        others = [row for row in group if not row.facts.get("flag")]
+        text = f"{label}, none of {_results(judged)} is marked {query.flag}: {_range(judged)}"
+        if not judged:
+            text = (
+                f"{label}, {_results(others)} without a mark or reference range: {_range(others)}"
+            )
+        elif others:
+            text += f"; {_results(others)} without a mark or reference range: {_range(others)}"
+        statements.append(Statement(text, tuple(latest_first(group))))
+    verdict = "No: " if query.summary == "exists" else ""
     return Part(tuple(statements), verdict=verdict)
+
+
+def _never_flagged(query: Query, rows: Sequence[Row]) -> Part:
+    """Results without marks and ranges: whether one is high or low is not known."""
+    missing = f"{subject(_without(query, 'flag'))} is marked {query.flag}"
+    verb = "was" if len(rows) == 1 else "were"
+    text = f"No {missing}: {_results(rows)} {verb} searched, none with a mark or reference range."
+    labels = {row_label(query, row) for row in rows}
+    if len(labels) == 1:
+        text = f"{text[:-1]} ({_range(rows)})."
+    return Part(status=Status.NOT_FOUND, message=text, rows=tuple(rows))
+
+
+def _results(rows: Sequence[Row]) -> str:
+    return counted(len(rows), "result", "results")
 
 
 def _range(rows: Sequence[Row]) -> str:

@@ -2,12 +2,12 @@
 
 from collections.abc import Iterator, Sequence
 
+from archqa.asking.record_displays import clean_name
 from archqa.asking.record_names import (
     DRUGS,
     ENDED,
     MEASURED,
     STAYS,
-    clean_name,
     field_words,
     row_status,
     row_words,
@@ -118,12 +118,18 @@ def _missing(query: Query, row: Row) -> Iterator[str]:
 def _absent_fields(query: Query, row: Row) -> Iterator[str]:
     """Yield the facts that are asked for and that the row does not have."""
     for field in asked_fields(query):
-        if field == "dose":
-            if row.value is None and not row.text and not strength(row.name):
-                yield field
-        elif field == "frequency" and row.facts.get("dosage"):
-            continue
-        elif field not in {"flag", "status", "dosage"} and not row.facts.get(field):
+        if not row.facts.get(field) and not _is_told_otherwise(query, row, field):
             yield field
     if query.returns == "end_time" and row.end is None:
         yield "end_time"
+
+
+def _is_told_otherwise(query: Query, row: Row, field: str) -> bool:
+    """Whether another part of the line says a fact, or its absence needs no words."""
+    if field == "dose":
+        return row.value is not None or bool(row.text or strength(row.name))
+    if field == "frequency":
+        return bool(row.facts.get("dosage"))
+    if field == "target":
+        return query.what == "goal" and bool(row.name)
+    return field in {"flag", "status", "dosage"}

@@ -4,8 +4,9 @@ from collections.abc import Iterable, Iterator
 from datetime import datetime
 
 from archqa.asking.answer import Evidence
+from archqa.asking.record_displays import clean_name
 from archqa.asking.record_measured import value_text
-from archqa.asking.record_names import clean_name, row_status
+from archqa.asking.record_names import row_status
 from archqa.asking.record_statements import references
 from archqa.query.execution.findings import QueryResult
 from archqa.query.execution.rows import Row

@@ -3,8 +3,9 @@
 from collections.abc import Iterator, Sequence
 from datetime import datetime
 
+from archqa.asking.record_displays import sentence_case
 from archqa.asking.record_lines import row_statements
-from archqa.asking.record_names import noun, sentence_case
+from archqa.asking.record_names import noun
 from archqa.asking.record_numbers import computed_text, since_text, stay_text
 from archqa.asking.record_statements import Statement, latest_first
 from archqa.asking.record_support import Support
@@ -50,7 +51,8 @@ def stay_summary(query: Query, rows: Sequence[Row], support: Support) -> Iterato
         wanted = min(lengths) if query.summary == "minimum" else max(lengths)
         decisive = [row for row, length in zip(stays, lengths, strict=True) if length == wanted]
         told = stay_statements(query, decisive[:1], support)[0].text
-        yield Statement(f"{_LONGEST[query.summary]} of {number}: {told}", tuple(decisive))
+        text = f"{_LONGEST[query.summary]} of {number}: {told}" if len(stays) > 1 else told
+        yield Statement(text, tuple(decisive))
         return
     days = sum(lengths) / _SECONDS_PER_DAY
     word = "in total"

@@ -4,22 +4,16 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from archqa.asking.record_details import detail_texts, status_text
+from archqa.asking.record_displays import clean_name
 from archqa.asking.record_measured import measured_statements
-from archqa.asking.record_names import (
-    DRUGS,
-    ENDED,
-    MEASURED,
-    STAYS,
-    clean_name,
-    row_status,
-    row_words,
-)
+from archqa.asking.record_names import DRUGS, ENDED, MEASURED, STAYS, row_status, row_words
 from archqa.asking.record_numbers import is_narrow, listed, number_text
 from archqa.asking.record_statements import Statement, latest_first
 from archqa.asking.record_support import Support
 from archqa.query.execution.rows import Row
 from archqa.query.model import Query
 
+_QUANTITIES = {"supply": "quantity ", "immunization": "dose "}
 MAX_DATES = 8
 """Dates of one thing that are written out; earlier ones are counted."""
 
@@ -86,7 +80,7 @@ class _Writer:
             value = f"{number_text(row.value)} {row.unit}".strip()
         if not value or self._query.what == "device":
             return name
-        return f"{name}, {clean_name(value)}"
+        return f"{name}, {_QUANTITIES.get(self._query.what, '')}{clean_name(value)}"
 
     def _dosage(self, row: Row) -> Iterator[str]:
         """Dose and frequency; a dose without a unit only if it was asked for."""
@@ -103,7 +97,7 @@ class _Writer:
             return f"{name}, given {len(rows)} times from {dates[0]} to {dates[-1]}"
         text = _dates_text(dates)
         if not text:
-            return f"{name}, {len(rows)} times, dates not recorded"
+            return f"{name}, {len(rows)} entries, dates not recorded"
         if self._dated in {"on", "since"}:
             return f"{name}: {text}"
         return f"{name}, {self._dated} {text}"

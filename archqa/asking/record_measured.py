@@ -6,7 +6,8 @@ from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from archqa.asking.record_details import detail_texts
-from archqa.asking.record_names import clean_name, row_label
+from archqa.asking.record_displays import clean_name
+from archqa.asking.record_names import row_label
 from archqa.asking.record_numbers import is_narrow, listed, number_text
 from archqa.asking.record_statements import Statement
 from archqa.asking.record_support import Support
@@ -73,8 +74,16 @@ def converted_text(row: Row) -> str:
 def flag_text(row: Row) -> str:
     """Return the flag and the reference range: `high, reference range 70-100 mg/dL`."""
     flags = row.facts.get("flag", ())
-    ranges = [f"reference range {text}" for text in row.facts.get("reference_range", ())]
+    ranges = [
+        f"reference range {_range_text(text)}" for text in row.facts.get("reference_range", ())
+    ]
     return ", ".join([*flags, *ranges])
+
+
+def _range_text(text: str) -> str:
+    """A reference range with its unit as people write it."""
+    bounds, _, unit = text.rpartition(" ")
+    return f"{bounds} {unit_text(unit)}".strip() if bounds else text
 
 
 def _distinct(query: Query, rows: Sequence[Row]) -> list[_Reading]:
@@ -166,8 +175,13 @@ def _statement(
 
 def _flags_of(reading: _Reading) -> str:
     """The flags of the parts of a reading; of a blood pressure, which part has which."""
-    flags = dict.fromkeys(flag_text(row) for row in reading.rows)
-    return "; ".join(flag for flag in flags if flag)
+    parts = {row.name.casefold(): row for row in reading.rows if flag_text(row)}
+    texts = []
+    for name, row in parts.items():
+        pressure = _PRESSURE.search(name)
+        part = f"{pressure[1]} " if pressure and "/" in reading.value else ""
+        texts.append(f"{part}{flag_text(row)}")
+    return "; ".join(dict.fromkeys(texts))
 
 
 def _label_and_value(reading: _Reading) -> str:

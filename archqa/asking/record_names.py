@@ -1,9 +1,10 @@
-"""What rows of a record are called in an answer: displays without the marks of code systems."""
+"""What rows of a record are called in an answer, and what their words assert."""
 
 import re
 from functools import cache, lru_cache
 from typing import Literal, NamedTuple
 
+from archqa.asking.record_displays import clean_name, sentence_case, without_marks
 from archqa.asking.word_patterns import read_word_lists
 from archqa.query.concepts import concept_named, matches_code
 from archqa.query.execution.rows import Row
@@ -27,24 +28,6 @@ ENDED = frozenset(
 """Statuses of what has ended."""
 
 Assertion = Literal["negative", "past", "positive", ""]
-
-_SNOMED_TAG = re.compile(
-    r"\s*\((?:disorder|finding|procedure|situation|regime/therapy|morphologic abnormality"
-    r"|observable entity|physical object|substance|person|event|body structure|product"
-    r"|medicinal product|clinical drug|qualifier value|environment|organism|occupation"
-    r"|record artifact|social concept|specimen|assessment scale|context-dependent category)\)$"
-)
-"""The semantic tag at the end of a SNOMED CT fully specified name."""
-
-_LOINC_PROPERTY = re.compile(r"\s+\[[^\]]*\](?!\S)")
-"""Property and scale in a LOINC long common name, [Mass/volume]; mm[Hg] is none."""
-
-_LOINC_BLOOD = re.compile(r"\s+in (?:Serum or Plasma|Serum, Plasma or Blood|Serum|Plasma|Blood)\b")
-_LOINC_METHOD = re.compile(r"\s+by (?:Automated count|Manual count|calculation|Computation)\b")
-_CAPITAL_UNIT = re.compile(r"\b(?:MG|ML|MCG|MEQ|UNT|ACTUAT)\b")
-_UNITS = {"MG": "mg", "ML": "mL", "MCG": "mcg", "MEQ": "mEq", "UNT": "units", "ACTUAT": "puff"}
-_QUOTED_TEXT = re.compile(r"^\{.*['\"]text['\"]: ['\"](.+?)['\"]\}$")
-"""The text in a dictionary that an export wrote where a text belongs."""
 
 _CLASS_WORDS = {
     "ambulatory": "outpatient",
@@ -99,28 +82,6 @@ def field_words() -> dict[str, FieldWords]:
     """Return how the fields are said."""
     rows = read_word_lists("record_fields.tsv")
     return {field: FieldWords(said, absent) for field, said, absent in rows}
-
-
-def clean_name(name: str) -> str:
-    """Return a display as people read it: without semantic tag, LOINC property and capital units."""
-    return sentence_case(_without_marks(name))
-
-
-def _without_marks(name: str) -> str:
-    text = " ".join(name.replace("_", " ").split())
-    quoted = _QUOTED_TEXT.match(text)
-    if quoted:
-        text = quoted[1]
-    for pattern in (_SNOMED_TAG, _LOINC_PROPERTY, _LOINC_METHOD, _LOINC_BLOOD):
-        text = pattern.sub("", text)
-    return _CAPITAL_UNIT.sub(lambda match: _UNITS[match[0]], text)
-
-
-def sentence_case(text: str) -> str:
-    """Return a text with a capital first letter; `pH` keeps its own."""
-    if text[1:2].isupper():
-        return text
-    return text[:1].upper() + text[1:]
 
 
 def asserts(text: str) -> Assertion:
@@ -206,7 +167,7 @@ def noun(query: Query, count: int) -> str:
 def asked_names(query: Query) -> str:
     """Return the names and concepts that are asked for: `warfarin or heparin`."""
     concepts = [concept_text(name) for name in query.concepts]
-    names = [_without_marks(name) for name in query.names]
+    names = [without_marks(name) for name in query.names]
     return " or ".join(dict.fromkeys((*concepts, *names)))
 
 

@@ -6,6 +6,7 @@ from datetime import datetime
 from archqa.asking.answer import Status
 from archqa.asking.record_absence import absent_part, row_flags
 from archqa.asking.record_details import lacks_what_is_asked
+from archqa.asking.record_displays import sentence_case
 from archqa.asking.record_lengths import elapsed_statements, stay_statements
 from archqa.asking.record_lines import row_statements
 from archqa.asking.record_names import (
@@ -14,7 +15,6 @@ from archqa.asking.record_names import (
     denies,
     field_words,
     row_words,
-    sentence_case,
     subject,
 )
 from archqa.asking.record_numbers import computed_text
@@ -46,7 +46,8 @@ class PartWriter:
     def part(self, query: Query, result: QueryResult) -> Part:
         """Return the answer to a query. Raises as the record does."""
         part = self._part(query, result)
-        remarks = (*part.remarks, *result.warnings)
+        warnings = [text for text in result.warnings if not _is_of_no_account(query, text)]
+        remarks = (*part.remarks, *warnings)
         return part._replace(
             topic=_topic(query),
             rows=(*part.rows, *result.chosen),
@@ -160,7 +161,14 @@ class PartWriter:
 def _topic(query: Query) -> str:
     if query.what == "patient":
         return query.returns
+    if query.what in MEASURED:
+        return f"{asked_names(query)} result"
     return asked_names(query) or query.what
+
+
+def _is_of_no_account(query: Query, warning: str) -> bool:
+    """Whether a warning is of the executor's one list of values, where each line has its unit."""
+    return query.summary == "each" and warning.startswith("The values have different units")
 
 
 def as_list(query: Query) -> Query:

@@ -3,7 +3,7 @@
 from datetime import date, datetime
 from typing import NamedTuple
 
-from archqa.asking.record_names import clean_name
+from archqa.asking.record_displays import clean_name
 from archqa.asking.record_numbers import full_years, listed
 from archqa.asking.record_statements import Statement
 from archqa.fhir import Resource

@@ -4,16 +4,11 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from archqa.asking.record_changes import change_statements
+from archqa.asking.record_displays import clean_name, sentence_case
 from archqa.asking.record_lengths import stay_summary
 from archqa.asking.record_lines import row_statements
 from archqa.asking.record_measured import converted_text, unit_text, value_text
-from archqa.asking.record_names import (
-    asked_names,
-    clean_name,
-    noun,
-    row_label,
-    sentence_case,
-)
+from archqa.asking.record_names import asked_names, noun, row_label
 from archqa.asking.record_numbers import (
     clock_text,
     computed_text,
@@ -21,7 +16,7 @@ from archqa.asking.record_numbers import (
     is_narrow,
     listed,
 )
-from archqa.asking.record_statements import Statement, by_label, latest_first
+from archqa.asking.record_statements import MAX_LINES, Statement, by_label, latest_first
 from archqa.asking.record_support import Support
 from archqa.query.execution.findings import QueryResult
 from archqa.query.execution.rows import Row
@@ -47,7 +42,7 @@ def summary_statements(query: Query, result: QueryResult, support: Support) -> S
     writer = _Summaries(query, support)
     rows = result.chosen
     if query.per is not None:
-        return Summary(tuple(writer.by_period(result)))
+        return Summary(tuple(_on_few_lines(list(writer.by_period(result)))))
     if query.summary == "count":
         return Summary((writer.count(rows),))
     if query.summary == "count_distinct":
@@ -195,6 +190,14 @@ class _Summaries:
         if self._with_clock and row.time:
             return clock_text(row.time)
         return self._support.date(row, row.time)
+
+
+def _on_few_lines(statements: list[Statement]) -> list[Statement]:
+    """The periods one a line; of too many for that, all on one line."""
+    if len(statements) <= MAX_LINES:
+        return statements
+    text = "; ".join(statement.text for statement in statements)
+    return [Statement(text, tuple(row for statement in statements for row in statement.rows))]
 
 
 def _inside(label: str) -> str:

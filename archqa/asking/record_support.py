@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 from datetime import datetime
 from functools import cached_property
 from typing import Any
@@ -13,6 +14,7 @@ from archqa.query.execution.rows import Row
 from archqa.query.explanation import all_scalars, unconfirmed
 
 _ERROR = "entered-in-error"
+_NUMBER = re.compile(r"-?\d+(?:\.\d+)?(?:e[+-]?\d+)?")
 _WORD = re.compile(r"[^\W_]+")
 _QUOTED_FACTS = frozenset(
     {"reason", "practitioner", "place", "reaction", "activity", "target", "body_site", "payer"}
@@ -54,10 +56,10 @@ class Support:
 
     def problem(self, row: Row) -> str:
         """Return what the cited resources do not confirm of a row; empty if they confirm all."""
-        problem = unconfirmed(row, self.read)
+        cited = self._cited_texts(row)
+        problem = unconfirmed(_as_recorded(row, cited), self.read)
         if problem:
             return problem
-        cited = self._cited_texts(row)
         if _ERROR in cited.of_the_row:
             return "it was entered in error"
         if row.text and row.value is None and not cited.hold(row.text):
@@ -140,6 +142,16 @@ class _CitedTexts:
         """Whether all words of a text stand in the resources, or in what they refer to."""
         words = _words_of(frozenset({text}))
         return words <= self._words or words <= self._all_words
+
+
+def _as_recorded(row: Row, cited: _CitedTexts) -> Row:
+    """The row with the number of the record in place of the one it was converted to."""
+    for recorded in row.facts.get("recorded_value", ()):
+        number = next(iter(_NUMBER.findall(recorded)), "")
+        for text in cited.own if number else ():
+            if _NUMBER.fullmatch(text) and f"{float(text):g}" == f"{float(number):g}":
+                return replace(row, value=float(text))
+    return row
 
 
 def _quoted(row: Row) -> Iterator[str]:

@@ -14,7 +14,8 @@ from archqa.asking.record_answer import (
     not_understood_answer,
     record_answer,
 )
-from archqa.asking.record_names import asserts, clean_name
+from archqa.asking.record_displays import clean_name
+from archqa.asking.record_names import asserts
 from archqa.asking.record_numbers import (
     computed_text,
     length_between,
@@ -179,6 +180,46 @@ class TestValues:
             "Glucose 180 mg/dL on 2020-01-02 (high, reference range 70-100 mg/dL)"
         ]
         assert texts(answer_to(query("lab"), [high])) == ["Glucose 180 mg/dL on 2020-01-02"]
+
+    def test_the_flags_of_a_blood_pressure_say_of_which_part(self) -> None:
+        facts = {"flag": ("high",), "reference_range": ("90-120 mm[Hg]",)}
+        top = row(
+            "Observation/p",
+            "Systolic blood pressure",
+            "2020-01-02",
+            value=141.8,
+            unit="mm[Hg]",
+            facts=facts,
+        )
+        bottom = row(
+            "Observation/p",
+            "Diastolic blood pressure",
+            "2020-01-02",
+            value=70.0,
+            unit="mm[Hg]",
+            facts={"flag": ("normal",)},
+        )
+        assert texts(answer_to(query("observation", returns="flag"), [top, bottom])) == [
+            "Blood pressure 141.8/70 mmHg on 2020-01-02 "
+            "(systolic high, reference range 90-120 mmHg; diastolic normal)"
+        ]
+
+    def test_a_converted_value_says_what_is_recorded(self) -> None:
+        weight = row(
+            "Observation/w",
+            "Body weight",
+            "2020-01-02",
+            value=77.11,
+            unit="kg",
+            facts={"recorded_value": ("170 lb",)},
+        )
+        record = InventedRecord([weight])
+        record.change("Observation/w", value=170, unit="lb")
+        assert texts(answer_to(query("observation"), [weight], record=record)) == [
+            "Body weight 77.11 kg on 2020-01-02 (converted from 170 lb)"
+        ]
+        record.change("Observation/w", value=171)
+        assert answer_to(query("observation"), [weight], record=record).lines == ()
 
     def test_a_result_in_words_that_repeats_is_one_line_with_its_dates(self) -> None:
         name = "Tobacco smoking status"
@@ -478,7 +519,35 @@ class TestYesAndNo:
         assert answer.status is Status.NOT_FOUND
         assert answer.message == (
             "No Sodium result is marked low: 1 result was searched, "
-            "1 of which have neither a mark nor a reference range."
+            "none with a mark or reference range (136 mmol/L, on 2019-01-02)."
+        )
+
+    def test_beside_results_within_their_range_those_without_one_are_counted(self) -> None:
+        judged = replace(lab(1, "2019-01-02", 136, "Sodium", "mmol/L"), facts={"flag": ("normal",)})
+        rows = [judged, lab(2, "2020-01-02", 139, "Sodium", "mmol/L")]
+
+        def execute(further: Query) -> QueryResult:
+            return result(further, [] if further.flag else rows)
+
+        asked = query("lab", names=("Sodium",), flag="low", summary="exists")
+        answer = answer_to(asked, [], execute=execute, record=InventedRecord(rows))
+        assert texts(answer) == [
+            "No: Sodium, none of 1 result is marked low: 136 mmol/L, on 2019-01-02; "
+            "1 result without a mark or reference range: 139 mmol/L, on 2020-01-02"
+        ]
+
+    def test_a_missing_result_is_told_beside_the_test_that_was_done(self) -> None:
+        typed = row("Procedure/a", "Blood group typing", "2000-10-15", status="completed")
+        queries = [
+            query("observation", names=("blood group",)),
+            query("procedure", names=("blood group",), returns="time"),
+        ]
+        readings = [(queries[0], result(queries[0], [])), (queries[1], result(queries[1], [typed]))]
+        record: Any = InventedRecord([typed])
+        answer = record_answer("?", readings, PATIENT, record, execute=lambda q: result(q, []))
+        assert answer.text == (
+            "No blood group result is recorded: the record has no results.\n"
+            "Blood group typing on 2000-10-15"
         )
 
     def test_a_value_that_none_reaches_is_a_no_with_the_nearest(self) -> None:
@@ -790,6 +859,12 @@ def test_short_times_are_said_in_days_and_hours() -> None:
         ("Medication_Review_Due", "Medication Review Due"),
         ("pH of Arterial blood", "pH of Arterial blood"),
         ("{'addresses': ['x'], 'text': 'Below 140/90 mm[Hg]'}", "Below 140/90 mm[Hg]"),
+        ("{'text': 'Improve foot health', 'addresses': []}", "Improve foot health"),
+        (
+            "{'observation': {'codes': [{'display': 'A1c'}], 'operator': '<', 'value': 7}}",
+            "A1c < 7",
+        ),
+        ("{not a dictionary}", "{not a dictionary}"),
     ],
 )
 def test_displays_lose_the_marks_of_their_code_system(display: str, name: str) -> None:
