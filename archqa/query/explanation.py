@@ -265,6 +265,10 @@ def _unconfirmed(row: Row, resources: list[Resource]) -> str:
 def _contains_value(row: Row, scalars: list[Any], texts: set[str]) -> bool:
     if row.unit == "°C" and any("F" in text for text in texts):
         return True  # The value was converted from degrees Fahrenheit.
+    recorded = row.facts.get("recorded_value")
+    if recorded:  # The value was converted to another unit.
+        number = recorded[0].partition(" ")[0]
+        return any(f"{scalar:g}" == number for scalar in filter(_is_number, scalars))
     return row.value in filter(_is_number, scalars)
 
 

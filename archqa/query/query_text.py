@@ -1,29 +1,9 @@
 """A query as text that a clinician can check."""
 
+from archqa.query.kinds import KINDS
 from archqa.query.model import Against, Companion, Query
 from archqa.query.scope import When
 
-_SINGULAR = {
-    "lab": "lab result",
-    "vital": "charted measurement",
-    "output": "output",
-    "microbiology_test": "microbiology test",
-    "organism": "organism grown in a microbiology test",
-    "susceptibility": "susceptibility result",
-    "medication": "prescribed drug",
-    "procedure": "procedure",
-    "diagnosis": "diagnosis",
-    "hospital_visit": "hospital visit",
-    "icu_stay": "ICU stay",
-    "care_unit": "stay in a care unit",
-    "patient": "patient",
-}
-_IRREGULAR_PLURAL = {
-    "organism": "organisms grown in microbiology tests",
-    "diagnosis": "diagnoses",
-    "care_unit": "stays in care units",
-    "patient": "patient",
-}
 _AGGREGATION = {
     "count": "How many {rows} are there",
     "count_distinct": "How many different {field}s do {rows} have",
@@ -33,8 +13,17 @@ _AGGREGATION_AT_POSITION = {
     "exists": "Is there {rows}",
     "count": "The number of rows that are {rows}",
 }
-_QUESTION_WORDS = ("How", "Are", "Is")
-_FIELD = {"end_time": "end", "elapsed": "time passed since", "visit": "hospital visit"}
+_QUESTION_WORDS = ("How", "Are", "Is", "Has")
+_FIELD = {
+    "end_time": "end",
+    "elapsed": "time passed since",
+    "visit": "hospital visit",
+    "flag": "flag (high, low or abnormal)",
+    "visit_type": "type of visit",
+    "death_time": "time of death",
+}
+_PREPOSITION = {"allergy": "to", "encounter": "about", "goal": "about", "supply": "for"}
+"""Between rows and their concept; of, for all others."""
 _RELATION = {"greater": "greater than", "less": "less than", "equal": "equal to"}
 _WITHIN = {
     "same_time": "at the same time as",
@@ -49,6 +38,8 @@ def query_text(query: Query) -> str:
     """The query as one sentence or question."""
     if query.against is not None:
         return _comparison_text(query, query.against)
+    if query.what == "patient" and (query.returns == "alive" or query.summary == "exists"):
+        return f"{_patient_question(query)}{_now_text(query)}?"
     template = _AGGREGATION.get(query.summary, "The {aggregation}{field} of {rows}")
     if query.when.position:
         template = _AGGREGATION_AT_POSITION.get(query.summary, template)
@@ -61,6 +52,14 @@ def query_text(query: Query) -> str:
     if template.startswith(_QUESTION_WORDS):
         mark = "?"
     return f"{text}{_now_text(query)}{mark}"
+
+
+def _patient_question(query: Query) -> str:
+    if query.returns == "alive":
+        return "Is the patient alive"
+    if query.returns == "death_time":
+        return "Has the patient died"
+    return "Is there such a patient"
 
 
 def subject_text(query: Query) -> str:
@@ -81,7 +80,9 @@ def answer_prefix(query: Query) -> str:
 def _comparison_text(query: Query, against: Against) -> str:
     own = f"the {_aggregation_text(query)}{_field_text(query)} of {_rows_text(query)}"
     names = _names_text(against.names) or " those"
-    opposite = f"that of{names}{when_text(against.when)}"
+    if against.concepts:
+        names = f" {' or '.join(against.concepts)}"
+    opposite = f"that of{names}{_when_text(against.when)}"
     now = _now_text(query)
     if against.relation == "difference":
         return f"The difference: {own}, minus {opposite}{now}."
@@ -91,25 +92,46 @@ def _comparison_text(query: Query, against: Against) -> str:
 def _aggregation_text(query: Query) -> str:
     if query.summary == "each":
         return ""
+    if query.summary == "change":
+        return "change (last minus first) of the "
     return f"{query.summary} "
 
 
 def _plural(what: str) -> str:
-    return _IRREGULAR_PLURAL.get(what) or f"{_SINGULAR[what]}s"
+    return KINDS[what].plural
 
 
 def _rows_text(query: Query) -> str:
     if query.what == "patient":
         return "the patient"
-    rows = _plural(query.what)
+    kind = KINDS[query.what]
+    rows = f"{_adjectives(query)}{kind.plural}"
     if query.when.position:
-        rows = f"the {_spaced(query.when.position)} {_SINGULAR[query.what]}"
+        rows = f"the {_spaced(query.when.position)} {_adjectives(query)}{kind.singular}"
     when = query.when.model_copy(update={"position": None})
-    return f"{rows}{_limits_text(query)}{when_text(when)}"
+    return f"{rows}{_limits_text(query)}{_when_text(when)}"
+
+
+def _adjectives(query: Query) -> str:
+    """State, flag and classes, as they stand before the rows: "current ", "emergency "."""
+    adjectives = [query.state or "", query.flag or "", " or ".join(query.classes)]
+    return "".join(f"{adjective} " for adjective in adjectives if adjective)
 
 
 def _limits_text(query: Query) -> str:
-    return "".join([_names_text(query.names), _list_limits_text(query), _row_limits_text(query)])
+    return "".join(
+        [_wanted_text(query), _list_limits_text(query), _row_limits_text(query)],
+    )
+
+
+def _wanted_text(query: Query | Companion) -> str:
+    """Concepts and names: " of hemoglobin a1c", " 'Glucose'"."""
+    names = _names_text(query.names)
+    if not query.concepts:
+        return names
+    preposition = _PREPOSITION.get(query.what, "of")
+    concepts = f" {preposition} {' or '.join(query.concepts)}"
+    return f"{concepts} or named{names}" if names else concepts
 
 
 def _list_limits_text(query: Query) -> str:
@@ -119,6 +141,7 @@ def _list_limits_text(query: Query) -> str:
         " by route": query.routes,
         " admitted through": query.admission_sources,
         " with result": query.results,
+        " for the reason": query.reasons,
     }
     parts = []
     for word, names in limits.items():
@@ -146,10 +169,10 @@ def _companion_text(companion: Companion) -> str:
     relation = _WITHIN[companion.within]
     if companion.order != "any":
         relation = f"{companion.order} and {relation}"
-    rows = f"{_plural(companion.what)}{_names_text(companion.names)}"
+    rows = f"{_plural(companion.what)}{_wanted_text(companion)}"
     if companion.routes:
         rows = f"{rows} by route{_names_text(companion.routes)}"
-    return f" {relation} {rows}{when_text(companion.when)}"
+    return f" {relation} {rows}{_when_text(companion.when)}"
 
 
 def _names_text(names: tuple[str, ...]) -> str:
@@ -159,8 +182,7 @@ def _names_text(names: tuple[str, ...]) -> str:
     return f" {quoted_names}"
 
 
-def when_text(when: When) -> str:
-    """When, in words: "during the last hospital visit, in 2147"; empty without a limit."""
+def _when_text(when: When) -> str:
     parts = []
     if when.position:
         parts.append(f" {_spaced(when.position)} measured")

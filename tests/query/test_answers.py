@@ -152,7 +152,7 @@ def test_an_answer_without_rows_says_what_was_searched(ward: Store) -> None:
     query = Query(what="lab", names=("Lactate",), when=when)
     assert explanation(ward, query).sentence == (
         "No record of lab results 'Lactate' in 2140 was found. "
-        "Searched: lab results named 'Lactate': 0 in the record; 0 of them pass every limit."
+        "Searched: lab results named 'Lactate': 2 in the record; 0 of them pass every limit."
     )
 
 

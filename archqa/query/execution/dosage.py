@@ -69,6 +69,8 @@ _STRENGTH = re.compile(
     re.IGNORECASE,
 )
 
+_VOLUME = re.compile(r"[\d.,]+\s?ml", re.IGNORECASE)
+
 
 def dosage_facts(dosages: list[Any]) -> dict[str, tuple[str, ...]]:
     """The facts `frequency` and `dosage` (the instruction as written) of dosage instructions."""
@@ -88,9 +90,10 @@ def dosage_facts(dosages: list[Any]) -> dict[str, tuple[str, ...]]:
 def strength(name: str) -> str:
     """The strength that a drug's name states, such as `10 MG` or `0.05 MG/ML`; empty if none.
 
-    A product of several drugs has one strength each.
+    A product of several drugs has one strength each; a mere volume is none.
     """
-    strengths = [match.group().strip() for match in _STRENGTH.finditer(name)]
+    amounts = [match.group().strip() for match in _STRENGTH.finditer(name)]
+    strengths = [amount for amount in amounts if not _VOLUME.fullmatch(amount)]
     return " / ".join(dict.fromkeys(strengths))
 
 

@@ -9,18 +9,17 @@ from archqa.query.execution.elements import number_at, objects_at, text_at
 from archqa.query.execution.names import concept_codings, concept_names
 from archqa.query.execution.rows import Coding
 
-_NAMED_ELEMENTS = (
+_CODED_ELEMENTS = (
     "code",
     "vaccineCode",
     "procedureCode",
     "medicationCodeableConcept",
     "description",
     "deviceName.name",
-    "type",
-    "category",
-    "name",
 )
-"""Where a referenced resource has its name, tried in order."""
+_KIND_ELEMENTS = ("type", "category")
+_NAMED_ELEMENTS = (*_CODED_ELEMENTS, "name", *_KIND_ELEMENTS)
+"""Where a referenced resource has its name, tried in order: what it is, then of what kind."""
 
 
 def names_at(chart: Chart, resource: Any, paths: Iterable[str]) -> tuple[str, ...]:
@@ -95,7 +94,7 @@ def _element_codings(chart: Chart, element: Any) -> tuple[Coding, ...]:
         return concept_codings(element)
     codings: list[Coding] = []
     for target in chart.targets(element):
-        codings += codings_of(chart, elements_at(target, _NAMED_ELEMENTS[:-1]))
+        codings += codings_of(chart, elements_at(target, (*_CODED_ELEMENTS, *_KIND_ELEMENTS)))
     display = text_at(element, "display")
     if display:
         codings.append(Coding("", "", display))

@@ -13,6 +13,7 @@ from archqa.query.execution.context import ExecutionContext, Scope
 from archqa.query.execution.elements import objects_at
 from archqa.query.execution.measurements import (
     measured_value,
+    observation_kind,
     observation_row,
     result_facts,
     server_limits,
@@ -27,12 +28,16 @@ _MAX_ROWS_AT_ONCE = 5000
 _CODE_ELEMENTS = frozenset({"code", "component.code"})
 
 
+def results_of_kind(context: ExecutionContext, what: str, wanted: Wanted) -> list[Row]:
+    """Rows of laboratory results or of vital signs, components included."""
+    rows = [row for row in _rows_of_patient(context) if row.facts["kind"] == (what,)]
+    return select_named(context, what, rows, wanted)
+
+
 def observations(context: ExecutionContext, wanted: Wanted, scope: Scope) -> list[Row]:
     """Rows of results with one of the names. Of very many, only those are read."""
     if wanted.is_everything or reads_all(context):
-        key = f"rows of observation, {context.conventions.convert_to_celsius}"
-        rows = context.chart.get_or_compute(key, lambda: _all_rows(context))
-        return select_named(context, "observation", rows, wanted)
+        return select_named(context, "observation", _rows_of_patient(context), wanted)
     codes = [code for code in context.chart.codes("Observation") if code.element in _CODE_ELEMENTS]
     code_test = CodeTest(context, "observation", wanted, codes)
     limits = server_limits(context, "observation", scope)
@@ -45,6 +50,11 @@ def observations(context: ExecutionContext, wanted: Wanted, scope: Scope) -> lis
     return select_named(context, "observation", _rows_of(context, found), wanted, code_test)
 
 
+def reads_all_locally(context: ExecutionContext) -> bool:
+    """Whether all results of the patient are read, once, without asking a server."""
+    return isinstance(context.chart.record, LocalRecord) and reads_all(context)
+
+
 def reads_all(context: ExecutionContext) -> bool:
     """Whether all results of the patient are read, once, instead of those with some codes."""
     return context.chart.observation_count <= _MAX_ROWS_AT_ONCE or not isinstance(
@@ -52,8 +62,12 @@ def reads_all(context: ExecutionContext) -> bool:
     )
 
 
-def _all_rows(context: ExecutionContext) -> list[Row]:
-    return _rows_of(context, context.chart.search("Observation"))
+def _rows_of_patient(context: ExecutionContext) -> list[Row]:
+    """The rows of all results, read once."""
+    key = f"rows of observation, {context.conventions.convert_to_celsius}"
+    return context.chart.get_or_compute(
+        key, lambda: _rows_of(context, context.chart.search("Observation"))
+    )
 
 
 def _rows_of(context: ExecutionContext, found: list[Resource]) -> list[Row]:
@@ -61,6 +75,7 @@ def _rows_of(context: ExecutionContext, found: list[Resource]) -> list[Row]:
     for observation in found:
         components = objects_at(observation, "component")
         row = observation_row(context, observation)
+        row.facts["kind"] = (observation_kind(observation),)
         if row.value is not None or row.text or not components:
             rows.append(row)
         for component in components:
@@ -72,7 +87,7 @@ def _component_row(context: ExecutionContext, panel: Row, component: Resource) -
     """A component as a row with the time, the visit and the status of its panel."""
     names = concept_names(component.get("code"))
     value = measured_value(context, component)
-    facts = {**_statuses(panel), **result_facts(component), "panel": panel.names}
+    facts = {**_shared_facts(panel), **result_facts(component), "panel": panel.names}
     if "data_absent" in facts:
         facts["status_detail"] = ("data-absent",)
     return replace(
@@ -88,8 +103,8 @@ def _component_row(context: ExecutionContext, panel: Row, component: Resource) -
     )
 
 
-def _statuses(panel: Row) -> dict[str, tuple[str, ...]]:
-    return {"status": panel.facts["status"]} if "status" in panel.facts else {}
+def _shared_facts(panel: Row) -> dict[str, tuple[str, ...]]:
+    return {name: panel.facts[name] for name in ("status", "kind") if name in panel.facts}
 
 
 def _without_duplicates(rows: list[Row]) -> list[Row]:

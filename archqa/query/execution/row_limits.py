@@ -51,11 +51,12 @@ def filter_by_flag(context: ExecutionContext, rows: Sequence[Row]) -> list[Row]:
     """The results that are marked so, or lie so to their reference range."""
     if context.query.flag is None:
         return list(rows)
-    unmarked = [row for row in rows if not row.facts.get("flag")]
+    measured = [row for row in rows if row.value is not None]
+    unmarked = [row for row in measured if not row.facts.get("flag")]
     if unmarked:
         context.warn(
-            f"{len(unmarked)} of {len(rows)} {KINDS[context.query.what].plural} have neither an "
-            "interpretation nor a reference range, and are left out."
+            f"{len(unmarked)} of {len(measured)} {KINDS[context.query.what].plural} with a number "
+            "have neither an interpretation nor a reference range, and are left out."
         )
     return [row for row in rows if matches_flag(context.query.flag, row.facts.get("flag", ()))]
 

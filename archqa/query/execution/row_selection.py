@@ -32,7 +32,6 @@ from archqa.query.execution.search_step import SearchStep
 from archqa.query.execution.series import first_and_last, series_by_part
 from archqa.query.execution.value_units import with_common_units
 from archqa.query.model import Companion, Query
-from archqa.query.query_text import when_text
 from archqa.query.scope import When
 
 _SHARED_TIME_FIELDS = {"same_time": 6, "same_day": 3, "same_month": 2}
@@ -81,8 +80,8 @@ def _rows_within_limits(
     facts, others = keep_facts(context, rows)
     context.left_out += _pass_quietly(context, others, when, by_end=by_end)
     rows = filter_by_scope(context, facts, query.what, when, scope, by_end=by_end)
-    if when_text(when):
-        context.note_step(when_text(when), rows)
+    if str(when):
+        context.note_step(str(when), rows)
     rows = _resolve_censored_values(context, rows)
     return _filter_by_row_limits(context, rows)
 

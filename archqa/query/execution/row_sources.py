@@ -9,7 +9,12 @@ from archqa.query.execution.measurements import count_measurements, measurements
 from archqa.query.execution.medications import administrations, medications
 from archqa.query.execution.microbiology import microbiology
 from archqa.query.execution.named_rows import Wanted, select_named
-from archqa.query.execution.observations import observations, reads_all
+from archqa.query.execution.observations import (
+    observations,
+    reads_all,
+    reads_all_locally,
+    results_of_kind,
+)
 from archqa.query.execution.rows import Row
 from archqa.query.execution.visits import care_units, encounters, hospital_visits, icu_stays
 from archqa.query.kinds import KINDS, Reader
@@ -33,6 +38,9 @@ def fetch_rows(context: ExecutionContext, what: str, wanted: Wanted, scope: Scop
         return []
     kind = KINDS[what]
     if kind.reader == "measurements":
+        by_category = context.conventions.name_matching == "words" and what != "output"
+        if by_category and reads_all_locally(context):
+            return results_of_kind(context, what, wanted)
         return measurements(context, what, wanted, scope)
     if kind.reader == "observations":
         return observations(context, wanted, scope)
