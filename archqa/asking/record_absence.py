@@ -157,7 +157,8 @@ def _not_flagged(query: Query, rows: Sequence[Row]) -> Part:
     for label, group in by_label(rows, lambda row: row_label(query, row)):
         judged = [row for row in group if row.facts.get("flag")]
         others = [row for row in group if not row.facts.get("flag")]
-        text = f"{label}, none of {_results(judged)} is marked {query.flag}: {_range(judged)}"
+        none = "not" if len(judged) == 1 else "none"
+        text = f"{label}, {_results(judged)}, {none} marked {query.flag}: {_range(judged)}"
         if not judged:
             text = (
                 f"{label}, {_results(others)} without a mark or reference range: {_range(others)}"

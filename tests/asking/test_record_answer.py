@@ -504,7 +504,7 @@ class TestYesAndNo:
         answer = answer_to(asked, [], execute=execute, record=InventedRecord(rows))
         assert answer.status is Status.ANSWERED
         assert texts(answer) == [
-            "No: Sodium, none of 2 results is marked low: 136 mmol/L to 142 mmol/L, "
+            "No: Sodium, 2 results, none marked low: 136 mmol/L to 142 mmol/L, "
             "from 2019-01-02 to 2020-01-02"
         ]
 
@@ -532,7 +532,7 @@ class TestYesAndNo:
         asked = query("lab", names=("Sodium",), flag="low", summary="exists")
         answer = answer_to(asked, [], execute=execute, record=InventedRecord(rows))
         assert texts(answer) == [
-            "No: Sodium, none of 1 result is marked low: 136 mmol/L, on 2019-01-02; "
+            "No: Sodium, 1 result, not marked low: 136 mmol/L, on 2019-01-02; "
             "1 result without a mark or reference range: 139 mmol/L, on 2020-01-02"
         ]
 
