@@ -230,7 +230,9 @@ def row_flags(rows: Sequence[Row]) -> Iterator[str]:
     """Yield what each result in words asserts: negative, past, positive, or nothing."""
     for row in rows:
         flags = row.facts.get("flag", ())
-        if "negative" in flags or "positive" in flags:
+        if row.facts.get("organism") and not row.text:
+            yield "" if asserts(" ".join(row.facts["organism"])) == "negative" else "positive"
+        elif "negative" in flags or "positive" in flags:
             yield "negative" if "negative" in flags else "positive"
         else:
             yield asserts(row.text)

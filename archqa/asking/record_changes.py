@@ -3,7 +3,7 @@
 import itertools
 from collections.abc import Callable, Iterator, Sequence
 
-from archqa.asking.record_measured import converted_text, unit_text, value_text
+from archqa.asking.record_measured import unit_text
 from archqa.asking.record_numbers import computed_text
 from archqa.asking.record_statements import Statement
 from archqa.query.execution.rows import Row
@@ -11,23 +11,24 @@ from archqa.query.execution.rows import Row
 _MAX_TURNS = 3
 """Ups and downs of a series that are told one by one."""
 
-DateOf = Callable[[Row], str]
+ValueOn = Callable[[Row], str]
+"""A value with its date: `72.2 kg on 2019-09-15`."""
 
 
-def change_statements(label: str, rows: Sequence[Row], date_of: DateOf) -> Iterator[Statement]:
+def change_statements(label: str, rows: Sequence[Row], value_on: ValueOn) -> Iterator[Statement]:
     """Yield the change from the first value to the last, and the way between them.
 
     `rows` have numbers in one unit and come oldest first.
     """
     first, last = rows[0], rows[-1]
     if len(rows) < 2:
-        yield Statement(f"{label}: only one value, {_value_on(first, date_of)}", (first,))
+        yield Statement(f"{label}: only one value, {value_on(first)}", (first,))
         return
     change = f"{label}: {_difference(first, last)}"
-    text = f"{change}: from {_value_on(first, date_of)} to {_value_on(last, date_of)}"
+    text = f"{change}: from {value_on(first)} to {value_on(last)}"
     yield Statement(text, (first, last))
     if len(rows) > 2:
-        yield _course(label, rows, date_of)
+        yield _course(label, rows, value_on)
 
 
 def _difference(first: Row, last: Row) -> str:
@@ -38,17 +39,17 @@ def _difference(first: Row, last: Row) -> str:
     return f"{amount} {'more' if difference > 0 else 'less'}"
 
 
-def _course(label: str, rows: Sequence[Row], date_of: DateOf) -> Statement:
+def _course(label: str, rows: Sequence[Row], value_on: ValueOn) -> Statement:
     """Which way the values went from the first to the last, with the values at the turns."""
     turns = _turns(rows)
     decisive = [row for _, row in turns]
     course = "it stayed the same"
     if len(turns) > _MAX_TURNS:
         decisive = [max(rows, key=_number), min(rows, key=_number)]
-        highest, lowest = (_value_on(row, date_of) for row in decisive)
+        highest, lowest = (value_on(row) for row in decisive)
         course = f"it went up and down, highest {highest}, lowest {lowest}"
     elif turns:
-        moves = [f"{verb} to {_value_on(row, date_of)}" for verb, row in turns]
+        moves = [f"{verb} to {value_on(row)}" for verb, row in turns]
         course = f"it {', then '.join(moves)}"
     return Statement(f"{label}, {len(rows)} results: {course}", (rows[0], *decisive, *rows[1:]))
 
@@ -64,14 +65,6 @@ def _turns(rows: Sequence[Row]) -> list[tuple[str, Row]]:
             turns.pop()
         turns.append((verb, after))
     return turns
-
-
-def _value_on(row: Row, date_of: DateOf) -> str:
-    converted = converted_text(row)
-    value = value_text(row)
-    if converted:
-        value = f"{value} ({converted})"
-    return f"{value} on {date_of(row)}" if row.time else value
 
 
 def _number(row: Row) -> float:

@@ -26,7 +26,7 @@ _ALWAYS_TOLD = {
     "coverage": ("payer",),
     "goal": ("target",),
     "imaging": ("body_site",),
-    "microbiology_test": ("specimen", "organism"),
+    "microbiology_test": ("specimen",),
     "organism": ("specimen",),
     "susceptibility": ("organism", "result", "specimen"),
 }
@@ -64,7 +64,7 @@ def detail_texts(query: Query, row: Row, *, is_single: bool) -> list[str]:
         fields += _TOLD_OF_A_SINGLE_ROW.get(query.what, ())
     told: list[str] = []
     for field in dict.fromkeys(fields):
-        told += _told(row, field)
+        told += _told(row, field, query.returns)
     return [*told, *_missing(query, row)]
 
 
@@ -87,12 +87,14 @@ def status_text(query: Query, row: Row) -> str:
     return ", ".join(filter(None, (status, tentative_status(query.what, row))))
 
 
-def _told(row: Row, field: str) -> Iterator[str]:
-    """Yield one text of a fact; none where the line says it already, or for a bare flag."""
+def _told(row: Row, field: str, query_field: str) -> Iterator[str]:
+    """Yield one text of a fact; none where another part of the line says it."""
     if field in {"status", "flag", "frequency", "dose"}:
         return
     values = [clean_name(value) for value in row.facts.get(field, ())]
     texts = [value for value in most_specific(values) if value != clean_name(row.name)]
+    if field == "place" and query_field != "place":
+        texts = texts[:1]
     words = field_words().get(field)
     if texts and words:
         more = len(texts) - _MAX_VALUES

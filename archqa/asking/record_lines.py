@@ -83,7 +83,14 @@ class _Writer:
         return f"{name}, {_QUANTITIES.get(self._query.what, '')}{clean_name(value)}"
 
     def _dosage(self, row: Row) -> Iterator[str]:
-        """Dose and frequency; a dose without a unit only if it was asked for."""
+        """Dose and frequency; a dose without a unit only if it was asked for.
+
+        The dose of a mixture is that of the order, not of each drug in it.
+        """
+        if row.ingredient_count > 1:
+            yield "in a mixture"
+            if self._query.returns != "dose":
+                return
         if row.value is not None and (row.unit or self._query.returns == "dose"):
             unit = row.unit or "(unit not recorded)"
             yield f"dose {number_text(row.value)} {unit}"

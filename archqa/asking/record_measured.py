@@ -7,9 +7,9 @@ from typing import NamedTuple
 
 from archqa.asking.record_details import detail_texts
 from archqa.asking.record_displays import clean_name
-from archqa.asking.record_names import row_label
+from archqa.asking.record_names import MEASURED, row_label
 from archqa.asking.record_numbers import is_narrow, listed, number_text
-from archqa.asking.record_statements import Statement
+from archqa.asking.record_statements import MAX_LINES, Statement
 from archqa.asking.record_support import Support
 from archqa.query.execution.rows import Row
 from archqa.query.model import Query
@@ -46,16 +46,27 @@ def measured_statements(query: Query, rows: Sequence[Row], support: Support) -> 
     readings = _paired(_distinct(query, rows))
     crowded = _crowded_days(readings)
     statements = []
-    for group in _grouped(readings):
+    groups = _grouped(readings)
+    if len(groups) > MAX_LINES and len({group[0].label for group in groups}) > 1:
+        return [_latest_of(query, label_groups, support) for label_groups in _by_label(groups)]
+    for group in groups:
         with_clock = is_narrow(query.when) or any(_day(reading) in crowded for reading in group)
         statements.append(_statement(query, group, support, with_clock=with_clock))
     return statements
 
 
+def is_series(query: Query, rows: Sequence[Row]) -> bool:
+    """Whether rows are results of one thing, such as a blood pressure with both its parts."""
+    if query.what not in MEASURED:
+        return False
+    return len({_PRESSURE.sub("", row_label(query, row)).strip().casefold() for row in rows}) <= 1
+
+
 def value_text(row: Row) -> str:
-    """Return a value with its unit, `6.4 %`, or a result in words; empty without one."""
+    """Return a value with its unit, `6.4 %`, a result in words, or what grew; else nothing."""
     if row.value is None:
-        return clean_name(row.text)
+        organisms = [name for name in row.facts.get("organism", ()) if name != row.name]
+        return clean_name(row.text) or ", ".join(organisms)
     return f"{row.comparator}{number_text(row.value)} {unit_text(row.unit)}".strip()
 
 
@@ -65,9 +76,9 @@ def unit_text(unit: str) -> str:
     return _UNITS.get(unit, unit)
 
 
-def converted_text(row: Row) -> str:
+def converted_text(row: Row, support: Support) -> str:
     """Return `converted from 170 lb` for a value in another unit than the recorded one."""
-    recorded = ", ".join(row.facts.get("recorded_value", ()))
+    recorded = support.recorded_value(row)
     return f"converted from {recorded}" if recorded else ""
 
 
@@ -164,13 +175,33 @@ def _statement(
         for reading in group
     ]
     text = f"{_label_and_value(first)}{_dates_text([date for date in dates if date])}"
-    remarks = [converted_text(first.rows[0])]
+    remarks = [converted_text(first.rows[0], support)]
     if query.flag or query.returns == "flag":
         remarks.insert(0, _flags_of(first))
     remark = "; ".join(remark for remark in remarks if remark)
     details = detail_texts(query, first.rows[0], is_single=len(group) == 1)
     text = ", ".join([text, *details])
     return Statement(f"{text} ({remark})" if remark else text, rows)
+
+
+def _by_label(groups: Iterable[list[_Reading]]) -> list[list[list[_Reading]]]:
+    """The groups of each label, those of the label with the latest reading last."""
+    labels: dict[str, list[list[_Reading]]] = {}
+    for group in groups:
+        label = group[0].label
+        labels[label] = [*labels.pop(label, []), group]
+    return list(labels.values())
+
+
+def _latest_of(query: Query, groups: Sequence[list[_Reading]], support: Support) -> Statement:
+    """The latest reading of a label, and how many earlier ones there are."""
+    latest = groups[-1][-1]
+    statement = _statement(query, [latest], support, with_clock=is_narrow(query.when))
+    earlier = [reading for group in groups for reading in group if reading is not latest]
+    if not earlier:
+        return statement
+    rows = (*statement.rows, *(row for reading in earlier for row in reading.rows))
+    return Statement(f"{statement.text}, and {len(earlier)} earlier", rows)
 
 
 def _flags_of(reading: _Reading) -> str:
@@ -186,7 +217,8 @@ def _flags_of(reading: _Reading) -> str:
 
 def _label_and_value(reading: _Reading) -> str:
     if not reading.value:
-        return f"{reading.label}: no result recorded"
+        is_organism = reading.rows[0].name in reading.rows[0].facts.get("organism", ())
+        return reading.label if is_organism else f"{reading.label}: no result recorded"
     if reading.rows[0].value is None:
         return f"{reading.label}: {reading.value}"
     return f"{reading.label} {reading.value}"

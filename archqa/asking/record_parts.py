@@ -9,6 +9,7 @@ from archqa.asking.record_details import lacks_what_is_asked
 from archqa.asking.record_displays import sentence_case
 from archqa.asking.record_lengths import elapsed_statements, stay_statements
 from archqa.asking.record_lines import row_statements
+from archqa.asking.record_measured import is_series
 from archqa.asking.record_names import (
     MEASURED,
     asked_names,
@@ -19,7 +20,7 @@ from archqa.asking.record_names import (
 )
 from archqa.asking.record_numbers import computed_text
 from archqa.asking.record_patient import missing_field, patient_statements
-from archqa.asking.record_statements import Execute, Part, Statement, latest_first
+from archqa.asking.record_statements import MAX_LINES, Execute, Part, Statement, latest_first
 from archqa.asking.record_summaries import summary_statements
 from archqa.asking.record_support import Support
 from archqa.asking.record_visits import with_visit_details
@@ -52,7 +53,7 @@ class PartWriter:
             topic=_topic(query),
             rows=(*part.rows, *result.chosen),
             remarks=remarks,
-            is_series=query.what in MEASURED and part.is_series,
+            is_series=part.is_series and is_series(query, result.chosen),
         )
 
     def facts(self, query: Query, result: QueryResult) -> Part:
@@ -108,6 +109,8 @@ class PartWriter:
         else:
             statements = row_statements(query, _telling_last(query, rows), self._support)
         verdict = f"{_EXTREME_WORDS[query.extreme]}: " if query.extreme else ""
+        if len(statements) > MAX_LINES and query.what in MEASURED and not is_series(query, rows):
+            statements.reverse()
         part = Part(tuple(statements), verdict=verdict, is_series=True)
         if not all(lacks_what_is_asked(query, row) for row in rows):
             return part
@@ -197,6 +200,8 @@ def _measured_verdict(query: Query, rows: Sequence[Row]) -> str:
     """What the results say of an existence; empty where their words assert neither."""
     if query.results or query.value or query.flag or query.extreme or query.grew:
         return "Yes: "
+    if not asked_names(query):
+        return "Yes, recorded: "
     if all(row.value is not None for row in rows):
         return "Yes, measured: "
     flags = list(row_flags(latest_first(rows)))

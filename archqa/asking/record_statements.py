@@ -12,6 +12,7 @@ Execute = Callable[[Query], QueryResult]
 """Carries out a further query about the same patient."""
 
 
+_MAX_REASON_REFS = 6
 MAX_LINES = 12
 """Lines of an answer; the rest are counted, and their resources are evidence."""
 
@@ -47,10 +48,10 @@ class Part(NamedTuple):
 
 
 def references(rows: Iterable[Row]) -> list[str]:
-    """Return the resources that rows and their reasons cite, each once."""
+    """Return the resources that rows, their dates and their reasons stand in, each once."""
     refs: list[str] = []
     for row in rows:
-        refs += (*row.refs, *row.reason_refs)
+        refs += (*row.refs, *row.context_refs, *row.reason_refs[:_MAX_REASON_REFS])
     return list(dict.fromkeys(refs))
 
 

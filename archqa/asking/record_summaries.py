@@ -8,7 +8,7 @@ from archqa.asking.record_displays import clean_name, sentence_case
 from archqa.asking.record_lengths import stay_summary
 from archqa.asking.record_lines import row_statements
 from archqa.asking.record_measured import converted_text, unit_text, value_text
-from archqa.asking.record_names import asked_names, noun, row_label
+from archqa.asking.record_names import DRUGS, asked_names, noun, row_label
 from archqa.asking.record_numbers import (
     clock_text,
     computed_text,
@@ -99,9 +99,9 @@ class _Summaries:
             for name in (row.name,) if returns == "name" else row.facts.get(returns, ()):
                 names.setdefault(name.casefold().strip(), clean_name(name))
         number = next((value for value in values if isinstance(value, int)), len(names))
-        things = noun(self._query, number)
-        if returns != "name":
-            things = f"{returns.replace('_', ' ')}{'' if number == 1 else 's'} of {things}"
+        field = "drug" if self._query.what in DRUGS and returns == "name" else returns
+        things = f"{field.replace('_', ' ')}{'' if number == 1 else 's'}"
+        things = f"{things} among {len(rows)} {noun(self._query, len(rows))}"
         shown = "; ".join(list(names.values())[:_MAX_NAMES])
         rest = f" and {len(names) - _MAX_NAMES} more" if len(names) > _MAX_NAMES else ""
         text = f"{number} different {things}"
@@ -161,7 +161,7 @@ class _Summaries:
         if summary in _EXTREME:
             return [self.extreme(label, rows, summary)]
         if summary == "change":
-            return list(change_statements(label, rows, self._date))
+            return list(change_statements(label, rows, self._value_on))
         values = list(map(_number, rows))
         total = sum(values)
         number = total / len(values) if summary == "average" else total
@@ -183,8 +183,15 @@ class _Summaries:
             text = f"{text} on {shown}{f' and {more} more days' if more > 0 else ''}"
         if len(rows) > 1:
             text = f"{text}, of {_results(len(rows))} {span_text(rows)}"
-        converted = converted_text(decisive[0])
+        converted = converted_text(decisive[0], self._support)
         return Statement(f"{text} ({converted})" if converted else text, tuple(decisive))
+
+    def _value_on(self, row: Row) -> str:
+        value = value_text(row)
+        converted = converted_text(row, self._support)
+        if converted:
+            value = f"{value} ({converted})"
+        return f"{value} on {self._date(row)}" if row.time else value
 
     def _date(self, row: Row) -> str:
         if self._with_clock and row.time:

@@ -69,6 +69,16 @@ class Support:
             return "what is told beside it is not in it"
         return ""
 
+    def recorded_value(self, row: Row) -> str:
+        """Return the value that the record has, `170 lb`, where the row's was converted."""
+        recorded = ", ".join(row.facts.get("recorded_value", ()))
+        if recorded or row.unit != "°C" or row.value is None:
+            return recorded
+        for text in self._cited_texts(row).own:
+            if _NUMBER.fullmatch(text) and _celsius(float(text)) == row.value:
+                return f"{float(text):g} °F"
+        return ""
+
     def date(self, row: Row, time: datetime | None, *, with_clock: bool = False) -> str:
         """Return the date of a row, as precise as the record; empty without one."""
         if time is None:
@@ -142,6 +152,11 @@ class _CitedTexts:
         """Whether all words of a text stand in the resources, or in what they refer to."""
         words = _words_of(frozenset({text}))
         return words <= self._words or words <= self._all_words
+
+
+def _celsius(fahrenheit: float) -> float:
+    """Degrees Celsius as the executor converts them, to two decimals."""
+    return round((fahrenheit - 32) * 5 / 9, 2)
 
 
 def _as_recorded(row: Row, cited: _CitedTexts) -> Row:

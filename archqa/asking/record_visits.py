@@ -7,6 +7,7 @@ from archqa.asking.record_statements import MAX_LINES, Execute
 from archqa.query.execution.rows import Row
 from archqa.query.model import Query, ReturnedField
 
+_MAX_REASONS = 3
 _VISITS = frozenset({"encounter", "hospital_visit"})
 
 
@@ -35,7 +36,8 @@ def _with_field(
 
 
 def _merged(row: Row, detailed: Row | None) -> Row:
-    if detailed is None:
+    """The row with the detail; not with the many diagnoses of a stay, which are no reason for it."""
+    if detailed is None or len(detailed.reason_refs) > _MAX_REASONS:
         return row
     facts = {**detailed.facts, **row.facts}
     return replace(row, facts=facts, reason_refs=row.reason_refs or detailed.reason_refs)

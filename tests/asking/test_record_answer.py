@@ -248,6 +248,35 @@ class TestValues:
         assert len(answer.evidence) == 49
         assert {line.id for line in answer.evidence} == {row.refs[0] for row in rows}
 
+    def test_of_many_results_of_many_things_the_latest_of_each_is_shown(self) -> None:
+        names = ["Sodium", "Potassium", *(f"Test {number}" for number in range(20))]
+        rows = [lab(number, "2020-01-02", number + 1, name) for number, name in enumerate(names)]
+        rows.append(lab(99, "2020-02-02", 141, "Sodium"))
+        answer = answer_to(query("lab"), rows)
+        assert texts(answer)[0] == "Sodium 141 mg/dL on 2020-02-02, and 1 earlier"
+        assert texts(answer)[-1].endswith(", and 10 more")
+        assert len(answer.evidence) == 23
+
+    def test_degrees_celsius_say_that_fahrenheit_is_recorded(self) -> None:
+        fever = row("Observation/t", "Temperature", "2020-01-02", value=39.28, unit="°C")
+        record = InventedRecord([fever])
+        record.change("Observation/t", value=102.7, unit="°F")
+        assert texts(answer_to(query("vital", summary="maximum"), [fever], record=record)) == [
+            "Highest temperature: 39.28 °C on 2020-01-02 (converted from 102.7 °F)"
+        ]
+
+    def test_what_grew_is_the_result_of_a_culture(self) -> None:
+        grown = row(
+            "Observation/c",
+            "Blood culture",
+            "2020-01-02",
+            facts={"organism": ("E. COLI",), "specimen": ("BLOOD",)},
+        )
+        asked = query("microbiology_test", names=("culture",), summary="exists")
+        assert texts(answer_to(asked, [grown])) == [
+            "Yes: Blood culture: E. COLI on 2020-01-02, specimen BLOOD"
+        ]
+
     def test_a_date_is_as_precise_as_the_record(self) -> None:
         value = lab(1, "2013-04-01", 95)
         record = InventedRecord([value])
@@ -581,7 +610,7 @@ class TestYesAndNo:
             row(f"Observation/o{number}", "Result", f"202{number}-01-02", text=text)
             for number, text in enumerate(words)
         ]
-        answer = answer_to(query("observation", summary="exists"), rows)
+        answer = answer_to(query("observation", names=("result",), summary="exists"), rows)
         assert texts(answer)[0].startswith(verdict)
 
     def test_an_entry_that_there_is_no_allergy_is_a_no(self) -> None:
@@ -650,6 +679,26 @@ class TestSummaries:
             "12 emergency visits, the first on 2015-01-06, the last on 2026-01-06"
         ]
         assert len(answer.lines[0].citations) == 12
+
+    def test_different_things_are_counted_with_their_names(self) -> None:
+        rows = [
+            order(1, "2020-01-02", name="Heparin"),
+            order(2, "2021-01-02", name="heparin"),
+            order(3, "2022-01-02", name="Aspirin"),
+        ]
+        asked = query("medication", returns="name", summary="count_distinct")
+        answer = answer_to(asked, rows, found=Found(kind="count", values=(2,)))
+        assert texts(answer) == ["2 different drugs among 3 medication orders: Heparin; Aspirin"]
+
+    def test_counts_of_each_year_are_one_line_each(self) -> None:
+        rows = [
+            row("Encounter/a", "Visit", "2019-01-06"),
+            row("Encounter/b", "Visit", "2020-01-06"),
+        ]
+        found = Found(kind="count", values=(1, 1), periods=("2019", "2020"))
+        answer = answer_to(query("encounter", summary="count", per="year"), rows, found=found)
+        assert texts(answer) == ["2019: 1 visit", "2020: 1 visit"]
+        assert answer.lines[1].citations == ("Encounter/b",)
 
     def test_a_count_of_a_few_names_their_dates(self) -> None:
         rows = [
