@@ -10,10 +10,11 @@ from typing import Any
 
 from archqa.asking.answer import Status
 from archqa.asking.record_lines import row_statements
-from archqa.asking.record_measured import value_text
-from archqa.asking.record_names import asserts, noun, row_label, row_words, subject
+from archqa.asking.record_names import row_words
+from archqa.asking.record_negatives import negative_part
 from archqa.asking.record_numbers import counted, listed
-from archqa.asking.record_statements import Execute, Part, Statement, by_label, latest_first
+from archqa.asking.record_statements import Execute, Part
+from archqa.asking.record_subjects import counted_rows, subject
 from archqa.asking.record_summaries import span_text
 from archqa.asking.record_support import Support
 from archqa.query.execution.findings import QueryResult
@@ -42,6 +43,18 @@ _NO_LIMITS: dict[str, Any] = {
     "against": None,
 }
 _LIMITS_THAT_ANSWER = ("state", "flag", "results", "value")
+_LIMITS_TO_LEAVE_OUT = (
+    "reasons",
+    "routes",
+    "specimens",
+    "organisms",
+    "admission_sources",
+    "grew",
+    "companion",
+    "classes",
+)
+"""Limits that are left out one by one to tell after which of them no row was left."""
+
 _SHOWN = 5
 
 
@@ -57,6 +70,9 @@ def absent_part(
             rows = execute(_without(query, limit)).chosen
             if rows:
                 return _instead(query, limit, rows, support)
+    plain = _without(query, *_LIMITS_THAT_ANSWER)
+    if plain != query and not execute(plain).chosen:
+        query = plain  # There is nothing of it, current or not, high or low.
     outside = _outside_of_time(query, execute)
     if outside:
         return _nothing(query, outside, ())
@@ -102,36 +118,42 @@ def _outside_of_time(query: Query, execute: Execute) -> str:
     rows = execute(_without(query, "when")).chosen
     if not rows:
         return ""
-    number = f"{len(rows)} {noun(query, len(rows))}"
+    number = counted_rows(query, len(rows))
     verb = "is" if len(rows) == 1 else "are"
     span = span_text(rows)
     return f"At other times there {verb} {number}{f', {span}' if span else ''}."
 
 
 def _searched(query: Query, execute: Execute) -> Iterator[str]:
-    """Yield how many rows of the kind there are, and how many of them have no name."""
+    """Yield how many rows pass all limits but one, else how many there are of the kind."""
+    for limit in _LIMITS_TO_LEAVE_OUT:
+        if getattr(query, limit) not in {None, ()}:
+            wider = _without(query, limit)
+            count = len(execute(wider).rows)
+            if count:
+                yield counted_rows(wider, count)
+                return
+    yield _all_rows(query, execute)
+
+
+def _all_rows(query: Query, execute: Execute) -> str:
+    """How many rows of the kind there are, and how many of them have no name."""
     rows = execute(_without(query, *_NO_LIMITS)).rows
     words = row_words(query.what)
     if not rows:
-        yield f"no {words.plural}"
-        return
+        return f"no {words.plural}"
     number = counted(len(rows), words.singular, words.plural)
     unnamed = sum(not row.name for row in rows)
     asks_for_names = bool(query.names or query.concepts)
     if unnamed and asks_for_names:
-        yield f"{number} ({unnamed} of them without a name)"
-    else:
-        yield number
+        return f"{number} ({unnamed} of them without a name)"
+    return number
 
 
 def _instead(query: Query, limit: str, rows: Sequence[Row], support: Support) -> Part:
     if limit == "state":
         return _in_other_state(query, rows, support)
-    if limit == "flag":
-        return _not_flagged(query, rows)
-    if limit == "value":
-        return _beyond_value(query, rows, support)
-    return _other_results(query, rows, support)
+    return negative_part(query, _without(query, limit), rows, support)
 
 
 def _in_other_state(query: Query, rows: Sequence[Row], support: Support) -> Part:
@@ -146,93 +168,3 @@ def _in_other_state(query: Query, rows: Sequence[Row], support: Support) -> Part
             verdict = "None currently: " if query.state == "current" else "None has ended: "
     statements = row_statements(stateless, rows, support)
     return Part(tuple(statements), verdict=verdict, limit=_SHOWN)
-
-
-def _not_flagged(query: Query, rows: Sequence[Row]) -> Part:
-    """Results of which none is marked so; those without mark and range could not be judged."""
-    marked = [row for row in rows if row.facts.get("flag")]
-    if not marked:
-        return _never_flagged(query, rows)
-    statements = []
-    for label, group in by_label(rows, lambda row: row_label(query, row)):
-        judged = [row for row in group if row.facts.get("flag")]
-        others = [row for row in group if not row.facts.get("flag")]
-        none = "not" if len(judged) == 1 else "none"
-        text = f"{label}, {_results(judged)}, {none} marked {query.flag}: {_range(judged)}"
-        if not judged:
-            text = (
-                f"{label}, {_results(others)} without a mark or reference range: {_range(others)}"
-            )
-        elif others:
-            text += f"; {_results(others)} without a mark or reference range: {_range(others)}"
-        statements.append(Statement(text, tuple(latest_first(group))))
-    verdict = "No: " if query.summary == "exists" else ""
-    return Part(tuple(statements), verdict=verdict)
-
-
-def _never_flagged(query: Query, rows: Sequence[Row]) -> Part:
-    """Results without marks and ranges: whether one is high or low is not known."""
-    missing = f"{subject(_without(query, 'flag'))} is marked {query.flag}"
-    verb = "was" if len(rows) == 1 else "were"
-    text = f"No {missing}: {_results(rows)} {verb} searched, none with a mark or reference range."
-    labels = {row_label(query, row) for row in rows}
-    if len(labels) == 1:
-        text = f"{text[:-1]} ({_range(rows)})."
-    return Part(status=Status.NOT_FOUND, message=text, rows=tuple(rows))
-
-
-def _results(rows: Sequence[Row]) -> str:
-    return counted(len(rows), "result", "results")
-
-
-def _range(rows: Sequence[Row]) -> str:
-    """The lowest and highest of the values, and the time that they cover."""
-    numbers = sorted((row for row in rows if row.value is not None), key=lambda row: row.value or 0)
-    span = span_text(rows)
-    if not numbers:
-        return span
-    low, high = value_text(numbers[0]), value_text(numbers[-1])
-    values = low if low == high else f"{low} to {high}"
-    return f"{values}, {span}" if span else values
-
-
-def _beyond_value(query: Query, rows: Sequence[Row], support: Support) -> Part:
-    """The values that come nearest to the number that none reaches."""
-    test = query.value
-    numbers = [row for row in rows if row.value is not None]
-    if test is None or not numbers:
-        return _nothing(query, "", ())
-    is_lower = test.comparison in {"less", "at_most"}
-    nearest = (min if is_lower else max)(row.value or 0 for row in numbers)
-    if test.comparison == "equal":
-        nearest = min(
-            (row.value or 0 for row in numbers), key=lambda value: abs(value - test.number)
-        )
-    decisive = [row for row in numbers if row.value == nearest]
-    told = row_statements(_without(query, "value"), decisive[-1:], support)[0].text
-    what = counted(len(numbers), "result", "results")
-    text = f"None of {what} is {test}; the nearest is {told}"
-    verdict = "No: " if query.summary == "exists" else ""
-    if verdict:
-        text = f"none{text[4:]}"
-    return Part((Statement(text, tuple(decisive)),), verdict=verdict)
-
-
-def _other_results(query: Query, rows: Sequence[Row], support: Support) -> Part:
-    """Results in other words than those asked for: a negative one is a no."""
-    statements = row_statements(_without(query, "results"), rows, support)
-    told = [*row_flags(rows)]
-    verdict = "No: " if told and all(each == "negative" for each in told) else ""
-    return Part(tuple(reversed(statements)), verdict=verdict, limit=_SHOWN)
-
-
-def row_flags(rows: Sequence[Row]) -> Iterator[str]:
-    """Yield what each result in words asserts: negative, past, positive, or nothing."""
-    for row in rows:
-        flags = row.facts.get("flag", ())
-        if row.facts.get("organism") and not row.text:
-            yield "" if asserts(" ".join(row.facts["organism"])) == "negative" else "positive"
-        elif "negative" in flags or "positive" in flags:
-            yield "negative" if "negative" in flags else "positive"
-        else:
-            yield asserts(row.text)

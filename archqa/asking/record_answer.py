@@ -5,11 +5,11 @@ facts. What is cited is read again from the record; a line that it does not conf
 """
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 from archqa.asking.answer import Answer, AnswerLine, Status
 from archqa.asking.patient import asked_patient
-from archqa.asking.record_absence import nothing_text
+from archqa.asking.record_combination import absence_message, combined
 from archqa.asking.record_evidence import record_evidence
 from archqa.asking.record_numbers import listed
 from archqa.asking.record_parts import PartWriter
@@ -37,6 +37,7 @@ def record_answer(
     patient: Resource,
     record: Record,
     *,
+    joined: Literal["and", "or"] = "and",
     execute: Execute | None = None,
 ) -> Answer:
     """Return the answer that the queries of a question give, in words.
@@ -46,6 +47,8 @@ def record_answer(
         readings: The queries, with `now` set, and what each found.
         patient: The Patient resource; name and pronoun are taken from it.
         record: Where the cited resources are read again.
+        joined: `or`: the queries look for one thing in several places, and where one has it, what
+            the others do not have is only a remark; `and`: queries with other names stand alone.
         execute: Carries out a further query about this patient, where nothing was found: it tells
             what was searched, and what has ended. Without it, an absence tells only `searched`.
 
@@ -53,11 +56,14 @@ def record_answer(
     """
     support = Support(record)
     writer = PartWriter(patient, support, execute)
-    parts = _combined([writer.part(query, result) for query, result in readings])
+    parts = [writer.part(query, result) for query, result in readings]
+    if joined == "or":
+        parts = [part._replace(topic="") for part in parts]
+    parts = combined(parts)
     drafts = _drafts(parts, support)
     answered = any(part.status is Status.ANSWERED for part in parts)
     shown = [draft for draft in drafts if draft.part.status is Status.ANSWERED or not answered]
-    message = _message(parts)
+    message = absence_message(parts)
     status = Status.ANSWERED if answered else Status.NOT_FOUND
     if answered and not any(draft.lines for draft in shown):
         status, message = Status.NOT_FOUND, _NOT_CONFIRMED
@@ -76,13 +82,13 @@ def declined_answer(
 ) -> Answer:
     """Return that a judgement or prediction is not made, with the related facts as cited lines.
 
-    `reason` is what is not judged, in a few words, or empty. Raises as the record does.
+    `reason` is a sentence that says what is not judged, or empty. Raises as the record does.
     """
     support = Support(record)
     writer = PartWriter(patient, support, execute)
     parts = [writer.facts(query, result) for query, result in related]
     drafts = _drafts(parts, support)
-    sentences = [f"{_DECLINED}{f' ({reason})' if reason else ''}."]
+    sentences = [f"{(reason or _DECLINED).rstrip('.')}."]
     sentences += dict.fromkeys(part.message for part in parts if part.message)
     if any(draft.lines for draft in drafts):
         sentences.append("What it holds on this:")
@@ -97,9 +103,8 @@ def not_understood_answer(
 ) -> Answer:
     """Return that words of the question could not be taken into account, and are not left out."""
     quoted = listed([f'"{word}"' for word in words])
-    message = f"Not understood: {quoted}." if quoted else "The question was not understood."
-    if reason:
-        message = f"{message} {reason}"
+    message = f"Not understood: {quoted}" if quoted else "The question was not understood"
+    message = f"{message} ({reason.rstrip('.')})." if reason else f"{message}."
     answer = _answer(question, Status.NOT_UNDERSTOOD, (), patient)
     return answer.model_copy(update={"message": message, "not_understood": tuple(words)})
 
@@ -135,44 +140,6 @@ def _with_drafts(answer: Answer, drafts: Sequence[_Draft], readings: Sequence[Re
 
 def _remarks(drafts: Sequence[_Draft]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(remark for draft in drafts for remark in draft.remarks))
-
-
-def _combined(parts: Sequence[Part]) -> list[Part]:
-    """The parts, with one verdict for those that look for the same thing in several kinds of rows.
-
-    A yes stands first and against a no: what was not ordered may have been given.
-    """
-    positive = {part.topic for part in parts if part.verdict.startswith("Yes")}
-    found = {part.topic for part in parts if part.status is Status.ANSWERED}
-    combined: list[Part] = []
-    told: set[tuple[str, str]] = set()
-    for part in sorted(parts, key=lambda part: part.topic in positive and _is_no(part)):
-        is_repeated = (part.topic, part.verdict) in told
-        if is_repeated or (part.topic in positive and _is_no(part)):
-            part = part._replace(verdict="")
-        if part.status is not Status.ANSWERED and part.topic in found:
-            remarks = [*part.remarks, part.message] if part.searched else part.remarks
-            part = part._replace(message="", subject="", remarks=tuple(remarks))
-        told.add((part.topic, part.verdict))
-        combined.append(part)
-    return combined
-
-
-def _is_no(part: Part) -> bool:
-    return not part.verdict.startswith("Yes")
-
-
-def _message(parts: Sequence[Part]) -> str:
-    """What was not found: absences of the same subject as one sentence, each sentence once."""
-    searched: dict[str, list[str]] = {}
-    sentences: dict[str, str] = {}
-    for part in parts:
-        if part.subject:
-            searched.setdefault(part.subject, []).extend(part.searched)
-            sentences[part.subject] = nothing_text(part.subject, searched[part.subject])
-        elif part.message:
-            sentences[part.message] = part.message
-    return " ".join(sentences.values())
 
 
 def _drafts(parts: Sequence[Part], support: Support) -> list[_Draft]:

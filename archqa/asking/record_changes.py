@@ -4,9 +4,12 @@ import itertools
 from collections.abc import Callable, Iterator, Sequence
 
 from archqa.asking.record_measured import unit_text
-from archqa.asking.record_numbers import computed_text
+from archqa.asking.record_numbers import computed_text, listed
 from archqa.asking.record_statements import Statement
 from archqa.query.execution.rows import Row
+
+_MAX_TOLD = 8
+"""Values of a series that are told one by one."""
 
 _MAX_TURNS = 3
 """Ups and downs of a series that are told one by one."""
@@ -48,6 +51,10 @@ def _course(label: str, rows: Sequence[Row], value_on: ValueOn) -> Statement:
         decisive = [max(rows, key=_number), min(rows, key=_number)]
         highest, lowest = (value_on(row) for row in decisive)
         course = f"it went up and down, highest {highest}, lowest {lowest}"
+    elif len(turns) == 1 and len(rows) <= _MAX_TOLD:
+        decisive = list(rows[1:-1])
+        between = listed([value_on(row) for row in decisive])
+        course = f"it only {turns[0][0]}, between them {between}"
     elif turns:
         moves = [f"{verb} to {value_on(row)}" for verb, row in turns]
         course = f"it {', then '.join(moves)}"

@@ -5,9 +5,9 @@ from datetime import datetime
 
 from archqa.asking.record_displays import sentence_case
 from archqa.asking.record_lines import row_statements
-from archqa.asking.record_names import noun
 from archqa.asking.record_numbers import computed_text, since_text, stay_text
 from archqa.asking.record_statements import Statement, latest_first
+from archqa.asking.record_subjects import noun
 from archqa.asking.record_support import Support
 from archqa.query.execution.rows import Row
 from archqa.query.model import Query

@@ -13,6 +13,7 @@ from archqa.asking.record_support import Support
 from archqa.query.execution.rows import Row
 from archqa.query.model import Query
 
+_DOSAGE = frozenset({"dose", "frequency"})
 _QUANTITIES = {"supply": "quantity ", "immunization": "dose "}
 MAX_DATES = 8
 """Dates of one thing that are written out; earlier ones are counted."""
@@ -91,7 +92,7 @@ class _Writer:
             yield "in a mixture"
             if self._query.returns != "dose":
                 return
-        if row.value is not None and (row.unit or self._query.returns == "dose"):
+        if row.value is not None and (row.unit or self._query.returns in _DOSAGE):
             unit = row.unit or "(unit not recorded)"
             yield f"dose {number_text(row.value)} {unit}"
         yield from row.facts.get("frequency", ())

@@ -4,7 +4,7 @@ import re
 from functools import cache, lru_cache
 from typing import Literal, NamedTuple
 
-from archqa.asking.record_displays import clean_name, sentence_case, without_marks
+from archqa.asking.record_displays import clean_name, sentence_case
 from archqa.asking.word_patterns import read_word_lists
 from archqa.query.concepts import concept_named, matches_code
 from archqa.query.execution.rows import Row
@@ -29,14 +29,6 @@ ENDED = frozenset(
 
 Assertion = Literal["negative", "past", "positive", ""]
 
-_CLASS_WORDS = {
-    "ambulatory": "outpatient",
-    "emergency": "emergency",
-    "inpatient": "inpatient",
-    "icu": "ICU",
-    "virtual": "virtual",
-    "home": "home",
-}
 _PATTERNS = {
     "begins": r"^\W*(?:{})\b",
     "holds": r"\b(?:{})\b",
@@ -149,34 +141,3 @@ def row_status(row: Row) -> str:
     """Return the status in words; empty if the row has none."""
     statuses = row.facts.get("status", ())
     return statuses[0].replace("-", " ") if statuses else ""
-
-
-def noun(query: Query, count: int) -> str:
-    """Return what the rows of a query are, without their names: `emergency visits`."""
-    words = row_words(query.what)
-    text = words.singular if count == 1 else words.plural
-    if query.classes:
-        text = f"{' or '.join(_CLASS_WORDS[name] for name in query.classes)} {text}"
-    if query.flag:
-        text = f"{query.flag} {text}"
-    if query.state == "current":
-        text = f"current {text}"
-    return text
-
-
-def asked_names(query: Query) -> str:
-    """Return the names and concepts that are asked for: `warfarin or heparin`."""
-    concepts = [concept_text(name) for name in query.concepts]
-    names = [without_marks(name) for name in query.names]
-    return " or ".join(dict.fromkeys((*concepts, *names)))
-
-
-def subject(query: Query) -> str:
-    """Return what is asked for, as it is missing: `warfarin`, `emergency visit`."""
-    names = asked_names(query)
-    if not names:
-        return noun(query, 1)
-    text = row_words(query.what).named.format(names)
-    if query.classes:
-        return f"{' or '.join(_CLASS_WORDS[name] for name in query.classes)} {text}"
-    return text

@@ -4,23 +4,18 @@ from collections.abc import Sequence
 from datetime import datetime
 
 from archqa.asking.answer import Status
-from archqa.asking.record_absence import absent_part, row_flags
+from archqa.asking.record_absence import absent_part
 from archqa.asking.record_details import lacks_what_is_asked
 from archqa.asking.record_displays import sentence_case
 from archqa.asking.record_lengths import elapsed_statements, stay_statements
 from archqa.asking.record_lines import row_statements
 from archqa.asking.record_measured import is_series
-from archqa.asking.record_names import (
-    MEASURED,
-    asked_names,
-    denies,
-    field_words,
-    row_words,
-    subject,
-)
+from archqa.asking.record_names import MEASURED, denies, field_words, row_words
+from archqa.asking.record_negatives import row_flags
 from archqa.asking.record_numbers import computed_text
 from archqa.asking.record_patient import missing_field, patient_statements
 from archqa.asking.record_statements import MAX_LINES, Execute, Part, Statement, latest_first
+from archqa.asking.record_subjects import asked_names, subject
 from archqa.asking.record_summaries import summary_statements
 from archqa.asking.record_support import Support
 from archqa.asking.record_visits import with_visit_details

@@ -8,7 +8,7 @@ from archqa.asking.record_displays import clean_name, sentence_case
 from archqa.asking.record_lengths import stay_summary
 from archqa.asking.record_lines import row_statements
 from archqa.asking.record_measured import converted_text, unit_text, value_text
-from archqa.asking.record_names import DRUGS, asked_names, noun, row_label
+from archqa.asking.record_names import DRUGS, row_label
 from archqa.asking.record_numbers import (
     clock_text,
     computed_text,
@@ -17,6 +17,7 @@ from archqa.asking.record_numbers import (
     listed,
 )
 from archqa.asking.record_statements import MAX_LINES, Statement, by_label, latest_first
+from archqa.asking.record_subjects import asked_names, noun
 from archqa.asking.record_support import Support
 from archqa.query.execution.findings import QueryResult
 from archqa.query.execution.rows import Row

@@ -502,6 +502,17 @@ class TestYesAndNo:
             "No warfarin is recorded: 12 medication orders and 12 doses given were searched."
         )
 
+    def test_an_absence_names_every_limit_and_what_there_is_without_the_last(self) -> None:
+        stay = row("Encounter/a", "Admission", "2019-01-02")
+
+        def execute(further: Query) -> QueryResult:
+            return result(further, [] if further.reasons else [stay])
+
+        asked = query("encounter", returns="time", classes=("inpatient",), reasons=("COVID-19",))
+        assert answer_to(asked, [], execute=execute).message == (
+            "No inpatient visit for COVID-19 is recorded: 1 inpatient visit was searched."
+        )
+
     def test_rows_at_other_times_are_told(self) -> None:
         visits = [
             row("Encounter/a", "Visit", "2019-01-02"),
@@ -648,7 +659,7 @@ class TestYesAndNo:
         record: Any = InventedRecord([given])
         answer = record_answer("?", readings, PATIENT, record, execute=lambda q: result(q, []))
         assert answer.text == "Yes: Heparin, given 2020-01-02"
-        assert answer.remarks == ("No Heparin is recorded: the record has no medication orders.",)
+        assert answer.remarks == ("The record has no medication orders.",)
 
     def test_a_yes_of_one_search_is_not_denied_by_another(self) -> None:
         given = row("MedicationAdministration/a", "Heparin", "2020-01-02", status="completed")
@@ -744,6 +755,14 @@ class TestSummaries:
             "then fell to 216.3 mg/dL on 2024-09-05",
         ]
 
+    def test_a_change_in_one_direction_names_the_values_between(self) -> None:
+        values = [("2019-09-15", 72.2), ("2021-07-11", 73.8), ("2025-03-02", 77.0)]
+        rows = [lab(n, date, value, "Weight", "kg") for n, (date, value) in enumerate(values)]
+        assert texts(answer_to(query("lab", summary="change"), rows)) == [
+            "Weight: 4.8 kg more: from 72.2 kg on 2019-09-15 to 77 kg on 2025-03-02",
+            "Weight, 3 results: it only rose, between them 73.8 kg on 2021-07-11",
+        ]
+
     def test_a_change_of_one_value_is_none(self) -> None:
         answer = answer_to(query("lab", summary="change"), [lab(1, "2011-06-09", 99)])
         assert texts(answer) == ["Glucose: only one value, 99 mg/dL on 2011-06-09"]
@@ -808,6 +827,13 @@ class TestThePatient:
         found, resource = person({})
         answer = answer_to(query("patient", returns="phone"), [found], patient=resource)
         assert (answer.status, answer.message) == (Status.NOT_FOUND, "No phone number is recorded.")
+
+    def test_what_two_queries_find_is_told_once(self) -> None:
+        found, resource = person({"language": ("Spanish",)})
+        asked = query("patient", returns="language")
+        record: Any = InventedRecord([], resource)
+        readings = [(asked, result(asked, [found]))] * 2
+        assert texts(record_answer("?", readings, resource, record)) == ["Her language is Spanish."]
 
     def test_one_part_found_and_one_not_are_both_said(self) -> None:
         found, resource = person({"language": ("Spanish",)})
