@@ -4,9 +4,9 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from archqa.asking.record_details import detail_texts, status_text
-from archqa.asking.record_displays import clean_name
+from archqa.asking.record_displays import clean_name, sentence_case
 from archqa.asking.record_measured import measured_statements
-from archqa.asking.record_names import DRUGS, ENDED, MEASURED, STAYS, row_status, row_words
+from archqa.asking.record_names import DRUGS, ENDED, MEASURED, STAYS, denies, row_status, row_words
 from archqa.asking.record_numbers import is_narrow, listed, number_text
 from archqa.asking.record_statements import Statement, latest_first
 from archqa.asking.record_support import Support
@@ -71,9 +71,12 @@ class _Writer:
         return Statement(f"{text} ({status})" if status else text, tuple(rows))
 
     def _name(self, row: Row) -> str:
+        words = row_words(self._query.what)
         name = clean_name(row.name)
         if not name:
-            name = f"{row_words(self._query.what).singular} without a name".capitalize()
+            name = sentence_case(f"{words.singular} without a name")
+        elif not denies(name) and words.lead.split()[0].lower() not in name.lower():
+            name = words.lead.format(name)
         if self._query.what in DRUGS:
             return ", ".join([name, *self._dosage(row)])
         value = row.text

@@ -38,11 +38,15 @@ _PATTERNS = {
 
 
 class RowWords(NamedTuple):
-    """How rows of one kind are called; `dated` stands before their date."""
+    """How rows of one kind are called.
+
+    `named` says what is missing, `lead` what a name is; `dated` stands before the date.
+    """
 
     singular: str
     plural: str
     named: str
+    lead: str
     dated: str
     silent: frozenset[str]
 
@@ -62,10 +66,12 @@ def row_words(what: str) -> RowWords:
 @cache
 def _row_words() -> dict[str, RowWords]:
     words = {}
-    for what, nouns, named, dated, silent in read_word_lists("record_rows.tsv"):
+    for what, nouns, named, lead, dated, silent in read_word_lists("record_rows.tsv"):
         kind = KINDS[what]
         singular, plural = nouns.split("|") if nouns != "-" else (kind.singular, kind.plural)
-        words[what] = RowWords(singular, plural, named, dated, frozenset(silent.split("|")))
+        words[what] = RowWords(
+            singular, plural, named, lead.replace("-", "{}"), dated, frozenset(silent.split("|"))
+        )
     return words
 
 

@@ -22,7 +22,7 @@ from archqa.asking.record_visits import with_visit_details
 from archqa.fhir import Resource
 from archqa.query.execution.findings import QueryResult
 from archqa.query.execution.rows import Row
-from archqa.query.execution.statuses import row_state
+from archqa.query.execution.statuses import row_state, tentative_status
 from archqa.query.kinds import KINDS
 from archqa.query.model import Query
 
@@ -126,6 +126,8 @@ class PartWriter:
         verdict = "Yes: "
         if query.state == "current" and self._is_state_unknown(query, asserted):
             verdict = "Recorded, but not whether it is still so: "
+        elif all(tentative_status(query.what, row) for row in asserted):
+            verdict = "Recorded, but not confirmed: "
         return Part(tuple(statements), verdict=verdict, limit=_SHOWN_OF_EXISTENCE)
 
     def _is_state_unknown(self, query: Query, rows: Sequence[Row]) -> bool:

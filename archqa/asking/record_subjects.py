@@ -63,7 +63,7 @@ def _adjectives(query: Query) -> Iterator[str]:
 
 def _limits(query: Query) -> Iterator[str]:
     limits = {
-        "for": query.reasons,
+        "for": tuple(map(concept_text, query.reasons)),
         "from specimen": query.specimens,
         "with organism": query.organisms,
         "by route": query.routes,
