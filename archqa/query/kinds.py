@@ -494,7 +494,9 @@ COVERAGE = Source(
 _TIMED: frozenset[str] = frozenset({"name", "time", "elapsed", "visit", "status"})
 _WHO: frozenset[str] = frozenset({"practitioner", "place"})
 _RESULT_FIELDS: frozenset[str] = frozenset({"value", "flag", "body_site"}) | _TIMED | _WHO
-_MICROBIOLOGY_FIELDS: frozenset[str] = frozenset({"value", "flag", "specimen", "organism"}) | _TIMED
+_MICROBIOLOGY_FIELDS: frozenset[str] = (
+    frozenset({"value", "flag", "specimen", "organism", "body_site"}) | _TIMED
+)
 _DRUG_FIELDS: frozenset[str] = (
     frozenset({"end_time", "route", "dose", "frequency", "reason"}) | _TIMED | _WHO
 )

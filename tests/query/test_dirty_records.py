@@ -8,10 +8,14 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from pydantic import ValidationError
 
 from archqa.fhir import Store
-from archqa.query import execute, explain, format_agent_answer
-from tests.fhir.invented import Resource, build_store
+from archqa.query import Chart, Query, execute, explain, format_agent_answer
+from archqa.query.kinds import KINDS
+from archqa.query.model import RETURNABLE_FIELDS
+from tests.fhir.invented import Resource, build_store, patient
+from tests.query.clinic import clinic_record
 from tests.query.invented import random_record
 from tests.query.questions import BENCHMARK_KINDS, queries
 
@@ -94,3 +98,71 @@ def test_a_question_about_a_malformed_record_has_an_answer(
     result = execute(query, store, "p", conventions)
     assert explain(result, store).text
     assert format_agent_answer(result)
+
+
+CLINIC_KINDS = sorted(set(RETURNABLE_FIELDS) - {"output", "microbiology_test", "organism"})
+
+CLINIC_ROWS = sorted(
+    set(CLINIC_KINDS) - {"lab", "vital", "susceptibility", "icu_stay", "care_unit"}
+)
+
+
+def random_clinical_query(what: str, pick: random.Random) -> Query | None:
+    """A query of one kind with any field and limit; None if they do not go together."""
+    limits: dict[str, list[Any]] = {
+        "concepts": [[], [], ["glucose"], ["blood pressure"], ["statin"], ["asthma"]],
+        "names": [[], [], ["asthma"]],
+        "state": [None, "current", "ended"],
+        "flag": [None, "high", "normal"],
+        "classes": [[], ["icu"]],
+        "reasons": [[], ["asthma"]],
+    }
+    fields = {name: pick.choice(choices) for name, choices in limits.items() if pick.random() < 0.4}
+    returns = pick.choice(sorted(RETURNABLE_FIELDS[what]))
+    summary = pick.choice(["each", "each", "count", "exists", "count_distinct", "change"])
+    when = {"position": pick.choice([None, "first", "last"])}
+    try:
+        return Query.model_validate(
+            {"what": what, "returns": returns, "summary": summary, "when": when, **fields}
+            | {"now": "2026-11-23T12:00:00"}
+        )
+    except ValidationError:
+        return None
+
+
+@pytest.fixture(scope="module")
+def clinics(tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[Store]]:
+    stores = []
+    for seed in range(RECORDS):
+        pick = random.Random(seed)
+        resources = [patient("p")]
+        for resource in clinic_record():
+            resources.append(malformed(resource, pick) if seed else resource)
+        stores.append(build_store(tmp_path_factory.mktemp("clinic"), resources))
+    yield stores
+    for store in stores:
+        store.close()
+
+
+@pytest.mark.parametrize("what", CLINIC_KINDS)
+def test_a_clinical_question_about_a_malformed_record_has_an_answer(
+    what: str, clinics: list[Store]
+) -> None:
+    pick = random.Random(what)
+    executed = 0
+    for store in clinics:
+        chart = Chart(store, "p")
+        for _ in range(40):
+            query = random_clinical_query(what, pick)
+            if query is not None:
+                result = execute(query, store, "p", chart=chart)
+                assert explain(result, store).text
+                executed += 1
+    assert executed > RECORDS
+
+
+@pytest.mark.parametrize("what", CLINIC_ROWS)
+def test_a_record_of_every_kind_has_a_row_of_each(what: str, clinics: list[Store]) -> None:
+    returns = min(KINDS[what].returns)
+    query = Query.model_validate({"what": what, "returns": returns, "now": "2026-11-23T12:00:00"})
+    assert execute(query, clinics[0], "p").rows

@@ -19,6 +19,7 @@ from archqa.query.execution.names import (
     concept_names,
 )
 from archqa.query.execution.rows import Row, parse_datetime
+from archqa.query.execution.statuses import status_facts
 from archqa.query.kinds import OBSERVATION
 
 _KIND_OF_SYSTEM = {
@@ -161,7 +162,10 @@ def observation_row(context: ExecutionContext, observation: Resource) -> Row:
 def _observation_facts(
     context: ExecutionContext, observation: Resource
 ) -> dict[str, tuple[str, ...]]:
-    facts = declared_facts(context.chart, OBSERVATION, observation)
+    if "bodySite" in observation:
+        facts = declared_facts(context.chart, OBSERVATION, observation)
+    else:  # Results are many: most have nothing declared but a status.
+        facts = status_facts(OBSERVATION.statuses, observation)
     facts.update(result_facts(observation))
     if "data_absent" in facts and not _has_parts(observation):
         facts["status_detail"] = ("data-absent",)

@@ -116,4 +116,9 @@ def _with_codes(rows: Sequence[Row], named: Sequence[Row], codes: Iterable[Code]
 
 
 def _codes(row: Row) -> set[Code]:
-    return {(coding.system, coding.code) for coding in row.codings if coding.code}
+    """The codes of a row. Those of products are none: hospitals order several things by one."""
+    return {
+        (coding.system, coding.code)
+        for coding in row.codings
+        if coding.code and not coding.system.lower().endswith("ndc")
+    }

@@ -1,0 +1,49 @@
+"""The declarations of the kinds of rows agree with each other and with the types of a query."""
+
+import itertools
+from typing import get_args
+
+import pytest
+
+from archqa.query.concepts.concept import ConceptKind as NamedConceptKind
+from archqa.query.kinds import ERROR, KINDS, ConceptKind, KindOfRows, ReturnedField, RowKind
+from archqa.query.model import RETURNABLE_FIELDS, Query
+
+DECLARATIONS = list(KINDS.values())
+
+
+def test_every_kind_of_row_is_declared_once() -> None:
+    assert sorted(KINDS) == sorted(get_args(RowKind))
+
+
+def test_a_declaration_names_the_kinds_of_concepts_that_there_are() -> None:
+    assert sorted(get_args(ConceptKind)) == sorted(get_args(NamedConceptKind))
+
+
+@pytest.mark.parametrize("kind", DECLARATIONS, ids=lambda kind: kind.what)
+def test_every_returned_field_is_one_of_a_query(kind: KindOfRows) -> None:
+    assert kind.returns <= frozenset(get_args(ReturnedField))
+    assert RETURNABLE_FIELDS[kind.what] == kind.returns
+
+
+@pytest.mark.parametrize("kind", DECLARATIONS, ids=lambda kind: kind.what)
+def test_every_declared_field_can_be_returned(kind: KindOfRows) -> None:
+    fields = [fact for source in kind.sources for fact, _ in source.facts]
+    assert set(fields) <= kind.returns | {"visit_type", "admission_source"} | {
+        "discharge_destination"
+    }
+
+
+@pytest.mark.parametrize("kind", DECLARATIONS, ids=lambda kind: kind.what)
+def test_a_status_means_one_thing(kind: KindOfRows) -> None:
+    for source in kind.sources:
+        statuses = source.statuses
+        meanings = (statuses.no_fact, statuses.current, statuses.ended, frozenset({ERROR}))
+        for one, other in itertools.combinations(meanings, 2):
+            assert one.isdisjoint(other)
+
+
+@pytest.mark.parametrize("kind", DECLARATIONS, ids=lambda kind: kind.what)
+def test_every_kind_of_row_stands_in_a_sentence(kind: KindOfRows) -> None:
+    query = Query(what=kind.what, summary="count", now="2026-01-01")
+    assert (kind.plural if kind.what != "patient" else "the patient") in query.sentence
