@@ -2,6 +2,7 @@
 
 import ast
 import re
+from functools import lru_cache
 from typing import Any
 
 _SNOMED_TAG = re.compile(
@@ -27,6 +28,7 @@ def clean_name(name: str) -> str:
     return sentence_case(without_marks(name))
 
 
+@lru_cache(maxsize=16384)
 def without_marks(name: str) -> str:
     """Return a display as `clean_name`, without a capital first letter where it has none."""
     text = " ".join(_exported_text(name).replace("_", " ").split())

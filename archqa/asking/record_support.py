@@ -16,11 +16,15 @@ from archqa.query.explanation import all_scalars, unconfirmed
 _ERROR = "entered-in-error"
 _NUMBER = re.compile(r"-?\d+(?:\.\d+)?(?:e[+-]?\d+)?")
 _WORD = re.compile(r"[^\W_]+")
+_FULL_DATE = len("2026-04-28")
 _QUOTED_FACTS = frozenset(
     {"reason", "practitioner", "place", "reaction", "activity", "target", "body_site", "payer"}
     | {"address", "phone", "email"}
 )
 """Facts whose words stand in the resource, or in one that it refers to; others come from codes."""
+
+_TYPES_BETWEEN = frozenset({"Encounter", "CareTeam", "PractitionerRole"})
+"""Types whose own references name the people and places of a row."""
 
 _REFERRED_TYPES = (
     "Practitioner",
@@ -83,13 +87,17 @@ class Support:
         """Return the date of a row, as precise as the record; empty without one."""
         if time is None:
             return ""
-        recorded = self._cited_texts(row).own
         day = date_text(time)
-        if day.endswith("-01") and not any(text.startswith(day) for text in recorded):
-            for digits in (7, 4):
-                if day[:digits] in recorded:
-                    return day[:digits]
-        return clock_text(time) if with_clock else day
+        if day.endswith("-01"):
+            day = self._recorded_part(row, day)
+        return clock_text(time) if with_clock and len(day) == _FULL_DATE else day
+
+    def _recorded_part(self, row: Row, day: str) -> str:
+        """The leading part of a date that stands in the record; the first of a month may be made up."""
+        recorded = self._cited_texts(row).own
+        if any(text.startswith(day) for text in recorded):
+            return day
+        return next((day[:digits] for digits in (7, 4) if day[:digits] in recorded), day)
 
     def referred(self, resources: list[Resource]) -> Iterator[Resource]:
         """Yield what the resources refer to, as far as the record has it."""
@@ -146,6 +154,8 @@ class _CitedTexts:
     @cached_property
     def _all_words(self) -> frozenset[str]:
         referred = list(self._support.referred(self._resources))
+        between = [each for each in referred if each.get("resourceType") in _TYPES_BETWEEN]
+        referred += self._support.referred(between)
         return self._words | _words_of(frozenset(_texts(referred)))
 
     def hold(self, text: str) -> bool:
