@@ -4,7 +4,7 @@ Every claim is checked against its resources, which are read again from the reco
 and contain its name, value and time. "No record of ..." says what was searched.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from datetime import datetime
 from typing import Any
 
@@ -14,6 +14,9 @@ from archqa.query.benchmark_format import format_value
 from archqa.query.execution.findings import QueryResult, Scalar
 from archqa.query.execution.rows import Row
 from archqa.query.query_text import answer_prefix, subject_text
+
+ReadResource = Callable[[str, str], Resource | None]
+"""Reads a resource by its type and id."""
 
 _MAX_CLAIMS = 12
 """Claims that are written out; further ones are only counted."""
@@ -217,27 +220,30 @@ def _time_text(time: datetime | None) -> str:
 
 
 def _verify(result: QueryResult, row: Row, record: Record) -> VerifiedClaim:
+    text = _row_text(row, result.query.returns)
     refs = (*row.refs, *row.context_refs)
+    return VerifiedClaim(text=text, refs=refs, wrong=unconfirmed(row, record.get))
+
+
+def unconfirmed(row: Row, read: ReadResource) -> str:
+    """What of a row its resources, read again, do not contain; empty if they contain everything."""
     resources: list[Resource] = []
     missing: list[str] = []
-    for ref in dict.fromkeys(refs):
+    for ref in dict.fromkeys((*row.refs, *row.context_refs)):
         resource_type, resource_id = ref.split("/", 1)
-        resource = record.get(resource_type, resource_id)
+        resource = read(resource_type, resource_id)
         if resource is None:
             missing.append(ref)
         else:
             resources.append(resource)
     if missing:
-        problem = f"{', '.join(missing)} not in the record"
-    else:
-        problem = _unconfirmed(row, resources)
-    text = _row_text(row, result.query.returns)
-    return VerifiedClaim(text=text, refs=refs, wrong=problem)
+        return f"{', '.join(missing)} not in the record"
+    return _unconfirmed(row, resources)
 
 
 def _unconfirmed(row: Row, resources: list[Resource]) -> str:
     """What of a row its resources do not contain; empty if they contain everything."""
-    scalars = list(_scalars(resources))
+    scalars = list(all_scalars(resources))
     texts = {str(scalar).strip() for scalar in scalars}
     missing = []
     if row.names and texts.isdisjoint(map(str.strip, row.names)):
@@ -246,7 +252,7 @@ def _unconfirmed(row: Row, resources: list[Resource]) -> str:
         missing.append("the value")
     if not _literal_facts(row).issubset(map(str.casefold, texts)):
         missing.append("what is told beside it")
-    if not _times(row).issubset(map(_to_minute, texts)):
+    if not all(_is_recorded(time, texts) for time in _times(row)):
         missing.append("the time")
     if not missing:
         return ""
@@ -284,6 +290,15 @@ def _times(row: Row) -> set[str]:
     return times
 
 
+def _is_recorded(time: str, texts: set[str]) -> bool:
+    """Whether a time stands among the texts; the first day of a month or year may stand for it."""
+    if time in map(_to_minute, texts):
+        return True
+    if time.endswith("-01-01") and time[:4] in texts:
+        return True
+    return time.endswith("-01") and time[:7] in texts
+
+
 def _to_minute(time: str) -> str:
     """A time without zone and seconds; midnight as a bare date, which stands for it."""
     return time[:16].replace("T00:00", "")
@@ -293,13 +308,13 @@ def _is_number(scalar: Any) -> bool:
     return isinstance(scalar, int | float) and not isinstance(scalar, bool)
 
 
-def _scalars(element: Any) -> Iterator[Any]:
+def all_scalars(element: Any) -> Iterator[Any]:
     """All scalars of a resource, at any depth."""
     if isinstance(element, dict):
         for child in element.values():
-            yield from _scalars(child)
+            yield from all_scalars(child)
     elif isinstance(element, list):
         for child in element:
-            yield from _scalars(child)
+            yield from all_scalars(child)
     else:
         yield element

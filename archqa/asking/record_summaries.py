@@ -1,0 +1,238 @@
+"""Counts, extremes, averages, sums, changes and lengths of time as lines of an answer."""
+
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+from archqa.asking.record_changes import change_statements
+from archqa.asking.record_displays import clean_name, sentence_case
+from archqa.asking.record_lengths import stay_summary
+from archqa.asking.record_lines import row_statements
+from archqa.asking.record_measured import converted_text, unit_text, value_text
+from archqa.asking.record_names import DRUGS, row_label
+from archqa.asking.record_numbers import (
+    clock_text,
+    computed_text,
+    date_text,
+    is_narrow,
+    listed,
+)
+from archqa.asking.record_statements import MAX_LINES, Statement, by_label, latest_first
+from archqa.asking.record_subjects import asked_names, noun
+from archqa.asking.record_support import Support
+from archqa.query.execution.findings import QueryResult
+from archqa.query.execution.rows import Row
+from archqa.query.model import Query
+
+_MAX_DATES = 6
+"""Dates of a count that are all written out; of more, the first and the last."""
+
+_MAX_NAMES = 12
+_EXTREME = {"minimum": "Lowest", "maximum": "Highest"}
+_SUMMARY_WORDS = {**_EXTREME, "average": "Average", "sum": "Sum of"}
+
+
+class Summary(NamedTuple):
+    """The statements of a summary, and what could not be computed."""
+
+    statements: tuple[Statement, ...]
+    remarks: tuple[str, ...] = ()
+
+
+def summary_statements(query: Query, result: QueryResult, support: Support) -> Summary:
+    """Return what a query with a summary (other than each and exists) found; it has chosen rows."""
+    writer = _Summaries(query, support)
+    rows = result.chosen
+    if query.per is not None:
+        return Summary(tuple(_on_few_lines(list(writer.by_period(result)))))
+    if query.summary == "count":
+        return Summary((writer.count(rows),))
+    if query.summary == "count_distinct":
+        return Summary((writer.count_distinct(rows, result.answer.values),))
+    if query.returns == "length_of_stay":
+        return Summary(tuple(stay_summary(query, rows, support)))
+    if query.returns in {"time", "end_time"}:
+        return Summary(tuple(writer.first_or_last(rows)))
+    if query.summary == "change":
+        rows = result.rows  # All values between the first and the last, which are chosen.
+    return writer.numbers(rows)
+
+
+def span_text(rows: Sequence[Row]) -> str:
+    """Return the time that rows cover: `on D`, `from D to D`; empty without dates."""
+    times = sorted(row.local_time for row in rows if row.local_time)
+    if not times:
+        return ""
+    first, last = date_text(times[0]), date_text(times[-1])
+    return f"on {first}" if first == last else f"from {first} to {last}"
+
+
+class _Summaries:
+    """Writes the summaries of one query."""
+
+    def __init__(self, query: Query, support: Support) -> None:
+        self._query = query
+        self._support = support
+        self._with_clock = is_narrow(query.when)
+
+    def count(self, rows: Sequence[Row]) -> Statement:
+        """`12 emergency visits, the first on …, the last on …`, citing first and last first."""
+        number = f"{len(rows)} {noun(self._query, len(rows))}"
+        names = asked_names(self._query)
+        head = f"{sentence_case(names)}: {number}" if names else number
+        dates = self._dates(rows)
+        ends = (rows[0], rows[-1]) if len(rows) > 1 else tuple(rows)
+        return Statement(f"{head}{dates}", (*ends, *rows[1:-1]))
+
+    def _dates(self, rows: Sequence[Row]) -> str:
+        texts = [self._date(row) for row in rows if row.time]
+        dates = list(dict.fromkeys(texts))
+        if not dates:
+            return ", dates not recorded"
+        if len(dates) <= _MAX_DATES:
+            return f", on {listed(dates)}"
+        return f", the first on {dates[0]}, the last on {dates[-1]}"
+
+    def count_distinct(self, rows: Sequence[Row], values: Sequence[object]) -> Statement:
+        """`3 different medication orders: …`, the number from the executor, who told them apart."""
+        returns = self._query.returns
+        names: dict[str, str] = {}
+        for row in rows:
+            for name in (row.name,) if returns == "name" else row.facts.get(returns, ()):
+                names.setdefault(name.casefold().strip(), clean_name(name))
+        number = next((value for value in values if isinstance(value, int)), len(names))
+        field = "drug" if self._query.what in DRUGS and returns == "name" else returns
+        things = f"{field.replace('_', ' ')}{'' if number == 1 else 's'}"
+        things = f"{things} among {len(rows)} {noun(self._query, len(rows))}"
+        shown = "; ".join(list(names.values())[:_MAX_NAMES])
+        rest = f" and {len(names) - _MAX_NAMES} more" if len(names) > _MAX_NAMES else ""
+        text = f"{number} different {things}"
+        return Statement(f"{text}: {shown}{rest}" if shown else text, tuple(rows))
+
+    def by_period(self, result: QueryResult) -> Iterator[Statement]:
+        """One statement for each day, month or year that has a value."""
+        for period, value in zip(result.answer.periods, result.answer.values, strict=True):
+            rows = [row for row in result.chosen if _is_in(row, period)]
+            if isinstance(value, str) or value is None or not rows:
+                continue
+            if self._query.summary == "count":
+                text = f"{computed_text(value)} {noun(self._query, len(rows))}"
+            else:
+                labels = listed([_inside(label) for label, _ in by_label(rows, self._label)])
+                text = f"{_SUMMARY_WORDS[self._query.summary].lower()} {labels} "
+                text += f"{computed_text(value)} {unit_text(result.answer.unit)}".strip()
+            yield Statement(f"{period}: {text}", tuple(rows))
+
+    def first_or_last(self, rows: Sequence[Row]) -> list[Statement]:
+        """The rows with the earliest or the latest start or end."""
+        by_end = self._query.returns == "end_time"
+        times = [row.local_end if by_end else row.local_time for row in rows]
+        known = [time for time in times if time is not None]
+        if not known:
+            return []
+        wanted = min(known) if self._query.summary == "minimum" else max(known)
+        decisive = [row for row, time in zip(rows, times, strict=True) if time == wanted]
+        return row_statements(self._query, decisive, self._support)
+
+    def numbers(self, rows: Sequence[Row]) -> Summary:
+        """The extremes, averages, sums or changes of the numbers, one statement for each name."""
+        statements: list[Statement] = []
+        remarks = []
+        with_numbers = [row for row in rows if row.value is not None]
+        for label, group in by_label(with_numbers, self._label):
+            units = dict.fromkeys(unit_text(row.unit) for row in group)
+            if len(units) > 1:
+                names = listed([unit or "none" for unit in units])
+                remarks.append(
+                    f"Not computed for {label}: the values have different units ({names})."
+                )
+                continue
+            if self._query.summary != "sum":
+                group = _once_each(group)
+            statements += self._summarised(label, group)
+        left_out = len(rows) - len(with_numbers)
+        if left_out:
+            remarks.append(f"{left_out} of {len(rows)} results are no numbers and are left out.")
+        return Summary(tuple(statements), tuple(remarks))
+
+    def _label(self, row: Row) -> str:
+        return row_label(self._query, row)
+
+    def _summarised(self, label: str, rows: Sequence[Row]) -> list[Statement]:
+        summary = self._query.summary
+        if summary in _EXTREME:
+            return [self.extreme(label, rows, summary)]
+        if summary == "change":
+            return list(change_statements(label, rows, self._value_on))
+        values = list(map(_number, rows))
+        total = sum(values)
+        number = total / len(values) if summary == "average" else total
+        word = "average" if summary == "average" else "sum"
+        value = f"{computed_text(number)} {unit_text(rows[0].unit)}".strip()
+        text = f"{label}, {word}: {value} over {_results(len(rows))}"
+        return [Statement(f"{text}, {span_text(rows)}", tuple(latest_first(rows)))]
+
+    def extreme(self, label: str, rows: Sequence[Row], summary: str) -> Statement:
+        """`Highest creatinine 2.11 mg/dL on 2017-12-30, of 24 results from … to …`."""
+        values = list(map(_number, rows))
+        wanted = min(values) if summary == "minimum" else max(values)
+        decisive = [row for row in rows if _number(row) == wanted]
+        dates = list(dict.fromkeys(self._date(row) for row in decisive if row.time))
+        text = f"{_EXTREME[summary]} {_inside(label)}: {value_text(decisive[0])}"
+        if dates:
+            more = len(dates) - _MAX_DATES
+            shown = listed(dates[:_MAX_DATES]) if more <= 0 else ", ".join(dates[:_MAX_DATES])
+            text = f"{text} on {shown}{f' and {more} more days' if more > 0 else ''}"
+        if len(rows) > 1:
+            text = f"{text}, of {_results(len(rows))} {span_text(rows)}"
+        converted = converted_text(decisive[0], self._support)
+        return Statement(f"{text} ({converted})" if converted else text, tuple(decisive))
+
+    def _value_on(self, row: Row) -> str:
+        value = value_text(row)
+        converted = converted_text(row, self._support)
+        if converted:
+            value = f"{value} ({converted})"
+        return f"{value} on {self._date(row)}" if row.time else value
+
+    def _date(self, row: Row) -> str:
+        if self._with_clock and row.time:
+            return clock_text(row.time)
+        return self._support.date(row, row.time)
+
+
+def _on_few_lines(statements: list[Statement]) -> list[Statement]:
+    """The periods one a line; of too many for that, all on one line."""
+    if len(statements) <= MAX_LINES:
+        return statements
+    text = "; ".join(statement.text for statement in statements)
+    return [Statement(text, tuple(row for statement in statements for row in statement.rows))]
+
+
+def _inside(label: str) -> str:
+    """A label inside of a sentence: its first letter small unless it is an acronym."""
+    if label[1:2].isupper() or label[1:2].isdigit():
+        return label
+    return label[:1].lower() + label[1:]
+
+
+def _results(count: int) -> str:
+    return f"{count} result" if count == 1 else f"{count} results"
+
+
+def _is_in(row: Row, period: str) -> bool:
+    return any(
+        time is not None and time.isoformat().startswith(period)
+        for time in (row.local_time, row.local_end)
+    )
+
+
+def _number(row: Row) -> float:
+    return row.value or 0
+
+
+def _once_each(rows: Sequence[Row]) -> list[Row]:
+    """Rows without repetitions: the same value at the same time, recorded twice, counts once."""
+    kept: dict[tuple[object, object], Row] = {}
+    for row in rows:
+        kept.setdefault((row.value, row.time or id(row)), row)
+    return list(kept.values())
