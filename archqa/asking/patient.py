@@ -43,13 +43,14 @@ def find_patient(record: Record, text: str) -> PatientMatch:
     patient_id = asked.removeprefix("Patient/")
     patient = _by_id(record, patient_id)
     if patient is not None:
-        return _match(patient)
+        return patient_match(patient)
     if patient_id != asked:
         raise PatientNotFound
     return _by_identifier(record, asked) or _by_name(record, asked)
 
 
-def _match(resource: Mapping[str, Any]) -> PatientMatch:
+def patient_match(resource: Mapping[str, Any]) -> PatientMatch:
+    """Return a Patient resource as a match."""
     return PatientMatch(
         id=str(resource.get("id", "")),
         name=_name(resource),
@@ -94,7 +95,7 @@ def _by_identifier(record: Record, text: str) -> PatientMatch | None:
         if any(
             _is_identifier(own, system if bar else None, value) for own in _identifiers(patient)
         ):
-            matches.append(_match(patient))
+            matches.append(patient_match(patient))
     return _single(matches, "identifier", is_cut=found.is_cut)
 
 
@@ -117,7 +118,7 @@ def _by_name(record: Record, text: str) -> PatientMatch:
     for params in _name_searches(name):
         found = _search_if_known(record, params)
         is_cut |= found.is_cut
-        matches = [_match(patient) for patient in found.patients if has_name(patient, name)]
+        matches = [patient_match(patient) for patient in found.patients if has_name(patient, name)]
         match = _single(matches, "name", is_cut=is_cut)
         if match is not None:
             return match

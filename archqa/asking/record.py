@@ -1,5 +1,6 @@
 """Answers one question about one patient from the resources of a record, each claim verified."""
 
+import asyncio
 from collections.abc import Iterable, Iterator, Mapping
 from datetime import datetime
 from pathlib import Path
@@ -10,16 +11,16 @@ from archqa.asking.answer import Answer, AnswerLine, Evidence, Status
 from archqa.asking.clock import clock, stated_time
 from archqa.asking.note import OnStep
 from archqa.asking.patient import find_patient
+from archqa.asking.record_answer import PERFORMER
+from archqa.asking.record_grammar import PatientQueries, answer_by_grammar, answer_of_queries
 from archqa.core.question import RecordQuestion
 from archqa.core.step import Step
 from archqa.core.usage import sum_usage
-from archqa.errors import CaseFailed, NotUnderstood, Refused, Unusable, without_suppressed_causes
+from archqa.errors import CaseFailed, NotUnderstood, Refused, without_suppressed_causes
 from archqa.fhir import Record, connect
 from archqa.fhir.connection import checked_location
 from archqa.llm.model import Model
-from archqa.query import Query, execute
-from archqa.query.execution.findings import QueryResult
-from archqa.query.explanation import Explanation, explain
+from archqa.query import Query
 from archqa.runs.backends import Backends, SharedLimits
 from archqa.runs.destinations import Announce
 from archqa.runs.event_loop import run_sync
@@ -37,8 +38,6 @@ TASK = fhir_agentbench.NAME
 CONVENTIONS: Conventions = "clinical"
 """How questions are interpreted outside a benchmark."""
 
-PERFORMER = "a query of the record"
-
 
 @without_suppressed_causes
 def ask_record(
@@ -53,7 +52,7 @@ def ask_record(
 ) -> Answer:
     """Return the answer to a question about a patient, from a store or a server.
 
-    The planner writes the query if a model is set up, else the parser. `patient` is a FHIR id, an
+    The everyday grammar writes the queries, and the planner of a model what it cannot read. `patient` is a FHIR id, an
     identifier or a name; `now` is by default the time of `archqa.asking.clock`; `context` says what
     else is known. Raises `InputError` if `record` is none, `CallerError`, `CaseFailed` and
     `ModelError`.
@@ -93,7 +92,7 @@ async def answer_record_question(
     record: str | Path,
     settings: Settings,
     *,
-    now: datetime | None = None,
+    now: datetime,
     on_step: OnStep = lambda _: None,
     scripted: Model | None = None,
     announce: Announce | None = None,
@@ -145,15 +144,60 @@ def record_pipeline(settings: Settings) -> Pipeline:
 
 
 async def _answer(
-    question: RecordQuestion, context: RunContext, settings: Settings, now: datetime | None
+    question: RecordQuestion, context: RunContext, settings: Settings, now: datetime
 ) -> Answer:
+    """By the grammar what it reads whole; the rest by the pipeline, where a model is set up."""
+    answer = await asyncio.to_thread(_grammar_answer, question, settings, now)
+    if answer.status is not Status.NOT_UNDERSTOOD or not settings.has_model:
+        return answer
     try:
         result = await _run_pipeline(question, context, settings, now)
-        allowed = settings.allow_plain_http
-        with connect(str(settings.record), allow_plain_http=allowed) as record:
-            return _explained_answer(question, result, settings, record)
     except CaseFailed as failure:
         return _unanswered(question, failure)
+    return await asyncio.to_thread(_pipeline_answer, question, result, settings, now)
+
+
+def _grammar_answer(question: RecordQuestion, settings: Settings, now: datetime) -> Answer:
+    with connect(str(settings.record), allow_plain_http=settings.allow_plain_http) as record:
+        return answer_by_grammar(question, now, _queries(question, record, settings, now))
+
+
+def _pipeline_answer(
+    question: RecordQuestion, result: RecordResult, settings: Settings, now: datetime
+) -> Answer:
+    """The answer in words. Without a typed query it is the agent's own, with unverified citations."""
+    if not result.query:
+        return _own_answer(question, result)
+    query = Query.model_validate(result.query)
+    with connect(str(settings.record), allow_plain_http=settings.allow_plain_http) as record:
+        queries = _queries(question, record, settings, now)
+        answer = answer_of_queries(question.question, [query], queries)
+    remarks = tuple(dict.fromkeys((*answer.remarks, *result.warnings)))
+    return answer.model_copy(update={"remarks": remarks})
+
+
+def _queries(
+    question: RecordQuestion, record: Record, settings: Settings, now: datetime
+) -> PatientQueries:
+    return PatientQueries(record, question.patient_fhir_id, now, _conventions(settings))
+
+
+def _own_answer(question: RecordQuestion, result: RecordResult) -> Answer:
+    """The answer that an agent wrote without a typed query, with what it cites."""
+    evidence = tuple(_resource_evidence(result))
+    text = result.answer or ""
+    answer = Answer(
+        question=question.question,
+        status=Status.NOT_FOUND,
+        message=text,
+        remarks=result.warnings,
+        performer=PERFORMER,
+    )
+    if not text or not evidence:
+        return answer
+    line = AnswerLine(text=text, citations=tuple(resource.id for resource in evidence))
+    changes = {"status": Status.ANSWERED, "message": "", "lines": (line,), "evidence": evidence}
+    return answer.model_copy(update=changes)
 
 
 def _unanswered(question: RecordQuestion, failure: CaseFailed) -> Answer:
@@ -177,79 +221,19 @@ def _unanswered(question: RecordQuestion, failure: CaseFailed) -> Answer:
 
 
 async def _run_pipeline(
-    question: RecordQuestion, context: RunContext, settings: Settings, now: datetime | None
+    question: RecordQuestion, context: RunContext, settings: Settings, now: datetime
 ) -> RecordResult:
-    """Run the pipeline. The parser gets the time only where its query needs it.
-
-    The time would otherwise stand in every sentence of the answer.
-    """
-    pipeline = record_pipeline(settings)
-    own_settings = settings.for_pipeline(pipeline)
-    timed_question = question
+    """Run the pipeline on the question, with its time."""
     if not question.assumption:
-        sentence = _time_sentence(now or datetime.now())
-        timed_question = question.model_copy(update={"assumption": sentence})
-    if pipeline.backend == "model" or question.assumption:
-        outcome = await pipeline.run(timed_question, context, own_settings)
-    else:
-        try:
-            outcome = await pipeline.run(question, context, own_settings)
-        except Unusable:
-            outcome = await pipeline.run(timed_question, context, own_settings)
+        question = question.model_copy(update={"assumption": _time_sentence(now)})
+    pipeline = record_pipeline(settings)
+    outcome = await pipeline.run(question, context, settings.for_pipeline(pipeline))
     assert isinstance(outcome.result, RecordResult)
     return outcome.result
 
 
 def _time_sentence(now: datetime) -> str:
     return f"Assume the current time is {now:%Y-%m-%d %H:%M:%S}."
-
-
-def _explained_answer(
-    question: RecordQuestion, result: RecordResult, settings: Settings, record: Record
-) -> Answer:
-    """The answer in words. Without a typed query it is the agent's own, with unverified citations."""
-    answer = Answer(
-        question=question.question,
-        status=Status.NOT_FOUND,
-        message=result.answer or "",
-        remarks=result.warnings,
-        performer=PERFORMER,
-    )
-    evidence = tuple(_resource_evidence(result))
-    if not result.query:
-        return _with_evidence(answer, result.answer or "", evidence)
-    query = Query.model_validate(result.query)
-    rows = execute(query, record, question.patient_fhir_id, _conventions(settings))
-    explanation = explain(rows, record)
-    remarks = (*answer.remarks, *_unverified(explanation))
-    answer = answer.model_copy(
-        update={"query": query.sentence, "message": explanation.sentence, "remarks": remarks}
-    )
-    if _is_found(rows):
-        return _with_evidence(answer, explanation.sentence, evidence)
-    return answer
-
-
-def _with_evidence(answer: Answer, text: str, evidence: tuple[Evidence, ...]) -> Answer:
-    """Return the answer with one line that cites all of the evidence; without evidence, as it is."""
-    if not text or not evidence:
-        return answer
-    line = AnswerLine(text=text, citations=tuple(resource.id for resource in evidence))
-    changes = {"status": Status.ANSWERED, "message": "", "lines": (line,), "evidence": evidence}
-    return answer.model_copy(update=changes)
-
-
-def _is_found(result: QueryResult) -> bool:
-    """Whether the record holds what the query asks for."""
-    has_rows = bool(result.chosen) or result.query.against is not None
-    return has_rows and not result.answer.is_empty
-
-
-def _unverified(explanation: Explanation) -> Iterator[str]:
-    """Yield what the cited resources do not confirm."""
-    for claim in explanation.claims:
-        if claim.wrong:
-            yield f"Not verified: {claim.wrong}"
 
 
 def _resource_evidence(result: RecordResult) -> Iterator[Evidence]:

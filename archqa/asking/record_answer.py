@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import Literal, NamedTuple
 
 from archqa.asking.answer import Answer, AnswerLine, Status
-from archqa.asking.patient import asked_patient
+from archqa.asking.patient import patient_match
 from archqa.asking.record_combination import absence_message, combined
 from archqa.asking.record_evidence import record_evidence
 from archqa.asking.record_numbers import listed
@@ -126,7 +126,7 @@ def _answer(
         question=question,
         status=status,
         query=" ".join(sentences) or None,
-        patient=asked_patient(patient),
+        patient=patient_match(patient).as_json,
         performer=PERFORMER,
     )
 

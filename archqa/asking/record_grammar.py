@@ -1,0 +1,113 @@
+"""Answers a question about a patient by the everyday grammar: every word counts, or is named."""
+
+import re
+from collections.abc import Iterable, Iterator
+from datetime import datetime
+
+from archqa.asking.answer import Answer
+from archqa.asking.clock import stated_time
+from archqa.asking.record_answer import (
+    Reading,
+    declined_answer,
+    not_understood_answer,
+    record_answer,
+)
+from archqa.core.question import RecordQuestion
+from archqa.fhir import Record, Resource
+from archqa.query import CannotExecute, Chart, Query, execute
+from archqa.query.everyday import Declined, NotUnderstood, patient_vocabulary, read_question
+from archqa.query.execution.findings import QueryResult
+
+_SENTENCE_END = re.compile(r"(?<=[.!?])\s+")
+
+
+class PatientQueries:
+    """Carries out queries about one patient at one time, each once."""
+
+    def __init__(self, record: Record, patient_id: str, now: datetime, conventions: str) -> None:
+        self._chart = Chart(record, patient_id)
+        self._now = now.replace(tzinfo=None).isoformat(timespec="seconds")
+        self._conventions = conventions
+        self._results: dict[Query, QueryResult] = {}
+
+    @property
+    def record(self) -> Record:
+        """The record that is asked."""
+        return self._chart.record
+
+    @property
+    def patient(self) -> Resource:
+        """The Patient resource; its id alone if the record has none."""
+        return self._chart.patient_resource or {"id": self._chart.patient}
+
+    def __call__(self, query: Query) -> QueryResult:
+        """Return what a query finds. Raises `CannotExecute`, and as the record does."""
+        query = query.model_copy(update={"now": query.now or self._now})
+        if query not in self._results:
+            self._results[query] = execute(
+                query, self.record, self._chart.patient, self._conventions, chart=self._chart
+            )
+        return self._results[query]
+
+    def readings(self, queries: Iterable[Query]) -> list[Reading]:
+        """Return queries, at the time of the question, with what they find."""
+        return [(result.query, result) for result in map(self, queries)]
+
+
+def answer_by_grammar(question: RecordQuestion, now: datetime, queries: PatientQueries) -> Answer:
+    """Return the answer, or which words the grammar could not take into account.
+
+    Raises `FhirError` and `ServerUnavailable` as the record does.
+    """
+    text = question.question
+    vocabulary = patient_vocabulary(queries.record, question.patient_fhir_id)
+    reading = read_question(text, vocabulary, today=now.date())
+    if isinstance(reading, NotUnderstood):
+        answer = not_understood_answer(text, reading.words, reading.reason, queries.patient)
+    elif isinstance(reading, Declined):
+        answer = _declined(text, reading, queries)
+    else:
+        answer = _answered(text, reading.queries, queries, joined=reading.joined)
+    remarks = (*answer.remarks, *_unread_context(question.assumption))
+    return answer.model_copy(update={"remarks": remarks})
+
+
+def answer_of_queries(
+    question: str, asked: Iterable[Query], queries: PatientQueries, *, joined: str = "and"
+) -> Answer:
+    """Return what queries find in words. Raises `CannotExecute`, and as the record does."""
+    return record_answer(
+        question,
+        queries.readings(asked),
+        queries.patient,
+        queries.record,
+        joined="or" if joined == "or" else "and",
+        execute=queries,
+    )
+
+
+def _answered(
+    question: str, asked: Iterable[Query], queries: PatientQueries, *, joined: str
+) -> Answer:
+    try:
+        return answer_of_queries(question, asked, queries, joined=joined)
+    except CannotExecute as problem:
+        reason = " ".join(str(problem).split())
+        return not_understood_answer(question, (), reason, queries.patient)
+
+
+def _declined(question: str, reading: Declined, queries: PatientQueries) -> Answer:
+    try:
+        related = queries.readings(reading.related)
+    except CannotExecute:
+        related = []
+    return declined_answer(
+        question, reading.reason, related, queries.patient, queries.record, execute=queries
+    )
+
+
+def _unread_context(context: str) -> Iterator[str]:
+    """Yield a remark if the context says more than the time of the question."""
+    sentences = _SENTENCE_END.split(context.strip())
+    if any(sentence and stated_time(sentence) is None for sentence in sentences):
+        yield "Of the context, only the time was taken into account: a model reads all of it."
