@@ -170,7 +170,7 @@ async def _answer(question: _ChartQuestion) -> AnsweredChart:
         record_answer = await _ask_record(question, chart)
     except CaseFailed as failure:
         failures.append(failure)
-    if chart.documents.readable:
+    if chart.documents.readable and _needs_notes(question, record_answer):
         case, sources = case_from_documents(question.question, chart.documents.readable)
         case = as_question(case)
         try:
@@ -185,6 +185,13 @@ async def _answer(question: _ChartQuestion) -> AnsweredChart:
         remarks.insert(0, chart.clock.remark)
     changes = {"patient": chart.patient.as_json, "remarks": tuple(dict.fromkeys(remarks))}
     return AnsweredChart(answer.model_copy(update=changes), case)
+
+
+def _needs_notes(question: _ChartQuestion, record_answer: Answer | None) -> bool:
+    """Whether the notes may hold what the resources do not; a note that was given is always asked."""
+    if record_answer is None or question.note.strip():
+        return True
+    return record_answer.status in (Status.NOT_FOUND, Status.NOT_UNDERSTOOD)
 
 
 def _read_chart(question: _ChartQuestion) -> PatientChart:

@@ -24,6 +24,9 @@ PERFORMER = "a query of the record"
 MAX_CITED_ROWS = 12
 """Rows that one line cites; of a count of more, the others are evidence only."""
 
+_SINCE_THEN = frozenset({"age", "elapsed"})
+"""Fields that depend on the time of the question."""
+
 _NOT_CONFIRMED = "What was found could not be confirmed in the record, so it is not shown."
 _DECLINED = "The record cannot judge or predict this"
 
@@ -121,7 +124,7 @@ class _Draft(NamedTuple):
 def _answer(
     question: str, status: Status, readings: Sequence[Reading], patient: Resource
 ) -> Answer:
-    sentences = dict.fromkeys(query.sentence for query, _ in readings)
+    sentences = dict.fromkeys(_query_text(query) for query, _ in readings)
     return Answer(
         question=question,
         status=status,
@@ -129,6 +132,14 @@ def _answer(
         patient=patient_match(patient).as_json,
         performer=PERFORMER,
     )
+
+
+def _query_text(query: Query) -> str:
+    """The query in words; the time of the question only where the answer depends on it."""
+    is_relative = any(span.is_relative for span in query.when.spans)
+    if query.against is not None or query.state or is_relative or query.returns in _SINCE_THEN:
+        return query.sentence
+    return query.model_copy(update={"now": None}).sentence
 
 
 def _with_drafts(answer: Answer, drafts: Sequence[_Draft], readings: Sequence[Reading]) -> Answer:

@@ -232,7 +232,7 @@ def test_words_that_are_not_understood_are_named(record: Path) -> None:
 def test_what_the_record_does_not_hold_is_not_found(record: Path) -> None:
     answered = ask_patient("What was the last creatinine measured?", "p2", record, Settings())
     assert answered.status is Status.NOT_FOUND
-    assert answered.message.startswith("No record of")
+    assert answered.message.startswith("No creatinine result is recorded")
     assert "note does not answer" in answered.message
     assert answered.lines == ()
 

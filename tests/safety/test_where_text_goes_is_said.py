@@ -138,7 +138,7 @@ def test_ask_about_a_patient_names_the_server_once(
     tmp_path: Path, no_connection: list[str]
 ) -> None:
     record = str(small_record(tmp_path))
-    words = ["ask", "What was the last creatinine?", "--patient", "p1", "--record", record]
+    words = ["ask", "Which creatinine stood out?", "--patient", "p1", "--record", record]
     result = command(*words, "--base-url", LAB, "--model", "m", "--set", "tries=1", cwd=tmp_path)
     assert no_connection
     assert lines_about_text(result) == ["archqa: record text goes to lab.example:8443"]

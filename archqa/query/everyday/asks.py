@@ -149,7 +149,16 @@ def unit_of(marks: tuple[Mark, ...]) -> Unit | None:
 
 def counts(account: Account) -> bool:
     """Whether the number of rows is asked for."""
-    return bool(account.use("summary", "count"))
+    return bool(account.use("summary", "count")) or _is_total_of_rows(account)
+
+
+def _is_total_of_rows(account: Account) -> bool:
+    """Whether "total" stands for a number of rows: of a measurement it may belong to the name."""
+    clause = account.clause
+    is_measured = any(concept.kind == "measurement" for concept in clause.concepts)
+    if is_measured or not (clause.has("row") or clause.has("class")):
+        return False
+    return bool(account.use("summary", "total"))
 
 
 def use_plain_words(account: Account) -> None:

@@ -98,12 +98,14 @@ def _results(question: MeasurementQuestion, fields: tuple[str, ...]) -> Iterator
 
 
 def _yes_no(question: MeasurementQuestion) -> Ask:
-    """Whether there is any result; of what is told by its value, such as smoking, the value."""
-    if not _is_status(question.named):
+    """Whether there is any result; of what is told by its value, such as smoking, the last value.
+
+    Whether she ever smoked is told by all values together.
+    """
+    has_ever = question.account.clause.has("ever")
+    if not _is_status(question.named) or has_ever:
         return Ask("value", "exists", position=question.position)
-    if question.form.is_present and not question.account.clause.has("ever"):
-        return Ask("value", position="last")
-    return Ask("value")
+    return Ask("value", position="last") if question.form.is_present else Ask("value")
 
 
 def _is_status(named: Named) -> bool:

@@ -268,4 +268,4 @@ def _matches(pattern: str, text: str) -> Iterator[re.Match[str]]:
 
 @cache
 def _compiled(pattern: str) -> re.Pattern[str]:
-    return re.compile(rf"(?<![a-z\d/.-])(?:{pattern})(?![a-z\d])")
+    return re.compile(rf"(?<![a-z\d/.-])(?:{pattern})(?![a-z\d]|\.\d)")

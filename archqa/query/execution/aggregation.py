@@ -75,10 +75,14 @@ def _warn_of_mixed_tests(context: ExecutionContext, rows: Sequence[Row]) -> None
     """A number of the results of several tests means little."""
     if context.conventions.name_matching != "words" or context.query.returns != "value":
         return
-    codes = {frozenset((coding.system, coding.code) for coding in row.codings) for row in rows}
-    names = sorted({row.name for row in rows if row.value is not None})
-    if len(codes) > 1 and len(names) > 1:
-        context.warn(f"The values are of {len(names)} different tests: {', '.join(names)}.")
+    names = {
+        frozenset((coding.system, coding.code) for coding in row.codings): row.name
+        for row in rows
+        if row.value is not None
+    }
+    if len(set(names.values())) > 1:
+        listed = ", ".join(sorted(set(names.values())))
+        context.warn(f"The values are of {len(names)} different tests: {listed}.")
 
 
 def _exists(context: ExecutionContext, rows: Sequence[Row]) -> bool:

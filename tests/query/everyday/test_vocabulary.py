@@ -48,7 +48,6 @@ def test_several_displays_that_share_the_phrase_are_all_taken() -> None:
         "migraine without?",
         "any partner",
         "sedation before intubation",
-        "does she have a quaxil",
         "placing?",
     ],
 )
