@@ -1,12 +1,12 @@
 """The names in a record: those of one patient's rows, and of the whole record."""
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
-from functools import lru_cache
+from collections.abc import Callable, Iterable, Iterator
+from functools import cached_property, lru_cache
 from typing import NamedTuple, Protocol
-from weakref import WeakKeyDictionary
+from weakref import WeakKeyDictionary, ref
 
-from archqa.fhir import CodeCount, Record
+from archqa.fhir import CodeCount, Record, Store
 from archqa.query.concepts.words import stem, stems
 from archqa.query.everyday.tables import read_table
 from archqa.query.model import RowKind
@@ -56,19 +56,30 @@ class NameIndex:
 
 
 class PatientVocabulary:
-    """The vocabulary of one patient of a record."""
+    """The vocabulary of one patient of a record; what is slow to read is read when it is needed."""
 
     def __init__(
-        self, patient_names: Iterable[str], own: NameIndex, whole_record: NameIndex
+        self,
+        patient_names: Callable[[], Iterable[str]],
+        own: Callable[[], NameIndex],
+        whole_record: Callable[[], NameIndex],
     ) -> None:
-        self._patient_names = frozenset(patient_names)
-        self._own = own
-        self._whole_record = whole_record
+        self._read_patient_names = patient_names
+        self._read_own = own
+        self._read_whole_record = whole_record
 
-    @property
+    @cached_property
     def patient_names(self) -> frozenset[str]:
         """The words of the patient's names, in lower case."""
-        return self._patient_names
+        return frozenset(self._read_patient_names())
+
+    @cached_property
+    def _own(self) -> NameIndex:
+        return self._read_own()
+
+    @cached_property
+    def _whole_record(self) -> NameIndex:
+        return self._read_whole_record()
 
     def holding(self, words: tuple[str, ...]) -> tuple[Name, ...]:
         """The names that hold all the words; this patient's if there are any."""
@@ -81,22 +92,52 @@ class PatientVocabulary:
 
 _CACHE: "WeakKeyDictionary[Record, dict[str, PatientVocabulary]]" = WeakKeyDictionary()
 _WHOLE: "WeakKeyDictionary[Record, NameIndex]" = WeakKeyDictionary()
+_WHOLE_STORES: dict[tuple[str, int, int], NameIndex] = {}
+"""By path, time of change and size: a store is opened anew for each question."""
+
+_MAX_WHOLE_STORES = 4
 
 
 def patient_vocabulary(record: Record, patient: str) -> PatientVocabulary:
-    """The vocabulary of a patient, cached as long as the record is open. Raises `FhirError`."""
+    """The vocabulary of a patient, cached as long as the record is open.
+
+    What it looks up raises `FhirError` as the record does.
+    """
     of_patient = _CACHE.setdefault(record, {})
     if patient not in of_patient:
-        own = NameIndex(_names(record, patient))
-        words = _patient_names(record, patient)
-        of_patient[patient] = PatientVocabulary(words, own, _whole_record(record))
+        opened = ref(record)  # The cache would otherwise keep the record open.
+        of_patient[patient] = PatientVocabulary(
+            lambda: _patient_names(_record_of(opened), patient),
+            lambda: NameIndex(_names(_record_of(opened), patient)),
+            lambda: _whole_record(_record_of(opened)),
+        )
     return of_patient[patient]
 
 
+def _record_of(reference: "ref[Record]") -> Record:
+    record = reference()
+    if record is None:
+        raise RuntimeError("The record was closed before its vocabulary was read.")
+    return record
+
+
 def _whole_record(record: Record) -> NameIndex:
+    """The names of all patients; it takes a second for a large record."""
     if record not in _WHOLE:
-        _WHOLE[record] = NameIndex(_names(record, None))
+        _WHOLE[record] = _names_of_store(record)
     return _WHOLE[record]
+
+
+def _names_of_store(record: Record) -> NameIndex:
+    if not isinstance(record, Store):
+        return NameIndex(_names(record, None))
+    state = record.path.stat()
+    key = (str(record.path), state.st_mtime_ns, state.st_size)
+    if key not in _WHOLE_STORES:
+        while len(_WHOLE_STORES) >= _MAX_WHOLE_STORES:
+            _WHOLE_STORES.pop(next(iter(_WHOLE_STORES)))
+        _WHOLE_STORES[key] = NameIndex(_names(record, None))
+    return _WHOLE_STORES[key]
 
 
 def _names(record: Record, patient: str | None) -> Iterator[Name]:

@@ -48,8 +48,8 @@ def _names(displays: dict[RowKind, tuple[str, ...]], *, is_own: bool) -> list[Na
 
 
 VOCABULARY = PatientVocabulary(
-    ("maria", "von", "von197"),
-    NameIndex(_names(_OWN, is_own=True)),
-    NameIndex([*_names(_OWN, is_own=False), *_names(_OTHERS, is_own=False)]),
+    lambda: ("maria", "von", "von197"),
+    lambda: NameIndex(_names(_OWN, is_own=True)),
+    lambda: NameIndex([*_names(_OWN, is_own=False), *_names(_OTHERS, is_own=False)]),
 )
 """The vocabulary of Maria Von197, who has no recorded allergy."""

@@ -20,7 +20,7 @@ def test_a_name_holds_all_words_in_any_number_and_order() -> None:
 def test_the_patients_own_names_come_first() -> None:
     own = NameIndex([Name("diagnosis", "Fracture of arm")])
     record = NameIndex([Name("diagnosis", "Fracture of leg", is_own=False)])
-    vocabulary = PatientVocabulary((), own, record)
+    vocabulary = PatientVocabulary(tuple, lambda: own, lambda: record)
     assert [name.display for name in vocabulary.holding(("fracture",))] == ["Fracture of arm"]
     assert [name.display for name in vocabulary.holding(("leg",))] == ["Fracture of leg"]
 
@@ -31,9 +31,11 @@ def test_a_longer_name_of_the_record_wins_over_a_concept() -> None:
 
 def test_several_displays_that_share_the_phrase_are_all_taken() -> None:
     vocabulary = PatientVocabulary(
-        (),
-        NameIndex([Name("diagnosis", "Quax fever, left"), Name("diagnosis", "Quax fever, right")]),
-        NameIndex([]),
+        tuple,
+        lambda: NameIndex(
+            [Name("diagnosis", "Quax fever, left"), Name("diagnosis", "Quax fever, right")]
+        ),
+        lambda: NameIndex([]),
     )
     reading = read_question("when did she have quax fever", vocabulary)
     assert isinstance(reading, Understood)
