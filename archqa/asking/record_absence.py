@@ -9,6 +9,7 @@ from datetime import datetime
 from typing import Any
 
 from archqa.asking.answer import Status
+from archqa.asking.record_displays import without_marks
 from archqa.asking.record_lines import row_statements
 from archqa.asking.record_names import row_words
 from archqa.asking.record_negatives import negative_part
@@ -76,7 +77,23 @@ def absent_part(
     outside = _outside_of_time(query, execute)
     if outside:
         return _nothing(query, outside, ())
-    return _nothing(query, "", tuple(_searched(query, execute)))
+    nothing = _nothing(query, "", tuple(_searched(query, execute)))
+    return _results_that_name_it(query, nothing, support, execute) or nothing
+
+
+def _results_that_name_it(
+    query: Query, nothing: Part, support: Support, execute: Execute
+) -> Part | None:
+    """Results that name a condition which no diagnosis has: a grade of retinopathy, or none."""
+    names = (*query.concepts, *map(without_marks, query.names))
+    if query.what != "diagnosis" or query.summary != "exists" or not names:
+        return None
+    results = Query(what="observation", names=names, when=When(position="last"), now=query.now)
+    rows = execute(results).chosen
+    if not rows:
+        return None
+    verdict = f"{nothing.message.rstrip('.')}, but a result names it: "
+    return Part(tuple(row_statements(results, rows, support)), verdict=verdict, limit=_SHOWN)
 
 
 def nothing_text(subject_text: str, searched: Sequence[str]) -> str:

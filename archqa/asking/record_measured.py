@@ -26,6 +26,7 @@ _UNITS = {
     "10*3/uL": "10^3/µL",
     "10*6/uL": "10^6/µL",
 }
+_NO_FLAG = "whether it is normal is not recorded: no interpretation, no reference range"
 _ANNOTATION = re.compile(r"\{[^}]*\}")
 """A UCUM annotation, {score}: it is no unit (ucum.org, section 6)."""
 
@@ -177,7 +178,7 @@ def _statement(
     text = f"{_label_and_value(first)}{_dates_text([date for date in dates if date])}"
     remarks = [converted_text(first.rows[0], support)]
     if query.flag or query.returns == "flag":
-        remarks.insert(0, _flags_of(first))
+        remarks.insert(0, _flags_of(first) or _NO_FLAG)
     remark = "; ".join(remark for remark in remarks if remark)
     details = detail_texts(query, first.rows[0], is_single=len(group) == 1)
     text = ", ".join([text, *details])

@@ -169,6 +169,14 @@ def use_plain_words(account: Account) -> None:
     account.use("form")
     account.use("join")
     account.use("noun", "named", "type", "list")
+    _use_with_before_fields(account)
+
+
+def _use_with_before_fields(account: Account) -> None:
+    """ "With" that only joins what is shown: "her medicines with doses"."""
+    fields = {mark.start for mark in account.clause.of("field")}
+    links = account.unused("link", "with")
+    account.use_marks(mark for mark in links if mark.end in fields)
 
 
 _OF_WHOM = frozenset({"her", "his", "my", "their", "the", "patient", "she", "he", "i", "on"})

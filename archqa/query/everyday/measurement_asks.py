@@ -81,10 +81,20 @@ def _changes(question: MeasurementQuestion) -> Iterator[Ask]:
     """How much it changed; and, where a direction or a trend is asked for, every value."""
     account = question.account
     account.use("summary", "change")
+    if _has_two_parts(question.named):
+        account.use("trend", "any")
+        account.use("series")
+        yield Ask("value")
+        return
     shows_values = bool(account.use("trend")) | bool(account.use("series"))
     if shows_values or question.form.is_yes_no or "much" not in account.clause.words:
         yield Ask("value")
     yield Ask("value", "change")
+
+
+def _has_two_parts(named: Named) -> bool:
+    """Whether a change would be of two numbers; the values are listed then."""
+    return any(limit.concepts == ("blood pressure",) for limit in named.limits)
 
 
 def _results(question: MeasurementQuestion, fields: tuple[str, ...]) -> Iterator[Ask]:
@@ -103,6 +113,7 @@ def _yes_no(question: MeasurementQuestion) -> Ask:
     Whether she ever smoked is told by all values together.
     """
     has_ever = question.account.clause.has("ever")
+    question.account.use("outcome")
     if not _is_status(question.named) or has_ever:
         return Ask("value", "exists", position=question.position)
     return Ask("value", position="last") if question.form.is_present else Ask("value")

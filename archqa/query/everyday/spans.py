@@ -39,7 +39,7 @@ _DATES = (
     rf"(?:the )?(?:year )?{_YEAR}(?: calendar year)?",
     r"(?P<today>today)|(?P<yesterday>yesterday)",
     r"(?P<this>this) (?:calendar )?(?P<period>month|year)",
-    r"(?P<last>last|the previous) (?:calendar )?(?P<period>month|year)",
+    r"(?P<last>(?<!the )last|the previous) (?:calendar )?(?P<period>month|year)",
     rf"{_MONTH}(?: (?P<back>this|last) year)",
 )
 _BARE_MONTHS = (rf"{_MONTH}(?: {_DAY})?(?![\d/])", rf"{_DAY}(?: of)? {_MONTH}")
