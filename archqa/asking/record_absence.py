@@ -6,6 +6,7 @@ question: what was stopped is not taken currently, a negative test is no positiv
 
 from collections.abc import Iterator, Sequence
 from datetime import datetime
+from functools import cache
 from typing import Any
 
 from archqa.asking.answer import Status
@@ -18,6 +19,7 @@ from archqa.asking.record_statements import Execute, Part
 from archqa.asking.record_subjects import counted_rows, subject
 from archqa.asking.record_summaries import span_text
 from archqa.asking.record_support import Support
+from archqa.asking.word_patterns import read_word_lists
 from archqa.query.execution.findings import QueryResult
 from archqa.query.execution.rows import Row
 from archqa.query.execution.statuses import row_state
@@ -84,16 +86,24 @@ def absent_part(
 def _results_that_name_it(
     query: Query, nothing: Part, support: Support, execute: Execute
 ) -> Part | None:
-    """Results that name a condition which no diagnosis has: a grade of retinopathy, or none."""
+    """Results that tell of a condition which no diagnosis has: a test for it, or a grade of it."""
     names = (*query.concepts, *map(without_marks, query.names))
     if query.what != "diagnosis" or query.summary != "exists" or not names:
         return None
-    results = Query(what="observation", names=names, when=When(position="last"), now=query.now)
-    rows = execute(results).chosen
+    tests = [test for name in names for test in _tests_of_conditions().get(name, ())]
+    results = Query(what="observation", names=names, concepts=tuple(tests), now=query.now)
+    rows = execute(results.model_copy(update={"when": query.when})).chosen
     if not rows:
         return None
-    verdict = f"{nothing.message.rstrip('.')}, but a result names it: "
-    return Part(tuple(row_statements(results, rows, support)), verdict=verdict, limit=_SHOWN)
+    verdict = f"{nothing.message.rstrip('.')}, but there are results on it: "
+    statements = tuple(row_statements(results, rows, support))
+    return Part(statements, verdict=verdict, limit=_SHOWN, is_series=True)
+
+
+@cache
+def _tests_of_conditions() -> dict[str, tuple[str, ...]]:
+    rows = read_word_lists("tests_of_conditions.tsv")
+    return {condition: tuple(tests.split("|")) for condition, tests in rows}
 
 
 def nothing_text(subject_text: str, searched: Sequence[str]) -> str:

@@ -76,6 +76,13 @@ class TestValues:
         ]
         assert texts(answer_to(query("lab"), [high])) == ["Glucose 180 mg/dL on 2020-01-02"]
 
+    def test_a_value_without_flag_and_range_is_not_said_to_be_normal(self) -> None:
+        potassium = lab(1, "2019-01-02", 4.7, "Potassium", "mmol/L")
+        assert texts(answer_to(query("lab", returns="flag"), [potassium])) == [
+            "Potassium 4.7 mmol/L on 2019-01-02 (whether it is normal is not recorded: "
+            "no interpretation, no reference range)"
+        ]
+
     def test_the_flags_of_a_blood_pressure_say_of_which_part(self) -> None:
         facts = {"flag": ("high",), "reference_range": ("90-120 mm[Hg]",)}
         top = row(

@@ -83,6 +83,22 @@ class TestYesAndNo:
         assert answer.message == "No warfarin is recorded: 38 medication orders were searched."
         assert answer.lines == ()
 
+    def test_a_condition_without_a_diagnosis_is_told_by_the_results_of_its_tests(self) -> None:
+        negative = row("Observation/o", "C. difficile toxin", "2025-03-30", text="Not detected")
+
+        def execute(further: Query) -> QueryResult:
+            is_test = further.concepts == ("c. difficile test",)
+            return result(further, [negative] if is_test else [])
+
+        asked = query("diagnosis", summary="exists", concepts=("c. difficile infection",))
+        answer = answer_to(asked, [], execute=execute, record=InventedRecord([negative]))
+        assert answer.status is Status.ANSWERED
+        assert texts(answer) == [
+            "No C. difficile infection is recorded: the record has no diagnoses, but there are "
+            "results on it: C. difficile toxin: Not detected on 2025-03-30"
+        ]
+        assert answer.lines[0].citations == ("Observation/o",)
+
     def test_two_searches_for_one_thing_are_one_sentence(self) -> None:
         doses = [order(number, "2025-03-30") for number in range(12)]
 
