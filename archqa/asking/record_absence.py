@@ -23,7 +23,7 @@ from archqa.asking.word_patterns import read_word_lists
 from archqa.query.execution.findings import QueryResult
 from archqa.query.execution.rows import Row
 from archqa.query.execution.statuses import row_state
-from archqa.query.model import Query
+from archqa.query.model import Query, RowKind
 from archqa.query.scope import When
 
 _NO_LIMITS: dict[str, Any] = {
@@ -58,6 +58,15 @@ _LIMITS_TO_LEAVE_OUT = (
 )
 """Limits that are left out one by one to tell after which of them no row was left."""
 
+_OTHER_KINDS: dict[str, tuple[RowKind, ...]] = {
+    "diagnosis": ("observation",),
+    "observation": ("procedure", "report"),
+    "lab": ("procedure", "report"),
+    "procedure": ("observation", "report"),
+    "imaging": ("report",),
+}
+"""Kinds of rows under which the same thing may stand."""
+
 _SHOWN = 5
 
 
@@ -80,24 +89,39 @@ def absent_part(
     if outside:
         return _nothing(query, outside, ())
     nothing = _nothing(query, "", tuple(_searched(query, execute)))
-    return _results_that_name_it(query, nothing, support, execute) or nothing
+    return _under_other_kinds(query, nothing, support, execute) or nothing
 
 
-def _results_that_name_it(
+def _under_other_kinds(
     query: Query, nothing: Part, support: Support, execute: Execute
 ) -> Part | None:
-    """Results that tell of a condition which no diagnosis has: a test for it, or a grade of it."""
-    names = (*query.concepts, *map(without_marks, query.names))
-    if query.what != "diagnosis" or query.summary != "exists" or not names:
+    """Rows of another kind that name it: results on a condition, a test done as a procedure."""
+    names = (*map(_plain_test, query.concepts), *map(without_marks, query.names))
+    if query.summary not in {"exists", "each"} or not names:
         return None
     tests = [test for name in names for test in _tests_of_conditions().get(name, ())]
-    results = Query(what="observation", names=names, concepts=tuple(tests), now=query.now)
-    rows = execute(results.model_copy(update={"when": query.when})).chosen
-    if not rows:
-        return None
-    verdict = f"{nothing.message.rstrip('.')}, but there are results on it: "
-    statements = tuple(row_statements(results, rows, support))
-    return Part(statements, verdict=verdict, limit=_SHOWN, is_series=True)
+    for what in _OTHER_KINDS.get(query.what, ()):
+        is_result = what == "observation"
+        others = Query(
+            what=what,
+            names=names,
+            concepts=tuple(tests) if is_result else (),
+            when=query.when,
+            returns="value" if is_result else "time",
+            now=query.now,
+        )
+        rows = execute(others).chosen
+        if rows:
+            words = row_words(what).plural
+            verdict = f"{nothing.message.rstrip('.')}, but there are {words} on it: "
+            statements = tuple(row_statements(others, rows, support))
+            return Part(statements, verdict=verdict, limit=_SHOWN, is_series=True)
+    return None
+
+
+def _plain_test(concept: str) -> str:
+    """The name of a concept without the word that makes it a result."""
+    return concept.removesuffix(" result").removesuffix(" test")
 
 
 @cache

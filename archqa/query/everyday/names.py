@@ -82,19 +82,21 @@ def _names(words: tuple[str, ...], vocabulary: Vocabulary) -> tuple[Name, ...]:
     if not _content_words(folded):
         return ()
     names = vocabulary.holding(words)
-    return tuple(name for name in names if _says_enough(folded, name.display))
+    return tuple(name for name in names if _says_enough(folded, name))
 
 
-def _says_enough(words: tuple[str, ...], display: str) -> bool:
+def _says_enough(words: tuple[str, ...], name: Name) -> bool:
     """Whether the words are a third of the content of a display, and none of what it denies.
 
     "Partner" does not stand for a question of a survey that happens to have the word, nor
-    "sedation" for "intubation without sedation".
+    "sedation" for "intubation without sedation". A name that only other patients have must be said
+    in full: that there is no "infection of tooth" does not tell of infections.
     """
-    told = _content_words(stems(display))
-    if _SMALLEST_SHARE * len(told) > len(told & set(words)):
+    told = _content_words(stems(name.display))
+    share = _SMALLEST_SHARE if name.is_own else 1
+    if share * len(told) > len(told & set(words)):
         return False
-    return not _denied(display) & set(words) or bool(_NEGATIONS & set(words))
+    return not _denied(name.display) & set(words) or bool(_NEGATIONS & set(words))
 
 
 @lru_cache(maxsize=65536)

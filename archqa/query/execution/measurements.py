@@ -177,8 +177,13 @@ def _has_parts(observation: Resource) -> bool:
     return "component" in observation or "hasMember" in observation
 
 
+_FLAGGING = frozenset({"interpretation", "referenceRange", "dataAbsentReason"})
+
+
 def result_facts(result: Resource) -> dict[str, tuple[str, ...]]:
     """Flags, reference range and reason of a missing value, of a result or of a component."""
+    if "valueQuantity" in result and not _FLAGGING & result.keys():
+        return {}  # Most results are a number without more, and there are many.
     value = _measured_value(result)
     facts = {}
     flags = result_flags(result, value.number, value.text)

@@ -22,8 +22,8 @@ from archqa.query.execution.named_rows import CodeTest, Wanted, select_named
 from archqa.query.execution.names import concept_codings, concept_names
 from archqa.query.execution.rows import Row
 
-_MAX_ROWS_AT_ONCE = 5000
-"""Patients with more results, as after weeks in an ICU, are searched by code."""
+_MAX_ROWS_AT_ONCE = 500
+"""Of a patient with more results, those with some codes are read: 25 ms instead of 150 of 1,400."""
 
 _CODE_ELEMENTS = frozenset({"code", "component.code"})
 
