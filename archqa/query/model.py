@@ -130,6 +130,9 @@ class Query(FrozenModel):
         description="Only the rows with the smallest (largest) value of all that pass the other limits.",
     )
     companion: Companion | None = None
+    newest: int | None = Field(
+        default=None, ge=2, le=50, description="Only the rows of the latest so many times."
+    )
     when: When = When()
     returns: ReturnedField = "value"
     summary: Aggregation = "each"
@@ -152,6 +155,7 @@ class Query(FrozenModel):
             *self._return_mistakes(),
             *self._summary_mistakes(),
             *self._limit_mistakes(),
+            *self._newest_mistakes(),
             *self._now_mistakes(),
         ]
         if mistakes:
@@ -203,6 +207,11 @@ class Query(FrozenModel):
             if has_limit and self.what not in kinds:
                 mistakes.append(f"{limit} does not go with {self.what}")
         return mistakes
+
+    def _newest_mistakes(self) -> list[str]:
+        if self.newest and (self.summary in {"count", "exists"} or self.when.position):
+            return ["the newest rows are neither counted nor at one position"]
+        return []
 
     def _now_mistakes(self) -> list[str]:
         if self.now is None:

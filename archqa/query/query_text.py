@@ -106,6 +106,8 @@ def _rows_text(query: Query) -> str:
         return "the patient"
     kind = KINDS[query.what]
     rows = f"{_adjectives(query)}{kind.plural}"
+    if query.newest:
+        rows = f"the last {query.newest} {_adjectives(query)}{kind.plural}"
     if query.when.position:
         rows = f"the {_spaced(query.when.position)} {_adjectives(query)}{kind.singular}"
     when = query.when.model_copy(update={"position": None})

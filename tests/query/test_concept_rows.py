@@ -83,6 +83,19 @@ def test_an_unknown_concept_cannot_be_executed(ask: Ask) -> None:
         ask(SUGARS, "observation", concepts=["shngles"])
 
 
+def test_the_newest_are_the_rows_of_the_latest_times(ask: Ask) -> None:
+    answer = ask(SUGARS, "observation", concepts=["glucose"], newest=2)
+    assert refs(answer) == ["Observation/o2", "Observation/o3"]
+    average = ask(SUGARS, "observation", concepts=["glucose"], newest=2, summary="average")
+    assert average.answer.values == (155,)
+
+
+def test_the_newest_are_neither_counted_nor_at_a_position(ask: Ask) -> None:
+    for fields in ({"summary": "count"}, {"when": {"position": "last"}}):
+        with pytest.raises(ValueError, match="neither counted nor at one position"):
+            ask(SUGARS, "observation", newest=2, **fields)
+
+
 def test_values_of_a_concept_are_converted_to_one_unit(ask: Ask) -> None:
     held = [*SUGARS[:3], sugar("o5", "Glucose", "2024-01-01T10:00:00Z", (10, "mmol/L"))]
     answer = ask(held, "observation", concepts=["glucose"], when=LAST)

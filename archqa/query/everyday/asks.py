@@ -87,6 +87,15 @@ def position_of(account: Account) -> Position | None:
     return value
 
 
+def newest_of(account: Account) -> int | None:
+    """How many of the latest are asked for: "the last three visits"; of two numbers none is used."""
+    marks = account.unused("newest")
+    if len(marks) != 1:
+        return None
+    account.use_marks(marks)
+    return int(marks[0].value)
+
+
 def may_have_position(account: Account, asks: tuple[Ask, ...]) -> bool:
     """Whether first or last can be meant: not of a number, nor of yes or no within a span."""
     if all(ask.summary in {"count", "count_distinct"} for ask in asks):

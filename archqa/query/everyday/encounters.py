@@ -1,6 +1,7 @@
 """Questions about visits: emergency, hospital, office; when, where, with whom and what for."""
 
 from collections.abc import Iterator
+from typing import Any
 
 from archqa.query.everyday.asks import (
     Ask,
@@ -9,6 +10,7 @@ from archqa.query.everyday.asks import (
     fields_of,
     form_of,
     may_have_position,
+    newest_of,
     plain_field,
     position_of,
     state_of,
@@ -47,7 +49,8 @@ def read_encounters(account: Account) -> Draft:
     named = names_of(account, _NAMED)
     asks = tuple(_asks(account, form))
     _use_words(account)
-    limits = {"classes": classes, "reasons": reasons, "per": _period(account)}
+    limits: dict[str, Any] = {"classes": classes, "reasons": reasons, "per": _period(account)}
+    limits["newest"] = newest_of(account)
     return Draft(("encounter",), asks, named, account.use_spans(), limits=limits)
 
 

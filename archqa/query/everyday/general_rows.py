@@ -15,6 +15,7 @@ from archqa.query.everyday.asks import (
     fields_of,
     form_of,
     may_have_position,
+    newest_of,
     plain_field,
     position_of,
     state_of,
@@ -70,7 +71,9 @@ def read_general_rows(account: Account, what: RowKind) -> Draft | Declined:
     asks = tuple(_asks(account, kind, form, named))
     _use_words(account, kind)
     spans = account.use_spans()
-    return Draft((what,), asks, named, spans, stay, {"reasons": reasons})
+    return Draft(
+        (what,), asks, named, spans, stay, {"reasons": reasons, "newest": newest_of(account)}
+    )
 
 
 def _dates(kind: GeneralKind, named: Named) -> Iterator[Query]:

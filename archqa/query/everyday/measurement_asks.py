@@ -146,6 +146,8 @@ def _implied_position(
     is_series = bool(question.account.use("series")) or clause.has("history")
     is_limited = clause.has("flag") or clause.has("test")
     has_plural = any(mark.text.endswith("s") for mark in clause.of("noun", "measure"))
+    if clause.has("newest"):
+        return None
     if question.is_dated or is_series or is_limited or has_plural or "time" in returned:
         return None
     return "last"

@@ -5,7 +5,7 @@ from functools import cache
 from typing import NamedTuple
 
 from archqa.query.concepts import Concept, concept_named, ucum_unit
-from archqa.query.everyday.asks import Ask, form_of, use_plain_words
+from archqa.query.everyday.asks import Ask, form_of, newest_of, use_plain_words
 from archqa.query.everyday.declining import decline
 from archqa.query.everyday.draft import Draft
 from archqa.query.everyday.marks import Account, Mark
@@ -26,11 +26,12 @@ class _Limits(NamedTuple):
 
     flag: Flag | None = None
     test: ValueTest | None = None
+    newest: int | None = None
 
     @property
     def fields(self) -> dict[str, object]:
         """The fields of a query."""
-        return {"flag": self.flag, "value": self.test}
+        return {"flag": self.flag, "value": self.test, "newest": self.newest}
 
 
 def read_measurements(account: Account) -> Draft | Declined:
@@ -45,7 +46,7 @@ def read_measurements(account: Account) -> Draft | Declined:
     declined = _declined(question)
     if declined is not None:
         return declined
-    limits = _Limits(_flag(question), _test(account))
+    limits = _Limits(_flag(question), _test(account), newest_of(account))
     asks = measurement_asks(question)
     named = _of_single_values(named, limits, asks)
     return Draft((what,), asks, named, spans, stay, limits.fields)

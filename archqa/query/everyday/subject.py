@@ -121,6 +121,9 @@ def _by_rows(rows: AbstractSet[str]) -> str | None:
     return next((kind for kind in general_kinds() if kind in rows), None)
 
 
+_OF_VISITS = ("discharge_destination", "visit_type", "length_of_stay")
+
+
 def _by_words(clause: Clause) -> str | None:
     """The kind that verbs and fields speak for when nothing is named."""
     if clause.has("field", "dose"):
@@ -131,10 +134,8 @@ def _by_words(clause: Clause) -> str | None:
         return "diagnosis"
     if clause.has("verb", "vaccinate"):
         return "immunization"
-    if clause.has("verb", "visit", "discharge", "stay"):
-        return "encounter"
-    if clause.has("field", "discharge_destination", "visit_type", "length_of_stay"):
+    if clause.has("verb", "visit", "discharge", "stay") or clause.has("field", *_OF_VISITS):
         return "encounter"
     if clause.has("noun", "measure"):
         return "measurements"
-    return None
+    return "encounter" if clause.has("field", "place") else None

@@ -58,9 +58,17 @@ def select_rows(context: ExecutionContext, wanted: Wanted, when: When) -> RowSel
     rows = _with_returned_details(context, rows)
     extreme_rows = _filter_by_extreme(query, rows, matcher)
     chosen = _at_position(context, extreme_rows, when, matcher, by_end=by_end)
+    if query.newest:
+        chosen = _of_latest_times(chosen, query.newest)
     if query.summary == "change":
         chosen = first_and_last(chosen, matcher)
     return RowSelection(rows, chosen)
+
+
+def _of_latest_times(rows: list[Row], count: int) -> list[Row]:
+    """The rows of the latest times; those without a time are left out."""
+    times = sorted({row.time for row in rows if row.time is not None})[-count:]
+    return [row for row in rows if row.time in times]
 
 
 def _rows_within_limits(
