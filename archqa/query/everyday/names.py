@@ -109,7 +109,7 @@ def _denied(display: str) -> frozenset[str]:
 
 @lru_cache(maxsize=65536)
 def _content_words(words: tuple[str, ...]) -> frozenset[str]:
-    return frozenset(word for word in words if word not in _generic_words() and word[0].isalpha())
+    return frozenset(word for word in words if word not in _generic_words() and word[:1].isalpha())
 
 
 def _replaced(marks: Sequence[Mark], named: Mark) -> list[Mark]:

@@ -11,17 +11,19 @@ from archqa.query.everyday.tables import phrases_of, read_table
 from archqa.query.everyday.tokens import Token
 
 _AT_END = "$"
+_AT_START = "^"
 _ENDINGS = frozenset(",;?.!")
 _JOINTS = frozenset({"and", "or"})
 
 
 class Phrase(NamedTuple):
-    """Words of a table and what they mean; `at_end`: only at the end of a part of the question."""
+    """Words of a table and what they mean; at the end or the start of a part of the question only."""
 
     words: tuple[str, ...]
     kind: str
     value: str
     at_end: bool = False
+    at_start: bool = False
 
 
 def find_phrases(tokens: Sequence[Token]) -> Iterator[Mark]:
@@ -42,6 +44,8 @@ def _mark(phrase: Phrase, start: int, end: int) -> Mark:
 
 def _end_of(phrase: Phrase, tokens: Sequence[Token], start: int) -> int | None:
     """Where a phrase ends; a hyphen or a slash may stand between its words."""
+    if phrase.at_start and not _is_start(tokens, start):
+        return None
     place = start
     for number, word in enumerate(phrase.words):
         while number and place < len(tokens) and tokens[place].text in {"-", "/", "&"}:
@@ -60,12 +64,16 @@ def _is_end(tokens: Sequence[Token], place: int) -> bool:
     return tokens[place].text in _ENDINGS | _JOINTS
 
 
+def _is_start(tokens: Sequence[Token], place: int) -> bool:
+    return place == 0 or tokens[place - 1].text in _ENDINGS
+
+
 @cache
 def all_phrases() -> tuple[Phrase, ...]:
     """The phrases of the three tables; of equal ones the first counts."""
-    phrases: dict[tuple[tuple[str, ...], bool], Phrase] = {}
+    phrases: dict[tuple[tuple[str, ...], bool, bool], Phrase] = {}
     for phrase in _read_phrases():
-        phrases.setdefault((phrase.words, phrase.at_end), phrase)
+        phrases.setdefault((phrase.words, phrase.at_end, phrase.at_start), phrase)
     return tuple(phrases.values())
 
 
@@ -80,10 +88,10 @@ def _read_phrases() -> Iterator[Phrase]:
 
 def _phrases(kind: str, value: str, cell: str) -> Iterator[Phrase]:
     for pattern in cell.split("|"):
-        at_end = pattern.endswith(_AT_END)
-        for words in phrases_of(pattern.removesuffix(_AT_END)):
+        at_end, at_start = pattern.endswith(_AT_END), pattern.endswith(_AT_START)
+        for words in phrases_of(pattern.rstrip(_AT_END + _AT_START)):
             if words:
-                yield Phrase(words, kind, value, at_end)
+                yield Phrase(words, kind, value, at_end, at_start)
 
 
 @cache

@@ -31,18 +31,18 @@ def test_the_single_words_that_carry_nothing_are_few() -> None:
 
 
 def test_no_phrase_has_two_meanings() -> None:
-    read = []
+    meanings = set()
     for kind, value, cell in read_table("phrases.tsv"):
-        read += [(words, kind, value) for words in set(_phrases(cell))]
+        meanings |= {(words, kind, value) for words in _phrases(cell)}
     for kind, cell in (*read_table("judgements.tsv"), *read_table("fillers.tsv")):
-        read += [(words, "word", kind) for words in set(_phrases(cell))]
-    times = Counter(words for words, _, _ in read)
+        meanings |= {(words, "word", kind) for words in _phrases(cell)}
+    times = Counter(words for words, _, _ in meanings)
     ambiguous = {" ".join(words) for words, count in times.items() if count > 1}
     assert ambiguous == set()
 
 
 def _phrases(cell: str) -> list[tuple[str, ...]]:
-    patterns = [pattern for pattern in cell.split("|") if not pattern.endswith("$")]
+    patterns = [pattern for pattern in cell.split("|") if not pattern.endswith(("$", "^"))]
     return [words for words in phrases_of("|".join(patterns)) if words]
 
 
