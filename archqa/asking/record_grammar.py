@@ -15,7 +15,13 @@ from archqa.asking.record_answer import (
 from archqa.core.question import RecordQuestion
 from archqa.fhir import Record, Resource
 from archqa.query import CannotExecute, Chart, Query, execute
-from archqa.query.everyday import Declined, NotUnderstood, patient_vocabulary, read_question
+from archqa.query.everyday import (
+    Declined,
+    NotUnderstood,
+    Understood,
+    patient_vocabulary,
+    read_question,
+)
 from archqa.query.execution.findings import QueryResult
 
 _SENTENCE_END = re.compile(r"(?<=[.!?])\s+")
@@ -68,6 +74,7 @@ def answer_by_grammar(question: RecordQuestion, now: datetime, queries: PatientQ
         answer = _declined(text, reading, queries)
     else:
         answer = _answered(text, reading.queries, queries, joined=reading.joined)
+        answer = answer.model_copy(update={"remarks": (*answer.remarks, *_assumptions(reading))})
     remarks = (*answer.remarks, *_unread_context(question.assumption))
     return answer.model_copy(update={"remarks": remarks})
 
@@ -104,6 +111,14 @@ def _declined(question: str, reading: Declined, queries: PatientQueries) -> Answ
     return declined_answer(
         question, reading.reason, related, queries.patient, queries.record, execute=queries
     )
+
+
+def _assumptions(reading: Understood) -> Iterator[str]:
+    """Yield who was taken for the patient, and which sentences were left out."""
+    for words in reading.assumed:
+        yield f"“{words}” was taken for the patient."
+    for sentence in reading.left_out:
+        yield f"Not taken into account: “{sentence}”."
 
 
 def _unread_context(context: str) -> Iterator[str]:

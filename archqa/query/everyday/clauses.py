@@ -26,7 +26,7 @@ def parts_of(clause: Clause) -> Iterator[tuple[Clause, ...]]:
 
 def may_be_split(parts: tuple[Clause, ...]) -> bool:
     """Whether no word of one part may be meant for another: each part is a question of its own."""
-    if all(_opens_question(part) for part in parts[1:]):
+    if all(opens_question(part) for part in parts[1:]):
         return True
     *others, last = parts
     if any(part.has(kind) for part in others for kind in _SHARED):
@@ -40,7 +40,8 @@ def _stands_before_noun(part: Clause, mark: Mark) -> bool:
     return bool(nouns) and mark.end <= min(nouns)
 
 
-def _opens_question(part: Clause) -> bool:
+def opens_question(part: Clause) -> bool:
+    """Whether a clause begins as a question or a request does."""
     first = next((mark for mark in part.marks if mark.kind != "sign"), None)
     if first is None:
         return False

@@ -13,13 +13,25 @@ from archqa.query.everyday.comparisons import find_tests
 from archqa.query.everyday.marks import Clause, Mark
 from archqa.query.everyday.names import name_marks
 from archqa.query.everyday.phrases import find_phrases
+from archqa.query.everyday.relatives import relatives
 from archqa.query.everyday.spans import find_spans
 from archqa.query.everyday.special_names import known_names
 from archqa.query.everyday.tokens import Token, plain, tokenize
 from archqa.query.everyday.vocabulary import Vocabulary
 
 _TITLES = frozenset({"mr", "mrs", "ms", "miss"})
-_ORDER = ("judgement", "span", "test", "person", "row", "field", "category", "noun", "concept")
+_ORDER = (
+    "judgement",
+    "person_name",
+    "span",
+    "test",
+    "person",
+    "row",
+    "field",
+    "category",
+    "noun",
+    "concept",
+)
 """Which of two marks of one length wins: the first kinds first, all others last."""
 
 
@@ -45,6 +57,8 @@ def mark(question: str, vocabulary: Vocabulary, today: date | None = None) -> Cl
     found = _Found(text, tokenize(text))
     candidates = [*_by_characters(found, today), *find_phrases(found.tokens)]
     candidates += _patient_names(found.tokens, vocabulary)
+    if not any(each.kind == "row" and each.value == "family_history" for each in candidates):
+        candidates += relatives(found.tokens, vocabulary)
     candidates += known_names([token.text for token in found.tokens])
     marks = list(_chosen(candidates))
     marks += _rest(found.tokens, marks)

@@ -4,6 +4,7 @@ from collections.abc import Callable
 from datetime import date
 
 from archqa.query.everyday.allergies import read_allergies
+from archqa.query.everyday.background import read_beside_background
 from archqa.query.everyday.care_plans import read_care_plans
 from archqa.query.everyday.clauses import may_be_split, parts_of
 from archqa.query.everyday.draft import Draft
@@ -56,9 +57,33 @@ def read_question(question: str, vocabulary: Vocabulary, *, today: date | None =
     """
     clause = mark(question, vocabulary, today)
     reading = _read_clause(clause, vocabulary)
-    if not isinstance(reading, NotUnderstood):
+    if isinstance(reading, NotUnderstood):
+        reading = (
+            _read_parts(clause, vocabulary)
+            or _read_one_sentence(clause, vocabulary, question)
+            or reading
+        )
+    if isinstance(reading, Understood):
+        return reading._replace(assumed=_assumed(clause))
+    return reading
+
+
+def _read_one_sentence(clause: Clause, vocabulary: Vocabulary, question: str) -> Reading | None:
+    """The reading of the one sentence that asks, where the others are background."""
+
+    def read(sentence: Clause) -> Reading:
+        reading = _read_clause(sentence, vocabulary)
+        if isinstance(reading, NotUnderstood):
+            return _read_parts(sentence, vocabulary) or reading
         return reading
-    return _read_parts(clause, vocabulary) or reading
+
+    return read_beside_background(clause, question, read)
+
+
+def _assumed(clause: Clause) -> tuple[str, ...]:
+    """The words for a relative that were taken for the patient."""
+    relatives = (mark for mark in clause.of("person_name") if mark.value.startswith("relative"))
+    return tuple(dict.fromkeys(mark.text for mark in relatives))
 
 
 def _read_parts(clause: Clause, vocabulary: Vocabulary) -> Reading | None:

@@ -10,10 +10,14 @@ class Understood(NamedTuple):
 
     joined: `and`, each answers a part of the question; `or`, the same question is asked of several
     kinds of rows or measurements, and those that have nothing need not be named unless all have.
+    assumed: words that were taken for the patient, such as "my mother".
+    left_out: sentences that ask nothing and were not taken into account.
     """
 
     queries: tuple[Query, ...]
     joined: Literal["and", "or"] = "and"
+    assumed: tuple[str, ...] = ()
+    left_out: tuple[str, ...] = ()
 
 
 class Declined(NamedTuple):

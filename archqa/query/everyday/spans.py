@@ -23,7 +23,8 @@ _MONTH = (
     r"(?P<name>jan(?:uary)?|feb(?:ruary)?|mar(?:ch)?|apr(?:il)?|may|june?|july?|aug(?:ust)?"
     r"|sept?(?:ember)?|oct(?:ober)?|nov(?:ember)?|dec(?:ember)?)\.?"
 )
-_YEAR = r"(?P<year>(?:19|20)\d\d)"
+_YEAR = r"(?P<year>(?:19|2[012])\d\d)"
+"""Up to 2299: dates of de-identified records are shifted into the future."""
 _DAY = r"(?:the )?(?P<day>0?[1-9]|[12]\d|3[01])(?:st|nd|rd|th)?"
 _MM = r"(?P<month>0?[1-9]|1[0-2])"
 _UNIT = r"(?P<unit>days?|weeks?|wks?|months?|mos?|years?|yrs?)"
@@ -31,12 +32,13 @@ _COUNT = rf"(?P<count>\d+|{'|'.join(_NUMBERS)}|couple(?: of)?)"
 _DATES = (
     rf"{_YEAR}-{_MM}-(?P<day>\d\d)",
     rf"{_MM}[/-](?P<day>\d\d?)[/-]{_YEAR}",
+    rf"(?P<day>1[3-9]|2\d|3[01])[/.-]{_MM}[/.-]{_YEAR}",
     rf"{_MONTH} {_DAY},? (?:of )?{_YEAR}",
     rf"{_DAY}(?: of)? {_MONTH},? {_YEAR}",
     rf"{_MONTH},? (?:of )?{_YEAR}",
     rf"{_YEAR}[-/]{_MM}(?!\d)",
     rf"{_MM}/{_YEAR}",
-    rf"(?:the )?(?:year )?{_YEAR}(?: calendar year)?",
+    rf"(?:the )?(?:calendar )?(?:year )?{_YEAR}(?: calendar year)?",
     r"(?P<today>today)|(?P<yesterday>yesterday)",
     r"(?P<this>this) (?:calendar )?(?P<period>month|year)",
     r"(?P<last>(?<!the )last|the previous) (?:calendar )?(?P<period>month|year)",
@@ -48,7 +50,11 @@ _BACK = (
     rf"(?:the )?(?:last|past|previous|preceding) (?:{_COUNT} )?{_UNIT}",
     rf"(?<=within ){_COUNT} {_UNIT}",
 )
-_DECADE = r"the (?P<decade>19\d0|20\d0)s"
+_DECADE = r"the (?P<decade>(?:19|2[012])\d0)s"
+_YEARS = r"(?P<first>(?:19|2[012])\d\d) ?(?:-|to|through) ?(?P<last>(?:19|2[012])\d\d)"
+_SEASON = rf"(?:the )?(?P<season>spring|summer|fall|autumn|winter)(?: of)?,? {_YEAR}"
+_SEASONS = {"spring": 3, "summer": 6, "fall": 9, "autumn": 9, "winter": 12}
+"""The first month of each, in the northern hemisphere; a winter lasts into the next year."""
 _RELATIONS: dict[Relation, str] = {
     "since": r"(?:ever |dating )?since|starting(?: in| on| from)?|beginning(?: in| on)?|onwards? from",
     "after": r"after|following|later than",
@@ -67,6 +73,10 @@ _VISIT_NOUN = re.compile(
 """A visit that only dates something: "the 2019 checkup"."""
 
 
+_JOINT = re.compile(r" ?(?:and|to|until|till|through|-|/) ?(?:the )?")
+_MONTH_FIELDS = {"year", "month"}
+
+
 class FoundSpan(NamedTuple):
     """Spans that hold together, and the offsets of their words."""
 
@@ -81,6 +91,8 @@ class _Date(NamedTuple):
     fields: dict[str, Any]
     start: int
     end: int
+    has_year: bool = True
+    """Whether its words name the year."""
 
 
 def find_spans(text: str, today: date | None = None) -> tuple[FoundSpan, ...]:
@@ -101,23 +113,46 @@ def is_month(word: str) -> bool:
 
 
 def _candidates(text: str, today: date | None) -> Iterator[FoundSpan]:
-    dates = list(_dates(text, today))
+    dates = list(_with_shared_years(text, list(_dates(text, today))))
     yield from _ranges(text, dates)
+    yield from _neighbouring_months(text, dates)
     for each in dates:
         yield _with_relation(text, each)
     yield from _lengths(text)
     for match in _matches(_DECADE, text):
         relation, start = _relation_before(text, match.start())
-        yield FoundSpan(_decade(int(match["decade"]), relation), start, match.end())
+        first = int(match["decade"])
+        yield FoundSpan(_years(first, first + 9, relation), start, match.end())
+    for match in _matches(_YEARS, text):
+        relation, start = _relation_before(text, match.start())
+        first, last = int(match["first"]), int(match["last"])
+        if relation == "in" and first <= last:
+            yield FoundSpan(_years(first, last, relation), start, match.end())
+    for match in _matches(_SEASON, text):
+        relation, start = _relation_before(text, match.start())
+        if spans := _season(_SEASONS[match["season"]], int(match["year"]), relation):
+            yield FoundSpan(spans, start, match.end())
 
 
-def _decade(first: int, relation: Relation) -> tuple[Span, ...]:
-    """The span of ten years, or the stretch before, since or after them."""
+def _years(first: int, last: int, relation: Relation) -> tuple[Span, ...]:
+    """The span of some years, or the stretch before, since or after them."""
     if relation in {"before", "since"}:
         return (Span(relation=relation, year=first),)
     if relation in {"after", "until"}:
-        return (Span(relation=relation, year=first + 9),)
-    return (Span(relation="since", year=first), Span(relation="until", year=first + 9))
+        return (Span(relation=relation, year=last),)
+    return (Span(relation="since", year=first), Span(relation="until", year=last))
+
+
+def _season(month: int, year: int, relation: Relation) -> tuple[Span, ...]:
+    """The span of three months, or the stretch before, since or after them."""
+    last_month, last_year = (2, year + 1) if month == 12 else (month + 2, year)
+    first = {"year": year, "month": month}
+    last = {"year": last_year, "month": last_month}
+    if relation in {"before", "since"}:
+        return (Span(relation=relation, **first),)
+    if relation in {"after", "until"}:
+        return (Span(relation=relation, **last),)
+    return (Span(relation="since", **first), Span(relation="until", **last))
 
 
 def _dates(text: str, today: date | None) -> Iterator[_Date]:
@@ -131,7 +166,50 @@ def _dates(text: str, today: date | None) -> Iterator[_Date]:
             fields = _date_fields(match, today)
             if fields and _is_valid(fields):
                 taken.append(match.span())
-                yield _Date(fields, *match.span())
+                yield _Date(fields, *match.span(), has_year=pattern not in _BARE_MONTHS)
+
+
+def _with_shared_years(text: str, dates: list[_Date]) -> Iterator[_Date]:
+    """The dates; one without a year that is joined to one with a year has the same year.
+
+    "Between February 24 and March 4, 2196": the year of March is that of February. A later month
+    is one of the year before: "from December to March 2020".
+    """
+    for each in dates:
+        other = _joined_date(text, dates, each)
+        if each.has_year or other is None or "year" not in other.fields:
+            yield each
+            continue
+        is_earlier = each.fields["month"] <= other.fields.get("month", 12)
+        year = other.fields["year"] if is_earlier else other.fields["year"] - 1
+        fields = {**each.fields, "year": year}
+        if _is_valid(fields):
+            yield each._replace(fields=fields)
+
+
+def _joined_date(text: str, dates: list[_Date], first: _Date) -> _Date | None:
+    """The date right after another and a word or sign between them."""
+    for other in dates:
+        if other.start > first.end and _JOINT.fullmatch(text, first.end, other.start):
+            return other
+    return None
+
+
+def _neighbouring_months(text: str, dates: list[_Date]) -> Iterator[FoundSpan]:
+    """July and August 2180 are one stretch."""
+    for first in dates:
+        last = _joined_date(text, dates, first)
+        if last is None or not all(each.fields.keys() == _MONTH_FIELDS for each in (first, last)):
+            continue
+        if _month_number(last) - _month_number(first) == 1:
+            relation, start = _relation_before(text, first.start)
+            if relation == "in":
+                since = Span(relation="since", **first.fields)
+                yield FoundSpan((since, Span(relation="until", **last.fields)), start, last.end)
+
+
+def _month_number(each: _Date) -> int:
+    return int(12 * each.fields["year"] + each.fields["month"])
 
 
 def _ranges(text: str, dates: list[_Date]) -> Iterator[FoundSpan]:
@@ -268,4 +346,4 @@ def _matches(pattern: str, text: str) -> Iterator[re.Match[str]]:
 
 @cache
 def _compiled(pattern: str) -> re.Pattern[str]:
-    return re.compile(rf"(?<![a-z\d/.-])(?:{pattern})(?![a-z\d]|\.\d)")
+    return re.compile(rf"(?<![a-z\d.])(?<!\d[/-])(?:{pattern})(?![a-z\d]|\.\d)")

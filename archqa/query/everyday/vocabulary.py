@@ -28,6 +28,16 @@ class Vocabulary(Protocol):
         """The words of the patient's names, in lower case."""
         ...
 
+    @property
+    def gender(self) -> str:
+        """The patient's gender, as `Patient.gender`; empty if it is not recorded."""
+        ...
+
+    @property
+    def has_family_history(self) -> bool:
+        """Whether the record tells of the patient's relatives."""
+        ...
+
     def holding(self, words: tuple[str, ...]) -> tuple[Name, ...]:
         """The names that hold all the words, whole and in any number; this patient's if there are any."""
         ...
@@ -63,8 +73,10 @@ class PatientVocabulary:
         patient_names: Callable[[], Iterable[str]],
         own: Callable[[], NameIndex],
         whole_record: Callable[[], NameIndex],
+        gender: Callable[[], str] = str,
     ) -> None:
         self._read_patient_names = patient_names
+        self._read_gender = gender
         self._read_own = own
         self._read_whole_record = whole_record
 
@@ -72,6 +84,16 @@ class PatientVocabulary:
     def patient_names(self) -> frozenset[str]:
         """The words of the patient's names, in lower case."""
         return frozenset(self._read_patient_names())
+
+    @cached_property
+    def gender(self) -> str:
+        """The patient's gender, as `Patient.gender`; empty if it is not recorded."""
+        return self._read_gender()
+
+    @property
+    def has_family_history(self) -> bool:
+        """Whether the record tells of the patient's relatives."""
+        return bool(self.own("family_history"))
 
     @cached_property
     def _own(self) -> NameIndex:
@@ -110,6 +132,7 @@ def patient_vocabulary(record: Record, patient: str) -> PatientVocabulary:
             lambda: _patient_names(_record_of(opened), patient),
             lambda: NameIndex(_names(_record_of(opened), patient)),
             lambda: _whole_record(_record_of(opened)),
+            lambda: _gender(_record_of(opened), patient),
         )
     return of_patient[patient]
 
@@ -159,6 +182,12 @@ def _kinds_by_type() -> dict[str, dict[str, RowKind]]:
     for resource_type, element, kind in read_table("names.tsv"):
         kinds[resource_type][element] = kind  # type: ignore[assignment]
     return dict(kinds)
+
+
+def _gender(record: Record, patient: str) -> str:
+    """The gender of the patient, as `Patient.gender`."""
+    genders = (each.get("gender") for each in record.search_all(f"Patient?_id={patient}"))
+    return next((str(gender) for gender in genders if gender), "")
 
 
 def _patient_names(record: Record, patient: str) -> Iterator[str]:
