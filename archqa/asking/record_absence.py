@@ -6,11 +6,9 @@ question: what was stopped is not taken currently, a negative test is no positiv
 
 from collections.abc import Iterator, Sequence
 from datetime import datetime
-from functools import cache
 from typing import Any
 
 from archqa.asking.answer import Status
-from archqa.asking.record_displays import without_marks
 from archqa.asking.record_lines import row_statements
 from archqa.asking.record_names import row_words
 from archqa.asking.record_negatives import negative_part
@@ -19,11 +17,11 @@ from archqa.asking.record_statements import Execute, Part
 from archqa.asking.record_subjects import counted_rows, subject
 from archqa.asking.record_summaries import span_text
 from archqa.asking.record_support import Support
-from archqa.asking.word_patterns import read_word_lists
+from archqa.asking.record_other_kinds import queries_under_other_kinds
 from archqa.query.execution.findings import QueryResult
 from archqa.query.execution.rows import Row
 from archqa.query.execution.statuses import row_state
-from archqa.query.model import Query, RowKind
+from archqa.query.model import Query
 from archqa.query.scope import When
 
 _NO_LIMITS: dict[str, Any] = {
@@ -58,15 +56,6 @@ _LIMITS_TO_LEAVE_OUT = (
 )
 """Limits that are left out one by one to tell after which of them no row was left."""
 
-_OTHER_KINDS: dict[str, tuple[RowKind, ...]] = {
-    "diagnosis": ("observation",),
-    "observation": ("procedure", "report"),
-    "lab": ("procedure", "report"),
-    "procedure": ("observation", "report"),
-    "imaging": ("report",),
-}
-"""Kinds of rows under which the same thing may stand."""
-
 _SHOWN = 5
 
 
@@ -95,39 +84,22 @@ def absent_part(
 def _under_other_kinds(
     query: Query, nothing: Part, support: Support, execute: Execute
 ) -> Part | None:
-    """Rows of another kind that name it: results on a condition, a test done as a procedure."""
-    names = (*map(_plain_test, query.concepts), *map(without_marks, query.names))
-    if query.summary not in {"exists", "each"} or not names:
-        return None
-    tests = [test for name in names for test in _tests_of_conditions().get(name, ())]
-    for what in _OTHER_KINDS.get(query.what, ()):
-        is_result = what == "observation"
-        others = Query(
-            what=what,
-            names=names,
-            concepts=tuple(tests) if is_result else (),
-            when=query.when,
-            returns="value" if is_result else "time",
-            now=query.now,
-        )
-        rows = execute(others).chosen
+    """Rows of another kind that tell of it: results on a condition, a diagnosis of smoking."""
+    for other in queries_under_other_kinds(query):
+        rows = execute(other).chosen
         if rows:
-            words = row_words(what).plural
-            verdict = f"{nothing.message.rstrip('.')}, but there are {words} on it: "
-            statements = tuple(row_statements(others, rows, support))
+            verdict = _verdict_of_other_kind(query, other, nothing)
+            statements = tuple(row_statements(other, rows, support))
             return Part(statements, verdict=verdict, limit=_SHOWN, is_series=True)
     return None
 
 
-def _plain_test(concept: str) -> str:
-    """The name of a concept without the word that makes it a result."""
-    return concept.removesuffix(" result").removesuffix(" test")
-
-
-@cache
-def _tests_of_conditions() -> dict[str, tuple[str, ...]]:
-    rows = read_word_lists("tests_of_conditions.tsv")
-    return {condition: tuple(tests.split("|")) for condition, tests in rows}
+def _verdict_of_other_kind(query: Query, other: Query, nothing: Part) -> str:
+    """How rows of another kind are introduced: they may say yes, results may say either."""
+    words = row_words(other.what).plural
+    if other.what in {"diagnosis", "medication"}:
+        return f"By {words}: "
+    return f"{nothing.message.rstrip('.')}, but there are {words} on it: "
 
 
 def nothing_text(subject_text: str, searched: Sequence[str]) -> str:

@@ -41,6 +41,9 @@ _TOLD_OF_A_SINGLE_ROW = {
 _MAX_VALUES = 6
 """Values of a fact that are told, such as the diagnoses of a visit."""
 
+_MAX_ASKED_VALUES = 40
+"""Values of the fact that is asked for, such as all diagnoses of a stay."""
+
 _NOT_FACTS = frozenset({"value", "time", "name", "elapsed", "length_of_stay", "age", "end_time"})
 """Returned fields that every line tells as name, value or date."""
 
@@ -97,9 +100,10 @@ def _told(row: Row, field: str, query_field: str) -> Iterator[str]:
         texts = texts[:1]
     words = field_words().get(field)
     if texts and words:
-        more = len(texts) - _MAX_VALUES
+        limit = _MAX_ASKED_VALUES if field == query_field else _MAX_VALUES
+        more = len(texts) - limit
         rest = f" and {more} more" if more > 0 else ""
-        yield words.said.format("; ".join(texts[:_MAX_VALUES])) + rest
+        yield words.said.format("; ".join(texts[:limit])) + rest
 
 
 def most_specific(values: Sequence[str]) -> list[str]:

@@ -15,6 +15,9 @@ from archqa.query.model import Query
 
 _DOSAGE = frozenset({"dose", "frequency"})
 _QUANTITIES = {"supply": "quantity ", "immunization": "dose "}
+_MANY_DRUGS = 5
+"""With more lines than these, the orders of one drug are one line, whatever their doses."""
+
 MAX_DATES = 8
 """Dates of one thing that are written out; earlier ones are counted."""
 
@@ -27,10 +30,19 @@ def row_statements(query: Query, rows: Sequence[Row], support: Support) -> list[
     if query.what in MEASURED:
         return measured_statements(query, rows, support)
     writer = _Writer(query, support, is_single=len(rows) == 1)
+    groups = _grouped(writer, rows)
+    if query.what in DRUGS and query.returns == "name" and len(groups) > _MANY_DRUGS:
+        writer = _Writer(query, support, is_single=False, is_brief=True)
+        groups = _grouped(writer, rows)
+    return [writer.statement(heading, group) for heading, group in groups.items()]
+
+
+def _grouped(writer: "_Writer", rows: Sequence[Row]) -> dict["_Heading", list[Row]]:
+    """The rows of each line, newest first."""
     groups: dict[_Heading, list[Row]] = {}
     for number, row in enumerate(latest_first(rows)):
         groups.setdefault(writer.heading(row, number), []).append(row)
-    return [writer.statement(heading, group) for heading, group in groups.items()]
+    return groups
 
 
 class _Heading(NamedTuple):
@@ -45,15 +57,20 @@ class _Heading(NamedTuple):
 class _Writer:
     """Writes the rows of one query."""
 
-    def __init__(self, query: Query, support: Support, *, is_single: bool) -> None:
+    def __init__(
+        self, query: Query, support: Support, *, is_single: bool, is_brief: bool = False
+    ) -> None:
         self._query = query
         self._support = support
         self._is_single = is_single
+        self._is_brief = is_brief
         self._dated = row_words(query.what).dated
         self._with_clock = is_narrow(query.when)
 
     def heading(self, row: Row, number: int) -> _Heading:
         """Return what a row shares with others of its line."""
+        if self._is_brief:
+            return _Heading(self._name(row), (), "", -1)
         details = detail_texts(self._query, row, is_single=self._is_single)
         status = status_text(self._query, row)
         is_alone = self._query.what in STAYS
@@ -78,7 +95,7 @@ class _Writer:
         elif not denies(name) and words.lead.split()[0].lower() not in name.lower():
             name = words.lead.format(name)
         if self._query.what in DRUGS:
-            return ", ".join([name, *self._dosage(row)])
+            return name if self._is_brief else ", ".join([name, *self._dosage(row)])
         value = row.text
         if row.value is not None:
             value = f"{number_text(row.value)} {row.unit}".strip()

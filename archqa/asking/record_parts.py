@@ -27,7 +27,7 @@ from archqa.query.kinds import KINDS
 from archqa.query.model import Query
 
 _EXTREME_WORDS = {"minimum": "Lowest", "maximum": "Highest"}
-_SHOWN_OF_EXISTENCE = 5
+_SHOWN_OF_EXISTENCE = 8
 """Rows that are shown for a yes or no."""
 
 
@@ -136,7 +136,7 @@ class PartWriter:
 
     def _measured_existence(self, query: Query, rows: Sequence[Row]) -> Part:
         """A yes or no from results: by the limit they pass, else by what their words assert."""
-        decisive_last = list(reversed(_decisive_first(rows)))
+        decisive_last = list(reversed(_extreme_first(query, _decisive_first(rows))))
         statements = reversed(row_statements(query, decisive_last, self._support))
         verdict = _measured_verdict(query, rows)
         return Part(tuple(statements), verdict=verdict, limit=_SHOWN_OF_EXISTENCE)
@@ -191,6 +191,16 @@ def _decisive_first(rows: Sequence[Row]) -> list[Row]:
     positive = [row for row, flag in zip(newest, flags, strict=True) if flag == "positive"]
     others = [row for row, flag in zip(newest, flags, strict=True) if flag != "positive"]
     return [*positive, *others]
+
+
+def _extreme_first(query: Query, rows: Sequence[Row]) -> list[Row]:
+    """Of what is high or low, the highest or lowest before the others."""
+    numbers = [row for row in rows if row.value is not None]
+    if query.flag not in {"high", "low"} or not numbers or not is_series(query, rows):
+        return list(rows)
+    choose = max if query.flag == "high" else min
+    extreme = choose(numbers, key=lambda row: row.value or 0)
+    return [extreme, *(row for row in rows if row is not extreme)]
 
 
 def _measured_verdict(query: Query, rows: Sequence[Row]) -> str:

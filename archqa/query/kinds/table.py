@@ -161,7 +161,7 @@ _DECLARATIONS = (
         returns=frozenset({"end_time", "severity", "body_site"}) | _TIMED | _WHO,
         sources=(CONDITION,),
         reader="diagnoses",
-        concepts=("condition",),
+        concepts=("condition", "procedure"),
         one_code=True,
     ),
     KindOfRows(
