@@ -10,18 +10,18 @@ from typing import Any
 
 from archqa.asking.answer import Status
 from archqa.asking.record_lines import row_statements
-from archqa.asking.record_names import row_words
+from archqa.asking.record_names import MEASURED, row_words
 from archqa.asking.record_negatives import negative_part
 from archqa.asking.record_numbers import counted, listed
+from archqa.asking.record_other_kinds import queries_under_other_kinds
 from archqa.asking.record_statements import Execute, Part
 from archqa.asking.record_subjects import counted_rows, subject
 from archqa.asking.record_summaries import span_text
 from archqa.asking.record_support import Support
-from archqa.asking.record_other_kinds import queries_under_other_kinds
 from archqa.query.execution.findings import QueryResult
 from archqa.query.execution.rows import Row
 from archqa.query.execution.statuses import row_state
-from archqa.query.model import Query
+from archqa.query.model import Query, ReturnedField
 from archqa.query.scope import When
 
 _NO_LIMITS: dict[str, Any] = {
@@ -44,6 +44,12 @@ _NO_LIMITS: dict[str, Any] = {
     "against": None,
 }
 _LIMITS_THAT_ANSWER = ("state", "flag", "results", "value")
+_UNRECORDED_LIMITS: dict[str, tuple[ReturnedField, str]] = {
+    "reasons": ("reason", "For what is not recorded: "),
+    "routes": ("route", "By which route is not recorded: "),
+}
+"""Limits on facts that rows often lack, the fact, and how rows that lack it are introduced."""
+
 _LIMITS_TO_LEAVE_OUT = (
     "reasons",
     "routes",
@@ -71,6 +77,10 @@ def absent_part(
             rows = execute(_without(query, limit)).chosen
             if rows:
                 return _instead(query, limit, rows, support)
+    unknown = _unrecorded(query, support, execute) or _ungrown(query, support, execute)
+    unknown = unknown or _at_other_visits(query, support, execute)
+    if unknown is not None:
+        return unknown
     plain = _without(query, *_LIMITS_THAT_ANSWER)
     if plain != query and not execute(plain).chosen:
         query = plain  # There is nothing of it, current or not, high or low.
@@ -81,6 +91,44 @@ def absent_part(
     return _under_other_kinds(query, nothing, support, execute) or nothing
 
 
+def _unrecorded(query: Query, support: Support, execute: Execute) -> Part | None:
+    """Rows of which the record does not say whether they pass a limit: no reason, no route."""
+    for limit, (fact, verdict) in _UNRECORDED_LIMITS.items():
+        if not getattr(query, limit) or not (query.names or query.concepts):
+            continue
+        wider = _without(query, limit).model_copy(update={"returns": fact, "summary": "each"})
+        rows = execute(wider).chosen
+        if rows and not any(row.facts.get(fact) for row in rows):
+            statements = row_statements(_without(query, limit), rows, support)
+            return Part(tuple(statements), verdict=verdict, limit=_SHOWN)
+    return None
+
+
+def _ungrown(query: Query, support: Support, execute: Execute) -> Part | None:
+    """Cultures in which nothing grew, where one in which something did is asked for."""
+    if not query.grew and query.what != "organism":
+        return None
+    changes = {"what": "microbiology_test", "grew": None, "returns": "value", "summary": "each"}
+    rows = execute(query.model_copy(update=changes)).chosen
+    if not rows:
+        return None
+    tests = _without(query, "grew").model_copy(update=changes)
+    verdict = "No, nothing grew: " if query.summary == "exists" else "Nothing grew: "
+    return Part(tuple(row_statements(tests, rows, support)), verdict=verdict, limit=_SHOWN)
+
+
+def _at_other_visits(query: Query, support: Support, execute: Execute) -> Part | None:
+    """The last result, where none is of the visit that is asked for."""
+    if query.companion is None or query.companion.what != "encounter" or query.what not in MEASURED:
+        return None
+    last = _without(query, "companion").model_copy(update={"when": When(position="last")})
+    rows = execute(last).chosen
+    if not rows or query.when.spans:
+        return None
+    statements = tuple(row_statements(last, rows, support))
+    return Part(statements, verdict="Not at that visit; the last result: ")
+
+
 def _under_other_kinds(
     query: Query, nothing: Part, support: Support, execute: Execute
 ) -> Part | None:
@@ -88,13 +136,13 @@ def _under_other_kinds(
     for other in queries_under_other_kinds(query):
         rows = execute(other).chosen
         if rows:
-            verdict = _verdict_of_other_kind(query, other, nothing)
+            verdict = _verdict_of_other_kind(other, nothing)
             statements = tuple(row_statements(other, rows, support))
             return Part(statements, verdict=verdict, limit=_SHOWN, is_series=True)
     return None
 
 
-def _verdict_of_other_kind(query: Query, other: Query, nothing: Part) -> str:
+def _verdict_of_other_kind(other: Query, nothing: Part) -> str:
     """How rows of another kind are introduced: they may say yes, results may say either."""
     words = row_words(other.what).plural
     if other.what in {"diagnosis", "medication"}:

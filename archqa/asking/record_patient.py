@@ -22,9 +22,17 @@ _FIELD_WORDS = {
     "address": "address",
     "phone": "phone number",
     "email": "email address",
+    "identifier": "identifier",
+    "contact": "emergency contact",
+    "patient_name": "name",
     "practitioner": "general practitioner",
     "place": "managing organization",
 }
+_AS_RECORDED = frozenset(
+    {"birth_date", "phone", "email", "address", "identifier", "contact", "patient_name"}
+)
+"""Fields whose values are shown as they stand in the record."""
+
 _PRONOUNS = {"female": ("She", "Her"), "male": ("He", "His")}
 
 
@@ -63,7 +71,7 @@ def _sentence(query: Query, result: QueryResult, row: Row, person: Person) -> st
     if query.returns == "age":
         return _age_text(result, row, person, query.now)
     values = [clean_name(value) for value in row.facts.get(query.returns, ())]
-    if query.returns in {"birth_date", "phone", "email", "address"}:
+    if query.returns in _AS_RECORDED:
         values = list(row.facts.get(query.returns, ()))
     values = list(dict.fromkeys(values))
     if not values:

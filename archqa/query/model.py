@@ -81,7 +81,9 @@ class Companion(FrozenModel):
     names: tuple[str, ...] = ()
     concepts: tuple[str, ...] = ()
     routes: tuple[str, ...] = ()
-    within: Literal["same_time", "same_day", "same_month", "same_visit", "ever"] = "same_visit"
+    within: Literal["same_time", "same_day", "same_month", "same_visit", "stay", "ever"] = Field(
+        default="same_visit", description="stay: between the start and the end of the companion."
+    )
     order: Literal["any", "after", "before"] = Field(
         default="any", description="after: the query's rows come after the companion's."
     )

@@ -30,6 +30,7 @@ _WITHIN = {
     "same_day": "on the same day as",
     "same_month": "in the same month as",
     "same_visit": "in the same hospital visit as",
+    "stay": "during",
     "ever": "beside",
 }
 

@@ -196,6 +196,8 @@ def _asks_meaning(account: Account) -> bool:
     clause = account.clause
     if not any(mark.text in {"what", "which"} for mark in clause.of("wh", "what")):
         return False
+    if clause.has("person"):
+        return False
     if any(clause.has(kind) for kind in ("row", "field", "verb", "noun", "class", "span", "state")):
         return False
     if clause.has("concept") and all(each.kind == "measurement" for each in clause.concepts):

@@ -22,6 +22,10 @@ _LIMITING = frozenset(
 """Kinds of marks that may limit what another sentence asks."""
 
 
+_FEWEST_WORDS = 4
+"""Fewer words are no sentence: they may belong to the question."""
+
+
 class _Sentence(NamedTuple):
     clause: Clause
     sign: str
@@ -65,7 +69,8 @@ def _is_background(sentence: _Sentence) -> bool:
         return False
     if clause.words & _DECIDING or any(mark.kind in _LIMITING for mark in clause.marks):
         return False
-    return any(mark.kind == "unknown" for mark in clause.marks)
+    has_unknown = any(mark.kind == "unknown" for mark in clause.marks)
+    return has_unknown and len(clause.words) >= _FEWEST_WORDS
 
 
 def _text(question: str, sentence: _Sentence) -> str:

@@ -22,7 +22,7 @@ from archqa.query.everyday.draft import Draft
 from archqa.query.everyday.marks import Account, Mark
 from archqa.query.everyday.naming import Nameable, names_of
 from archqa.query.everyday.reasons import reasons_of
-from archqa.query.model import VisitClass
+from archqa.query.model import Aggregation, VisitClass
 
 _NAMED = Nameable(frozenset(), frozenset({"encounter"}))
 _FIELDS = frozenset(
@@ -88,7 +88,8 @@ def _is_about_stays(account: Account) -> bool:
 def _use_words(account: Account) -> None:
     use_plain_words(account)
     account.use("row", "encounter")
-    account.use("verb", "visit", "get", "taken", "stay")
+    account.use("verb", "visit", "get", "taken", "stay", "take")
+    account.use("noun", "episode")
     account.use("stay")
     account.use("ever")
     account.use("series")
@@ -116,22 +117,42 @@ def _asks(account: Account, form: Form) -> Iterator[Ask]:
 
 def _open_asks(account: Account, form: Form) -> Iterator[Ask]:
     how_often = account.use("wh", "how_often")
+    lengths = account.use("length")
+    if lengths:
+        yield _length(account, lengths[0].value)
+        return
     if counts(account) or how_often or account.clause.has("per"):
         yield Ask("time", "count")
         return
-    fields = [plain_field(each) for each in fields_of(account, _FIELDS)]
-    if account.use("wh", "how_long") and "elapsed" not in fields:
-        fields.append("length_of_stay")
-    if "time" in fields and account.use("verb", "discharge"):
-        fields[fields.index("time")] = "end_time"
-    if "discharge_destination" in fields:
-        account.use("verb", "discharge")
+    fields = _fields_of_visits(account)
     if form.is_yes_no:
         yield Ask("time", "exists")
     elif not fields:
         yield Ask("time")
     for field in dict.fromkeys(fields):
         yield _field(account, field)
+
+
+def _length(account: Account, which: str) -> Ask:
+    """The longest or the shortest stay."""
+    account.use("field", "length_of_stay")
+    account.use("wh", "how_long")
+    summary: Aggregation = "maximum" if which == "longest" else "minimum"
+    return Ask("length_of_stay", summary)
+
+
+def _fields_of_visits(account: Account) -> list[str]:
+    """The fields that are asked for; where somebody was discharged to is no place of the visit."""
+    fields = [plain_field(each) for each in fields_of(account, _FIELDS)]
+    if account.use("wh", "how_long") and "elapsed" not in fields:
+        fields.append("length_of_stay")
+    if "time" in fields and account.use("verb", "discharge"):
+        fields[fields.index("time")] = "end_time"
+    if "place" in fields and account.use("verb", "discharge"):
+        fields[fields.index("place")] = "discharge_destination"
+    if "discharge_destination" in fields:
+        account.use("verb", "discharge")
+    return fields
 
 
 def _field(account: Account, field: str) -> Ask:

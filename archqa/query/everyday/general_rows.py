@@ -26,7 +26,7 @@ from archqa.query.everyday.asks import (
 from archqa.query.everyday.declining import decline
 from archqa.query.everyday.draft import Draft
 from archqa.query.everyday.marks import Account
-from archqa.query.everyday.naming import Nameable, Named, names_of
+from archqa.query.everyday.naming import Nameable, Named, names_of, use_for_before_names
 from archqa.query.everyday.reading import Declined
 from archqa.query.everyday.reasons import reasons_of
 from archqa.query.everyday.stays import Stay, stay_of
@@ -64,6 +64,8 @@ def read_general_rows(account: Account, what: RowKind) -> Draft | Declined:
     kind = general_kinds()[what]
     form = form_of(account.clause)
     named = names_of(account, kind.nameable)
+    if what == "procedure":
+        use_for_before_names(account, kind.nameable)
     if account.clause.has("field", "reason") and not kind.has_reason:
         return decline("why_value", *_dates(kind, named))
     reasons = reasons_of(account) if kind.has_reason else ()
@@ -89,7 +91,8 @@ def _use_words(account: Account, kind: GeneralKind) -> None:
         account.use("row", "history")
     if kind.has_object:
         account.use("link", "for")
-    account.use("verb", *kind.verbs)
+    account.use("verb", *kind.verbs, "test_positive")
+    account.use("noun", "episode")
     account.use("ever")
     account.use("series")
     account.use("history")

@@ -13,6 +13,9 @@ from archqa.query.scope import Position
 _FIELDS = frozenset({"time", "elapsed", "value", "flag", "practitioner", "place"})
 
 
+_VALUE_WORDS = frozenset({"ex", "former", "non", "nonsmoker", "current", "smoker", "drinker"})
+
+
 class MeasurementQuestion(NamedTuple):
     """A clause about results. is_dated: spans of time or a stay limit the results."""
 
@@ -52,6 +55,7 @@ def measurement_asks(question: MeasurementQuestion) -> tuple[Ask, ...]:
     """
     account = question.account
     fields = fields_of(account, _FIELDS)
+    account.use("series", "dates")
     asks = list(_summaries(question))
     if asks and set(fields) - {"value"}:
         raise ValueError("a summary has no date")
@@ -119,6 +123,13 @@ def _yes_no(question: MeasurementQuestion) -> Ask:
     return Ask("value", position="last") if question.form.is_present else Ask("value")
 
 
+def _names_one_value(question: MeasurementQuestion) -> bool:
+    """Whether the words name a value of a status and not the status: "an ex-smoker"."""
+    marks = question.account.clause.of("concept")
+    texts = " ".join(mark.text for mark in marks).split()
+    return _is_status(question.named) and bool(_VALUE_WORDS & set(texts))
+
+
 def _is_status(named: Named) -> bool:
     names = {concept for limit in named.limits for concept in limit.concepts}
     statuses = {row[0] for row in read_table("status_measurements.tsv")}
@@ -126,6 +137,8 @@ def _is_status(named: Named) -> bool:
 
 
 def _fields(question: MeasurementQuestion, fields: tuple[str, ...]) -> Iterator[Ask]:
+    if "time" in fields and _names_one_value(question):
+        raise ValueError("when it had this value cannot be asked")
     returned = fields or ("value",)
     if set(returned) == {"time", "value"}:
         returned = ("value",)
@@ -155,7 +168,7 @@ def _implied_position(
 
 def _varied(account: Account, asks: Iterable[Ask]) -> Iterator[Ask]:
     """The asks for each extreme, and for each of two positions: first and last."""
-    extremes = _joined_values(account, "extreme")
+    extremes = _extremes(account)
     positions = _joined_values(account, "position")
     for ask in asks:
         for extreme in extremes:
@@ -164,6 +177,37 @@ def _varied(account: Account, asks: Iterable[Ask]) -> Iterator[Ask]:
             yield ask._replace(position=position)  # type: ignore[arg-type]
         if not extremes and len(positions) < 2:
             yield ask
+
+
+def _extremes(account: Account) -> tuple[str, ...]:
+    """Highest and lowest; the worst where it is known which way is bad; how low it got."""
+    if _asks_how_far(account):
+        marks = account.use("wh", "how_high", "how_low")
+        account.use("verb", "visit")
+        return ("maximum" if marks[0].value == "how_high" else "minimum",)
+    account.use("wh", "how_high", "how_low")
+    if not account.clause.has("extreme", "worst"):
+        return _joined_values(account, "extreme")
+    account.use("extreme", "worst")
+    names = {each.name for each in account.clause.concepts if each.kind == "measurement"}
+    extremes = {extreme for name in names for extreme in _worst(name)}
+    if len(extremes) != 1:
+        raise ValueError("the record does not say which value is the worst")
+    return tuple(extremes)
+
+
+def _asks_how_far(account: Account) -> bool:
+    """How low did it get, how high has it ever been: not how high it is."""
+    clause = account.clause
+    if not clause.has("wh", "how_high", "how_low"):
+        return False
+    words = {"get", "got", "gone", "go", "went", "reach", "reached", "been", "run"}
+    return bool(words & clause.words) or clause.has("ever")
+
+
+def _worst(name: str) -> tuple[str, ...]:
+    rows = read_table("worst.tsv")
+    return tuple(extreme for extreme, names in rows if name in names.split("|"))
 
 
 def _joined_values(account: Account, kind: str) -> tuple[str, ...]:

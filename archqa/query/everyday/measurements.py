@@ -10,7 +10,13 @@ from archqa.query.everyday.declining import decline
 from archqa.query.everyday.draft import Draft
 from archqa.query.everyday.marks import Account, Mark
 from archqa.query.everyday.measurement_asks import MeasurementQuestion, measurement_asks
-from archqa.query.everyday.naming import Nameable, Named, NameLimit, names_of
+from archqa.query.everyday.naming import (
+    Nameable,
+    Named,
+    NameLimit,
+    names_of,
+    use_for_before_names,
+)
 from archqa.query.everyday.reading import Declined
 from archqa.query.everyday.stays import stay_of
 from archqa.query.model import Flag, Query, RowKind, ValueTest
@@ -37,6 +43,7 @@ class _Limits(NamedTuple):
 def read_measurements(account: Account) -> Draft | Declined:
     """The queries of a clause about results."""
     named = _named(account)
+    use_for_before_names(account, MEASUREMENTS)
     what = _what(account, named)
     stay = stay_of(account)
     spans = account.use_spans()
@@ -80,7 +87,8 @@ def _use_words(account: Account) -> None:
     use_plain_words(account)
     account.use("wh", "how", "how_much")
     account.use("noun", "measure")
-    account.use("verb", "measure", "do", "get", "taken")
+    account.use("verb", "measure", "do", "get", "taken", "test_positive")
+    account.use("noun", "episode")
     account.use("ever")
     account.use("history")
 
@@ -111,6 +119,10 @@ def last_values(named: Named) -> Iterator[Query]:
 
 def _flag(question: MeasurementQuestion) -> Flag | None:
     """The flag that limits the results; of the last value, the flag itself is asked."""
+    outcomes = question.account.clause.of("outcome")
+    if len(outcomes) == 1 and not question.form.is_yes_no:
+        question.account.use_marks(outcomes)
+        return "positive" if outcomes[0].value == "positive" else "negative"
     flags = question.account.clause.of("flag")
     if len({mark.value for mark in flags}) != 1 or question.asks_flag_of_last:
         return None

@@ -19,7 +19,13 @@ from archqa.query.everyday.asks import (
 from archqa.query.everyday.declining import decline
 from archqa.query.everyday.draft import Draft
 from archqa.query.everyday.marks import Account
-from archqa.query.everyday.naming import Nameable, Named, named_marks, names_of
+from archqa.query.everyday.naming import (
+    Nameable,
+    Named,
+    named_marks,
+    names_of,
+    use_for_before_names,
+)
 from archqa.query.everyday.reading import Declined
 from archqa.query.everyday.reasons import reasons_of
 from archqa.query.everyday.stays import stay_of
@@ -43,6 +49,7 @@ def read_medications(account: Account) -> Draft | Declined:
     compounds = account.clause.of("row", "medication") + named_marks(account.clause, DRUGS)
     reasons = reasons_of(account, compounds=compounds)
     named = names_of(account, DRUGS)
+    use_for_before_names(account, DRUGS)
     if _asks_why_it_changed(account):
         return decline("why_stopped", *orders(named))
     stay = stay_of(account)
@@ -69,7 +76,17 @@ def _use_words(account: Account) -> None:
     use_plain_words(account)
     account.use("row", "medication")
     account.use(
-        "verb", "take", "taken", "use", "order", "administer", "give", "get", "treat", "start"
+        "verb",
+        "take",
+        "taken",
+        "use",
+        "order",
+        "administer",
+        "give",
+        "get",
+        "treat",
+        "start",
+        "put",
     )
     account.use("ever")
     account.use("series")
@@ -124,11 +141,19 @@ def _fields(account: Account) -> tuple[str, ...]:
         del fields["dose"]
     if not fields and asks_last_time(account):
         fields["time"] = None
+    if not fields and named_marks(account.clause, DRUGS) and _asks_what_it_treats(account):
+        fields["reason"] = None
     if account.use("wh", "how_much"):
         fields = {"dose": None, **fields}
     if account.use("wh", "how_often"):
         fields["frequency"] = None
     return tuple(fields)
+
+
+def _asks_what_it_treats(account: Account) -> bool:
+    """What is the propranolol treating."""
+    clause = account.clause
+    return clause.has("verb", "treat") and clause.has("wh", "what") and not clause.has("link")
 
 
 def _field(account: Account, field: str) -> Ask:

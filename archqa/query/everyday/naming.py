@@ -78,6 +78,18 @@ def names_of(account: Account, nameable: Nameable) -> Named:
     return Named(tuple(limits))
 
 
+def use_for_before_names(account: Account, nameable: Nameable) -> None:
+    """Note "for" and "of" right before a name as used: "a prescription for sumatriptan"."""
+    starts = {mark.start for mark in named_marks(account.clause, nameable)}
+    links = account.unused("link", "for")
+    for place, mark in enumerate(account.clause.marks):
+        following = [
+            each for each in account.clause.marks[place + 1 :] if each.kind not in _BETWEEN
+        ]
+        if mark in links and following and following[0].start in starts:
+            account.use_marks([mark])
+
+
 def named_marks(clause: Clause, nameable: Nameable) -> tuple[Mark, ...]:
     """The marks that name such rows."""
     marks = clause.of("concept") + clause.of("name")

@@ -23,6 +23,11 @@ def read_person(account: Account) -> Draft:
         account.use("field", "time")
     if "practitioner" in fields:
         account.use("field", "practitioner")
+    if "age" in fields:
+        account.use("state", "current")
+    if asks_death and account.use("series", "dates"):
+        asks_date = True
+    account.use("link", "for")
     use_plain_words(account)
     account.use("join")
     account.use("noun", "measure")

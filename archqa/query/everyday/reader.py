@@ -15,6 +15,7 @@ from archqa.query.everyday.marking import mark
 from archqa.query.everyday.marks import Account, Clause
 from archqa.query.everyday.measurements import read_measurements
 from archqa.query.everyday.medications import read_medications
+from archqa.query.everyday.microbiology import CultureQueries, read_cultures
 from archqa.query.everyday.person import read_person
 from archqa.query.everyday.procedures import read_procedures
 from archqa.query.everyday.reading import (
@@ -30,7 +31,7 @@ from archqa.query.everyday.subject import resolve_concepts, subject_of
 from archqa.query.everyday.vocabulary import Vocabulary
 from archqa.query.model import RowKind
 
-Reader = Callable[[Account], Draft | Declined]
+Reader = Callable[[Account], Draft | CultureQueries | Declined]
 
 _READERS: dict[str, Reader] = {
     "allergy": read_allergies,
@@ -38,6 +39,7 @@ _READERS: dict[str, Reader] = {
     "encounter": read_encounters,
     "measurements": read_measurements,
     "medication": read_medications,
+    "microbiology": read_cultures,
     "patient": read_person,
     "procedure": read_procedures,
 }
@@ -124,7 +126,7 @@ def _reader(subject: str) -> Reader:
     return lambda account: read_general_rows(account, what)
 
 
-def _understood(account: Account, draft: Draft) -> Reading:
+def _understood(account: Account, draft: Draft | CultureQueries) -> Reading:
     """The queries, if all words are accounted for."""
     left = account.left
     unknown = tuple(each.text for each in left if each.kind == "unknown")

@@ -68,22 +68,30 @@ def _stay(marks: tuple[Mark, ...]) -> Stay | None:
         return None
     kind = _KINDS[classes.pop()] if classes else ""
     position: Position | None = positions[0] if positions else None  # type: ignore[assignment]
-    if spans or not kind:
+    is_any_icu = kind == "icu" and position is None and not _is_current(marks)
+    if spans or not kind or is_any_icu:
         return _companion(kind, position, spans)
     return _visit(kind, position, marks)
 
 
 def _companion(kind: str, position: Position | None, spans: tuple[Span, ...]) -> Stay | None:
-    """A stay by its date, or an office visit by its position."""
-    if kind == "icu" or not (spans or position):
+    """A stay by its date, any stay in intensive care, or an office visit by its position."""
+    if kind == "icu":
+        when = When(spans=spans, position=position)
+        return Stay(companion=Companion(what="icu_stay", within="stay", when=when))
+    if not (spans or position):
         return None
     what = "hospital_visit" if kind else "encounter"
     when = When(spans=spans, position=position)
     return Stay(companion=Companion(what=what, within="same_visit", when=when))
 
 
+def _is_current(marks: tuple[Mark, ...]) -> bool:
+    return any(mark.kind == "state" for mark in marks)
+
+
 def _visit(kind: str, position: Position | None, marks: tuple[Mark, ...]) -> Stay | None:
-    is_current = any(mark.kind == "state" for mark in marks)
+    is_current = _is_current(marks)
     is_this = any(word in {"this", "these"} for mark in marks for word in mark.text.split())
     if position is not None and not is_current:
         return Stay(visit=Visit(kind=kind, which=position))

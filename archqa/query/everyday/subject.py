@@ -38,6 +38,10 @@ def subject_of(clause: Clause) -> str | None:
             return kind
     if clause.has("field", "reaction") or clause.has("category"):
         return "allergy"
+    if clause.has("specimen") or clause.has("verb", "grow") or clause.has("susceptibility"):
+        return "microbiology"
+    if clause.has("row", "microbiology"):
+        return "microbiology"
     return _by_names(clause) or _by_words(clause)
 
 
@@ -121,6 +125,14 @@ def _by_rows(rows: AbstractSet[str]) -> str | None:
     return next((kind for kind in general_kinds() if kind in rows), None)
 
 
+_RESULTS = frozenset({"result", "results", "test", "tests", "finding", "findings", "values"})
+
+
+def _names_results(clause: Clause) -> bool:
+    """Whether results are meant although none is named: a bare "number" or "count" is none."""
+    return any(_RESULTS & set(mark.text.split()) for mark in clause.of("noun", "measure"))
+
+
 _OF_VISITS = ("discharge_destination", "visit_type", "length_of_stay")
 
 
@@ -136,6 +148,6 @@ def _by_words(clause: Clause) -> str | None:
         return "immunization"
     if clause.has("verb", "visit", "discharge", "stay") or clause.has("field", *_OF_VISITS):
         return "encounter"
-    if clause.has("noun", "measure"):
+    if _names_results(clause):
         return "measurements"
     return "encounter" if clause.has("field", "place") else None

@@ -159,6 +159,8 @@ def _demographics(context: ExecutionContext, patient: Resource) -> dict[str, tup
         "address": tuple(_addresses(patient)),
         "phone": tuple(_contacts(patient, "phone")),
         "email": tuple(_contacts(patient, "email")),
+        "identifier": tuple(_identifiers(patient)),
+        "contact": tuple(_contact_persons(context, patient)),
     }
 
 
@@ -227,6 +229,32 @@ def _contacts(patient: Resource, system: str) -> Iterator[str]:
         value = text_at(contact, "value")
         if text_at(contact, "system") == system and is_current and value:
             yield value
+
+
+def _identifiers(patient: Resource) -> Iterator[str]:
+    """The identifiers, each with its type if that is recorded, the MRN first."""
+    identifiers = objects_at(patient, "identifier")
+    is_mrn = [text_at(each, "type.coding.0.code") == "MR" for each in identifiers]
+    ordered = sorted(zip(is_mrn, identifiers, strict=True), key=lambda pair: not pair[0])
+    for _, identifier in ordered:
+        value = text_at(identifier, "value")
+        kind = next(iter(concept_names(identifier.get("type"))), "")
+        if value:
+            yield f"{value} ({kind})" if kind else value
+
+
+def _contact_persons(context: ExecutionContext, patient: Resource) -> Iterator[str]:
+    """Who is to be contacted, with relationship and telephone number."""
+    for contact in objects_at(patient, "contact"):
+        names = names_at(context.chart, contact, ("name",))
+        relationships = [
+            name
+            for relationship in objects_at(contact, "relationship")
+            for name in concept_names(relationship)
+        ]
+        parts = [*names, *relationships[:1], *_contacts(contact, "phone")]
+        if parts:
+            yield ", ".join(parts)
 
 
 def _has_ended(element: Resource) -> bool:

@@ -23,12 +23,17 @@ REASON_KINDS: tuple[ConceptKind, ...] = ("condition", "procedure", "measurement"
 class ConceptMatcher:
     """Which rows the concepts of a query mean, their parts included. Without concepts: none.
 
-    `past`: a history of a condition counts, too. Raises `CannotExecute` for a name of no concept.
+    `past`: a history of a condition counts, too. `in_text`: a text without a code means every
+    concept that it mentions, as a goal does: "Maintain blood pressure below 140/90". Raises
+    `CannotExecute` for a name of no concept.
     """
 
-    def __init__(self, concepts: Iterable[Concept], *, past: bool = False) -> None:
+    def __init__(
+        self, concepts: Iterable[Concept], *, past: bool = False, in_text: bool = False
+    ) -> None:
         self.concepts = tuple(concepts)
         self._past = past
+        self._in_text = in_text
 
     def __bool__(self) -> bool:
         return bool(self.concepts)
@@ -55,9 +60,16 @@ class ConceptMatcher:
         """The first concept, or part of one, that the codings mean."""
         for coding in codings:
             for concept in self._with_parts:
-                if is_coded(concept, coding, past=self._past):
+                if is_coded(concept, coding, past=self._past) or self._mentions(concept, coding):
                     return concept
         return None
+
+    def _mentions(self, concept: Concept, coding: Coding) -> bool:
+        """Whether a text without a code mentions the concept."""
+        _, code, display = coding
+        if not self._in_text or code or not display:
+            return False
+        return any(match.concept == concept for match in find_concepts(display))
 
     def matches_allergy(self, row: Row) -> bool:
         """Whether an allergy is to one of the concepts, or to a class of drugs that one is of."""

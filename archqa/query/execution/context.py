@@ -177,4 +177,4 @@ def position_index(position: str) -> int:
 
 def uses_end_time(query: Query) -> bool:
     """Whether "first" and "in 2147" refer to the end: a discharge, or leaving a unit."""
-    return query.returns == "end_time" and KINDS[query.what].stays
+    return query.returns in {"end_time", "discharge_destination"} and KINDS[query.what].stays

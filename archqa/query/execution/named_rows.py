@@ -39,7 +39,9 @@ class RowTest:
         self._has_names = bool(wanted.names)
         self._names = NameMatcher(wanted.names, record_names, context.conventions, what)
         concepts = concepts_of_rows(wanted.concepts, what)
-        self._concepts = ConceptMatcher(concepts, past=context.query.state != "current")
+        self._concepts = ConceptMatcher(
+            concepts, past=context.query.state != "current", in_text=what == "goal"
+        )
 
     def matches(self, codings: Iterable[Coding], names: Iterable[str]) -> bool:
         """Whether one of the names, or one of the codes, is wanted."""

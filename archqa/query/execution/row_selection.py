@@ -156,7 +156,11 @@ def _note_fetched(
 def row_matcher(context: ExecutionContext, wanted: Wanted) -> ConceptMatcher:
     """Which codes the concepts of one side of a query mean."""
     concepts = concepts_of_rows(wanted.concepts, context.query.what)
-    return ConceptMatcher(concepts, past=context.query.state != "current")
+    return ConceptMatcher(
+        concepts,
+        past=context.query.state != "current",
+        in_text=context.query.what == "goal",
+    )
 
 
 def _with_returned_details(context: ExecutionContext, rows: list[Row]) -> list[Row]:
@@ -242,6 +246,12 @@ def _is_near(row: Row, companion_row: Row, companion: Companion) -> bool:
         return False
     if companion.within == "same_visit" and not _share_visit(row, companion_row):
         return False
+    if companion.within == "stay":
+        return _is_within(row, companion_row)
+    return _is_near_in_time(row, companion_row, companion)
+
+
+def _is_near_in_time(row: Row, companion_row: Row, companion: Companion) -> bool:
     row_time = row.local_time
     companion_time = companion_row.local_time
     fields = _SHARED_TIME_FIELDS.get(companion.within, 0)
@@ -256,6 +266,13 @@ def _is_near(row: Row, companion_row: Row, companion: Companion) -> bool:
     if companion.order == "before":
         return row_time < companion_time
     return True
+
+
+def _is_within(row: Row, stay: Row) -> bool:
+    """Whether a row lies between the start and the end of a stay, which may still last."""
+    if row.time is None or stay.time is None or row.time < stay.time:
+        return False
+    return stay.end is None or row.time <= stay.end
 
 
 def _share_visit(row: Row, companion_row: Row) -> bool:

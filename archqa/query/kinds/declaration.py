@@ -75,6 +75,9 @@ ReturnedField = Literal[
     "address",
     "phone",
     "email",
+    "identifier",
+    "contact",
+    "patient_name",
     "alive",
 ]
 """The field of each row that is returned. elapsed: from its time to the time of the question;

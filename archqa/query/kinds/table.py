@@ -41,7 +41,7 @@ _STAY_FIELDS: frozenset[str] = frozenset(
 )
 _DEMOGRAPHICS: frozenset[str] = frozenset(
     {"sex", "birth_date", "age", "marital_status", "ethnicity", "language", "death_time", "alive"}
-    | {"address", "phone", "email"}
+    | {"address", "phone", "email", "identifier", "contact", "patient_name"}
 )
 
 _TESTS: tuple[ConceptKind, ...] = ("measurement", "procedure", "condition")
