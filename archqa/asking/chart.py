@@ -18,12 +18,14 @@ from archqa.asking.note import (
 )
 from archqa.asking.patient import find_patient
 from archqa.asking.record import answer_record_question, record_pipeline, record_question
+from archqa.asking.restated import own_sentences
 from archqa.core.case import Case
 from archqa.core.usage import sum_usage
 from archqa.errors import CaseFailed, InputError, without_suppressed_causes
 from archqa.fhir import FhirError, connect
 from archqa.llm.model import Model
 from archqa.notes.documents import Document, Documents, case_from_documents, patient_documents
+from archqa.query.everyday import patient_vocabulary
 from archqa.runs.backends import SharedLimits
 from archqa.runs.destinations import Announce, Announcer, Destination, run_destinations
 from archqa.runs.event_loop import run_sync
@@ -48,6 +50,8 @@ class PatientChart(NamedTuple):
     patient: PatientMatch
     clock: Clock
     documents: Documents
+    displays: frozenset[str] = frozenset()
+    """What the patient's resources are called, in lower case."""
 
 
 class AnsweredChart(NamedTuple):
@@ -172,7 +176,7 @@ async def _answer(question: _ChartQuestion) -> AnsweredChart:
         failures.append(failure)
     if chart.documents.readable and _needs_notes(question, record_answer):
         case, sources = case_from_documents(question.question, chart.documents.readable)
-        case = as_question(case)
+        case = as_question(own_sentences(case, chart.displays))
         try:
             note_answer = await _ask_notes(question, case, sources, chart.documents)
         except CaseFailed as failure:
@@ -202,12 +206,15 @@ def _read_chart(question: _ChartQuestion) -> PatientChart:
         asked_at = clock(record, patient.id, now, patient=patient.resource)
         try:
             documents = patient_documents(record, patient.id)
+            displays = patient_vocabulary(record, patient.id).displays if documents.readable else ()
         except FhirError as error:
             raise InputError(question.record, [f": {error}"]) from None
     if question.note.strip():
         given = Document(GIVEN_NOTE, "", "", question.note)
         documents = documents._replace(readable=(given, *documents.readable))
-    return PatientChart(patient, asked_at, documents)
+    return PatientChart(
+        patient, asked_at, documents, frozenset(display.casefold() for display in displays)
+    )
 
 
 async def _ask_record(question: _ChartQuestion, chart: PatientChart) -> Answer:

@@ -31,12 +31,12 @@ class TestYesAndNo:
         answer = answer_to(asked, [order(1, "2025-03-30", "stopped")])
         assert texts(answer) == ["Yes: Simvastatin 10 mg Oral Tablet, ordered 2025-03-30 (stopped)"]
 
-    def test_a_yes_shows_five_of_its_rows_and_counts_the_others(self) -> None:
-        rows = [order(n, f"201{n}-03-30", name=f"Drug {n}") for n in range(9)]
+    def test_a_yes_shows_eight_of_its_rows_and_counts_the_others(self) -> None:
+        rows = [order(n, f"{2010 + n}-03-30", name=f"Drug {n}") for n in range(12)]
         answer = answer_to(query("medication", summary="exists"), rows)
-        assert len(answer.lines) == 5
+        assert len(answer.lines) == 8
         assert texts(answer)[-1] == "Drug 4, ordered 2014-03-30 (active), and 4 more"
-        assert len(answer.evidence) == 9
+        assert len(answer.evidence) == 12
 
     def test_a_problem_that_is_only_suspected_is_no_yes(self) -> None:
         facts = {"status": ("active",), "status_detail": ("provisional",)}

@@ -211,7 +211,17 @@ class ReferenceRows:
     def patient(self) -> Iterator[ReferenceRow]:
         for patient in self.of_type("Patient"):
             sex = patient["gender"][0].upper()
-            yield {"ids": {_ref(patient)}, "name": "", "time": None, "value": None, "sex": sex}
+            identifiers = [each["value"] for each in patient.get("identifier", [])]
+            names = [each["family"] for each in patient.get("name", [])]
+            yield {
+                "ids": {_ref(patient)},
+                "name": "",
+                "time": None,
+                "value": None,
+                "sex": sex,
+                "identifier": identifiers[0] if identifiers else "",
+                "patient_name": names[0] if names else "",
+            }
 
 
 def _ref(resource: Resource) -> str:

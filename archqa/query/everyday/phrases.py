@@ -43,12 +43,12 @@ def _mark(phrase: Phrase, start: int, end: int) -> Mark:
 
 
 def _end_of(phrase: Phrase, tokens: Sequence[Token], start: int) -> int | None:
-    """Where a phrase ends; a hyphen or a slash may stand between its words."""
+    """Where a phrase ends; a hyphen, a slash or the dot of "E. coli" may stand between its words."""
     if phrase.at_start and not _is_start(tokens, start):
         return None
     place = start
     for number, word in enumerate(phrase.words):
-        while number and place < len(tokens) and tokens[place].text in {"-", "/", "&"}:
+        while number and _joins(tokens, place, phrase.words[number - 1]):
             place += 1
         if place == len(tokens) or tokens[place].text != word:
             return None
@@ -62,6 +62,12 @@ def _is_end(tokens: Sequence[Token], place: int) -> bool:
     if place == len(tokens):
         return True
     return tokens[place].text in _ENDINGS | _JOINTS
+
+
+def _joins(tokens: Sequence[Token], place: int, before: str) -> bool:
+    if place == len(tokens):
+        return False
+    return tokens[place].text in {"-", "/", "&"} or (tokens[place].text == "." and len(before) == 1)
 
 
 def _is_start(tokens: Sequence[Token], place: int) -> bool:

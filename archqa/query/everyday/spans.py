@@ -114,6 +114,7 @@ def is_month(word: str) -> bool:
 
 def _candidates(text: str, today: date | None) -> Iterator[FoundSpan]:
     dates = list(_with_shared_years(text, list(_dates(text, today))))
+    dates = [each for each in dates if _names_year(each)]
     yield from _ranges(text, dates)
     yield from _neighbouring_months(text, dates)
     for each in dates:
@@ -158,13 +159,12 @@ def _season(month: int, year: int, relation: Relation) -> tuple[Span, ...]:
 def _dates(text: str, today: date | None) -> Iterator[_Date]:
     """The dates without overlap, the most exact first."""
     taken: list[tuple[int, int]] = []
-    patterns = _DATES if today is None else (*_DATES, *_BARE_MONTHS)
-    for pattern in patterns:
+    for pattern in (*_DATES, *_BARE_MONTHS):
         for match in _matches(pattern, text):
             if any(match.start() < end and start < match.end() for start, end in taken):
                 continue
             fields = _date_fields(match, today)
-            if fields and _is_valid(fields):
+            if fields and (_is_valid(fields) or pattern in _BARE_MONTHS):
                 taken.append(match.span())
                 yield _Date(fields, *match.span(), has_year=pattern not in _BARE_MONTHS)
 
@@ -185,6 +185,11 @@ def _with_shared_years(text: str, dates: list[_Date]) -> Iterator[_Date]:
         fields = {**each.fields, "year": year}
         if _is_valid(fields):
             yield each._replace(fields=fields)
+
+
+def _names_year(each: _Date) -> bool:
+    """Whether a year is known, or the time of the question tells it."""
+    return each.fields.keys() != {"month"} and each.fields.keys() != {"month", "day"}
 
 
 def _joined_date(text: str, dates: list[_Date], first: _Date) -> _Date | None:

@@ -38,7 +38,9 @@ def subject_of(clause: Clause) -> str | None:
             return kind
     if clause.has("field", "reaction") or clause.has("category"):
         return "allergy"
-    if clause.has("specimen") or clause.has("verb", "grow") or clause.has("susceptibility"):
+    if any(clause.has(kind) for kind in ("specimen", "susceptibility", "germ")):
+        return "microbiology"
+    if clause.has("verb", "grow"):
         return "microbiology"
     if clause.has("row", "microbiology"):
         return "microbiology"

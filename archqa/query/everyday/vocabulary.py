@@ -107,6 +107,11 @@ class PatientVocabulary:
         """The names that hold all the words; this patient's if there are any."""
         return self._own.holding(words) or self._whole_record.holding(words)
 
+    @property
+    def displays(self) -> tuple[str, ...]:
+        """The displays of all kinds in this patient's rows."""
+        return tuple(name.display for name in self._own.names)
+
     def own(self, kind: RowKind) -> tuple[str, ...]:
         """The displays of one kind in this patient's rows."""
         return tuple(name.display for name in self._own.names if name.kind == kind)
