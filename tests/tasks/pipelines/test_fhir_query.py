@@ -53,11 +53,11 @@ def asking(question: str, patient: str = "p") -> RecordQuestion:
 
 
 def plan(**query: Any) -> str:
-    return json.dumps({"thought": "t", "look_up": [], "query": query})
+    return json.dumps({"thought": "t", "look_up": [], "queries": [query]})
 
 
 def looking_up(*words: str) -> str:
-    return json.dumps({"thought": "t", "look_up": list(words), "query": None})
+    return json.dumps({"thought": "t", "look_up": list(words), "queries": []})
 
 
 class Played:
@@ -128,18 +128,20 @@ def test_the_planner_is_shown_the_card_and_held_to_the_querys_schema(record: Sto
     played = Played(record, "How many visits?", plan(what="hospital_visit", summary="count"))
     [request] = played.model.asked
     assert request.output_schema is not None
-    assert set(request.output_schema["properties"]) == {"thought", "look_up", "query"}
-    assert "Condition: " in played.prompt(0)
+    assert set(request.output_schema["properties"]) == {
+        *("thought", "look_up", "queries", "not_in_language", "declined"),
+    }
+    assert "diagnosis: " in played.prompt(0)
     assert NOW in played.prompt(0)
     assert played.result["agent_answer"] == str(len(VISITS))
 
 
-def test_words_are_looked_up_among_the_patients_codes_and_told_in_the_next_turn(
+def test_words_are_looked_up_among_the_patients_rows_and_told_in_the_next_turn(
     record: Store,
 ) -> None:
     query = plan(what="diagnosis", names=["Diabetes"], summary="exists")
     played = Played(record, "Is she diabetic?", looking_up("diabetis", "unicorn"), query)
-    assert 'Condition code 25000 "Diabetes"' in played.prompt(1)
+    assert 'diagnosis "Diabetes" (' in played.prompt(1)
     assert "unicorn:\n  nothing like it" in played.prompt(1)
     assert "<found>" not in played.prompt(0)
     assert played.result["agent_answer"] == "Yes"
@@ -169,7 +171,8 @@ def test_a_query_that_finds_nothing_is_told_similar_names_once_and_may_be_stood_
         plan(what="diagnosis", names=[name], summary="count") for name in ("diabetis", "diabetes")
     )
     played = Played(record, "How often was diabetes coded?", wrong, right)
-    assert "Nothing was found." in played.prompt(1)
+    assert "Nothing was found: " in played.prompt(1)
+    assert "0 diagnoses 'diabetis'" in played.prompt(1)
     assert '"Diabetes"' in played.prompt(1)
     assert played.result["agent_answer"] == str(len(DIABETES))
     insisting = Played(

@@ -1,0 +1,135 @@
+"""Answers of a pipeline with a model: its queries in words, or an agent's own words."""
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+from archqa.asking.answer import Answer, AnswerLine, Evidence, Status
+from archqa.asking.record_answer import PERFORMER, not_understood_answer
+from archqa.asking.record_grammar import (
+    PatientQueries,
+    answer_of_queries,
+    declined_with_facts,
+)
+from archqa.core.question import RecordQuestion
+from archqa.errors import CaseFailed, NotUnderstood, Refused
+from archqa.fhir import FhirError, Record
+from archqa.query import Query
+from archqa.tasks.fhir_agentbench.result import RecordResult
+
+CODE_PERFORMER = "code that a model wrote"
+
+NOT_VERIFIED = "Code that a model wrote gave this answer; no query verified what it cites."
+_UNCITED = "Code that a model wrote answered without citing resources of the record"
+
+
+def pipeline_answer(
+    question: RecordQuestion, outcome: RecordResult | CaseFailed, queries: PatientQueries
+) -> Answer:
+    """Return the answer in words.
+
+    Queries are carried out again at the time of the question, verified and worded as those of the
+    grammar. Raises the failure of a model that gave nothing, and as the record does.
+    """
+    if isinstance(outcome, CaseFailed):
+        return _unanswered(question, outcome, queries)
+    if not outcome.queries:
+        return _own_answer(question, outcome, queries)
+    answer = answer_of_queries(question.question, _asked(outcome), queries)
+    remarks = tuple(dict.fromkeys((*answer.remarks, *outcome.warnings)))
+    return answer.model_copy(update={"remarks": remarks})
+
+
+def _asked(result: RecordResult) -> list[Query]:
+    """The queries without a time of their own: that of the question counts, not a model's."""
+    return [Query.model_validate({**fields, "now": None}) for fields in result.queries]
+
+
+def _own_answer(question: RecordQuestion, result: RecordResult, queries: PatientQueries) -> Answer:
+    """The answer that an agent wrote without a typed query, with what it cites of the record."""
+    evidence = tuple(_resource_evidence(result, queries.record))
+    text = result.answer or ""
+    if result.handed_over and not evidence:
+        reason = f"{result.handed_over.rstrip('.')}. {_UNCITED}"
+        return not_understood_answer(question.question, (), reason, queries.patient)
+    answer = Answer(
+        question=question.question,
+        status=Status.NOT_FOUND,
+        message=text,
+        remarks=result.warnings,
+        performer=PERFORMER,
+    )
+    if not text or not evidence:
+        return answer
+    changes: dict[str, Any] = {
+        "status": Status.ANSWERED,
+        "message": "",
+        "lines": (AnswerLine(text=text, citations=tuple(each.id for each in evidence)),),
+        "evidence": evidence,
+    }
+    if result.handed_over:
+        changes |= {"remarks": (*result.warnings, NOT_VERIFIED), "performer": CODE_PERFORMER}
+    return answer.model_copy(update=changes)
+
+
+def _unanswered(question: RecordQuestion, failure: CaseFailed, queries: PatientQueries) -> Answer:
+    """Return what a refusal says of the question. Raises the failure of a model that gave nothing."""
+    if isinstance(failure.result, RecordResult) and failure.result.declined:
+        related = _asked(failure.result)
+        return declined_with_facts(question.question, failure.full_text, related, queries)
+    words: tuple[str, ...] = ()
+    if isinstance(failure, NotUnderstood):
+        status, words = Status.NOT_UNDERSTOOD, (failure.part,)
+    elif isinstance(failure, Refused):
+        status = Status.DECLINED
+    elif failure.details:  # The query was understood in part, and cannot be carried out.
+        status = Status.NOT_UNDERSTOOD
+    else:
+        raise failure
+    return Answer(
+        question=question.question,
+        status=status,
+        message=failure.full_text,
+        not_understood=words,
+        performer=PERFORMER,
+    )
+
+
+def _resource_evidence(result: RecordResult, record: Record) -> Iterator[Evidence]:
+    """Yield what is cited, as far as the record has it."""
+    rows = _rows_by_reference(result.rows)
+    for kind, ids in result.cited.items():
+        for resource_id in ids:
+            if not _exists(record, kind, resource_id):
+                continue
+            reference = f"{kind}/{resource_id}"
+            row = rows.get(reference, {})
+            yield Evidence(
+                id=reference,
+                kind="resource",
+                text=_row_text(row),
+                source=kind,
+                date=str(row.get("time") or ""),
+            )
+
+
+def _exists(record: Record, kind: str, resource_id: str) -> bool:
+    try:
+        return record.get(kind, resource_id) is not None
+    except FhirError:
+        return False
+
+
+def _rows_by_reference(rows: Iterable[Mapping[str, Any]]) -> dict[str, Mapping[str, Any]]:
+    by_reference = {}
+    for row in rows:
+        for reference in row.get("references") or ():
+            by_reference[str(reference)] = row
+    return by_reference
+
+
+def _row_text(row: Mapping[str, Any]) -> str:
+    """Return a row in words: time, name, value, unit."""
+    time = str(row.get("time") or "").replace("T", " ")
+    minutes = time[: len("2026-01-31 12:00")]
+    fields = (minutes, row.get("name"), row.get("value"), row.get("unit"))
+    return " ".join(str(field) for field in fields if field not in (None, ""))
