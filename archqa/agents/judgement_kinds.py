@@ -14,8 +14,13 @@ def judgement_reasons() -> dict[str, str]:
     return {
         kind: reason
         for kind, reason in read_table("reasons.tsv")
-        if not reason.startswith(_LIMIT_OF_LANGUAGE)
+        if not is_limit_of_language(reason)
     }
+
+
+def is_limit_of_language(reason: str) -> bool:
+    """Whether a question is declined for the queries' sake, so that a model may do better."""
+    return reason.startswith(_LIMIT_OF_LANGUAGE)
 
 
 def judgement_lines() -> tuple[str, ...]:

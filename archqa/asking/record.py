@@ -5,6 +5,7 @@ from datetime import datetime
 from pathlib import Path
 
 from archqa.agents.agent import RunContext
+from archqa.agents.judgement_kinds import is_limit_of_language
 from archqa.agents.planner import MOST_QUERIES
 from archqa.asking.answer import Answer, Status
 from archqa.asking.clock import clock, stated_time
@@ -146,7 +147,7 @@ async def _answer(
 ) -> Answer:
     """By the grammar what it reads whole; the rest by the pipeline, where a model is set up."""
     answer = await asyncio.to_thread(_grammar_answer, question, settings, now)
-    if answer.status is not Status.NOT_UNDERSTOOD or not settings.has_model:
+    if not settings.has_model or not _is_beyond_the_grammar(answer):
         return answer
     outcome: RecordResult | CaseFailed
     try:
@@ -154,6 +155,13 @@ async def _answer(
     except CaseFailed as failure:
         outcome = failure
     return await asyncio.to_thread(_pipeline_answer, question, outcome, settings, now)
+
+
+def _is_beyond_the_grammar(answer: Answer) -> bool:
+    """Whether a planner may do better: words were not read, or its queries have no such limit."""
+    if answer.status is Status.DECLINED:
+        return is_limit_of_language(answer.message)
+    return answer.status is Status.NOT_UNDERSTOOD
 
 
 def _grammar_answer(question: RecordQuestion, settings: Settings, now: datetime) -> Answer:

@@ -1,11 +1,14 @@
 """Concepts that a query calls by a phrase instead of their name: `A1c` for `hemoglobin a1c`."""
 
+import re
 from collections.abc import Iterable
 from functools import cache
 
 from archqa.query.concepts import Concept, find_concepts, load_concepts
 from archqa.query.kinds import KINDS, ConceptKind
 from archqa.query.model import Query
+
+_WORD = re.compile(r"\w")
 
 _ANY_KIND: tuple[ConceptKind, ...] = (
     "measurement",
@@ -19,11 +22,10 @@ _ANY_KIND: tuple[ConceptKind, ...] = (
 
 def concepts_called(words: str) -> list[Concept]:
     """The concepts that the words as a whole name."""
-    text = words.strip()
     return [
         match.concept
-        for match in find_concepts(text)
-        if match.start == 0 and match.end == len(text)
+        for match in find_concepts(words)
+        if not _WORD.search(words[: match.start]) and not _WORD.search(words[match.end :])
     ]
 
 
