@@ -5,6 +5,7 @@ from typing import Any
 
 from archqa.asking.answer import Answer, AnswerLine, Evidence, Status
 from archqa.asking.record_answer import PERFORMER, not_understood_answer
+from archqa.asking.record_displays import clean_name
 from archqa.asking.record_grammar import (
     PatientQueries,
     answer_of_queries,
@@ -12,8 +13,10 @@ from archqa.asking.record_grammar import (
 )
 from archqa.core.question import RecordQuestion
 from archqa.errors import CaseFailed, NotUnderstood, Refused
-from archqa.fhir import FhirError, Record
+from archqa.fhir import FhirError, Record, Resource, display_name
 from archqa.query import Query
+from archqa.query.explanation import all_scalars
+from archqa.query.kinds import ERROR
 from archqa.tasks.fhir_agentbench.result import RecordResult
 
 CODE_PERFORMER = "code that a model wrote"
@@ -95,28 +98,29 @@ def _unanswered(question: RecordQuestion, failure: CaseFailed, queries: PatientQ
 
 
 def _resource_evidence(result: RecordResult, record: Record) -> Iterator[Evidence]:
-    """Yield what is cited, as far as the record has it."""
+    """Yield what is cited, as far as the record has it and it was not entered in error."""
     rows = _rows_by_reference(result.rows)
     for kind, ids in result.cited.items():
         for resource_id in ids:
-            if not _exists(record, kind, resource_id):
+            resource = _read(record, kind, resource_id)
+            if resource is None or ERROR in all_scalars(resource):
                 continue
             reference = f"{kind}/{resource_id}"
             row = rows.get(reference, {})
             yield Evidence(
                 id=reference,
                 kind="resource",
-                text=_row_text(row),
+                text=_row_text(row) or clean_name(display_name(resource)),
                 source=kind,
                 date=str(row.get("time") or ""),
             )
 
 
-def _exists(record: Record, kind: str, resource_id: str) -> bool:
+def _read(record: Record, kind: str, resource_id: str) -> Resource | None:
     try:
-        return record.get(kind, resource_id) is not None
+        return record.get(kind, resource_id)
     except FhirError:
-        return False
+        return None
 
 
 def _rows_by_reference(rows: Iterable[Mapping[str, Any]]) -> dict[str, Mapping[str, Any]]:

@@ -29,6 +29,10 @@ CODE = tool_call_reply(
 )
 
 
+IN_ERROR = "entered-in-error"
+OTHER = {"reference": "Patient/other"}
+
+
 @pytest.fixture
 def record(tmp_path: Path) -> Path:
     resources = [
@@ -36,6 +40,9 @@ def record(tmp_path: Path) -> Path:
         *clinic_record(),
         result("k1", "6298-4", "Potassium", "2020-01-02T08:00:00Z", (5.5, "mmol/L")),
         result("k2", "6298-4", "Potassium", "2020-02-02T08:00:00Z", (4.1, "mmol/L")),
+        result("k3", "6298-4", "Potassium", "2020-03-02", (9, "mmol/L"), status=IN_ERROR),
+        patient("other"),
+        {**result("z", "1", "Sodium", "2020-01-01", (1, "1")), "subject": OTHER},
     ]
     path = tmp_path / "record.db"
     with Store.open(path, create=True) as store:
@@ -154,7 +161,7 @@ def test_what_no_query_expresses_is_answered_by_code_with_its_citations(record: 
 def test_the_code_agent_is_told_the_types_that_the_record_holds(record: Path) -> None:
     asked = Asked(record, HAND_OVER, RETRIEVE, final("Two.", "Observation/k1"))
     system, user = asked.model.asked[1].messages[:2]
-    assert "- Observation: 4" in user.content
+    assert "- Observation: 5" in user.content
     assert "- Goal: 1" in user.content
     assert "MIMIC" not in system.content
     assert "Specimen" not in system.content + user.content
@@ -167,10 +174,40 @@ def test_a_citation_that_the_record_does_not_have_is_dropped(record: Path) -> No
 
 
 @pytest.mark.parametrize(
+    "call",
+    [
+        ("get_resources_by_resource_id", {"resource_type": "Observation", "resource_id": "z"}),
+        ("get_resources_by_resource_id", {"resource_type": "Patient", "resource_id": "other"}),
+        (
+            "get_resources_by_patient_fhir_id",
+            {"resource_type": "Observation", "patient_fhir_id": "other"},
+        ),
+    ],
+)
+def test_the_code_agent_reads_nothing_of_another_patient(
+    record: Path, call: tuple[str, dict[str, Any]]
+) -> None:
+    asked = Asked(record, HAND_OVER, tool_call_reply(call), final("One.", "Observation/z"))
+    assert "patient" in asked.prompts[2]
+    assert "error" in asked.prompts[2]
+    assert "Sodium" not in asked.prompts[2]
+    assert asked.answer.lines == ()
+
+
+def test_the_code_agent_follows_references_to_what_is_of_no_patient(record: Path) -> None:
+    call = ("get_resources_by_resource_id", {"resource_type": "Location", "resource_id": "l1"})
+    asked = Asked(record, HAND_OVER, tool_call_reply(call), final("MICU.", "Location/l1"))
+    [evidence] = asked.answer.evidence
+    assert evidence.id == "Location/l1"
+    assert "Intensive Care" in evidence.text
+
+
+@pytest.mark.parametrize(
     "ending",
     [
         final("Two."),
         final("Two.", "Observation/k99"),
+        final("Two.", "Observation/k3"),
         final("Nothing is recorded."),
     ],
 )

@@ -9,6 +9,10 @@ from archqa.core.question import RecordQuestion
 from archqa.errors import CaseFailed, Unusable
 from archqa.fhir import Record
 from archqa.tasks.fhir_agentbench.agents import RecordCodeAgent, TypeCount
+from archqa.tasks.fhir_agentbench.one_patient_tools import (
+    GetReferredResources,
+    GetResourcesOfThisPatient,
+)
 from archqa.tasks.fhir_agentbench.pipelines.published_agents import (
     FINAL_PHRASE,
     NO_FINAL_ANSWER,
@@ -34,8 +38,11 @@ async def hand_over(question: RecordQuestion, context: RunContext, reason: str) 
         raise _not_expressible(reason)
     patient = question.patient_fhir_id
     counts = await asyncio.to_thread(_type_counts, context.store, patient)
+    retrieval = (GetResourcesOfThisPatient(patient), GetReferredResources(patient))
     try:
-        outcome = await answer_by_code(RecordCodeAgent(), question, context, SETTINGS, counts)
+        outcome = await answer_by_code(
+            RecordCodeAgent(), question, context, SETTINGS, retrieval, type_counts=counts
+        )
     except CaseFailed:
         raise _not_expressible(reason) from None
     assert isinstance(outcome.result, RecordResult)

@@ -138,7 +138,8 @@ async def multi_turn_retriever_code(
 ) -> PipelineResult:
     """The model retrieves as often as it needs without reading data, and computes with code."""
 
-    return await answer_by_code(FhirMultiTurnCodeAgent(), question, context, settings)
+    retrieval = _retrieval_tools(settings)
+    return await answer_by_code(FhirMultiTurnCodeAgent(), question, context, settings, retrieval)
 
 
 async def answer_by_code(
@@ -146,12 +147,14 @@ async def answer_by_code(
     question: RecordQuestion,
     context: RunContext,
     settings: MultiTurnCodeSettings,
+    retrieval: Tools,
+    *,
     type_counts: tuple[TypeCount, ...] = (),
 ) -> PipelineResult:
     """Let an agent retrieve and compute in turns. Raises `CaseFailed`, `ModelError`."""
 
     async def answer(state: _State) -> str:
-        tools = (*_retrieval_tools(settings), _python_tool(state, settings))
+        tools = (*retrieval, _python_tool(state, settings))
         return await _until_answered(state, tools, settings.iterations)
 
     state = _start(agent, question, context, settings, summaries_only=True, type_counts=type_counts)
