@@ -115,7 +115,9 @@ class PlannerAgent(Agent[PlannerTask, Plan]):
                 "leave the others empty or null."
             )
         if output.look_up and task.last_turn:
-            raise Rejected("Nothing more can be looked up. Give the query that fits best.")
+            raise Rejected(
+                "Nothing more can be looked up. Give the query that fits best, or not_in_language."
+            )
         if len(output.queries) > task.most_queries:
             raise Rejected(f"Give at most {task.most_queries} in queries.")
         if output.declined:

@@ -37,9 +37,20 @@ def pipeline_answer(
         return _unanswered(question, outcome, queries)
     if not outcome.queries:
         return _own_answer(question, outcome, queries)
-    answer = answer_of_queries(question.question, _asked(outcome), queries)
-    remarks = tuple(dict.fromkeys((*answer.remarks, *outcome.warnings)))
-    return answer.model_copy(update={"remarks": remarks})
+    asked = _asked(outcome)
+    answer = answer_of_queries(question.question, asked, queries)
+    remarks = [*answer.remarks, *outcome.warnings]
+    if answer.status is Status.NOT_FOUND:
+        remarks += _searched_by_name(asked)
+    return answer.model_copy(update={"remarks": tuple(dict.fromkeys(remarks))})
+
+
+def _searched_by_name(asked: Iterable[Query]) -> Iterator[str]:
+    """Yield what was looked for by a name of the model's choice, which the record may not use."""
+    for query in asked:
+        if query.names and not query.concepts:
+            names = " or ".join(f"“{name}”" for name in query.names)
+            yield f"{names} was searched by name alone, not by codes."
 
 
 def _asked(result: RecordResult) -> list[Query]:

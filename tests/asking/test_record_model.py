@@ -233,3 +233,21 @@ def test_an_agent_that_comes_to_no_answer_leaves_the_planners_reason(record: Pat
     answer = Asked(record, HAND_OVER, *[RETRIEVE] * 12).answer
     assert answer.status is Status.NOT_UNDERSTOOD
     assert REASON in answer.message
+
+
+def test_an_answer_of_code_cites_at_most_twelve_resources(record: Path, tmp_path: Path) -> None:
+    results = [result(f"s{place}", "1", "Sodium", "2020-01-01", (1, "1")) for place in range(20)]
+    with Store.open(record) as store:
+        store.load([write_ndjson(tmp_path / "more.ndjson", results)])
+    cited = [f"Observation/s{place}" for place in range(20)]
+    [line] = Asked(record, HAND_OVER, RETRIEVE, final("Twenty.", *cited)).answer.lines
+    assert len(line.citations) == 12
+
+
+def test_a_free_name_that_nothing_has_is_said_to_be_searched_by_name_alone(record: Path) -> None:
+    plan = queries({"what": "diagnosis", "names": ["Zebra syndrome"], "returns": "time"})
+    answer = Asked(record, plan, plan).answer
+    assert answer.status is Status.NOT_FOUND
+    assert "“Zebra syndrome” was searched by name alone, not by codes." in answer.remarks
+    plan = queries({"what": "diagnosis", "concepts": ["gout"], "returns": "time"})
+    assert not any("by name" in remark for remark in Asked(record, plan, plan).answer.remarks)

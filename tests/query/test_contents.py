@@ -113,8 +113,8 @@ def test_a_look_up_tells_kind_count_dates_and_concept(charted: Charted) -> None:
     first, second = look_up(contents(chart), "blood sugar")
     assert first == 'concept "glucose" (measurement)'
     assert second == (
-        'observation "Glucose [Mass/volume] in Blood" (2 rows, 2020-01-01 to 2020-03-02), '
-        "concept: glucose"
+        'observation "Glucose [Mass/volume] in Blood" (2 rows, 2020-01-01 to 2020-03-02, '
+        "in mg/dL), concept: glucose"
     )
     assert look_up(contents(chart), "2339-0") == (second,)
     assert look_up(contents(chart), "Glucose [Mass/volum] in Blod") == (second,)
@@ -190,3 +190,11 @@ def test_a_state_that_no_row_has_is_told_the_statuses(charted: Charted) -> None:
     text = explained(chart, what="medication", names=["warfarin"], state="current", returns="name")
     assert "No row is left after the state." in text
     assert 'by status: "stopped" 1' in text
+
+
+def test_a_look_up_tells_the_twelve_most_frequent_names(charted: Charted) -> None:
+    orders = [order(f"m{place}", f"Drug {place}") for place in range(20)]
+    often = [order(f"n{place}", "Drug of choice") for place in range(3)]
+    hits = look_up(contents(charted([*orders, *often])), "drug")
+    assert len(hits) == 12
+    assert '"Drug of choice" (3 rows' in hits[0]

@@ -73,13 +73,12 @@ def _block(kind: KindContents) -> _Block:
 
 def _lines(kind: KindContents) -> Iterator[_Line]:
     """Yield the lines of a kind: starts of stays, attributes, names."""
-    declared = KINDS[kind.what]
     if kind.starts:
         yield _Line("starts, latest first", kind.starts)
     for fact, values in kind.facts.items():
-        if fact != "status" or declared.has_state:
+        if fact != "status" or KINDS[kind.what].has_state:
             yield _values_line(LIMIT_OF_FACT[fact], values)
-    if kind.names and declared.named:
+    if kind.names:
         label = "other names" if kind.what == "observation" else "names"
         names = tuple(CountedValue(each.name, each.number) for each in kind.names)
         yield _values_line(f"{label} ({len(names)})", names)

@@ -18,6 +18,9 @@ from archqa.query.model import Query
 _KINDS_OF_RESULTS: tuple[RowKind, ...] = ("lab", "vital", "output")
 """Kinds whose rows are rows of `observation`, too."""
 
+_SERVER_FAILS = 500
+"""The HTTP status from which a record fails; below it, it lacks a type or a parameter."""
+
 _MICROBIOLOGY = frozenset({"microbiology_test", "organism", "susceptibility"})
 
 LIMIT_OF_FACT = {
@@ -33,12 +36,17 @@ LIMIT_OF_FACT = {
 
 
 class NamedRows(NamedTuple):
-    """The rows of one kind with one name; `codings` are all codes and texts that stand for it."""
+    """The rows of one kind with one name.
+
+    `codings` are all codes and texts that stand for it, `units` those of its values, the most
+    frequent first.
+    """
 
     name: str
     number: int
     dates: Dates
     codings: tuple[Coding, ...]
+    units: tuple[str, ...] = ()
 
 
 class KindContents(NamedTuple):
@@ -112,7 +120,11 @@ def _rows(chart: Chart, what: RowKind, conventions: Conventions) -> Sequence[Row
     query = Query(what=what, summary="count")
     try:
         return execute(query, chart.record, chart.patient, conventions, chart=chart).rows
-    except (CannotExecute, FhirError):
+    except CannotExecute:
+        return ()
+    except FhirError as error:
+        if error.status >= _SERVER_FAILS:
+            raise
         return ()
 
 
@@ -125,6 +137,8 @@ def _contents(what: RowKind, rows: Sequence[Row], named: Iterable[Row]) -> KindC
         for fact in LIMIT_OF_FACT.keys() & row.facts.keys():
             facts[fact].update(set(map(_one_line, row.facts[fact])))
     by_name.pop("", None)
+    if not KINDS[what].named:
+        by_name.clear()
     names = [_named_rows(name, of_name) for name, of_name in by_name.items()]
     return KindContents(
         what=what,
@@ -145,7 +159,10 @@ def _named_rows(name: str, rows: Sequence[Row]) -> NamedRows:
     for row in rows:
         codings.update(dict.fromkeys(row.codings))
         codings.update((Coding("", "", each), None) for each in row.names)
-    return NamedRows(name, len(rows), _dates(rows), tuple(codings))
+    units = counted(Counter(row.unit for row in rows if row.unit))
+    return NamedRows(
+        name, len(rows), _dates(rows), tuple(codings), tuple(each.value for each in units)
+    )
 
 
 def _dates(rows: Iterable[Row]) -> Dates:

@@ -94,7 +94,9 @@ def _codes(concept: Concept, kind: KindContents, codings: Iterable[Coding]) -> b
 
 
 def _row_text(kind: KindContents, named: NamedRows) -> str:
-    text = f"{kind.what} {quoted_name(named.name)} ({rows_text(named.number, named.dates)})"
+    units = f", in {' or '.join(named.units)}" if named.units else ""
+    rows = f"{rows_text(named.number, named.dates)}{units}"
+    text = f"{kind.what} {quoted_name(named.name)} ({rows})"
     concepts = _concepts_of(kind.what, named.codings)
     return f"{text}, concept: {' or '.join(concepts)}" if concepts else text
 

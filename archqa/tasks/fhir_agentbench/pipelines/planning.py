@@ -183,10 +183,16 @@ def _execute(planning: Planning, queries: Iterable[Query]) -> _Execution:
             continue
         planning.trace.append(_trace_entry(query, result))
         results.append(result)
-        if not result.chosen and planning.uses_model:
-            feedback += explain_empty(result, planning.contents, planning.execute)
-            feedback.append(_STAND_BY)
+        if planning.uses_model:
+            feedback += _feedback(planning, result)
     return _Execution(None if problems else tuple(results), "\n".join(feedback))
+
+
+def _feedback(planning: Planning, result: QueryResult) -> list[str]:
+    """What the planner is told of a result, where one of its queries found nothing."""
+    if result.chosen:
+        return [f"{len(result.chosen)} rows were found: {result.query.sentence}"]
+    return [*explain_empty(result, planning.contents, planning.execute), _STAND_BY]
 
 
 def _trace_entry(query: Query, result: QueryResult) -> dict[str, Any]:
