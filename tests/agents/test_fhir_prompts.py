@@ -1,9 +1,12 @@
 """What the agents of a record are told: only what their task holds, kept as a snapshot."""
 
+import re
+
 import pytest
 
 from archqa.agents.agent import Agent
 from archqa.agents.planner import LookupResult, PlannerAgent, PlannerTask, QueryAttempt
+from archqa.agents.tools.sandbox import run_code
 from archqa.core.value import FrozenModel
 from archqa.llm.prompts import default_prompts
 from archqa.tasks.fhir_agentbench.agents import (
@@ -17,6 +20,7 @@ from archqa.tasks.fhir_agentbench.agents import (
     TypeCount,
 )
 from tests.agents.rendering import check_snapshot
+from tests.query.clinic import contact, order, problem
 
 AGENTS: tuple[Agent, ...] = (  # type: ignore[type-arg]
     FhirRequestAgent(),
@@ -85,3 +89,18 @@ def test_instructions_are_the_same_for_every_question(agent: Agent) -> None:  # 
     )
     assert one[0] == other[0]
     assert one[1] != other[1]
+
+
+def test_the_examples_of_the_code_agent_run() -> None:
+    """On a record with two visits, and a problem that one order treats and one that none does."""
+    system, _ = default_prompts().render(RecordCodeAgent.prompt, dict(task_of(RecordCodeAgent())))
+    codes = re.findall(r"were retrieved:\n(.*?)(?:\n\n|\Z)", system.content, re.DOTALL)
+    treated = {"reasonReference": [{"reference": "Condition/c"}]}
+    resources = {
+        "Encounter": [contact("e", "AMB", "2020-01-01"), contact("f", "AMB", "2020-01-11")],
+        "Condition": [problem("c", "Asthma"), problem("d", "Gout")],
+        "MedicationRequest": [order("r", "Salbutamol", **treated)],
+    }
+    gap, untreated = (run_code(code, resources) for code in codes)
+    assert gap.answer == [10, "Encounter/e", "Encounter/f"]
+    assert untreated.answer == [["Gout", "Condition/d"]]

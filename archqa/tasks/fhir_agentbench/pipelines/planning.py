@@ -191,7 +191,7 @@ def _execute(planning: Planning, queries: Iterable[Query]) -> _Execution:
 def _feedback(planning: Planning, result: QueryResult) -> list[str]:
     """What the planner is told of a result, where one of its queries found nothing."""
     if result.chosen:
-        return [f"{len(result.chosen)} rows were found: {result.query.sentence}"]
+        return [f"Rows found: {len(result.chosen)}. {result.query.sentence}"]
     return [*explain_empty(result, planning.contents, planning.execute), _STAND_BY]
 
 
