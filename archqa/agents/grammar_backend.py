@@ -37,7 +37,7 @@ class GrammarBackend(SingleReplyBackend):
         except Refused as refusal:
             context.record_step(_step(agent.name, None, refusal.full_text))
             raise
-        plan = Plan(query=query)
+        plan = Plan(queries=(query,))
         context.record_step(_step(agent.name, plan, ""))
         return cast("Output", plan)
 

@@ -1,22 +1,30 @@
-"""The planner: turns a question about a record into a typed query, which the executor runs.
+"""The planner: turns a question about a record into typed queries, which the executor runs.
 
-Run by a model, it may first look up words among the record's codes, and it is told why a query
-failed. Run by the parser inside archqa (`GrammarBackend`), it writes the query at once, or says
-what it does not understand.
+Run by a model, it may first look up words among the patient's rows, and it is told why a query
+failed. Where no query expresses the question it says so, or that the question asks for a judgement.
+Run by the parser inside archqa (`GrammarBackend`), it writes one query at once, or says what it
+does not understand.
 """
 
-from pydantic import Field
+from typing import Any
+
+from pydantic import Field, model_validator
 
 from archqa.agents.agent import Agent, Rejected
+from archqa.agents.judgement_kinds import judgement_lines, judgement_reasons
 from archqa.core.value import FrozenModel
 from archqa.query import Query
+from archqa.query.language import concept_names, kind_descriptions
 
 MAX_LOOKUPS = 8
 """Names that may be looked up in one turn."""
 
+MOST_QUERIES = 3
+"""Queries of one question at most; a task may allow fewer."""
+
 
 class LookupResult(FrozenModel):
-    """What looking a word up gave: `type element system code "display" (count)`, a line each."""
+    """What looking a word up gave: `lab "Glucose" (34 rows, 2150-01-01 to 2150-03-02)`, a line each."""
 
     words: str
     lines: tuple[str, ...] = ()
@@ -30,7 +38,10 @@ class QueryAttempt(FrozenModel):
 
 
 class PlannerTask(FrozenModel):
-    """A question, and what is known by now of the record and of earlier attempts."""
+    """A question, and what is known by now of the record and of earlier attempts.
+
+    `everyday`: a person asks, with concepts and states; else a benchmark, with the record's names.
+    """
 
     question: str
     patient_fhir_id: str = ""
@@ -39,10 +50,22 @@ class PlannerTask(FrozenModel):
     found: tuple[LookupResult, ...] = ()
     tried: tuple[QueryAttempt, ...] = ()
     last_turn: bool = False
+    everyday: bool = False
+    most_queries: int = Field(default=1, ge=1, le=MOST_QUERIES)
+    kinds: tuple[str, ...] = Field(default_factory=kind_descriptions)
+    concepts: tuple[str, ...] = Field(default_factory=concept_names)
+    judgements: tuple[str, ...] = Field(default_factory=judgement_lines)
+
+
+class Judgement(FrozenModel):
+    """A judgement or prediction that is asked for, and queries for facts related to it."""
+
+    kind: str = Field(description="Which kind of judgement, by its name in the list.")
+    related: tuple[Query, ...] = Field(default=(), max_length=MOST_QUERIES)
 
 
 class Plan(FrozenModel):
-    """What to do next: look words up among the codes of the record, or carry out a query."""
+    """What to do next: look words up, carry out queries, hand over, or decline."""
 
     thought: str = Field(
         default="", description="In a sentence or two: what is asked, and what is still unclear."
@@ -50,24 +73,59 @@ class Plan(FrozenModel):
     look_up: tuple[str, ...] = Field(
         default=(),
         max_length=MAX_LOOKUPS,
-        description="Names to look up in this patient's record; empty with a query.",
+        description="Names to look up in this patient's record; empty with anything else.",
     )
-    query: Query | None = Field(
-        default=None, description="The query; null while something is looked up."
+    queries: tuple[Query, ...] = Field(
+        default=(),
+        max_length=MOST_QUERIES,
+        description="The queries, one for each part of the question; empty with anything else.",
     )
+    not_in_language: str = Field(
+        default="", description="What no query can express, in a sentence; else empty."
+    )
+    declined: Judgement | None = Field(
+        default=None, description="The judgement that is asked for; else null."
+    )
+
+    @model_validator(mode="before")
+    @classmethod
+    def _accept_one_query(cls, fields: Any) -> Any:
+        """Read `query`, which planner/v1 asks for, as a list of one."""
+        if not isinstance(fields, dict):
+            return fields
+        fields = {name: value for name, value in fields.items() if value is not None}
+        query = fields.pop("query", None)
+        return fields if query is None else {**fields, "queries": (query,)}
 
 
 class PlannerAgent(Agent[PlannerTask, Plan]):
-    """Writes the query; never computes."""
+    """Writes the queries; never computes."""
 
     name = "planner"
-    prompt = "planner/v1"
+    prompt = "planner/v2"
     task_type = PlannerTask
     output_type = Plan
 
     def check(self, task: PlannerTask, output: Plan) -> None:
-        """The plan has names to look up or a query, not both; on the last turn a query."""
-        if (output.query is None) == (not output.look_up):
-            raise Rejected("Give either words in look_up or a query, and not both.")
-        if output.query is None and task.last_turn:
-            raise Rejected("Nothing more can be looked up. Give the query that fits best.")
+        """The plan does one thing; on the last turn it looks nothing up."""
+        actions = (output.look_up, output.queries, output.not_in_language, output.declined)
+        if sum(map(bool, actions)) != 1:
+            raise Rejected(
+                "Give exactly one of look_up, queries, not_in_language and declined; "
+                "leave the others empty or null."
+            )
+        if output.look_up and task.last_turn:
+            raise Rejected(
+                "Nothing more can be looked up. Give the query that fits best, or not_in_language."
+            )
+        if len(output.queries) > task.most_queries:
+            raise Rejected(f"Give at most {task.most_queries} in queries.")
+        if output.declined:
+            _check_judgement(task, output.declined)
+
+
+def _check_judgement(task: PlannerTask, judgement: Judgement) -> None:
+    if not task.everyday:
+        raise Rejected("This question is not declined. Give a query, or not_in_language.")
+    if judgement.kind not in judgement_reasons():
+        raise Rejected(f"declined.kind is one of {', '.join(judgement_reasons())}.")

@@ -45,7 +45,10 @@ AGENT_CLASSES: dict[str, tuple[str, ...]] = {
     "fhir_retriever": (f"{_FHIR}:FhirRetrieverAgent",),
     "fhir_retriever_code": (f"{_FHIR}:FhirRetrieverCodeAgent",),
     "fhir_multi_turn": (f"{_FHIR}:FhirMultiTurnAgent",),
-    "fhir_multi_turn_code": (f"{_FHIR}:FhirMultiTurnCodeAgent",),
+    "fhir_multi_turn_code": (
+        f"{_FHIR}:FhirMultiTurnCodeAgent",
+        f"{_FHIR}:RecordCodeAgent",
+    ),
     "clinical_paper": (f"{_MEDAGENT}:MedAgentPaperAgent",),
     "clinical_typed": (f"{_MEDAGENT}:MedAgentTypedAgent",),
 }

@@ -1,26 +1,25 @@
 """Answers one question about one patient from the resources of a record, each claim verified."""
 
 import asyncio
-from collections.abc import Iterable, Iterator, Mapping
 from datetime import datetime
 from pathlib import Path
-from typing import Any
 
 from archqa.agents.agent import RunContext
-from archqa.asking.answer import Answer, AnswerLine, Evidence, Status
+from archqa.agents.judgement_kinds import is_limit_of_language
+from archqa.agents.planner import MOST_QUERIES
+from archqa.asking.answer import Answer, Status
 from archqa.asking.clock import clock, stated_time
 from archqa.asking.note import OnStep
 from archqa.asking.patient import find_patient
-from archqa.asking.record_answer import PERFORMER
-from archqa.asking.record_grammar import PatientQueries, answer_by_grammar, answer_of_queries
+from archqa.asking.record_grammar import PatientQueries, answer_by_grammar
+from archqa.asking.record_pipeline import pipeline_answer
 from archqa.core.question import RecordQuestion
 from archqa.core.step import Step
 from archqa.core.usage import sum_usage
-from archqa.errors import CaseFailed, NotUnderstood, Refused, without_suppressed_causes
+from archqa.errors import CaseFailed, without_suppressed_causes
 from archqa.fhir import Record, connect
 from archqa.fhir.connection import checked_location
 from archqa.llm.model import Model
-from archqa.query import Query
 from archqa.runs.backends import Backends, SharedLimits
 from archqa.runs.destinations import Announce
 from archqa.runs.event_loop import run_sync
@@ -120,7 +119,7 @@ def _settings_for_record(settings: Settings, record: str | Path) -> Settings:
     settings = settings.replace(record=str(location), pipeline=pipeline.name)
     if "conventions" not in pipeline.settings_type.model_fields:
         return settings
-    return settings.replace(conventions=_conventions(settings))
+    return settings.replace(conventions=_conventions(settings), most_queries=MOST_QUERIES)
 
 
 def _conventions(settings: Settings) -> Conventions:
@@ -148,13 +147,21 @@ async def _answer(
 ) -> Answer:
     """By the grammar what it reads whole; the rest by the pipeline, where a model is set up."""
     answer = await asyncio.to_thread(_grammar_answer, question, settings, now)
-    if answer.status is not Status.NOT_UNDERSTOOD or not settings.has_model:
+    if not settings.has_model or not _is_beyond_the_grammar(answer):
         return answer
+    outcome: RecordResult | CaseFailed
     try:
-        result = await _run_pipeline(question, context, settings, now)
+        outcome = await _run_pipeline(question, context, settings, now)
     except CaseFailed as failure:
-        return _unanswered(question, failure)
-    return await asyncio.to_thread(_pipeline_answer, question, result, settings, now)
+        outcome = failure
+    return await asyncio.to_thread(_pipeline_answer, question, outcome, settings, now)
+
+
+def _is_beyond_the_grammar(answer: Answer) -> bool:
+    """Whether a planner may do better: words were not read, or its queries have no such limit."""
+    if answer.status is Status.DECLINED:
+        return is_limit_of_language(answer.message)
+    return answer.status is Status.NOT_UNDERSTOOD
 
 
 def _grammar_answer(question: RecordQuestion, settings: Settings, now: datetime) -> Answer:
@@ -163,61 +170,16 @@ def _grammar_answer(question: RecordQuestion, settings: Settings, now: datetime)
 
 
 def _pipeline_answer(
-    question: RecordQuestion, result: RecordResult, settings: Settings, now: datetime
+    question: RecordQuestion, outcome: RecordResult | CaseFailed, settings: Settings, now: datetime
 ) -> Answer:
-    """The answer in words. Without a typed query it is the agent's own, with unverified citations."""
-    if not result.query:
-        return _own_answer(question, result)
-    query = Query.model_validate(result.query)
     with connect(str(settings.record), allow_plain_http=settings.allow_plain_http) as record:
-        queries = _queries(question, record, settings, now)
-        answer = answer_of_queries(question.question, [query], queries)
-    remarks = tuple(dict.fromkeys((*answer.remarks, *result.warnings)))
-    return answer.model_copy(update={"remarks": remarks})
+        return pipeline_answer(question, outcome, _queries(question, record, settings, now))
 
 
 def _queries(
     question: RecordQuestion, record: Record, settings: Settings, now: datetime
 ) -> PatientQueries:
     return PatientQueries(record, question.patient_fhir_id, now, _conventions(settings))
-
-
-def _own_answer(question: RecordQuestion, result: RecordResult) -> Answer:
-    """The answer that an agent wrote without a typed query, with what it cites."""
-    evidence = tuple(_resource_evidence(result))
-    text = result.answer or ""
-    answer = Answer(
-        question=question.question,
-        status=Status.NOT_FOUND,
-        message=text,
-        remarks=result.warnings,
-        performer=PERFORMER,
-    )
-    if not text or not evidence:
-        return answer
-    line = AnswerLine(text=text, citations=tuple(resource.id for resource in evidence))
-    changes = {"status": Status.ANSWERED, "message": "", "lines": (line,), "evidence": evidence}
-    return answer.model_copy(update=changes)
-
-
-def _unanswered(question: RecordQuestion, failure: CaseFailed) -> Answer:
-    """Return what a refusal says of the question. Raises the failure of a model that gave nothing."""
-    words: tuple[str, ...] = ()
-    if isinstance(failure, NotUnderstood):
-        status, words = Status.NOT_UNDERSTOOD, (failure.part,)
-    elif isinstance(failure, Refused):
-        status = Status.DECLINED
-    elif failure.details:  # The query was understood in part, and cannot be carried out.
-        status = Status.NOT_UNDERSTOOD
-    else:
-        raise failure
-    return Answer(
-        question=question.question,
-        status=status,
-        message=failure.full_text,
-        not_understood=words,
-        performer=PERFORMER,
-    )
 
 
 async def _run_pipeline(
@@ -234,34 +196,3 @@ async def _run_pipeline(
 
 def _time_sentence(now: datetime) -> str:
     return f"Assume the current time is {now:%Y-%m-%d %H:%M:%S}."
-
-
-def _resource_evidence(result: RecordResult) -> Iterator[Evidence]:
-    rows = _rows_by_reference(result.rows)
-    for kind, ids in result.cited.items():
-        for resource_id in ids:
-            reference = f"{kind}/{resource_id}"
-            row = rows.get(reference, {})
-            yield Evidence(
-                id=reference,
-                kind="resource",
-                text=_row_text(row),
-                source=kind,
-                date=str(row.get("time") or ""),
-            )
-
-
-def _rows_by_reference(rows: Iterable[Mapping[str, Any]]) -> dict[str, Mapping[str, Any]]:
-    by_reference = {}
-    for row in rows:
-        for reference in row.get("references") or ():
-            by_reference[str(reference)] = row
-    return by_reference
-
-
-def _row_text(row: Mapping[str, Any]) -> str:
-    """Return a row in words: time, name, value, unit."""
-    time = str(row.get("time") or "").replace("T", " ")
-    minutes = time[: len("2026-01-31 12:00")]
-    fields = (minutes, row.get("name"), row.get("value"), row.get("unit"))
-    return " ".join(str(field) for field in fields if field not in (None, ""))

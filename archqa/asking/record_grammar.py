@@ -71,9 +71,9 @@ def answer_by_grammar(question: RecordQuestion, now: datetime, queries: PatientQ
     if isinstance(reading, NotUnderstood):
         answer = not_understood_answer(text, reading.words, reading.reason, queries.patient)
     elif isinstance(reading, Declined):
-        answer = _declined(text, reading, queries)
+        answer = declined_with_facts(text, reading.reason, reading.related, queries)
     else:
-        answer = _answered(text, reading.queries, queries, joined=reading.joined)
+        answer = answer_of_queries(text, reading.queries, queries, joined=reading.joined)
         answer = answer.model_copy(update={"remarks": (*answer.remarks, *_assumptions(reading))})
     remarks = (*answer.remarks, *_unread_context(question.assumption))
     return answer.model_copy(update={"remarks": remarks})
@@ -82,34 +82,37 @@ def answer_by_grammar(question: RecordQuestion, now: datetime, queries: PatientQ
 def answer_of_queries(
     question: str, asked: Iterable[Query], queries: PatientQueries, *, joined: str = "and"
 ) -> Answer:
-    """Return what queries find in words. Raises `CannotExecute`, and as the record does."""
-    return record_answer(
-        question,
-        queries.readings(asked),
-        queries.patient,
-        queries.record,
-        joined="or" if joined == "or" else "and",
-        execute=queries,
-    )
+    """Return what queries find in words; not understood where one cannot be carried out.
 
-
-def _answered(
-    question: str, asked: Iterable[Query], queries: PatientQueries, *, joined: str
-) -> Answer:
+    Raises as the record does.
+    """
     try:
-        return answer_of_queries(question, asked, queries, joined=joined)
+        return record_answer(
+            question,
+            queries.readings(asked),
+            queries.patient,
+            queries.record,
+            joined="or" if joined == "or" else "and",
+            execute=queries,
+        )
     except CannotExecute as problem:
         reason = " ".join(str(problem).split())
         return not_understood_answer(question, (), reason, queries.patient)
 
 
-def _declined(question: str, reading: Declined, queries: PatientQueries) -> Answer:
+def declined_with_facts(
+    question: str, reason: str, related: Iterable[Query], queries: PatientQueries
+) -> Answer:
+    """Return that a judgement is not made, with what the related queries find.
+
+    Raises as the record does.
+    """
     try:
-        related = queries.readings(reading.related)
+        readings = queries.readings(related)
     except CannotExecute:
-        related = []
+        readings = []
     return declined_answer(
-        question, reading.reason, related, queries.patient, queries.record, execute=queries
+        question, reason, readings, queries.patient, queries.record, execute=queries
     )
 
 

@@ -52,6 +52,14 @@ def counted_rows(query: Query, count: int) -> str:
     return " ".join(part for part in parts if part)
 
 
+def counted_limits(query: Query, count: int) -> str:
+    """Return every limit but names and time, as it follows a number of rows; empty without any."""
+    limits = list(_limits(query))
+    if query.state == "ended":
+        limits.append("that has ended" if count == 1 else "that have ended")
+    return " ".join(limits)
+
+
 def _adjectives(query: Query) -> Iterator[str]:
     if query.state == "current":
         yield "current"

@@ -17,7 +17,7 @@ from archqa.asking.record_numbers import (
     listed,
 )
 from archqa.asking.record_statements import MAX_LINES, Statement, by_label, latest_first
-from archqa.asking.record_subjects import asked_names, noun
+from archqa.asking.record_subjects import asked_names, counted_limits, noun
 from archqa.asking.record_support import Support
 from archqa.query.execution.findings import QueryResult
 from archqa.query.execution.rows import Row
@@ -76,7 +76,9 @@ class _Summaries:
 
     def count(self, rows: Sequence[Row]) -> Statement:
         """`12 emergency visits, the first on …, the last on …`, citing first and last first."""
-        number = f"{len(rows)} {noun(self._query, len(rows))}"
+        count = len(rows)
+        limits = counted_limits(self._query, count)
+        number = " ".join(filter(None, (str(count), noun(self._query, count), limits)))
         names = asked_names(self._query)
         head = f"{sentence_case(names)}: {number}" if names else number
         dates = self._dates(rows)

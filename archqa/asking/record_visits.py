@@ -30,7 +30,8 @@ def with_visit_details(query: Query, rows: Sequence[Row], execute: Execute | Non
 def _with_field(
     query: Query, rows: Sequence[Row], field: ReturnedField, execute: Execute
 ) -> list[Row]:
-    further = query.model_copy(update={"returns": field, "summary": "each", "unit": None})
+    changes = {"returns": field, "summary": "each", "per": None, "unit": None}
+    further = query.model_copy(update=changes)
     by_ref = {row.refs[0]: row for row in execute(further).chosen}
     return [_merged(row, by_ref.get(row.refs[0])) for row in rows]
 

@@ -48,6 +48,21 @@ _NAMED = frozenset(kind.what for kind in KINDS.values() if kind.named)
 _RESULTS = frozenset(kind.what for kind in KINDS.values() if "flag" in kind.returns)
 _TIME_FIELDS = frozenset({"time", "end_time", "birth_date", "death_time"})
 
+KINDS_BY_LIMIT: dict[str, frozenset[str]] = {
+    "specimens": _MICROBIOLOGY | {"lab"},
+    "organisms": _MICROBIOLOGY,
+    "routes": frozenset({"medication", "administration", "immunization"}),
+    "admission_sources": frozenset({"hospital_visit", "encounter"}),
+    "grew": frozenset({"microbiology_test"}),
+    "names": _NAMED,
+    "concepts": _NAMED,
+    "state": frozenset(kind.what for kind in KINDS.values() if kind.has_state),
+    "flag": _RESULTS,
+    "classes": frozenset({"encounter", "hospital_visit", "icu_stay"}),
+    "reasons": frozenset(kind.what for kind in KINDS.values() if "reason" in kind.returns),
+}
+"""The limits that go with some kinds of rows only, and with which."""
+
 
 class ValueTest(FrozenModel):
     """Only rows whose value stands so to a number."""
@@ -190,21 +205,8 @@ class Query(FrozenModel):
         return mistakes
 
     def _limit_mistakes(self) -> list[str]:
-        kinds_by_limit = {
-            "specimens": _MICROBIOLOGY | {"lab"},
-            "organisms": _MICROBIOLOGY,
-            "routes": {"medication", "administration", "immunization"},
-            "admission_sources": {"hospital_visit", "encounter"},
-            "grew": {"microbiology_test"},
-            "names": _NAMED,
-            "concepts": _NAMED,
-            "state": {kind.what for kind in KINDS.values() if kind.has_state},
-            "flag": _RESULTS,
-            "classes": {"encounter", "hospital_visit", "icu_stay"},
-            "reasons": {kind.what for kind in KINDS.values() if "reason" in kind.returns},
-        }
         mistakes = []
-        for limit, kinds in kinds_by_limit.items():
+        for limit, kinds in KINDS_BY_LIMIT.items():
             has_limit = getattr(self, limit) not in {(), None}
             if has_limit and self.what not in kinds:
                 mistakes.append(f"{limit} does not go with {self.what}")

@@ -46,7 +46,7 @@ TASKS: dict[type[Any], Any] = {
 
 @pytest.fixture(params=CONVERSATIONAL_AGENTS)
 def agent(request: pytest.FixtureRequest) -> Agent[Any, Any]:
-    [agent_class] = load_agents(request.param)
+    agent_class, *_ = load_agents(request.param)
     return agent_class()
 
 

@@ -5,6 +5,7 @@ from dataclasses import replace
 from archqa.asking.answer import Status
 from archqa.query.execution.findings import Answer as Found
 from archqa.query.execution.rows import Coding
+from archqa.query.model import ValueTest
 from archqa.query.scope import Span, When
 from tests.asking.invented_rows import (
     LOINC,
@@ -198,6 +199,17 @@ class TestSummaries:
             "12 emergency visits, the first on 2015-01-06, the last on 2026-01-06"
         ]
         assert len(answer.lines[0].citations) == 12
+
+    def test_a_count_names_every_limit_of_what_is_counted(self) -> None:
+        rows = [lab(1, "2010-01-02", 5.1, "Potassium"), lab(2, "2017-12-30", 5.4, "Potassium")]
+        above = ValueTest(comparison="greater", number=5)
+        answer = answer_to(query("lab", names=("Potassium",), value=above, summary="count"), rows)
+        assert texts(answer) == [
+            "Potassium: 2 lab results with a value greater than 5, on 2010-01-02 and 2017-12-30"
+        ]
+        ended = [row("Condition/a", "Sprain", "1995-06-08")]
+        answer = answer_to(query("diagnosis", state="ended", summary="count"), ended)
+        assert texts(answer) == ["1 diagnosis that has ended, on 1995-06-08"]
 
     def test_different_things_are_counted_with_their_names(self) -> None:
         rows = [

@@ -10,6 +10,7 @@ import json
 import re
 from collections.abc import Mapping
 from functools import cache
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
@@ -76,6 +77,11 @@ def run_code(
         fault, message = _fault(monty, error, limits)
         return CodeResult(None, truncate(printed.output, limits.characters), fault, message)
     return CodeResult(_as_json_values(answer), truncate(printed.output, limits.characters))
+
+
+def is_installed() -> bool:
+    """Whether code can be run here."""
+    return find_spec("pydantic_monty") is not None
 
 
 def truncate(text: str, max_characters: int) -> str:

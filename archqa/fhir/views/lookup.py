@@ -14,7 +14,8 @@ from archqa.fhir.values.text import normalise_text
 _MIN_SIMILARITY = 0.75
 """The ratio of `difflib` from which a display counts as a misspelling."""
 
-_MATCH_ORDER = ("equal", "words", "part", "near")
+MATCH_ORDER = ("equal", "words", "part", "near")
+"""How well a text matches, the best first."""
 
 
 class CodeMatch(FrozenModel):
@@ -65,21 +66,29 @@ def _types_to_search(record: Record, patient: str | None, types: Iterable[str]) 
 
 def _sort_key(match: CodeMatch) -> tuple[int, int, str, str]:
     code = match.code
-    return _MATCH_ORDER.index(match.match), -code.count, code.display, code.code
+    return MATCH_ORDER.index(match.match), -code.count, code.display, code.code
 
 
 def _match(text: str, code: CodeCount) -> str:
     """Return how a normalised text matches a code; empty if it does not."""
-    display = normalise_text(code.display)
-    names = {display, normalise_text(code.code)} - {""}
+    return match_name(text, code.display, (code.code,))
+
+
+def match_name(text: str, name: str, other_names: Iterable[str] = ()) -> str:
+    """Return how a normalised text matches a name or another name of the same thing.
+
+    equal, words, part, or near (only of the name itself); empty if it does not match.
+    """
+    display = normalise_text(name)
+    names = {display, *map(normalise_text, other_names)} - {""}
     if not text or not names:
         return ""
     if text in names:
         return "equal"
     words = set(text.split())
-    if any(words <= set(name.split()) for name in names):
+    if any(words <= set(each.split()) for each in names):
         return "words"
-    if any(text in name for name in names):
+    if any(text in each for each in names):
         return "part"
     return "near" if _is_near(text, display) else ""
 

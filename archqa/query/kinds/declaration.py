@@ -156,6 +156,7 @@ class Source(NamedTuple):
 class KindOfRows(NamedTuple):
     """One kind of rows.
 
+    `meaning`: what one row is, and what its fields tell, where the names do not say it.
     `concepts`: which concepts name its rows; of two with one name, that of the earlier kind.
     `named`: whether its rows have names. `one_code`: its rows of one code are one thing, whatever
     they are called. `stays`: its rows last, so that first and last may mean
@@ -172,6 +173,7 @@ class KindOfRows(NamedTuple):
     named: bool = True
     one_code: bool = False
     stays: bool = False
+    meaning: str = ""
 
     @property
     def has_state(self) -> bool:

@@ -21,13 +21,24 @@ _TOKENS_PER_PROMPT = 2
 """Tokens that the benchmark's count adds for each message, and once for the whole prompt."""
 
 
+class TypeCount(FrozenModel):
+    """A type of resources, and how many of them a patient has."""
+
+    type: str
+    count: int
+
+
 class RecordQuestionTask(FrozenModel):
-    """What an agent of a record is told: the question and nothing of its answer."""
+    """What an agent of a record is told: the question and nothing of its answer.
+
+    `types` are those of the benchmark, `type_counts` those that the record holds for the patient.
+    """
 
     question: str
     patient_fhir_id: str = ""
     assumption: str = ""
     types: tuple[str, ...] = RESOURCE_TYPES
+    type_counts: tuple[TypeCount, ...] = ()
 
 
 class FinalMessage(FrozenModel):
@@ -71,6 +82,12 @@ class FhirMultiTurnCodeAgent(FhirRequestAgent):
 
     name = "fhir_multi_turn_code"
     prompt = "fhir_multi_turn_code/v1"
+
+
+class RecordCodeAgent(FhirMultiTurnCodeAgent):
+    """The same outside of the benchmark: it is told the types that the record holds."""
+
+    prompt = "fhir_multi_turn_code/v2"
 
 
 class FhirConversation(Conversation[RecordQuestionTask]):

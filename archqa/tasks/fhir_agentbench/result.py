@@ -27,7 +27,16 @@ _FIELDS = {
 }
 """Fields of `RecordResult` by the benchmark's keys."""
 
-_ARCHQA_FIELDS = ("faults", "query", "sentence", "rows", "warnings")
+_ARCHQA_FIELDS = (
+    "faults",
+    "query",
+    "further_queries",
+    "sentence",
+    "rows",
+    "warnings",
+    "declined",
+    "handed_over",
+)
 """Fields that the benchmark's records do not have."""
 
 
@@ -37,7 +46,9 @@ class RecordResult(TaskResult):
     `retrieved` and `cited` map types to ids: all resources retrieved, and the evidence.
 
     `faults` counts the errors of tools by kind. `query`, `sentence`, `rows` and `warnings` are
-    those of a typed query.
+    those of a typed query, `further_queries` what else a question of several parts needs.
+    `declined` is the kind of judgement that was asked for, whose queries are of related facts;
+    `handed_over` says what no query expresses, so that an agent answered with code.
     """
 
     answer: str | None
@@ -46,9 +57,17 @@ class RecordResult(TaskResult):
     trace: tuple[dict[str, Any], ...] = ()
     faults: dict[str, int] = {}
     query: dict[str, Any] | None = None
+    further_queries: tuple[dict[str, Any], ...] = ()
     sentence: str = ""
     rows: tuple[dict[str, Any], ...] = ()
     warnings: tuple[str, ...] = ()
+    declined: str = ""
+    handed_over: str = ""
+
+    @property
+    def queries(self) -> tuple[dict[str, Any], ...]:
+        """All typed queries of the question."""
+        return (self.query, *self.further_queries) if self.query else ()
 
     @classmethod
     def from_json(cls, content: Mapping[str, Any]) -> Self:

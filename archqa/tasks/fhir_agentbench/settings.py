@@ -16,6 +16,9 @@ class TypedQuerySettings(PipelineSettings):
     planner_turns: int = Field(
         default=6, ge=1, le=50, description="turns in which the planner must find its query"
     )
+    most_queries: int = Field(
+        default=1, ge=1, le=3, description="queries that the planner may write for one question"
+    )
     conventions: Conventions | None = Field(
         default=None,
         description="what 'current visit', 'since' and names mean; default: the task's conventions",

@@ -17,7 +17,7 @@ from archqa.core.question import RecordQuestion
 from archqa.core.step import Step
 from archqa.errors import CaseFailed, NotUnderstood, Unusable
 from archqa.fhir import Store
-from archqa.llm.scripted import ScriptedModel, ScriptedReply, refusal_reply
+from archqa.llm.scripted import ScriptedModel, ScriptedReply, refusal_reply, tool_call_reply
 from archqa.tasks.fhir_agentbench.result import RecordResult
 from archqa.tasks.fhir_agentbench.settings import TypedQuerySettings
 from archqa.tasks.pipelines import PipelineResult, default, find
@@ -53,11 +53,11 @@ def asking(question: str, patient: str = "p") -> RecordQuestion:
 
 
 def plan(**query: Any) -> str:
-    return json.dumps({"thought": "t", "look_up": [], "query": query})
+    return json.dumps({"thought": "t", "look_up": [], "queries": [query]})
 
 
 def looking_up(*words: str) -> str:
-    return json.dumps({"thought": "t", "look_up": list(words), "query": None})
+    return json.dumps({"thought": "t", "look_up": list(words), "queries": []})
 
 
 class Played:
@@ -128,18 +128,20 @@ def test_the_planner_is_shown_the_card_and_held_to_the_querys_schema(record: Sto
     played = Played(record, "How many visits?", plan(what="hospital_visit", summary="count"))
     [request] = played.model.asked
     assert request.output_schema is not None
-    assert set(request.output_schema["properties"]) == {"thought", "look_up", "query"}
-    assert "Condition: " in played.prompt(0)
+    assert set(request.output_schema["properties"]) == {
+        *("thought", "look_up", "queries", "not_in_language", "declined"),
+    }
+    assert "diagnosis: " in played.prompt(0)
     assert NOW in played.prompt(0)
     assert played.result["agent_answer"] == str(len(VISITS))
 
 
-def test_words_are_looked_up_among_the_patients_codes_and_told_in_the_next_turn(
+def test_words_are_looked_up_among_the_patients_rows_and_told_in_the_next_turn(
     record: Store,
 ) -> None:
     query = plan(what="diagnosis", names=["Diabetes"], summary="exists")
     played = Played(record, "Is she diabetic?", looking_up("diabetis", "unicorn"), query)
-    assert 'Condition code 25000 "Diabetes"' in played.prompt(1)
+    assert 'diagnosis "Diabetes" (' in played.prompt(1)
     assert "unicorn:\n  nothing like it" in played.prompt(1)
     assert "<found>" not in played.prompt(0)
     assert played.result["agent_answer"] == "Yes"
@@ -169,7 +171,8 @@ def test_a_query_that_finds_nothing_is_told_similar_names_once_and_may_be_stood_
         plan(what="diagnosis", names=[name], summary="count") for name in ("diabetis", "diabetes")
     )
     played = Played(record, "How often was diabetes coded?", wrong, right)
-    assert "Nothing was found." in played.prompt(1)
+    assert "Nothing was found: " in played.prompt(1)
+    assert "0 diagnoses 'diabetis'" in played.prompt(1)
     assert '"Diabetes"' in played.prompt(1)
     assert played.result["agent_answer"] == str(len(DIABETES))
     insisting = Played(
@@ -267,6 +270,58 @@ def test_conventions_are_the_benchmarks_unless_told_otherwise(record: Store) -> 
     assert answers[None] == answers["mimic-ehrsql"]
     if len(ended) == len(VISITS):
         assert answers == {None: "0", "mimic-ehrsql": "0", "clinical": "1"}
+
+
+def test_several_queries_are_several_answers_where_they_are_allowed(record: Store) -> None:
+    visits = {"what": "hospital_visit", "summary": "count"}
+    diabetes = {"what": "diagnosis", "names": ["diabetes"], "summary": "count"}
+    both = json.dumps({"queries": [visits, diabetes]})
+    played = Played(record, "q?", both, most_queries=2, conventions="clinical")
+    assert played.result["agent_answer"] == f"{len(VISITS)}; {len(DIABETES)}"
+    assert played.result["query"] == visits
+    assert played.result["further_queries"] == [diabetes]
+    assert set(played.result["cited_fhir_resources"]) == {"Condition", "Encounter"}
+    alone = Played(record, "q?", both, plan(**visits))
+    assert "Give at most 1 in queries." in alone.model.asked[1].messages[-1].content
+    assert "further_queries" not in alone.result
+
+
+def test_a_judgement_is_a_refusal_with_its_related_queries(record: Store) -> None:
+    related = {"what": "diagnosis", "returns": "name"}
+    reply = json.dumps({"declined": {"kind": "risk", "related": [related]}})
+    played = Played(record, "Count the hospital visits.", reply, conventions="clinical")
+    assert type(played.failure).__name__ == "Refused"
+    assert played.failure is not None
+    assert isinstance(played.failure.result, RecordResult)
+    assert played.failure.result.declined == "risk"
+    assert played.failure.result.queries == (related,)
+    assert "A risk is a clinical judgement" in played.failure.full_text
+
+
+def test_what_no_query_expresses_is_handed_over_with_both_traces(record: Store) -> None:
+    retrieve = tool_call_reply(
+        ("get_resources_by_patient_fhir_id", {"resource_type": "Encounter", "patient_fhir_id": "p"})
+    )
+    ending = f"The final answer is: 7 days\nResources: Encounter/{VISITS[0]}"
+    model = ModelBackend(
+        ScriptedModel([json.dumps({"not_in_language": "Runs of days."}), retrieve, ending]), "m"
+    )
+    context = RunContext({"planner": model, "fhir_multi_turn_code": model}, fhir_record=record)
+    run = find("planner", TASK).run(asking("q?"), context, TypedQuerySettings())
+    outcome = asyncio.run(run)
+    assert isinstance(outcome.result, RecordResult)
+    assert outcome.result.answer == "7 days"
+    assert outcome.result.cited == {"Encounter": (VISITS[0],)}
+    assert outcome.result.trace[0] == {"not_in_language": "Runs of days."}
+    assert len(outcome.result.trace) > 2
+    assert outcome.remarks == ("no query expresses the question: an agent answered it with code",)
+
+
+def test_without_an_agent_that_works_with_code_the_reason_is_kept(record: Store) -> None:
+    played = Played(record, "q?", json.dumps({"not_in_language": "Runs of days."}))
+    assert isinstance(played.failure, Unusable)
+    assert "Runs of days." in played.failure.full_text
+    assert "Runs of days." not in str(played.failure)
 
 
 def test_without_a_pipelines_name_a_model_plans_and_else_the_parser_does() -> None:

@@ -1,7 +1,8 @@
 """The pipelines for questions about a FHIR record."""
 
-from typing import Literal
+from typing import Any, Literal
 
+from archqa.agents.agent import Agent
 from archqa.agents.planner import PlannerAgent
 from archqa.tasks.fhir_agentbench import baselines
 from archqa.tasks.fhir_agentbench.agents import (
@@ -10,6 +11,7 @@ from archqa.tasks.fhir_agentbench.agents import (
     FhirRequestAgent,
     FhirRetrieverAgent,
     FhirRetrieverCodeAgent,
+    RecordCodeAgent,
 )
 from archqa.tasks.fhir_agentbench.pipelines import published_agents
 from archqa.tasks.fhir_agentbench.pipelines.typed_query import typed_query
@@ -36,22 +38,37 @@ def _agent(
     )
 
 
-def _typed(name: str, summary: str, backend: Literal["model", "embedded"]) -> Pipeline:
+def _typed(
+    name: str,
+    summary: str,
+    backend: Literal["model", "embedded"],
+    agents: tuple[type[Agent[Any, Any]], ...],
+) -> Pipeline:
     return Pipeline(
         name=name,
         summary=summary,
         backend=backend,
         run=typed_query,
-        prompts=(PlannerAgent.prompt,),
-        agents=(PlannerAgent.name,),
+        prompts=tuple(agent.prompt for agent in agents),
+        agents=tuple(agent.name for agent in agents),
         settings_type=TypedQuerySettings,
         reads_notes=False,
     )
 
 
 RECORD_PIPELINES = (
-    _typed("planner", "a model writes a typed query, the executor computes the answer", "model"),
-    _typed("embedded", "the parser inside archqa writes the typed query", "embedded"),
+    _typed(
+        "planner",
+        "a model writes a typed query, the executor computes the answer",
+        "model",
+        (PlannerAgent, RecordCodeAgent),
+    ),
+    _typed(
+        "embedded",
+        "the parser inside archqa writes the typed query",
+        "embedded",
+        (PlannerAgent,),
+    ),
     _agent(
         "single-turn-request",
         "FHIR-AgentBench's single_turn_request: the model writes searches, once",

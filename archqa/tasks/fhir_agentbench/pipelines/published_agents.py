@@ -35,6 +35,7 @@ from archqa.tasks.fhir_agentbench.agents import (
     FhirRetrieverCodeAgent,
     FinalMessage,
     RecordQuestionTask,
+    TypeCount,
 )
 from archqa.tasks.fhir_agentbench.python_tool import ExecutePythonCode
 from archqa.tasks.fhir_agentbench.result import RecordResult, RetrievedResources
@@ -137,11 +138,26 @@ async def multi_turn_retriever_code(
 ) -> PipelineResult:
     """The model retrieves as often as it needs without reading data, and computes with code."""
 
+    retrieval = _retrieval_tools(settings)
+    return await answer_by_code(FhirMultiTurnCodeAgent(), question, context, settings, retrieval)
+
+
+async def answer_by_code(
+    agent: Agent[RecordQuestionTask, FinalMessage],
+    question: RecordQuestion,
+    context: RunContext,
+    settings: MultiTurnCodeSettings,
+    retrieval: Tools,
+    *,
+    type_counts: tuple[TypeCount, ...] = (),
+) -> PipelineResult:
+    """Let an agent retrieve and compute in turns. Raises `CaseFailed`, `ModelError`."""
+
     async def answer(state: _State) -> str:
-        tools = (*_retrieval_tools(settings), _python_tool(state, settings))
+        tools = (*retrieval, _python_tool(state, settings))
         return await _until_answered(state, tools, settings.iterations)
 
-    state = _start(FhirMultiTurnCodeAgent(), question, context, settings, summaries_only=True)
+    state = _start(agent, question, context, settings, summaries_only=True, type_counts=type_counts)
     return await _run(answer, state)
 
 
@@ -152,11 +168,13 @@ def _start(
     settings: PublishedAgentSettings,
     *,
     summaries_only: bool = False,
+    type_counts: tuple[TypeCount, ...] = (),
 ) -> _State:
     task = RecordQuestionTask(
         question=question.question,
         patient_fhir_id=question.patient_fhir_id,
         assumption=question.assumption,
+        type_counts=type_counts,
     )
     return _State(
         FhirConversation(agent, task, context, settings.context_limit),
