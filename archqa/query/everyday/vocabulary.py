@@ -74,9 +74,11 @@ class PatientVocabulary:
         own: Callable[[], NameIndex],
         whole_record: Callable[[], NameIndex],
         gender: Callable[[], str] = str,
+        has_family_history: Callable[[], bool] = bool,
     ) -> None:
         self._read_patient_names = patient_names
         self._read_gender = gender
+        self._read_family_history = has_family_history
         self._read_own = own
         self._read_whole_record = whole_record
 
@@ -90,10 +92,10 @@ class PatientVocabulary:
         """The patient's gender, as `Patient.gender`; empty if it is not recorded."""
         return self._read_gender()
 
-    @property
+    @cached_property
     def has_family_history(self) -> bool:
         """Whether the record tells of the patient's relatives."""
-        return bool(self.own("family_history"))
+        return self._read_family_history()
 
     @cached_property
     def _own(self) -> NameIndex:
@@ -118,11 +120,11 @@ class PatientVocabulary:
 
 
 _CACHE: "WeakKeyDictionary[Record, dict[str, PatientVocabulary]]" = WeakKeyDictionary()
-_WHOLE: "WeakKeyDictionary[Record, NameIndex]" = WeakKeyDictionary()
-_WHOLE_STORES: dict[tuple[str, int, int], NameIndex] = {}
-"""By path, time of change and size: a store is opened anew for each question."""
+_INDEXES: "WeakKeyDictionary[Record, dict[str | None, NameIndex]]" = WeakKeyDictionary()
+_STORE_INDEXES: dict[tuple[str, int, int, str | None], NameIndex] = {}
+"""By path, time of change, size and patient: a store is opened anew for each question."""
 
-_MAX_WHOLE_STORES = 4
+_MAX_STORE_INDEXES = 64
 
 
 def patient_vocabulary(record: Record, patient: str) -> PatientVocabulary:
@@ -135,9 +137,10 @@ def patient_vocabulary(record: Record, patient: str) -> PatientVocabulary:
         opened = ref(record)  # The cache would otherwise keep the record open.
         of_patient[patient] = PatientVocabulary(
             lambda: _patient_names(_record_of(opened), patient),
-            lambda: NameIndex(_names(_record_of(opened), patient)),
-            lambda: _whole_record(_record_of(opened)),
+            lambda: _index(_record_of(opened), patient),
+            lambda: _index(_record_of(opened), None),
             lambda: _gender(_record_of(opened), patient),
+            lambda: _has_family_history(_record_of(opened), patient),
         )
     return of_patient[patient]
 
@@ -149,23 +152,20 @@ def _record_of(reference: "ref[Record]") -> Record:
     return record
 
 
-def _whole_record(record: Record) -> NameIndex:
-    """The names of all patients; it takes a second for a large record."""
-    if record not in _WHOLE:
-        _WHOLE[record] = _names_of_store(record)
-    return _WHOLE[record]
-
-
-def _names_of_store(record: Record) -> NameIndex:
+def _index(record: Record, patient: str | None) -> NameIndex:
+    """The names of a patient, or of all; those of all patients of a large record take a second."""
     if not isinstance(record, Store):
-        return NameIndex(_names(record, None))
+        by_patient = _INDEXES.setdefault(record, {})
+        if patient not in by_patient:
+            by_patient[patient] = NameIndex(_names(record, patient))
+        return by_patient[patient]
     state = record.path.stat()
-    key = (str(record.path), state.st_mtime_ns, state.st_size)
-    if key not in _WHOLE_STORES:
-        while len(_WHOLE_STORES) >= _MAX_WHOLE_STORES:
-            _WHOLE_STORES.pop(next(iter(_WHOLE_STORES)))
-        _WHOLE_STORES[key] = NameIndex(_names(record, None))
-    return _WHOLE_STORES[key]
+    key = (str(record.path), state.st_mtime_ns, state.st_size, patient)
+    if key not in _STORE_INDEXES:
+        while len(_STORE_INDEXES) >= _MAX_STORE_INDEXES:
+            _STORE_INDEXES.pop(next(iter(_STORE_INDEXES)), None)
+        _STORE_INDEXES[key] = NameIndex(_names(record, patient))
+    return _STORE_INDEXES[key]
 
 
 def _names(record: Record, patient: str | None) -> Iterator[Name]:
@@ -187,6 +187,11 @@ def _kinds_by_type() -> dict[str, dict[str, RowKind]]:
     for resource_type, element, kind in read_table("names.tsv"):
         kinds[resource_type][element] = kind  # type: ignore[assignment]
     return dict(kinds)
+
+
+def _has_family_history(record: Record, patient: str) -> bool:
+    search = f"FamilyMemberHistory?patient={patient}&_count=1"
+    return any(True for _ in record.search_all(search))
 
 
 def _gender(record: Record, patient: str) -> str:
