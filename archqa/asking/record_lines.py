@@ -70,7 +70,7 @@ class _Writer:
     def heading(self, row: Row, number: int) -> _Heading:
         """Return what a row shares with others of its line."""
         if self._is_brief:
-            return _Heading(self._name(row), (), "", -1)
+            return _Heading(self._name(row), (), status_text(self._query, row), -1)
         details = detail_texts(self._query, row, is_single=self._is_single)
         status = status_text(self._query, row)
         is_alone = self._query.what in STAYS
@@ -177,4 +177,7 @@ def _dates_text(dates: list[str]) -> str:
     if len(dates) <= MAX_DATES:
         return listed(dates)
     earlier = len(dates) - MAX_DATES
-    return f"{', '.join(dates[-MAX_DATES:])} and {earlier} earlier"
+    rest = f"{earlier} earlier, the first on {dates[0]}"
+    if earlier == 1:
+        rest = f"earlier on {dates[0]}"
+    return f"{', '.join(dates[-MAX_DATES:])} and {rest}"

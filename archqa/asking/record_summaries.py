@@ -1,5 +1,7 @@
 """Counts, extremes, averages, sums, changes and lengths of time as lines of an answer."""
 
+import re
+from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
@@ -27,6 +29,9 @@ _MAX_DATES = 6
 """Dates of a count that are all written out; of more, the first and the last."""
 
 _MAX_NAMES = 12
+_PROPERTY = re.compile(r"\[[^\]]*\]")
+"""The property in a long name of LOINC: `[Mass/volume]`."""
+
 _EXTREME = {"minimum": "Lowest", "maximum": "Highest"}
 _SUMMARY_WORDS = {**_EXTREME, "average": "Average", "sum": "Sum of"}
 
@@ -150,11 +155,19 @@ class _Summaries:
                 continue
             if self._query.summary != "sum":
                 group = _once_each(group)
-            statements += self._summarised(label, group)
+            for part_label, part in self._parts(label, group):
+                statements += self._summarised(part_label, part)
         left_out = len(rows) - len(with_numbers)
         if left_out:
             remarks.append(f"{left_out} of {len(rows)} results are no numbers and are left out.")
         return Summary(tuple(statements), tuple(remarks))
+
+    def _parts(self, label: str, rows: Sequence[Row]) -> Iterator[tuple[str, Sequence[Row]]]:
+        """The rows by display where two displays disagree at one time: a change is of one of them."""
+        if self._query.summary != "change" or not _disagree(rows):
+            yield label, rows
+            return
+        yield from by_label(rows, _label_with_specimen)
 
     def _label(self, row: Row) -> str:
         return row_label(self._query, row)
@@ -230,6 +243,21 @@ def _is_in(row: Row, period: str) -> bool:
 
 def _number(row: Row) -> float:
     return row.value or 0
+
+
+def _label_with_specimen(row: Row) -> str:
+    """`Creatinine in Blood`, where the display alone tells two results apart."""
+    return " ".join(_PROPERTY.sub(" ", row.name).split())
+
+
+def _disagree(rows: Sequence[Row]) -> bool:
+    """Whether rows of two displays have different values at one time."""
+    values: dict[object, set[float]] = defaultdict(set)
+    displays: dict[object, set[str]] = defaultdict(set)
+    for row in rows:
+        values[row.time].add(_number(row))
+        displays[row.time].add(row.name)
+    return any(len(values[time]) > 1 and len(displays[time]) > 1 for time in values)
 
 
 def _once_each(rows: Sequence[Row]) -> list[Row]:

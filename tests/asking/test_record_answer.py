@@ -69,7 +69,7 @@ class TestLists:
         answer = answer_to(query("immunization", returns="name"), rows)
         assert len(answer.lines) == 1
         assert answer.lines[0].text.startswith("Influenza vaccine: 2007-10-02, 2008-10-02,")
-        assert answer.lines[0].text.endswith("2014-10-02 and 6 earlier")
+        assert answer.lines[0].text.endswith("2014-10-02 and 6 earlier, the first on 2001-10-02")
         assert len(answer.lines[0].citations) == MAX_CITED_ROWS
         assert len(answer.evidence) == 14
 

@@ -31,11 +31,22 @@ class Detail(NamedTuple):
     refs: tuple[str, ...] = ()
 
 
+_MAX_REASONS_OF_VISIT = 2
+"""With more reasons than these, a visit does not tell for which of them something was given."""
+
+
 def with_reasons(context: ExecutionContext, rows: Sequence[Row], what: str) -> list[Row]:
     """The rows with their reasons. An encounter's diagnoses count among its reasons."""
 
     def add(row: Row, source: Source, resource: Resource) -> Row:
         reason = _reason(context, source, resource)
+        if not reason.names and source.type != "Encounter":
+            reason = _reason_of_encounter(context, source, resource)
+            if reason.names:
+                context.warn(
+                    f"The record names no reason of some of these {KINDS[what].plural}: "
+                    "that of their visit stands in."
+                )
         if not reason.names:
             return row
         facts = {**row.facts, "reason": reason.names}
@@ -98,6 +109,15 @@ def _reason(context: ExecutionContext, source: Source, resource: Resource) -> De
         codings=(*recorded.codings, *made_there.codings),
         refs=tuple(dict.fromkeys((*recorded.refs, *made_there.refs))),
     )
+
+
+def _reason_of_encounter(context: ExecutionContext, source: Source, resource: Resource) -> Detail:
+    """The reason of the visit, where it is clear: a long stay has many diagnoses."""
+    for encounter in context.chart.targets(value_at(resource, source.encounter)):
+        reason = _reason(context, ENCOUNTER, encounter)
+        if len(reason.names) <= _MAX_REASONS_OF_VISIT:
+            return reason
+    return Detail()
 
 
 def _diagnoses_at(context: ExecutionContext, encounter_id: str) -> Detail:
