@@ -70,7 +70,7 @@ class _Writer:
     def heading(self, row: Row, number: int) -> _Heading:
         """Return what a row shares with others of its line."""
         if self._is_brief:
-            return _Heading(self._name(row), (), status_text(self._query, row), -1)
+            return _Heading(self._name(row), (), "", -1)
         details = detail_texts(self._query, row, is_single=self._is_single)
         status = status_text(self._query, row)
         is_alone = self._query.what in STAYS
@@ -79,6 +79,9 @@ class _Writer:
     def statement(self, heading: _Heading, rows: Sequence[Row]) -> Statement:
         """Return the line of rows, which come newest first."""
         status = heading.status
+        if self._is_brief:
+            statuses = dict.fromkeys(status_text(self._query, row) for row in rows)
+            status = ", earlier ".join(filter(None, statuses))
         if len(rows) == 1:
             head = _joined(heading.name, self._date(rows[0]))
             status = "" if self._tells_status(rows[0]) else status

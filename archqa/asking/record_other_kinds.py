@@ -16,6 +16,7 @@ _OTHER_KINDS: dict[str, tuple[RowKind, ...]] = {
     "device": ("diagnosis",),
     "imaging": ("report",),
     "immunization": ("medication",),
+    "medication": ("procedure",),
     "allergy": ("diagnosis",),
 }
 """Kinds of rows under which the same thing may stand."""
@@ -57,6 +58,8 @@ def _wanted(query: Query, what: RowKind) -> _Wanted:
     ]
     if query.what == "allergy":
         return _Wanted(tuple(f"allergy {name}" for name in names) or ("allergy",), ())
+    if query.what == "medication":
+        return _Wanted((), tuple(related))
     if what != "diagnosis":
         return _Wanted(names, tuple(related))
     if query.what in {"procedure", "device"}:
