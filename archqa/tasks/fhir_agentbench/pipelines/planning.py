@@ -85,12 +85,6 @@ class _Execution(NamedTuple):
     def has_rows(self) -> bool:
         return self.results is not None and all(result.chosen for result in self.results)
 
-    @property
-    def cannot_have_rows(self) -> bool:
-        """Whether every query without rows is of a kind that the record does not hold at all."""
-        empty = [result for result in self.results or () if not result.chosen]
-        return all(result.steps and not result.steps[0].remaining for result in empty)
-
 
 async def plan_and_execute(planning: Planning) -> Planned:
     """Ask the planner until its queries have rows, or it hands over, up to the limit of turns.
@@ -146,9 +140,10 @@ def _is_final(planning: Planning, execution: _Execution, empty: Planned | None) 
     """Whether all results have rows, no feedback can change them, or the planner repeats itself."""
     if execution.has_rows or not planning.uses_model:
         return True
-    if execution.cannot_have_rows:
-        return True
     assert execution.results is not None
+    kinds = planning.contents.kinds
+    if all(result.chosen or result.query.what not in kinds for result in execution.results):
+        return True
     repeated = [result.query for result in execution.results]
     return empty is not None and [result.query for result in empty.results] == repeated
 
