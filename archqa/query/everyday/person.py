@@ -12,6 +12,8 @@ def read_person(account: Account) -> Draft:
     """The queries of a clause about the person: one for each field."""
     marks = account.use("person")
     fields = list(dict.fromkeys(mark.value for mark in marks))
+    if "contact" in fields:  # Who is to be contacted stands there with the telephone number.
+        fields = [field for field in fields if field not in {"phone", "address"}]
     asks_death = "died" in fields
     if asks_death:
         fields[fields.index("died")] = "death_time"

@@ -10,7 +10,7 @@ _DOTTED = re.compile(r"(?<![a-z.])(?:[a-z]\.){2,4}(?![a-z])", re.IGNORECASE)
 """An abbreviation with dots: "E.R."; the dots become nothing, so offsets shift by them only."""
 
 _NUMBER_OF = re.compile(r"\bno\. of\b", re.IGNORECASE)
-"""An abbreviation; the two spaces keep the offsets."""
+"""An abbreviation, read as "# of"; the spaces keep the offsets."""
 
 SEPARATORS = frozenset(",;:?!.&()-/\"'+")
 """Signs that carry nothing beyond the bounds of words."""
@@ -35,7 +35,7 @@ class Token(NamedTuple):
 
 def plain(question: str) -> str:
     """The question with plain signs and abbreviations without dots."""
-    text = _NUMBER_OF.sub("no  of", question.translate(_SIGNS))
+    text = _NUMBER_OF.sub("#   of", question.translate(_SIGNS))
     return _DOTTED.sub(lambda match: match.group().replace(".", ""), text)
 
 
