@@ -9,8 +9,9 @@ from datetime import datetime
 from typing import Any
 
 from archqa.asking.answer import Status
+from archqa.asking.record_details import lacks_what_is_asked
 from archqa.asking.record_lines import row_statements
-from archqa.asking.record_names import MEASURED, row_words
+from archqa.asking.record_names import MEASURED, field_words, row_words
 from archqa.asking.record_negatives import negative_part
 from archqa.asking.record_numbers import counted, listed
 from archqa.asking.record_other_kinds import queries_under_other_kinds
@@ -238,4 +239,9 @@ def _in_other_state(query: Query, rows: Sequence[Row], support: Support) -> Part
         if query.summary != "exists":
             verdict = "None currently: " if query.state == "current" else "None has ended: "
     statements = row_statements(stateless, rows, support)
-    return Part(tuple(statements), verdict=verdict, limit=_SHOWN)
+    part = Part(tuple(statements), verdict=verdict, limit=_SHOWN)
+    words = field_words().get(query.returns)
+    if words is None or not all(lacks_what_is_asked(stateless, row) for row in rows):
+        return part
+    message = f"{verdict.rstrip(': ')}; {words.absent} is not recorded."
+    return part._replace(status=Status.NOT_FOUND, message=message, verdict="")

@@ -44,7 +44,9 @@ _MAX_VALUES = 6
 _MAX_ASKED_VALUES = 40
 """Values of the fact that is asked for, such as all diagnoses of a stay."""
 
-_NOT_FACTS = frozenset({"value", "time", "name", "elapsed", "length_of_stay", "age", "end_time"})
+_NOT_FACTS = frozenset(
+    {"value", "time", "name", "elapsed", "length_of_stay", "age", "end_time", "visit"}
+)
 """Returned fields that every line tells as name, value or date."""
 
 

@@ -12,6 +12,7 @@ from archqa.asking.record_answer import (
     not_understood_answer,
     record_answer,
 )
+from archqa.asking.record_paraphrase import read_paraphrase
 from archqa.core.question import RecordQuestion
 from archqa.fhir import Record, Resource
 from archqa.query import CannotExecute, Chart, Query, execute
@@ -19,6 +20,7 @@ from archqa.query.everyday import (
     Declined,
     NotUnderstood,
     Understood,
+    Vocabulary,
     patient_vocabulary,
     read_question,
 )
@@ -69,7 +71,9 @@ def answer_by_grammar(question: RecordQuestion, now: datetime, queries: PatientQ
     vocabulary = patient_vocabulary(queries.record, question.patient_fhir_id)
     reading = read_question(text, vocabulary, today=now.date())
     if isinstance(reading, NotUnderstood):
-        answer = not_understood_answer(text, reading.words, reading.reason, queries.patient)
+        answer = _paraphrase_answer(text, vocabulary, now, queries) or not_understood_answer(
+            text, reading.words, reading.reason, queries.patient
+        )
     elif isinstance(reading, Declined):
         answer = declined_with_facts(text, reading.reason, reading.related, queries)
     else:
@@ -77,6 +81,19 @@ def answer_by_grammar(question: RecordQuestion, now: datetime, queries: PatientQ
         answer = answer.model_copy(update={"remarks": (*answer.remarks, *_assumptions(reading))})
     remarks = (*answer.remarks, *_unread_context(question.assumption))
     return answer.model_copy(update={"remarks": remarks})
+
+
+def _paraphrase_answer(
+    question: str, vocabulary: Vocabulary, now: datetime, queries: PatientQueries
+) -> Answer | None:
+    """Return the answer to a question in free words, with a remark that says how it was read."""
+    reading = read_paraphrase(question, vocabulary, now.date())
+    if reading is None:
+        return None
+    answer = answer_of_queries(question, reading.queries, queries, joined=reading.joined)
+    sentences = dict.fromkeys(query.sentence for query in reading.queries)
+    read_as = f"Read as: {' '.join(sentences)}"
+    return answer.model_copy(update={"remarks": (*answer.remarks, read_as)})
 
 
 def answer_of_queries(

@@ -19,7 +19,7 @@ _WORD = re.compile(r"[^\W_]+")
 _FULL_DATE = len("2026-04-28")
 _QUOTED_FACTS = frozenset(
     {"reason", "practitioner", "place", "reaction", "activity", "target", "body_site", "payer"}
-    | {"address", "phone", "email"}
+    | {"address", "phone", "email", "care_unit"}
 )
 """Facts whose words stand in the resource, or in one that it refers to; others come from codes."""
 

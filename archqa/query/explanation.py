@@ -42,9 +42,9 @@ _FACTS = (
 
 _MAX_VALUES_PER_FACT = 3
 _CODED_FACTS = frozenset(
-    {"sex", "marital_status", "admission_type", "discharge_destination", "result"}
+    {"sex", "marital_status", "admission_type", "discharge_destination", "result", "care_unit"}
 )
-"""Facts derived from codes: a resource does not contain them word for word."""
+"""Facts derived from codes or from the place of a stay: a resource does not contain them."""
 
 
 class VerifiedClaim(FrozenModel):

@@ -89,6 +89,7 @@ def small_record(folder: Path) -> Path:
         {
             "resourceType": "Patient",
             "id": "p1",
+            "gender": "female",
             "name": [
                 {"use": "nickname", "text": "Addie"},
                 {"use": "official", "given": ["Ada"], "family": "Example"},
@@ -220,6 +221,21 @@ def test_a_given_note_is_one_more_of_the_patients(record: Path) -> None:
     note = "Her niece collects porcelain owls."
     answered = ask_patient("What does her niece collect?", "p1", record, Settings(), note=note)
     assert [(line.text, line.source) for line in answered.evidence] == [(note, "the given note")]
+
+
+def test_a_question_in_free_words_is_answered_and_says_how_it_was_read(record: Path) -> None:
+    answered = ask_patient("Send me mom's last creatinine", "p1", record, Settings())
+    assert answered.status is Status.ANSWERED
+    assert "2.9" in answered.text
+    read_as = next(remark for remark in answered.remarks if remark.startswith("Read as: "))
+    assert "the last result of creatinine" in read_as
+
+
+def test_a_relative_is_the_patient_where_the_sex_fits_and_that_is_said(record: Path) -> None:
+    answered = ask_patient("What was mom's last creatinine?", "p1", record, Settings())
+    assert "“mom” was taken for the patient." in answered.remarks
+    other = ask_patient("What was my husband's last creatinine?", "p1", record, Settings())
+    assert other.status is Status.NOT_UNDERSTOOD
 
 
 def test_words_that_are_not_understood_are_named(record: Path) -> None:

@@ -30,16 +30,18 @@ from archqa.engine.onnx_sessions import (
     read_packed_weights,
 )
 from archqa.engine.training.network import CrossEncoderNetwork
+from archqa.engine.training.question_encoder import QuestionEncoderNetwork
 from archqa.engine.weight_packing import Floats, PackedWeights
 from archqa.engine.wordpiece import MARKER, UNK, tokenizer
 
-INPUTS = ["pieces", "kinds", "marks", "mean"]
 DYNAMIC_AXES = {
     "pieces": {1: "length"},
     "kinds": {1: "length"},
     "marks": {1: "count"},
     "mean": {1: "count", 2: "length"},
 }
+"""The inputs that a network may have."""
+Network = CrossEncoderNetwork | QuestionEncoderNetwork
 OPSET = 17
 LATIN = range(0x250)
 GREEK = range(0x370, 0x400)
@@ -81,7 +83,7 @@ class PerTokenScaledLinear(nn.Module):
 
 
 def export(
-    model: CrossEncoderNetwork,
+    model: Network,
     graph_file: Path,
     example: Mapping[str, Tensor],
     shared_weights: Path | None = None,
@@ -134,7 +136,7 @@ class _SharedWeights(NamedTuple):
         return f"{self.file_name}{REFERENCE_MARK}{named[0]}" if named else ""
 
 
-def _scale_per_token(network: CrossEncoderNetwork) -> list[PerTokenScaledLinear]:
+def _scale_per_token(network: Network) -> list[PerTokenScaledLinear]:
     """Replace the encoder's linear layers and return the new ones."""
     replaced = []
     for encoder_layer in network.encoder.layers:
@@ -165,7 +167,7 @@ def _content_key(weight: Tensor) -> bytes:
     return np.ascontiguousarray(weight.detach().numpy().T).tobytes()
 
 
-def _replace_embeddings(network: CrossEncoderNetwork) -> PackedWeights:
+def _replace_embeddings(network: Network) -> PackedWeights:
     """Replace the embeddings by integer tables and return the packed token table."""
     embeddings = network.encoder.embeddings
     token_table = _without_other_scripts(embeddings.pieces.weight.numpy())
@@ -203,7 +205,7 @@ def _has_other_script(token: str) -> bool:
 
 
 def _write_quantised_graph(
-    network: CrossEncoderNetwork,
+    network: Network,
     example: Mapping[str, Tensor],
     packed_layers: Mapping[bytes, PackedWeights],
     output_file: Path,
@@ -249,7 +251,7 @@ def _fuse_nodes(graph_file: Path) -> None:
 
 
 def _export_float_graph(
-    network: CrossEncoderNetwork,
+    network: Network,
     example: Mapping[str, Tensor],
     output_file: Path,
 ) -> None:
@@ -258,11 +260,11 @@ def _export_float_graph(
         warnings.simplefilter("ignore")
         torch.onnx.export(
             network,
-            tuple(example[name] for name in INPUTS),
+            tuple(example.values()),
             str(output_file),
-            input_names=INPUTS,
+            input_names=list(example),
             output_names=["logits"],
-            dynamic_axes=DYNAMIC_AXES,
+            dynamic_axes={name: DYNAMIC_AXES[name] for name in example},
             opset_version=OPSET,
             dynamo=False,
         )

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from datetime import date
+from functools import partial
 
 from archqa.query.everyday.allergies import read_allergies
 from archqa.query.everyday.background import read_beside_background
@@ -58,28 +59,21 @@ def read_question(question: str, vocabulary: Vocabulary, *, today: date | None =
     without a year is the last such month before `today`; without `today` it is not understood.
     """
     clause = mark(question, vocabulary, today)
-    reading = _read_clause(clause, vocabulary)
+    reading = read_marked(clause, vocabulary)
     if isinstance(reading, NotUnderstood):
-        reading = (
-            _read_parts(clause, vocabulary)
-            or _read_one_sentence(clause, vocabulary, question)
-            or reading
-        )
+        read = partial(read_marked, vocabulary=vocabulary)
+        reading = read_beside_background(clause, question, read) or reading
     if isinstance(reading, Understood):
         return reading._replace(assumed=_assumed(clause))
     return reading
 
 
-def _read_one_sentence(clause: Clause, vocabulary: Vocabulary, question: str) -> Reading | None:
-    """The reading of the one sentence that asks, where the others are background."""
-
-    def read(sentence: Clause) -> Reading:
-        reading = _read_clause(sentence, vocabulary)
-        if isinstance(reading, NotUnderstood):
-            return _read_parts(sentence, vocabulary) or reading
+def read_marked(clause: Clause, vocabulary: Vocabulary) -> Reading:
+    """Read a question whose words are marked, as a whole or else part by part."""
+    reading = _read_clause(clause, vocabulary)
+    if not isinstance(reading, NotUnderstood):
         return reading
-
-    return read_beside_background(clause, question, read)
+    return _read_parts(clause, vocabulary) or reading
 
 
 def _assumed(clause: Clause) -> tuple[str, ...]:
@@ -101,8 +95,13 @@ def _read_parts(clause: Clause, vocabulary: Vocabulary) -> Reading | None:
     return None
 
 
+def resolved(clause: Clause) -> Clause:
+    """The clause with one meaning for words that have several kinds of meanings."""
+    return with_drug_classes(with_vaccines(resolve_concepts(clause)))
+
+
 def _read_clause(clause: Clause, vocabulary: Vocabulary) -> Reading:
-    clause = with_drug_classes(with_vaccines(resolve_concepts(clause)))
+    clause = resolved(clause)
     judgement = read_judgement(clause)
     if judgement is not None:
         return judgement

@@ -105,12 +105,17 @@ def _by_names(clause: Clause) -> str | None:
     if "procedure" in kinds or clause.has("row", "procedure"):
         return "procedure"
     if clause.has("verb", "take", "taken", "use", "order", "administer"):
-        return "medication"
+        return "encounter" if _asks_where_taken(clause) else "medication"
     if clause.has("class") or clause.has("row", "encounter") or clause.has("stay"):
         return _visits_or(rows)
     if named_marks(clause, CONDITIONS) or clause.has("row", "diagnosis", "history"):
         return "diagnosis"
     return _by_rows(rows)
+
+
+def _asks_where_taken(clause: Clause) -> bool:
+    """Where was she taken: a person is, not a medicine."""
+    return clause.has("verb", "take", "taken") and clause.has("field", "place")
 
 
 def _visits_or(rows: AbstractSet[str]) -> str:

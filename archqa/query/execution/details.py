@@ -31,7 +31,7 @@ class Detail(NamedTuple):
     refs: tuple[str, ...] = ()
 
 
-_MAX_REASONS_OF_VISIT = 2
+_MAX_REASONS_OF_VISIT = 3
 """With more reasons than these, a visit does not tell for which of them something was given."""
 
 

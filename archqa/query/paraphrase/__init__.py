@@ -1,0 +1,1 @@
+"""Questions in free words as paraphrases of questions that the everyday grammar reads."""
