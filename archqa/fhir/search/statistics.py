@@ -27,17 +27,17 @@ def count_resources(connection: Connection, patient: str | None) -> dict[str, in
     return dict(sorted(counts.items()))
 
 
+_COLUMNS = "e.path, ifnull(k.system, ''), ifnull(k.code, ''), ifnull(k.display, ''), times"
+_ORDER = "ORDER BY times DESC, k.display, k.code, k.system, e.path"
+
+
 def list_codes(connection: Connection, resource_type: str, patient: str | None) -> list[CodeCount]:
     """Return the codes of a type, most frequent first, without identifiers and telephones."""
-    counted, scope = _scope(connection, resource_type, patient)
-    times = f"(SELECT {counted} FROM token x WHERE x.p = v.p AND x.t = v.t {scope})"
-    sql = (
-        "SELECT e.path, ifnull(k.system, ''), ifnull(k.code, ''), ifnull(k.display, ''),"
-        f" {times} AS times"
-        " FROM element e JOIN vocabulary v ON v.p = e.p JOIN term k ON k.t = v.t"
-        " WHERE e.type = ? AND times > 0"
-        " ORDER BY times DESC, k.display, k.code, k.system, e.path"
-    )
+    numbers = _few_resources(connection, resource_type, patient)
+    if numbers is not None:
+        sql = _codes_of_resources(numbers)
+    else:
+        sql = _codes_by_term(*_scope(connection, patient))
     return [
         CodeCount(
             type=resource_type,
@@ -51,16 +51,41 @@ def list_codes(connection: Connection, resource_type: str, patient: str | None) 
     ]
 
 
-def _scope(connection: Connection, resource_type: str, patient: str | None) -> tuple[str, str]:
+def _few_resources(connection: Connection, resource_type: str, patient: str | None) -> str | None:
+    """Return the resources of a patient as SQL, where they are found by number, else None."""
+    if patient is None:
+        return None
+    if resource_type == "Patient":
+        return sql_number_list(compartment.patient_resource_ids(connection, patient))
+    if "patient" not in parameters(resource_type):
+        return sql_number_list(compartment.reached(connection, patient, resource_type))
+    return None
+
+
+def _codes_of_resources(numbers: str) -> str:
+    """Return the SQL that begins with resources: far fewer than the terms of a large record."""
+    return (
+        f"SELECT {_COLUMNS} FROM (SELECT p, t, count(DISTINCT n) AS times FROM token"
+        f" WHERE n IN ({numbers}) GROUP BY p, t) c"
+        " JOIN element e ON e.p = c.p JOIN vocabulary v ON v.p = c.p AND v.t = c.t"
+        f" JOIN term k ON k.t = c.t WHERE e.type = ? {_ORDER}"
+    )
+
+
+def _codes_by_term(counted: str, scope: str) -> str:
+    """Return the SQL that counts the rows of each term."""
+    times = f"(SELECT {counted} FROM token x WHERE x.p = v.p AND x.t = v.t {scope})"
+    columns = _COLUMNS.replace("times", f"{times} AS times")
+    return (
+        f"SELECT {columns} FROM element e JOIN vocabulary v ON v.p = e.p"
+        f" JOIN term k ON k.t = v.t WHERE e.type = ? AND times > 0 {_ORDER}"
+    )
+
+
+def _scope(connection: Connection, patient: str | None) -> tuple[str, str]:
     """Return, as SQL, what to count in the rows `x` of the token table, and which rows."""
     if patient is None:
         return "count(DISTINCT x.n)", ""
-    if resource_type == "Patient":
-        numbers = sql_number_list(compartment.patient_resource_ids(connection, patient))
-        return "count(DISTINCT x.n)", f"AND x.n IN ({numbers})"
-    if "patient" not in parameters(resource_type):
-        numbers = sql_number_list(compartment.reached(connection, patient, resource_type))
-        return "count(DISTINCT x.n)", f"AND x.n IN ({numbers})"
     patients = compartment.patient_target_ids(connection, patient)
     scope = f"x.patient IN ({sql_number_list(patients)})"
     shared = resources_shared_by(connection, patients)
