@@ -43,7 +43,8 @@ class _Limits(NamedTuple):
 def read_measurements(account: Account) -> Draft | Declined:
     """The queries of a clause about results."""
     named = _named(account)
-    use_for_before_names(account, MEASUREMENTS)
+    if account.clause.has("noun", "measure") or account.clause.has("row"):
+        use_for_before_names(account, MEASUREMENTS)
     what = _what(account, named)
     stay = stay_of(account)
     spans = account.use_spans()

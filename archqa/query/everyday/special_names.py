@@ -89,7 +89,8 @@ def with_drug_classes(clause: Clause) -> Clause:
     asks_medicine = clause.has("row", "medication") or clause.has(
         "verb", "take", "taken", "use", "order"
     )
-    if not asks_medicine and not any(mark.text == "anything" for mark in clause.of("exists")):
+    asks_medicine = asks_medicine or clause.has("verb", "give")
+    if not asks_medicine and not clause.words & {"anything", "something"}:
         return clause
     marks = list(clause.marks)
     for place, mark in enumerate(marks[1:], 1):
