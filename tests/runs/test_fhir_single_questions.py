@@ -44,7 +44,7 @@ def test_the_planner_answers_where_a_model_is_set_up(record: Path) -> None:
         typed={"model": "m", "base_url": "http://127.0.0.1:9/v1"}, assignments=("cache=false",)
     )
     answer = ask_record(
-        "Tally of visits?", "p", record, settings, scripted=ScriptedModel([json.dumps(query)])
+        "Visit headcount?", "p", record, settings, scripted=ScriptedModel([json.dumps(query)])
     )
     assert answer.query == "How many hospital visits are there?"
     assert str(len(VISITS)) in answer.text
