@@ -79,7 +79,7 @@ def names_of(account: Account, nameable: Nameable) -> Named:
 
 
 def use_for_before_names(account: Account, nameable: Nameable) -> None:
-    """Note "for" and "of" right before a name as used: "a prescription for sumatriptan"."""
+    """Note "for" right before a name as used: "a prescription for sumatriptan"."""
     starts = {mark.start for mark in named_marks(account.clause, nameable)}
     links = account.unused("link", "for")
     for place, mark in enumerate(account.clause.marks):
