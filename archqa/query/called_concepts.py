@@ -5,19 +5,11 @@ from collections.abc import Iterable
 from functools import cache
 
 from archqa.query.concepts import Concept, find_concepts, load_concepts
+from archqa.query.execution.concept_limit import ALL_CONCEPT_KINDS
 from archqa.query.kinds import KINDS, ConceptKind
 from archqa.query.model import Query
 
 _WORD = re.compile(r"\w")
-
-_ANY_KIND: tuple[ConceptKind, ...] = (
-    "measurement",
-    "condition",
-    "procedure",
-    "vaccine",
-    "drug_class",
-    "drug",
-)
 
 
 def concepts_called(words: str) -> list[Concept]:
@@ -54,7 +46,7 @@ def _name(phrase: str, kinds: tuple[ConceptKind, ...]) -> str:
     if own_name in _all_names():
         return own_name
     called = concepts_called(phrase)
-    for kind in dict.fromkeys((*kinds, *_ANY_KIND)):
+    for kind in dict.fromkeys((*kinds, *ALL_CONCEPT_KINDS)):
         for concept in called:
             if concept.kind == kind:
                 return concept.name

@@ -8,7 +8,7 @@ from archqa.query.execution.problems import CannotExecute
 from archqa.query.execution.rows import Coding, Row
 from archqa.query.kinds import KINDS, ConceptKind
 
-_ALL_KINDS: tuple[ConceptKind, ...] = (
+ALL_CONCEPT_KINDS: tuple[ConceptKind, ...] = (
     "measurement",
     "condition",
     "procedure",
@@ -108,7 +108,7 @@ def _parts(concept: Concept) -> tuple[Concept, ...]:
 
 
 def _concept(name: str, kinds: tuple[ConceptKind, ...]) -> Concept:
-    for kind in dict.fromkeys((*kinds, *_ALL_KINDS)):
+    for kind in dict.fromkeys((*kinds, *ALL_CONCEPT_KINDS)):
         try:
             return concept_named(kind, name)
         except KeyError:
