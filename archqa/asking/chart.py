@@ -1,5 +1,6 @@
 """Answers one question about one patient from the resources and the notes of a record."""
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime
 from itertools import chain
@@ -24,7 +25,7 @@ from archqa.core.usage import sum_usage
 from archqa.errors import CaseFailed, InputError, without_suppressed_causes
 from archqa.fhir import FhirError, connect
 from archqa.llm.model import Model
-from archqa.notes.documents import Document, Documents, case_from_documents, patient_documents
+from archqa.notes.documents import Document, Documents, patient_documents
 from archqa.query.everyday import patient_vocabulary
 from archqa.runs.backends import SharedLimits
 from archqa.runs.destinations import Announce, Announcer, Destination, run_destinations
@@ -175,7 +176,7 @@ async def _answer(question: _ChartQuestion) -> AnsweredChart:
     except CaseFailed as failure:
         failures.append(failure)
     if chart.documents.readable and _needs_notes(question, record_answer):
-        case, sources = case_from_documents(question.question, chart.documents.readable)
+        case, sources = _case_from_documents(question.question, chart.documents.readable)
         case = as_question(own_sentences(case, chart.displays))
         try:
             note_answer = await _ask_notes(question, case, sources, chart.documents)
@@ -189,6 +190,26 @@ async def _answer(question: _ChartQuestion) -> AnsweredChart:
         remarks.insert(0, chart.clock.remark)
     changes = {"patient": chart.patient.as_json, "remarks": tuple(dict.fromkeys(remarks))}
     return AnsweredChart(answer.model_copy(update=changes), case)
+
+
+def _case_from_documents(
+    question: str, documents: tuple[Document, ...]
+) -> tuple[Case, dict[str, str]]:
+    """Return one case of all notes, and the document of each sentence id."""
+    sentences = []
+    source = {}
+    for document in documents:
+        for sentence in document.sentences():
+            paragraph_id = f"{document.name}#{sentence.paragraph_id}"
+            sentences.append(sentence.model_copy(update={"paragraph_id": paragraph_id}))
+            source[sentence.id] = document.name
+    case = Case(
+        id="chart",
+        patient_narrative=question,
+        clinician_question=question,
+        sentences=tuple(sentences),
+    )
+    return case, source
 
 
 def _needs_notes(question: _ChartQuestion, record_answer: Answer | None) -> bool:
@@ -293,5 +314,5 @@ def _silent_record(record_answer: Answer | None, status: Status) -> Iterator[str
 def _remarks(documents: Documents, failures: Sequence[CaseFailed]) -> Iterator[str]:
     for failure in failures:
         yield f"A part of the chart gave no answer ({type(failure).__name__})."
-    if documents.unreadable:
-        yield f"Documents without plain text, not read: {documents.unreadable}."
+    for reason, count in Counter(document.reason for document in documents.unread).items():
+        yield f"Documents not read: {count} ({reason})."

@@ -53,6 +53,7 @@ class RecordQuestion(FrozenModel):
     must_not: tuple[str, ...] = ()
     ids: tuple[str, ...] = ()
     sources: tuple[str, ...] = ()
+    quotes: tuple[str, ...] = ()
     gold: str = ""
 
     @field_validator("must", "must_not")

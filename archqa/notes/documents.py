@@ -1,37 +1,66 @@
-"""The notes of a patient's record: the text in its DocumentReference resources.
+"""The notes of a patient's record: text of DocumentReference, DiagnosticReport and Composition.
 
-Source: hl7.org/fhir/R4/documentreference.html. An attachment has base64 `data` or references a
-Binary of the same record.
+Sources: hl7.org/fhir/R4/documentreference.html, diagnosticreport.html, composition.html. An
+attachment has base64 `data` or refers to a Binary of the same record; a Composition has narratives.
 """
 
 import base64
 import binascii
-from collections.abc import Iterator, Mapping
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
-from archqa.core.case import Case, Sentence
-from archqa.errors import CallerError, InputError, MissingExtra
+from archqa.core.case import Sentence
+from archqa.errors import InputError, MissingExtra
 from archqa.fhir import Record
 from archqa.notes.note_files import READ_MEDIA_TYPES, note_text
 from archqa.notes.sentences import split_note
 
-EXCLUDED_STATUSES = {"superseded", "entered-in-error"}
+DOCUMENT_TYPES = ("DocumentReference", "DiagnosticReport", "Composition")
+"""The resource types whose text is read as notes."""
+
+EXCLUDED_STATUSES = frozenset(("superseded", "entered-in-error", "cancelled"))
+PLAIN_TEXT = "text/plain"
+OTHER_SERVER = "kept on another server"
+NO_TEXT = "damaged or empty"
+_BINARY = re.compile(r"(?:^|/)Binary/([A-Za-z0-9._-]{1,64})(?:/_history/[^/?]+)?(?:\?.*)?$")
+
+GetBinary = Callable[[str], Mapping[str, Any] | None]
+"""Returns the Binary of an id, or None."""
 
 
 class Document(NamedTuple):
-    """A note; `name` is `DocumentReference/<id>`, `date` as in the record."""
+    """A note.
+
+    `name` is `Type/id`; `date` as in the record, `title` and `kind` what it is called and what
+    type of note it is; `author` and `encounter` (`Encounter/id`) are empty where not stated.
+    """
 
     name: str
     date: str
     title: str
     text: str
+    kind: str = ""
+    author: str = ""
+    encounter: str = ""
+
+    def sentences(self) -> tuple[Sentence, ...]:
+        """Return its sentences; their ids are `Type/id#1`, `Type/id#2`, …."""
+        return split_note(self.text, prefix=f"{self.name}#")
+
+
+class UnreadDocument(NamedTuple):
+    """A document without text that can be read; `reason` says why in a few words."""
+
+    name: str
+    reason: str
 
 
 class Documents(NamedTuple):
-    """A patient's notes, the latest first, and the number of documents without text that is read."""
+    """A patient's notes, the latest first, and the documents that cannot be read."""
 
     readable: tuple[Document, ...]
-    unreadable: int
+    unread: tuple[UnreadDocument, ...]
 
 
 def patient_documents(record: Record, patient: str) -> Documents:
@@ -40,104 +69,189 @@ def patient_documents(record: Record, patient: str) -> Documents:
     Superseded documents and those entered in error are excluded.
     """
     patient_id = patient.removeprefix("Patient/")
-    documents: list[Document] = []
-    unreadable = 0
-    for resource in record.search_all("DocumentReference", {"patient": patient_id}):
-        if resource.get("status") in EXCLUDED_STATUSES:
-            continue
-        texts = [text for text in _attachment_texts(record, resource) if text.strip()]
-        if texts:
-            documents.append(_document(resource, "\n\n".join(texts)))
-        else:
-            unreadable += 1
-    documents.sort(key=lambda document: document.date, reverse=True)
-    return Documents(tuple(documents), unreadable)
+    readable: list[Document] = []
+    unread: list[UnreadDocument] = []
+    for resource_type in DOCUMENT_TYPES:
+        for resource in record.search_all(resource_type, {"patient": patient_id}):
+            document = read_document(resource, lambda name: record.get("Binary", name))
+            if isinstance(document, Document):
+                readable.append(document)
+            elif document is not None:
+                unread.append(document)
+    readable.sort(key=lambda document: document.date, reverse=True)
+    return Documents(tuple(readable), tuple(unread))
 
 
-def case_from_documents(
-    question: str, documents: tuple[Document, ...]
-) -> tuple[Case, dict[str, str]]:
-    """Return one case of all notes, and the document of each sentence id.
+def read_document(
+    resource: Mapping[str, Any], get_binary: GetBinary
+) -> Document | UnreadDocument | None:
+    """Return the note in a resource, or why it cannot be read.
 
-    Sentence ids are `n1.1`, `n1.2`, …, `n2.1`. Raises CallerError for an empty question.
+    None for one that is excluded, and for a report or a composition that has no text at all.
     """
-    question = " ".join(question.split())
-    if not question:
-        raise CallerError("There is no question.\nAsk something the record could answer.")
-    sentences: list[Sentence] = []
-    document_of_sentence: dict[str, str] = {}
-    for number, document in enumerate(documents, start=1):
-        for sentence in split_note(document.text, prefix=f"n{number}."):
-            paragraph_id = f"{number}.{sentence.paragraph_id}"
-            sentences.append(sentence.model_copy(update={"paragraph_id": paragraph_id}))
-            document_of_sentence[sentence.id] = document.name
-    case = Case(
-        id="record",
-        patient_narrative=question,
-        clinician_question=question,
-        sentences=tuple(sentences),
-    )
-    return case, document_of_sentence
+    if resource.get("status") in EXCLUDED_STATUSES:
+        return None
+    name = f"{resource['resourceType']}/{resource['id']}"
+    texts: list[str] = []
+    reasons: list[str] = []
+    for text, reason in _texts(resource, get_binary):
+        if text.strip():
+            texts.append(text)
+        elif reason:
+            reasons.append(reason)
+    if texts:
+        return _document(resource, name, "\n\n".join(texts))
+    if not reasons and resource["resourceType"] != "DocumentReference":
+        return None
+    return UnreadDocument(name, reasons[0] if reasons else NO_TEXT)
 
 
-def _document(resource: Mapping[str, Any], text: str) -> Document:
-    document_type = resource.get("type") or {}
-    title = resource.get("description") or document_type.get("text") or ""
-    date = resource.get("date") or ""
-    resource_id = resource.get("id", "")
+def binary_ids(resource: Mapping[str, Any]) -> Iterator[str]:
+    """Yield the ids of the Binary resources that hold a document's text."""
+    for attachment in _attachments(resource):
+        if match := _BINARY.search(str(attachment.get("url") or "")):
+            yield match[1]
+
+
+def _document(resource: Mapping[str, Any], name: str, text: str) -> Document:
+    kind = _concept_text(resource.get("type") or resource.get("code"))
+    title = resource.get("title") or resource.get("description") or kind
     return Document(
-        name=f"DocumentReference/{resource_id}",
-        date=str(date),
+        name=name,
+        date=_date(resource),
         title=str(title),
         text=text,
+        kind=" ".join(dict.fromkeys([kind, *_displays(resource)])).strip(),
+        author=", ".join(_authors(resource)),
+        encounter=_encounter(resource),
     )
 
 
-def _attachment_texts(record: Record, resource: Mapping[str, Any]) -> Iterator[str]:
-    for content in resource.get("content") or ():
-        attachment = content.get("attachment") or {}
-        content_type = str(attachment.get("contentType") or "")
-        media_type, _, parameters = content_type.partition(";")
-        media_type = media_type.strip().lower()
-        if media_type == "text/plain":
-            yield _decode(_base64_data(record, attachment), parameters)
-        elif media_type in READ_MEDIA_TYPES:
-            yield _convert(_base64_data(record, attachment), media_type, parameters)
+def _date(resource: Mapping[str, Any]) -> str:
+    context = _as_mapping(resource.get("context"))
+    period = _as_mapping(context.get("period")) or _as_mapping(resource.get("effectivePeriod"))
+    candidates = (
+        resource.get("effectiveDateTime"),
+        resource.get("date"),
+        period.get("end"),
+        period.get("start"),
+        resource.get("issued"),
+    )
+    return next((str(value) for value in candidates if value), "")
 
 
-def _base64_data(record: Record, attachment: Mapping[str, Any]) -> str:
-    """Return the data of the attachment, or of the Binary it references; empty without either."""
-    if data := attachment.get("data"):
-        return str(data)
-    path, _, binary_id = str(attachment.get("url") or "").rpartition("/")
-    _, _, resource_type = path.rpartition("/")
-    if resource_type != "Binary":
-        return ""
-    binary = record.get("Binary", binary_id.partition("?")[0]) or {}
-    return str(binary.get("data") or "")
+def _displays(resource: Mapping[str, Any]) -> Iterator[str]:
+    """Yield what the codings of type and category of a document are called."""
+    concepts = [resource.get("type") or resource.get("code"), *_as_list(resource.get("category"))]
+    for concept in concepts:
+        for coding in _as_list(_as_mapping(concept).get("coding")):
+            if display := _as_mapping(coding).get("display"):
+                yield str(display)
 
 
-def _decode(data: str, parameters: str) -> str:
-    """Decode base64 text; bytes outside the charset become `�`, invalid base64 an empty text."""
+def _concept_text(concept: Any) -> str:
+    concept = _as_mapping(concept)
+    if text := concept.get("text"):
+        return str(text)
+    codings = [_as_mapping(coding) for coding in _as_list(concept.get("coding"))]
+    return next((str(coding["display"]) for coding in codings if coding.get("display")), "")
+
+
+def _authors(resource: Mapping[str, Any]) -> Iterator[str]:
+    for element in ("author", "performer", "resultsInterpreter"):
+        for reference in _as_list(resource.get(element)):
+            if display := _as_mapping(reference).get("display"):
+                yield str(display)
+
+
+def _encounter(resource: Mapping[str, Any]) -> str:
+    context = _as_mapping(resource.get("context"))
+    references = [resource.get("encounter"), *_as_list(context.get("encounter"))]
+    named = [_as_mapping(reference).get("reference") for reference in references]
+    return next((str(name) for name in named if name), "")
+
+
+def _texts(resource: Mapping[str, Any], get_binary: GetBinary) -> Iterator[tuple[str, str]]:
+    """Yield the texts of a resource in order; an empty one with the reason."""
+    for attachment in _attachments(resource):
+        yield _attachment_text(attachment, get_binary)
+    for section in _as_list(resource.get("section")):
+        yield "\n\n".join(_section_texts(_as_mapping(section))), ""
+
+
+def _attachments(resource: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
+    for content in _as_list(resource.get("content")):
+        yield _as_mapping(_as_mapping(content).get("attachment"))
+    for attachment in _as_list(resource.get("presentedForm")):
+        yield _as_mapping(attachment)
+
+
+def _section_texts(section: Mapping[str, Any]) -> Iterator[str]:
+    """Yield the title and the narrative of a section, then those of its sections."""
+    narrative = str(_as_mapping(section.get("text")).get("div") or "")
+    text = _decoded(narrative.encode("utf-8", "replace"), "text/html", "utf-8") if narrative else ""
+    if text.strip():
+        title = section.get("title") or _concept_text(section.get("code"))
+        yield f"# {title}\n{text}" if title else text
+    for part in _as_list(section.get("section")):
+        yield from _section_texts(_as_mapping(part))
+
+
+def _attachment_text(attachment: Mapping[str, Any], get_binary: GetBinary) -> tuple[str, str]:
+    """Return the text of an attachment, or an empty text and the reason."""
+    content_type = str(attachment.get("contentType") or "")
+    data = attachment.get("data")
+    if not data and (url := str(attachment.get("url") or "")):
+        match = _BINARY.search(url)
+        binary = (get_binary(match[1]) or {}) if match else {}
+        data = binary.get("data")
+        content_type = content_type or str(binary.get("contentType") or "")
+        if not match:
+            return "", OTHER_SERVER
+    media_type, _, parameters = content_type.partition(";")
+    media_type = media_type.strip().lower()
+    if media_type != PLAIN_TEXT and media_type not in READ_MEDIA_TYPES:
+        return "", media_type or "of unknown type"
+    content = _from_base64(str(data or ""))
     try:
-        content = base64.b64decode("".join(data.split()), validate=True)
-        return content.decode(_charset(parameters), errors="replace")
-    except (binascii.Error, ValueError, LookupError):
-        return ""
+        return _decoded_or_raise(content, media_type, _charset(parameters)), NO_TEXT
+    except MissingExtra:
+        return "", "PDF: install the extra archqa[pdf]"
+    except (InputError, LookupError):
+        return "", NO_TEXT
 
 
-def _convert(data: str, media_type: str, parameters: str) -> str:
-    """Return the text of base64 HTML, RTF or PDF, empty where it is damaged or not to be read."""
+def _decoded(content: bytes, media_type: str, charset: str) -> str:
     try:
-        content = base64.b64decode("".join(data.split()), validate=True)
-        return note_text(content, media_type, _charset(parameters, default=""))
-    except (binascii.Error, ValueError, InputError, MissingExtra):
+        return _decoded_or_raise(content, media_type, charset)
+    except (InputError, LookupError):
         return ""
 
 
-def _charset(parameters: str, default: str = "utf-8") -> str:
-    """Return the charset of a media type's parameters."""
+def _decoded_or_raise(content: bytes, media_type: str, charset: str) -> str:
+    """Decode a note; bytes of plain text outside its charset become `�`."""
+    if media_type == PLAIN_TEXT:
+        return content.decode(charset or "utf-8", errors="replace")
+    return note_text(content, media_type, charset)
+
+
+def _from_base64(data: str) -> bytes:
+    """Decode base64; what is none is empty."""
+    try:
+        return base64.b64decode("".join(data.split()), validate=True)
+    except (binascii.Error, ValueError):
+        return b""
+
+
+def _charset(parameters: str) -> str:
+    """Return the charset of a media type's parameters, "" if there is none."""
     name, _, charset = parameters.strip().partition("=")
-    if name.strip().lower() == "charset":
-        return charset.strip('" ')
-    return default
+    return charset.strip('" ') if name.strip().lower() == "charset" else ""
+
+
+def _as_mapping(value: Any) -> Mapping[str, Any]:
+    return value if isinstance(value, Mapping) else {}
+
+
+def _as_list(value: Any) -> Iterable[Any]:
+    return value if isinstance(value, list) else [] if value is None else [value]

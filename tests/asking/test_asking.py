@@ -192,7 +192,7 @@ def test_the_notes_of_a_patient_are_read_latest_first_and_whole(record: Path) ->
         "DocumentReference/d3",
     ]
     assert [document.text for document in documents.readable] == [NOTE, "No allergies."]
-    assert documents.unreadable == 1
+    assert len(documents.unread) == 1
 
 
 def test_the_resources_answer_with_what_they_cite(record: Path) -> None:
@@ -212,9 +212,9 @@ def test_what_only_a_note_knows_is_answered_from_the_note(record: Path) -> None:
     assert {line.kind for line in answered.evidence} == {"sentence"}
     assert {line.source for line in answered.evidence} == {"DocumentReference/d1"}
     assert {line.date for line in answered.evidence} == {"2150-03-05T10:00:00Z"}
-    assert all(line.id.startswith("n1.") for line in answered.evidence)
+    assert all(line.id.startswith("DocumentReference/d1#") for line in answered.evidence)
     assert any("do not answer" in remark for remark in answered.remarks)
-    assert any("without plain text" in remark for remark in answered.remarks)
+    assert any("Documents not read" in remark for remark in answered.remarks)
 
 
 def test_a_given_note_is_one_more_of_the_patients(record: Path) -> None:

@@ -30,7 +30,7 @@ def read(folder: Path, content: bytes, media_type: str) -> tuple[list[str], int]
     with Store.open(folder / "record.db", create=True) as store:
         store.load([file])
         documents = patient_documents(store, "p1")
-    return [document.text.strip() for document in documents.readable], documents.unreadable
+    return [document.text.strip() for document in documents.readable], len(documents.unread)
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,168 @@
+"""The notes of one patient, as they are searched and read."""
+
+from array import array
+from collections.abc import Iterable, Iterator, Sequence
+from functools import cached_property
+from sqlite3 import Connection
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from archqa.chart.note_tables import sentence_numbers
+from archqa.core.case import Sentence
+from archqa.notes.documents import UnreadDocument
+
+Vectors = NDArray[np.float32]
+
+
+class Place(NamedTuple):
+    """A sentence of a note: the positions of the document and of the sentence in it."""
+
+    document: int
+    sentence: int
+
+
+class ChartDocument(NamedTuple):
+    """A note without its text.
+
+    `numbers` are those of its sentences' texts, `starts` where they begin in the note, `paragraphs`
+    the numbers of their paragraphs. All other fields are those of `archqa.notes.Document`.
+    """
+
+    name: str
+    date: str
+    title: str
+    kind: str
+    author: str
+    encounter: str
+    numbers: tuple[int, ...]
+    starts: tuple[int, ...]
+    paragraphs: tuple[int, ...]
+
+    def sentence_id(self, position: int) -> str:
+        """Return the id of a sentence, `Type/id#1` for the one at position 0."""
+        return f"{self.name}#{position + 1}"
+
+
+class ChartNotes:
+    """The notes of a patient, the latest first.
+
+    `texts` are the different sentences of all notes and `vectors` (texts, dimensions) theirs;
+    documents refer to them by number. Not safe to share among threads: it reads its connection.
+    """
+
+    def __init__(
+        self,
+        connection: Connection,
+        patient: int,
+        documents: Sequence[ChartDocument],
+        unread: Sequence[UnreadDocument],
+    ) -> None:
+        self.documents = tuple(documents)
+        self.unread = tuple(unread)
+        self._connection = connection
+        self._numbers = sentence_numbers(patient)
+        self._rows = self._read_rows()
+        self.texts = [text for _, text, _ in self._rows]
+        self._row_of_number = {s - self._numbers.start: i for i, (s, *_) in enumerate(self._rows)}
+
+    @cached_property
+    def vectors(self) -> Vectors:
+        """The vectors of the texts, of length 1."""
+        vectors = [np.frombuffer(vector, dtype=np.float16) for _, _, vector in self._rows]
+        return np.stack(vectors).astype(np.float32) if vectors else np.zeros((0, 0), np.float32)
+
+    @cached_property
+    def places(self) -> list[list[Place]]:
+        """Where each text stands, in the order of the documents."""
+        places: list[list[Place]] = [[] for _ in self.texts]
+        for index, document in enumerate(self.documents):
+            for position, number in enumerate(document.numbers):
+                places[self._row_of_number[number]].append(Place(index, position))
+        return places
+
+    @cached_property
+    def word_counts(self) -> NDArray[np.float64]:
+        """The number of words of each text."""
+        return np.array([len(text.split()) for text in self.texts], dtype=np.float64)
+
+    def with_word(self, word: str) -> list[int]:
+        """Return the indices of the texts that have a word, in any of its English forms."""
+        quoted = '"' + word.replace('"', '""') + '"'
+        sql = "SELECT rowid FROM note_words WHERE note_words MATCH ? AND rowid BETWEEN ? AND ?"
+        bounds = (self._numbers.start, self._numbers.stop - 1)
+        found = self._connection.execute(sql, (quoted, *bounds))
+        return [self._row_of_number[s - self._numbers.start] for (s,) in found]
+
+    def sentences(self, index: int) -> tuple[Sentence, ...]:
+        """Return the sentences of the document at an index."""
+        document = self.documents[index]
+        return tuple(self._sentence(document, i) for i in range(len(document.numbers)))
+
+    def text_at(self, place: Place) -> str:
+        """Return the text of a sentence."""
+        number = self.documents[place.document].numbers[place.sentence]
+        return self.texts[self._row_of_number[number]]
+
+    def place_of(self, sentence_id: str) -> Place | None:
+        """Return where the sentence of an id (`Type/id#12`) stands; None for an unknown id."""
+        name, _, number = sentence_id.partition("#")
+        index = self._index_of_name.get(name)
+        if index is None or not number.isdecimal():
+            return None
+        is_there = 1 <= int(number) <= len(self.documents[index].numbers)
+        return Place(index, int(number) - 1) if is_there else None
+
+    def index_of(self, name: str) -> int | None:
+        """Return the index of the document of a name (`Type/id`); None if there is none."""
+        return self._index_of_name.get(name)
+
+    def dates_of(self, place: Place) -> tuple[str, str]:
+        """Return the dates of the earliest and the latest note that have this sentence."""
+        number = self.documents[place.document].numbers[place.sentence]
+        places = self.places[self._row_of_number[number]]
+        dates = sorted(self.documents[other.document].date for other in places)
+        return dates[0], dates[-1]
+
+    @cached_property
+    def _index_of_name(self) -> dict[str, int]:
+        return {document.name: index for index, document in enumerate(self.documents)}
+
+    def _sentence(self, document: ChartDocument, position: int) -> Sentence:
+        return Sentence(
+            id=document.sentence_id(position),
+            text=self.texts[self._row_of_number[document.numbers[position]]],
+            paragraph_id=f"{document.name}#{document.paragraphs[position]}",
+            start_char_index=document.starts[position],
+        )
+
+    def _read_rows(self) -> list[tuple[int, str, bytes]]:
+        sql = "SELECT s, text, vector FROM note_sentence WHERE s BETWEEN ? AND ?"
+        bounds = (self._numbers.start, self._numbers.stop - 1)
+        return list(self._connection.execute(sql, bounds))
+
+
+def read_chart_notes(connection: Connection, patient: int) -> ChartNotes:
+    """Return the notes of a patient (its number in the record) from the tables of an index."""
+    columns = "name, date, title, kind, author, encounter, unread, outline"
+    sql = f"SELECT {columns} FROM note_document WHERE patient = ? AND name <> ''"
+    documents: list[ChartDocument] = []
+    unread: list[UnreadDocument] = []
+    for name, date, title, kind, author, encounter, reason, outline in connection.execute(
+        sql, (patient,)
+    ):
+        if reason:
+            unread.append(UnreadDocument(name, reason))
+            continue
+        numbers = array("i", outline)
+        parts = (tuple(numbers[::3]), tuple(numbers[1::3]), tuple(numbers[2::3]))
+        documents.append(ChartDocument(name, date, title, kind, author, encounter, *parts))
+    documents.sort(key=lambda document: (document.date, document.name), reverse=True)
+    return ChartNotes(connection, patient, documents, unread)
+
+
+def all_places(notes: ChartNotes, texts: Iterable[int]) -> Iterator[Place]:
+    """Yield every place of the texts at these indices."""
+    for text in texts:
+        yield from notes.places[text]

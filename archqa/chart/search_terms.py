@@ -1,0 +1,62 @@
+"""The words by which a question's notes are found: its own, and other names of what it asks of."""
+
+import re
+from collections.abc import Iterator
+from functools import cache
+from typing import NamedTuple
+
+from archqa.notes.tokens import stop_words
+from archqa.query.concepts.concept import Concept
+from archqa.query.concepts.phrases import find_concepts
+from archqa.query.concepts.tables import load_concepts
+
+_WORD = re.compile(r"[^\W_]+(?:['’][^\W_]+)?")
+_DRUG_KINDS = ("drug", "drug_class")
+_MAX_NAMES = 60
+
+
+class SearchTerm(NamedTuple):
+    """One thing that a question names, under each of its names; each name is a list of words."""
+
+    names: tuple[tuple[str, ...], ...]
+
+
+def search_terms(question: str) -> tuple[SearchTerm, ...]:
+    """Return the terms of a question: its words of content, and what the tables know of."""
+    terms = [SearchTerm(((word,),)) for word in content_words(question)]
+    for match in find_concepts(question):
+        names = tuple(dict.fromkeys(_split(name) for name in _names(match.concept)))[:_MAX_NAMES]
+        terms.append(SearchTerm(names))
+    return tuple(dict.fromkeys(terms))
+
+
+def content_words(text: str) -> tuple[str, ...]:
+    """Return the words of a text that tell one thing from another, each once."""
+    words = (word.lower() for word in _WORD.findall(text))
+    kept = [word for word in words if word not in stop_words() and _has_content(word)]
+    return tuple(dict.fromkeys(kept))
+
+
+def _has_content(word: str) -> bool:
+    return len(word) > 1 or word.isdigit()
+
+
+def _split(name: str) -> tuple[str, ...]:
+    return tuple(word.lower() for word in _WORD.findall(name))
+
+
+def _names(concept: Concept) -> Iterator[str]:
+    """Yield what a concept is called, of a class of drugs also what its members are."""
+    yield from (phrase.removeprefix("=") for phrase in _phrases().get(concept.name, ()))
+    if concept.kind in _DRUG_KINDS:
+        for ingredient in concept.ingredients:
+            name = ingredient.partition("@")[0]
+            yield name
+            yield from _phrases().get(name, ())
+    for part in concept.parts:
+        yield from _phrases().get(part, ())
+
+
+@cache
+def _phrases() -> dict[str, tuple[str, ...]]:
+    return {named.concept.name: named.phrases for named in load_concepts()}
