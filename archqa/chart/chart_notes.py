@@ -1,7 +1,7 @@
 """The notes of one patient, as they are searched and read."""
 
 from array import array
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Sequence
 from functools import cached_property
 from sqlite3 import Connection
 from typing import NamedTuple
@@ -100,10 +100,13 @@ class ChartNotes:
         document = self.documents[index]
         return tuple(self._sentence(document, i) for i in range(len(document.numbers)))
 
-    def text_at(self, place: Place) -> str:
-        """Return the text of a sentence."""
-        number = self.documents[place.document].numbers[place.sentence]
-        return self.texts[self._row_of_number[number]]
+    def sentence_at(self, place: Place) -> Sentence:
+        """Return a sentence."""
+        return self._sentence(self.documents[place.document], place.sentence)
+
+    def text_index(self, place: Place) -> int:
+        """Return the index in `texts` of a sentence's text."""
+        return self._row_of_number[self.documents[place.document].numbers[place.sentence]]
 
     def place_of(self, sentence_id: str) -> Place | None:
         """Return where the sentence of an id (`Type/id#12`) stands; None for an unknown id."""
@@ -120,8 +123,7 @@ class ChartNotes:
 
     def dates_of(self, place: Place) -> tuple[str, str]:
         """Return the dates of the earliest and the latest note that have this sentence."""
-        number = self.documents[place.document].numbers[place.sentence]
-        places = self.places[self._row_of_number[number]]
+        places = self.places[self.text_index(place)]
         dates = sorted(self.documents[other.document].date for other in places)
         return dates[0], dates[-1]
 
@@ -160,9 +162,3 @@ def read_chart_notes(connection: Connection, patient: int) -> ChartNotes:
         documents.append(ChartDocument(name, date, title, kind, author, encounter, *parts))
     documents.sort(key=lambda document: (document.date, document.name), reverse=True)
     return ChartNotes(connection, patient, documents, unread)
-
-
-def all_places(notes: ChartNotes, texts: Iterable[int]) -> Iterator[Place]:
-    """Yield every place of the texts at these indices."""
-    for text in texts:
-        yield from notes.places[text]

@@ -40,16 +40,20 @@ def search_notes(
     question: str,
     encode: Encode,
     documents: Collection[int] | None = None,
+    texts: Collection[int] | None = None,
     count: int = 40,
 ) -> list[Hit]:
     """Return the sentences that fit a question best, the best first.
 
-    `documents` are the indices of the notes to search, all if None. A sentence that stands in
-    several of them is found in the latest one.
+    `documents` are the indices of the notes to search, `texts` those of the sentences; None for
+    all. A sentence that stands in several notes is found in the latest one.
     """
     if not notes.texts:
         return []
     places = _latest_places(notes, documents)
+    if texts is not None:
+        kept = set(texts)
+        places = {text: place for text, place in places.items() if text in kept}
     by_words = word_scores(notes, search_terms(question), places)
     by_meaning = notes.vectors @ encode([question])[0]
     fused = _fuse([by_words, by_meaning.astype(np.float64)], places)
@@ -62,13 +66,13 @@ def word_scores(notes: ChartNotes, terms: Sequence[SearchTerm], places: dict[int
     scores = np.zeros(len(notes.texts))
     lengths = notes.word_counts
     norm = _K1 * (1 - _B + _B * lengths / max(lengths.mean(), 1.0))
-    titles = [set(stems(f"{one.title} {one.kind} {one.author}")) for one in notes.documents]
+    titles = [frozenset(stems(f"{one.title} {one.kind} {one.author}")) for one in notes.documents]
     for term in terms:
-        texts = _with_term(notes, term)
+        texts = texts_with_term(notes, term)
         rarity = log(1 + (len(notes.texts) - len(texts) + 0.5) / (len(texts) + 0.5))
         matched = np.zeros(len(notes.texts))
         matched[list(texts)] = 1.0
-        titled = {index for index, title in enumerate(titles) if _is_in_title(term, title)}
+        titled = {index for index, title in enumerate(titles) if term.is_in(title)}
         for text, place in places.items():
             if place.document in titled and not matched[text]:
                 matched[text] = _TITLE_WEIGHT
@@ -76,21 +80,13 @@ def word_scores(notes: ChartNotes, terms: Sequence[SearchTerm], places: dict[int
     return scores
 
 
-def _with_term(notes: ChartNotes, term: SearchTerm) -> set[int]:
-    """Return the indices of the texts that have one of a term's names whole."""
+def texts_with_term(notes: ChartNotes, term: SearchTerm) -> set[int]:
+    """Return the indices of the texts that have one of a term's names, with all its words."""
     found: set[int] = set()
     for name in term.names:
         of_words = [set(notes.with_word(word)) for word in name]
         found |= set.intersection(*of_words) if of_words else set()
     return found
-
-
-def _is_in_title(term: SearchTerm, title: set[str]) -> bool:
-    return any(
-        name and set(stems(" ".join(name))) <= title
-        for name in term.names
-        if any(stems(" ".join(name)))
-    )
 
 
 def _latest_places(notes: ChartNotes, documents: Collection[int] | None) -> dict[int, Place]:

@@ -5,14 +5,15 @@ from collections.abc import Iterator
 from functools import cache
 from typing import NamedTuple
 
-from archqa.notes.tokens import stop_words
+from archqa.notes.tokens import stems, stop_words
 from archqa.query.concepts.concept import Concept
 from archqa.query.concepts.phrases import find_concepts
 from archqa.query.concepts.tables import load_concepts
 
-_WORD = re.compile(r"[^\W_]+(?:['’][^\W_]+)?")
+_WORD = re.compile(r"[^\W_]+")
 _DRUG_KINDS = ("drug", "drug_class")
 _MAX_NAMES = 60
+_MAX_OTHER_NAMES = 4
 
 
 class SearchTerm(NamedTuple):
@@ -20,14 +21,26 @@ class SearchTerm(NamedTuple):
 
     names: tuple[tuple[str, ...], ...]
 
+    def is_in(self, stemmed: frozenset[str]) -> bool:
+        """Whether a set of stems has all words of one of the names."""
+        for name in self.names:
+            words = stems(" ".join(name))
+            if words and stemmed.issuperset(words):
+                return True
+        return False
+
 
 def search_terms(question: str) -> tuple[SearchTerm, ...]:
     """Return the terms of a question: its words of content, and what the tables know of."""
     terms = [SearchTerm(((word,),)) for word in content_words(question)]
-    for match in find_concepts(question):
-        names = tuple(dict.fromkeys(_split(name) for name in _names(match.concept)))[:_MAX_NAMES]
-        terms.append(SearchTerm(names))
+    terms += [concept_term(match.concept) for match in find_concepts(question)]
     return tuple(dict.fromkeys(terms))
+
+
+def concept_term(concept: Concept) -> SearchTerm:
+    """Return a concept under all its names, a class of drugs also under those of its members."""
+    names = dict.fromkeys(_split(name) for name in _names(concept))
+    return SearchTerm(tuple(names)[:_MAX_NAMES])
 
 
 def content_words(text: str) -> tuple[str, ...]:
@@ -35,6 +48,20 @@ def content_words(text: str) -> tuple[str, ...]:
     words = (word.lower() for word in _WORD.findall(text))
     kept = [word for word in words if word not in stop_words() and _has_content(word)]
     return tuple(dict.fromkeys(kept))
+
+
+def names_in(question: str, folded_text: str) -> tuple[str, ...]:
+    """Return other names of what a question asks about, as far as a text in lower case has them."""
+    names: dict[str, None] = {}
+    for match in find_concepts(question):
+        own = (name.casefold() for name in _names(match.concept))
+        there = [name for name in dict.fromkeys(own) if _is_new(name, question, folded_text)]
+        names.update(dict.fromkeys(there[:_MAX_OTHER_NAMES]))
+    return tuple(names)
+
+
+def _is_new(name: str, question: str, folded_text: str) -> bool:
+    return len(name) > 1 and name not in question.casefold() and f" {name}" in folded_text
 
 
 def _has_content(word: str) -> bool:

@@ -83,6 +83,13 @@ class Finding(NamedTuple):
         return self.clauses.get(sentence_index, [])
 
 
+class SentenceScores(NamedTuple):
+    """The logits that sentences answer, of shape (sentences,), and the clauses of long ones."""
+
+    logits: Logits
+    clauses: dict[int, list[ClauseScore]]
+
+
 class AnswerFinder:
     """Reads a question and a note. Use `AnswerFinder.load`; safe to share among threads."""
 
@@ -97,6 +104,10 @@ class AnswerFinder:
     def load() -> "AnswerFinder":
         """Return the shipped one, loaded once."""
         return _load_default()
+
+    def scores(self, case: Case, excluded: frozenset[int] = frozenset()) -> SentenceScores:
+        """Return how well each sentence answers, as the network says."""
+        return SentenceScores(*sentence_logits(self._cross_encoder, case, excluded))
 
     def find(self, case: Case, excluded: frozenset[int] = frozenset()) -> Finding:
         """Find the answer to the case's question; sentences at `excluded` indices are no evidence."""

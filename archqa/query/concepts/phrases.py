@@ -8,7 +8,7 @@ from archqa.query.concepts.concept import Concept, ConceptMatch
 from archqa.query.concepts.tables import load_concepts
 from archqa.query.concepts.words import Word, read_words, stems
 
-_GAP = re.compile(r"[\s\-‐–./&+'’]*")
+_GAP = re.compile(r"[\s\-‐–./&+'’()]*")
 """What may stand between the words of one phrase: `c. diff`, `blood-pressure`, `h&h`."""
 _EXACT = "="
 _UNITS = frozenset({"hr", "k", "mg", "bpm", "g", "pt"})

@@ -1,0 +1,109 @@
+"""The parts of a question to a chart: "Why was it stopped, and what has her A1c done since?"
+
+Each part is made to stand by itself: what "it" or a bare "why" means is taken from what comes before.
+"""
+
+import re
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from archqa.asking.word_patterns import read_word_lists
+from archqa.chart.search_terms import content_words
+from archqa.query.concepts.phrases import find_concepts
+
+_MAX_SUBJECT_WORDS = 6
+_SENTENCE_END = re.compile(r"(?<=[?!;])\s+|(?<=\.)\s+(?=[A-Z\"'(])")
+
+
+class QuestionParts(NamedTuple):
+    """The parts of a question, and the sentences beside it that ask nothing."""
+
+    parts: tuple[str, ...]
+    background: tuple[str, ...]
+
+
+def question_parts(question: str) -> QuestionParts:
+    """Return what is asked, part by part, each with the subject that it needs."""
+    sentences = _SENTENCE_END.split(" ".join(question.split()))
+    asking = [sentence for sentence in sentences if _asks(sentence)] or sentences
+    background = [sentence for sentence in sentences if sentence not in asking]
+    parts: list[str] = []
+    subject = " ".join(_subject(sentence) for sentence in background).strip()
+    is_context = bool(subject)
+    for sentence in asking:
+        for part in _split(sentence):
+            parts.append(_standing_alone(part, subject, is_context=is_context))
+            subject = _subject(part) or subject
+            is_context = False
+    return QuestionParts(tuple(dict.fromkeys(parts)), tuple(background))
+
+
+def asks_present(question: str) -> bool:
+    """Whether a question is about how things are now: then newer notes count more."""
+    return _pattern("present").search(question) is not None
+
+
+def asks_for_all(question: str) -> bool:
+    """Whether a question asks for all of something, or for its course."""
+    return _pattern("all").search(question) is not None
+
+
+def reports(question: str) -> bool:
+    """Whether a question asks what somebody wants, thinks or advises: a note may tell it."""
+    return _pattern("reports").search(question) is not None
+
+
+def is_advice(question: str) -> bool:
+    """Whether a question asks what should be done."""
+    return _pattern("advice").search(question) is not None
+
+
+def may_be_stated(question: str) -> bool:
+    """Whether a question asks what is allowed or true of the patient, which a note may state."""
+    return _pattern("allowed").search(question) is not None
+
+
+def is_bare(part: str) -> bool:
+    """Whether a part has no word of its own: "and which one?"."""
+    return not _own_words(part.partition("(")[0])
+
+
+def _asks(sentence: str) -> bool:
+    return sentence.rstrip().endswith("?") or _pattern("opens").match(sentence) is not None
+
+
+def _split(sentence: str) -> Iterator[str]:
+    """Yield the parts of a sentence: each begins with a word that asks."""
+    start = 0
+    for match in _pattern("joins").finditer(sentence):
+        part = sentence[start : match.start()].strip(" ,;:")
+        if content_words(part) and _pattern("opens").match(part):
+            yield part
+            start = match.end()
+    yield sentence[start:].strip(" ,;:")
+
+
+def _standing_alone(part: str, subject: str, *, is_context: bool) -> str:
+    """Return a part with the subject that it leaves out, or that the sentences before it set."""
+    if not subject or subject.casefold() in part.casefold():
+        return part
+    refers = _pattern("refers").search(part) and not find_concepts(part)
+    if is_context or refers or not _own_words(part):
+        return f"{part.rstrip('?. ')} ({subject})?"
+    return part
+
+
+def _own_words(part: str) -> list[str]:
+    return [word for word in content_words(part) if not _pattern("bare").fullmatch(word)]
+
+
+def _subject(text: str) -> str:
+    """Return what a text speaks of: the concepts that it names, else its words of content."""
+    spans = dict.fromkeys((match.start, match.end) for match in find_concepts(text))
+    named = " ".join(text[start:end] for start, end in spans)
+    return named or " ".join(_own_words(text)[:_MAX_SUBJECT_WORDS])
+
+
+def _pattern(name: str) -> re.Pattern[str]:
+    patterns = {row[0]: row[1] for row in read_word_lists("question_parts.tsv")}
+    return re.compile(patterns[name], re.IGNORECASE)

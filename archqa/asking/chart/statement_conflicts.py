@@ -1,0 +1,116 @@
+"""What notes say otherwise, or later, than the resources that answer a question.
+
+A drug that is ordered may have been stopped, and a value may have been measured elsewhere: a note
+that says so stands beside the resources, with both dates.
+"""
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from typing import NamedTuple
+
+from archqa.asking.answer import Answer, Evidence
+from archqa.asking.chart.question_parts import asks_present
+from archqa.asking.word_patterns import read_word_lists
+from archqa.chart.chart_notes import ChartNotes, Place
+from archqa.chart.note_search import texts_with_term
+from archqa.chart.search_terms import concept_term
+from archqa.query.concepts.concept import Concept
+from archqa.query.concepts.phrases import find_concepts
+
+_DRUG_RESOURCES = ("MedicationRequest/", "MedicationStatement/", "MedicationDispense/")
+_MAX_DRUGS = 8
+_WORDS_BETWEEN = 6
+"""Words between a drug and what is said of it: "STOP escitalopram", "fluoxetine: not taken"."""
+
+_CLAUSE = re.compile(r"[.;]\s")
+
+
+class NoteConflict(NamedTuple):
+    """A sentence that says otherwise than the resources, where it stands, and of what it speaks."""
+
+    place: Place
+    name: str
+
+
+def note_conflicts(
+    question: str, record_answer: Answer, notes: ChartNotes, texts: Sequence[int]
+) -> list[NoteConflict]:
+    """Return the newest sentence on each thing that says otherwise or later than the resources."""
+    conflicts = [*_ended_drugs(record_answer, notes, texts)]
+    if asks_present(question):
+        conflicts += _later_values(question, record_answer, notes, texts)
+    return list({conflict.place: conflict for conflict in conflicts}.values())
+
+
+def _ended_drugs(answer: Answer, notes: ChartNotes, texts: Sequence[int]) -> Iterator[NoteConflict]:
+    """Yield sentences by which a drug with an active order is not taken."""
+    active = [row for row in answer.evidence if _is_active_order(row)]
+    drugs: dict[str, Concept] = {}
+    for row in active:
+        for concept in _concepts(row.text, ("drug",)):
+            drugs.setdefault(concept.name, concept)
+    for drug in list(drugs.values())[:_MAX_DRUGS]:
+        places = _newest_first(notes, drug, texts)
+        newest = next((p for p in places if _says_of(drug, notes.sentence_at(p).text)), None)
+        if newest and _is_ended(drug, notes.sentence_at(newest).text):
+            yield NoteConflict(newest, drug.name)
+
+
+def _is_active_order(row: Evidence) -> bool:
+    return row.id.startswith(_DRUG_RESOURCES) and "active" in row.text
+
+
+def _later_values(
+    question: str, answer: Answer, notes: ChartNotes, texts: Sequence[int]
+) -> Iterator[NoteConflict]:
+    """Yield sentences with a value of what is asked from after the resources' last one."""
+    dates = [row.date[:10] for row in answer.evidence if row.id.startswith("Observation/")]
+    for concept in _concepts(question, ("measurement",)) if dates else ():
+        for place in _newest_first(notes, concept, texts):
+            date = notes.documents[place.document].date[:10]
+            if date > max(dates) and _has_value(concept, notes.sentence_at(place).text):
+                yield NoteConflict(place, concept.name)
+                break
+
+
+def _concepts(text: str, kinds: Iterable[str]) -> list[Concept]:
+    return [match.concept for match in find_concepts(text) if match.concept.kind in kinds]
+
+
+def _newest_first(notes: ChartNotes, concept: Concept, texts: Sequence[int]) -> list[Place]:
+    """Return where sentences name a concept, each in its latest note."""
+    found = texts_with_term(notes, concept_term(concept)).intersection(texts)
+    return sorted(min(notes.places[text]) for text in found)
+
+
+def _says_of(drug: Concept, text: str) -> bool:
+    """Whether a sentence says that a drug is taken, changed or ended."""
+    return bool(_near(drug, text, _pattern("ended")) or _near(drug, text, _pattern("taken")))
+
+
+def _is_ended(drug: Concept, text: str) -> bool:
+    return bool(_near(drug, text, _pattern("ended"))) and not _near(drug, text, _pattern("taken"))
+
+
+def _has_value(concept: Concept, text: str) -> bool:
+    return bool(_near(concept, text, re.compile(r"\d")))
+
+
+def _near(concept: Concept, text: str, pattern: re.Pattern[str]) -> bool:
+    """Whether a pattern is found in the clause that names a concept, within a few words."""
+    for clause in _CLAUSE.split(text):
+        spans = [(m.start, m.end) for m in find_concepts(clause) if m.concept.name == concept.name]
+        for match in pattern.finditer(clause):
+            if any(_words_between(clause, span, match.span()) <= _WORDS_BETWEEN for span in spans):
+                return True
+    return False
+
+
+def _words_between(text: str, first: tuple[int, int], second: tuple[int, int]) -> int:
+    left, right = sorted((first, second))
+    return len(text[left[1] : right[0]].split())
+
+
+def _pattern(name: str) -> re.Pattern[str]:
+    rows = {row[0]: row[1] for row in read_word_lists("drug_statements.tsv")}
+    return re.compile(rf"\b(?:{rows[name]})\b", re.IGNORECASE)

@@ -1,0 +1,68 @@
+"""Sentences of notes that say nothing of their own: what resources hold already, in set phrases."""
+
+import re
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from collections.abc import Set as AbstractSet
+
+_BULLET = re.compile(r"^[\s\-–•*#\d.)]+")
+_SEPARATORS = re.compile(r"[,;:]\s|\sand\s")
+_LETTER = re.compile(r"[^\W\d_]")
+_RESULT = re.compile(r"^(.+?): [<>]?\d[\d.,/]*(?: \S+)?$")
+"""A name and a number with its unit, as a list of results has them."""
+
+_MIN_TEMPLATE_USES = 3
+"""Different sentences that have the same words around names of resources: then a program wrote them."""
+
+
+def own_texts(texts: Sequence[str], displays: AbstractSet[str]) -> list[int]:
+    """Return the indices of the texts that say something of their own.
+
+    Left out are texts without words, such as a date; leads to a list; and what only names
+    resources, also in a phrase that other sentences have around other names ("Patient has a history
+    of …"). `displays` are the names of the patient's resources in lower case.
+    """
+    frames = [_frame(text, displays) for text in texts]
+    uses = Counter(frame for frame in frames if frame)
+    kept = []
+    for index, (text, frame) in enumerate(zip(texts, frames, strict=True)):
+        is_template = frame is not None and (not frame or uses[frame] >= _MIN_TEMPLATE_USES)
+        if not is_template and _LETTER.search(text) and not text.rstrip().endswith(":"):
+            kept.append(index)
+    return kept
+
+
+def _frame(text: str, displays: AbstractSet[str]) -> str | None:
+    """Return the words of a text around names of resources; None if it names none."""
+    parts = list(_parts(text))
+    if (result := _RESULT.match(_folded(text))) and result[1] in displays:
+        return ""
+    rests = []
+    named = 0
+    for part in parts:
+        rest = _without_display(part, displays)
+        named += rest is not None
+        rests.append(part if rest is None else rest)
+    if not named or named < len(parts) - 1:
+        return None
+    return " ".join(rest for rest in rests if rest)
+
+
+def _without_display(part: str, displays: AbstractSet[str]) -> str | None:
+    """Return what stands before the name of a resource at the end of a text; None without one."""
+    words = part.split()
+    for start in range(len(words)):
+        if " ".join(words[start:]) in displays:
+            return " ".join(words[:start])
+    return None
+
+
+def _parts(text: str) -> Iterator[str]:
+    for part in _SEPARATORS.split(_folded(text)):
+        if part.strip():
+            yield part.strip()
+
+
+def _folded(text: str) -> str:
+    """Return a text without bullet, capitals and final full stop."""
+    return " ".join(_BULLET.sub("", text).casefold().split()).rstrip(".")
