@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from functools import cache
 from typing import NamedTuple
 
+from archqa.chart.word_tables import pattern
 from archqa.notes.tokens import stems, stop_words
 from archqa.query.concepts.concept import Concept
 from archqa.query.concepts.phrases import find_concepts
@@ -48,6 +49,11 @@ def content_words(text: str) -> tuple[str, ...]:
     words = (word.lower() for word in _WORD.findall(text))
     kept = [word for word in words if word not in stop_words() and _has_content(word)]
     return tuple(dict.fromkeys(kept))
+
+
+def without_carrying_words(question: str) -> str:
+    """Return a question without words that carry nothing of their own ("result", "last")."""
+    return pattern("carries_nothing").sub(" ", question)
 
 
 def names_in(question: str, folded_text: str) -> tuple[str, ...]:
