@@ -117,18 +117,27 @@ class ChartNotes:
         """Return a sentence."""
         return self._sentence(self.documents[place.document], place.sentence)
 
-    def rest_of_line(self, place: Place, max_words: int) -> list[Sentence]:
-        """Return the sentences that follow on the same line, with it at most `max_words` words."""
-        document = self.documents[place.document]
+    def line_around(self, place: Place, max_words: int) -> list[Sentence]:
+        """Return the sentences of a line of a note: all, or with `max_words` words at most.
+
+        The sentence at `place` is always one of them; those that follow it come before those that
+        precede it where not all fit.
+        """
+        lines = self.documents[place.document].lines
+        line = lines[place.sentence]
+        first = last = place.sentence
         words = len(self.sentence_at(place).text.split())
-        following: list[Sentence] = []
-        for position in range(place.sentence + 1, len(document.lines)):
-            sentence = self._sentence(document, position)
-            words += len(sentence.text.split())
-            if document.lines[position] != document.lines[place.sentence] or words > max_words:
+        while last + 1 < len(lines) and lines[last + 1] == line:
+            words += len(self.sentence_at(Place(place.document, last + 1)).text.split())
+            if words > max_words:
                 break
-            following.append(sentence)
-        return following
+            last += 1
+        while first > 0 and lines[first - 1] == line and words <= max_words:
+            words += len(self.sentence_at(Place(place.document, first - 1)).text.split())
+            if words > max_words:
+                break
+            first -= 1
+        return [self.sentence_at(Place(place.document, i)) for i in range(first, last + 1)]
 
     def text_index(self, place: Place) -> int:
         """Return the index in `texts` of a sentence's text."""

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from datetime import date
 from math import exp
 
-from archqa.asking.answer import Answer, AnswerLine, Evidence, Status
+from archqa.asking.answer import Answer, AnswerLine, AnswerSpan, Evidence, Status
 from archqa.asking.chart.question_parts import asks_for_all, asks_present
 from archqa.asking.lines import answer_lines, texts_with_headings
 from archqa.asking.yes_no import YesNo, yes_no_answer
@@ -27,8 +27,8 @@ _MARGIN = 4.0
 _MIN_SCORE_OF_ALL, _MARGIN_OF_ALL = -1.0, 6.0
 """The same where all of something is asked for ("trace", "list", "over time")."""
 
-_MAX_WORDS_OF_A_LINE = 45
-"""Sentences that follow on the same line of a note are shown up to so many words."""
+_MAX_WORDS_OF_A_LINE = 70
+"""Sentences on the same line of a note are shown up to so many words."""
 
 _MAX_LINES, _MAX_LINES_OF_ALL = 3, 6
 """Sentences that are shown for one part of a question."""
@@ -85,17 +85,24 @@ class NoteAnswerer:
     def _line(
         self, part: str, finding: NoteFinding, opening: YesNo | None
     ) -> tuple[AnswerLine, list[Evidence]]:
-        """Return a sentence, and what follows it on its line, as a dated line of an answer."""
+        """Return a sentence with those on its line of the note as a dated line of an answer."""
+        sentences = self._finder.notes.line_around(finding.place, _MAX_WORDS_OF_A_LINE)
+        position = sentences.index(finding.sentence)
         case = Case(id="chart", clinician_question=part, sentences=(finding.sentence,))
-        headings = {0: finding.heading}
-        (line,) = answer_lines(case, [0], headings, opening, lambda _: finding.clauses)
-        following = self._finder.notes.rest_of_line(finding.place, _MAX_WORDS_OF_A_LINE)
-        texts = [line.text, *(" ".join(sentence.text.split()) for sentence in following)]
-        text = f"{' '.join(texts)} ({self._dates(finding)})"
-        citations = (*line.citations, *(sentence.id for sentence in following))
-        evidence = [self._evidence(finding)]
-        evidence += [self._evidence(_neighbour(finding, sentence)) for sentence in following]
-        return line.model_copy(update={"text": text, "citations": citations}), evidence
+        headings = {0: finding.heading if position == 0 else ""}
+        (line,) = answer_lines(case, [0], headings, None, lambda _: finding.clauses)
+        before = [f"{opening.value}."] if opening else []
+        before += [" ".join(sentence.text.split()) for sentence in sentences[:position]]
+        after = [" ".join(sentence.text.split()) for sentence in sentences[position + 1 :]]
+        text = " ".join([*before, line.text, *after])
+        start = len(" ".join([*before, ""]))
+        answering = _answering(line, start, len(text))
+        evidence = [self._evidence(_beside(finding, sentence)) for sentence in sentences]
+        return AnswerLine(
+            text=f"{text} ({self._dates(finding)})",
+            citations=tuple(sentence.id for sentence in sentences),
+            answering=answering,
+        ), evidence
 
     def _dates(self, finding: NoteFinding) -> str:
         """Return the date of a sentence's note; of a copied one, of the first and the last note."""
@@ -130,8 +137,18 @@ def _probability(score: float | None) -> float | None:
     return None if score is None else round(1 / (1 + exp(-score)), 4)
 
 
-def _neighbour(finding: NoteFinding, sentence: Sentence) -> NoteFinding:
-    """Return a sentence that is shown for the sake of the one before it."""
+def _answering(line: AnswerLine, start: int, length: int) -> AnswerSpan | None:
+    """Return where the sentence that answers stands in a text of `length`; None for all of it."""
+    if line.answering is not None:
+        return AnswerSpan(start + line.answering.start, start + line.answering.end)
+    end = start + len(line.text)
+    return AnswerSpan(start, end) if end - start < length else None
+
+
+def _beside(finding: NoteFinding, sentence: Sentence) -> NoteFinding:
+    """Return a finding's sentence, or one that is shown for its sake."""
+    if sentence.id == finding.sentence.id:
+        return finding
     return finding._replace(sentence=sentence, score=None)
 
 
