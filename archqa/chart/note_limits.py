@@ -17,7 +17,9 @@ _NOTE_NOUN = re.compile(
 )
 _LATEST = re.compile(r"\b(?:last|latest|most recent|newest)\b", re.IGNORECASE)
 _NAME = re.compile(r"[A-Z][\w'’-]{3,}")
+_PLANNED = re.compile(r"\b(?:plan\w*|due|schedul\w*|next|should|intend\w*)\b", re.IGNORECASE)
 _OPEN_END = frozenset({"since", "after"})
+_OPEN_START = frozenset({"before", "until"})
 
 
 class NoteLimits(NamedTuple):
@@ -40,15 +42,16 @@ def note_limits(
 ) -> NoteLimits:
     """Return the limits that a question states.
 
-    Notes from before "since 2022" are left out, others that are asked for by type or author are
-    the only ones. Any other time is no limit: a later note may tell of it.
+    Notes from before the time that is asked about cannot tell of it, unless a plan is asked for; a
+    later note may. Notes that are asked for by type or author are the only ones.
     """
     spans = _spans(question, vocabulary, today)
     window = _window(spans, today)
     allowed = set(range(len(notes.documents)))
     said: list[str] = []
-    start = _start(spans, today)
-    if start:
+    start = "" if _PLANNED.search(question) else _start(spans, today)
+    newest = notes.documents[0].date[:10] if notes.documents else ""
+    if start and start <= newest:
         allowed = {index for index in allowed if notes.documents[index].date[:10] >= start}
         said.append(f"notes since {start}")
     named = set(_named(question, notes.documents)) & allowed
@@ -71,16 +74,16 @@ def _window(spans: Sequence[Span], today: date) -> Window | None:
 
 
 def _start(spans: Iterable[Span], today: date) -> str:
-    """Return the day from which on notes count: that of "since" or "after", with its own part.
+    """Return the day on which the time that is asked about begins, with its own part.
 
     What happened after an event of 2023 may be told in a note of 2023.
     """
-    starts = [span for span in spans if span.relation in _OPEN_END]
-    if not starts:
-        return ""
-    begun = [span.model_copy(update={"relation": "since"}) for span in starts]
-    window = _resolved(begun, today)
-    return window.low.date().isoformat() if window else ""
+    windows = []
+    for span in spans:
+        if span.relation not in _OPEN_START:
+            windows.append(_resolved([span.model_copy(update={"relation": "since"})], today))
+    starts = [window.low.date().isoformat() for window in windows if window is not None]
+    return min(starts, default="")
 
 
 def _resolved(spans: Iterable[Span], today: date) -> Window | None:
