@@ -37,13 +37,15 @@ class ChartReply(FrozenModel):
 class ChartAnswerTask(FrozenModel):
     """A question, and what is shown of the chart before anything is looked up.
 
-    `card` says what the record holds, `notes` what notes there are; `sentences` are those that fit
-    the question best, `found` is what the query grammar answers.
+    `background` is what the asker says besides. `card` says what the record holds, `notes` what
+    notes there are; `sentences` are those that fit the question best, `found` is what the query
+    grammar answers.
     """
 
     question: str
     now: str
     patient: str
+    background: str = ""
     card: str
     notes: tuple[str, ...] = ()
     sentences: tuple[str, ...] = ()

@@ -145,6 +145,7 @@ async def ask(
     script: Iterable[ScriptedReply] | Callable[[Request], ScriptedReply],
     question: str = QUESTION,
     budget: ChartBudget | None = None,
+    **options: Any,
 ) -> tuple[Answer, list[Request]]:
     model = ScriptedModel(script)
     backends = Backends(Settings(cache=False), CHART_AGENT, model)
@@ -152,7 +153,7 @@ async def ask(
         with Store.open(path) as opened:
             notes = NoteOpener(opened, encode).open("p1")
             queries = PatientQueries(opened, "p1", NOW, "clinical")
-            chart = ChartToAsk(notes, queries, encode, NOW)
+            chart = ChartToAsk(notes, queries, encode, NOW, **options)
             context = backends.context(lambda _: None)
             return await answer_chart_by_model(question, chart, context, budget=budget), model.asked
     finally:
@@ -190,6 +191,19 @@ async def test_the_first_request_has_the_card_the_notes_the_hits_and_what_the_gr
     assert "age 54" in text
     assert "999-36-3770" not in text
     assert {tool.name for tool in first.tools} >= {"search_notes", "list_record", "read_note"}
+
+
+async def test_only_sentences_worth_it_are_searched_and_what_is_known_besides_is_told(
+    record: Path,
+) -> None:
+    known = "He called about his pulse."
+    _, [first, _] = await ask(record, [reply(STOPPED), OK], texts=[1], background=known)
+    text = shown(first)
+    assert "[n1.2] Metoprolol was stopped" in text
+    assert "[n1.7]" not in text
+    assert f"<context>\n{known}\n</context>" in text
+    _, [without, _] = await ask(record, [reply(STOPPED), OK])
+    assert "<context>" not in shown(without)
 
 
 async def test_a_row_that_a_tool_lists_can_be_cited_and_is_evidence_as_it_was_shown(

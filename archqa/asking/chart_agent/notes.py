@@ -36,10 +36,16 @@ class _ReadNote(NamedTuple):
 
 
 class ShownNotes:
-    """A patient's notes, and the sentences that were shown to a model, by mark."""
+    """A patient's notes, and the sentences that were shown to a model, by mark.
 
-    def __init__(self, notes: ChartNotes, encode: Encode) -> None:
+    `texts` are the indices of the sentences that are searched, None for all.
+    """
+
+    def __init__(
+        self, notes: ChartNotes, encode: Encode, texts: Collection[int] | None = None
+    ) -> None:
         self.notes = notes
+        self._texts = texts
         self.shown: dict[str, ShownSource] = {}
         self._encode = encode
         self._read_notes: dict[int, _ReadNote] = {}
@@ -56,7 +62,7 @@ class ShownNotes:
         within = documents if is_limited else None
         if not documents:
             return []
-        hits = search_notes(self.notes, words, self._encode, within, count)
+        hits = search_notes(self.notes, words, self._encode, within, self._texts, count)
         lines = []
         titles: Counter[str] = Counter()
         for index, positions in _by_note(hits).items():

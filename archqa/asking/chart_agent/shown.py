@@ -1,6 +1,6 @@
 """What of a patient's chart a model was shown: its notes and its record, under marks."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from datetime import datetime
 from typing import NamedTuple
 
@@ -21,20 +21,23 @@ _CARD_CHARACTERS = 2_500
 class ChartToAsk(NamedTuple):
     """A patient's chart: the notes, the queries of the record, and the time of the question.
 
-    `encode` gives the vectors of sentences.
+    `encode` gives the vectors of sentences. `texts` are the indices of the sentences worth searching
+    (`archqa.chart.templated`), None for all. `background` is what else is known.
     """
 
     notes: ChartNotes
     queries: PatientQueries
     encode: Encode
     now: datetime
+    texts: Collection[int] | None = None
+    background: str = ""
 
 
 class ShownChart:
     """The chart of one question; only what was shown can be cited."""
 
     def __init__(self, chart: ChartToAsk) -> None:
-        self.notes = ShownNotes(chart.notes, chart.encode)
+        self.notes = ShownNotes(chart.notes, chart.encode, chart.texts)
         self.record = ShownRecord(chart.queries, chart.now)
         self.now = f"{chart.now:%Y-%m-%d %H:%M}"
         self._chart = chart
@@ -50,6 +53,7 @@ class ShownChart:
         return ChartAnswerTask(
             question=question,
             now=self.now,
+            background=self._chart.background,
             patient=self.record.patient_line(),
             card=contents_card(contents, _CARD_CHARACTERS),
             notes=tuple(self.notes.by_title()),
