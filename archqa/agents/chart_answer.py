@@ -55,7 +55,8 @@ class ChartAnswerTask(FrozenModel):
 class ShownSource(NamedTuple):
     """A sentence of a note or a line of the record as a model was shown it, under its mark.
 
-    `ids` are the sentence or the resources that it stands for. `before` is the sentence before it.
+    `ids` are the sentence or the resources that it stands for. `before` is the sentence before it,
+    `first_date` that of the earliest note which has the same sentence, if it is another one.
     """
 
     mark: str
@@ -65,6 +66,7 @@ class ShownSource(NamedTuple):
     title: str
     heading: str = ""
     before: str = ""
+    first_date: str = ""
 
 
 class ChartAnswerAgent(Agent[ChartAnswerTask, ChartReply]):
@@ -130,7 +132,9 @@ def _ungrounded(
     question: str, line: ChartLine, number: int, sources: list[ShownSource]
 ) -> Iterable[str]:
     cited = join_ids(line.citations)
-    texts = [f"{one.date} {one.title}\n{one.heading}\n{one.text}" for one in sources]
+    texts = [
+        f"{one.date} {one.first_date} {one.title}\n{one.heading}\n{one.text}" for one in sources
+    ]
     counts = f"{len(sources)} {len({name for one in sources for name in one.ids})}"
     known = "\n".join([*texts, question])
     numbers = ungrounded_numbers(line.text, f"{known}\n{dates_in_figures(known)}\n{counts}")

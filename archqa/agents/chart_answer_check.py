@@ -11,13 +11,18 @@ from archqa.llm.structured import AllowedValues
 
 
 class CitedSource(FrozenModel):
-    """A cited sentence or resource; `before` is the sentence before it in its note."""
+    """A cited sentence or resource.
+
+    `before` is the sentence before it in its note, `first_date` that of the earliest note with the
+    same sentence, if it is another one.
+    """
 
     title: str
     text: str
     date: str = ""
     heading: str = ""
     before: str = ""
+    first_date: str = ""
 
 
 class CitingLine(FrozenModel):
@@ -90,4 +95,5 @@ def _cited(source: ShownSource) -> CitedSource:
         date=source.date,
         heading=source.heading,
         before=source.before,
+        first_date=source.first_date,
     )

@@ -29,6 +29,7 @@ SHOWN = {
         title="Clinic note",
         heading="PLAN:",
         before="Pulse 44.",
+        first_date="2023-11-21",
     ),
     "r2": ShownSource("r2", ("MedicationRequest/m1",), "Metoprolol, active", "", "the record"),
 }

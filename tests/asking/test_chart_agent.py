@@ -188,6 +188,7 @@ async def test_the_first_request_has_the_card_the_notes_the_hits_and_what_the_gr
     assert "n2: 2022-01-03, Discharge summary" in text
     assert "[n1.2] Metoprolol was stopped" in text
     assert "Metoprolol succinate 25 mg, ordered 2023-11-02 (active)" in text
+    assert "The patient: [r1] Patient, sex Male" in text
     assert "age 54" in text
     assert "999-36-3770" not in text
     assert {tool.name for tool in first.tools} >= {"search_notes", "list_record", "read_note"}
@@ -514,6 +515,23 @@ async def test_hits_in_many_notes_of_one_title_stand_alone_but_all_of_them(tmp_p
     sentences = shown(first).split("<note_sentences>")[1]
     assert all(f"Pulse {day}." in sentences for day in range(1, 10))
     assert sentences.count("Seen on day") == 4
+
+
+async def test_a_sentence_of_several_notes_is_shown_once_with_the_date_of_the_first(
+    tmp_path: Path,
+) -> None:
+    texts = ("Never smoked.", "Never smoked.")
+    notes = [
+        _note(f"d{year}", text, f"20{year}-01-02", "Visit")
+        for year, text in zip((12, 20), texts, strict=True)
+    ]
+    path = store(tmp_path, [RESOURCES[0], *notes])
+    line = ("He never smoked, as a note of 2012 says already.", ["n1.1"])
+    answer, [first, check] = await ask(path, [reply(line), OK], "smoker?")
+    assert "[n1.1] Never smoked. (also in a note of 2012-01-02)" in shown(first)
+    assert "[n2.1]" not in shown(first)
+    assert "Never smoked. (also in a note of 2012-01-02)" in shown(check)
+    assert answer.status is Status.ANSWERED
 
 
 async def test_a_chart_without_notes_has_the_record_alone(tmp_path: Path) -> None:

@@ -169,9 +169,7 @@ class ShownNotes:
             return text
         source = self._source(index, position)
         self.shown[source.mark] = source
-        earliest, _ = self.notes.dates_of(Place(index, position))
-        is_repeated = earliest[:10] < self.notes.documents[index].date[:10]
-        repeated = f" (also in a note of {earliest[:10]})" if is_repeated else ""
+        repeated = f" (also in a note of {source.first_date})" if source.first_date else ""
         return f"[{source.mark}] {text}{repeated}"
 
     def _source(self, index: int, position: int) -> ShownSource:
@@ -180,6 +178,8 @@ class ShownNotes:
         before = read.sentences[position - 1] if position else None
         follows = before is not None and before.paragraph_id == sentence.paragraph_id
         is_shown = position - 1 not in read.uncitable
+        earliest, _ = self.notes.dates_of(Place(index, position))
+        is_repeated = earliest[:10] < document.date[:10]
         return ShownSource(
             mark=f"{_mark(index)}.{position + 1}",
             ids=(sentence.id,),
@@ -188,6 +188,7 @@ class ShownNotes:
             title=", ".join(filter(None, (document.title, document.author))),
             heading=read.headings.get(position, ""),
             before=before.text if before is not None and follows and is_shown else "",
+            first_date=earliest[:10] if is_repeated else "",
         )
 
     def _heading(self, index: int) -> str:

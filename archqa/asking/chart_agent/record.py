@@ -143,7 +143,8 @@ class ShownRecord:
         if kind == "patient" and row.local_time:
             parts.append(f"age {full_years(row.local_time.date(), self._now.date())}")
         parts += (_end_text(row), _status_text(row))
-        date = date_text(row.local_time) if row.local_time else ""
+        has_date = row.local_time is not None and kind != "patient"  # A birth date dates nothing.
+        date = date_text(row.local_time) if row.local_time and has_date else ""
         return self._shown(row.refs[:1], ", ".join(filter(None, parts)), date)
 
     def _shown(self, names: Iterable[str], text: str, date: str) -> str:
