@@ -9,9 +9,10 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from archqa.chart.note_tables import sentence_numbers
-from archqa.core.case import Sentence
+from archqa.chart.note_tables import INTEGERS_OF_A_SENTENCE, sentence_numbers
+from archqa.core.case import Case, Sentence
 from archqa.notes.documents import UnreadDocument
+from archqa.notes.non_evidence import headings_of_sentences, non_evidence_indices
 
 Vectors = NDArray[np.float32]
 
@@ -27,7 +28,7 @@ class ChartDocument(NamedTuple):
     """A note without its text.
 
     `numbers` are those of its sentences' texts, `starts` where they begin in the note, `paragraphs`
-    the numbers of their paragraphs. All other fields are those of `archqa.notes.Document`.
+    and `lines` the numbers of their paragraphs and lines. All other fields are those of `archqa.notes.Document`.
     """
 
     name: str
@@ -39,6 +40,7 @@ class ChartDocument(NamedTuple):
     numbers: tuple[int, ...]
     starts: tuple[int, ...]
     paragraphs: tuple[int, ...]
+    lines: tuple[int, ...]
 
     def sentence_id(self, position: int) -> str:
         """Return the id of a sentence, `Type/id#1` for the one at position 0."""
@@ -95,6 +97,17 @@ class ChartNotes:
         found = self._connection.execute(sql, (quoted, *bounds))
         return [self._row_of_number[s - self._numbers.start] for (s,) in found]
 
+    def headings(self, index: int) -> dict[int, str]:
+        """Return the heading of each sentence of the document at an index that has one."""
+        return headings_of_sentences(self._document_case(index))
+
+    def non_evidence(self, index: int) -> frozenset[int]:
+        """Return the positions of the sentences of a document that are no evidence."""
+        return non_evidence_indices(self._document_case(index))
+
+    def _document_case(self, index: int) -> Case:
+        return Case(id=self.documents[index].name, sentences=self.sentences(index))
+
     def sentences(self, index: int) -> tuple[Sentence, ...]:
         """Return the sentences of the document at an index."""
         document = self.documents[index]
@@ -103,6 +116,28 @@ class ChartNotes:
     def sentence_at(self, place: Place) -> Sentence:
         """Return a sentence."""
         return self._sentence(self.documents[place.document], place.sentence)
+
+    def line_around(self, place: Place, max_words: int) -> list[Sentence]:
+        """Return the sentences of a line of a note: all, or with `max_words` words at most.
+
+        The sentence at `place` is always one of them; those that follow it come before those that
+        precede it where not all fit.
+        """
+        lines = self.documents[place.document].lines
+        line = lines[place.sentence]
+        first = last = place.sentence
+        words = len(self.sentence_at(place).text.split())
+        while last + 1 < len(lines) and lines[last + 1] == line:
+            words += len(self.sentence_at(Place(place.document, last + 1)).text.split())
+            if words > max_words:
+                break
+            last += 1
+        while first > 0 and lines[first - 1] == line and words <= max_words:
+            words += len(self.sentence_at(Place(place.document, first - 1)).text.split())
+            if words > max_words:
+                break
+            first -= 1
+        return [self.sentence_at(Place(place.document, i)) for i in range(first, last + 1)]
 
     def text_index(self, place: Place) -> int:
         """Return the index in `texts` of a sentence's text."""
@@ -157,8 +192,8 @@ def read_chart_notes(connection: Connection, patient: int) -> ChartNotes:
         if reason:
             unread.append(UnreadDocument(name, reason))
             continue
-        numbers = array("i", outline)
-        parts = (tuple(numbers[::3]), tuple(numbers[1::3]), tuple(numbers[2::3]))
+        integers = array("i", outline)
+        parts = [tuple(integers[i::INTEGERS_OF_A_SENTENCE]) for i in range(INTEGERS_OF_A_SENTENCE)]
         documents.append(ChartDocument(name, date, title, kind, author, encounter, *parts))
     documents.sort(key=lambda document: (document.date, document.name), reverse=True)
     return ChartNotes(connection, patient, documents, unread)

@@ -7,20 +7,27 @@ title or predecessor does.
 
 from collections.abc import Sequence
 from functools import cached_property
+from itertools import groupby
 from math import exp, log
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from archqa.chart.chart_notes import ChartNotes, Place
 from archqa.chart.note_limits import NO_LIMITS, NoteLimits
 from archqa.chart.note_search import Hit, search_notes, texts_with_term
 from archqa.chart.note_writer import Encode
 from archqa.chart.reading import places_to_read
-from archqa.chart.search_terms import SearchTerm, names_in, search_terms
+from archqa.chart.search_terms import (
+    SearchTerm,
+    names_in,
+    search_terms,
+    without_carrying_words,
+)
+from archqa.chart.word_tables import pattern
 from archqa.core.case import Case, Sentence
 from archqa.engine.answer_finder import AnswerFinder, ClauseScore
-from archqa.notes.non_evidence import headings_of_sentences, non_evidence_indices
 from archqa.notes.tokens import stems
 from archqa.query.concepts.phrases import find_concepts
 
@@ -42,17 +49,37 @@ _IN_TIME = 1.5
 _NEWEST, _YEARS = 4.0, 1.5
 """Logits that the newest note gains where the present is asked about; by years, less."""
 
+_OFF_TOPIC, _MIN_COVERAGE = 3.0, 0.05
+"""Logits that a sentence loses which names nothing that is asked, nor its heading or title."""
+
+_CORRECTION, _MIN_COVERAGE_TO_CORRECT = 2.5, 0.5
+"""Logits that a sentence gains by which something no longer holds, if the present is asked about."""
+
 _DAYS_OF_A_YEAR = 365.25
 
+Vector = NDArray[np.float64]
 
-class NoteFinding(NamedTuple):
-    """A sentence, where it stands, its heading, and how well it answers (a logit)."""
+
+class _ReadSentence(NamedTuple):
+    """A sentence that is read, where it stands, its heading, and whether it may be evidence."""
 
     place: Place
     sentence: Sentence
     heading: str
-    score: float
-    clauses: Sequence[ClauseScore]
+    is_evidence: bool
+
+
+class NoteFinding(NamedTuple):
+    """A sentence, where it stands, its heading, and how well it answers (a logit).
+
+    `score` is None for one that is shown for another reason.
+    """
+
+    place: Place
+    sentence: Sentence
+    heading: str
+    score: float | None
+    clauses: tuple[ClauseScore, ...]
 
 
 class NoteFinder:
@@ -79,72 +106,86 @@ class NoteFinder:
         places = places_to_read(self.notes, hits, _MAX_READ)
         if not places:
             return []
-        case = self._case(question, places)
-        finding = self._finder.scores(case, non_evidence_indices(case))
-        scores = finding.logits + self._adjustments(question, case, places, limits, asks_present)
-        headings = headings_of_sentences(case)
-        excluded = non_evidence_indices(case)
-        order = [i for i in np.argsort(-scores, kind="stable").tolist() if i not in excluded]
+        read = self._read(places)
+        case = Case(
+            id="chart",
+            clinician_question=question,
+            sentences=tuple(one.sentence for one in read),
+        )
+        finding = self._finder.scores(case)
+        scores = finding.logits + self._adjustments(question, read, limits, asks_present)
+        order = np.argsort(-scores, kind="stable").tolist()
         return [
             NoteFinding(
-                place=places[i],
-                sentence=case.sentences[i],
-                heading=headings.get(i, ""),
+                place=read[i].place,
+                sentence=read[i].sentence,
+                heading=read[i].heading,
                 score=float(scores[i]),
-                clauses=finding.clauses.get(i, []),
+                clauses=tuple(finding.clauses.get(i, ())),
             )
             for i in order
+            if read[i].is_evidence
         ]
+
+    def _read(self, places: Sequence[Place]) -> list["_ReadSentence"]:
+        read = []
+        for index, of_document in groupby(places, key=lambda place: place.document):
+            headings = self.notes.headings(index)
+            non_evidence = self.notes.non_evidence(index)
+            for place in of_document:
+                sentence = self.notes.sentence_at(place)
+                heading = headings.get(place.sentence, "")
+                is_evidence = place.sentence not in non_evidence
+                read.append(_ReadSentence(place, sentence, heading, is_evidence))
+        return read
 
     def _search(self, question: str, limits: NoteLimits) -> list[Hit]:
         return search_notes(
             self.notes, question, self._encode, limits.documents, self._texts, count=60
         )
 
-    def _case(self, question: str, places: Sequence[Place]) -> Case:
-        sentences = [self.notes.sentence_at(place) for place in places]
-        return Case(id="chart", clinician_question=question, sentences=tuple(sentences))
-
     def _adjustments(
         self,
         question: str,
-        case: Case,
-        places: Sequence[Place],
+        read: Sequence["_ReadSentence"],
         limits: NoteLimits,
         asks_present: bool,
-    ) -> np.ndarray:
-        about = _ABOUT * self._coverage(question, case, places)
-        drugs = np.array([-_drug_loss(question, one.text) for one in case.sentences])
-        dates = [self.notes.documents[place.document].date for place in places]
-        in_time = _IN_TIME * np.array([_is_in_time(date, limits) for date in dates], dtype=float)
-        newest = _NEWEST * self._recency(dates) if asks_present else 0.0
-        total: np.ndarray = about + drugs + in_time + newest
+    ) -> Vector:
+        coverage = self._coverage(question, read)
+        dates = [self.notes.documents[one.place.document].date for one in read]
+        total = _ABOUT * coverage - _OFF_TOPIC * (coverage < _MIN_COVERAGE)
+        total -= np.array([_drug_loss(question, one.sentence.text) for one in read])
+        total += _IN_TIME * np.array([_is_in_time(date, limits) for date in dates], dtype=float)
+        if asks_present:
+            total += _NEWEST * self._recency(dates)
+            corrects = np.array([_corrects(one.sentence.text) for one in read], dtype=float)
+            total += _CORRECTION * corrects * (coverage >= _MIN_COVERAGE_TO_CORRECT)
         return total
 
-    def _coverage(self, question: str, case: Case, places: Sequence[Place]) -> np.ndarray:
+    def _coverage(self, question: str, read: Sequence["_ReadSentence"]) -> Vector:
         """Return the share of what is asked, by rarity, that each sentence and its place name."""
-        headings = headings_of_sentences(case)
-        coverage = np.zeros(len(places))
+        coverage = np.zeros(len(read))
         total = 0.0
-        for term in search_terms(question):
+        for term in search_terms(without_carrying_words(question)):
             texts = texts_with_term(self.notes, term)
             rarity = log(1 + (len(self.notes.texts) - len(texts) + 0.5) / (len(texts) + 0.5))
             total += rarity
-            for i, place in enumerate(places):
-                coverage[i] += rarity * self._names(term, texts, place, headings.get(i, ""))
-        return coverage / max(total, 1e-9)
+            for i, one in enumerate(read):
+                coverage[i] += rarity * self._names(term, texts, one)
+        return coverage / total if total else np.ones(len(read))
 
-    def _names(self, term: SearchTerm, texts: set[int], place: Place, heading: str) -> float:
+    def _names(self, term: SearchTerm, texts: set[int], read: "_ReadSentence") -> float:
+        place = read.place
         if self.notes.text_index(place) in texts:
             return 1.0
         document = self.notes.documents[place.document]
-        if term.is_in(frozenset(stems(f"{heading} {document.title} {document.kind}"))):
+        if term.is_in(frozenset(stems(f"{read.heading} {document.title} {document.kind}"))):
             return _HEADING
         before = Place(place.document, place.sentence - 1)
         is_before = place.sentence > 0 and self.notes.text_index(before) in texts
         return _BEFORE if is_before else 0.0
 
-    def _recency(self, dates: Sequence[str]) -> np.ndarray:
+    def _recency(self, dates: Sequence[str]) -> Vector:
         """Return 1 for the date of the newest note, and less by the years before it."""
         newest = _days(self.notes.documents[0].date)
         years = [max(newest - _days(date), 0) / _DAYS_OF_A_YEAR for date in dates]
@@ -178,6 +219,11 @@ def _ingredients(text: str) -> frozenset[str]:
         if match.concept.kind in ("drug", "drug_class"):
             found.update(name.partition("@")[0] for name in match.concept.ingredients)
     return frozenset(found)
+
+
+def _corrects(text: str) -> bool:
+    """Whether a sentence says that something no longer holds or was wrong."""
+    return pattern("corrects").search(text) is not None
 
 
 def _is_in_time(date: str, limits: NoteLimits) -> bool:

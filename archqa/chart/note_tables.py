@@ -20,9 +20,12 @@ TABLES = {
 }
 """`note_source` has the resources that a document was read from: itself, and its Binary resources.
 
-An `outline` has three 32-bit integers for each sentence: its number within the patient's, where it
-begins, and its paragraph. It is empty for a document without text.
+An `outline` has four 32-bit integers for each sentence: its number within the patient's, where it
+begins, its paragraph, and its line. It is empty for a document without text.
 """
+
+INTEGERS_OF_A_SENTENCE = 4
+"""In an outline."""
 
 _WORDS = (
     "CREATE VIRTUAL TABLE IF NOT EXISTS note_words USING fts5(text, content='note_sentence',"

@@ -1,13 +1,13 @@
 """Writes notes to the tables of a note index."""
 
 from array import array
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from sqlite3 import Connection
 
 import numpy as np
 from numpy.typing import NDArray
 
-from archqa.chart.note_tables import sentence_numbers
+from archqa.chart.note_tables import INTEGERS_OF_A_SENTENCE, sentence_numbers
 from archqa.core.case import Sentence
 from archqa.notes.documents import Document, UnreadDocument
 
@@ -74,10 +74,11 @@ class NoteWriter:
     def _add_document(self, n: int, document: ReadDocument, sentences: Sequence[Sentence]) -> None:
         base = sentence_numbers(self._patient).start
         outline = array("i")
-        for sentence in sentences:
+        for sentence, line in zip(sentences, _line_numbers(document, sentences), strict=True):
             number = self._numbers[sentence.text] - base
-            outline.extend((number, sentence.start_char_index or 0, int(sentence.paragraph_id)))
-        used = [(base + number,) for number in outline[::3]]
+            start = sentence.start_char_index or 0
+            outline.extend((number, start, int(sentence.paragraph_id), line))
+        used = [(base + number,) for number in outline[::INTEGERS_OF_A_SENTENCE]]
         self._connection.executemany("UPDATE note_sentence SET uses = uses + 1 WHERE s = ?", used)
         name, date, title, kind, author, encounter, unread = _columns(document)
         row = (n, self._patient, name, date, title, kind, author, encounter, unread)
@@ -93,7 +94,7 @@ class NoteWriter:
             return
         patient, outline = stored
         base = sentence_numbers(patient).start
-        used = [(base + number,) for number in array("i", outline)[::3]]
+        used = [(base + number,) for number in array("i", outline)[::INTEGERS_OF_A_SENTENCE]]
         less = "UPDATE note_sentence SET uses = uses - 1 WHERE s = ?"
         self._connection.executemany(less, used)
         for (s,) in set(used):
@@ -114,6 +115,17 @@ class NoteWriter:
 
 def _sentences(document: ReadDocument) -> tuple[Sentence, ...]:
     return document.sentences() if isinstance(document, Document) else ()
+
+
+def _line_numbers(document: ReadDocument, sentences: Sequence[Sentence]) -> Iterator[int]:
+    """Yield the number of the line on which each sentence begins."""
+    text = document.text if isinstance(document, Document) else ""
+    line = position = 0
+    for sentence in sentences:
+        start = sentence.start_char_index or 0
+        line += text.count("\n", position, start)
+        position = start
+        yield line
 
 
 def _columns(document: ReadDocument) -> tuple[str, str, str, str, str, str, str]:

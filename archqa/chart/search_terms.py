@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from functools import cache
 from typing import NamedTuple
 
+from archqa.chart.word_tables import pattern, read_rows
 from archqa.notes.tokens import stems, stop_words
 from archqa.query.concepts.concept import Concept
 from archqa.query.concepts.phrases import find_concepts
@@ -32,9 +33,20 @@ class SearchTerm(NamedTuple):
 
 def search_terms(question: str) -> tuple[SearchTerm, ...]:
     """Return the terms of a question: its words of content, and what the tables know of."""
-    terms = [SearchTerm(((word,),)) for word in content_words(question)]
+    terms = [
+        SearchTerm(_synonyms_of_words().get(word, ((word,),))) for word in content_words(question)
+    ]
+    terms += _phrase_terms(question)
     terms += [concept_term(match.concept) for match in find_concepts(question)]
     return tuple(dict.fromkeys(terms))
+
+
+def _phrase_terms(question: str) -> Iterator[SearchTerm]:
+    """Yield the groups of synonyms of which a question has a name of several words."""
+    folded = f" {' '.join(_split(question))} "
+    for names in _synonym_groups():
+        if any(len(name) > 1 and f" {' '.join(name)} " in folded for name in names):
+            yield SearchTerm(names)
 
 
 def concept_term(concept: Concept) -> SearchTerm:
@@ -48,6 +60,11 @@ def content_words(text: str) -> tuple[str, ...]:
     words = (word.lower() for word in _WORD.findall(text))
     kept = [word for word in words if word not in stop_words() and _has_content(word)]
     return tuple(dict.fromkeys(kept))
+
+
+def without_carrying_words(question: str) -> str:
+    """Return a question without words that carry nothing of their own ("result", "last")."""
+    return pattern("carries_nothing").sub(" ", question)
 
 
 def names_in(question: str, folded_text: str) -> tuple[str, ...]:
@@ -82,6 +99,26 @@ def _names(concept: Concept) -> Iterator[str]:
             yield from _phrases().get(name, ())
     for part in concept.parts:
         yield from _phrases().get(part, ())
+
+
+@cache
+def _synonyms_of_words() -> dict[str, tuple[tuple[str, ...], ...]]:
+    """Return for each single word of the groups all names of its groups, its own at the front."""
+    synonyms: dict[str, tuple[tuple[str, ...], ...]] = {}
+    for names in _synonym_groups():
+        for name in names:
+            if len(name) == 1:
+                known = synonyms.get(name[0], (name,))
+                synonyms[name[0]] = tuple(dict.fromkeys((*known, *names)))
+    return synonyms
+
+
+@cache
+def _synonym_groups() -> tuple[tuple[tuple[str, ...], ...], ...]:
+    groups = []
+    for (names,) in read_rows("synonyms.tsv"):
+        groups.append(tuple(_split(name) for name in names.split("|")))
+    return tuple(groups)
 
 
 @cache

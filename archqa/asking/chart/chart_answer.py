@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from itertools import chain
 
 from archqa.asking.answer import Answer, Status
-from archqa.asking.chart.judgements import judged_parts
+from archqa.asking.chart.judgements import declines_to_judge, judged_parts
 from archqa.asking.chart.open_chart import OpenChart
 from archqa.asking.chart.question_parts import question_parts
 from archqa.asking.chart.reconciled import Lines, joined_lines, reconciled
@@ -13,6 +13,7 @@ from archqa.asking.chart.statement_conflicts import note_conflicts
 
 _NOT_JUDGED = "This asks for a clinical judgement or a prediction, which is not made."
 _ON_THIS = "What the chart holds on this:"
+_RECORD_HOLDS = "What it holds on this:"
 
 
 def chart_answer(
@@ -26,7 +27,7 @@ def chart_answer(
     if record_answer and record_answer.status is Status.ANSWERED and not ask_notes:
         return _with_conflicts(question, record_answer, chart)
     asked = question_parts(question)
-    judged = judged_parts(asked.parts, record_answer)
+    judged = judged_parts(asked.parts)
     if not judged.askable:
         return _declined(question, judged.judgements, record_answer, chart)
     note_answer = chart.note_answerer.answer(question, judged.askable)
@@ -46,7 +47,7 @@ def _with_conflicts(question: str, record_answer: Answer, chart: OpenChart) -> A
     remark = f"On {names}, notes say otherwise or later than the resources: both are shown."
     changes = {
         "lines": (*record_answer.lines, *(line for line, _ in lines)),
-        "evidence": (*record_answer.evidence, *(cited for _, cited in lines)),
+        "evidence": (*record_answer.evidence, *chain.from_iterable(cited for _, cited in lines)),
         "remarks": (remark, *record_answer.remarks),
         "performer": f"{record_answer.performer}, {answerer.performer}",
     }
@@ -80,8 +81,8 @@ def _facts(
     question: str, parts: Sequence[str], record_answer: Answer | None, chart: OpenChart
 ) -> list[Answer]:
     """Return what the resources hold on the parts of a question that they do not answer whole."""
-    if record_answer is not None and record_answer.status is not Status.NOT_UNDERSTOOD:
-        return [record_answer] if record_answer.status in (Status.ANSWERED, Status.DECLINED) else []
+    if record_answer and record_answer.status in (Status.ANSWERED, Status.NOT_FOUND):
+        return [record_answer]
     of_parts = [chart.ask_record(part) for part in parts] if len(parts) > 1 else []
     answered = [answer for answer in of_parts if answer.status is Status.ANSWERED]
     related = related_facts(question, chart.ask_record, chart.vocabulary, chart.now.date())
@@ -126,7 +127,10 @@ def _status(
     """
     if note_answer.status is Status.ANSWERED or _answers(record_answer):
         return Status.ANSWERED
-    if any(fact.status is Status.ANSWERED for fact in facts):
+    if declines_to_judge(record_answer):
+        return Status.DECLINED
+    is_unread = record_answer is None or record_answer.status is Status.NOT_UNDERSTOOD
+    if is_unread and any(fact.status is Status.ANSWERED for fact in facts):
         is_whole = is_all_named(question, chart.vocabulary, chart.now.date())
         return Status.ANSWERED if is_whole else Status.NOT_UNDERSTOOD
     return Status.NOT_FOUND
@@ -145,11 +149,14 @@ def _message(
 ) -> str:
     if status is Status.ANSWERED:
         return ""
-    if status is Status.NOT_UNDERSTOOD and record_answer is not None:
+    if status in (Status.NOT_UNDERSTOOD, Status.DECLINED) and record_answer is not None:
         held = f" {_ON_THIS}" if lines.lines else ""
-        return f"{record_answer.message} {note_answer.message}{held}"
+        message = record_answer.message.removesuffix(_RECORD_HOLDS).strip()
+        return f"{message} {note_answer.message}{held}"
     searched = [fact.message for fact in facts if fact.status is Status.NOT_FOUND]
-    if not searched and record_answer is not None:
+    if record_answer is not None and record_answer.status is not Status.NOT_UNDERSTOOD:
+        searched = [record_answer.message.removesuffix(_RECORD_HOLDS).strip(), *searched]
+    elif not searched and record_answer is not None:
         searched = [record_answer.message]
     return " ".join(dict.fromkeys([*searched, note_answer.message]))
 

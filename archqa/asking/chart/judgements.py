@@ -8,8 +8,8 @@ from archqa.asking.answer import Answer, Status
 from archqa.asking.chart.question_parts import is_advice, is_bare, may_be_stated, reports
 from archqa.asking.judgements import is_judgement
 
-_NEVER_STATED = frozenset({"advice", "prediction", "risk", "amount", "quality", "effect", "safety"})
-"""Kinds of judgements (`reasons.tsv`) that are declined, whatever a note says of the matter."""
+_TOLD_BY_NOTES = ("why_stopped", "why_value", "cause", "cause_of_death", "plan")
+"""Kinds of what resources do not say (`reasons.tsv`), and a note may."""
 
 
 class JudgedParts(NamedTuple):
@@ -19,7 +19,7 @@ class JudgedParts(NamedTuple):
     judgements: tuple[str, ...]
 
 
-def judged_parts(parts: Sequence[str], record_answer: Answer | None) -> JudgedParts:
+def judged_parts(parts: Sequence[str]) -> JudgedParts:
     """Return which parts can be answered from notes.
 
     What somebody advised or wants can be, also what is allowed ("can he have it again?").
@@ -28,26 +28,22 @@ def judged_parts(parts: Sequence[str], record_answer: Answer | None) -> JudgedPa
     judgements: list[str] = []
     for part in parts:
         follows_judgement = is_bare(part) and bool(judgements) and not askable
-        if follows_judgement or _is_judgement(part, parts, record_answer):
+        if follows_judgement or _is_judgement(part):
             judgements.append(part)
         else:
             askable.append(part)
     return JudgedParts(tuple(askable), tuple(judgements))
 
 
-def _is_judgement(part: str, parts: Sequence[str], record_answer: Answer | None) -> bool:
+def _is_judgement(part: str) -> bool:
     if is_advice(part):
         return True
-    if reports(part) or may_be_stated(part):
+    return is_judgement(part) and not (reports(part) or may_be_stated(part))
+
+
+def declines_to_judge(answer: Answer | None) -> bool:
+    """Whether the resources' answer declines a judgement, not what only notes could tell."""
+    if answer is None or answer.status is not Status.DECLINED:
         return False
-    if len(parts) == 1 and record_answer and record_answer.status is Status.DECLINED:
-        return declined_kind(record_answer) in _NEVER_STATED
-    return is_judgement(part)
-
-
-def declined_kind(answer: Answer) -> str:
-    """Return the kind of the judgement that an answer declines, "" for none that is known."""
-    for kind, reason in judgement_reasons().items():
-        if answer.message.startswith(reason):
-            return kind
-    return ""
+    reasons = judgement_reasons()
+    return not any(answer.message.startswith(reasons[kind]) for kind in _TOLD_BY_NOTES)

@@ -2,17 +2,16 @@
 
 from collections.abc import Iterator, Sequence
 from datetime import date
+from math import exp
 
-import numpy as np
-
-from archqa.asking.answer import Answer, AnswerLine, Evidence, Status
+from archqa.asking.answer import Answer, AnswerLine, AnswerSpan, Evidence, Status
 from archqa.asking.chart.question_parts import asks_for_all, asks_present
 from archqa.asking.lines import answer_lines, texts_with_headings
-from archqa.asking.yes_no import yes_no_answer
+from archqa.asking.yes_no import YesNo, yes_no_answer
 from archqa.chart.chart_notes import Place
 from archqa.chart.note_findings import NoteFinder, NoteFinding
 from archqa.chart.note_limits import note_limits
-from archqa.core.case import Case
+from archqa.core.case import Case, Sentence
 from archqa.engine.asked_kind import lacks_asked_kind
 from archqa.query.everyday import Vocabulary
 
@@ -27,6 +26,9 @@ _MARGIN = 4.0
 
 _MIN_SCORE_OF_ALL, _MARGIN_OF_ALL = -1.0, 6.0
 """The same where all of something is asked for ("trace", "list", "over time")."""
+
+_MAX_WORDS_OF_A_LINE = 70
+"""Sentences on the same line of a note are shown up to so many words."""
 
 _MAX_LINES, _MAX_LINES_OF_ALL = 3, 6
 """Sentences that are shown for one part of a question."""
@@ -45,21 +47,21 @@ class NoteAnswerer:
         """The engine that answers, with the digest of its network."""
         return f"embedded:{self._finder.fingerprint[:12]}"
 
-    def quoted(self, place: Place) -> tuple[AnswerLine, Evidence]:
-        """Return a sentence as a line of an answer, with its date."""
+    def quoted(self, place: Place) -> tuple[AnswerLine, list[Evidence]]:
+        """Return a sentence as a line of an answer, with its date, and what it cites."""
         sentence = self._finder.notes.sentence_at(place)
-        finding = NoteFinding(place, sentence, "", 0.0, ())
-        (line,) = self._lines("", [finding])
-        return line, self._evidence(finding).model_copy(update={"probability": None})
+        return self._line("", NoteFinding(place, sentence, "", None, ()), None)
 
     def answer(self, question: str, parts: Sequence[str]) -> Answer:
         """Return the lines of all parts; not found if no sentence answers any."""
-        lines: dict[str, AnswerLine] = {}
+        lines: dict[tuple[str, ...], AnswerLine] = {}
         evidence: dict[str, Evidence] = {}
         for part in parts:
             for line, cited in self._part(question, part):
-                lines.setdefault(cited.id, line)
-                evidence.setdefault(cited.id, cited)
+                if not set(line.citations) <= set(evidence):
+                    lines.setdefault(line.citations, line)
+                for row in cited:
+                    evidence.setdefault(row.id, row)
         status = Status.ANSWERED if lines else Status.NOT_FOUND
         return Answer(
             question=question,
@@ -70,29 +72,37 @@ class NoteAnswerer:
             performer=self.performer,
         )
 
-    def _part(self, question: str, part: str) -> Iterator[tuple[AnswerLine, Evidence]]:
+    def _part(self, question: str, part: str) -> Iterator[tuple[AnswerLine, list[Evidence]]]:
+        """Yield the lines that answer a part, each with what it cites; a yes/no first says so."""
         limits = note_limits(question, self._finder.notes, self._vocabulary, self._today)
         findings = self._finder.find(part, limits, asks_present=asks_present(part))
         chosen = _chosen(part, findings)
-        for line, finding in zip(self._lines(part, chosen), chosen, strict=True):
-            yield line, self._evidence(finding)
+        opening = _opening(part, chosen)
+        for finding in chosen:
+            yield self._line(part, finding, opening)
+            opening = None
 
-    def _lines(self, part: str, chosen: Sequence[NoteFinding]) -> list[AnswerLine]:
-        """Return the line of each finding, with its dates; the first of a yes/no begins so."""
-        if not chosen:
-            return []
-        sentences = tuple(finding.sentence for finding in chosen)
-        case = Case(id="chart", clinician_question=part, sentences=sentences)
-        headings = {index: finding.heading for index, finding in enumerate(chosen)}
-        opening = yes_no_answer(part, texts_with_headings(case, range(len(chosen)), headings))
-        lines = []
-        for index, finding in enumerate(chosen):
-            first = opening if index == 0 else None
-            relevance = {index: finding.clauses}.__getitem__
-            (line,) = answer_lines(case, [index], headings, first, relevance)
-            dated = f"{line.text} ({self._dates(finding)})"
-            lines.append(line.model_copy(update={"text": dated}))
-        return lines
+    def _line(
+        self, part: str, finding: NoteFinding, opening: YesNo | None
+    ) -> tuple[AnswerLine, list[Evidence]]:
+        """Return a sentence with those on its line of the note as a dated line of an answer."""
+        sentences = self._finder.notes.line_around(finding.place, _MAX_WORDS_OF_A_LINE)
+        position = sentences.index(finding.sentence)
+        case = Case(id="chart", clinician_question=part, sentences=(finding.sentence,))
+        headings = {0: finding.heading if position == 0 else ""}
+        (line,) = answer_lines(case, [0], headings, None, lambda _: finding.clauses)
+        before = [f"{opening.value}."] if opening else []
+        before += [" ".join(sentence.text.split()) for sentence in sentences[:position]]
+        after = [" ".join(sentence.text.split()) for sentence in sentences[position + 1 :]]
+        text = " ".join([*before, line.text, *after])
+        start = len(" ".join([*before, ""]))
+        answering = _answering(line, start, len(text))
+        evidence = [self._evidence(_beside(finding, sentence)) for sentence in sentences]
+        return AnswerLine(
+            text=f"{text} ({self._dates(finding)})",
+            citations=tuple(sentence.id for sentence in sentences),
+            answering=answering,
+        ), evidence
 
     def _dates(self, finding: NoteFinding) -> str:
         """Return the date of a sentence's note; of a copied one, of the first and the last note."""
@@ -110,7 +120,7 @@ class NoteAnswerer:
             source=document.name,
             date=document.date,
             start_char_index=finding.sentence.start_char_index,
-            probability=round(float(1 / (1 + np.exp(-finding.score))), 4),
+            probability=_probability(finding.score),
             heading=finding.heading,
         )
 
@@ -123,17 +133,42 @@ class NoteAnswerer:
         )
 
 
+def _probability(score: float | None) -> float | None:
+    return None if score is None else round(1 / (1 + exp(-score)), 4)
+
+
+def _answering(line: AnswerLine, start: int, length: int) -> AnswerSpan | None:
+    """Return where the sentence that answers stands in a text of `length`; None for all of it."""
+    if line.answering is not None:
+        return AnswerSpan(start + line.answering.start, start + line.answering.end)
+    end = start + len(line.text)
+    return AnswerSpan(start, end) if end - start < length else None
+
+
+def _beside(finding: NoteFinding, sentence: Sentence) -> NoteFinding:
+    """Return a finding's sentence, or one that is shown for its sake."""
+    if sentence.id == finding.sentence.id:
+        return finding
+    return finding._replace(sentence=sentence, score=None)
+
+
+def _opening(part: str, chosen: Sequence[NoteFinding]) -> YesNo | None:
+    """Return what the findings say to a yes/no question, None where that is not certain."""
+    sentences = tuple(finding.sentence for finding in chosen)
+    case = Case(id="chart", clinician_question=part, sentences=sentences)
+    headings = {index: finding.heading for index, finding in enumerate(chosen)}
+    return yes_no_answer(part, texts_with_headings(case, range(len(chosen)), headings))
+
+
 def _chosen(part: str, findings: Sequence[NoteFinding]) -> list[NoteFinding]:
     """Return the findings to show: the best at the front, all of something by date."""
     of_all = asks_for_all(part)
-    scored = [finding._replace(score=finding.score - _lack(part, finding)) for finding in findings]
-    scored.sort(key=lambda finding: -finding.score)
-    least = _MIN_SCORE_OF_ALL if of_all else _MIN_SCORE
-    if not scored or scored[0].score < least:
-        return []
+    scores = {finding: _score(part, finding) for finding in findings}
+    ranked = sorted(findings, key=lambda finding: -scores[finding])
+    best = scores[ranked[0]] if ranked else 0.0
     margin = _MARGIN_OF_ALL if of_all else _MARGIN
-    least = max(least, scored[0].score - margin)
-    kept = [finding for finding in scored if finding.score >= least]
+    least = max(_MIN_SCORE_OF_ALL if of_all else _MIN_SCORE, best - margin)
+    kept = [finding for finding in ranked if scores[finding] >= least]
     kept = kept[: _MAX_LINES_OF_ALL if of_all else _MAX_LINES]
     if of_all:
         return sorted(kept, key=lambda finding: finding.place, reverse=True)
@@ -142,6 +177,8 @@ def _chosen(part: str, findings: Sequence[NoteFinding]) -> list[NoteFinding]:
     return kept
 
 
-def _lack(part: str, finding: NoteFinding) -> float:
+def _score(part: str, finding: NoteFinding) -> float:
+    """Return how well a sentence answers, less if it has no expression of the kind asked for."""
     text = f"{finding.heading} {finding.sentence.text}"
-    return _LACKING if lacks_asked_kind(part, text) else 0.0
+    lack = _LACKING if lacks_asked_kind(part, text) else 0.0
+    return (finding.score or 0.0) - lack

@@ -21,8 +21,16 @@ class Lines(NamedTuple):
 
 
 def joined_lines(answers: Sequence[Answer]) -> Lines:
-    """Return the lines of several answers, each once, with their evidence."""
-    lines = dict.fromkeys(chain.from_iterable(answer.lines for answer in answers))
+    """Return the lines of several answers with their evidence.
+
+    A line that cites nothing beyond the lines before it says the same in other words.
+    """
+    lines: list[AnswerLine] = []
+    cited: set[str] = set()
+    for line in chain.from_iterable(answer.lines for answer in answers):
+        if not line.citations or not cited.issuperset(line.citations):
+            lines.append(line)
+        cited.update(line.citations)
     evidence: dict[str, Evidence] = {}
     for row in chain.from_iterable(answer.evidence for answer in answers):
         evidence.setdefault(row.id, row)

@@ -7,7 +7,7 @@ from datetime import date
 from archqa.asking.answer import Answer, Status
 from archqa.asking.asked_words import blanked
 from archqa.asking.word_patterns import read_word_lists
-from archqa.chart.search_terms import content_words
+from archqa.chart.search_terms import content_words, without_carrying_words
 from archqa.query.concepts.phrases import find_concepts
 from archqa.query.everyday import Vocabulary
 from archqa.query.everyday.marking import mark
@@ -58,5 +58,4 @@ def is_all_named(question: str, vocabulary: Vocabulary, today: date) -> bool:
     rest = blanked(question, spans)
     for each in mark(question, vocabulary, today).of("span"):
         rest = re.sub(re.escape(each.text), " ", rest, flags=re.IGNORECASE)
-    carrying = re.compile(read_word_lists("carrying_nothing.tsv")[0][0], re.IGNORECASE)
-    return not content_words(carrying.sub(" ", rest))
+    return not content_words(without_carrying_words(rest))
