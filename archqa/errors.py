@@ -9,6 +9,7 @@
     │   ├── AuthenticationFailed    the key is refused; no retry
     │   ├── ModelNotFound           the server does not know this model
     │   ├── Redirected              the server points to another address; no retry
+    │   ├── ToolsNotSupported       the server cannot let this model call tools
     │   └── ServerUnavailable       all retries failed
     ├── BudgetExceeded     exit 4   the spending limit is reached; resumable
     └── CaseFailed         exit 1   one case ended without an answer; the run goes on
@@ -106,6 +107,10 @@ class ModelNotFound(ModelError):
 
 class Redirected(ModelError):
     """The server points to another address, which archqa does not follow."""
+
+
+class ToolsNotSupported(ModelError):
+    """The server, as it was started, cannot let the model call tools."""
 
 
 class ServerUnavailable(ModelError):

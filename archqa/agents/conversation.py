@@ -52,4 +52,9 @@ class Conversation(Generic[Task]):
 
     def add_own_prompt_text(self, file: str) -> None:
         """Add a fixed text out of the folder of the agent's own prompt version."""
-        self.add_prompt_text(f"{self._backend.prompt_name(self._agent)}/{file}")
+        self.add_message(self.own_prompt_text(file))
+
+    def own_prompt_text(self, file: str) -> str:
+        """Return a fixed text out of the folder of the agent's own prompt version."""
+        template = f"{self._backend.prompt_name(self._agent)}/{file}"
+        return self._backend.prompt_text(self._agent, template)

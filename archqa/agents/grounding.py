@@ -15,6 +15,13 @@ _VALUE_OF_WORD |= {"sixty": 60.0, "seventy": 70.0, "eighty": 80.0, "ninety": 90.
 for _value, _word in enumerate(_NUMBERS_IN_WORDS.split("|")):
     _VALUE_OF_WORD[_word] = float(_value)
 _WORD = re.compile(r"[^\W\d_]+")
+_MONTHS = "jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec"
+_MONTH_NAME = re.compile(
+    rf"\b({_MONTHS})[a-z]*\b(?=\.?,?\s*'?\d)|(?<=\d)(?:st|nd|rd|th)?\s*({_MONTHS})[a-z]*\b",
+    re.IGNORECASE,
+)
+_SHORT_YEAR = re.compile(r"(?<=[/'])\d\d\b")
+_CENTURIES = (1900, 2000)
 
 _DRUG_STEMS = (
     "olol|pril|sartan|statin|dipine|semide|thiazide|xaban|parin|grel|dronate|mycin|micin|cillin|"
@@ -39,6 +46,19 @@ def ungrounded_numbers(text: str, sources: str) -> tuple[str, ...]:
             known.add(_VALUE_OF_WORD[word])
     missing = [number for number in _numbers(text) if float(number) not in known]
     return tuple(dict.fromkeys(missing))
+
+
+def dates_in_figures(text: str) -> str:
+    """Return the numbers by which the dates of a text may be written otherwise.
+
+    They are the months that it names beside a number, and both years that `02/24` may mean.
+    """
+    names = _MONTHS.split("|")
+    months = [
+        names.index((match[1] or match[2]).lower()) + 1 for match in _MONTH_NAME.finditer(text)
+    ]
+    years = [int(year) + century for year in _SHORT_YEAR.findall(text) for century in _CENTURIES]
+    return " ".join(map(str, (*months, *years)))
 
 
 def ungrounded_drugs(text: str, sources: str) -> tuple[str, ...]:

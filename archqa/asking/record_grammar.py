@@ -39,6 +39,11 @@ class PatientQueries:
         self._results: dict[Query, QueryResult] = {}
 
     @property
+    def chart(self) -> Chart:
+        """The patient's resources that were fetched."""
+        return self._chart
+
+    @property
     def record(self) -> Record:
         """The record that is asked."""
         return self._chart.record

@@ -18,6 +18,7 @@ from archqa.errors import (
     ContextTooLong,
     ModelError,
     ModelNotFound,
+    ToolsNotSupported,
 )
 from archqa.llm.dialect import Dialect
 from archqa.llm.likelihood import parse_logprobs
@@ -130,7 +131,7 @@ class ServerModel:
         url = server_identity(self._transport.base_url)
         may_lack_tools = request.tools and refusal.status in _NO_TOOLS_STATUS_CODES
         if may_lack_tools and _NO_TOOLS.search(text):
-            return ModelError(
+            return ToolsNotSupported(
                 f"{url} cannot let {request.model} call tools.\n"
                 "Take a model that can, or a --pipeline that needs none (`archqa list pipelines`)."
             )

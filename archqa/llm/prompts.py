@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 _TAGS = (
     "note|message|clinician_question|context|sentence|judgements|draft|exemplars|answer|question|"
-    "card|found|tried"
+    "card|found|tried|chart_notes|note_sentences"
 )
 _DELIMITER = re.compile(rf"<(?=\s*/?\s*(?:{_TAGS})\b)", re.IGNORECASE)
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from archqa.agents.grounding import ungrounded_drugs, ungrounded_numbers
+from archqa.agents.grounding import dates_in_figures, ungrounded_drugs, ungrounded_numbers
 
 
 @pytest.mark.parametrize(
@@ -37,3 +37,22 @@ def test_a_drug_must_stand_in_the_sources_under_one_of_its_names(
     text: str, sources: str, missing: tuple[str, ...]
 ) -> None:
     assert ungrounded_drugs(text, sources) == missing
+
+
+@pytest.mark.parametrize(
+    ("text", "sources", "missing"),
+    [
+        ("On 2022-03-18.", "on 03/18/22", ()),
+        ("On 2022-03-18.", "March 18, 2022", ()),
+        ("On 2022-03-18.", "18 Mar. 2022", ()),
+        ("In 2024-02.", "in Feb '24", ()),
+        ("On 2022-04-18.", "March 18, 2022", ("04",)),
+        ("In 2024.", "a score of 24", ("2024",)),
+        ("At 05 o'clock.", "it may help", ("05",)),
+    ],
+)
+def test_a_date_may_be_written_in_figures_or_with_the_name_of_its_month(
+    text: str, sources: str, missing: tuple[str, ...]
+) -> None:
+    known = f"{sources}\n{dates_in_figures(sources)}"
+    assert ungrounded_numbers(text, known) == missing

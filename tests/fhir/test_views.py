@@ -42,6 +42,25 @@ def test_a_projection_drops_narrative_and_says_codes_in_words() -> None:
     }
 
 
+def test_a_projection_keeps_words_of_annotations_and_concepts_and_spoken_languages() -> None:
+    order = {
+        "resourceType": "MedicationRequest",
+        "id": "m1",
+        "language": "en",
+        "text": {"div": "<p/>"},
+        "medicationCodeableConcept": {"text": "Aspirin"},
+        "note": [{"text": "by telephone"}],
+        "communication": [{"language": {"text": "Spanish"}}],
+    }
+    assert project(order) == {
+        "resourceType": "MedicationRequest",
+        "id": "m1",
+        "medicationCodeableConcept": {"text": "Aspirin"},
+        "note": {"text": "by telephone"},
+        "communication": {"language": {"text": "Spanish"}},
+    }
+
+
 def test_a_projection_names_the_targets_of_references(ward_store: Store) -> None:
     shown = project_all(
         ward_store.search("MedicationRequest?patient=p1").resources, Resolver(ward_store)

@@ -79,9 +79,19 @@ def _prefetch(resources: list[Resource], resolver: Resolver) -> None:
 def _project_members(node: dict[str, Any], resolver: Resolver | None) -> dict[str, Any]:
     projected = {}
     for name, value in node.items():
-        if name not in DROPPED:
+        if name not in DROPPED or _is_content(name, value):
             projected[name] = _project_value(value, resolver)
     return projected
+
+
+def _is_content(name: str, value: Any) -> bool:
+    """Whether an element is no narrative or language of a resource, but what it says.
+
+    The words of an annotation or a concept are a string `text`; a spoken language is a concept.
+    """
+    return (name == "text" and isinstance(value, str)) or (
+        name == "language" and isinstance(value, dict)
+    )
 
 
 def _project_value(value: Any, resolver: Resolver | None) -> Any:

@@ -1,0 +1,155 @@
+"""Answers a person's question from a patient's chart, record and notes, in lines with citations."""
+
+from collections.abc import Iterable, Mapping
+from typing import Literal, NamedTuple
+
+from archqa.agents.agent import Agent, Rejected, join_ids
+from archqa.agents.grounding import dates_in_figures, ungrounded_drugs, ungrounded_numbers
+from archqa.core.value import FrozenModel
+
+MAX_RELATED_LINES = 2
+"""Lines beside an answer that the chart does not give."""
+
+MAX_MISSING_CHARACTERS = 240
+
+ChartStatus = Literal["answered", "not_found", "not_understood", "declined"]
+
+
+class ChartLine(FrozenModel):
+    """One line of an answer and the marks of what states it."""
+
+    text: str
+    citations: tuple[str, ...]
+
+
+class ChartReply(FrozenModel):
+    """The answer; the reason comes first, so that it is thought of first."""
+
+    rationale: str = ""
+    status: ChartStatus
+    lines: tuple[ChartLine, ...] = ()
+    missing: str = ""
+    """What the chart does not state, or the judgement that is not made."""
+    not_understood: tuple[str, ...] = ()
+    """Words of the question."""
+
+
+class ChartAnswerTask(FrozenModel):
+    """A question, and what is shown of the chart before anything is looked up.
+
+    `background` is what the asker says besides. `card` says what the record holds, `notes` what
+    notes there are; `sentences` are those that fit the question best, `found` is what the query
+    grammar answers.
+    """
+
+    question: str
+    now: str
+    patient: str
+    background: str = ""
+    card: str
+    notes: tuple[str, ...] = ()
+    sentences: tuple[str, ...] = ()
+    found: tuple[str, ...] = ()
+
+
+class ShownSource(NamedTuple):
+    """A sentence of a note or a line of the record as a model was shown it, under its mark.
+
+    `ids` are the sentence or the resources that it stands for. `before` is the sentence before it,
+    `first_date` that of the earliest note which has the same sentence, if it is another one.
+    """
+
+    mark: str
+    ids: tuple[str, ...]
+    text: str
+    date: str
+    title: str
+    heading: str = ""
+    before: str = ""
+    first_date: str = ""
+
+
+class ChartAnswerAgent(Agent[ChartAnswerTask, ChartReply]):
+    """Looks up in the chart what it needs, in turns, and answers from what it was shown."""
+
+    name = "chart_answer"
+    prompt = "chart_answer/v1"
+    task_type = ChartAnswerTask
+    output_type = ChartReply
+
+
+def check_reply(question: str, reply: ChartReply, shown: Mapping[str, ShownSource]) -> None:
+    """Raise `Rejected`, with all that is wrong, if a reply or one of its lines is not acceptable."""
+    problems = list(_status_problems(question, reply))
+    for number, line in enumerate(reply.lines, start=1):
+        problems += line_problems(question, line, number, shown)
+    if problems:
+        raise Rejected(" ".join(problems))
+
+
+def line_problems(
+    question: str, line: ChartLine, number: int, shown: Mapping[str, ShownSource]
+) -> list[str]:
+    """Return what is wrong with a line: what it cites was shown, and has its numbers and drugs."""
+    if not line.text.strip():
+        return [f"Line {number} is empty."]
+    if "|" in line.text:
+        return [f'Line {number}: leave pipes out of the text; marks go into "citations".']
+    if not line.citations:
+        return [f"Line {number} cites nothing. Name the marks of what states it."]
+    unknown = [mark for mark in dict.fromkeys(line.citations) if mark not in shown]
+    if unknown:
+        return [f"Line {number} cites {join_ids(unknown)}, which you were not shown."]
+    sources = [shown[mark] for mark in dict.fromkeys(line.citations)]
+    return list(_ungrounded(question, line, number, sources))
+
+
+def _status_problems(question: str, reply: ChartReply) -> Iterable[str]:
+    if reply.status == "answered":
+        if not reply.lines:
+            yield '"answered" needs lines. Without any, the status is another one.'
+        return
+    if reply.status == "not_understood":
+        yield from _not_understood_problems(question, reply)
+        return
+    if len(reply.lines) > MAX_RELATED_LINES:
+        yield f'With the status "{reply.status}" give at most {MAX_RELATED_LINES} lines.'
+    if not reply.missing.strip():
+        yield 'Name in "missing" what the chart does not state, or is not judged.'
+    if len(reply.missing) > MAX_MISSING_CHARACTERS:
+        yield 'Name what is missing in a few words; facts belong into "lines", with citations.'
+
+
+def _not_understood_problems(question: str, reply: ChartReply) -> Iterable[str]:
+    if reply.lines:
+        yield 'With the status "not_understood" leave "lines" empty.'
+    words = [_plain(word) for word in reply.not_understood if _plain(word)]
+    if not words or any(word not in _plain(question) for word in words):
+        yield 'Copy into "not_understood" the words of the question that you mean.'
+
+
+def _ungrounded(
+    question: str, line: ChartLine, number: int, sources: list[ShownSource]
+) -> Iterable[str]:
+    cited = join_ids(line.citations)
+    texts = [
+        f"{one.date} {one.first_date} {one.title}\n{one.heading}\n{one.text}" for one in sources
+    ]
+    counts = f"{len(sources)} {len({name for one in sources for name in one.ids})}"
+    known = "\n".join([*texts, question])
+    numbers = ungrounded_numbers(line.text, f"{known}\n{dates_in_figures(known)}\n{counts}")
+    if numbers:
+        yield (
+            f"Line {number}: {join_ids(numbers)} does not stand in {cited}. Write numbers as the "
+            "cited sources do, or cite the source that has them."
+        )
+    drugs = ungrounded_drugs(line.text, known)
+    if drugs:
+        yield (
+            f"Line {number}: {join_ids(drugs)} does not stand in {cited}. Call a drug as the cited "
+            "sources do, or cite the source that names it."
+        )
+
+
+def _plain(text: str) -> str:
+    return " ".join(text.casefold().split())
