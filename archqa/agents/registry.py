@@ -40,6 +40,7 @@ AGENT_CLASSES: dict[str, tuple[str, ...]] = {
     "alignment": ("archqa.agents.alignment:AlignmentAgent",),
     "note_answer": ("archqa.agents.note_answer:NoteAnswerAgent",),
     "note_answer_check": ("archqa.agents.note_answer_check:NoteAnswerCheckAgent",),
+    "follow_up": ("archqa.agents.follow_up:FollowUpAgent",),
     "planner": ("archqa.agents.planner:PlannerAgent",),
     "fhir_request": (f"{_FHIR}:FhirRequestAgent",),
     "fhir_retriever": (f"{_FHIR}:FhirRetrieverAgent",),

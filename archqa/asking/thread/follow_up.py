@@ -1,0 +1,252 @@
+"""Reads a follow-up question: complete by itself, understood by the last question, or unclear.
+
+Nothing is guessed: a reference that may mean several things is asked back.
+"""
+
+from collections.abc import Callable
+from datetime import date
+from typing import NamedTuple
+
+from archqa.asking.thread.changed_question import asked_why_or_when, of_subject, with_name
+from archqa.asking.thread.chosen_subject import (
+    Chosen,
+    ChosenSubject,
+    SeveralSubjects,
+    choose_subject,
+    choose_template_subject,
+)
+from archqa.asking.thread.follow_up_words import FollowUpWords, read_words
+from archqa.asking.thread.new_subject import (
+    has_own_subject,
+    is_fragment,
+    named_subject,
+    names_subject_before_reference,
+)
+from archqa.asking.thread.other_time import asked_before_or_after, asked_in_period, with_dates
+from archqa.asking.thread.phrases import (
+    SUBJECT,
+    Phrase,
+    contains,
+    subject_kind_phrases,
+    whole_phrases,
+)
+from archqa.asking.thread.subjects import AskedBefore, read_asked
+from archqa.asking.thread.turns import Thread
+from archqa.query.everyday import NotUnderstood, Vocabulary, read_question
+
+
+class Standalone(NamedTuple):
+    """A question that stands by itself; as it was typed, if it did so before."""
+
+    question: str
+
+
+class ShowEvidence(NamedTuple):
+    """The evidence of the last answer is asked for; `is_doubt`: whether it is sure."""
+
+    is_doubt: bool = False
+
+
+class NoQuestion(NamedTuple):
+    """Nothing is asked: "thanks"."""
+
+
+class Unclear(NamedTuple):
+    """It is not clear what the words refer to; the message asks back."""
+
+    words: tuple[str, ...]
+    message: str
+    is_ambiguous: bool = False
+    """Whether it may mean several things that the last question and answer name."""
+
+
+FollowUp = Standalone | ShowEvidence | NoQuestion | Unclear
+
+_Rule = Callable[["_Reading"], FollowUp | None]
+
+NOTHING_BEFORE = "There is no question before this one.\nAsk a whole question."
+
+
+class _Reading(NamedTuple):
+    """A follow-up and what it follows."""
+
+    words: FollowUpWords
+    phrase: Phrase | None
+    asked: AskedBefore
+    vocabulary: Vocabulary
+    today: date
+
+
+def resolve(question: str, thread: Thread, vocabulary: Vocabulary, today: date) -> FollowUp:
+    """Return how a question is understood after the turns of a thread.
+
+    `vocabulary` is of the patient; `today` says which "March" is meant.
+    """
+    words = read_words(question, vocabulary, today)
+    phrase = _known_phrase(words)
+    if phrase is not None and phrase.kind == "nothing":
+        return NoQuestion()
+    if thread.last is None:
+        return _without_thread(question, words, phrase)
+    if phrase is not None and phrase.kind == "evidence":
+        return ShowEvidence(is_doubt=phrase.value == "sure")
+    asked = read_asked(thread.last, vocabulary, today)
+    reading = _Reading(words, phrase, asked, vocabulary, today)
+    for rule in _RULES:
+        follow_up = rule(reading)
+        if follow_up is not None:
+            return follow_up
+    return Standalone(question)
+
+
+def _known_phrase(words: FollowUpWords) -> Phrase | None:
+    """The phrase that the whole follow-up is, with or without the words at its edges."""
+    known = whole_phrases()
+    return known.get(words.all_words) or known.get(words.key)
+
+
+def _without_thread(question: str, words: FollowUpWords, phrase: Phrase | None) -> FollowUp:
+    if phrase is None or phrase.kind in {"relative", "position"}:
+        return Standalone(question)
+    return Unclear(words.all_words, NOTHING_BEFORE)
+
+
+def _time(reading: _Reading) -> FollowUp | None:
+    """In 2020; before that; since then."""
+    phrase, words = reading.phrase, reading.words
+    if phrase is None or phrase.kind not in {"period", "before", "after"}:
+        return None
+    if phrase.kind == "period":
+        return Standalone(asked_in_period(_asked_for(reading, phrase.value), words.periods[0]))
+    changed = asked_before_or_after(reading.asked, phrase.kind, phrase.value, reading.today)
+    if changed is None:
+        return Unclear(
+            words.typed,
+            "The last answer has no date, so that it is not clear before or after what.\n"
+            "Name a date.",
+        )
+    return Standalone(changed)
+
+
+def _asked_for(reading: _Reading, what: str) -> AskedBefore:
+    """The last question, or the one for the value of its subject: "what was it in 2020"."""
+    chosen = choose_template_subject(reading.asked, what, 0) if what == "value" else None
+    is_value = isinstance(chosen, ChosenSubject) and "measurement" in chosen.subject.kinds
+    if not isinstance(chosen, ChosenSubject) or not is_value or chosen.question is None:
+        return reading.asked
+    return _reread(reading, chosen.question)
+
+
+def _reread(reading: _Reading, question: str) -> AskedBefore:
+    turn = reading.asked.turn.model_copy(update={"understood": question})
+    return read_asked(turn, reading.vocabulary, reading.today)
+
+
+def _attribute(reading: _Reading) -> FollowUp | None:
+    """What dose; since when; why; the highest."""
+    phrase, asked = reading.phrase, reading.asked
+    if phrase is None or phrase.kind not in {"attribute", "position"}:
+        return None
+    has_reference = bool(reading.words.references)
+    if not has_reference:
+        changed = asked_why_or_when(asked, phrase.value)
+        if changed:
+            return Standalone(changed)
+    item = reading.words.references[0].item if has_reference else 0
+    chosen = choose_template_subject(asked, phrase.value, item)
+    return _with_subject(reading, chosen)
+
+
+def _with_subject(reading: _Reading, chosen: Chosen) -> FollowUp | None:
+    """The template of what is asked, with the subject; asked back if there are several or none."""
+    if isinstance(chosen, SeveralSubjects):
+        return _several(reading.words, chosen)
+    if chosen is None:
+        return _unclear(reading.words)
+    if chosen.question is not None:
+        return Standalone(chosen.question)
+    if reading.words.references:
+        return Standalone(with_name(reading.words, chosen.subject.phrase))
+    return _unclear(reading.words)
+
+
+def _relative(reading: _Reading) -> FollowUp | None:
+    """And her mother?"""
+    phrase = reading.phrase
+    if phrase is None or phrase.kind != "relative":
+        return None
+    asked = "family" if phrase.value == "family" else "relative"
+    relative = reading.words.core.rstrip("?!. ")
+    chosen = choose_template_subject(reading.asked, asked, 0, relative=relative)
+    if chosen is None or isinstance(chosen, SeveralSubjects) or chosen.question is None:
+        return _unclear(reading.words)
+    return Standalone(chosen.question)
+
+
+def _other_subject(reading: _Reading) -> FollowUp | None:
+    """What about potassium?"""
+    named = named_subject(reading.words, reading.asked)
+    if named is None:
+        return None
+    changed = of_subject(reading.asked, named.text, with_article=named.has_article)
+    if not named.period:
+        return Standalone(changed)
+    return Standalone(asked_in_period(_reread(reading, changed), named.period))
+
+
+def _reference(reading: _Reading) -> FollowUp | None:
+    """When was it stopped? A reference to what the question itself names is left."""
+    words = reading.words
+    if not words.references or names_subject_before_reference(words):
+        return None
+    kinds = [each.value for each in subject_kind_phrases() if contains(words.key, each)]
+    if any(len(each.words) > 1 and contains(words.key, each) for each in subject_kind_phrases()):
+        specific = [each for each in subject_kind_phrases() if len(each.words) > 1]
+        kinds = [each.value for each in specific if contains(words.key, each)]
+    chosen = choose_subject(reading.asked, frozenset(kinds), words.references[0].item)
+    if isinstance(chosen, SeveralSubjects):
+        return _several(words, chosen)
+    if chosen is None:
+        return _unclear(words)
+    if words.key == (SUBJECT,):
+        return _unclear(words)
+    return Standalone(with_name(words, chosen.phrase))
+
+
+def _date_in_question(reading: _Reading) -> FollowUp | None:
+    """A complete question with "before that" in it."""
+    changed = with_dates(reading.words, reading.asked, reading.today)
+    return None if changed is None else Standalone(changed)
+
+
+def _fragment(reading: _Reading) -> FollowUp | None:
+    """Too little to be a question: of what?"""
+    words = reading.words
+    if has_own_subject(words) or not is_fragment(words):
+        return None
+    read = read_question(words.text, reading.vocabulary, today=reading.today)
+    return _unclear(words) if isinstance(read, NotUnderstood) else None
+
+
+def _several(words: FollowUpWords, several: SeveralSubjects) -> Unclear:
+    *names, last = several.names
+    listed = f"{', '.join(names)} or {last}"
+    return Unclear(words.typed, f"Which is meant: {listed}?", is_ambiguous=True)
+
+
+def _unclear(words: FollowUpWords) -> Unclear:
+    typed = words.typed
+    quoted = " ".join(typed)
+    message = f"To what does “{quoted}” refer?\nAsk a whole question, or name what is meant."
+    return Unclear(typed, message)
+
+
+_RULES: tuple[_Rule, ...] = (
+    _time,
+    _attribute,
+    _relative,
+    _date_in_question,
+    _other_subject,
+    _reference,
+    _fragment,
+)
