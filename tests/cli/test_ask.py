@@ -18,7 +18,7 @@ from tests.fhir.invented import patient as ward_patient
 NOTE = "Brief Hospital Course:\nFurosemide was given for fluid overload. His wife drove him home."
 KEYS = {
     "question", "status", "answer", "lines", "evidence", "query", "not_understood", "patient",
-    "remarks", "performer", "calls", "cost_usd",
+    "remarks", "performer", "calls", "cost_usd", "understood",
 }  # fmt: skip
 
 

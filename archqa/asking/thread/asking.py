@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from archqa.asking.answer import Answer, Status
+from archqa.asking.ask import check_place
 from archqa.asking.chart import AnsweredChart
 from archqa.asking.note import OnStep
 from archqa.asking.patient import find_patient
@@ -18,6 +19,7 @@ from archqa.asking.thread.follow_up import (
     Unclear,
     resolve,
 )
+from archqa.asking.thread.notes_within import notes_within
 from archqa.asking.thread.session_files import SessionFolder, other_place_message
 from archqa.asking.thread.turns import Place, Thread, Turn
 from archqa.core.usage import Usage, sum_usage
@@ -95,9 +97,9 @@ def ask_in_thread(
     understood = _understood(question, thread, place, asking)
     follow_up = understood.follow_up
     if isinstance(follow_up, Standalone):
-        answered = _answered(question, follow_up.question, place, answer)
+        answered = _answered(question, follow_up, place, answer)
         thread.place = _with_patient(place, answered.answer)
-        thread.add(Turn.of_answer(answered.answer))
+        thread.add(Turn.of_answer(answered.answer, follow_up.without_limit))
     elif isinstance(follow_up, ShowEvidence):
         answered = _shown(question, thread, place, asking.settings, follow_up)
     else:
@@ -107,9 +109,6 @@ def ask_in_thread(
 
 def _understood(question: str, thread: Thread, place: Place, asking: Asking) -> _Understood:
     """By the rules; by a model what they cannot resolve."""
-    if thread.last is None and thread.place is None:
-        with _vocabulary(Place(), asking.settings) as vocabulary:
-            return _Understood(resolve(question, thread, vocabulary, _today(place)))
     with _vocabulary(place, asking.settings) as vocabulary:
         follow_up = resolve(question, thread, vocabulary, _today(place))
     if not isinstance(follow_up, Unclear) or follow_up.is_ambiguous or thread.last is None:
@@ -152,11 +151,16 @@ def _vocabulary(place: Place, settings: Settings) -> Iterator[PatientVocabulary]
         yield PatientVocabulary(tuple, lambda: NameIndex(()), lambda: NameIndex(()))
 
 
-def _answered(question: str, understood: str, place: Place, answer: AnswerPlace) -> AnsweredChart:
+def _answered(
+    question: str, standalone: Standalone, place: Place, answer: AnswerPlace
+) -> AnsweredChart:
     """The answer, with the question as it was typed."""
-    answered = answer(understood, place)
-    changes = {"question": question, "understood": None if understood == question else understood}
-    return answered._replace(answer=answered.answer.model_copy(update=changes))
+    answered = answer(standalone.question, place)
+    understood = None if standalone.question == question else standalone.question
+    changed = answered.answer.model_copy(update={"question": question, "understood": understood})
+    if standalone.limit is not None:
+        changed = notes_within(changed, standalone.limit)
+    return answered._replace(answer=changed)
 
 
 def _shown(
@@ -209,6 +213,7 @@ def _place(own: Place | None, given: Place, settings: Settings, name: str) -> Pl
     """The place of a thread, with what is given besides. Raises `CallerError` for another one."""
     given = given.model_copy(update={"record": _location(given.record)})
     if own is None:
+        check_place(given.note, given.patient, given.record)
         return given
     is_same_record = given.record in (None, own.record)
     is_same_note = given.note in (None, own.note)

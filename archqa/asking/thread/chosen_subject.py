@@ -90,7 +90,7 @@ def _question(attribute: str, subject: Subject, relative: str) -> str | None:
     for kind in (*sorted(subject.kinds), _ANY):
         template = known.get((attribute, kind))
         if template:
-            return template.format(subject=subject.phrase, name=subject.name, relative=relative)
+            return template.format(subject=subject.phrase, name=subject.noun, relative=relative)
     return None
 
 

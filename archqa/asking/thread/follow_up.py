@@ -22,7 +22,13 @@ from archqa.asking.thread.new_subject import (
     named_subject,
     names_subject_before_reference,
 )
-from archqa.asking.thread.other_time import asked_before_or_after, asked_in_period, with_dates
+from archqa.asking.thread.other_time import (
+    TimeLimit,
+    asked_before_or_after,
+    asked_in_period,
+    limit_of_answer,
+    with_dates,
+)
 from archqa.asking.thread.phrases import (
     SUBJECT,
     Phrase,
@@ -36,9 +42,14 @@ from archqa.query.everyday import NotUnderstood, Vocabulary, read_question
 
 
 class Standalone(NamedTuple):
-    """A question that stands by itself; as it was typed, if it did so before."""
+    """A question that stands by itself; as it was typed, if it did so before.
+
+    `limit` is the time of "before that", and `without_limit` the question without it.
+    """
 
     question: str
+    limit: TimeLimit | None = None
+    without_limit: str = ""
 
 
 class ShowEvidence(NamedTuple):
@@ -64,6 +75,7 @@ FollowUp = Standalone | ShowEvidence | NoQuestion | Unclear
 
 _Rule = Callable[["_Reading"], FollowUp | None]
 
+NO_DATE = "The last answer has no date, so that it is not clear before or after what.\nName a date."
 NOTHING_BEFORE = "There is no question before this one.\nAsk a whole question."
 
 
@@ -118,14 +130,12 @@ def _time(reading: _Reading) -> FollowUp | None:
         return None
     if phrase.kind == "period":
         return Standalone(asked_in_period(_asked_for(reading, phrase.value), words.periods[0]))
-    changed = asked_before_or_after(reading.asked, phrase.kind, phrase.value, reading.today)
-    if changed is None:
-        return Unclear(
-            words.typed,
-            "The last answer has no date, so that it is not clear before or after what.\n"
-            "Name a date.",
-        )
-    return Standalone(changed)
+    limit = limit_of_answer(reading.asked, phrase.kind, reading.today)
+    if limit is None:
+        return Unclear(words.typed, NO_DATE)
+    changed = asked_before_or_after(reading.asked, limit, phrase.value)
+    turn = reading.asked.turn
+    return Standalone(changed, limit, turn.without_limit or turn.understood)
 
 
 def _asked_for(reading: _Reading, what: str) -> AskedBefore:
@@ -188,7 +198,10 @@ def _other_subject(reading: _Reading) -> FollowUp | None:
     named = named_subject(reading.words, reading.asked)
     if named is None:
         return None
-    changed = of_subject(reading.asked, named.text, with_article=named.has_article)
+    asked = reading.asked
+    if asked.turn.without_limit:
+        asked = _reread(reading, asked.turn.without_limit)
+    changed = of_subject(asked, named.text, with_article=named.has_article)
     if not named.period:
         return Standalone(changed)
     return Standalone(asked_in_period(_reread(reading, changed), named.period))

@@ -2,6 +2,7 @@
 
 import re
 from datetime import date
+from typing import NamedTuple
 
 from archqa.asking.thread.changed_question import at_time
 from archqa.asking.thread.follow_up_words import FollowUpWords
@@ -16,22 +17,40 @@ _POINTS = frozenset({"measurement", "procedure", "vaccine"})
 """Kinds of which a record has one after another, each with a date."""
 
 
+class TimeLimit(NamedTuple):
+    """Before or after a date: a year, a month or a day."""
+
+    relation: str
+    date: str
+
+    @property
+    def words(self) -> str:
+        """The limit as a question has it."""
+        return f"{self.relation} {self.date}"
+
+    def holds(self, when: str) -> bool:
+        """Whether a date (or time) of the record lies within the limit."""
+        shown = when[: len(self.date)]
+        return shown < self.date if self.relation == "before" else shown > self.date
+
+
 def asked_in_period(asked: AskedBefore, period: str) -> str:
     """Return the last question about a stretch of time."""
     typed = period.strip()
     return at_time(asked, f"in {typed}" if _YEAR_ALONE.fullmatch(typed) else typed)
 
 
-def asked_before_or_after(asked: AskedBefore, relation: str, which: str, today: date) -> str | None:
-    """Return the last question before or after the dates of its answer; None without a date."""
+def limit_of_answer(asked: AskedBefore, relation: str, today: date) -> TimeLimit | None:
+    """Return the time before or after the dates of the last answer; None without a date."""
     found = _date_of(asked, relation, today)
-    if found is None:
-        return None
-    period = f"{relation} {found}"
-    subject = _one_after_another(asked)
+    return None if found is None else TimeLimit(relation, found)
+
+
+def asked_before_or_after(asked: AskedBefore, limit: TimeLimit, which: str) -> str:
+    """Return the last question before or after a date."""
     is_single = which == "one" or len(asked.turn.lines) == 1
-    is_of_last = relation == "before" and is_single
-    return at_time(asked, period, subject if is_of_last else None)
+    is_of_last = limit.relation == "before" and is_single
+    return at_time(asked, limit.words, _one_after_another(asked) if is_of_last else None)
 
 
 def _one_after_another(asked: AskedBefore) -> Subject | None:

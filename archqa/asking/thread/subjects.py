@@ -20,6 +20,10 @@ _VISIT_NOUNS = frozenset(
     {"admission", "admissions", "visit", "visits", "stay", "stays", "hospitalization", "er", "ed"}
 )
 
+_VACCINE_NOUNS = frozenset(
+    {"shot", "shots", "vaccine", "vaccines", "vaccination", "jab", "booster", "immunization"}
+)
+
 _KINDS_OF_CONCEPTS = {"drug_class": "drug"}
 _KINDS_OF_ROWS = {
     "observation": "measurement",
@@ -63,10 +67,18 @@ class Subject(NamedTuple):
     is_class: bool = False
 
     @property
+    def noun(self) -> str:
+        """The name as a noun: a vaccine that is called by its disease gets "shot"."""
+        is_called_so = _VACCINE_NOUNS & set(self.name.lower().split())
+        is_vaccine = self.kinds == {"vaccine"}
+        return f"{self.name} shot" if is_vaccine and not is_called_so else self.name
+
+    @property
     def phrase(self) -> str:
         """The name with the article that it needs in a question."""
-        needs = self.kinds & {"procedure", "visit", "other"} and not self.kinds & {"measurement"}
-        return f"the {self.name}" if needs or self.has_article else self.name
+        is_counted = self.kinds & {"procedure", "visit", "vaccine", "other"}
+        needs = is_counted and "measurement" not in self.kinds
+        return f"the {self.noun}" if needs or self.has_article else self.noun
 
 
 class AskedBefore(NamedTuple):

@@ -10,21 +10,27 @@ MOST_TURNS = 20
 
 
 class Turn(FrozenModel):
-    """One question and its answer. `understood` is the question that stands by itself."""
+    """One question and its answer. `understood` is the question that stands by itself.
+
+    `without_limit` is the same without the date that "before that?" has set, which is not meant of
+    another subject.
+    """
 
     question: str
     understood: str
+    without_limit: str = ""
     status: Status
     lines: tuple[AnswerLine, ...] = ()
     evidence: tuple[Evidence, ...] = ()
     message: str = ""
 
     @classmethod
-    def of_answer(cls, answer: Answer) -> Self:
+    def of_answer(cls, answer: Answer, without_limit: str = "") -> Self:
         """Return the turn of an answer."""
         return cls(
             question=answer.question,
             understood=answer.understood or answer.question,
+            without_limit=without_limit,
             status=answer.status,
             lines=answer.lines,
             evidence=answer.evidence,
