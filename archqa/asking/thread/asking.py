@@ -2,12 +2,12 @@
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from datetime import date, datetime
+from datetime import date
 from pathlib import Path
 from typing import NamedTuple
 
 from archqa.asking.answer import Answer, Status
-from archqa.asking.ask import check_place
+from archqa.asking.ask import check_place, parse_time
 from archqa.asking.chart import AnsweredChart
 from archqa.asking.note import OnStep
 from archqa.asking.patient import find_patient
@@ -244,4 +244,5 @@ def _with_patient(place: Place, answer: Answer) -> Place:
 
 
 def _today(place: Place) -> date:
-    return datetime.fromisoformat(place.now).date() if place.now else date.today()
+    now = parse_time(place.now)
+    return now.date() if now else date.today()

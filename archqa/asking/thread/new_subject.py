@@ -3,6 +3,7 @@
 from typing import NamedTuple
 
 from archqa.asking.thread.follow_up_words import FollowUpWords
+from archqa.asking.thread.phrases import edge_words
 from archqa.asking.thread.subjects import AskedBefore, Subject, subjects_of
 from archqa.query.everyday.marks import Mark
 
@@ -25,7 +26,12 @@ class NamedSubject(NamedTuple):
 
 def has_own_subject(words: FollowUpWords) -> bool:
     """Whether a question names a thing of its own."""
-    return any(each.kind in _OWN for each in words.clause.marks)
+    return any(each.kind in _OWN and not _names_nothing(each) for each in words.clause.marks)
+
+
+def _names_nothing(each: Mark) -> bool:
+    empty = {word for phrase in edge_words("empty") for word in phrase.words}
+    return each.kind == "unknown" and set(each.text.split()) <= empty
 
 
 def is_fragment(words: FollowUpWords) -> bool:
