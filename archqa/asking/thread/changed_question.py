@@ -5,6 +5,7 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 from archqa.asking.thread.follow_up_words import FollowUpWords
+from archqa.asking.thread.phrases import Phrase
 from archqa.asking.thread.subjects import AskedBefore, Subject
 from archqa.query.everyday.marks import Mark
 
@@ -12,6 +13,8 @@ _BEFORE_NAME = re.compile(r"\b(?:an?|the|his|her|my|their) $", re.IGNORECASE)
 _INDEFINITE = re.compile(r"\ban? $", re.IGNORECASE)
 _PAST = frozenset({"was", "were", "did", "had"})
 _PRESENT = frozenset({"is", "are", "am", "do", "does", "has", "have"})
+_PAST_OF = {"is": "was", "are": "were", "am": "was", "does": "did", "do": "did"}
+_UNTIL_NOW = frozenset({"since", "this", "today", "now"})
 _WH_FIELDS = frozenset({"reason", "time", "place"})
 _WH_WORDS = frozenset({"how_long", "how_often", "how_much", "how_high"})
 _ASKING = {
@@ -20,6 +23,7 @@ _ASKING = {
     "where": "Where",
     "how_long": "How long",
     "count": "How many times",
+    "frequency": "How many times",
 }
 """What may be asked of a yes/no question by setting these words before it."""
 
@@ -39,9 +43,22 @@ def at_time(asked: AskedBefore, period: str, last_of: Subject | None = None) -> 
     """
     stretches = [_stretch(asked, each) for each in asked.clause.of("span")]
     stretches += [_stretch(asked, each) for each in _words_for_now(asked)]
+    stretches += _in_the_past(asked, period)
     if last_of is not None:
         stretches.append(_Stretch(last_of.start, last_of.start, "last "))
     return _ended(_changed(asked, stretches), period)
+
+
+def _in_the_past(asked: AskedBefore, period: str) -> list[_Stretch]:
+    """The verb that stands in the present, in the past: "Is she on it" was it, in 2020."""
+    if period.split()[0] in _UNTIL_NOW:
+        return []
+    for token in asked.clause.tokens:
+        if token.text in _PAST_OF and asked.text[token.start : token.end].lower() == token.text:
+            past = _PAST_OF[token.text]
+            is_first = asked.text[token.start].isupper()
+            return [_Stretch(token.start, token.end, past.capitalize() if is_first else past)]
+    return []
 
 
 def _words_for_now(asked: AskedBefore) -> list[Mark]:
@@ -56,6 +73,8 @@ def of_subject(asked: AskedBefore, name: str, *, with_article: bool) -> str:
     former = _BEFORE_NAME if with_article else _INDEFINITE
     before = former.search(asked.text[: first.start])
     start = before.start() if before else first.start
+    if with_article and not before:  # "Last A1c" has no place for "her" of "her glucose".
+        name = name.partition(" ")[2] or name
     return _tidy(asked.text[:start] + name + asked.text[last.end :])
 
 
@@ -65,6 +84,8 @@ def asked_why_or_when(asked: AskedBefore, attribute: str) -> str | None:
     None where that would be no good English, as "When is he on metformin?".
     """
     if attribute not in _ASKING or not asked.words:
+        return None
+    if attribute == "frequency" and any("drug" in each.kinds for each in asked.subjects):
         return None
     opening = _ASKING[attribute]
     first = asked.clause.tokens[0].text
@@ -91,6 +112,13 @@ def _is_said_of_somebody(asked: AskedBefore, each: Mark) -> bool:
     """Whether a mark is a verb, and no thing that the question names."""
     start = asked.clause.tokens[each.start].start
     return all(not subject.start <= start < subject.end for subject in asked.subjects)
+
+
+def with_part_of(words: FollowUpWords, part: Phrase, place: int, name: str) -> str:
+    """Return a follow-up with the name of the thing that a part is of: "the dose of metformin"."""
+    end = words.clause.tokens[place + len(part.words) - 1].end
+    lead = words.words[0].start
+    return _sentence(f"{words.text[lead:end]} of {name}{words.text[end:]}")
 
 
 def with_name(words: FollowUpWords, name: str) -> str:

@@ -7,7 +7,12 @@ from collections.abc import Callable
 from datetime import date
 from typing import NamedTuple
 
-from archqa.asking.thread.changed_question import asked_why_or_when, of_subject, with_name
+from archqa.asking.thread.changed_question import (
+    asked_why_or_when,
+    of_subject,
+    with_name,
+    with_part_of,
+)
 from archqa.asking.thread.chosen_subject import (
     Chosen,
     ChosenSubject,
@@ -33,6 +38,8 @@ from archqa.asking.thread.phrases import (
     SUBJECT,
     Phrase,
     contains,
+    longest_at,
+    references,
     subject_kind_phrases,
     whole_phrases,
 )
@@ -72,6 +79,10 @@ class Unclear(NamedTuple):
 
 
 FollowUp = Standalone | ShowEvidence | NoQuestion | Unclear
+
+PLURAL_WORDS = frozenset({"them", "these", "those"})
+MOST_AT_ONCE = 3
+"""The things that one question is asked of."""
 
 _Rule = Callable[["_Reading"], FollowUp | None]
 
@@ -207,6 +218,33 @@ def _other_subject(reading: _Reading) -> FollowUp | None:
     return Standalone(asked_in_period(_reread(reading, changed), named.period))
 
 
+def _part(reading: _Reading) -> FollowUp | None:
+    """Was the dose changed? Of what the question itself names, nothing is added."""
+    words = reading.words
+    if words.references or has_own_subject(words):
+        return None
+    texts = [token.text for token in words.clause.tokens]
+    for place in range(len(texts)):
+        part = longest_at(references(), texts, place)
+        if part is None or part.kind != "part":
+            continue
+        if texts[place + len(part.words) :][:1] in (["of"], ["for"]):
+            continue
+        chosen = choose_template_subject(reading.asked, _attribute_of(part), 0)
+        if isinstance(chosen, SeveralSubjects):
+            return _several(words, chosen)
+        if chosen is not None:
+            name = chosen.subject.phrase
+            return Standalone(with_part_of(words, part, place, name))
+    return None
+
+
+def _attribute_of(part: Phrase) -> str:
+    """What a part is called in the table of templates: "the dosage" is the dose."""
+    known = whole_phrases().get(part.words)
+    return known.value if known else "result"
+
+
 def _reference(reading: _Reading) -> FollowUp | None:
     """When was it stopped? A reference to what the question itself names is left."""
     words = reading.words
@@ -218,7 +256,7 @@ def _reference(reading: _Reading) -> FollowUp | None:
         kinds = [each.value for each in specific if contains(words.key, each)]
     chosen = choose_subject(reading.asked, frozenset(kinds), words.references[0].item)
     if isinstance(chosen, SeveralSubjects):
-        return _several(words, chosen)
+        return _all_or_asked_back(words, chosen)
     if chosen is None:
         return _unclear(words)
     if words.key == (SUBJECT,):
@@ -241,6 +279,17 @@ def _fragment(reading: _Reading) -> FollowUp | None:
     return _unclear(words) if isinstance(read, NotUnderstood) else None
 
 
+def _all_or_asked_back(words: FollowUpWords, several: SeveralSubjects) -> FollowUp:
+    """Who prescribed them: all, if they are few; "it" of several is asked back."""
+    reference = words.references[0]
+    typed = words.text[reference.start : reference.end].lower().split()
+    is_choice = words.key[:2] in {("which", "of"), ("what", "of")}
+    if typed[-1] not in PLURAL_WORDS or is_choice or len(several.names) > MOST_AT_ONCE:
+        return _several(words, several)
+    *names, last = several.names
+    return Standalone(with_name(words, f"{', '.join(names)} and {last}"))
+
+
 def _several(words: FollowUpWords, several: SeveralSubjects) -> Unclear:
     *names, last = several.names
     listed = f"{', '.join(names)} or {last}"
@@ -260,6 +309,7 @@ _RULES: tuple[_Rule, ...] = (
     _relative,
     _date_in_question,
     _other_subject,
+    _part,
     _reference,
     _fragment,
 )

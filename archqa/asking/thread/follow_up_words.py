@@ -118,7 +118,7 @@ def _reference(phrase: Phrase | None, clause: Clause, place: int, end: int) -> I
         yield from (_word(token.text, [token]) for token in tokens[:-1])
         last = tokens[-1]
         yield _word(SUBJECT if last.text in POINTING_WORDS else last.text, [last])
-    elif phrase is None or phrase.kind == "expletive" or _points(phrase, clause, end):
+    elif phrase is None or phrase.kind in {"expletive", "part"} or _points(phrase, clause, end):
         yield from (_word(token.text, [token]) for token in tokens)
     elif phrase.kind == "occasion":
         yield _word(PERIOD, tokens)
@@ -162,6 +162,8 @@ def _last_word(clause: Clause) -> int:
 def _without_edges(words: tuple[Word, ...]) -> tuple[Word, ...]:
     """Return the words without those at the start and the end that say nothing."""
     while phrase := longest_at(edge_words("start"), [word.text for word in words], 0):
+        if len(phrase.words) == len(words):  # "And now?" says something.
+            break
         words = words[len(phrase.words) :]
     while phrase := _phrase_at_end(words):
         words = words[: -len(phrase.words)]

@@ -84,9 +84,16 @@ def longest_at(phrases: Sequence[Phrase], words: Sequence[str], start: int) -> P
         end = start + len(phrase.words)
         if tuple(words[start:end]) != phrase.words:
             continue
-        if not phrase.at_end or end == len(words) or not words[end].isalnum():
+        if not phrase.at_end or _is_end(words, end):
             return phrase
     return None
+
+
+def _is_end(words: Sequence[str], place: int) -> bool:
+    """Whether a question, or a part of it, ends here, or a verb follows."""
+    if place == len(words) or not words[place].isalnum():
+        return True
+    return any(phrase.words == (words[place],) for phrase in edge_words("after"))
 
 
 def contains(words: Sequence[str], phrase: Phrase) -> bool:
