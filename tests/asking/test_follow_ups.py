@@ -34,14 +34,14 @@ def test_a_follow_up_is_understood_as_the_table_says(expected: Expected) -> None
     assert is_expected(understood, expected), understood
 
 
+MOST_KEPT_ASIDE = 33
+
+
 def test_most_follow_ups_that_were_kept_aside_are_understood() -> None:
     rows = list(threads("follow_ups_kept_aside.tsv"))
     right = [row for row in rows if is_expected(understood_as(row.typed, row.thread), row)]
     assert len(rows) == 40
     assert len(right) >= MOST_KEPT_ASIDE
-
-
-MOST_KEPT_ASIDE = 30
 
 
 def test_whole_questions_are_passed_unchanged(shared: Path) -> None:
@@ -97,5 +97,5 @@ def test_before_the_first_question_only_whole_questions_are_understood() -> None
 
 def test_every_template_is_a_question() -> None:
     for template in templates().values():
-        question = template.format(subject="the x", name="x", relative="her mother")
+        question = template.format(subject="the x", name="x", which="last", relative="her mother")
         assert question.endswith("?") or question.startswith("List all")

@@ -33,6 +33,8 @@ def choose_template_subject(
     chosen = choose_subject(asked, kinds - {_ANY}, item, is_strict=_ANY not in kinds)
     if chosen is None or isinstance(chosen, SeveralSubjects):
         return chosen
+    if relative and chosen.kinds != {"condition"}:  # A relative's values are in no record.
+        return None
     return ChosenSubject(chosen, _question(attribute, chosen, relative))
 
 
@@ -90,7 +92,9 @@ def _question(attribute: str, subject: Subject, relative: str) -> str | None:
     for kind in (*sorted(subject.kinds), _ANY):
         template = known.get((attribute, kind))
         if template:
-            return template.format(subject=subject.phrase, name=subject.noun, relative=relative)
+            return template.format(
+                subject=subject.phrase, name=subject.noun, which=subject.which, relative=relative
+            )
     return None
 
 

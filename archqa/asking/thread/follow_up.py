@@ -26,6 +26,7 @@ from archqa.asking.thread.new_subject import (
     is_fragment,
     named_subject,
     names_subject_before_reference,
+    says_nothing,
 )
 from archqa.asking.thread.other_time import (
     TimeLimit,
@@ -45,7 +46,7 @@ from archqa.asking.thread.phrases import (
 )
 from archqa.asking.thread.subjects import AskedBefore, read_asked
 from archqa.asking.thread.turns import Thread
-from archqa.query.everyday import NotUnderstood, Vocabulary, read_question
+from archqa.query.everyday import Declined, Understood, Vocabulary, read_question
 
 
 class Standalone(NamedTuple):
@@ -276,7 +277,9 @@ def _fragment(reading: _Reading) -> FollowUp | None:
     if has_own_subject(words) or not is_fragment(words):
         return None
     read = read_question(words.text, reading.vocabulary, today=reading.today)
-    return _unclear(words) if isinstance(read, NotUnderstood) else None
+    is_whole = isinstance(read, Understood)
+    is_judgement = isinstance(read, Declined) and not says_nothing(words)
+    return None if is_whole or is_judgement else _unclear(words)
 
 
 def _all_or_asked_back(words: FollowUpWords, several: SeveralSubjects) -> FollowUp:

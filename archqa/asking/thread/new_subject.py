@@ -29,6 +29,11 @@ def has_own_subject(words: FollowUpWords) -> bool:
     return any(each.kind in _OWN and not _names_nothing(each) for each in words.clause.marks)
 
 
+def says_nothing(words: FollowUpWords) -> bool:
+    """Whether a question has words such as "happened", which name nothing by themselves."""
+    return any(_names_nothing(each) for each in words.clause.marks)
+
+
 def _names_nothing(each: Mark) -> bool:
     empty = {word for phrase in edge_words("empty") for word in phrase.words}
     return each.kind == "unknown" and set(each.text.split()) <= empty

@@ -16,6 +16,7 @@ _ARTICLES = frozenset({"a", "an", "the"})
 _POSSESSIVES = frozenset({"his", "her", "my", "their", "our", "its"})
 _PERSONS = frozenset({"he", "she", "i", "they", "we", "patient", "pt"})
 _BEFORE_NOUNS = frozenset({"article", "pronoun", "preposition", "demonstrative"})
+_PREPOSITIONS = frozenset({"on", "in", "of", "for", "with", "to", "at"})
 _VISIT_NOUNS = frozenset(
     {"admission", "admissions", "visit", "visits", "stay", "stays", "hospitalization", "er", "ed"}
 )
@@ -56,7 +57,8 @@ _KINDS_OF_RESOURCES = {
 class Subject(NamedTuple):
     """A drug, test, problem or other thing, and where the question names it (-1: its answer does).
 
-    `kinds` are drug, measurement, condition, procedure, vaccine, allergy, visit or other.
+    `kinds` are drug, measurement, condition, procedure, vaccine, allergy, visit or other. `which`
+    of its values is asked for, such as "last" or "highest".
     """
 
     name: str
@@ -64,6 +66,7 @@ class Subject(NamedTuple):
     start: int = -1
     end: int = -1
     has_article: bool = False
+    which: str = "last"
     is_class: bool = False
 
     @property
@@ -115,19 +118,33 @@ def subjects_of(text: str, clause: Clause) -> Iterator[Subject]:
         if not kinds or _is_verb(each, clause) or not _is_noun(each, clause):
             continue
         start, end = clause.tokens[each.start].start, clause.tokens[each.end - 1].end
-        name = text[start:end].removesuffix("'s")
+        name = _without_preposition(text[start:end].removesuffix("'s"))
         has_article = _word_before(each, clause) in _ARTICLES
         if "visit" in kinds:
             name, has_article = name.removeprefix("the "), True
         yield Subject(
             name=name,
             kinds=frozenset({"allergy"}) if is_of_allergy else kinds,
-            start=end - len(name) if "visit" in kinds else start,
+            start=end - len(name) if text[start:end].endswith(name) else start,
             end=end,
             has_article=has_article,
+            which=_which(each, clause),
             is_class=any(concept.kind == "drug_class" for concept in each.concepts)
             and "measurement" not in kinds,
         )
+
+
+def _without_preposition(name: str) -> str:
+    """The name without what its phrase begins with: "on oxygen"."""
+    first, _, rest = name.partition(" ")
+    return rest if rest and first.lower() in _PREPOSITIONS else name
+
+
+def _which(each: Mark, clause: Clause) -> str:
+    """Which of its values a question asks for: the words right before its name."""
+    before = next((mark for mark in clause.marks if mark.end == each.start), None)
+    is_choice = before is not None and before.kind in {"position", "extreme"}
+    return before.text.removeprefix("the ") if before is not None and is_choice else "last"
 
 
 def _kinds(each: Mark) -> frozenset[str]:
