@@ -9,6 +9,7 @@ from typing import NamedTuple
 from archqa.asking.answer import Answer, Status
 from archqa.asking.ask import check_place, parse_time
 from archqa.asking.chart import AnsweredChart
+from archqa.asking.clock import clock
 from archqa.asking.note import OnStep
 from archqa.asking.patient import find_patient
 from archqa.asking.thread.evidence_in_context import shown_evidence
@@ -109,8 +110,12 @@ def ask_in_thread(
 
 def _understood(question: str, thread: Thread, place: Place, asking: Asking) -> _Understood:
     """By the rules; by a model what they cannot resolve."""
-    with _vocabulary(place, asking.settings) as vocabulary:
-        follow_up = resolve(question, thread, vocabulary, _today(place))
+    with _record(place, asking.settings) as record:
+        vocabulary = _vocabulary(place, record)
+        try:
+            follow_up = resolve(question, thread, vocabulary, _today(place, record))
+        except FhirError as error:
+            raise InputError(place.record or "", [f": {error}"]) from None
     if not isinstance(follow_up, Unclear) or follow_up.is_ambiguous or thread.last is None:
         return _Understood(follow_up)
     if not asking.settings.has_model and asking.scripted is None:
@@ -138,17 +143,11 @@ def _by_model(question: str, thread: Thread, asking: Asking, unclear: Unclear) -
     return _Understood(Standalone(rewriting.question), rewriting.usage)
 
 
-@contextmanager
-def _vocabulary(place: Place, settings: Settings) -> Iterator[PatientVocabulary]:
+def _vocabulary(place: Place, record: Record | None) -> PatientVocabulary:
     """The names in the patient's record; none for a note."""
-    if place.patient_id and place.record is not None:
-        with connect(place.record, allow_plain_http=settings.allow_plain_http) as record:
-            try:
-                yield patient_vocabulary(record, place.patient_id)
-            except FhirError as error:
-                raise InputError(place.record, [f": {error}"]) from None
-    else:
-        yield PatientVocabulary(tuple, lambda: NameIndex(()), lambda: NameIndex(()))
+    if record is None:
+        return PatientVocabulary(tuple, lambda: NameIndex(()), lambda: NameIndex(()))
+    return patient_vocabulary(record, place.patient_id)
 
 
 def _answered(
@@ -243,6 +242,9 @@ def _with_patient(place: Place, answer: Answer) -> Place:
     return place.model_copy(update={"patient_id": patient_id})
 
 
-def _today(place: Place) -> date:
+def _today(place: Place, record: Record | None) -> date:
+    """The date of the questions; the dates of a record may be shifted into the future."""
     now = parse_time(place.now)
-    return now.date() if now else date.today()
+    if record is None:
+        return now.date() if now else date.today()
+    return clock(record, place.patient_id, now).now.date()

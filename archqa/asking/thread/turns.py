@@ -26,14 +26,15 @@ class Turn(FrozenModel):
 
     @classmethod
     def of_answer(cls, answer: Answer, without_limit: str = "") -> Self:
-        """Return the turn of an answer."""
+        """Return the turn of an answer, with the evidence that its lines cite."""
+        cited = {name for line in answer.lines for name in line.citations}
         return cls(
             question=answer.question,
             understood=answer.understood or answer.question,
             without_limit=without_limit,
             status=answer.status,
             lines=answer.lines,
-            evidence=answer.evidence,
+            evidence=tuple(piece for piece in answer.evidence if piece.id in cited),
             message=answer.message,
         )
 
