@@ -223,6 +223,17 @@ class TestWithAModel:
         assert (answer.status, answer.understood) == (Status.ANSWERED, None)
 
 
+def test_its_agent_has_settings_in_a_thread_alone() -> None:
+    own = {"follow_up": {"backend": "model"}}
+    others = own | {"planner": {"backend": "model"}}
+    thread = archqa.Thread()
+    assert archqa.ask("Why was furosemide given?", NOTE, session=thread, agents=own).lines
+    with pytest.raises(CallerError, match="follow_up"):
+        archqa.ask("Why was furosemide given?", NOTE, agents=own)
+    with pytest.raises(CallerError, match="planner"):
+        archqa.ask("Why was furosemide given?", session=thread, agents=others)
+
+
 def test_a_session_of_sentence_ids_with_numbers_is_shown(record: Path) -> None:
     """Sentences are also cited as `DocumentReference/<id>#<n>`."""
     from archqa.asking.answer import AnswerLine, Evidence
