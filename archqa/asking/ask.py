@@ -112,15 +112,16 @@ def _ask_in_session(
     """Answer in a session; it is given the time in words, to keep it in its file."""
     from archqa.asking.chart import AnsweredChart  # Without a session none is needed.
     from archqa.asking.thread.asking import Asking, ask_in_session
-    from archqa.asking.thread.model_rewriting import settings_of_answer
     from archqa.asking.thread.turns import Place
 
     def answer(standalone: str, place: Place) -> AnsweredChart:
         patient = place.patient_id or place.patient
         of_place = _Asked(place.note, patient, place.record, parse_time(place.now))
-        of_answer = asking._replace(settings=settings_of_answer(asking.settings, place))
         return AnsweredChart(_answer(standalone, of_place, of_answer), None)
 
+    # The agent of threads belongs to no pipeline that answers.
+    settings_of_answer = asking.settings.without_typed_name("agents.follow_up")
+    of_answer = asking._replace(settings=settings_of_answer)
     given = Place(
         note=asked.note,
         patient=asked.patient,

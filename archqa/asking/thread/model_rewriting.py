@@ -4,15 +4,12 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, NamedTuple
 
 from archqa.agents.follow_up import AskedTurn, FollowUpAgent, FollowUpTask
-from archqa.asking.note import model_pipeline
-from archqa.asking.record import record_pipeline
-from archqa.asking.thread.turns import Place, Thread, Turn
+from archqa.asking.thread.turns import Thread, Turn
 from archqa.core.step import Step
 from archqa.core.usage import Usage, sum_usage
 from archqa.llm.model import Model
 from archqa.runs.backends import Backends
 from archqa.runs.destinations import Announce
-from archqa.runs.settings_check import check_settings_used
 from archqa.settings import Settings
 from archqa.tasks.pipeline import Pipeline, PipelineResult
 from archqa.tasks.pipeline_settings import PipelineSettings
@@ -49,20 +46,6 @@ FOLLOW_UP_MODEL = Pipeline(
     agents=(FollowUpAgent.name,),
     settings_type=FollowUpSettings,
 )
-
-
-def settings_of_answer(settings: Settings, place: Place) -> Settings:
-    """Return the settings that answer a question of a thread; `agents.follow_up` is used before.
-
-    Raises `CallerError` for typed settings that have no effect, as without a thread.
-    """
-    if f"agents.{FollowUpAgent.name}" not in settings.typed_names:
-        return settings
-    if place.patient is None and "pipeline" in settings.typed_names:
-        return settings
-    answering = [model_pipeline()] if place.patient is None else [record_pipeline(settings)]
-    check_settings_used(settings, FOLLOW_UP_MODEL, model_pipeline(), *answering)
-    return settings.replace()
 
 
 async def rewrite_by_model(
