@@ -33,9 +33,11 @@ from archqa.asking.thread.other_time import (
     asked_before_or_after,
     asked_in_period,
     limit_of_answer,
+    relation_in,
     with_dates,
 )
 from archqa.asking.thread.phrases import (
+    POINTING_WORDS,
     SUBJECT,
     Phrase,
     contains,
@@ -82,6 +84,9 @@ class Unclear(NamedTuple):
 FollowUp = Standalone | ShowEvidence | NoQuestion | Unclear
 
 PLURAL_WORDS = frozenset({"them", "these", "those"})
+LONGEST_ON_EVENTS = 4
+"""Words of a question on an event: "how long was that"."""
+
 MOST_AT_ONCE = 3
 """The things that one question is asked of."""
 
@@ -142,11 +147,16 @@ def _time(reading: _Reading) -> FollowUp | None:
         return None
     if phrase.kind == "period":
         return Standalone(asked_in_period(_asked_for(reading, phrase.value), words.periods[0]))
-    limit = limit_of_answer(reading.asked, phrase.kind, reading.today)
+    return _limited(reading, phrase.kind, phrase.value)
+
+
+def _limited(reading: _Reading, relation: str, which: str) -> FollowUp:
+    """The last question before, or after, what its answer found."""
+    limit = limit_of_answer(reading.asked, relation, reading.today)
     if limit is None:
-        return Unclear(words.typed, NO_DATE)
-    changed = asked_before_or_after(reading.asked, limit, phrase.value)
+        return Unclear(reading.words.typed, NO_DATE)
     turn = reading.asked.turn
+    changed = asked_before_or_after(reading.asked, limit, which)
     return Standalone(changed, limit, turn.without_limit or turn.understood)
 
 
@@ -170,13 +180,20 @@ def _attribute(reading: _Reading) -> FollowUp | None:
     if phrase is None or phrase.kind not in {"attribute", "position"}:
         return None
     has_reference = bool(reading.words.references)
-    if not has_reference:
+    if not has_reference or _refers_to_event(reading.words):
         changed = asked_why_or_when(asked, phrase.value)
         if changed:
             return Standalone(changed)
     item = reading.words.references[0].item if has_reference else 0
     chosen = choose_template_subject(asked, phrase.value, item)
     return _with_subject(reading, chosen)
+
+
+def _refers_to_event(words: FollowUpWords) -> bool:
+    """Whether "that" is what happened as a whole, as in "why was that"."""
+    reference = words.references[0]
+    is_pronoun = words.text[reference.start : reference.end].lower() in POINTING_WORDS
+    return is_pronoun and words.key[-1] == SUBJECT and len(words.key) <= LONGEST_ON_EVENTS
 
 
 def _with_subject(reading: _Reading, chosen: Chosen) -> FollowUp | None:
@@ -265,9 +282,15 @@ def _reference(reading: _Reading) -> FollowUp | None:
     return Standalone(with_name(words, chosen.phrase))
 
 
-def _date_in_question(reading: _Reading) -> FollowUp | None:
-    """A complete question with "before that" in it."""
-    changed = with_dates(reading.words, reading.asked, reading.today)
+def _time_reference(reading: _Reading) -> FollowUp | None:
+    """A complete question with "before that" in it; a fragment is the last question."""
+    words = reading.words
+    relation = relation_in(words)
+    if relation is None:
+        return None
+    if is_fragment(words) and not has_own_subject(words):
+        return _limited(reading, relation, "one")
+    changed = with_dates(words, reading.asked, reading.today)
     return None if changed is None else Standalone(changed)
 
 
@@ -310,7 +333,7 @@ _RULES: tuple[_Rule, ...] = (
     _time,
     _attribute,
     _relative,
-    _date_in_question,
+    _time_reference,
     _other_subject,
     _part,
     _reference,

@@ -97,6 +97,12 @@ def _bound(span: Span, today: date) -> str | None:
     return "-".join(parts)
 
 
+def relation_in(words: FollowUpWords) -> str | None:
+    """Return "before" or "after" of a question that has "before that", "since then" or the like."""
+    texts = [token.text for token in tokenize(words.text)]
+    return next((phrase.value for _, phrase in _times(texts)), None)
+
+
 def with_dates(words: FollowUpWords, asked: AskedBefore, today: date) -> str | None:
     """Return a question with a date in place of "that" in "before that"; None if there is none."""
     tokens = tokenize(words.text)
