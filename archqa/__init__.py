@@ -15,6 +15,7 @@ if _typing.TYPE_CHECKING:
     from archqa.asking.answer import Answer
     from archqa.asking.ask import ask
     from archqa.asking.many import ask_many
+    from archqa.asking.thread.turns import Thread
     from archqa.evaluation.scoring import compare_runs as compare
     from archqa.evaluation.scoring import score
     from archqa.runs.predict import predict
@@ -26,6 +27,7 @@ __version__ = "0.1.0"
 __all__ = [
     "Answer",
     "Run",
+    "Thread",
     "__version__",
     "ask",
     "ask_many",
@@ -39,6 +41,7 @@ __all__ = [
 _PUBLIC = {
     "Answer": ("archqa.asking.answer", "Answer"),
     "Run": ("archqa.runs.run", "Run"),
+    "Thread": ("archqa.asking.thread.turns", "Thread"),
     "ask": ("archqa.asking.ask", "ask"),
     "ask_many": ("archqa.asking.many", "ask_many"),
     "compare": ("archqa.evaluation.scoring", "compare_runs"),

@@ -42,6 +42,7 @@ AGENT_CLASSES: dict[str, tuple[str, ...]] = {
     "note_answer_check": ("archqa.agents.note_answer_check:NoteAnswerCheckAgent",),
     "chart_answer": ("archqa.agents.chart_answer:ChartAnswerAgent",),
     "chart_answer_check": ("archqa.agents.chart_answer_check:ChartAnswerCheckAgent",),
+    "follow_up": ("archqa.agents.follow_up:FollowUpAgent",),
     "planner": ("archqa.agents.planner:PlannerAgent",),
     "fhir_request": (f"{_FHIR}:FhirRequestAgent",),
     "fhir_retriever": (f"{_FHIR}:FhirRetrieverAgent",),

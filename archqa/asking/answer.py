@@ -60,7 +60,8 @@ class Answer(FrozenModel):
     """What `archqa.ask` returns; `archqa ask --json` prints `as_json`.
 
     `message` is the answer in words where there are no lines: of what there is no record, and what
-    was searched. `query` is the query of a record in words.
+    was searched. `query` is the query of a record in words. `understood` is the question that was
+    answered, where a thread of questions made another one of what was typed.
     """
 
     question: str
@@ -74,6 +75,7 @@ class Answer(FrozenModel):
     remarks: tuple[str, ...] = ()
     performer: str = ""
     usage: Usage = Usage()
+    understood: str | None = None
 
     @property
     def text(self) -> str:
@@ -97,4 +99,5 @@ class Answer(FrozenModel):
             "performer": self.performer,
             "calls": self.usage.calls,
             "cost_usd": self.usage.cost_usd,
+            "understood": self.understood,
         }

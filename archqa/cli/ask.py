@@ -12,6 +12,12 @@ from archqa.asking.candidates import SeveralPatients
 from archqa.asking.many import AnsweredRow, AskedRow, AskOptions, answer_row, answer_rows
 from archqa.asking.question_files import AnswerJournal, check_suffix, read_questions, write_answers
 from archqa.cli.asked_answer import print_answer
+from archqa.cli.asked_sessions import (
+    begin_session,
+    check_session,
+    list_or_forget,
+    record_of_session,
+)
 from archqa.cli.console import configure_logging, print_json, print_line, print_notice
 from archqa.cli.options import (
     AllowPlainHttpOption,
@@ -66,6 +72,21 @@ def command(
         Path | None,
         typer.Option(metavar="FILE", help="The answers to --questions: .csv or .jsonl."),
     ] = None,
+    session: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME", help="Keep the thread: understand follow-ups by the last question."
+        ),
+    ] = None,
+    new_session: Annotated[
+        bool, typer.Option("--new-session", help="Begin the session anew.")
+    ] = False,
+    forget: Annotated[
+        bool, typer.Option("--forget", help="Remove the session; nothing is asked.")
+    ] = False,
+    sessions: Annotated[
+        bool, typer.Option("--sessions", help="List the sessions and the ids of their patients.")
+    ] = False,
     max_words: Annotated[
         int | None,
         typer.Option(min=1, metavar="N", help="Leave out lines past N words; none is cut."),
@@ -93,6 +114,12 @@ def command(
       archqa ask "What was the last creatinine?" --patient 1b7c7 --record mimic.db --now 2153-12-31
       archqa ask "Is she allergic to penicillin?" --patient "Lopez, Maria" --record record.db
       archqa ask --questions questions.csv --out answers.csv
+      archqa ask "Is she on metformin?" --patient 1b7c7 --record mimic.db --session ward
+      archqa ask "And since when?" --session ward
+
+    In a session a follow-up is understood by the last question and its answer, and what was
+    understood is printed; the session's own patient or note is asked. It is kept in a private file,
+    20 questions at most; --forget removes it.
 
     A file of questions has the columns question and note (its text) or patient; other columns go
     along. If the command is stopped, run it again: it goes on where it stopped.
@@ -105,16 +132,15 @@ def command(
         "jobs": jobs,
     }
     settings = command_settings(config, options, assign)
+    if sessions or forget:
+        list_or_forget(session, question, forget=forget, as_json=as_json)
+        return
     _check_call(question, questions, out)
-    if question is not None:
-        check_place(note, patient, record)
+    check_session(session, questions, new_session=new_session)
+    _check_asked_place(question, session, (note, patient, record))
     if settings.pipeline is None and not settings.has_model:
-        print_embedded_notice(settings.replace(record=record))
-    text = None
-    if note is not None:
-        text, remarks = read_note(note)
-        for remark in remarks:
-            print_notice(remark)
+        print_embedded_notice(settings.replace(record=record or record_of_session(session)))
+    text = _note_text(note)
     ask_options = AskOptions(
         settings=settings,
         record=record,
@@ -124,10 +150,28 @@ def command(
         announce=Announcer(print_notice, quiet=quiet),
     )
     if question is not None:
-        _ask_one(question, text, patient, ask_options, as_json=as_json)
+        begin_session(session, anew=new_session)
+        _ask_one(question, text, patient, session, ask_options, as_json=as_json)
     elif questions is not None and out is not None:
         rows = read_questions(questions, record, text, patient)
         _ask_many(rows, out, ask_options, as_json=as_json)
+
+
+def _check_asked_place(
+    question: str | None, session: str | None, place: tuple[Path | None, str | None, str | None]
+) -> None:
+    """A session has a place of its own; else it must be said what to ask."""
+    if question is not None and session is None:
+        check_place(*place)
+
+
+def _note_text(note: Path | None) -> str | None:
+    if note is None:
+        return None
+    text, remarks = read_note(note)
+    for remark in remarks:
+        print_notice(remark)
+    return text
 
 
 def _check_call(question: str | None, questions: Path | None, out: Path | None) -> None:
@@ -145,10 +189,17 @@ def _check_call(question: str | None, questions: Path | None, out: Path | None) 
 
 
 def _ask_one(
-    question: str, note: str | None, patient: str | None, options: AskOptions, *, as_json: bool
+    question: str,
+    note: str | None,
+    patient: str | None,
+    session: str | None,
+    options: AskOptions,
+    *,
+    as_json: bool,
 ) -> None:
     try:
-        with shown_when_slow("searching the chart" if patient else "searching the note"):
+        is_of_note = note is not None and patient is None
+        with shown_when_slow("searching the note" if is_of_note else "searching the chart"):
             answer = ask(
                 question,
                 note,
@@ -157,6 +208,7 @@ def _ask_one(
                 now=options.now,
                 context=options.context,
                 max_words=options.max_words,
+                session=session,
                 settings=options.settings,
                 announce=options.announce,
             )

@@ -11,6 +11,8 @@ from archqa.cli.console import console, print_notice
 def print_answer(answer: Answer) -> None:
     """Print the status in words, the patient, the lines, the evidence and the remarks."""
     console.print(Text(STATUS_WORDS[answer.status], style="bold"))
+    if answer.understood:
+        console.print(Text(f"Understood as: {answer.understood}", style="italic"))
     if answer.patient is not None:
         console.print(_patient_text(answer.patient))
     if answer.message:

@@ -263,6 +263,12 @@ class Settings(BaseModel):
         """Names of pipeline and agent settings typed for this run, as of `names.typed_names`."""
         return self._typed
 
+    def without_typed_name(self, name: str) -> "Settings":
+        """A copy in which one setting does not count as typed: it has been used."""
+        copy = self.replace()
+        copy._typed = self._typed - {name}
+        return copy
+
     @property
     def has_model(self) -> bool:
         """Whether the run's own model server was asked for: by a model or a base URL.

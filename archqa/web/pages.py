@@ -6,6 +6,7 @@ A method returns None if there is no such page.
 import secrets
 from collections import OrderedDict
 from collections.abc import AsyncIterator, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.parse import quote
@@ -13,9 +14,11 @@ from urllib.parse import quote
 from archqa.asking.ask import parse_time
 from archqa.asking.chart import AnsweredChart, answer_patient, check_patient_settings
 from archqa.asking.note import OnStep, answer_case, check_note_settings, note_case
+from archqa.asking.thread.asking import Asking, ask_in_thread
+from archqa.asking.thread.turns import Place, Thread
 from archqa.core.case import Case
 from archqa.core.judgement import Relevance
-from archqa.errors import ArchqaError, InputError
+from archqa.errors import ArchqaError, CallerError, InputError
 from archqa.report import report_html
 from archqa.report.case_view import case_view
 from archqa.report.note_view import MARK_LABELS, MARK_SYMBOLS, cited_ids
@@ -29,12 +32,16 @@ from archqa.web.annotations import Annotations, Review
 from archqa.web.asked_view import asked_view, review_view
 from archqa.web.library import RunLibrary
 from archqa.web.question_destinations import describe_question_destinations
-from archqa.web.question_jobs import AnswerFunction, QuestionJobs, events
+from archqa.web.question_jobs import AnswerFunction, QuestionJob, QuestionJobs, events
 
 TEMPLATES = Path(__file__).resolve().parent / "templates"
 
 ASKED = "asked"
 """The name of the annotations of answers that belong to no run."""
+
+THREAD_LOST = (
+    "The answer to ask on from is kept no longer.\nAsk a whole question on the first page."
+)
 
 _MAX_CACHED_REPORTS = 8
 _MAX_QUESTION_LENGTH = 2000
@@ -147,8 +154,9 @@ class PageHandlers:
         """Start to answer a question; return the URL of its answer."""
         words = form.get("question", "").split()
         question = " ".join(words)[:_MAX_QUESTION_LENGTH]
-        answer = self._answer_function(question, form)
-        job = self.question_jobs.submit(question, answer)
+        after = self.question_jobs.find(form["after"]) if form.get("after") else None
+        answer = self._answer_function(question, form, after)
+        job = self.question_jobs.submit(question, answer, after)
         return f"/answers/{job.id}"
 
     def answer(self, job_id: str, *, saved: bool) -> str | None:
@@ -194,14 +202,34 @@ class PageHandlers:
             return None
         return events(job)
 
-    def _answer_function(self, question: str, form: Mapping[str, str]) -> AnswerFunction:
-        note = form.get("note", "")
+    def _answer_function(
+        self, question: str, form: Mapping[str, str], after: QuestionJob | None
+    ) -> AnswerFunction:
+        place = Place() if after else self._place(form)
+
+        def answer(thread: Thread, on_step: OnStep) -> AnsweredChart:
+            if form.get("after") and thread.place is None:
+                raise CallerError(THREAD_LOST)
+            asking = Asking(self._settings, on_step, self._announce)
+            return ask_in_thread(
+                question, thread, place, asking, partial(self._ask_place, on_step=on_step)
+            )
+
+        return answer
+
+    def _place(self, form: Mapping[str, str]) -> Place:
+        """What the form asks: a patient of the record if one is named, else the note."""
         patient = form.get("patient", "").strip()
-        now = form.get("now", "").strip()
-        record = self._record
-        if patient and record:
-            return lambda on_step: self._ask_patient(question, patient, record, now, on_step)
-        return lambda on_step: self._ask_note(question, note, on_step)
+        if patient and self._record:
+            now = form.get("now", "").strip() or None
+            return Place(patient=patient, record=self._record, now=now)
+        return Place(note=form.get("note", ""))
+
+    def _ask_place(self, question: str, place: Place, on_step: OnStep) -> AnsweredChart:
+        patient = place.patient_id or place.patient
+        if patient and place.record:
+            return self._ask_patient(question, patient, place.record, place.now or "", on_step)
+        return self._ask_note(question, place.note or "", on_step)
 
     def _ask_note(self, question: str, note: str, on_step: OnStep) -> AnsweredChart:
         check_note_settings(self._settings)

@@ -7,11 +7,12 @@ from collections import Counter, OrderedDict
 from collections.abc import AsyncIterator, Callable
 from concurrent.futures import ThreadPoolExecutor
 from threading import Lock
-from typing import Any
+from typing import Any, NamedTuple
 
 from archqa.asking.answer import Answer
 from archqa.asking.candidates import SeveralPatients
 from archqa.asking.chart import AnsweredChart
+from archqa.asking.thread.turns import MOST_TURNS, Thread
 from archqa.core.case import Case
 from archqa.core.step import Step
 from archqa.errors import ArchqaError
@@ -20,20 +21,33 @@ _MAX_JOBS = 50
 _MAX_WORKERS = 2
 _POLL_SECONDS = 0.1
 
-AnswerFunction = Callable[[Callable[[Step], object]], AnsweredChart]
-"""Answers a question, also with the case of the notes; calls its argument with each step that has
-ended."""
+AnswerFunction = Callable[[Thread, Callable[[Step], object]], AnsweredChart]
+"""Answers a question in a thread, also with the case of the notes; its second argument is called
+with each step that has ended."""
+
+
+class FormerQuestion(NamedTuple):
+    """A question of the same thread, and the id of its job."""
+
+    id: str
+    question: str
 
 
 class QuestionJob:
     """One question: in progress, answered, or failed with an `error`.
 
-    Of the record, an error holds at most the patients among whom one is to be named.
+    Of the record, an error holds at most the patients among whom one is to be named. `thread` is
+    what was asked up to here, this question too once it is answered; `former` are the questions
+    before.
     """
 
-    def __init__(self, question: str) -> None:
+    def __init__(
+        self, question: str, thread: Thread, former: tuple[FormerQuestion, ...] = ()
+    ) -> None:
         self.id = secrets.token_urlsafe(12)
         self.question = question
+        self.thread = thread
+        self.former = former[-MOST_TURNS:]
         self.answer: Answer | None = None
         self.case: Case | None = None
         self.error = ""
@@ -63,9 +77,13 @@ class QuestionJobs:
         self._jobs: OrderedDict[str, QuestionJob] = OrderedDict()
         self._workers = ThreadPoolExecutor(_MAX_WORKERS, thread_name_prefix="question")
 
-    def submit(self, question: str, answer: AnswerFunction) -> QuestionJob:
-        """Start to answer a question."""
-        job = QuestionJob(question)
+    def submit(
+        self, question: str, answer: AnswerFunction, after: QuestionJob | None = None
+    ) -> QuestionJob:
+        """Start to answer a question, in the thread of the one that it comes `after`."""
+        thread = after.thread.copy() if after else Thread()
+        former = (*after.former, FormerQuestion(after.id, after.question)) if after else ()
+        job = QuestionJob(question, thread, former)
         self._jobs[job.id] = job
         while len(self._jobs) > _MAX_JOBS:
             self._jobs.popitem(last=False)
@@ -106,7 +124,7 @@ def _format_event(name: str, content: Any) -> str:
 
 def _run_job(job: QuestionJob, answer: AnswerFunction) -> None:
     try:
-        answered = answer(job.record_step)
+        answered = answer(job.thread, job.record_step)
         job.case, job.answer = answered.case, answered.answer
     except SeveralPatients as error:  # The page is read by those who may read the record.
         job.error = f"{error.details}\n{error}"

@@ -2,11 +2,12 @@
 
 import pytest
 
-from archqa.agents.agent import Agent, CaseTask
+from archqa.agents.agent import Agent
 from archqa.agents.alignment import AlignmentAgent, AlignmentTask
 from archqa.agents.answer_first import AnswerFirstAgent, AnswerFirstTask
 from archqa.agents.evidence_writing import EvidenceDecisionAgent, EvidenceDecisionTask
 from archqa.agents.exemplars import Exemplar, ExemplarSentence
+from archqa.agents.follow_up import AskedTurn, FollowUpAgent, FollowUpTask
 from archqa.agents.note_answer import NoteAnswerAgent, NoteAnswerTask, NoteLine
 from archqa.agents.note_answer_check import NoteAnswerCheckAgent, NoteAnswerCheckTask
 from archqa.agents.question_interpretation import (
@@ -18,6 +19,7 @@ from archqa.agents.voting import GeneralVotingAgent, SpecialistVotingAgent, Voti
 from archqa.core.answer import CitedAnswer, Claim
 from archqa.core.case import Case, Phrase
 from archqa.core.judgement import Relevance
+from archqa.core.value import FrozenModel
 from archqa.llm.prompts import default_prompts
 from archqa.tasks import load_cases
 from tests.agents.rendering import check_snapshot
@@ -39,12 +41,12 @@ def mini() -> Case:
     return case.model_copy(update={"answer_sentences": (Phrase(id="1", text="It was takotsubo."),)})
 
 
-def task_of(agent: Agent) -> CaseTask:  # type: ignore[type-arg]
+def task_of(agent: Agent) -> FrozenModel:  # type: ignore[type-arg]
     case = mini()
     first, second = (sentence.id for sentence in case.sentences[:2])
     line = NoteLine(text="It was takotsubo.", citations=(first, second))
     shown = {"case": case, "context": CONTEXT, "exemplars": (EXEMPLAR,)}
-    tasks: dict[type, CaseTask] = {
+    tasks: dict[type, FrozenModel] = {
         VotingTask: VotingTask(**shown, specialty="cardiology"),
         AnswerFirstTask: AnswerFirstTask(**shown),
         VerificationTask: VerificationTask(
@@ -57,6 +59,16 @@ def task_of(agent: Agent) -> CaseTask:  # type: ignore[type-arg]
         AlignmentTask: AlignmentTask(case=case),
         NoteAnswerTask: NoteAnswerTask.from_case(case).model_copy(
             update={"former": (line,), "problems": ("Line 1 is not supported.",)}
+        ),
+        FollowUpTask: FollowUpTask(
+            question="And before that?",
+            turns=(
+                AskedTurn(
+                    question="last troponin?",
+                    status="answered",
+                    lines=("Troponin I 2.4 ng/mL on 2021-05-05",),
+                ),
+            ),
         ),
         NoteAnswerCheckTask: NoteAnswerCheckTask.from_lines(case, (line,)),
     }
@@ -73,6 +85,7 @@ AGENTS: tuple[Agent, ...] = (  # type: ignore[type-arg]
     AlignmentAgent(),
     NoteAnswerAgent(),
     NoteAnswerCheckAgent(),
+    FollowUpAgent(),
 )
 PROMPTS = [(agent, agent.prompt) for agent in AGENTS] + [(AnswerFirstAgent(), "answer_first/v2")]
 

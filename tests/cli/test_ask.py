@@ -18,7 +18,7 @@ from tests.fhir.invented import patient as ward_patient
 NOTE = "Brief Hospital Course:\nFurosemide was given for fluid overload. His wife drove him home."
 KEYS = {
     "question", "status", "answer", "lines", "evidence", "query", "not_understood", "patient",
-    "remarks", "performer", "calls", "cost_usd",
+    "remarks", "performer", "calls", "cost_usd", "understood",
 }  # fmt: skip
 
 
@@ -211,3 +211,51 @@ def test_a_slow_answer_is_said_to_be_in_progress(
     monkeypatch.setattr("archqa.cli.waiting.SECONDS_OF_SILENCE", 60.0)
     fast = archqa("ask", "Why was furosemide given?", "--note", note)
     assert "searching" not in fast.stderr
+
+
+def test_a_session_keeps_the_thread_from_call_to_call(tmp_path: Path) -> None:
+    place = ("--patient", "p1", "--record", str(small_record(tmp_path)))
+    archqa("ask", "last creatinine?", *place, "--session", "ward")
+    result = archqa("ask", "And before that?", "--session", "ward")
+    assert "Understood as: last creatinine before 2150-03-04?" in result.stdout
+    answer = json.loads(archqa("ask", "show me", "--session", "ward", "--json").stdout)
+    assert answer["question"] == "show me"
+    assert answer["understood"].startswith("Show the evidence")
+    assert answer["lines"][0]["citations"] == ["Observation/o1"]
+
+
+def test_a_session_is_of_one_patient_until_it_begins_anew(tmp_path: Path, note: str) -> None:
+    place = ("--patient", "p1", "--record", str(small_record(tmp_path)))
+    archqa("ask", "last creatinine?", *place, "--session", "ward")
+    refused = archqa("ask", "Why furosemide?", "--note", note, "--session", "ward")
+    assert refused.returncode == 2
+    assert "--new-session" in refused.stderr
+    begun = archqa("ask", "Why furosemide?", "--note", note, "--session", "ward", "--new-session")
+    assert begun.returncode == 0
+    dose = archqa("ask", "what dose?", "--session", "ward", "--json")
+    assert json.loads(dose.stdout)["understood"] == "What is the dose of furosemide?"
+
+
+def test_sessions_are_listed_by_patient_and_forgotten(tmp_path: Path) -> None:
+    place = ("--patient", "p1", "--record", str(small_record(tmp_path)))
+    archqa("ask", "last creatinine?", *place, "--session", "ward")
+    assert archqa("ask", "--sessions").stdout == "ward  patient p1\n"
+    assert archqa("ask", "--session", "ward", "--forget").returncode == 0
+    assert archqa("ask", "--sessions").stdout == ""
+    assert archqa("ask", "what dose?", "--session", "ward").returncode == 2
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("--forget",),
+        ("Why?", "--session", "ward", "--forget"),
+        ("Why?", "--new-session", "--note", "-"),
+        ("--questions", "q.csv", "--out", "a.csv", "--session", "ward"),
+        ("Why?", "--session", "../ward"),
+    ],
+)
+def test_a_wrong_call_of_a_session_says_what_to_do(arguments: tuple[str, ...]) -> None:
+    result = archqa("ask", *arguments)
+    assert result.returncode == 2
+    assert "session" in result.stderr

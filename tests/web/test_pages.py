@@ -364,3 +364,47 @@ async def test_several_questions_are_answered_in_parallel(client: httpx2.AsyncCl
         *(_ask_and_wait(client, NOTE, f"Why furosemide ({index})?") for index in range(3))
     )
     assert len(set(answer_urls)) == 3
+
+
+async def test_a_question_is_asked_on_from_an_answer(client: httpx2.AsyncClient) -> None:
+    first = await _ask_and_wait(client, question="Why was furosemide given?")
+    page = (await client.get(first)).text
+    job = first.rsplit("/", 1)[1]
+    assert f'name="after" value="{job}"' in page
+    following = await _ask_on(client, job, "what dose?")
+    answer = (await client.get(following)).text
+    assert "Understood as:" in answer
+    assert "What is the dose of furosemide?" in answer
+    assert f'href="{first}"' in answer
+    assert re.search(r"<h1[^>]*>what dose\?</h1>", answer)
+
+
+async def test_a_patient_is_asked_on_about_without_being_named_again(
+    runs: Path, tmp_path: Path
+) -> None:
+    app = create_app(WebConfig([runs], record=str(small_record(tmp_path))), settings=Settings())
+    async with _client(app) as client:
+        form = {"form_token": await _token_of(client), "patient": "p1", "note": ""}
+        response = await client.post("/ask", data=form | {"question": "last creatinine?"})
+        first = str(response.headers["location"])
+        await client.get(f"{first}/events")
+        job = first.rsplit("/", 1)[1]
+        answer = (await client.get(await _ask_on(client, job, "and before that?"))).text
+    assert "last creatinine before 2150-03-04?" in answer
+    assert "Ada Example" in answer
+    assert 'id="e-Observation/o1"' in answer
+
+
+async def test_an_answer_that_is_kept_no_longer_is_not_asked_on_from(
+    client: httpx2.AsyncClient,
+) -> None:
+    answer = (await client.get(await _ask_on(client, "gone", "what dose?"))).text
+    assert "kept no longer" in answer
+
+
+async def _ask_on(client: httpx2.AsyncClient, after: str, question: str) -> str:
+    form = {"form_token": await _token_of(client), "question": question, "after": after}
+    response = await client.post("/ask", data=form)
+    answer_url = str(response.headers["location"])
+    await client.get(f"{answer_url}/events")
+    return answer_url

@@ -1,0 +1,80 @@
+"""A model says what a follow-up refers to, where the rules do not."""
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, NamedTuple
+
+from archqa.agents.follow_up import AskedTurn, FollowUpAgent, FollowUpTask
+from archqa.asking.thread.turns import Thread, Turn
+from archqa.core.step import Step
+from archqa.core.usage import Usage, sum_usage
+from archqa.llm.model import Model
+from archqa.runs.backends import Backends
+from archqa.runs.destinations import Announce
+from archqa.settings import Settings
+from archqa.tasks.pipeline import Pipeline, PipelineResult
+from archqa.tasks.pipeline_settings import PipelineSettings
+
+if TYPE_CHECKING:
+    from archqa.agents.agent import RunContext
+
+_TURNS_SHOWN = 3
+_LINES_SHOWN = 10
+
+
+class Rewriting(NamedTuple):
+    """The standalone question (None if it is unclear), and what the calls have used."""
+
+    question: str | None
+    usage: Usage
+
+
+class FollowUpSettings(PipelineSettings):
+    """The settings of understanding a follow-up: there are none but those of its agent."""
+
+
+async def _run(task: FollowUpTask, context: "RunContext", _: FollowUpSettings) -> PipelineResult:
+    await FollowUpAgent().run(task, context)
+    return PipelineResult()
+
+
+FOLLOW_UP_MODEL = Pipeline(
+    name="follow-up-model",
+    summary="asking in a thread: a follow-up question rewritten by a model to stand by itself",
+    backend="model",
+    run=_run,
+    prompts=(FollowUpAgent.prompt,),
+    agents=(FollowUpAgent.name,),
+    settings_type=FollowUpSettings,
+)
+
+
+async def rewrite_by_model(
+    question: str,
+    thread: Thread,
+    settings: Settings,
+    *,
+    on_step: Callable[[Step], object],
+    announce: Announce | None = None,
+    scripted: Model | None = None,
+) -> Rewriting:
+    """Return the question as a model understands it. Raises `CaseFailed` and `ModelError`."""
+    settings = settings.replace(record=None, pipeline=None)
+    backends = Backends(settings, FOLLOW_UP_MODEL, scripted, announce=announce)
+    usages: list[Usage] = []
+
+    def record_step(step: Step) -> None:
+        usages.append(step.usage)
+        on_step(step)
+
+    task = FollowUpTask(question=question, turns=tuple(map(_shown, thread.turns[-_TURNS_SHOWN:])))
+    try:
+        output = await FollowUpAgent().run(task, backends.context(record_step))
+    finally:
+        await backends.close()
+    known = {"rewritten": " ".join(output.question.split()), "new_subject": question}
+    return Rewriting(known.get(output.kind), sum_usage(usages))
+
+
+def _shown(turn: Turn) -> AskedTurn:
+    lines = tuple(line.text for line in turn.lines[:_LINES_SHOWN])
+    return AskedTurn(question=turn.understood, status=turn.status.value, lines=lines)
