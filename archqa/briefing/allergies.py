@@ -1,0 +1,43 @@
+"""Allergies and intolerances, with reaction, severity and criticality."""
+
+from archqa.asking.record_displays import clean_name
+from archqa.asking.record_names import denies
+from archqa.briefing.drafts import LineDraft, SectionDraft, draft_of_rows
+from archqa.briefing.patient_rows import PatientRows, code_key, groups_of, last_day
+from archqa.query.execution.rows import Row
+from archqa.query.execution.statuses import tentative_status
+
+_CRITICALITIES = {"high", "low"}
+
+
+def allergies(patient: PatientRows) -> SectionDraft:
+    """Return a line for each substance whose allergy has not ended, the latest first."""
+    rows = patient.rows("allergy")
+    rows = [row for row in rows if patient.state("allergy", row) != "ended"]
+    groups = groups_of(rows, code_key)
+    groups.sort(key=lambda group: clean_name(group[-1].name))
+    groups.sort(key=last_day, reverse=True)
+    return SectionDraft(tuple(_line(patient, group) for group in groups))
+
+
+def _line(patient: PatientRows, rows: list[Row]) -> LineDraft:
+    row = rows[-1]
+    name = clean_name(row.name) or "Substance without a name"
+    date = patient.date(row)
+    parts = [name] if denies(name) else [name, *_details(patient, row)]
+    text = ", ".join([*parts, f"recorded {date}" if date else "date not recorded"])
+    tentative = tentative_status("allergy", row)
+    return draft_of_rows(f"{text} ({tentative})" if tentative else text, [row])
+
+
+def _details(patient: PatientRows, row: Row) -> list[str]:
+    """Reaction, severity and criticality as recorded, or that there is no reaction."""
+    reactions = "; ".join(clean_name(text) for text in row.facts.get("reaction", ()))
+    severities = "; ".join(row.facts.get("severity", ()))
+    criticality = patient.resource(row).get("criticality")
+    parts = [f"reaction: {reactions}" if reactions else "reaction not recorded"]
+    if severities:
+        parts.append(f"severity: {severities}")
+    if criticality in _CRITICALITIES:
+        parts.append(f"criticality: {criticality}")
+    return parts

@@ -1,0 +1,150 @@
+"""Current medicines: as last ordered, and what changed against the order before."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import NamedTuple
+
+from archqa.asking.record_displays import clean_name
+from archqa.asking.record_names import row_status
+from archqa.asking.record_numbers import counted, date_text, number_text
+from archqa.briefing.drafts import LineDraft, SectionDraft, draft_of_rows
+from archqa.briefing.patient_rows import PatientRows, groups_of, last_day
+from archqa.query.concepts import ingredients_of
+from archqa.query.execution.rows import Row
+
+MAX_MEDICINES = 30
+MAX_LAST_ORDERS = 15
+NONE_CURRENT = "No medicine is recorded as current. The last orders:"
+
+_DATED = {"MedicationStatement": "stated", "MedicationDispense": "dispensed"}
+"""The word before the date of what is no order."""
+
+
+class _Regimen(NamedTuple):
+    """What an order prescribes: the product and how it is taken."""
+
+    product: str
+    dose: tuple[str, ...]
+
+
+def medicines(patient: PatientRows) -> SectionDraft:
+    """Return a line for each current product, the one ordered last first.
+
+    Where none is current, what was ordered last, with the date of its end.
+    """
+    rows = [row for row in patient.rows("medication") if row.name]
+    current = [row for row in rows if patient.state("medication", row) == "current"]
+    if not current:
+        return _last_orders(patient, rows)
+    groups = _newest_first(groups_of(current, _product))
+    lines = [_line(patient, group[-1], rows, groups) for group in groups]
+    rest = len(lines) - MAX_MEDICINES
+    message = f"{counted(rest, 'more is', 'more are')} recorded as current." if rest > 0 else ""
+    return SectionDraft(tuple(lines[:MAX_MEDICINES]), message)
+
+
+def _last_orders(patient: PatientRows, rows: list[Row]) -> SectionDraft:
+    groups = _newest_first(groups_of(rows, _product))
+    lines = [_ended_line(patient, group[-1]) for group in groups[:MAX_LAST_ORDERS]]
+    return SectionDraft(tuple(lines), NONE_CURRENT if lines else "")
+
+
+def _ended_line(patient: PatientRows, row: Row) -> LineDraft:
+    end = patient.end_date(row)
+    parts = [_regimen_text(row), _ordered(patient, row), f"until {end}" if end else ""]
+    text = ", ".join(filter(None, parts))
+    status = row_status(row)
+    return draft_of_rows(f"{text} ({status})" if status else text, [row])
+
+
+def _line(
+    patient: PatientRows, latest: Row, rows: Sequence[Row], current: Sequence[Sequence[Row]]
+) -> LineDraft:
+    """The product as last ordered, its status, and what changed."""
+    same, before = _run(latest, rows)
+    text = f"{_regimen_text(latest)}, {_ordered(patient, latest, is_last=len(same) > 1)}"
+    status = row_status(latest)
+    text = f"{text} ({status})" if status else text
+    cited = [latest]
+    if before is not None and not _is_beside(before, same, current):
+        change = f"changed with the order of {patient.date(same[-1])}"
+        text = f"{text}; {change}, before: {_regimen_text(before)}, {_ordered(patient, before)}"
+        cited += [same[-1], before]
+    elif len(same) > 1:
+        text = f"{text}; the same in {len(same)} orders since {patient.date(same[-1])}"
+        cited = same
+    return draft_of_rows(text, _unique(cited))
+
+
+def _run(latest: Row, rows: Sequence[Row]) -> tuple[list[Row], Row | None]:
+    """The latest orders that are alike, newest first, and the order before them."""
+    key = _substance(latest)
+    history = [row for row in rows if row.time and latest.time and _substance(row) == key]
+    history = [row for row in history if date_text(row.time) <= date_text(latest.time)]
+    same: list[Row] = []
+    wanted = _regimen(latest)
+    for row in sorted(history, key=lambda row: row.time or latest.time, reverse=True):
+        if _regimen(row) != wanted:
+            if row.time and same and row.time.date() == same[-1].time.date():
+                continue  # Ordered together: not one after the other.
+            return same or [latest], row
+        same.append(row)
+    return same or [latest], None
+
+
+def _is_beside(before: Row, same: Sequence[Row], current: Sequence[Sequence[Row]]) -> bool:
+    """Whether the other product is itself current: then it was added, and not changed."""
+    return any(_product(group[-1]) == _product(before) for group in current) and (
+        _product(before) != _product(same[0])
+    )
+
+
+def _newest_first(groups: list[list[Row]]) -> list[list[Row]]:
+    groups.sort(key=lambda group: clean_name(group[0].name).casefold())
+    groups.sort(key=last_day, reverse=True)
+    return groups
+
+
+def _regimen_text(row: Row) -> str:
+    return ", ".join([clean_name(row.name), *_dose_texts(row)])
+
+
+def _dose_texts(row: Row) -> Iterator[str]:
+    """Dose, route and frequency as ordered; of a mixture not, where they are the mixture's."""
+    if row.ingredient_count > 1:
+        yield "in a mixture"
+        return
+    has_dose = row.value is not None and bool(row.unit)
+    if row.value is not None and row.unit:
+        yield f"dose {number_text(row.value)} {row.unit}"
+    frequency = row.facts.get("frequency", ())
+    routes = row.facts.get("route", ())
+    if routes:
+        yield f"route {clean_name(routes[-1])}"
+    yield from frequency
+    if not has_dose and not frequency:
+        yield from (f"instruction: {text}" for text in row.facts.get("dosage", ()))
+
+
+def _ordered(patient: PatientRows, row: Row, *, is_last: bool = False) -> str:
+    word = _DATED.get(row.refs[0].partition("/")[0], "ordered")
+    date = patient.date(row)
+    if not date:
+        return f"{word}, date not recorded"
+    return f"last {word} {date}" if is_last else f"{word} {date}"
+
+
+def _product(row: Row) -> str:
+    return " ".join(clean_name(row.name).casefold().split())
+
+
+def _substance(row: Row) -> tuple[str, ...]:
+    return tuple(sorted(ingredients_of(row.name))) or (_product(row),)
+
+
+def _regimen(row: Row) -> _Regimen:
+    return _Regimen(_product(row), tuple(_dose_texts(row)))
+
+
+def _unique(rows: Iterable[Row]) -> list[Row]:
+    by_ref = {row.refs: row for row in rows}
+    return list(by_ref.values())

@@ -1,0 +1,102 @@
+"""Checks a line against the evidence it cites: numbers, dates, drugs, arrows, and its rows."""
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from functools import cache
+
+from archqa.agents.grounding import ungrounded_drugs, ungrounded_numbers
+from archqa.asking.record_numbers import number_text
+from archqa.briefing.drafts import LineDraft
+from archqa.briefing.evidence import EvidenceTexts
+from archqa.briefing.patient_rows import PatientRows
+from archqa.query.concepts import ingredients_of
+from archqa.query.concepts.drug_names import read_drugs
+
+_TIMESTAMP = re.compile(r"\d{4}-\d{2}(?:-\d{2})?(?:[T ]\d{2}:\d{2}(?::\d{2}(?:\.\d+)?)?)?(?:Z|[+-]\d{2}:\d{2})?")
+_YEAR = re.compile(r"(?:\b(?:on|since|from|to|of|at|ordered|recorded|resolved)) (\d{4})\b(?![-./\d])")
+_COUNT = re.compile(r"\b(\d+) (?:times|orders)\b")
+_MORE = re.compile(r"\band (\d+) more\b")
+_DECIMAL = re.compile(r"\d+\.\d{3,}(?:e-?\d+)?")
+_ARROW = re.compile(r"(-?\d+(?:\.\d+)?)[^↑↓→\d]*(?:\d{4}-\d{2}-\d{2}[^↑↓→\d]*)?([↑↓→])\D*?(-?\d+(?:\.\d+)?)")
+
+
+def problem(draft: LineDraft, evidence: EvidenceTexts, patient: PatientRows) -> str:
+    """Return what the cited evidence does not confirm of a line; empty if it confirms all."""
+    if not draft.citations or not all(map(evidence.text, draft.citations)):
+        return "what it cites is not in the record"
+    for row in draft.rows:
+        unconfirmed = patient.support.problem(row)
+        if unconfirmed:
+            return unconfirmed
+    return text_problem(draft.text, draft.citations, evidence.sources(draft.citations))
+
+
+def text_problem(text: str, citations: Sequence[str], sources: str) -> str:
+    """Return what of a text its sources do not have: a date, a number, a drug; or a wrong arrow."""
+    if _has_wrong_date(text, sources):
+        return "a date is not in what it cites"
+    if _has_wrong_count(text, citations):
+        return "a count is not that of what it cites"
+    if _has_wrong_number(text, sources):
+        return "a number is not in what it cites"
+    if ungrounded_drugs(text, sources) or not _drugs(text) <= _drugs(sources):
+        return "a drug is not in what it cites"
+    if any(_is_wrong(*arrow) for arrow in _ARROW.findall(text)):
+        return "an arrow points the wrong way"
+    return ""
+
+
+def _has_wrong_date(text: str, sources: str) -> bool:
+    recorded = sources.replace("T", " ")
+    dates = [date.replace("T", " ") for date in _TIMESTAMP.findall(text)]
+    years = _YEAR.findall(_TIMESTAMP.sub(" ", text))
+    known_years = {year for year in re.findall(r"\d{4}", recorded)}
+    return not (all(date in recorded for date in dates) and known_years.issuperset(years))
+
+
+def _has_wrong_count(text: str, citations: Sequence[str]) -> bool:
+    """Whether it is said to be so often what is cited another number of times."""
+    counts = set(Counter(citation.partition("/")[0] for citation in citations).values())
+    told = {int(number) for number in _COUNT.findall(text)}
+    more = [int(number) for number in _MORE.findall(text)]
+    return not told <= counts or any(number >= len(citations) for number in more)
+
+
+def _has_wrong_number(text: str, sources: str) -> bool:
+    """Whether a number is not in the sources, where those of dates do not count."""
+    told = _TIMESTAMP.sub(" ", text)
+    for pattern in (_COUNT, _MORE, _YEAR):
+        told = pattern.sub(" ", told)
+    recorded = _TIMESTAMP.sub(" ", sources)
+    rounded = " ".join(number_text(float(number)) for number in _DECIMAL.findall(recorded))
+    return bool(ungrounded_numbers(told, f"{recorded} {rounded}"))
+
+
+def _drugs(text: str) -> set[str]:
+    """The ingredients that a text names; brands count as their ingredients."""
+    return set(ingredients_of(text)) & _known_ingredients()
+
+
+@cache
+def _known_ingredients() -> frozenset[str]:
+    return frozenset(name for drug in read_drugs() for name in drug.ingredients)
+
+
+def _is_wrong(new: str, arrow: str, old: str) -> bool:
+    difference = float(new) - float(old)
+    expected = "→" if difference == 0 else "↑" if difference > 0 else "↓"
+    return arrow != expected
+
+
+def confirmed(
+    drafts: Iterable[LineDraft], evidence: EvidenceTexts, patient: PatientRows
+) -> tuple[list[LineDraft], int]:
+    """Return the lines that their evidence confirms, and how many it does not."""
+    kept, rejected = [], 0
+    for draft in drafts:
+        if problem(draft, evidence, patient):
+            rejected += 1
+        else:
+            kept.append(draft)
+    return kept, rejected

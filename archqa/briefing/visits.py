@@ -1,0 +1,65 @@
+"""The last visits: when, of what kind, and why."""
+
+from collections.abc import Iterator
+
+from archqa.asking.record_details import most_specific
+from archqa.asking.record_displays import clean_name
+from archqa.briefing.drafts import LineDraft, SectionDraft
+from archqa.briefing.patient_rows import PatientRows
+from archqa.query.execution.elements import objects_at
+from archqa.query.execution.names import concept_name
+from archqa.query.execution.rows import Row
+
+MAX_VISITS = 5
+MAX_DIAGNOSES = 5
+
+
+def visits(patient: PatientRows) -> SectionDraft:
+    """Return the last visits, newest first. Parts of a stay are not visits of their own."""
+    rows = [row for row in patient.rows("encounter", "reason") if _is_whole(patient, row)]
+    rows.sort(key=lambda row: str(row.local_time), reverse=True)
+    return SectionDraft(tuple(_line(patient, row) for row in rows[:MAX_VISITS]))
+
+
+def _is_whole(patient: PatientRows, row: Row) -> bool:
+    return row.time is not None and not patient.resource(row).get("partOf")
+
+
+def _line(patient: PatientRows, row: Row) -> LineDraft:
+    """The dates, the type with its class, and the reason; else the diagnoses recorded there."""
+    start, end = patient.date(row), patient.end_date(row)
+    kind = clean_name(row.name)
+    classes = ", ".join(row.facts.get("class", ()))
+    text = f"{start} to {end}" if end else start
+    text = f"{text}: {kind} ({classes})" if classes else f"{text}: {kind}"
+    citations = [row.refs[0]]
+    reasons = _reasons(patient, row)
+    if reasons:
+        text = f"{text}, for {'; '.join(reasons)}"
+    else:
+        diagnoses = dict(_diagnoses(patient, row))
+        shown = dict(list(diagnoses.items())[:MAX_DIAGNOSES])
+        if shown:
+            rest = len(diagnoses) - len(shown)
+            more = f" and {rest} more" if rest else ""
+            text = f"{text}, diagnoses recorded: {'; '.join(shown)}{more}"
+            citations += diagnoses.values()
+        else:
+            text = f"{text}, reason not recorded"
+    date = row.local_time.isoformat() if row.local_time else ""
+    return LineDraft(text, tuple(dict.fromkeys(citations)), date, (row,))
+
+
+def _reasons(patient: PatientRows, row: Row) -> list[str]:
+    """The reasons that the visit itself states."""
+    encounter = patient.resource(row)
+    names = [concept_name(reason) for reason in objects_at(encounter, "reasonCode")]
+    return most_specific(list(dict.fromkeys(clean_name(name) for name in names if name)))
+
+
+def _diagnoses(patient: PatientRows, row: Row) -> Iterator[tuple[str, str]]:
+    """The conditions that were recorded at the visit, by name."""
+    for reference in row.reason_refs:
+        name = concept_name(patient.read(reference).get("code"))
+        if reference.startswith("Condition/") and name:
+            yield clean_name(name), reference
