@@ -40,6 +40,8 @@ AGENT_CLASSES: dict[str, tuple[str, ...]] = {
     "alignment": ("archqa.agents.alignment:AlignmentAgent",),
     "note_answer": ("archqa.agents.note_answer:NoteAnswerAgent",),
     "note_answer_check": ("archqa.agents.note_answer_check:NoteAnswerCheckAgent",),
+    "brief_writing": ("archqa.agents.brief_writing:BriefWritingAgent",),
+    "brief_check": ("archqa.agents.brief_check:BriefCheckAgent",),
     "planner": ("archqa.agents.planner:PlannerAgent",),
     "fhir_request": (f"{_FHIR}:FhirRequestAgent",),
     "fhir_retriever": (f"{_FHIR}:FhirRetrieverAgent",),

@@ -19,12 +19,13 @@ from archqa.briefing.verification import confirmed
 from archqa.errors import CallerError, InputError, without_suppressed_causes
 from archqa.fhir import FhirError, Record, connect
 from archqa.llm.model import Model
-from archqa.runs.destinations import Announce
+from archqa.runs.destinations import Announce, Announcer, Destination, run_destinations
 from archqa.safety.arguments import as_text
 from archqa.safety.base_urls import check_encrypted, is_server_url
 from archqa.safety.whole_characters import whole_text
 from archqa.settings import Settings, load_settings
 
+AGENT = "brief_writing"
 PERFORMER = "queries of the record"
 
 
@@ -75,18 +76,39 @@ def brief(
     settings = settings or load_settings(typed=typed)
     kinds = chosen_sections(sections)
     name = whole_text(as_text(patient, "The patient"))
+    asks_model = is_by_model(settings, scripted)
     if is_server_url(str(record)):
         check_encrypted(str(record), allow_plain_http=settings.allow_plain_http)
+        announce = announce or Announcer()
+        announce(brief_destinations(settings, record, asks_model=asks_model))
     with connect(record, allow_plain_http=settings.allow_plain_http) as opened:
         try:
             summary = _record_summary(opened, name, parse_time(now), kinds)
         except FhirError as error:
             raise InputError(record, [f": {error}"]) from None
-        if not (settings.has_model or scripted is not None):
+        if not asks_model:
             return brief_of(summary, PERFORMER)
         from archqa.briefing.model_brief import written_by_model  # Seldom needed.
 
         return written_by_model(summary, settings, scripted, announce)
+
+
+def is_by_model(settings: Settings, scripted: Model | None = None) -> bool:
+    """Whether a model writes the lines: its server was asked for, for all agents or for this one."""
+    own = settings.agent(AGENT)
+    if own.backend is not None:
+        return own.backend == "model"
+    return settings.has_model or bool(own.base_url or own.models) or scripted is not None
+
+
+def brief_destinations(
+    settings: Settings, record: str | Path, *, asks_model: bool
+) -> tuple[Destination, ...]:
+    """Return where a summary sends queries and, with a model, the text of the record."""
+    from archqa.briefing.model_brief import BRIEF_MODEL
+
+    destinations = run_destinations(settings.replace(record=str(record)), BRIEF_MODEL)
+    return tuple(each for each in destinations if asks_model or each.gets_queries)
 
 
 def _record_summary(
@@ -143,5 +165,7 @@ def _section(section: WrittenSection) -> BriefSection:
 
 def _citations(sections: Iterable[BriefSection]) -> list[str]:
     """The ids of all evidence, in the order of the lines."""
-    cited = [citation for section in sections for line in section.lines for citation in line.citations]
+    cited = [
+        citation for section in sections for line in section.lines for citation in line.citations
+    ]
     return list(dict.fromkeys(cited))

@@ -8,10 +8,12 @@ from pathlib import Path
 from archqa.asking.restated import own_sentences
 from archqa.asking.word_patterns import whole_word_pattern
 from archqa.briefing.drafts import LineDraft, SectionDraft
+from archqa.briefing.future_dates import names_later_date
 from archqa.briefing.notes import NoteSentence, note_sentences
 from archqa.briefing.patient_rows import PatientRows
 from archqa.core.case import Case, Sentence
 from archqa.query.everyday import patient_vocabulary
+from archqa.query.execution.rows import parse_datetime
 from archqa.resources import table_rows
 
 WITHIN = timedelta(days=730)
@@ -28,7 +30,7 @@ _MESSAGE = "As written; whether it was done since is not judged."
 def follow_ups(patient: PatientRows) -> SectionDraft:
     """Return the sentences of the last 24 months that state a plan, newest first, each once."""
     sentences = recent_sentences(patient)
-    plans = [sentence for sentence in reversed(_by_document(sentences)) if states_plan(sentence.text)]
+    plans = newest_first([sentence for sentence in sentences if is_plan(sentence)])
     lines = [quotation(sentence) for sentence in plans[:MAX_FOLLOW_UPS]]
     message = _MESSAGE if lines else ""
     if len(plans) > len(lines):
@@ -38,6 +40,10 @@ def follow_ups(patient: PatientRows) -> SectionDraft:
 
 def recent_sentences(patient: PatientRows) -> list[NoteSentence]:
     """Return the sentences of recent notes that say something of their own, oldest note first."""
+    return patient.chart.get_or_compute("recent sentences", lambda: _read_sentences(patient))
+
+
+def _read_sentences(patient: PatientRows) -> list[NoteSentence]:
     since = patient.now - WITHIN
     sentences = note_sentences(patient.record, patient.patient_id, since, patient.now)
     if not sentences:
@@ -47,11 +53,22 @@ def recent_sentences(patient: PatientRows) -> list[NoteSentence]:
         id="notes",
         patient_narrative="",
         clinician_question="",
-        sentences=tuple(Sentence(id=each.id, text=each.text, paragraph_id="0") for each in sentences),
+        sentences=tuple(
+            Sentence(id=each.id, text=each.text, paragraph_id="0") for each in sentences
+        ),
     )
     kept = own_sentences(case, frozenset(display.casefold() for display in displays))
     ids = {sentence.id for sentence in kept.sentences}
     return [each for each in sentences if each.id in ids and not _SEMANTIC_TAG.search(each.text)]
+
+
+def is_plan(sentence: NoteSentence) -> bool:
+    """Whether a sentence says what is still to be done, or names a day after its note."""
+    if states_plan(sentence.text):
+        return True
+    written = parse_datetime(sentence.date)
+    is_later = written is not None and names_later_date(sentence.text, written.date())
+    return is_later and not _pattern("not_open").search(sentence.text)
 
 
 def states_plan(text: str) -> bool:
@@ -74,12 +91,12 @@ def quotation(sentence: NoteSentence) -> LineDraft:
     return LineDraft(f"“{text}” ({place})", (sentence.id,), sentence.date)
 
 
-def _by_document(sentences: list[NoteSentence]) -> list[NoteSentence]:
-    """The sentences so that, read from the end, those of one document come in its order."""
+def newest_first(sentences: list[NoteSentence]) -> list[NoteSentence]:
+    """Return the sentences of the newest document first, those of one document in its order."""
     documents: dict[str, list[NoteSentence]] = {}
     for sentence in sentences:
         documents.setdefault(sentence.id.partition("#")[0], []).append(sentence)
-    return [sentence for group in documents.values() for sentence in reversed(group)]
+    return [sentence for group in reversed(documents.values()) for sentence in group]
 
 
 @cache

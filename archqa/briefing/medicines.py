@@ -13,6 +13,7 @@ from archqa.query.execution.rows import Row
 
 MAX_MEDICINES = 30
 MAX_LAST_ORDERS = 15
+RECORDED_AS_CURRENT = "What the record has as current; it does not say what is taken."
 NONE_CURRENT = "No medicine is recorded as current. The last orders:"
 
 _DATED = {"MedicationStatement": "stated", "MedicationDispense": "dispensed"}
@@ -38,12 +39,13 @@ def medicines(patient: PatientRows) -> SectionDraft:
     groups = _newest_first(groups_of(current, _product))
     lines = [_line(patient, group[-1], rows, groups) for group in groups]
     rest = len(lines) - MAX_MEDICINES
-    message = f"{counted(rest, 'more is', 'more are')} recorded as current." if rest > 0 else ""
-    return SectionDraft(tuple(lines[:MAX_MEDICINES]), message)
+    more = f" {counted(rest, 'more is', 'more are')} recorded." if rest > 0 else ""
+    return SectionDraft(tuple(lines[:MAX_MEDICINES]), f"{RECORDED_AS_CURRENT}{more}")
 
 
 def _last_orders(patient: PatientRows, rows: list[Row]) -> SectionDraft:
-    groups = _newest_first(groups_of(rows, _product))
+    single = [row for row in rows if row.ingredient_count == 1]
+    groups = _newest_first(groups_of(single, _product))
     lines = [_ended_line(patient, group[-1]) for group in groups[:MAX_LAST_ORDERS]]
     return SectionDraft(tuple(lines), NONE_CURRENT if lines else "")
 
@@ -77,18 +79,24 @@ def _line(
 
 def _run(latest: Row, rows: Sequence[Row]) -> tuple[list[Row], Row | None]:
     """The latest orders that are alike, newest first, and the order before them."""
-    key = _substance(latest)
-    history = [row for row in rows if row.time and latest.time and _substance(row) == key]
-    history = [row for row in history if date_text(row.time) <= date_text(latest.time)]
+    history = [row for row in rows if _substance(row) == _substance(latest)]
+    history = [row for row in history if row.time and _day(row) <= _day(latest)]
+    history.sort(key=_moment, reverse=True)
     same: list[Row] = []
-    wanted = _regimen(latest)
-    for row in sorted(history, key=lambda row: row.time or latest.time, reverse=True):
-        if _regimen(row) != wanted:
-            if row.time and same and row.time.date() == same[-1].time.date():
-                continue  # Ordered together: not one after the other.
+    for row in history:
+        if _regimen(row) == _regimen(latest):
+            same.append(row)
+        elif not same or _day(row) != _day(same[-1]):  # Else ordered together.
             return same or [latest], row
-        same.append(row)
     return same or [latest], None
+
+
+def _day(row: Row) -> str:
+    return date_text(row.time) if row.time else ""
+
+
+def _moment(row: Row) -> str:
+    return row.local_time.isoformat() if row.local_time else ""
 
 
 def _is_beside(before: Row, same: Sequence[Row], current: Sequence[Sequence[Row]]) -> bool:

@@ -8,7 +8,7 @@ from archqa.asking.record_numbers import date_text
 from archqa.asking.record_support import Support
 from archqa.fhir import Record, Resource
 from archqa.query import Chart, Query, execute
-from archqa.query.conventions import CLINICAL
+from archqa.query.conventions import CLINICAL, Conventions
 from archqa.query.execution.rows import Row
 from archqa.query.execution.statuses import RowState, row_state
 from archqa.query.kinds import ReturnedField, RowKind
@@ -27,17 +27,20 @@ class PatientRows:
         self.patient_id = patient_id
         self.now = now.replace(tzinfo=None)
         self.support = Support(record)
-        self._chart = Chart(record, patient_id)
+        self.chart = Chart(record, patient_id)
 
     def rows(self, what: RowKind, returns: ReturnedField = "name") -> list[Row]:
         """Return the rows of a kind, oldest first. Raises as the record does."""
-        query = Query(what=what, returns=returns, now=self.now.isoformat(timespec="seconds"))
-        result = execute(query, self.record, self.patient_id, _CONVENTIONS, chart=self._chart)
-        return [row for row in result.chosen if row.local_time is None or not self._is_later(row)]
+        return self._rows(what, returns, _CONVENTIONS)
 
-    def left_out_procedures(self) -> int:
-        """Return how many activities of an intensive care unit are recorded as procedures."""
-        return len(self._chart.search("Procedure")) - len(self.rows("procedure"))
+    def icu_activities(self) -> int:
+        """Return how many activities of an intensive care unit `rows` leaves out of procedures."""
+        return len(self._rows("procedure", "name", CLINICAL)) - len(self.rows("procedure"))
+
+    def _rows(self, what: RowKind, returns: ReturnedField, conventions: Conventions) -> list[Row]:
+        query = Query(what=what, returns=returns, now=self.now.isoformat(timespec="seconds"))
+        result = execute(query, self.record, self.patient_id, conventions, chart=self.chart)
+        return [row for row in result.chosen if not self._is_later(row)]
 
     def state(self, what: RowKind, row: Row) -> RowState:
         """Return whether a row is current or has ended."""

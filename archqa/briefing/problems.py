@@ -1,6 +1,7 @@
 """Problems of a patient: active ones, those resolved lately, and circumstances of life."""
 
 import re
+from collections.abc import Iterator
 from datetime import datetime, timedelta
 from functools import cache
 from pathlib import Path
@@ -15,6 +16,8 @@ from archqa.query.execution.statuses import tentative_status
 from archqa.resources import table_rows
 
 MAX_PROBLEMS = 30
+RECORDED_AS_ACTIVE = "What the record has as active."
+UNKNOWN_WHETHER_ACTIVE = "The record does not say which of these are current."
 RESOLVED_WITHIN = timedelta(days=365)
 
 _DATA_DIR = Path(__file__).parent / "data"
@@ -27,21 +30,21 @@ def active_problems(patient: PatientRows) -> SectionDraft:
 
     Where the record does not say what is active, all diagnoses, those of the last visit first.
     """
-    rows = [row for row in patient.rows("diagnosis") if not is_circumstance(row)]
+    rows = [row for row in patient.rows("diagnosis") if not is_circumstance(row.name)]
     current = [row for row in rows if patient.state("diagnosis", row) == "current"]
     if current:
-        return _section(patient, current)
+        return _with_message(RECORDED_AS_ACTIVE, _section(patient, current))
     unknown = [row for row in rows if patient.state("diagnosis", row) == "unknown"]
-    draft = _section(patient, unknown)
-    if not draft.lines:
-        return draft
-    message = "The record does not say which of these are current."
+    return _with_message(UNKNOWN_WHETHER_ACTIVE, _section(patient, unknown))
+
+
+def _with_message(message: str, draft: SectionDraft) -> SectionDraft:
     return draft._replace(message=f"{message} {draft.message}".strip())
 
 
 def circumstances(patient: PatientRows) -> SectionDraft:
     """Return the active findings on work, education, housing and the like."""
-    rows = [row for row in patient.rows("diagnosis") if is_circumstance(row)]
+    rows = [row for row in patient.rows("diagnosis") if is_circumstance(row.name)]
     return _section(patient, [row for row in rows if patient.state("diagnosis", row) == "current"])
 
 
@@ -49,15 +52,15 @@ def resolved_problems(patient: PatientRows) -> SectionDraft:
     """Return what was resolved in the last twelve months."""
     since = patient.now - RESOLVED_WITHIN
     rows = [row for row in patient.rows("diagnosis") if _ended_between(row, since, patient.now)]
-    rows = [row for row in rows if not is_circumstance(row)]
+    rows = [row for row in rows if not is_circumstance(row.name)]
     rows.sort(key=lambda row: str(row.local_end), reverse=True)
     lines = [_resolved_line(patient, row) for row in rows]
     return SectionDraft(tuple(lines[:MAX_PROBLEMS]), _rest(lines))
 
 
-def is_circumstance(row: Row) -> bool:
-    """Whether a condition is a finding on a person's life and not on their health."""
-    return bool(_NO_DISORDER.search(row.name)) and bool(_life_pattern().search(row.name))
+def is_circumstance(name: str) -> bool:
+    """Whether a condition is a finding on a person's life or its care, not on their health."""
+    return bool(_NO_DISORDER.search(name)) and bool(_life_pattern().search(name))
 
 
 def _section(patient: PatientRows, rows: list[Row]) -> SectionDraft:
@@ -75,25 +78,31 @@ def _rest(lines: list[LineDraft]) -> str:
 
 
 def _line(patient: PatientRows, rows: list[Row]) -> LineDraft:
-    """Since when, and how often it was recorded; `rows` of one code come oldest first."""
-    first, last = rows[0], rows[-1]
+    """Name, dates and severity; `rows` of one code come oldest first."""
+    last = rows[-1]
     name = clean_name(last.name) or "Condition without a name"
-    parts = [name, _since(patient, first), *last.facts.get("severity", ())[:1]]
-    if len(rows) > 1:
-        parts.append(f"recorded {len(rows)} times")
-        if patient.date(last) != patient.date(first):
-            parts.append(f"last on {patient.date(last)}")
-    text = ", ".join(filter(None, parts))
+    severity = last.facts.get("severity", ())[:1]
+    text = ", ".join([name, *_dates(patient, rows), *severity])
     tentative = tentative_status("diagnosis", last)
     return draft_of_rows(f"{text} ({tentative})" if tentative else text, reversed(rows))
 
 
-def _since(patient: PatientRows, row: Row) -> str:
-    """The onset; the visit at which it was recorded where the record has no onset."""
-    date = patient.date(row)
-    if not date:
-        return "date not recorded"
-    return f"recorded at the visit of {date}" if row.context_refs else f"since {date}"
+def _dates(patient: PatientRows, rows: list[Row]) -> Iterator[str]:
+    """The first onset and the last; the visits where the record has no onset."""
+    first, last = patient.date(rows[0]), patient.date(rows[-1])
+    is_of_visit = bool(rows[0].context_refs)
+    if not first:
+        yield "date not recorded"
+    elif not is_of_visit:
+        yield f"since {first}"
+    elif len(rows) == 1:
+        yield f"recorded at the visit of {first}"
+    if len(rows) > 1:
+        yield f"recorded {len(rows)} times"
+        if first != last:
+            yield f"at visits from {first} to {last}" if is_of_visit else f"last on {last}"
+        elif is_of_visit:
+            yield f"at the visit of {first}"
 
 
 def _resolved_line(patient: PatientRows, row: Row) -> LineDraft:

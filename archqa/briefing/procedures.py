@@ -46,8 +46,8 @@ def _message(patient: PatientRows, rest: int) -> str:
     sentences = []
     if rest:
         sentences.append(f"{counted(rest, 'other procedure is', 'other procedures are')} recorded.")
-    left_out = patient.left_out_procedures()
+    left_out = patient.icu_activities()
     if left_out:
-        activities = counted(left_out, "activity", "activities")
-        sentences.append(f"{activities} of an intensive care unit or later ones are left out.")
+        activities = counted(left_out, "entry", "entries")
+        sentences.append(f"{activities} charted in intensive care left out.")
     return " ".join(sentences)

@@ -4,7 +4,7 @@ import re
 from collections.abc import Hashable, Iterable, Sequence
 from functools import cache
 
-from archqa.asking.record_displays import clean_name
+from archqa.asking.record_displays import clean_name, sentence_case
 from archqa.asking.record_measured import flag_text, unit_text, value_text
 from archqa.asking.record_numbers import counted, number_text
 from archqa.briefing.drafts import LineDraft, SectionDraft, draft_of_rows
@@ -17,16 +17,19 @@ UP, DOWN, SAME = "↑", "↓", "→"
 
 _VITAL_SIGNS = "vital signs"
 _FURTHER_VITAL_SIGNS = ("pain severity",)
+_ABNORMAL = {"high", "low", "abnormal", "positive"}
+_SCORE = "{score}"
 _PRESSURE = re.compile(r"\b(systolic|diastolic)\b\W*", re.IGNORECASE)
 
 
 def labs(patient: PatientRows) -> SectionDraft:
-    """Return the last result of each laboratory test, those of the last panel first.
+    """Return the last result of each laboratory test, the latest first, of a day abnormal ones.
 
     Answers to questionnaires, which some records file as laboratory results, are left out.
     """
     rows = [row for row in patient.rows("observation", "value") if _is_lab(row)]
     groups = groups_of(rows, _test_key)
+    groups.sort(key=lambda group: (not _is_flagged(group[-1]), clean_name(group[-1].name)))
     groups.sort(key=last_day, reverse=True)
     lines = [_line(patient, group) for group in groups[:MAX_TESTS]]
     rest = len(groups) - len(lines)
@@ -56,7 +59,13 @@ def _is_lab(row: Row) -> bool:
     """Whether a row is a result of the laboratory: a number, or words that are flagged."""
     if row.facts.get("kind") != ("lab",) or _vital_sign(row) is not None:
         return False
+    if row.name.rstrip().endswith("?"):
+        return False
     return row.value is not None or bool(row.text and row.facts.get("flag"))
+
+
+def _is_flagged(row: Row) -> bool:
+    return not _ABNORMAL.isdisjoint(row.facts.get("flag", ()))
 
 
 def _test_key(row: Row) -> Hashable:
@@ -68,7 +77,7 @@ def _line(patient: PatientRows, rows: Sequence[Row]) -> LineDraft:
     latest = rows[-1]
     before = _before(latest, rows)
     specimen = "; ".join(latest.facts.get("specimen", ()))
-    name = clean_name(latest.name) or "Result without a name"
+    name = _name(latest)
     name = f"{name} ({specimen})" if specimen else name
     joint = " " if latest.value is not None else ": "
     text = f"{name}{joint}{value_text(latest)}{_on(patient, latest, before)}"
@@ -78,6 +87,12 @@ def _line(patient: PatientRows, rows: Sequence[Row]) -> LineDraft:
         cited.append(before)
     flag = flag_text(latest)
     return _draft(f"{text}; {flag}" if flag else text, cited)
+
+
+def _name(row: Row) -> str:
+    """The name; of a score with the questionnaire that LOINC has in brackets."""
+    name = sentence_case(row.name.strip()) if row.unit == _SCORE else clean_name(row.name)
+    return name or "Result without a name"
 
 
 def _before(latest: Row, rows: Iterable[Row]) -> Row | None:

@@ -6,6 +6,7 @@ from typing import NamedTuple
 from archqa.briefing.allergies import allergies
 from archqa.briefing.drafts import SectionDraft
 from archqa.briefing.follow_ups import follow_ups
+from archqa.briefing.medicine_notes import medicine_notes
 from archqa.briefing.medicines import medicines
 from archqa.briefing.patient_rows import PatientRows
 from archqa.briefing.problems import active_problems, circumstances, resolved_problems
@@ -25,8 +26,14 @@ class SectionKind(NamedTuple):
 
 
 SECTIONS = (
-    SectionKind("problems", "Active problems", active_problems, "No active problem is recorded."),
+    SectionKind("problems", "Problems", active_problems, "No active problem is recorded."),
     SectionKind("medicines", "Current medicines", medicines, "No medicine is recorded."),
+    SectionKind(
+        "medicine_changes",
+        "Changes of medicines said in notes",
+        medicine_notes,
+        "No change of a medicine was found in the notes of the last 24 months.",
+    ),
     SectionKind("allergies", "Allergies and intolerances", allergies, "No allergy is recorded."),
     SectionKind(
         "follow_ups",

@@ -13,12 +13,24 @@ from archqa.briefing.patient_rows import PatientRows
 from archqa.query.concepts import ingredients_of
 from archqa.query.concepts.drug_names import read_drugs
 
-_TIMESTAMP = re.compile(r"\d{4}-\d{2}(?:-\d{2})?(?:[T ]\d{2}:\d{2}(?::\d{2}(?:\.\d+)?)?)?(?:Z|[+-]\d{2}:\d{2})?")
-_YEAR = re.compile(r"(?:\b(?:on|since|from|to|of|at|ordered|recorded|resolved)) (\d{4})\b(?![-./\d])")
+MAX_LISTED = 5
+"""Names that a line lists; of more, it says how many there are."""
+
+_TIMESTAMP = re.compile(
+    r"\d{4}-\d{2}(?:-\d{2})?"
+    r"(?:[T ]\d{2}:\d{2}(?::\d{2}(?:\.\d+)?)?)?(?:Z|[+-]\d{2}:\d{2})?"
+)
+_YEAR = re.compile(r"\b(?:on|since|from|to|of|at|ordered|recorded|resolved) (\d{4})\b(?![-./\d])")
 _COUNT = re.compile(r"\b(\d+) (?:times|orders)\b")
 _MORE = re.compile(r"\band (\d+) more\b")
 _DECIMAL = re.compile(r"\d+\.\d{3,}(?:e-?\d+)?")
-_ARROW = re.compile(r"(-?\d+(?:\.\d+)?)[^↑↓→\d]*(?:\d{4}-\d{2}-\d{2}[^↑↓→\d]*)?([↑↓→])\D*?(-?\d+(?:\.\d+)?)")
+_DATE_OF_VALUE = r"(?: on \d{4}[\d-]*(?: \d{2}:\d{2})?)?"
+_UNIT = r"(?: (?!on )(?:10\^|[^\s\d])\S*){0,3}?"
+_ARROW = re.compile(
+    rf"(?<![\w.])(-?\d+(?:\.\d+)?)(?=[\s,;]){_UNIT}{_DATE_OF_VALUE}[,;]? "
+    r"([↑↓→]) (?:unchanged )?(?:from )?(-?\d+(?:\.\d+)?)"
+)
+"""A value, its unit and date, an arrow, and the value before."""
 
 
 def problem(draft: LineDraft, evidence: EvidenceTexts, patient: PatientRows) -> str:
@@ -32,17 +44,22 @@ def problem(draft: LineDraft, evidence: EvidenceTexts, patient: PatientRows) -> 
     return text_problem(draft.text, draft.citations, evidence.sources(draft.citations))
 
 
-def text_problem(text: str, citations: Sequence[str], sources: str) -> str:
-    """Return what of a text its sources do not have: a date, a number, a drug; or a wrong arrow."""
+def text_problem(
+    text: str, citations: Sequence[str], sources: str, counts: Iterable[int] = ()
+) -> str:
+    """Return what of a text its sources do not have: a date, a number, a drug; or a wrong arrow.
+
+    `counts` are those that lines told which the text was written from.
+    """
     if _has_wrong_date(text, sources):
         return "a date is not in what it cites"
-    if _has_wrong_count(text, citations):
+    if not told_counts(text) <= {*counts, *_counts_of(citations)}:
         return "a count is not that of what it cites"
     if _has_wrong_number(text, sources):
         return "a number is not in what it cites"
-    if ungrounded_drugs(text, sources) or not _drugs(text) <= _drugs(sources):
+    if ungrounded_drugs(text, sources) or not named_drugs(text) <= named_drugs(sources):
         return "a drug is not in what it cites"
-    if any(_is_wrong(*arrow) for arrow in _ARROW.findall(text)):
+    if _has_wrong_arrow(text):
         return "an arrow points the wrong way"
     return ""
 
@@ -51,16 +68,19 @@ def _has_wrong_date(text: str, sources: str) -> bool:
     recorded = sources.replace("T", " ")
     dates = [date.replace("T", " ") for date in _TIMESTAMP.findall(text)]
     years = _YEAR.findall(_TIMESTAMP.sub(" ", text))
-    known_years = {year for year in re.findall(r"\d{4}", recorded)}
+    known_years = set(re.findall(r"\d{4}", recorded))
     return not (all(date in recorded for date in dates) and known_years.issuperset(years))
 
 
-def _has_wrong_count(text: str, citations: Sequence[str]) -> bool:
-    """Whether it is said to be so often what is cited another number of times."""
-    counts = set(Counter(citation.partition("/")[0] for citation in citations).values())
-    told = {int(number) for number in _COUNT.findall(text)}
-    more = [int(number) for number in _MORE.findall(text)]
-    return not told <= counts or any(number >= len(citations) for number in more)
+def told_counts(text: str) -> set[int]:
+    """Return how often a text says that something is recorded, and how many more there are."""
+    return {int(number) for pattern in (_COUNT, _MORE) for number in pattern.findall(text)}
+
+
+def _counts_of(citations: Sequence[str]) -> set[int]:
+    """The numbers of cited resources of each type, and of those that a list may leave out."""
+    by_type = Counter(citation.partition("/")[0] for citation in citations).values()
+    return {*by_type, *(count - MAX_LISTED for count in by_type)}
 
 
 def _has_wrong_number(text: str, sources: str) -> bool:
@@ -73,14 +93,22 @@ def _has_wrong_number(text: str, sources: str) -> bool:
     return bool(ungrounded_numbers(told, f"{recorded} {rounded}"))
 
 
-def _drugs(text: str) -> set[str]:
-    """The ingredients that a text names; brands count as their ingredients."""
+def named_drugs(text: str) -> set[str]:
+    """Return the ingredients that a text names; brands count as their ingredients."""
     return set(ingredients_of(text)) & _known_ingredients()
 
 
 @cache
 def _known_ingredients() -> frozenset[str]:
     return frozenset(name for drug in read_drugs() for name in drug.ingredients)
+
+
+def _has_wrong_arrow(text: str) -> bool:
+    """Whether an arrow does not stand between two values, or does not say which is higher."""
+    arrows = _ARROW.findall(text)
+    if len(arrows) != sum(text.count(arrow) for arrow in "↑↓→"):
+        return True
+    return any(_is_wrong(*arrow) for arrow in arrows)
 
 
 def _is_wrong(new: str, arrow: str, old: str) -> bool:

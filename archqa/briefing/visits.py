@@ -6,12 +6,13 @@ from archqa.asking.record_details import most_specific
 from archqa.asking.record_displays import clean_name
 from archqa.briefing.drafts import LineDraft, SectionDraft
 from archqa.briefing.patient_rows import PatientRows
+from archqa.briefing.problems import is_circumstance
+from archqa.briefing.verification import MAX_LISTED
 from archqa.query.execution.elements import objects_at
 from archqa.query.execution.names import concept_name
 from archqa.query.execution.rows import Row
 
 MAX_VISITS = 5
-MAX_DIAGNOSES = 5
 
 
 def visits(patient: PatientRows) -> SectionDraft:
@@ -26,28 +27,29 @@ def _is_whole(patient: PatientRows, row: Row) -> bool:
 
 
 def _line(patient: PatientRows, row: Row) -> LineDraft:
-    """The dates, the type with its class, and the reason; else the diagnoses recorded there."""
+    """The dates, the type with its class, the reason, and the diagnoses recorded there."""
     start, end = patient.date(row), patient.end_date(row)
     kind = clean_name(row.name)
     classes = ", ".join(row.facts.get("class", ()))
     text = f"{start} to {end}" if end else start
     text = f"{text}: {kind} ({classes})" if classes else f"{text}: {kind}"
-    citations = [row.refs[0]]
     reasons = _reasons(patient, row)
+    diagnoses = dict(_diagnoses(patient, row))
     if reasons:
-        text = f"{text}, for {'; '.join(reasons)}"
-    else:
-        diagnoses = dict(_diagnoses(patient, row))
-        shown = dict(list(diagnoses.items())[:MAX_DIAGNOSES])
-        if shown:
-            rest = len(diagnoses) - len(shown)
-            more = f" and {rest} more" if rest else ""
-            text = f"{text}, diagnoses recorded: {'; '.join(shown)}{more}"
-            citations += diagnoses.values()
-        else:
-            text = f"{text}, reason not recorded"
+        text = f"{text}, reason recorded: {'; '.join(reasons)}"
+    if diagnoses:
+        text = f"{text}, diagnoses recorded: {_first_of(list(diagnoses))}"
+    if not reasons and not diagnoses:
+        text = f"{text}, reason not recorded"
     date = row.local_time.isoformat() if row.local_time else ""
-    return LineDraft(text, tuple(dict.fromkeys(citations)), date, (row,))
+    citations = dict.fromkeys((row.refs[0], *diagnoses.values()))
+    return LineDraft(text, tuple(citations), date, (row,))
+
+
+def _first_of(names: list[str]) -> str:
+    rest = len(names) - MAX_LISTED
+    shown = "; ".join(names[:MAX_LISTED])
+    return f"{shown} and {rest} more" if rest > 0 else shown
 
 
 def _reasons(patient: PatientRows, row: Row) -> list[str]:
@@ -61,5 +63,5 @@ def _diagnoses(patient: PatientRows, row: Row) -> Iterator[tuple[str, str]]:
     """The conditions that were recorded at the visit, by name."""
     for reference in row.reason_refs:
         name = concept_name(patient.read(reference).get("code"))
-        if reference.startswith("Condition/") and name:
+        if reference.startswith("Condition/") and name and not is_circumstance(name):
             yield clean_name(name), reference
