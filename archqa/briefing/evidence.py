@@ -8,6 +8,7 @@ from archqa.briefing.notes import NoteSentence
 from archqa.briefing.patient_rows import PatientRows
 from archqa.fhir.views.projection import DROPPED
 from archqa.fhir.views.resolver import display_name
+from archqa.query.execution.dosage import dosage_facts
 from archqa.query.execution.elements import text_at
 from archqa.query.execution.names import concept_names
 
@@ -83,9 +84,18 @@ def resource_text(resource: Mapping[str, Any]) -> str:
 
 def _members(element: Mapping[str, Any]) -> Iterator[str]:
     for name, value in element.items():
-        text = "" if name in _LEFT_OUT or name.startswith("_") else _value_text(value)
+        text = "" if _is_left_out(name, value) else _value_text(value)
+        if name == "timing":
+            text = f"{text} ({', '.join(dosage_facts([{name: value}]).get('frequency', ()))})"
         if text:
             yield f"{name}: {text}"
+
+
+def _is_left_out(name: str, value: Any) -> bool:
+    """Whether a member is told by no line; `text` is a resource's narrative, or an instruction."""
+    if name == "text" and isinstance(value, str):
+        return False
+    return name in _LEFT_OUT or name.startswith("_")
 
 
 def _value_text(value: Any) -> str:

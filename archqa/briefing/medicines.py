@@ -52,7 +52,8 @@ def _last_orders(patient: PatientRows, rows: list[Row]) -> SectionDraft:
 
 def _ended_line(patient: PatientRows, row: Row) -> LineDraft:
     end = patient.end_date(row)
-    parts = [_regimen_text(row), _ordered(patient, row), f"until {end}" if end else ""]
+    parts = [_regimen_text(row), _ordered(patient, row), _start(patient, row)]
+    parts.append(f"until {end}" if end else "")
     text = ", ".join(filter(None, parts))
     status = row_status(row)
     return draft_of_rows(f"{text} ({status})" if status else text, [row])
@@ -63,16 +64,18 @@ def _line(
 ) -> LineDraft:
     """The product as last ordered, its status, and what changed."""
     same, before = _run(latest, rows)
-    text = f"{_regimen_text(latest)}, {_ordered(patient, latest, is_last=len(same) > 1)}"
+    parts = [_regimen_text(latest), _ordered(patient, latest, is_last=len(same) > 1)]
+    text = ", ".join(filter(None, [*parts, _start(patient, latest)]))
     status = row_status(latest)
     text = f"{text} ({status})" if status else text
     cited = [latest]
     if before is not None and not _is_beside(before, same, current):
-        change = f"changed with the order of {patient.date(same[-1])}"
-        text = f"{text}; {change}, before: {_regimen_text(before)}, {_ordered(patient, before)}"
-        cited += [same[-1], before]
+        since = f"the same in {len(same)} orders since {_order_date(patient, same[-1])}, "
+        text = f"{text}; {since if len(same) > 1 else ''}the order before: {_regimen_text(before)}"
+        text = f"{text}, {_ordered(patient, before)}"
+        cited = [*same, before] if len(same) > 1 else [latest, before]
     elif len(same) > 1:
-        text = f"{text}; the same in {len(same)} orders since {patient.date(same[-1])}"
+        text = f"{text}; the same in {len(same)} orders since {_order_date(patient, same[-1])}"
         cited = same
     return draft_of_rows(text, _unique(cited))
 
@@ -135,10 +138,21 @@ def _dose_texts(row: Row) -> Iterator[str]:
 
 def _ordered(patient: PatientRows, row: Row, *, is_last: bool = False) -> str:
     word = _DATED.get(row.refs[0].partition("/")[0], "ordered")
-    date = patient.date(row)
+    date = _order_date(patient, row)
     if not date:
         return f"{word}, date not recorded"
     return f"last {word} {date}" if is_last else f"{word} {date}"
+
+
+def _order_date(patient: PatientRows, row: Row) -> str:
+    """The date on which an order was written, else that of its start."""
+    return patient.support.date(row, row.authored_on or row.time)
+
+
+def _start(patient: PatientRows, row: Row) -> str:
+    """The start of an order that was written on another day; empty for the same."""
+    start = patient.date(row)
+    return f"from {start}" if start and start != _order_date(patient, row) else ""
 
 
 def _product(row: Row) -> str:

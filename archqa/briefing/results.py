@@ -18,7 +18,6 @@ UP, DOWN, SAME = "↑", "↓", "→"
 _VITAL_SIGNS = "vital signs"
 _FURTHER_VITAL_SIGNS = ("pain severity",)
 _ABNORMAL = {"high", "low", "abnormal", "positive"}
-_SCORE = "{score}"
 _PRESSURE = re.compile(r"\b(systolic|diastolic)\b\W*", re.IGNORECASE)
 
 
@@ -86,12 +85,14 @@ def _line(patient: PatientRows, rows: Sequence[Row]) -> LineDraft:
         text = f"{text}, {_trend(latest, before)}{_on(patient, before, latest)}"
         cited.append(before)
     flag = flag_text(latest)
+    if flag.casefold() == value_text(latest).casefold():
+        flag = ""  # The result says it in words.
     return _draft(f"{text}; {flag}" if flag else text, cited)
 
 
 def _name(row: Row) -> str:
-    """The name; of a score with the questionnaire that LOINC has in brackets."""
-    name = sentence_case(row.name.strip()) if row.unit == _SCORE else clean_name(row.name)
+    """The name; of a score or count with the questionnaire that LOINC has in brackets."""
+    name = sentence_case(row.name.strip()) if row.unit.startswith("{") else clean_name(row.name)
     return name or "Result without a name"
 
 

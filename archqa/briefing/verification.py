@@ -4,14 +4,22 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from functools import cache
+from pathlib import Path
 
 from archqa.agents.grounding import ungrounded_drugs, ungrounded_numbers
+from archqa.asking.record_displays import clean_name
+from archqa.asking.record_measured import unit_text
 from archqa.asking.record_numbers import number_text
 from archqa.briefing.drafts import LineDraft
 from archqa.briefing.evidence import EvidenceTexts
 from archqa.briefing.patient_rows import PatientRows
 from archqa.query.concepts import ingredients_of
 from archqa.query.concepts.drug_names import read_drugs
+from archqa.resources import table_rows
+
+_DATA_DIR = Path(__file__).parent / "data"
+_WORD = re.compile(r"[^\W\d_]{2,}")
+_SEPARATOR = re.compile(r"; |: |, | / |\n")
 
 MAX_LISTED = 5
 """Names that a line lists; of more, it says how many there are."""
@@ -21,7 +29,7 @@ _TIMESTAMP = re.compile(
     r"(?:[T ]\d{2}:\d{2}(?::\d{2}(?:\.\d+)?)?)?(?:Z|[+-]\d{2}:\d{2})?"
 )
 _YEAR = re.compile(r"\b(?:on|since|from|to|of|at|ordered|recorded|resolved) (\d{4})\b(?![-./\d])")
-_COUNT = re.compile(r"\b(\d+) (?:times|orders)\b")
+_COUNT = re.compile(r"\b(\d+) (?:times|orders)\b(?! (?:an?|every|per|daily)\b)")
 _MORE = re.compile(r"\band (\d+) more\b")
 _DECIMAL = re.compile(r"\d+\.\d{3,}(?:e-?\d+)?")
 _DATE_OF_VALUE = r"(?: on \d{4}[\d-]*(?: \d{2}:\d{2})?)?"
@@ -41,7 +49,27 @@ def problem(draft: LineDraft, evidence: EvidenceTexts, patient: PatientRows) -> 
         unconfirmed = patient.support.problem(row)
         if unconfirmed:
             return unconfirmed
-    return text_problem(draft.text, draft.citations, evidence.sources(draft.citations))
+    sources = evidence.sources(draft.citations)
+    if _words(draft.text) - _words(_shown(sources)) - _line_words():
+        return "a word is not in what it cites"
+    return text_problem(draft.text, draft.citations, sources)
+
+
+def _words(text: str) -> set[str]:
+    return {word.casefold() for word in _WORD.findall(text)}
+
+
+def _shown(sources: str) -> str:
+    """The sources with their names and units as lines write them, too."""
+    names = [clean_name(name) for name in _SEPARATOR.split(sources)]
+    units = [unit_text(unit) for unit in sources.split()]
+    return "\n".join([sources, *names, *units])
+
+
+@cache
+def _line_words() -> frozenset[str]:
+    """The words of lines that are archqa's own, not the record's."""
+    return frozenset(row[0] for row in table_rows(_DATA_DIR / "line_words.tsv"))
 
 
 def text_problem(
@@ -80,7 +108,7 @@ def told_counts(text: str) -> set[int]:
 def _counts_of(citations: Sequence[str]) -> set[int]:
     """The numbers of cited resources of each type, and of those that a list may leave out."""
     by_type = Counter(citation.partition("/")[0] for citation in citations).values()
-    return {*by_type, *(count - MAX_LISTED for count in by_type)}
+    return {*by_type, *(count - 1 for count in by_type), *(count - MAX_LISTED for count in by_type)}
 
 
 def _has_wrong_number(text: str, sources: str) -> bool:

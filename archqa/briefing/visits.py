@@ -8,7 +8,7 @@ from archqa.briefing.drafts import LineDraft, SectionDraft
 from archqa.briefing.patient_rows import PatientRows
 from archqa.briefing.problems import is_circumstance
 from archqa.briefing.verification import MAX_LISTED
-from archqa.query.execution.elements import objects_at
+from archqa.query.execution.elements import objects_at, text_at
 from archqa.query.execution.names import concept_name
 from archqa.query.execution.rows import Row
 
@@ -30,9 +30,9 @@ def _line(patient: PatientRows, row: Row) -> LineDraft:
     """The dates, the type with its class, the reason, and the diagnoses recorded there."""
     start, end = patient.date(row), patient.end_date(row)
     kind = clean_name(row.name)
-    classes = ", ".join(row.facts.get("class", ()))
+    visit_class = _class(patient, row)
     text = f"{start} to {end}" if end else start
-    text = f"{text}: {kind} ({classes})" if classes else f"{text}: {kind}"
+    text = f"{text}: {kind} ({visit_class})" if visit_class else f"{text}: {kind}"
     reasons = _reasons(patient, row)
     diagnoses = dict(_diagnoses(patient, row))
     if reasons:
@@ -50,6 +50,12 @@ def _first_of(names: list[str]) -> str:
     rest = len(names) - MAX_LISTED
     shown = "; ".join(names[:MAX_LISTED])
     return f"{shown} and {rest} more" if rest > 0 else shown
+
+
+def _class(patient: PatientRows, row: Row) -> str:
+    """The class as recorded."""
+    encounter = patient.resource(row)
+    return text_at(encounter, "class.display", "class.code", "class.text")
 
 
 def _reasons(patient: PatientRows, row: Row) -> list[str]:
