@@ -4,6 +4,7 @@ from archqa.asking.record_displays import clean_name
 from archqa.asking.record_names import denies
 from archqa.briefing.drafts import LineDraft, SectionDraft, draft_of_rows
 from archqa.briefing.patient_rows import PatientRows, code_key, groups_of, last_day
+from archqa.query.execution.elements import objects_at, text_at
 from archqa.query.execution.rows import Row
 from archqa.query.execution.statuses import tentative_status
 
@@ -23,18 +24,19 @@ def allergies(patient: PatientRows) -> SectionDraft:
 def _line(patient: PatientRows, rows: list[Row]) -> LineDraft:
     row = rows[-1]
     name = clean_name(row.name) or "Substance without a name"
-    date = patient.date(row)
     parts = [name] if denies(name) else [name, *_details(patient, row)]
-    text = ", ".join([*parts, f"recorded {date}" if date else "date not recorded"])
+    text = ", ".join([*parts, patient.since(row)])
     tentative = tentative_status("allergy", row)
     return draft_of_rows(f"{text} ({tentative})" if tentative else text, [row])
 
 
 def _details(patient: PatientRows, row: Row) -> list[str]:
     """Reaction, severity and criticality as recorded, or that there is no reaction."""
+    resource = patient.resource(row)
     reactions = "; ".join(clean_name(text) for text in row.facts.get("reaction", ()))
-    severities = "; ".join(row.facts.get("severity", ()))
-    criticality = patient.resource(row).get("criticality")
+    severe = [text_at(reaction, "severity") for reaction in objects_at(resource, "reaction")]
+    severities = "; ".join(dict.fromkeys(filter(None, severe)))
+    criticality = resource.get("criticality")
     parts = [f"reaction: {reactions}" if reactions else "reaction not recorded"]
     if severities:
         parts.append(f"severity: {severities}")

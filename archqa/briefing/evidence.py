@@ -16,7 +16,7 @@ _LEFT_OUT = DROPPED | {
     *("resourceType", "id", "identifier", "subject", "patient", "encounter", "context"),
     *("participant", "serviceProvider", "requester", "recorder", "asserter", "performer"),
     *("location", "custodian", "issued", "intent", "category", "content", "partOf", "derivedFrom"),
-    *("hasMember", "basedOn", "insurance", "diagnosis", "recordedDate"),
+    *("hasMember", "basedOn", "insurance", "diagnosis"),
 }
 """Members that no line tells: who was there, links, what holds for every resource of its kind."""
 

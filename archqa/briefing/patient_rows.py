@@ -50,6 +50,14 @@ class PatientRows:
         """Return the date of a row, as precise as the record; empty without one."""
         return self.support.date(row, row.time)
 
+    def since(self, row: Row) -> str:
+        """Return since when a condition is, or when it was recorded where its onset is unknown."""
+        date = self.date(row)
+        if not date:
+            return "date not recorded"
+        has_onset = any(name.startswith("onset") for name in self.resource(row))
+        return f"since {date}" if has_onset else f"recorded {date}"
+
     def end_date(self, row: Row) -> str:
         """Return the date of its end; empty without one, or if it is the day of its start."""
         if row.end is None or (row.time and row.time.date() == row.end.date()):

@@ -91,10 +91,8 @@ def _dates(patient: PatientRows, rows: list[Row]) -> Iterator[str]:
     """The first onset and the last; the visits where the record has no onset."""
     first, last = patient.date(rows[0]), patient.date(rows[-1])
     is_of_visit = bool(rows[0].context_refs)
-    if not first:
-        yield "date not recorded"
-    elif not is_of_visit:
-        yield f"since {first}"
+    if not first or not is_of_visit:
+        yield patient.since(rows[0])
     elif len(rows) == 1:
         yield f"recorded at the visit of {first}"
     if len(rows) > 1:
@@ -110,8 +108,8 @@ def _resolved_line(patient: PatientRows, row: Row) -> LineDraft:
     status = "resolved" if "resolved" in row.facts.get("status", ()) else "ended"
     end = patient.support.date(row, row.end)
     start = patient.date(row)
-    onset = f"from {start}, " if start and start != end else ""
-    return draft_of_rows(f"{name}, {onset}{status} {end}", [row])
+    parts = [name, patient.since(row) if start != end else "", f"{status} {end}"]
+    return draft_of_rows(", ".join(filter(None, parts)), [row])
 
 
 def _ended_between(row: Row, since: datetime, now: datetime) -> bool:
