@@ -77,6 +77,7 @@ def brief(
     kinds = chosen_sections(sections)
     name = whole_text(as_text(patient, "The patient"))
     asks_model = is_by_model(settings, scripted)
+    _check_settings(settings)
     if is_server_url(str(record)):
         check_encrypted(str(record), allow_plain_http=settings.allow_plain_http)
         announce = announce or Announcer()
@@ -91,6 +92,16 @@ def brief(
         from archqa.briefing.model_brief import written_by_model  # Seldom needed.
 
         return written_by_model(summary, settings, scripted, announce)
+
+
+def _check_settings(settings: Settings) -> None:
+    """Raise `CallerError` for typed settings that have no effect on a summary."""
+    if not settings.typed_names:
+        return
+    from archqa.briefing.model_brief import BRIEF_MODEL
+    from archqa.runs.settings_check import check_settings_used
+
+    check_settings_used(settings, BRIEF_MODEL)
 
 
 def is_by_model(settings: Settings, scripted: Model | None = None) -> bool:

@@ -1,8 +1,10 @@
 """A patient's summary: sections of cited lines, and the evidence they rest on."""
 
+from datetime import datetime
 from typing import Any
 
 from archqa.asking.answer import Evidence
+from archqa.asking.record_numbers import clock_text
 from archqa.core.usage import Usage
 from archqa.core.value import FrozenModel
 
@@ -38,6 +40,11 @@ class Brief(FrozenModel):
     remarks: tuple[str, ...] = ()
     performer: str = ""
     usage: Usage = Usage()
+
+    @property
+    def visit_time(self) -> str:
+        """The time of the summary as people write it: `2026-11-23`, `2026-11-23 14:30`."""
+        return clock_text(datetime.fromisoformat(self.now))
 
     @property
     def text(self) -> str:

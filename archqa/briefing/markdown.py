@@ -13,7 +13,10 @@ def brief_markdown(brief: Brief) -> str:
     """Return the summary as one Markdown document."""
     numbers = evidence_numbers(brief)
     name = brief.patient["name"] or "Patient without a name"
-    parts = [f"# {escaped(name)}", f"Patient {escaped(brief.patient['id'])}, as of {brief.now}."]
+    parts = [
+        f"# {escaped(name)}",
+        f"Patient {escaped(brief.patient['id'])}, as of {brief.visit_time}.",
+    ]
     parts += [f"> {escaped(remark)}" for remark in brief.remarks]
     for section in brief.sections:
         parts += _section(section, numbers)

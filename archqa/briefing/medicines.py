@@ -3,11 +3,10 @@
 from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
-from archqa.asking.record_displays import clean_name
 from archqa.asking.record_names import row_status
 from archqa.asking.record_numbers import counted, date_text, number_text
 from archqa.briefing.drafts import LineDraft, SectionDraft, draft_of_rows
-from archqa.briefing.patient_rows import PatientRows, groups_of, last_day
+from archqa.briefing.patient_rows import PatientRows, groups_of, last_day, whole_name
 from archqa.query.concepts import ingredients_of
 from archqa.query.execution.rows import Row
 
@@ -110,13 +109,13 @@ def _is_beside(before: Row, same: Sequence[Row], current: Sequence[Sequence[Row]
 
 
 def _newest_first(groups: list[list[Row]]) -> list[list[Row]]:
-    groups.sort(key=lambda group: clean_name(group[0].name).casefold())
+    groups.sort(key=lambda group: whole_name(group[0].name).casefold())
     groups.sort(key=last_day, reverse=True)
     return groups
 
 
 def _regimen_text(row: Row) -> str:
-    return ", ".join([clean_name(row.name), *_dose_texts(row)])
+    return ", ".join([whole_name(row.name), *_dose_texts(row)])
 
 
 def _dose_texts(row: Row) -> Iterator[str]:
@@ -130,7 +129,7 @@ def _dose_texts(row: Row) -> Iterator[str]:
     frequency = row.facts.get("frequency", ())
     routes = row.facts.get("route", ())
     if routes:
-        yield f"route {clean_name(routes[-1])}"
+        yield f"route {whole_name(routes[-1])}"
     yield from frequency
     if not has_dose and not frequency:
         yield from (f"instruction: {text}" for text in row.facts.get("dosage", ()))
@@ -156,7 +155,7 @@ def _start(patient: PatientRows, row: Row) -> str:
 
 
 def _product(row: Row) -> str:
-    return " ".join(clean_name(row.name).casefold().split())
+    return " ".join(whole_name(row.name).casefold().split())
 
 
 def _substance(row: Row) -> tuple[str, ...]:

@@ -19,6 +19,10 @@ _CONVENTIONS = CLINICAL.model_copy(
 """As recorded: a converted number does not stand in the record that is cited."""
 
 
+_OPENING, _CLOSING = "\ue000", "\ue001"
+"""Characters of no meaning that stand for brackets while a name is cleaned."""
+
+
 class PatientRows:
     """Reads a patient's rows by typed queries; what lies after `now` is left out."""
 
@@ -90,6 +94,15 @@ def code_key(row: Row) -> Hashable:
         if coding.code:
             return coding.system, coding.code
     return clean_name(row.name).casefold()
+
+
+def whole_name(name: str) -> str:
+    """Return a display as people read it, with what it has in brackets: `[HIV]`, a brand.
+
+    Only names of results have a property of LOINC there, which says nothing to people.
+    """
+    shielded = name.replace("[", _OPENING).replace("]", _CLOSING)
+    return clean_name(shielded).replace(_OPENING, "[").replace(_CLOSING, "]")
 
 
 def last_day(rows: Sequence[Row]) -> str:

@@ -6,11 +6,10 @@ from datetime import datetime, timedelta
 from functools import cache
 from pathlib import Path
 
-from archqa.asking.record_displays import clean_name
 from archqa.asking.record_numbers import counted
 from archqa.asking.word_patterns import whole_word_pattern
 from archqa.briefing.drafts import LineDraft, SectionDraft, draft_of_rows
-from archqa.briefing.patient_rows import PatientRows, code_key, groups_of, last_day
+from archqa.briefing.patient_rows import PatientRows, code_key, groups_of, last_day, whole_name
 from archqa.query.execution.rows import Row
 from archqa.query.execution.statuses import tentative_status
 from archqa.resources import table_rows
@@ -65,7 +64,7 @@ def is_circumstance(name: str) -> bool:
 
 def _section(patient: PatientRows, rows: list[Row]) -> SectionDraft:
     groups = groups_of(rows, code_key)
-    groups.sort(key=lambda group: clean_name(group[0].name))
+    groups.sort(key=lambda group: whole_name(group[0].name))
     groups.sort(key=last_day, reverse=True)
     groups.sort(key=lambda group: bool(_NO_DISORDER.search(group[0].name)))
     lines = [_line(patient, group) for group in groups]
@@ -80,7 +79,7 @@ def _rest(lines: list[LineDraft]) -> str:
 def _line(patient: PatientRows, rows: list[Row]) -> LineDraft:
     """Name, dates and severity; `rows` of one code come oldest first."""
     last = rows[-1]
-    name = clean_name(last.name) or "Condition without a name"
+    name = whole_name(last.name) or "Condition without a name"
     severity = last.facts.get("severity", ())[:1]
     text = ", ".join([name, *_dates(patient, rows), *severity])
     tentative = tentative_status("diagnosis", last)
@@ -104,7 +103,7 @@ def _dates(patient: PatientRows, rows: list[Row]) -> Iterator[str]:
 
 
 def _resolved_line(patient: PatientRows, row: Row) -> LineDraft:
-    name = clean_name(row.name) or "Condition without a name"
+    name = whole_name(row.name) or "Condition without a name"
     status = "resolved" if "resolved" in row.facts.get("status", ()) else "ended"
     end = patient.support.date(row, row.end)
     start = patient.date(row)

@@ -1,10 +1,9 @@
 """Procedures that were done: the last ones, and those that are repeated, each on one line."""
 
-from archqa.asking.record_displays import clean_name
 from archqa.asking.record_names import row_status
 from archqa.asking.record_numbers import counted
 from archqa.briefing.drafts import LineDraft, SectionDraft, draft_of_rows
-from archqa.briefing.patient_rows import PatientRows, code_key, groups_of, last_day
+from archqa.briefing.patient_rows import PatientRows, code_key, groups_of, last_day, whole_name
 from archqa.query.execution.rows import Row
 
 MAX_PROCEDURES = 10
@@ -16,7 +15,7 @@ REPEATED_FROM = 5
 def procedures(patient: PatientRows) -> SectionDraft:
     """Return the last procedures, newest first, then the ones that recur."""
     groups = groups_of(patient.rows("procedure"), code_key)
-    groups.sort(key=lambda group: clean_name(group[0].name))
+    groups.sort(key=lambda group: whole_name(group[0].name))
     groups.sort(key=last_day, reverse=True)
     single = [group for group in groups if len(group) < REPEATED_FROM]
     repeated = [group for group in groups if len(group) >= REPEATED_FROM]
@@ -28,7 +27,7 @@ def procedures(patient: PatientRows) -> SectionDraft:
 def _line(patient: PatientRows, rows: list[Row]) -> LineDraft:
     """The name and the last date; of several, the number and the first date."""
     first, last = rows[0], rows[-1]
-    name = clean_name(last.name) or "Procedure without a name"
+    name = whole_name(last.name) or "Procedure without a name"
     date = patient.date(last)
     if len(rows) > 1:
         dates = f"last on {date}" if date else ""

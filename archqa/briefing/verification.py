@@ -7,12 +7,11 @@ from functools import cache
 from pathlib import Path
 
 from archqa.agents.grounding import ungrounded_drugs, ungrounded_numbers
-from archqa.asking.record_displays import clean_name
 from archqa.asking.record_measured import unit_text
 from archqa.asking.record_numbers import number_text
 from archqa.briefing.drafts import LineDraft
 from archqa.briefing.evidence import EvidenceTexts
-from archqa.briefing.patient_rows import PatientRows
+from archqa.briefing.patient_rows import PatientRows, whole_name
 from archqa.query.concepts import ingredients_of
 from archqa.query.concepts.drug_names import read_drugs
 from archqa.resources import table_rows
@@ -61,7 +60,7 @@ def _words(text: str) -> set[str]:
 
 def _shown(sources: str) -> str:
     """The sources with their names and units as lines write them, too."""
-    names = [clean_name(name) for name in _SEPARATOR.split(sources)]
+    names = [whole_name(name) for name in _SEPARATOR.split(sources)]
     units = [unit_text(unit) for unit in sources.split()]
     return "\n".join([sources, *names, *units])
 

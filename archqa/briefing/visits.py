@@ -3,9 +3,8 @@
 from collections.abc import Iterator
 
 from archqa.asking.record_details import most_specific
-from archqa.asking.record_displays import clean_name
 from archqa.briefing.drafts import LineDraft, SectionDraft
-from archqa.briefing.patient_rows import PatientRows
+from archqa.briefing.patient_rows import PatientRows, whole_name
 from archqa.briefing.problems import is_circumstance
 from archqa.briefing.verification import MAX_LISTED
 from archqa.query.execution.elements import objects_at, text_at
@@ -29,7 +28,7 @@ def _is_whole(patient: PatientRows, row: Row) -> bool:
 def _line(patient: PatientRows, row: Row) -> LineDraft:
     """The dates, the type with its class, the reason, and the diagnoses recorded there."""
     start, end = patient.date(row), patient.end_date(row)
-    kind = clean_name(row.name)
+    kind = whole_name(row.name)
     visit_class = _class(patient, row)
     text = f"{start} to {end}" if end else start
     text = f"{text}: {kind} ({visit_class})" if visit_class else f"{text}: {kind}"
@@ -62,7 +61,7 @@ def _reasons(patient: PatientRows, row: Row) -> list[str]:
     """The reasons that the visit itself states."""
     encounter = patient.resource(row)
     names = [concept_name(reason) for reason in objects_at(encounter, "reasonCode")]
-    return most_specific(list(dict.fromkeys(clean_name(name) for name in names if name)))
+    return most_specific(list(dict.fromkeys(whole_name(name) for name in names if name)))
 
 
 def _diagnoses(patient: PatientRows, row: Row) -> Iterator[tuple[str, str]]:
@@ -70,4 +69,4 @@ def _diagnoses(patient: PatientRows, row: Row) -> Iterator[tuple[str, str]]:
     for reference in row.reason_refs:
         name = concept_name(patient.read(reference).get("code"))
         if reference.startswith("Condition/") and name and not is_circumstance(name):
-            yield clean_name(name), reference
+            yield whole_name(name), reference
