@@ -28,7 +28,7 @@ def _is_whole(patient: PatientRows, row: Row) -> bool:
 def _line(patient: PatientRows, row: Row) -> LineDraft:
     """The dates, the type with its class, the reason, and the diagnoses recorded there."""
     start, end = patient.date(row), patient.end_date(row)
-    kind = whole_name(row.name)
+    kind = _kind(patient, row)
     visit_class = _class(patient, row)
     text = f"{start} to {end}" if end else start
     text = f"{text}: {kind} ({visit_class})" if visit_class else f"{text}: {kind}"
@@ -42,13 +42,19 @@ def _line(patient: PatientRows, row: Row) -> LineDraft:
         text = f"{text}, reason not recorded"
     date = row.local_time.isoformat() if row.local_time else ""
     citations = dict.fromkeys((row.refs[0], *diagnoses.values()))
-    return LineDraft(text, tuple(citations), date, (row,))
+    return LineDraft(text, tuple(citations), date)
 
 
 def _first_of(names: list[str]) -> str:
     rest = len(names) - MAX_LISTED
     shown = "; ".join(names[:MAX_LISTED])
     return f"{shown} and {rest} more" if rest > 0 else shown
+
+
+def _kind(patient: PatientRows, row: Row) -> str:
+    """The type as recorded; a record may only have a class."""
+    types = objects_at(patient.resource(row), "type")
+    return next(filter(None, map(whole_name, map(concept_name, types))), "Visit")
 
 
 def _class(patient: PatientRows, row: Row) -> str:

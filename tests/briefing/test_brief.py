@@ -9,9 +9,11 @@ from archqa.briefing import brief as brief_module
 from archqa.briefing.drafts import LineDraft, SectionDraft
 from archqa.briefing.follow_ups import states_plan
 from archqa.briefing.sections import SECTIONS, SectionKind
+from archqa.briefing.verification import text_problem
 from archqa.errors import CallerError
 from archqa.settings import Settings
 from tests.briefing.invented_chart import NOW, chart, condition, note, order
+from tests.fhir.invented import codeable_concept, observation
 
 
 def brief(record: str, **options: object) -> archqa.Brief:
@@ -238,3 +240,62 @@ def test_a_date_after_the_note_is_a_follow_up(tmp_path: Path) -> None:
         "“Colonoscopy 02/2032.",
         "“CT on July 5, 2030.",
     ]
+
+
+def test_long_lists_are_cut_and_say_how_much_there_is_more(tmp_path: Path) -> None:
+    results = [_test_result(number) for number in range(25)]
+    procedures = [_procedure(number) for number in range(13)]
+    visits = [_visit(number) for number in range(7)]
+    summary = brief(chart(tmp_path, *results, *procedures, *visits))
+    sections = {section.name: section for section in summary.sections}
+    assert len(sections["labs"].lines) == 20
+    assert sections["labs"].message.startswith("6 other tests")
+    assert len(sections["procedures"].lines) == 11
+    assert sections["procedures"].message.startswith("4 other procedures")
+    assert [line.text[:10] for line in sections["visits"].lines] == [
+        "2030-05-01",
+        *(f"2029-01-0{day}" for day in (7, 6, 5, 4)),
+    ]
+
+
+def _test_result(number: int) -> dict[str, object]:
+    code = codeable_concept(f"t{number}", f"Test {number}")
+    return observation(
+        f"t{number}", "p1", code, "2029-05-05", valueQuantity={"value": 1, "unit": "mg"}
+    )
+
+
+def _procedure(number: int) -> dict[str, object]:
+    return {
+        "resourceType": "Procedure",
+        "id": f"r{number}",
+        "status": "completed",
+        "code": codeable_concept(f"r{number}", f"Repair {number}"),
+        "subject": {"reference": "Patient/p1"},
+        "performedDateTime": "2022-01-01",
+    }
+
+
+def _visit(number: int) -> dict[str, object]:
+    return {
+        "resourceType": "Encounter",
+        "id": f"v{number}",
+        "status": "finished",
+        "class": {"code": "AMB"},
+        "subject": {"reference": "Patient/p1"},
+        "period": {"start": f"2029-01-0{number + 1}", "end": f"2029-01-0{number + 1}"},
+    }
+
+
+@pytest.mark.parametrize(("written", "is_recent"), [("2028-06-03", True), ("2028-05-30", False)])
+def test_notes_of_the_last_24_months_are_read(
+    tmp_path: Path, written: str, is_recent: bool
+) -> None:
+    record = chart(tmp_path, note("n9", "RTC 9 wk.", written), without=("DocumentReference",))
+    assert bool(lines_of(brief(record), "follow_ups")) is is_recent
+
+
+@pytest.mark.parametrize("drug", ["metoprolol", "Lipitor", "aspirin"])
+def test_a_drug_that_is_not_cited_is_found_by_ingredient_and_brand(drug: str) -> None:
+    assert text_problem(f"On {drug}.", ("Condition/c1",), "On medicines.")
+    assert not text_problem("On atorvastatin.", ("Condition/c1",), "On Lipitor.")

@@ -97,6 +97,14 @@ def test_a_number_that_is_not_cited_is_sent_back_and_then_left_out(tmp_path: Pat
     assert texts(summary)[1].startswith("Hemoglobin A1c 6.4 %")
 
 
+def test_a_drug_that_is_not_cited_never_leaves(tmp_path: Path) -> None:
+    invented: Line = ("problems", "Asthma since 2010-03-01, on prednisone.", ["L1", "L2"])
+    replies = [written(invented, RESULT)] * 3
+    summary, model = brief(tmp_path, *replies, verdicts("supported"))
+    assert "prednisone, which L1, L2 does not have" in prompt(model.asked[1])
+    assert "prednisone" not in json.dumps(summary.as_json())
+
+
 def test_a_wrong_arrow_is_left_out_whatever_the_check_says(tmp_path: Path) -> None:
     turned: Line = ("labs", RESULT[1].replace("↑", "↓"), ["L3"])
     summary, _ = brief(tmp_path, written(PROBLEMS, turned), verdicts("supported", "supported"))
