@@ -1,7 +1,6 @@
 """Allergies and intolerances, with reaction, severity and criticality."""
 
 from archqa.asking.record_displays import clean_name
-from archqa.asking.record_names import denies
 from archqa.briefing.drafts import LineDraft, SectionDraft, draft_of_rows
 from archqa.briefing.patient_rows import PatientRows, code_key, groups_of, last_day
 from archqa.query.execution.elements import objects_at, text_at
@@ -12,20 +11,28 @@ _CRITICALITIES = {"high", "low"}
 
 
 def allergies(patient: PatientRows) -> SectionDraft:
-    """Return a line for each substance whose allergy has not ended, the latest first."""
+    """Return a line for each substance whose allergy has not ended, the latest first.
+
+    Then what the record says that there is none: "No known allergies".
+    """
     rows = patient.rows("allergy")
     rows = [row for row in rows if patient.state("allergy", row) != "ended"]
     groups = groups_of(rows, code_key)
     groups.sort(key=lambda group: clean_name(group[-1].name))
     groups.sort(key=last_day, reverse=True)
-    return SectionDraft(tuple(_line(patient, group) for group in groups))
+    lines = [_line(patient, group) for group in groups]
+    lines += [_denial(patient, row) for row in patient.denied_allergies()]
+    return SectionDraft(tuple(lines))
+
+
+def _denial(patient: PatientRows, row: Row) -> LineDraft:
+    return draft_of_rows(f"{clean_name(row.name)}, {patient.since(row)}", [row])
 
 
 def _line(patient: PatientRows, rows: list[Row]) -> LineDraft:
     row = rows[-1]
     name = clean_name(row.name) or "Substance without a name"
-    parts = [name] if denies(name) else [name, *_details(patient, row)]
-    text = ", ".join([*parts, patient.since(row)])
+    text = ", ".join([name, *_details(patient, row), patient.since(row)])
     tentative = tentative_status("allergy", row)
     return draft_of_rows(f"{text} ({tentative})" if tentative else text, [row])
 

@@ -1,6 +1,7 @@
 """What cited resources and sentences say, as text that is shown and that lines are checked against."""
 
 from collections.abc import Iterable, Iterator, Mapping
+from decimal import Decimal
 from typing import Any
 
 from archqa.asking.answer import Evidence
@@ -103,6 +104,8 @@ def _value_text(value: Any) -> str:
         return ", ".join(filter(None, map(_value_text, value)))
     if isinstance(value, bool):
         return str(value).lower()
+    if isinstance(value, float):
+        return format(Decimal(str(value)), "f")
     if not isinstance(value, Mapping):
         return "" if value is None else str(value)
     if "coding" in value or ("code" in value and "display" in value):
@@ -112,5 +115,5 @@ def _value_text(value: Any) -> str:
         return str(value.get("display") or "")
     if "value" in value and not isinstance(value["value"], Mapping):
         unit = value.get("unit") or value.get("code") or ""
-        return f"{value.get('comparator', '')}{value['value']} {unit}".strip()
+        return f"{value.get('comparator', '')}{_value_text(value['value'])} {unit}".strip()
     return ", ".join(_members(value))

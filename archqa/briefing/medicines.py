@@ -1,5 +1,6 @@
 """Current medicines: as last ordered, and what changed against the order before."""
 
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
@@ -15,6 +16,7 @@ MAX_LAST_ORDERS = 15
 RECORDED_AS_CURRENT = "What the record has as current; it does not say what is taken."
 NONE_CURRENT = "No medicine is recorded as current. The last orders:"
 
+_RANGE = re.compile(r"(\d+(?:\.\d+)?)-(\d+(?:\.\d+)?)")
 _DATED = {"MedicationStatement": "stated", "MedicationDispense": "dispensed"}
 """The word before the date of what is no order."""
 
@@ -125,7 +127,7 @@ def _dose_texts(row: Row) -> Iterator[str]:
         return
     has_dose = row.value is not None and bool(row.unit)
     if row.value is not None and row.unit:
-        yield f"dose {number_text(row.value)} {row.unit}"
+        yield f"dose {_amount(row)} {row.unit}"
     frequency = row.facts.get("frequency", ())
     routes = row.facts.get("route", ())
     if routes:
@@ -133,6 +135,14 @@ def _dose_texts(row: Row) -> Iterator[str]:
     yield from frequency
     if not has_dose and not frequency:
         yield from (f"instruction: {text}" for text in row.facts.get("dosage", ()))
+
+
+def _amount(row: Row) -> str:
+    """The dose as a number, or the range that was ordered."""
+    bounds = _RANGE.fullmatch(row.text)
+    if bounds is None:
+        return number_text(row.value or 0)
+    return "-".join(number_text(float(bound)) for bound in bounds.groups())
 
 
 def _ordered(patient: PatientRows, row: Row, *, is_last: bool = False) -> str:

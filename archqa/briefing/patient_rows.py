@@ -9,8 +9,9 @@ from archqa.asking.record_support import Support
 from archqa.fhir import Record, Resource
 from archqa.query import Chart, Query, execute
 from archqa.query.conventions import CLINICAL, Conventions
+from archqa.query.execution.findings import QueryResult
 from archqa.query.execution.rows import Row
-from archqa.query.execution.statuses import RowState, row_state
+from archqa.query.execution.statuses import RowState, is_fact, row_state
 from archqa.query.kinds import ReturnedField, RowKind
 
 _CONVENTIONS = CLINICAL.model_copy(
@@ -37,14 +38,24 @@ class PatientRows:
         """Return the rows of a kind, oldest first. Raises as the record does."""
         return self._rows(what, returns, _CONVENTIONS)
 
+    def denied_allergies(self) -> list[Row]:
+        """Return the rows by which a record says that there is no allergy."""
+        left_out = self._result("allergy", "name", _CONVENTIONS).left_out
+        return [row for row in left_out if is_fact("allergy", row) and not self._is_later(row)]
+
     def icu_activities(self) -> int:
         """Return how many activities of an intensive care unit `rows` leaves out of procedures."""
         return len(self._rows("procedure", "name", CLINICAL)) - len(self.rows("procedure"))
 
     def _rows(self, what: RowKind, returns: ReturnedField, conventions: Conventions) -> list[Row]:
+        chosen = self._result(what, returns, conventions).chosen
+        return [row for row in chosen if not self._is_later(row)]
+
+    def _result(
+        self, what: RowKind, returns: ReturnedField, conventions: Conventions
+    ) -> QueryResult:
         query = Query(what=what, returns=returns, now=self.now.isoformat(timespec="seconds"))
-        result = execute(query, self.record, self.patient_id, conventions, chart=self.chart)
-        return [row for row in result.chosen if not self._is_later(row)]
+        return execute(query, self.record, self.patient_id, conventions, chart=self.chart)
 
     def state(self, what: RowKind, row: Row) -> RowState:
         """Return whether a row is current or has ended."""

@@ -27,14 +27,21 @@ _NO_DISORDER = re.compile(r"\((?:finding|situation|event|person|social concept)\
 def active_problems(patient: PatientRows) -> SectionDraft:
     """Return what is recorded as active: disorders first, then findings, each newest first.
 
-    Where the record does not say what is active, all diagnoses, those of the last visit first.
+    What has no status comes after it. Where the record does not say what is active, all
+    diagnoses, those of the last visit first.
     """
     rows = [row for row in patient.rows("diagnosis") if not is_circumstance(row.name)]
     current = [row for row in rows if patient.state("diagnosis", row) == "current"]
-    if current:
-        return _with_message(RECORDED_AS_ACTIVE, _section(patient, current))
     unknown = [row for row in rows if patient.state("diagnosis", row) == "unknown"]
-    return _with_message(UNKNOWN_WHETHER_ACTIVE, _section(patient, unknown))
+    if not current:
+        return _with_message(UNKNOWN_WHETHER_ACTIVE, _section(patient, unknown))
+    draft = _with_message(RECORDED_AS_ACTIVE, _section(patient, current))
+    others = [_marked(line) for line in _section(patient, unknown).lines]
+    return draft._replace(lines=(*draft.lines, *others))
+
+
+def _marked(line: LineDraft) -> LineDraft:
+    return line._replace(text=f"{line.text} (whether it is active is not recorded)")
 
 
 def _with_message(message: str, draft: SectionDraft) -> SectionDraft:

@@ -32,16 +32,16 @@ def _line(patient: PatientRows, row: Row) -> LineDraft:
     visit_class = _class(patient, row)
     text = f"{start} to {end}" if end else start
     text = f"{text}: {kind} ({visit_class})" if visit_class else f"{text}: {kind}"
-    reasons = _reasons(patient, row)
-    diagnoses = dict(_diagnoses(patient, row))
+    reasons = dict(_reasons(patient, row))
+    diagnoses = {name: ref for name, ref in _diagnoses(patient, row) if name not in reasons}
     if reasons:
-        text = f"{text}, reason recorded: {'; '.join(reasons)}"
+        text = f"{text}, reason recorded: {'; '.join(most_specific(list(reasons)))}"
     if diagnoses:
         text = f"{text}, diagnoses recorded: {_first_of(list(diagnoses))}"
     if not reasons and not diagnoses:
         text = f"{text}, reason not recorded"
     date = row.local_time.isoformat() if row.local_time else ""
-    citations = dict.fromkeys((row.refs[0], *diagnoses.values()))
+    citations = dict.fromkeys((row.refs[0], *reasons.values(), *diagnoses.values()))
     return LineDraft(text, tuple(citations), date)
 
 
@@ -63,11 +63,17 @@ def _class(patient: PatientRows, row: Row) -> str:
     return text_at(encounter, "class.display", "class.code", "class.text")
 
 
-def _reasons(patient: PatientRows, row: Row) -> list[str]:
-    """The reasons that the visit itself states."""
+def _reasons(patient: PatientRows, row: Row) -> Iterator[tuple[str, str]]:
+    """The reasons that the visit itself states, with the resource that names each."""
     encounter = patient.resource(row)
-    names = [concept_name(reason) for reason in objects_at(encounter, "reasonCode")]
-    return most_specific(list(dict.fromkeys(whole_name(name) for name in names if name)))
+    for reason in objects_at(encounter, "reasonCode"):
+        if concept_name(reason):
+            yield whole_name(concept_name(reason)), row.refs[0]
+    for reason in objects_at(encounter, "reasonReference"):
+        reference = text_at(reason, "reference")
+        name = concept_name(patient.read(reference).get("code")) if "/" in reference else ""
+        if name:
+            yield whole_name(name), reference
 
 
 def _diagnoses(patient: PatientRows, row: Row) -> Iterator[tuple[str, str]]:

@@ -299,3 +299,45 @@ def test_notes_of_the_last_24_months_are_read(
 def test_a_drug_that_is_not_cited_is_found_by_ingredient_and_brand(drug: str) -> None:
     assert text_problem(f"On {drug}.", ("Condition/c1",), "On medicines.")
     assert not text_problem("On atorvastatin.", ("Condition/c1",), "On Lipitor.")
+
+
+def test_that_there_is_no_allergy_is_said_where_the_record_says_so(tmp_path: Path) -> None:
+    denial = {
+        "resourceType": "AllergyIntolerance",
+        "id": "a9",
+        "patient": {"reference": "Patient/p1"},
+        "code": {"text": "No known allergies"},
+        "recordedDate": "2029-01-01",
+    }
+    record = chart(tmp_path, denial, without=("AllergyIntolerance",))
+    assert lines_of(brief(record), "allergies") == ["No known allergies, recorded 2029-01-01"]
+
+
+def test_a_range_of_doses_is_told_whole(tmp_path: Path) -> None:
+    bounds = {"low": {"value": 10, "unit": "mg"}, "high": {"value": 20, "unit": "mg"}}
+    ranged = order(
+        "m9",
+        "Oxycodone",
+        "2030-02-01",
+        dosageInstruction=[{"doseAndRate": [{"doseRange": bounds}]}],
+    )
+    record = chart(tmp_path, ranged, without=("MedicationRequest",))
+    assert lines_of(brief(record), "medicines") == [
+        "Oxycodone, dose 10-20 mg, ordered 2030-02-01 (active)"
+    ]
+
+
+def test_a_problem_without_a_status_is_told_apart(tmp_path: Path) -> None:
+    unknown = condition("c9", "Anemia", "2030-02-01")
+    del unknown["clinicalStatus"]
+    assert lines_of(brief(chart(tmp_path, unknown)), "problems")[-1] == (
+        "Anemia, since 2030-02-01 (whether it is active is not recorded)"
+    )
+
+
+def test_a_visit_cites_the_condition_that_it_refers_to_as_its_reason(tmp_path: Path) -> None:
+    visit = _visit(0) | {"reasonReference": [{"reference": "Condition/c1"}]}
+    record = chart(tmp_path, visit, without=("Encounter",))
+    [section] = [each for each in brief(record).sections if each.name == "visits"]
+    assert section.lines[0].text == "2029-01-01: Visit (AMB), reason recorded: Asthma"
+    assert section.lines[0].citations == ("Encounter/v0", "Condition/c1")
