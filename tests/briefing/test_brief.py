@@ -13,7 +13,14 @@ from archqa.briefing.verification import text_problem
 from archqa.errors import CallerError
 from archqa.settings import Settings
 from tests.briefing.invented_chart import NOW, chart, condition, note, order
-from tests.fhir.invented import codeable_concept, observation
+from tests.fhir.invented import (
+    codeable_concept,
+    medication,
+    medication_request,
+    observation,
+)
+
+Quantity = dict[str, object]
 
 
 def brief(record: str, **options: object) -> archqa.Brief:
@@ -132,7 +139,7 @@ def test_what_is_later_than_the_visit_is_left_out(tmp_path: Path) -> None:
     earlier = archqa.brief(
         patient="p1", record=chart(tmp_path), now="2029-06-01", settings=Settings()
     )
-    assert "6.1 % on 2029-05-01;" in lines_of(earlier, "labs")[0]
+    assert lines_of(earlier, "labs")[0].startswith("Hemoglobin A1c 6.1 % on 2029-05-01;")
     assert lines_of(earlier, "follow_ups") == []
 
 
@@ -175,7 +182,8 @@ LINE = "Hemoglobin A1c 6.4 % on 2030-05-01, ↑ from 6.1 % on 2029-05-01"
         LINE.replace("Hemoglobin A1c", "Metoprolol"),
         LINE.replace("Hemoglobin", "Glucose"),
         f"{LINE}, 3 times",
-        f"{LINE}, ↓ Alkaline",
+        f"{LINE}, ↓",
+        LINE.replace("6.4", "2030"),
     ],
 )
 def test_a_line_that_its_evidence_does_not_confirm_never_leaves(
@@ -195,7 +203,8 @@ def test_a_line_that_its_evidence_does_not_confirm_never_leaves(
 def test_a_line_that_cites_what_is_not_in_the_record_never_leaves(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    drafts = SectionDraft((LineDraft("Asthma", ("Condition/c99",)), LineDraft("Asthma", ())))
+    text = "Date not recorded"
+    drafts = SectionDraft((LineDraft(text, ("Condition/c99",)), LineDraft(text, ())))
     kind = SectionKind("problems", "Problems", lambda _: drafts, "None.")
     monkeypatch.setattr(brief_module, "chosen_sections", lambda _: (kind,))
     assert lines_of(brief(chart(tmp_path)), "problems") == []
@@ -223,7 +232,7 @@ def test_a_sentence_that_states_a_plan_is_a_follow_up(text: str) -> None:
         "HCV antibody will stay positive for life; do not repeat it.",
         "Fell due to dizziness.",
         "Colonoscopy was done, he declined further tests.",
-        "FOLLOW-UP VISIT",
+        "REFERRALS AND APPOINTMENTS",
         "Lungs clear.",
         "Referral got lost twice.",
     ],
@@ -341,3 +350,65 @@ def test_a_visit_cites_the_condition_that_it_refers_to_as_its_reason(tmp_path: P
     [section] = [each for each in brief(record).sections if each.name == "visits"]
     assert section.lines[0].text == "2029-01-01: Visit (AMB), reason recorded: Asthma"
     assert section.lines[0].citations == ("Encounter/v0", "Condition/c1")
+
+
+def test_what_was_ordered_on_the_same_day_is_not_the_order_before(tmp_path: Path) -> None:
+    other = order("m9", "metformin 500 MG Oral Tablet", "2029-01-01", "stopped")
+    lines = lines_of(brief(chart(tmp_path, other)), "medicines")
+    assert lines[0].endswith("once a day, ordered 2028-01-01")
+
+
+def test_a_part_of_a_mixture_is_no_last_order_of_its_own(tmp_path: Path) -> None:
+    parts = [medication("salt", "Saline"), medication("drug", "Cefazolin")]
+    mixture = medication("mix", "", ["salt", "drug"])
+    ended = {"status": "completed", "dispenseRequest": {"validityPeriod": {"end": "2030-01-03"}}}
+    orders = [
+        medication_request(f"r{drug}", "p1", drug, "2030-01-02") | ended for drug in ("mix", "drug")
+    ]
+    record = chart(tmp_path, *parts, mixture, *orders, without=("MedicationRequest",))
+    assert lines_of(brief(record), "medicines") == [
+        "Cefazolin, ordered 2030-01-02, until 2030-01-03 (completed)"
+    ]
+
+
+@pytest.mark.parametrize(
+    ("name", "latest", "before", "line"),
+    [
+        (
+            "Ferritin",
+            {"value": 5, "unit": "ug/L"},
+            {"value": 4, "unit": "mg/L"},
+            "Ferritin 5 ug/L on 2030-02-02",
+        ),
+        (
+            "CRP",
+            {"value": 5, "unit": "mg/L", "comparator": "<"},
+            {"value": 9, "unit": "mg/L"},
+            "CRP <5 mg/L on 2030-02-02, before: 9 mg/L on 2029-02-02",
+        ),
+        ("How many live here?", {"value": 5, "unit": "{#}"}, {"value": 4, "unit": "{#}"}, None),
+    ],
+)
+def test_an_arrow_stands_between_values_that_compare(
+    tmp_path: Path, name: str, latest: Quantity, before: Quantity, line: str | None
+) -> None:
+    code = codeable_concept("x", name)
+    results = [
+        observation("x1", "p1", code, "2029-02-02", valueQuantity=before),
+        observation("x2", "p1", code, "2030-02-02", valueQuantity=latest),
+    ]
+    lines = lines_of(brief(chart(tmp_path, *results, without=("Observation",))), "labs")
+    assert lines == ([line] if line else [])
+
+
+def test_parts_of_a_stay_are_no_visits_of_their_own(tmp_path: Path) -> None:
+    part = _visit(1) | {"partOf": {"reference": "Encounter/v0"}}
+    record = chart(tmp_path, _visit(0), part, without=("Encounter",))
+    assert len(lines_of(brief(record), "visits")) == 1
+
+
+def test_names_that_a_template_fills_in_are_no_follow_ups(tmp_path: Path) -> None:
+    text = "- referral to hospice (procedure)\nRefer to hospice."
+    record = chart(tmp_path, note("n9", text, "2030-05-20"), without=("DocumentReference",))
+    [line] = lines_of(brief(record), "follow_ups")
+    assert line.startswith("“Refer to hospice.”")
