@@ -232,7 +232,7 @@ def test_a_sentence_that_states_a_plan_is_a_follow_up(text: str) -> None:
         "HCV antibody will stay positive for life; do not repeat it.",
         "Fell due to dizziness.",
         "Colonoscopy was done, he declined further tests.",
-        "REFERRALS AND APPOINTMENTS",
+        "REFERRAL AND APPOINTMENT",
         "Lungs clear.",
         "Referral got lost twice.",
     ],
