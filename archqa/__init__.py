@@ -16,6 +16,8 @@ if _typing.TYPE_CHECKING:
     from archqa.asking.ask import ask
     from archqa.asking.many import ask_many
     from archqa.asking.thread.turns import Thread
+    from archqa.briefing.brief import brief
+    from archqa.briefing.brief_values import Brief
     from archqa.evaluation.scoring import compare_runs as compare
     from archqa.evaluation.scoring import score
     from archqa.runs.predict import predict
@@ -26,11 +28,13 @@ __version__ = "0.1.0"
 
 __all__ = [
     "Answer",
+    "Brief",
     "Run",
     "Thread",
     "__version__",
     "ask",
     "ask_many",
+    "brief",
     "compare",
     "fhir",
     "load_cases",
@@ -40,10 +44,12 @@ __all__ = [
 
 _PUBLIC = {
     "Answer": ("archqa.asking.answer", "Answer"),
+    "Brief": ("archqa.briefing.brief_values", "Brief"),
     "Run": ("archqa.runs.run", "Run"),
     "Thread": ("archqa.asking.thread.turns", "Thread"),
     "ask": ("archqa.asking.ask", "ask"),
     "ask_many": ("archqa.asking.many", "ask_many"),
+    "brief": ("archqa.briefing.brief", "brief"),
     "compare": ("archqa.evaluation.scoring", "compare_runs"),
     "load_cases": ("archqa.tasks", "load_cases"),
     "predict": ("archqa.runs.predict", "predict"),

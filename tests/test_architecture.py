@@ -19,6 +19,7 @@ PACKAGES = {
     "web",
     "report",
     "asking",
+    "briefing",
     "evaluation",
     "runs",
     "settings",

@@ -43,6 +43,8 @@ AGENT_CLASSES: dict[str, tuple[str, ...]] = {
     "chart_answer": ("archqa.agents.chart_answer:ChartAnswerAgent",),
     "chart_answer_check": ("archqa.agents.chart_answer_check:ChartAnswerCheckAgent",),
     "follow_up": ("archqa.agents.follow_up:FollowUpAgent",),
+    "brief_writing": ("archqa.agents.brief_writing:BriefWritingAgent",),
+    "brief_check": ("archqa.agents.brief_check:BriefCheckAgent",),
     "planner": ("archqa.agents.planner:PlannerAgent",),
     "fhir_request": (f"{_FHIR}:FhirRequestAgent",),
     "fhir_retriever": (f"{_FHIR}:FhirRetrieverAgent",),

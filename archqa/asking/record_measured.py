@@ -73,7 +73,7 @@ def value_text(row: Row) -> str:
 
 def unit_text(unit: str) -> str:
     """Return a unit as people write it: mmHg for mm[Hg]."""
-    unit = _ANNOTATION.sub("", unit).strip()
+    unit = _ANNOTATION.sub("", unit).strip().rstrip("/")
     return _UNITS.get(unit, unit)
 
 

@@ -68,6 +68,11 @@ COMMANDS = (
         "Answer questions from a note or a patient's record, with evidence for every line.",
     ),
     CommandEntry(
+        "brief",
+        "archqa.cli.brief",
+        "Summarise a patient's record for a visit, each line with what it rests on.",
+    ),
+    CommandEntry(
         "export",
         "archqa.cli.export",
         "Write a run's answers as a submission or a table.",

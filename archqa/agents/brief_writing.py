@@ -1,0 +1,119 @@
+"""Writes a patient's summary shorter, from lines and sentences that each have an id, citing them."""
+
+from collections.abc import Iterator
+from typing import Annotated
+
+from pydantic import Field
+
+from archqa.agents.agent import Agent, Rejected, join_ids
+from archqa.agents.grounding import ungrounded_drugs, ungrounded_numbers
+from archqa.core.value import FrozenModel
+from archqa.llm.structured import AllowedValues
+
+MAX_LISTED_IDS = 250
+"""Ids that a schema lists. OpenAI's "Structured outputs" limits the length of longer lists."""
+
+SectionName = Annotated[str, Field(json_schema_extra={"choices": "section"})]
+SourceId = Annotated[str, Field(json_schema_extra={"choices": "source"})]
+
+
+class BriefSource(FrozenModel):
+    """A line of the summary as the record gives it (`L1`), or a sentence of a note (`S1`)."""
+
+    id: str
+    text: str
+
+
+class SectionSources(FrozenModel):
+    """The lines of one section."""
+
+    name: str
+    title: str
+    message: str = ""
+    lines: tuple[BriefSource, ...]
+
+
+class WrittenLine(FrozenModel):
+    """One line of the summary as a model writes it, and the ids of what it rests on."""
+
+    section: SectionName
+    text: str
+    citations: tuple[SourceId, ...]
+
+
+class WrittenBrief(FrozenModel):
+    """The lines of the summary, in order."""
+
+    lines: tuple[WrittenLine, ...]
+
+
+class BriefWritingTask(FrozenModel):
+    """What a summary is written from. After a failed check, `former` lines and what was found."""
+
+    now: str
+    sections: tuple[SectionSources, ...]
+    sentences: tuple[BriefSource, ...] = ()
+    former: tuple[WrittenLine, ...] = ()
+    problems: tuple[str, ...] = ()
+
+    @property
+    def sources(self) -> dict[str, str]:
+        """The text of each source, by its id."""
+        lines = [line for section in self.sections for line in section.lines]
+        return {source.id: source.text for source in (*lines, *self.sentences)}
+
+
+class BriefWritingAgent(Agent[BriefWritingTask, WrittenBrief]):
+    """Merges and shortens lines; says nothing that they do not."""
+
+    name = "brief_writing"
+    prompt = "brief_writing/v1"
+    task_type = BriefWritingTask
+    output_type = WrittenBrief
+
+    def choices(self, task: BriefWritingTask) -> AllowedValues:
+        """The sections, and the ids of the sources unless they are too many to list."""
+        sections = [section.name for section in task.sections]
+        ids = list(task.sources)
+        if len(ids) > MAX_LISTED_IDS:
+            return {"section": sections}
+        return {"section": sections, "source": ids}
+
+    def check(self, task: BriefWritingTask, output: WrittenBrief) -> None:
+        """Each line cites sources that have its numbers and drugs."""
+        problems = list(_problems(task, output))
+        if problems:
+            raise Rejected("\n".join(problems))
+
+    def salvage(self, task: BriefWritingTask, output: WrittenBrief) -> WrittenBrief:
+        """The lines that pass the check: the others are replaced by what they were written from."""
+        lines = [line for line in output.lines if not _line_problem(task, line)]
+        return WrittenBrief(lines=tuple(lines))
+
+    def call_label(self, task: BriefWritingTask) -> str:
+        """Whether the call repairs an earlier summary."""
+        return "repair" if task.problems else ""
+
+
+def _problems(task: BriefWritingTask, output: WrittenBrief) -> Iterator[str]:
+    for number, line in enumerate(output.lines, start=1):
+        problem = _line_problem(task, line)
+        if problem:
+            yield f"Line {number} {problem}"
+
+
+def _line_problem(task: BriefWritingTask, line: WrittenLine) -> str:
+    """What is wrong with a line, for the model that wrote it; empty if nothing is."""
+    sources = task.sources
+    unknown = sorted(set(line.citations) - set(sources))
+    if line.section not in {section.name for section in task.sections}:
+        return "is of no section that was given."
+    if not line.text.strip() or not line.citations:
+        return "is empty or cites nothing. Name the lines or sentences that it rests on."
+    if unknown:
+        return f"cites {join_ids(unknown)}, which was not given."
+    cited = "\n".join(sources[citation] for citation in line.citations)
+    missing = (*ungrounded_numbers(line.text, cited), *ungrounded_drugs(line.text, cited))
+    if missing:
+        return f"says {join_ids(missing)}, which {join_ids(line.citations)} does not have."
+    return ""

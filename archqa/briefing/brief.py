@@ -1,0 +1,182 @@
+"""`archqa.brief`: the summary of one patient for a visit."""
+
+from collections.abc import Iterable, Sequence
+from datetime import datetime
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from archqa.asking.ask import parse_time
+from archqa.asking.clock import clock
+from archqa.asking.patient import find_patient
+from archqa.briefing.brief_values import Brief, BriefLine, BriefSection
+from archqa.briefing.drafts import LineDraft
+from archqa.briefing.evidence import EvidenceTexts
+from archqa.briefing.follow_ups import recent_sentences
+from archqa.briefing.notes import NoteSentence
+from archqa.briefing.patient_rows import PatientRows
+from archqa.briefing.sections import SectionKind, chosen_sections
+from archqa.briefing.verification import confirmed
+from archqa.errors import CallerError, InputError, without_suppressed_causes
+from archqa.fhir import FhirError, Record, connect
+from archqa.llm.model import Model
+from archqa.runs.destinations import Announce, Announcer, Destination, run_destinations
+from archqa.safety.arguments import as_text
+from archqa.safety.base_urls import check_encrypted, is_server_url
+from archqa.safety.whole_characters import whole_text
+from archqa.settings import Settings, load_settings
+
+AGENT = "brief_writing"
+PERFORMER = "queries of the record"
+
+
+class WrittenSection(NamedTuple):
+    """A section whose lines their evidence confirms."""
+
+    kind: SectionKind
+    lines: tuple[LineDraft, ...]
+    message: str
+
+
+class RecordSummary(NamedTuple):
+    """A patient's summary as the record gives it, and what a model may write it from."""
+
+    patient: dict[str, str]
+    now: datetime
+    sections: tuple[WrittenSection, ...]
+    sentences: tuple[NoteSentence, ...]
+    evidence: EvidenceTexts
+    remarks: tuple[str, ...]
+
+
+@without_suppressed_causes
+def brief(
+    *,
+    patient: str,
+    record: str | Path,
+    now: datetime | str | None = None,
+    sections: Sequence[str] | None = None,
+    settings: Settings | None = None,
+    announce: Announce | None = None,
+    scripted: Model | None = None,
+    **typed: Any,
+) -> Brief:
+    """Return the summary of a patient for a visit, each line with what it rests on.
+
+    `patient` is a FHIR id, an identifier (MRN) or a name in `record`, a store or a server. `now` is
+    the time of the visit, by default the present; of a dead patient and of a record whose dates
+    were shifted, its end. `sections` chooses some by name. `typed` are settings by short or full
+    name, such as `model="gpt-4.1"`, instead of `settings`: then a model writes the lines, shorter,
+    and each is checked against what it cites.
+
+    Raises `CallerError` for a wrong call, also `PatientNotFound` and `SeveralPatients`,
+    `InputError` if `record` is none, and `ModelError`.
+    """
+    if settings is not None and typed:
+        raise CallerError("Both settings and single settings were given.\nPut them into one.")
+    settings = settings or load_settings(typed=typed)
+    kinds = chosen_sections(sections)
+    name = whole_text(as_text(patient, "The patient"))
+    asks_model = is_by_model(settings, scripted)
+    _check_settings(settings)
+    if is_server_url(str(record)):
+        check_encrypted(str(record), allow_plain_http=settings.allow_plain_http)
+        announce = announce or Announcer()
+        announce(brief_destinations(settings, record, asks_model=asks_model))
+    with connect(record, allow_plain_http=settings.allow_plain_http) as opened:
+        try:
+            summary = _record_summary(opened, name, parse_time(now), kinds)
+        except FhirError as error:
+            raise InputError(record, [f": {error}"]) from None
+        if not asks_model:
+            return brief_of(summary, PERFORMER)
+        from archqa.briefing.model_brief import written_by_model  # Seldom needed.
+
+        return written_by_model(summary, settings, scripted, announce)
+
+
+def _check_settings(settings: Settings) -> None:
+    """Raise `CallerError` for typed settings that have no effect on a summary."""
+    if not settings.typed_names:
+        return
+    from archqa.briefing.model_brief import BRIEF_MODEL
+    from archqa.runs.settings_check import check_settings_used
+
+    check_settings_used(settings, BRIEF_MODEL)
+
+
+def is_by_model(settings: Settings, scripted: Model | None = None) -> bool:
+    """Whether a model writes the lines: its server was asked for, for all agents or for this one."""
+    own = settings.agent(AGENT)
+    if own.backend is not None:
+        return own.backend == "model"
+    return settings.has_model or bool(own.base_url or own.models) or scripted is not None
+
+
+def brief_destinations(
+    settings: Settings, record: str | Path, *, asks_model: bool
+) -> tuple[Destination, ...]:
+    """Return where a summary sends queries and, with a model, the text of the record."""
+    from archqa.briefing.model_brief import BRIEF_MODEL
+
+    destinations = run_destinations(settings.replace(record=str(record)), BRIEF_MODEL)
+    return tuple(each for each in destinations if asks_model or each.gets_queries)
+
+
+def _record_summary(
+    record: Record, name: str, now: datetime | None, kinds: Sequence[SectionKind]
+) -> RecordSummary:
+    match = find_patient(record, name)
+    asked_at = clock(record, match.id, now, patient=match.resource)
+    patient = PatientRows(record, match.id, asked_at.now)
+    sentences = tuple(recent_sentences(patient))
+    evidence = EvidenceTexts(patient, sentences)
+    written = []
+    remarks = [asked_at.remark] if asked_at.remark else []
+    for kind in kinds:
+        draft = kind.write(patient)
+        lines, rejected = confirmed(draft.lines, evidence, patient)
+        written.append(WrittenSection(kind, tuple(lines), draft.message))
+        if rejected:
+            remarks.append(left_out(rejected, kind))
+    return RecordSummary(
+        match.as_json, asked_at.now, tuple(written), sentences, evidence, tuple(remarks)
+    )
+
+
+def left_out(count: int, kind: SectionKind) -> str:
+    """Return the remark that lines were left out, without what they said."""
+    lines = "1 line" if count == 1 else f"{count} lines"
+    return f"{lines} of “{kind.title}” left out: what they cite does not confirm them."
+
+
+def brief_of(summary: RecordSummary, performer: str) -> Brief:
+    """Return the summary with its evidence."""
+    sections = tuple(_section(section) for section in summary.sections)
+    cited = _citations(sections)
+    return Brief(
+        patient=summary.patient,
+        now=summary.now.replace(tzinfo=None).isoformat(timespec="seconds"),
+        sections=sections,
+        evidence=tuple(summary.evidence.evidence(citation) for citation in cited),
+        remarks=summary.remarks,
+        performer=performer,
+    )
+
+
+def _section(section: WrittenSection) -> BriefSection:
+    lines = [
+        BriefLine(text=draft.text, citations=draft.citations, date=draft.date)
+        for draft in section.lines
+    ]
+    message = section.message if lines else section.kind.empty
+    return BriefSection(
+        name=section.kind.name, title=section.kind.title, lines=tuple(lines), message=message
+    )
+
+
+def _citations(sections: Iterable[BriefSection]) -> list[str]:
+    """The ids of all evidence, in the order of the lines."""
+    cited = [
+        citation for section in sections for line in section.lines for citation in line.citations
+    ]
+    return list(dict.fromkeys(cited))

@@ -1,0 +1,155 @@
+"""`archqa brief`: the summary of one patient for a visit."""
+
+import json
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.markdown import Markdown
+
+from archqa.asking.ask import parse_time
+from archqa.asking.candidates import SeveralPatients
+from archqa.briefing.brief import brief
+from archqa.briefing.brief_values import Brief
+from archqa.briefing.markdown import brief_markdown
+from archqa.cli.console import (
+    configure_logging,
+    console,
+    print_content,
+    print_json,
+    print_line,
+    print_notice,
+)
+from archqa.cli.options import (
+    AllowPlainHttpOption,
+    AssignmentsOption,
+    BaseUrlOption,
+    ConfigOption,
+    JsonOption,
+    ModelOption,
+    QuietOption,
+    VerboseOption,
+)
+from archqa.cli.settings import command_settings
+from archqa.cli.waiting import shown_when_slow
+from archqa.errors import CallerError
+from archqa.report.brief_page import brief_html
+from archqa.runs.destinations import Announcer
+from archqa.safety.private_files import write_private_text
+
+
+class Format(StrEnum):
+    """How a summary is written."""
+
+    MARKDOWN = "markdown"
+    HTML = "html"
+    JSON = "json"
+
+
+_FORMAT_OF_SUFFIX = {".md": Format.MARKDOWN, ".html": Format.HTML, ".json": Format.JSON}
+
+
+def command(
+    patient: Annotated[
+        str, typer.Option(help="A patient of the record: FHIR id, identifier (MRN) or name.")
+    ],
+    record: Annotated[str, typer.Option(help="The FHIR store or server that has the patient.")],
+    now: Annotated[
+        str | None,
+        typer.Option(
+            metavar="TIME",
+            help="The time of the visit; what is later is left out.",
+            show_default="the present, or the end of a dead patient's or a shifted record",
+        ),
+    ] = None,
+    sections: Annotated[
+        str | None,
+        typer.Option(metavar="NAME,NAME", help="Some sections by name, with commas between."),
+    ] = None,
+    form: Annotated[
+        Format | None,
+        typer.Option("--format", help="How to write it.", show_default="markdown, or as FILE ends"),
+    ] = None,
+    out: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Write a file that only you can read.")
+    ] = None,
+    model: ModelOption = None,
+    base_url: BaseUrlOption = None,
+    allow_plain_http: AllowPlainHttpOption = None,
+    config: ConfigOption = None,
+    assign: AssignmentsOption = None,
+    as_json: JsonOption = False,
+    quiet: QuietOption = False,
+    verbose: VerboseOption = False,
+) -> None:
+    """Summarise a patient's record for a visit, each line with what it rests on.
+
+    Problems with since when, current medicines with the last change, allergies, what notes say of
+    medicines and of follow-ups, the last visits, results with trend arrows (↑ ↓ →), procedures. Each
+    number leads to the evidence below. A line whose numbers, dates and drugs are not in what it cites
+    is left out, and a remark says so. Without --model or --base-url the lines are read from the record
+    on this machine; with one, a model shortens them, and each of its lines is checked.
+
+    Examples:
+      archqa brief --patient "Lopez, Maria" --record record.db
+      archqa brief --patient 1b7c7 --record mimic.db --now 2153-12-31 --out visit.html
+      archqa brief --patient 1b7c7 --record record.db --sections medicines,allergies --json
+
+    Sections: problems, medicines, medicine_changes, allergies, follow_ups, visits, labs, vital_signs,
+    procedures, resolved, circumstances.
+    """
+    configure_logging(verbose=verbose, quiet=quiet)
+    options = {"model": model, "base_url": base_url, "allow_plain_http": allow_plain_http}
+    settings = command_settings(config, options, assign)
+    form = _format(form, out, as_json=as_json)
+    try:
+        with shown_when_slow("reading the record"):
+            summary = brief(
+                patient=patient,
+                record=record,
+                now=parse_time(now),
+                sections=sections.split(",") if sections is not None else None,
+                settings=settings,
+                announce=Announcer(print_notice, quiet=quiet),
+            )
+    except SeveralPatients as error:
+        if form is Format.JSON:
+            print_json(error.as_json)
+        else:
+            print_line(error.details)
+        raise
+    if out is None:
+        _print(summary, form)
+    else:
+        write_private_text(out, _text(summary, form))
+        print_notice("the file holds record text: protect it as you protect the record.")
+        print_line(out)
+
+
+def _format(form: Format | None, out: Path | None, *, as_json: bool) -> Format:
+    """The format that was typed, else the one that the file's name ends with."""
+    if as_json and form not in (None, Format.JSON):
+        raise CallerError("--json is another format than --format.\nLeave one of them out.")
+    if as_json:
+        return Format.JSON
+    if form is not None:
+        return form
+    return _FORMAT_OF_SUFFIX.get(out.suffix.lower() if out else "", Format.MARKDOWN)
+
+
+def _print(summary: Brief, form: Format) -> None:
+    if form is Format.JSON:
+        print_json(summary.as_json())
+    elif form is Format.MARKDOWN and console.is_terminal:
+        console.print(Markdown(brief_markdown(summary)))
+    else:
+        print_content(_text(summary, form))
+
+
+def _text(summary: Brief, form: Format) -> str:
+    if form is Format.HTML:
+        return brief_html(summary)
+    if form is Format.JSON:
+        return json.dumps(summary.as_json(), ensure_ascii=False, indent=2) + "\n"
+    return brief_markdown(summary)

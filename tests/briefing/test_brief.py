@@ -1,0 +1,414 @@
+"""A patient's summary: what each section says, that it is cited, and that it is checked."""
+
+from pathlib import Path
+
+import pytest
+
+import archqa
+from archqa.briefing import brief as brief_module
+from archqa.briefing.drafts import LineDraft, SectionDraft
+from archqa.briefing.follow_ups import states_plan
+from archqa.briefing.sections import SECTIONS, SectionKind
+from archqa.briefing.verification import text_problem
+from archqa.errors import CallerError
+from archqa.settings import Settings
+from tests.briefing.invented_chart import NOW, chart, condition, note, order
+from tests.fhir.invented import (
+    codeable_concept,
+    medication,
+    medication_request,
+    observation,
+)
+
+Quantity = dict[str, object]
+
+
+def brief(record: str, **options: object) -> archqa.Brief:
+    return archqa.brief(patient="p1", record=record, now=NOW, settings=Settings(), **options)  # type: ignore[arg-type]
+
+
+def lines_of(summary: archqa.Brief, name: str) -> list[str]:
+    [section] = [section for section in summary.sections if section.name == name]
+    return [line.text for line in section.lines]
+
+
+@pytest.fixture(scope="module")
+def summary(tmp_path_factory: pytest.TempPathFactory) -> archqa.Brief:
+    return brief(chart(tmp_path_factory.mktemp("chart")))
+
+
+@pytest.mark.parametrize(
+    ("section", "lines"),
+    [
+        (
+            "problems",
+            [
+                "Asthma, since 2010-03-01, recorded 2 times, last on 2020-04-02",
+                "Chronic pain, since 2029-01-01",
+            ],
+        ),
+        ("circumstances", ["Full-time employment, since 2028-01-01"]),
+        ("resolved", ["Sinusitis, since 2030-01-02, resolved 2030-01-20"]),
+        (
+            "medicines",
+            [
+                "Metformin 850 mg Oral Tablet, twice a day, last ordered 2030-01-01 (active); "
+                "the same in 2 orders since 2029-01-01, the order before: "
+                "Metformin 500 mg Oral Tablet, once a day, ordered 2028-01-01"
+            ],
+        ),
+        (
+            "allergies",
+            [
+                "Penicillin G, reaction: Hives, severity: moderate, criticality: high, "
+                "recorded 2012-05-06"
+            ],
+        ),
+        (
+            "labs",
+            [
+                "Hemoglobin A1c 6.4 % on 2030-05-01, ↑ from 6.1 % on 2029-05-01; "
+                "high, reference range 4-5.6 %"
+            ],
+        ),
+        (
+            "vital_signs",
+            ["Body Weight 80 kg on 2030-05-01, → unchanged from 80 kg on 2029-05-01"],
+        ),
+        ("visits", ["2030-05-01: Encounter for symptom (ambulatory), reason recorded: Cough"]),
+        (
+            "procedures",
+            [
+                "Colonoscopy on 2021-07-08",
+                "Depression screening, 6 times, last on 2029-02-03, first on 2024-02-03",
+            ],
+        ),
+        (
+            "medicine_changes",
+            ["“3. Lisinopril stopped because of cough.” (Progress note, R. Doe MD, 2030-05-01)"],
+        ),
+        (
+            "follow_ups",
+            [
+                "“1. Recheck potassium in 2 weeks.” (Progress note, R. Doe MD, 2030-05-01)",
+                "“RTC 4 wk.” (Progress note, R. Doe MD, 2030-05-01)",
+            ],
+        ),
+    ],
+)
+def test_each_section_says_what_the_record_has(
+    summary: archqa.Brief, section: str, lines: list[str]
+) -> None:
+    """Left out: what was entered in error, what is later, what is done, and repetitions."""
+    assert lines_of(summary, section) == lines
+
+
+def test_every_line_cites_evidence_that_is_shown(summary: archqa.Brief) -> None:
+    shown = {evidence.id for evidence in summary.evidence}
+    cited = {
+        each for section in summary.sections for line in section.lines for each in line.citations
+    }
+    assert cited == shown
+    assert all(line.citations for section in summary.sections for line in section.lines)
+    sentence = next(each for each in summary.evidence if each.id == "DocumentReference/n1#3")
+    assert (sentence.kind, sentence.text) == ("sentence", "1. Recheck potassium in 2 weeks.")
+
+
+def test_the_same_record_and_time_give_the_same_summary(tmp_path: Path) -> None:
+    record = chart(tmp_path)
+    assert brief(record).as_json() == brief(record).as_json()
+
+
+def test_an_empty_record_says_of_each_section_that_there_is_nothing(tmp_path: Path) -> None:
+    types = {"Condition", "MedicationRequest", "AllergyIntolerance", "Observation", "Encounter"}
+    record = chart(tmp_path, without=(*types, "Procedure", "DocumentReference"))
+    summary = brief(record)
+    assert [section.message for section in summary.sections] == [kind.empty for kind in SECTIONS]
+    assert summary.evidence == ()
+
+
+def test_chosen_sections_come_in_their_order_and_unknown_ones_are_refused(tmp_path: Path) -> None:
+    record = chart(tmp_path)
+    chosen = brief(record, sections=["labs", "vital-signs", "problems"])
+    assert [section.name for section in chosen.sections] == ["problems", "labs", "vital_signs"]
+    with pytest.raises(CallerError, match="no such section"):
+        brief(record, sections=["moods"])
+
+
+def test_what_is_later_than_the_visit_is_left_out(tmp_path: Path) -> None:
+    earlier = archqa.brief(
+        patient="p1", record=chart(tmp_path), now="2029-06-01", settings=Settings()
+    )
+    assert lines_of(earlier, "labs")[0].startswith("Hemoglobin A1c 6.1 % on 2029-05-01;")
+    assert lines_of(earlier, "follow_ups") == []
+
+
+def test_without_a_status_no_problem_is_called_active(tmp_path: Path) -> None:
+    visited = {"clinicalStatus": None, "onsetDateTime": None}
+    diagnosis = condition("c9", "Pneumonia", "", encounter={"reference": "Encounter/e1"})
+    diagnosis = {name: value for name, value in diagnosis.items() if name not in visited}
+    record = chart(tmp_path, diagnosis, without=("Condition",))
+    [section] = [each for each in brief(record).sections if each.name == "problems"]
+    assert [line.text for line in section.lines] == [
+        "Pneumonia, recorded at the visit of 2030-05-01"
+    ]
+    assert "does not say which of these are current" in section.message
+
+
+def test_products_that_are_current_side_by_side_are_no_change(tmp_path: Path) -> None:
+    both = order("m9", "metformin 500 MG Oral Tablet", "2029-06-01")
+    lines = lines_of(brief(chart(tmp_path, both)), "medicines")
+    assert len(lines) == 2
+    assert not any("order before" in line for line in lines if line.startswith("Metformin 850"))
+
+
+def test_where_no_medicine_is_current_the_last_orders_are_told_as_such(tmp_path: Path) -> None:
+    ended = order("m9", "amoxicillin 500 MG Oral Capsule", "2029-06-01", "stopped")
+    record = chart(tmp_path, ended, without=("MedicationRequest",))
+    [section] = [each for each in brief(record).sections if each.name == "medicines"]
+    assert section.message.startswith("No medicine is recorded as current")
+    assert section.lines[0].text.endswith("ordered 2029-06-01 (stopped)")
+
+
+LINE = "Hemoglobin A1c 6.4 % on 2030-05-01, ↑ from 6.1 % on 2029-05-01"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        LINE.replace("6.4", "6.5"),
+        LINE.replace("2029-05-01", "2029-05-02"),
+        LINE.replace("↑", "↓"),
+        LINE.replace("Hemoglobin A1c", "Metoprolol"),
+        LINE.replace("Hemoglobin", "Glucose"),
+        f"{LINE}, 3 times",
+        f"{LINE}, ↓",
+        LINE.replace("6.4", "2030"),
+    ],
+)
+def test_a_line_that_its_evidence_does_not_confirm_never_leaves(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str
+) -> None:
+    cited = ("Observation/o2", "Observation/o1")
+    drafts = SectionDraft((LineDraft(LINE, cited), LineDraft(text, cited)))
+    kind = SectionKind("labs", "Results", lambda _: drafts, "None.")
+    monkeypatch.setattr(brief_module, "chosen_sections", lambda _: (kind,))
+    summary = brief(chart(tmp_path))
+    assert lines_of(summary, "labs") == [LINE]
+    assert summary.remarks == (
+        "1 line of “Results” left out: what they cite does not confirm them.",
+    )
+
+
+def test_a_line_that_cites_what_is_not_in_the_record_never_leaves(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    text = "Date not recorded"
+    drafts = SectionDraft((LineDraft(text, ("Condition/c99",)), LineDraft(text, ())))
+    kind = SectionKind("problems", "Problems", lambda _: drafts, "None.")
+    monkeypatch.setattr(brief_module, "chosen_sections", lambda _: (kind,))
+    assert lines_of(brief(chart(tmp_path)), "problems") == []
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "RTC 8 wk.",
+        "F/U with cardiology",
+        "Refer to hepatology.",
+        "Biopsy result pending.",
+        "Repeat ECG in 2 wk, hold at 60 mg.",
+        "5. HBV booster due.",
+    ],
+)
+def test_a_sentence_that_states_a_plan_is_a_follow_up(text: str) -> None:
+    assert states_plan(text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "No follow-up needed.",
+        "HCV antibody will stay positive for life; do not repeat it.",
+        "Fell due to dizziness.",
+        "Colonoscopy was done, he declined further tests.",
+        "REFERRAL AND APPOINTMENT",
+        "Lungs clear.",
+        "Referral got lost twice.",
+    ],
+)
+def test_what_is_denied_done_or_a_heading_is_none(text: str) -> None:
+    assert not states_plan(text)
+
+
+def test_a_date_after_the_note_is_a_follow_up(tmp_path: Path) -> None:
+    text = "Colonoscopy 02/2032.\nColonoscopy 02/2022.\nMRI on 3 May.\nCT on July 5, 2030."
+    record = chart(tmp_path, note("n9", text, "2030-05-20"), without=("DocumentReference",))
+    lines = lines_of(brief(record), "follow_ups")
+    assert [line.partition("”")[0] for line in lines] == [
+        "“Colonoscopy 02/2032.",
+        "“CT on July 5, 2030.",
+    ]
+
+
+def test_long_lists_are_cut_and_say_how_much_there_is_more(tmp_path: Path) -> None:
+    results = [_test_result(number) for number in range(25)]
+    procedures = [_procedure(number) for number in range(13)]
+    visits = [_visit(number) for number in range(7)]
+    summary = brief(chart(tmp_path, *results, *procedures, *visits))
+    sections = {section.name: section for section in summary.sections}
+    assert len(sections["labs"].lines) == 20
+    assert sections["labs"].message.startswith("6 other tests")
+    assert len(sections["procedures"].lines) == 11
+    assert sections["procedures"].message.startswith("4 other procedures")
+    assert [line.text[:10] for line in sections["visits"].lines] == [
+        "2030-05-01",
+        *(f"2029-01-0{day}" for day in (7, 6, 5, 4)),
+    ]
+
+
+def _test_result(number: int) -> dict[str, object]:
+    code = codeable_concept(f"t{number}", f"Test {number}")
+    return observation(
+        f"t{number}", "p1", code, "2029-05-05", valueQuantity={"value": 1, "unit": "mg"}
+    )
+
+
+def _procedure(number: int) -> dict[str, object]:
+    return {
+        "resourceType": "Procedure",
+        "id": f"r{number}",
+        "status": "completed",
+        "code": codeable_concept(f"r{number}", f"Repair {number}"),
+        "subject": {"reference": "Patient/p1"},
+        "performedDateTime": "2022-01-01",
+    }
+
+
+def _visit(number: int) -> dict[str, object]:
+    return {
+        "resourceType": "Encounter",
+        "id": f"v{number}",
+        "status": "finished",
+        "class": {"code": "AMB"},
+        "subject": {"reference": "Patient/p1"},
+        "period": {"start": f"2029-01-0{number + 1}", "end": f"2029-01-0{number + 1}"},
+    }
+
+
+@pytest.mark.parametrize(("written", "is_recent"), [("2028-06-03", True), ("2028-05-30", False)])
+def test_notes_of_the_last_24_months_are_read(
+    tmp_path: Path, written: str, is_recent: bool
+) -> None:
+    record = chart(tmp_path, note("n9", "RTC 9 wk.", written), without=("DocumentReference",))
+    assert bool(lines_of(brief(record), "follow_ups")) is is_recent
+
+
+@pytest.mark.parametrize("drug", ["metoprolol", "Lipitor", "aspirin"])
+def test_a_drug_that_is_not_cited_is_found_by_ingredient_and_brand(drug: str) -> None:
+    assert text_problem(f"On {drug}.", ("Condition/c1",), "On medicines.")
+    assert not text_problem("On atorvastatin.", ("Condition/c1",), "On Lipitor.")
+
+
+def test_that_there_is_no_allergy_is_said_where_the_record_says_so(tmp_path: Path) -> None:
+    denial = {
+        "resourceType": "AllergyIntolerance",
+        "id": "a9",
+        "patient": {"reference": "Patient/p1"},
+        "code": {"text": "No known allergies"},
+        "recordedDate": "2029-01-01",
+    }
+    record = chart(tmp_path, denial, without=("AllergyIntolerance",))
+    assert lines_of(brief(record), "allergies") == ["No known allergies, recorded 2029-01-01"]
+
+
+def test_a_range_of_doses_is_told_whole(tmp_path: Path) -> None:
+    bounds = {"low": {"value": 10, "unit": "mg"}, "high": {"value": 20, "unit": "mg"}}
+    ranged = order(
+        "m9",
+        "Oxycodone",
+        "2030-02-01",
+        dosageInstruction=[{"doseAndRate": [{"doseRange": bounds}]}],
+    )
+    record = chart(tmp_path, ranged, without=("MedicationRequest",))
+    assert lines_of(brief(record), "medicines") == [
+        "Oxycodone, dose 10-20 mg, ordered 2030-02-01 (active)"
+    ]
+
+
+def test_a_problem_without_a_status_is_told_apart(tmp_path: Path) -> None:
+    unknown = condition("c9", "Anemia", "2030-02-01")
+    del unknown["clinicalStatus"]
+    assert lines_of(brief(chart(tmp_path, unknown)), "problems")[-1] == (
+        "Anemia, since 2030-02-01 (whether it is active is not recorded)"
+    )
+
+
+def test_a_visit_cites_the_condition_that_it_refers_to_as_its_reason(tmp_path: Path) -> None:
+    visit = _visit(0) | {"reasonReference": [{"reference": "Condition/c1"}]}
+    record = chart(tmp_path, visit, without=("Encounter",))
+    [section] = [each for each in brief(record).sections if each.name == "visits"]
+    assert section.lines[0].text == "2029-01-01: Visit (AMB), reason recorded: Asthma"
+    assert section.lines[0].citations == ("Encounter/v0", "Condition/c1")
+
+
+def test_what_was_ordered_on_the_same_day_is_not_the_order_before(tmp_path: Path) -> None:
+    other = order("m9", "metformin 500 MG Oral Tablet", "2029-01-01", "stopped")
+    lines = lines_of(brief(chart(tmp_path, other)), "medicines")
+    assert lines[0].endswith("once a day, ordered 2028-01-01")
+
+
+def test_a_part_of_a_mixture_is_no_last_order_of_its_own(tmp_path: Path) -> None:
+    parts = [medication("salt", "Saline"), medication("drug", "Cefazolin")]
+    mixture = medication("mix", "", ["salt", "drug"])
+    ended = {"status": "completed", "dispenseRequest": {"validityPeriod": {"end": "2030-01-03"}}}
+    orders = [
+        medication_request(f"r{drug}", "p1", drug, "2030-01-02") | ended for drug in ("mix", "drug")
+    ]
+    record = chart(tmp_path, *parts, mixture, *orders, without=("MedicationRequest",))
+    assert lines_of(brief(record), "medicines") == [
+        "Cefazolin, ordered 2030-01-02, until 2030-01-03 (completed)"
+    ]
+
+
+@pytest.mark.parametrize(
+    ("name", "latest", "before", "line"),
+    [
+        (
+            "Ferritin",
+            {"value": 5, "unit": "ug/L"},
+            {"value": 4, "unit": "mg/L"},
+            "Ferritin 5 ug/L on 2030-02-02",
+        ),
+        (
+            "CRP",
+            {"value": 5, "unit": "mg/L", "comparator": "<"},
+            {"value": 9, "unit": "mg/L"},
+            "CRP <5 mg/L on 2030-02-02, before: 9 mg/L on 2029-02-02",
+        ),
+        ("How many live here?", {"value": 5, "unit": "{#}"}, {"value": 4, "unit": "{#}"}, None),
+    ],
+)
+def test_an_arrow_stands_between_values_that_compare(
+    tmp_path: Path, name: str, latest: Quantity, before: Quantity, line: str | None
+) -> None:
+    code = codeable_concept("x", name)
+    results = [
+        observation("x1", "p1", code, "2029-02-02", valueQuantity=before),
+        observation("x2", "p1", code, "2030-02-02", valueQuantity=latest),
+    ]
+    lines = lines_of(brief(chart(tmp_path, *results, without=("Observation",))), "labs")
+    assert lines == ([line] if line else [])
+
+
+def test_parts_of_a_stay_are_no_visits_of_their_own(tmp_path: Path) -> None:
+    part = _visit(1) | {"partOf": {"reference": "Encounter/v0"}}
+    record = chart(tmp_path, _visit(0), part, without=("Encounter",))
+    assert len(lines_of(brief(record), "visits")) == 1
+
+
+def test_names_that_a_template_fills_in_are_no_follow_ups(tmp_path: Path) -> None:
+    text = "- referral to hospice (procedure)\nRefer to hospice."
+    record = chart(tmp_path, note("n9", text, "2030-05-20"), without=("DocumentReference",))
+    [line] = lines_of(brief(record), "follow_ups")
+    assert line.startswith("“Refer to hospice.”")
