@@ -167,9 +167,9 @@ def note_destinations(settings: Settings) -> tuple[Destination, ...]:
     return run_destinations(settings.replace(record=None), model_pipeline())
 
 
-def asks_model(settings: Settings, scripted: Model | None = None) -> bool:
+def asks_model(settings: Settings, scripted: Model | None = None, agent: str = AGENT) -> bool:
     """Whether a model answers: its server was asked for, for all agents or for this one."""
-    own = settings.agent(AGENT)
+    own = settings.agent(agent)
     if own.backend is not None:
         return own.backend == "model"
     return settings.has_model or bool(own.base_url or own.models) or scripted is not None

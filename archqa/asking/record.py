@@ -119,10 +119,10 @@ def _settings_for_record(settings: Settings, record: str | Path) -> Settings:
     settings = settings.replace(record=str(location), pipeline=pipeline.name)
     if "conventions" not in pipeline.settings_type.model_fields:
         return settings
-    return settings.replace(conventions=_conventions(settings), most_queries=MOST_QUERIES)
+    return settings.replace(conventions=conventions_of(settings), most_queries=MOST_QUERIES)
 
 
-def _conventions(settings: Settings) -> Conventions:
+def conventions_of(settings: Settings) -> Conventions:
     """The conventions set for the pipeline, else those of clinical use."""
     own = settings.for_pipeline(record_pipeline(settings))
     conventions = own.conventions if isinstance(own, TypedQuerySettings) else None
@@ -179,7 +179,7 @@ def _pipeline_answer(
 def _queries(
     question: RecordQuestion, record: Record, settings: Settings, now: datetime
 ) -> PatientQueries:
-    return PatientQueries(record, question.patient_fhir_id, now, _conventions(settings))
+    return PatientQueries(record, question.patient_fhir_id, now, conventions_of(settings))
 
 
 async def _run_pipeline(

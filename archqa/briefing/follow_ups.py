@@ -5,13 +5,12 @@ from datetime import timedelta
 from functools import cache
 from pathlib import Path
 
-from archqa.asking.restated import own_sentences
 from archqa.asking.word_patterns import whole_word_pattern
 from archqa.briefing.drafts import LineDraft, SectionDraft
 from archqa.briefing.future_dates import names_later_date
 from archqa.briefing.notes import NoteSentence, note_sentences
 from archqa.briefing.patient_rows import PatientRows
-from archqa.core.case import Case, Sentence
+from archqa.chart.templated import own_texts
 from archqa.query.everyday import patient_vocabulary
 from archqa.query.execution.rows import parse_datetime
 from archqa.resources import table_rows
@@ -49,17 +48,16 @@ def _read_sentences(patient: PatientRows) -> list[NoteSentence]:
     if not sentences:
         return []
     displays = patient_vocabulary(patient.record, patient.patient_id).displays
-    case = Case(
-        id="notes",
-        patient_narrative="",
-        clinician_question="",
-        sentences=tuple(
-            Sentence(id=each.id, text=each.text, paragraph_id="0") for each in sentences
-        ),
+    latest = list({_folded(sentence.text): sentence for sentence in sentences}.values())
+    own = own_texts(
+        [sentence.text for sentence in latest],
+        frozenset(display.casefold() for display in displays),
     )
-    kept = own_sentences(case, frozenset(display.casefold() for display in displays))
-    ids = {sentence.id for sentence in kept.sentences}
-    return [each for each in sentences if each.id in ids and not _SEMANTIC_TAG.search(each.text)]
+    return [latest[i] for i in own if not _SEMANTIC_TAG.search(latest[i].text)]
+
+
+def _folded(text: str) -> str:
+    return " ".join(text.casefold().split())
 
 
 def is_plan(sentence: NoteSentence) -> bool:

@@ -1,12 +1,10 @@
-"""The sentences of a patient's notes, each with an id that says of which document it is."""
+"""The sentences of a patient's notes of a period."""
 
 from datetime import datetime
 from typing import NamedTuple
 
-from archqa.fhir import Record, Resource
+from archqa.fhir import Record
 from archqa.notes.documents import Document, patient_documents
-from archqa.notes.sentences import split_note
-from archqa.query.execution.elements import objects_at, text_at
 from archqa.query.execution.rows import parse_datetime, without_timezone
 
 
@@ -36,30 +34,13 @@ def note_sentences(
     for document in reversed(patient_documents(record, patient).readable):
         written = without_timezone(parse_datetime(document.date))
         if written is not None and since <= written <= until:
-            sentences += _sentences(record, document)
+            sentences += _sentences(document)
     return tuple(sentences)
 
 
-def _sentences(record: Record, document: Document) -> list[NoteSentence]:
-    resource_type, _, document_id = document.name.partition("/")
-    resource = record.get(resource_type, document_id) or {}
-    author = _author(resource)
+def _sentences(document: Document) -> list[NoteSentence]:
+    title, author, date = document.title, document.author, document.date
     return [
-        NoteSentence(
-            f"{document.name}#{sentence.id}",
-            sentence.text,
-            _title(resource, document),
-            author,
-            document.date,
-        )
-        for sentence in split_note(document.text)
+        NoteSentence(sentence.id, sentence.text, title, author, date)
+        for sentence in document.sentences()
     ]
-
-
-def _title(resource: Resource, document: Document) -> str:
-    return document.title or text_at(resource, "type.coding.display")
-
-
-def _author(resource: Resource) -> str:
-    names = [text_at(author, "display") for author in objects_at(resource, "author")]
-    return "; ".join(filter(None, names))

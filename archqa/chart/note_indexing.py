@@ -18,7 +18,13 @@ from archqa.core.value import FrozenModel
 from archqa.errors import InputError
 from archqa.fhir.index.blobs import BlobReader
 from archqa.fhir.index.schema import open_connection
-from archqa.notes.documents import DOCUMENT_TYPES, binary_ids, read_document
+from archqa.notes.documents import (
+    DOCUMENT_TYPES,
+    Document,
+    UnreadDocument,
+    binary_ids,
+    read_document,
+)
 
 _BATCH_SIZE = 100
 """Documents of a transaction."""
@@ -44,9 +50,14 @@ OUTDATED = f"{_DOCUMENTS} AND NOT ({_IS_CURRENT})"
 
 
 class NoteIndexReport(FrozenModel):
-    """What was indexed: documents, their sentences, and documents without text that can be read."""
+    """What was indexed.
+
+    `documents` are resources that may have text, `notes` those that have, with their `sentences`;
+    `unread` have a text that cannot be read.
+    """
 
     documents: int = 0
+    notes: int = 0
     sentences: int = 0
     unread: int = 0
 
@@ -133,6 +144,7 @@ def _index(
 def _sum(first: NoteIndexReport, second: NoteIndexReport) -> NoteIndexReport:
     return NoteIndexReport(
         documents=first.documents + second.documents,
+        notes=first.notes + second.notes,
         sentences=first.sentences + second.sentences,
         unread=first.unread + second.unread,
     )
@@ -150,7 +162,7 @@ class _RecordNotes:
         """Write the next documents; none if all are there."""
         sql = f"{OUTDATED} ORDER BY patient, r.n LIMIT {_BATCH_SIZE}"
         rows = [_StoredDocument(*row) for row in self._connection.execute(sql)]
-        sentences = unread = 0
+        sentences = unread = notes = 0
         for patient, of_patient in groupby(rows, key=lambda row: row.patient):
             documents: dict[int, ReadDocument] = {}
             sources = {}
@@ -159,8 +171,10 @@ class _RecordNotes:
             sentences += self._writer.write(patient, documents)
             for n, versions in sources.items():
                 self._writer.write_sources(n, versions)
-            unread += sum(getattr(document, "reason", "") != "" for document in documents.values())
-        return NoteIndexReport(documents=len(rows), sentences=sentences, unread=unread)
+            read = list(documents.values())
+            unread += sum(isinstance(document, UnreadDocument) for document in read)
+            notes += sum(isinstance(document, Document) for document in read)
+        return NoteIndexReport(documents=len(rows), notes=notes, sentences=sentences, unread=unread)
 
     def _read(self, row: _StoredDocument) -> tuple[ReadDocument, SourceVersions]:
         """Return the note of a row, and the versions of what it was read from."""

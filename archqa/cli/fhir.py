@@ -4,7 +4,7 @@ import json
 import os
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
@@ -34,6 +34,9 @@ from archqa.safety.local_server import (
     server_url,
     url_with_token,
 )
+
+if TYPE_CHECKING:
+    from archqa.chart.note_indexing import NoteIndexReport
 
 app = typer.Typer(help="FHIR records.", no_args_is_help=True)
 
@@ -70,13 +73,18 @@ def load(
     strict: Annotated[
         bool, typer.Option("--strict", help="Load nothing if anything is malformed.")
     ] = False,
+    notes: Annotated[
+        bool, typer.Option(help="Index the notes, so that questions find them at once.")
+    ] = True,
     quiet: QuietOption = False,
     as_json: JsonOption = False,
 ) -> None:
     """Load FHIR resources into a record, replacing those that it has already.
 
     Files are checked against SHA256SUMS (or SHA256SUMS.txt) beside them or in a folder above. What it
-    names in a folder that is loaded must be there.
+    names in a folder that is loaded must be there. Then the notes (DocumentReference,
+    DiagnosticReport, Composition) are indexed in the record's file; if that is stopped, the resources
+    are there, and the next load or `archqa fhir index` goes on.
 
     Example:
       archqa fhir load mimic-fhir/ --into record.db
@@ -94,6 +102,7 @@ def load(
             )
 
         report = store.load(paths, strict=strict, progress=show_progress)
+    indexed = _index_notes(into, quiet=quiet) if notes else None
     for remark in report.remarks:
         print_notice(remark)
     for path in report.skipped:
@@ -101,11 +110,66 @@ def load(
     for mistake in report.mistakes:
         print_problem(mistake)
     if as_json:
-        print_json(report.model_dump(mode="json"))
+        of_notes = indexed.model_dump() if indexed else None
+        print_json({**report.model_dump(mode="json"), "notes": of_notes})
     else:
         _print_load_report(report, into)
+        _print_indexed(indexed)
     if report.bad:
         raise typer.Exit(1)
+
+
+@app.command("index")
+def index(
+    record: Annotated[Path, typer.Argument(help="A record made by fhir load.")],
+    remove: Annotated[
+        bool, typer.Option("--remove", help="Remove the index; the notes stay in the record.")
+    ] = False,
+    quiet: QuietOption = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Index the notes of a record that its index lacks, or remove the index.
+
+    `archqa fhir load` does this itself. Without the index, questions read a patient's notes anew
+    each time, which takes seconds.
+
+    Example:
+      archqa fhir index record.db
+    """
+    set_quiet(quiet=quiet)
+    if remove:
+        from archqa.chart.note_indexing import remove_note_index
+
+        remove_note_index(record)
+        return
+    report = _index_notes(record, quiet=quiet)
+    if as_json:
+        print_json(report.model_dump())
+    else:
+        _print_indexed(report)
+
+
+def _index_notes(record: Path, *, quiet: bool) -> "NoteIndexReport":
+    """Index what the index lacks; imported here, since other commands need none of it."""
+    from archqa.chart.encoding import encode
+    from archqa.chart.note_indexing import NoteIndexProgress, index_notes
+
+    with _bar(quiet) as bar:
+        task = bar.add_task("indexing notes", total=None)
+
+        def show_progress(progress: NoteIndexProgress) -> None:
+            description = f"{progress.documents} of {progress.total} notes indexed"
+            bar.update(
+                task, description=description, completed=progress.documents, total=progress.total
+            )
+
+        return index_notes(record, encode, show_progress)
+
+
+def _print_indexed(report: "NoteIndexReport | None") -> None:
+    if report is not None and report.documents:
+        unread = f", {report.unread} without text that can be read" if report.unread else ""
+        print_line(f"{report.notes} notes indexed, {report.sentences} sentences{unread}")
 
 
 @app.command("split")
@@ -113,6 +177,7 @@ def split(
     store: Annotated[Path, typer.Argument(help="A record made by fhir load.")],
     shards: Annotated[int, typer.Option(min=1, help="How many files.")],
     into: Annotated[Path, typer.Option(help="A new folder.")],
+    quiet: QuietOption = False,
     as_json: JsonOption = False,
 ) -> None:
     """Split a record by patients, so that each machine of a cluster reads its own files.
@@ -125,6 +190,8 @@ def split(
     """
     with fhir.Store.open(store) as record:
         files = fhir.split_by_patient(record, shards, into)
+    for file in files:
+        _index_notes(file.path, quiet=quiet)
     if as_json:
         print_json([{**file._asdict(), "path": str(file.path)} for file in files])
         return

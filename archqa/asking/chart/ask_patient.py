@@ -1,30 +1,33 @@
 """Answers one question about one patient from the resources and the notes of a record."""
 
 import asyncio
-from collections.abc import Iterator
 from datetime import datetime
 from pathlib import Path
 from typing import NamedTuple
 
-from archqa.asking.answer import Answer
+from archqa.asking.answer import Answer, Status
 from archqa.asking.candidates import PatientMatch
 from archqa.asking.chart.chart_answer import chart_answer
 from archqa.asking.chart.open_chart import OpenChart
+from archqa.asking.chart_agent import CHART_AGENT, ChartToAsk, answer_chart_by_model
 from archqa.asking.clock import Clock, clock, stated_time
-from archqa.asking.note import (
-    OnStep,
-    model_pipeline,
-    note_destinations,
-)
+from archqa.asking.note import OnStep, asks_model
 from archqa.asking.patient import find_patient
-from archqa.asking.record import answer_record_question, record_pipeline, record_question
+from archqa.asking.record import (
+    answer_record_question,
+    conventions_of,
+    record_pipeline,
+    record_question,
+)
+from archqa.chart.encoding import encode
 from archqa.core.case import Case
 from archqa.core.step import Step
-from archqa.errors import CaseFailed, InputError, without_suppressed_causes
-from archqa.fhir import FhirError, connect
+from archqa.core.usage import Usage, sum_usage
+from archqa.errors import InputError, without_suppressed_causes
+from archqa.fhir import FhirError, Record, connect
 from archqa.llm.model import Model
 from archqa.notes.documents import Document
-from archqa.runs.backends import SharedLimits
+from archqa.runs.backends import Backends, SharedLimits
 from archqa.runs.destinations import Announce, Announcer, Destination, run_destinations
 from archqa.runs.event_loop import run_sync
 from archqa.runs.settings_check import check_settings_used
@@ -33,11 +36,14 @@ from archqa.safety.base_urls import check_encrypted, is_server_url
 from archqa.safety.whole_characters import whole_text
 from archqa.settings import Settings, load_settings
 
+AGENT = "chart_answer"
+"""The agent that answers where a model is set up."""
+
 GIVEN_NOTE = "the given note"
 """The source of sentences of a note that is no document of the record."""
 
 
-class PatientChart(NamedTuple):
+class FoundPatient(NamedTuple):
     """The patient who was found, and the time of the question."""
 
     patient: PatientMatch
@@ -83,7 +89,8 @@ def ask_patient(
 ) -> Answer:
     """Return the answer from a patient's resources and from the notes among them; lines cite either.
 
-    Resources are cited as `Type/id`, sentences of notes as `n1.4`. A given `note` is one more note.
+    Resources are cited as `Type/id`, sentences of notes as `Type/id#4`. A given `note` is one
+    more note.
     `patient` is a FHIR id, an identifier (MRN) or a name. `now` is the time at which the question is
     asked, by default that of `archqa.asking.clock`; `context` says what else is known. Raises
     `InputError` if `record` is none, `PatientNotFound` or `SeveralPatients` (both `CallerError`),
@@ -146,46 +153,57 @@ def check_patient_settings(settings: Settings) -> None:
     """Raise `CallerError` for settings that have no effect on a question about a patient."""
     pipeline = record_pipeline(settings)
     if settings.typed_names:
-        check_settings_used(settings, pipeline, model_pipeline())
+        check_settings_used(settings, pipeline, CHART_AGENT)
 
 
 def patient_destinations(settings: Settings, record: str | Path) -> tuple[Destination, ...]:
     """Where a question about a patient of a record sends text and queries."""
     settings = settings.replace(record=str(record))
     of_record = run_destinations(settings, record_pipeline(settings))
-    return tuple(dict.fromkeys((*of_record, *note_destinations(settings))))
+    of_notes: tuple[Destination, ...] = ()
+    if asks_model(settings, agent=AGENT):
+        of_notes = run_destinations(settings.replace(record=None), CHART_AGENT)
+    return tuple(dict.fromkeys((*of_record, *of_notes)))
 
 
 async def _answer(question: _ChartQuestion) -> AnsweredChart:
-    chart = await asyncio.to_thread(_find_patient, question)
-    record_answer, failure = None, None
-    try:
-        record_answer = await _ask_record(question, chart)
-    except CaseFailed as error:
-        failure = error
-    answer = await asyncio.to_thread(_answer_of_both, question, chart, record_answer)
-    if answer is None:
-        assert failure is not None
-        raise failure
-    remarks = [*answer.remarks, *_remarks(failure)]
-    if chart.clock.remark:
-        remarks.insert(0, chart.clock.remark)
-    changes = {"patient": chart.patient.as_json, "remarks": tuple(dict.fromkeys(remarks))}
+    allowed = question.settings.allow_plain_http
+    with connect(question.record, allow_plain_http=allowed) as record:
+        found, opened = await asyncio.to_thread(_open, question, record)
+        if not opened.notes.documents:
+            answer = await _ask_record(question, found)
+        elif "pipeline" in question.settings.typed_names:
+            record_answer = await _ask_record(question, found)
+            answer = await asyncio.to_thread(_ask_engine, question, opened, record_answer)
+        elif asks_model(question.settings, question.scripted, AGENT):
+            answer = await _ask_model(question, opened)
+        else:
+            answer = await asyncio.to_thread(_ask_engine, question, opened)
+    remarks = [*answer.remarks, *opened.remarks()]
+    if found.clock.remark:
+        remarks.insert(0, found.clock.remark)
+    changes = {"patient": found.patient.as_json, "remarks": tuple(dict.fromkeys(remarks))}
     return AnsweredChart(answer.model_copy(update=changes), None)
 
 
-def _find_patient(question: _ChartQuestion) -> PatientChart:
-    allowed = question.settings.allow_plain_http
-    with connect(question.record, allow_plain_http=allowed) as record:
-        patient = find_patient(record, question.patient)
-        now = question.now or stated_time(question.context)
-        return PatientChart(patient, clock(record, patient.id, now, patient=patient.resource))
+def _open(question: _ChartQuestion, record: Record) -> tuple[FoundPatient, OpenChart]:
+    """Return the patient and the chart. Raises `InputError` where it cannot be read."""
+    patient = find_patient(record, question.patient)
+    now = question.now or stated_time(question.context)
+    found = FoundPatient(patient, clock(record, patient.id, now, patient=patient.resource))
+    given = (Document(GIVEN_NOTE, "", "", question.note),) if question.note.strip() else ()
+    conventions = conventions_of(question.settings)
+    try:
+        return found, OpenChart(record, patient, found.clock.now, given, conventions)
+    except FhirError as error:
+        raise InputError(question.record, [f": {error}"]) from None
 
 
-async def _ask_record(question: _ChartQuestion, chart: PatientChart) -> Answer:
-    now = chart.clock.now
+async def _ask_record(question: _ChartQuestion, found: FoundPatient) -> Answer:
+    """Return the answer of the resources, where there are no notes."""
+    now = found.clock.now
     return await answer_record_question(
-        record_question(question.question, chart.patient.id, question.context, now),
+        record_question(question.question, found.patient.id, question.context, now),
         question.record,
         question.settings,
         now=now,
@@ -195,27 +213,54 @@ async def _ask_record(question: _ChartQuestion, chart: PatientChart) -> Answer:
     )
 
 
-def _answer_of_both(
-    question: _ChartQuestion, chart: PatientChart, record_answer: Answer | None
-) -> Answer | None:
-    """Return the answer of resources and notes; None if there are no notes and the other failed."""
-    given = (Document(GIVEN_NOTE, "", "", question.note),) if question.note.strip() else ()
-    allowed = question.settings.allow_plain_http
-    with connect(question.record, allow_plain_http=allowed) as record:
-        try:
-            opened = OpenChart(record, chart.patient, chart.clock.now, given)
-        except FhirError as error:
-            raise InputError(question.record, [f": {error}"]) from None
-        answer = record_answer
-        if opened.notes.documents:
-            answer = chart_answer(question.question, record_answer, opened, ask_notes=bool(given))
-            question.on_step(Step(agent="note_search", backend="embedded"))
-        if answer is None:
-            return None
-        remarks = (*answer.remarks, *opened.remarks())
-        return answer.model_copy(update={"remarks": remarks})
+def _ask_engine(
+    question: _ChartQuestion, opened: OpenChart, record_answer: Answer | None = None
+) -> Answer:
+    """Return the answer of resources and notes by the engine inside archqa."""
+    record_answer = record_answer or opened.ask_record(question.question, question.context)
+    has_note = bool(question.note.strip())
+    answer = chart_answer(question.question, record_answer, opened, ask_notes=has_note)
+    question.on_step(Step(agent="note_search", backend="embedded"))
+    return answer
 
 
-def _remarks(failure: CaseFailed | None) -> Iterator[str]:
-    if failure is not None:
-        yield f"A part of the chart gave no answer ({type(failure).__name__})."
+async def _ask_model(question: _ChartQuestion, opened: OpenChart) -> Answer:
+    """Return the answer of a model that looks up both.
+
+    What the resources answer whole, and no note speaks of, needs no model.
+    """
+    record_answer = await asyncio.to_thread(opened.ask_record, question.question, question.context)
+    is_whole = record_answer.status is Status.ANSWERED and not question.note.strip()
+    if is_whole and not await asyncio.to_thread(opened.is_of_notes, question.question):
+        return record_answer
+    return await _look_up(question, opened)
+
+
+async def _look_up(question: _ChartQuestion, opened: OpenChart) -> Answer:
+    settings = question.settings.replace(record=None)
+    backends = Backends(
+        settings, CHART_AGENT, question.scripted, question.shared, question.announce
+    )
+    usages: list[Usage] = []
+
+    def on_step(step: Step) -> None:
+        usages.append(step.usage)
+        question.on_step(step)
+
+    chart = ChartToAsk(
+        opened.notes,
+        opened.queries,
+        encode,
+        opened.now,
+        texts=opened.texts,
+        background=question.context,
+    )
+    performer = ", ".join(dict.fromkeys(backends.describe().values()))
+    try:
+        answer = await answer_chart_by_model(
+            question.question, chart, backends.context(on_step), performer=performer
+        )
+    finally:
+        await backends.close()
+    changes = {"remarks": (*answer.remarks, *backends.remarks), "usage": sum_usage(usages)}
+    return answer.model_copy(update=changes)

@@ -1,38 +1,47 @@
 """What is opened of a patient before a question is answered: resources, notes, names, the time."""
 
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from datetime import datetime
 from functools import cached_property
 
 from archqa.asking.answer import Answer
 from archqa.asking.candidates import PatientMatch
 from archqa.asking.chart.note_answer import NoteAnswerer
-from archqa.asking.record import record_question
+from archqa.asking.record import CONVENTIONS, record_question
 from archqa.asking.record_grammar import PatientQueries, answer_by_grammar
 from archqa.chart.chart_notes import ChartNotes
+from archqa.chart.encoding import encode
 from archqa.chart.note_findings import NoteFinder
+from archqa.chart.note_search import texts_with_term
 from archqa.chart.open_notes import NoteOpener
+from archqa.chart.search_terms import concept_term
 from archqa.chart.templated import own_texts
-from archqa.engine.sentence_encoder import default_encoder
 from archqa.fhir import Record
 from archqa.notes.documents import Document
+from archqa.query.concepts.phrases import find_concepts
 from archqa.query.everyday import patient_vocabulary
-
-CONVENTIONS = "clinical"
 
 
 class OpenChart:
-    """A patient's chart at the time of a question, read by one thread."""
+    """A patient's chart at the time of a question, read by one thread at a time.
+
+    `conventions` say how queries are interpreted, `given` are notes that are not in the record.
+    """
 
     def __init__(
-        self, record: Record, patient: PatientMatch, now: datetime, given: tuple[Document, ...]
+        self,
+        record: Record,
+        patient: PatientMatch,
+        now: datetime,
+        given: tuple[Document, ...] = (),
+        conventions: str = CONVENTIONS,
     ) -> None:
         self.patient = patient
         self.now = now
-        self._record = record
+        self.queries = PatientQueries(record, patient.id, now, conventions)
         self.vocabulary = patient_vocabulary(record, patient.id)
-        self.notes: ChartNotes = NoteOpener(record, _encode).open(patient.id, *given)
+        self.notes: ChartNotes = NoteOpener(record, encode).open(patient.id, *given)
 
     @cached_property
     def texts(self) -> list[int]:
@@ -43,26 +52,22 @@ class OpenChart:
     @cached_property
     def note_answerer(self) -> NoteAnswerer:
         """Answers from the notes."""
-        finder = NoteFinder(self.notes, _encode, self.texts)
+        finder = NoteFinder(self.notes, encode, self.texts)
         return NoteAnswerer(finder, self.vocabulary, self.now.date())
 
-    @property
-    def ask_record(self) -> Callable[[str], Answer]:
-        """Answers a question in everyday words from the resources, without a model."""
-        queries = PatientQueries(self._record, self.patient.id, self.now, CONVENTIONS)
+    def ask_record(self, question: str, context: str = "") -> Answer:
+        """Return the answer of the resources to a question in everyday words, without a model."""
+        asked = record_question(question, self.patient.id, context, self.now)
+        return answer_by_grammar(asked, self.now, self.queries)
 
-        def ask(question: str) -> Answer:
-            asked = record_question(question, self.patient.id)
-            return answer_by_grammar(asked, self.now, queries)
-
-        return ask
+    def is_of_notes(self, question: str) -> bool:
+        """Whether the notes speak of something that a question names."""
+        of_own = set(self.texts)
+        terms = (concept_term(match.concept) for match in find_concepts(question))
+        return any(not of_own.isdisjoint(texts_with_term(self.notes, term)) for term in terms)
 
     def remarks(self) -> Iterator[str]:
         """Yield which documents were not read, by the reason."""
         reasons = Counter(document.reason for document in self.notes.unread)
         for reason, count in reasons.items():
             yield f"Documents not read: {count} ({reason})."
-
-
-def _encode(texts: list[str]):  # type: ignore[no-untyped-def]
-    return default_encoder().encode(texts)
