@@ -26,8 +26,8 @@ from archqa.notes.documents import (
     read_document,
 )
 
-_BATCH_SIZE = 100
-"""Documents of a transaction."""
+DOCUMENTS_OF_A_BATCH = 100
+"""Documents of one transaction."""
 
 _TYPES = ", ".join(f"'{name}'" for name in DOCUMENT_TYPES)
 _DOCUMENTS = f"""
@@ -160,7 +160,7 @@ class _RecordNotes:
 
     def write_batch(self) -> NoteIndexReport:
         """Write the next documents; none if all are there."""
-        sql = f"{OUTDATED} ORDER BY patient, r.n LIMIT {_BATCH_SIZE}"
+        sql = f"{OUTDATED} ORDER BY patient, r.n LIMIT {DOCUMENTS_OF_A_BATCH}"
         rows = [_StoredDocument(*row) for row in self._connection.execute(sql)]
         sentences = unread = notes = 0
         for patient, of_patient in groupby(rows, key=lambda row: row.patient):

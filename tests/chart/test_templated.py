@@ -2,16 +2,18 @@
 
 import pytest
 
-from archqa.asking.restated import own_sentences
-from archqa.core.case import Case, Sentence
+from archqa.chart.templated import own_texts
 
 DISPLAYS = frozenset({"colonoscopy (procedure)", "oxygen saturation", "aspirin", "mold (organism)"})
+TEMPLATES = [
+    "Patient has a history of aspirin.",
+    "Patient has a history of aspirin and mold (organism).",
+    "Patient has a history of colonoscopy (procedure), aspirin.",
+]
 
 
 def kept(*texts: str) -> list[str]:
-    sentences = tuple(Sentence(id=f"n1.{n}", text=text) for n, text in enumerate(texts, 1))
-    case = Case(id="c", patient_narrative="q", clinician_question="q", sentences=sentences)
-    return [sentence.text for sentence in own_sentences(case, DISPLAYS).sentences]
+    return [texts[index] for index in own_texts(texts, DISPLAYS)]
 
 
 @pytest.mark.parametrize(
@@ -30,11 +32,17 @@ def test_what_the_resources_hold_is_left_out(text: str) -> None:
 
 @pytest.mark.parametrize(
     "text",
-    ["Aspirin was stopped for bleeding.", "Colonoscopy was refused.", "She collects owls."],
+    [
+        "Aspirin was stopped for bleeding.",
+        "Colonoscopy was refused.",
+        "She collects owls.",
+        "Oxygen saturation: 86 % while snoring",
+    ],
 )
 def test_what_a_sentence_says_of_its_own_is_kept(text: str) -> None:
     assert kept(text) == [text]
 
 
-def test_what_several_notes_repeat_is_kept_once() -> None:
-    assert kept("She smokes.", "She has a dog.", "She smokes.") == ["She has a dog.", "She smokes."]
+def test_a_phrase_around_many_lists_is_a_template_and_around_one_is_none() -> None:
+    assert kept(*TEMPLATES) == []
+    assert kept(TEMPLATES[0]) == [TEMPLATES[0]]
