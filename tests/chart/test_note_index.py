@@ -65,7 +65,13 @@ def test_reports_and_compositions_are_read_beside_documents(tmp_path: Path) -> N
         ("DiagnosticReport/r1", "Echo", "P. Adeyemi MD", "2023-06-02"),
         ("Composition/c1", "Discharge summary", "", "2022-01-01"),
     ]
-    assert texts(notes) == ["Eats well.", "LVEF 42%.", "# Course", "Ileus resolved.", "Walks with a cane."]
+    assert texts(notes) == [
+        "Eats well.",
+        "LVEF 42%.",
+        "# Course",
+        "Ileus resolved.",
+        "Walks with a cane.",
+    ]
 
 
 def test_a_sentence_of_several_notes_is_one_text_with_its_first_and_last_date(

@@ -1,9 +1,10 @@
 """One answer from the resources and the notes of a chart, by the engine inside archqa."""
 
+import re
 from collections.abc import Iterator, Sequence
 from itertools import chain
 
-from archqa.asking.answer import Answer, Status
+from archqa.asking.answer import Answer, AnswerLine, Status
 from archqa.asking.chart.judgements import declines_to_judge, judged_parts
 from archqa.asking.chart.open_chart import OpenChart
 from archqa.asking.chart.question_parts import question_parts
@@ -11,6 +12,7 @@ from archqa.asking.chart.reconciled import Lines, joined_lines, reconciled
 from archqa.asking.chart.related_facts import is_all_named, related_facts
 from archqa.asking.chart.statement_conflicts import note_conflicts
 
+_VERDICT = re.compile(r"^(?:Yes|No)[:,.] ")
 _NOT_JUDGED = "This asks for a clinical judgement or a prediction, which is not made."
 _ON_THIS = "What the chart holds on this:"
 _RECORD_HOLDS = "What it holds on this:"
@@ -46,12 +48,17 @@ def _with_conflicts(question: str, record_answer: Answer, chart: OpenChart) -> A
     names = ", ".join(dict.fromkeys(conflict.name for conflict in conflicts))
     remark = f"On {names}, notes say otherwise or later than the resources: both are shown."
     changes = {
-        "lines": (*record_answer.lines, *(line for line, _ in lines)),
+        "lines": (*map(_without_verdict, record_answer.lines), *(line for line, _ in lines)),
         "evidence": (*record_answer.evidence, *chain.from_iterable(cited for _, cited in lines)),
         "remarks": (remark, *record_answer.remarks),
         "performer": f"{record_answer.performer}, {answerer.performer}",
     }
     return record_answer.model_copy(update=changes)
+
+
+def _without_verdict(line: AnswerLine) -> AnswerLine:
+    """Return a line without "Yes:" or "No:": that is what notes say otherwise."""
+    return line.model_copy(update={"text": _VERDICT.sub("", line.text), "answering": None})
 
 
 def _declined(
@@ -130,9 +137,11 @@ def _status(
     if declines_to_judge(record_answer):
         return Status.DECLINED
     is_unread = record_answer is None or record_answer.status is Status.NOT_UNDERSTOOD
-    if is_unread and any(fact.status is Status.ANSWERED for fact in facts):
+    if is_unread and facts and all(fact.status is Status.ANSWERED for fact in facts):
         is_whole = is_all_named(question, chart.vocabulary, chart.now.date())
         return Status.ANSWERED if is_whole else Status.NOT_UNDERSTOOD
+    if is_unread and any(fact.status is Status.ANSWERED for fact in facts):
+        return Status.NOT_UNDERSTOOD
     return Status.NOT_FOUND
 
 
@@ -151,14 +160,18 @@ def _message(
         return ""
     if status in (Status.NOT_UNDERSTOOD, Status.DECLINED) and record_answer is not None:
         held = f" {_ON_THIS}" if lines.lines else ""
-        message = record_answer.message.removesuffix(_RECORD_HOLDS).strip()
-        return f"{message} {note_answer.message}{held}"
+        return f"{_own_message(record_answer)} {note_answer.message}{held}"
     searched = [fact.message for fact in facts if fact.status is Status.NOT_FOUND]
     if record_answer is not None and record_answer.status is not Status.NOT_UNDERSTOOD:
-        searched = [record_answer.message.removesuffix(_RECORD_HOLDS).strip(), *searched]
+        searched = [_own_message(record_answer), *searched]
     elif not searched and record_answer is not None:
         searched = [record_answer.message]
     return " ".join(dict.fromkeys([*searched, note_answer.message]))
+
+
+def _own_message(answer: Answer) -> str:
+    """Return the message of an answer without the lead to its lines."""
+    return answer.message.removesuffix(_RECORD_HOLDS).strip()
 
 
 def _query(record_answer: Answer | None, holding: Sequence[Answer]) -> str | None:
@@ -181,7 +194,7 @@ def _remarks(
         if holding and record_answer.status is Status.NOT_UNDERSTOOD:
             yield "The resources were asked for what the question names, not for all its words."
         else:
-            yield f"The resources do not answer: {record_answer.message}"
+            yield f"The resources do not answer: {_own_message(record_answer)}"
     own = record_answer.remarks if record_answer else ()
     yield from dict.fromkeys(chain(own, note_answer.remarks, *(one.remarks for one in holding)))
 

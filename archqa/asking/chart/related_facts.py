@@ -1,10 +1,10 @@
 """What the resources hold on the things that a question names, where it cannot be read as a query."""
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from datetime import date
 
-from archqa.asking.answer import Answer, Status
+from archqa.asking.answer import Answer, AnswerLine, Status
 from archqa.asking.asked_words import blanked
 from archqa.asking.word_patterns import read_word_lists
 from archqa.chart.search_terms import content_words, without_carrying_words
@@ -15,41 +15,68 @@ from archqa.query.everyday.marking import mark
 AskRecord = Callable[[str], Answer]
 """Answers a question in everyday words from the resources."""
 
-_MAX_QUESTIONS = 3
+_MAX_NAMED, _MAX_LINES = 3, 4
+"""Names of a question that are asked for, and lines on each."""
 
 
 def related_facts(
     question: str, ask: AskRecord, vocabulary: Vocabulary, today: date
 ) -> list[Answer]:
-    """Return what the resources hold on each concept that a question names, in its time.
+    """Return what the resources hold on each thing that a question names, in its time.
 
-    Answers are answered or not found; what the grammar cannot ask is left out.
+    Answers are answered or not found; what the grammar cannot ask is left out. Of a name that means
+    several things (digoxin: a drug and a level) those count which the resources have.
     """
-    answers = []
-    for simple in related_questions(question, vocabulary, today):
-        answer = ask(simple)
-        if answer.status in (Status.ANSWERED, Status.NOT_FOUND):
-            answers.append(answer)
+    answers: list[Answer] = []
+    for questions in related_questions(question, vocabulary, today):
+        all_meanings = [ask(simple) for simple in questions]
+        held = [answer for answer in all_meanings if answer.status is Status.ANSWERED]
+        absent = [answer for answer in all_meanings if answer.status is Status.NOT_FOUND]
+        answers += [_shortened(answer) for answer in held] or absent[:1]
     return answers
 
 
-def related_questions(question: str, vocabulary: Vocabulary, today: date) -> list[str]:
-    """Return a simple question for each concept that a question names, three at most."""
+def related_questions(question: str, vocabulary: Vocabulary, today: date) -> list[tuple[str, ...]]:
+    """Return simple questions for each thing that a question names, three at most."""
     times = [each.text for each in mark(question, vocabulary, today).of("span")]
     time = times[0] if len(times) == 1 else ""
-    simple = [" ".join(f"{words} {time}".split()) for words in _named(question)]
-    return list(dict.fromkeys(simple))[:_MAX_QUESTIONS]
+    named: dict[tuple[str, ...], None] = {}
+    for questions in _named(question):
+        named[tuple(" ".join(f"{words} {time}".split()) for words in questions)] = None
+    return list(named)[:_MAX_NAMED]
 
 
-def _named(question: str) -> Iterator[str]:
+def _named(question: str) -> Iterator[list[str]]:
+    """Yield for each name the simple questions about its meanings."""
     words_of_kind = {row[0]: row[1] for row in read_word_lists("related_questions.tsv")}
-    seen: set[tuple[int, int]] = set()
+    kinds: dict[tuple[int, int], dict[str, None]] = {}
     for match in find_concepts(question):
-        if (match.start, match.end) not in seen:
-            seen.add((match.start, match.end))
-            yield words_of_kind[match.concept.kind].replace(
-                "NAME", question[match.start : match.end]
-            )
+        kinds.setdefault((match.start, match.end), {})[match.concept.kind] = None
+    for (start, end), of_name in kinds.items():
+        yield [words_of_kind[kind].replace("NAME", question[start:end]) for kind in of_name]
+
+
+def _shortened(answer: Answer) -> Answer:
+    """Return an answer with its newest lines; how many others there are is said."""
+    left_out = len(answer.lines) - _MAX_LINES
+    if left_out <= 0:
+        return answer
+    dates = {row.id: row.date for row in answer.evidence}
+    newest_first = sorted(answer.lines, key=lambda line: _newest(line, dates), reverse=True)
+    kept = [line for line in answer.lines if line in newest_first[:_MAX_LINES]]
+    cited = {name for line in kept for name in line.citations}
+    remark = f"{left_out} earlier lines on this are left out: ask for them by name."
+    return answer.model_copy(
+        update={
+            "lines": tuple(kept),
+            "evidence": tuple(row for row in answer.evidence if row.id in cited),
+            "remarks": (*answer.remarks, remark),
+        }
+    )
+
+
+def _newest(line: AnswerLine, dates: Mapping[str, str]) -> str:
+    return max((dates.get(name, "") for name in line.citations), default="")
 
 
 def is_all_named(question: str, vocabulary: Vocabulary, today: date) -> bool:

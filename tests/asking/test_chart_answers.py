@@ -1,0 +1,215 @@
+"""One answer from the resources and the notes of a patient."""
+
+from collections.abc import Mapping
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from archqa.asking.answer import Answer, AnswerLine, Evidence, Status
+from archqa.asking.chart import ask_patient
+from archqa.asking.chart.reconciled import Lines, reconciled
+from archqa.llm.model import Request
+from archqa.settings import Settings
+from tests.asking.scripted import answering, scripted_answers
+from tests.chart.charts import PATIENT, load, note
+
+NOW = datetime(2026, 11, 23)
+CLINIC = (
+    "HISTORY\n"
+    "Digoxin: has not taken a tablet since 2019, it made her see yellow halos.\n"
+    "Lives with her niece in Salem.\n"
+    "\n"
+    "PLAN\n"
+    "1. STOP amlodipine today because of ankle swelling.\n"
+    "2. Continue lisinopril 10 mg daily.\n"
+    "3. PHQ-9 today 11, call in a week.\n"
+    "4. TSH sent today."
+)
+OLDER = "Lives alone in Boston.\nNever smoked."
+COPIED = "Never smoked."
+
+
+def order(name: str, drug: str, date: str = "2024-09-05") -> dict[str, Any]:
+    return {
+        "resourceType": "MedicationRequest",
+        "id": name,
+        "status": "active",
+        "intent": "order",
+        "medicationCodeableConcept": {"text": drug},
+        "authoredOn": date,
+        "subject": {"reference": "Patient/p1"},
+    }
+
+
+def observation(name: str, text: str, code: str, value: float, date: str) -> dict[str, Any]:
+    return {
+        "resourceType": "Observation",
+        "id": name,
+        "status": "final",
+        "code": {"text": text, "coding": [{"system": "http://loinc.org", "code": code}]},
+        "valueQuantity": {"value": value, "unit": "1"},
+        "effectiveDateTime": date,
+        "subject": {"reference": "Patient/p1"},
+    }
+
+
+RESOURCES: list[Mapping[str, Any]] = [
+    {**PATIENT, "gender": "female", "birthDate": "1950-02-01"},
+    order("digoxin", "Digoxin 0.25 MG Oral Tablet"),
+    order("lisinopril", "Lisinopril 10 MG Oral Tablet"),
+    observation("phq-old", "PHQ-9", "44261-6", 18, "2022-10-13"),
+    note("clinic", CLINIC, "2025-03-12", type={"text": "Primary care note"}),
+    note("older", OLDER, "2021-04-01"),
+    note("copied", COPIED, "2023-04-01"),
+]
+
+
+@pytest.fixture(scope="module")
+def record(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return load(tmp_path_factory.mktemp("chart") / "r.db", RESOURCES)
+
+
+def ask(record: Path, question: str, **more: Any) -> Answer:
+    answer = ask_patient(question, "p1", record, Settings(), now=NOW, **more)
+    known = {row.id for row in answer.evidence}
+    assert all(set(line.citations) <= known for line in answer.lines)
+    return answer
+
+
+def cited(answer: Answer) -> set[str]:
+    return {name for line in answer.lines for name in line.citations}
+
+
+def test_a_line_of_a_note_is_dated_and_cited_by_its_number(record: Path) -> None:
+    answer = ask(record, "Why was amlodipine stopped?")
+    assert answer.status is Status.ANSWERED
+    line = answer.lines[0]
+    assert "ankle swelling" in line.text
+    assert line.text.endswith("(2025-03-12)")
+    assert line.citations == ("DocumentReference/clinic#5",)
+    evidence = next(row for row in answer.evidence if row.id == line.citations[0])
+    assert evidence.source == "DocumentReference/clinic"
+    assert evidence.start_char_index is not None
+    assert CLINIC[evidence.start_char_index :].startswith(evidence.text)
+
+
+def test_a_note_by_which_an_ordered_drug_is_not_taken_stands_beside_the_order(
+    record: Path,
+) -> None:
+    answer = ask(record, "Is she taking digoxin?")
+    assert {"MedicationRequest/digoxin", "DocumentReference/clinic#2"} <= cited(answer)
+    assert not answer.text.startswith("Yes")
+    assert any("digoxin" in remark and "otherwise" in remark for remark in answer.remarks)
+
+
+def test_a_note_that_agrees_with_an_order_is_no_conflict(record: Path) -> None:
+    answer = ask(record, "Is she taking lisinopril?")
+    assert cited(answer) == {"MedicationRequest/lisinopril"}
+    assert not any("otherwise" in remark for remark in answer.remarks)
+
+
+def test_a_later_value_of_a_note_stands_beside_the_last_of_the_resources(record: Path) -> None:
+    answer = ask(record, "What is her latest PHQ-9?")
+    assert cited(answer) == {"Observation/phq-old", "DocumentReference/clinic#7"}
+    assert cited(ask(record, "What was her PHQ-9 in 2022?")) == {"Observation/phq-old"}
+
+
+def test_the_newest_note_is_first_and_the_older_one_is_not_hidden(record: Path) -> None:
+    answer = ask(record, "Where does she live now?")
+    assert "Salem" in answer.lines[0].text
+    assert all("Salem" in line.text or line.text.endswith(")") for line in answer.lines)
+
+
+def test_a_copied_sentence_is_one_line_with_its_first_and_last_date(record: Path) -> None:
+    answer = ask(record, "Has she ever been a smoker?")
+    lines = [line.text for line in answer.lines if "Never smoked" in line.text]
+    assert lines == ["No. Never smoked. (in notes from 2021-04-01 to 2023-04-01)"]
+
+
+def test_a_test_that_was_only_sent_is_not_found_in_either_half(record: Path) -> None:
+    answer = ask(record, "What was her ferritin?")
+    assert answer.status is Status.NOT_FOUND
+    assert answer.lines == ()
+    assert "No ferritin result is recorded: 1 result was searched." in answer.message
+    assert "None of 3 notes answers this." in answer.message
+
+
+def test_a_reason_that_nobody_states_is_not_found(record: Path) -> None:
+    answer = ask(record, "Why was furosemide stopped?")
+    assert answer.status is Status.NOT_FOUND
+    assert answer.message.startswith("The record does not say why something was stopped")
+    assert "What it holds on this" not in answer.message
+
+
+def test_advice_is_declined_with_what_the_chart_holds(record: Path) -> None:
+    answer = ask(record, "Should I restart amlodipine?")
+    assert answer.status is Status.DECLINED
+    assert any("ankle swelling" in line.text for line in answer.lines)
+
+
+def test_both_halves_answer_a_question_of_two_parts(record: Path) -> None:
+    answer = ask(record, "Digoxin is among the orders. Is she on it, and if not, since when?")
+    assert answer.status is Status.ANSWERED
+    assert {"MedicationRequest/digoxin", "DocumentReference/clinic#2"} <= cited(answer)
+
+
+def test_a_given_note_is_searched_with_the_others(record: Path) -> None:
+    answer = ask(record, "What does her niece collect?", note="Her niece collects porcelain owls.")
+    assert [(row.text, row.source) for row in answer.evidence] == [
+        ("Her niece collects porcelain owls.", "the given note")
+    ]
+
+
+def test_a_note_that_was_replaced_is_asked_as_it_is_now(tmp_path: Path) -> None:
+    path = load(tmp_path / "r.db", [PATIENT, note("d1", "Walks with a cane.")])
+    load(path, [note("d1", "Walks without any aid.")], index=False)
+    answer = ask(path, "How does she walk?")
+    assert [row.text for row in answer.evidence] == ["Walks without any aid."]
+
+
+def test_a_model_is_asked_where_notes_speak_of_what_is_asked(record: Path) -> None:
+    requests: list[Request] = []
+
+    def reply(request: Request) -> str:
+        requests.append(request)
+        return answering(("It made her see yellow halos.", _mark(request, "yellow halos")))
+
+    model = scripted_answers(reply)
+    answer = ask(record, "Is she taking digoxin?", scripted=model)
+    assert cited(answer) == {"DocumentReference/clinic#2"}
+    assert answer.usage.calls >= 2
+    assert len(requests) == 1
+
+
+def test_no_model_is_asked_for_what_the_resources_answer_whole(record: Path) -> None:
+    def fail(_: Request) -> str:
+        raise AssertionError("The model was asked.")
+
+    answer = ask(record, "When was she born?", scripted=scripted_answers(fail))
+    assert answer.status is Status.ANSWERED
+    assert "1950-02-01" in answer.text
+
+
+def _mark(request: Request, words: str) -> str:
+    """The mark of the sentence that a request shows with these words."""
+    text = "\n".join(str(message.content) for message in request.messages)
+    line = next(line for line in text.splitlines() if words in line and line.startswith("[n"))
+    return line[1 : line.index("]")]
+
+
+def test_the_same_value_of_the_same_day_is_one_line_that_cites_both() -> None:
+    resources = Lines(
+        (AnswerLine(text="Potassium 3.1 mmol/L on 2024-01-05", citations=("Observation/k",)),),
+        (Evidence(id="Observation/k", kind="resource", text="3.1", date="2024-01-05"),),
+    )
+    same = AnswerLine(text="K was 3.1, replaced. (2024-01-05)", citations=("d#1",))
+    other = AnswerLine(text="K was 2.9, replaced. (2024-01-05)", citations=("d#2",))
+    evidence = tuple(
+        Evidence(id=name, kind="sentence", text="", date="2024-01-05T08:00:00Z")
+        for name in ("d#1", "d#2")
+    )
+    both = reconciled(Lines((same, other), evidence), resources)
+    assert [line.citations for line in both.lines] == [("d#2",), ("Observation/k", "d#1")]
+    assert len(both.evidence) == 3
