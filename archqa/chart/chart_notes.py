@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from archqa.chart.note_tables import INTEGERS_OF_A_SENTENCE, sentence_numbers
 from archqa.core.case import Case, Sentence
 from archqa.notes.documents import UnreadDocument
+from archqa.notes.headings import section_label
 from archqa.notes.non_evidence import headings_of_sentences, non_evidence_indices
 
 Vectors = NDArray[np.float32]
@@ -98,8 +99,20 @@ class ChartNotes:
         return [self._row_of_number[s - self._numbers.start] for (s,) in found]
 
     def headings(self, index: int) -> dict[int, str]:
-        """Return the heading of each sentence of the document at an index that has one."""
-        return headings_of_sentences(self._document_case(index))
+        """Return the heading of each sentence of the document at an index that has one.
+
+        A label at the front of a line ("ECG: sinus rhythm.") is the heading of that line alone.
+        """
+        sentences = self.sentences(index)
+        lines = self.documents[index].lines
+        line_of_label: dict[str, int] = {}
+        headings = headings_of_sentences(Case(id="", sentences=sentences))
+        for position, sentence in enumerate(sentences):
+            if label := section_label(sentence.text):
+                line_of_label[label] = lines[position]
+            elif line_of_label.get(headings.get(position, ""), lines[position]) != lines[position]:
+                del headings[position]
+        return headings
 
     def non_evidence(self, index: int) -> frozenset[int]:
         """Return the positions of the sentences of a document that are no evidence."""

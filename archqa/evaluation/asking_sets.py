@@ -4,7 +4,8 @@
     records [{"q", "patient", "kind", "expect", "must", "must_not", "ids" | "sources"}]
 
 `quotes` are groups of exact substrings of the note, one of each group suffices. `expect` is value,
-none or decline; without it, it is none for the kind none, else value. `must` and `must_not` are
+none or decline; without it, it is decline for the kind none (a fact that the chart lacks, or a
+judgement: anything but an answer is right), else value. `must` and `must_not` are
 regular expressions.
 """
 
@@ -139,7 +140,7 @@ def _record_questions(path: Path, content: list[Any]) -> tuple[RecordQuestion, .
     rows = []
     for row in content:
         if isinstance(row, dict) and "expect" not in row and row.get("kind") == "none":
-            row = {**row, "expect": "none"}
+            row = {**row, "expect": "decline"}
         rows.append(row)
     questions: tuple[RecordQuestion, ...] = _validated(
         path, rows, tuple[RecordQuestion, ...], FORMAT_HINT

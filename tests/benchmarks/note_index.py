@@ -33,7 +33,11 @@ QUESTIONS = (
     "Where does she live now?",
     "What did the echo show, and does she still have an implant?",
 )
-WORDS = ["metoprolol", "stopped", "started", "rash", "echo", "normal", "lives", "sister", "niece", "home", "cardiology", "visit", "pain", "knee", "sleeps", "well", "daily", "dose", "raised", "lowered", "potassium", "low", "high", "weight", "implant", "removed", "left", "right", "arm"]
+WORDS = (
+    *("metoprolol", "stopped", "started", "rash", "echo", "normal", "lives", "sister", "niece"),
+    *("home", "cardiology", "visit", "pain", "knee", "sleeps", "well", "daily", "dose", "raised"),
+    *("lowered", "potassium", "low", "high", "weight", "implant", "removed", "left", "right", "arm"),
+)
 
 
 def main(patients: int) -> None:

@@ -15,7 +15,7 @@ from archqa.core.case import Case, Sentence
 from archqa.engine.asked_kind import lacks_asked_kind
 from archqa.query.everyday import Vocabulary
 
-_MIN_SCORE = 1.5
+_MIN_SCORE = 1.0
 """The logit from which on a sentence answers, chosen on two charts with 60 questions."""
 
 _LACKING = 1.5
