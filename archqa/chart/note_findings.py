@@ -3,7 +3,7 @@
 What a search finds is read by the engine's network for short questions; of sentences that answer
 such a question well, those count that are about what is asked: they name it, or their heading,
 title or predecessor does. The weights were chosen on two charts with 47 questions (the shared one,
-and one written for it: `tests/asking/charts`); they are flat around the values chosen.
+and one written for it: `tests/asking/chosen_on`); they are flat around the values chosen.
 """
 
 from collections.abc import Sequence
@@ -32,8 +32,8 @@ from archqa.engine.answer_finder import AnswerFinder, ClauseScore
 from archqa.notes.tokens import stems
 from archqa.query.concepts.phrases import find_concepts
 
-_MAX_READ = 90
-"""Sentences that are read for one question."""
+MAX_READ = 90
+"""Sentences that are read for one question: half a second on two cores."""
 
 _ABOUT = 6.0
 """Logits that a sentence gains which names all that is asked."""
@@ -98,13 +98,18 @@ class NoteFinder:
         return self._finder.fingerprint
 
     def find(
-        self, question: str, limits: NoteLimits = NO_LIMITS, *, asks_present: bool = False
+        self,
+        question: str,
+        limits: NoteLimits = NO_LIMITS,
+        *,
+        asks_present: bool = False,
+        max_read: int = MAX_READ,
     ) -> list[NoteFinding]:
-        """Return the sentences that were read, those that answer best at the front."""
+        """Return the sentences that were read (`max_read` or some more), the best at the front."""
         named = names_in(question, self._folded_notes)
         question = _with_names(question, named)
         hits = self._search(question, limits)
-        places = places_to_read(self.notes, hits, _MAX_READ)
+        places = places_to_read(self.notes, hits, max_read)
         if not places:
             return []
         read = self._read(places)

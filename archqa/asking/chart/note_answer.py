@@ -9,7 +9,7 @@ from archqa.asking.chart.question_parts import asks_for_all, asks_present
 from archqa.asking.lines import answer_lines, texts_with_headings
 from archqa.asking.yes_no import YesNo, yes_no_answer
 from archqa.chart.chart_notes import Place
-from archqa.chart.note_findings import NoteFinder, NoteFinding
+from archqa.chart.note_findings import MAX_READ, NoteFinder, NoteFinding
 from archqa.chart.note_limits import note_limits
 from archqa.core.case import Case, Sentence
 from archqa.engine.asked_kind import lacks_asked_kind
@@ -26,6 +26,9 @@ _MARGIN = 4.0
 
 _MIN_SCORE_OF_ALL, _MARGIN_OF_ALL = -1.0, 6.0
 """The same where all of something is asked for ("trace", "list", "over time")."""
+
+MAX_READ_IN_ALL, MIN_READ = 120, 40
+"""Sentences that are read for the parts of a question together, and for one at least."""
 
 _MAX_WORDS_OF_A_LINE = 70
 """Sentences on the same line of a note are shown up to so many words."""
@@ -56,8 +59,9 @@ class NoteAnswerer:
         """Return the lines of all parts; not found if no sentence answers any."""
         lines: dict[tuple[str, ...], AnswerLine] = {}
         evidence: dict[str, Evidence] = {}
+        max_read = MAX_READ if len(parts) == 1 else max(MAX_READ_IN_ALL // len(parts), MIN_READ)
         for part in parts:
-            for line, cited in self._part(question, part):
+            for line, cited in self._part(question, part, max_read):
                 if not set(line.citations) <= set(evidence):
                     lines.setdefault(line.citations, line)
                 for row in cited:
@@ -72,10 +76,14 @@ class NoteAnswerer:
             performer=self.performer,
         )
 
-    def _part(self, question: str, part: str) -> Iterator[tuple[AnswerLine, list[Evidence]]]:
+    def _part(
+        self, question: str, part: str, max_read: int
+    ) -> Iterator[tuple[AnswerLine, list[Evidence]]]:
         """Yield the lines that answer a part, each with what it cites; a yes/no first says so."""
         limits = note_limits(question, self._finder.notes, self._vocabulary, self._today)
-        findings = self._finder.find(part, limits, asks_present=asks_present(part))
+        findings = self._finder.find(
+            part, limits, asks_present=asks_present(part), max_read=max_read
+        )
         chosen = _chosen(part, findings)
         opening = _opening(part, chosen)
         for finding in chosen:
