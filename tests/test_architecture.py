@@ -26,6 +26,7 @@ PACKAGES = {
     "tasks",
     "panel",
     "agents",
+    "chart",
     "engine",
     "query",
     "notes",

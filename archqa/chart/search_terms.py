@@ -56,10 +56,9 @@ def concept_term(concept: Concept) -> SearchTerm:
 
 
 def content_words(text: str) -> tuple[str, ...]:
-    """Return the words of a text that tell one thing from another, each once."""
+    """Return the words of a text that tell one thing from another, each once; also relatives."""
     words = (word.lower() for word in _WORD.findall(text))
-    kept = [word for word in words if word not in stop_words() and _has_content(word)]
-    return tuple(dict.fromkeys(kept))
+    return tuple(dict.fromkeys(word for word in words if _has_content(word)))
 
 
 def without_carrying_words(question: str) -> str:
@@ -82,6 +81,8 @@ def _is_new(name: str, question: str, folded_text: str) -> bool:
 
 
 def _has_content(word: str) -> bool:
+    if word in stop_words():
+        return pattern("relative").fullmatch(word) is not None
     return len(word) > 1 or word.isdigit()
 
 

@@ -4,17 +4,15 @@ import json
 import os
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
-from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
 from archqa import fhir
 from archqa.cli.console import (
     NO_TOKEN_WARNING,
     console,
-    err_console,
     print_json,
     print_json_text,
     print_line,
@@ -22,6 +20,7 @@ from archqa.cli.console import (
     print_problem,
     set_quiet,
 )
+from archqa.cli.fhir_notes import index, index_notes_of, print_indexed, progress_bar
 from archqa.cli.options import AllowPlainHttpOption, JsonOption, NoTokenOption, QuietOption
 from archqa.cli.records import open_record
 from archqa.errors import CallerError
@@ -34,9 +33,6 @@ from archqa.safety.local_server import (
     server_url,
     url_with_token,
 )
-
-if TYPE_CHECKING:
-    from archqa.chart.note_indexing import NoteIndexReport
 
 app = typer.Typer(help="FHIR records.", no_args_is_help=True)
 
@@ -90,7 +86,7 @@ def load(
       archqa fhir load mimic-fhir/ --into record.db
     """
     set_quiet(quiet=quiet)
-    with fhir.Store.open(into, create=True) as store, _bar(quiet) as bar:
+    with fhir.Store.open(into, create=True) as store, progress_bar(quiet=quiet) as bar:
         task = bar.add_task("loading", total=None)
 
         def show_progress(progress: fhir.LoadProgress) -> None:
@@ -102,7 +98,7 @@ def load(
             )
 
         report = store.load(paths, strict=strict, progress=show_progress)
-    indexed = _index_notes(into, quiet=quiet) if notes else None
+    indexed = index_notes_of(into, quiet=quiet) if notes else None
     for remark in report.remarks:
         print_notice(remark)
     for path in report.skipped:
@@ -114,62 +110,12 @@ def load(
         print_json({**report.model_dump(mode="json"), "notes": of_notes})
     else:
         _print_load_report(report, into)
-        _print_indexed(indexed)
+        print_indexed(indexed)
     if report.bad:
         raise typer.Exit(1)
 
 
-@app.command("index")
-def index(
-    record: Annotated[Path, typer.Argument(help="A record made by fhir load.")],
-    remove: Annotated[
-        bool, typer.Option("--remove", help="Remove the index; the notes stay in the record.")
-    ] = False,
-    quiet: QuietOption = False,
-    as_json: JsonOption = False,
-) -> None:
-    """Index the notes of a record that its index lacks, or remove the index.
-
-    `archqa fhir load` does this itself. Without the index, questions read a patient's notes anew
-    each time, which takes seconds.
-
-    Example:
-      archqa fhir index record.db
-    """
-    set_quiet(quiet=quiet)
-    if remove:
-        from archqa.chart.note_indexing import remove_note_index
-
-        remove_note_index(record)
-        return
-    report = _index_notes(record, quiet=quiet)
-    if as_json:
-        print_json(report.model_dump())
-    else:
-        _print_indexed(report)
-
-
-def _index_notes(record: Path, *, quiet: bool) -> "NoteIndexReport":
-    """Index what the index lacks; imported here, since other commands need none of it."""
-    from archqa.chart.encoding import encode
-    from archqa.chart.note_indexing import NoteIndexProgress, index_notes
-
-    with _bar(quiet) as bar:
-        task = bar.add_task("indexing notes", total=None)
-
-        def show_progress(progress: NoteIndexProgress) -> None:
-            description = f"{progress.documents} of {progress.total} notes indexed"
-            bar.update(
-                task, description=description, completed=progress.documents, total=progress.total
-            )
-
-        return index_notes(record, encode, show_progress)
-
-
-def _print_indexed(report: "NoteIndexReport | None") -> None:
-    if report is not None and report.documents:
-        unread = f", {report.unread} without text that can be read" if report.unread else ""
-        print_line(f"{report.notes} notes indexed, {report.sentences} sentences{unread}")
+app.command("index")(index)
 
 
 @app.command("split")
@@ -191,7 +137,7 @@ def split(
     with fhir.Store.open(store) as record:
         files = fhir.split_by_patient(record, shards, into)
     for file in files:
-        _index_notes(file.path, quiet=quiet)
+        index_notes_of(file.path, quiet=quiet)
     if as_json:
         print_json([{**file._asdict(), "path": str(file.path)} for file in files])
         return
@@ -416,11 +362,6 @@ def lookup(
         element = f"{code.type}.{code.element}"
         table.add_row(hit.match, element, code.code, code.display, str(code.count), code.system)
     console.print(table)
-
-
-def _bar(quiet: bool) -> Progress:
-    columns = (TextColumn("{task.description}", markup=False), BarColumn(), TimeElapsedColumn())
-    return Progress(*columns, console=err_console, disable=quiet, transient=True)
 
 
 def _print_load_report(report: fhir.LoadReport, into: Path) -> None:

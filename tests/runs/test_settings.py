@@ -315,8 +315,8 @@ def test_settings_are_imported_without_slow_libraries() -> None:
 
 def test_the_package_shows_its_public_names_alone() -> None:
     names = [
-        "Answer", "Run", "__version__", "ask", "ask_many", "compare", "fhir", "load_cases",
-        "predict", "score",
+        "Answer", "Brief", "Run", "Thread", "__version__", "ask", "ask_many", "brief", "compare",
+        "fhir", "load_cases", "predict", "score",
     ]  # fmt: skip
     assert dir(archqa) == names
     for name in names:

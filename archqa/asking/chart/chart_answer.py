@@ -130,7 +130,8 @@ def _status(
     """Return the status of both halves.
 
     What cannot be read as a query is not found where the resources have nothing of what the
-    question names, or no such name: the notes were searched by all its words.
+    question names, or no such name: the notes were searched by all its words. But a word that is
+    neither in the notes nor an ordinary one may be a slip of the pen.
     """
     if note_answer.status is Status.ANSWERED or _answers(record_answer):
         return Status.ANSWERED
@@ -141,6 +142,8 @@ def _status(
         is_whole = is_all_named(question, chart.vocabulary, chart.now.date())
         return Status.ANSWERED if is_whole else Status.NOT_UNDERSTOOD
     if is_unread and any(fact.status is Status.ANSWERED for fact in facts):
+        return Status.NOT_UNDERSTOOD
+    if record_answer is not None and chart.has_unknown_word(record_answer.not_understood):
         return Status.NOT_UNDERSTOOD
     return Status.NOT_FOUND
 

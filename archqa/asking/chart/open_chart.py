@@ -1,7 +1,7 @@
 """What is opened of a patient before a question is answered: resources, notes, names, the time."""
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from datetime import datetime
 from functools import cached_property
 
@@ -15,8 +15,9 @@ from archqa.chart.encoding import encode
 from archqa.chart.note_findings import NoteFinder
 from archqa.chart.note_search import texts_with_term
 from archqa.chart.open_notes import NoteOpener
-from archqa.chart.search_terms import concept_term
+from archqa.chart.search_terms import concept_term, content_words
 from archqa.chart.templated import own_texts
+from archqa.engine.wordpiece import tokenize_text
 from archqa.fhir import Record
 from archqa.notes.documents import Document
 from archqa.query.concepts.phrases import find_concepts
@@ -65,6 +66,13 @@ class OpenChart:
         of_own = set(self.texts)
         terms = (concept_term(match.concept) for match in find_concepts(question))
         return any(not of_own.isdisjoint(texts_with_term(self.notes, term)) for term in terms)
+
+    def has_unknown_word(self, words: Iterable[str]) -> bool:
+        """Whether one of the words is neither in the notes nor one that the encoder knows whole."""
+        single = (word for text in words for word in content_words(text))
+        return any(
+            len(tokenize_text(word)) > 1 and not self.notes.with_word(word) for word in single
+        )
 
     def remarks(self) -> Iterator[str]:
         """Yield which documents were not read, by the reason."""

@@ -10,10 +10,16 @@ from archqa.asking.word_patterns import read_word_lists
 from archqa.chart.search_terms import content_words, without_carrying_words
 from archqa.query.concepts.phrases import find_concepts
 from archqa.query.everyday import Vocabulary
+from archqa.query.everyday.background import DECIDING
 from archqa.query.everyday.marking import mark
 
 AskRecord = Callable[[str], Answer]
 """Answers a question in everyday words from the resources."""
+
+_LIMITING = frozenset(
+    ("test", "extreme", "summary", "flag", "class", "per", "stay", "outcome", "trend", "judgement")
+)
+"""Kinds of marks (`archqa.query.everyday.marks`) that limit what is asked of a thing."""
 
 _MAX_NAMED, _MAX_LINES = 3, 4
 """Names of a question that are asked for, and lines on each."""
@@ -51,7 +57,9 @@ def _named(question: str) -> Iterator[list[str]]:
     words_of_kind = {row[0]: row[1] for row in read_word_lists("related_questions.tsv")}
     kinds: dict[tuple[int, int], dict[str, None]] = {}
     for match in find_concepts(question):
-        kinds.setdefault((match.start, match.end), {})[match.concept.kind] = None
+        is_panel = match.concept.kind == "measurement" and match.concept.parts
+        if not is_panel:  # "The kidneys" are more than their laboratory values.
+            kinds.setdefault((match.start, match.end), {})[match.concept.kind] = None
     for (start, end), of_name in kinds.items():
         yield [words_of_kind[kind].replace("NAME", question[start:end]) for kind in of_name]
 
@@ -81,8 +89,11 @@ def _newest(line: AnswerLine, dates: Mapping[str, str]) -> str:
 
 def is_all_named(question: str, vocabulary: Vocabulary, today: date) -> bool:
     """Whether concepts, times and words that carry nothing of their own are all of a question."""
+    clause = mark(question, vocabulary, today)
+    if clause.words & DECIDING or any(each.kind in _LIMITING for each in clause.marks):
+        return False
     spans = [(match.start, match.end) for match in find_concepts(question)]
     rest = blanked(question, spans)
-    for each in mark(question, vocabulary, today).of("span"):
+    for each in clause.of("span"):
         rest = re.sub(re.escape(each.text), " ", rest, flags=re.IGNORECASE)
     return not content_words(without_carrying_words(rest))

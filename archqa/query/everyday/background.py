@@ -14,7 +14,7 @@ _REFERRING = frozenset(
 )
 """Words that may mean what another sentence says."""
 
-_DECIDING = frozenset({"not", "no", "never", "only", "except", "but", "without", "mean", "instead"})
+DECIDING = frozenset({"not", "no", "never", "only", "except", "but", "without", "mean", "instead"})
 _LIMITING = frozenset(
     {"span", "test", "position", "newest", "extreme", "summary", "state", "still", "flag", "class"}
     | {"judgement", "outcome", "trend", "per", "stay", "field", "wh"}
@@ -67,7 +67,7 @@ def _is_background(sentence: _Sentence) -> bool:
     clause = sentence.clause
     if sentence.sign == "?" or opens_question(clause) or clause.has("request"):
         return False
-    if clause.words & _DECIDING or any(mark.kind in _LIMITING for mark in clause.marks):
+    if clause.words & DECIDING or any(mark.kind in _LIMITING for mark in clause.marks):
         return False
     has_unknown = any(mark.kind == "unknown" for mark in clause.marks)
     return has_unknown and len(clause.words) >= _FEWEST_WORDS
