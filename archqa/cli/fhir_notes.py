@@ -63,7 +63,12 @@ def print_indexed(report: "NoteIndexReport | None") -> None:
     """Print how much was indexed; nothing if there was nothing to index."""
     if report is not None and report.documents:
         unread = f", {report.unread} without text that can be read" if report.unread else ""
-        print_line(f"{report.notes} notes indexed, {report.sentences} sentences{unread}")
+        notes = _counted(report.notes, "note")
+        print_line(f"{notes} indexed, {_counted(report.sentences, 'sentence')}{unread}")
+
+
+def _counted(count: int, noun: str) -> str:
+    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
 
 
 def progress_bar(*, quiet: bool) -> Progress:
