@@ -84,12 +84,15 @@ class NoteFinding(NamedTuple):
 
 
 class NoteFinder:
-    """Finds answers in the notes of one patient; `texts` are the indices of those that count."""
+    """Finds answers in the notes of one patient.
+
+    `texts` are the indices of those that may answer; others are read with them as their context.
+    """
 
     def __init__(self, notes: ChartNotes, encode: Encode, texts: Sequence[int]) -> None:
         self.notes = notes
         self._encode = encode
-        self._texts = texts
+        self._texts = frozenset(texts)
         self._finder = AnswerFinder.load()
 
     @property
@@ -141,7 +144,8 @@ class NoteFinder:
             for place in of_document:
                 sentence = self.notes.sentence_at(place)
                 heading = headings.get(place.sentence, "")
-                is_evidence = place.sentence not in non_evidence
+                is_own = self.notes.text_index(place) in self._texts
+                is_evidence = is_own and place.sentence not in non_evidence
                 read.append(_ReadSentence(place, sentence, heading, is_evidence))
         return read
 

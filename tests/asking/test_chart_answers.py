@@ -213,3 +213,12 @@ def test_the_same_value_of_the_same_day_is_one_line_that_cites_both() -> None:
     both = reconciled(Lines((same, other), evidence), resources)
     assert [line.citations for line in both.lines] == [("d#2",), ("Observation/k", "d#1")]
     assert len(both.evidence) == 3
+
+
+def test_what_only_repeats_the_resources_does_not_answer(tmp_path: Path) -> None:
+    listed = note("d1", "Seen for a check.\n\nMedications\n- Digoxin 0.25 MG Oral Tablet")
+    path = load(
+        tmp_path / "r.db", [PATIENT, order("digoxin", "Digoxin 0.25 MG Oral Tablet"), listed]
+    )
+    answer = ask(path, "Why was digoxin started?")
+    assert all(not name.startswith("DocumentReference/") for name in cited(answer))

@@ -36,7 +36,18 @@ QUESTIONS = (
 WORDS = (
     *("metoprolol", "stopped", "started", "rash", "echo", "normal", "lives", "sister", "niece"),
     *("home", "cardiology", "visit", "pain", "knee", "sleeps", "well", "daily", "dose", "raised"),
-    *("lowered", "potassium", "low", "high", "weight", "implant", "removed", "left", "right", "arm"),
+    *(
+        "lowered",
+        "potassium",
+        "low",
+        "high",
+        "weight",
+        "implant",
+        "removed",
+        "left",
+        "right",
+        "arm",
+    ),
 )
 
 

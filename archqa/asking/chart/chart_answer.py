@@ -105,13 +105,15 @@ def _merged(
     chart: OpenChart,
 ) -> Answer:
     holding = [answer for answer in facts if answer.lines]
-    lines = reconciled(joined_lines([note_answer]), joined_lines(holding))
     status = _status(question, record_answer, note_answer, facts, chart)
+    if status is Status.NOT_FOUND:  # What only names the same things answers nothing.
+        holding = [answer for answer in holding if answer is record_answer]
+    lines = reconciled(joined_lines([note_answer]), joined_lines(holding))
     return Answer(
         question=question,
         status=status,
-        lines=lines.lines if status is not Status.NOT_FOUND else (),
-        evidence=lines.evidence if status is not Status.NOT_FOUND else (),
+        lines=lines.lines,
+        evidence=lines.evidence,
         message=_message(status, lines, record_answer, note_answer, facts),
         query=_query(record_answer, holding),
         not_understood=_not_understood(status, record_answer),
