@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from archqa.chart import encoding
 from archqa.chart.chart_notes import ChartNotes
 from archqa.chart.encoding import encode
 from archqa.chart.note_findings import NoteFinder
@@ -136,3 +137,18 @@ def test_an_empty_chart_has_nothing(tmp_path: Path) -> None:
         NoteOpener(Store.open(load(tmp_path / "r.db", [PATIENT])), encode).open("p1").texts
     )
     assert empty == []
+
+
+def test_a_text_is_encoded_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    encoded: list[str] = []
+
+    def count(texts: list[str]) -> np.ndarray:
+        encoded.extend(texts)
+        return np.arange(len(texts) * 2, dtype=np.float32).reshape(-1, 2)
+
+    monkeypatch.setattr(encoding, "encode", count)
+    vectors = encoding.RememberedVectors()
+    first = vectors.encode(["a", "b", "a"])
+    assert first.tolist() == [[0, 1], [2, 3], [0, 1]]
+    assert vectors.encode(["b", "c"]).tolist() == [[2, 3], [0, 1]]
+    assert encoded == ["a", "b", "c"]

@@ -41,9 +41,9 @@ def _is_judgement(part: str) -> bool:
     return is_judgement(part) and not (reports(part) or may_be_stated(part))
 
 
-def declines_to_judge(answer: Answer | None) -> bool:
+def declines_to_judge(answer: Answer) -> bool:
     """Whether the resources' answer declines a judgement, not what only notes could tell."""
-    if answer is None or answer.status is not Status.DECLINED:
+    if answer.status is not Status.DECLINED:
         return False
     reasons = judgement_reasons()
     return not any(answer.message.startswith(reasons[kind]) for kind in _TOLD_BY_NOTES)

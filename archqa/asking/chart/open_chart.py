@@ -11,7 +11,7 @@ from archqa.asking.chart.note_answer import NoteAnswerer
 from archqa.asking.record import CONVENTIONS, record_question
 from archqa.asking.record_grammar import PatientQueries, answer_by_grammar
 from archqa.chart.chart_notes import ChartNotes
-from archqa.chart.encoding import encode
+from archqa.chart.encoding import encode, remembered_vectors
 from archqa.chart.note_findings import NoteFinder
 from archqa.chart.note_search import texts_with_term
 from archqa.chart.open_notes import NoteOpener
@@ -42,7 +42,8 @@ class OpenChart:
         self.now = now
         self.queries = PatientQueries(record, patient.id, now, conventions)
         self.vocabulary = patient_vocabulary(record, patient.id)
-        self.notes: ChartNotes = NoteOpener(record, encode).open(patient.id, *given)
+        opener = NoteOpener(record, remembered_vectors.encode)
+        self.notes: ChartNotes = opener.open(patient.id, *given)
 
     @cached_property
     def texts(self) -> list[int]:
