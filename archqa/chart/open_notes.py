@@ -1,7 +1,11 @@
 """Opens the notes of a patient: from the index in the record's file, else indexed in memory."""
 
 import sqlite3
+from collections.abc import Mapping, Sequence
 from sqlite3 import Connection
+
+import numpy as np
+from numpy.typing import NDArray
 
 from archqa.chart.chart_notes import ChartNotes, read_chart_notes
 from archqa.chart.note_indexing import OUTDATED
@@ -36,19 +40,37 @@ class NoteOpener:
 
         Raises FhirError.
         """
-        if isinstance(self._record, Store) and not given:
-            with self._record.read_session() as session:
-                number = _number(session.connection, patient)
-                if number is not None and _is_indexed(session.connection, number):
-                    return read_chart_notes(session.connection, number)
-        return self._read(patient, given)
+        indexed = self._indexed(patient)
+        if indexed is not None and not given:
+            return indexed
+        known = {} if indexed is None else dict(zip(indexed.texts, indexed.vectors, strict=True))
+        return self._read(patient, given, known)
 
-    def _read(self, patient: str, given: tuple[Document, ...]) -> ChartNotes:
+    def _indexed(self, patient: str) -> ChartNotes | None:
+        """Return the notes of the index; None if it lacks one of them."""
+        if not isinstance(self._record, Store):
+            return None
+        with self._record.read_session() as session:
+            number = _number(session.connection, patient)
+            if number is None or not _is_indexed(session.connection, number):
+                return None
+            return read_chart_notes(session.connection, number)
+
+    def _read(
+        self, patient: str, given: Sequence[Document], known: Mapping[str, NDArray[np.float32]]
+    ) -> ChartNotes:
+        """Read and index the notes in memory; vectors of `known` texts are not computed again."""
+
+        def encode(texts: list[str]) -> NDArray[np.float32]:
+            new = [text for text in texts if text not in known]
+            vectors = {**known, **dict(zip(new, self._encode(new), strict=True))}
+            return np.array([vectors[text] for text in texts], dtype=np.float32)
+
         readable, unread = patient_documents(self._record, patient)
         documents: list[ReadDocument] = [*given, *readable, *unread]
         connection = sqlite3.connect(":memory:", isolation_level=None, check_same_thread=False)
         create_note_tables(connection)
-        NoteWriter(connection, self._encode).write(_IN_MEMORY, dict(enumerate(documents)))
+        NoteWriter(connection, encode).write(_IN_MEMORY, dict(enumerate(documents)))
         return read_chart_notes(connection, _IN_MEMORY)
 
 

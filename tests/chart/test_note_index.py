@@ -17,6 +17,7 @@ from archqa.chart.note_indexing import index_notes, remove_note_index
 from archqa.chart.open_notes import NoteOpener
 from archqa.errors import InputError
 from archqa.fhir import Store
+from archqa.notes.documents import Document
 from tests.chart.charts import PATIENT, attachment, load, note
 
 REPORT = {
@@ -155,6 +156,20 @@ def test_without_an_index_the_notes_are_the_same(tmp_path: Path) -> None:
     assert places[0] == places[1]
     assert texts(read) == texts(indexed)
     assert sorted(read.texts) == sorted(indexed.texts)
+
+
+def test_with_a_given_note_only_its_sentences_are_encoded(tmp_path: Path) -> None:
+    path = load(tmp_path / "r.db", [PATIENT, note("d1", "Eats well. Naps.")])
+    encoded: list[str] = []
+
+    def count(new: list[str]) -> Any:
+        encoded.extend(new)
+        return encode(new)
+
+    given = Document("the given note", "", "", "Eats well. Walks.")
+    notes = NoteOpener(Store.open(path), count).open("p1", given)
+    assert encoded == ["Walks."]
+    assert sorted(notes.texts) == ["Eats well.", "Naps.", "Walks."]
 
 
 def test_an_index_is_made_and_removed_in_the_records_own_private_file(tmp_path: Path) -> None:
