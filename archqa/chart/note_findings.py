@@ -56,6 +56,12 @@ _OFF_TOPIC, _MIN_COVERAGE = 5.0, 0.05
 _CORRECTION, _MIN_COVERAGE_TO_CORRECT = 2.5, 0.5
 """Logits that a sentence gains by which something no longer holds, if the present is asked about."""
 
+_SECTION = 4.0
+"""Logits that a sentence gains which stands in the part of a note that is asked for."""
+
+_SECTIONS = {"asks_findings": "conclusion", "asks_plan": "plan"}
+"""Patterns of questions ("What did the echo show?") and of the headings that answer them."""
+
 _DAYS_OF_A_YEAR = 365.25
 
 Vector = NDArray[np.float64]
@@ -166,6 +172,7 @@ class NoteFinder:
         total = _ABOUT * coverage - _OFF_TOPIC * (coverage < _MIN_COVERAGE)
         total -= np.array([_drug_loss(question, one.sentence.text) for one in read])
         total += _IN_TIME * np.array([_is_in_time(date, limits) for date in dates], dtype=float)
+        total += _SECTION * np.array([self._is_section_asked(question, one) for one in read])
         if asks_present:
             total += _NEWEST * self._recency(dates)
             corrects = np.array([_corrects(one.sentence.text) for one in read], dtype=float)
@@ -183,6 +190,17 @@ class NoteFinder:
             for i, one in enumerate(read):
                 coverage[i] += rarity * self._names(term, texts, one)
         return coverage / total if total else np.ones(len(read))
+
+    def _is_section_asked(self, question: str, read: "_ReadSentence") -> bool:
+        """Whether a sentence stands in the part of a note of the asked kind that is asked for."""
+        document = self.notes.documents[read.place.document]
+        title = frozenset(stems(f"{document.title} {document.kind}"))
+        if not any(term.is_in(title) for term in search_terms(question)):
+            return False
+        return any(
+            pattern(asked).search(question) and pattern(heading).search(read.heading)
+            for asked, heading in _SECTIONS.items()
+        )
 
     def _names(self, term: SearchTerm, texts: set[int], read: "_ReadSentence") -> float:
         place = read.place

@@ -6,7 +6,7 @@ whole batch. The index is in the record's own file, so that it is as private as 
 
 import json
 import sqlite3
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from itertools import groupby
 from pathlib import Path
 from sqlite3 import Connection
@@ -30,11 +30,7 @@ DOCUMENTS_OF_A_BATCH = 100
 """Documents of one transaction."""
 
 _TYPES = ", ".join(f"'{name}'" for name in DOCUMENT_TYPES)
-_DOCUMENTS = f"""
-    SELECT r.n, r.version, t.name || '/' || r.id, r.d, r.body,
-        coalesce((SELECT patient FROM reference WHERE n = r.n LIMIT 1), 0) AS patient
-    FROM resource r JOIN type t ON t.k = r.type WHERE t.name IN ({_TYPES})
-"""
+_ALL = f"SELECT r.n FROM resource r JOIN type t ON t.k = r.type WHERE t.name IN ({_TYPES})"
 _IS_CURRENT = """
     EXISTS (SELECT 1 FROM note_document d WHERE d.n = r.n)
     AND NOT EXISTS (
@@ -45,8 +41,14 @@ _IS_CURRENT = """
         )
     )
 """
-OUTDATED = f"{_DOCUMENTS} AND NOT ({_IS_CURRENT})"
+OUTDATED = f"{_ALL} AND NOT ({_IS_CURRENT})"
 """SQL of the documents that the index lacks, or that were read from other versions."""
+
+_PATIENT = "coalesce((SELECT patient FROM reference WHERE n = r.n LIMIT 1), 0)"
+_STORED = f"""
+    SELECT r.n, r.version, t.name || '/' || r.id, r.d, r.body, {_PATIENT} AS patient
+    FROM resource r JOIN type t ON t.k = r.type WHERE r.n IN (%s) ORDER BY patient, r.n
+"""
 
 
 class NoteIndexReport(FrozenModel):
@@ -112,33 +114,36 @@ def remove_note_index(path: Path) -> None:
         connection.close()
 
 
-def outdated_count(connection: Connection) -> int:
-    """Return how many documents of a record its index lacks."""
-    source = OUTDATED if has_note_tables(connection) else _DOCUMENTS
-    return int(connection.execute(f"SELECT count(*) FROM ({source})").fetchone()[0])
+def _outdated(connection: Connection) -> list[int]:
+    """Return the numbers of the documents of a record that its index lacks, by patients."""
+    source = OUTDATED if has_note_tables(connection) else _ALL
+    numbers = [n for (n,) in connection.execute(source)]
+    patients = {}
+    for n in numbers:
+        sql = "SELECT patient FROM reference WHERE n = ? LIMIT 1"
+        patients[n] = connection.execute(sql, (n,)).fetchone() or (0,)
+    return sorted(numbers, key=lambda n: (patients[n], n))
 
 
 def _index(
     connection: Connection, encode: Encode, progress: Callable[[NoteIndexProgress], None]
 ) -> NoteIndexReport:
     report = NoteIndexReport()
-    total = outdated_count(connection)
-    if not total:
-        return report
-    create_note_tables(connection)
+    numbers = _outdated(connection)
+    if numbers:
+        create_note_tables(connection)
     writer = _RecordNotes(connection, encode)
-    while True:
+    for start in range(0, len(numbers), DOCUMENTS_OF_A_BATCH):
         connection.execute("BEGIN IMMEDIATE")
         try:
-            batch = writer.write_batch()
+            batch = writer.write(numbers[start : start + DOCUMENTS_OF_A_BATCH])
             connection.execute("COMMIT")
         except BaseException:
             connection.execute("ROLLBACK")
             raise
-        if not batch.documents:
-            return report
         report = _sum(report, batch)
-        progress(NoteIndexProgress(documents=report.documents, total=total))
+        progress(NoteIndexProgress(documents=report.documents, total=len(numbers)))
+    return report
 
 
 def _sum(first: NoteIndexReport, second: NoteIndexReport) -> NoteIndexReport:
@@ -158,10 +163,10 @@ class _RecordNotes:
         self._blobs = BlobReader(connection)
         self._writer = NoteWriter(connection, encode)
 
-    def write_batch(self) -> NoteIndexReport:
-        """Write the next documents; none if all are there."""
-        sql = f"{OUTDATED} ORDER BY patient, r.n LIMIT {DOCUMENTS_OF_A_BATCH}"
-        rows = [_StoredDocument(*row) for row in self._connection.execute(sql)]
+    def write(self, numbers: Sequence[int]) -> NoteIndexReport:
+        """Write the documents of these numbers, as they are now."""
+        found = self._connection.execute(_STORED % ", ".join("?" * len(numbers)), numbers)
+        rows = [_StoredDocument(*row) for row in found]
         sentences = unread = notes = 0
         for patient, of_patient in groupby(rows, key=lambda row: row.patient):
             documents: dict[int, ReadDocument] = {}

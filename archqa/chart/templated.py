@@ -11,6 +11,9 @@ _LETTER = re.compile(r"[^\W\d_]")
 _RESULT = re.compile(r"^(.+?): [<>]?\d[\d.,/]*(?: \S+)?$")
 """A name and a number with its unit, as a list of results has them."""
 
+_NAME = "\x00"
+"""Stands for a name that would be split."""
+
 _MIN_TEMPLATE_USES = 3
 """Different sentences that have the same words around names of resources: then a program wrote them."""
 
@@ -22,7 +25,9 @@ def own_texts(texts: Sequence[str], displays: AbstractSet[str]) -> list[int]:
     resources, also in a phrase that other sentences have around other names ("Patient has a history
     of …"). `displays` are the names of the patient's resources in lower case.
     """
-    frames = [_frame(text, displays) for text in texts]
+    split = [name for name in displays if _SEPARATORS.search(name)]
+    whole = sorted(split, key=lambda name: (-len(name), name))
+    frames = [_frame(text, displays, whole) for text in texts]
     uses = Counter(frame for frame in frames if frame)
     kept = []
     for index, (text, frame) in enumerate(zip(texts, frames, strict=True)):
@@ -32,9 +37,12 @@ def own_texts(texts: Sequence[str], displays: AbstractSet[str]) -> list[int]:
     return kept
 
 
-def _frame(text: str, displays: AbstractSet[str]) -> str | None:
-    """Return the words of a text around names of resources; None if it names none."""
-    parts = list(_parts(text))
+def _frame(text: str, displays: AbstractSet[str], whole: Sequence[str]) -> str | None:
+    """Return the words of a text around names of resources; None if it names none.
+
+    `whole` are the names that have a comma or an "and" in them, the longest first.
+    """
+    parts = list(_parts(text, whole))
     if (result := _RESULT.match(_folded(text))) and result[1] in displays:
         return ""
     rests = []
@@ -51,14 +59,19 @@ def _frame(text: str, displays: AbstractSet[str]) -> str | None:
 def _without_display(part: str, displays: AbstractSet[str]) -> str | None:
     """Return what stands before the name of a resource at the end of a text; None without one."""
     words = part.split()
+    if words and words[-1] == _NAME:
+        return " ".join(words[:-1])
     for start in range(len(words)):
         if " ".join(words[start:]) in displays:
             return " ".join(words[:start])
     return None
 
 
-def _parts(text: str) -> Iterator[str]:
-    for part in _SEPARATORS.split(_folded(text)):
+def _parts(text: str, whole: Sequence[str]) -> Iterator[str]:
+    folded = _folded(text)
+    for name in whole:
+        folded = folded.replace(name, _NAME)
+    for part in _SEPARATORS.split(folded):
         if part.strip():
             yield part.strip()
 

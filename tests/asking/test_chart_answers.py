@@ -222,3 +222,24 @@ def test_what_only_repeats_the_resources_does_not_answer(tmp_path: Path) -> None
     )
     answer = ask(path, "Why was digoxin started?")
     assert all(not name.startswith("DocumentReference/") for name in cited(answer))
+
+
+def test_no_yes_stands_before_a_sentence_that_denies(tmp_path: Path) -> None:
+    listed = note("d1", "NOT taking: simvastatin, digoxin, topiramate.")
+    answer = ask(load(tmp_path / "r.db", [PATIENT, listed]), "Is she on digoxin?")
+    assert cited(answer) == {"DocumentReference/d1#1"}
+    assert not answer.text.startswith("Yes")
+
+
+REPORT = (
+    "Indication: swelling of the legs, echo of 2019 for comparison.\n\n"
+    "FINDINGS\nLeft atrium normal. Mitral valve normal.\n\n"
+    "IMPRESSION\n1. Mildly reduced function, global hypokinesis."
+)
+
+
+def test_what_a_report_showed_is_its_impression(tmp_path: Path) -> None:
+    echo = note("echo", REPORT, type={"text": "Echocardiogram"})
+    other = note("other", "Echo ordered. Swelling of the legs.", "2024-02-01")
+    answer = ask(load(tmp_path / "r.db", [PATIENT, echo, other]), "What did the echo show?")
+    assert "global hypokinesis" in answer.lines[0].text

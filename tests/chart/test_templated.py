@@ -46,3 +46,13 @@ def test_what_a_sentence_says_of_its_own_is_kept(text: str) -> None:
 def test_a_phrase_around_many_lists_is_a_template_and_around_one_is_none() -> None:
     assert kept(*TEMPLATES) == []
     assert kept(TEMPLATES[0]) == [TEMPLATES[0]]
+
+
+def test_a_name_with_a_comma_is_one_name() -> None:
+    names = frozenset({"hep b, adult", "influenza, seasonal"})
+    texts = [
+        "Given: hep b, adult.",
+        "Given: influenza, seasonal.",
+        "Given: hep b, adult, influenza, seasonal.",
+    ]
+    assert own_texts(texts, names) == []

@@ -5,7 +5,7 @@ from datetime import date
 from math import exp
 
 from archqa.asking.answer import Answer, AnswerLine, AnswerSpan, Evidence, Status
-from archqa.asking.chart.question_parts import asks_for_all, asks_present
+from archqa.asking.chart.question_parts import asks_for_all, asks_present, denial
 from archqa.asking.lines import answer_lines, texts_with_headings
 from archqa.asking.yes_no import YesNo, yes_no_answer
 from archqa.chart.chart_notes import Place
@@ -165,7 +165,14 @@ def _opening(part: str, chosen: Sequence[NoteFinding]) -> YesNo | None:
     sentences = tuple(finding.sentence for finding in chosen)
     case = Case(id="chart", clinician_question=part, sentences=sentences)
     headings = {index: finding.heading for index, finding in enumerate(chosen)}
-    return yes_no_answer(part, texts_with_headings(case, range(len(chosen)), headings))
+    verdict = yes_no_answer(part, texts_with_headings(case, range(len(chosen)), headings))
+    is_doubtful = verdict is YesNo.YES and any(map(_denies, sentences))
+    return None if is_doubtful else verdict
+
+
+def _denies(sentence: Sentence) -> bool:
+    """Whether a sentence has a word of denial, which may reach over what is asked."""
+    return denial().search(sentence.text) is not None
 
 
 def _chosen(part: str, findings: Sequence[NoteFinding]) -> list[NoteFinding]:

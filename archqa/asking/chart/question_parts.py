@@ -53,6 +53,11 @@ def reports(question: str) -> bool:
     return _pattern("reports").search(question) is not None
 
 
+def denial() -> re.Pattern[str]:
+    """Return the pattern of words by which a sentence denies something."""
+    return _pattern("denies")
+
+
 def is_advice(question: str) -> bool:
     """Whether a question asks what should be done."""
     return _pattern("advice").search(question) is not None
@@ -77,7 +82,8 @@ def _split(sentence: str) -> Iterator[str]:
     start = 0
     for match in _pattern("joins").finditer(sentence):
         part = sentence[start : match.start()].strip(" ,;:")
-        if content_words(part) and _pattern("opens").match(part):
+        has_subject = content_words(part) or _pattern("refers").search(part)
+        if has_subject and _pattern("opens").match(part):
             yield part
             start = match.end()
     yield sentence[start:].strip(" ,;:")
