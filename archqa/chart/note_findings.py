@@ -44,8 +44,9 @@ _HEADING, _BEFORE = 0.6, 0.4
 _OTHER_DRUG, _NO_DRUG = 4.0, 1.0
 """Logits that a sentence loses which names other drugs than the one asked about, or none."""
 
-_IN_TIME = 1.5
-"""Logits that a sentence gains whose note is of the time that is asked about."""
+_IN_TIME, _OUT_OF_TIME = 1.5, 3.0
+"""Logits that a sentence gains whose note is of the time that is asked about, and that one of
+another time loses unless it names the year."""
 
 _NEWEST, _YEARS = 4.0, 1.5
 """Logits that the newest note gains where the present is asked about; by years, less."""
@@ -171,7 +172,7 @@ class NoteFinder:
         dates = [self.notes.documents[one.place.document].date for one in read]
         total = _ABOUT * coverage - _OFF_TOPIC * (coverage < _MIN_COVERAGE)
         total -= np.array([_drug_loss(question, one.sentence.text) for one in read])
-        total += _IN_TIME * np.array([_is_in_time(date, limits) for date in dates], dtype=float)
+        total += [_time_gain(one, date, limits) for one, date in zip(read, dates, strict=True)]
         total += _SECTION * np.array([self._is_section_asked(question, one) for one in read])
         if asks_present:
             total += _NEWEST * self._recency(dates)
@@ -254,11 +255,16 @@ def _corrects(text: str) -> bool:
     return pattern("corrects").search(text) is not None
 
 
-def _is_in_time(date: str, limits: NoteLimits) -> bool:
+def _time_gain(read: "_ReadSentence", date: str, limits: NoteLimits) -> float:
+    """Return what a sentence gains or loses by the time that is asked about."""
     window = limits.window
-    return window is not None and window.low.date().isoformat() <= date[:10] <= (
-        window.high.date().isoformat()
-    )
+    if window is None:
+        return 0.0
+    low, high = window.low.date().isoformat(), window.high.date().isoformat()
+    if low <= date[:10] <= high:
+        return _IN_TIME
+    years = (low[:4], f"/{low[2:4]}")
+    return 0.0 if any(year in read.sentence.text for year in years) else -_OUT_OF_TIME
 
 
 def _days(date: str) -> float:

@@ -6,6 +6,7 @@ from datetime import date
 
 from archqa.asking.answer import Answer, AnswerLine, Status
 from archqa.asking.asked_words import blanked
+from archqa.asking.statement_terms import body_part_spans
 from archqa.asking.word_patterns import read_word_lists
 from archqa.chart.search_terms import content_words, without_carrying_words
 from archqa.query.concepts.phrases import find_concepts
@@ -55,10 +56,11 @@ def related_questions(question: str, vocabulary: Vocabulary, today: date) -> lis
 def _named(question: str) -> Iterator[list[str]]:
     """Yield for each name the simple questions about its meanings."""
     words_of_kind = {row[0]: row[1] for row in read_word_lists("related_questions.tsv")}
+    of_body = body_part_spans(question)
     kinds: dict[tuple[int, int], dict[str, None]] = {}
     for match in find_concepts(question):
-        is_panel = match.concept.kind == "measurement" and match.concept.parts
-        if not is_panel:  # "The kidneys" are more than their laboratory values.
+        is_part = any(start <= match.start and match.end <= end for start, end in of_body)
+        if not is_part:  # "The kidneys" are more than their laboratory values.
             kinds.setdefault((match.start, match.end), {})[match.concept.kind] = None
     for (start, end), of_name in kinds.items():
         yield [words_of_kind[kind].replace("NAME", question[start:end]) for kind in of_name]
