@@ -243,3 +243,16 @@ def test_what_a_report_showed_is_its_impression(tmp_path: Path) -> None:
     other = note("other", "Echo ordered. Swelling of the legs.", "2024-02-01")
     answer = ask(load(tmp_path / "r.db", [PATIENT, echo, other]), "What did the echo show?")
     assert "global hypokinesis" in answer.lines[0].text
+
+
+def test_a_value_of_another_year_does_not_answer_for_the_year_asked(tmp_path: Path) -> None:
+    later = note("later", "EXAM: PHQ-9 7, heart rate 80.", "2026-09-29")
+    resources = [PATIENT, observation("old", "PHQ-9", "44261-6", 18, "2022-10-13"), later]
+    answer = ask(load(tmp_path / "r.db", resources), "PHQ-9 at the physical in October 2022?")
+    assert cited(answer) == {"Observation/old"}
+
+
+def test_words_that_carry_nothing_do_not_keep_the_resources_from_answering(record: Path) -> None:
+    answer = ask(record, "Which kind of digoxin was ordered for her, and which type?")
+    assert answer.status is Status.ANSWERED
+    assert "MedicationRequest/digoxin" in cited(answer)
