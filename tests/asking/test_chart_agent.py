@@ -586,7 +586,10 @@ PERSON = {
     "gender": "male",
     "birthDate": "1970-05-02",
     "name": [{"family": "Barajas", "given": ["Sam"]}],
-    "identifier": [{"system": "urn:mrn", "value": "S1869658"}],
+    "identifier": [
+        {"type": {"text": "Medical Record Number"}, "value": "S1869658"},
+        {"type": {"text": "Passport Number"}, "value": "X34501594X"},
+    ],
     "telecom": [
         {"system": "phone", "value": "555-403-6545"},
         {"system": "email", "value": "sam@example.com"},
@@ -596,7 +599,7 @@ PERSON = {
         {"name": {"text": "Rosa Lopez"}, "telecom": [{"system": "phone", "value": "555-1"}]}
     ],
 }
-DETAILS = ("Barajas", "S1869658", "555-403-6545", "sam@", "Delarosa", "02199", "Rosa Lopez")
+DETAILS = ("Barajas", "S1869658", "555-403-6545", "sam@", "Delarosa", "02199", "Rosa Lopez", "X345")
 LOOK_AT_PERSON = tool_call_reply(
     ("read_resource", {"row": "r1"}),
     ("list_record", {"kind": "patient"}),
@@ -611,9 +614,12 @@ LOOK_AT_PERSON = tool_call_reply(
         ("Is he married?", ()),
         ("Does he have contact dermatitis?", ()),
         ("What is his phone number?", ("555-403-6545",)),
+        ("What is his e-mail address?", ("sam@",)),
         ("What is his MRN?", ("S1869658",)),
         ("Where does he live?", ("Delarosa", "02199")),
-        ("Who is his emergency contact?", ("555-403-6545", "sam@", "Rosa Lopez")),
+        ("How can I contact him?", ("555-403-6545", "sam@", "Rosa Lopez")),
+        ("Who is his emergency contact?", ("Rosa Lopez",)),
+        ("Which identifiers does he have?", ("S1869658", "X345")),
     ],
 )
 async def test_what_identifies_the_patient_is_shown_only_where_it_is_asked_for(

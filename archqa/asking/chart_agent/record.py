@@ -4,6 +4,7 @@ import json
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from datetime import datetime
 from difflib import SequenceMatcher
 from itertools import chain
@@ -40,7 +41,8 @@ _MIN_DETAIL = 4
 NOT_READ = "The question could not be read, so nothing was searched. list_record lists rows."
 NOT_COMPUTED = "Rows on what the question names; no rule could read whether they answer it:"
 DETAILS_HIDDEN = (
-    "(identifiers, contacts, addresses and names of the patient are shown if the question asks)"
+    "(of identifiers, contacts, address and name of the patient, only what the question asks for "
+    "is shown)"
 )
 _TYPE_AFTER_VALUE = re.compile(r" \([^()]*\)$")
 """An identifier has its type behind it: `1869658 (Medical Record Number)`."""
@@ -62,7 +64,7 @@ class ShownRecord:
         self._queries = queries
         self._now = now
         self._asked = asked_details(question)
-        self._hidden = PERSONAL_DETAILS - self._asked
+        self._hidden = PERSONAL_DETAILS - self._asked.details
         self._marks: dict[tuple[tuple[str, ...], str], str] = {}
         self._evidence: dict[str, Evidence] = {}
 
@@ -114,8 +116,9 @@ class ShownRecord:
 
     def _hidden_details(self) -> set[str]:
         """Return the values of the personal details that the question does not ask for."""
-        values = chain.from_iterable(map(self._personal_values, self._hidden))
-        return {value.casefold() for value in values if len(value) >= _MIN_DETAIL}
+        values = chain.from_iterable(map(self._personal_values, {*self._hidden, "identifier"}))
+        hidden = {value.casefold() for value in values if len(value) >= _MIN_DETAIL}
+        return hidden - self._asked_identifiers()
 
     def hidden_words(self) -> frozenset[str]:
         """Return names, numbers and addresses of the patient that the question does not ask for."""
@@ -125,9 +128,22 @@ class ShownRecord:
         return frozenset(self._hidden_details() | {part for part in parts if len(part) > 1})
 
     def _personal_values(self, detail: str) -> Iterator[str]:
-        for row in self._all("patient"):
+        for row in self._queried("patient"):
             for value in row.facts.get(detail, ()):
                 yield _TYPE_AFTER_VALUE.sub("", value)
+
+    def _without_details(self, row: Row) -> Row:
+        """Return the row of the patient without the details that the question does not ask for."""
+        facts = {name: row.facts[name] for name in row.facts if name not in self._hidden}
+        if "identifier" in facts:
+            asked = self._asked_identifiers()
+            kept = [each for each in facts["identifier"] if each.split(" (")[0].casefold() in asked]
+            facts["identifier"] = tuple(kept)
+        return replace(row, facts=facts)
+
+    def _asked_identifiers(self) -> set[str]:
+        identifiers = self._asked.identifiers(self._queries.patient.get("identifier", ()))
+        return {str(each.get("value", "")).casefold() for each in identifiers}
 
     def listed(self, kind: str, words: str = "", since: str = "", until: str = "") -> list[str]:
         """Return the rows of a kind, latest first, that have these words or mean the same concept.
@@ -184,7 +200,7 @@ class ShownRecord:
 
     def _source_of(self, name: str, details: str, date: str) -> ShownSource:
         """Return the source of one of several resources that make a row."""
-        evidence = self._evidence.get(name)
+        evidence = None if name.startswith("Patient/") else self._evidence.get(name)
         text = evidence.text if evidence and evidence.text else details
         self._shown((name,), text, date)
         return self.shown[self._marks[((name,), text)]]
@@ -207,6 +223,10 @@ class ShownRecord:
         )
 
     def _all(self, kind: str) -> Sequence[Row]:
+        rows = self._queried(kind)
+        return [self._without_details(row) for row in rows] if kind == "patient" else rows
+
+    def _queried(self, kind: str) -> Sequence[Row]:
         return self._found({"what": kind})
 
     def _found(self, fields: dict[str, object]) -> Sequence[Row]:
@@ -239,7 +259,7 @@ class ShownRecord:
     def _row_line(self, kind: str, row: Row) -> str:
         name = clean_name(row.name) or KINDS[kind].singular
         parts = [name, value_text(row), flag_text(row)]
-        for fact in [each for each in row.facts if each not in _TOLD_OTHERWISE | self._hidden]:
+        for fact in [each for each in row.facts if each not in _TOLD_OTHERWISE]:
             parts.append(_fact_text(row, fact, name))
         if kind == "patient" and row.local_time:
             parts.append(f"age {full_years(row.local_time.date(), self._now.date())}")
