@@ -57,6 +57,8 @@ class ShownSource(NamedTuple):
 
     `ids` are the sentence or the resources that it stands for. `before` is the sentence before it,
     `first_date` that of the earliest note which has the same sentence, if it is another one.
+    `label` is the first cell of a table's row where the text goes on with that row, `opening` the
+    dated lines with which the note begins, `details` the resource if it was read whole.
     """
 
     mark: str
@@ -67,6 +69,15 @@ class ShownSource(NamedTuple):
     heading: str = ""
     before: str = ""
     first_date: str = ""
+    label: str = ""
+    opening: str = ""
+    details: str = ""
+
+    @property
+    def all_text(self) -> str:
+        """All that was shown with the source and says something of it, line by line."""
+        note = (self.date, self.first_date, self.title, self.opening)
+        return "\n".join((*note, self.heading, self.label, self.text, self.details))
 
 
 class ChartAnswerAgent(Agent[ChartAnswerTask, ChartReply]):
@@ -132,11 +143,8 @@ def _ungrounded(
     question: str, line: ChartLine, number: int, sources: list[ShownSource]
 ) -> Iterable[str]:
     cited = join_ids(line.citations)
-    texts = [
-        f"{one.date} {one.first_date} {one.title}\n{one.heading}\n{one.text}" for one in sources
-    ]
     counts = f"{len(sources)} {len({name for one in sources for name in one.ids})}"
-    known = "\n".join([*texts, question])
+    known = "\n".join([*(one.all_text for one in sources), question])
     numbers = ungrounded_numbers(line.text, f"{known}\n{dates_in_figures(known)}\n{counts}")
     if numbers:
         yield (

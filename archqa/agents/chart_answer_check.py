@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping
 from typing import Self
 
 from archqa.agents.agent import Agent, Rejected, join_ids
-from archqa.agents.chart_answer import ChartLine, ShownSource
+from archqa.agents.chart_answer import ChartLine, ChartStatus, ShownSource
 from archqa.agents.note_answer_check import NoteAnswerVerdict
 from archqa.core.value import FrozenModel
 from archqa.llm.structured import AllowedValues
@@ -13,8 +13,7 @@ from archqa.llm.structured import AllowedValues
 class CitedSource(FrozenModel):
     """A cited sentence or resource.
 
-    `before` is the sentence before it in its note, `first_date` that of the earliest note with the
-    same sentence, if it is another one.
+    Its fields are those of `ShownSource`.
     """
 
     title: str
@@ -23,6 +22,9 @@ class CitedSource(FrozenModel):
     heading: str = ""
     before: str = ""
     first_date: str = ""
+    label: str = ""
+    opening: str = ""
+    details: str = ""
 
 
 class CitingLine(FrozenModel):
@@ -36,13 +38,15 @@ class CitingLine(FrozenModel):
 class ChartAnswerCheckTask(FrozenModel):
     """A question, the lines that answer it, and what they cite.
 
-    `is_related_only`: the lines are facts beside an answer that the chart does not give.
+    Unless `status` is "answered", the lines are facts beside an answer that the chart does not give;
+    `missing` is what the answer says is not stated or not judged.
     """
 
     question: str
     now: str
     lines: tuple[CitingLine, ...]
-    is_related_only: bool = False
+    status: ChartStatus = "answered"
+    missing: str = ""
 
     @classmethod
     def from_lines(
@@ -52,7 +56,8 @@ class ChartAnswerCheckTask(FrozenModel):
         lines: Iterable[ChartLine],
         shown: Mapping[str, ShownSource],
         *,
-        is_related_only: bool = False,
+        status: ChartStatus = "answered",
+        missing: str = "",
     ) -> Self:
         """Return the task of checking lines whose citations were all shown."""
         to_check = []
@@ -60,7 +65,7 @@ class ChartAnswerCheckTask(FrozenModel):
             cited = tuple(_cited(shown[mark]) for mark in dict.fromkeys(line.citations))
             to_check.append(CitingLine(number=str(number), text=line.text, sources=cited))
         return cls(
-            question=question, now=now, lines=tuple(to_check), is_related_only=is_related_only
+            question=question, now=now, lines=tuple(to_check), status=status, missing=missing
         )
 
     @property
@@ -96,4 +101,7 @@ def _cited(source: ShownSource) -> CitedSource:
         heading=source.heading,
         before=source.before,
         first_date=source.first_date,
+        label=source.label,
+        opening=source.opening,
+        details=source.details,
     )

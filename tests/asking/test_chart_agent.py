@@ -2,6 +2,7 @@
 
 import base64
 import json
+import re
 from collections.abc import Callable, Iterable
 from datetime import datetime
 from pathlib import Path
@@ -293,7 +294,7 @@ async def test_orders_that_were_cancelled_are_listed_with_their_status_and_error
 ) -> None:
     _, asked = await ask(record, [LIST_ORDERS, reply(STOPPED), OK])
     result = asked[1].messages[-1].content
-    assert "Lisinopril 5 mg, status cancelled (order)" in result
+    assert "Lisinopril 5 mg, no dosage given, status cancelled (order)" in result
     assert "Warfarin" not in shown(asked[1])
 
 
@@ -472,10 +473,13 @@ async def test_sentences_of_a_note_are_read_from_one_to_another(record: Path) ->
 
 async def test_a_resource_is_read_whole_and_can_be_cited(record: Path) -> None:
     read = tool_call_reply(("read_resource", {"row": "r2"}))
-    line = ("It was ordered by telephone.", ["r3"])
+    line = ("It was ordered by telephone.", ["r2"])
     answer, asked = await ask(record, [read, reply(line), OK])
+    assert asked[1].messages[-1].content.startswith("[r2] {")
     assert "by telephone" in asked[1].messages[-1].content
+    assert "by telephone" in shown(asked[2])
     assert answer.lines[0].citations == ("MedicationRequest/m1",)
+    assert "by telephone" not in answer.evidence[0].text
 
 
 @pytest.mark.parametrize(
@@ -487,7 +491,24 @@ async def test_a_resource_is_read_whole_and_can_be_cited(record: Path) -> None:
         ("search_notes", {"query": " "}, "has no word"),
         ("search_notes", {"query": "pulse", "until": "2001"}, "No note fits"),
         ("list_notes", {"title": "discharge"}, "n2: 2022-01-03, Discharge summary"),
-        ("list_record", {"kind": "medication", "since": "2024"}, "0 of 3 prescribed drugs"),
+        (
+            "list_record",
+            {"kind": "medication", "since": "2024"},
+            "0 of 3 prescribed drugs: 3 at other",
+        ),
+        ("list_record", {"kind": "medication", "contains": "furos"}, "1 of 3 prescribed drugs"),
+        ("list_record", {"kind": "medication", "contains": "fu"}, "No row of 3 prescribed drugs"),
+        (
+            "list_record",
+            {"kind": "medication", "contains": "lisnopril"},
+            "names: Lisinopril 5 mg; ",
+        ),
+        ("list_record", {"kind": "goal", "contains": "weight"}, "The record has no goals."),
+        (
+            "query_record",
+            {"question": "Why the rash?"},
+            "could not be read, so nothing was searched",
+        ),
     ],
 )
 async def test_a_tool_says_what_is_wrong_or_what_there_is(
@@ -557,3 +578,183 @@ async def test_an_empty_reply_is_asked_for_again(record: Path) -> None:
     answer, asked = await ask(record, [Reply(text=""), reply(STOPPED), OK])
     assert answer.status is Status.ANSWERED
     assert len(asked) == 3
+
+
+PERSON = {
+    "resourceType": "Patient",
+    "id": "p1",
+    "gender": "male",
+    "birthDate": "1970-05-02",
+    "name": [{"family": "Barajas", "given": ["Sam"]}],
+    "identifier": [
+        {"type": {"text": "Medical Record Number"}, "value": "S1869658"},
+        {"type": {"text": "Passport Number"}, "value": "X34501594X"},
+    ],
+    "telecom": [
+        {"system": "phone", "value": "555-403-6545"},
+        {"system": "email", "value": "sam@example.com"},
+    ],
+    "address": [{"line": ["2481 Delarosa Bridge"], "city": "Boston", "postalCode": "02199"}],
+    "contact": [
+        {"name": {"text": "Rosa Lopez"}, "telecom": [{"system": "phone", "value": "555-1"}]}
+    ],
+}
+DETAILS = ("Barajas", "S1869658", "555-403-6545", "sam@", "Delarosa", "02199", "Rosa Lopez", "X345")
+LOOK_AT_PERSON = tool_call_reply(
+    ("read_resource", {"row": "r1"}),
+    ("list_record", {"kind": "patient"}),
+    ("query_record", {"question": "What is his phone number?"}),
+    ("query_record", {"question": "What is his address?"}),
+)
+
+
+@pytest.mark.parametrize(
+    ("question", "details"),
+    [
+        ("Is he married?", ()),
+        ("Does he have contact dermatitis?", ()),
+        ("What is his phone number?", ("555-403-6545",)),
+        ("What is his e-mail address?", ("sam@",)),
+        ("What is his MRN?", ("S1869658",)),
+        ("Where does he live?", ("Delarosa", "02199")),
+        ("How can I contact him?", ("555-403-6545", "sam@", "Rosa Lopez")),
+        ("Who is his emergency contact?", ("Rosa Lopez",)),
+        ("Which identifiers does he have?", ("S1869658", "X345")),
+    ],
+)
+async def test_what_identifies_the_patient_is_shown_only_where_it_is_asked_for(
+    tmp_path: Path, question: str, details: tuple[str, ...]
+) -> None:
+    path = store(tmp_path, [PERSON])
+    script: list[ScriptedReply] = [LOOK_AT_PERSON, reply(("He is male.", ["r1"])), OK]
+    _, asked = await ask(path, script, question)
+    for request in asked[1:]:
+        assert {detail for detail in DETAILS if detail in shown(request)} == set(details)
+    assert "Boston" in shown(asked[1])
+
+
+async def test_an_order_without_a_dosage_says_so_in_the_list(tmp_path: Path) -> None:
+    dosed = _order("m6", "Sertraline 100 MG", "active")
+    dosed["dosageInstruction"] = [{"timing": {"repeat": {"frequency": 1, "period": 1}}}]
+    dosed["dosageInstruction"][0]["timing"]["repeat"]["periodUnit"] = "d"
+    path = store(tmp_path, [RESOURCES[0], RESOURCES[5], dosed])
+    _, asked = await ask(path, [LIST_ORDERS, reply(("He is male.", ["r1"])), OK])
+    without, *_ = [one for one in shown(asked[1]).splitlines() if "no dosage given" in one]
+    assert "Metoprolol" in without
+    assert shown(asked[1]).count("no dosage given") == 1
+
+
+async def test_a_search_names_sentences_that_were_shown_by_their_marks_alone(record: Path) -> None:
+    _, asked = await ask(record, [SEARCH, reply(STOPPED), OK], texts=[1])
+    assert asked[1].messages[-1].content == "n1: [n1.2], [n1.3] shown before"
+
+
+async def test_what_the_grammar_cannot_read_or_does_not_judge_is_not_shown(record: Path) -> None:
+    _, [first, _] = await ask(record, [reply(STOPPED), OK], "Was it intentional?")
+    found = shown(first).split("<found>")[1]
+    assert "ntentional" not in found
+    assert "not_understood" not in found
+    _, [first, _] = await ask(record, [reply(STOPPED), OK], "Should we stop metoprolol?")
+    found = shown(first).split("<found>")[1]
+    assert "judgement" not in found
+    assert "[r2] 2023-11-02: Metoprolol" in found
+
+
+async def test_of_what_the_grammar_reads_the_reading_is_shown(record: Path) -> None:
+    asks = tool_call_reply(("query_record", {"question": "Is he on furosemide?"}))
+    _, asked = await ask(record, [asks, reply(STOPPED), OK])
+    assert asked[1].messages[-1].content.startswith("Read as: ")
+
+
+TABLE = (
+    "DOS: 02/18/2024\n"
+    "MEDICATIONS\n"
+    "| Drug | Dose | Notes |\n"
+    "| Digoxin 250 | daily | Held. Level was high. |\n"
+    "| | nightly | For sleep |\n"
+    "LABS\n"
+    "| Test | 03/2021 | 05/2023 |\n"
+    "| LDL | 131 | 98 |\n"
+    "PLAN 7\n"
+    "See him again.\n"
+    "Nothing else."
+)
+
+
+@pytest.mark.parametrize(
+    ("line", "in_check"),
+    [
+        (("On 2024-02-18 nothing else.", "Nothing else."), "the note opens: DOS: 02/18/2024"),
+        (("Digoxin 250: level was high.", "Level was high."), 'in the row "Digoxin 250"'),
+        (("Digoxin 250 nightly.", "| | nightly"), 'in the row "Digoxin 250"'),
+        (("LDL was 98 in 05/2023.", "| LDL"), 'in the row "Test | 03/2021 | 05/2023"'),
+    ],
+)
+async def test_what_belongs_to_a_sentence_has_its_numbers_and_is_shown_to_the_check(
+    tmp_path: Path, line: tuple[str, str], in_check: str
+) -> None:
+    path = store(tmp_path, [RESOURCES[0], _note("d1", TABLE, "2024-03-05", "Clinic note")])
+    said, cited = line
+    read = tool_call_reply(("read_note", {"note": "n1"}))
+
+    def script(request: Request) -> ScriptedReply:
+        if request.output_schema:
+            return OK
+        if request.messages[-1].role != "tool":
+            return read
+        [mark] = re.findall(rf"\[(n1\.\d+)\] {re.escape(cited)}", shown(request))[:1]
+        return reply((said, [mark]))
+
+    answer, asked = await ask(path, script, "digoxin?")
+    assert answer.lines[0].text == said
+    assert in_check in shown(asked[-1])
+
+
+async def test_the_opening_of_a_note_is_told_without_the_name_of_the_patient(
+    tmp_path: Path,
+) -> None:
+    note = _note("d1", "02/18/2024 BARAJAS, Sam\nPLAN\nNothing else.", "2024-03-05", "Clinic note")
+    path = store(tmp_path, [PERSON, note])
+    _, asked = await ask(path, [reply(("Nothing else.", ["n1.3"])), OK], "plan?")
+    assert "the note opens: 02/18/2024 …, …)" in shown(asked[1])
+
+
+async def test_hits_of_routine_notes_are_left_out_first_if_other_notes_have_any(
+    tmp_path: Path,
+) -> None:
+    routine = [
+        _note(f"d{day}", f"He is {day}.\nPulse {day}.\nHe is well.", f"2023-01-0{day}", "Visit")
+        for day in range(1, 5)
+    ]
+    other = _note("d9", "Pulse of 44 after metoprolol.", "2024-01-01", "Consult")
+    line = ("The pulse was 44.", ["n1.1"])
+    path = store(tmp_path, [RESOURCES[0], *routine, other])
+    _, asked = await ask(path, [SEARCH, reply(line), OK], "pulse?")
+    first = shown(asked[0]).split("<note_sentences>")[1]
+    assert "Pulse of 44" in first
+    assert "Pulse 1." not in first
+    assert "in routine notes; search_notes has them" in first
+    assert "Pulse 1." in asked[1].messages[-1].content
+
+
+async def test_routine_notes_are_shown_where_there_is_nothing_else(tmp_path: Path) -> None:
+    path = store(tmp_path, [RESOURCES[0], *visits()])
+    _, [first, _] = await ask(path, [reply(("The pulse was 9.", ["n1.2"])), OK], "pulse?")
+    assert "Pulse 9." in shown(first)
+
+
+@pytest.mark.parametrize("status", ["not_found", "declined"])
+async def test_the_check_of_related_facts_is_told_the_status_and_what_is_missing(
+    record: Path, status: str
+) -> None:
+    related = reply(STOPPED, status=status, missing="the dose of insulin")
+    _, asked = await ask(record, [SEARCH, related, verdict("supported", answers="no")])
+    text = shown(asked[-1])
+    assert f"The status of the answer: {status}, missing: the dose of insulin" in text
+    assert "whether they answer the question" not in text
+
+
+async def test_the_check_of_an_answer_is_told_what_it_names_as_missing(record: Path) -> None:
+    _, asked = await ask(record, [reply(STOPPED, missing="the date"), OK])
+    assert "The status of the answer: answered, missing: the date" in shown(asked[-1])
+    assert "whether they answer the question" in shown(asked[-1])

@@ -59,8 +59,8 @@ async def answer_chart_by_model(
     `ModelError`, and `FhirError` as the record does.
     """
     question = " ".join(question.split())
-    shown = ShownChart(chart)
-    task = await asyncio.to_thread(shown.first_task, question)
+    shown = await asyncio.to_thread(ShownChart, chart, question)
+    task = await asyncio.to_thread(shown.first_task)
     record = chart.queries.record
     conversation = ChartConversation(task, shown, record, context, budget or ChartBudget())
     asking = _Asking(question, shown, conversation, context)
@@ -110,7 +110,8 @@ class _Asking:
             self._shown.now,
             reply.lines,
             self._shown.sources,
-            is_related_only=reply.status != "answered",
+            status=reply.status,
+            missing=" ".join(reply.missing.split()),
         )
         return await ChartAnswerCheckAgent().run(task, self._context)
 

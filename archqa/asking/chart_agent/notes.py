@@ -2,17 +2,21 @@
 
 from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
+from functools import cached_property
 from typing import NamedTuple
 
 from archqa.agents.chart_answer import ShownSource
 from archqa.asking.answer import Evidence
+from archqa.asking.chart_agent.note_context import dated_opening, has_date, row_labels
+from archqa.asking.chart_agent.personal import without_words
+from archqa.asking.chart_agent.routine import routine_notes
 from archqa.asking.record_numbers import counted
 from archqa.chart.chart_notes import ChartNotes, Place
 from archqa.chart.note_search import Hit, search_notes
 from archqa.chart.note_writer import Encode
 from archqa.core.case import Case, Sentence
 from archqa.notes.excluded import non_evidence_reasons
-from archqa.notes.non_evidence import headings_of_sentences, non_evidence_indices
+from archqa.notes.non_evidence import non_evidence_indices
 
 _NEIGHBOURS = 1
 """Sentences on either side of a hit that are shown with it."""
@@ -27,24 +31,35 @@ _MAX_LISTED = 60
 
 
 class _ReadNote(NamedTuple):
-    """A note's sentences, which of them are hidden or no evidence, and their headings, by index."""
+    """A note's sentences, which of them are hidden or no evidence, and what belongs to them, by index.
+
+    `opening` is what its first lines say with a date.
+    """
 
     sentences: tuple[Sentence, ...]
     hidden: Collection[int]
     uncitable: Collection[int]
     headings: dict[int, str]
+    labels: dict[int, str]
+    opening: str
 
 
 class ShownNotes:
     """A patient's notes, and the sentences that were shown to a model, by mark.
 
-    `texts` are the indices of the sentences that are searched, None for all.
+    `texts` are the indices of the sentences that are searched, None for all. `hidden` are words that
+    are left out of what is shown beside a sentence.
     """
 
     def __init__(
-        self, notes: ChartNotes, encode: Encode, texts: Collection[int] | None = None
+        self,
+        notes: ChartNotes,
+        encode: Encode,
+        texts: Collection[int] | None = None,
+        hidden: Collection[str] = (),
     ) -> None:
         self.notes = notes
+        self._hidden = hidden
         self._texts = texts
         self.shown: dict[str, ShownSource] = {}
         self._encode = encode
@@ -55,7 +70,8 @@ class ShownNotes:
     ) -> list[str]:
         """Return the lines of the sentences that fit best, by note, the best note first.
 
-        With those beside them in the first notes of a title; alone in more of that title.
+        With those beside them in the first notes of a title; alone in more of that title. Of
+        sentences that were shown before there is but the mark.
         """
         documents = self.select(since, until, title)
         is_limited = len(documents) < len(self.notes.documents)
@@ -63,15 +79,49 @@ class ShownNotes:
         if not documents:
             return []
         hits = search_notes(self.notes, words, self._encode, within, self._texts, count)
-        lines = []
+        return self._hit_lines(hits)
+
+    def first_hits(self, question: str, count: int) -> list[str]:
+        """Return the lines of the sentences that fit a question best.
+
+        Without those of routine notes, unless no other note has any.
+        """
+        hits = search_notes(self.notes, question, self._encode, None, self._texts, count)
+        kept = [hit for hit in hits if hit.place.document not in self._routine] or hits
+        lines = self._hit_lines(kept)
+        hidden = len(hits) - len(kept)
+        if hidden:
+            lines.append(
+                f"({counted(hidden, 'hit', 'hits')} in routine notes; search_notes has them)"
+            )
+        return lines
+
+    @cached_property
+    def _routine(self) -> frozenset[int]:
+        return routine_notes(self.notes, self._texts)
+
+    def _hit_lines(self, hits: Sequence[Hit]) -> list[str]:
+        lines: list[str] = []
         titles: Counter[str] = Counter()
         for index, positions in _by_note(hits).items():
             title = self.notes.documents[index].title
             titles[title] += 1
             if titles[title] <= _FEW_NOTES:
                 positions = list(self._with_neighbours(index, positions))
-            lines += self._lines(index, positions)
+            lines += self._new_lines(index, positions)
         return lines
+
+    def _new_lines(self, index: int, wanted: Sequence[int]) -> list[str]:
+        """Return the lines of sentences, and the marks alone of those that were shown before."""
+        citable = [each for each in wanted if each not in self._read(index).uncitable]
+        known = {each for each in citable if f"{_mark(index)}.{each + 1}" in self.shown}
+        marks = ", ".join(f"[{_mark(index)}.{each + 1}]" for each in sorted(known))
+        if known and len(known) == len(set(citable)):
+            return [f"{_mark(index)}: {marks} shown before"]
+        above_known = {each for each in wanted if each not in citable and each + 1 in known}
+        new = [each for each in wanted if each not in known | above_known]
+        lines = self._lines(index, new)
+        return [*lines, f"  {marks} shown before"] if known else lines
 
     def _with_neighbours(self, index: int, hits: Sequence[int]) -> Iterator[int]:
         """Yield hits and what is beside them; a heading after one belongs to what comes next."""
@@ -187,6 +237,8 @@ class ShownNotes:
             date=document.date[:10],
             title=", ".join(filter(None, (document.title, document.author))),
             heading=read.headings.get(position, ""),
+            label=read.labels.get(position, ""),
+            opening="" if has_date(sentence.text) else read.opening,
             before=before.text if before is not None and follows and is_shown else "",
             first_date=earliest[:10] if is_repeated else "",
         )
@@ -211,11 +263,15 @@ class ShownNotes:
         sentences = self.notes.sentences(index)
         name = self.notes.documents[index].name
         case = Case(id=name, patient_narrative="", clinician_question="", sentences=sentences)
+        hidden = frozenset(non_evidence_reasons(case))
+        shown = ["" if i in hidden else one.text for i, one in enumerate(sentences)]
         return _ReadNote(
             sentences,
-            frozenset(non_evidence_reasons(case)),
+            hidden,
             non_evidence_indices(case),
-            headings_of_sentences(case),
+            self.notes.headings(index),
+            row_labels(sentences, self.notes.documents[index].lines),
+            without_words(dated_opening(shown), self._hidden),
         )
 
 

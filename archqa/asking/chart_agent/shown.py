@@ -15,7 +15,7 @@ from archqa.query.contents import contents_card, contents_of
 from archqa.query.conventions import CLINICAL
 
 _FIRST_HITS = 25
-_CARD_CHARACTERS = 2_500
+_CARD_CHARACTERS = 1_500
 
 
 class ChartToAsk(NamedTuple):
@@ -36,29 +36,31 @@ class ChartToAsk(NamedTuple):
 class ShownChart:
     """The chart of one question; only what was shown can be cited."""
 
-    def __init__(self, chart: ChartToAsk) -> None:
-        self.notes = ShownNotes(chart.notes, chart.encode, chart.texts)
-        self.record = ShownRecord(chart.queries, chart.now)
+    def __init__(self, chart: ChartToAsk, question: str) -> None:
+        self.record = ShownRecord(chart.queries, chart.now, question)
+        hidden = self.record.hidden_words()
+        self.notes = ShownNotes(chart.notes, chart.encode, chart.texts, hidden)
         self.now = f"{chart.now:%Y-%m-%d %H:%M}"
         self._chart = chart
+        self._question = question
 
     @property
     def sources(self) -> dict[str, ShownSource]:
         """What was shown, by mark."""
         return {**self.notes.shown, **self.record.shown}
 
-    def first_task(self, question: str) -> ChartAnswerTask:
-        """Return what is shown of the chart with a question. Raises as the record does."""
+    def first_task(self) -> ChartAnswerTask:
+        """Return what is shown of the chart with the question. Raises as the record does."""
         contents = contents_of(self._chart.queries.chart, CLINICAL)
         return ChartAnswerTask(
-            question=question,
+            question=self._question,
             now=self.now,
             background=self._chart.background,
             patient=self.record.patient_line(),
             card=contents_card(contents, _CARD_CHARACTERS),
             notes=tuple(self.notes.by_title()),
-            sentences=tuple(self.notes.search(question, _FIRST_HITS)),
-            found=tuple(self.record.answered(question)),
+            sentences=tuple(self.notes.first_hits(self._question, _FIRST_HITS)),
+            found=tuple(self.record.found(self._question)),
         )
 
     def answer_line(self, line: ChartLine) -> AnswerLine:

@@ -107,7 +107,7 @@ class QueryRecord(Tool[QueryRecordArguments]):
     """Asks the record by the everyday grammar."""
 
     name = "query_record"
-    description = "Ask the record a short question that rules read word for word."
+    description = "Ask the record a short question that rules read; check how they read it."
     takes = QueryRecordArguments
 
     def __init__(self, shown: ShownRecord) -> None:
@@ -122,7 +122,9 @@ class ListRecordArguments(FrozenModel):
     """Which rows."""
 
     kind: str = Field(description=f"One of: {', '.join(KINDS)}.")
-    contains: str = Field(default="", description="Words of the row, or what it is a kind of.")
+    contains: str = Field(
+        default="", description="Words of the row or their beginnings, or what it is a kind of."
+    )
     since: str = _SINCE
     until: str = _UNTIL
 
