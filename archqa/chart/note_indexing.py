@@ -7,10 +7,11 @@ whole batch. The index is in the record's own file, so that it is as private as 
 import json
 import sqlite3
 from collections.abc import Callable, Sequence
+from functools import partial
 from itertools import groupby
 from pathlib import Path
 from sqlite3 import Connection
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 from archqa.chart.note_tables import create_note_tables, drop_note_tables, has_note_tables
 from archqa.chart.note_writer import Encode, NoteWriter, ReadDocument, SourceVersions
@@ -25,6 +26,8 @@ from archqa.notes.documents import (
     binary_ids,
     read_document,
 )
+
+Result = TypeVar("Result")
 
 DOCUMENTS_OF_A_BATCH = 100
 """Documents of one transaction."""
@@ -107,9 +110,7 @@ def remove_note_index(path: Path) -> None:
     open_connection(path, write=False).close()
     connection = open_connection(path, write=True)
     try:
-        connection.execute("BEGIN IMMEDIATE")
-        drop_note_tables(connection)
-        connection.execute("COMMIT")
+        _in_transaction(connection, lambda: drop_note_tables(connection))
     finally:
         connection.close()
 
@@ -131,19 +132,25 @@ def _index(
     report = NoteIndexReport()
     numbers = _outdated(connection)
     if numbers:
-        create_note_tables(connection)
+        _in_transaction(connection, lambda: create_note_tables(connection))
     writer = _RecordNotes(connection, encode)
     for start in range(0, len(numbers), DOCUMENTS_OF_A_BATCH):
-        connection.execute("BEGIN IMMEDIATE")
-        try:
-            batch = writer.write(numbers[start : start + DOCUMENTS_OF_A_BATCH])
-            connection.execute("COMMIT")
-        except BaseException:
-            connection.execute("ROLLBACK")
-            raise
+        numbers_of_batch = numbers[start : start + DOCUMENTS_OF_A_BATCH]
+        batch = _in_transaction(connection, partial(writer.write, numbers_of_batch))
         report = _sum(report, batch)
         progress(NoteIndexProgress(documents=report.documents, total=len(numbers)))
     return report
+
+
+def _in_transaction(connection: Connection, work: Callable[[], Result]) -> Result:
+    connection.execute("BEGIN IMMEDIATE")
+    try:
+        result = work()
+        connection.execute("COMMIT")
+    except BaseException:
+        connection.execute("ROLLBACK")
+        raise
+    return result
 
 
 def _sum(first: NoteIndexReport, second: NoteIndexReport) -> NoteIndexReport:

@@ -7,6 +7,9 @@ patient (`sentence_numbers`), so that a search in one patient's notes reads no o
 
 from sqlite3 import Connection
 
+VERSION = 1
+"""Of the tables and of what is in them; an index of another version is made anew."""
+
 BITS_OF_A_PATIENT = 24
 """A patient has at most 2**24 different sentences."""
 
@@ -17,6 +20,7 @@ TABLES = {
     "note_source": "document INTEGER, name TEXT, version INTEGER, PRIMARY KEY (document, name)",
     "note_sentence": "s INTEGER PRIMARY KEY, uses INTEGER NOT NULL, text TEXT NOT NULL,"
     " vector BLOB NOT NULL",
+    "note_version": "version INTEGER NOT NULL",
 }
 """`note_source` has the resources that a document was read from: itself, and its Binary resources.
 
@@ -28,19 +32,23 @@ INTEGERS_OF_A_SENTENCE = 4
 """In an outline."""
 
 _WORDS = (
-    "CREATE VIRTUAL TABLE IF NOT EXISTS note_words USING fts5(text, content='note_sentence',"
+    "CREATE VIRTUAL TABLE note_words USING fts5(text, content='note_sentence',"
     " content_rowid='s', detail=none, tokenize='porter unicode61 remove_diacritics 2')"
 )
-_INDEX = "CREATE INDEX IF NOT EXISTS note_document_patient ON note_document (patient)"
+_INDEX = "CREATE INDEX note_document_patient ON note_document (patient)"
 
 
 def create_note_tables(connection: Connection) -> None:
-    """Create the tables that are absent."""
+    """Create the tables where they are absent, or in place of those of another version."""
+    if has_note_tables(connection):
+        return
+    drop_note_tables(connection)
     for name, columns in TABLES.items():
         without_rowid = " WITHOUT ROWID" if name == "note_source" else ""
-        connection.execute(f"CREATE TABLE IF NOT EXISTS {name} ({columns}){without_rowid}")
+        connection.execute(f"CREATE TABLE {name} ({columns}){without_rowid}")
     connection.execute(_INDEX)
     connection.execute(_WORDS)
+    connection.execute("INSERT INTO note_version VALUES (?)", (VERSION,))
 
 
 def drop_note_tables(connection: Connection) -> None:
@@ -50,9 +58,12 @@ def drop_note_tables(connection: Connection) -> None:
 
 
 def has_note_tables(connection: Connection) -> bool:
-    """Whether the tables are there."""
-    sql = "SELECT count(*) FROM sqlite_master WHERE name = 'note_words'"
-    return bool(connection.execute(sql).fetchone()[0])
+    """Whether the tables are there, of this version."""
+    sql = "SELECT count(*) FROM sqlite_master WHERE name = 'note_version'"
+    if not connection.execute(sql).fetchone()[0]:
+        return False
+    stored = connection.execute("SELECT version FROM note_version").fetchone()
+    return bool(stored == (VERSION,))
 
 
 def sentence_numbers(patient: int) -> range:

@@ -182,6 +182,16 @@ def test_an_index_is_made_and_removed_in_the_records_own_private_file(tmp_path: 
         assert tables.fetchall() == []
 
 
+def test_an_index_of_another_version_is_not_read_and_made_anew(tmp_path: Path) -> None:
+    path = load(tmp_path / "r.db", [PATIENT, note("d1", "Eats well.")])
+    with sqlite3.connect(path) as connection:
+        connection.execute("UPDATE note_version SET version = 0")
+        connection.execute("UPDATE note_sentence SET text = 'of old'")
+    assert NoteOpener(Store.open(path), encode).open("p1").texts == ["Eats well."]
+    assert index_notes(path, encode).documents == 1
+    assert opened(path).texts == ["Eats well."]
+
+
 def test_no_index_is_made_where_there_is_no_record(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="no such record"):
         index_notes(tmp_path / "absent.db", encode)
