@@ -95,7 +95,8 @@ def _sentence(chance: random.Random) -> str:
 
 def _random_vectors(texts: list[str]) -> NDArray[Any]:
     vectors = np.random.default_rng(len(texts)).normal(size=(len(texts), 384))
-    return (vectors / np.linalg.norm(vectors, axis=1, keepdims=True)).astype(np.float32)
+    unit: NDArray[np.float32] = vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
+    return unit.astype(np.float32)
 
 
 def _question_seconds(path: Path) -> float:
