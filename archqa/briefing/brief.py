@@ -11,7 +11,7 @@ from archqa.asking.patient import find_patient
 from archqa.briefing.brief_values import Brief, BriefLine, BriefSection
 from archqa.briefing.drafts import LineDraft
 from archqa.briefing.evidence import EvidenceTexts
-from archqa.briefing.follow_ups import recent_sentences
+from archqa.briefing.note_lines import patient_notes, recent_sentences
 from archqa.briefing.notes import NoteSentence
 from archqa.briefing.patient_rows import PatientRows
 from archqa.briefing.sections import SectionKind, chosen_sections
@@ -129,7 +129,7 @@ def _record_summary(
     asked_at = clock(record, match.id, now, patient=match.resource)
     patient = PatientRows(record, match.id, asked_at.now)
     sentences = tuple(recent_sentences(patient))
-    evidence = EvidenceTexts(patient, sentences)
+    evidence = EvidenceTexts(patient, patient_notes(patient).sentences)
     written = []
     remarks = [asked_at.remark] if asked_at.remark else []
     for kind in kinds:

@@ -20,7 +20,6 @@ from archqa.agents.brief_writing import (
 from archqa.briefing.brief import PERFORMER, RecordSummary, WrittenSection, brief_of
 from archqa.briefing.brief_values import Brief
 from archqa.briefing.drafts import LineDraft
-from archqa.briefing.follow_ups import newest_first
 from archqa.briefing.notes import NoteSentence
 from archqa.briefing.verification import text_problem, told_counts
 from archqa.core.step import Step
@@ -136,9 +135,17 @@ async def _written(
 def _sources(summary: RecordSummary) -> _Sources:
     drafts = [draft for section in summary.sections for draft in section.lines]
     lines = {f"L{number}": draft for number, draft in enumerate(drafts, start=1)}
-    newest = newest_first(list(summary.sentences))[:MAX_SENTENCES]
+    newest = _newest_first(summary.sentences)[:MAX_SENTENCES]
     sentences = {f"S{number}": sentence for number, sentence in enumerate(newest, start=1)}
     return _Sources(lines, sentences)
+
+
+def _newest_first(sentences: Iterable[NoteSentence]) -> list[NoteSentence]:
+    """The sentences of the newest document first, those of one document in its order."""
+    documents: dict[str, list[NoteSentence]] = {}
+    for sentence in sentences:
+        documents.setdefault(sentence.id.partition("#")[0], []).append(sentence)
+    return [sentence for group in reversed(documents.values()) for sentence in group]
 
 
 def _task(summary: RecordSummary, sources: _Sources) -> BriefWritingTask:
