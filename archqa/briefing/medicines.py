@@ -29,6 +29,7 @@ NONE_CURRENT = "No medicine is recorded as current. The last orders:"
 
 _RANGE = re.compile(r"(\d+(?:\.\d+)?)-(\d+(?:\.\d+)?)")
 _FLUSH = re.compile(r"\bflush\b", re.IGNORECASE)
+_SINGLE_DOSE = {"once", "once, at once"}
 _DATED = {"MedicationStatement": "stated", "MedicationDispense": "dispensed"}
 """The word before the date of what is no order."""
 
@@ -74,7 +75,8 @@ def _named_rows(patient: PatientRows) -> list[Row]:
 
 def _is_passing(row: Row) -> bool:
     """Whether a row is a single dose, or the flush of a line: nobody is on it."""
-    return "once" in row.facts.get("frequency", ()) or bool(_FLUSH.search(row.name))
+    is_single = not _SINGLE_DOSE.isdisjoint(row.facts.get("frequency", ()))
+    return is_single or _FLUSH.search(row.name) is not None
 
 
 def _current_line(

@@ -42,17 +42,6 @@ def recent_lines(patient: PatientRows) -> list[NoteLine]:
     return [line for line in own_lines(patient) if is_recent(line.date, patient.now)]
 
 
-def recent_sentences(patient: PatientRows) -> list[NoteSentence]:
-    """Return the sentences of their own of the last 24 months, oldest note first."""
-    own = _own_texts(patient)
-    latest = {folded(each.text): each for each in patient_notes(patient).sentences}
-    return [
-        sentence
-        for text, sentence in latest.items()
-        if text in own and is_recent(sentence.date, patient.now)
-    ]
-
-
 def is_recent(date: str, now: datetime) -> bool:
     """Whether a date lies in the last 24 months."""
     return is_between(date, now - WITHIN, now)

@@ -109,8 +109,7 @@ def _note_lines(document: Document, sentences: Sequence[Sentence]) -> Iterator[N
         text = " ".join(document.text[start:end].split())
         parts = _parts(document, sentences, start, end)
         label = section_label(text)
-        if label:
-            label_lines[label] = number
+        label_lines.update((section_label(part.text), number) for part in parts)
         if parts and text:
             heading = headings.get(positions[parts[0].id], "")
             is_label_of_other = label_lines.get(heading, number) != number
