@@ -59,7 +59,7 @@ def _marked(line: LineDraft) -> LineDraft:
 
 
 def _with_message(message: str, draft: SectionDraft) -> SectionDraft:
-    return draft._replace(message=f"{message} {draft.message}".strip())
+    return draft._replace(message=f"{message} {draft.message}".strip()) if draft.lines else draft
 
 
 def circumstances(patient: PatientRows) -> SectionDraft:

@@ -39,6 +39,13 @@ def test_the_items_of_a_list_are_not_joined(tmp_path: Path) -> None:
     assert lines_of(summary, "medicine_changes") == [f"“{first}” {PLACE}", f"“{second}” {PLACE}"]
 
 
+def test_a_line_that_was_not_wrapped_is_one_item(tmp_path: Path) -> None:
+    first = "saw his cardiologist, who stopped metoprolol on 3/10"
+    second = "walks with the dog each day, aspirin was stopped by his wife, who read a book on it"
+    lines = lines_of(brief_with(tmp_path, f"{first}\n{second}"), "medicine_changes")
+    assert lines == [f"“{first}” {PLACE}", f"“{second}” {PLACE}"]
+
+
 def test_a_wrapped_line_is_quoted_whole(tmp_path: Path) -> None:
     text = (
         "He was told that from tomorrow on he is to stop the\n"
@@ -122,6 +129,7 @@ def test_a_later_value_of_a_note_stands_beside_a_result(
     "text",
     [
         "Accession S25-04418 | Collected 02/20/2030 | Reported 06/26/2030",
+        "Specimen 4418 | Received 02/20/2030 | Results to follow 06/26/2030",
         "Addendum from endoscopy, to follow 06/03/2030",
         "Repeat 5/16: Cr 0.79, BUN 11.",
         "First visit 12/17/2029, saliva kit.",
