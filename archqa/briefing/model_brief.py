@@ -37,6 +37,9 @@ from archqa.tasks.pipeline_settings import PipelineSettings
 MAX_NOTE_LINES = 200
 """Lines of notes that a model is shown, the newest ones: a sentence alone may mislead."""
 
+_NOT_SENT = frozenset({"person"})
+"""Sections that a model is not given: the date of birth is no help in writing shorter lines."""
+
 NOT_WRITTEN = "The model gave no usable summary: the lines are those of the record."
 
 
@@ -146,7 +149,7 @@ def _task(summary: RecordSummary, sources: _Sources) -> BriefWritingTask:
     sections = []
     for section in summary.sections:
         lines = [BriefSource(id=next(ids), text=draft.text) for draft in section.lines]
-        if lines:
+        if lines and section.kind.name not in _NOT_SENT:
             sections.append(
                 SectionSources(
                     name=section.kind.name,

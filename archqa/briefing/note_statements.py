@@ -9,11 +9,14 @@ from archqa.briefing.patient_rows import PatientRows, code_key, groups_of
 from archqa.briefing.problems import diagnosis_line
 from archqa.notes.headings import section_label
 from archqa.notes.sections import section_kind
+from archqa.query.concepts.phrases import find_concepts
 
 MAX_WISHES = 8
 
 _ALLERGIES = "allergy_statements.tsv"
 _WISHES = "wishes.tsv"
+_ALLERGY = re.compile(r"[ -]allerg(?:y|ies)\b", re.IGNORECASE)
+"""After the name of a drug: `ceftriaxone allergy`."""
 
 
 def is_allergy_line(line: NoteLine) -> bool:
@@ -22,7 +25,9 @@ def is_allergy_line(line: NoteLine) -> bool:
         return True
     if any(section_kind(section_label(part.text)) == "allergies" for part in line.parts):
         return True
-    return word_pattern(_ALLERGIES, "statement").search(line.text) is not None
+    if word_pattern(_ALLERGIES, "statement").search(line.text):
+        return True
+    return any(_ALLERGY.match(line.text[match.end :]) for match in find_concepts(line.text))
 
 
 def allergy_lines(patient: PatientRows) -> list[NoteLine]:

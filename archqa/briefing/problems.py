@@ -30,6 +30,7 @@ RESOLVED_WITHIN = timedelta(days=365)
 OLD_AFTER_YEARS = 15
 
 _DATA_DIR = Path(__file__).parent / "data"
+_ACUTE = re.compile(r"\bacute\b(?! on chronic)", re.IGNORECASE)
 _STAGE = re.compile(r"\bstage (\d|[iv]{1,3})\b", re.IGNORECASE)
 _ROMAN = {"i": 1, "ii": 2, "iii": 3, "iv": 4, "v": 5}
 _NO_DISORDER = re.compile(r"\((?:finding|situation|event|person|social concept)\)$")
@@ -39,9 +40,10 @@ _NO_DISORDER = re.compile(r"\((?:finding|situation|event|person|social concept)\
 def active_problems(patient: PatientRows) -> SectionDraft:
     """Return what is recorded as active: disorders first, then findings, each newest first.
 
-    What was last recorded long ago, and what a further stage supersedes, comes after them, then
-    what has no status. Where the record does not say what is active, all diagnoses, those of the
-    last visit first. A later row that ended closes the earlier ones of its code.
+    What was last recorded long ago, acute disorders of former years, and what a further stage
+    supersedes, comes after them, then what has no status. Where the record does not say what is
+    active, all diagnoses, those of the last visit first. A later row that ended closes the earlier
+    ones of its code.
     """
     rows = [row for row in patient.rows("diagnosis") if not is_circumstance(row.name)]
     rows = without_closed(patient, "diagnosis", rows)
@@ -113,16 +115,24 @@ def old_message(count: int, verb: str, year: int) -> str:
 
 
 def _rank(rows: list[Row], names: list[str], limit: int) -> int:
-    """0 for what is current, 1 for what a further stage supersedes, 2 for what is old."""
-    return 2 if is_older(rows, limit) else int(_is_superseded(whole_name(rows[0].name), names))
+    """0 for what is current, 1 for what has likely passed, 2 for what is old."""
+    if is_older(rows, limit):
+        return 2
+    return int(_is_past_acute(rows, limit) or _is_superseded(whole_name(rows[0].name), names))
 
 
 def _remarked(line: LineDraft, rows: list[Row], names: list[str], limit: int) -> LineDraft:
     if _is_superseded(whole_name(rows[0].name), names):
         line = line._replace(text=f"{line.text} (a further stage is recorded)")
-    if is_older(rows, limit):
+    if is_older(rows, limit) or _is_past_acute(rows, limit):
         line = line._replace(text=f"{line.text} (never ended in the record)")
     return line
+
+
+def _is_past_acute(rows: list[Row], limit: int) -> bool:
+    """Whether an acute disorder was last recorded before the last calendar year."""
+    is_acute = _ACUTE.search(rows[-1].name) is not None
+    return bool(limit) and is_acute and is_older(rows, limit + OLD_AFTER_YEARS - 1)
 
 
 def _is_superseded(name: str, names: list[str]) -> bool:

@@ -27,6 +27,14 @@ def test_an_allergy_that_a_note_states_is_no_change_of_a_medicine(tmp_path: Path
     assert f"“{line}” {PLACE}" in lines_of(summary, "allergies")
 
 
+def test_that_an_allergy_was_disproved_stands_among_the_allergies(tmp_path: Path) -> None:
+    text = "The ceftriaxone allergy is disproved.\nCefazolin allergy: removed.\nCetirizine started for allergies."
+    summary = brief_with(tmp_path, text)
+    first, second, third = (f"“{line}” {PLACE}" for line in text.split("\n"))
+    assert {first, second} < set(lines_of(summary, "allergies"))
+    assert lines_of(summary, "medicine_changes") == [third]
+
+
 def test_the_label_of_an_allergy_holds_for_its_own_line(tmp_path: Path) -> None:
     text = "Weight 80. Allergies: penicillin.\nStart lisinopril 10 mg.\nStop aspirin."
     assert len(lines_of(brief_with(tmp_path, text), "medicine_changes")) == 2

@@ -88,6 +88,18 @@ def test_old_problems_and_orders_come_last_and_the_section_says_so(tmp_path: Pat
     assert "was last ordered before 2025" in message_of(summary, "medicines")
 
 
+def test_an_acute_disorder_of_former_years_says_that_it_was_never_ended(tmp_path: Path) -> None:
+    rows = [
+        condition("s1", "Acute cystitis (disorder)", "2026-01-01"),
+        condition("s2", "Acute bronchitis (disorder)", "2030-05-01"),
+    ]
+    lines = lines_of(brief(chart(tmp_path, *rows, without=("Condition",))), "problems")
+    assert lines == [
+        "Acute bronchitis, since 2030-05-01",
+        "Acute cystitis, since 2026-01-01 (never ended in the record)",
+    ]
+
+
 def test_single_doses_and_flushes_are_no_current_medicines(tmp_path: Path) -> None:
     once: Resource = {"dosageInstruction": [{"timing": {"code": {"text": "ONCE"}}}]}
     orders = [

@@ -89,6 +89,7 @@ def says_of(drug: Concept, text: str) -> bool:
 
 
 def is_ended(drug: Concept, text: str) -> bool:
+    """Whether a sentence says that a drug was ended or is not taken, and not that it is."""
     return bool(_near(drug, text, _pattern("ended"))) and not _near(drug, text, _pattern("taken"))
 
 
