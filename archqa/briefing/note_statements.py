@@ -7,6 +7,7 @@ from archqa.briefing.note_lines import lines_where, newest_first, own_lines, quo
 from archqa.briefing.notes import NoteLine
 from archqa.briefing.patient_rows import PatientRows, code_key, groups_of
 from archqa.briefing.problems import diagnosis_line
+from archqa.briefing.procedures import procedure_line
 from archqa.notes.headings import section_label
 from archqa.notes.sections import section_kind
 from archqa.query.concepts.phrases import find_concepts
@@ -50,8 +51,9 @@ def wishes(patient: PatientRows) -> SectionDraft:
     """Return what is coded of code status and the like, and the lines of notes, newest first."""
     pattern = word_pattern(_WISHES)
     coded = [row for row in patient.rows("diagnosis") if pattern.search(row.name)]
-    groups = groups_of(coded, code_key)
-    lines = [diagnosis_line(patient, group) for group in groups]
+    lines = [diagnosis_line(patient, group) for group in groups_of(coded, code_key)]
+    done = [row for row in patient.rows("procedure") if pattern.search(row.name)]
+    lines += [procedure_line(patient, group) for group in groups_of(done, code_key)]
     found = lines_where(patient, own_lines(patient), lambda part: _has(pattern, part.text))
     lines += [quotation(line) for line in found[:MAX_WISHES]]
     message = "Notes as written, the newest first." if found else ""

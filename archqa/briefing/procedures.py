@@ -25,12 +25,12 @@ def procedures(patient: PatientRows) -> SectionDraft:
     single = [group for group in groups if len(group) < REPEATED_FROM]
     repeated = [group for group in groups if len(group) >= REPEATED_FROM]
     shown = [*single[:MAX_PROCEDURES], *repeated[:MAX_REPEATED]]
-    lines = tuple(_line(patient, group) for group in shown)
+    lines = tuple(procedure_line(patient, group) for group in shown)
     return SectionDraft(lines, _message(patient, len(groups) - len(shown)))
 
 
-def _line(patient: PatientRows, rows: list[Row]) -> LineDraft:
-    """The name and the last date; of several, the number and the first date."""
+def procedure_line(patient: PatientRows, rows: list[Row]) -> LineDraft:
+    """Return a line with name and last date; of several, with their number and first date."""
     first, last = rows[0], rows[-1]
     name = whole_name(last.name) or "Procedure without a name"
     date = patient.date(last)

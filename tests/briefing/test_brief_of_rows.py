@@ -255,8 +255,17 @@ def test_the_last_immunization_with_each_vaccine_is_told(tmp_path: Path) -> None
     assert lines == ["Influenza, seasonal, last on 2029-10-01"]
 
 
-def test_a_coded_code_status_is_among_the_wishes(tmp_path: Path) -> None:
+def test_a_coded_code_status_and_hospice_care_are_among_the_wishes(tmp_path: Path) -> None:
     status = condition("s1", "Do not resuscitate status", "2029-01-01")
-    assert lines_of(brief(chart(tmp_path, status)), "wishes") == [
-        "Do not resuscitate status, since 2029-01-01"
+    hospice = {
+        "resourceType": "Procedure",
+        "id": "h1",
+        "status": "completed",
+        "code": codeable_concept("385763009", "Hospice care (regime/therapy)"),
+        "subject": {"reference": "Patient/p1"},
+        "performedDateTime": "2029-02-02",
+    }
+    assert lines_of(brief(chart(tmp_path, status, hospice)), "wishes") == [
+        "Do not resuscitate status, since 2029-01-01",
+        "Hospice care on 2029-02-02",
     ]
