@@ -11,8 +11,8 @@ from archqa.asking.patient import find_patient
 from archqa.briefing.brief_values import Brief, BriefLine, BriefSection
 from archqa.briefing.drafts import LineDraft
 from archqa.briefing.evidence import EvidenceTexts
-from archqa.briefing.follow_ups import recent_sentences
-from archqa.briefing.notes import NoteSentence
+from archqa.briefing.note_lines import patient_notes, recent_lines
+from archqa.briefing.notes import NoteLine
 from archqa.briefing.patient_rows import PatientRows
 from archqa.briefing.sections import SectionKind, chosen_sections
 from archqa.briefing.verification import confirmed
@@ -43,7 +43,7 @@ class RecordSummary(NamedTuple):
     patient: dict[str, str]
     now: datetime
     sections: tuple[WrittenSection, ...]
-    sentences: tuple[NoteSentence, ...]
+    note_lines: tuple[NoteLine, ...]
     evidence: EvidenceTexts
     remarks: tuple[str, ...]
 
@@ -128,18 +128,23 @@ def _record_summary(
     match = find_patient(record, name)
     asked_at = clock(record, match.id, now, patient=match.resource)
     patient = PatientRows(record, match.id, asked_at.now)
-    sentences = tuple(recent_sentences(patient))
-    evidence = EvidenceTexts(patient, sentences)
+    evidence = EvidenceTexts(patient, patient_notes(patient).sentences)
     written = []
     remarks = [asked_at.remark] if asked_at.remark else []
     for kind in kinds:
         draft = kind.write(patient)
         lines, rejected = confirmed(draft.lines, evidence, patient)
-        written.append(WrittenSection(kind, tuple(lines), draft.message))
+        message = draft.message if lines or not draft.lines else ""
+        written.append(WrittenSection(kind, tuple(lines), message))
         if rejected:
             remarks.append(left_out(rejected, kind))
     return RecordSummary(
-        match.as_json, asked_at.now, tuple(written), sentences, evidence, tuple(remarks)
+        match.as_json,
+        asked_at.now,
+        tuple(written),
+        tuple(recent_lines(patient)),
+        evidence,
+        tuple(remarks),
     )
 
 
@@ -168,7 +173,7 @@ def _section(section: WrittenSection) -> BriefSection:
         BriefLine(text=draft.text, citations=draft.citations, date=draft.date)
         for draft in section.lines
     ]
-    message = section.message if lines else section.kind.empty
+    message = section.message if lines else section.message or section.kind.empty
     return BriefSection(
         name=section.kind.name, title=section.kind.title, lines=tuple(lines), message=message
     )

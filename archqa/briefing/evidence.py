@@ -7,11 +7,13 @@ from typing import Any
 from archqa.asking.answer import Evidence
 from archqa.briefing.notes import NoteSentence
 from archqa.briefing.patient_rows import PatientRows
+from archqa.fhir import Resource
 from archqa.fhir.views.projection import DROPPED
 from archqa.fhir.views.resolver import display_name
 from archqa.query.execution.dosage import dosage_facts
 from archqa.query.execution.elements import text_at
 from archqa.query.execution.names import concept_names
+from archqa.query.execution.rows import parse_datetime
 
 _LEFT_OUT = DROPPED | {
     *("resourceType", "id", "identifier", "subject", "patient", "encounter", "context"),
@@ -21,10 +23,14 @@ _LEFT_OUT = DROPPED | {
 }
 """Members that no line tells: who was there, links, what holds for every resource of its kind."""
 
+_OF_PATIENT = ("gender", "birthDate", "deceasedDateTime", "deceasedBoolean")
+"""Members of a Patient that a line tells; name and address stay where they are."""
+
 _DATES = (
     *("effectiveDateTime", "onsetDateTime", "authoredOn", "performedDateTime", "recordedDate"),
     *("period.start", "performedPeriod.start", "effectivePeriod.start", "onsetPeriod.start"),
     *("effectiveInstant", "whenHandedOver", "dateAsserted", "onsetString"),
+    *("occurrenceDateTime", "date"),
 )
 
 
@@ -44,12 +50,11 @@ class EvidenceTexts:
 
     def sources(self, citations: Iterable[str]) -> str:
         """Return all that may be told of cited evidence: also title, author and date of a note."""
-        texts = []
-        for citation in citations:
-            sentence = self._sentences.get(citation)
-            place = (sentence.source, sentence.date) if sentence else ()
-            texts.append("\n".join([self.text(citation), *place]))
-        return "\n".join(texts)
+        cited = list(citations)
+        sentences = [self._sentences[each] for each in cited if each in self._sentences]
+        places = [f"{sentence.source}\n{sentence.date}" for sentence in sentences]
+        ages = [self._ages()] if any(map(_is_patient, cited)) else []
+        return "\n".join([*map(self.text, cited), *places, *ages])
 
     def evidence(self, citation: str) -> Evidence:
         """Return the evidence that is shown."""
@@ -67,19 +72,52 @@ class EvidenceTexts:
             kind="resource",
             text=self.text(citation),
             source=citation.partition("/")[0],
-            date=text_at(self._patient.read(citation), *_DATES),
+            date=self._date(self._patient.read(citation)),
         )
 
     def _read(self, citation: str) -> str:
         if citation in self._sentences:
             return self._sentences[citation].text
-        return resource_text(self._patient.read(citation))
+        resource = self._patient.read(citation)
+        visit = _visit_text(self._visit(resource)) if resource and not _own_date(resource) else ""
+        return "; ".join(filter(None, (resource_text(resource), visit)))
+
+    def _ages(self) -> str:
+        """The age at the time of the summary, and at death: what the date of birth tells."""
+        resource = self._patient.read(f"Patient/{self._patient.patient_id}")
+        death = parse_datetime(text_at(resource, "deceasedDateTime"))
+        ages = [self._patient.age_at(time) for time in (self._patient.now, death)]
+        return " ".join(f"{age} years" for age in ages if age is not None)
+
+    def _date(self, resource: Resource) -> str:
+        """The date of a resource; of one without, that of its visit."""
+        return _own_date(resource) or _own_date(self._visit(resource))
+
+    def _visit(self, resource: Resource) -> Resource:
+        reference = text_at(resource, "encounter.reference")
+        return self._patient.visit(reference) if reference else {}
+
+
+def _is_patient(citation: str) -> bool:
+    return citation.startswith("Patient/")
+
+
+def _own_date(resource: Resource) -> str:
+    return text_at(resource, *_DATES)
+
+
+def _visit_text(visit: Resource) -> str:
+    """What dates a resource that has no date: `encounter: type: …; period: …`."""
+    told = {name: visit[name] for name in ("type", "period") if visit.get(name)}
+    return f"encounter: {', '.join(_members(told))}" if told else ""
 
 
 def resource_text(resource: Mapping[str, Any]) -> str:
     """Return what a resource says, without ids, links and codes: `code: Aspirin; onset: 1978`."""
     if resource.get("resourceType") == "Medication":
         return f"code: {display_name(dict(resource))}"
+    if resource.get("resourceType") == "Patient":
+        return "; ".join(_members({key: resource[key] for key in _OF_PATIENT if key in resource}))
     return "; ".join(_members(resource))
 
 

@@ -26,6 +26,12 @@ def names_later_date(text: str, written: date) -> bool:
     return any(day > written for day in _days(text))
 
 
+def names_only_earlier_dates(text: str, written: date) -> bool:
+    """Whether a text names days, and each before the day on which it was written."""
+    days = list(_days(text))
+    return bool(days) and all(day < written for day in days)
+
+
 def _days(text: str) -> Iterator[date]:
     """Yield the first day of each date; what is none in a calendar is left out."""
     for pattern in _PATTERNS:

@@ -72,4 +72,9 @@ def _lines(lines: Sequence[BriefLine], numbers: dict[str, int]) -> Iterator[str]
 def _evidence(brief: Brief) -> Iterator[str]:
     for number, evidence in enumerate(brief.evidence, start=1):
         place = f" ({escaped(evidence.source)})" if evidence.kind == "sentence" else ""
-        yield f"{number}. {escaped(evidence.id)}{place}: {escaped(evidence.text)}"
+        yield f"{number}. {escaped(evidence.id)}{place}: {_on_one_line(evidence.text)}"
+
+
+def _on_one_line(text: str) -> str:
+    """A text whose lines stay apart: a list of a note is none of its items."""
+    return escaped(" / ".join(filter(None, map(str.strip, text.splitlines()))))

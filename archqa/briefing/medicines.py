@@ -7,16 +7,29 @@ from typing import NamedTuple
 from archqa.asking.record_names import row_status
 from archqa.asking.record_numbers import counted, date_text, number_text
 from archqa.briefing.drafts import LineDraft, SectionDraft, draft_of_rows
-from archqa.briefing.patient_rows import PatientRows, groups_of, last_day, whole_name
+from archqa.briefing.note_lines import citations_of, quoted
+from archqa.briefing.patient_rows import (
+    PatientRows,
+    groups_of,
+    is_older,
+    last_day,
+    whole_name,
+    without_closed,
+)
+from archqa.briefing.problems import old_message
+from archqa.briefing.said_of_drugs import said_otherwise
 from archqa.query.concepts import ingredients_of
 from archqa.query.execution.rows import Row
 
 MAX_MEDICINES = 30
 MAX_LAST_ORDERS = 15
+OLD_AFTER_YEARS = 5
 RECORDED_AS_CURRENT = "What the record has as current; it does not say what is taken."
 NONE_CURRENT = "No medicine is recorded as current. The last orders:"
 
 _RANGE = re.compile(r"(\d+(?:\.\d+)?)-(\d+(?:\.\d+)?)")
+_FLUSH = re.compile(r"\bflush\b", re.IGNORECASE)
+_SINGLE_DOSE = {"once", "once, at once"}
 _DATED = {"MedicationStatement": "stated", "MedicationDispense": "dispensed"}
 """The word before the date of what is no order."""
 
@@ -29,19 +42,58 @@ class _Regimen(NamedTuple):
 
 
 def medicines(patient: PatientRows) -> SectionDraft:
-    """Return a line for each current product, the one ordered last first.
+    """Return a line for each current product, the one ordered last first; old orders come last.
 
-    Where none is current, what was ordered last, with the date of its end.
+    A later order of the product that ended closes the ones before it. A newer note that says that
+    the drug is not taken, or at another dose, is quoted beside. Where no product is current, what
+    was ordered last, with the date of its end.
     """
-    rows = [row for row in patient.rows("medication") if row.name]
-    current = [row for row in rows if patient.state("medication", row) == "current"]
+    rows = _named_rows(patient)
+    current = current_rows(patient)
     if not current:
         return _last_orders(patient, rows)
+    limit = patient.now.year - OLD_AFTER_YEARS
     groups = _newest_first(groups_of(current, _product))
-    lines = [_line(patient, group[-1], rows, groups) for group in groups]
+    groups.sort(key=lambda group: is_older(group, limit))
+    lines = [_current_line(patient, group, rows, groups, limit) for group in groups]
     rest = len(lines) - MAX_MEDICINES
-    more = f" {counted(rest, 'more is', 'more are')} recorded." if rest > 0 else ""
-    return SectionDraft(tuple(lines[:MAX_MEDICINES]), f"{RECORDED_AS_CURRENT}{more}")
+    more = f"{counted(rest, 'more is', 'more are')} recorded." if rest > 0 else ""
+    old = sum(is_older(group, limit) for group in groups[:MAX_MEDICINES])
+    messages = (RECORDED_AS_CURRENT, old_message(old, "ordered", limit), more)
+    return SectionDraft(tuple(lines[:MAX_MEDICINES]), " ".join(filter(None, messages)))
+
+
+def current_rows(patient: PatientRows) -> list[Row]:
+    """Return the rows of medicines that are current, oldest first within a product."""
+    rows = without_closed(patient, "medication", _named_rows(patient), _product)
+    return [row for row in rows if patient.state("medication", row) == "current"]
+
+
+def _named_rows(patient: PatientRows) -> list[Row]:
+    return [row for row in patient.rows("medication") if row.name and not _is_passing(row)]
+
+
+def _is_passing(row: Row) -> bool:
+    """Whether a row is a single dose, or the flush of a line: nobody is on it."""
+    is_single = not _SINGLE_DOSE.isdisjoint(row.facts.get("frequency", ()))
+    return is_single or _FLUSH.search(row.name) is not None
+
+
+def _current_line(
+    patient: PatientRows,
+    group: Sequence[Row],
+    rows: Sequence[Row],
+    groups: Sequence[Sequence[Row]],
+    limit: int,
+) -> LineDraft:
+    line = _line(patient, group[-1], rows, groups)
+    if is_older(group, limit):
+        line = line._replace(text=f"{line.text} (never ended in the record)")
+    note = said_otherwise(patient, group[-1])
+    if note is None:
+        return line
+    cited = tuple(dict.fromkeys((*line.citations, *citations_of(note))))
+    return line._replace(text=f"{line.text}; a newer note says: {quoted(note)}", citations=cited)
 
 
 def _last_orders(patient: PatientRows, rows: list[Row]) -> SectionDraft:

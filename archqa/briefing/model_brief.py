@@ -20,8 +20,8 @@ from archqa.agents.brief_writing import (
 from archqa.briefing.brief import PERFORMER, RecordSummary, WrittenSection, brief_of
 from archqa.briefing.brief_values import Brief
 from archqa.briefing.drafts import LineDraft
-from archqa.briefing.follow_ups import newest_first
-from archqa.briefing.notes import NoteSentence
+from archqa.briefing.note_lines import citations_of, newest_first
+from archqa.briefing.notes import NoteLine
 from archqa.briefing.verification import text_problem, told_counts
 from archqa.core.step import Step
 from archqa.core.usage import sum_usage
@@ -34,8 +34,11 @@ from archqa.settings import Settings
 from archqa.tasks.pipeline import Pipeline, PipelineResult
 from archqa.tasks.pipeline_settings import PipelineSettings
 
-MAX_SENTENCES = 200
-"""Sentences of notes that a model is shown, the newest ones."""
+MAX_NOTE_LINES = 200
+"""Lines of notes that a model is shown, the newest ones: a sentence alone may mislead."""
+
+_NOT_SENT = frozenset({"person"})
+"""Sections that a model is not given: the date of birth is no help in writing shorter lines."""
 
 NOT_WRITTEN = "The model gave no usable summary: the lines are those of the record."
 
@@ -64,10 +67,10 @@ BRIEF_MODEL = Pipeline(
 
 
 class _Sources(NamedTuple):
-    """What a model may cite: the lines of the record and the sentences of notes, by id."""
+    """What a model may cite: the lines of the record and whole lines of notes, by id."""
 
     lines: dict[str, LineDraft]
-    sentences: dict[str, NoteSentence]
+    notes: dict[str, NoteLine]
 
     def citations(self, ids: Iterable[str]) -> tuple[str, ...]:
         """Return the evidence that stands behind ids."""
@@ -76,7 +79,7 @@ class _Sources(NamedTuple):
             if source_id in self.lines:
                 cited += self.lines[source_id].citations
             else:
-                cited.append(self.sentences[source_id].id)
+                cited += citations_of(self.notes[source_id])
         return tuple(dict.fromkeys(cited))
 
 
@@ -136,9 +139,9 @@ async def _written(
 def _sources(summary: RecordSummary) -> _Sources:
     drafts = [draft for section in summary.sections for draft in section.lines]
     lines = {f"L{number}": draft for number, draft in enumerate(drafts, start=1)}
-    newest = newest_first(list(summary.sentences))[:MAX_SENTENCES]
-    sentences = {f"S{number}": sentence for number, sentence in enumerate(newest, start=1)}
-    return _Sources(lines, sentences)
+    newest = newest_first(summary.note_lines)[:MAX_NOTE_LINES]
+    notes = {f"S{number}": line for number, line in enumerate(newest, start=1)}
+    return _Sources(lines, notes)
 
 
 def _task(summary: RecordSummary, sources: _Sources) -> BriefWritingTask:
@@ -146,7 +149,7 @@ def _task(summary: RecordSummary, sources: _Sources) -> BriefWritingTask:
     sections = []
     for section in summary.sections:
         lines = [BriefSource(id=next(ids), text=draft.text) for draft in section.lines]
-        if lines:
+        if lines and section.kind.name not in _NOT_SENT:
             sections.append(
                 SectionSources(
                     name=section.kind.name,
@@ -156,15 +159,15 @@ def _task(summary: RecordSummary, sources: _Sources) -> BriefWritingTask:
                 )
             )
     sentences = [
-        BriefSource(id=source_id, text=f"{_place(sentence)}: {sentence.text}")
-        for source_id, sentence in sources.sentences.items()
+        BriefSource(id=source_id, text=f"{_place(line)}: {line.text}")
+        for source_id, line in sources.notes.items()
     ]
     now = f"{summary.now:%Y-%m-%d}"
     return BriefWritingTask(now=now, sections=tuple(sections), sentences=tuple(sentences))
 
 
-def _place(sentence: NoteSentence) -> str:
-    return ", ".join(filter(None, (sentence.source, sentence.date[:10]))) or "note"
+def _place(line: NoteLine) -> str:
+    return ", ".join(filter(None, (line.parts[0].source, line.date[:10]))) or "note"
 
 
 def _with_lines(
@@ -195,5 +198,5 @@ def _draft(line: WrittenLine, sources: _Sources) -> LineDraft:
     text = " ".join(line.text.split())
     citations = sources.citations(line.citations)
     dates = [sources.lines[each].date for each in line.citations if each in sources.lines]
-    dates += [sources.sentences[each].date for each in line.citations if each in sources.sentences]
+    dates += [sources.notes[each].date for each in line.citations if each in sources.notes]
     return LineDraft(text, citations, max(dates, default=""))

@@ -4,13 +4,14 @@ from collections.abc import Callable, Hashable, Iterable, Sequence
 from datetime import datetime
 
 from archqa.asking.record_displays import clean_name
-from archqa.asking.record_numbers import date_text
+from archqa.asking.record_numbers import date_text, full_years
 from archqa.asking.record_support import Support
 from archqa.fhir import Record, Resource
+from archqa.fhir.values.references import parse_reference
 from archqa.query import Chart, Query, execute
 from archqa.query.conventions import CLINICAL, Conventions
 from archqa.query.execution.findings import QueryResult
-from archqa.query.execution.rows import Row
+from archqa.query.execution.rows import Row, parse_datetime
 from archqa.query.execution.statuses import RowState, is_fact, row_state
 from archqa.query.kinds import ReturnedField, RowKind
 
@@ -19,6 +20,10 @@ _CONVENTIONS = CLINICAL.model_copy(
 )
 """As recorded: a converted number does not stand in the record that is cited."""
 
+
+_HANDED_OVER = ("MedicationDispense/", "MedicationAdministration/")
+
+_FULL_DATE = len("1971-08-28")
 
 _OPENING, _CLOSING = "\ue000", "\ue001"
 """Characters of no meaning that stand for brackets while a name is cleaned."""
@@ -87,6 +92,17 @@ class PatientRows:
         """Return a resource by `Type/id`; an empty one if the record lacks it."""
         return self.support.read(*reference.split("/", 1)) or {}
 
+    def age_at(self, time: datetime | None) -> int | None:
+        """Return the age in full years at a time; None where the date of birth is not recorded."""
+        born = str(self.read(f"Patient/{self.patient_id}").get("birthDate") or "")
+        birth = parse_datetime(born) if len(born) == _FULL_DATE else None
+        return full_years(birth.date(), time.date()) if birth and time else None
+
+    def visit(self, reference: str) -> Resource:
+        """Return the Encounter of a reference; an empty one if the record lacks it."""
+        target = parse_reference(reference)
+        return self.read(f"Encounter/{target.id}") if target else {}
+
     def _is_later(self, row: Row) -> bool:
         return row.local_time is not None and row.local_time > self.now
 
@@ -97,6 +113,42 @@ def groups_of(rows: Iterable[Row], key: Callable[[Row], Hashable]) -> list[list[
     for row in rows:
         groups.setdefault(key(row), []).append(row)
     return list(groups.values())
+
+
+def without_closed(
+    patient: PatientRows,
+    what: RowKind,
+    rows: Iterable[Row],
+    key: Callable[[Row], Hashable] | None = None,
+) -> list[Row]:
+    """Return the rows that have not ended, and that no later row of the same thing closes.
+
+    A medicine that was handed over ends no order.
+    """
+    kept: list[Row] = []
+    for group in groups_of(rows, key or code_key):
+        ended = [row for row in group if patient.state(what, row) == "ended"]
+        closing = [row for row in ended if not row.refs[0].startswith(_HANDED_OVER)]
+        last = max((row.local_time for row in closing if row.local_time), default=None)
+        kept += [row for row in group if row not in ended and not _is_before(row, last)]
+    return kept
+
+
+def _is_before(row: Row, time: datetime | None) -> bool:
+    return time is not None and row.local_time is not None and row.local_time < time
+
+
+def one_a_day(rows: Iterable[Row]) -> list[Row]:
+    """Return the last row of each day; those without a date stay."""
+    rows = list(rows)
+    days = [date_text(row.time) if row.time else f"none {i}" for i, row in enumerate(rows)]
+    return list(dict(zip(days, rows, strict=True)).values())
+
+
+def is_older(rows: Sequence[Row], year: int) -> bool:
+    """Whether all rows are dated before a year."""
+    last = last_day(rows)
+    return bool(last) and last < f"{year:04}"
 
 
 def code_key(row: Row) -> Hashable:

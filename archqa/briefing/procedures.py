@@ -3,6 +3,7 @@
 from archqa.asking.record_names import row_status
 from archqa.asking.record_numbers import counted
 from archqa.briefing.drafts import LineDraft, SectionDraft, draft_of_rows
+from archqa.briefing.note_lines import word_pattern
 from archqa.briefing.patient_rows import PatientRows, code_key, groups_of, last_day, whole_name
 from archqa.query.execution.rows import Row
 
@@ -13,19 +14,23 @@ REPEATED_FROM = 5
 
 
 def procedures(patient: PatientRows) -> SectionDraft:
-    """Return the last procedures, newest first, then the ones that recur."""
+    """Return the last procedures, newest first, then the ones that recur.
+
+    Screenings and questionnaires come after what was done.
+    """
     groups = groups_of(patient.rows("procedure"), code_key)
     groups.sort(key=lambda group: whole_name(group[0].name))
     groups.sort(key=last_day, reverse=True)
+    groups.sort(key=lambda group: bool(word_pattern("routine.tsv").search(group[0].name)))
     single = [group for group in groups if len(group) < REPEATED_FROM]
     repeated = [group for group in groups if len(group) >= REPEATED_FROM]
     shown = [*single[:MAX_PROCEDURES], *repeated[:MAX_REPEATED]]
-    lines = tuple(_line(patient, group) for group in shown)
+    lines = tuple(procedure_line(patient, group) for group in shown)
     return SectionDraft(lines, _message(patient, len(groups) - len(shown)))
 
 
-def _line(patient: PatientRows, rows: list[Row]) -> LineDraft:
-    """The name and the last date; of several, the number and the first date."""
+def procedure_line(patient: PatientRows, rows: list[Row]) -> LineDraft:
+    """Return a line with name and last date; of several, with their number and first date."""
     first, last = rows[0], rows[-1]
     name = whole_name(last.name) or "Procedure without a name"
     date = patient.date(last)

@@ -6,9 +6,12 @@ from typing import NamedTuple
 from archqa.briefing.allergies import allergies
 from archqa.briefing.drafts import SectionDraft
 from archqa.briefing.follow_ups import follow_ups
-from archqa.briefing.medicine_notes import medicine_notes
+from archqa.briefing.immunizations import immunizations
+from archqa.briefing.medicine_notes import medicine_changes, medicines_in_notes
 from archqa.briefing.medicines import medicines
+from archqa.briefing.note_statements import wishes
 from archqa.briefing.patient_rows import PatientRows
+from archqa.briefing.person import person
 from archqa.briefing.problems import active_problems, circumstances, resolved_problems
 from archqa.briefing.procedures import procedures
 from archqa.briefing.results import labs, vital_signs
@@ -26,15 +29,28 @@ class SectionKind(NamedTuple):
 
 
 SECTIONS = (
+    SectionKind("person", "The patient", person, "Neither sex nor date of birth is recorded."),
+    SectionKind("allergies", "Allergies and intolerances", allergies, "No allergy is recorded."),
+    SectionKind(
+        "wishes",
+        "Code status, proxy and wishes",
+        wishes,
+        "No such statement was found.",
+    ),
     SectionKind("problems", "Problems", active_problems, "No active problem is recorded."),
     SectionKind("medicines", "Current medicines", medicines, "No medicine is recorded."),
     SectionKind(
+        "medicines_in_notes",
+        "Medicines in notes without a current order",
+        medicines_in_notes,
+        "None was found in a list of medicines of the notes of the last 24 months.",
+    ),
+    SectionKind(
         "medicine_changes",
         "Changes of medicines said in notes",
-        medicine_notes,
+        medicine_changes,
         "No change of a medicine was found in the notes of the last 24 months.",
     ),
-    SectionKind("allergies", "Allergies and intolerances", allergies, "No allergy is recorded."),
     SectionKind(
         "follow_ups",
         "Follow-ups said in notes",
@@ -42,9 +58,10 @@ SECTIONS = (
         "No follow-up was found in the notes of the last 24 months.",
     ),
     SectionKind("visits", "Last visits", visits, "No visit is recorded."),
-    SectionKind("labs", "Last laboratory results", labs, "No laboratory result is recorded."),
     SectionKind("vital_signs", "Last vital signs", vital_signs, "No vital sign is recorded."),
+    SectionKind("labs", "Last laboratory results", labs, "No laboratory result is recorded."),
     SectionKind("procedures", "Procedures", procedures, "No procedure is recorded."),
+    SectionKind("immunizations", "Immunizations", immunizations, "No immunization is recorded."),
     SectionKind(
         "resolved",
         "Resolved in the last 12 months",

@@ -11,12 +11,15 @@ from archqa.asking.record_measured import unit_text
 from archqa.asking.record_numbers import number_text
 from archqa.briefing.drafts import LineDraft
 from archqa.briefing.evidence import EvidenceTexts
+from archqa.briefing.note_lines import QUOTE_MARKS
 from archqa.briefing.patient_rows import PatientRows, whole_name
+from archqa.briefing.trends import ARROWS, arrow
 from archqa.query.concepts import ingredients_of
 from archqa.query.concepts.drug_names import read_drugs
 from archqa.resources import table_rows
 
 _DATA_DIR = Path(__file__).parent / "data"
+_QUOTE = re.compile(r"“([^“”]+)”")
 _WORD = re.compile(r"[^\W\d_]{2,}")
 _SEPARATOR = re.compile(r"; |: |, | / |\n")
 
@@ -49,7 +52,7 @@ def problem(draft: LineDraft, evidence: EvidenceTexts, patient: PatientRows) -> 
         if unconfirmed:
             return unconfirmed
     sources = evidence.sources(draft.citations)
-    if _words(draft.text) - _words(_shown(sources)) - _line_words():
+    if _words(_without_quotes(draft.text, sources)) - _words(_shown(sources)) - _line_words():
         return "a word is not in what it cites"
     return text_problem(draft.text, draft.citations, sources)
 
@@ -76,8 +79,12 @@ def text_problem(
 ) -> str:
     """Return what of a text its sources do not have: a date, a number, a drug; or a wrong arrow.
 
-    `counts` are those that lines told which the text was written from.
+    `counts` are those that lines told which the text was written from. A quotation must stand in
+    the sources as it is; then nothing else is asked of it.
     """
+    text = _without_quotes(text, sources)
+    if _QUOTE.search(text):
+        return "a quotation is not in what it cites"
     if _has_wrong_date(text, sources):
         return "a date is not in what it cites"
     if not told_counts(text) <= {*counts, *_counts_of(citations)}:
@@ -89,6 +96,12 @@ def text_problem(
     if _has_wrong_arrow(text):
         return "an arrow points the wrong way"
     return ""
+
+
+def _without_quotes(text: str, sources: str) -> str:
+    """The text without the quotations that stand in the sources."""
+    plain = " ".join(sources.translate(QUOTE_MARKS).split())
+    return _QUOTE.sub(lambda quote: "“”" if quote[1] in plain else quote[0], text)
 
 
 def _has_wrong_date(text: str, sources: str) -> bool:
@@ -132,16 +145,10 @@ def _known_ingredients() -> frozenset[str]:
 
 def _has_wrong_arrow(text: str) -> bool:
     """Whether an arrow does not stand between two values, or does not say which is higher."""
-    arrows = _ARROW.findall(text)
-    if len(arrows) != sum(text.count(arrow) for arrow in "↑↓→"):
+    found = _ARROW.findall(text)
+    if len(found) != sum(text.count(each) for each in ARROWS):
         return True
-    return any(_is_wrong(*arrow) for arrow in arrows)
-
-
-def _is_wrong(new: str, arrow: str, old: str) -> bool:
-    difference = float(new) - float(old)
-    expected = "→" if difference == 0 else "↑" if difference > 0 else "↓"
-    return arrow != expected
+    return any(told != arrow(float(new), float(old)) for new, told, old in found)
 
 
 def confirmed(

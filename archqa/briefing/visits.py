@@ -1,24 +1,70 @@
 """The last visits: when, of what kind, and why."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from archqa.asking.record_details import most_specific
+from archqa.asking.record_numbers import date_text
 from archqa.briefing.drafts import LineDraft, SectionDraft
+from archqa.briefing.note_lines import is_recent, patient_notes
 from archqa.briefing.patient_rows import PatientRows, whole_name
 from archqa.briefing.problems import is_circumstance
 from archqa.briefing.verification import MAX_LISTED
+from archqa.notes.documents import Document
 from archqa.query.execution.elements import objects_at, text_at
 from archqa.query.execution.names import concept_name
 from archqa.query.execution.rows import Row
 
 MAX_VISITS = 5
 
+_DAY = len("2026-03-12")
+_NOTE_TYPES = ("DocumentReference/", "Composition/")
+"""Types of notes that people write at a visit; a report is of a test."""
+
 
 def visits(patient: PatientRows) -> SectionDraft:
-    """Return the last visits, newest first. Parts of a stay are not visits of their own."""
+    """Return the last visits, newest first. Parts of a stay are not visits of their own.
+
+    Among them are recent notes of days for which the record has no visit.
+    """
     rows = [row for row in patient.rows("encounter", "reason") if _is_whole(patient, row)]
     rows.sort(key=lambda row: str(row.local_time), reverse=True)
-    return SectionDraft(tuple(_line(patient, row) for row in rows[:MAX_VISITS]))
+    lines = [_line(patient, row) for row in rows[:MAX_VISITS]]
+    lines += _noted_visits(patient, rows)
+    lines.sort(key=lambda line: line.date[:_DAY], reverse=True)
+    return SectionDraft(tuple(lines))
+
+
+def _noted_visits(patient: PatientRows, rows: Sequence[Row]) -> list[LineDraft]:
+    """The last notes of the last 24 months of which the record has no visit."""
+    documents = [
+        document
+        for document in reversed(patient_notes(patient).documents)
+        if document.name.startswith(_NOTE_TYPES) and is_recent(document.date, patient.now)
+    ]
+    lines = [_noted_line(each) for each in documents if not _has_visit(patient, each, rows)]
+    return lines[:MAX_VISITS]
+
+
+def _noted_line(document: Document) -> LineDraft:
+    kind = ", ".join(filter(None, (document.title or "Note", document.author)))
+    text = f"{document.date[:_DAY]}: {kind} (known from a note)"
+    return LineDraft(text, (document.name,), document.date)
+
+
+def _has_visit(patient: PatientRows, document: Document, rows: Sequence[Row]) -> bool:
+    """Whether a note refers to a visit of the record, or is of a day of one."""
+    if document.encounter and patient.visit(document.encounter):
+        return True
+    day = document.date[:_DAY]
+    return any(_first_day(row) <= day <= _last_day(row) for row in rows)
+
+
+def _first_day(row: Row) -> str:
+    return date_text(row.time) if row.time else ""
+
+
+def _last_day(row: Row) -> str:
+    return date_text(row.end) if row.end else _first_day(row)
 
 
 def _is_whole(patient: PatientRows, row: Row) -> bool:

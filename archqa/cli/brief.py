@@ -85,8 +85,9 @@ def command(
 ) -> None:
     """Summarise a patient's record for a visit, each line with what it rests on.
 
-    Problems with since when, current medicines with the last change, allergies, what notes say of
-    medicines and of follow-ups, the last visits, results with trend arrows (↑ ↓ →), procedures. Each
+    Allergies, code status and wishes, problems, current medicines with what newer notes say of them,
+    medicines and follow-ups of notes, the last visits, results with trend arrows (↑ ↓ →),
+    procedures. Lines of notes are quoted whole. Each
     number leads to the evidence below. A line whose numbers, dates and drugs are not in what it cites
     is left out, and a remark says so. Without --model or --base-url the lines are read from the record
     on this machine; with one, a model shortens them, and each of its lines is checked.
@@ -96,8 +97,8 @@ def command(
       archqa brief --patient 1b7c7 --record mimic.db --now 2153-12-31 --out visit.html
       archqa brief --patient 1b7c7 --record record.db --sections medicines,allergies --json
 
-    Sections: problems, medicines, medicine_changes, allergies, follow_ups, visits, labs, vital_signs,
-    procedures, resolved, circumstances.
+    Sections: person, allergies, wishes, problems, medicines, medicines_in_notes, medicine_changes,
+    follow_ups, visits, vital_signs, labs, procedures, immunizations, resolved, circumstances.
     """
     configure_logging(verbose=verbose, quiet=quiet)
     options = {"model": model, "base_url": base_url, "allow_plain_http": allow_plain_http}

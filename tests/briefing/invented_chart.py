@@ -112,8 +112,8 @@ def _conditions() -> list[Resource]:
 
 
 def _orders() -> list[Resource]:
-    once = {"dosageInstruction": [{"timing": {"repeat": _every_day(1)}}]}
-    twice = {"dosageInstruction": [{"timing": {"repeat": _every_day(2)}}]}
+    once: Resource = {"dosageInstruction": [{"timing": {"repeat": _every_day(1)}}]}
+    twice: Resource = {"dosageInstruction": [{"timing": {"repeat": _every_day(2)}}]}
     return [
         order("m1", "metformin 500 MG Oral Tablet", "2028-01-01", "stopped", **once),
         order("m2", "metformin 850 MG Oral Tablet", "2029-01-01", "completed", **twice),

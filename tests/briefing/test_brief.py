@@ -12,7 +12,8 @@ from archqa.briefing.sections import SECTIONS, SectionKind
 from archqa.briefing.verification import text_problem
 from archqa.errors import CallerError
 from archqa.settings import Settings
-from tests.briefing.invented_chart import NOW, chart, condition, note, order
+from tests.briefing.briefs import brief, lines_of
+from tests.briefing.invented_chart import chart, condition, note, order
 from tests.fhir.invented import (
     codeable_concept,
     medication,
@@ -21,15 +22,6 @@ from tests.fhir.invented import (
 )
 
 Quantity = dict[str, object]
-
-
-def brief(record: str, **options: object) -> archqa.Brief:
-    return archqa.brief(patient="p1", record=record, now=NOW, settings=Settings(), **options)  # type: ignore[arg-type]
-
-
-def lines_of(summary: archqa.Brief, name: str) -> list[str]:
-    [section] = [section for section in summary.sections if section.name == name]
-    return [line.text for line in section.lines]
 
 
 @pytest.fixture(scope="module")
@@ -75,7 +67,14 @@ def summary(tmp_path_factory: pytest.TempPathFactory) -> archqa.Brief:
             "vital_signs",
             ["Body Weight 80 kg on 2030-05-01, → unchanged from 80 kg on 2029-05-01"],
         ),
-        ("visits", ["2030-05-01: Encounter for symptom (ambulatory), reason recorded: Cough"]),
+        ("person", ["Female, born 1932-12-29, 97 years old"]),
+        (
+            "visits",
+            [
+                "2030-05-01: Encounter for symptom (ambulatory), reason recorded: Cough",
+                "2030-03-01: Progress note, R. Doe MD (known from a note)",
+            ],
+        ),
         (
             "procedures",
             [
@@ -123,14 +122,15 @@ def test_an_empty_record_says_of_each_section_that_there_is_nothing(tmp_path: Pa
     types = {"Condition", "MedicationRequest", "AllergyIntolerance", "Observation", "Encounter"}
     record = chart(tmp_path, without=(*types, "Procedure", "DocumentReference"))
     summary = brief(record)
-    assert [section.message for section in summary.sections] == [kind.empty for kind in SECTIONS]
-    assert summary.evidence == ()
+    others = summary.sections[1:]
+    assert [section.message for section in others] == [kind.empty for kind in SECTIONS[1:]]
+    assert [evidence.id for evidence in summary.evidence] == ["Patient/p1"]
 
 
 def test_chosen_sections_come_in_their_order_and_unknown_ones_are_refused(tmp_path: Path) -> None:
     record = chart(tmp_path)
     chosen = brief(record, sections=["labs", "vital-signs", "problems"])
-    assert [section.name for section in chosen.sections] == ["problems", "labs", "vital_signs"]
+    assert [section.name for section in chosen.sections] == ["problems", "vital_signs", "labs"]
     with pytest.raises(CallerError, match="no such section"):
         brief(record, sections=["moods"])
 
@@ -255,7 +255,8 @@ def test_long_lists_are_cut_and_say_how_much_there_is_more(tmp_path: Path) -> No
     results = [_test_result(number) for number in range(25)]
     procedures = [_procedure(number) for number in range(13)]
     visits = [_visit(number) for number in range(7)]
-    summary = brief(chart(tmp_path, *results, *procedures, *visits))
+    record = chart(tmp_path, *results, *procedures, *visits, without=("DocumentReference",))
+    summary = brief(record)
     sections = {section.name: section for section in summary.sections}
     assert len(sections["labs"].lines) == 20
     assert sections["labs"].message.startswith("6 other tests")
@@ -346,7 +347,7 @@ def test_a_problem_without_a_status_is_told_apart(tmp_path: Path) -> None:
 
 def test_a_visit_cites_the_condition_that_it_refers_to_as_its_reason(tmp_path: Path) -> None:
     visit = _visit(0) | {"reasonReference": [{"reference": "Condition/c1"}]}
-    record = chart(tmp_path, visit, without=("Encounter",))
+    record = chart(tmp_path, visit, without=("Encounter", "DocumentReference"))
     [section] = [each for each in brief(record).sections if each.name == "visits"]
     assert section.lines[0].text == "2029-01-01: Visit (AMB), reason recorded: Asthma"
     assert section.lines[0].citations == ("Encounter/v0", "Condition/c1")
@@ -403,7 +404,7 @@ def test_an_arrow_stands_between_values_that_compare(
 
 def test_parts_of_a_stay_are_no_visits_of_their_own(tmp_path: Path) -> None:
     part = _visit(1) | {"partOf": {"reference": "Encounter/v0"}}
-    record = chart(tmp_path, _visit(0), part, without=("Encounter",))
+    record = chart(tmp_path, _visit(0), part, without=("Encounter", "DocumentReference"))
     assert len(lines_of(brief(record), "visits")) == 1
 
 

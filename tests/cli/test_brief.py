@@ -24,9 +24,9 @@ def test_markdown_is_printed_with_numbered_evidence(place: tuple[str, ...]) -> N
     assert result.returncode == 0
     assert result.stdout.startswith("# Ann Stone\n")
     assert (
-        r"- Asthma, since 2010-03-01, recorded 2 times, last on 2020-04-02 \[1-2\]" in result.stdout
+        r"- Asthma, since 2010-03-01, recorded 2 times, last on 2020-04-02 \[3-4\]" in result.stdout
     )
-    assert "\n1. Condition/c2: " in result.stdout
+    assert "\n3. Condition/c2: " in result.stdout
 
 
 @pytest.mark.parametrize("option", [("--json",), ("--format", "json")])

@@ -51,8 +51,8 @@ def _ended_drugs(answer: Answer, notes: ChartNotes, texts: Sequence[int]) -> Ite
             drugs.setdefault(concept.name, concept)
     for drug in list(drugs.values())[:_MAX_DRUGS]:
         places = _newest_first(notes, drug, texts)
-        newest = next((p for p in places if _says_of(drug, notes.sentence_at(p).text)), None)
-        if newest and _is_ended(drug, notes.sentence_at(newest).text):
+        newest = next((p for p in places if says_of(drug, notes.sentence_at(p).text)), None)
+        if newest and is_ended(drug, notes.sentence_at(newest).text):
             yield NoteConflict(newest, drug.name)
 
 
@@ -83,12 +83,13 @@ def _newest_first(notes: ChartNotes, concept: Concept, texts: Sequence[int]) -> 
     return sorted(min(notes.places[text]) for text in found)
 
 
-def _says_of(drug: Concept, text: str) -> bool:
+def says_of(drug: Concept, text: str) -> bool:
     """Whether a sentence says that a drug is taken, changed or ended."""
     return bool(_near(drug, text, _pattern("ended")) or _near(drug, text, _pattern("taken")))
 
 
-def _is_ended(drug: Concept, text: str) -> bool:
+def is_ended(drug: Concept, text: str) -> bool:
+    """Whether a sentence says that a drug was ended or is not taken, and not that it is."""
     return bool(_near(drug, text, _pattern("ended"))) and not _near(drug, text, _pattern("taken"))
 
 

@@ -1,0 +1,271 @@
+"""Which rows of a record count for a summary: later ones that ended, twins, old ones, units."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.briefing.briefs import brief, lines_of, message_of
+from tests.briefing.invented_chart import chart, condition, order
+from tests.fhir.invented import codeable_concept, observation, patient
+
+Resource = dict[str, Any]
+LOINC = "http://loinc.org"
+
+
+def result(
+    name: str,
+    value: float,
+    when: str,
+    unit: str = "mg/dL",
+    code: Resource | None = None,
+    **more: Any,
+) -> Resource:
+    quantity = {"value": value, "unit": unit}
+    code = code or codeable_concept("t1", "Ferritin")
+    return observation(name, "p1", code, when, valueQuantity=quantity, **more)
+
+
+def labs(folder: Path, *results: Resource) -> list[str]:
+    return lines_of(brief(chart(folder, *results, without=("Observation",))), "labs")
+
+
+def test_a_later_row_that_ended_closes_the_earlier_ones_of_its_code(tmp_path: Path) -> None:
+    rows = [
+        condition("s1", "Stress (finding)", "2025-01-01"),
+        condition("s2", "Stress (finding)", "2029-01-01", "resolved"),
+        condition("s3", "Insomnia (disorder)", "2028-01-01", "resolved"),
+        condition("s4", "Insomnia (disorder)", "2029-01-01"),
+    ]
+    lines = lines_of(brief(chart(tmp_path, *rows, without=("Condition",))), "problems")
+    assert lines == ["Insomnia, since 2029-01-01"]
+
+
+def test_a_later_order_that_was_stopped_closes_the_earlier_ones(tmp_path: Path) -> None:
+    stopped = order("m9", "metformin 850 MG Oral Tablet", "2030-02-01", "stopped")
+    summary = brief(chart(tmp_path, stopped))
+    assert message_of(summary, "medicines").startswith("No medicine is recorded as current")
+
+
+def test_what_was_recorded_twice_on_a_day_counts_once(tmp_path: Path) -> None:
+    twice = condition("s1", "Asthma (disorder)", "2020-04-02T12:00:00Z")
+    [line, _] = lines_of(brief(chart(tmp_path, twice)), "problems")
+    assert line == "Asthma, since 2010-03-01, recorded 2 times, last on 2020-04-02"
+
+
+def test_a_lower_stage_comes_after_the_higher_one_and_says_so(tmp_path: Path) -> None:
+    rows = [
+        condition("s1", "Chronic kidney disease stage 3 (disorder)", "2027-01-01"),
+        condition("s2", "Chronic kidney disease stage 2 (disorder)", "2029-01-01"),
+        condition("s3", "Prediabetes (finding)", "2029-01-01"),
+        condition("s4", "Diabetes mellitus type 2 (disorder)", "2028-01-01"),
+    ]
+    for row, code in zip(rows, "1234", strict=True):
+        row["code"]["coding"][0]["code"] = code
+    lines = lines_of(brief(chart(tmp_path, *rows, without=("Condition",))), "problems")
+    assert [line.partition(", ")[0] for line in lines] == [
+        "Diabetes mellitus type 2",
+        "Chronic kidney disease stage 3",
+        "Chronic kidney disease stage 2",
+        "Prediabetes",
+    ]
+    assert all(line.endswith("(a further stage is recorded)") for line in lines[2:])
+
+
+def test_old_problems_and_orders_come_last_and_the_section_says_so(tmp_path: Path) -> None:
+    old = [
+        condition("s1", "Cystitis (disorder)", "1995-01-01"),
+        order("m9", "ibuprofen 400 MG Oral Tablet", "2005-01-01"),
+    ]
+    summary = brief(chart(tmp_path, *old))
+    assert lines_of(summary, "problems")[-1] == (
+        "Cystitis, since 1995-01-01 (never ended in the record)"
+    )
+    assert "1 line, the last of these, was last recorded before 2015" in message_of(
+        summary, "problems"
+    )
+    assert lines_of(summary, "medicines")[-1].endswith("(never ended in the record)")
+    assert "was last ordered before 2025" in message_of(summary, "medicines")
+
+
+def test_an_acute_disorder_of_former_years_says_that_it_was_never_ended(tmp_path: Path) -> None:
+    rows = [
+        condition("s1", "Acute cystitis (disorder)", "2026-01-01"),
+        condition("s2", "Acute bronchitis (disorder)", "2030-05-01"),
+    ]
+    lines = lines_of(brief(chart(tmp_path, *rows, without=("Condition",))), "problems")
+    assert lines == [
+        "Acute bronchitis, since 2030-05-01",
+        "Acute cystitis, since 2026-01-01 (never ended in the record)",
+    ]
+
+
+def test_single_doses_and_flushes_are_no_current_medicines(tmp_path: Path) -> None:
+    once: Resource = {"dosageInstruction": [{"timing": {"code": {"text": "ONCE"}}}]}
+    orders = [
+        order("m8", "Sodium Chloride 0.9% Flush", "2030-05-30"),
+        order("m9", "Albumin 25%", "2030-05-30", **once),
+    ]
+    assert len(lines_of(brief(chart(tmp_path, *orders)), "medicines")) == 1
+
+
+def test_the_last_result_counts_whatever_its_category(tmp_path: Path) -> None:
+    other: Resource = {"category": [{"coding": [{"code": "exam"}]}]}
+    rows = [result("x1", 10, "2027-01-01"), result("x2", 30, "2029-01-01", **other)]
+    assert labs(tmp_path, *rows) == [
+        "Ferritin 30 mg/dL on 2029-01-01, ↑ from 10 mg/dL on 2027-01-01"
+    ]
+
+
+def test_differing_results_of_one_time_are_both_shown_without_an_arrow(tmp_path: Path) -> None:
+    rows = [
+        result("x1", 40, "2029-01-01"),
+        result("x2", 23, "2030-01-01T10:00:00Z"),
+        result("x3", 31.5, "2030-01-01T10:00:00Z"),
+    ]
+    assert labs(tmp_path, *rows) == [
+        "Ferritin 23 mg/dL and 31.5 mg/dL on 2030-01-01 10:00 (differing results of the same time)"
+    ]
+
+
+def test_the_specimen_stays_where_two_tests_have_one_name(tmp_path: Path) -> None:
+    names = [f"Creatinine [Mass/volume] in {place}" for place in ("Blood", "Serum or Plasma")]
+    codes = [codeable_concept(str(i), name, LOINC) for i, name in enumerate(names)]
+    rows = [result(f"x{i}", 1, "2030-01-01", code=code) for i, code in enumerate(codes)]
+    assert labs(tmp_path, *rows) == [f"{name} 1 mg/dL on 2030-01-01" for name in names]
+    alone = labs(tmp_path / "alone", rows[0])
+    assert alone == ["Creatinine 1 mg/dL on 2030-01-01"]
+
+
+@pytest.mark.parametrize(
+    ("unit", "flag"), [("g/L", ""), ("g/dL", "normal, "), ("g/dl", "normal, ")]
+)
+def test_a_value_in_another_unit_than_its_range_has_no_flag(
+    tmp_path: Path, unit: str, flag: str
+) -> None:
+    bounds = [{"low": {"value": 2, "unit": "g/dL"}, "high": {"value": 3.5, "unit": "g/dL"}}]
+    normal = [{"coding": [{"code": "N"}]}]
+    row = result("x1", 2.3, "2030-01-01", unit, referenceRange=bounds, interpretation=normal)
+    assert labs(tmp_path, row) == [
+        f"Ferritin 2.3 {unit} on 2030-01-01; {flag}reference range 2-3.5 g/dL"
+    ]
+
+
+@pytest.mark.parametrize(
+    ("new", "arrow"), [(101.9, "→ from"), (98.1, "→ from"), (102, "↑ from"), (98, "↓ from")]
+)
+def test_a_difference_under_two_percent_is_no_trend(tmp_path: Path, new: float, arrow: str) -> None:
+    rows = [result("x1", 100, "2029-01-01"), result("x2", new, "2030-01-01")]
+    assert arrow in labs(tmp_path, *rows)[0]
+
+
+def test_scores_of_questionnaires_are_no_laboratory_results(tmp_path: Path) -> None:
+    code = codeable_concept("s", "Patient Health Questionnaire 9 item (PHQ-9) total score", LOINC)
+    assert labs(tmp_path, result("x1", 12, "2030-01-01", "{score}", code)) == []
+
+
+def test_a_result_without_a_range_comes_before_normal_ones(tmp_path: Path) -> None:
+    bounds = [{"high": {"value": 9, "unit": "mg/dL"}}]
+    normal = result(
+        "x1", 1, "2030-01-01", code=codeable_concept("a", "Albumin"), referenceRange=bounds
+    )
+    lines = labs(tmp_path, normal, result("x2", 3, "2030-01-01"))
+    assert [line.partition(" ")[0] for line in lines] == ["Ferritin", "Albumin"]
+
+
+def _pressure(name: str, when: str, top: float, bottom: float) -> Resource:
+    parts = [
+        ("8480-6", "Systolic blood pressure", top),
+        ("8462-4", "Diastolic blood pressure", bottom),
+    ]
+    components = [
+        {
+            "code": codeable_concept(code, display, LOINC),
+            "valueQuantity": {"value": value, "unit": "mm[Hg]"},
+        }
+        for code, display, value in parts
+    ]
+    code = codeable_concept("85354-9", "Blood pressure", LOINC)
+    vital = {"category": [{"coding": [{"code": "vital-signs"}]}]}
+    return observation(name, "p1", code, when, component=components, **vital)
+
+
+def test_a_blood_pressure_has_arrows_and_says_that_it_is_high(tmp_path: Path) -> None:
+    pressures = [
+        _pressure("x1", "2029-01-01", 120, 80),
+        _pressure("x2", "2030-01-01", 150, 79),
+    ]
+    record = chart(tmp_path, *pressures, without=("Observation",))
+    assert lines_of(brief(record), "vital_signs") == [
+        "Blood pressure 150/79 mmHg on 2030-01-01; "
+        "systolic 150 ↑ from 120, diastolic 79 → from 80 on 2029-01-01; high"
+    ]
+
+
+def test_a_vital_sign_of_long_ago_is_left_out_and_counted(tmp_path: Path) -> None:
+    old = _pressure("x1", "2010-01-01", 120, 80)
+    summary = brief(chart(tmp_path, old, without=("Observation",)))
+    assert lines_of(summary, "vital_signs") == []
+    assert message_of(summary, "vital_signs") == "2 vital signs last measured before 2020 left out."
+
+
+def test_no_allergy_is_not_said_beside_a_diagnosis_of_an_allergic_reaction(tmp_path: Path) -> None:
+    reaction = condition("s1", "Other anaphylactic reaction", "2029-01-01", "resolved")
+    summary = brief(chart(tmp_path, reaction, without=("AllergyIntolerance",)))
+    assert lines_of(summary, "allergies") == ["Other anaphylactic reaction, since 2029-01-01"]
+    assert message_of(summary, "allergies").startswith("No allergy is coded; diagnoses")
+
+
+def test_the_evidence_of_a_condition_without_a_date_has_that_of_its_visit(tmp_path: Path) -> None:
+    diagnosis = condition("c9", "Pneumonia", "", encounter={"reference": "Encounter/e1"})
+    del diagnosis["onsetDateTime"]
+    summary = brief(chart(tmp_path, diagnosis), sections=["problems"])
+    assert "Pneumonia, recorded at the visit of 2030-05-01" in lines_of(summary, "problems")
+    [evidence] = [each for each in summary.evidence if each.id == "Condition/c9"]
+    assert "encounter: type: Encounter for symptom" in evidence.text
+    assert "2030-05-01T09:00:00Z" in evidence.text
+    assert evidence.date == "2030-05-01T09:00:00Z"
+
+
+def test_the_head_says_that_the_patient_is_dead_also_for_a_later_time(tmp_path: Path) -> None:
+    dead = patient(
+        "p1", "Stone", ["Ann"], deceasedDateTime="2029-07-17", telecom=[{"value": "555"}]
+    )
+    summary = brief(chart(tmp_path, dead, without=("Patient",)), sections=["person"])
+    assert lines_of(summary, "person") == [
+        "Female, born 1932-12-29",
+        "Died on 2029-07-17 at age 96",
+    ]
+    assert "555" not in str(summary.as_json())
+
+
+def test_the_last_immunization_with_each_vaccine_is_told(tmp_path: Path) -> None:
+    given = [
+        {
+            "resourceType": "Immunization",
+            "id": f"i{when}",
+            "status": "completed",
+            "patient": {"reference": "Patient/p1"},
+            "vaccineCode": codeable_concept("140", "Influenza, seasonal"),
+            "occurrenceDateTime": when,
+        }
+        for when in ("2028-10-01", "2029-10-01")
+    ]
+    lines = lines_of(brief(chart(tmp_path, *given)), "immunizations")
+    assert lines == ["Influenza, seasonal, last on 2029-10-01"]
+
+
+def test_a_coded_code_status_and_hospice_care_are_among_the_wishes(tmp_path: Path) -> None:
+    status = condition("s1", "Do not resuscitate status", "2029-01-01")
+    hospice = {
+        "resourceType": "Procedure",
+        "id": "h1",
+        "status": "completed",
+        "code": codeable_concept("385763009", "Hospice care (regime/therapy)"),
+        "subject": {"reference": "Patient/p1"},
+        "performedDateTime": "2029-02-02",
+    }
+    assert lines_of(brief(chart(tmp_path, status, hospice)), "wishes") == [
+        "Do not resuscitate status, since 2029-01-01",
+        "Hospice care on 2029-02-02",
+    ]
