@@ -5,6 +5,7 @@ was X stopped?" is answered well by why Y was stopped. The weights were chosen o
 questions (the shared one, and one written for it: `tests/asking/chosen_on`).
 """
 
+import re
 from collections.abc import Sequence
 from functools import lru_cache
 from math import exp, log
@@ -16,10 +17,16 @@ from numpy.typing import NDArray
 from archqa.chart.chart_notes import ChartNotes, Place
 from archqa.chart.note_limits import NoteLimits
 from archqa.chart.note_search import texts_with_term
-from archqa.chart.search_terms import SearchTerm, search_terms, without_carrying_words
+from archqa.chart.search_terms import (
+    SearchTerm,
+    concept_term,
+    search_terms,
+    without_carrying_words,
+)
 from archqa.chart.word_tables import pattern
 from archqa.core.case import Sentence
 from archqa.notes.tokens import stems
+from archqa.query.concepts.concept import Concept
 from archqa.query.concepts.phrases import find_concepts
 
 _ABOUT = 6.0
@@ -33,6 +40,10 @@ _OFF_TOPIC, _MIN_COVERAGE = 5.0, 0.05
 
 _OTHER_DRUG, _NO_DRUG = 4.0, 1.0
 """What a sentence loses that names other drugs than the one asked about, or none."""
+
+_NO_VALUE, _OTHER_TEST = 5.0, 4.0
+"""What a sentence loses that says that a test was sent, where its value is asked for; and one that
+does not name the test whose value is asked for, nor its heading or predecessor."""
 
 _IN_TIME, _OUT_OF_TIME = 1.5, 3.0
 """What a sentence gains whose note is of the time that is asked about, and what one of another time
@@ -51,6 +62,12 @@ _SECTIONS = {"asks_findings": "conclusion", "asks_plan": "plan"}
 """Patterns of questions ("What did the echo show?") and of the headings that answer them."""
 
 _DAYS_OF_A_YEAR = 365.25
+
+_ASKS_TEST = re.compile(r"\W*what(?:['’]s| is| was| were| are)\b", re.IGNORECASE)
+_NEAR = 25
+"""Characters between "what was" and the test ("his last fasting")."""
+
+_RESULT = re.compile(r"(?<![/\d])\d+(?:\.\d+)?(?![/\d]) ?(?:%|[a-zµ]+/|mm|mg|ng|pg|g\b|U\b)")
 
 Vector = NDArray[np.float64]
 
@@ -76,6 +93,7 @@ class Relevance:
         self._asks_present = asks_present
         self._terms = search_terms(question)
         self._drugs = _ingredients(question)
+        self._test = _asked_test(question)
         self._headings = [
             pattern(heading)
             for asked, heading in _SECTIONS.items()
@@ -87,6 +105,7 @@ class Relevance:
         coverage = self._coverage(read)
         total = _ABOUT * coverage - _OFF_TOPIC * (coverage < _MIN_COVERAGE)
         total -= np.array([self._drug_loss(one.sentence.text) for one in read])
+        total -= self._value_loss(read)
         total += np.array([self._time_gain(one) for one in read])
         total += _SECTION * np.array([self._is_section_asked(one) for one in read])
         if self._asks_present:
@@ -129,6 +148,18 @@ class Relevance:
             return _NO_DRUG
         return 0.0 if self._drugs & named else _OTHER_DRUG
 
+    def _value_loss(self, read: Sequence[ReadSentence]) -> Vector:
+        """Return what sentences lose that do not give the value that is asked for."""
+        loss = np.zeros(len(read))
+        if self._test is not None or pattern("asks_value").search(self._question):
+            loss += _NO_VALUE * np.array([_has_no_value(one.sentence.text) for one in read])
+        if self._test is not None:
+            term = concept_term(self._test)
+            texts = texts_with_term(self._notes, term)
+            named = np.array([self._names(term, texts, one) for one in read])
+            loss += _OTHER_TEST * (named == 0)
+        return loss
+
     def _time_gain(self, read: ReadSentence) -> float:
         window = self._limits.window
         if window is None:
@@ -163,6 +194,23 @@ def _ingredients(text: str) -> frozenset[str]:
         if match.concept.kind in ("drug", "drug_class"):
             found.update(name.partition("@")[0] for name in match.concept.ingredients)
     return frozenset(found)
+
+
+def _asked_test(question: str) -> Concept | None:
+    """Return the test whose value a question asks for: "What was the ferritin when …?"."""
+    opening = _ASKS_TEST.match(question)
+    if opening is None:
+        return None
+    for match in find_concepts(question):
+        if match.concept.kind == "measurement" and match.start <= opening.end() + _NEAR:
+            return match.concept
+    return None
+
+
+def _has_no_value(text: str) -> bool:
+    """Whether a sentence says that a test was sent or ordered, and gives no number after it."""
+    found = pattern("no_value_yet").search(text)
+    return found is not None and not _RESULT.search(text[found.end() :])
 
 
 def _corrects(text: str) -> bool:

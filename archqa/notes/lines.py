@@ -34,6 +34,9 @@ _MIN_LINE_WIDTH, _MAX_LINE_WIDTH = 40, 132
 _WRAPPED_FRACTION = 0.7
 """A line without a full stop that has this fraction of the widest line was probably wrapped."""
 
+_DASHED_ITEM = re.compile(r"[ \t]*[\w/-]+(?: [\w./%-]+){0,4} - ")
+"""`gabapentin 300 - takes 600 at night`: after another such line an item of a list without bullets."""
+
 _MAX_HEADING_WORDS = 8
 
 _BAR_OF_A_NAME = re.compile(r"\b(?:Mr|Mrs|Ms|Miss|Dr|Drs|Prof)\.? *\|", re.IGNORECASE)
@@ -96,6 +99,8 @@ def line_width(lines: Sequence[Line]) -> int:
 def continues(line: Line, next_line: Line, width: int) -> bool:
     """Whether the next line continues this one; `width` is that of the paragraph's widest line."""
     if line.stands_alone or next_line.stands_alone or is_list_line(next_line.text):
+        return False
+    if _DASHED_ITEM.match(line.text) and _DASHED_ITEM.match(next_line.text):
         return False
     if _MARKER_ALONE.fullmatch(line.text):
         return True
