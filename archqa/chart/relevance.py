@@ -1,8 +1,8 @@
 """How much a sentence of a note is about what a question asks, in logits beside the network's.
 
 The network reads how well a sentence answers such a question, and little of what it is about: "Why
-was X stopped?" is answered well by why Y was stopped. The weights were chosen on two charts with 47
-questions (the shared one, and one written for it: `tests/asking/chosen_on`).
+was X stopped?" is answered well by why Y was stopped. The weights were chosen on two charts
+with 47 questions (the shared one, and one of `tests/asking/chosen_on`), some rules on a third.
 """
 
 import re

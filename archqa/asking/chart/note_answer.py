@@ -15,13 +15,16 @@ from archqa.core.case import Case, Sentence
 from archqa.engine.asked_kind import lacks_asked_kind
 from archqa.query.everyday import Vocabulary
 
-_MIN_SCORE = 1.0
-"""The logit from which on a sentence answers, chosen on two charts with 60 questions."""
+_MIN_SCORE = 0.5
+"""The logit from which on a sentence answers, chosen on three charts with 71 questions to notes."""
+
+_CLEAR_GAP, _MIN_CLEAR_SCORE = 4.0, -2.0
+"""Where one sentence is so many logits above all others, a lower logit is enough."""
 
 _LACKING = 1.5
 """What a sentence loses that has no expression of the kind that is asked for (a time, a reason)."""
 
-_MARGIN = 4.0
+_MARGIN = 5.0
 """Logits below the best sentence at which another one is no longer shown."""
 
 _MIN_SCORE_OF_ALL, _MARGIN_OF_ALL = -1.0, 6.0
@@ -182,7 +185,8 @@ def _chosen(part: str, findings: Sequence[NoteFinding]) -> list[NoteFinding]:
     ranked = sorted(findings, key=lambda finding: -scores[finding])
     best = scores[ranked[0]] if ranked else 0.0
     margin = _MARGIN_OF_ALL if of_all else _MARGIN
-    least = max(_MIN_SCORE_OF_ALL if of_all else _MIN_SCORE, best - margin)
+    least = _MIN_SCORE_OF_ALL if of_all else _min_score([scores[one] for one in ranked])
+    least = max(least, best - margin)
     kept = [finding for finding in ranked if scores[finding] >= least]
     kept = kept[: _MAX_LINES_OF_ALL if of_all else _MAX_LINES]
     if of_all:
@@ -190,6 +194,12 @@ def _chosen(part: str, findings: Sequence[NoteFinding]) -> list[NoteFinding]:
     if asks_present(part):
         return sorted(kept, key=lambda finding: finding.place.document)
     return kept
+
+
+def _min_score(ranked: Sequence[float]) -> float:
+    """Return the score from which on a sentence answers, given all scores, the best first."""
+    is_clear = len(ranked) == 1 or (len(ranked) > 1 and ranked[0] - ranked[1] >= _CLEAR_GAP)
+    return _MIN_CLEAR_SCORE if is_clear else _MIN_SCORE
 
 
 def _score(part: str, finding: NoteFinding) -> float:
