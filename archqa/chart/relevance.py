@@ -38,8 +38,12 @@ _HEADING, _BEFORE = 0.6, 0.4
 _OFF_TOPIC, _MIN_COVERAGE = 5.0, 0.05
 """What a sentence loses that names nothing that is asked, nor its heading or title."""
 
-_OTHER_DRUG, _NO_DRUG = 4.0, 1.0
-"""What a sentence loses that names other drugs than the one asked about, or none."""
+_OTHER_DRUG, _NO_DRUG = 20.0, 1.0
+"""What a sentence loses that names other drugs than the one asked about, or none. What is said of
+another drug is no answer, however well it reads."""
+
+_NO_RELATIVE = 20.0
+"""What a sentence loses that names no relative, where one is asked about."""
 
 _NO_VALUE, _OTHER_TEST = 5.0, 4.0
 """What a sentence loses that says that a test was sent, where its value is asked for; and one that
@@ -106,6 +110,7 @@ class Relevance:
         total = _ABOUT * coverage - _OFF_TOPIC * (coverage < _MIN_COVERAGE)
         total -= np.array([self._drug_loss(one.sentence.text) for one in read])
         total -= self._value_loss(read)
+        total -= _NO_RELATIVE * np.array([self._lacks_relative(one) for one in read])
         total += np.array([self._time_gain(one) for one in read])
         total += _SECTION * np.array([self._is_section_asked(one) for one in read])
         if self._asks_present:
@@ -147,6 +152,11 @@ class Relevance:
         if not named:
             return _NO_DRUG
         return 0.0 if self._drugs & named else _OTHER_DRUG
+
+    def _lacks_relative(self, read: ReadSentence) -> bool:
+        relative = pattern("relative")
+        said = f"{read.heading} {read.sentence.text}"
+        return bool(relative.search(self._question)) and not relative.search(said)
 
     def _value_loss(self, read: Sequence[ReadSentence]) -> Vector:
         """Return what sentences lose that do not give the value that is asked for."""

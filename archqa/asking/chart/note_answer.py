@@ -18,8 +18,8 @@ from archqa.query.everyday import Vocabulary
 _MIN_SCORE = 0.5
 """The logit from which on a sentence answers, chosen on three charts with 71 questions to notes."""
 
-_CLEAR_GAP, _MIN_CLEAR_SCORE = 4.0, -2.0
-"""Where one sentence is so many logits above all others, a lower logit is enough."""
+_CLEAR_GAP, _MIN_CLEAR_SCORE, _MIN_RIVALS = 4.0, -2.0, 20
+"""Where one sentence is so many logits above all others, at least so many, a lower logit is enough."""
 
 _LACKING = 1.5
 """What a sentence loses that has no expression of the kind that is asked for (a time, a reason)."""
@@ -198,7 +198,7 @@ def _chosen(part: str, findings: Sequence[NoteFinding]) -> list[NoteFinding]:
 
 def _min_score(ranked: Sequence[float]) -> float:
     """Return the score from which on a sentence answers, given all scores, the best first."""
-    is_clear = len(ranked) == 1 or (len(ranked) > 1 and ranked[0] - ranked[1] >= _CLEAR_GAP)
+    is_clear = len(ranked) > _MIN_RIVALS and ranked[0] - ranked[1] >= _CLEAR_GAP
     return _MIN_CLEAR_SCORE if is_clear else _MIN_SCORE
 
 
