@@ -26,15 +26,15 @@ MAX_READ = 90
 
 
 class NoteFinding(NamedTuple):
-    """A sentence, where it stands, its heading, and how well it answers (a logit).
+    """A sentence, where it stands, its heading, and how well it answers.
 
-    `score` is None for one that is shown for another reason.
+    `score` ranks sentences; it is the network's logit and what `Relevance` adds.
     """
 
     place: Place
     sentence: Sentence
     heading: str
-    score: float | None
+    score: float
     clauses: tuple[ClauseScore, ...]
 
 

@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator, Sequence
 from datetime import date
-from math import exp
 
 from archqa.asking.answer import Answer, AnswerLine, AnswerSpan, Evidence, Status
 from archqa.asking.chart.question_parts import asks_for_all, asks_present, denial
@@ -56,7 +55,7 @@ class NoteAnswerer:
     def quoted(self, place: Place) -> tuple[AnswerLine, list[Evidence]]:
         """Return a sentence as a line of an answer, with its date, and what it cites."""
         sentence = self._finder.notes.sentence_at(place)
-        return self._line("", NoteFinding(place, sentence, "", None, ()), None)
+        return self._line("", NoteFinding(place, sentence, "", 0.0, ()), None)
 
     def answer(self, question: str, parts: Sequence[str]) -> Answer:
         """Return the lines of all parts; not found if no sentence answers any."""
@@ -108,7 +107,7 @@ class NoteAnswerer:
         text = " ".join([*before, line.text, *after])
         start = len(" ".join([*before, ""]))
         answering = _answering(line, start, len(text))
-        evidence = [self._evidence(_beside(finding, sentence)) for sentence in sentences]
+        evidence = [self._evidence(finding, sentence) for sentence in sentences]
         return AnswerLine(
             text=f"{text} ({self._dates(finding)})",
             citations=tuple(sentence.id for sentence in sentences),
@@ -122,30 +121,27 @@ class NoteAnswerer:
             return "without date"
         return last if first == last else f"in notes from {first} to {last}"
 
-    def _evidence(self, finding: NoteFinding) -> Evidence:
+    def _evidence(self, finding: NoteFinding, sentence: Sentence) -> Evidence:
+        """Return a sentence of a finding's line as evidence, without a probability.
+
+        The score of a finding is no calibrated one: it ranks sentences of many notes.
+        """
         document = self._finder.notes.documents[finding.place.document]
         return Evidence(
-            id=finding.sentence.id,
+            id=sentence.id,
             kind="sentence",
-            text=finding.sentence.text,
+            text=sentence.text,
             source=document.name,
             date=document.date,
-            start_char_index=finding.sentence.start_char_index,
-            probability=_probability(finding.score),
+            start_char_index=sentence.start_char_index,
             heading=finding.heading,
         )
 
     def _nothing_found(self) -> str:
         count = len(self._finder.notes.documents)
-        return (
-            "The note does not answer this."
-            if count == 1
-            else f"None of {count} notes answers this."
-        )
-
-
-def _probability(score: float | None) -> float | None:
-    return None if score is None else round(1 / (1 + exp(-score)), 4)
+        if count == 1:
+            return "The note does not answer this."
+        return f"None of {count} notes answers this."
 
 
 def _answering(line: AnswerLine, start: int, length: int) -> AnswerSpan | None:
@@ -154,13 +150,6 @@ def _answering(line: AnswerLine, start: int, length: int) -> AnswerSpan | None:
         return AnswerSpan(start + line.answering.start, start + line.answering.end)
     end = start + len(line.text)
     return AnswerSpan(start, end) if end - start < length else None
-
-
-def _beside(finding: NoteFinding, sentence: Sentence) -> NoteFinding:
-    """Return a finding's sentence, or one that is shown for its sake."""
-    if sentence.id == finding.sentence.id:
-        return finding
-    return finding._replace(sentence=sentence, score=None)
 
 
 def _opening(part: str, chosen: Sequence[NoteFinding]) -> YesNo | None:
@@ -206,4 +195,4 @@ def _score(part: str, finding: NoteFinding) -> float:
     """Return how well a sentence answers, less if it has no expression of the kind asked for."""
     text = f"{finding.heading} {finding.sentence.text}"
     lack = _LACKING if lacks_asked_kind(part, text) else 0.0
-    return (finding.score or 0.0) - lack
+    return finding.score - lack
