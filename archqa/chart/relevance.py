@@ -67,7 +67,13 @@ _SECTIONS = {"asks_findings": "conclusion", "asks_plan": "plan"}
 
 _DAYS_OF_A_YEAR = 365.25
 
-_ASKS_TEST = re.compile(r"\W*what(?:['’]s| is| was| were| are)\b", re.IGNORECASE)
+_ASKS_TEST = re.compile(
+    r"\W*(?:what(?:['’]s| is| was| were| are)|last|latest|most recent|newest|recent|current)\b",
+    re.IGNORECASE,
+)
+_FEW_WORDS = 4
+"""A question of so few words that names a test asks for its value: "TSH in 2020?"."""
+
 _NEAR = 25
 """Characters between "what was" and the test ("his last fasting")."""
 
@@ -209,10 +215,11 @@ def _ingredients(text: str) -> frozenset[str]:
 def _asked_test(question: str) -> Concept | None:
     """Return the test whose value a question asks for: "What was the ferritin when …?"."""
     opening = _ASKS_TEST.match(question)
-    if opening is None:
+    if opening is None and len(question.split()) > _FEW_WORDS:
         return None
+    end = opening.end() if opening else 0
     for match in find_concepts(question):
-        if match.concept.kind == "measurement" and match.start <= opening.end() + _NEAR:
+        if match.concept.kind == "measurement" and match.start <= end + _NEAR:
             return match.concept
     return None
 

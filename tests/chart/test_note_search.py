@@ -152,3 +152,22 @@ def test_a_text_is_encoded_once(monkeypatch: pytest.MonkeyPatch) -> None:
     assert first.tolist() == [[0, 1], [2, 3], [0, 1]]
     assert vectors.encode(["b", "c"]).tolist() == [[2, 3], [0, 1]]
     assert encoded == ["a", "b", "c"]
+
+
+@pytest.mark.parametrize("question", ["What was his last TSH?", "Last TSH?", "TSH in 2024?"])
+def test_a_sentence_that_does_not_name_the_test_is_no_value_of_it(
+    notes: ChartNotes, question: str
+) -> None:
+    finder = NoteFinder(notes, encode, range(len(notes.texts)))
+    assert all(finding.score < 0 for finding in finder.find(question))
+
+
+def test_a_test_that_was_sent_is_below_its_value(tmp_path: Path) -> None:
+    sent = note("d1", "Ferritin sent today.", "2024-02-01")
+    value = note("d2", "Ferritin was 9 ng/mL.", "2023-02-01")
+    path = load(tmp_path / "r.db", [PATIENT, sent, value])
+    two = NoteOpener(Store.open(path), encode).open("p1")
+    assert best(two, "What was the ferritin level?") == "Ferritin was 9 ng/mL."
+    only_sent = NoteOpener(Store.open(load(tmp_path / "s.db", [PATIENT, sent])), encode).open("p1")
+    finder = NoteFinder(only_sent, encode, range(len(only_sent.texts)))
+    assert finder.find("What was the ferritin level?")[0].score < 0
