@@ -29,7 +29,7 @@ _MARGIN = 5.0
 _MIN_SCORE_OF_ALL, _MARGIN_OF_ALL = -1.0, 6.0
 """The same where all of something is asked for ("trace", "list", "over time")."""
 
-MAX_READ_IN_ALL, MIN_READ = 120, 40
+MAX_READ_IN_ALL, MIN_READ = 105, 35
 """Sentences that are read for the parts of a question together, and for one at least."""
 
 _MAX_WORDS_OF_A_LINE = 70
