@@ -1,11 +1,13 @@
 """What a question says of the notes that it is about: their time, their type, who wrote them."""
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import date, datetime, time
 from typing import NamedTuple
 
 from archqa.chart.chart_notes import ChartDocument, ChartNotes
+from archqa.chart.named_visit import NamedVisit, named_visit, names_visit
+from archqa.fhir import Resource
 from archqa.query.conventions import CLINICAL
 from archqa.query.everyday import Vocabulary
 from archqa.query.everyday.marking import mark
@@ -38,12 +40,17 @@ NO_LIMITS = NoteLimits()
 
 
 def note_limits(
-    question: str, notes: ChartNotes, vocabulary: Vocabulary, today: date
+    question: str,
+    notes: ChartNotes,
+    vocabulary: Vocabulary,
+    today: date,
+    encounters: Callable[[], Iterable[Resource]] = tuple,
 ) -> NoteLimits:
     """Return the limits that a question states.
 
     Notes from before the time that is asked about cannot tell of it, unless a plan is asked for; a
-    later note may. Notes that are asked for by type or author are the only ones.
+    later note may. Notes that are asked for by type or author are the only ones, and those of a
+    visit that is named, if it has any. `encounters` are read where a visit is named.
     """
     spans = _spans(question, vocabulary, today)
     window = _window(spans, today)
@@ -59,8 +66,17 @@ def note_limits(
         allowed = {min(named)} if _LATEST.search(question) else named
         titles = dict.fromkeys(notes.documents[index].title for index in sorted(allowed))
         said.append(", ".join(titles))
+    visit = named_visit(question, encounters(), today) if names_visit(question) else None
+    of_visit = {i for i in allowed if visit and _is_of_visit(notes.documents[i], visit)}
+    if of_visit:
+        allowed = of_visit
+        said.append(str(visit))
     is_limited = len(allowed) < len(notes.documents)
     return NoteLimits(frozenset(allowed) if is_limited else None, window, tuple(said))
+
+
+def _is_of_visit(document: ChartDocument, visit: NamedVisit) -> bool:
+    return visit.has_note(document.encounter, document.date[:10])
 
 
 def _spans(question: str, vocabulary: Vocabulary, today: date) -> list[Span]:

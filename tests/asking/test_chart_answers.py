@@ -256,3 +256,26 @@ def test_words_that_carry_nothing_do_not_keep_the_resources_from_answering(recor
     answer = ask(record, "Which kind of digoxin was ordered for her, and which type?")
     assert answer.status is Status.ANSWERED
     assert "MedicationRequest/digoxin" in cited(answer)
+
+
+def test_a_visit_that_is_named_limits_the_notes_and_that_is_said(tmp_path: Path) -> None:
+    def stay(name: str, start: str, end: str) -> dict[str, Any]:
+        return {
+            "resourceType": "Encounter",
+            "id": name,
+            "status": "finished",
+            "class": {"code": "IMP"},
+            "subject": {"reference": "Patient/p1"},
+            "period": {"start": start, "end": end},
+        }
+
+    first = note("first", "Discharged to a nursing home.", "2020-03-09")
+    last = note("last", "Discharged home with her niece.", "2024-05-09")
+    clinic = note("clinic", "Discharged from physiotherapy.", "2025-01-01")
+    stays = [stay("e1", "2020-03-01", "2020-03-09"), stay("e2", "2024-05-01", "2024-05-09")]
+    path = load(tmp_path / "r.db", [PATIENT, *stays, first, last, clinic])
+    answer = ask(path, "Where was she discharged to after the last admission?")
+    assert cited(answer) == {"DocumentReference/last#1"}
+    assert "Of the notes, searched: the visit from 2024-05-01 to 2024-05-09." in answer.remarks
+    earlier = ask(path, "Where was she discharged to after the first admission?")
+    assert cited(earlier) == {"DocumentReference/first#1"}

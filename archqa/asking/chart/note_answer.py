@@ -1,6 +1,6 @@
 """Answers from a patient's notes by the embedded engine: dated lines, each with its sentence."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import date
 
 from archqa.asking.answer import Answer, AnswerLine, AnswerSpan, Evidence, Status
@@ -9,9 +9,10 @@ from archqa.asking.lines import answer_lines, texts_with_headings
 from archqa.asking.yes_no import YesNo, yes_no_answer
 from archqa.chart.chart_notes import Place
 from archqa.chart.note_findings import MAX_READ, NoteFinder, NoteFinding
-from archqa.chart.note_limits import note_limits
+from archqa.chart.note_limits import NoteLimits, note_limits
 from archqa.core.case import Case, Sentence
 from archqa.engine.asked_kind import lacks_asked_kind
+from archqa.fhir import Resource
 from archqa.query.everyday import Vocabulary
 
 _MIN_SCORE = 0.5
@@ -42,10 +43,17 @@ _MAX_LINES, _MAX_LINES_OF_ALL = 3, 6
 class NoteAnswerer:
     """Answers the parts of a question from one patient's notes."""
 
-    def __init__(self, finder: NoteFinder, vocabulary: Vocabulary, today: date) -> None:
+    def __init__(
+        self,
+        finder: NoteFinder,
+        vocabulary: Vocabulary,
+        today: date,
+        encounters: Callable[[], Iterable[Resource]] = tuple,
+    ) -> None:
         self._finder = finder
         self._vocabulary = vocabulary
         self._today = today
+        self._encounters = encounters
 
     @property
     def performer(self) -> str:
@@ -62,8 +70,11 @@ class NoteAnswerer:
         lines: dict[tuple[str, ...], AnswerLine] = {}
         evidence: dict[str, Evidence] = {}
         max_read = MAX_READ if len(parts) == 1 else max(MAX_READ_IN_ALL // len(parts), MIN_READ)
+        limits = note_limits(
+            question, self._finder.notes, self._vocabulary, self._today, self._encounters
+        )
         for part in parts:
-            for line, cited in self._part(question, part, max_read):
+            for line, cited in self._part(part, limits, max_read):
                 if not set(line.citations) <= set(evidence):
                     lines.setdefault(line.citations, line)
                 for row in cited:
@@ -75,14 +86,14 @@ class NoteAnswerer:
             lines=tuple(lines.values()),
             evidence=tuple(evidence.values()),
             message="" if lines else self._nothing_found(),
+            remarks=tuple(f"Of the notes, searched: {limit}." for limit in limits.said),
             performer=self.performer,
         )
 
     def _part(
-        self, question: str, part: str, max_read: int
+        self, part: str, limits: NoteLimits, max_read: int
     ) -> Iterator[tuple[AnswerLine, list[Evidence]]]:
         """Yield the lines that answer a part, each with what it cites; a yes/no first says so."""
-        limits = note_limits(question, self._finder.notes, self._vocabulary, self._today)
         findings = self._finder.find(
             part, limits, asks_present=asks_present(part), max_read=max_read
         )

@@ -18,7 +18,7 @@ from archqa.chart.open_notes import NoteOpener
 from archqa.chart.search_terms import concept_term, content_words
 from archqa.chart.templated import own_texts
 from archqa.engine.wordpiece import tokenize_text
-from archqa.fhir import Record
+from archqa.fhir import Record, Resource
 from archqa.notes.documents import Document
 from archqa.query.concepts.phrases import find_concepts
 from archqa.query.everyday import patient_vocabulary
@@ -55,7 +55,10 @@ class OpenChart:
     def note_answerer(self) -> NoteAnswerer:
         """Answers from the notes."""
         finder = NoteFinder(self.notes, encode, self.texts)
-        return NoteAnswerer(finder, self.vocabulary, self.now.date())
+        return NoteAnswerer(finder, self.vocabulary, self.now.date(), self._encounters)
+
+    def _encounters(self) -> Iterator[Resource]:
+        return self.queries.record.search_all("Encounter", {"patient": self.patient.id})
 
     def ask_record(self, question: str, context: str = "") -> Answer:
         """Return the answer of the resources to a question in everyday words, without a model."""
