@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 from archqa.core.case import Sentence
-from archqa.errors import InputError, MissingExtra
+from archqa.errors import CallerError, InputError, MissingExtra
 from archqa.fhir import Record
 from archqa.notes.note_files import READ_MEDIA_TYPES, note_text
 from archqa.notes.sentences import split_note
@@ -45,8 +45,11 @@ class Document(NamedTuple):
     encounter: str = ""
 
     def sentences(self) -> tuple[Sentence, ...]:
-        """Return its sentences; their ids are `Type/id#1`, `Type/id#2`, …."""
-        return split_note(self.text, prefix=f"{self.name}#")
+        """Return its sentences, none of a text without a word; ids are `Type/id#1`, `Type/id#2`, …."""
+        try:
+            return split_note(self.text, prefix=f"{self.name}#")
+        except CallerError:
+            return ()
 
 
 class UnreadDocument(NamedTuple):

@@ -279,3 +279,12 @@ def test_a_visit_that_is_named_limits_the_notes_and_that_is_said(tmp_path: Path)
     assert "Of the notes, searched: the visit from 2024-05-01 to 2024-05-09." in answer.remarks
     earlier = ask(path, "Where was she discharged to after the first admission?")
     assert cited(earlier) == {"DocumentReference/first#1"}
+
+
+def test_what_cannot_be_asked_as_a_query_names_what_was_searched(record: Path) -> None:
+    answer = ask(record, "Does she like to sing in a choir?")
+    assert answer.status is Status.NOT_FOUND
+    assert answer.message == (
+        "Neither notes nor resources answer this: 3 notes, 1 observation, 2 medication orders "
+        "searched."
+    )

@@ -131,6 +131,23 @@ def test_what_cannot_be_read_says_why(tmp_path: Path) -> None:
     }
 
 
+@pytest.mark.parametrize("text", ["\u200b", "\x00", "a" * 3_000, "é\ud7ff"])
+def test_an_odd_text_does_not_stop_the_index(tmp_path: Path, text: str) -> None:
+    path = load(tmp_path / "r.db", [PATIENT, note("odd", text), note("d2", "Naps.")])
+    assert "Naps." in texts(opened(path))
+
+
+@pytest.mark.parametrize(
+    "content",
+    [None, "text", [None], [{"attachment": "text"}], [{"attachment": {"data": 5, "url": 7}}]],
+)
+def test_a_document_of_another_form_does_not_stop_the_index(tmp_path: Path, content: Any) -> None:
+    odd = note("odd", "")
+    odd |= {"content": content, "author": "Dr. X", "context": [], "type": "note"}
+    path = load(tmp_path / "r.db", [PATIENT, odd, note("d2", "Naps.")])
+    assert texts(opened(path)) == ["Naps."]
+
+
 def test_a_superseded_note_is_none(tmp_path: Path) -> None:
     old = note("d1", "Takes warfarin.", status="superseded")
     notes = opened(load(tmp_path / "r.db", [PATIENT, old, note("d2", "Naps.")]))

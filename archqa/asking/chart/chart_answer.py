@@ -152,8 +152,10 @@ class _Asking:
             return ""
         if status is Status.NOT_FOUND:
             absent = [fact.message for fact in facts if fact.status is Status.NOT_FOUND]
-            if self._of_record.status is not Status.NOT_UNDERSTOOD or not absent:
+            if self._of_record.status is not Status.NOT_UNDERSTOOD:
                 absent.insert(0, _own_message(self._of_record))
+            if not absent:
+                return f"Neither notes nor resources answer this: {self._chart.extent()} searched."
             return " ".join(dict.fromkeys([*absent, note_answer.message]))
         held = f" {_ON_THIS}" if lines.lines else ""
         return f"{_own_message(self._of_record)} {note_answer.message}{held}"

@@ -10,6 +10,7 @@ from archqa.asking.candidates import PatientMatch
 from archqa.asking.chart.note_answer import NoteAnswerer
 from archqa.asking.record import CONVENTIONS, record_question
 from archqa.asking.record_grammar import PatientQueries, answer_by_grammar
+from archqa.asking.record_numbers import counted
 from archqa.chart.chart_notes import ChartNotes
 from archqa.chart.encoding import encode, remembered_vectors
 from archqa.chart.note_findings import NoteFinder
@@ -22,6 +23,16 @@ from archqa.fhir import Record, Resource
 from archqa.notes.documents import Document
 from archqa.query.concepts.phrases import find_concepts
 from archqa.query.everyday import patient_vocabulary
+
+_SEARCHED = {
+    "Observation": ("observation", "observations"),
+    "Condition": ("diagnosis", "diagnoses"),
+    "MedicationRequest": ("medication order", "medication orders"),
+    "Procedure": ("procedure", "procedures"),
+    "Immunization": ("immunization", "immunizations"),
+    "AllergyIntolerance": ("allergy", "allergies"),
+}
+"""What the resources of a type are called where it is said what was searched."""
 
 
 class OpenChart:
@@ -70,6 +81,13 @@ class OpenChart:
         of_own = set(self.texts)
         terms = (concept_term(match.concept) for match in find_concepts(question))
         return any(not of_own.isdisjoint(texts_with_term(self.notes, term)) for term in terms)
+
+    def extent(self) -> str:
+        """Return what there is to search, such as "204 notes, 1,050 observations"."""
+        counts = self.queries.record.counts(self.patient.id)
+        kinds = [(counts.get(name, 0), *words) for name, words in _SEARCHED.items()]
+        of_notes = (len(self.notes.documents), "note", "notes")
+        return ", ".join(counted(*kind) for kind in [of_notes, *kinds] if kind[0])
 
     def has_unknown_word(self, words: Iterable[str]) -> bool:
         """Whether one of the words is neither in the notes nor one that the encoder knows whole."""
