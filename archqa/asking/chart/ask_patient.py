@@ -43,8 +43,8 @@ GIVEN_NOTE = "the given note"
 """The source of sentences of a note that is no document of the record."""
 
 
-class FoundPatient(NamedTuple):
-    """The patient who was found, and the time of the question."""
+class AskedPatient(NamedTuple):
+    """The patient who is asked about, and as of when."""
 
     patient: PatientMatch
     clock: Clock
@@ -169,41 +169,41 @@ def patient_destinations(settings: Settings, record: str | Path) -> tuple[Destin
 async def _answer(question: _ChartQuestion) -> AnsweredChart:
     allowed = question.settings.allow_plain_http
     with connect(question.record, allow_plain_http=allowed) as record:
-        found, opened = await asyncio.to_thread(_open, question, record)
+        asked, opened = await asyncio.to_thread(_open, question, record)
         if not opened.notes.documents:
-            answer = await _ask_record(question, found)
+            answer = await _ask_record(question, asked)
         elif "pipeline" in question.settings.typed_names:
-            record_answer = await _ask_record(question, found)
+            record_answer = await _ask_record(question, asked)
             answer = await asyncio.to_thread(_ask_engine, question, opened, record_answer)
         elif asks_model(question.settings, question.scripted, AGENT):
             answer = await _ask_model(question, opened)
         else:
             answer = await asyncio.to_thread(_ask_engine, question, opened)
     remarks = [*answer.remarks, *opened.remarks()]
-    if found.clock.remark:
-        remarks.insert(0, found.clock.remark)
-    changes = {"patient": found.patient.as_json, "remarks": tuple(dict.fromkeys(remarks))}
+    if asked.clock.remark:
+        remarks.insert(0, asked.clock.remark)
+    changes = {"patient": asked.patient.as_json, "remarks": tuple(dict.fromkeys(remarks))}
     return AnsweredChart(answer.model_copy(update=changes), None)
 
 
-def _open(question: _ChartQuestion, record: Record) -> tuple[FoundPatient, OpenChart]:
+def _open(question: _ChartQuestion, record: Record) -> tuple[AskedPatient, OpenChart]:
     """Return the patient and the chart. Raises `InputError` where it cannot be read."""
     patient = find_patient(record, question.patient)
     now = question.now or stated_time(question.context)
-    found = FoundPatient(patient, clock(record, patient.id, now, patient=patient.resource))
+    asked = AskedPatient(patient, clock(record, patient.id, now, patient=patient.resource))
     given = (Document(GIVEN_NOTE, "", "", question.note),) if question.note.strip() else ()
     conventions = conventions_of(question.settings)
     try:
-        return found, OpenChart(record, patient, found.clock.now, given, conventions)
+        return asked, OpenChart(record, patient, asked.clock.now, given, conventions)
     except FhirError as error:
         raise InputError(question.record, [f": {error}"]) from None
 
 
-async def _ask_record(question: _ChartQuestion, found: FoundPatient) -> Answer:
+async def _ask_record(question: _ChartQuestion, asked: AskedPatient) -> Answer:
     """Return the answer of the resources, where there are no notes."""
-    now = found.clock.now
+    now = asked.clock.now
     return await answer_record_question(
-        record_question(question.question, found.patient.id, question.context, now),
+        record_question(question.question, asked.patient.id, question.context, now),
         question.record,
         question.settings,
         now=now,
