@@ -113,7 +113,15 @@ def test_a_note_that_agrees_with_an_order_is_no_conflict(record: Path) -> None:
 def test_a_later_value_of_a_note_stands_beside_the_last_of_the_resources(record: Path) -> None:
     answer = ask(record, "What is her latest PHQ-9?")
     assert cited(answer) == {"Observation/phq-old", "DocumentReference/clinic#7"}
-    assert cited(ask(record, "What was her PHQ-9 in 2022?")) == {"Observation/phq-old"}
+    for question in ("What was her PHQ-9 in 2022?", "What was her last PHQ-9 before 2024-01-01?"):
+        assert cited(ask(record, question)) == {"Observation/phq-old"}
+
+
+def test_a_value_that_a_later_note_dates_before_is_no_later_one(tmp_path: Path) -> None:
+    value = observation("old", "PHQ-9", "44261-6", 18, "2022-10-13")
+    later = note("later", "RF: PHQ-9 18 in 10/2022, never treated.", "2023-11-21")
+    answer = ask(load(tmp_path / "r.db", [PATIENT, value, later]), "What is her latest PHQ-9?")
+    assert cited(answer) == {"Observation/old"}
 
 
 def test_the_newest_note_is_first_and_the_older_one_is_not_hidden(record: Path) -> None:

@@ -22,6 +22,8 @@ _MAX_DRUGS = 8
 _WORDS_BETWEEN = 6
 """Words between a drug and what is said of it: "STOP escitalopram", "fluoxetine: not taken"."""
 
+_MONTH = re.compile(r"\b(\d{1,2})/(?:\d{1,2}/)?((?:19|20)\d\d)\b")
+_YEAR = re.compile(r"\b(?:19|20|21|22)\d\d\b")
 _CLAUSE = re.compile(r"[.;]\s")
 
 
@@ -37,7 +39,7 @@ def note_conflicts(
 ) -> list[NoteConflict]:
     """Return the newest sentence on each thing that says otherwise or later than the resources."""
     conflicts = [*_ended_drugs(record_answer, notes, texts)]
-    if asks_present(question):
+    if asks_present(question) and not _YEAR.search(question):
         conflicts += _later_values(question, record_answer, notes, texts)
     return list({conflict.place: conflict for conflict in conflicts}.values())
 
@@ -68,7 +70,9 @@ def _later_values(
     for concept in _concepts(question, ("measurement",)) if dates else ():
         for place in _newest_first(notes, concept, texts):
             date = notes.documents[place.document].date[:10]
-            if date > max(dates) and _has_value(concept, notes.sentence_at(place).text):
+            text = notes.sentence_at(place).text
+            is_later = date > max(dates) and not _is_of_before(text, max(dates))
+            if is_later and _has_value(concept, text):
                 yield NoteConflict(place, concept.name)
                 break
 
@@ -91,6 +95,12 @@ def says_of(drug: Concept, text: str) -> bool:
 def is_ended(drug: Concept, text: str) -> bool:
     """Whether a sentence says that a drug was ended or is not taken, and not that it is."""
     return bool(_near(drug, text, _pattern("ended"))) and not _near(drug, text, _pattern("taken"))
+
+
+def _is_of_before(text: str, day: str) -> bool:
+    """Whether a sentence dates its value itself, to a month no later than a day."""
+    months = [f"{year}-{int(month):02}" for month, year in _MONTH.findall(text)]
+    return bool(months) and max(months) <= day[:7]
 
 
 def _has_value(concept: Concept, text: str) -> bool:
