@@ -27,7 +27,7 @@ class BriefCheckTask(FrozenModel):
         titles = {section.name: section.title for section in task.sections}
         checked = []
         for number, line in enumerate(lines, start=1):
-            sources = [BriefSource(id=each, text=task.sources[each]) for each in line.citations]
+            sources = [BriefSource(id=name, text=task.sources[name]) for name in line.citations]
             checked.append(
                 CheckedLine(
                     number=str(number),

@@ -65,10 +65,16 @@ class ChartNotes:
         self.documents = tuple(documents)
         self.unread = tuple(unread)
         self._connection = connection
+        self._patient = patient
         self._numbers = sentence_numbers(patient)
         self._rows = self._read_rows()
         self.texts = [text for _, text, _ in self._rows]
         self._row_of_number = {s - self._numbers.start: i for i, (s, *_) in enumerate(self._rows)}
+
+    def until(self, day: str) -> "ChartNotes":
+        """Return the notes without those dated after a day; a text may then stand nowhere."""
+        documents = [one for one in self.documents if one.date[:10] <= day]
+        return ChartNotes(self._connection, self._patient, documents, self.unread)
 
     @cached_property
     def vectors(self) -> Vectors:

@@ -35,16 +35,16 @@ class NoteOpener:
         self._record = record
         self._encode = encode
 
-    def open(self, patient: str, *given: Document) -> ChartNotes:
-        """Return the notes of a patient (`id`), the latest first, with more that are `given`.
+    def open(self, patient: str, *extra: Document) -> ChartNotes:
+        """Return the notes of a patient (`id`), the latest first, with `extra` ones.
 
         Raises FhirError.
         """
         indexed = self._indexed(patient)
-        if indexed is not None and not given:
+        if indexed is not None and not extra:
             return indexed
         known = {} if indexed is None else dict(zip(indexed.texts, indexed.vectors, strict=True))
-        return self._read(patient, given, known)
+        return self._read(patient, extra, known)
 
     def _indexed(self, patient: str) -> ChartNotes | None:
         """Return the notes of the index; None if it lacks one of them."""
@@ -57,7 +57,7 @@ class NoteOpener:
             return read_chart_notes(session.connection, number)
 
     def _read(
-        self, patient: str, given: Sequence[Document], known: Mapping[str, NDArray[np.float32]]
+        self, patient: str, extra: Sequence[Document], known: Mapping[str, NDArray[np.float32]]
     ) -> ChartNotes:
         """Read and index the notes in memory; vectors of `known` texts are not computed again."""
 
@@ -67,7 +67,7 @@ class NoteOpener:
             return np.array([vectors[text] for text in texts], dtype=np.float32)
 
         readable, unread = patient_documents(self._record, patient)
-        documents: list[ReadDocument] = [*given, *readable, *unread]
+        documents: list[ReadDocument] = [*extra, *readable, *unread]
         connection = sqlite3.connect(":memory:", isolation_level=None, check_same_thread=False)
         create_note_tables(connection)
         NoteWriter(connection, encode).write(_IN_MEMORY, dict(enumerate(documents)))

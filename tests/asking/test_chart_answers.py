@@ -296,3 +296,11 @@ def test_what_cannot_be_asked_as_a_query_names_what_was_searched(record: Path) -
         "Neither notes nor resources answer this: 3 notes, 1 observation, 2 medication orders "
         "searched."
     )
+
+
+def test_a_note_of_after_the_question_is_left_out_and_that_is_said(record: Path) -> None:
+    answer = ask_patient(
+        "Where does she live now?", "p1", record, Settings(), now=datetime(2022, 1, 1)
+    )
+    assert cited(answer) == {"DocumentReference/older#1"}
+    assert "Left out, since dated after the question: 2 notes." in answer.remarks

@@ -191,12 +191,20 @@ def _open(question: _ChartQuestion, record: Record) -> tuple[AskedPatient, OpenC
     patient = find_patient(record, question.patient)
     now = question.now or stated_time(question.context)
     asked = AskedPatient(patient, clock(record, patient.id, now, patient=patient.resource))
-    given = (Document(GIVEN_NOTE, "", "", question.note),) if question.note.strip() else ()
+    extra_notes = (Document(GIVEN_NOTE, "", "", question.note),) if question.note.strip() else ()
     conventions = conventions_of(question.settings)
     try:
-        return asked, OpenChart(record, patient, asked.clock.now, given, conventions)
+        chart = OpenChart(
+            record,
+            patient,
+            asked.clock.now,
+            extra_notes,
+            conventions,
+            is_time_stated=now is not None,
+        )
     except FhirError as error:
         raise InputError(question.record, [f": {error}"]) from None
+    return asked, chart
 
 
 async def _ask_record(question: _ChartQuestion, asked: AskedPatient) -> Answer:

@@ -140,10 +140,10 @@ class _Asking:
         return Status.NOT_FOUND
 
     def _is_answered_by(self, facts: Sequence[Answer]) -> bool:
-        """Whether the things that are asked about are all that a question says, and all are held."""
-        is_held = all(fact.status is Status.ANSWERED for fact in facts)
+        """Whether the things that are asked about are all that a question says, and all are recorded."""
+        is_recorded = all(fact.status is Status.ANSWERED for fact in facts)
         chart = self._chart
-        return is_held and is_all_named(self._question, chart.vocabulary, chart.now.date())
+        return is_recorded and is_all_named(self._question, chart.vocabulary, chart.now.date())
 
     def _message(
         self, status: Status, lines: Lines, note_answer: Answer, facts: Sequence[Answer]
@@ -157,8 +157,8 @@ class _Asking:
             if not absent:
                 return f"Neither notes nor resources answer this: {self._chart.extent()} searched."
             return " ".join(dict.fromkeys([*absent, note_answer.message]))
-        held = f" {_ON_THIS}" if lines.lines else ""
-        return f"{_own_message(self._of_record)} {note_answer.message}{held}"
+        lead = f" {_ON_THIS}" if lines.lines else ""
+        return f"{_own_message(self._of_record)} {note_answer.message}{lead}"
 
     def _query(self, holding: Sequence[Answer]) -> str | None:
         queries = dict.fromkeys(answer.query for answer in holding if answer.query)

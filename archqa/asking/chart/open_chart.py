@@ -38,7 +38,8 @@ _SEARCHED = {
 class OpenChart:
     """A patient's chart at the time of a question, read by one thread at a time.
 
-    `conventions` say how queries are interpreted, `given` are notes that are not in the record.
+    `conventions` say how queries are interpreted, `extra_notes` are not in the record. Where the
+    time of the question was stated, notes dated after it are left out.
     """
 
     def __init__(
@@ -46,21 +47,27 @@ class OpenChart:
         record: Record,
         patient: PatientMatch,
         now: datetime,
-        given: tuple[Document, ...] = (),
+        extra_notes: tuple[Document, ...] = (),
         conventions: str = CONVENTIONS,
+        *,
+        is_time_stated: bool = False,
     ) -> None:
         self.patient = patient
         self.now = now
         self.queries = PatientQueries(record, patient.id, now, conventions)
         self.vocabulary = patient_vocabulary(record, patient.id)
         opener = NoteOpener(record, remembered_vectors.encode)
-        self.notes: ChartNotes = opener.open(patient.id, *given)
+        all_notes = opener.open(patient.id, *extra_notes)
+        day = now.date().isoformat()
+        self.notes: ChartNotes = all_notes.until(day) if is_time_stated else all_notes
+        self._later_notes = len(all_notes.documents) - len(self.notes.documents)
 
     @cached_property
     def texts(self) -> list[int]:
         """The indices of the sentences that say something which the resources do not."""
         displays = frozenset(display.casefold() for display in self.vocabulary.displays)
-        return own_texts(self.notes.texts, displays)
+        own = own_texts(self.notes.texts, displays)
+        return [index for index in own if self.notes.places[index]]
 
     @cached_property
     def note_answerer(self) -> NoteAnswerer:
@@ -97,7 +104,10 @@ class OpenChart:
         )
 
     def remarks(self) -> Iterator[str]:
-        """Yield which documents were not read, by the reason."""
+        """Yield which documents were not read, by the reason, and how many were left out."""
+        if self._later_notes:
+            later = counted(self._later_notes, "note", "notes")
+            yield f"Left out, since dated after the question: {later}."
         reasons = Counter(document.reason for document in self.notes.unread)
         for reason, count in reasons.items():
             yield f"Documents not read: {count} ({reason})."

@@ -37,9 +37,9 @@ def related_facts(
     answers: list[Answer] = []
     for questions in related_questions(question, vocabulary, today):
         all_meanings = [ask(simple) for simple in questions]
-        held = [answer for answer in all_meanings if answer.status is Status.ANSWERED]
+        recorded = [answer for answer in all_meanings if answer.status is Status.ANSWERED]
         absent = [answer for answer in all_meanings if answer.status is Status.NOT_FOUND]
-        answers += [_shortened(answer) for answer in held] or absent[:1]
+        answers += [_shortened(answer) for answer in recorded] or absent[:1]
     return answers
 
 
