@@ -12,6 +12,7 @@ import shlex
 import signal
 import sys
 import threading
+import time
 import warnings
 from collections.abc import Container, Iterator, Sequence
 from types import FrameType
@@ -24,6 +25,9 @@ _SERVERS = ("serve", "fhir serve")
 
 _SECONDS_TO_END = 3.0
 """The time to end what a process holds, after two interruptions, or after its last message."""
+
+_SECONDS_TO_WAKE = (0.05, 0.5)
+"""When to wake the main thread after an interruption: it may just have begun to wait for input."""
 
 _AT_THE_START = "archqa: interrupted; nothing was begun.\n"
 
@@ -60,6 +64,7 @@ def prepare_process() -> None:
     reader, writer = os.pipe()
     os.set_blocking(writer, False)
     signal.set_wakeup_fd(writer, warn_on_full_buffer=False)
+    _handle(signal.SIGURG, lambda _number, _frame: None)
     threading.Thread(target=_end_after_second_signal, args=(reader,), daemon=True).start()
 
 
@@ -144,10 +149,28 @@ def _end_at_once() -> None:
 
 def _end_after_second_signal(reader: int) -> None:
     """Read the signals that arrive. The main thread may be stuck in what the first one began."""
-    count = 0
-    while count < 2:
-        count += os.read(reader, 1)[0] == signal.SIGINT
+    _wait_for_interruption(reader)
+    _wake_main_thread()
+    _wait_for_interruption(reader)
     _end_soon()
+
+
+def _wait_for_interruption(reader: int) -> None:
+    while os.read(reader, 1)[0] != signal.SIGINT:
+        pass
+
+
+def _wake_main_thread() -> None:
+    """Interrupt the main thread's system call, so that Python looks for signals.
+
+    A signal that comes after Python last looked and before a blocking read would else wait for
+    the read's end.
+    """
+    main_thread = threading.main_thread().ident
+    assert main_thread is not None
+    for seconds in _SECONDS_TO_WAKE:
+        time.sleep(seconds)
+        signal.pthread_kill(main_thread, signal.SIGURG)
 
 
 def _end_soon() -> None:
