@@ -55,6 +55,7 @@ class AgentCost(NamedTuple):
         row: dict[str, Any] = {"agent": self.agent, "model": self.model}
         row |= {"cached_calls": self.cached_calls}
         row |= amounts_as_json(self.amounts)
+        row |= {"shared_tokens": self.amounts.expected.shared_tokens}
         row["turns"] = _turns_as_json(self.turns) if self.turns else None
         row["price"] = self.price.origin if self.price else None
         return row
