@@ -190,3 +190,14 @@ def test_an_ablation_makes_the_calls_that_were_estimated_for_it(
     for agent in ("context", "general_expert", "recruiting"):
         assert estimated[agent] == asked[agent], agent
     assert estimate.cached_calls > 0
+
+
+def test_a_sample_stands_for_all_cases(questions: Path, record: Path) -> None:
+    settings = settings_of(record)
+    pipeline = pipelines.find("multi-turn-retriever-code", "fhir-agentbench")
+    cases = load_cases(questions).cases
+    sampled = estimate_cost(cases, pipeline, settings, sample_size=1)
+    assert (sampled.cases, sampled.sampled_cases) == (3, 1)
+    whole = estimate_cost(cases, pipeline, settings)
+    assert [amount.calls for amount in sampled.amounts] == [9, 18, 90]
+    assert sampled.cost_usd == pytest.approx(whole.cost_usd, rel=0.05)
