@@ -9,7 +9,7 @@ from typing import NamedTuple, TypeVar
 from archqa.agents.agent import Agent, Backend, RunContext
 from archqa.agents.model_backend import ModelBackend
 from archqa.core.value import FrozenModel
-from archqa.errors import Unusable
+from archqa.errors import CaseFailed, Unusable
 from archqa.llm.cache import ServerCache
 from archqa.llm.model import Message, Reply, Request, ToolSpec
 
@@ -18,18 +18,23 @@ Output = TypeVar("Output", bound=FrozenModel)
 
 
 class DryRunCall(NamedTuple):
-    """One call that would be made, or would be answered from the cache. Characters, not tokens."""
+    """One call that would be made, or would be answered from the cache. Characters, not tokens.
+
+    `server` identifies the server that would be asked.
+    """
 
     agent: str
     request: Request
     reply_characters: int
     cached: bool
+    server: str = ""
 
 
 class DryRunBackend:
     """Runs the agents of one case without a model; appends each call it would make to `calls`.
 
-    `cache` has the replies of the server that `model` would ask; None without a cache.
+    `cache` has the replies of the server that `model` would ask; None without a cache. `server`
+    identifies that server.
     """
 
     kind = "dry run"
@@ -40,23 +45,32 @@ class DryRunBackend:
         stand_in: Backend,
         cache: ServerCache | None,
         calls: list[DryRunCall],
+        server: str = "",
     ) -> None:
         self._model = model
         self._stand_in = stand_in
         self._cache = cache
         self._calls = calls
+        self._server = server
 
     async def run(self, agent: Agent[Task, Output], task: Task, context: RunContext) -> Output:
-        """The output of the cached reply, else that of the embedded engine."""
+        """The output of the cached reply, else that of the embedded engine.
+
+        The call counts also where nothing can stand in for its reply, which raises `CaseFailed`.
+        """
         request = self._model.first_request(agent, task)
         reply = self._cached_reply(request)
         output = self._model.parse_reply(agent, task, reply) if reply is not None else None
         if reply is not None and output is not None:
-            self._calls.append(DryRunCall(agent.name, request, len(reply.text), cached=True))
+            self._count(agent.name, request, len(reply.text), cached=True)
             return output
-        output = await self._stand_in.run(agent, task, context)
+        try:
+            output = await self._stand_in.run(agent, task, context)
+        except CaseFailed:
+            self._count(agent.name, request, 0, cached=False)
+            raise
         characters = len(output.model_dump_json(exclude_none=True))
-        self._calls.append(DryRunCall(agent.name, request, characters, cached=False))
+        self._count(agent.name, request, characters, cached=False)
         return output
 
     def prompt_name(self, agent: Agent[Task, Output]) -> str:
@@ -87,12 +101,15 @@ class DryRunBackend:
         request = self._model.conversation_request(messages, tools)
         reply = self._cached_reply(request)
         characters = len(reply.text) if reply is not None else 0
-        self._calls.append(DryRunCall(agent.name, request, characters, reply is not None))
+        self._count(agent.name, request, characters, cached=reply is not None)
         if reply is None:
             raise Unusable(
                 "A dry run asks no model, so it cannot know how a conversation continues."
             )
         return reply
+
+    def _count(self, agent: str, request: Request, characters: int, *, cached: bool) -> None:
+        self._calls.append(DryRunCall(agent, request, characters, cached, self._server))
 
     def _cached_reply(self, request: Request) -> Reply | None:
         if self._cache is None:

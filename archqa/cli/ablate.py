@@ -7,22 +7,25 @@ import typer
 from rich.table import Table
 
 from archqa.cli.console import configure_logging, console, number_table, print_json, print_problem
+from archqa.cli.cost_estimate import print_cost_estimate
 from archqa.cli.options import (
     AllowPlainHttpOption,
     AssignmentsOption,
     BaseUrlOption,
     ConfigOption,
+    DryRunOption,
     JobsOption,
     JsonOption,
     KeyOption,
     LimitOption,
+    MaxCostOption,
     ModelOption,
     PipelineOption,
     QuietOption,
 )
 from archqa.cli.progress import Progress, format_dollars
 from archqa.cli.settings import command_settings
-from archqa.evaluation.ablation import COLUMNS, Row, ablate
+from archqa.evaluation.ablation import COLUMNS, Row, ablate, estimate_ablation
 from archqa.runs.destinations import Announcer
 
 
@@ -39,6 +42,8 @@ def command(
     ] = None,
     jobs: JobsOption = None,
     limit: LimitOption = None,
+    max_cost: MaxCostOption = None,
+    dry_run: DryRunOption = False,
     assign: AssignmentsOption = None,
     config: ConfigOption = None,
     as_json: JsonOption = False,
@@ -48,9 +53,10 @@ def command(
     strategies (Table 2).
 
     A second call with the same --out goes on where the first stopped. Replies that rows share are
-    paid once.
+    paid once. --max-cost limits all rows together; --dry-run estimates all of them and runs none.
 
-    Example:
+    Examples:
+      archqa ablate data/dev.json --model gpt-4.1 --dry-run
       archqa ablate data/dev.json --model gpt-4.1 --out runs/ablation
     """
     configure_logging(verbose=False, quiet=quiet)
@@ -60,8 +66,13 @@ def command(
         "base_url": base_url,
         "allow_plain_http": allow_plain_http,
         "jobs": jobs,
+        "max_cost": max_cost,
     }
     settings = command_settings(config, options, assign)
+    if dry_run:
+        estimate = estimate_ablation(cases, settings, limit)
+        print_cost_estimate(estimate, as_json=as_json, max_cost=settings.limits.max_cost)
+        return
     with Progress(quiet=quiet or as_json) as progress:
         rows = ablate(
             cases,

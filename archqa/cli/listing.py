@@ -91,7 +91,7 @@ def _prices() -> Iterator[str]:
             f"${price.prompt:g} in, ${price.cached:g} cached, "
             f"${price.completion:g} out per million tokens"
         )
-        yield f"{model:14} {dollars} ({price.source}, {price.as_of})"
+        yield f"{model:14} {dollars}: {price.origin}"
 
 
 def _settings(pipeline: str | None = None) -> Iterable[str]:

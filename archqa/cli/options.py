@@ -53,6 +53,16 @@ LimitOption = Annotated[
     typer.Option("--limit", min=1, help="Only the first N cases."),
 ]
 
+MaxCostOption = Annotated[
+    float | None,
+    typer.Option("--max-cost", metavar="USD", help="Stop when this much is spent."),
+]
+
+DryRunOption = Annotated[
+    bool,
+    typer.Option("--dry-run", help="Render every prompt, call no model."),
+]
+
 AssignmentsOption = Annotated[
     list[str] | None,
     typer.Option("--set", metavar="KEY=VALUE", help="Any setting; repeatable."),

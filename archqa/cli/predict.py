@@ -22,8 +22,10 @@ from archqa.cli.options import (
     AssignmentsOption,
     BaseUrlOption,
     ConfigOption,
+    DryRunOption,
     JobsOption,
     LimitOption,
+    MaxCostOption,
     ModelOption,
     PipelineOption,
     RecordOption,
@@ -79,12 +81,8 @@ def command(
         str | None,
         typer.Option(metavar="ADDR", help="The cluster's head, or auto; default: a new one here."),
     ] = None,
-    max_cost: Annotated[
-        float | None, typer.Option(metavar="USD", help="Stop when this much is spent.")
-    ] = None,
-    dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Render every prompt, call no model.")
-    ] = False,
+    max_cost: MaxCostOption = None,
+    dry_run: DryRunOption = False,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask before spending.")] = False,
     assign: AssignmentsOption = None,
     key: Annotated[
@@ -149,14 +147,14 @@ def command(
         _print_notices(chosen_pipeline, settings, (*file.remarks, *inputs.remarks))
     if dry_run:
         estimate = estimate_cost(selection.of(file), chosen_pipeline, settings)
-        print_cost_estimate(estimate, as_json=as_json)
+        print_cost_estimate(estimate, as_json=as_json, max_cost=settings.limits.max_cost)
         return
     check_server_asked_for(settings, chosen_pipeline)
     if chosen_pipeline.backend == "model":
         settings = resolve_model(settings)
         if not (yes or quiet or as_json):
             sampled = estimate_cost(selection.of(file), chosen_pipeline, settings, sample_size=8)
-            confirm_cost(sampled)
+            confirm_cost(sampled, settings.limits.max_cost)
     with Progress(quiet=quiet or as_json or confirm) as progress:
         run = predict(
             file,

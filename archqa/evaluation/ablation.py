@@ -3,12 +3,18 @@
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from archqa import tasks
 from archqa.evaluation.scoring import score
+from archqa.llm.budget import Budget
+from archqa.runs import cost_estimate
 from archqa.runs.case_selection import Selection
+from archqa.runs.cost_estimate import CostEstimate
 from archqa.runs.destinations import Announce
+from archqa.runs.plan import choose_pipeline
 from archqa.runs.predict import OnStart, predict
 from archqa.runs.run import Run
 from archqa.runs.runner import OnCase
+from archqa.runs.settings_check import check_settings_used
 from archqa.settings import Settings
 
 _RELEVANCE = (
@@ -74,6 +80,24 @@ VARIANTS = (
 )
 
 
+_ADVICE = "Raise --max-cost and run the same command again: it goes on where it stopped."
+
+
+def estimate_ablation(cases: str, settings: Settings, limit: int | None) -> CostEstimate:
+    """The cost of all variants together; calls no model and writes nothing.
+
+    Replies that variants share count once, where there is a cache. Raises as `predict` does.
+    """
+    file = tasks.load_cases_to_answer(cases, None)
+    variants = []
+    for variant in VARIANTS:
+        switched = settings.replace(**variant.switches)
+        pipeline = choose_pipeline(switched, file.task)
+        check_settings_used(switched, pipeline)
+        variants.append(cost_estimate.Variant(pipeline, switched))
+    return cost_estimate.estimate_variants(Selection(limit=limit).of(file), variants)
+
+
 def ablate(
     cases: str,
     settings: Settings,
@@ -85,8 +109,13 @@ def ablate(
     on_case: OnCase,
     announce: Announce | None = None,
 ) -> list[Row]:
-    """Run and score every variant in a run folder of its own below `out`; finished runs are reused."""
+    """Run and score every variant in a run folder of its own below `out`; finished runs are reused.
+
+    Raises as `predict`; `BudgetExceeded` when all variants together have spent `max_cost`.
+    """
     out = out or Path("runs") / f"ablation-{Path(cases).stem}"
+    max_cost = settings.limits.max_cost
+    budget = None if max_cost is None else Budget(max_cost, _ADVICE)
     rows = []
     for variant in VARIANTS:
         switched = settings.replace(**variant.switches)
@@ -99,6 +128,7 @@ def ablate(
             on_start=on_start,
             on_case=on_case,
             announce=announce,
+            budget=budget,
         )
         rows.append(_row(variant, run, key))
     return rows

@@ -20,13 +20,16 @@ class BudgetProtocol(Protocol):
 
 
 class Budget:
-    """The limit and the spending of all models of a run together.
+    """The limit and the spending of all models of a run, or of several runs, together.
 
-    `limit_usd` is in US dollars; None sets no limit.
+    `limit_usd` is in US dollars; None sets no limit. `advice` says how to go on when it is spent.
     """
 
-    def __init__(self, limit_usd: float | None) -> None:
+    def __init__(
+        self, limit_usd: float | None, advice: str = "Raise --max-cost and go on with --resume."
+    ) -> None:
         self._limit_usd = limit_usd
+        self._advice = advice
         self._usage = Usage()
 
     async def check(self, model: str) -> None:
@@ -41,8 +44,7 @@ class Budget:
             )
         if spent >= self._limit_usd:
             raise BudgetExceeded(
-                f"The budget of ${self._limit_usd:.2f} is spent (${spent:.4f}).\n"
-                "Raise --max-cost and go on with --resume."
+                f"The budget of ${self._limit_usd:.2f} is spent (${spent:.4f}).\n{self._advice}"
             )
 
     async def add(self, usage: Usage) -> None:

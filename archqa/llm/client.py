@@ -1,76 +1,63 @@
 """A model behind an OpenAI-compatible server (`POST /chat/completions`).
 
 Source of the protocol: the OpenAI API reference, "Chat completions" and "Structured outputs". Other
-servers (vLLM, Ollama, llama.cpp, Azure's v1 endpoint) support parts of it; see `dialect`.
+servers support parts of it (docs/servers.md): see `dialect` for what is learned from their
+refusals, `providers` for what is known of them before, `refusals` for what their refusals mean.
 """
 
 import json
-import re
 import time
 from collections import Counter
 from collections.abc import Callable
-from email.utils import parsedate_to_datetime
 from typing import Any
 
 from archqa.core.usage import Usage
-from archqa.errors import (
-    AuthenticationFailed,
-    ContextTooLong,
-    ModelError,
-    ModelNotFound,
-    ToolsNotSupported,
-)
+from archqa.llm import providers
 from archqa.llm.dialect import Dialect
 from archqa.llm.likelihood import parse_logprobs
 from archqa.llm.model import FinishReason, Reply, Request, ToolCall, TransientError
 from archqa.llm.prices import Price
+from archqa.llm.refusals import error_for, is_filtered, is_too_long
 from archqa.llm.transport import HttpResponse, Transport, TransportError
 from archqa.safety.server_urls import server_identity
 from archqa.safety.whole_characters import whole_json
 
-TRANSIENT_STATUS_CODES = frozenset({408, 409, 425, 429, 500, 502, 503, 504, 529})
-
 _DIALECT_STATUS_CODES = frozenset({400, 404, 415, 422, 501})
 """Status codes with which servers reject a parameter that they do not support."""
 
-_NO_TOOLS_STATUS_CODES = frozenset({400, 404, 422, 500, 501})
+_FORBIDDEN = 403
+"""With which OpenAI refuses the token probabilities of its reasoning models."""
 
-_FINISH_REASONS = {"length": FinishReason.LENGTH, "content_filter": FinishReason.FILTERED}
-
-_TOO_LONG = re.compile(r"context[ _](?:length|window|size)|prompt is too long")
-"""How OpenAI, Azure, vLLM and llama.cpp say that a prompt does not fit (lower case)."""
-
-_NO_TOOLS = re.compile(
-    r"\btools?\b.{0,80}(?:not support|unsupported|requires|unexpected)|not support.{0,40}\btools?\b"
-)
-"""How Ollama, vLLM and llama.cpp say that a model, or the server as started, cannot call tools
-(lower case).
-"""
+_FILTERED = "content_filter"
+"""Gemini names the filter after it."""
 
 _MAX_TOKENS = 10**9
 """Of one request. No model reads or writes a thousandth of it; more is a fault of the server."""
-
-_ERROR_CODE = re.compile(r"[a-z0-9_.-]{1,40}")
 
 
 class ServerModel:
     """Sends each request once.
 
     Learns per model what the server cannot do; raises `TransientError` for passing faults.
+    `first_dialect` replaces what is known of the server from its address.
     """
 
     def __init__(
-        self, transport: Transport, price_of: Callable[[str], Price | None] = lambda _: None
+        self,
+        transport: Transport,
+        price_of: Callable[[str], Price | None] = lambda _: None,
+        first_dialect: Dialect | None = None,
     ) -> None:
         self._transport = transport
         self._price_of = price_of
+        self._first_dialect = first_dialect or providers.first_dialect(transport.base_url)
         self._dialects: dict[str, Dialect] = {}
         self._structured_models: set[str] = set()
         self._crashes: Counter[str] = Counter()
 
     async def ask(self, request: Request) -> Reply:
         """Answer one request; as long as the server objects to the dialect, try a weaker one."""
-        dialect = self._dialects.get(request.model, Dialect())
+        dialect = self._known_dialect(request)
         while True:
             start = time.monotonic()
             response = await self._post(dialect.arguments(request))
@@ -80,6 +67,9 @@ class ServerModel:
                 seconds = time.monotonic() - start
                 return parse_completion(completion, self._price_of(request.model), seconds)
             dialect = self._weaker_dialect(response, dialect, request)
+
+    def _known_dialect(self, request: Request) -> Dialect:
+        return self._dialects.get(request.model, self._first_dialect)
 
     async def _post(self, arguments: dict[str, Any]) -> HttpResponse:
         # json.dumps escapes a lone surrogate, so the body can always be encoded.
@@ -94,7 +84,7 @@ class ServerModel:
 
         A reply in prose proves nothing about structure.
         """
-        known_dialect = self._dialects.get(request.model, Dialect())
+        known_dialect = self._known_dialect(request)
         if request.output_schema is None:
             structure = known_dialect.structure
             self._dialects[request.model] = dialect.model_copy(update={"structure": structure})
@@ -119,23 +109,19 @@ class ServerModel:
         text = refusal.body.decode("utf-8", "replace").lower()
         structured = self._is_structure_unproven(request, dialect)
         weaker: Dialect | None = None
-        if refusal.status in _DIALECT_STATUS_CODES and not _TOO_LONG.search(text):
-            weaker = dialect.fallback_for(text, structured=structured)
+        if is_filtered(refusal, text):
+            raise error_for(refusal, text, request, server_identity(self._transport.base_url))
+        if refusal.status in _DIALECT_STATUS_CODES and not is_too_long(text):
+            weaker = dialect.fallback_for(
+                text, structured=structured, likelihoods=request.likelihoods
+            )
+        elif refusal.status == _FORBIDDEN and request.likelihoods and "logprobs" in text:
+            weaker = dialect.without_likelihoods()
         elif refusal.status == 500 and structured and self._crashed_before(request):
             weaker = dialect.with_weaker_structure()
         if weaker is not None:
             return weaker
-        raise self._error_for(refusal, text, request)
-
-    def _error_for(self, refusal: HttpResponse, text: str, request: Request) -> Exception:
-        url = server_identity(self._transport.base_url)
-        may_lack_tools = request.tools and refusal.status in _NO_TOOLS_STATUS_CODES
-        if may_lack_tools and _NO_TOOLS.search(text):
-            return ToolsNotSupported(
-                f"{url} cannot let {request.model} call tools.\n"
-                "Take a model that can, or a --pipeline that needs none (`archqa list pipelines`)."
-            )
-        return _error_of_status(refusal, text, request.model, url)
+        raise error_for(refusal, text, request, server_identity(self._transport.base_url))
 
     def _crashed_before(self, request: Request) -> bool:
         """Count a crash; True from the second one on.
@@ -151,13 +137,14 @@ def parse_completion(completion: Any, price: Price | None, seconds: float = 0.0)
     """The reply in the JSON of a chat completion. Raises `TransientError` if it is not one."""
     try:
         choice = completion["choices"][0]
-        message = choice["message"]
+        reason = str(choice.get("finish_reason") or "")
+        message = choice["message"] if not reason.startswith(_FILTERED) else _message(choice)
         text = message.get("content") or ""
         refusal = message.get("refusal")
         tool_calls = _parse_tool_calls(message)
         return Reply(
             text=refusal or text,
-            finish=_parse_finish(choice.get("finish_reason"), text, refusal, tool_calls),
+            finish=_parse_finish(reason, text, refusal, tool_calls),
             usage=_parse_usage(completion, price, seconds),
             served_by=_model_name(completion),
             tool_calls=tool_calls,
@@ -167,24 +154,32 @@ def parse_completion(completion: Any, price: Price | None, seconds: float = 0.0)
         raise _not_a_completion(error) from None
 
 
+def _message(choice: Any) -> Any:
+    """The message of a filtered reply, which Gemini leaves out."""
+    return choice.get("message") or {}
+
+
 def _model_name(completion: Any) -> str:
     name = completion.get("model")
     return name if isinstance(name, str) else ""
 
 
 def _parse_finish(
-    reason: str | None,
+    reason: str,
     text: str,
     refusal: str | None,
     tool_calls: tuple[ToolCall, ...],
 ) -> FinishReason:
     if refusal:
         return FinishReason.REFUSED
-    finish = _FINISH_REASONS.get(reason or "", FinishReason.COMPLETE)
+    if reason.startswith(_FILTERED):
+        return FinishReason.FILTERED
+    if reason == "error":
+        raise ValueError("the provider behind a router failed")
+    if reason == "length":
+        return FinishReason.LENGTH
     has_content = bool(text.strip() or tool_calls)
-    if finish is FinishReason.COMPLETE and not has_content:
-        return FinishReason.EMPTY
-    return finish
+    return FinishReason.COMPLETE if has_content else FinishReason.EMPTY
 
 
 def _parse_tool_calls(message: Any) -> tuple[ToolCall, ...]:
@@ -205,6 +200,7 @@ def _parse_tool_call(row: Any, number: int) -> ToolCall:
         id=row.get("id") or f"call_{number}",
         name=function["name"],
         arguments=arguments,
+        extra_content=row.get("extra_content") or {},
     )
 
 
@@ -254,51 +250,3 @@ def _parse_json(body: bytes) -> Any:
 
 def _not_a_completion(error: Exception) -> TransientError:
     return TransientError(f"the reply is not a chat completion ({type(error).__name__})")
-
-
-def _error_of_status(refusal: HttpResponse, text: str, model: str, url: str) -> Exception:
-    """The error that a status means.
-
-    The server's text may quote the prompt, so it is never passed on.
-    """
-    status = refusal.status
-    if status in {401, 403}:
-        return AuthenticationFailed(
-            f"{url} refuses the key (HTTP {status}).\nSet OPENAI_API_KEY to a key it accepts."
-        )
-    if status == 413 or (status in {400, 422} and _TOO_LONG.search(text)):
-        return ContextTooLong(
-            f"The prompt and the reply's max_tokens do not fit {model}'s context window."
-        )
-    if status == 404:
-        return ModelNotFound(
-            f"{url} does not know the model {model!r}.\nList its models with: archqa list models"
-        )
-    if status in TRANSIENT_STATUS_CODES or status >= 500:
-        return TransientError(f"HTTP {status}", _retry_after(refusal))
-    code = _error_code(refusal)
-    suffix = f" ({code})" if code else ""
-    return ModelError(
-        f"{url} refuses the request with HTTP {status}{suffix}.\n"
-        "See `archqa doctor` for what it supports."
-    )
-
-
-def _error_code(refusal: HttpResponse) -> str:
-    """The error's code if it is a single word, else an empty text."""
-    try:
-        code = str(json.loads(refusal.body)["error"]["code"] or "")
-    except (ValueError, KeyError, TypeError, RecursionError):
-        return ""
-    return code if _ERROR_CODE.fullmatch(code) else ""
-
-
-def _retry_after(refusal: HttpResponse) -> float | None:
-    """Seconds to wait; the header has seconds or an HTTP date (RFC 9110, 10.2.3)."""
-    header = refusal.headers.get("retry-after", "")
-    try:
-        if header[:1].isdigit():
-            return max(0.0, float(header))
-        return max(0.0, parsedate_to_datetime(header).timestamp() - time.time())
-    except (ValueError, OverflowError):
-        return None

@@ -1,5 +1,6 @@
-"""The parts of the chat-completions protocol that a server supports, learned from its refusals,
-never from its name.
+"""The parts of the chat-completions protocol that a server supports, learned from its refusals.
+
+What cannot be learned that way, `providers` knows from the address.
 
 Servers differ: some have no strict JSON schema (llama-cpp-python answers 500), reasoning models
 take no temperature, newer ones require `max_completion_tokens`, some templates have no system role,
@@ -26,6 +27,9 @@ _LAST_MESSAGE_REFUSED = re.compile(
 own.
 """
 
+_NO_PROVIDER = "requested parameters"
+"""How OpenRouter says that no provider of a model supports all that was sent."""
+
 _STRUCTURE_KEYWORDS = ("response_format", "json_schema", "json_object", "schema", "grammar")
 
 
@@ -40,7 +44,8 @@ class StructuredOutputMode(IntEnum):
 class Dialect(FrozenModel):
     """What one model of one server supports.
 
-    `fallback_for` gives the next dialect to try after a refusal.
+    `fallback_for` gives the next dialect to try after a refusal. `require_parameters` asks a router
+    for a provider that supports all that is sent (OpenRouter).
     """
 
     structure: StructuredOutputMode = StructuredOutputMode.SCHEMA
@@ -50,6 +55,7 @@ class Dialect(FrozenModel):
     parallel_tools: bool = True
     assistant_last: bool = True
     likelihoods: bool = True
+    require_parameters: bool = False
 
     def arguments(self, request: Request) -> dict[str, Any]:
         """The JSON body of `POST /chat/completions`."""
@@ -67,16 +73,32 @@ class Dialect(FrozenModel):
             arguments |= self._tools(request)
         if request.likelihoods and self.likelihoods:
             arguments |= {"logprobs": True, "top_logprobs": TOP_LOGPROBS}
+        if self.require_parameters:
+            arguments["provider"] = {"require_parameters": True}
         return arguments
 
-    def fallback_for(self, refusal: str, *, structured: bool) -> "Dialect | None":
+    def fallback_for(
+        self, refusal: str, *, structured: bool, likelihoods: bool = True
+    ) -> "Dialect | None":
         """The dialect without the parameter that `refusal` (lower case) names; None if it names
         none of them.
 
-        `structured`: the structure of the reply may be the cause.
+        `structured`: the structure of the reply may be the cause; `likelihoods`: token
+        probabilities were asked for.
         """
+        without = self._without_what_is_named(refusal)
+        if without is not None:
+            return without
+        if self.require_parameters and _NO_PROVIDER in refusal:
+            return self._for_more_providers(structured=structured, likelihoods=likelihoods)
+        if structured and self.structure > StructuredOutputMode.TEXT and _about_structure(refusal):
+            return self.with_weaker_structure()
+        return None
+
+    def _without_what_is_named(self, refusal: str) -> "Dialect | None":
+        """The dialect without the parameter, or the kind of message, that a refusal names."""
         if self.likelihoods and "logprobs" in refusal:
-            return self.model_copy(update={"likelihoods": False})
+            return self.without_likelihoods()
         if self.temperature and "temperature" in refusal:
             return self.model_copy(update={"temperature": False})
         if self.max_tokens_field == "max_tokens" and "max_completion_tokens" in refusal:
@@ -87,9 +109,18 @@ class Dialect(FrozenModel):
             return self.model_copy(update={"assistant_last": False})
         if self.parallel_tools and "parallel_tool_calls" in refusal:
             return self.model_copy(update={"parallel_tools": False})
-        if structured and self.structure > StructuredOutputMode.TEXT and _about_structure(refusal):
-            return self.with_weaker_structure()
         return None
+
+    def without_likelihoods(self) -> "Dialect":
+        """The same without token probabilities."""
+        return self.model_copy(update={"likelihoods": False})
+
+    def _for_more_providers(self, *, structured: bool, likelihoods: bool) -> "Dialect":
+        """The dialect that more of a router's providers support: one requirement less."""
+        if self.likelihoods and likelihoods:
+            return self.without_likelihoods()
+        weaker = self.with_weaker_structure() if structured else None
+        return weaker or self.model_copy(update={"require_parameters": False})
 
     def with_weaker_structure(self) -> "Dialect | None":
         """One step from schema to JSON mode to text; None below that."""
@@ -143,11 +174,14 @@ def _message_body(message: Message) -> dict[str, Any]:
 
 
 def _tool_call_body(call: ToolCall) -> dict[str, Any]:
-    return {
+    body: dict[str, Any] = {
         "id": call.id,
         "type": "function",
         "function": {"name": call.name, "arguments": call.arguments},
     }
+    if call.extra_content:
+        body["extra_content"] = call.extra_content
+    return body
 
 
 def _about_structure(refusal: str) -> bool:

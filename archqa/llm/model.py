@@ -20,12 +20,19 @@ CHARACTERS_PER_TOKEN = 4
 class ToolCall(FrozenModel):
     """A model's call of a tool.
 
-    `arguments` is the JSON text as the model wrote it, not yet validated.
+    `arguments` is the JSON text as the model wrote it, not yet validated. `extra_content` is what
+    a server wants back with the call (Gemini's thought signatures); it is not looked into.
     """
 
     id: str
     name: str
     arguments: str = "{}"
+    extra_content: dict[str, Any] = {}
+
+    @model_serializer(mode="wrap")
+    def _without_extra_content(self, dump: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """As for `Message`."""
+        return _without_empty(dump(self), "extra_content")
 
 
 class ToolSpec(FrozenModel):

@@ -16,7 +16,10 @@ MILLION = 1_000_000
 
 
 class Price(FrozenModel):
-    """US dollars per million tokens; `cached` is for prompt tokens in the server's prefix cache."""
+    """US dollars per million tokens; `cached` is for prompt tokens in the server's prefix cache.
+
+    `verified` is off where nobody looked the price up at its source.
+    """
 
     model_config = ConfigDict(allow_inf_nan=False)
 
@@ -25,6 +28,14 @@ class Price(FrozenModel):
     completion: float = Field(ge=0)
     as_of: date
     source: str
+    verified: bool = True
+
+    @property
+    def origin(self) -> str:
+        """Where the price is from, and how far it can be trusted."""
+        if self.verified:
+            return f"price of {self.as_of} ({self.source})"
+        return f"list price of {self.as_of}, not verified ({self.source}, from memory)"
 
     def cost(self, prompt_tokens: int, cached_tokens: int, completion_tokens: int) -> float:
         """Dollars for one reply; `cached_tokens` are part of `prompt_tokens`."""

@@ -17,6 +17,7 @@ from pydantic import BaseModel, ValidationError
 
 from archqa.errors import AuthenticationFailed, CallerError, ModelError, ServerUnavailable
 from archqa.llm.batch import BATCH_ENDPOINT
+from archqa.llm.providers import key_headers
 from archqa.safety.base_urls import join_path, model_server_problem
 from archqa.safety.http_replies import (
     ACCEPTED_ENCODING,
@@ -109,7 +110,7 @@ class ServerApi:
         self._base_url = base_url.rstrip("/")
         # Redirects are not followed: neither key nor record text may travel to another address.
         self._http = httpx2.AsyncClient(
-            headers={"Authorization": f"Bearer {key}", "Accept-Encoding": ACCEPTED_ENCODING},
+            headers={**key_headers(base_url, key), "Accept-Encoding": ACCEPTED_ENCODING},
             timeout=timeout,
             # With a transport of its own, httpx2 looks for no other proxy than the one that is said.
             transport=transport or httpx2.AsyncHTTPTransport(proxy=proxy_for(base_url)),

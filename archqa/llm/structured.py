@@ -13,6 +13,7 @@ from typing import Annotated, Any, TypeVar
 
 from pydantic import BaseModel, Field, ValidationError
 
+from archqa.llm.enum_limits import fits, may_be_listed, with_enums_once
 from archqa.safety.whole_characters import whole_json
 
 Output = TypeVar("Output", bound=BaseModel)
@@ -44,8 +45,27 @@ class Rejected(Exception):
 
 
 def strict_schema(output: type[BaseModel], choices: AllowedValues | None = None) -> dict[str, Any]:
-    """The strict JSON Schema of `output`, with the task's choices in the fields marked for them."""
-    schema = _strict(_schema(output), choices or {})
+    """The strict JSON Schema of `output`, with the task's choices in the fields marked for them.
+
+    Choices that are too many to list are left out, the longest first: such a field takes any text,
+    and the agent's own check rejects what is not allowed.
+    """
+    listed = {}
+    for mark, values in (choices or {}).items():
+        if may_be_listed(values):
+            listed[mark] = values
+    schema = _schema_listing(output, listed)
+    while not fits(schema) and listed:
+        schema = with_enums_once(schema)
+        if not fits(schema):
+            del listed[max(listed, key=lambda mark: len(listed[mark]))]
+            schema = _schema_listing(output, listed)
+    return schema
+
+
+def _schema_listing(output: type[BaseModel], choices: AllowedValues) -> dict[str, Any]:
+    """The strict schema with all these choices."""
+    schema = _strict(_schema(output), choices)
     assert isinstance(schema, dict)
     return schema
 

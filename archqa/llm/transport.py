@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from archqa.errors import ServerUnavailable
+from archqa.llm.providers import key_headers
 from archqa.safety.base_urls import join_path
 from archqa.safety.http_replies import (
     ACCEPTED_ENCODING,
@@ -68,7 +69,7 @@ class HttpTransport:
     ) -> None:
         self.base_url = base_url.rstrip("/")
         self._headers = {
-            "Authorization": f"Bearer {key}",
+            **key_headers(base_url, key),
             "Content-Type": "application/json",
             "Accept-Encoding": ACCEPTED_ENCODING,
         }

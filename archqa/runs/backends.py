@@ -39,6 +39,7 @@ from archqa.runs.models import (
 from archqa.runs.reply_cache import RunCache
 from archqa.runs.server_addresses import check_model_server, open_transport
 from archqa.safety.base_urls import is_server_url
+from archqa.safety.server_urls import server_identity
 from archqa.settings import Settings
 from archqa.tasks.pipeline import Pipeline
 
@@ -324,7 +325,8 @@ class Backends:
     ) -> DryRunBackend:
         model_backend = self._model_backend(agent, endpoint)
         cache = self._server_cache(endpoint.base_url)
-        return DryRunBackend(model_backend, embedded, cache, calls)
+        server = server_identity(endpoint.base_url)
+        return DryRunBackend(model_backend, embedded, cache, calls, server)
 
     def _model(self, base_url: str | None) -> Model:
         """Return the model of one server.

@@ -11,8 +11,9 @@ from archqa.agents.agent import ConfirmWrite
 from archqa.core.question import Item
 from archqa.errors import CallerError, without_suppressed_causes
 from archqa.fhir import AuditLog
+from archqa.llm.budget import BudgetProtocol
 from archqa.llm.model import Model
-from archqa.runs.backends import Backends, log_remark
+from archqa.runs.backends import Backends, SharedLimits, limits_of_one_process, log_remark
 from archqa.runs.case_selection import Selection
 from archqa.runs.destinations import Announce
 from archqa.runs.event_loop import run_sync
@@ -49,6 +50,7 @@ def predict(
     on_case: OnCase = _ignore,
     confirm: ConfirmWrite | None = None,
     announce: Announce | None = None,
+    budget: BudgetProtocol | None = None,
     **typed: Any,
 ) -> Run:
     """Answer every case of a file and return the run.
@@ -57,7 +59,8 @@ def predict(
     narrows it. `typed` are settings by short or full name (`pipeline="embedded"`,
     `labels="multiclass"`), instead of `settings`. `confirm` is called before anything is written to
     a record, `announce` with the hosts that get record text before the first request; by default
-    a log warning names them. `scripted` replaces the model server, for tests.
+    a log warning names them. `scripted` replaces the model server, for tests. `budget` is a spending
+    limit that this run shares with others, instead of `max_cost`.
 
     Cases that fail are recorded in the run. Raises `CallerError`, `RunLocked` while another process
     works on the run, `InputError`, `StorageError`, `ModelError` and `BudgetExceeded`; the run can be
@@ -66,11 +69,17 @@ def predict(
     _check_types(selection, settings)
     path = as_optional_path(out, "out")
     settings = _chosen_settings(settings, typed)
-    if scripted is not None and settings.runner == "ray":
-        raise CallerError("A scripted model works in this process alone.\nLeave runner='ray' out.")
+    _check_this_process(settings, scripted, budget)
     plan = plan_run(cases, task, selection or Selection(), settings)
     _check_writes(plan, confirmed=confirm is not None)
-    backends = Backends(settings, plan.pipeline, scripted, announce=announce, on_remark=log_remark)
+    backends = Backends(
+        settings,
+        plan.pipeline,
+        scripted,
+        _limits(settings, budget),
+        announce=announce,
+        on_remark=log_remark,
+    )
     backends.confirm = confirm
     plan = _with_backends(plan, backends)
     # Connect to the cluster before anything is written.
@@ -89,6 +98,26 @@ def _check_types(selection: object, settings: object) -> None:
     if not isinstance(settings, Settings | None):
         kind = type(settings).__name__
         raise CallerError(f"settings is of type {kind}; load_settings(typed=...) makes them.")
+
+
+def _check_this_process(
+    settings: Settings, scripted: Model | None, budget: BudgetProtocol | None
+) -> None:
+    """Raise `CallerError` for what the processes of a cluster cannot be given."""
+    if settings.runner != "ray":
+        return
+    if scripted is not None:
+        raise CallerError("A scripted model works in this process alone.\nLeave runner='ray' out.")
+    if budget is not None:
+        raise CallerError(
+            "A budget that several runs share works in this process alone.\n"
+            "Leave runner='ray' or --max-cost out."
+        )
+
+
+def _limits(settings: Settings, budget: BudgetProtocol | None) -> SharedLimits:
+    limits = limits_of_one_process(settings)
+    return limits if budget is None else limits._replace(budget=budget)
 
 
 def _chosen_settings(settings: Settings | None, typed: dict[str, Any]) -> Settings:

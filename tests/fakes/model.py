@@ -11,6 +11,7 @@ from collections import Counter
 from statistics import NormalDist
 from typing import Any, NamedTuple
 
+from tests.fakes.dialects import DIALECTS
 from tests.fakes.faults import (
     FAULTS,
     Fault,
@@ -41,6 +42,7 @@ class Options(NamedTuple):
     drip_seconds: float = 0.01
     quote_prompt: bool = False
     keep_bodies: bool = False
+    dialect: str = ""
 
 
 class RecordedRequest(NamedTuple):
@@ -70,11 +72,16 @@ class FakeModel:
 
     def answer(self, request: HttpRequest) -> tuple[HttpResponse, float]:
         """What is sent back, and after how many seconds."""
-        if request.method == "GET" and request.path.endswith("/models"):
+        if request.method == "GET" and _path(request).endswith("/models"):
             return _models(self._options.models or ("fake",)), 0.0
-        if request.method != "POST" or not request.path.endswith("/chat/completions"):
+        if request.method != "POST" or not _path(request).endswith("/chat/completions"):
             return error_response(404, "There is no such place."), 0.0
-        return self._chat(json.loads(request.body), request.body)
+        dialect = DIALECTS[self._options.dialect]
+        refusal = dialect.refused_request(request)
+        if refusal is not None:
+            return refusal, 0.0
+        answer, delay = self._chat(json.loads(request.body), request.body)
+        return dialect.shaped(answer), delay
 
     def _chat(self, body: Json, raw: bytes) -> tuple[HttpResponse, float]:
         digest = hashlib.blake2b(raw, digest_size=16).digest()
@@ -108,11 +115,13 @@ class FakeModel:
             return error_response(
                 404, f"The model {body.get('model')!r} does not exist.", "model_not_found"
             )
-        return unsupported_feature_error(self._gaps, body)
+        dialect = DIALECTS[self._options.dialect]
+        return dialect.refusal(body) or unsupported_feature_error(self._gaps, body)
 
     def _outcome(
         self, body: Json, prompt: str, agent: str, opening: bytes, attempt: int
     ) -> tuple[str, HttpResponse]:
+        body = DIALECTS[self._options.dialect].understood(body)
         content = reply_content(requested_schema(body), prompt, prompt)
         completion = self._completion(body, prompt, content, reply_tool_calls(body, prompt, prompt))
         struck = FaultContext(completion, content, self._quoted(prompt), self._options.retry_after)
@@ -180,6 +189,11 @@ class FakeModel:
 
 
 _NORMAL = NormalDist()
+
+
+def _path(request: HttpRequest) -> str:
+    """The path without the query."""
+    return request.path.partition("?")[0]
 
 
 def _opening(messages: list[Json]) -> bytes:

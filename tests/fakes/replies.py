@@ -42,10 +42,29 @@ def requested_schema(body: Json) -> Json | None:
     """The schema asked for: held to by the server, or only written at the end of the prompt."""
     response_format = body.get("response_format") or {}
     if response_format.get("type") == "json_schema":
-        schema: Json = response_format["json_schema"]["schema"]
-        return schema
+        return _with_enums_inline(response_format["json_schema"]["schema"])
     written = _SCHEMA_IN_TEXT.search(body["messages"][-1]["content"] or "")
-    return json.loads(written.group(1)) if written else None
+    if written is None:
+        return None
+    return _with_enums_inline(json.loads(written.group(1)))
+
+
+def _with_enums_inline(schema: Json) -> Json:
+    """A schema whose references to a mere list of choices are replaced by it."""
+    inline: Json = _inline(schema, schema)
+    return inline
+
+
+def _inline(node: Any, root: Json) -> Any:
+    if isinstance(node, list):
+        return [_inline(child, root) for child in node]
+    if not isinstance(node, dict):
+        return node
+    name = str(node.get("$ref", "")).rpartition("/")[2]
+    choices = root.get("$defs", {}).get(name, {})
+    if "enum" in choices:
+        return choices
+    return {keyword: _inline(child, root) for keyword, child in node.items()}
 
 
 def reply_content(schema: Json | None, prompt: str, seed: str) -> Json | str:

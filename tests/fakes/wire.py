@@ -30,11 +30,12 @@ class DeliveryMode(StrEnum):
 
 
 class HttpRequest(NamedTuple):
-    """A whole request."""
+    """A whole request; names of headers are in lower case."""
 
     method: str
     path: str
     body: bytes
+    headers: dict[str, str] = {}
 
 
 class HttpResponse(NamedTuple):
@@ -96,11 +97,19 @@ class Connection(asyncio.Protocol):
         method, path, _ = head.split(b"\r\n", 1)[0].decode("latin-1").split(" ", 2)
         body = bytes(self._buffer[end + 4 : whole])
         del self._buffer[:whole]
-        return HttpRequest(method, path, body)
+        return HttpRequest(method, path, body, _headers(head))
 
     async def _serve(self, request: HttpRequest) -> None:
         answer = await self._handle(request)
         await _MANNERS[answer.delivery](self._transport, answer.to_bytes(), self._drip)
+
+
+def _headers(head: bytes) -> dict[str, str]:
+    headers = {}
+    for line in head.decode("latin-1").split("\r\n")[1:]:
+        name, _, value = line.partition(":")
+        headers[name.lower()] = value.strip()
+    return headers
 
 
 async def _whole(transport: asyncio.Transport, content: bytes, drip: float) -> None:

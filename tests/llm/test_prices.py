@@ -14,11 +14,12 @@ def test_cached_tokens_are_a_cheaper_part_of_the_prompt() -> None:
     assert price.cost(0, 0, 0) == 0
 
 
-def test_every_listed_price_has_a_date_a_source_and_a_sensible_order() -> None:
+def test_every_listed_price_has_a_date_a_source_is_unverified_and_in_a_sensible_order() -> None:
     for name, price in listed_prices().items():
         assert 0 < price.cached <= price.prompt < price.completion, name
         assert price.as_of.year >= 2024, name
-        assert re.search(r"\w{3}", price.source), name
+        assert re.match(r"https://\w+", price.source), name
+        assert not price.verified, name
 
 
 def test_the_papers_models_are_listed_and_others_are_simply_not() -> None:

@@ -285,14 +285,18 @@ def test_the_prompts_ask_only_for_what_their_agents_are_given() -> None:
         assert default_prompts().fields(agent.prompt) <= set(agent.task_type.model_fields)
 
 
-def test_a_dry_run_counts_the_first_turn_says_so_and_writes_nothing(
+def test_a_dry_run_estimates_the_turns_after_the_first_and_writes_nothing(
     benchmark: SyntheticBenchmark,
 ) -> None:
     settings = load_settings(
         typed={"record": str(benchmark.store), "writes": "apply", "cache": False, "model": "m"}
     )
     tasks = load_cases(benchmark.tasks).cases
-    for name in ("paper", "typed"):
+    most_turns = {"paper": [2, 3, 8], "typed": [2, 4, 12]}
+    for name in most_turns:
         estimate = estimate_cost(tasks, pipelines.find(name, "medagentbench"), settings)
-        assert estimate.calls == len(benchmark.rows)
-        assert estimate.incomplete_cases == len(benchmark.rows)
+        turns = [amount.calls / len(tasks) for amount in estimate.amounts]
+        assert turns == most_turns[name]
+        assert estimate.incomplete_cases == 0
+    with Store.open(benchmark.store) as store:
+        assert "ServiceRequest" not in store.counts()
