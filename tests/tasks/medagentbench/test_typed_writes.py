@@ -8,7 +8,7 @@ import pytest
 from archqa.llm.model import Reply, Request
 from archqa.llm.scripted import tool_call_reply
 from tests.tasks.medagentbench.invented import SENTENCE, SyntheticBenchmark, task
-from tests.tasks.medagentbench.test_typed_agent import (
+from tests.tasks.medagentbench.typed_agent import (
     ScriptedAgent,
     finish,
     is_correct,
