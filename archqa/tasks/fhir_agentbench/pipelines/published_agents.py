@@ -41,6 +41,7 @@ from archqa.tasks.fhir_agentbench.python_tool import ExecutePythonCode
 from archqa.tasks.fhir_agentbench.result import RecordResult, RetrievedResources
 from archqa.tasks.fhir_agentbench.retrieval_tools import (
     FhirRequestGet,
+    GetResourceById,
     GetResourcesByPatientFhirId,
     GetResourcesByResourceId,
 )
@@ -292,7 +293,8 @@ def _message(state: _State, result: ToolResult) -> str:
 
 
 def _retrieval_tools(settings: PublishedAgentSettings) -> Tools:
-    return (GetResourcesByPatientFhirId(), GetResourcesByResourceId(official=settings.official))
+    by_id = GetResourcesByResourceId() if settings.official else GetResourceById()
+    return (GetResourcesByPatientFhirId(), by_id)
 
 
 def _python_tool(state: _State, settings: CodeAgentSettings) -> ExecutePythonCode:
