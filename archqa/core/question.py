@@ -11,13 +11,15 @@ from archqa.core.value import FrozenModel
 class RecordQuestion(FrozenModel):
     """A question that a patient's FHIR resources answer.
 
-    `assumption` is the benchmark's context sentence.
+    `assumption` is the benchmark's context sentence. `is_time_stated`: its time is that of whoever
+    asks, not the present or the end of the record.
     """
 
     id: str
     question: str
     patient_fhir_id: str = ""
     assumption: str = ""
+    is_time_stated: bool = True
 
 
 class ClinicalTask(FrozenModel):

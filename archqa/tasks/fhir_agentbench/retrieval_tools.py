@@ -119,7 +119,9 @@ class GetResourceById(GetResourcesByResourceId):
         """Read it; `Type/id` is an id, too. Raises `FhirError` (404) if there is none."""
         resource_id = args.resource_id.strip().removeprefix(f"{args.resource_type}/")
         if not args.resource_type.isalpha() or not _ID.fullmatch(resource_id):
-            return tool_error("search", "Give a resource type and one id, such as Medication and m1.")
+            return tool_error(
+                "search", "Give a resource type and one id, such as Medication and m1."
+            )
         return _read(record, f"{args.resource_type}/{resource_id}")
 
 

@@ -12,12 +12,12 @@ import pytest
 from archqa.agents.tools.sandbox import SandboxLimits
 from archqa.agents.tools.tool import Tool, ToolResult
 from archqa.fhir import Store
-from archqa.tasks.fhir_agentbench.python_tool import ExecutePythonCode
 from archqa.tasks.fhir_agentbench.one_patient_tools import GetResourcesOfThisPatient
+from archqa.tasks.fhir_agentbench.python_tool import ExecutePythonCode
 from archqa.tasks.fhir_agentbench.retrieval_tools import (
     FhirRequestGet,
-    GetResourcesByPatientFhirId,
     GetResourceById,
+    GetResourcesByPatientFhirId,
     GetResourcesByResourceId,
 )
 from tests.fhir.invented import build_store, ward_resources

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Iterable
+from datetime import datetime
 from typing import Any, NamedTuple
 
 from archqa.agents.agent import RunContext
@@ -26,7 +27,10 @@ from archqa.query.contents import (
     explain_empty,
     look_up,
 )
-from archqa.query.conventions import CLINICAL
+from archqa.query.conventions import CLINICAL, Conventions, at_stated_time, get_conventions
+from archqa.query.execution.later_rows import cutoff
+from archqa.query.execution.time_windows import resolve_now
+from archqa.query.grammar.context import parse_context
 from archqa.tasks.fhir_agentbench.settings import TypedQuerySettings
 
 CONVENTIONS = "mimic-ehrsql"
@@ -55,6 +59,20 @@ class Planning(NamedTuple):
         return self.settings.conventions or CONVENTIONS
 
     @property
+    def cutoff(self) -> datetime | None:
+        """The first moment of which rows are left out as later; None if all count."""
+        conventions = self._executed_by
+        now = parse_context(self.question.assumption).now
+        return cutoff(resolve_now(now, conventions), conventions)
+
+    @property
+    def _executed_by(self) -> Conventions:
+        """The conventions of queries: where the time was stated, those of a stated time."""
+        if self.question.is_time_stated:
+            return at_stated_time(self.conventions)
+        return get_conventions(self.conventions)
+
+    @property
     def contents(self) -> RecordContents:
         """What the record holds for the patient."""
         return contents_of(self.chart, self.conventions)
@@ -62,7 +80,7 @@ class Planning(NamedTuple):
     def execute(self, query: Query) -> QueryResult:
         """Carry out a query. Raises `CannotExecute`, and as the record does."""
         patient = self.question.patient_fhir_id
-        return execute(query, self.context.store, patient, self.conventions, chart=self.chart)
+        return execute(query, self.context.store, patient, self._executed_by, chart=self.chart)
 
 
 class Planned(NamedTuple):
@@ -156,6 +174,7 @@ def _task(planning: Planning) -> PlannerTask:
         assumption=question.assumption,
         everyday=planning.conventions == CLINICAL.name,
         most_queries=planning.settings.most_queries,
+        leaves_out_later_rows=planning.cutoff is not None,
     )
 
 

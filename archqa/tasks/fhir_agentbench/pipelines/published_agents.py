@@ -151,6 +151,7 @@ async def answer_by_code(
     retrieval: Tools,
     *,
     type_counts: tuple[TypeCount, ...] = (),
+    leaves_out_later_rows: bool = False,
 ) -> PipelineResult:
     """Let an agent retrieve and compute in turns. Raises `CaseFailed`, `ModelError`."""
 
@@ -158,7 +159,15 @@ async def answer_by_code(
         tools = (*retrieval, _python_tool(state, settings))
         return await _until_answered(state, tools, settings.iterations)
 
-    state = _start(agent, question, context, settings, summaries_only=True, type_counts=type_counts)
+    state = _start(
+        agent,
+        question,
+        context,
+        settings,
+        summaries_only=True,
+        type_counts=type_counts,
+        leaves_out_later_rows=leaves_out_later_rows,
+    )
     return await _run(answer, state)
 
 
@@ -170,12 +179,14 @@ def _start(
     *,
     summaries_only: bool = False,
     type_counts: tuple[TypeCount, ...] = (),
+    leaves_out_later_rows: bool = False,
 ) -> _State:
     task = RecordQuestionTask(
         question=question.question,
         patient_fhir_id=question.patient_fhir_id,
         assumption=question.assumption,
         type_counts=type_counts,
+        leaves_out_later_rows=leaves_out_later_rows,
     )
     return _State(
         FhirConversation(agent, task, context, settings.context_limit),
