@@ -78,9 +78,17 @@ class Planning(NamedTuple):
         return contents_of(self.chart, self.conventions)
 
     def execute(self, query: Query) -> QueryResult:
-        """Carry out a query. Raises `CannotExecute`, and as the record does."""
+        """Carry out a query. Raises `CannotExecute`, and as the record does.
+
+        Where later rows are left out, the time that was stated counts, not the model's.
+        """
+        timed = query
+        if self.cutoff is not None:
+            now = parse_context(self.question.assumption).now
+            timed = query.model_copy(update={"now": now})
         patient = self.question.patient_fhir_id
-        return execute(query, self.context.store, patient, self._executed_by, chart=self.chart)
+        result = execute(timed, self.context.store, patient, self._executed_by, chart=self.chart)
+        return result.model_copy(update={"query": query})
 
 
 class Planned(NamedTuple):
