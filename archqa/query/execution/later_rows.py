@@ -8,6 +8,9 @@ from archqa.query.conventions import Conventions
 from archqa.query.execution.elements import text_at
 from archqa.query.execution.rows import Row, parse_datetime, without_timezone
 
+LEFT_OUT = "Left out, since dated after the question"
+"""How the warning begins that counts them."""
+
 _DAY = timedelta(days=1)
 
 

@@ -16,7 +16,7 @@ from archqa.query.execution.context import (
 )
 from archqa.query.execution.details import with_people_or_places, with_reasons
 from archqa.query.execution.facts import keep_facts
-from archqa.query.execution.later_rows import split_later
+from archqa.query.execution.later_rows import LEFT_OUT, split_later
 from archqa.query.execution.named_rows import Wanted
 from archqa.query.execution.names import NameMatcher
 from archqa.query.execution.row_limits import (
@@ -74,7 +74,7 @@ def _without_later_rows(context: ExecutionContext, rows: list[Row], *, by_end: b
     if later:
         kind = KINDS[context.query.what]
         noun = kind.plural if len(later) > 1 else kind.singular
-        context.warn(f"Left out, since dated after the question: {len(later)} {noun}.")
+        context.warn(f"{LEFT_OUT}: {len(later)} {noun}.")
         context.note_step("up to the time of the question", earlier)
     return earlier
 

@@ -10,6 +10,7 @@ from typing import Any
 from archqa.agents.tools.tool import ToolResult, tool_error
 from archqa.fhir import Record, Resource
 from archqa.query.execution.elements import text_at
+from archqa.query.execution.later_rows import LEFT_OUT
 from archqa.query.execution.rows import parse_datetime, without_timezone
 from archqa.tasks.fhir_agentbench.one_patient_tools import (
     GetReferredResources,
@@ -72,7 +73,7 @@ class LaterResources:
         if not count:
             return ()
         noun = "resource" if count == 1 else "resources"
-        return (f"Left out, since dated after the question: {count} {noun}.",)
+        return (f"{LEFT_OUT}: {count} {noun}.",)
 
     def without(self, result: ToolResult) -> ToolResult:
         """The result of a tool without later resources, and how many of them it had."""
