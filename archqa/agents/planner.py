@@ -41,6 +41,7 @@ class PlannerTask(FrozenModel):
     """A question, and what is known by now of the record and of earlier attempts.
 
     `everyday`: a person asks, with concepts and states; else a benchmark, with the record's names.
+    `leaves_out_later_rows`: queries leave out what is dated after the time of the question.
     """
 
     question: str
@@ -52,6 +53,7 @@ class PlannerTask(FrozenModel):
     last_turn: bool = False
     everyday: bool = False
     most_queries: int = Field(default=1, ge=1, le=MOST_QUERIES)
+    leaves_out_later_rows: bool = False
     kinds: tuple[str, ...] = Field(default_factory=kind_descriptions)
     concepts: tuple[str, ...] = Field(default_factory=concept_names)
     judgements: tuple[str, ...] = Field(default_factory=judgement_lines)
@@ -102,7 +104,7 @@ class PlannerAgent(Agent[PlannerTask, Plan]):
     """Writes the queries; never computes."""
 
     name = "planner"
-    prompt = "planner/v2"
+    prompt = "planner/v3"
     task_type = PlannerTask
     output_type = Plan
 

@@ -61,8 +61,11 @@ def ask_record(
     asked = record_question(question, patient, context)
     with connect(record, allow_plain_http=settings.allow_plain_http) as opened:
         match = find_patient(opened, asked.patient_fhir_id)
-        asked_at = clock(opened, match.id, now or stated_time(context), patient=match.resource)
-    asked = record_question(question, match.id, context, asked_at.now)
+        stated = now or stated_time(context)
+        asked_at = clock(opened, match.id, stated, patient=match.resource)
+    asked = record_question(
+        question, match.id, context, asked_at.now, is_time_stated=stated is not None
+    )
     work = answer_record_question(asked, record, settings, now=asked_at.now, scripted=scripted)
     answer = run_sync(work)
     remarks = (*filter(None, [asked_at.remark]), *answer.remarks)
@@ -70,9 +73,17 @@ def ask_record(
 
 
 def record_question(
-    question: str, patient: str, context: str = "", now: datetime | None = None
+    question: str,
+    patient: str,
+    context: str = "",
+    now: datetime | None = None,
+    *,
+    is_time_stated: bool = False,
 ) -> RecordQuestion:
-    """Return the question about a patient. Raises `CallerError` for what is no text."""
+    """Return the question about a patient, at a time that was stated or is the present.
+
+    Raises `CallerError` for what is no text.
+    """
     question = whole_text(as_text(question, "The question"))
     patient = whole_text(as_text(patient, "The patient"))
     context = whole_text(as_text(context, "The context"))
@@ -83,6 +94,7 @@ def record_question(
         question=question,
         patient_fhir_id=patient.removeprefix("Patient/"),
         assumption=context,
+        is_time_stated=is_time_stated,
     )
 
 
@@ -179,7 +191,13 @@ def _pipeline_answer(
 def _queries(
     question: RecordQuestion, record: Record, settings: Settings, now: datetime
 ) -> PatientQueries:
-    return PatientQueries(record, question.patient_fhir_id, now, conventions_of(settings))
+    return PatientQueries(
+        record,
+        question.patient_fhir_id,
+        now,
+        conventions_of(settings),
+        is_time_stated=question.is_time_stated,
+    )
 
 
 async def _run_pipeline(

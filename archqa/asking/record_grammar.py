@@ -16,6 +16,7 @@ from archqa.asking.record_paraphrase import read_paraphrase
 from archqa.core.question import RecordQuestion
 from archqa.fhir import Record, Resource
 from archqa.query import CannotExecute, Chart, Query, execute
+from archqa.query.conventions import at_stated_time, get_conventions
 from archqa.query.everyday import (
     Declined,
     NotUnderstood,
@@ -25,17 +26,30 @@ from archqa.query.everyday import (
     read_question,
 )
 from archqa.query.execution.findings import QueryResult
+from archqa.query.execution.later_rows import cutoff
+from archqa.query.execution.time_windows import resolve_now
 
 _SENTENCE_END = re.compile(r"(?<=[.!?])\s+")
 
 
 class PatientQueries:
-    """Carries out queries about one patient at one time, each once."""
+    """Carries out queries about one patient at one time, each once.
 
-    def __init__(self, record: Record, patient_id: str, now: datetime, conventions: str) -> None:
+    Where that time was stated, rows dated after it are left out, with a warning.
+    """
+
+    def __init__(
+        self,
+        record: Record,
+        patient_id: str,
+        now: datetime,
+        conventions: str,
+        *,
+        is_time_stated: bool = False,
+    ) -> None:
         self._chart = Chart(record, patient_id)
         self._now = now.replace(tzinfo=None).isoformat(timespec="seconds")
-        self._conventions = conventions
+        self._conventions = at_stated_time(conventions) if is_time_stated else conventions
         self._results: dict[Query, QueryResult] = {}
 
     @property
@@ -47,6 +61,12 @@ class PatientQueries:
     def record(self) -> Record:
         """The record that is asked."""
         return self._chart.record
+
+    @property
+    def cutoff(self) -> datetime | None:
+        """The first moment of which rows are left out as later; None if all count."""
+        conventions = get_conventions(self._conventions)
+        return cutoff(resolve_now(self._now, conventions), conventions)
 
     @property
     def patient(self) -> Resource:

@@ -17,6 +17,7 @@ from archqa.fhir import FhirError, Record, Resource, display_name
 from archqa.query import Query
 from archqa.query.explanation import all_scalars
 from archqa.query.kinds import ERROR
+from archqa.tasks.fhir_agentbench.later_resources import is_later
 from archqa.tasks.fhir_agentbench.result import RecordResult
 
 CODE_PERFORMER = "code that a model wrote"
@@ -61,6 +62,7 @@ def _asked(result: RecordResult) -> list[Query]:
 def _own_answer(question: RecordQuestion, result: RecordResult, queries: PatientQueries) -> Answer:
     """The answer that an agent wrote without a typed query, with what it cites of the record."""
     evidence = tuple(_resource_evidence(result, queries.record))
+    remarks = (*result.warnings, *_later_evidence(evidence, queries))
     text = result.answer or ""
     if result.handed_over and not evidence:
         reason = f"{result.handed_over.rstrip('.')}. {_UNCITED}"
@@ -69,7 +71,7 @@ def _own_answer(question: RecordQuestion, result: RecordResult, queries: Patient
         question=question.question,
         status=Status.NOT_FOUND,
         message=text,
-        remarks=result.warnings,
+        remarks=remarks,
         performer=PERFORMER,
     )
     if not text or not evidence:
@@ -81,7 +83,7 @@ def _own_answer(question: RecordQuestion, result: RecordResult, queries: Patient
         "evidence": evidence,
     }
     if result.handed_over:
-        changes |= {"remarks": (*result.warnings, NOT_VERIFIED), "performer": CODE_PERFORMER}
+        changes |= {"remarks": (*remarks, NOT_VERIFIED), "performer": CODE_PERFORMER}
     return answer.model_copy(update=changes)
 
 
@@ -125,6 +127,18 @@ def _resource_evidence(result: RecordResult, record: Record) -> Iterator[Evidenc
                 source=kind,
                 date=str(row.get("time") or ""),
             )
+
+
+def _later_evidence(evidence: Iterable[Evidence], queries: PatientQueries) -> Iterator[str]:
+    """Yield which of the cited resources are dated after a stated time of the question."""
+    later = []
+    for each in evidence:
+        kind, _, resource_id = each.id.partition("/")
+        resource = _read(queries.record, kind, resource_id)
+        if resource is not None and is_later(resource, queries.cutoff):
+            later.append(each.id)
+    if later:
+        yield f"Dated after the question: {', '.join(later)}."
 
 
 def _read(record: Record, kind: str, resource_id: str) -> Resource | None:

@@ -4,6 +4,8 @@ answers.
 Sources: FHIR-AgentBench's question file (its answers stay in its key); MedAgentBench's task file.
 """
 
+from pydantic import Field
+
 from archqa.core.case import Case
 from archqa.core.value import FrozenModel
 
@@ -11,13 +13,15 @@ from archqa.core.value import FrozenModel
 class RecordQuestion(FrozenModel):
     """A question that a patient's FHIR resources answer.
 
-    `assumption` is the benchmark's context sentence.
+    `assumption` is the benchmark's context sentence. `is_time_stated`: its time is that of whoever
+    asks, not the present or the end of the record; no file holds it, so that it is not written.
     """
 
     id: str
     question: str
     patient_fhir_id: str = ""
     assumption: str = ""
+    is_time_stated: bool = Field(default=True, exclude=True)
 
 
 class ClinicalTask(FrozenModel):

@@ -31,6 +31,12 @@ class Conventions(FrozenModel):
         description="Whether 'since' excludes what is later than the day of the question "
         "(with_the_clock).",
     )
+    later_rows: Literal["left_out_if_stated", "left_out", "counted"] = Field(
+        default="left_out_if_stated",
+        description="Rows and visits dated after the time of the question are left out with a "
+        "warning: where whoever asks stated that time (`at_stated_time`), always, or never "
+        "(counted).",
+    )
     month_arithmetic: Literal["last_day", "overflow"] = Field(
         default="last_day",
         description="31 December minus one month: 30 November (last_day), or 31 November, which "
@@ -121,6 +127,7 @@ MIMIC_EHRSQL = Conventions(
     current_visit="without_end",
     now="midnight",
     since_window_end="with_the_clock",
+    later_rows="counted",
     month_arithmetic="overflow",
     name_matching="equal",
     distinct_name_matching="as_written",
@@ -141,6 +148,14 @@ MIMIC_EHRSQL = Conventions(
     marital_status_source="last_admission",
 )
 CONVENTIONS = {conventions.name: conventions for conventions in (CLINICAL, MIMIC_EHRSQL)}
+
+
+def at_stated_time(name: str | Conventions) -> Conventions:
+    """The conventions for a question of which the time was stated. Raises as `get_conventions`."""
+    conventions = get_conventions(name)
+    if conventions.later_rows == "counted":
+        return conventions
+    return conventions.model_copy(update={"later_rows": "left_out"})
 
 
 def get_conventions(name: str | Conventions) -> Conventions:

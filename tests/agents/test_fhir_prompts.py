@@ -1,11 +1,13 @@
 """What the agents of a record are told: only what their task holds, kept as a snapshot."""
 
+import inspect
 import re
 
 import pytest
 
 from archqa.agents.agent import Agent
 from archqa.agents.planner import LookupResult, PlannerAgent, PlannerTask, QueryAttempt
+from archqa.agents.tools import sandbox_prelude
 from archqa.agents.tools.sandbox import run_code
 from archqa.core.value import FrozenModel
 from archqa.llm.prompts import default_prompts
@@ -89,6 +91,68 @@ def test_instructions_are_the_same_for_every_question(agent: Agent) -> None:  # 
     )
     assert one[0] == other[0]
     assert one[1] != other[1]
+
+
+CODE_AGENTS = (FhirRetrieverCodeAgent(), FhirMultiTurnCodeAgent(), RecordCodeAgent())
+READING_AGENTS = (FhirRequestAgent(), FhirRetrieverAgent(), FhirMultiTurnAgent())
+HELPER = re.compile(r"^- (\w+)\((.*?)\) -> ", re.MULTILINE)
+
+
+def system_of(agent: Agent) -> str:  # type: ignore[type-arg]
+    system, _ = default_prompts().render(agent.prompt, dict(task_of(agent)))
+    return system.content
+
+
+@pytest.mark.parametrize("agent", CODE_AGENTS, ids=lambda agent: agent.prompt)
+def test_every_helper_is_listed_with_the_arguments_that_it_takes(agent: Agent) -> None:  # type: ignore[type-arg]
+    listed = dict(HELPER.findall(system_of(agent)))
+    for name, arguments in listed.items():
+        parameters = inspect.signature(getattr(sandbox_prelude, name)).parameters.values()
+        written = [argument.partition(":")[0] for argument in arguments.split(", ")]
+        assert written == [parameter.name for parameter in parameters], name
+        optional = {
+            parameter.name for parameter in parameters if parameter.default != parameter.empty
+        }
+        assert optional == {each.partition(":")[0] for each in arguments.split(", ") if "=" in each}
+    functions = inspect.getmembers(sandbox_prelude, inspect.isfunction)
+    assert listed.keys() == {name for name, _ in functions} - {"export_answer"}
+
+
+@pytest.mark.parametrize(
+    "agent", [*CODE_AGENTS[:2], *READING_AGENTS], ids=lambda agent: agent.prompt
+)
+def test_the_form_of_the_benchmarks_answers_is_said(agent: Agent) -> None:  # type: ignore[type-arg]
+    system = system_of(agent)
+    for words in (
+        "do not round it",
+        "No unit",
+        "YYYY-MM-DD HH:MM:SS",
+        'separated by "; "',
+        "A period without a value is\n  left out",
+        "also what is dated after the current time",
+    ):
+        assert words in system
+
+
+def test_the_code_agent_is_told_what_is_left_out_only_where_it_is() -> None:
+    task = task_of(RecordCodeAgent())
+    said = "What the record dates after the current time is left out by the tools"
+    for leaves_out in (False, True):
+        changed = {**dict(task), "leaves_out_later_rows": leaves_out}
+        _, user = default_prompts().render(RecordCodeAgent.prompt, changed)
+        assert (said in user.content) is leaves_out
+
+
+def test_the_planner_is_told_whether_later_rows_count() -> None:
+    task = dict(task_of(PlannerAgent()))
+    told = {
+        leaves_out: default_prompts()
+        .render(PlannerAgent.prompt, {**task, "leaves_out_later_rows": leaves_out})[0]
+        .content
+        for leaves_out in (False, True)
+    }
+    assert "It leaves no row out" in told[False]
+    assert "Rows dated after it are left out by the program" in told[True]
 
 
 def test_the_examples_of_the_code_agent_run() -> None:

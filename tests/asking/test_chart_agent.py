@@ -146,6 +146,7 @@ async def ask(
     script: Iterable[ScriptedReply] | Callable[[Request], ScriptedReply],
     question: str = QUESTION,
     budget: ChartBudget | None = None,
+    stated: datetime | None = None,
     **options: Any,
 ) -> tuple[Answer, list[Request]]:
     model = ScriptedModel(script)
@@ -153,8 +154,10 @@ async def ask(
     try:
         with Store.open(path) as opened:
             notes = NoteOpener(opened, encode).open("p1")
-            queries = PatientQueries(opened, "p1", NOW, "clinical")
-            chart = ChartToAsk(notes, queries, encode, NOW, **options)
+            now = stated or NOW
+            is_stated = stated is not None
+            queries = PatientQueries(opened, "p1", now, "clinical", is_time_stated=is_stated)
+            chart = ChartToAsk(notes, queries, encode, now, **options)
             context = backends.context(lambda _: None)
             return await answer_chart_by_model(question, chart, context, budget=budget), model.asked
     finally:
@@ -287,6 +290,15 @@ async def test_a_line_may_use_numbers_of_the_question_and_count_what_it_cites(re
     count = ("3 drugs were ordered.", ["r3", "r4", "r5"])
     answer, _ = await ask(record, [LIST_ORDERS, reply(count), OK], "How many orders?")
     assert answer.lines[0].text == count[0]
+
+
+async def test_a_list_leaves_out_rows_of_after_a_stated_time_and_says_so(record: Path) -> None:
+    before_the_orders = datetime(2023, 1, 1)
+    script = [LIST_ORDERS, reply(STOPPED), OK]
+    _, asked = await ask(record, script, stated=before_the_orders)
+    listed = asked[1].messages[-1].content
+    assert "Left out, since dated after the question: " in listed
+    assert "2023-11-02" not in listed
 
 
 async def test_orders_that_were_cancelled_are_listed_with_their_status_and_errors_are_not(

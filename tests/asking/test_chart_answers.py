@@ -304,3 +304,15 @@ def test_a_note_of_after_the_question_is_left_out_and_that_is_said(record: Path)
     )
     assert cited(answer) == {"DocumentReference/older#1"}
     assert "Left out, since dated after the question: 2 notes." in answer.remarks
+
+
+def test_a_resource_of_after_the_question_is_left_out_and_that_is_said(record: Path) -> None:
+    answer = ask_patient(
+        "What was her last PHQ-9?", "p1", record, Settings(), now=datetime(2022, 1, 1)
+    )
+    assert "Observation/phq-old" not in cited(answer)
+    assert any(
+        remark.startswith("Left out, since dated after the question: 1 ")
+        for remark in answer.remarks
+        if "note" not in remark
+    )

@@ -1,6 +1,7 @@
 """Questions to a record that a model's planner reads: queries, judgements, hand-over to code."""
 
 import json
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -53,7 +54,13 @@ def record(tmp_path: Path) -> Path:
 class Asked:
     """The answer to a question, and what the model was asked on the way."""
 
-    def __init__(self, record: Path, *script: ScriptedReply, question: str = UNREAD) -> None:
+    def __init__(
+        self,
+        record: Path,
+        *script: ScriptedReply,
+        question: str = UNREAD,
+        day: str = "2020-06-01 12:00:00",
+    ) -> None:
         settings = load_settings(
             typed={"model": "m", "base_url": "http://127.0.0.1:9/v1"},
             assignments=("cache=false",),
@@ -65,7 +72,7 @@ class Asked:
             record,
             settings,
             scripted=self.model,
-            context="Assume the current time is 2020-06-01 12:00:00.",
+            context=f"Assume the current time is {day}.",
         )
 
     @property
@@ -165,6 +172,47 @@ def test_the_code_agent_is_told_the_types_that_the_record_holds(record: Path) ->
     assert "- Goal: 1" in user.content
     assert "MIMIC" not in system.content
     assert "Specimen" not in system.content + user.content
+
+
+IN_JANUARY = "2020-01-15 12:00:00"
+LEFT_OUT = "Left out, since dated after the question: 1"
+
+
+def test_queries_leave_out_what_is_dated_after_the_stated_time(record: Path) -> None:
+    plan = queries({**POTASSIUM, "when": {"position": "last"}})
+    asked = Asked(record, plan, day=IN_JANUARY)
+    [line] = asked.answer.lines
+    assert line.citations == ("Observation/k1",)
+    assert any(remark.startswith(LEFT_OUT) for remark in asked.answer.remarks)
+    assert "Rows dated after it are left out" in asked.model.asked[0].messages[0].content
+
+
+def test_code_sees_nothing_that_is_dated_after_the_stated_time(record: Path) -> None:
+    list_potassium = (
+        "answer = [o['id'] for o in retrieved_resources['Observation'] if has_code(o, 'Potassium')]"
+    )
+    code = tool_call_reply(("execute_python_code", {"code": list_potassium}))
+    by_id = {"resource_type": "Observation", "resource_id": "k2"}
+    read_later = tool_call_reply(("get_resources_by_resource_id", by_id))
+    script = (HAND_OVER, RETRIEVE, code, read_later, final("One.", "Observation/k1"))
+    asked = Asked(record, *script, day=IN_JANUARY)
+    told = asked.model.asked[1].messages[1].content
+    assert "What the record dates after the current time is left out by the tools" in told
+    assert "Left out, since dated after the current time: " in asked.prompts[2]
+    assert asked.prompts[3] == "{'answer': ['k1']}"
+    assert "dated after the current time: left out" in asked.prompts[4]
+    assert any("dated after the question" in remark for remark in asked.answer.remarks)
+    assert [each.id for each in asked.answer.evidence] == ["Observation/k1"]
+
+
+def test_without_a_stated_time_nothing_is_left_out(record: Path) -> None:
+    answer = ask_record("What was her last potassium?", "p", record)
+    assert not any("dated after" in remark for remark in answer.remarks)
+    at_a_time = ask_record(
+        "What was her last potassium?", "p", record, now=datetime(2020, 1, 15, 12)
+    )
+    assert at_a_time.lines[0].citations == ("Observation/k1",)
+    assert any(remark.startswith(LEFT_OUT) for remark in at_a_time.remarks)
 
 
 def test_a_citation_that_the_record_does_not_have_is_dropped(record: Path) -> None:

@@ -23,6 +23,7 @@ from archqa.query import (
     execute,
     get_conventions,
 )
+from archqa.query.conventions import at_stated_time
 from tests.fhir.invented import (
     Resource,
     build_store,
@@ -315,3 +316,53 @@ def test_rows_are_plain_values(ward: Store, tmp_path: Path) -> None:
     result = execute(count_query("lab", "glucose"), ward, "p")
     assert [dataclasses.asdict(row)["value"] for row in result.rows] == [100, 200, 300]
     assert '"chosen":true' in result.model_dump_json()
+
+
+def rows_at(store: Store, now: str, conventions: Conventions) -> tuple[list[str], tuple[str, ...]]:
+    query = Query(what="lab", names=("Later",), now=now)
+    result = execute(query, store, "p", conventions)
+    return [ref for row in result.chosen for ref in row.refs], result.warnings
+
+
+@pytest.mark.parametrize(
+    ("now", "kept"),
+    [
+        ("2130-06-01T12:00:00", ["Observation/early"]),
+        ("2130-06-01T00:00:00", ["Observation/early", "Observation/evening"]),
+        ("2131-01-01T00:00:00", ["Observation/early", "Observation/evening", "Observation/late"]),
+    ],
+)
+def test_what_is_dated_after_a_stated_time_is_left_out_and_counted(
+    tmp_path: Path, now: str, kept: list[str]
+) -> None:
+    """A date without a time of day is the whole day."""
+    visit = encounter("h2", "p", "2130-01-01T10:00:00+00:00", None)
+    labs = [
+        lab("early", "Later", "2130-05-01T10:00:00+00:00", **IN_H2),
+        lab("evening", "Later", "2130-06-01T20:00:00+00:00", **IN_H2),
+        lab("late", "Later", "2130-12-01T10:00:00+00:00", **IN_H2),
+    ]
+    store = build_store(tmp_path / "later", [patient("p"), visit, *labs])
+    found, warnings = rows_at(store, now, at_stated_time("clinical"))
+    assert found == kept
+    missing = 3 - len(kept)
+    noun = "lab result" if missing == 1 else "lab results"
+    said = (f"Left out, since dated after the question: {missing} {noun}.",) if missing else ()
+    assert warnings == said
+    for conventions in (CLINICAL, at_stated_time("mimic-ehrsql")):
+        assert rows_at(store, now, conventions) == (
+            ["Observation/early", "Observation/evening", "Observation/late"],
+            (),
+        )
+
+
+def test_the_last_visit_is_the_last_one_that_had_begun(tmp_path: Path) -> None:
+    stays = [
+        encounter("one", "p", "2130-01-01T10:00:00+00:00", "2130-01-05T10:00:00+00:00"),
+        encounter("two", "p", "2131-01-01T10:00:00+00:00", "2131-01-05T10:00:00+00:00"),
+    ]
+    store = build_store(tmp_path / "visits", [patient("p"), *stays])
+    last = When(visit=Visit(kind="hospital", which="last"))
+    query = Query(what="hospital_visit", when=last, returns="time", now="2130-06-01T00:00:00")
+    chosen = execute(query, store, "p", at_stated_time("clinical")).chosen
+    assert [row.refs for row in chosen] == [("Encounter/one",)]

@@ -210,8 +210,15 @@ def _open(question: _ChartQuestion, record: Record) -> tuple[AskedPatient, OpenC
 async def _ask_record(question: _ChartQuestion, asked: AskedPatient) -> Answer:
     """Return the answer of the resources, where there are no notes."""
     now = asked.clock.now
+    stated = question.now or stated_time(question.context)
     return await answer_record_question(
-        record_question(question.question, asked.patient.id, question.context, now),
+        record_question(
+            question.question,
+            asked.patient.id,
+            question.context,
+            now,
+            is_time_stated=stated is not None,
+        ),
         question.record,
         question.settings,
         now=now,

@@ -39,7 +39,7 @@ class OpenChart:
     """A patient's chart at the time of a question, read by one thread at a time.
 
     `conventions` say how queries are interpreted, `extra_notes` are not in the record. Where the
-    time of the question was stated, notes dated after it are left out.
+    time of the question was stated, notes and rows dated after it are left out.
     """
 
     def __init__(
@@ -54,7 +54,9 @@ class OpenChart:
     ) -> None:
         self.patient = patient
         self.now = now
-        self.queries = PatientQueries(record, patient.id, now, conventions)
+        self.queries = PatientQueries(
+            record, patient.id, now, conventions, is_time_stated=is_time_stated
+        )
         self.vocabulary = patient_vocabulary(record, patient.id)
         opener = NoteOpener(record, remembered_vectors.encode)
         all_notes = opener.open(patient.id, *extra_notes)

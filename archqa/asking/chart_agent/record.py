@@ -26,6 +26,8 @@ from archqa.fhir import Resolver, project
 from archqa.fhir.values.text import normalise_text
 from archqa.query import CannotExecute, Query
 from archqa.query.called_concepts import concepts_called, with_concept_names
+from archqa.query.execution.findings import QueryResult
+from archqa.query.execution.later_rows import LEFT_OUT
 from archqa.query.execution.rows import Row
 from archqa.query.kinds import KINDS
 
@@ -162,7 +164,14 @@ class ShownRecord:
         hidden = len(within) - _MAX_ROWS
         if hidden > 0:
             lines.append(f"({hidden} earlier ones are not shown)")
+        lines += self._later(kind)
         return [*lines, DETAILS_HIDDEN] if kind == "patient" and self._hidden else lines
+
+    def _later(self, kind: str) -> Iterator[str]:
+        """Yield how many rows of a kind are left out, since they are dated after the question."""
+        for warning in self._result({"what": kind}).warnings:
+            if warning.startswith(LEFT_OUT):
+                yield warning
 
     def _none_called(self, kind: str, words: str) -> list[str]:
         """Return that no row has these words, and the names of rows that are nearest to them."""
@@ -231,12 +240,15 @@ class ShownRecord:
 
     def _found(self, fields: dict[str, object]) -> Sequence[Row]:
         """Return what a query finds, with reasons, and what is no fact: planned, denied, cancelled."""
+        result = self._result(fields)
+        return (*result.rows, *result.left_out)
+
+    def _result(self, fields: dict[str, object]) -> QueryResult:
         kind = KINDS[str(fields["what"])]
         if "reason" in kind.returns:
             fields = {**fields, "returns": "reason"}
         query = Query.model_validate({**fields, "summary": "count"})
-        result = self._queries(with_concept_names(query))
-        return (*result.rows, *result.left_out)
+        return self._queries(with_concept_names(query))
 
     def _rows(self, kind: str, words: str) -> list[Row]:
         """Return the rows that have all the words, and those of the concept that they name."""

@@ -8,6 +8,7 @@ from archqa.fhir import Encounters, Resource
 from archqa.query.conventions import Conventions
 from archqa.query.execution.chart import Chart
 from archqa.query.execution.elements import text_at
+from archqa.query.execution.later_rows import begun_before, cutoff
 from archqa.query.execution.rows import Row, parse_datetime, without_timezone
 from archqa.query.execution.search_step import SearchStep
 from archqa.query.execution.time_windows import ALL_TIME, Window, resolve_now, resolve_window
@@ -47,6 +48,11 @@ class ExecutionContext:
     def now(self) -> datetime | None:
         """The local time of the question."""
         return resolve_now(self.query.now, self.conventions)
+
+    @property
+    def cutoff(self) -> datetime | None:
+        """The first moment of which rows are left out as later; None if all count."""
+        return cutoff(self.now, self.conventions)
 
     def warn(self, text: str) -> None:
         """Record something that the reader of the answer should know."""
@@ -91,6 +97,7 @@ class ExecutionContext:
         if visit.kind == "icu":
             stays = self.chart.encounters.icu
             kind = "ICU stay"
+        stays = begun_before(stays, self.cutoff)
         if visit.which != "current":
             return stays.nth(_POSITIONS[visit.which])
         if stays.current is not None or stays.last is None:

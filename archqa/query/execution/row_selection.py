@@ -16,6 +16,7 @@ from archqa.query.execution.context import (
 )
 from archqa.query.execution.details import with_people_or_places, with_reasons
 from archqa.query.execution.facts import keep_facts
+from archqa.query.execution.later_rows import LEFT_OUT, split_later
 from archqa.query.execution.named_rows import Wanted
 from archqa.query.execution.names import NameMatcher
 from archqa.query.execution.row_limits import (
@@ -31,6 +32,7 @@ from archqa.query.execution.scope_filter import filter_by_scope
 from archqa.query.execution.search_step import SearchStep
 from archqa.query.execution.series import first_and_last, series_by_part
 from archqa.query.execution.value_units import with_common_units
+from archqa.query.kinds import KINDS
 from archqa.query.model import Companion, Query
 from archqa.query.scope import When
 
@@ -53,6 +55,7 @@ def select_rows(context: ExecutionContext, wanted: Wanted, when: When) -> RowSel
     by_end = uses_end_time(query)
     matcher = row_matcher(context, wanted)
     rows = _rows_within_limits(context, wanted, when, matcher, by_end=by_end)
+    rows = _without_later_rows(context, rows, by_end=by_end)
     rows = _sorted_by_time(context, rows, by_end=by_end)
     context.note_search(f"{len(rows)} of them pass every limit")
     rows = _with_returned_details(context, rows)
@@ -63,6 +66,17 @@ def select_rows(context: ExecutionContext, wanted: Wanted, when: When) -> RowSel
     if query.summary == "change":
         chosen = first_and_last(chosen, matcher)
     return RowSelection(rows, chosen)
+
+
+def _without_later_rows(context: ExecutionContext, rows: list[Row], *, by_end: bool) -> list[Row]:
+    """The rows without those after the time of the question, by the conventions; they are counted."""
+    earlier, later = split_later(rows, context.cutoff, by_end=by_end)
+    if later:
+        kind = KINDS[context.query.what]
+        noun = kind.plural if len(later) > 1 else kind.singular
+        context.warn(f"{LEFT_OUT}: {len(later)} {noun}.")
+        context.note_step("up to the time of the question", earlier)
+    return earlier
 
 
 def _of_latest_times(rows: list[Row], count: int) -> list[Row]:
@@ -136,6 +150,7 @@ def _pass_quietly(
     rows = filter_by_scope(quiet, rows, context.query.what, when, scope, by_end=by_end)
     rows = filter_by_attributes(quiet, rows)
     rows = filter_by_class(quiet, rows)
+    rows, _ = split_later(rows, context.cutoff, by_end=by_end)
     return _sorted_by_time(quiet, rows, by_end=by_end)
 
 
@@ -237,6 +252,7 @@ def _companion_rows(context: ExecutionContext, companion: Companion) -> list[Row
     if companion.routes:
         matches = NameMatcher(companion.routes, (), context.conventions)
         rows = [row for row in rows if matches(*row.facts.get("route", ()))]
+    rows, _ = split_later(rows, context.cutoff)
     rows = _sorted_by_time(context, rows)
     return _at_position(context, rows, companion.when, ConceptMatcher(()))
 

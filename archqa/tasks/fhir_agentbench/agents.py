@@ -32,6 +32,7 @@ class RecordQuestionTask(FrozenModel):
     """What an agent of a record is told: the question and nothing of its answer.
 
     `types` are those of the benchmark, `type_counts` those that the record holds for the patient.
+    `leaves_out_later_rows`: tools leave out what is dated after the time of the question.
     """
 
     question: str
@@ -39,6 +40,7 @@ class RecordQuestionTask(FrozenModel):
     assumption: str = ""
     types: tuple[str, ...] = RESOURCE_TYPES
     type_counts: tuple[TypeCount, ...] = ()
+    leaves_out_later_rows: bool = False
 
 
 class FinalMessage(FrozenModel):
@@ -51,7 +53,7 @@ class FhirRequestAgent(Agent[RecordQuestionTask, FinalMessage]):
     """`single_turn_request`: writes the searches itself."""
 
     name = "fhir_request"
-    prompt = "fhir_request/v1"
+    prompt = "fhir_request/v2"
     task_type = RecordQuestionTask
     output_type = FinalMessage
 
@@ -60,34 +62,34 @@ class FhirRetrieverAgent(FhirRequestAgent):
     """`single_turn_resource`: names types and reads what comes."""
 
     name = "fhir_retriever"
-    prompt = "fhir_retriever/v1"
+    prompt = "fhir_retriever/v2"
 
 
 class FhirRetrieverCodeAgent(FhirRequestAgent):
     """`single_turn_code_resource`: names types and writes code over what comes."""
 
     name = "fhir_retriever_code"
-    prompt = "fhir_retriever_code/v1"
+    prompt = "fhir_retriever_code/v2"
 
 
 class FhirMultiTurnAgent(FhirRequestAgent):
     """`multi_turn_resource`: retrieves and reads as often as it needs."""
 
     name = "fhir_multi_turn"
-    prompt = "fhir_multi_turn/v1"
+    prompt = "fhir_multi_turn/v2"
 
 
 class FhirMultiTurnCodeAgent(FhirRequestAgent):
     """`multi_turn_code_resource`: retrieves and computes as often as it needs."""
 
     name = "fhir_multi_turn_code"
-    prompt = "fhir_multi_turn_code/v1"
+    prompt = "fhir_multi_turn_code/v3"
 
 
 class RecordCodeAgent(FhirMultiTurnCodeAgent):
     """The same outside of the benchmark: it is told the types that the record holds."""
 
-    prompt = "fhir_multi_turn_code/v2"
+    prompt = "fhir_multi_turn_code/v4"
 
 
 class FhirConversation(Conversation[RecordQuestionTask]):

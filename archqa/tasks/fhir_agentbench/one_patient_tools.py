@@ -7,8 +7,8 @@ from archqa.agents.tools.tool import ToolResult, tool_error
 from archqa.fhir import Record, Resource
 from archqa.fhir.values.references import parse_reference
 from archqa.tasks.fhir_agentbench.retrieval_tools import (
+    GetResourceById,
     GetResourcesByPatientFhirId,
-    GetResourcesByResourceId,
     OfPatient,
     OfResource,
 )
@@ -27,18 +27,20 @@ class GetResourcesOfThisPatient(GetResourcesByPatientFhirId):
         """Search for the patient's own; a call for another one is an error."""
         if args.patient_fhir_id.removeprefix("Patient/") != self._patient:
             return tool_error("search", f"Only resources of patient {self._patient} are fetched.")
+        if args.resource_type == "Patient":  # A server may ignore `patient` and return everyone.
+            the_patient = OfResource(resource_type="Patient", resource_id=self._patient)
+            return GetResourceById().run(record, the_patient)
         return super().run(record, args)
 
 
-class GetReferredResources(GetResourcesByResourceId):
+class GetReferredResources(GetResourceById):
     """The resource with an id, unless it is about another patient."""
 
     def __init__(self, patient: str) -> None:
-        super().__init__(official=False)
         self._patient = patient
 
     def run(self, record: Record, args: OfResource) -> ToolResult:
-        """Search by the id; what is about another patient is an error."""
+        """Read it; what is about another patient is an error."""
         result = super().run(record, args)
         for resources in result.resources.values():
             for resource in resources:

@@ -137,7 +137,7 @@ class RetrievedResources:
         return mentioned
 
     def summarise(self, result: ToolResult) -> str:
-        """A line with the count of each type.
+        """A line with the count of each type, and the tool's remark.
 
         Without `official`, also one resource of each as a sample.
         """
@@ -147,7 +147,8 @@ class RetrievedResources:
             lines.append(f"retrieved_fhir_resources['{resource_type}'] ({count} items)")
             if resources and not self._official:
                 lines.append(f"  one of them, shortened: {project(resources[0])}")
-        return "\n".join(lines)
+        remark = result.output.get("remark")
+        return "\n".join([*lines, str(remark)] if remark else lines)
 
     def render(self, result: ToolResult) -> str:
         """The resources as a model reads them.

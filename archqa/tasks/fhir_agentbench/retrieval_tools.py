@@ -3,9 +3,10 @@
 Source: glee4810/FHIR-AgentBench at bbb4290, `tools/`. With `official`, they keep its quirks: a GET
 returns only the first page of a search and nothing for a plain read, and resources are searched by
 the parameter `id`, which the benchmark's server (Google Cloud Healthcare) does not know and
-ignores. Without it, reads, all pages and `_id` work.
+ignores. Without it, reads and all pages work, and one id returns one resource.
 """
 
+import re
 from collections.abc import Iterable, Iterator
 from typing import ClassVar
 from urllib.parse import quote
@@ -30,6 +31,9 @@ RESOURCE_TYPES = (
     "Medication",
 )
 """The types in the benchmark's prompts and in its `get_all_resources_by_patient_fhir_id`."""
+
+_ID = re.compile(r"[A-Za-z0-9.-]{1,64}")
+"""An id of FHIR (hl7.org/fhir/R4/datatypes.html#id)."""
 
 _OMITTED_ELEMENTS = frozenset({"text", "meta"})
 
@@ -92,20 +96,33 @@ class OfResource(FrozenModel):
 
 
 class GetResourcesByResourceId(Tool[OfResource]):
-    """The resource with an id, without `text` and `meta`."""
+    """The benchmark's tool: what a search by the parameter `id` returns, without `text` and `meta`.
+
+    Its server ignores that parameter and returns the whole type.
+    """
 
     name: ClassVar[str] = "get_resources_by_resource_id"
     description: ClassVar[str] = "Get FHIR resources of one type by resource id"
     takes = OfResource
 
-    def __init__(self, *, official: bool = True) -> None:
-        self._parameter = "id" if official else "_id"
-
     def run(self, record: Record, args: OfResource) -> ToolResult:
         """Search by the id."""
-        return _search_all(
-            record, args.resource_type, f"{self._parameter}={quote(args.resource_id)}"
-        )
+        return _search_all(record, args.resource_type, f"id={quote(args.resource_id)}")
+
+
+class GetResourceById(GetResourcesByResourceId):
+    """The one resource with an id, without `text` and `meta`."""
+
+    description: ClassVar[str] = "Get the one FHIR resource with this type and id"
+
+    def run(self, record: Record, args: OfResource) -> ToolResult:
+        """Read it; `Type/id` is an id, too. Raises `FhirError` (404) if there is none."""
+        resource_id = args.resource_id.strip().removeprefix(f"{args.resource_type}/")
+        if not args.resource_type.isalpha() or not _ID.fullmatch(resource_id):
+            return tool_error(
+                "search", "Give a resource type and one id, such as Medication and m1."
+            )
+        return _read(record, f"{args.resource_type}/{resource_id}")
 
 
 def _search_all(record: Record, resource_type: str, search: str) -> ToolResult:

@@ -51,7 +51,7 @@ class MedAgentTypedAgent(Agent[MedAgentTypedTask, AssistantTurn]):
     """Calls typed tools."""
 
     name = "clinical_typed"
-    prompt = "medagent_typed/v1"
+    prompt = "medagent_typed/v2"
     task_type = MedAgentTypedTask
     output_type = AssistantTurn
 

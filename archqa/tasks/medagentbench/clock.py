@@ -3,6 +3,7 @@
 import re
 from datetime import datetime, time, timedelta
 
+from archqa.agents.tools.date_arithmetic import full_years
 from archqa.errors import Unusable
 
 _NOW = re.compile(
@@ -66,9 +67,7 @@ def age_on(birth_date: str, now: datetime) -> int:
         born = datetime.fromisoformat(birth_date)
     except ValueError:
         raise Unusable("The patient's date of birth is no full date.") from None
-    years = now.year - born.year
-    birthday_is_ahead = (now.month, now.day) < (born.month, born.day)
-    return years - 1 if birthday_is_ahead else years
+    return full_years(born, now)
 
 
 def parse_instant(text: str) -> datetime | None:

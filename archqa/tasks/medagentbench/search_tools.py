@@ -15,7 +15,7 @@ from archqa.core.value import FrozenModel
 from archqa.fhir.record import Resource
 from archqa.tasks.medagentbench.clock import format_datetime
 from archqa.tasks.medagentbench.tool_implementations import ActionFailed, resource_reference
-from archqa.tasks.medagentbench.typed_tool import ClinicalTool
+from archqa.tasks.medagentbench.typed_tool import Arguments, ClinicalTool
 
 _MAX_RESOURCES = 50
 """Resources shown of one search."""
@@ -54,7 +54,20 @@ class FindPatients(ClinicalTool[PatientArgs]):
             raise ActionFailed(
                 "Give at least one of identifier, name, family, given and birthdate."
             )
-        return _summarise(self.implementations.search_patients(**args.model_dump()))
+        patients = self.implementations.search_patients(**args.model_dump())
+        if patients:
+            return _summarise(patients)
+        return {**_summarise(patients), "remark": self._remark(args)}
+
+    def _remark(self, args: PatientArgs) -> str:
+        """Say that nobody was found, and whether somebody has the record number alone."""
+        known = args.identifier and self.implementations.session.has_patient(args.identifier)
+        if known:
+            return (
+                f"The record has a patient {args.identifier[:40]}, but none who fits all of what "
+                "is asked."
+            )
+        return "The record has no such patient."
 
 
 class LabArgs(FrozenModel):
@@ -67,7 +80,25 @@ class LabArgs(FrozenModel):
     within_hours: float | None = Hours
 
 
-class SearchLabs(ClinicalTool[LabArgs]):
+class PatientSearch(ClinicalTool[Arguments]):
+    """A search about one patient."""
+
+    def summarise_of_patient(self, patient: str, resources: Sequence[Resource]) -> dict[str, Any]:
+        """The summaries; if there is none, whether the record has the patient at all."""
+        summary = _summarise(resources)
+        if resources:
+            return summary
+        number = patient[:40]
+        known = self.implementations.session.has_patient(patient.removeprefix("Patient/"))
+        remark = f"The record has the patient {number}, but nothing of the kind that is asked for."
+        if known is False:
+            remark = f"The record has no patient {number}: check the record number."
+        elif known is None:
+            remark = f"Whether the record has the patient {number} could not be found out."
+        return {**summary, "patient_known": known, "remark": remark}
+
+
+class SearchLabs(PatientSearch[LabArgs]):
     """Laboratory results, the latest first."""
 
     name = "search_labs"
@@ -78,7 +109,7 @@ class SearchLabs(ClinicalTool[LabArgs]):
         """Search observations by code."""
         since = self.now - timedelta(hours=args.within_hours) if args.within_hours else None
         measurements = self.implementations.search_measurements(args.patient, args.code, since)
-        return _summarise(measurements)
+        return self.summarise_of_patient(args.patient, measurements)
 
 
 class RecordArgs(FrozenModel):
@@ -88,7 +119,7 @@ class RecordArgs(FrozenModel):
     within_hours: float | None = Hours
 
 
-class RecordSearch(ClinicalTool[RecordArgs]):
+class RecordSearch(PatientSearch[RecordArgs]):
     """A search of one resource type of one patient."""
 
     takes = RecordArgs
@@ -101,7 +132,8 @@ class RecordSearch(ClinicalTool[RecordArgs]):
         if args.within_hours:
             since = self.now - timedelta(hours=args.within_hours)
             params.append(("date", f"ge{format_datetime(since)}"))
-        return _summarise(self.implementations.search(self.resource_type, params))
+        resources = self.implementations.search(self.resource_type, params)
+        return self.summarise_of_patient(args.patient, resources)
 
 
 class SearchVitals(RecordSearch):
@@ -123,7 +155,8 @@ class SearchProblems(RecordSearch):
     def execute(self, args: RecordArgs) -> dict[str, Any]:
         """Search conditions; they have no date parameter."""
         params = [("patient", args.patient)]
-        return _summarise(self.implementations.search(self.resource_type, params))
+        resources = self.implementations.search(self.resource_type, params)
+        return self.summarise_of_patient(args.patient, resources)
 
 
 class SearchMedications(RecordSearch):

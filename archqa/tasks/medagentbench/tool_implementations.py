@@ -7,17 +7,23 @@ the instruction and the resources read before they are posted.
 import json
 from collections.abc import Iterable, Sequence
 from datetime import datetime, timedelta
-from typing import Any
+from typing import Any, NamedTuple
 
 from archqa.errors import ArchqaError
 from archqa.fhir.record import Resource
+from archqa.fhir.values.references import parse_reference
 from archqa.fhir.values.urls import build_search_url
 from archqa.tasks.medagentbench.clock import format_datetime, parse_instant
 from archqa.tasks.medagentbench.gateway import FHIR_BASE_URL
 from archqa.tasks.medagentbench.protocol import POST_ACCEPTED, TaskController, parse_resources
 from archqa.tasks.medagentbench.session import ClinicalSession
 from archqa.tasks.medagentbench.settings import PayloadFormat
-from archqa.tasks.medagentbench.write_checks import WriteContext, missing_reads, objections
+from archqa.tasks.medagentbench.write_checks import (
+    WriteContext,
+    is_looked_up,
+    missing_reads,
+    objections,
+)
 from archqa.tasks.medagentbench.write_intents import WriteIntent
 
 _MAX_PAGES = 3
@@ -31,10 +37,18 @@ class ActionFailed(ArchqaError):
     """The action was refused or failed; the message tells the agent why."""
 
 
+class Written(NamedTuple):
+    """A write that was accepted; `reference` is empty where nothing is stored."""
+
+    payload: dict[str, Any]
+    reference: str = ""
+
+
 class ToolImplementations:
     """The actions of an agent in one task.
 
-    `cited` are the resources that the answer rests on, `remarks` tell of refused writes.
+    `cited` are the resources that the answer rests on, `created` those that were stored by
+    `Type/id`, `remarks` tell of refused writes.
     """
 
     def __init__(
@@ -47,8 +61,14 @@ class ToolImplementations:
         self.session = session
         self.payload_format = payload_format or session.payload_format
         self.cited: list[str] = []
+        self.created: dict[str, Resource] = {}
         self.explanation = ""
         self.remarks: list[str] = []
+
+    @property
+    def known_resources(self) -> dict[str, Resource]:
+        """The resources that were read or stored in this task, by `Type/id`."""
+        return {**self.controller.resources_read, **self.created}
 
     def search(self, resource_type: str, params: Iterable[tuple[str, str]]) -> list[Resource]:
         """The matches on the first pages of a search. Raises `ActionFailed`."""
@@ -91,11 +111,12 @@ class ToolImplementations:
             return measurements
         return [measurement for measurement in measurements if _time_of(measurement) >= since]
 
-    def write(self, intent: WriteIntent, evidence: Sequence[str] = ()) -> dict[str, Any]:
-        """Check an intent, post it and return the payload.
+    def has_looked_up(self, patient: str) -> bool:
+        """Whether the Patient resource with this id or record number was read in this task."""
+        return is_looked_up(patient, self.controller.resources_read)
 
-        Raises `ActionFailed` with every reason against it.
-        """
+    def write(self, intent: WriteIntent, evidence: Sequence[str] = ()) -> Written:
+        """Check an intent and post it. Raises `ActionFailed` with every reason against it."""
         payload = intent.payload(self.payload_format)
         url = f"{FHIR_BASE_URL}{intent.resource_type}"
         body = json.dumps(payload)
@@ -108,7 +129,7 @@ class ToolImplementations:
         answer = self._take_turn(f"POST {url}\n{body}")
         if not answer.startswith(_ACCEPTED):
             raise self._refusal(intent, answer)
-        return payload
+        return Written(payload, self._store_created(payload))
 
     def preview(
         self, intent: WriteIntent, evidence: Sequence[str] = ()
@@ -128,6 +149,15 @@ class ToolImplementations:
         self.cited = list(dict.fromkeys(cited))
         self._take_turn(f"FINISH({json.dumps(list(answers), ensure_ascii=False)})")
 
+    def _store_created(self, payload: dict[str, Any]) -> str:
+        """The reference of the resource that the last write created; empty if none was stored."""
+        location = parse_reference(str(self.session.attempts[-1]["location"]))
+        if location is None or not location.type:
+            return ""
+        reference = f"{location.type}/{location.id}"
+        self.created[reference] = {**payload, "id": location.id}
+        return reference
+
     def _refusal(self, intent: WriteIntent, reason: str) -> ActionFailed:
         self.remarks.append(f"{intent.resource_type} refused")
         return ActionFailed(reason)
@@ -135,7 +165,7 @@ class ToolImplementations:
     def _refusal_reasons(self, payload: dict[str, Any], evidence: tuple[str, ...]) -> list[str]:
         context = self.session.write_context(payload)
         context = WriteContext(
-            self.controller.resources_read,
+            self.known_resources,
             tuple(self.controller.requested_urls),
             tuple(self.controller.accepted_writes),
             context.existing_resources,

@@ -24,27 +24,33 @@ from archqa.tasks.medagentbench.search_tools import (
 )
 from archqa.tasks.medagentbench.tool_implementations import ActionFailed, ToolImplementations
 from archqa.tasks.medagentbench.typed_tool import ClinicalTool
+from archqa.tasks.medagentbench.write_checks import same_unit
 from archqa.tasks.medagentbench.write_tools import OrderMedication, OrderService, RecordVital
 
 
 class CalculateArgs(FrozenModel):
     """An expression."""
 
-    expression: str = Field(description="such as mean([90, 110]) or (3.5 - 3.2) / 0.1 * 10")
+    expression: str = Field(
+        description="such as mean([90, 110]), (3.5 - 3.2) / 0.1 * 10 or age('1950-11-14', now)"
+    )
 
 
 class Calculate(ClinicalTool[CalculateArgs]):
-    """Arithmetic."""
+    """Arithmetic, ages and differences of dates."""
 
     name = "calculate"
     description = (
-        "Reckons: + - * / // % **, round, abs, min, max, sum, mean, len, sqrt, floor, ceil."
+        "Reckons in full precision; nothing is rounded unless you write round(x, decimals). "
+        "+ - * / // % **, comparisons, round, abs, min, max, sum, mean, len, sqrt, floor, ceil. "
+        "Dates are in quotation marks, and now is the time of this task: age(born, on) in whole "
+        "years; days(from, to), hours(from, to) and minutes(from, to), with fractions."
     )
     takes = CalculateArgs
 
     def execute(self, args: CalculateArgs) -> dict[str, Any]:
         """The value of the expression."""
-        return {"value": calculate(args.expression)}
+        return {"value": calculate(args.expression, {"now": format_datetime(self.now)})}
 
 
 class DateArgs(FrozenModel):
@@ -79,34 +85,44 @@ class Dates(ClinicalTool[DateArgs]):
 class DoseArgs(FrozenModel):
     """A measurement."""
 
-    measured: float = Field(
-        description="the measured value, in the unit of the dosing instructions"
-    )
+    measured: float = Field(description="the measured value, as the record has it")
+    unit: str = Field(min_length=1, description="its unit, as the record has it, such as mg/dL")
 
 
 class ReplacementDose(ClinicalTool[DoseArgs]):
     """The dose by the table or rule in the task's context."""
 
     name = "replacement_dose"
-    description = "Reads the dosing instructions of the task and tells the dose for a measured value, if it is low."
+    description = (
+        "Reads the dosing instructions of the task and tells the dose for a measured value, if it "
+        "is low, and the rule that says so, word for word. Nothing is converted: a value in "
+        "another unit than the instructions' is refused."
+    )
     takes = DoseArgs
 
     def execute(self, args: DoseArgs) -> dict[str, Any]:
-        """The dose, or that the value is not low."""
+        """The dose or that the value is not low, by which rule. Raises `ActionFailed`."""
         dosing = parse_dosing(self.implementations.session.task_text.context)
         if dosing is None:
             raise ActionFailed(
                 "The task has no dosing instructions of a form this tool reads; reckon with calculate."
             )
+        if not same_unit(args.unit.strip(), dosing.measure):
+            raise ActionFailed(
+                f"The dosing instructions are for values in {dosing.measure}, and this one is in "
+                f"{args.unit[:20]}. Give a measurement in {dosing.measure}, or order nothing."
+            )
         dose = dosing.dose_for(args.measured)
+        rule = dosing.rule_for(args.measured)
         if dose is None:
-            return {"low": False}
+            return {"low": False, "rule": rule}
         return {
             "low": True,
             "dose": dose.amount,
             "unit": dose.unit,
             "route": dose.route,
             "hours": dose.hours,
+            "rule": rule,
         }
 
 
@@ -129,8 +145,8 @@ class Finish(ClinicalTool[FinishArgs]):
 
     def execute(self, args: FinishArgs) -> dict[str, Any]:
         """End the conversation. Raises `ActionFailed` if a cited resource was not read."""
-        resources_read = self.implementations.controller.resources_read
-        unread = [reference for reference in args.cited if reference not in resources_read]
+        known = self.implementations.known_resources
+        unread = [reference for reference in args.cited if reference not in known]
         if unread:
             raise ActionFailed(f"You cite {', '.join(unread)}, which was not read in this task.")
         self.implementations.finish(args.answers, args.explanation, args.cited)

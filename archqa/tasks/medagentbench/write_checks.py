@@ -24,6 +24,11 @@ _REQUESTING_VERBS = {
 }
 """The words by which an instruction asks for a write of each type."""
 
+INSTRUCTION_EVIDENCE = "instruction:"
+"""What evidence begins with that is words of the instruction, not a resource."""
+
+_MIN_QUOTED_WORDS = 3
+
 _CONDITION = re.compile(r"\bif\b", re.IGNORECASE)
 _CONCENTRATION = re.compile(r"\b(?:mg|g|mmol|mEq|ug|µg|ng|mL|U|IU)/(?:dL|L|mL)\b", re.IGNORECASE)
 _EQUIVALENT_UNITS = ({"meq/l", "mmol/l"},)
@@ -85,19 +90,28 @@ def missing_reads(
 ) -> list[str]:
     """Why it is too early to write.
 
-    Nothing of the patient was read, or a condition was not checked.
+    The patient was not looked up, nothing justifies the write, or a condition was not checked.
     """
     patient = subject_patient_id(payload)
     reasons = []
-    if not any(_is_about(resource, patient) for resource in context.resources_read.values()):
-        reasons.append("Read the patient's record before you write to it.")
-    unread = [reference for reference in evidence if reference not in context.resources_read]
-    if unread:
-        reasons.append(f"The evidence {', '.join(unread)} was not read in this task.")
+    if not is_looked_up(patient, context.resources_read):
+        reasons.append(
+            f"The patient {patient[:40]} was not looked up in this task: find the Patient by "
+            "this record number before you write."
+        )
+    reasons += _wrong_evidence(task_text, context, evidence)
     is_conditional = _CONDITION.search(task_text.instruction) is not None
     if is_conditional and not _looked_at_measurements(patient, context, evidence):
         reasons.append("The instruction sets a condition; read the measurement it speaks of first.")
     return reasons
+
+
+def is_looked_up(patient: str, resources_read: Mapping[str, Resource]) -> bool:
+    """Whether the Patient with this id or record number is among the resources read."""
+    return any(
+        reference.startswith("Patient/") and _has_identity(resource, patient)
+        for reference, resource in resources_read.items()
+    )
 
 
 def subject_patient_id(payload: Mapping[str, Any]) -> str:
@@ -115,6 +129,35 @@ def same_unit(unit: str, other_unit: str) -> bool:
     """Whether two units are the same, as mEq/L and mmol/L of a monovalent ion are."""
     units = {unit.lower(), other_unit.lower()}
     return len(units) == 1 or any(units <= equivalent for equivalent in _EQUIVALENT_UNITS)
+
+
+def _wrong_evidence(
+    task_text: TaskText, context: WriteContext, evidence: tuple[str, ...]
+) -> Iterator[str]:
+    if not evidence:
+        yield (
+            "Nothing justifies this write: name as evidence the resources it rests on, as Type/id, "
+            f"or '{INSTRUCTION_EVIDENCE} ' and words of the instruction."
+        )
+    instruction = _folded(task_text.text)
+    unread = []
+    for each in evidence:
+        if not each.startswith(INSTRUCTION_EVIDENCE):
+            unread += [each] if each not in context.resources_read else []
+            continue
+        quotation = _folded(each.removeprefix(INSTRUCTION_EVIDENCE))
+        if len(quotation.split()) < _MIN_QUOTED_WORDS or quotation not in instruction:
+            yield (
+                f"The instruction does not say {quotation[:80]!r}: quote at least "
+                f"{_MIN_QUOTED_WORDS} words of it."
+            )
+    if unread:
+        yield f"The evidence {', '.join(unread)} was not read in this task."
+
+
+def _folded(text: str) -> str:
+    """A text in lower case on one line, without quotation marks at its ends."""
+    return " ".join(text.casefold().split()).strip("\"'“”‘’ ")
 
 
 def _looked_at_measurements(patient: str, context: WriteContext, evidence: tuple[str, ...]) -> bool:
@@ -204,13 +247,6 @@ def _occasion(resource: Mapping[str, Any]) -> str:
     if resource.get("resourceType") == "Observation":
         return str(resource.get("effectiveDateTime"))
     return str(resource.get("occurrenceDateTime") or resource.get("authoredOn"))[:10]
-
-
-def _is_about(resource: Mapping[str, Any], patient: str) -> bool:
-    is_patient = resource.get("resourceType") == "Patient"
-    if is_patient and _has_identity(resource, patient):
-        return True
-    return subject_patient_id(resource) == patient
 
 
 def _has_identity(resource: Mapping[str, Any], patient: str) -> bool:

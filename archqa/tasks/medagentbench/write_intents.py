@@ -5,7 +5,7 @@ route, an object for a note); `r4` is FHIR R4.
 """
 
 from collections.abc import Mapping
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 from pydantic import Field
 
@@ -15,6 +15,11 @@ from archqa.tasks.medagentbench.settings import PayloadFormat
 NDC = "http://hl7.org/fhir/sid/ndc"
 LOINC = "http://loinc.org"
 SNOMED = "http://snomed.info/sct"
+BENCHMARK_PRIORITY: Literal["stat"] = "stat"
+"""The priority that the benchmark's function file asks for, whatever an instruction says."""
+
+_DEFAULT_PRIORITIES = {PayloadFormat.BENCHMARK: BENCHMARK_PRIORITY, PayloadFormat.R4: "routine"}
+
 _UCUM = "http://unitsofmeasure.org"
 _CATEGORY_SYSTEMS = {
     "benchmark": "http://hl7.org/fhir/observation-category",
@@ -107,7 +112,11 @@ class MedicationOrder(WriteIntent):
 
 
 class ServiceOrder(WriteIntent):
-    """An order of a test or a referral; `when` is the time it is to be done, `note` free text."""
+    """An order of a test or a referral; `when` is the time it is to be done, `note` free text.
+
+    Without a `priority` it is "routine", as FHIR has it, but "stat" in the benchmark's form, whose
+    function for a ServiceRequest says 'Use "stat"' (funcs_v1.json).
+    """
 
     resource_type = "ServiceRequest"
     system: str = Field(min_length=1)
@@ -115,6 +124,7 @@ class ServiceOrder(WriteIntent):
     name: str = Field(min_length=1)
     note: str = ""
     when: str = ""
+    priority: Literal["routine", "urgent", "asap", "stat"] | None = None
 
     def payload(self, payload_format: PayloadFormat) -> dict[str, Any]:
         """A ServiceRequest."""
@@ -125,7 +135,7 @@ class ServiceOrder(WriteIntent):
             "authoredOn": self.at,
             "status": "active",
             "intent": "order",
-            "priority": "stat",
+            "priority": self.priority or _DEFAULT_PRIORITIES[payload_format],
             "subject": self.subject,
         }
         if self.note:

@@ -1,12 +1,12 @@
 """Typed tools that write: a vital sign, an order of a medication, an order of a service."""
 
-from typing import Any, TypeVar
+from typing import Any, Literal, TypeVar
 
 from pydantic import Field
 
 from archqa.core.value import FrozenModel
 from archqa.tasks.medagentbench.clock import format_datetime
-from archqa.tasks.medagentbench.tool_implementations import ToolImplementations
+from archqa.tasks.medagentbench.tool_implementations import ToolImplementations, Written
 from archqa.tasks.medagentbench.typed_tool import ClinicalTool
 from archqa.tasks.medagentbench.write_intents import (
     MedicationOrder,
@@ -18,8 +18,14 @@ from archqa.tasks.medagentbench.write_intents import (
 Arguments = TypeVar("Arguments", bound=FrozenModel)
 
 Patient = Field(description="the patient's record number", min_length=1)
-Evidence = Field(default=(), description="what justifies it: resources read before, as Type/id")
+Evidence = Field(
+    min_length=1,
+    description="what justifies it: resources read in this task, as Type/id, or 'instruction: ' "
+    "and at least three words of the instruction, word for word",
+)
 Settled = Field(default=False, description="false shows what would be written; true writes it")
+
+_NOTHING_STORED = "Accepted. In this mode nothing is stored, so that there is no id."
 
 
 class WriteTool(ClinicalTool[Arguments]):
@@ -40,11 +46,17 @@ class WriteTool(ClinicalTool[Arguments]):
         Raises `ActionFailed`.
         """
         if settled and intent in self._previewed:
-            return {"written": True, "payload": self.implementations.write(intent, evidence)}
+            return _written_fields(self.implementations.write(intent, evidence))
         payload, reasons = self.implementations.preview(intent, evidence)
         if not reasons:
             self._previewed.append(intent)
         return {"written": False, "would_be_written": payload, "against_it": reasons}
+
+
+def _written_fields(written: Written) -> dict[str, Any]:
+    """What was written, with the id under which the record has it now."""
+    fields = {"written": True, "id": written.reference or None, "payload": written.payload}
+    return fields if written.reference else {**fields, "remark": _NOTHING_STORED}
 
 
 class VitalArgs(FrozenModel):
@@ -117,6 +129,9 @@ class ServiceArgs(FrozenModel):
     )
     when: str = Field(
         default="", description="the time it is to be done, as the tool dates tells it"
+    )
+    priority: Literal["routine", "urgent", "asap", "stat"] | None = Field(
+        default=None, description="only where the instruction says how urgent it is"
     )
     evidence: tuple[str, ...] = Evidence
     settled: bool = Settled

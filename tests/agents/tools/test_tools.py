@@ -12,9 +12,11 @@ import pytest
 from archqa.agents.tools.sandbox import SandboxLimits
 from archqa.agents.tools.tool import Tool, ToolResult
 from archqa.fhir import Store
+from archqa.tasks.fhir_agentbench.one_patient_tools import GetResourcesOfThisPatient
 from archqa.tasks.fhir_agentbench.python_tool import ExecutePythonCode
 from archqa.tasks.fhir_agentbench.retrieval_tools import (
     FhirRequestGet,
+    GetResourceById,
     GetResourcesByPatientFhirId,
     GetResourcesByResourceId,
 )
@@ -92,9 +94,29 @@ def test_the_benchmarks_server_ignores_a_parameter_it_does_not_know(ward: Store)
     assert sorted(ids(patients)["Patient"]) == ["p1", "p2"]
     arguments = {"resource_type": "Medication", "resource_id": "m1"}
     assert len(ids(call(GetResourcesByResourceId(), ward, **arguments))["Medication"]) == 4
-    assert ids(call(GetResourcesByResourceId(official=False), ward, **arguments)) == {
-        "Medication": ["m1"]
-    }
+
+
+@pytest.mark.parametrize("written", ["m1", "Medication/m1", " m1 "])
+def test_one_id_returns_that_resource_and_no_other(written: str, ward: Store) -> None:
+    arguments = {"resource_type": "Medication", "resource_id": written}
+    assert ids(call(GetResourceById(), ward, **arguments)) == {"Medication": ["m1"]}
+
+
+@pytest.mark.parametrize("written", ["", "m1,m2", "Patient/p1", "m1&_count=5", "../Patient/p1"])
+def test_what_is_not_one_id_of_the_type_is_an_error(written: str, ward: Store) -> None:
+    result = call(GetResourceById(), ward, resource_type="Medication", resource_id=written)
+    assert result.resources == {}
+    assert "one id" in result.content["error"]
+
+
+def test_an_id_that_the_record_lacks_is_an_error(ward: Store) -> None:
+    result = call(GetResourceById(), ward, resource_type="Medication", resource_id="none")
+    assert result.content == {"error": "There is no Medication of that id."}
+
+
+def test_the_patient_is_read_by_its_id_where_only_one_patient_may_be_told_of(ward: Store) -> None:
+    arguments = {"resource_type": "Patient", "patient_fhir_id": "p1"}
+    assert ids(call(GetResourcesOfThisPatient("p1"), ward, **arguments)) == {"Patient": ["p1"]}
 
 
 def test_a_get_sees_one_page_and_nothing_of_a_read_unless_told_otherwise(ward: Store) -> None:

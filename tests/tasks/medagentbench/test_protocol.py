@@ -22,7 +22,14 @@ from archqa.tasks.medagentbench.agents import MedAgentPaperAgent, MedAgentTypedA
 from archqa.tasks.medagentbench.gateway import FHIR_BASE_URL, open_gateway
 from archqa.tasks.medagentbench.protocol import parse_turn
 from tests.tasks.medagentbench.invented import SyntheticBenchmark, task
-from tests.tasks.medagentbench.paper_agent import ONE, run_task, turns
+from tests.tasks.medagentbench.paper_agent import (
+    ONE,
+    always,
+    bundle,
+    fhir_server,
+    run_task,
+    turns,
+)
 
 GO_ON = "Please call FINISH if you have got answers for all the questions and finished all the requested tasks"
 
@@ -102,6 +109,33 @@ def test_what_real_agents_ask_is_answered(url: str, benchmark: SyntheticBenchmar
         fetched = open_gateway(store).get(f"{url}&_format=json")
     assert not fetched.error
     assert json.loads(fetched.text)["resourceType"] in {"Bundle", "Patient", "CapabilityStatement"}
+
+
+def matches(benchmark: SyntheticBenchmark, query: str) -> int:
+    """How many resources a GET of the agent `paper` finds."""
+    with Store.open(benchmark.store, "hapi") as store:
+        fetched = open_gateway(store).get(f"{FHIR_BASE_URL}{query}&_format=json")
+    total: int = json.loads(fetched.text)["total"]
+    return total
+
+
+def test_a_plus_in_a_query_is_a_blank_and_an_offset_may_be_written_with_it(
+    benchmark: SyntheticBenchmark,
+) -> None:
+    """As a form is decoded; a date takes the blank of an unescaped offset (fhir-store.md)."""
+    assert matches(benchmark, "Patient?family=De+la+Prueba") == 1
+    assert matches(benchmark, "Patient?family=De%2Bla%2BPrueba") == 0
+    since = f"Observation?patient={ONE}&code=MG&date=ge2023-11-13T08:00:00"
+    assert [matches(benchmark, since + offset) for offset in ("+02:00", "%2B02:00")] == [2, 2]
+    assert [matches(benchmark, since + offset) for offset in ("+01:00", "%2B01:00")] == [0, 0]
+
+
+def test_a_real_server_gets_a_plus_as_the_agent_wrote_it(tmp_path: Path) -> None:
+    """Python's requests, with which the benchmark sends it, does not escape it either."""
+    query = "Observation?patient=p&date=ge2023-11-12T10:15:00+00:00"
+    with fhir_server(always(200, bundle())) as (address, requested):
+        run_task(address, tmp_path, f"GET {FHIR_BASE_URL}{query}", "FINISH([])")
+    assert f"/fhir/{query}&_format=json" in requested
 
 
 def test_a_failed_get_is_told_in_the_benchmarks_words(

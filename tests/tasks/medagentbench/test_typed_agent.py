@@ -1,75 +1,28 @@
 """The agent with typed tools, performed by models that say what they are told to."""
 
-import json
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from archqa.errors import CallerError, InputError
-from archqa.evaluation.scoring import score
 from archqa.fhir import Store
-from archqa.llm.model import Reply, Request, ToolCall
-from archqa.llm.scripted import ScriptedModel, refusal_reply, tool_call_reply
+from archqa.llm.model import Reply, ToolCall
+from archqa.llm.scripted import refusal_reply, tool_call_reply
 from archqa.runs.predict import predict
-from archqa.runs.record import CaseRecord, CaseStatus
+from archqa.runs.record import CaseStatus
 from archqa.settings import load_settings
 from archqa.tasks.medagentbench.memory import add_correction, load_corrections
 from tests.fakes.server import FakeServer
-from tests.tasks.medagentbench.invented import SENTENCE, SyntheticBenchmark, task
+from tests.tasks.medagentbench.invented import SyntheticBenchmark, task
+from tests.tasks.medagentbench.typed_agent import (
+    ScriptedAgent,
+    finish,
+    is_correct,
+    run_task,
+    tool_results,
+)
 
 ONE, TWO = "S9000001", "S9000002"
-Lines = list[Any] | Callable[[Request], Any]
-
-
-def run_task(
-    benchmark: SyntheticBenchmark, tmp_path: Path, row: dict[str, Any], lines: Lines, **more: Any
-) -> CaseRecord:
-    """How one task ends when a model calls tools like this."""
-    tasks = tmp_path / "tasks.json"
-    tasks.write_text(json.dumps([row]))
-    run = predict(
-        tasks,
-        out=tmp_path / "run",
-        pipeline="typed",
-        record=str(benchmark.store),
-        scripted=ScriptedModel(lines),
-        model="m",
-        cache=False,
-        **more,
-    )
-    return run.records[0]
-
-
-def is_correct(tmp_path: Path) -> bool:
-    """Whether both gradings find the work right."""
-    report = score(tmp_path / "run")
-    assert report.faults is not None
-    return not any(faults for gradings in report.faults.values() for faults in gradings.values())
-
-
-def tool_results(asked: list[Request]) -> list[dict[str, Any]]:
-    """What the tools gave, in order, as the last request shows it."""
-    return [json.loads(message.content) for message in asked[-1].messages if message.role == "tool"]
-
-
-class ScriptedAgent:
-    """Says lines in order and keeps what it was asked."""
-
-    def __init__(self, *lines: Any) -> None:
-        self.lines = list(lines)
-        self.requests: list[Request] = []
-
-    def __call__(self, request: Request) -> Any:
-        self.requests.append(request)
-        return self.lines.pop(0)
-
-
-def finish(*answers: Any, cited: tuple[str, ...] = ()) -> Reply:
-    return tool_call_reply(
-        ("finish", {"answers": list(answers), "explanation": "So it is.", "cited": list(cited)})
-    )
 
 
 def test_a_question_is_answered_with_what_it_cites(
@@ -120,140 +73,28 @@ def test_the_other_searches_find_nothing_where_nothing_is(
 ) -> None:
     agent = ScriptedAgent(tool_call_reply((tool, {"patient": ONE, "within_hours": 48})), finish())
     run_task(benchmark, tmp_path, task(3, ONE), agent)
-    assert tool_results(agent.requests) == [{"found": 0, "resources": []}]
+    [nothing] = tool_results(agent.requests)
+    assert (nothing["found"], nothing["resources"], nothing["patient_known"]) == (0, [], True)
+    assert nothing["remark"].startswith(f"The record has the patient {ONE}, but nothing")
 
 
-ORDER = {
-    "patient": TWO,
-    "ndc": "0338-1715-40",
-    "name": "magnesium",
-    "route": "IV",
-    "dose": 2,
-    "unit": "g",
-    "hours": 2,
-}
-PROOF = {"evidence": [f"Observation/{TWO}-1"]}
-LOOK = tool_call_reply(("search_labs", {"patient": TWO, "code": "MG", "within_hours": 24}))
-
-
-def test_an_order_is_shown_before_it_is_written(
+def test_an_empty_result_says_that_the_patient_is_unknown(
     benchmark: SyntheticBenchmark, tmp_path: Path
 ) -> None:
     agent = ScriptedAgent(
-        LOOK,
-        tool_call_reply(("replacement_dose", {"measured": 1.4})),
-        tool_call_reply(("order_medication", {**ORDER, **PROOF})),
-        tool_call_reply(("order_medication", {**ORDER, **PROOF, "settled": True})),
-        finish(1.4),
+        tool_call_reply(
+            ("search_labs", {"patient": "S9999999", "code": "MG"}),
+            ("find_patients", {"identifier": "S9999999"}),
+            ("find_patients", {"identifier": ONE, "family": "Nobody"}),
+        ),
+        finish(-1),
     )
-    record = run_task(benchmark, tmp_path, task(5, TWO), agent)
-    _, dose, shown, final = tool_results(agent.requests)
-    assert dose == {"low": True, "dose": 2, "unit": "g", "route": "IV", "hours": 2}
-    assert (shown["written"], shown["against_it"]) == (False, [])
-    assert final == {"written": True, "payload": shown["would_be_written"]}
-    assert is_correct(tmp_path)
-    [attempt] = record.result.written
-    assert attempt["evidence"] == (f"Observation/{TWO}-1",) or attempt["evidence"] == [
-        f"Observation/{TWO}-1"
-    ]
-
-
-def test_settled_at_once_is_shown_all_the_same(
-    benchmark: SyntheticBenchmark, tmp_path: Path
-) -> None:
-    agent = ScriptedAgent(
-        LOOK,
-        tool_call_reply(("order_medication", {**ORDER, **PROOF, "settled": True})),
-        finish(1.4),
-    )
-    record = run_task(benchmark, tmp_path, task(5, TWO), agent)
-    assert tool_results(agent.requests)[1]["written"] is False
-    assert record.result.written == ()
-
-
-AGAINST = {
-    "read first": ([], {}, "Read the patient's record before you write to it."),
-    "another patient": (
-        [LOOK],
-        {"patient": ONE},
-        f"The instruction is not about the patient {ONE}.",
-    ),
-    "no such patient": ([LOOK], {"patient": "S9999999"}, "The record has no patient S9999999."),
-    "another code": ([LOOK], {"ndc": "1-1-1"}, "The instruction names no code 1-1-1."),
-    "another unit": ([LOOK], {"unit": "mg"}, "The instruction gives no dose in mg."),
-    "invented evidence": (
-        [LOOK],
-        {"evidence": ["Observation/none"]},
-        "Observation/none was not read in this task.",
-    ),
-}
-
-
-@pytest.mark.parametrize("name", AGAINST)
-def test_a_write_that_contradicts_the_record_is_refused_with_the_reason(
-    name: str, benchmark: SyntheticBenchmark, tmp_path: Path
-) -> None:
-    before, change, reason = AGAINST[name]
-    order = tool_call_reply(("order_medication", {**ORDER, **change}))
-    again = tool_call_reply(("order_medication", {**ORDER, **change, "settled": True}))
-    agent = ScriptedAgent(*before, order, again, finish())
-    record = run_task(benchmark, tmp_path, task(5, TWO), agent)
-    shown, again_shown = tool_results(agent.requests)[-2:]
-    assert any(reason in objection for objection in shown["against_it"])
-    assert again_shown["written"] is False
-    assert record.result.written == ()
-
-
-def test_a_condition_must_be_looked_at_before_an_order(
-    benchmark: SyntheticBenchmark, tmp_path: Path
-) -> None:
-    agent = ScriptedAgent(
-        tool_call_reply(("find_patients", {"identifier": TWO})),
-        tool_call_reply(("order_medication", ORDER)),
-        finish(),
-    )
-    run_task(benchmark, tmp_path, task(5, TWO), agent)
-    assert any(
-        "sets a condition" in objection
-        for objection in tool_results(agent.requests)[1]["against_it"]
-    )
-
-
-def test_nothing_is_written_that_was_not_asked_for(
-    benchmark: SyntheticBenchmark, tmp_path: Path
-) -> None:
-    sign = {"patient": TWO, "flowsheet": "BP", "value": "118/77 mmHg"}
-    agent = ScriptedAgent(
-        tool_call_reply(("find_patients", {"identifier": TWO})),
-        tool_call_reply(("record_vital", sign)),
-        finish(1.4),
-    )
-    run_task(benchmark, tmp_path, task(4, TWO), agent)
-    reasons = tool_results(agent.requests)[1]["against_it"]
-    assert (
-        "The instruction does not ask for a Observation." in reasons or "does not ask" in reasons[0]
-    )
-
-
-def test_an_order_is_not_written_twice(benchmark: SyntheticBenchmark, tmp_path: Path) -> None:
-    referral = {
-        "patient": ONE,
-        "system": "http://snomed.info/sct",
-        "code": "306181000000106",
-        "name": "referral",
-        "note": SENTENCE,
-    }
-    twice = [
-        tool_call_reply(("order_service", referral)),
-        tool_call_reply(("order_service", {**referral, "settled": True})),
-    ]
-    agent = ScriptedAgent(
-        tool_call_reply(("find_patients", {"identifier": ONE})), *twice, twice[1], finish()
-    )
-    record = run_task(benchmark, tmp_path, task(8, ONE), agent)
-    assert "written for this patient already" in tool_results(agent.requests)[3]["error"]
-    assert [attempt["status"] for attempt in record.result.written] == [200, 409]
-    assert is_correct(tmp_path)
+    run_task(benchmark, tmp_path, task(4, ONE), agent)
+    labs, unknown, other_name = tool_results(agent.requests)
+    assert labs["patient_known"] is False
+    assert labs["remark"] == "The record has no patient S9999999: check the record number."
+    assert unknown["remark"] == "The record has no such patient."
+    assert f"has a patient {ONE}, but none who fits all" in other_name["remark"]
 
 
 def test_a_vital_sign_and_a_time_relative_to_the_clock(
@@ -297,6 +138,45 @@ def test_arithmetic_is_read_and_never_run(benchmark: SyntheticBenchmark, tmp_pat
     sum_, mean, *refused = tool_results(agent.requests)
     assert (sum_["value"], mean["value"]) == (30, 100.5)
     assert all("error" in result for result in refused)
+
+
+def test_ages_and_differences_of_dates_are_calculated_without_rounding(
+    benchmark: SyntheticBenchmark, tmp_path: Path
+) -> None:
+    expressions = (
+        "age('1950-11-14', now)",
+        "days('2023-11-12T22:15:00+00:00', now)",
+        "hours('2023-11-13', now)",
+        "10 / 3",
+        "age('no date', now)",
+        "days('2023-11-12T22:15:00', now)",
+    )
+    agent = ScriptedAgent(
+        tool_call_reply(*(("calculate", {"expression": expression}) for expression in expressions)),
+        finish(),
+    )
+    run_task(benchmark, tmp_path, task(2, ONE), agent)
+    *values, no_date, zones = tool_results(agent.requests)
+    assert [result["value"] for result in values] == [72, 0.5, 10.25, 10 / 3]
+    assert "is no date" in no_date["error"]
+    assert "zone" in zones["error"]
+
+
+def test_a_dose_is_by_the_unit_of_the_instructions(
+    benchmark: SyntheticBenchmark, tmp_path: Path
+) -> None:
+    calls = [
+        ("replacement_dose", {"measured": 0.7, "unit": "mmol/L"}),
+        ("replacement_dose", {"measured": 0.7}),
+        ("replacement_dose", {"measured": 2.4, "unit": "MG/DL"}),
+    ]
+    agent = ScriptedAgent(tool_call_reply(*calls), finish())
+    run_task(benchmark, tmp_path, task(5, ONE), agent)
+    wrong, missing, normal = tool_results(agent.requests)
+    assert "are for values in mg/dL, and this one is in mmol/L" in wrong["error"]
+    assert "unit" in missing["error"]
+    assert normal["low"] is False
+    assert "IV: 4 g over 4 hours" in normal["rule"]
 
 
 def test_wrong_calls_come_back_in_words(benchmark: SyntheticBenchmark, tmp_path: Path) -> None:
@@ -399,7 +279,13 @@ def test_a_text_of_the_record_changes_no_rule(
     benchmark: SyntheticBenchmark, tmp_path: Path
 ) -> None:
     """What a record says is data: a model that obeys it still cannot write for another patient."""
-    sign = {"patient": "S9000006", "flowsheet": "BP", "value": "1/1 mmHg", "settled": True}
+    sign = {
+        "patient": "S9000006",
+        "flowsheet": "BP",
+        "value": "1/1 mmHg",
+        "evidence": [f"Patient/{ONE}"],
+        "settled": True,
+    }
     agent = ScriptedAgent(
         tool_call_reply(("find_patients", {"identifier": ONE})),
         tool_call_reply(("record_vital", sign)),

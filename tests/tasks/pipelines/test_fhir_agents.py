@@ -196,6 +196,23 @@ def test_multi_turn_code_mends_code_that_failed(ward: Store) -> None:
     assert played.result["faults"] == {"code": 1}
 
 
+def test_calls_in_one_message_run_in_order_and_see_what_the_earlier_ones_did(ward: Store) -> None:
+    count = "answer = {name: len(found) for name, found in retrieved_resources.items()}"
+    calls = tool_call_reply(
+        (CODE, {"code": count}),
+        (RETRIEVE, {"resource_type": "Observation", "patient_fhir_id": "p1"}),
+        (CODE, {"code": count}),
+        (RETRIEVE, {"resource_type": "Encounter", "patient_fhir_id": "p1"}),
+        (CODE, {"code": count}),
+    )
+    played = Played(ward, "multi-turn-retriever-code", calls, FINAL)
+    assert played.tool_results[::2] == [
+        "{'answer': {}}",
+        "{'answer': {'Observation': 5}}",
+        "{'answer': {'Observation': 5, 'Encounter': 3}}",
+    ]
+
+
 def test_code_that_the_sandbox_cannot_parse_is_counted_by_its_kind(ward: Store) -> None:
     generator = "def each():\n    yield 1\nanswer = list(each())"
     played = Played(

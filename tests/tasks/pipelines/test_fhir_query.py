@@ -317,6 +317,22 @@ def test_what_no_query_expresses_is_handed_over_with_both_traces(record: Store) 
     assert outcome.remarks == ("no query expresses the question: an agent answered it with code",)
 
 
+def test_the_benchmarks_conventions_count_what_is_later_and_clinical_ones_do_not(
+    record: Store,
+) -> None:
+    """The gold of FHIR-AgentBench counts the whole record (semantics, section 3)."""
+    query = plan(what="hospital_visit", summary="count")
+    later = "Assume the current time is 1900-01-01 10:00:00."
+    question = asking("How many visits?").model_copy(update={"assumption": later})
+    counts = {}
+    for conventions in ("mimic-ehrsql", "clinical"):
+        backend = ModelBackend(ScriptedModel([query, query]), "m")
+        ending = carried_out(record, backend, question, conventions=conventions)
+        assert ending.result is not None
+        counts[conventions] = ending.result.to_json()["agent_answer"]
+    assert counts == {"mimic-ehrsql": str(len(VISITS)), "clinical": "0"}
+
+
 def test_without_an_agent_that_works_with_code_the_reason_is_kept(record: Store) -> None:
     played = Played(record, "q?", json.dumps({"not_in_language": "Runs of days."}))
     assert isinstance(played.failure, Unusable)

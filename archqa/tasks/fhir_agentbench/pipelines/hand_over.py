@@ -2,6 +2,7 @@
 
 import asyncio
 import re
+from datetime import datetime
 
 from archqa.agents.agent import RunContext
 from archqa.agents.tools import sandbox
@@ -9,9 +10,10 @@ from archqa.core.question import RecordQuestion
 from archqa.errors import CaseFailed, Unusable
 from archqa.fhir import Record
 from archqa.tasks.fhir_agentbench.agents import RecordCodeAgent, TypeCount
-from archqa.tasks.fhir_agentbench.one_patient_tools import (
-    GetReferredResources,
-    GetResourcesOfThisPatient,
+from archqa.tasks.fhir_agentbench.later_resources import (
+    GetEarlierReferredResources,
+    GetEarlierResourcesOfThisPatient,
+    LaterResources,
 )
 from archqa.tasks.fhir_agentbench.pipelines.published_agents import (
     FINAL_PHRASE,
@@ -28,9 +30,12 @@ _RESOURCES_LINE = re.compile(r"^\s*\**resources?\**\s*:", re.IGNORECASE | re.MUL
 _MAX_CITED = 12
 
 
-async def hand_over(question: RecordQuestion, context: RunContext, reason: str) -> RecordResult:
+async def hand_over(
+    question: RecordQuestion, context: RunContext, reason: str, *, end: datetime | None = None
+) -> RecordResult:
     """The answer of the code agent to a question that no query expresses, for the planner's reason.
 
+    What is dated at or after `end`, the time of the question, is left out with a warning.
     Its citations are resources that it read; no query verified them. Raises `Unusable` with the
     reason in its details where no agent can run code, or none comes to an answer; `ModelError`.
     """
@@ -38,10 +43,20 @@ async def hand_over(question: RecordQuestion, context: RunContext, reason: str) 
         raise _not_expressible(reason)
     patient = question.patient_fhir_id
     counts = await asyncio.to_thread(_type_counts, context.store, patient)
-    retrieval = (GetResourcesOfThisPatient(patient), GetReferredResources(patient))
+    later = LaterResources(end)
+    retrieval = (
+        GetEarlierResourcesOfThisPatient(patient, later),
+        GetEarlierReferredResources(patient, later),
+    )
     try:
         outcome = await answer_by_code(
-            RecordCodeAgent(), question, context, SETTINGS, retrieval, type_counts=counts
+            RecordCodeAgent(),
+            question,
+            context,
+            SETTINGS,
+            retrieval,
+            type_counts=counts,
+            leaves_out_later_rows=end is not None,
         )
     except CaseFailed:
         raise _not_expressible(reason) from None
@@ -51,7 +66,8 @@ async def hand_over(question: RecordQuestion, context: RunContext, reason: str) 
     if not text:
         raise _not_expressible(reason)
     cited = _first(result.cited)
-    return result.model_copy(update={"answer": text, "cited": cited, "handed_over": reason})
+    changes = {"answer": text, "cited": cited, "handed_over": reason, "warnings": later.warnings}
+    return result.model_copy(update=changes)
 
 
 def final_text(message: str) -> str:

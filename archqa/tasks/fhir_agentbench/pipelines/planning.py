@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Iterable
+from datetime import datetime
 from typing import Any, NamedTuple
 
 from archqa.agents.agent import RunContext
@@ -26,7 +27,10 @@ from archqa.query.contents import (
     explain_empty,
     look_up,
 )
-from archqa.query.conventions import CLINICAL
+from archqa.query.conventions import CLINICAL, Conventions, at_stated_time, get_conventions
+from archqa.query.execution.later_rows import cutoff
+from archqa.query.execution.time_windows import resolve_now
+from archqa.query.grammar.context import parse_context
 from archqa.tasks.fhir_agentbench.settings import TypedQuerySettings
 
 CONVENTIONS = "mimic-ehrsql"
@@ -55,14 +59,36 @@ class Planning(NamedTuple):
         return self.settings.conventions or CONVENTIONS
 
     @property
+    def cutoff(self) -> datetime | None:
+        """The first moment of which rows are left out as later; None if all count."""
+        conventions = self._executed_by
+        now = parse_context(self.question.assumption).now
+        return cutoff(resolve_now(now, conventions), conventions)
+
+    @property
+    def _executed_by(self) -> Conventions:
+        """The conventions of queries: where the time was stated, those of a stated time."""
+        if self.question.is_time_stated:
+            return at_stated_time(self.conventions)
+        return get_conventions(self.conventions)
+
+    @property
     def contents(self) -> RecordContents:
         """What the record holds for the patient."""
         return contents_of(self.chart, self.conventions)
 
     def execute(self, query: Query) -> QueryResult:
-        """Carry out a query. Raises `CannotExecute`, and as the record does."""
+        """Carry out a query. Raises `CannotExecute`, and as the record does.
+
+        Where later rows are left out, the time that was stated counts, not the model's.
+        """
+        timed = query
+        if self.cutoff is not None:
+            now = parse_context(self.question.assumption).now
+            timed = query.model_copy(update={"now": now})
         patient = self.question.patient_fhir_id
-        return execute(query, self.context.store, patient, self.conventions, chart=self.chart)
+        result = execute(timed, self.context.store, patient, self._executed_by, chart=self.chart)
+        return result.model_copy(update={"query": query})
 
 
 class Planned(NamedTuple):
@@ -156,6 +182,7 @@ def _task(planning: Planning) -> PlannerTask:
         assumption=question.assumption,
         everyday=planning.conventions == CLINICAL.name,
         most_queries=planning.settings.most_queries,
+        leaves_out_later_rows=planning.cutoff is not None,
     )
 
 

@@ -41,6 +41,7 @@ from archqa.tasks.fhir_agentbench.python_tool import ExecutePythonCode
 from archqa.tasks.fhir_agentbench.result import RecordResult, RetrievedResources
 from archqa.tasks.fhir_agentbench.retrieval_tools import (
     FhirRequestGet,
+    GetResourceById,
     GetResourcesByPatientFhirId,
     GetResourcesByResourceId,
 )
@@ -150,6 +151,7 @@ async def answer_by_code(
     retrieval: Tools,
     *,
     type_counts: tuple[TypeCount, ...] = (),
+    leaves_out_later_rows: bool = False,
 ) -> PipelineResult:
     """Let an agent retrieve and compute in turns. Raises `CaseFailed`, `ModelError`."""
 
@@ -157,7 +159,15 @@ async def answer_by_code(
         tools = (*retrieval, _python_tool(state, settings))
         return await _until_answered(state, tools, settings.iterations)
 
-    state = _start(agent, question, context, settings, summaries_only=True, type_counts=type_counts)
+    state = _start(
+        agent,
+        question,
+        context,
+        settings,
+        summaries_only=True,
+        type_counts=type_counts,
+        leaves_out_later_rows=leaves_out_later_rows,
+    )
     return await _run(answer, state)
 
 
@@ -169,12 +179,14 @@ def _start(
     *,
     summaries_only: bool = False,
     type_counts: tuple[TypeCount, ...] = (),
+    leaves_out_later_rows: bool = False,
 ) -> _State:
     task = RecordQuestionTask(
         question=question.question,
         patient_fhir_id=question.patient_fhir_id,
         assumption=question.assumption,
         type_counts=type_counts,
+        leaves_out_later_rows=leaves_out_later_rows,
     )
     return _State(
         FhirConversation(agent, task, context, settings.context_limit),
@@ -292,7 +304,8 @@ def _message(state: _State, result: ToolResult) -> str:
 
 
 def _retrieval_tools(settings: PublishedAgentSettings) -> Tools:
-    return (GetResourcesByPatientFhirId(), GetResourcesByResourceId(official=settings.official))
+    by_id = GetResourcesByResourceId() if settings.official else GetResourceById()
+    return (GetResourcesByPatientFhirId(), by_id)
 
 
 def _python_tool(state: _State, settings: CodeAgentSettings) -> ExecutePythonCode:

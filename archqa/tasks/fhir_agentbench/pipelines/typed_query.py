@@ -73,7 +73,12 @@ async def _handed_over(planning: Planning, planned: Planned) -> PipelineResult:
     """The answer of the code agent, with the turns of both in the trace."""
     planning.trace.append({"not_in_language": planned.plan.not_in_language})
     try:
-        result = await hand_over(planning.question, planning.context, planned.plan.not_in_language)
+        result = await hand_over(
+            planning.question,
+            planning.context,
+            planned.plan.not_in_language,
+            end=planning.cutoff,
+        )
     except CaseFailed as failure:
         _keep_trace(failure, planning)
         raise

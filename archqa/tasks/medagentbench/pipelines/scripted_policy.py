@@ -32,6 +32,7 @@ from archqa.tasks.medagentbench.tool_implementations import (
 )
 from archqa.tasks.medagentbench.write_checks import TaskText
 from archqa.tasks.medagentbench.write_intents import (
+    BENCHMARK_PRIORITY,
     LOINC,
     SNOMED,
     MedicationOrder,
@@ -143,7 +144,7 @@ def _report_value(state: _State) -> None:
         explanation = "There is no measurement in the time asked for."
         state.finish([_NOT_AVAILABLE], explanation, [])
     elif state.instruction.asks_for_mean:
-        mean = round(fmean(map(measured_value, measurements)), 4)
+        mean = fmean(map(measured_value, measurements))
         state.finish([mean], f"The mean of {len(measurements)} measurements.", measurements)
     else:
         explanation = f"Measured at {latest['effectiveDateTime']}."
@@ -256,16 +257,19 @@ def _service_order(state: _State, note: str = "") -> ServiceOrder:
         name=instruction.code_names.get(code_type, code_type),
         note=note,
         when=format_datetime(when) if when else "",
+        priority=BENCHMARK_PRIORITY,
     )
 
 
 def _write(state: _State, intents: list[WriteIntent], evidence: list[Resource]) -> bool:
     """Write the intents until one is refused; whether all were written.
 
-    A refusal becomes a remark.
+    The patient is looked up before, if nobody has. A refusal becomes a remark.
     """
     references = _references(evidence)
     try:
+        if not state.tools.has_looked_up(state.instruction.patient):
+            state.patient_resources()
         for intent in intents:
             state.tools.write(intent, references)
     except ActionFailed as failure:
