@@ -24,14 +24,14 @@ LOCAL_SERVERS = (
     ),
     LocalServer(
         "vLLM",
-        "vllm serve FOLDER --max-model-len 16384",
+        "vllm serve FOLDER --host 127.0.0.1 --max-model-len 16384",
         "http://127.0.0.1:8000/v1",
     ),
 )
 
 HOW_TO_START = (
     "A model on this machine, by one of three programs (docs/own-model.md):",
-    *(f"  {server.name:10} {server.start:42} {server.base_url}" for server in LOCAL_SERVERS),
+    *(f"  {server.name:10} {server.start:57} {server.base_url}" for server in LOCAL_SERVERS),
     "Then: archqa list models --base-url URL",
     "      archqa doctor --base-url URL --model NAME",
     "      archqa predict mini --base-url URL --model NAME",

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from archqa.cli.model_table import context_text
-from archqa.errors import ArchqaError, CaseFailed, ModelError
+from archqa.errors import ArchqaError
 from archqa.llm.model import FinishReason
 from archqa.llm.offered_models import OfferedModel, find_offered
 from archqa.runs.model_server import list_models
@@ -67,32 +67,30 @@ def _check_list(settings: Settings) -> tuple[list[Check], bool]:
 def _not_needed(check: Check) -> Check:
     """What the list lacks is no fault where the model answers to its name."""
     if check.ok is False and check.part in ("model server", "model"):
-        explanation = f"{check.explanation.rstrip('.')}; the model answers all the same"
+        explanation = f"{check.explanation.rstrip('.')}; it answers to the name all the same"
         return check._replace(ok=None, explanation=explanation)
     return check
 
 
 def _check_listed(settings: Settings, models: list[OfferedModel]) -> Iterator[Check]:
     """Whether the model of the settings is among those offered, and how much it reads."""
-    name = settings.model
-    if name is None:
+    model = find_offered(settings.model, models) if settings.model else None
+    if model is None and len(models) == 1:
+        model = models[0]
+    if settings.model is None:
         yield _check_without_name(models)
-        return
-    model = find_offered(name, models)
-    if model is None:
-        explanation = (
-            f"{name} is not among the models offered; `archqa list models` shows them, "
-            "--model tries one"
-        )
-        yield Check("model", False, explanation, 4)
-        return
-    yield Check("model", True, f"{name} is among the models offered")
-    yield _check_context(model)
+    elif find_offered(settings.model, models):
+        yield Check("model", True, f"{settings.model} is among the models offered")
+    else:
+        explanation = f"{settings.model} is not among the models offered"
+        yield Check("model", False, f"{explanation}; see `archqa list models`", 4)
+    if model is not None:
+        yield _check_context(model)
 
 
 def _check_without_name(models: list[OfferedModel]) -> Check:
     if len(models) == 1:
-        return Check("model", True, f"{models[0].id} is taken, the only one; --model tries it")
+        return Check("model", True, f"{models[0].id} is taken, the only one; --model NAME tries it")
     if any(model.id == DEFAULT_MODEL for model in models):
         return Check("model", True, f"{DEFAULT_MODEL} is taken, as in the paper")
     return Check("model", None, "choose one with --model NAME")
@@ -114,7 +112,7 @@ def _check_structure(settings: Settings, model: str) -> Check:
     part = "structured output"
     try:
         trial = asyncio.run(try_model(settings, model))
-    except (ModelError, CaseFailed) as error:
+    except ArchqaError as error:
         return _failure(part, error)
     ok, explanation = _judge(trial)
     return Check(part, ok, f"{explanation} (one request with invented text)", 4)

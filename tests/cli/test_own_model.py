@@ -119,7 +119,7 @@ def test_a_model_that_is_not_offered_is_a_fault_unless_it_answers() -> None:
     tried, checks = doctor(OwnServer(), "--model", "tiny")
     assert tried.returncode == 0
     assert checks["model"]["ok"] is None
-    assert checks["model"]["words"].endswith("the model answers all the same")
+    assert checks["model"]["words"].endswith("it answers to the name all the same")
 
 
 def test_a_server_without_a_list_is_no_fault_if_the_model_answers() -> None:
@@ -135,6 +135,27 @@ def test_a_context_too_short_for_the_prompts_is_a_fault() -> None:
     assert checks["context length"]["words"].startswith("4,096 tokens, and 8,192 are needed")
     models["data"][0]["meta"] = {"n_ctx": 8192}
     assert doctor(OwnServer(models), "--model", "tiny")[0].returncode == 0
+
+
+@pytest.mark.parametrize(
+    ("ids", "ok", "words"),
+    [
+        (["tiny"], True, "tiny is taken, the only one"),
+        (["tiny", "gpt-4.1"], True, "gpt-4.1 is taken"),
+        (["tiny", "big"], None, "choose one"),
+        ([], None, "choose one"),
+    ],
+)
+def test_without_a_name_the_doctor_says_which_model_is_taken(
+    ids: list[str], ok: bool | None, words: str
+) -> None:
+    own = OwnServer({"data": [{"id": name, "max_model_len": 9000} for name in ids]})
+    result, checks = doctor(own)
+    assert result.returncode == 0
+    assert checks["model"]["ok"] is ok
+    assert words in checks["model"]["words"]
+    assert ("context length" in checks) == (len(ids) == 1)
+    assert own.chats == []
 
 
 def test_a_server_that_cannot_be_reached_is_exit_4_and_soon() -> None:
