@@ -11,7 +11,7 @@ TORCH ?= torch==2.13.0
 PYTEST := $(BIN)/python -m pytest -n auto --dist loadfile
 QUICK := not server and not heavy and not long
 
-.PHONY: run test quick random lint long snapshots clean
+.PHONY: run test quick random lint long own-model snapshots clean
 
 run: $(VENV)/.base
 	@run=$$($(BIN)/archqa predict data/dev.json | tee /dev/stderr | tail -n 1) \
@@ -34,6 +34,10 @@ random: $(VENV)/.dev
 # Longer checks: MEDCON's parity (spaCy, QuickUMLS), kills, crowds, whole records.
 long: $(VENV)/.heavy
 	$(BIN)/python -m pytest -m "heavy or long"
+
+# A model of one's own through dmis, panel and planner: make own-model GGUF=/path/to/model.gguf
+own-model: $(VENV)/.dev
+	ARCHQA_TEST_GGUF=$(GGUF) $(BIN)/python -m pytest -s -m server tests/server/test_a_model_of_ones_own.py
 
 lint: $(VENV)/.dev
 	$(BIN)/ruff check .

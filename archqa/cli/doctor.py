@@ -1,10 +1,9 @@
 """`archqa doctor`: checks which parts of the installation work, and says how to add the others."""
 
-import asyncio
 import platform
 from collections.abc import Iterator
 from importlib import metadata
-from typing import NamedTuple
+from typing import Annotated
 
 import typer
 from rich.text import Text
@@ -12,46 +11,63 @@ from rich.text import Text
 import archqa
 from archqa import resources
 from archqa.cli.console import console, print_json
-from archqa.cli.options import JsonOption
+from archqa.cli.local_servers import HOW_TO_START
+from archqa.cli.options import AllowPlainHttpOption, ConfigOption, JsonOption
+from archqa.cli.server_checks import Check, check_server
 from archqa.cli.settings import command_settings
 from archqa.engine import Engine
 from archqa.errors import ArchqaError
 from archqa.evaluation.scoring import metric_availability
-from archqa.runs.model_server import list_models
 from archqa.settings import Settings
 
 _STATUSES = {True: ("ok", "green"), False: ("broken", "red"), None: ("absent", "yellow")}
 """The word for a check's outcome, and its colour."""
 
 
-class Check(NamedTuple):
-    """The check of one part. `ok` is None where the part is optional and absent."""
-
-    part: str
-    ok: bool | None
-    explanation: str
-
-
-def command(as_json: JsonOption = False) -> None:
+def command(
+    base_url: Annotated[
+        str | None, typer.Option("--base-url", help="The model server to check.")
+    ] = None,
+    model: Annotated[
+        str | None,
+        typer.Option("--model", help="The model to try, with one request of invented text."),
+    ] = None,
+    allow_plain_http: AllowPlainHttpOption = None,
+    config: ConfigOption = None,
+    as_json: JsonOption = False,
+) -> None:
     """Check the installation: engine, prompts, cache, model server, and the metrics.
 
-    Example:
+    A server that is configured is asked for its list of models. With --model, one request with
+    invented text is sent too, to see whether the server keeps replies to a JSON Schema. No text of a
+    record is sent. The exit code is 3 where a part is broken, 4 where the server is.
+
+    Examples:
       archqa doctor
+      archqa doctor --base-url http://127.0.0.1:8080/v1 --model qwen3
     """
-    checks = list(_checks())
+    options = {"base_url": base_url, "model": model, "allow_plain_http": allow_plain_http}
+    settings = command_settings(config, options)
+    checks = list(_checks(settings, model))
     if as_json:
         print_json({check.part: {"ok": check.ok, "words": check.explanation} for check in checks})
     else:
-        for check in checks:
-            status, colour = _STATUSES[check.ok]
-            description = f"{check.part}: {check.explanation}"
-            console.print(Text(f"{status:7}", style=colour) + Text(f" {description}"))
-    if any(check.ok is False for check in checks):
-        raise typer.Exit(3)
+        _print_checks(checks)
+        if not settings.has_model:
+            console.print("\n".join(("", *HOW_TO_START)))
+    for check in checks:
+        if check.ok is False:
+            raise typer.Exit(check.exit_code)
 
 
-def _checks() -> Iterator[Check]:
-    settings = command_settings()
+def _print_checks(checks: list[Check]) -> None:
+    for check in checks:
+        status, colour = _STATUSES[check.ok]
+        description = f"{check.part}: {check.explanation}"
+        console.print(Text(f"{status:7}", style=colour) + Text(f" {description}"))
+
+
+def _checks(settings: Settings, tried_model: str | None) -> Iterator[Check]:
     prompts = resources.prompts_dir()
     bundled_cases = resources.mini_dataset_dir()
     cache_state = "on" if settings.cache.enabled else "off"
@@ -61,7 +77,7 @@ def _checks() -> Iterator[Check]:
     yield Check("bundled cases", bundled_cases.is_dir(), str(bundled_cases))
     yield Check("reply cache", True, f"{settings.cache.location} ({cache_state})")
     yield _check_engine()
-    yield _check_server(settings)
+    yield from check_server(settings, tried_model)
     yield from _check_metrics()
 
 
@@ -71,22 +87,6 @@ def _check_engine() -> Check:
     except (ArchqaError, OSError, ImportError) as error:
         return Check("embedded engine", False, f"{type(error).__name__}; reinstall archqa")
     return Check("embedded engine", True, f"model sha256 {fingerprint[:12]}")
-
-
-def _check_server(settings: Settings) -> Check:
-    if not settings.has_model:
-        return Check(
-            "model server",
-            None,
-            "none is asked: a key alone sends nothing; --model, --base-url, ARCHQA_MODEL "
-            "or the user's own configuration names one",
-        )
-    try:
-        models = asyncio.run(list_models(settings))
-    except ArchqaError as error:
-        return Check("model server", False, " ".join(str(error).split()))
-    server = settings.base_url or "api.openai.com"
-    return Check("model server", True, f"{server} serves {', '.join(models[:5])}")
 
 
 def _check_metrics() -> Iterator[Check]:

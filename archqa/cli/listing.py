@@ -9,11 +9,14 @@ import typer
 
 from archqa import tasks
 from archqa.agents.registry import AGENT_NAMES
-from archqa.cli.console import console
+from archqa.cli.console import console, print_json
+from archqa.cli.local_servers import HOW_TO_START
+from archqa.cli.model_table import model_json, model_lines
 from archqa.cli.options import AllowPlainHttpOption, ConfigOption
 from archqa.cli.settings import command_settings
 from archqa.errors import ArchqaError, CallerError
 from archqa.evaluation.scoring import metric_names
+from archqa.llm.offered_models import OfferedModel
 from archqa.llm.prices import listed_prices
 from archqa.llm.prompts import default_prompts
 from archqa.runs.export import formats
@@ -34,6 +37,9 @@ def command(
     ] = None,
     allow_plain_http: AllowPlainHttpOption = None,
     config: ConfigOption = None,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Print the server's models as one JSON object.")
+    ] = False,
 ) -> None:
     """List pipelines, tasks, agents, prompts, metrics, formats, prices, settings, runs or the
     server's models.
@@ -55,10 +61,15 @@ def command(
         )
     if base_url is not None and kind != "models":
         raise CallerError("--base-url is for models alone: archqa list models --base-url URL")
+    if kind == "models":
+        models = _models(base_url, config, allow_plain_http)
+        _print_models(models, as_json=as_json)
+        return
+    if as_json:
+        raise CallerError("--json is for models alone: archqa list models --json")
     lists: dict[str, Callable[[], Iterable[str]]] = {
         **_LISTS,
         "settings": lambda: _settings(pipeline),
-        "models": lambda: _models(base_url, config, allow_plain_http),
     }
     for line in lists[kind]():
         console.print(line)
@@ -139,10 +150,25 @@ def _run_line(run: Run) -> str:
 
 def _models(
     base_url: str | None, config: Path | None, allow_plain_http: bool | None
-) -> Iterable[str]:
+) -> list[OfferedModel]:
+    """Ask the server for its models. Raises `CallerError` if none is named, and `ModelError`."""
     options = {"base_url": base_url, "allow_plain_http": allow_plain_http}
     settings = command_settings(config, options)
+    if not settings.has_model:
+        raise CallerError(
+            "It is not said which server's models to list.\n"
+            "Add --base-url URL, or set ARCHQA_BASE_URL "
+            "(OPENAI_API_KEY or OPENAI_BASE_URL alone sends nothing).\n" + "\n".join(HOW_TO_START)
+        )
     return asyncio.run(list_models(settings))
+
+
+def _print_models(models: list[OfferedModel], *, as_json: bool) -> None:
+    if as_json:
+        print_json({"models": [model_json(model) for model in models]})
+        return
+    for line in model_lines(models):
+        console.print(line)
 
 
 _LISTS: dict[str, Callable[[], Iterable[str]]] = {

@@ -17,6 +17,7 @@ from pydantic import BaseModel, ValidationError
 
 from archqa.errors import AuthenticationFailed, CallerError, ModelError, ServerUnavailable
 from archqa.llm.batch import BATCH_ENDPOINT
+from archqa.llm.offered_models import ModelList, OfferedModel
 from archqa.llm.providers import key_headers
 from archqa.safety.base_urls import join_path, model_server_problem
 from archqa.safety.http_replies import (
@@ -39,18 +40,6 @@ MAX_FILE_BYTES = 4 * 2**30
 
 _FIRST_ERROR = 400
 _UNAUTHORIZED = 401
-
-
-class ModelEntry(BaseModel):
-    """A model in the server's list."""
-
-    id: str
-
-
-class ModelList(BaseModel):
-    """The reply to `GET /models`."""
-
-    data: list[ModelEntry]
 
 
 class UploadedFile(BaseModel):
@@ -118,11 +107,16 @@ class ServerApi:
             cookies=CookieJar(DefaultCookiePolicy(allowed_domains=[])),
         )
 
-    async def models(self) -> list[str]:
-        """The names of the models that the server lists."""
+    async def models(self) -> list[OfferedModel]:
+        """The models that the server lists, in its order."""
         try:
             async with self._reply(self._request("GET", "/models")) as reply:
                 response = await self._read(reply)
+        except (httpx2.ConnectError, httpx2.ConnectTimeout) as error:
+            raise ServerUnavailable(
+                f"{self._name} cannot be reached ({type(error).__name__}).\n"
+                "Check --base-url and whether the server runs."
+            ) from None
         except httpx2.HTTPError as error:
             self._raise_no_list(type(error).__name__)
         except ReplyUnreadable as problem:
@@ -133,7 +127,7 @@ class ServerApi:
             models = ModelList.model_validate_json(response.content)
         except ValidationError:
             self._raise_no_list("the reply is not a list of models")
-        return [model.id for model in models.data]
+        return [entry.offered for entry in models.data]
 
     async def upload_batch_file(self, path: Path) -> str:
         """Upload the requests of a batch (`POST /files`) and return the file's id."""

@@ -9,6 +9,7 @@ from archqa.runs.server_addresses import server_address
 from archqa.settings import DEFAULT_MODEL, Settings
 
 if TYPE_CHECKING:
+    from archqa.llm.offered_models import OfferedModel
     from archqa.llm.server_api import ServerApi
 
 _MAX_MODELS_SHOWN = 8
@@ -23,7 +24,7 @@ def resolve_model(settings: Settings) -> Settings:
     if settings.model or settings.base_url is None:
         return settings
     try:
-        names = asyncio.run(list_models(settings))
+        names = [model.id for model in asyncio.run(list_models(settings))]
     except ServerUnavailable:
         return (
             settings  # Not every server lists its models; the first request will show what it has.
@@ -36,8 +37,8 @@ def resolve_model(settings: Settings) -> Settings:
     raise CallerError(f"{settings.base_url} serves {shown}.\nChoose one with --model.")
 
 
-async def list_models(settings: Settings) -> list[str]:
-    """Return the names of the models that the server serves (`GET /models`).
+async def list_models(settings: Settings) -> "list[OfferedModel]":
+    """Return the models that the server offers (`GET /models`).
 
     Raises `CallerError` if no server was asked for, and `ModelError`.
     """

