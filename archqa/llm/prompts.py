@@ -6,6 +6,7 @@ our delimiters.
 
 import hashlib
 import re
+from collections.abc import Iterable, Mapping
 from functools import cache, cached_property, lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -82,6 +83,7 @@ class Prompts:
         environment.globals.clear()
         environment.filters["record"] = escape_delimiters
         environment.filters["line"] = as_line
+        environment.filters["by_sentence"] = by_sentence
         return environment
 
     def _files(self, name: str) -> list[str]:
@@ -122,6 +124,15 @@ class Prompts:
 def default_prompts() -> Prompts:
     """The prompts that come with archqa."""
     return Prompts()
+
+
+def by_sentence(judgements: Mapping[str, Iterable[Any]]) -> list[tuple[str, list[tuple[str, Any]]]]:
+    """Sentence id → who judged it, and the judgement; from judgements by the name of their judge."""
+    views: dict[str, list[tuple[str, Any]]] = {}
+    for name, judged in judgements.items():
+        for each in judged:
+            views.setdefault(each.sentence_id, []).append((name, each))
+    return list(views.items())
 
 
 def escape_delimiters(text: str) -> str:

@@ -18,7 +18,9 @@ from archqa.safety.whole_characters import whole_json
 
 Output = TypeVar("Output", bound=BaseModel)
 
-SentenceId = Annotated[str, Field(json_schema_extra={"choices": "sentence"})]
+_ID_CHOICES = "sentence"
+
+SentenceId = Annotated[str, Field(json_schema_extra={"choices": _ID_CHOICES})]
 """An id of a sentence of the note; the schema lists the note's ids, so that none can be invented.
 """
 
@@ -31,6 +33,7 @@ HIDDEN_FROM_MODEL = {"hidden": True}
 """Marks a field that models are not asked for: only other backends fill it."""
 
 _DROPPED_KEYWORDS = frozenset({"title", "default", "choices"})
+_REFERENCE = re.compile(r'"\$ref": "#/\$defs/([^"]+)"')
 _FENCE = re.compile(r"```(?:json)?\s*(.*?)```", re.DOTALL)
 _THOUGHT = re.compile(r"^.*</think>", re.DOTALL)
 _OBJECT_START = re.compile(r"\{\s*[\"}]")
@@ -67,7 +70,7 @@ def _schema_listing(output: type[BaseModel], choices: AllowedValues) -> dict[str
     """The strict schema with all these choices."""
     schema = _strict(_schema(output), choices)
     assert isinstance(schema, dict)
-    return schema
+    return _without_unused_definitions(schema)
 
 
 def parse_output(text: str, output: type[Output]) -> Output:
@@ -105,6 +108,26 @@ def _strict(node: Any, choices: AllowedValues) -> Any:
     return strict
 
 
+def _without_unused_definitions(schema: dict[str, Any]) -> dict[str, Any]:
+    """The schema without the `$defs` that choices have taken the place of."""
+    definitions = schema.pop("$defs", {})
+    used: dict[str, Any] = {}
+    names = _referenced_names(schema)
+    while names:
+        name = names.pop()
+        if name not in used:
+            used[name] = definitions[name]
+            names |= _referenced_names(definitions[name])
+    if not used:
+        return schema
+    return {"$defs": {name: definitions[name] for name in definitions if name in used}, **schema}
+
+
+def _referenced_names(node: Any) -> set[str]:
+    """The names of the definitions that a schema refers to."""
+    return set(_REFERENCE.findall(json.dumps(node)))
+
+
 def _strict_value(keyword: str, value: Any, choices: AllowedValues) -> Any:
     """The strict value of a keyword.
 
@@ -113,10 +136,18 @@ def _strict_value(keyword: str, value: Any, choices: AllowedValues) -> Any:
     if keyword not in {"properties", "$defs"}:
         return _strict(value, choices)
     strict = {}
-    for name, child in value.items():
-        if not child.get("hidden"):
-            strict[name] = _strict(child, choices)
+    for name in sorted(value, key=lambda name: not _holds_ids(value[name])):
+        if not value[name].get("hidden"):
+            strict[name] = _strict(value[name], choices)
     return strict
+
+
+def _holds_ids(schema: Mapping[str, Any]) -> bool:
+    """Whether a property is an id or a list of ids: these come first, so that what follows is said
+    of a sentence already named.
+    """
+    value: Mapping[str, Any] = schema.get("items", schema)
+    return bool(value.get("choices") == _ID_CHOICES)
 
 
 def _find_object(text: str) -> Any:
