@@ -24,20 +24,25 @@ def concepts_called(words: str) -> list[Concept]:
 def with_concept_names(query: Query) -> Query:
     """The query with the names of concepts in place of other phrases for them.
 
-    What names no concept stays: the executor says that there is none of that name.
+    A phrase for no concept is a name of rows: archqa has no concept of most brands.
     """
-    changes: dict[str, object] = {"concepts": _names(query.concepts, query.what)}
+    changes = _named(query.concepts, query.names, query.what)
     if query.against is not None:
-        names = _names(query.against.concepts, query.what)
-        changes["against"] = query.against.model_copy(update={"concepts": names})
+        against = _named(query.against.concepts, query.against.names, query.what)
+        changes["against"] = query.against.model_copy(update=against)
     if query.companion is not None:
-        names = _names(query.companion.concepts, query.companion.what)
-        changes["companion"] = query.companion.model_copy(update={"concepts": names})
+        other = query.companion
+        companion = _named(other.concepts, other.names, other.what)
+        changes["companion"] = other.model_copy(update=companion)
     return query.model_copy(update=changes)
 
 
-def _names(phrases: Iterable[str], what: str) -> tuple[str, ...]:
-    return tuple(dict.fromkeys(_name(phrase, KINDS[what].concepts) for phrase in phrases))
+def _named(phrases: Iterable[str], names: Iterable[str], what: str) -> dict[str, object]:
+    """The fields `concepts` and `names` of a limit whose concepts are called by these phrases."""
+    called = dict.fromkeys(_name(phrase, KINDS[what].concepts) for phrase in phrases)
+    concepts = [name for name in called if name in _all_names()]
+    others = [name for name in called if name not in _all_names()]
+    return {"concepts": tuple(concepts), "names": tuple(dict.fromkeys((*names, *others)))}
 
 
 def _name(phrase: str, kinds: tuple[ConceptKind, ...]) -> str:

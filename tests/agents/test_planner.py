@@ -108,12 +108,18 @@ def test_a_limit_of_the_query_language_is_no_judgement() -> None:
         ("A1c", "hemoglobin a1c"),
         ("Hemoglobin A1c", "hemoglobin a1c"),
         ("dextrose", "dextrose"),
-        ("unicorn", "unicorn"),
     ],
 )
 def test_a_concept_may_be_called_by_any_of_its_phrases(phrase: str, name: str) -> None:
     query = Query(what="observation", concepts=(phrase,))
     assert with_concept_names(query).concepts == (name,)
+
+
+def test_a_phrase_for_no_concept_is_a_name_of_rows() -> None:
+    query = with_concept_names(
+        Query(what="medication", concepts=("Lipitor", "Unicornol"), returns="name")
+    )
+    assert (query.concepts, query.names) == (("atorvastatin",), ("Unicornol",))
 
 
 def test_concepts_of_the_other_side_and_of_companions_are_named_too() -> None:

@@ -124,11 +124,11 @@ def test_the_time_of_the_question_counts_and_not_the_models(record: Path) -> Non
 
 def test_nothing_found_is_told_as_the_grammar_tells_it(record: Path) -> None:
     plan = queries({"what": "medication", "concepts": ["warfarin"], "returns": "name"})
-    asked = Asked(record, plan, plan)
+    asked = Asked(record, plan)
     assert asked.answer.status is Status.NOT_FOUND
     assert "No warfarin is recorded" in asked.answer.message
     assert "searched" in asked.answer.message
-    assert "0 prescribed drugs of warfarin" in asked.prompts[1]
+    assert len(asked.prompts) == 1, "nothing of that name is there to be asked for otherwise"
 
 
 def test_a_judgement_is_declined_with_its_reason_and_related_facts(record: Path) -> None:

@@ -88,7 +88,9 @@ def local_time(text: Any) -> Any:
 
 def parse_time(text: Any) -> Any:
     """A FHIR date or dateTime as a `datetime` in local time, for differences."""
-    plain = local_time(text)
+    plain = local_time(text or "")
+    if not plain:
+        raise ValueError("there is no time to parse")
     return datetime.datetime.fromisoformat(
         (plain + "-01-01"[len(plain) - 4 :])[:10] if len(plain) < 10 else plain
     )
@@ -100,6 +102,7 @@ def time_of(resource: Any) -> Any:
         resource.get("period")
         or resource.get("performedPeriod")
         or resource.get("effectivePeriod")
+        or resource.get("onsetPeriod")
         or {}
     )
     validity = (resource.get("dispenseRequest") or {}).get("validityPeriod") or {}
@@ -110,6 +113,12 @@ def time_of(resource: Any) -> Any:
         validity.get("start"),
         resource.get("authoredOn"),
         resource.get("birthDate"),
+        resource.get("onsetDateTime"),
+        resource.get("occurrenceDateTime"),
+        resource.get("started"),
+        resource.get("date"),
+        resource.get("recordedDate"),
+        resource.get("created"),
     ):
         if text:
             return local_time(text)
@@ -117,9 +126,9 @@ def time_of(resource: Any) -> Any:
 
 
 def reference_id(reference: Any) -> Any:
-    """The id in `{"reference": "Type/id"}` or "Type/id"; "" if there is none."""
+    """The id in `{"reference": "Type/id"}`, "Type/id" or "urn:uuid:id"; "" if there is none."""
     text = reference.get("reference", "") if isinstance(reference, dict) else str(reference or "")
-    return text.split("/")[-1]
+    return text.split("/")[-1].removeprefix("urn:uuid:")
 
 
 def resolve(reference: Any) -> Any:
@@ -133,9 +142,24 @@ def resolve(reference: Any) -> Any:
 
 
 def codings(resource: Any, element: str = "code") -> Any:
-    """The codings of a resource's code: a list of {system, code, display}."""
-    concept = resource.get(element) or {}
-    return list(concept.get("coding") or [])
+    """The codings of a resource's code: a list of {system, code, display}.
+
+    Of an element that repeats, such as an Encounter's type, all of them; one that is a coding, such
+    as its class, is one.
+    """
+    found: list[Any] = []
+    for concept in _concepts(resource, element):
+        found += concept.get("coding") or ([concept] if "code" in concept else [])
+    return found
+
+
+def _concepts(resource: Any, element: str) -> Any:
+    value = resource.get(element) or []
+    return value if isinstance(value, list) else [value]
+
+
+def _texts(resource: Any, element: str) -> Any:
+    return [concept.get("text", "") for concept in _concepts(resource, element)]
 
 
 def display(resource: Any, element: str = "code") -> Any:
@@ -143,7 +167,7 @@ def display(resource: Any, element: str = "code") -> Any:
     for coding in codings(resource, element):
         if coding.get("display") or coding.get("code"):
             return coding.get("display") or coding.get("code")
-    return (resource.get(element) or {}).get("text", "")
+    return "".join(_texts(resource, element)[:1])
 
 
 def same(left: Any, right: Any) -> bool:
@@ -153,7 +177,7 @@ def same(left: Any, right: Any) -> bool:
 
 def has_code(resource: Any, name: Any, element: str = "code") -> bool:
     """Whether a code, a display or the text of a resource is this name, ignoring case."""
-    texts = [(resource.get(element) or {}).get("text", "")]
+    texts = _texts(resource, element)
     for coding in codings(resource, element):
         texts += [coding.get("display", ""), coding.get("code", "")]
     return any(same(text, name) for text in texts if text)

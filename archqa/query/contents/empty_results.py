@@ -35,6 +35,8 @@ _LIMITS: tuple[tuple[str, tuple[str, ...]], ...] = (
 )
 """What each limit is called, and its fields, in the order in which they are applied."""
 
+_LIMITS_OF_TIME = frozenset({"span", "position"})
+
 _FACT_OF_LIMIT = {
     "route": "route",
     "specimen": "specimen",
@@ -74,6 +76,20 @@ def explain_empty(result: QueryResult, contents: RecordContents, execute: Execut
     if len(steps) < 2 or (steps[1].limit == "name" and not steps[1].number):
         sentences += _names_instead(query, contents)
     return sentences
+
+
+def may_be_asked_otherwise(result: QueryResult, contents: RecordContents, execute: Execute) -> bool:
+    """Whether another query may find what this one without rows was meant to find.
+
+    Not where the last limit is one of time, as there are rows of other times only, nor where nothing
+    of the name, or called similarly, is in the record.
+    """
+    last = _steps(result.query, contents, execute)[-1]
+    if last.limit in _LIMITS_OF_TIME:
+        return False
+    if last.limit == "name":
+        return any(_rows_instead(result.query, contents))
+    return True
 
 
 def _steps(query: Query, contents: RecordContents, execute: Execute) -> list[_Step]:
@@ -143,25 +159,41 @@ def _names_instead(query: Query, contents: RecordContents) -> Iterator[str]:
     kind = contents.kinds.get(query.what)
     if kind is not None:
         yield f"All {KINDS[query.what].plural}: {rows_text(kind.number, kind.dates)}."
-    wanted = (*query.concepts, *query.names)
-    hits = list(_other_kinds(query, contents, wanted))
+    hits = list(_other_kinds(query, contents))
     if hits:
         total = sum(hit.number for hit in hits)
         yield f"Rows of that name under other kinds: {total}."
         yield from (hit.text for hit in hits[:_MAX_HITS])
         return
-    similar = dict.fromkeys(line for name in wanted for line in look_up(contents, name))
+    similar = _similar_names(query, contents)
     if similar:
         yield "Called so, or similarly:"
-        yield from list(similar)[:_MAX_HITS]
+        yield from similar[:_MAX_HITS]
 
 
-def _other_kinds(query: Query, contents: RecordContents, wanted: Sequence[str]) -> Iterator[Hit]:
+def _rows_instead(query: Query, contents: RecordContents) -> Iterator[str]:
+    """Yield the names of rows under other kinds, and similar ones; concepts are no rows."""
+    yield from (hit.text for hit in _other_kinds(query, contents))
+    for line in _similar_names(query, contents):
+        if not line.startswith("concept "):
+            yield line
+
+
+def _similar_names(query: Query, contents: RecordContents) -> list[str]:
+    lines = [line for name in _wanted(query) for line in look_up(contents, name)]
+    return list(dict.fromkeys(lines))
+
+
+def _wanted(query: Query) -> tuple[str, ...]:
+    return (*query.concepts, *query.names)
+
+
+def _other_kinds(query: Query, contents: RecordContents) -> Iterator[Hit]:
     """Yield names of other kinds that hold a wanted name whole, the most frequent first."""
     omitted = frozenset({query.what})
     hits = {
         hit.text: hit
-        for name in wanted
+        for name in _wanted(query)
         for hit in row_hits(contents, name, concepts_called(name), omitted=omitted)
         if hit.match in {"equal", "concept", "words"}
     }

@@ -24,6 +24,7 @@ MAX_HITS = 12
 _MAX_CONCEPTS = 3
 
 _BY_CONCEPT = "concept"
+_WEAK_MATCHES = ("near", "part")
 _ORDER = {match: place for place, match in enumerate(("equal", _BY_CONCEPT, *MATCH_ORDER[1:]))}
 
 
@@ -35,15 +36,19 @@ class Hit(NamedTuple):
     text: str
 
 
-def look_up(contents: RecordContents, words: str, *, limit: int = MAX_HITS) -> tuple[str, ...]:
+def look_up(
+    contents: RecordContents, words: str, *, limit: int = MAX_HITS, whole_words: bool = False
+) -> tuple[str, ...]:
     """Return what is called so, best first: concepts of archqa, names of rows, values of limits.
 
-    A part of a word counts where no whole word matches, a misspelt name where nothing else does.
+    A part of a word counts where no whole word matches, a misspelt name where nothing else does;
+    with `whole_words` neither counts.
     """
     concepts = concepts_called(words)
     hits = [*row_hits(contents, words, concepts), *_value_hits(contents, words)]
-    for weaker in ("near", "part"):
-        hits = [hit for hit in hits if hit.match != weaker] or hits
+    for weaker in _WEAK_MATCHES:
+        stronger = [hit for hit in hits if hit.match != weaker]
+        hits = stronger if stronger or whole_words else hits
     ordered = sorted(hits, key=lambda hit: (_ORDER[hit.match], -hit.number, hit.text))
     lines = [_concept_text(concept) for concept in concepts[:_MAX_CONCEPTS]]
     lines += [hit.text for hit in ordered[:limit]]

@@ -85,6 +85,26 @@ answer = {
     }
 
 
+@pytest.mark.parametrize(
+    ("code", "answer"),
+    [
+        (
+            "display({'type': [{'coding': [{'code': 'c', 'display': 'Check up'}]}]}, 'type')",
+            "Check up",
+        ),
+        ("display({'class': {'code': 'EMER', 'system': 's'}}, 'class')", "EMER"),
+        ("display({'type': [{'text': 'Check up'}]}, 'type')", "Check up"),
+        ("display({}, 'type')", ""),
+        ("has_code({'type': [{'text': 'a'}, {'coding': [{'code': 'B'}]}]}, 'b', 'type')", True),
+        ("time_of({'onsetDateTime': '2020-01-31T10:00:00Z'})", "2020-01-31 10:00:00"),
+        ("time_of({'occurrenceDateTime': '2020-01-31'})", "2020-01-31"),
+        ("reference_id({'reference': 'urn:uuid:1-2'})", "1-2"),
+    ],
+)
+def test_helpers_read_elements_that_repeat_and_ids_of_bundles(code: str, answer: Any) -> None:
+    assert answer_of(f"answer = {code}") == answer
+
+
 @given(st.lists(st.integers(-1000, 1000), min_size=2, max_size=30))
 def test_statistics_inside_are_those_outside(data: list[int]) -> None:
     for name in (

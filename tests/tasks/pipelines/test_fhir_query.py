@@ -140,11 +140,35 @@ def test_words_are_looked_up_among_the_patients_rows_and_told_in_the_next_turn(
     record: Store,
 ) -> None:
     query = plan(what="diagnosis", names=["Diabetes"], summary="exists")
-    played = Played(record, "Is she diabetic?", looking_up("diabetis", "unicorn"), query)
+    played = Played(record, "Is she ill?", looking_up("diabetis", "unicorn"), query)
     assert 'diagnosis "Diabetes" (' in played.prompt(1)
     assert "unicorn:\n  nothing like it" in played.prompt(1)
     assert "<found>" not in played.prompt(0)
     assert played.result["agent_answer"] == "Yes"
+
+
+def test_the_words_of_the_question_are_looked_up_before_the_first_turn(record: Store) -> None:
+    query = plan(what="diagnosis", names=["Diabetes"], summary="exists")
+    played = Played(record, "Is she diabetic, or a unicorn?", query)
+    found = played.prompt(0).partition("<found>")[2]
+    assert 'diagnosis "Diabetes" (' in found
+    assert "unicorn" not in found, "what nothing is called after is not shown"
+
+
+def test_a_result_that_is_empty_for_its_time_alone_is_final(record: Store) -> None:
+    query = plan(
+        what="diagnosis", names=["Diabetes"], summary="exists", when={"spans": [{"year": 1990}]}
+    )
+    played = Played(record, "Was diabetes coded in 1990?", query)
+    assert len(played.model.asked) == 1
+    assert played.result["agent_answer"] == "No"
+
+
+def test_a_result_that_is_empty_for_a_name_of_nothing_is_final(record: Store) -> None:
+    query = plan(what="diagnosis", names=["unicorn"], summary="exists")
+    played = Played(record, "Has she a unicorn?", query)
+    assert len(played.model.asked) == 1
+    assert played.result["agent_answer"] == "No"
 
 
 def test_an_error_of_the_executor_goes_back_to_the_planner(record: Store) -> None:

@@ -26,6 +26,8 @@ from archqa.query.contents import (
     contents_of,
     explain_empty,
     look_up,
+    look_up_question,
+    may_be_asked_otherwise,
 )
 from archqa.query.conventions import CLINICAL, Conventions, at_stated_time, get_conventions
 from archqa.query.execution.later_rows import cutoff
@@ -167,11 +169,18 @@ def _is_final(planning: Planning, execution: _Execution, empty: Planned | None) 
     if execution.has_rows or not planning.uses_model:
         return True
     assert execution.results is not None
-    kinds = planning.contents.kinds
-    if all(result.chosen or result.query.what not in kinds for result in execution.results):
+    if not any(_may_be_asked_otherwise(planning, result) for result in execution.results):
         return True
     repeated = [result.query for result in execution.results]
     return empty is not None and [result.query for result in empty.results] == repeated
+
+
+def _may_be_asked_otherwise(planning: Planning, result: QueryResult) -> bool:
+    """Whether the query found nothing, and another one may find what it was meant to find."""
+    contents = planning.contents
+    if result.chosen or result.query.what not in contents.kinds:
+        return False
+    return may_be_asked_otherwise(result, contents, planning.execute)
 
 
 def _task(planning: Planning) -> PlannerTask:
@@ -187,15 +196,23 @@ def _task(planning: Planning) -> PlannerTask:
 
 
 async def _first_task(planning: Planning) -> PlannerTask:
-    """The question, and for a model the card of the patient's record.
+    """The question, and for a model the card of the patient's record and its names for the
+    question's words.
 
     The parser reads the record itself.
     """
     task = _task(planning)
     if not planning.uses_model:
         return task
-    card = await asyncio.to_thread(lambda: contents_card(planning.contents))
-    return task.model_copy(update={"card": card})
+    seen = await asyncio.to_thread(_first_look, planning)
+    return task.model_copy(update=seen)
+
+
+def _first_look(planning: Planning) -> dict[str, Any]:
+    """The card of the record, and what the words of the question are called in it."""
+    named = look_up_question(planning.contents, planning.question.question)
+    found = tuple(LookupResult(words=each.words, lines=each.lines) for each in named)
+    return {"card": contents_card(planning.contents), "found": found}
 
 
 def _execute(planning: Planning, queries: Iterable[Query]) -> _Execution:
