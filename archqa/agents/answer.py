@@ -69,7 +69,7 @@ class CompressionTask(ShortAnswerTask):
 class CompressionAgent(ShortAnswerAgent[CompressionTask]):
     """Says the same in fewer words, keeping every citation."""
 
-    prompt = "compress/v1"
+    prompt = "compress/v2"
     task_type = CompressionTask
 
 
@@ -89,7 +89,7 @@ class SummaryAgent(ShortAnswerAgent[SummaryTask]):
     row).
     """
 
-    prompt = "summary/v1"
+    prompt = "summary/v2"
     task_type = SummaryTask
 
 

@@ -67,7 +67,7 @@ class AnswerFirstAgent(Agent[AnswerFirstTask, DraftAnswers]):
     """Writes several short cited answers, then names each cited sentence's role."""
 
     name = "answer_first"
-    prompt = "answer_first/v1"
+    prompt = "answer_first/v3"
     task_type = AnswerFirstTask
     output_type = DraftAnswers
 

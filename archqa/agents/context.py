@@ -14,7 +14,7 @@ class MedicalContextAgent(Agent[CaseTask, MedicalContext]):
     """Explains the medicine behind the question, from the question and the note."""
 
     name = "context"
-    prompt = "context/v1"
+    prompt = "context/v2"
     task_type = CaseTask
     output_type = MedicalContext
 

@@ -4,7 +4,8 @@
 
 from archqa.agents.agent import Agent, CaseTask, Rejected, check_ids
 from archqa.agents.cited_lines import Lines, check_citations, check_lines, restrict_citations
-from archqa.core.judgement import Judgement
+from archqa.core.answer import WORD_LIMIT
+from archqa.core.judgement import Judgement, LabelScheme
 from archqa.llm.structured import SentenceId
 
 
@@ -12,7 +13,8 @@ class DecisionTask(CaseTask):
     """The case and every agent's judgements, by the agent's name."""
 
     judgements: dict[str, tuple[Judgement, ...]]
-    word_limit: int = 75
+    labels: LabelScheme = "binary"
+    word_limit: int = WORD_LIMIT
 
 
 class DecisionOutput(Lines):
@@ -25,7 +27,7 @@ class DecisionAgent(Agent[DecisionTask, DecisionOutput]):
     """Consolidates the panel into one essential set and one cited answer."""
 
     name = "decision"
-    prompt = "decision/v1"
+    prompt = "decision/v2"
     task_type = DecisionTask
     output_type = DecisionOutput
 

@@ -17,7 +17,7 @@ class EvidenceDecisionAgent(Agent[EvidenceDecisionTask, Lines]):
     """Writes the cited answer from the chosen sentences."""
 
     name = "decision"
-    prompt = "decision_from_evidence/v1"
+    prompt = "decision_from_evidence/v2"
     task_type = EvidenceDecisionTask
     output_type = Lines
 

@@ -22,7 +22,7 @@ class GeneralExpertAgent(LabellingAgent[SentenceLabellingTask, Verdict]):
     """Labels one sentence with the whole note in view."""
 
     name = "general_expert"
-    prompt = "general_expert/v1"
+    prompt = "general_expert/v2"
     task_type = SentenceLabellingTask
     output_type = Verdict
 
@@ -50,7 +50,7 @@ class GeneralExpertBatchAgent(LabellingAgent[BatchLabellingTask, Verdicts]):
     """Labels several sentences in one call: cheaper, and less independent, than one by one."""
 
     name = "general_expert"
-    prompt = "general_expert_batch/v1"
+    prompt = "general_expert_batch/v2"
     task_type = BatchLabellingTask
     output_type = Verdicts
 

@@ -9,6 +9,7 @@ from typing import Annotated, Self, TypeVar
 from pydantic import Field
 
 from archqa.agents.agent import Agent, CaseTask, Rejected, check_ids, join_ids
+from archqa.core.answer import WORD_LIMIT
 from archqa.core.judgement import Judgement, LabelScheme, Relevance
 from archqa.core.value import FrozenModel
 from archqa.llm.structured import HIDDEN_FROM_MODEL, AllowedValues, SentenceId
@@ -25,6 +26,7 @@ class LabellingTask(CaseTask):
     """A case whose sentences are to be labelled."""
 
     labels: LabelScheme = "binary"
+    word_limit: int = WORD_LIMIT
 
     @property
     def allowed_labels(self) -> tuple[str, ...]:
@@ -33,7 +35,7 @@ class LabellingTask(CaseTask):
 
 
 class Verdict(FrozenModel):
-    """A label for one sentence; the reason comes first, so that it is thought of first."""
+    """A label for one sentence, after the reason for it."""
 
     rationale: str
     label: Annotated[Relevance, Field(json_schema_extra={"choices": "label"})]
@@ -114,6 +116,17 @@ def check_verdicts(
     if mistakes:
         mistakes.append(f"Label each of {join_ids(requested_ids)} exactly once.")
         raise Rejected(" ".join(mistakes))
+
+
+def check_corrections(
+    task: LabellingTask, verdicts: tuple[SentenceVerdict, ...], required_ids: tuple[str, ...]
+) -> None:
+    """Check that no sentence is labelled twice, that the required ones are labelled, and every
+    label is the variant's.
+    """
+    labelled_ids = [verdict.sentence_id for verdict in verdicts]
+    requested_ids = tuple(dict.fromkeys((*required_ids, *labelled_ids)))
+    check_verdicts(task, verdicts, requested_ids)
 
 
 def _miscounted(counts: Mapping[str, int], requested_ids: tuple[str, ...]) -> dict[str, list[str]]:

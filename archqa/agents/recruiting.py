@@ -1,57 +1,117 @@
 """Stage 3 of 6: which specialists should judge this case (paper §3.2, Experts Recruitment)."""
 
-from archqa.agents.agent import Agent, CaseTask, Rejected
-from archqa.core.value import FrozenModel
+from collections.abc import Iterable
+from typing import Annotated
 
-_MAX_NAME_LENGTH = 60
-"""Characters of a specialty's name."""
+from pydantic import Field
+
+from archqa.agents.agent import Agent, CaseTask, Rejected, join_ids
+from archqa.core.value import FrozenModel
+from archqa.llm.structured import AllowedValues
+
+SPECIALTIES = (
+    "allergy",
+    "anaesthesiology",
+    "breast surgery",
+    "burn surgery",
+    "cardiac surgery",
+    "cardiology",
+    "clinical pharmacology",
+    "colorectal surgery",
+    "critical care",
+    "dentistry",
+    "dermatology",
+    "emergency medicine",
+    "endocrinology",
+    "gastroenterology",
+    "general surgery",
+    "genetics",
+    "geriatrics",
+    "gynaecology",
+    "haematology",
+    "hepatology",
+    "infectious disease",
+    "internal medicine",
+    "neonatology",
+    "nephrology",
+    "neurology",
+    "neurosurgery",
+    "nutrition",
+    "obstetrics",
+    "occupational medicine",
+    "oncology",
+    "ophthalmology",
+    "orthopaedics",
+    "otolaryngology",
+    "paediatrics",
+    "pain medicine",
+    "palliative care",
+    "pathology",
+    "plastic surgery",
+    "psychiatry",
+    "pulmonology",
+    "radiology",
+    "rehabilitation",
+    "rheumatology",
+    "sleep medicine",
+    "thoracic surgery",
+    "toxicology",
+    "transfusion medicine",
+    "transplant",
+    "trauma surgery",
+    "urology",
+    "vascular surgery",
+    "wound care",
+)
+"""The specialties there are, under one name each: two names for one field would be two votes."""
+
+Specialty = Annotated[str, Field(json_schema_extra={"choices": "specialty"})]
 
 
 class RecruitingTask(CaseTask):
     """A case, and how many specialists may be called."""
 
-    most: int = 4
+    most: int = 2
 
 
 class RecruitedExperts(FrozenModel):
-    """The specialties called in, each named once, in lower case."""
+    """The specialties called in, each named once."""
 
-    experts: tuple[str, ...]
+    experts: tuple[Specialty, ...]
 
 
 class RecruitingAgent(Agent[RecruitingTask, RecruitedExperts]):
     """Names the medical specialties whose view this question needs."""
 
     name = "recruiting"
-    prompt = "recruiting/v1"
+    prompt = "recruiting/v2"
     task_type = RecruitingTask
     output_type = RecruitedExperts
 
+    def choices(self, task: RecruitingTask) -> AllowedValues:
+        """The specialties there are."""
+        return {"specialty": SPECIALTIES}
+
     def check(self, task: RecruitingTask, output: RecruitedExperts) -> None:
-        """Between one and `most` names, none repeated, none too long."""
+        """Between one and `most` of the specialties, none repeated."""
         if not 1 <= len(output.experts) <= task.most:
             raise Rejected(
                 f"Name between 1 and {task.most} specialties; you name {len(output.experts)}."
             )
-        for name in output.experts:
-            if not _is_usable(name):
-                raise Rejected(
-                    "Each expert is the short name of one medical specialty, such as cardiology."
-                )
-        distinct_names = {name.strip().lower() for name in output.experts}
-        if len(distinct_names) < len(output.experts):
+        unknown = sorted(set(output.experts) - set(SPECIALTIES))
+        if unknown:
+            raise Rejected(
+                f"There is no specialty {join_ids(unknown)} here; take the nearest of: "
+                f"{join_ids(SPECIALTIES)}."
+            )
+        if len(set(output.experts)) < len(output.experts):
             raise Rejected("You name a specialty twice; name each once.")
 
     def salvage(self, task: RecruitingTask, output: RecruitedExperts) -> RecruitedExperts | None:
-        """The first usable names."""
-        names: dict[str, None] = {}
-        for name in output.experts:
-            if _is_usable(name):
-                names[name.strip().lower()] = None
-        if not names:
-            return None
-        return RecruitedExperts(experts=tuple(names)[: task.most])
+        """The first of the specialties."""
+        names = tuple(dict.fromkeys(_known_names(output.experts)))
+        return RecruitedExperts(experts=names[: task.most]) if names else None
 
 
-def _is_usable(name: str) -> bool:
-    return bool(name.strip()) and len(name) <= _MAX_NAME_LENGTH
+def _known_names(names: Iterable[str]) -> Iterable[str]:
+    return (name.strip().lower() for name in names if name.strip().lower() in SPECIALTIES)

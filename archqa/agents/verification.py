@@ -1,25 +1,31 @@
-"""Checks sentences that were chosen by a narrow margin. It can remove a sentence, never add one.
+"""Judges the sentences whose choice was close, in view of the answer that was drafted from the chosen.
 
-Source of the idea: the optional tightening pass of Yale at ArchEHR-QA 2026.
+Source of the idea: the optional tightening pass of Yale at ArchEHR-QA 2026, which only removes.
 """
 
 from collections import Counter
 
 from archqa.agents.agent import Agent, CaseTask, Rejected, check_ids, join_ids
-from archqa.core.judgement import Judgement, Relevance
+from archqa.core.answer import WORD_LIMIT, CitedAnswer
+from archqa.core.judgement import Judgement, LabelScheme, Relevance
 from archqa.core.value import FrozenModel
 from archqa.llm.structured import AllowedValues, SentenceId
 
 
 class VerificationTask(CaseTask):
-    """The chosen sentences, and those of them that are in doubt."""
+    """The chosen sentences, the answer drafted from them, and the sentences in doubt: chosen ones
+    and others.
+    """
 
     chosen: tuple[str, ...]
     doubtful: tuple[str, ...]
+    draft: CitedAnswer
+    labels: LabelScheme = "binary"
+    word_limit: int = WORD_LIMIT
 
 
 class Check(FrozenModel):
-    """Whether a chosen sentence stays, and why; the reason comes first, so that it is thought of first."""
+    """Whether a sentence belongs to the evidence, after the reason for it."""
 
     rationale: str
     keep: bool
@@ -30,11 +36,6 @@ class VerificationChecks(FrozenModel):
     """One check for each sentence in doubt."""
 
     checks: tuple[Check, ...]
-
-    @property
-    def removed(self) -> frozenset[str]:
-        """The ids of the removed sentences."""
-        return frozenset(check.sentence_id for check in self.checks if not check.keep)
 
     def judgements(self) -> tuple[Judgement, ...]:
         """The checks as judgements."""
@@ -50,10 +51,10 @@ class VerificationChecks(FrozenModel):
 
 
 class VerificationAgent(Agent[VerificationTask, VerificationChecks]):
-    """Asks of each doubtful sentence whether the answer is worse without it."""
+    """Asks of each sentence in doubt whether the answer needs it."""
 
     name = "verification"
-    prompt = "verification/v1"
+    prompt = "verification/v2"
     task_type = VerificationTask
     output_type = VerificationChecks
 
@@ -73,7 +74,7 @@ class VerificationAgent(Agent[VerificationTask, VerificationChecks]):
     def salvage(
         self, task: VerificationTask, output: VerificationChecks
     ) -> VerificationChecks | None:
-        """The first check of each sentence in doubt; unchecked sentences stay."""
+        """The first check of each sentence in doubt; unchecked ones stay as they were chosen."""
         by_id: dict[str, Check] = {}
         for check in output.checks:
             if check.sentence_id in task.doubtful:

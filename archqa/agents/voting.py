@@ -36,7 +36,7 @@ class VotingTask(LabellingTask):
 
 
 class SentenceVote(SentenceVerdict):
-    """A label and how sure it is; `probability` is filled in from the server's token probabilities."""
+    """A label for the sentence that is named, and how sure it is."""
 
     percent: Annotated[
         int, Field(ge=0, le=100, description="chance in percent that the sentence is essential")
@@ -113,7 +113,7 @@ class GeneralVotingAgent(VotingAgent):
     """A generalist, with the whole note in view."""
 
     name = "general_expert"
-    prompt = "general_vote/v1"
+    prompt = "general_vote/v2"
 
 
 class SpecialistVotingAgent(VotingAgent):

@@ -53,7 +53,9 @@ def _table(calibration: Calibration) -> Table:
         weight = calibration.combiner.weights.get(voter)
         weight_cell = "" if weight is None else f"{weight:.2f}"
         table.add_row(voter, weight_cell, *_quality_cells(quality))
-    table.add_row("equal weights (no fit)", "", *_quality_cells(calibration.unfitted))
+    table.add_row(
+        "as archqa weighs them (no fit on this run)", "", *_quality_cells(calibration.unfitted)
+    )
     table.add_row(
         f"fitted, out-of-fold ({provenance.folds} folds)",
         "",

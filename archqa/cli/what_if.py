@@ -1,5 +1,6 @@
 """`archqa what-if RUN`: decides again from the votes of a run, with other settings."""
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
@@ -8,6 +9,7 @@ from rich.table import Table
 
 from archqa.cli.console import console, number_table, print_json, print_line, print_notice
 from archqa.cli.options import JsonOption, KeyOption, RunArgument
+from archqa.evaluation.threshold_curve import CurvePoint
 from archqa.evaluation.what_if import WhatIfResult, settings_from_run, what_if
 from archqa.panel.calibration import SelectionQuality
 
@@ -30,9 +32,12 @@ def command(
 ) -> None:
     """Decide a run again, from its stored votes. No model is called.
 
-    Answers whose evidence changes are put together from the note's own sentences.
+    With a key, the curve over thresholds is shown. `--set voters=` takes the names that this
+    command lists ("general expert @ MODEL"), a role alone ("general expert" or general_expert), or
+    a model alone. Answers whose evidence changes are put together from the note's own sentences.
 
     Examples:
+      archqa what-if runs/dev
       archqa what-if runs/dev --set threshold=0.4
       archqa what-if runs/dev --set voters="answer first,embedded engine" --out runs/two-voters
       archqa what-if runs/dev --set combiner=combiner.json --set operating_point=recall
@@ -54,6 +59,7 @@ def command(
 def _print_scores(result: WhatIfResult) -> None:
     if result.before and result.after:
         console.print(_table(result.before, result.after))
+        console.print(_curve_table(result.curve, result.after))
     else:
         print_notice(
             "there is no key beside the cases, so nothing is scored; name it with --key FILE."
@@ -63,7 +69,26 @@ def _print_scores(result: WhatIfResult) -> None:
 def _table(before: SelectionQuality, after: SelectionQuality) -> Table:
     table = number_table("evidence, strict micro, percent", "", "precision", "recall", "F1")
     for name, quality in (("as it was", before), ("what if", after)):
-        table.add_row(
-            name, f"{quality.precision:.1f}", f"{quality.recall:.1f}", f"{quality.f1:.1f}"
-        )
+        table.add_row(name, *_cells(quality))
     return table
+
+
+def _curve_table(curve: Sequence[CurvePoint], chosen: SelectionQuality) -> Table:
+    """The curve over thresholds, with the chosen point below it."""
+    table = number_table(
+        "over thresholds of the combined probability", "above", "precision", "recall", "F1", ""
+    )
+    best = max(point.f1 for point in curve)
+    for point in curve:
+        mark = " best" if point.f1 == best else ""
+        table.add_row(f"{point.threshold:.2f}", *_cells(point), _bar(point.f1) + mark)
+    table.add_row("chosen", *_cells(chosen), _bar(chosen.f1), style="bold")
+    return table
+
+
+def _cells(quality: CurvePoint | SelectionQuality) -> tuple[str, str, str]:
+    return f"{quality.precision:.1f}", f"{quality.recall:.1f}", f"{quality.f1:.1f}"
+
+
+def _bar(percent: float) -> str:
+    return "█" * round(percent / 5)

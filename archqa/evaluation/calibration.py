@@ -19,6 +19,7 @@ from archqa.panel.calibration import (
     voter_names,
 )
 from archqa.panel.combiner import UNFITTED, Combiner, Provenance, save
+from archqa.panel.decision import default_for_voters
 from archqa.runs.run import Run
 
 
@@ -68,16 +69,19 @@ def calibrate(
         raise CallerError(
             "A combiner is fitted on some cases and tried on others: one case is too few."
         )
-    out_of_fold = evaluate_cross_fit(cases, seed=seed, point=point)
+    prior = default_for_voters(voter_names(cases))
+    out_of_fold = evaluate_cross_fit(cases, prior=prior, seed=seed, point=point)
     provenance = _provenance(run, key_file.sha256, cases, out_of_fold, seed)
-    combiner = fit_combiner(cases, seed=seed).model_copy(update={"provenance": provenance})
+    fitted = fit_combiner(cases, prior=prior, seed=seed)
+    combiner = fitted.model_copy(update={"provenance": provenance})
     path = out or run.path / "combiner.json"
     save(combiner, path)
-    unfitted = evaluate_combiner(cases, UNFITTED, point)
+    unfitted = evaluate_combiner(cases, prior or UNFITTED, point)
     per_voter = {}
     for voter in voter_names(cases):
         voter_cases = restrict_to_voter(cases, voter)
-        per_voter[voter] = evaluate_combiner(voter_cases, UNFITTED, point)
+        alone = default_for_voters([voter]) or UNFITTED
+        per_voter[voter] = evaluate_combiner(voter_cases, alone, point)
     return Calibration(combiner, path, out_of_fold, unfitted, per_voter)
 
 

@@ -10,13 +10,14 @@ from pathlib import Path
 from typing import Any, NamedTuple, cast
 
 from archqa import tasks
-from archqa.core.judgement import Relevance
+from archqa.core.judgement import Judgement
 from archqa.core.key import CaseKey
 from archqa.engine import Engine
 from archqa.errors import CallerError
 from archqa.evaluation.stored_votes import VotedRecord, iter_voted_records
+from archqa.evaluation.threshold_curve import CurvePoint, threshold_curve
 from archqa.panel.calibration import SelectionQuality, VotedCase, score_selections
-from archqa.panel.decision import VERIFICATION, drop_rejected, is_enabled_voter, select_evidence
+from archqa.panel.decision import VERIFICATION, apply_checks, is_enabled_voter, select_evidence
 from archqa.runs.folder import RunFolder, new_run_name
 from archqa.runs.open_run import created_folder, removed_on_failure
 from archqa.runs.record import CaseRecord, RunManifest, RunStatus
@@ -47,13 +48,16 @@ class Redecided(NamedTuple):
 
 
 class WhatIfResult(NamedTuple):
-    """A run before and after; qualities only with a key, `run` only if it was written."""
+    """A run before and after; qualities and the curve over thresholds only with a key, `run` only
+    if it was written.
+    """
 
     voters: tuple[str, ...]
     cases: int
     changed: int
     before: SelectionQuality | None
     after: SelectionQuality | None
+    curve: tuple[CurvePoint, ...]
     run: Path | None
 
     def as_json(self) -> dict[str, Any]:
@@ -64,6 +68,7 @@ class WhatIfResult(NamedTuple):
             "changed": self.changed,
             "before": self.before._asdict() if self.before else None,
             "after": self.after._asdict() if self.after else None,
+            "curve": [point._asdict() for point in self.curve],
             "run": str(self.run) if self.run else None,
         }
 
@@ -81,6 +86,7 @@ def what_if(
         raise CallerError(f"{run.path} kept no votes.\nRuns of panel and dmis over notes do.")
     key = key or tasks.find_key(run.manifest.data.path)
     keys = tasks.load_key(key).keys if key else {}
+    labelled = _labelled(decisions, keys)
     path = None
     if out:
         path = _write_run(run, decisions, settings, out)
@@ -88,8 +94,9 @@ def what_if(
         voters=_enabled_voters(decisions, settings),
         cases=len(decisions),
         changed=sum(decision.changed for decision in decisions),
-        before=_quality(decisions, keys, before=True),
-        after=_quality(decisions, keys, before=False),
+        before=_quality(labelled, before=True),
+        after=_quality(labelled, before=False),
+        curve=_curve(labelled),
         run=path,
     )
 
@@ -140,42 +147,53 @@ def _enabled_voters(decisions: Iterable[Redecided], settings: NotePanelSettings)
 
 def _redecide(voted: VotedRecord, settings: NotePanelSettings) -> Redecided:
     selection = select_evidence(voted.case.sentence_ids, voted.votes, settings)
-    rejected = set()
-    if settings.verify:
-        rejected = _rejected_ids(voted.record)
-    essential = voted.case.in_note_order(drop_rejected(selection, rejected))
+    checks = _checks(voted.record) if settings.verify else []
+    essential = voted.case.in_note_order(apply_checks(selection, checks))
     return Redecided(voted, selection.probabilities, essential, selection.remarks)
 
 
-def _rejected_ids(record: CaseRecord) -> set[str]:
-    """The sentences that the run's verification rejected."""
-    rejected = set()
-    for voter, judgements in record.judgements.items():
-        if not voter.startswith(VERIFICATION):
-            continue
-        for judgement in judgements:
-            if judgement.label is not Relevance.ESSENTIAL:
-                rejected.add(judgement.sentence_id)
-    return rejected
+def _checks(record: CaseRecord) -> list[tuple[Judgement, ...]]:
+    """The run's own verification of borderline sentences."""
+    return [
+        judgements
+        for voter, judgements in record.judgements.items()
+        if voter.startswith(VERIFICATION)
+    ]
+
+
+def _labelled(
+    decisions: list[Redecided], keys: Mapping[str, CaseKey]
+) -> list[tuple[Redecided, VotedCase]]:
+    """The decisions on cases that the key labels."""
+    labelled = []
+    for decision in decisions:
+        case, _, votes = decision.voted
+        key = keys.get(case.id)
+        if key is not None and key.labels:
+            labelled.append((decision, VotedCase(case.sentence_ids, votes, key.essential)))
+    return labelled
 
 
 def _quality(
-    decisions: list[Redecided], keys: Mapping[str, CaseKey], *, before: bool
+    labelled: list[tuple[Redecided, VotedCase]], *, before: bool
 ) -> SelectionQuality | None:
     """The quality of the run's selection, or of the new one; None without labels."""
-    cases, probabilities, selections = [], [], []
-    for decision in decisions:
-        case, record, votes = decision.voted
-        key = keys.get(case.id)
-        if key is None or not key.labels:
-            continue
-        cases.append(VotedCase(case.sentence_ids, votes, key.essential))
-        probabilities.append(decision.probabilities)
-        evidence = record.evidence if before else decision.essential
-        selections.append(frozenset(evidence))
-    if not cases:
+    if not labelled:
         return None
-    return score_selections(cases, probabilities, selections)
+    selections = []
+    for decision, _ in labelled:
+        evidence = decision.voted.record.evidence if before else decision.essential
+        selections.append(frozenset(evidence))
+    cases = [case for _, case in labelled]
+    return score_selections(cases, [decision.probabilities for decision, _ in labelled], selections)
+
+
+def _curve(labelled: list[tuple[Redecided, VotedCase]]) -> tuple[CurvePoint, ...]:
+    """The curve over thresholds of the combined probabilities; empty without labels."""
+    if not labelled:
+        return ()
+    probabilities = [decision.probabilities for decision, _ in labelled]
+    return threshold_curve([case for _, case in labelled], probabilities)
 
 
 def _write_run(

@@ -1,7 +1,6 @@
 """Fits a combiner on cases with a key: logistic regression over votes, cross-fit over cases.
 
-The fit is regularised towards equal weights, so that few cases change little. With one voter there is nothing
-to fit.
+The fit is regularised towards a combiner known before, or towards equal weights, so that few cases change little.
 """
 
 from collections.abc import Sequence
@@ -21,7 +20,7 @@ from archqa.engine.logistic_regression import FloatArray, fit, logit
 from archqa.panel.combiner import UNFITTED, Combiner, Votes
 
 RIDGE = 3.0
-"""Strength of the prior of equal weights, in sentences; chosen once, on simulated voters."""
+"""Strength of the prior of the weights, in sentences; chosen once, on simulated voters."""
 FOLDS = 8
 
 _BIAS_RIDGE = 1e-3
@@ -47,25 +46,36 @@ class SelectionQuality(NamedTuple):
     calibration_error: float
 
 
-def fit_combiner(cases: Sequence[VotedCase], *, folds: int = FOLDS, seed: int = 0) -> Combiner:
-    """Fit a combiner on all cases; its expected F1 comes from cross-fit probabilities."""
-    combiner = _fit(cases)
-    if len(combiner.weights) < 2:
-        return combiner
-    probabilities = _flatten(cross_fit(cases, folds=folds, seed=seed))
+def fit_combiner(
+    cases: Sequence[VotedCase],
+    *,
+    prior: Combiner | None = None,
+    folds: int = FOLDS,
+    seed: int = 0,
+) -> Combiner:
+    """Fit a combiner on all cases; its expected F1 comes from cross-fit probabilities.
+
+    A voter without a weight in `prior` begins at 0; without a prior all begin with equal weights.
+    """
+    combiner = _fit(cases, prior)
+    probabilities = _flatten(cross_fit(cases, prior=prior, folds=folds, seed=seed))
     expected_f1 = round(max_expected_f1(probabilities), 4)
     return combiner.model_copy(update={"expected_f1": expected_f1})
 
 
 def cross_fit(
-    cases: Sequence[VotedCase], *, folds: int = FOLDS, seed: int = 0
+    cases: Sequence[VotedCase],
+    *,
+    prior: Combiner | None = None,
+    folds: int = FOLDS,
+    seed: int = 0,
 ) -> list[dict[str, float]]:
     """Each case's probabilities by a combiner fitted without it; folds are drawn over cases."""
     fold_of_case = assign_folds(len(cases), min(folds, len(cases)), seed)
     combiners: dict[int, Combiner] = {}
     for fold in set(fold_of_case.tolist()):
         training = np.flatnonzero(fold_of_case != fold).tolist()
-        combiners[fold] = _fit([cases[index] for index in training])
+        combiners[fold] = _fit([cases[index] for index in training], prior)
     probabilities = []
     for case, fold in zip(cases, fold_of_case.tolist(), strict=True):
         combiner = combiners[fold]
@@ -74,10 +84,15 @@ def cross_fit(
 
 
 def evaluate_cross_fit(
-    cases: Sequence[VotedCase], *, folds: int = FOLDS, seed: int = 0, point: str = "f1"
+    cases: Sequence[VotedCase],
+    *,
+    prior: Combiner | None = None,
+    folds: int = FOLDS,
+    seed: int = 0,
+    point: str = "f1",
 ) -> SelectionQuality:
     """Quality on cases held out of fit and selection: a fold's expected F1 comes from the other folds."""
-    probabilities = cross_fit(cases, folds=folds, seed=seed)
+    probabilities = cross_fit(cases, prior=prior, folds=folds, seed=seed)
     fold_of_case = assign_folds(len(cases), min(folds, len(cases)), seed)
     selections = []
     for fold, case_probabilities in zip(fold_of_case, probabilities, strict=True):
@@ -155,17 +170,15 @@ def _with_expected_f1(probabilities: Sequence[dict[str, float]]) -> Combiner:
     return UNFITTED.model_copy(update={"expected_f1": max_expected_f1(values)})
 
 
-def _fit(cases: Sequence[VotedCase]) -> Combiner:
+def _fit(cases: Sequence[VotedCase], prior: Combiner | None = None) -> Combiner:
     voters = voter_names(cases)
-    if len(voters) < 2:
-        return UNFITTED.model_copy(update={"weights": dict.fromkeys(voters, 1.0)})
     truth = _truth(cases)
-    centre = _centre(truth)
+    prior = prior or _equal_weights(voters, _centre(truth))
+    centre = prior.centre
     features = np.concatenate([_features(case, voters, centre) for case in cases])
-    equal_weight = 1 / len(voters)
-    prior = np.array([centre] + [equal_weight] * len(voters))
+    expected = np.array([prior.bias] + [prior.weights.get(voter, 0.0) for voter in voters])
     ridge = np.array([_BIAS_RIDGE] + [RIDGE] * len(voters))
-    coefficients = fit(features, truth, prior=prior, ridge=ridge).tolist()
+    coefficients = fit(features, truth, prior=expected, ridge=ridge).tolist()
     bias, *weights = [round(coefficient, 6) for coefficient in coefficients]
     return UNFITTED.model_copy(
         update={
@@ -174,6 +187,11 @@ def _fit(cases: Sequence[VotedCase]) -> Combiner:
             "centre": round(centre, 6),
         }
     )
+
+
+def _equal_weights(voters: Sequence[str], centre: float) -> Combiner:
+    weights = dict.fromkeys(voters, 1 / len(voters))
+    return UNFITTED.model_copy(update={"weights": weights, "bias": centre, "centre": centre})
 
 
 def _centre(truth: FloatArray) -> float:

@@ -98,7 +98,7 @@ class Combiner(FrozenModel):
                 stated[voter] = by_sentence[sentence_id]
         if not stated:
             return 0.0
-        if len(stated) == 1 and len(self.weights) <= 1:
+        if len(stated) == 1 and not self.weights:
             return next(iter(stated.values()))  # A single voter's probability is used as it is.
         odds = {voter: log_odds(probability) for voter, probability in stated.items()}
         if not self.weights.keys().isdisjoint(stated):

@@ -1,14 +1,17 @@
 """From judgements to the selected evidence: voters, their votes and the selection. No model is called."""
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import chain
 from typing import NamedTuple
 
-from archqa.core.judgement import Judgement
+from archqa.core.judgement import Judgement, Relevance
 from archqa.core.probability import pool, stated_probability
 from archqa.errors import CallerError
 from archqa.panel import combiner
 from archqa.panel.combiner import UNFITTED, Combiner, Votes
+from archqa.panel.default_combiner import load_defaults
+from archqa.panel.percentages import counted_probabilities
 from archqa.panel.settings import PanelSettings
 
 GENERAL_EXPERT = "general expert"
@@ -42,14 +45,33 @@ def parse_voter(name: str, experts: Iterable[str] = ()) -> str:
     return f"{role}{separator}{backend}"
 
 
+def role_of(voter: str) -> str:
+    """The role in a voter's name."""
+    return voter.partition(_SEPARATOR)[0]
+
+
 def is_enabled_voter(voter: str, settings: PanelSettings) -> bool:
-    """Whether the setting `voters` names this voter by role, by backend, or by both; all if empty."""
-    names = [name.strip() for name in settings.voters.split(",")]
-    enabled = set(filter(None, names))
-    if not enabled:
-        return True
+    """Whether the setting `voters` names this voter: by role or the name of the role's agent, by
+    backend, or by both; all are enabled if it is empty.
+    """
+    enabled = named_voters(settings)
+    return not enabled or not enabled.isdisjoint(_names_of(voter))
+
+
+def is_named_voter(voter: str, settings: PanelSettings) -> bool:
+    """Whether the setting `voters` names this voter, and is not just empty."""
+    return not named_voters(settings).isdisjoint(_names_of(voter))
+
+
+def named_voters(settings: PanelSettings) -> set[str]:
+    """The names in the setting `voters`."""
+    return {name.strip() for name in settings.voters.split(",")} - {""}
+
+
+def _names_of(voter: str) -> set[str]:
+    """The names that a voter goes by."""
     role, _, backend = voter.partition(_SEPARATOR)
-    return not enabled.isdisjoint({voter, role, backend})
+    return {voter, role, role.replace(" ", "_"), backend} - {""}
 
 
 def pool_votes(judgements: Mapping[str, Sequence[Judgement]], experts: Iterable[str] = ()) -> Votes:
@@ -62,15 +84,38 @@ def pool_votes(judgements: Mapping[str, Sequence[Judgement]], experts: Iterable[
             continue
         voter = parse_voter(name, experts)
         by_sentence = stated.setdefault(voter, defaultdict(list))
-        for judgement in voter_judgements:
-            probability = stated_probability(judgement)
+        probabilities = _probabilities(role, voter_judgements)
+        for judgement, probability in zip(voter_judgements, probabilities, strict=True):
             by_sentence[judgement.sentence_id].append(probability)
     return {voter: _pool_by_sentence(by_sentence) for voter, by_sentence in stated.items()}
 
 
-def load_combiner(settings: PanelSettings) -> Combiner:
-    """The combiner of the settings, else one of equal weights. Raises `InputError`."""
-    return combiner.load(settings.combiner) if settings.combiner else UNFITTED
+def default_for_voters(voters: Iterable[str]) -> Combiner | None:
+    """The default combiner of these voters' roles with a weight for each voter; the voters of a
+    role share its weight, and those of a role that no default knows have none. None if it knows no
+    role.
+    """
+    roles = {voter: role_of(voter) for voter in voters}
+    default = load_defaults().for_roles(roles.values())
+    if default is None:
+        return None
+    counts = Counter(roles.values())
+    weights = {
+        voter: default.weights[role] / counts[role]
+        for voter, role in roles.items()
+        if role in default.weights
+    }
+    return default.model_copy(update={"weights": weights})
+
+
+def combiner_for(votes: Votes, settings: PanelSettings) -> Combiner:
+    """The combiner of the settings, else the default one of these voters, else one of equal weights.
+
+    Raises `InputError`.
+    """
+    if settings.combiner:
+        return combiner.load(settings.combiner)
+    return default_for_voters(votes) or UNFITTED
 
 
 def select_evidence(ids: Sequence[str], votes: Votes, settings: PanelSettings) -> EvidenceSelection:
@@ -79,7 +124,7 @@ def select_evidence(ids: Sequence[str], votes: Votes, settings: PanelSettings) -
     Raises `CallerError` if no voter is enabled.
     """
     enabled = _enabled_votes(votes, settings)
-    combiner = load_combiner(settings)
+    combiner = combiner_for(enabled, settings)
     probabilities = combiner.probabilities(enabled, ids)
     essential = combiner.choose(probabilities, settings.operating_point, settings.threshold)
     threshold = settings.threshold
@@ -87,10 +132,13 @@ def select_evidence(ids: Sequence[str], votes: Votes, settings: PanelSettings) -
         threshold = combiner.expected_f1 / 2
     borderline = frozenset(
         sentence_id
-        for sentence_id in essential
-        if probabilities[sentence_id] < threshold + settings.margin
+        for sentence_id, probability in probabilities.items()
+        if abs(probability - threshold) < settings.margin
     )
-    remarks = []
+    remarks = [
+        f"no vote of {name}, which the setting voters names"
+        for name in sorted(named_voters(settings).difference(*map(_names_of, votes)))
+    ]
     for voter in enabled:
         if not combiner.has_weight_for(voter):
             remarks.append(f"{voter} was not in the combiner's fit: its vote has no weight")
@@ -108,17 +156,34 @@ def _enabled_votes(votes: Votes, settings: PanelSettings) -> Votes:
     return enabled
 
 
-def drop_rejected(selection: EvidenceSelection, rejected: Iterable[str]) -> frozenset[str]:
-    """The set without the rejected sentences; the likeliest stays, since an answer must rest on one."""
-    remaining = selection.essential - frozenset(rejected)
-    if remaining or not selection.essential:
-        return remaining
+def apply_checks(
+    selection: EvidenceSelection, checks: Iterable[Sequence[Judgement]]
+) -> frozenset[str]:
+    """The set as the checks of borderline sentences change it.
+
+    The likeliest sentence stays, since an answer must rest on one.
+    """
+    essential = set(selection.essential)
+    for check in chain.from_iterable(checks):
+        if check.label is Relevance.ESSENTIAL:
+            essential.add(check.sentence_id)
+        else:
+            essential.discard(check.sentence_id)
+    if essential or not selection.essential:
+        return frozenset(essential)
     return frozenset([_likeliest(selection)])
 
 
 def _likeliest(selection: EvidenceSelection) -> str:
     probabilities = selection.probabilities
     return max(selection.essential, key=lambda sentence_id: probabilities[sentence_id])
+
+
+def _probabilities(role: str, judgements: Sequence[Judgement]) -> list[float]:
+    """The probabilities that count; only judges state percentages of their own."""
+    if role in {ENGINE, ANSWER_FIRST}:
+        return [stated_probability(judgement) for judgement in judgements]
+    return counted_probabilities(judgements)
 
 
 def _pool_by_sentence(stated: Mapping[str, Sequence[float]]) -> dict[str, float]:

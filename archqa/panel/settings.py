@@ -14,10 +14,10 @@ class PanelSettings(FrozenModel):
     """The panel's own settings; `operating_point` is used by the six stages as well."""
 
     answers: int = Field(
-        default=3,
-        ge=1,
+        default=0,
+        ge=0,
         le=9,
-        description="cited answers that answer_first writes",
+        description="cited answers that answer_first writes, each in a call of its own, as one more voter",
     )
     repetitions: int = Field(
         default=1,
@@ -26,19 +26,20 @@ class PanelSettings(FrozenModel):
         description="times each judge of the panel is asked",
     )
     engine_vote: bool = Field(
-        default=True, description="whether the embedded engine is one more voter of the panel"
+        default=False, description="whether the embedded engine is one more voter of the panel"
     )
     interpret: bool = Field(
-        default=True, description="whether the panel also says what the message asks (subtask 1)"
+        default=False,
+        description="say what the message asks (subtask 1) also where the clinician's question is given",
     )
     verify: bool = Field(
-        default=True, description="whether narrow choices of the panel are looked at again"
+        default=False, description="whether narrow choices of the panel are looked at again"
     )
     margin: float = Field(
         default=0.15,
         ge=0,
         le=1,
-        description="probability above the threshold that counts as narrow",
+        description="distance from the threshold, as a probability, that counts as narrow",
     )
     operating_point: OperatingPoint = Field(
         default="f1", description="what the selection of evidence favours"

@@ -18,6 +18,7 @@ from archqa.agents.general_expert import (
     GeneralExpertBatchAgent,
     SentenceLabellingTask,
 )
+from archqa.agents.labelling import LabellingTask
 from archqa.agents.model_backend import ModelBackend
 from archqa.agents.recruiting import RecruitingAgent, RecruitingTask
 from archqa.agents.specialist import SpecialistAgent, SpecialistTask
@@ -132,11 +133,22 @@ async def test_a_label_outside_the_variant_is_sent_back_with_those_allowed() -> 
 async def test_a_specialist_is_told_what_was_wrong_and_what_is_allowed(
     reply: str, words: str
 ) -> None:
-    task = SpecialistTask(case=CASE, specialty="nephrology")
+    task = SpecialistTask.from_labels(LabellingTask(case=CASE), "nephrology", {})
     whole = labels(a1="not-relevant", a2="essential", b="essential")
     verdicts, steps, _ = await perform(SpecialistAgent(), task, [reply, whole])
     assert [verdict.sentence_id for verdict in verdicts.verdicts] == ["a1", "a2", "b"]
     assert words in steps[0].rejected
+
+
+async def test_a_specialist_may_let_all_labels_stand() -> None:
+    judged = tuple(
+        Judgement(sentence_id=id_, label=Relevance.ESSENTIAL) for id_ in CASE.sentence_ids
+    )
+    shown = {"general expert": judged}
+    task = SpecialistTask.from_labels(LabellingTask(case=CASE), "nephrology", shown)
+    verdicts, _, model = await perform(SpecialistAgent(), task, [said(verdicts=[])])
+    assert len(model.asked) == 1
+    assert task.corrected(verdicts.judgements()) == judged
 
 
 async def test_a_sentence_labelled_twice_is_sent_back() -> None:
@@ -146,7 +158,7 @@ async def test_a_sentence_labelled_twice_is_sent_back() -> None:
             for sentence_id in ("a1", "a2", "b", "b")
         ]
     )
-    task = SpecialistTask(case=CASE, specialty="nephrology")
+    task = SpecialistTask.from_labels(LabellingTask(case=CASE), "nephrology", {})
     _, steps, _ = await perform(
         SpecialistAgent(), task, [twice, labels(a1="essential", a2="essential", b="essential")]
     )
@@ -154,7 +166,7 @@ async def test_a_sentence_labelled_twice_is_sent_back() -> None:
 
 
 async def test_what_is_usable_of_a_specialists_last_reply_is_kept_and_marked() -> None:
-    task = SpecialistTask(case=CASE, specialty="nephrology")
+    task = SpecialistTask.from_labels(LabellingTask(case=CASE), "nephrology", {})
     partial = labels(a2="essential", z="essential")
     verdicts, steps, _ = await perform(SpecialistAgent(), task, [partial] * 3)
     assert [verdict.sentence_id for verdict in verdicts.verdicts] == ["a2"]
@@ -181,9 +193,9 @@ async def test_recruiting_names_one_to_four_specialties_each_once(experts: list[
     panel, steps, _ = await perform(
         RecruitingAgent(),
         RecruitingTask(case=CASE),
-        [said(experts=experts), said(experts=["surgery"])],
+        [said(experts=experts), said(experts=["general surgery"])],
     )
-    assert panel.experts == ("surgery",)
+    assert panel.experts == ("general surgery",)
     assert steps[0].rejected
 
 

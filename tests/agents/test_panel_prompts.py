@@ -50,7 +50,11 @@ def task_of(agent: Agent) -> FrozenModel:  # type: ignore[type-arg]
         VotingTask: VotingTask(**shown, specialty="cardiology"),
         AnswerFirstTask: AnswerFirstTask(**shown),
         VerificationTask: VerificationTask(
-            case=case, context=CONTEXT, chosen=(first, second), doubtful=(second,)
+            case=case,
+            context=CONTEXT,
+            chosen=(first, second),
+            doubtful=(second,),
+            draft=CitedAnswer(claims=(Claim(text="It was takotsubo.", citations=(first, second)),)),
         ),
         EvidenceDecisionTask: EvidenceDecisionTask(
             case=case, context=CONTEXT, chosen=(first, second)

@@ -72,8 +72,10 @@ def test_a_range_is_shown_where_conversations_are_estimated(tmp_path: Path) -> N
     assert loaded.returncode == 0, loaded.stderr
     words = ["predict", str(questions), "--record", "record.db", "--model", "gpt-4.1"]
     words += ["--pipeline", "multi-turn-retriever-code", "--dry-run", "--max-cost", "0.1"]
-    shown = archqa(*words, cwd=tmp_path, COLUMNS="250").stdout
-    assert "6 (3 to 30)" in shown
+    shown = archqa(*words, cwd=tmp_path).stdout
+    estimate = json.loads(archqa(*words, "--json", cwd=tmp_path).stdout)
+    calls = [estimate[name]["calls"] for name in ("low", "expected", "high")]
+    assert calls == [3, 6, 30]
     assert "expected (low to high)" in shown
     assert "AT LEAST" not in shown
     assert "within --max-cost ($0.1), the highest is not" in shown

@@ -19,7 +19,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("panel")
     with FakeServer() as server:
         models = ["--set", "servers.gone.base_url=http://127.0.0.1:9/v1", "--set", "tries=1"]
-        models += ["--set", "agents.general_expert.models=m,other@gone"]
+        models += ["--set", "agents.general_expert.models=m,other@gone", "--set", "interpret=on"]
         words = [
             "--base-url",
             server.base_url,
@@ -68,6 +68,16 @@ def test_calibrate_and_what_if_call_no_model(run: Path, tmp_path: Path) -> None:
     assert "as it was" in archqa("what-if", str(run), "--set", "threshold=0.4").stdout
 
 
+def test_what_if_shows_the_curve_over_thresholds_with_the_chosen_point(run: Path) -> None:
+    report = json.loads(archqa("what-if", str(run), "--key", KEY, "--json").stdout)
+    assert [point["threshold"] for point in report["curve"]][:2] == [0.05, 0.1]
+    recalls = [point["recall"] for point in report["curve"]]
+    assert recalls == sorted(recalls, reverse=True)
+    shown = archqa("what-if", str(run), "--key", KEY).stdout
+    assert "chosen" in shown
+    assert "best" in shown
+
+
 def test_a_setting_that_what_if_cannot_change_is_an_error(run: Path) -> None:
     result = archqa("what-if", str(run), "--set", "context=off")
     assert result.returncode == 2
@@ -114,6 +124,7 @@ def test_tune_tries_versions_of_a_prompt(tmp_path: Path) -> None:
 
 def test_a_dry_run_counts_every_voter(tmp_path: Path) -> None:
     words = ["predict", "mini", "--pipeline", "panel", "--model", "gpt-4.1", "--dry-run", "--json"]
+    words += ["--set", "answers=1"]
     one_model = json.loads(archqa(*words, cwd=tmp_path).stdout)
     two_models = json.loads(
         archqa(*words, "--set", "agents.answer_first.models=gpt-4.1,o3", cwd=tmp_path).stdout

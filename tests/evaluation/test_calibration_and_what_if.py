@@ -58,8 +58,14 @@ def panel_run(out: Path, **typed: Any) -> tuple[Run, ScriptedModel]:
         "cache": False,
         **typed,
     }
-    voters = ["agents.general_expert.models=right,wrong,dead", "agents.specialist.models=wrong"]
-    settings = load_settings(typed=values, assignments=voters)
+    assignments = [
+        "agents.general_expert.models=right,wrong,dead",
+        "agents.specialist.models=wrong",
+        "answers=1",
+        "engine_vote=on",
+        "interpret=on",
+    ]
+    settings = load_settings(typed=values, assignments=assignments)
     return predict("mini", out=out, settings=settings, scripted=model), model
 
 
@@ -131,10 +137,12 @@ def test_a_lower_threshold_finds_more(run: Run) -> None:
     strict, lenient = (
         what_if(
             run.path,
-            settings_from_run(run.path, [f"threshold={threshold}"]),
+            settings_from_run(
+                run.path, [f"threshold={threshold}", "voters=general expert @ right", "verify=off"]
+            ),
             key=ROOT / "data/mini/mini_key.json",
         ).after
-        for threshold in (0.8, 0.05)
+        for threshold in (0.99, 0.05)
     )
     assert strict is not None
     assert lenient is not None
@@ -194,7 +202,8 @@ def test_evidence_scores_the_same_in_both_years(run: Run, tmp_path: Path) -> Non
 def test_a_run_without_a_question_says_who_has_one(tmp_path: Path) -> None:
     run = predict("mini", out=tmp_path / "run", pipeline="embedded")
     with pytest.raises(
-        CallerError, match=r"have nothing for archehr-2026-st1.\nRuns of --pipeline panel"
+        CallerError,
+        match=r"have nothing for archehr-2026-st1.\nRuns of --pipeline panel --set interpret=on",
     ):
         export(run.path, "archehr-2026-st1")
 

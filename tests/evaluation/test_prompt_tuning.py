@@ -55,7 +55,7 @@ def test_versions_are_run_and_the_better_one_is_named(
     )
     settings = load_settings(
         typed={"pipeline": "panel", "base_url": "http://127.0.0.1:9/v1", "cache": False},
-        assignments=["voters=answer first", "engine_vote=off", "verify=off"],
+        assignments=["voters=answer first", "answers=3", "verify=off"],
     )
     versions = ("answer_first/v1", "answer_first/v2")
     key = ROOT / "data/mini/mini_key.json"

@@ -1,6 +1,7 @@
 """A scripted panel: models that hold some sentences essential, each in the form the agent asks for."""
 
 import json
+import re
 from collections.abc import Callable, Iterable
 from typing import Any
 
@@ -83,7 +84,7 @@ def _reply(
             ]
         }
     if "experts" in fields:
-        return {"experts": ["surgery"]}
+        return {"experts": ["general surgery"]}
     if "question" in fields:
         return {"question": "Why was the tube placed?"}
     if "context" in fields:
@@ -99,5 +100,6 @@ def _over(lines: list[dict[str, Any]], request: Request) -> list[dict[str, Any]]
 
 
 def _asked_for(request: Request) -> int:
-    words = request.messages[1].content.rpartition("Write ")[2].split()
-    return int(words[0]) if words and words[0].isdigit() else 3
+    prompt = "\n".join(message.content for message in request.messages)
+    found = re.search(r"(?:Write|holds) (\d+) answer", prompt)
+    return int(found[1]) if found else 3

@@ -16,8 +16,8 @@ SPECIALTIES = (
     "cardiology",
     "nephrology",
     "infectious disease",
-    "surgery",
-    "hematology",
+    "general surgery",
+    "haematology",
     "neurology",
     "geriatrics",
 )

@@ -36,13 +36,20 @@ def run_on(tmp_path: Path) -> Any:
     """Predicts the first of the mini cases, or more, through a server."""
 
     def run(
-        server: FakeServer, *, out: str = "run", resume: bool = False, limit: int = 1, **typed: Any
+        server: FakeServer,
+        *,
+        out: str = "run",
+        resume: bool = False,
+        limit: int = 1,
+        screen: str = "per-sentence",
+        **typed: Any,
     ) -> Run:
         named = {
             "base_url": server.base_url,
             "model": "fake",
             "api_key": API_KEY,
             "prices": PRICES,
+            "pipelines": {"dmis": {"screen": screen}},
         } | typed
         selection = Selection(limit=limit)
         return predict(
@@ -96,7 +103,7 @@ def test_the_trace_tells_each_stages_words_reply_parse_and_cost(run_on: Any) -> 
             assert step.usage.prompt_tokens > 100
             assert step.usage.completion_tokens > 5
             assert step.usage.cost_usd is not None
-            assert step.prompt == f"{step.agent}/v1"
+            assert step.prompt == f"{step.agent}/v2"
             assert len(step.prompt_digest) == 64
         assert (
             sum(step.usage.prompt_tokens for step in steps)
@@ -148,8 +155,9 @@ def test_a_lesser_server_answers_all_the_same(gap: str, run_on: Any) -> None:
     ],
 )
 def test_what_is_wrong_with_a_reply_is_said_and_repaired(fault: str, why: str, run_on: Any) -> None:
+    screen = "batched" if "sentences" in fault else "per-sentence"
     with FakeServer(fault) as server:
-        run = run_on(server)
+        run = run_on(server, screen=screen)
     steps = [step for case in run.cases for step in run.folder.steps(case.id)]
     rejected = [step for step in steps if step.rejected]
     assert run.count(CaseStatus.ANSWERED) == 1
@@ -174,8 +182,9 @@ def test_dressed_up_replies_need_no_repair(fault: str, run_on: Any) -> None:
 def test_what_cannot_be_repaired_is_mended_and_no_invented_id_gets_out(
     fault: str, run_on: Any
 ) -> None:
+    screen = "batched" if "sentences" in fault else "per-sentence"
     with FakeServer(fault) as server:
-        run = run_on(server)
+        run = run_on(server, screen=screen)
     assert run.count(CaseStatus.ANSWERED) == 1
     check_answers(run)
     assert any(step.mended for case in run.cases for step in run.folder.steps(case.id))

@@ -30,7 +30,7 @@ def default_reply(request: Request) -> str:
     if "label" in fields:
         return json.dumps({"rationale": "r", "label": "essential"})
     if "experts" in fields:
-        return json.dumps({"experts": ["surgery"]})
+        return json.dumps({"experts": ["general surgery"]})
     return json.dumps({"context": "Background."})
 
 

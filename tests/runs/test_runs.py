@@ -52,7 +52,7 @@ def test_a_run_answers_every_case_and_its_folder_explains_it(
     assert manifest["data"]["sha256"]
     assert manifest["backends"]["context"].startswith("o3 at")
     assert manifest["backends"]["decision"].startswith("gpt-4.1 at")
-    assert "general_expert/v1" in manifest["prompts"]
+    assert "general_expert/v2" in manifest["prompts"]
     assert "api_key" not in manifest["settings"]
 
 

@@ -93,6 +93,6 @@ def test_the_panels_of_2026_have_failed_when_every_reply_is_refused(
 
 
 def test_one_voter_that_is_refused_costs_its_vote_only(tmp_path: Path) -> None:
-    ending = predict(tmp_path, "refusal,always,only=answer_first")
+    ending = predict(tmp_path, "refusal,always,only=answer_first", "--set", "answers=1")
     assert (ending.result.returncode, ending.summary["answered"]) == (0, 1)
     assert "the vote of answer first @ m is lost (Refused)" in ending.records[0]["remarks"]

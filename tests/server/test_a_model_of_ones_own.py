@@ -24,7 +24,7 @@ from tests.fhir.invented import build_store
 from tests.runs.fhir_questions import RESOURCES
 from tests.server.llama import CONTEXT, llama_server, missing, runtime_missing
 
-pytestmark = pytest.mark.server
+pytestmark = [pytest.mark.server, pytest.mark.long]
 
 CASES = Path(__file__).with_name("two_cases.json")
 

@@ -21,7 +21,7 @@ class StageSettings(PipelineSettings):
     )
     context: bool = Field(default=True, description="whether the medical context is written first")
     experts: bool = Field(default=True, description="whether specialists are recruited")
-    most_experts: int = Field(default=4, ge=1, le=20, description="specialists at most")
+    most_experts: int = Field(default=2, ge=1, le=20, description="specialists at most")
     strategy: Strategy = Field(default="cited", description="what is submitted as the answer")
     word_limit: int = Field(default=WORD_LIMIT, ge=10, description="words of an answer at most")
     fallback: bool = Field(

@@ -326,11 +326,11 @@ def test_a_dry_run_estimates_the_turns_after_the_first_and_writes_nothing(
         typed={"record": str(benchmark.store), "writes": "apply", "cache": False, "model": "m"}
     )
     tasks = load_cases(benchmark.tasks).cases
-    most_turns = {"paper": [2, 3, 8], "typed": [2, 4, 12]}
+    most_turns = {"paper": [2, 3, 8], "typed": [2, 2.6, 12]}
     for name in most_turns:
         estimate = estimate_cost(tasks, pipelines.find(name, "medagentbench"), settings)
         turns = [amount.calls / len(tasks) for amount in estimate.amounts]
-        assert turns == most_turns[name]
+        assert turns == pytest.approx(most_turns[name], abs=0.5 / len(tasks)), "whole calls"
         assert estimate.incomplete_cases == 0
     with Store.open(benchmark.store) as store:
         assert "ServiceRequest" not in store.counts()

@@ -53,7 +53,7 @@ def obedient(request: Request) -> str:
         sentence_id = request.messages[1].content.rsplit("<sentence>\n[", 1)[1][0]
         return json.dumps({"rationale": "r", "label": _label(sentence_id)})
     if "experts" in fields:
-        return json.dumps({"experts": ["surgery", "infectious disease"]})
+        return json.dumps({"experts": ["general surgery", "infectious disease"]})
     if "context" in fields:
         return json.dumps({"context": "Drains empty abscesses."})
     return json.dumps({"answer": [{"text": "Short answer.", "citations": ["2", "3"]}]})
@@ -83,7 +83,7 @@ async def test_the_six_stages_ask_one_call_a_sentence_and_one_a_specialist() -> 
     assert agents_called[-1] == "decision"
     assert outcome.answer.submission == "It drained the abscess. |2,3|"
     assert outcome.essential == ("2", "3")
-    assert set(outcome.judgements) == {"general expert", "surgery", "infectious disease"}
+    assert set(outcome.judgements) == {"general expert", "general surgery", "infectious disease"}
     assert [judgement.sentence_id for judgement in outcome.judgements["general expert"]] == list(
         IDS
     )
@@ -93,8 +93,55 @@ async def test_the_decision_hears_every_judgement_with_its_rationale_and_the_con
     _, _, model = await answered()
     prompt_text = model.asked[-1].messages[1].content
     assert "Drains empty abscesses." in prompt_text
-    for agent in ("general expert", "surgery", "infectious disease"):
-        assert f"{agent}:\n[1] not-relevant: r\n[2] essential: r" in prompt_text
+    views = prompt_text.partition("<judgements>\n")[2]
+    assert views.startswith(
+        "[2] general expert: essential (r);\n[3] general expert: essential (r);\n"
+        "All others that were judged: not-relevant, by everybody.\n</judgements>"
+    )
+
+
+async def test_specialists_see_the_screening_and_say_only_what_they_would_change() -> None:
+    def script(request: Request) -> str:
+        message = request.messages[1].content
+        if "as a specialist in: general surgery" in message:
+            correction = {"sentence_id": "3", "rationale": "healed", "label": "not-relevant"}
+            return json.dumps({"verdicts": [correction]})
+        return (
+            json.dumps({"verdicts": []}) if "as a specialist in" in message else obedient(request)
+        )
+
+    outcome, _, model = await answered(script)
+    consulted = [each for each in model.asked if "as a specialist" in each.messages[1].content]
+    assert all(
+        "[3] general expert: essential (r);" in each.messages[1].content for each in consulted
+    )
+    labels = {
+        name: [judgement.sentence_id for judgement in judgements if judgement.label == "essential"]
+        for name, judgements in outcome.judgements.items()
+    }
+    assert labels == {
+        "general expert": ["2", "3"],
+        "general surgery": ["2"],
+        "infectious disease": ["2", "3"],
+    }
+    dissent = "[3] general expert: essential (r); general surgery: not-relevant (healed);"
+    assert dissent in model.asked[-1].messages[1].content
+
+
+async def test_a_specialist_must_judge_what_nobody_has_judged() -> None:
+    def script(request: Request) -> ScriptedReply:
+        message = request.messages[1].content
+        if "<sentence>\n[3]" in message:
+            return refusal_reply()
+        if "as a specialist" in message and len(request.messages) == 2:
+            return json.dumps({"verdicts": []})
+        return obedient(request)
+
+    outcome, steps, model = await answered(script)
+    assert "Not judged yet: 3" in model.asked[-2].messages[1].content
+    rejected = {step.rejected for step in steps if step.agent == "specialist" and step.rejected}
+    assert rejected == {"You left out 3. Label each of 3 exactly once."}
+    assert outcome.essential == ("2", "3")
 
 
 @pytest.mark.parametrize(
@@ -151,12 +198,14 @@ async def test_an_answer_over_the_limit_goes_through_a_compress_turn() -> None:
 
 async def test_a_specialist_who_fails_is_left_out_and_remarked() -> None:
     def script(request: Request) -> ScriptedReply:
-        surgeon = "as a specialist in: surgery" in request.messages[1].content
+        surgeon = "as a specialist in: general surgery" in request.messages[1].content
         return refusal_reply() if surgeon else obedient(request)
 
     outcome, _, _ = await answered(script)
     assert set(outcome.judgements) == {"general expert", "infectious disease"}
-    assert outcome.remarks == ("the specialist in surgery is left out: the agent failed (Refused)",)
+    assert outcome.remarks == (
+        "the specialist in general surgery is left out: the agent failed (Refused)",
+    )
 
 
 async def test_a_decision_that_cannot_be_used_is_made_by_the_engine_from_the_judgements_and_remarked() -> (
@@ -185,16 +234,18 @@ async def test_a_note_too_long_for_one_call_is_judged_by_the_specialist_in_halve
     def script(request: Request) -> ScriptedReply:
         prompt_text = request.messages[1].content
         too_long = (
-            "as a specialist in: surgery" in prompt_text
+            "as a specialist in: general surgery" in prompt_text
             and "[1] Sentence" in prompt_text
             and "[3] Sentence" in prompt_text
         )
         return ContextTooLong("too long") if too_long else obedient(request)
 
     outcome, _, _ = await answered(script)
-    assert [judgement.sentence_id for judgement in outcome.judgements["surgery"]] == list(IDS)
+    assert [judgement.sentence_id for judgement in outcome.judgements["general surgery"]] == list(
+        IDS
+    )
     assert outcome.remarks == (
-        "the specialist in surgery judges 4 sentences in two halves (ContextTooLong)",
+        "the specialist in general surgery judges 4 sentences in two halves (ContextTooLong)",
     )
 
 
@@ -238,7 +289,7 @@ async def test_a_note_without_sentences_cannot_be_answered() -> None:
 
 
 async def test_recruiting_does_not_wait_for_the_screening() -> None:
-    """Only the context comes first: with the screening held up, the specialists are asked all the same."""
+    """Only the context comes first: with the screening held up, specialties are named all the same."""
     free = asyncio.Event()
 
     class HeldUp(ScriptedModel):
@@ -246,7 +297,7 @@ async def test_recruiting_does_not_wait_for_the_screening() -> None:
             fields = (request.output_schema or {})["properties"]
             if "label" in fields:
                 await asyncio.wait_for(free.wait(), 5)
-            elif "verdicts" in fields:
+            elif "experts" in fields:
                 free.set()
             return await super().ask(request)
 

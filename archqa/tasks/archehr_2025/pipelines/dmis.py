@@ -1,6 +1,7 @@
 """The six stages of DMIS Lab at ArchEHR-QA 2025 (paper §3.2).
 
-Recruiting and the specialists need only the medical context, so they run concurrently with the screening.
+Recruiting needs only the medical context, so it runs concurrently with the screening; the specialists are shown
+the screening's labels.
 """
 
 from collections.abc import Iterable
@@ -16,6 +17,7 @@ from archqa.agents.general_expert import (
     GeneralExpertBatchAgent,
     SentenceLabellingTask,
 )
+from archqa.agents.labelling import LabellingTask
 from archqa.agents.recruiting import RecruitingAgent, RecruitingTask
 from archqa.agents.specialist import SpecialistAgent, SpecialistTask
 from archqa.core.case import Case, Sentence
@@ -55,7 +57,8 @@ async def dmis(case: Case, run_context: RunContext, settings: DmisSettings) -> N
         raise Unusable("The note has no sentences, so nothing can be cited.")
     state = CaseState(case, run_context, settings, [])
     context = await medical_context(state) if settings.context else ""
-    screening, panel = await in_parallel(_screen(state, context), _consult(state, context))
+    screening, experts = await in_parallel(_screen(state, context), _recruit(state, context))
+    panel = await _consult(state, context, experts, screening)
     judgements = {}
     for name, labels in {**screening, **panel}.items():
         if labels:
@@ -63,7 +66,11 @@ async def dmis(case: Case, run_context: RunContext, settings: DmisSettings) -> N
     if not judgements:
         raise Unusable("No agent could judge the note; see the trace.")
     task = DecisionTask(
-        case=case, context=context, judgements=judgements, word_limit=settings.word_limit
+        case=case,
+        context=context,
+        judgements=judgements,
+        labels=settings.labels,
+        word_limit=settings.word_limit,
     )
     decision = await _decide(state, task)
     answer = await format_answer(state, context, decision.as_answer(), decision.essential)
@@ -92,7 +99,11 @@ async def _screen_sentence(
     state: CaseState[DmisSettings], context: str, sentence: Sentence
 ) -> Judgements:
     task = SentenceLabellingTask(
-        case=state.case, context=context, labels=state.settings.labels, sentence=sentence
+        case=state.case,
+        context=context,
+        labels=state.settings.labels,
+        word_limit=state.settings.word_limit,
+        sentence=sentence,
     )
     try:
         verdict = await GeneralExpertAgent().run(task, state.run_context)
@@ -108,7 +119,11 @@ async def _screen_batch(
     state: CaseState[DmisSettings], context: str, sentences: tuple[Sentence, ...]
 ) -> Judgements:
     task = BatchLabellingTask(
-        case=state.case, context=context, labels=state.settings.labels, sentences=sentences
+        case=state.case,
+        context=context,
+        labels=state.settings.labels,
+        word_limit=state.settings.word_limit,
+        sentences=sentences,
     )
     try:
         verdicts = await GeneralExpertBatchAgent().run(task, state.run_context)
@@ -127,8 +142,8 @@ def _batches(state: CaseState[DmisSettings]) -> list[tuple[Sentence, ...]]:
     return [sentences[start : start + size] for start in range(0, len(sentences), size)]
 
 
-async def _consult(state: CaseState[DmisSettings], context: str) -> dict[str, Judgements]:
-    """The labels of the recruited specialists, by specialty; those who fail are absent."""
+async def _recruit(state: CaseState[DmisSettings], context: str) -> dict[str, Judgements]:
+    """The specialties to be asked, without labels yet."""
     if not state.settings.experts:
         return {}
     task = RecruitingTask(case=state.case, context=context, most=state.settings.most_experts)
@@ -137,44 +152,59 @@ async def _consult(state: CaseState[DmisSettings], context: str) -> dict[str, Ju
     except CaseFailed as failure:
         state.add_remark("no specialists: recruiting failed", failure)
         return {}
-    consultations = [_ask_specialist(state, context, specialty) for specialty in panel.experts]
-    labels_by_specialist = await in_parallel(*consultations)
+    return dict.fromkeys(panel.experts, ())
+
+
+async def _consult(
+    state: CaseState[DmisSettings],
+    context: str,
+    experts: Iterable[str],
+    screening: dict[str, Judgements],
+) -> dict[str, Judgements]:
+    """The labels of the specialists, by specialty; those who fail are absent."""
+    labelling = LabellingTask(
+        case=state.case,
+        context=context,
+        labels=state.settings.labels,
+        word_limit=state.settings.word_limit,
+    )
+    tasks = [SpecialistTask.from_labels(labelling, name, screening) for name in experts]
+    labels_by_specialist = await in_parallel(*(_ask_specialist(state, task) for task in tasks))
     return {
-        specialty: labels
-        for specialty, labels in zip(panel.experts, labels_by_specialist, strict=True)
-        if labels
+        task.specialty: task.corrected(labels)
+        for task, labels in zip(tasks, labels_by_specialist, strict=True)
+        if labels is not None
     }
 
 
 async def _ask_specialist(
-    state: CaseState[DmisSettings], context: str, specialty: str
-) -> Judgements:
+    state: CaseState[DmisSettings], task: SpecialistTask
+) -> Judgements | None:
+    """What one specialist states; None if the agent failed."""
     try:
-        return await _specialist_labels(state, context, specialty, state.case)
+        return await _specialist_labels(state, task)
     except CaseFailed as failure:
-        state.add_remark(f"the specialist in {specialty} is left out: the agent failed", failure)
-        return ()
+        state.add_remark(
+            f"the specialist in {task.specialty} is left out: the agent failed", failure
+        )
+        return None
 
 
-async def _specialist_labels(
-    state: CaseState[DmisSettings], context: str, specialty: str, case: Case
-) -> Judgements:
-    """The labels of one specialist; a note that is too long for one call is split in halves."""
-    task = SpecialistTask(
-        case=case, context=context, labels=state.settings.labels, specialty=specialty
-    )
+async def _specialist_labels(state: CaseState[DmisSettings], task: SpecialistTask) -> Judgements:
+    """What one specialist states; a note that is too long for one call is split in halves."""
     try:
         verdicts = await SpecialistAgent().run(task, state.run_context)
     except (ContextTooLong, Truncated) as failure:
-        if len(case.sentences) < 2:
+        if len(task.case.sentences) < 2:
             raise
         state.add_remark(
-            f"the specialist in {specialty} judges {len(case.sentences)} sentences in two halves",
+            f"the specialist in {task.specialty} judges {len(task.case.sentences)} sentences in "
+            "two halves",
             failure,
         )
     else:
         return verdicts.judgements()
-    halves = [_specialist_labels(state, context, specialty, half) for half in split_case(case)]
+    halves = [_specialist_labels(state, task.of_part(half)) for half in split_case(task.case)]
     return _concatenate(await in_parallel(*halves))
 
 

@@ -1,7 +1,7 @@
-"""The panel: votes on each sentence, a selection, a verification of borderline sentences, then the answer.
+"""The panel: votes on each sentence, a selection, an answer from it, and a second look at close choices.
 
 Evidence is selected before the answer is written, which has beaten the six stages since (ArchEHR-QA 2025 and
-2026). The answer is written from the selected set.
+2026). The answer is written from the selected set, and again if the second look changes that.
 """
 
 from archqa.agents.agent import Backend, RunContext
@@ -24,7 +24,7 @@ from archqa.errors import CaseFailed, ContextTooLong, ServerUnavailable, Truncat
 from archqa.panel.decision import (
     VERIFICATION,
     EvidenceSelection,
-    drop_rejected,
+    apply_checks,
     pool_votes,
     select_evidence,
     voter_name,
@@ -60,16 +60,20 @@ async def panel(case: Case, run_context: RunContext, settings: NotePanelSettings
     if not case.sentences:
         raise Unusable("The note has no sentences, so nothing can be cited.")
     state = CaseState(case, run_context, settings, [])
-    question = await _interpret(state) if settings.interpret else ""
-    if not case.clinician_question.strip():  # A release may withhold it.
+    is_question_withheld = not case.clinician_question.strip()
+    question = await _interpret(state) if settings.interpret or is_question_withheld else ""
+    if is_question_withheld:
         state = state._replace(case=case.model_copy(update={"clinician_question": question}))
     context = await _medical_context(state) if settings.context else ""
     votes = await collect_votes(state, context)
     pooled = pool_votes(votes.judgements, votes.experts)
     selection = select_evidence(case.sentence_ids, pooled, settings)
-    verification = await _verify(state, context, selection)
-    essential = case.in_note_order(drop_rejected(selection, _rejected_ids(verification)))
-    draft = await _write_answer(state, context, essential)
+    chosen = case.in_note_order(selection.essential)
+    draft = await _write_answer(state, context, chosen)
+    verification = await _verify(state, context, selection, draft)
+    essential = case.in_note_order(apply_checks(selection, verification.values()))
+    if essential != chosen:
+        draft = await _write_answer(state, context, essential)
     answer = await format_answer(state, context, draft, essential)
     return NoteResult(
         answer=answer,
@@ -104,17 +108,22 @@ async def _medical_context(state: CaseState[NotePanelSettings]) -> str:
 
 
 async def _verify(
-    state: CaseState[NotePanelSettings], context: str, selection: EvidenceSelection
+    state: CaseState[NotePanelSettings],
+    context: str,
+    selection: EvidenceSelection,
+    draft: CitedAnswer,
 ) -> Verification:
-    """A second judgement of borderline sentences; if it fails, all of them stay."""
-    is_needed = selection.borderline and len(selection.essential) > 1
-    if not (state.settings.verify and is_needed):
+    """A second judgement of borderline sentences; if it fails, they stay as they were chosen."""
+    if not (state.settings.verify and selection.borderline):
         return {}
     task = VerificationTask(
         case=state.case,
         context=context,
         chosen=state.case.in_note_order(selection.essential),
         doubtful=state.case.in_note_order(selection.borderline),
+        draft=draft,
+        labels=state.settings.labels,
+        word_limit=state.settings.word_limit,
     )
     backend = next(iter(state.run_context.voters("verification")))
     try:
@@ -123,15 +132,6 @@ async def _verify(
         state.add_remark("narrow choices stay: the verification failed", failure)
         return {}
     return {voter_name(VERIFICATION, backend): verdicts.judgements()}
-
-
-def _rejected_ids(verification: Verification) -> set[str]:
-    rejected = set()
-    for judgements in verification.values():
-        for judgement in judgements:
-            if judgement.label != "essential":
-                rejected.add(judgement.sentence_id)
-    return rejected
 
 
 async def _write_answer(

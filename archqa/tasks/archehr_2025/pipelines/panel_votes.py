@@ -30,6 +30,7 @@ from archqa.panel.decision import (
     GENERAL_EXPERT,
     SPECIALIST,
     is_enabled_voter,
+    is_named_voter,
     voter_name,
 )
 from archqa.tasks.archehr_2025.pipelines.shared import CaseState, split_case
@@ -106,7 +107,7 @@ async def _general_votes(ballot: _Ballot) -> PanelVotes:
     for label, backend in ballot.voters("general_expert", GENERAL_EXPERT).items():
         name = voter_name(GENERAL_EXPERT, label)
         voters[name] = _judge(ballot, GeneralVotingAgent(), backend)
-    return PanelVotes(await _repeat_votes(voters, ballot))
+    return PanelVotes(await _repeat_votes(voters, ballot, ballot.state.settings.repetitions))
 
 
 async def _specialist_votes(ballot: _Ballot) -> PanelVotes:
@@ -119,7 +120,8 @@ async def _specialist_votes(ballot: _Ballot) -> PanelVotes:
         for label, backend in backends.items():
             voter = _judge(ballot, SpecialistVotingAgent(), backend, specialty)
             voters[voter_name(specialty, label)] = voter
-    return PanelVotes(await _repeat_votes(voters, ballot), experts)
+    votes = await _repeat_votes(voters, ballot, ballot.state.settings.repetitions)
+    return PanelVotes(votes, experts)
 
 
 async def _recruit(ballot: _Ballot) -> tuple[str, ...]:
@@ -139,16 +141,24 @@ async def _recruit(ballot: _Ballot) -> tuple[str, ...]:
 
 
 async def _answer_first_votes(ballot: _Ballot) -> PanelVotes:
+    """The votes of cited answers, if any are asked for, by number or by name."""
+    state = ballot.state
+    answers = state.settings.answers or int(is_named_voter(ANSWER_FIRST, state.settings))
+    if not answers:
+        if len(state.run_context.voters("answer_first")) > 1:
+            state.remarks.append("agents.answer_first.models had no effect: answers is 0")
+        return PanelVotes({})
     voters = {}
     for label, backend in ballot.voters("answer_first", ANSWER_FIRST).items():
         voters[voter_name(ANSWER_FIRST, label)] = _write_and_cite(ballot, backend)
-    return PanelVotes(await _repeat_votes(voters, ballot))
+    return PanelVotes(await _repeat_votes(voters, ballot, answers))
 
 
 async def _engine_vote(ballot: _Ballot) -> PanelVotes:
     """The embedded engine's vote; it needs no model, so it cannot be lost."""
     state = ballot.state
-    if not (state.settings.engine_vote and is_enabled_voter(ENGINE, state.settings)):
+    is_asked_for = state.settings.engine_vote or is_named_voter(ENGINE, state.settings)
+    if not (is_asked_for and is_enabled_voter(ENGINE, state.settings)):
         return PanelVotes({})
     task = BatchLabellingTask(
         case=state.case, labels=state.settings.labels, sentences=state.case.sentences
@@ -163,6 +173,7 @@ def _judge(ballot: _Ballot, agent: VotingAgent, backend: Backend, specialty: str
             case=ballot.state.case,
             context=ballot.context,
             labels=ballot.state.settings.labels,
+            word_limit=ballot.state.settings.word_limit,
             specialty=specialty,
             exemplars=ballot.exemplars,
             repetition=repetition,
@@ -196,7 +207,7 @@ def _write_and_cite(ballot: _Ballot, backend: Backend) -> Voter:
         task = AnswerFirstTask(
             case=state.case,
             context=ballot.context,
-            answers=state.settings.answers,
+            answers=1,
             word_limit=state.settings.word_limit,
             exemplars=ballot.exemplars,
             repetition=repetition,
@@ -207,9 +218,10 @@ def _write_and_cite(ballot: _Ballot, backend: Backend) -> Voter:
     return vote
 
 
-async def _repeat_votes(voters: Mapping[str, Voter], ballot: _Ballot) -> dict[str, Judgements]:
+async def _repeat_votes(
+    voters: Mapping[str, Voter], ballot: _Ballot, repetitions: int
+) -> dict[str, Judgements]:
     """Every voter's vote, its repetitions pooled; empty where all of them failed."""
-    repetitions = ballot.state.settings.repetitions
     names = []
     pending = []
     for name, voter in voters.items():
