@@ -22,6 +22,9 @@ VERIFICATION = "verification"
 
 _SEPARATOR = " @ "
 
+_EMBEDDED = "embedded"
+"""The name that the embedded engine votes under in the role of an agent."""
+
 
 class EvidenceSelection(NamedTuple):
     """Probabilities by sentence id, the selected set, its borderline sentences, and remarks."""
@@ -84,7 +87,7 @@ def pool_votes(judgements: Mapping[str, Sequence[Judgement]], experts: Iterable[
             continue
         voter = parse_voter(name, experts)
         by_sentence = stated.setdefault(voter, defaultdict(list))
-        probabilities = _probabilities(role, voter_judgements)
+        probabilities = _probabilities(name, voter_judgements)
         for judgement, probability in zip(voter_judgements, probabilities, strict=True):
             by_sentence[judgement.sentence_id].append(probability)
     return {voter: _pool_by_sentence(by_sentence) for voter, by_sentence in stated.items()}
@@ -95,7 +98,7 @@ def default_for_voters(voters: Iterable[str]) -> Combiner | None:
     role share its weight, and those of a role that no default knows have none. None if it knows no
     role.
     """
-    roles = {voter: role_of(voter) for voter in voters}
+    roles = _voting_roles(voters)
     default = load_defaults().for_roles(roles.values())
     if default is None:
         return None
@@ -106,6 +109,21 @@ def default_for_voters(voters: Iterable[str]) -> Combiner | None:
         if role in default.weights
     }
     return default.model_copy(update={"weights": weights})
+
+
+def _voting_roles(voters: Iterable[str]) -> dict[str, str]:
+    """Voter → role, of the panel's voters: labels of the six stages state no percentages.
+
+    Whatever the embedded engine performs is a vote of the engine.
+    """
+    roles = {}
+    for voter in voters:
+        role, separator, backend = voter.partition(_SEPARATOR)
+        if backend == _EMBEDDED:
+            roles[voter] = ENGINE
+        elif separator or voter == ENGINE:
+            roles[voter] = role
+    return roles
 
 
 def combiner_for(votes: Votes, settings: PanelSettings) -> Combiner:
@@ -179,11 +197,12 @@ def _likeliest(selection: EvidenceSelection) -> str:
     return max(selection.essential, key=lambda sentence_id: probabilities[sentence_id])
 
 
-def _probabilities(role: str, judgements: Sequence[Judgement]) -> list[float]:
-    """The probabilities that count; only judges state percentages of their own."""
-    if role in {ENGINE, ANSWER_FIRST}:
-        return [stated_probability(judgement) for judgement in judgements]
-    return counted_probabilities(judgements)
+def _probabilities(name: str, judgements: Sequence[Judgement]) -> list[float]:
+    """The probabilities that count; only a model's judges state percentages of their own."""
+    role, separator, backend = name.partition(_SEPARATOR)
+    if separator and backend != _EMBEDDED and role != ANSWER_FIRST:
+        return counted_probabilities(judgements)
+    return [stated_probability(judgement) for judgement in judgements]
 
 
 def _pool_by_sentence(stated: Mapping[str, Sequence[float]]) -> dict[str, float]:

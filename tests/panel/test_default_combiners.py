@@ -75,6 +75,18 @@ def test_models_in_one_role_share_its_weight_and_unknown_roles_have_none() -> No
     assert default_for_voters(["answer first @ a"]) is None
 
 
+def test_labels_of_the_six_stages_have_no_default_and_the_engine_in_any_role_is_the_engine() -> (
+    None
+):
+    assert default_for_voters(["general expert", "specialist"]) is None
+    assert default_for_voters(["general expert @ embedded"]) is None
+    mixed = default_for_voters(["general expert @ embedded", "specialist @ m"])
+    assert mixed is not None
+    combiner = load_defaults().for_roles([ENGINE, SPECIALIST])
+    assert combiner is not None
+    assert mixed.weights["general expert @ embedded"] == combiner.weights[ENGINE]
+
+
 def test_there_is_a_default_with_and_without_the_engine() -> None:
     for roles in ((GENERAL_EXPERT, SPECIALIST), (GENERAL_EXPERT, SPECIALIST, ENGINE)):
         combiner = load_defaults().for_roles(roles)
