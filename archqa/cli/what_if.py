@@ -78,6 +78,7 @@ def _curve_table(curve: Sequence[CurvePoint], chosen: SelectionQuality) -> Table
     table = number_table(
         "over thresholds of the combined probability", "above", "precision", "recall", "F1", ""
     )
+    table.columns[-1].justify = "left"
     best = max(point.f1 for point in curve)
     for point in curve:
         mark = " best" if point.f1 == best else ""
