@@ -4,21 +4,37 @@ from collections.abc import Iterator
 
 from archqa.query.concepts import Concept
 from archqa.query.everyday.declining import decline
-from archqa.query.everyday.marks import Clause
+from archqa.query.everyday.marks import Clause, Mark
 from archqa.query.everyday.reading import Declined
 from archqa.query.model import Query
 from archqa.query.scope import When
 
 
+_RELATIONS_OF_TIME = frozenset("after before between once since until while".split())
+_ASKING = frozenset("are can did do does has have is should was were will would ,".split())
+"""Words that begin to ask anew: what follows is asked, not told."""
+
+
 def read_judgement(clause: Clause) -> Declined | None:
     """The judgement that a clause asks for, if it has words of judgement."""
-    judgements = clause.of("judgement")
+    judgements = [mark for mark in clause.of("judgement") if not _tells_time(mark, clause)]
     if not judgements:
         return None
     kinds = {mark.value for mark in judgements}
     kind = "cause_of_death" if "cause_of_death" in kinds else judgements[0].value
     related = dict.fromkeys(_related(clause))
     return decline(kind, *related)
+
+
+def _tells_time(mark: Mark, clause: Clause) -> bool:
+    """Whether the words only tell the time of what is asked: "between the fall and it having healed"."""
+    if mark.value != "change":
+        return False
+    words = [token.text for token in clause.tokens[: mark.start]]
+    relations = [place for place, word in enumerate(words) if word in _RELATIONS_OF_TIME]
+    if not relations or relations[-1] == 0:
+        return False
+    return _ASKING.isdisjoint(words[relations[-1] :])
 
 
 def _related(clause: Clause) -> Iterator[Query]:
