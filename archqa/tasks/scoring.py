@@ -144,6 +144,7 @@ class ScoringInputs(NamedTuple):
 
     `case_ids` are the arguments of `--case-ids` in the organisers' form: `121-167 5 7-9`; `record` is a
     FHIR store or server, which `allow_plain_http` lets be on another machine without https.
+    `fhir_base` is the base URL that MedAgentBench's agents were told.
     """
 
     key: Path | None = None
@@ -153,6 +154,7 @@ class ScoringInputs(NamedTuple):
     run: ScoredRun | None = None
     record: str | None = None
     allow_plain_http: bool = False
+    fhir_base: str | None = None
 
     @property
     def case_file(self) -> Path | None:
@@ -218,6 +220,7 @@ class ScoringBridge(ABC):
 
     plain_metric: str = "strict_micro_f1"
     takes_judge: bool = False
+    takes_fhir_base: bool = False
     reads_submission_file: bool = True
     """Whether a run is scored by its `submission.json`; otherwise `rows_of_run` makes the rows."""
 
