@@ -86,6 +86,13 @@ def command(
     official_json: Annotated[
         Path | None, typer.Option(help="Also write the organisers' own file here.")
     ] = None,
+    strict: Annotated[
+        bool,
+        typer.Option(
+            "--strict",
+            help="ArchEHR-QA: refuse (exit code 3) what the organisers' script refuses.",
+        ),
+    ] = False,
     per_case: Annotated[
         bool, typer.Option("--per-case", help="Also each case's score, worst first.")
     ] = False,
@@ -123,6 +130,7 @@ def command(
         allow_plain_http=plain_http_allowed(record, allow_plain_http),
         judge=_judge_panel(judge_model, judge_votes, base_url, config, allow_plain_http),
         official=official_json,
+        strict=strict,
         settings=settings,
     )
     if as_json:

@@ -41,6 +41,7 @@ def score(
     case_ids: tuple[str, ...] = (),
     judge: JudgePanel | None = None,
     official: Path | None = None,
+    strict: bool = False,
     settings: ScoreSettings | None = None,
     keep: bool = True,
 ) -> ScoreReport:
@@ -50,9 +51,10 @@ def score(
     graded against. fhir_base: the base URL that their agents were told, where it is not the
     benchmark's `http://localhost:8080/fhir/`. allow_plain_http: whether the record may be a server
     on another machine without https. case_ids: narrows the key (`121-167 5`). judge: decides the
-    FHIR-AgentBench replies that no rule does. official: where to write the organisers' file. keep:
-    write `scores.json` into the run folder, and `disagreements.jsonl` next to the scores where a
-    judge's votes differ.
+    FHIR-AgentBench replies that no rule does. official: where to write the organisers' file.
+    strict: refuse an ArchEHR-QA submission that the organisers' script refuses, in its words.
+    keep: write `scores.json` into the run folder, and `disagreements.jsonl` next to the scores
+    where a judge's votes differ.
 
     Raises `InputError` for files that are absent, malformed or do not belong together, `CallerError` for
     an unknown task or metric or a file that was not named, `ModelError` if the judge cannot be asked.
@@ -74,6 +76,7 @@ def score(
             key, data, second_key, case_ids, submission.run, record, allow_plain_http, fhir_base
         ),
         settings=settings or ScoreSettings(),
+        strict=strict,
         judge=judge,
         official_path=official,
     )

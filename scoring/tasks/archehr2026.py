@@ -9,7 +9,7 @@ the whole submission invalid.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import product
 from typing import Any, Literal
@@ -28,6 +28,7 @@ from ..citations import (
     Links,
 )
 from ..errors import ScoringError
+from ..lint import encodable, number_id_warning, surrogate_warning
 from ..metric import Metric
 from ..rouge import Rouge, Variant
 from ..sari import Sari
@@ -44,6 +45,7 @@ from .selection import (
 )
 
 Subtask = Literal[1, 2, 3, 4]
+OnUnknown = Literal["refuse", "count"]
 SUBTASKS: dict[str, Subtask] = {
     "archehr-2026-st1": 1,
     "archehr-2026-st2": 2,
@@ -54,6 +56,7 @@ CREDITS: tuple[Credit, ...] = ("strict", "lenient")
 AVERAGES: tuple[Average, ...] = ("macro", "micro")
 ROUGE_VARIANTS: tuple[Variant, ...] = ("1", "2", "L", "Lsum")
 WORD_LIMITS = {1: 15, 3: 75}
+_OFFICIALLY_REFUSED = "; the official script refuses the whole submission for that."
 OVERALL: dict[int, tuple[str, ...]] = {
     1: ("alignscore", "rougeLsum", "medcon", "bertscore"),
     2: ("strict_micro_f1",),
@@ -127,11 +130,13 @@ def score(
     alignscore_path: Any = None,
     bertscore_model: Any = None,
     on_missing: OnMissing = "floor",
+    on_unknown: OnUnknown = "refuse",
 ) -> Scores:
     """The official scores (0 to 100) of `[{"case_id", "prediction"}, …]` for one subtask.
 
-    The settings are those of `archehr2025.score`. Raises ScoringError for a malformed submission
-    and, like the official script, for sentence ids that a case does not have (subtasks 2 and 4).
+    The settings are those of `archehr2025.score`. on_unknown: what to do about sentence ids that a
+    case does not have (subtasks 2 and 4): `refuse` raises, like the official script; `count` warns
+    and counts them as wrong. Raises ScoringError for a malformed submission.
     """
     leaderboard = _leaderboard(
         subtask,
@@ -143,9 +148,15 @@ def score(
     )
     combined = {"overall_score": OVERALL[subtask]}
     requested = select_metrics(metrics, leaderboard, combined)
-    cases = _scorable_cases(references, subtask)
-    predictions = _read_predictions(submission, subtask, cases)
+    cases = scorable_cases(references, subtask)
+    predictions = read_predictions(submission, subtask)
+    unknown = [f"case {case}: {what}" for case, what in unknown_ids(predictions, cases, subtask)]
+    if unknown and on_unknown == "refuse":
+        raise ScoringError.from_mistakes("submission refused, as officially", unknown)
     warnings = _warn_without_gold(references, cases, subtask)
+    warnings += number_id_warning(submission)
+    warnings += [f"{mistake}{_OFFICIALLY_REFUSED}" for mistake in unknown]
+    warnings += _warn_about_texts(predictions, subtask)
     predicted_ids = [prediction.case_id for prediction in predictions]
     warnings += check_case_coverage(predicted_ids, list(cases), on_missing)
     rows = rows_by_case(predictions, cases, lambda case_id: Prediction(case_id, None))
@@ -200,12 +211,18 @@ def _link_metrics(common: dict[str, Any]) -> dict[str, Metric[Any]]:
     return metrics
 
 
-def _scorable_cases(references: Sequence[Reference], subtask: Subtask) -> dict[str, Reference]:
-    """Case id → reference, for the cases that have the gold of the subtask."""
+def scorable_cases(references: Sequence[Reference], subtask: Subtask) -> dict[str, Reference]:
+    """Case id → reference, for the cases that have the gold of the subtask.
+
+    Raises ScoringError if there is none.
+    """
     cases = {}
     for reference in references:
         if _has_gold(reference, subtask):
             cases[reference.case_id] = reference
+    if not cases:
+        problem = f"no case has the gold of subtask {subtask}"
+        raise ScoringError(f"{problem}, so that nothing can be scored.")
     return cases
 
 
@@ -224,9 +241,6 @@ def _warn_without_gold(
     cases: Mapping[str, Reference],
     subtask: Subtask,
 ) -> list[str]:
-    if not cases:
-        problem = f"no case has the gold of subtask {subtask}"
-        raise ScoringError(f"{problem}, so that nothing can be scored.")
     lacking = [reference.case_id for reference in references if reference.case_id not in cases]
     if not lacking:
         return []
@@ -234,55 +248,96 @@ def _warn_without_gold(
     return [f"{problem}: {', '.join(lacking)}."]
 
 
-def _read_predictions(
-    submission: Sequence[Mapping[str, Any]],
-    subtask: Subtask,
-    cases: Mapping[str, Reference],
-) -> list[Prediction]:
+def read_predictions(submission: Sequence[Mapping[str, Any]], subtask: Subtask) -> list[Prediction]:
+    """The rows of a submission, whose ids may be unknown to the key.
+
+    Raises ScoringError that lists every prediction of another form than the subtask's.
+    """
     kind = str if subtask in WORD_LIMITS else list
     rows = [Prediction(*row) for row in read_submission(submission, "prediction", kind)]
     mistakes: list[str] = []
     for row in rows:
-        reference = cases.get(row.case_id)
-        if reference is None:
-            continue
-        if subtask == 2:
-            mistakes.extend(_evidence_mistakes(row, reference))
-        elif subtask == 4:
-            mistakes.extend(_link_mistakes(row, reference))
+        if subtask == 2 and not _are_ids(row.value):
+            problem = "the prediction must be a list of sentence ids as strings"
+            mistakes.append(f"case {row.case_id}: {problem}")
+        elif subtask == 4 and not all(map(_is_link, row.value)):
+            link_format = '{"answer_id": "1", "evidence_id": ["2", "5"]}'
+            mistakes.append(f"case {row.case_id}: a link is not of the form {link_format}")
     if mistakes:
         raise ScoringError.from_mistakes("submission refused, as officially", mistakes)
     return rows
 
 
-def _evidence_mistakes(row: Prediction, reference: Reference) -> list[str]:
-    if not all(isinstance(sentence, str) for sentence in row.value):
-        return [f"case {row.case_id}: the prediction must be a list of sentence ids as strings"]
-    sentence_ids = _sentence_ids(reference)
-    unknown = [repr(sentence) for sentence in row.value if sentence not in sentence_ids]
-    if not unknown:
+def unknown_ids(
+    predictions: Sequence[Prediction],
+    cases: Mapping[str, Reference],
+    subtask: Subtask,
+) -> Iterator[tuple[str, str]]:
+    """(case id, problem) for the ids in predictions that the case's answer or note does not have.
+
+    The official scripts refuse the whole submission for one of them.
+    """
+    for prediction in predictions:
+        reference = cases.get(prediction.case_id)
+        if reference is None:
+            continue
+        problems: Iterable[str] = ()
+        if subtask == 2:
+            problems = _unknown_evidence(prediction.value, reference)
+        elif subtask == 4:
+            problems = _unknown_in_links(prediction.value, reference)
+        for problem in problems:
+            yield prediction.case_id, problem
+
+
+def empty_predictions(predictions: Sequence[Prediction], subtask: Subtask) -> list[str]:
+    """The case ids of the texts (subtasks 1 and 3) without a word, which are refused officially."""
+    if subtask not in WORD_LIMITS:
         return []
-    return [f"case {row.case_id}: the note has no sentence {', '.join(unknown)}"]
+    return [row.case_id for row in predictions if not row.value.split()]
 
 
-def _link_mistakes(row: Prediction, reference: Reference) -> list[str]:
-    mistakes: list[str] = []
-    for link in row.value:
-        if isinstance(link, Mapping) and isinstance(link.get("evidence_id"), list):
-            mistakes.extend(_unknown_ids(row.case_id, link, reference))
-        else:
-            link_format = '{"answer_id": "1", "evidence_id": ["2", "5"]}'
-            mistakes.append(f"case {row.case_id}: a link is not of the form {link_format}")
-    return mistakes
+def scored_texts(predictions: Sequence[Prediction], subtask: Subtask) -> list[str]:
+    """The predicted texts (subtasks 1 and 3), cut to the subtask's words."""
+    if subtask not in WORD_LIMITS:
+        return []
+    return [_cut(row.value, WORD_LIMITS[subtask]) for row in predictions]
 
 
-def _unknown_ids(case_id: str, link: Mapping[str, Any], reference: Reference) -> Iterator[str]:
-    answer_id = link.get("answer_id")
-    if answer_id not in reference.citations:
-        yield f"case {case_id}: the answer has no sentence {answer_id!r}"
-    for sentence in link["evidence_id"]:
-        if sentence not in _sentence_ids(reference):
-            yield f"case {case_id}: the note has no sentence {sentence!r}"
+def _warn_about_texts(predictions: Sequence[Prediction], subtask: Subtask) -> list[str]:
+    empty = empty_predictions(predictions, subtask)
+    warnings = [f"case {case_id}: has no words{_OFFICIALLY_REFUSED}" for case_id in empty]
+    texts = scored_texts(predictions, subtask)
+    for prediction, text in zip(predictions, texts, strict=False):
+        warnings += surrogate_warning(prediction.case_id, text)
+    return warnings
+
+
+def _are_ids(value: object) -> bool:
+    return isinstance(value, list) and all(isinstance(sentence, str) for sentence in value)
+
+
+def _is_link(value: object) -> bool:
+    if not isinstance(value, Mapping) or not isinstance(value.get("answer_id"), str):
+        return False
+    return _are_ids(value.get("evidence_id"))
+
+
+def _unknown_evidence(sentences: Sequence[str], reference: Reference) -> Iterator[str]:
+    sentence_ids = _sentence_ids(reference)
+    unknown = [repr(sentence) for sentence in sentences if sentence not in sentence_ids]
+    if unknown:
+        yield f"the note has no sentence {', '.join(unknown)}"
+
+
+def _unknown_in_links(links: Sequence[Mapping[str, Any]], reference: Reference) -> Iterator[str]:
+    sentence_ids = _sentence_ids(reference)
+    for link in links:
+        if link["answer_id"] not in reference.citations:
+            yield f"the answer has no sentence {link['answer_id']!r}"
+        for sentence in link["evidence_id"]:
+            if sentence not in sentence_ids:
+                yield f"the note has no sentence {sentence!r}"
 
 
 def _sentence_ids(reference: Reference) -> set[str]:
@@ -329,7 +384,7 @@ def _metric_input(
         return Links(predicted, _gold_links(reference))
     gold_text = reference.clinician_question if subtask == 1 else reference.clinician_answer
     text = _cut(prediction.value or "", WORD_LIMITS[subtask])
-    return TextSample(text, gold_text, reference.narrative)
+    return TextSample(encodable(text), gold_text, reference.narrative)
 
 
 def _predicted_links(links: Sequence[Mapping[str, Any]]) -> frozenset[tuple[str, str]]:
