@@ -13,6 +13,12 @@ from typing import Any
 from .submission import parse_answer, read_submission
 from .tasks import archehr2025, archehr2026
 from .tasks.archehr2026 import Subtask
+from .tasks.archehr2026_predictions import (
+    empty_predictions,
+    read_predictions,
+    scored_texts,
+    unknown_ids,
+)
 from .tasks.selection import case_id_refusal
 
 Row = Mapping[str, Any]
@@ -51,13 +57,13 @@ def refusals_2026(
     ScoringError for malformed rows.
     """
     cases = archehr2026.scorable_cases(references, subtask)
-    predictions = archehr2026.read_predictions(submission, subtask)
-    for case_id in archehr2026.empty_predictions(predictions, subtask):
+    predictions = read_predictions(submission, subtask)
+    for case_id in empty_predictions(predictions, subtask):
         yield f"ValueError: [case {case_id}]: Empty prediction."
     yield from _case_id_refusals(submission, list(cases))
-    for case_id, problem in archehr2026.unknown_ids(predictions, cases, subtask):
+    for case_id, problem in unknown_ids(predictions, cases, subtask):
         yield f"ValueError: [case {case_id}]: {problem}"
-    for text in archehr2026.scored_texts(predictions, subtask):
+    for text in scored_texts(predictions, subtask):
         yield from _encoding_refusals(text)
 
 

@@ -9,7 +9,7 @@ the whole submission invalid.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import product
 from typing import Any, Literal
@@ -28,13 +28,22 @@ from ..citations import (
     Links,
 )
 from ..errors import ScoringError
-from ..lint import encodable, number_id_warning, surrogate_warning
+from ..lint import encodable, number_id_warning
 from ..metric import Metric
 from ..rouge import Rouge, Variant
 from ..sari import Sari
 from ..scores import Scores, add_metric
-from ..submission import read_submission
 from ..texts import ReferenceKind, TextSample
+from .archehr2026_predictions import (
+    OFFICIALLY_REFUSED,
+    WORD_LIMITS,
+    Prediction,
+    cut_text,
+    limit_warnings,
+    read_predictions,
+    text_warnings,
+    unknown_ids,
+)
 from .models import model_metrics
 from .selection import (
     OnMissing,
@@ -55,8 +64,6 @@ SUBTASKS: dict[str, Subtask] = {
 CREDITS: tuple[Credit, ...] = ("strict", "lenient")
 AVERAGES: tuple[Average, ...] = ("macro", "micro")
 ROUGE_VARIANTS: tuple[Variant, ...] = ("1", "2", "L", "Lsum")
-WORD_LIMITS = {1: 15, 3: 75}
-_OFFICIALLY_REFUSED = "; the official script refuses the whole submission for that."
 OVERALL: dict[int, tuple[str, ...]] = {
     1: ("alignscore", "rougeLsum", "medcon", "bertscore"),
     2: ("strict_micro_f1",),
@@ -87,14 +94,6 @@ class Reference:
         """The ids with this label."""
         ids = [sentence for sentence in self.labels if self.labels[sentence] == label]
         return frozenset(ids)
-
-
-@dataclass(frozen=True)
-class Prediction:
-    """One row of a submission; the value is None for a case without an answer."""
-
-    case_id: str
-    value: Any
 
 
 def parse_citations(value: object) -> tuple[str, ...]:
@@ -155,12 +154,12 @@ def score(
         raise ScoringError.from_mistakes("submission refused, as officially", unknown)
     warnings = _warn_without_gold(references, cases, subtask)
     warnings += number_id_warning(submission)
-    warnings += [f"{mistake}{_OFFICIALLY_REFUSED}" for mistake in unknown]
-    warnings += _warn_about_texts(predictions, subtask)
+    warnings += [f"{mistake}{OFFICIALLY_REFUSED}" for mistake in unknown]
+    warnings += text_warnings(predictions, subtask)
     predicted_ids = [prediction.case_id for prediction in predictions]
     warnings += check_case_coverage(predicted_ids, list(cases), on_missing)
     rows = rows_by_case(predictions, cases, lambda case_id: Prediction(case_id, None))
-    warnings += _warn_over_limit(rows, subtask)
+    warnings += limit_warnings(rows, subtask)
     scores = Scores(f"archehr-2026-st{subtask}", cases=len(rows), warnings=warnings)
     inputs = _metric_inputs(subtask, rows, cases)
     for name, metric in requested.items():
@@ -248,115 +247,6 @@ def _warn_without_gold(
     return [f"{problem}: {', '.join(lacking)}."]
 
 
-def read_predictions(submission: Sequence[Mapping[str, Any]], subtask: Subtask) -> list[Prediction]:
-    """The rows of a submission, whose ids may be unknown to the key.
-
-    Raises ScoringError that lists every prediction of another form than the subtask's.
-    """
-    kind = str if subtask in WORD_LIMITS else list
-    rows = [Prediction(*row) for row in read_submission(submission, "prediction", kind)]
-    mistakes: list[str] = []
-    for row in rows:
-        if subtask == 2 and not _are_ids(row.value):
-            problem = "the prediction must be a list of sentence ids as strings"
-            mistakes.append(f"case {row.case_id}: {problem}")
-        elif subtask == 4 and not all(map(_is_link, row.value)):
-            link_format = '{"answer_id": "1", "evidence_id": ["2", "5"]}'
-            mistakes.append(f"case {row.case_id}: a link is not of the form {link_format}")
-    if mistakes:
-        raise ScoringError.from_mistakes("submission refused, as officially", mistakes)
-    return rows
-
-
-def unknown_ids(
-    predictions: Sequence[Prediction],
-    cases: Mapping[str, Reference],
-    subtask: Subtask,
-) -> Iterator[tuple[str, str]]:
-    """(case id, problem) for the ids in predictions that the case's answer or note does not have.
-
-    The official scripts refuse the whole submission for one of them.
-    """
-    for prediction in predictions:
-        reference = cases.get(prediction.case_id)
-        if reference is None:
-            continue
-        problems: Iterable[str] = ()
-        if subtask == 2:
-            problems = _unknown_evidence(prediction.value, reference)
-        elif subtask == 4:
-            problems = _unknown_in_links(prediction.value, reference)
-        for problem in problems:
-            yield prediction.case_id, problem
-
-
-def empty_predictions(predictions: Sequence[Prediction], subtask: Subtask) -> list[str]:
-    """The case ids of the texts (subtasks 1 and 3) without a word, which are refused officially."""
-    if subtask not in WORD_LIMITS:
-        return []
-    return [row.case_id for row in predictions if not row.value.split()]
-
-
-def scored_texts(predictions: Sequence[Prediction], subtask: Subtask) -> list[str]:
-    """The predicted texts (subtasks 1 and 3), cut to the subtask's words."""
-    if subtask not in WORD_LIMITS:
-        return []
-    return [_cut(row.value, WORD_LIMITS[subtask]) for row in predictions]
-
-
-def _warn_about_texts(predictions: Sequence[Prediction], subtask: Subtask) -> list[str]:
-    empty = empty_predictions(predictions, subtask)
-    warnings = [f"case {case_id}: has no words{_OFFICIALLY_REFUSED}" for case_id in empty]
-    texts = scored_texts(predictions, subtask)
-    for prediction, text in zip(predictions, texts, strict=False):
-        warnings += surrogate_warning(prediction.case_id, text)
-    return warnings
-
-
-def _are_ids(value: object) -> bool:
-    return isinstance(value, list) and all(isinstance(sentence, str) for sentence in value)
-
-
-def _is_link(value: object) -> bool:
-    if not isinstance(value, Mapping) or not isinstance(value.get("answer_id"), str):
-        return False
-    return _are_ids(value.get("evidence_id"))
-
-
-def _unknown_evidence(sentences: Sequence[str], reference: Reference) -> Iterator[str]:
-    sentence_ids = _sentence_ids(reference)
-    unknown = [repr(sentence) for sentence in sentences if sentence not in sentence_ids]
-    if unknown:
-        yield f"the note has no sentence {', '.join(unknown)}"
-
-
-def _unknown_in_links(links: Sequence[Mapping[str, Any]], reference: Reference) -> Iterator[str]:
-    sentence_ids = _sentence_ids(reference)
-    for link in links:
-        if link["answer_id"] not in reference.citations:
-            yield f"the answer has no sentence {link['answer_id']!r}"
-        for sentence in link["evidence_id"]:
-            if sentence not in sentence_ids:
-                yield f"the note has no sentence {sentence!r}"
-
-
-def _sentence_ids(reference: Reference) -> set[str]:
-    return reference.sentences.keys() | reference.labels.keys()
-
-
-def _warn_over_limit(rows: Mapping[str, Prediction], subtask: Subtask) -> list[str]:
-    if subtask not in WORD_LIMITS:
-        return []
-    limit = WORD_LIMITS[subtask]
-    warnings = []
-    for row, prediction in rows.items():
-        text = str(prediction.value or "")
-        count = len(text.split())
-        if count > limit:
-            warnings.append(f"case {row}: {count} words; what follows word {limit} is not scored.")
-    return warnings
-
-
 def _metric_inputs(
     subtask: Subtask,
     rows: Mapping[str, Prediction],
@@ -383,7 +273,7 @@ def _metric_input(
         predicted = _predicted_links(prediction.value or ())
         return Links(predicted, _gold_links(reference))
     gold_text = reference.clinician_question if subtask == 1 else reference.clinician_answer
-    text = _cut(prediction.value or "", WORD_LIMITS[subtask])
+    text = cut_text(prediction.value or "", WORD_LIMITS[subtask])
     return TextSample(encodable(text), gold_text, reference.narrative)
 
 
@@ -401,13 +291,6 @@ def _gold_links(reference: Reference) -> frozenset[tuple[str, str]]:
         for sentence in sentences:
             pairs.add((answer, sentence))
     return frozenset(pairs)
-
-
-def _cut(text: str, limit: int) -> str:
-    words = text.split()
-    if len(words) <= limit:
-        return text
-    return " ".join(words[:limit])
 
 
 def _expand_range(piece: str) -> list[str]:
