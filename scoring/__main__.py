@@ -1,6 +1,7 @@
 """The organisers' command line (`python -m scoring`), without their dependencies.
 
-It refuses the same files and writes the same leaderboard JSON (`--out_file_path scores.json`).
+`--task` chooses the script: that of 2025, or the one of a subtask of 2026. It refuses the same
+files and writes the same leaderboard JSON (`--out_file_path scores.json`).
 `scores.about.json` has the signatures, the intervals, the missing scores, and the SHA-256 of all
 input files. Exit code 3 when a file is refused.
 """
@@ -10,7 +11,8 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from collections.abc import Set as AbstractSet
 from pathlib import Path
 from typing import Any
 
@@ -22,22 +24,28 @@ from .files import (
     parse_case_range,
     read_json,
 )
+from .refusals import refusals_2025, refusals_2026
 from .scores import Scores
-from .submission import parse_answer, read_submission
+from .submission import read_submission
 from .tasks import archehr2025, archehr2026
-from .tasks.selection import check_case_coverage
 
 TASKS = (archehr2025.TASK, *archehr2026.SUBTASKS)
 DIAGNOSTICS = ("question_overlap",)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Score a submission; return 0, or 3 when a file is refused, with the reason on stderr."""
-    options = _parser().parse_args(arguments)
+    """Score a submission; return 0, or 3 when a file is refused, with the reason on stderr.
+
+    A wrong call ends the program with exit code 2.
+    """
+    parser = _parser()
+    options = parser.parse_args(arguments)
+    if options.task == archehr2025.TASK and options.case_ids_to_score:
+        parser.error("--case_ids_to_score is a flag of 2026; name its subtask with --task")
     try:
         scores = _score(options)
     except ScoringError as error:
-        print(_official_message(error), file=sys.stderr)
+        print(error, file=sys.stderr)
         return 3
     _print_notes(scores)
     leaderboard = dict(scores.scores)
@@ -65,7 +73,9 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--key_path", type=Path, required=True, help="archehr-qa_key.json (2026 subtask 1: the XML)"
     )
-    parser.add_argument("--data_path", type=Path, help="archehr-qa.xml")
+    parser.add_argument(
+        "--data_path", type=Path, help="archehr-qa.xml (2025 and 2026 subtask 3 need it)"
+    )
     parser.add_argument(
         "--quickumls_path", type=Path, help="folder of a QuickUMLS index, for MEDCON"
     )
@@ -85,7 +95,9 @@ def _parser() -> argparse.ArgumentParser:
         default=[],
         help="2026: ids and ranges, as in 121-167 5 7-9",
     )
-    parser.add_argument("--task", choices=TASKS, default=TASKS[0])
+    parser.add_argument(
+        "--task", choices=TASKS, default=TASKS[0], help="which of the organisers' scripts"
+    )
     return parser
 
 
@@ -100,7 +112,7 @@ def _score_2025(options: argparse.Namespace) -> Scores:
         raise ScoringError("ArchEHR-QA 2025 needs --data_path archehr-qa.xml.")
     submission = read_json(options.submission_path)
     references = load_references_2025(options.data_path, options.key_path)
-    _refuse_as_officially(submission, references)
+    _raise_first(refusals_2025(submission, references))
     return archehr2025.score(
         submission,
         references,
@@ -110,10 +122,18 @@ def _score_2025(options: argparse.Namespace) -> Scores:
 
 
 def _score_2026(options: argparse.Namespace) -> Scores:
-    case_ids = parse_case_range(options.case_ids_to_score)
-    references = load_references_2026(options.data_path, options.key_path, case_ids)
-    submission = read_json(options.submission_path)
     subtask = archehr2026.SUBTASKS[options.task]
+    if subtask == 3 and options.data_path is None:
+        need = "needs --data_path archehr-qa.xml: the source of SARI is the patient's narrative"
+        raise ScoringError(f"Subtask 3 of ArchEHR-QA 2026 {need}.")
+    references = load_references_2026(options.data_path, options.key_path)
+    submission = read_json(options.submission_path)
+    if options.case_ids_to_score:
+        case_ids = set(parse_case_range(options.case_ids_to_score))
+        not_scored = {case.case_id for case in references} - case_ids
+        references = [case for case in references if case.case_id in case_ids]
+        submission = _without_cases(submission, not_scored)
+    _raise_first(refusals_2026(submission, references, subtask))
     return archehr2026.score(
         submission,
         references,
@@ -131,26 +151,16 @@ def _models(options: argparse.Namespace) -> dict[str, Any]:
     }
 
 
-def _refuse_as_officially(submission: Any, references: Sequence[archehr2025.Reference]) -> None:
-    """Raise the official error for what the 2025 script refuses.
-
-    It refuses answers without citations, cases that do not match the key, and empty answers.
-    """
-    answers = [parse_answer(*row) for row in read_submission(submission)]
-    for answer in answers:
-        if not answer.citations:
-            raise ScoringError(f"AssertionError: [case {answer.case_id}]: No citations found.")
-    labelled = [reference.case_id for reference in references if reference.labels]
-    check_case_coverage([answer.case_id for answer in answers], labelled, "refuse")
-    if not all(answer.text for answer in answers):
-        raise ScoringError("ZeroDivisionError: float division by zero")
+def _without_cases(submission: Any, case_ids: AbstractSet[str]) -> Any:
+    """The rows of a submission that are of other cases."""
+    read_submission(submission, "prediction", object)
+    return [row for row in submission if row["case_id"] not in case_ids]
 
 
-def _official_message(error: ScoringError) -> str:
-    message = str(error)
-    if message.startswith(("Case IDs in key", "missing set()")):
-        return f"ValueError: {message}"
-    return message
+def _raise_first(refusals: Iterator[str]) -> None:
+    """Raise the first error of the organisers' script, if there is one."""
+    for refusal in refusals:
+        raise ScoringError(refusal)
 
 
 def _about(options: argparse.Namespace, scores: Scores) -> dict[str, Any]:

@@ -45,15 +45,8 @@ def load_references_2025(data: Path, key: Path) -> list[archehr2025.Reference]:
     return references
 
 
-def load_references_2026(
-    data: Path | None,
-    key: Path,
-    case_ids: Sequence[str] = (),
-) -> list[archehr2026.Reference]:
-    """The cases of a 2026 key, or of an XML file as the key (subtask 1).
-
-    case_ids: the cases to read; all if empty.
-    """
+def load_references_2026(data: Path | None, key: Path) -> list[archehr2026.Reference]:
+    """The cases of a 2026 key, or of an XML file as the key (subtask 1)."""
     if key.suffix == ".xml":
         cases: dict[str, ElementTree.Element] = _read_cases(key)
         rows: dict[str, KeyRow] = {case_id: {} for case_id in cases}
@@ -62,9 +55,8 @@ def load_references_2026(
         rows = _read_key(key)
     references = []
     for case_id, row in rows.items():
-        if not case_ids or case_id in case_ids:
-            case = cases.get(case_id)
-            references.append(_reference_2026(key, case_id, case, row))
+        case = cases.get(case_id)
+        references.append(_reference_2026(key, case_id, case, row))
     return references
 
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from .metric import FloatArray, Metric, ratio
 from .rouge import rouge_tokens
@@ -12,6 +14,7 @@ from .sari import ngrams
 from .submission import WORD_LIMIT, ParsedAnswer
 from .texts import TextSample
 
+LONE_SURROGATE = re.compile("[\ud800-\udfff]")
 # Reference answers to the 28 dev cases reach 0.3; with the clinician's question before them, 13.
 OVERLAP_WARNING_THRESHOLD = 10.0
 
@@ -57,6 +60,28 @@ def lint(answers: Sequence[ParsedAnswer], sentence_ids: Mapping[str, set[str]]) 
     for answer in answers:
         for warning in _answer_warnings(answer, sentence_ids[answer.case_id]):
             yield f"case {answer.case_id}: {warning}"
+
+
+def number_id_warning(rows: Sequence[Mapping[str, Any]]) -> list[str]:
+    """A warning about case ids that are numbers in a submission."""
+    numbers = [row["case_id"] for row in rows if not isinstance(row["case_id"], str)]
+    if not numbers:
+        return []
+    effect = "the official script takes them for other cases and refuses the whole submission"
+    return [f'{len(numbers)} case ids are numbers; {effect}. Write texts, as in "case_id": "1".']
+
+
+def surrogate_warning(case_id: str, text: str) -> list[str]:
+    """A warning about half of a surrogate pair in a text, which is no character."""
+    if not LONE_SURROGATE.search(text):
+        return []
+    effect = "which the official script cannot encode: it refuses the whole submission"
+    return [f"case {case_id}: has half of a surrogate pair (\\ud800 to \\udfff), {effect}."]
+
+
+def encodable(text: str) -> str:
+    """The text with the replacement character for each half of a surrogate pair."""
+    return LONE_SURROGATE.sub("\N{REPLACEMENT CHARACTER}", text)
 
 
 def question_overlap_warning(overlap: float) -> str | None:

@@ -38,6 +38,14 @@ def command(
             metavar="STORE_OR_URL", help="The FHIR record to grade MedAgentBench against."
         ),
     ] = None,
+    fhir_base: Annotated[
+        str | None,
+        typer.Option(
+            metavar="URL",
+            help="MedAgentBench: the base URL that the agents were told, "
+            "if not http://localhost:8080/fhir/.",
+        ),
+    ] = None,
     grading: Annotated[
         str, typer.Option(help="MedAgentBench: official, clinical or both.")
     ] = "both",
@@ -78,6 +86,13 @@ def command(
     official_json: Annotated[
         Path | None, typer.Option(help="Also write the organisers' own file here.")
     ] = None,
+    strict: Annotated[
+        bool,
+        typer.Option(
+            "--strict",
+            help="ArchEHR-QA: refuse (exit code 3) what the organisers' script refuses.",
+        ),
+    ] = False,
     per_case: Annotated[
         bool, typer.Option("--per-case", help="Also each case's score, worst first.")
     ] = False,
@@ -91,6 +106,7 @@ def command(
       archqa score links.json --task archehr-2026-st4 --key data/dev_key.json
       archqa score results.json --key questions.csv --judge-model o4-mini --judge-votes 3
       archqa score runs/med --key tasks.json --record record.db --grading both
+      archqa score runs.jsonl --key tasks.json --record record.db --fhir-base http://fhir:9000/fhir/
     """
     settings = ScoreSettings(
         metrics=tuple(metric) if metric else None,
@@ -109,10 +125,12 @@ def command(
         data=data,
         second_key=second_key,
         record=record,
+        fhir_base=fhir_base,
         case_ids=tuple((case_ids or "").split()),
         allow_plain_http=plain_http_allowed(record, allow_plain_http),
         judge=_judge_panel(judge_model, judge_votes, base_url, config, allow_plain_http),
         official=official_json,
+        strict=strict,
         settings=settings,
     )
     if as_json:

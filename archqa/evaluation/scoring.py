@@ -36,20 +36,25 @@ def score(
     data: Path | None = None,
     second_key: Path | None = None,
     record: str | None = None,
+    fhir_base: str | None = None,
     allow_plain_http: bool = False,
     case_ids: tuple[str, ...] = (),
     judge: JudgePanel | None = None,
     official: Path | None = None,
+    strict: bool = False,
     settings: ScoreSettings | None = None,
     keep: bool = True,
 ) -> ScoreReport:
     """Score a run folder or a submission file. A run knows its data; a bare file needs `data` or `key`.
 
     task: the task, where the rows do not tell it. record: what MedAgentBench's conversations are
-    graded against. allow_plain_http: whether that may be a server on another machine without https.
-    case_ids: narrows the key (`121-167 5`). judge: decides the FHIR-AgentBench replies that no rule
-    does. official: where to write the organisers' file. keep: write `scores.json` into the run
-    folder, and `disagreements.jsonl` next to the scores where a judge's votes differ.
+    graded against. fhir_base: the base URL that their agents were told, where it is not the
+    benchmark's `http://localhost:8080/fhir/`. allow_plain_http: whether the record may be a server
+    on another machine without https. case_ids: narrows the key (`121-167 5`). judge: decides the
+    FHIR-AgentBench replies that no rule does. official: where to write the organisers' file.
+    strict: refuse an ArchEHR-QA submission that the organisers' script refuses, in its words.
+    keep: write `scores.json` into the run folder, and `disagreements.jsonl` next to the scores
+    where a judge's votes differ.
 
     Raises `InputError` for files that are absent, malformed or do not belong together, `CallerError` for
     an unknown task or metric or a file that was not named, `ModelError` if the judge cannot be asked.
@@ -60,12 +65,18 @@ def score(
     bridge = registry.find(submission.task).scoring()
     if judge is not None and not bridge.takes_judge:
         raise CallerError(f"A judge decides answers of FHIR-AgentBench, not of {submission.task}.")
+    if fhir_base is not None and not bridge.takes_fhir_base:
+        raise CallerError(
+            f"A FHIR base URL belongs to MedAgentBench, not to {submission.task}.\n"
+            "Leave --fhir-base out."
+        )
     request = ScoringRequest(
         submission=submission,
         inputs=ScoringInputs(
-            key, data, second_key, case_ids, submission.run, record, allow_plain_http
+            key, data, second_key, case_ids, submission.run, record, allow_plain_http, fhir_base
         ),
         settings=settings or ScoreSettings(),
+        strict=strict,
         judge=judge,
         official_path=official,
     )

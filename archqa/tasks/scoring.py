@@ -29,6 +29,7 @@ Baselines = dict[str, dict[str, float]]
 """Name of a baseline → its scores."""
 
 _ID_RANGE = re.compile(r"([0-9]{1,18})-([0-9]{1,18})")
+_STRICT_FIX = "The organisers' script refuses this submission. Without --strict it is scored."
 _LONG_QUOTE = re.compile(r"""(['"])((?:(?!\1).){40})(?:(?!\1).)+\1""")
 
 
@@ -144,6 +145,7 @@ class ScoringInputs(NamedTuple):
 
     `case_ids` are the arguments of `--case-ids` in the organisers' form: `121-167 5 7-9`; `record` is a
     FHIR store or server, which `allow_plain_http` lets be on another machine without https.
+    `fhir_base` is the base URL that MedAgentBench's agents were told.
     """
 
     key: Path | None = None
@@ -153,6 +155,7 @@ class ScoringInputs(NamedTuple):
     run: ScoredRun | None = None
     record: str | None = None
     allow_plain_http: bool = False
+    fhir_base: str | None = None
 
     @property
     def case_file(self) -> Path | None:
@@ -190,11 +193,15 @@ class ScoringInputs(NamedTuple):
 
 
 class ScoringRequest(NamedTuple):
-    """One call of `archqa score`. Nothing is written if `save` is off."""
+    """One call of `archqa score`. Nothing is written if `save` is off.
+
+    If `strict`, a submission that the organisers' script refuses is refused here too.
+    """
 
     submission: Submission
     inputs: ScoringInputs
     settings: ScoreSettings = ScoreSettings()
+    strict: bool = False
     judge: "Judge | None" = None
     official_path: Path | None = None
     save: bool = True
@@ -218,6 +225,7 @@ class ScoringBridge(ABC):
 
     plain_metric: str = "strict_micro_f1"
     takes_judge: bool = False
+    takes_fhir_base: bool = False
     reads_submission_file: bool = True
     """Whether a run is scored by its `submission.json`; otherwise `rows_of_run` makes the rows."""
 
@@ -241,12 +249,27 @@ class ScoringBridge(ABC):
         """Errors in the shape of rows that `scoring` would not report, or would quote record text for."""
         yield from ()
 
+    def check_strictly(
+        self, request: ScoringRequest, refusals: Callable[[], Iterable[str]]
+    ) -> None:
+        """Raise `InputError` with all `refusals` of the organisers' script, if these count."""
+        if not request.strict:
+            return
+        try:
+            messages = [shorten_quotes(message) for message in refusals()]
+        except ScoringError:
+            # Malformed rows: `compute` reports them.
+            return
+        if messages:
+            problems = [f": {message}" for message in dict.fromkeys(messages)]
+            raise InputError(request.submission.path, problems, _STRICT_FIX)
+
     def compute(self, request: ScoringRequest, score: Callable[..., Scores]) -> Scores:
         """Call `score`. Raises `InputError` if the rows are malformed, `CallerError` for the metrics."""
         try:
             return score()
         except ScoringError as error:
-            lines = [_LONG_QUOTE.sub(r"\1\2…\1", line.strip()) for line in str(error).splitlines()]
+            lines = [shorten_quotes(line.strip()) for line in str(error).splitlines()]
         try:
             score(metrics=[self.plain_metric], bootstrap=0)
         except ScoringError:
@@ -262,6 +285,11 @@ class ScoringBridge(ABC):
         scores.warnings.extend(gold.selection.warnings)
         fingerprints = {**gold.fingerprints, "submission": request.submission.sha256}
         return ScoreReport(scores, baselines, fingerprints)
+
+
+def shorten_quotes(line: str) -> str:
+    """The line with 40 characters of each longer quotation, which may be record text."""
+    return _LONG_QUOTE.sub(r"\1\2…\1", line)
 
 
 def _in_ranges(case_id: str, ranges: Iterable[re.Match[str]]) -> bool:

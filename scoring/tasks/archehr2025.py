@@ -22,7 +22,14 @@ from ..citations import (
     Credit,
 )
 from ..errors import ScoringError
-from ..lint import QuestionOverlap, lint, question_overlap_warning
+from ..lint import (
+    QuestionOverlap,
+    encodable,
+    lint,
+    number_id_warning,
+    question_overlap_warning,
+    surrogate_warning,
+)
 from ..metric import Metric
 from ..reference_order import order_ids
 from ..rouge import Rouge, Variant
@@ -112,7 +119,9 @@ def score(
     requested = select_metrics(metrics, leaderboard, COMBINED)
     cases = {reference.case_id: reference for reference in references if reference.labels}
     answers = [parse_answer(*row) for row in read_submission(submission)]
-    warnings = _check_key(references)
+    warnings = _check_key(references) + number_id_warning(submission)
+    for answer in answers:
+        warnings += surrogate_warning(answer.case_id, answer.text)
     answered_ids = [answer.case_id for answer in answers]
     warnings += check_case_coverage(answered_ids, list(cases), on_missing)
     rows = rows_by_case(answers, cases, lambda case_id: ParsedAnswer(case_id, ()))
@@ -247,7 +256,7 @@ def _text_sample(
     }
     narrative_is_source = getattr(metric, "source", "question") == "narrative"
     source = reference.narrative if narrative_is_source else reference.both_questions
-    return TextSample(answer.text, reference_texts[metric.against], source)
+    return TextSample(encodable(answer.text), reference_texts[metric.against], source)
 
 
 def _add_warnings(

@@ -9,7 +9,7 @@ the whole submission invalid.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import product
 from typing import Any, Literal
@@ -28,12 +28,22 @@ from ..citations import (
     Links,
 )
 from ..errors import ScoringError
+from ..lint import encodable, number_id_warning
 from ..metric import Metric
 from ..rouge import Rouge, Variant
 from ..sari import Sari
 from ..scores import Scores, add_metric
-from ..submission import read_submission
 from ..texts import ReferenceKind, TextSample
+from .archehr2026_predictions import (
+    OFFICIALLY_REFUSED,
+    WORD_LIMITS,
+    Prediction,
+    cut_text,
+    limit_warnings,
+    read_predictions,
+    text_warnings,
+    unknown_ids,
+)
 from .models import model_metrics
 from .selection import (
     OnMissing,
@@ -44,6 +54,7 @@ from .selection import (
 )
 
 Subtask = Literal[1, 2, 3, 4]
+OnUnknown = Literal["refuse", "count"]
 SUBTASKS: dict[str, Subtask] = {
     "archehr-2026-st1": 1,
     "archehr-2026-st2": 2,
@@ -53,7 +64,6 @@ SUBTASKS: dict[str, Subtask] = {
 CREDITS: tuple[Credit, ...] = ("strict", "lenient")
 AVERAGES: tuple[Average, ...] = ("macro", "micro")
 ROUGE_VARIANTS: tuple[Variant, ...] = ("1", "2", "L", "Lsum")
-WORD_LIMITS = {1: 15, 3: 75}
 OVERALL: dict[int, tuple[str, ...]] = {
     1: ("alignscore", "rougeLsum", "medcon", "bertscore"),
     2: ("strict_micro_f1",),
@@ -84,14 +94,6 @@ class Reference:
         """The ids with this label."""
         ids = [sentence for sentence in self.labels if self.labels[sentence] == label]
         return frozenset(ids)
-
-
-@dataclass(frozen=True)
-class Prediction:
-    """One row of a submission; the value is None for a case without an answer."""
-
-    case_id: str
-    value: Any
 
 
 def parse_citations(value: object) -> tuple[str, ...]:
@@ -127,11 +129,13 @@ def score(
     alignscore_path: Any = None,
     bertscore_model: Any = None,
     on_missing: OnMissing = "floor",
+    on_unknown: OnUnknown = "refuse",
 ) -> Scores:
     """The official scores (0 to 100) of `[{"case_id", "prediction"}, …]` for one subtask.
 
-    The settings are those of `archehr2025.score`. Raises ScoringError for a malformed submission
-    and, like the official script, for sentence ids that a case does not have (subtasks 2 and 4).
+    The settings are those of `archehr2025.score`. on_unknown: what to do about sentence ids that a
+    case does not have (subtasks 2 and 4): `refuse` raises, like the official script; `count` warns
+    and counts them as wrong. Raises ScoringError for a malformed submission.
     """
     leaderboard = _leaderboard(
         subtask,
@@ -143,13 +147,19 @@ def score(
     )
     combined = {"overall_score": OVERALL[subtask]}
     requested = select_metrics(metrics, leaderboard, combined)
-    cases = _scorable_cases(references, subtask)
-    predictions = _read_predictions(submission, subtask, cases)
+    cases = scorable_cases(references, subtask)
+    predictions = read_predictions(submission, subtask)
+    unknown = [f"case {case}: {what}" for case, what in unknown_ids(predictions, cases, subtask)]
+    if unknown and on_unknown == "refuse":
+        raise ScoringError.from_mistakes("submission refused, as officially", unknown)
     warnings = _warn_without_gold(references, cases, subtask)
+    warnings += number_id_warning(submission)
+    warnings += [f"{mistake}{OFFICIALLY_REFUSED}" for mistake in unknown]
+    warnings += text_warnings(predictions, subtask)
     predicted_ids = [prediction.case_id for prediction in predictions]
     warnings += check_case_coverage(predicted_ids, list(cases), on_missing)
     rows = rows_by_case(predictions, cases, lambda case_id: Prediction(case_id, None))
-    warnings += _warn_over_limit(rows, subtask)
+    warnings += limit_warnings(rows, subtask)
     scores = Scores(f"archehr-2026-st{subtask}", cases=len(rows), warnings=warnings)
     inputs = _metric_inputs(subtask, rows, cases)
     for name, metric in requested.items():
@@ -200,12 +210,18 @@ def _link_metrics(common: dict[str, Any]) -> dict[str, Metric[Any]]:
     return metrics
 
 
-def _scorable_cases(references: Sequence[Reference], subtask: Subtask) -> dict[str, Reference]:
-    """Case id → reference, for the cases that have the gold of the subtask."""
+def scorable_cases(references: Sequence[Reference], subtask: Subtask) -> dict[str, Reference]:
+    """Case id → reference, for the cases that have the gold of the subtask.
+
+    Raises ScoringError if there is none.
+    """
     cases = {}
     for reference in references:
         if _has_gold(reference, subtask):
             cases[reference.case_id] = reference
+    if not cases:
+        problem = f"no case has the gold of subtask {subtask}"
+        raise ScoringError(f"{problem}, so that nothing can be scored.")
     return cases
 
 
@@ -224,82 +240,11 @@ def _warn_without_gold(
     cases: Mapping[str, Reference],
     subtask: Subtask,
 ) -> list[str]:
-    if not cases:
-        problem = f"no case has the gold of subtask {subtask}"
-        raise ScoringError(f"{problem}, so that nothing can be scored.")
     lacking = [reference.case_id for reference in references if reference.case_id not in cases]
     if not lacking:
         return []
     problem = f"{len(lacking)} cases lack the gold of subtask {subtask} and are not scored"
     return [f"{problem}: {', '.join(lacking)}."]
-
-
-def _read_predictions(
-    submission: Sequence[Mapping[str, Any]],
-    subtask: Subtask,
-    cases: Mapping[str, Reference],
-) -> list[Prediction]:
-    kind = str if subtask in WORD_LIMITS else list
-    rows = [Prediction(*row) for row in read_submission(submission, "prediction", kind)]
-    mistakes: list[str] = []
-    for row in rows:
-        reference = cases.get(row.case_id)
-        if reference is None:
-            continue
-        if subtask == 2:
-            mistakes.extend(_evidence_mistakes(row, reference))
-        elif subtask == 4:
-            mistakes.extend(_link_mistakes(row, reference))
-    if mistakes:
-        raise ScoringError.from_mistakes("submission refused, as officially", mistakes)
-    return rows
-
-
-def _evidence_mistakes(row: Prediction, reference: Reference) -> list[str]:
-    if not all(isinstance(sentence, str) for sentence in row.value):
-        return [f"case {row.case_id}: the prediction must be a list of sentence ids as strings"]
-    sentence_ids = _sentence_ids(reference)
-    unknown = [repr(sentence) for sentence in row.value if sentence not in sentence_ids]
-    if not unknown:
-        return []
-    return [f"case {row.case_id}: the note has no sentence {', '.join(unknown)}"]
-
-
-def _link_mistakes(row: Prediction, reference: Reference) -> list[str]:
-    mistakes: list[str] = []
-    for link in row.value:
-        if isinstance(link, Mapping) and isinstance(link.get("evidence_id"), list):
-            mistakes.extend(_unknown_ids(row.case_id, link, reference))
-        else:
-            link_format = '{"answer_id": "1", "evidence_id": ["2", "5"]}'
-            mistakes.append(f"case {row.case_id}: a link is not of the form {link_format}")
-    return mistakes
-
-
-def _unknown_ids(case_id: str, link: Mapping[str, Any], reference: Reference) -> Iterator[str]:
-    answer_id = link.get("answer_id")
-    if answer_id not in reference.citations:
-        yield f"case {case_id}: the answer has no sentence {answer_id!r}"
-    for sentence in link["evidence_id"]:
-        if sentence not in _sentence_ids(reference):
-            yield f"case {case_id}: the note has no sentence {sentence!r}"
-
-
-def _sentence_ids(reference: Reference) -> set[str]:
-    return reference.sentences.keys() | reference.labels.keys()
-
-
-def _warn_over_limit(rows: Mapping[str, Prediction], subtask: Subtask) -> list[str]:
-    if subtask not in WORD_LIMITS:
-        return []
-    limit = WORD_LIMITS[subtask]
-    warnings = []
-    for row, prediction in rows.items():
-        text = str(prediction.value or "")
-        count = len(text.split())
-        if count > limit:
-            warnings.append(f"case {row}: {count} words; what follows word {limit} is not scored.")
-    return warnings
 
 
 def _metric_inputs(
@@ -328,8 +273,8 @@ def _metric_input(
         predicted = _predicted_links(prediction.value or ())
         return Links(predicted, _gold_links(reference))
     gold_text = reference.clinician_question if subtask == 1 else reference.clinician_answer
-    text = _cut(prediction.value or "", WORD_LIMITS[subtask])
-    return TextSample(text, gold_text, reference.narrative)
+    text = cut_text(prediction.value or "", WORD_LIMITS[subtask])
+    return TextSample(encodable(text), gold_text, reference.narrative)
 
 
 def _predicted_links(links: Sequence[Mapping[str, Any]]) -> frozenset[tuple[str, str]]:
@@ -346,13 +291,6 @@ def _gold_links(reference: Reference) -> frozenset[tuple[str, str]]:
         for sentence in sentences:
             pairs.add((answer, sentence))
     return frozenset(pairs)
-
-
-def _cut(text: str, limit: int) -> str:
-    words = text.split()
-    if len(words) <= limit:
-        return text
-    return " ".join(words[:limit])
 
 
 def _expand_range(piece: str) -> list[str]:

@@ -86,7 +86,9 @@ class Reviewed:
 
         Raises ValueError if it is not JSON.
         """
-        value = json.loads(self.transcript.result or "")
+        value = self.transcript.result
+        if isinstance(value, str):
+            value = json.loads(value)
         return value if isinstance(value, list) else [value]
 
 

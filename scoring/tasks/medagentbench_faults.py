@@ -77,7 +77,7 @@ def require(
     except (KeyError, IndexError):
         yield Fault(INVALID_PAYLOAD, dotted(steps), f"is missing; it must be {expected}")
         return
-    except (TypeError, AttributeError, ValueError):
+    except (TypeError, AttributeError, ValueError, ArithmeticError):
         valid = False
     if not valid:
         yield Fault(INVALID_PAYLOAD, dotted(steps), f"must be {expected}")

@@ -5,13 +5,13 @@ The input is the tasks, the transcripts and a FHIR search function over the pati
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from .medagentbench_clinical import clinical_faults
 from .medagentbench_faults import Fault
-from .medagentbench_official import official_faults
+from .medagentbench_official import BASE, official_faults
 from .medagentbench_reference import Lookup
 from .medagentbench_transcript import Task, Transcript, finish_only_transcript
 
@@ -40,22 +40,34 @@ class Grade:
         }
 
 
-def grade(task: Task, transcript: Transcript, lookup: Lookup) -> Grade:
-    """Grade one conversation. Raises what `lookup` raises."""
-    official = official_faults(task, transcript, lookup)
+def grade(task: Task, transcript: Transcript, lookup: Lookup, base: str = BASE) -> Grade:
+    """Grade one conversation, whose agent was told this base URL. Raises what `lookup` raises."""
+    official = official_faults(task, transcript, lookup, base)
     clinical = clinical_faults(task, transcript, lookup)
     return Grade(task.id, tuple(official), tuple(clinical))
 
 
 def grade_all(
-    tasks: Sequence[Task], transcripts: Mapping[str, Transcript], lookup: Lookup
+    tasks: Sequence[Task],
+    transcripts: Mapping[str, Transcript],
+    lookup: Lookup,
+    base: str = BASE,
 ) -> list[dict[str, Any]]:
     """The rows of all tasks that have a transcript, in the order of the tasks."""
     rows = []
     for task in tasks:
         if task.id in transcripts:
-            rows.append(grade(task, transcripts[task.id], lookup).row())
+            rows.append(grade(task, transcripts[task.id], lookup, base).row())
     return rows
+
+
+def count_posts_elsewhere(transcripts: Iterable[Transcript], base: str = BASE) -> int:
+    """How many conversations have an accepted POST to a URL that does not begin with the base."""
+    elsewhere = 0
+    for transcript in transcripts:
+        posts = transcript.executed_urls()
+        elsewhere += any(not url.startswith(base) for url in posts)
+    return elsewhere
 
 
 def grade_do_nothing(tasks: Sequence[Task], lookup: Lookup) -> dict[str, list[dict[str, Any]]]:

@@ -2,7 +2,8 @@
 
 Its peculiarities are kept: a `route` must be a string and a `note` an object, although FHIR and the
 function schema say otherwise; URLs are compared as text; the letters POST in any message of the
-agent make a query wrong; `Z` is not equal to `+00:00`.
+agent make a query wrong, and in its last message an action; an accepted POST whose body is not JSON
+does not count; a result that is stored as a list is no JSON text; `Z` is not equal to `+00:00`.
 """
 
 from __future__ import annotations
@@ -52,6 +53,7 @@ _GRADER_ERRORS = (
     TypeError,
     ValueError,
     AttributeError,
+    ArithmeticError,
     RecursionError,
 )
 
@@ -60,16 +62,20 @@ Rule = Callable[["Graded"], Iterator[Fault]]
 
 @dataclass(frozen=True)
 class Graded:
-    """A task, the conversation about it, and the patient's chart."""
+    """A task, the conversation about it, the patient's chart and the base URL of the server."""
 
     task: Task
     transcript: Transcript
     chart: Chart
+    base: str = BASE
 
     @property
     def answer(self) -> Any:
-        """The JSON value in FINISH( ). Raises ValueError if it is not JSON."""
-        return json.loads(self.transcript.result or "")
+        """The JSON value in FINISH( ).
+
+        Raises ValueError if it is not JSON, TypeError if the result was not stored as a text.
+        """
+        return json.loads(self.transcript.result)
 
     @property
     def subject(self) -> dict[str, str]:
@@ -77,14 +83,17 @@ class Graded:
         return {"reference": f"Patient/{self.task.mrn}"}
 
 
-def official_faults(task: Task, transcript: Transcript, lookup: Lookup) -> list[Fault]:
+def official_faults(
+    task: Task, transcript: Transcript, lookup: Lookup, base: str = BASE
+) -> list[Fault]:
     """Why the benchmark counts this task as wrong; empty if it is right.
 
-    Raises what `lookup` raises.
+    base: the URL of the FHIR server that the agent was told, with a slash at its end. Raises what
+    `lookup` raises.
     """
     if transcript.result is None:
         return [unfinished_fault(transcript.status)]
-    graded = Graded(task, transcript, Chart(lookup, task.mrn))
+    graded = Graded(task, transcript, Chart(lookup, task.mrn), base)
     try:
         check = _RULES[task.number]
         return list(check(graded))
@@ -95,7 +104,9 @@ def official_faults(task: Task, transcript: Transcript, lookup: Lookup) -> list[
 
 def _find_patient(graded: Graded) -> Iterator[Fault]:
     yield from _require_no_post(graded)
-    yield from _check_equal_answer(graded, list(graded.task.sol or ()))
+    if graded.task.sol is None:
+        raise KeyError("sol")
+    yield from _check_equal_answer(graded, list(graded.task.sol))
 
 
 def _age(graded: Graded) -> Iterator[Fault]:
@@ -281,7 +292,7 @@ def _post_faults(graded: Graded, *types: str) -> Iterator[Fault]:
         yield Fault(WRONG_POST_COUNT, "", problem)
         return
     for post, resource_type in zip(posts, types, strict=True):
-        url = f"{BASE}{resource_type}"
+        url = f"{graded.base}{resource_type}"
         if post.url != url:
             yield Fault(WRONG_ENDPOINT, "", f"must be posted to {url}, to the letter")
         yield from require_equal(post.payload, resource_type, "resourceType")
@@ -320,6 +331,9 @@ def _check_equal_answer(graded: Graded, *accepted: list[Any]) -> Iterator[Fault]
 def _check_answer(graded: Graded, is_right: Callable[[Any], bool]) -> Iterator[Fault]:
     try:
         answer = graded.answer
+    except TypeError:
+        yield Fault(INVALID_RESULT, "", "the result is not stored as the text in FINISH( )")
+        return
     except (ValueError, RecursionError):
         yield Fault(INVALID_RESULT, "", "FINISH( ) holds no JSON")
         return

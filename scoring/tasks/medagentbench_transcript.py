@@ -36,10 +36,13 @@ class Post(NamedTuple):
 
 @dataclass(frozen=True)
 class Transcript:
-    """A conversation: its final status, its messages, and the text in FINISH( ) (None without)."""
+    """A conversation: its final status, its messages, and the text in FINISH( ) (None without).
+
+    Other controllers than the benchmark's also store the result as JSON, such as a list.
+    """
 
     status: str
-    result: str | None
+    result: Any
     messages: tuple[Message, ...] = ()
 
     @property
@@ -50,15 +53,20 @@ class Transcript:
     @property
     def mentions_post(self) -> bool:
         """Whether an agent's message has the letters POST: for the benchmark, a write."""
-        agent_messages = [message for message in self.messages if message.role == "agent"]
-        return any("POST" in message.content for message in agent_messages)
+        return any(map(_mentions_post, self.messages))
 
     def recorded_posts(self) -> list[Post]:
-        """The POSTs as the benchmark reads them. Raises ValueError where a payload is not JSON."""
+        """The accepted POSTs as the benchmark reads them, without those whose body is not JSON.
+
+        Raises IndexError if the agent's last message has the letters POST and no message follows:
+        the benchmark looks for a reply to it and fails.
+        """
+        if self.messages and _mentions_post(self.messages[-1]):
+            raise IndexError("no message follows the last one of the agent, which mentions POST")
         posts = []
         for request, reply in self._exchanges():
             if "POST" in request and ACCEPTED in reply:
-                posts.append(_parse_post(request))
+                posts.extend(_readable_posts(request))
         return posts
 
     def executed_posts(self) -> list[Post]:
@@ -73,6 +81,16 @@ class Transcript:
             if text.startswith("POST") and reply.startswith(ACCEPTED):
                 posts.append(_parse_post(text))
         return posts
+
+    def executed_urls(self) -> list[str]:
+        """The URLs of the accepted POSTs, whatever their bodies hold."""
+        urls = []
+        for request, reply in self._exchanges():
+            text = unfenced(request)
+            if text.startswith("POST") and reply.startswith(ACCEPTED):
+                request_line, _, _ = text.partition("\n")
+                urls.append(_url(request_line))
+        return urls
 
     def _exchanges(self) -> Iterator[tuple[str, str]]:
         """The contents of every message of the agent and of the message after it."""
@@ -181,11 +199,8 @@ def _is_message(value: object) -> bool:
 def _parse_transcript(output: Mapping[str, Any]) -> Transcript:
     history = output.get("history") or ()
     messages = tuple(Message(turn["role"], turn["content"]) for turn in history)
-    result = output.get("result")
-    if result is not None and not isinstance(result, str):
-        result = json.dumps(result)
     status = str(output.get("status") or "unknown")
-    return Transcript(status, result, messages)
+    return Transcript(status, output.get("result"), messages)
 
 
 def _has_id(row: object) -> bool:
@@ -203,8 +218,23 @@ def _parse_task(row: Mapping[str, Any]) -> Task:
     )
 
 
+def _mentions_post(message: Message) -> bool:
+    return message.role == "agent" and "POST" in message.content
+
+
+def _readable_posts(text: str) -> list[Post]:
+    """The POST in a message, or none if the lines after the first are not JSON."""
+    try:
+        return [_parse_post(text)]
+    except (ValueError, RecursionError):
+        return []
+
+
 def _parse_post(text: str) -> Post:
     """The URL follows POST on the first line; the payload is the rest."""
     request_line, _, payload = text.partition("\n")
-    url = request_line[len("POST") :].strip()
-    return Post(url, json.loads(payload))
+    return Post(_url(request_line), json.loads(payload))
+
+
+def _url(request_line: str) -> str:
+    return request_line[len("POST") :].strip()

@@ -74,8 +74,9 @@ def check_case_coverage(
     """
     missing = sorted(set(key) - set(answered))
     extra = sorted(set(answered) - set(key))
-    if on_missing == "refuse":
-        _refuse_uncovered(missing, extra)
+    refusal = case_id_refusal(answered, key)
+    if on_missing == "refuse" and refusal:
+        raise ScoringError(refusal)
     warnings = []
     if missing:
         count = f"{len(missing)} of {len(key)} cases"
@@ -84,6 +85,21 @@ def check_case_coverage(
         problem = "answers are to cases that the key does not have and are not scored"
         warnings.append(f"{len(extra)} {problem}: {', '.join(extra)}.")
     return warnings
+
+
+def case_id_refusal(answered: Sequence[str | int], key: Sequence[str]) -> str | None:
+    """The official message if the case ids of submission and key differ as sets; None if not.
+
+    A number is another id than the text with its digits, as in the official scripts. What they say
+    of ids that the key does not have is not known; our words mirror the known ones.
+    """
+    missing = set(key) - set(answered)
+    extra = set(answered) - set(key)
+    if missing:
+        return f"Case IDs in key but not in submission: {_python_set(missing)}"
+    if extra:
+        return f"Case IDs in submission but not in key: {_python_set(extra)}"
+    return None
 
 
 def rows_by_case(
@@ -120,13 +136,6 @@ def _is_requested(
     return any(name in combined.get(request, ()) for request in requested)
 
 
-def _refuse_uncovered(missing: Sequence[str], extra: Sequence[str]) -> None:
-    if missing:
-        raise ScoringError(f"Case IDs in key but not in submission: {_python_set(missing)}")
-    if extra:
-        raise ScoringError(f"missing {_python_set(missing)} extra {_python_set(extra)}")
-
-
 def _parse_request(text: str, leaderboard: Mapping[str, Metric[Any]]) -> Metric[Any]:
     try:
         metric = parse_metric(text)
@@ -138,8 +147,6 @@ def _parse_request(text: str, leaderboard: Mapping[str, Metric[Any]]) -> Metric[
     return metric
 
 
-def _python_set(strings: Sequence[str]) -> str:
-    """The strings as Python prints a set, in their order."""
-    if not strings:
-        return "set()"
-    return "{" + ", ".join(map(repr, strings)) + "}"
+def _python_set(ids: Iterable[str | int]) -> str:
+    """The ids as Python prints a set that is not empty, sorted."""
+    return "{" + ", ".join(sorted(map(repr, ids))) + "}"

@@ -205,14 +205,107 @@ def test_an_unanswered_case_gets_the_floor_and_is_told_on_stderr(context: Desk) 
     assert "1 of 2 cases have no answer and get the floor: 4." in process.stderr
 
 
-def test_all_unknown_ids_of_a_submission_are_listed_and_refuse_it(context: Desk) -> None:
-    process = context.run(
-        ["2", "9"], ["11", "a sentence that should never have been written where an id belongs"]
-    )
-    assert process.returncode == 3
+STRICT = "--key cases_key.json --strict"
+UNKNOWN = (
+    ["2", "9"],
+    ["11", "a sentence that should never have been written where an id belongs"],
+)
+
+
+def test_all_unknown_ids_of_a_submission_are_listed_and_count_as_wrong(context: Desk) -> None:
+    process = context.run(*UNKNOWN)
+    assert process.returncode == 0
     assert process.stderr.count("the note has no sentence") == 2
+    assert process.stderr.count("refuses the whole submission") == 2
     assert "'9'" in process.stderr
+    assert "an id belongs" not in process.stdout + process.stderr
+    # Of four predictions, one is among the four essential sentences of the two cases.
+    scores = json.loads(process.stdout)["scores"]
+    assert scores["strict_micro_precision"] == 25
+    assert scores["strict_micro_recall"] == 25
+
+
+def test_unknown_ids_refuse_the_submission_where_it_is_scored_strictly(context: Desk) -> None:
+    process = context.run(*UNKNOWN, arguments=STRICT)
+    assert process.returncode == 3
+    assert process.stdout == ""
+    assert "ValueError: [case 3]: the note has no sentence '9'" in process.stderr
+    assert process.stderr.count("the note has no sentence") == 2
     assert "an id belongs" not in process.stderr
+
+
+@pytest.mark.parametrize(
+    ("task", "rows", "refusal", "warning"),
+    [
+        (
+            2,
+            [{"case_id": 3, "prediction": ["2"]}, {"case_id": "4", "prediction": []}],
+            "ValueError: Case IDs in key but not in submission: {'3'}",
+            "1 case ids are numbers",
+        ),
+        (
+            2,
+            [{"case_id": case, "prediction": []} for case in ("3", "4", "5")],
+            "ValueError: Case IDs in submission but not in key: {'5'}",
+            "answers are to cases that the key does not have and are not scored: 5.",
+        ),
+        (
+            1,
+            [{"case_id": "3", "prediction": " "}, {"case_id": "4", "prediction": "Why?"}],
+            "ValueError: [case 3]: Empty prediction.",
+            "case 3: has no words",
+        ),
+        (
+            3,
+            [{"case_id": "3", "prediction": ""}, {"case_id": "4", "prediction": "Fever."}],
+            "ValueError: [case 3]: Empty prediction.",
+            "case 3: has no words",
+        ),
+        (
+            3,
+            [{"case_id": "3", "prediction": "A \ud83d."}, {"case_id": "4", "prediction": "Fever."}],
+            "UnicodeEncodeError: 'utf-8' codec can't encode character '\\ud83d' in position 2: "
+            "surrogates not allowed",
+            "case 3: has half of a surrogate pair",
+        ),
+    ],
+    ids=["numbers", "ids not in the key", "empty question", "empty answer", "surrogate"],
+)
+def test_what_the_organisers_refuse_is_warned_of_and_refused_strictly(
+    task: int, rows: list[dict[str, Any]], refusal: str, warning: str, context: Desk
+) -> None:
+    context.write("given.json", rows)
+    command = ("score", "given.json", "--task", f"archehr-2026-st{task}", "--data", "cases.json")
+    process = run(*command, "--key", "cases_key.json", cwd=context.folder)
+    assert process.returncode == 0, process.stderr
+    assert warning in " ".join(process.stderr.split())
+    process = run(*command, "--key", "cases_key.json", "--strict", cwd=context.folder)
+    assert process.returncode == 3
+    assert refusal in " ".join(process.stderr.split())
+
+
+def test_a_submission_that_the_organisers_take_is_scored_strictly_too(context: Desk) -> None:
+    assert context.score(["2", "3"], ["2"], arguments=STRICT)["scores"]["overall_score"] > 0
+
+
+@pytest.mark.parametrize(
+    ("answer", "refusal"),
+    [
+        ("Fever.", "AssertionError: [case 3]: No citations found."),
+        ("|2|", "ZeroDivisionError: float division by zero"),
+        ("Half \udc00 |2|", "surrogates not allowed"),
+    ],
+)
+def test_answers_of_2025_are_refused_strictly_in_the_organisers_words(
+    answer: str, refusal: str, context: Desk
+) -> None:
+    rows = [{"case_id": "3", "answer": answer}, {"case_id": "4", "answer": "Fever. |2|"}]
+    context.write("given.json", rows)
+    command = ("score", "given.json", "--data", "cases.json", "--key", "cases_key.json")
+    assert run(*command, cwd=context.folder).returncode == 0
+    process = run(*command, "--strict", cwd=context.folder)
+    assert process.returncode == 3
+    assert refusal in " ".join(process.stderr.split())
 
 
 def test_all_malformed_links_are_listed_without_their_text(context: Desk) -> None:

@@ -30,8 +30,10 @@ from archqa.tasks.scoring import (
     ScoringBridge,
     ScoringInputs,
     ScoringRequest,
+    shorten_quotes,
 )
 from scoring import Scores
+from scoring.refusals import refusals_2026
 from scoring.submission import parse_answer
 from scoring.tasks import archehr2026
 from scoring.tasks.archehr2026 import Reference, Subtask, parse_citations
@@ -62,12 +64,18 @@ class SubtaskScoring(ScoringBridge):
         """Score the predictions of this subtask."""
         gold = load_gold(request.inputs, self.subtask)
         rows = request.selected_rows(gold.selection, "case_id")
-        settings = {**request.settings.text_metrics, "subtask": self.subtask}
+        self.check_strictly(request, lambda: refusals_2026(rows, gold.references, self.subtask))
+        settings = {
+            **request.settings.text_metrics,
+            "subtask": self.subtask,
+            "on_unknown": "count",
+        }
 
         def score(**overrides: Any) -> Scores:
             return archehr2026.score(rows, gold.references, **{**settings, **overrides})
 
         scores = self.compute(request, score)
+        scores.warnings[:] = map(shorten_quotes, scores.warnings)
         if request.official_path:
             write_leaderboard(request.official_path, scores.scores)
         return self.report(request, gold, scores, baselines(gold, self.subtask))

@@ -161,6 +161,34 @@ def test_bare_runs_are_graded_alike(
     assert report["faults"]["task3_1"] == {"official": [], "clinical": []}
 
 
+@pytest.mark.parametrize("base", ["http://fhir.invalid:9000/r4/", "http://fhir.invalid:9000/r4"])
+def test_transcripts_recorded_elsewhere_are_graded_with_their_own_base_url(
+    base: str, finished: Path, benchmark: SyntheticBenchmark, tmp_path: Path
+) -> None:
+    runs = tmp_path / "runs.jsonl"
+    recorded = (finished / "runs.jsonl").read_text()
+    runs.write_text(recorded.replace("http://localhost:8080/fhir/", "http://fhir.invalid:9000/r4/"))
+    arguments = (str(runs), "--key", str(benchmark.tasks), "--record", str(benchmark.store))
+    without = scored(*arguments)
+    assert without["scores"]["success_rate"] < 100
+    assert without["scores"]["clinical_success_rate"] == 100
+    assert any("--fhir-base" in warning for warning in without["warnings"])
+    report = scored(*arguments, "--fhir-base", base)
+    assert report["scores"]["success_rate"] == 100
+    assert not any("--fhir-base" in warning for warning in report["warnings"])
+
+
+def test_a_base_url_is_checked_and_belongs_to_this_task(finished: Path, tmp_path: Path) -> None:
+    process = archqa("score", str(finished), "--fhir-base", "localhost:8080/fhir")
+    assert process.returncode == 2
+    assert "is not a URL" in process.stderr
+    answers = tmp_path / "answers.json"
+    answers.write_text(json.dumps([{"case_id": "1", "answer": "Fever. |2|"}]))
+    process = archqa("score", str(answers), "--fhir-base", "http://localhost:8080/fhir/")
+    assert process.returncode == 2
+    assert "belongs to MedAgentBench" in process.stderr
+
+
 def test_faults_and_kinds_of_failure_come_with_the_scores(
     benchmark: SyntheticBenchmark, tmp_path: Path
 ) -> None:

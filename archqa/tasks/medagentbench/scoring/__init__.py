@@ -33,6 +33,7 @@ class MedAgentBenchScoring(ScoringBridge):
     """Scores lines of `runs.jsonl`, or rows that are graded already."""
 
     reads_submission_file = False
+    takes_fhir_base = True
 
     def recognises_rows(self, rows: Sequence[Any], fields: frozenset[str]) -> bool:
         """Rows with a task id, or the benchmark's own lines."""
@@ -89,6 +90,7 @@ class MedAgentBenchScoring(ScoringBridge):
             request.settings.resampling,
             record=_record(request),
             allow_plain_http=request.inputs.allow_plain_http,
+            fhir_base=request.inputs.fhir_base,
             pipeline=run.pipeline if run else "",
         )
         if request.official_path:

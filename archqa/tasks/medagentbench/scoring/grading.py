@@ -9,11 +9,17 @@ from typing import Any, NamedTuple
 from archqa.errors import CallerError, InputError
 from archqa.fhir import FhirClient, FhirError, FhirService, Store, connect
 from archqa.fhir.record import Record
+from archqa.safety.base_urls import fhir_server_problem
 from archqa.tasks.files.json_node import JsonContent
 from archqa.tasks.files.mistakes import FileErrors
 from archqa.tasks.files.source import read_source
 from scoring import ScoringError
-from scoring.tasks.medagentbench_grading import grade_all, grade_do_nothing
+from scoring.tasks.medagentbench_grading import (
+    count_posts_elsewhere,
+    grade_all,
+    grade_do_nothing,
+)
+from scoring.tasks.medagentbench_official import BASE
 from scoring.tasks.medagentbench_reference import Lookup
 from scoring.tasks.medagentbench_transcript import Task, read_runs, read_tasks
 
@@ -23,10 +29,24 @@ _OTHER_TYPES = ("Condition", "MedicationRequest", "Procedure")
 
 
 class GradedRows(NamedTuple):
-    """Rows as `scoring` takes them, and the rows of each reply that does nothing, by reply."""
+    """Rows as `scoring` takes them, and the rows of each reply that does nothing, by reply.
+
+    `posted_elsewhere` counts the conversations with an accepted POST to another base URL.
+    """
 
     rows: list[dict[str, Any]]
     do_nothing_rows: dict[str, list[dict[str, Any]]]
+    posted_elsewhere: int = 0
+
+    def warnings(self, base: str) -> list[str]:
+        """A warning where POSTs went to another server than the one that is graded against."""
+        if not self.posted_elsewhere:
+            return []
+        return [
+            f"{self.posted_elsewhere} conversations post to another address than {base}, which the "
+            "official grading counts as wrong. If their agents were told another server, name its "
+            "base URL with --fhir-base URL."
+        ]
 
 
 class RecordLookup:
@@ -110,9 +130,9 @@ def load_tasks(path: Path) -> list[Task]:
 
 
 def grade_rows(
-    rows: Sequence[Mapping[str, Any]], tasks: Sequence[Task], lookup: Lookup
+    rows: Sequence[Mapping[str, Any]], tasks: Sequence[Task], lookup: Lookup, base: str = BASE
 ) -> GradedRows:
-    """Grade the lines of a `runs.jsonl`.
+    """Grade the lines of a `runs.jsonl`, whose agents were told this base URL.
 
     Raises `InputError` for malformed lines, and what the record raises.
     """
@@ -120,7 +140,27 @@ def grade_rows(
         transcripts = read_runs(rows, [task.id for task in tasks])
     except ScoringError as error:
         raise _input_error("runs.jsonl", error) from None
-    return GradedRows(grade_all(tasks, transcripts, lookup), grade_do_nothing(tasks, lookup))
+    return GradedRows(
+        grade_all(tasks, transcripts, lookup, base),
+        grade_do_nothing(tasks, lookup),
+        count_posts_elsewhere(transcripts.values(), base),
+    )
+
+
+def checked_base(url: str | None) -> str:
+    """The base URL with a slash at its end; the benchmark's own without one.
+
+    Raises `CallerError` for what is no base URL of a FHIR server.
+    """
+    if url is None:
+        return BASE
+    problem = fhir_server_problem(url.strip())
+    if problem:
+        raise CallerError(
+            f"The FHIR base URL {problem}.\n"
+            f"Write the one that the agents were told, such as {BASE}, after --fhir-base."
+        )
+    return url.strip().rstrip("/") + "/"
 
 
 def _input_error(path: str, error: ScoringError) -> InputError:

@@ -7,7 +7,12 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Literal, NamedTuple
 
 from archqa.tasks.medagentbench.baselines import constant_replies
-from archqa.tasks.medagentbench.scoring.grading import GradedRows, grade_rows, open_record_lookup
+from archqa.tasks.medagentbench.scoring.grading import (
+    GradedRows,
+    checked_base,
+    grade_rows,
+    open_record_lookup,
+)
 from scoring import Scores
 from scoring.tasks import medagentbench
 from scoring.tasks.medagentbench_transcript import Task
@@ -34,20 +39,22 @@ def score_clinical(
     record: str | None,
     pipeline: str,
     allow_plain_http: bool = False,
+    fhir_base: str | None = None,
 ) -> ClinicalScores:
     """Rates over the tasks of a run of `pipeline`, graded against `record`.
 
-    `common` goes to `scoring`.
+    `common` goes to `scoring`. `fhir_base` is the base URL that the agents were told.
 
     Raises `CallerError` if conversations need grading and no record is named.
     """
+    base = checked_base(fhir_base)
     task_ids = [task.id for task in tasks]
     if not _are_transcripts(rows):
         scores = medagentbench.score(rows, task_ids, grading=grading, **common)
         return ClinicalScores(scores, constant_replies(task_ids))
     with open_record_lookup(record, allow_plain_http=allow_plain_http) as lookup:
-        graded = grade_rows(rows, tasks, lookup)
-        warnings = lookup.warnings
+        graded = grade_rows(rows, tasks, lookup, base)
+        warnings = [*lookup.warnings, *graded.warnings(base)]
     scores = medagentbench.score(
         graded.rows,
         task_ids,
