@@ -129,6 +129,11 @@ def print_interruption(text: str) -> None:
     print_problem(text)
 
 
+def forget_retries() -> None:
+    """Count repeated requests from here on: one process may run several commands."""
+    _retries.take()
+
+
 def print_retries() -> None:
     """Print how many requests were repeated since `configure_logging`, and why."""
     for line in _retries.take():

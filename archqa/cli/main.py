@@ -12,6 +12,7 @@ import typer
 import archqa
 from archqa.cli import interruption
 from archqa.cli.console import (
+    forget_retries,
     print_error,
     print_interruption,
     print_line,
@@ -151,6 +152,7 @@ class ArchqaCommands(LazyGroup):
         Typer would end an interrupted one without a word.
         """
         set_quiet(quiet=False)
+        forget_retries()
         try:
             with _printable_usage_errors():
                 return super().invoke(ctx)

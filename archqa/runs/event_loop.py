@@ -29,10 +29,16 @@ def _run(work: Coroutine[Any, Any, Result]) -> Result:
     try:
         with asyncio.Runner() as runner:
             with _deferred_interruptions():
-                runner.get_loop()
+                runner.get_loop().set_exception_handler(_report_unless_interrupted)
             return runner.run(work)
     finally:
         work.close()
+
+
+def _report_unless_interrupted(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+    """Say nothing of a task that a second Ctrl-C ended, whose result nobody asks for."""
+    if not isinstance(context.get("exception"), KeyboardInterrupt):
+        loop.default_exception_handler(context)
 
 
 @contextmanager

