@@ -28,7 +28,7 @@ from .tasks import archehr2025, archehr2026
 from .tasks.selection import check_case_coverage
 
 TASKS = (archehr2025.TASK, *archehr2026.SUBTASKS)
-DIAGNOSTICS = ("question_overlap",)
+DIAGNOSTICS = ("question_overlap", "line_support")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
