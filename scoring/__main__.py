@@ -30,7 +30,7 @@ from .submission import read_submission
 from .tasks import archehr2025, archehr2026
 
 TASKS = (archehr2025.TASK, *archehr2026.SUBTASKS)
-DIAGNOSTICS = ("question_overlap",)
+DIAGNOSTICS = ("question_overlap", "line_support")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -3,6 +3,9 @@
 The rules of the three shared tasks differ slightly, so each has metrics of its own: `citation_*` is
 ArchEHR-QA 2025 (soni-sarvesh/archehr-qa at 771b948, `compute_factuality_scores_for_variation`),
 `evidence_*` is subtask 2 and `link_*` subtask 4 of 2026 (soni-sarvesh/archehr-qa-2026 at 344b67e).
+
+Own code: the official numbers are those of the organisers' scripts, which are no package; general
+libraries of classification scores differ in what counts where a set is empty.
 """
 
 from __future__ import annotations

@@ -5,6 +5,8 @@ Yim et al. 2023 (ACI-Bench), as in `medcon_scorer.py` of soni-sarvesh/archehr-qa
 reference terms for precision too, so that an answer that names a concept once where the reference
 names it twice scores over 100. The publications do not say which UMLS release and which index flags
 were used, so the published scores cannot be reproduced from them alone.
+
+QuickUMLS extracts the concepts. The formula is own code: no library computes the asymmetric one.
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""SARI as HF evaluate 0.4 computes it, with a single reference.
+"""SARI as HF evaluate 0.4 computes it, with a single reference; 13a tokens by sacrebleu.
+
+Own code: the official number is that of HF evaluate's metric script, which the package `evaluate`
+downloads from a hub when it is used; no library at hand computes it offline.
 
 SARI compares the n-grams that an answer keeps, deletes and adds, relative to its source, with those
 of the reference. Xu et al. 2016 with the corrections of EASSE (Alva-Manchego et al. 2019): 0 / 0 is
@@ -56,17 +59,17 @@ def _operations(
     reference: Sequence[str],
 ) -> Iterator[float]:
     """The score of each operation at each order."""
-    for operation in (_keep, _delete, _add):
-        for order in ORDERS:
-            source_ngrams = ngrams(source, order)
-            prediction_ngrams = ngrams(prediction, order)
-            reference_ngrams = ngrams(reference, order)
+    for order in ORDERS:
+        source_ngrams = ngrams(source, order)
+        prediction_ngrams = ngrams(prediction, order)
+        reference_ngrams = ngrams(reference, order)
+        for operation in (_keep, _delete, _add):
             yield operation(source_ngrams, prediction_ngrams, reference_ngrams)
 
 
-def _tokens(text: str) -> list[str]:
+def _tokens(text: str) -> tuple[str, ...]:
     # The official code splits the joined tokens at spaces: an empty text becomes one empty token.
-    return tokenize_13a(text.lower()) or [""]
+    return tokenize_13a(text.lower()) or ("",)
 
 
 def _keep(source: Ngrams, prediction: Ngrams, reference: Ngrams) -> float:

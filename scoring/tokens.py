@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from functools import cache
+from functools import cache, lru_cache
 from typing import Any
 
 
-def tokenize_13a(text: str) -> list[str]:
+@lru_cache(maxsize=4096)
+def tokenize_13a(text: str) -> tuple[str, ...]:
     """The tokens of a text; punctuation is split off, except in 1,000 or well-known."""
-    return str(_tokenizer()(text)).split()
+    return tuple(str(_tokenizer()(text)).split())
 
 
 @cache

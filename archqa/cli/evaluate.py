@@ -2,7 +2,7 @@
 
 import json
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -77,7 +77,8 @@ def ask(
 
     About notes: the share answered, recall, precision and F1 of the cited sentences, and the share
     of unanswerable questions (the hard ones too) that were not answered. About patients: the share
-    right, wrong with confidence and refused, and of the right answers those that cite the gold.
+    right, wrong with confidence and refused, and of the right answers those that cite the gold. Of
+    both: the share with a right status, and the F1 of the evidence. Intervals are over questions.
 
     Example:
       archqa evaluate ask notes.json --notes mtsamples.json.gz --out answers.jsonl
@@ -123,13 +124,31 @@ def _evaluate(questions: Questions, options: AskOptions) -> Evaluation:
 
 
 def _print(evaluation: Evaluation, *, as_json: bool) -> None:
-    counts = {"questions": evaluation.questions, "failed": evaluation.failed}
     if as_json:
-        print_json({**evaluation.figures, **counts})
+        print_json(_as_json(evaluation))
         return
-    table = number_table(f"{evaluation.questions} questions", "", "share")
+    title = f"{evaluation.questions} questions"
+    table = number_table(title, "", "share", "95 % interval")
     for name, value in evaluation.figures.items():
-        table.add_row(name.replace("_", " "), "–" if value is None else f"{value:.3f}")
+        share = "–" if value is None else f"{value:.3f}"
+        table.add_row(name.replace("_", " "), share, _interval_cell(evaluation, name))
     console.print(table)
     if evaluation.failed:
         print_notice(f"{evaluation.failed} questions failed; --out FILE.jsonl says why.")
+
+
+def _as_json(evaluation: Evaluation) -> dict[str, Any]:
+    return {
+        **evaluation.figures,
+        "questions": evaluation.questions,
+        "failed": evaluation.failed,
+        "intervals": evaluation.intervals,
+        "signatures": evaluation.signatures,
+    }
+
+
+def _interval_cell(evaluation: Evaluation, name: str) -> str:
+    if name not in evaluation.intervals:
+        return ""
+    low, high = evaluation.intervals[name]
+    return f"[{low:.3f}, {high:.3f}]"

@@ -1,6 +1,6 @@
 """The base type of what a task makes of one case, where that is not the cited answer of a note."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, Self
 
 from pydantic import ConfigDict
@@ -27,6 +27,19 @@ class TaskResult(FrozenModel):
         """The answer in words, for tables; None where the result is no text."""
         return None
 
+    @property
+    def cited_resources(self) -> tuple[str, ...]:
+        """The resources that the result rests on, as `Type/id`; empty where there are none."""
+        return ()
+
     def to_json(self) -> dict[str, Any]:
         """The `result` object of a line of `cases.jsonl`."""
         return self.model_dump(mode="json", exclude_unset=True)
+
+
+def reference_names(ids: Mapping[str, Iterable[str]]) -> tuple[str, ...]:
+    """`Type/id` of every resource of a mapping from types to ids."""
+    names = []
+    for resource_type, resource_ids in ids.items():
+        names += [f"{resource_type}/{resource_id}" for resource_id in resource_ids]
+    return tuple(names)

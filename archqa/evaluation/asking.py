@@ -7,6 +7,10 @@ from by any other status than answered.
 
 About records and charts: right is what the regular expressions say (`_is_right`); wrong with
 confidence is an answer that is not right, and "not found" for what is there; all else is refused.
+An evidence hits the gold when its id or its source is one of the gold's.
+
+Wrong with confidence about notes: an answer that hits no quote, and "not found" where there is one.
+The verdicts are counted by the metrics of `scoring.asking`, with intervals over questions.
 """
 
 import re
@@ -17,16 +21,20 @@ from archqa.asking.answer import Answer, Evidence, Status
 from archqa.asking.many import AnsweredRow, AskedRow, AskOptions, OnRow, answer_rows
 from archqa.core.evidence_overlap import Offsets, is_same_evidence
 from archqa.evaluation.asking_sets import NoteQuestion, RecordQuestion
+from scoring.asking import NoteScore, RecordScore, asking_metrics, score_asking
 
 
 class Evaluation(NamedTuple):
-    """The figures of a set, and one row a question for error analysis.
+    """The figures of a set with their intervals and signatures, and one row a question.
 
+    A figure is None, and has no interval, where no question counts. The rows are for error analysis.
     `failed` questions have no answer, because of an error; they count as neither answered nor
     abstained from, neither wrong nor refused.
     """
 
     figures: dict[str, float | None]
+    intervals: dict[str, tuple[float, float]]
+    signatures: dict[str, str]
     questions: int
     failed: int
     rows: list[dict[str, Any]]
@@ -45,36 +53,21 @@ def evaluate_asking(
         score = _score(question, result.answer)
         scores.append(score)
         rows.append(_row(question, result, score))
-    figures = _figures(scores)
-    failed = sum(result.answer is None for result in results)
-    return Evaluation(figures, len(results), failed, rows)
+    totals = score_asking(scores)
+    return Evaluation(
+        figures={name: totals.scores.get(name) for name in asking_metrics(scores)},
+        intervals=totals.intervals,
+        signatures=totals.signatures,
+        questions=len(results),
+        failed=sum(result.answer is None for result in results),
+        rows=rows,
+    )
 
 
 def _asked_row(question: NoteQuestion | RecordQuestion) -> AskedRow:
     if isinstance(question, NoteQuestion):
         return AskedRow(question.question, question.note, None, {})
     return AskedRow(question.q, None, question.patient, {})
-
-
-class NoteScore(NamedTuple):
-    """The counts of one question about a note; `groups` is 0 where the note does not answer."""
-
-    groups: int
-    hit_groups: int
-    cited: int
-    hitting: int
-    answered: bool
-    hard: bool
-    failed: bool
-
-
-class RecordScore(NamedTuple):
-    """The verdict on one question about a record; `gold_cited` is None where there is no gold."""
-
-    right: bool
-    wrong_with_confidence: bool
-    refused: bool
-    gold_cited: bool | None
 
 
 Score = NoteScore | RecordScore
@@ -100,7 +93,16 @@ def score_note_answer(question: NoteQuestion, answer: Answer | None) -> NoteScor
         answered=is_answered,
         hard=question.hard,
         failed=answer is None,
+        right_status=answer is not None and is_answered == bool(question.groups),
+        wrong_with_confidence=answer is not None and _is_wrong(question, answer, hit_groups),
     )
+
+
+def _is_wrong(question: NoteQuestion, answer: Answer, hit_groups: int) -> bool:
+    """Whether an answer about a note hits no quote, or finds nothing where there is a quote."""
+    if answer.status is Status.NOT_FOUND:
+        return bool(question.groups)
+    return answer.status is Status.ANSWERED and not hit_groups
 
 
 def _offsets(evidence: Evidence) -> Offsets:
@@ -114,15 +116,65 @@ def _hits_any(sentences: Sequence[Offsets], places: Sequence[Offsets]) -> bool:
 
 def score_record_answer(question: RecordQuestion, answer: Answer | None) -> RecordScore:
     """Return the verdict on one answer; None is a question that failed."""
+    cited = _cited_names(answer)
+    groups = _gold_groups(question)
+    gold = frozenset().union(*groups)
+    verdict = _verdict(question, answer)
+    return RecordScore(
+        *verdict,
+        right_status=answer is not None and _is_right_status(question, answer, verdict.right),
+        groups=len(groups),
+        hit_groups=sum(any(names & group for names in cited) for group in groups),
+        cited=len(cited),
+        hitting=sum(bool(names & gold) for names in cited),
+    )
+
+
+class _Verdict(NamedTuple):
+    """The first four counts of a `RecordScore`."""
+
+    right: bool
+    wrong_with_confidence: bool
+    refused: bool
+    gold_cited: bool | None
+
+
+def _verdict(question: RecordQuestion, answer: Answer | None) -> _Verdict:
     if answer is None:
-        return RecordScore(False, False, False, None)
+        return _Verdict(False, False, False, None)
     gold_cited = _gold_cited(question, answer)
     right = _is_right(question, answer) and not (question.sources and not gold_cited)
     confident = answer.status is Status.ANSWERED
     if question.expect == "value":
         confident = confident or answer.status is Status.NOT_FOUND
     wrong = confident and not right
-    return RecordScore(right, wrong, not right and not wrong, gold_cited if right else None)
+    return _Verdict(right, wrong, not right and not wrong, gold_cited if right else None)
+
+
+def _is_right_status(question: RecordQuestion, answer: Answer, right: bool) -> bool:
+    """Whether the status is the expected one, whatever the words and the evidence.
+
+    Where nothing is there, an answer that says so in the set's words is as good as "not found".
+    """
+    if question.expect == "value":
+        return answer.status is Status.ANSWERED
+    if question.expect == "decline":
+        return answer.status is not Status.ANSWERED
+    return answer.status is Status.NOT_FOUND or right
+
+
+def _cited_names(answer: Answer | None) -> list[frozenset[str]]:
+    """The id and the source of every evidence of an answer."""
+    if answer is None or answer.status is not Status.ANSWERED:
+        return []
+    return [frozenset((line.id, line.source)) for line in answer.evidence]
+
+
+def _gold_groups(question: RecordQuestion) -> list[frozenset[str]]:
+    """Groups of gold, of which one each suffices: all sources, or any one of the ids."""
+    if question.sources:
+        return [frozenset((source,)) for source in question.sources]
+    return [frozenset(question.ids)] if question.ids else []
 
 
 def _is_right(question: RecordQuestion, answer: Answer) -> bool:
@@ -153,61 +205,6 @@ def _gold_cited(question: RecordQuestion, answer: Answer) -> bool | None:
     if question.sources:
         return cited.issuperset(question.sources)
     return bool(cited.intersection(question.ids)) if question.ids else None
-
-
-def _figures(scores: Sequence[Score]) -> dict[str, float | None]:
-    note_scores = [score for score in scores if isinstance(score, NoteScore)]
-    if note_scores:
-        return note_figures(note_scores)
-    return record_figures([score for score in scores if isinstance(score, RecordScore)])
-
-
-def note_figures(scores: Sequence[NoteScore]) -> dict[str, float | None]:
-    """Return the shares of a set about notes; None where there is no question of that kind."""
-    answerable = [score for score in scores if score.groups]
-    unanswerable = [score for score in scores if not score.groups]
-    hard = [score for score in unanswerable if score.hard]
-    recall = _share(
-        sum(score.hit_groups for score in answerable), sum(score.groups for score in answerable)
-    )
-    precision = _share(
-        sum(score.hitting for score in answerable), sum(score.cited for score in answerable)
-    )
-    return {
-        "answered": _share(sum(score.answered for score in answerable), len(answerable)),
-        "recall": recall,
-        "precision": precision,
-        "f1": _f1(precision, recall),
-        "abstained": _share(sum(map(_abstained, unanswerable)), len(unanswerable)),
-        "hard_abstained": _share(sum(map(_abstained, hard)), len(hard)),
-    }
-
-
-def record_figures(scores: Sequence[RecordScore]) -> dict[str, float | None]:
-    """Return the shares of a set about records; `gold_cited` is of the right answers with a gold."""
-    with_gold = [score for score in scores if score.gold_cited is not None]
-    return {
-        "right": _share(sum(score.right for score in scores), len(scores)),
-        "wrong_with_confidence": _share(
-            sum(score.wrong_with_confidence for score in scores), len(scores)
-        ),
-        "refused": _share(sum(score.refused for score in scores), len(scores)),
-        "gold_cited": _share(sum(bool(score.gold_cited) for score in with_gold), len(with_gold)),
-    }
-
-
-def _abstained(score: NoteScore) -> bool:
-    return not score.answered and not score.failed
-
-
-def _share(count: int, total: int) -> float | None:
-    return count / total if total else None
-
-
-def _f1(precision: float | None, recall: float | None) -> float | None:
-    if precision is None or recall is None:
-        return None
-    return 2 * precision * recall / (precision + recall) if precision + recall else 0.0
 
 
 def _row(

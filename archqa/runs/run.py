@@ -181,7 +181,7 @@ def _row(record: CaseRecord) -> dict[str, Any]:
         "case_id": record.id,
         "status": record.status.value,
         "answer": record.answer.submission if record.answer else _said(record),
-        "evidence": list(record.evidence),
+        "evidence": list(record.evidence or _cited_resources(record)),
         "words": record.answer.words if record.answer else None,
         "calls": record.usage.calls,
         "prompt_tokens": record.usage.prompt_tokens,
@@ -196,6 +196,11 @@ def _row(record: CaseRecord) -> dict[str, Any]:
 def _said(record: CaseRecord) -> str | None:
     """The answer of a question or task on a FHIR record, which is in no note's form."""
     return record.result.answer_text if record.result else None
+
+
+def _cited_resources(record: CaseRecord) -> tuple[str, ...]:
+    """The evidence of a question or task on a FHIR record."""
+    return record.result.cited_resources if record.result else ()
 
 
 def _judgement_rows(record: CaseRecord) -> Iterator[tuple[Any, ...]]:

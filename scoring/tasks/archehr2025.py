@@ -22,6 +22,7 @@ from ..citations import (
     Credit,
 )
 from ..errors import ScoringError
+from ..line_support import CitedLine, LineSupport
 from ..lint import (
     QuestionOverlap,
     encodable,
@@ -165,6 +166,7 @@ def leaderboard_metrics(
     metrics |= {"bleu": Bleu(**text), "sari": Sari(**text)}
     metrics |= model_metrics(text, quickumls, alignscore, encoder)
     metrics["question_overlap"] = QuestionOverlap(**common)
+    metrics["line_support"] = LineSupport(**common)
     return metrics
 
 
@@ -215,9 +217,21 @@ def _metric_inputs(
         reference = cases[answer.case_id]
         if isinstance(metric, CitationMetric):
             inputs[row] = _citations(answer, reference)
+        elif isinstance(metric, LineSupport):
+            inputs[row] = _cited_lines(answer, reference)
         else:
             inputs[row] = TextSample(answer.text, "", reference.both_questions)
     return inputs
+
+
+def _cited_lines(answer: ParsedAnswer, reference: Reference) -> tuple[CitedLine, ...]:
+    """Each line with the sentences it cites; ids that the note does not have cite nothing."""
+    lines = []
+    for line in answer.lines:
+        ids = [cited.strip() for cited in line.citations]
+        sentences = [reference.sentences.get(sentence_id, "") for sentence_id in ids]
+        lines.append(CitedLine(line.text, "\n".join(sentences)))
+    return tuple(lines)
 
 
 def _text_samples(

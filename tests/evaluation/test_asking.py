@@ -11,6 +11,7 @@ from archqa.asking.answer import Answer, AnswerLine, Evidence, Status
 from archqa.core.case import Case
 from archqa.evaluation.asking import score_record_answer
 from archqa.evaluation.asking_sets import RecordQuestion
+from scoring import parse_metric
 from tests.asking.test_asking import small_record
 from tests.cli.test_commands import archqa
 
@@ -64,21 +65,35 @@ def test_the_figures_of_notes_count_all_questions_together(
     words = ("evaluate", "ask", questions, "--notes", notes, "--out", str(out), "--json")
     result = archqa(*words)
     assert result.returncode == 0, result.stderr
-    assert json.loads(result.stdout) == {
+    printed = json.loads(result.stdout)
+    intervals = printed.pop("intervals")
+    signatures = printed.pop("signatures")
+    assert printed == {
         "answered": 1 / 2,
         "recall": 1 / 3,
         "precision": 1 / 2,
         "f1": pytest.approx(0.4),
         "abstained": pytest.approx(2 / 3),
         "hard_abstained": 1 / 2,
+        "status_accuracy": pytest.approx(3 / 5),
+        "evidence_f1": pytest.approx(0.4),
+        "wrong_with_confidence": pytest.approx(2 / 5),
         "questions": 5,
         "failed": 0,
     }
+    figures = printed.keys() - {"questions", "failed"}
+    assert intervals.keys() == signatures.keys() == figures
+    for name in figures:
+        low, high = intervals[name]
+        assert 0 <= low <= printed[name] <= high <= 1
+        assert str(parse_metric(signatures[name])) == signatures[name]
     rows = [json.loads(line) for line in out.read_text().splitlines()]
     assert [row["status"] for row in rows][:2] == ["answered", "not_found"]
     assert rows[0]["score"]["hit_groups"] == 1
     table = archqa(*words[:-1]).stdout
     assert "hard abstained" in table
+    low, high = intervals["status_accuracy"]
+    assert f"[{low:.3f}, {high:.3f}]" in table
 
 
 @pytest.mark.parametrize(
@@ -145,13 +160,47 @@ def test_the_gold_is_cited_by_one_of_its_ids_and_by_all_sources() -> None:
     ids = RecordQuestion(q="q", patient="p", must=("4",), ids=("Observation/9", "Observation/1"))
     assert score_record_answer(ids, answer).gold_cited
     other = RecordQuestion(q="q", patient="p", must=("4",), ids=("Observation/9",))
-    assert score_record_answer(other, answer)[::3] == (True, False)
+    assert score_record_answer(other, answer)[:4] == (True, False, False, False)
     both = RecordQuestion(
         q="q", patient="p", must=("4",), sources=("Observation/1", "DocumentReference/d")
     )
-    assert score_record_answer(both, answer)[::3] == (True, True)
+    assert score_record_answer(both, answer)[:4] == (True, False, False, True)
     more = both.model_copy(update={"sources": (*both.sources, "DocumentReference/e")})
     assert score_record_answer(more, answer).wrong_with_confidence
+
+
+def test_evidence_counts_every_source_or_one_of_the_ids() -> None:
+    answer = record_answer(Status.ANSWERED, "4.1")
+    uncited = Evidence(id="Observation/2", kind="resource", text="")
+    more = answer.model_copy(update={"evidence": (*answer.evidence, uncited)})
+    ids = RecordQuestion(q="q", patient="p", ids=("Observation/9", "Observation/1"))
+    assert _evidence_counts(ids, more) == (1, 1, 2, 1)
+    sources = RecordQuestion(q="q", patient="p", sources=("DocumentReference/d", "Observation/9"))
+    assert _evidence_counts(sources, more) == (2, 1, 2, 1)
+    assert _evidence_counts(sources, record_answer(Status.NOT_FOUND)) == (2, 0, 0, 0)
+    assert _evidence_counts(sources, None) == (2, 0, 0, 0)
+
+
+def _evidence_counts(question: RecordQuestion, answer: Answer | None) -> tuple[int, ...]:
+    score = score_record_answer(question, answer)
+    return score.groups, score.hit_groups, score.cited, score.hitting
+
+
+@pytest.mark.parametrize(
+    ("expect", "status", "is_right"),
+    [
+        ("value", Status.ANSWERED, True),
+        ("value", Status.NOT_FOUND, False),
+        ("none", Status.NOT_FOUND, True),
+        ("none", Status.ANSWERED, False),
+        ("decline", Status.DECLINED, True),
+        ("decline", Status.ANSWERED, False),
+    ],
+)
+def test_a_status_is_right_whatever_the_words(expect: Any, status: Status, is_right: bool) -> None:
+    question = RecordQuestion(q="q", patient="p", expect=expect, must=("4",))
+    assert score_record_answer(question, record_answer(status, "5")).right_status is is_right
+    assert score_record_answer(question, None).right_status is False
 
 
 def test_a_set_about_patients_is_asked_of_their_record(tmp_path: Path) -> None:
@@ -168,4 +217,9 @@ def test_a_set_about_patients_is_asked_of_their_record(tmp_path: Path) -> None:
         "refused": 0.0,
     }
     assert figures["gold_cited"] == 1.0
+    assert figures["status_accuracy"] == 1.0
+    # The answer cites the measurement, which is the gold, and a sentence of a report.
+    assert figures["evidence_f1"] == pytest.approx(2 / 3)
+    assert figures["intervals"]["right"] == [1.0, 1.0]
+    assert figures["signatures"]["right"] == "ask_right|bs:1000|seed:12345|rev:1"
     assert archqa("evaluate", "ask", str(questions)).returncode == 2

@@ -1,5 +1,7 @@
 """Runs on questions of FHIR-AgentBench: predict, resume, submission, failures, servers."""
 
+import csv
+import io
 import json
 import socket
 import threading
@@ -15,6 +17,7 @@ from archqa.evaluation.scoring import score
 from archqa.fhir import FhirService, Store
 from archqa.fhir.server.application import FhirApplication
 from archqa.llm.scripted import ScriptedModel, tool_call_reply
+from archqa.runs.export import export
 from archqa.runs.predict import predict
 from archqa.runs.record import CaseStatus
 from archqa.settings import load_settings
@@ -46,6 +49,16 @@ def test_a_question_file_becomes_a_submission_and_a_score(
     scores = score(run.path, key=questions).scores.scores
     assert scores["answer_correctness"] >= 2 / 3
     assert scores["recall"] == scores["cited_recall"] == 1.0
+
+
+def test_an_exported_table_has_the_evidence_of_questions_on_a_record(
+    questions: Path, record: Path, tmp_path: Path
+) -> None:
+    run = run_embedded(questions, record, tmp_path / "run")
+    rows = list(csv.DictReader(io.StringIO(export(run.path, "csv"))))
+    evidence = {row["case_id"]: row["evidence"] for row in rows}
+    assert evidence["q2"] == "['Patient/p']"
+    assert all(f"Encounter/{visit}" in evidence["q1"] for visit in VISITS)
 
 
 def test_a_submissions_record_has_the_benchmarks_fields(

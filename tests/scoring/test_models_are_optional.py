@@ -47,6 +47,13 @@ def test_a_metric_without_its_files_says_what_it_needs() -> None:
         assert reason.startswith("needs ")
 
 
+def test_bertscore_without_its_library_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "bert_score", None)
+    assert BertScore().availability() == (
+        "needs bert_score: pip install 'archqa[bertscore]' (a CPU build of torch is enough)."
+    )
+
+
 def test_only_the_official_encoder_is_official(tmp_path: Path) -> None:
     assert BertScore().official
     folder = tmp_path / "distilbert-base-uncased"

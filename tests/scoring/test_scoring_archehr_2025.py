@@ -155,6 +155,26 @@ def test_repeating_the_question_raises_the_question_overlap() -> None:
     assert score(answer("1"), answer("2")).scores["question_overlap"] == 0
 
 
+@pytest.mark.parametrize(
+    ("line", "is_carried"),
+    [
+        ("A stone was seen. |2|", True),
+        ("The stone was removed on day 2. |2,3|", True),
+        ("It was removed on day 3. |3|", False),
+        ("It was removed on day 2. |2|", False),
+        ("It was removed on day 2.", False),
+        ("Antibiotics were stopped early. |3|", False),
+        ("A stone was seen. |99|", False),
+    ],
+)
+def test_a_line_is_carried_by_the_words_and_numbers_of_what_it_cites(
+    line: str, is_carried: bool
+) -> None:
+    scores = score(answer("1", f"{line}\nSee also. |4|"), metrics=["line_support"])
+    assert scores.scores["line_support"] == (100 if is_carried else 0)
+    assert scores.signatures["line_support"] == "line_support|share:0.5|bs:50|seed:12345|rev:1"
+
+
 def test_hash_order_is_the_set_order_of_a_process_with_that_seed() -> None:
     note = {str(number): f"Sentence about topic{number} and no other." for number in range(1, 9)}
     reference = Reference("1", "", note, dict.fromkeys(note, "essential"), "Why?", "Why?")

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Self
 
 from archqa.agents.tools.tool import ToolResult
-from archqa.core.result import TaskResult
+from archqa.core.result import TaskResult, reference_names
 from archqa.fhir import project, project_all
 from archqa.fhir.record import Resource
 
@@ -79,6 +79,11 @@ class RecordResult(TaskResult):
     def answer_text(self) -> str | None:
         """The agent's answer."""
         return self.answer
+
+    @property
+    def cited_resources(self) -> tuple[str, ...]:
+        """The cited resources as `Type/id`."""
+        return reference_names(self.cited)
 
     def to_json(self) -> dict[str, Any]:
         """The fields under the benchmark's keys, and archqa's own if they are not empty."""

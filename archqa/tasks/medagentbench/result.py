@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from archqa.core.result import TaskResult
+from archqa.core.result import TaskResult, reference_names
 
 
 class ConversationResult(TaskResult):
@@ -26,3 +26,8 @@ class ConversationResult(TaskResult):
     def answer_text(self) -> str | None:
         """The text between the brackets of FINISH( )."""
         return self.result
+
+    @property
+    def cited_resources(self) -> tuple[str, ...]:
+        """The cited resources as `Type/id`."""
+        return reference_names(self.cited)

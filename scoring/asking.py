@@ -1,0 +1,260 @@
+"""The scores of `archqa evaluate ask`: questions of people about notes and records; ours.
+
+All are shares from 0 to 1 over all questions together, with intervals over resampled questions.
+Whether an answer is right is judged where the questions are asked; here the verdicts are counted.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar, Literal, NamedTuple
+
+from .metric import Case, FloatArray, Metric, ratio
+from .scores import Scores, record
+
+
+class NoteScore(NamedTuple):
+    """The counts of one question about a note; `groups` is 0 where the note does not answer.
+
+    `groups` are of quotes, of which one each suffices; `hitting` of the `cited` sentences hit one.
+    """
+
+    groups: int
+    hit_groups: int
+    cited: int
+    hitting: int
+    answered: bool
+    hard: bool
+    failed: bool
+    right_status: bool
+    wrong_with_confidence: bool
+
+
+class RecordScore(NamedTuple):
+    """The verdict on one question about a record; `gold_cited` is None where there is no gold.
+
+    `groups` to `hitting` count resources as `NoteScore` counts sentences.
+    """
+
+    right: bool
+    wrong_with_confidence: bool
+    refused: bool
+    gold_cited: bool | None
+    right_status: bool
+    groups: int
+    hit_groups: int
+    cited: int
+    hitting: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class ShareOfQuestions(Metric[Case]):
+    """The share of the questions of one kind of which something is true."""
+
+    @property
+    def width(self) -> int:
+        """Questions of which it is true, and questions of the kind."""
+        return 2
+
+    @abstractmethod
+    def verdict(self, case: Case) -> bool | None:
+        """Whether it is true of a question; None for a question of another kind."""
+
+    def tally(self, case: Case) -> tuple[float, ...]:
+        """(1 if true, 1), or zeros for a question of another kind."""
+        verdict = self.verdict(case)
+        if verdict is None:
+            return 0.0, 0.0
+        return float(verdict), 1.0
+
+    def value(self, total: FloatArray) -> FloatArray:
+        """The share; 0 without questions of the kind."""
+        return ratio(total[..., 0], total[..., 1])
+
+
+class StatusAccuracy(ShareOfQuestions[NoteScore | RecordScore]):
+    """The share of all questions whose answer has a right status, whatever it says."""
+
+    name = "ask_status_accuracy"
+
+    def verdict(self, case: NoteScore | RecordScore) -> bool:
+        """Whether the status is right."""
+        return case.right_status
+
+
+class WrongWithConfidence(ShareOfQuestions[NoteScore | RecordScore]):
+    """The share of all questions with a wrong answer, or "not found" for what is there."""
+
+    name = "ask_wrong_with_confidence"
+
+    def verdict(self, case: NoteScore | RecordScore) -> bool:
+        """Whether the answer is wrong with confidence."""
+        return case.wrong_with_confidence
+
+
+class Right(ShareOfQuestions[RecordScore]):
+    """The share of all questions with a right answer."""
+
+    name = "ask_right"
+
+    def verdict(self, case: RecordScore) -> bool:
+        """Whether the answer is right."""
+        return case.right
+
+
+class Refused(ShareOfQuestions[RecordScore]):
+    """The share of all questions that are neither right nor wrong with confidence."""
+
+    name = "ask_refused"
+
+    def verdict(self, case: RecordScore) -> bool:
+        """Whether an answer was refused that should have been given."""
+        return case.refused
+
+
+class GoldCited(ShareOfQuestions[RecordScore]):
+    """The share of right answers with a gold that cite it."""
+
+    name = "ask_gold_cited"
+
+    def verdict(self, case: RecordScore) -> bool | None:
+        """Whether the gold is cited."""
+        return case.gold_cited
+
+
+class Answered(ShareOfQuestions[NoteScore]):
+    """The share of questions that the note answers which were answered."""
+
+    name = "ask_answered"
+
+    def verdict(self, case: NoteScore) -> bool | None:
+        """Whether a question was answered that the note answers."""
+        return case.answered if case.groups else None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Abstained(ShareOfQuestions[NoteScore]):
+    """The share of questions that the note does not answer which were not answered.
+
+    `of`: all of them, or the hard ones, whose topic occurs in the note.
+    """
+
+    name = "ask_abstained"
+    of: Literal["all", "hard"] = "all"
+
+    def verdict(self, case: NoteScore) -> bool | None:
+        """Whether a question was left unanswered that the note does not answer."""
+        if case.groups or (self.of == "hard" and not case.hard):
+            return None
+        return not case.answered and not case.failed
+
+
+@dataclass(frozen=True, kw_only=True)
+class AskEvidence(Metric[NoteScore | RecordScore]):
+    """Precision, recall or F1 of what answers cite, over the questions that have a gold.
+
+    An unanswered question misses all its groups of gold and cites nothing.
+    """
+
+    part: ClassVar[Literal["precision", "recall", "f1"]]
+
+    @property
+    def width(self) -> int:
+        """Hitting and all citations, hit and all groups of gold."""
+        return 4
+
+    def tally(self, case: NoteScore | RecordScore) -> tuple[float, ...]:
+        """(hitting, cited, hit groups, groups), or zeros without a gold."""
+        if not case.groups:
+            return 0.0, 0.0, 0.0, 0.0
+        counts = (case.hitting, case.cited, case.hit_groups, case.groups)
+        return tuple(map(float, counts))
+
+    def value(self, total: FloatArray) -> FloatArray:
+        """The score; 0 where a denominator is 0."""
+        precision = ratio(total[..., 0], total[..., 1])
+        recall = ratio(total[..., 2], total[..., 3])
+        if self.part == "precision":
+            return precision
+        if self.part == "recall":
+            return recall
+        return ratio(2 * precision * recall, precision + recall)
+
+
+class AskEvidencePrecision(AskEvidence):
+    """The share of what is cited that belongs to the gold."""
+
+    name = "ask_evidence_precision"
+    part = "precision"
+
+
+class AskEvidenceRecall(AskEvidence):
+    """The share of the groups of gold of which something is cited."""
+
+    name = "ask_evidence_recall"
+    part = "recall"
+
+
+class AskEvidenceF1(AskEvidence):
+    """Their harmonic mean."""
+
+    name = "ask_evidence_f1"
+    part = "f1"
+
+
+_OF_BOTH: dict[str, Metric[Any]] = {
+    "status_accuracy": StatusAccuracy(),
+    "evidence_f1": AskEvidenceF1(),
+    "wrong_with_confidence": WrongWithConfidence(),
+}
+_OF_NOTES: dict[str, Metric[Any]] = {
+    "answered": Answered(),
+    "recall": AskEvidenceRecall(),
+    "precision": AskEvidencePrecision(),
+    "f1": AskEvidenceF1(),
+    "abstained": Abstained(),
+    "hard_abstained": Abstained(of="hard"),
+    **_OF_BOTH,
+}
+_OF_RECORDS: dict[str, Metric[Any]] = {
+    "right": Right(),
+    "wrong_with_confidence": WrongWithConfidence(),
+    "refused": Refused(),
+    "gold_cited": GoldCited(),
+    **_OF_BOTH,
+}
+
+
+def score_asking(questions: Sequence[NoteScore | RecordScore]) -> Scores:
+    """The scores of questions of one kind, with intervals and signatures.
+
+    A score that is not defined is in `missing`: no question of its kind, or nothing cited.
+    """
+    scores = Scores("ask", cases=len(questions))
+    names = [str(number) for number in range(1, len(questions) + 1)]
+    for name, metric in asking_metrics(questions).items():
+        tallies = metric.tallies(questions)
+        if _is_defined(metric, tallies):
+            record(name, metric, names, tallies, scores)
+        else:
+            scores.missing[name] = "there is nothing that it could count."
+    return scores
+
+
+def asking_metrics(
+    questions: Sequence[NoteScore | RecordScore],
+) -> dict[str, Metric[Any]]:
+    """Key of `archqa evaluate ask --json` → its metric, for questions of one kind."""
+    about_notes = any(isinstance(question, NoteScore) for question in questions)
+    return dict(_OF_NOTES if about_notes else _OF_RECORDS)
+
+
+def _is_defined(metric: Metric[Any], tallies: FloatArray) -> bool:
+    """Whether the denominators of a metric are above 0."""
+    total = tallies.sum(axis=0)
+    if not isinstance(metric, AskEvidence):
+        return bool(total[1])
+    needs = {"precision": (1,), "recall": (3,), "f1": (1, 3)}[metric.part]
+    return all(total[place] for place in needs)
