@@ -13,14 +13,13 @@ from archqa.safety.arguments import as_optional_path, as_path
 from archqa.tasks import registry
 from archqa.tasks.official_files import write_official_text
 from archqa.tasks.scoring import ScoreReport, ScoreSettings, ScoringInputs, ScoringRequest
-from scoring import Comparison, ScoringError, compare, known_metrics
+from scoring import known_metrics
 from scoring.tasks import archehr2025
 
 __all__ = [
     "JudgePanel",
     "ScoreReport",
     "ScoreSettings",
-    "compare_runs",
     "metric_availability",
     "metric_names",
     "score",
@@ -42,6 +41,7 @@ def score(
     official: Path | None = None,
     settings: ScoreSettings | None = None,
     keep: bool = True,
+    all_cases: bool = False,
 ) -> ScoreReport:
     """Score a run folder or a submission file. A run knows its data; a bare file needs `data` or `key`.
 
@@ -49,7 +49,8 @@ def score(
     graded against. allow_plain_http: whether that may be a server on another machine without https.
     case_ids: narrows the key (`121-167 5`). judge: decides the FHIR-AgentBench replies that no rule
     does. official: where to write the organisers' file. keep: write `scores.json` into the run
-    folder, and `disagreements.jsonl` next to the scores where a judge's votes differ.
+    folder, and `disagreements.jsonl` next to the scores where a judge's votes differ. all_cases: count the
+    cases that a partial run has not reached as unanswered; else it is scored over its own cases.
 
     Raises `InputError` for files that are absent, malformed or do not belong together, `CallerError` for
     an unknown task or metric or a file that was not named, `ModelError` if the judge cannot be asked.
@@ -63,7 +64,7 @@ def score(
     request = ScoringRequest(
         submission=submission,
         inputs=ScoringInputs(
-            key, data, second_key, case_ids, submission.run, record, allow_plain_http
+            key, data, second_key, case_ids, submission.run, record, allow_plain_http, all_cases
         ),
         settings=settings or ScoreSettings(),
         judge=judge,
@@ -71,25 +72,6 @@ def score(
     )
     report = bridge.score(request)
     return _save(report, request) if keep else report
-
-
-@without_suppressed_causes
-def compare_runs(
-    first: str | Path,
-    second: str | Path,
-    *,
-    key: Path | None = None,
-    metrics: tuple[str, ...] | None = None,
-    method: str = "paired-bootstrap",
-) -> dict[str, Comparison]:
-    """Compare two runs of the same cases, score by score (`scoring.compare`). Raises as `score` does."""
-    settings = ScoreSettings(metrics=metrics)
-    scores = score(first, key=key, settings=settings, keep=False).scores
-    rival_scores = score(second, key=key, settings=settings, keep=False).scores
-    try:
-        return compare(scores, rival_scores, method)
-    except ScoringError as error:
-        raise CallerError(str(error)) from None
 
 
 def metric_availability() -> dict[str, str | None]:

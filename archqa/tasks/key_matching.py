@@ -3,10 +3,9 @@
 from collections.abc import Iterable, Iterator, Mapping
 
 from archqa.core.case import Case
+from archqa.core.id_lists import list_ids
 from archqa.core.key import CaseKey
 from archqa.tasks.files.mistakes import printable
-
-_MAX_LISTED_IDS = 5
 
 
 def check_key_matches(cases: Iterable[Case], keys: Mapping[str, CaseKey]) -> list[str]:
@@ -48,6 +47,4 @@ def _mismatches(case: Case, key: CaseKey) -> Iterator[str]:
 
 def _list_ids(ids: set[str]) -> str:
     by_length = sorted(ids, key=lambda sentence_id: (len(sentence_id), sentence_id))
-    listed = ", ".join(map(printable, by_length[:_MAX_LISTED_IDS]))
-    excess = len(ids) - _MAX_LISTED_IDS
-    return f"{listed} and {excess} more" if excess > 0 else listed
+    return list_ids(list(map(printable, by_length)))

@@ -28,6 +28,7 @@ from ..citations import (
     Links,
 )
 from ..errors import ScoringError
+from ..id_lists import list_ids
 from ..metric import Metric
 from ..rouge import Rouge, Variant
 from ..sari import Sari
@@ -231,7 +232,7 @@ def _warn_without_gold(
     if not lacking:
         return []
     problem = f"{len(lacking)} cases lack the gold of subtask {subtask} and are not scored"
-    return [f"{problem}: {', '.join(lacking)}."]
+    return [f"{problem}: {list_ids(lacking)}."]
 
 
 def _read_predictions(
@@ -262,7 +263,7 @@ def _evidence_mistakes(row: Prediction, reference: Reference) -> list[str]:
     unknown = [repr(sentence) for sentence in row.value if sentence not in sentence_ids]
     if not unknown:
         return []
-    return [f"case {row.case_id}: the note has no sentence {', '.join(unknown)}"]
+    return [f"case {row.case_id}: the note has no sentence {list_ids(unknown)}"]
 
 
 def _link_mistakes(row: Prediction, reference: Reference) -> list[str]:
