@@ -206,7 +206,7 @@ class ScoringInputs(NamedTuple):
             case_id for case_id in key_ids if case_id in single_ids or _in_ranges(case_id, ranges)
         ]
         if not ids:
-            raise CallerError(f"--case-ids {' '.join(self.case_ids)} names no case of the key.")
+            raise CallerError(f"--case-ids {list_ids(self.case_ids)} names no case of the key.")
         unknown = [printable(case_id) for case_id in single_ids if case_id not in key_ids]
         warnings: tuple[str, ...] = ()
         if unknown:
