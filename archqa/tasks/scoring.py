@@ -224,7 +224,7 @@ class ScoringInputs(NamedTuple):
         ids = [case_id for case_id in key_ids if case_id in own_ids]
         if not ids:
             raise CallerError(
-                f"No case of the key has ended yet in {self.run.folder}.\n"
+                f"{self.run.folder} has no case of the key that has ended.\n"
                 "Go on with it, name another key, or count every case as unanswered: --all-cases."
             )
         return ids
