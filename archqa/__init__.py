@@ -18,7 +18,7 @@ if _typing.TYPE_CHECKING:
     from archqa.asking.thread.turns import Thread
     from archqa.briefing.brief import brief
     from archqa.briefing.brief_values import Brief
-    from archqa.evaluation.scoring import compare_runs as compare
+    from archqa.evaluation.comparison import compare_runs as compare
     from archqa.evaluation.scoring import score
     from archqa.runs.predict import predict
     from archqa.runs.run import Run
@@ -50,7 +50,7 @@ _PUBLIC = {
     "ask": ("archqa.asking.ask", "ask"),
     "ask_many": ("archqa.asking.many", "ask_many"),
     "brief": ("archqa.briefing.brief", "brief"),
-    "compare": ("archqa.evaluation.scoring", "compare_runs"),
+    "compare": ("archqa.evaluation.comparison", "compare_runs"),
     "load_cases": ("archqa.tasks", "load_cases"),
     "predict": ("archqa.runs.predict", "predict"),
     "score": ("archqa.evaluation.scoring", "score"),

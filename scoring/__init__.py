@@ -11,6 +11,7 @@ when a metric that needs them runs.
 from .citations import Citations, Links
 from .errors import ScoringError
 from .metric import Metric, MetricMean, known_metrics, parse_metric
+from .paired import PairedDifference
 from .resampling import (
     Comparison,
     Interval,
@@ -18,7 +19,7 @@ from .resampling import (
     bootstrap_interval,
     paired_bootstrap,
 )
-from .scores import Scores, compare
+from .scores import Scores, compare, compare_runs
 from .texts import TextSample
 
 __all__ = [
@@ -28,12 +29,14 @@ __all__ = [
     "Links",
     "Metric",
     "MetricMean",
+    "PairedDifference",
     "Scores",
     "ScoringError",
     "TextSample",
     "approximate_randomisation",
     "bootstrap_interval",
     "compare",
+    "compare_runs",
     "known_metrics",
     "paired_bootstrap",
     "parse_metric",

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from .errors import ScoringError
+from .id_lists import list_ids
 from .tasks import archehr2025, archehr2026
 
 LABELS = frozenset({"essential", "supplementary", "not-relevant"})
@@ -156,7 +157,7 @@ def _labels(path: Path, row: KeyRow) -> dict[str, str]:
         labels[sentence_id] = answer.get("relevance", "")
     unknown = set(map(str, labels.values())) - LABELS
     if unknown:
-        problem = f"case {row['case_id']} has the labels {', '.join(sorted(unknown))}"
+        problem = f"case {row['case_id']} has the labels {list_ids(sorted(unknown))}"
         choices = ", ".join(sorted(LABELS))
         raise ScoringError(f"{path}: {problem}; the task's are {choices}.")
     return labels

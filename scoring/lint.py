@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from .id_lists import list_ids
 from .metric import FloatArray, Metric, ratio
 from .rouge import rouge_tokens
 from .sari import ngrams
@@ -129,4 +130,4 @@ def _cut_citation_warnings(answer: ParsedAnswer) -> Iterator[str]:
 
 
 def _quoted(ids: Sequence[str]) -> str:
-    return ", ".join(f'"{cited}"' for cited in ids)
+    return list_ids([f'"{cited}"' for cited in ids])

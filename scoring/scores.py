@@ -9,7 +9,9 @@ from typing import Any
 import numpy as np
 
 from .errors import ScoringError
+from .id_lists import list_ids
 from .metric import AggregateMetric, FloatArray, Metric, MetricMean, parse_metric
+from .paired import METHODS, RESAMPLES, PairedDifference, PairedTallies, paired_differences
 from .resampling import (
     Comparison,
     Interval,
@@ -148,6 +150,31 @@ def compare(
     return comparisons
 
 
+def compare_runs(
+    run_a: Scores,
+    run_b: Scores,
+    method: str = METHODS[0],
+    resamples: int = RESAMPLES,
+    seed: int = 12345,
+) -> dict[str, PairedDifference]:
+    """A paired test for every score that two runs share, adjusted for all of them together.
+
+    Raises ScoringError when the runs were not scored on the same cases, share no score, or the
+    method is unknown.
+    """
+    _check_same_cases(run_a, run_b)
+    order = _matching_rows(run_a, run_b)
+    paired = {}
+    for name, tallies in run_a.tallies.items():
+        signature = run_a.signatures[name]
+        if run_b.signatures.get(name) == signature:
+            tallies_b = run_b.tallies[name][order]
+            paired[name] = PairedTallies(parse_metric(signature), tallies, tallies_b)
+    if not paired:
+        raise ScoringError("the runs share no score; score both with the same settings.")
+    return paired_differences(paired, method, resamples, seed)
+
+
 def _matching_rows(run_a: Scores, run_b: Scores) -> list[int]:
     """For every row of `run_a`, the row of the same case in `run_b`."""
     rows_of_b = {case_id: row for row, case_id in enumerate(run_b.per_case)}
@@ -155,13 +182,26 @@ def _matching_rows(run_a: Scores, run_b: Scores) -> list[int]:
 
 
 def _check_same_cases(run_a: Scores, run_b: Scores) -> None:
-    different = run_a.per_case.keys() ^ run_b.per_case.keys()
-    if run_a.task == run_b.task and not different:
-        return
-    tasks = f"runs of {run_a.task} and {run_b.task}"
-    raise ScoringError(
-        f"{tasks} do not cover the same cases {sorted(different)}; use one key for both."
-    )
+    if run_a.task != run_b.task:
+        raise ScoringError(
+            f"the runs are of different tasks, {run_a.task} and {run_b.task}; compare runs of one."
+        )
+    different = sorted(run_a.per_case.keys() ^ run_b.per_case.keys())
+    if different:
+        count = f"{len(different)} cases are in only one of them"
+        raise ScoringError(
+            f"the runs do not cover the same cases; {count}: {list_ids(different)}. "
+            "Use one key for both."
+        )
 
 
-__all__ = ["Comparison", "Interval", "Scores", "add_mean_score", "add_metric", "compare", "record"]
+__all__ = [
+    "Comparison",
+    "Interval",
+    "Scores",
+    "add_mean_score",
+    "add_metric",
+    "compare",
+    "compare_runs",
+    "record",
+]

@@ -9,6 +9,7 @@ from archqa import tasks
 from archqa.cli.console import console, print_json, print_notice
 from archqa.cli.options import JsonOption, KeyOption
 from archqa.core.case import Case
+from archqa.core.id_lists import list_ids
 from archqa.tasks import CaseFile
 
 app = typer.Typer(help="Case files.", no_args_is_help=True)
@@ -60,7 +61,7 @@ def check(
         print_notice(text)
     size = f"{len(case_ids)} cases, {sentence_count} sentences"
     console.print(f"{case_file.path}: {case_file.task}, {size}, sha256 {case_file.sha256[:12]}")
-    console.print(f"key: {key or 'none found'}; cases {', '.join(case_ids)}")
+    console.print(f"key: {key or 'none found'}; cases {list_ids(case_ids)}")
 
 
 def _key_warnings(case_file: CaseFile, key: Path | None) -> list[str]:

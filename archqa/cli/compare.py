@@ -1,13 +1,20 @@
 """`archqa compare RUN RUN`: tests whether the difference between two runs is more than chance."""
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated
 
 import typer
+from rich.table import Table
 
+from archqa import tasks
 from archqa.cli.console import console, number_table, print_json
 from archqa.cli.options import JsonOption, KeyOption
-from archqa.evaluation.scoring import compare_runs
+from archqa.evaluation.comparison import METHODS, RESAMPLES, PairedDifference, compare_runs
+from archqa.runs.run import Run
+
+_SMALLEST_P_VALUE = 0.001
+"""A smaller one is shown as less than this: none is 0."""
 
 
 def command(
@@ -18,8 +25,12 @@ def command(
     key: KeyOption = None,
     metric: Annotated[list[str] | None, typer.Option(help="Only this metric; repeatable.")] = None,
     method: Annotated[
-        str, typer.Option(help="paired-bootstrap or approximate-randomisation.")
-    ] = "paired-bootstrap",
+        str, typer.Option(help="approximate-randomisation or paired-bootstrap.")
+    ] = METHODS[0],
+    resamples: Annotated[
+        int, typer.Option(min=100, metavar="N", help="Random swaps, or resamples of the cases.")
+    ] = RESAMPLES,
+    seed: Annotated[int, typer.Option(min=0, metavar="N", help="Of the resampling.")] = 12345,
     as_json: JsonOption = False,
 ) -> None:
     """Compare two runs of the same cases by a paired test over cases.
@@ -27,15 +38,58 @@ def command(
     Example:
       archqa compare runs/one runs/two --metric strict_micro_f1
     """
-    metrics = tuple(metric) if metric else None
-    tests = compare_runs(run, baseline, key=key, metrics=metrics, method=method)
+    tests = compare_runs(
+        run,
+        baseline,
+        key=key,
+        metrics=tuple(metric) if metric else None,
+        method=method,
+        resamples=resamples,
+        seed=seed,
+    )
     if as_json:
         print_json({name: test._asdict() for name, test in tests.items()})
         return
-    table = number_table(
-        f"{run} minus {baseline}, {method}", "score", "difference", "95 % interval", "p"
-    )
+    console.print(_table(f"{run} minus {baseline}", tests, _decimals(run)))
+    for line in _explanation(tests):
+        console.print(f"  {line}", style="dim")
+
+
+def _table(title: str, tests: Mapping[str, PairedDifference], decimals: int) -> Table:
+    columns = ("score", "difference", "95 % interval", "p", "p (Holm)", "detectable")
+    table = number_table(title, *columns)
     for name, test in tests.items():
-        interval = f"{test.low:+.1f} to {test.high:+.1f}"
-        table.add_row(name, f"{test.difference:+.1f}", interval, f"{test.p_value:.3f}")
-    console.print(table)
+        detectable = test.detectable_difference
+        table.add_row(
+            name,
+            f"{test.difference:+.{decimals}f}",
+            f"{test.low:+.{decimals}f} to {test.high:+.{decimals}f}",
+            _p_value(test.p_value),
+            _p_value(test.adjusted_p_value),
+            "-" if detectable is None else f"{detectable:.{decimals}f}",
+        )
+    return table
+
+
+def _explanation(tests: Mapping[str, PairedDifference]) -> tuple[str, ...]:
+    """How the numbers of the table were computed."""
+    test = next(iter(tests.values()))
+    sampling = f"{test.resamples:,} resamples, seed {test.seed}"
+    return (
+        f"p: {test.method} over {test.n:,} paired cases, two-sided; {sampling}.",
+        f"p (Holm): adjusted for the {len(tests)} scores of this table.",
+        "95 % interval: studentised, from the jackknife over cases.",
+        f"detectable: the smallest true difference that {test.n:,} such cases show at p < .05",
+        "with a power of .8 (before Holm's adjustment).",
+    )
+
+
+def _p_value(value: float) -> str:
+    if value < _SMALLEST_P_VALUE:
+        return f"< {_SMALLEST_P_VALUE}"
+    return f"{value:.3f}"
+
+
+def _decimals(run: Path) -> int:
+    """The decimals that the task's scores are shown with."""
+    return tasks.find(Run.open(run).manifest.task).display.decimals

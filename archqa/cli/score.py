@@ -32,6 +32,10 @@ def command(
         str | None,
         typer.Option(metavar="IDS", help='Only these cases of the key, e.g. "121-167 5 7-9".'),
     ] = None,
+    all_cases: Annotated[
+        bool,
+        typer.Option("--all-cases", help="Count cases that a partial run lacks as unanswered."),
+    ] = False,
     record: Annotated[
         str | None,
         typer.Option(
@@ -132,6 +136,7 @@ def command(
         official=official_json,
         strict=strict,
         settings=settings,
+        all_cases=all_cases,
     )
     if as_json:
         print_json(report.as_json())

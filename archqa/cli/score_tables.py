@@ -91,7 +91,8 @@ def _decimals(report: ScoreReport) -> int:
 def _score_table(report: ScoreReport) -> Table:
     scores = report.scores
     decimals = _decimals(report)
-    table = number_table(f"{scores.task}, {scores.cases} cases", "score", "value", "95 % interval")
+    title = f"{scores.task}, {_case_count(report)}"
+    table = number_table(title, "score", "value", "95 % interval")
     for name, value in scores.scores.items():
         interval_cell = ""
         if name in scores.intervals:
@@ -99,6 +100,14 @@ def _score_table(report: ScoreReport) -> Table:
             interval_cell = f"[{low:.{decimals}f}, {high:.{decimals}f}]"
         table.add_row(name, f"{value:.{decimals}f}", interval_cell)
     return table
+
+
+def _case_count(report: ScoreReport) -> str:
+    """How many cases the scores are over; of a partial run, also of how many."""
+    cases = report.scores.cases
+    if cases < report.cases_in_key:
+        return f"{cases:,} of {report.cases_in_key:,} cases"
+    return f"{cases:,} cases"
 
 
 def _breakdown_table(name: str, rows: dict[str, dict[str, float]], decimals: int) -> Table:

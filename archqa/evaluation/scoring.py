@@ -13,14 +13,13 @@ from archqa.safety.arguments import as_optional_path, as_path
 from archqa.tasks import registry
 from archqa.tasks.official_files import write_official_text
 from archqa.tasks.scoring import ScoreReport, ScoreSettings, ScoringInputs, ScoringRequest
-from scoring import Comparison, ScoringError, compare, known_metrics
+from scoring import known_metrics
 from scoring.tasks import archehr2025
 
 __all__ = [
     "JudgePanel",
     "ScoreReport",
     "ScoreSettings",
-    "compare_runs",
     "metric_availability",
     "metric_names",
     "score",
@@ -44,6 +43,7 @@ def score(
     strict: bool = False,
     settings: ScoreSettings | None = None,
     keep: bool = True,
+    all_cases: bool = False,
 ) -> ScoreReport:
     """Score a run folder or a submission file. A run knows its data; a bare file needs `data` or `key`.
 
@@ -55,6 +55,8 @@ def score(
     strict: refuse an ArchEHR-QA submission that the organisers' script refuses, in its words.
     keep: write `scores.json` into the run folder, and `disagreements.jsonl` next to the scores
     where a judge's votes differ.
+    all_cases: count the cases that a partial run has not reached as unanswered; else it is scored
+    over its own cases.
 
     Raises `InputError` for files that are absent, malformed or do not belong together, `CallerError` for
     an unknown task or metric or a file that was not named, `ModelError` if the judge cannot be asked.
@@ -73,7 +75,15 @@ def score(
     request = ScoringRequest(
         submission=submission,
         inputs=ScoringInputs(
-            key, data, second_key, case_ids, submission.run, record, allow_plain_http, fhir_base
+            key=key,
+            data=data,
+            second_key=second_key,
+            case_ids=case_ids,
+            run=submission.run,
+            record=record,
+            allow_plain_http=allow_plain_http,
+            fhir_base=fhir_base,
+            all_cases=all_cases,
         ),
         settings=settings or ScoreSettings(),
         strict=strict,
@@ -82,25 +92,6 @@ def score(
     )
     report = bridge.score(request)
     return _save(report, request) if keep else report
-
-
-@without_suppressed_causes
-def compare_runs(
-    first: str | Path,
-    second: str | Path,
-    *,
-    key: Path | None = None,
-    metrics: tuple[str, ...] | None = None,
-    method: str = "paired-bootstrap",
-) -> dict[str, Comparison]:
-    """Compare two runs of the same cases, score by score (`scoring.compare`). Raises as `score` does."""
-    settings = ScoreSettings(metrics=metrics)
-    scores = score(first, key=key, settings=settings, keep=False).scores
-    rival_scores = score(second, key=key, settings=settings, keep=False).scores
-    try:
-        return compare(scores, rival_scores, method)
-    except ScoringError as error:
-        raise CallerError(str(error)) from None
 
 
 def metric_availability() -> dict[str, str | None]:

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from archqa.errors import CallerError, InputError
+from archqa.runs.record import RunStatus
 from archqa.runs.run import Run
 from archqa.tasks import registry
 from archqa.tasks.scoring import ScoredRun, Submission
@@ -39,16 +40,30 @@ def _open_run(run: Run, task: str | None) -> Submission:
     run_task = run.manifest.task
     if task not in {None, run_task}:
         raise CallerError(f"{run.path} is a run of {run_task}, not of {task}.\nLeave --task out.")
-    scored_run = _scored_run(run)
+    about = scored_run(run)
     bridge = registry.find(run_task).scoring()
     if bridge.reads_submission_file:
-        return _open_file(run.path / "submission.json", run_task)._replace(run=scored_run)
+        return _submission_of(run, about)
     rows, content = bridge.rows_of_run(run.as_ended())
-    return Submission(run.path, run_task, rows, _sha256(content), scored_run)
+    return Submission(run.path, run_task, rows, _sha256(content), about)
 
 
-def _scored_run(run: Run) -> ScoredRun:
+def _submission_of(run: Run, about: ScoredRun) -> Submission:
+    """The file that a finished run wrote; of another run, the cases that have ended."""
+    if run.manifest.status is RunStatus.FINISHED:
+        file = _open_file(run.path / "submission.json", run.manifest.task)
+        return file._replace(run=about)
+    content = json.dumps(run.submission(), ensure_ascii=False).encode("utf-8", "replace")
+    rows = json.loads(content)
+    return Submission(run.path, run.manifest.task, rows, _sha256(content), about)
+
+
+def scored_run(run: Run) -> ScoredRun:
+    """What scoring needs to know of a run; of one that is not finished, which cases have ended."""
     manifest = run.manifest
+    ended_ids = manifest.case_ids
+    if manifest.status is not RunStatus.FINISHED:
+        ended_ids = tuple(record.id for record in run.iter_records())
     return ScoredRun(
         folder=run.path,
         task=manifest.task,
@@ -56,6 +71,7 @@ def _scored_run(run: Run) -> ScoredRun:
         data_path=Path(manifest.data.path),
         data_sha256=manifest.data.sha256,
         case_ids=manifest.case_ids,
+        ended_ids=ended_ids,
         backends=manifest.backends,
         record=manifest.settings.get("record"),
     )

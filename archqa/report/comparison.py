@@ -7,7 +7,7 @@ from typing import NamedTuple
 from archqa.core.case import Case
 from archqa.core.question import Item
 from archqa.errors import ArchqaError
-from archqa.evaluation.scoring import compare_runs
+from archqa.evaluation.comparison import compare_runs
 from archqa.report.axis import Axis, Tick
 from archqa.report.note_view import cited_ids
 from archqa.report.report_data import ReportData
@@ -18,7 +18,10 @@ _SIGNIFICANCE_LEVEL = 0.05
 
 
 class ScoreDifference(NamedTuple):
-    """A score of run 1 and run 2, and the paired test of their difference (run 2 minus run 1)."""
+    """A score of run 1 and run 2, and the paired test of their difference (run 2 minus run 1).
+
+    `p_value` is adjusted over all scores of the table (Holm).
+    """
 
     name: str
     score_1: float
@@ -82,7 +85,7 @@ def _test_scores(
 ) -> tuple[tuple[ScoreDifference, ...], str]:
     """Return the tested scores, or the reason why there is no test."""
     try:
-        tests = compare_runs(data_2.run.path, data_1.run.path, key=key, method="paired-bootstrap")
+        tests = compare_runs(data_2.run.path, data_1.run.path, key=key)
     except ArchqaError as error:
         return (), str(error).splitlines()[0]
     scores_1 = (data_1.scores or {}).get("scores", {})
@@ -98,8 +101,8 @@ def _test_scores(
                     difference=test.difference,
                     low=test.low,
                     high=test.high,
-                    p_value=test.p_value,
-                    significant=test.p_value < _SIGNIFICANCE_LEVEL,
+                    p_value=test.adjusted_p_value,
+                    significant=test.adjusted_p_value < _SIGNIFICANCE_LEVEL,
                 )
             )
     return tuple(differences), ""

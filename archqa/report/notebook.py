@@ -3,6 +3,7 @@
 from html import escape
 from pathlib import Path
 
+from archqa.core.id_lists import list_ids
 from archqa.errors import CallerError
 from archqa.report.case_view import case_view
 from archqa.report.note_view import MARK_LABELS, MARK_SYMBOLS
@@ -35,7 +36,7 @@ def show_case(
     data = load_report_data(run, key)
     index_of = {item.id: index for index, item in enumerate(data.run.cases)}
     if case_id not in index_of:
-        raise CallerError(f"The run has no case {case_id!r}.\nIt has: {', '.join(index_of)}.")
+        raise CallerError(f"The run has no case {case_id!r}.\nIt has: {list_ids(list(index_of))}.")
     case_index = index_of[case_id]
     page = render(
         "alone.html.jinja",

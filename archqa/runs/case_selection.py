@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from typing import NamedTuple, Self
 
+from archqa.core.id_lists import list_ids
 from archqa.core.question import Item
 from archqa.errors import CallerError
 from archqa.tasks import CaseFile
@@ -45,7 +46,7 @@ class Selection(NamedTuple):
         unknown = sorted(set(self.case_ids) - set(ids))
         if unknown:
             raise CallerError(
-                f"The file has no case {', '.join(unknown)}.\n"
+                f"The file has no case {list_ids(unknown)}.\n"
                 "`archqa cases check FILE` lists its ids."
             )
         positions = list(range(len(ids)))

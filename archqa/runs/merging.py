@@ -6,6 +6,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from archqa import tasks
+from archqa.core.id_lists import list_ids
 from archqa.core.question import Item
 from archqa.errors import CallerError, InputError
 from archqa.runs.folder import RunFolder, case_file_name, new_run_name
@@ -16,7 +17,6 @@ from archqa.runs.run import Run, write_cases
 from archqa.safety.private_files import private_draft
 from archqa.safety.storage import storage_errors
 
-_MAX_IDS_SHOWN = 5
 """Case ids that one message names."""
 
 Owners = Mapping[str, Run]
@@ -46,7 +46,7 @@ def merge(
     missing = _missing_case_ids(parts, case_ids)
     if missing and not partial:
         raise CallerError(
-            f"{len(missing)} of {len(case_ids)} cases are missing: {_shortened(missing)}.\n"
+            f"{len(missing)} of {len(case_ids)} cases are missing: {list_ids(missing)}.\n"
             "Name the runs that have them, finish those that stopped with --resume, "
             "or merge what is there: --partial"
         )
@@ -95,7 +95,7 @@ def _owners(parts: Sequence[Run]) -> dict[str, Run]:
             owner = owners[duplicates[0]]
             raise CallerError(
                 f"{owner.path} and {part.path} both have {len(duplicates)} cases: "
-                f"{_shortened(duplicates)}.\nParts have no case in common; name each once."
+                f"{list_ids(duplicates)}.\nParts have no case in common; name each once."
             )
         owners.update(dict.fromkeys(case_ids, part))
     return owners
@@ -190,11 +190,3 @@ def _copy_trace(source: RunFolder, target: RunFolder, case_id: str) -> None:
             private_draft(target_file) as copy,
         ):
             shutil.copyfileobj(trace, copy)
-
-
-def _shortened(case_ids: Sequence[str]) -> str:
-    shown = ", ".join(case_ids[:_MAX_IDS_SHOWN])
-    hidden = len(case_ids) - _MAX_IDS_SHOWN
-    if hidden <= 0:
-        return shown
-    return f"{shown} and {hidden} more"

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, Literal, NamedTuple, TypeVar
 
 from archqa.core.case import Case
+from archqa.core.id_lists import list_ids
 from archqa.core.question import Item
 from archqa.core.usage import Usage
 from archqa.errors import CallerError, InputError
@@ -67,7 +68,8 @@ class ScoreReport(NamedTuple):
 
     `disagreements` are the replies on which a judge's votes differ, `disagreements_path` is where
     they were written; `judge_usage` is what the judge cost. `faults` maps question and task ids to
-    what went wrong. `run_files` are further JSON files for the run's folder, by name.
+    what went wrong. `run_files` are further JSON files for the run's folder, by name. `cases_in_key`
+    is how many cases a whole run would be scored over.
     """
 
     scores: Scores
@@ -78,11 +80,13 @@ class ScoreReport(NamedTuple):
     judge_usage: Usage | None = None
     faults: dict[str, dict[str, Any]] | None = None
     run_files: dict[str, Any] = {}
+    cases_in_key: int = 0
 
     def as_json(self) -> dict[str, Any]:
         """The object that `archqa score --json` prints."""
         content: dict[str, Any] = {
             **self.scores.as_json(),
+            "cases_in_key": self.cases_in_key,
             "baselines": self.baselines,
             "fingerprints": self.fingerprints,
         }
@@ -92,7 +96,10 @@ class ScoreReport(NamedTuple):
 
 
 class ScoredRun(NamedTuple):
-    """What scoring needs to know of the run that made a submission."""
+    """What scoring needs to know of the run that made a submission.
+
+    `ended_ids` are the cases that the run has reached, all of `case_ids` when it is finished.
+    """
 
     folder: Path
     task: str
@@ -100,6 +107,7 @@ class ScoredRun(NamedTuple):
     data_path: Path
     data_sha256: str
     case_ids: tuple[str, ...]
+    ended_ids: tuple[str, ...]
     backends: Mapping[str, str]
     record: str | None
 
@@ -124,11 +132,15 @@ class Submission(NamedTuple):
 
 
 class KeySelection(NamedTuple):
-    """The ids of the key that count, those excluded by `--case-ids`, and warnings about it."""
+    """The ids of the key that count, those that do not, and warnings about `--case-ids`.
+
+    `available` is how many there would be if the run had reached every case.
+    """
 
     ids: list[str]
     excluded: frozenset[str] = frozenset()
     warnings: tuple[str, ...] = ()
+    available: int = 0
 
 
 class Gold(NamedTuple, Generic[Reference]):
@@ -146,6 +158,7 @@ class ScoringInputs(NamedTuple):
     `case_ids` are the arguments of `--case-ids` in the organisers' form: `121-167 5 7-9`; `record` is a
     FHIR store or server, which `allow_plain_http` lets be on another machine without https.
     `fhir_base` is the base URL that MedAgentBench's agents were told.
+    `all_cases` counts the cases that a partial run has not reached as unanswered.
     """
 
     key: Path | None = None
@@ -156,6 +169,7 @@ class ScoringInputs(NamedTuple):
     record: str | None = None
     allow_plain_http: bool = False
     fhir_base: str | None = None
+    all_cases: bool = False
 
     @property
     def case_file(self) -> Path | None:
@@ -174,22 +188,49 @@ class ScoringInputs(NamedTuple):
         return file.notes, file.sha256
 
     def select_cases(self, key_ids: Iterable[str]) -> KeySelection:
-        """The key's ids that `--case-ids` names, all without it. Raises `CallerError` for none."""
+        """The key's ids that are scored: of those that `--case-ids` names, the run's own.
+
+        Without `--case-ids`, of all; with `all_cases`, also those that the run did not reach.
+        Raises `CallerError` for none.
+        """
         key_ids = list(key_ids)
-        if not self.case_ids:
-            return KeySelection(key_ids)
+        if self.case_ids:
+            named = self._select_named(key_ids)
+        else:
+            named = KeySelection(key_ids)
+        ids = self._scored_ids(named.ids)
+        excluded = frozenset(key_ids) - set(ids)
+        return KeySelection(ids, excluded, named.warnings, len(named.ids))
+
+    def _select_named(self, key_ids: Sequence[str]) -> KeySelection:
         single_ids = [argument for argument in self.case_ids if not _ID_RANGE.fullmatch(argument)]
         ranges = [match for match in map(_ID_RANGE.fullmatch, self.case_ids) if match]
         ids = [
             case_id for case_id in key_ids if case_id in single_ids or _in_ranges(case_id, ranges)
         ]
         if not ids:
-            raise CallerError(f"--case-ids {' '.join(self.case_ids)} names no case of the key.")
+            raise CallerError(f"--case-ids {list_ids(self.case_ids)} names no case of the key.")
         unknown = [printable(case_id) for case_id in single_ids if case_id not in key_ids]
         warnings: tuple[str, ...] = ()
         if unknown:
-            warnings = (f"--case-ids: the key has no case {', '.join(unknown)}.",)
-        return KeySelection(ids, frozenset(key_ids) - set(ids), warnings)
+            warnings = (f"--case-ids: the key has no case {list_ids(unknown)}.",)
+        return KeySelection(ids, frozenset(key_ids) - set(ids), warnings, len(ids))
+
+    def _scored_ids(self, key_ids: Sequence[str]) -> list[str]:
+        """The key's ids that the run has answers for or has tried; all of them for a bare file.
+
+        Raises `CallerError` if the run has none of them.
+        """
+        if self.run is None or self.all_cases:
+            return list(key_ids)
+        own_ids = set(self.run.ended_ids)
+        ids = [case_id for case_id in key_ids if case_id in own_ids]
+        if not ids:
+            raise CallerError(
+                f"{self.run.folder} has no case of the key that has ended.\n"
+                "Go on with it, name another key, or count every case as unanswered: --all-cases."
+            )
+        return ids
 
 
 class ScoringRequest(NamedTuple):
@@ -207,7 +248,7 @@ class ScoringRequest(NamedTuple):
     save: bool = True
 
     def selected_rows(self, selection: KeySelection, id_field: str) -> list[Any]:
-        """The submitted rows without those of cases excluded by `--case-ids`."""
+        """The submitted rows without those of cases that are not scored."""
         rows = []
         for row in self.submission.rows:
             excluded = isinstance(row, Mapping) and str(row.get(id_field)) in selection.excluded
@@ -284,7 +325,9 @@ class ScoringBridge(ABC):
         """The report of these scores, with the warnings about `--case-ids`."""
         scores.warnings.extend(gold.selection.warnings)
         fingerprints = {**gold.fingerprints, "submission": request.submission.sha256}
-        return ScoreReport(scores, baselines, fingerprints)
+        unreached = gold.selection.available - len(gold.selection.ids)
+        cases_in_key = scores.cases + unreached
+        return ScoreReport(scores, baselines, fingerprints, cases_in_key=cases_in_key)
 
 
 def shorten_quotes(line: str) -> str:

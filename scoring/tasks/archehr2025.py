@@ -22,6 +22,7 @@ from ..citations import (
     Credit,
 )
 from ..errors import ScoringError
+from ..id_lists import list_ids
 from ..line_support import CitedLine, LineSupport
 from ..lint import (
     QuestionOverlap,
@@ -189,7 +190,7 @@ def _check_key(references: Sequence[Reference]) -> list[str]:
     for reference in references:
         unknown = reference.labels.keys() - reference.sentences.keys()
         if unknown:
-            problem = f"the key labels {', '.join(sorted(unknown))}, which the note does not have"
+            problem = f"the key labels {list_ids(sorted(unknown))}, which the note does not have"
             mistakes.append(f"case {reference.case_id}: {problem}")
     if mistakes:
         raise ScoringError.from_mistakes("the key and the cases do not belong together", mistakes)
@@ -201,7 +202,7 @@ def _check_key(references: Sequence[Reference]) -> list[str]:
     if not unlabelled:
         return []
     count = len(unlabelled)
-    return [f"{count} cases have no labels in the key and are not scored: {', '.join(unlabelled)}."]
+    return [f"{count} cases have no labels in the key and are not scored: {list_ids(unlabelled)}."]
 
 
 def _metric_inputs(

@@ -28,6 +28,7 @@ from ..citations import (
     Links,
 )
 from ..errors import ScoringError
+from ..id_lists import list_ids
 from ..lint import encodable, number_id_warning
 from ..metric import Metric
 from ..rouge import Rouge, Variant
@@ -244,7 +245,7 @@ def _warn_without_gold(
     if not lacking:
         return []
     problem = f"{len(lacking)} cases lack the gold of subtask {subtask} and are not scored"
-    return [f"{problem}: {', '.join(lacking)}."]
+    return [f"{problem}: {list_ids(lacking)}."]
 
 
 def _metric_inputs(

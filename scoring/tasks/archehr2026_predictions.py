@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from ..errors import ScoringError
+from ..id_lists import list_ids
 from ..lint import surrogate_warning
 from ..submission import read_submission
 
@@ -108,7 +109,7 @@ def _unknown_evidence(sentences: Sequence[str], reference: Reference) -> Iterato
     sentence_ids = _sentence_ids(reference)
     unknown = [repr(sentence) for sentence in sentences if sentence not in sentence_ids]
     if unknown:
-        yield f"the note has no sentence {', '.join(unknown)}"
+        yield f"the note has no sentence {list_ids(unknown)}"
 
 
 def _unknown_in_links(links: Sequence[Mapping[str, Any]], reference: Reference) -> Iterator[str]:

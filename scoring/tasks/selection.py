@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Literal, Protocol, TypeVar
 
 from ..errors import ScoringError
+from ..id_lists import list_ids
 from ..metric import Metric, MetricMean, parse_metric
 from ..scores import Scores, add_mean_score
 
@@ -80,10 +81,10 @@ def check_case_coverage(
     warnings = []
     if missing:
         count = f"{len(missing)} of {len(key)} cases"
-        warnings.append(f"{count} have no answer and get the floor: {', '.join(missing)}.")
+        warnings.append(f"{count} have no answer and get the floor: {list_ids(missing)}.")
     if extra:
         problem = "answers are to cases that the key does not have and are not scored"
-        warnings.append(f"{len(extra)} {problem}: {', '.join(extra)}.")
+        warnings.append(f"{len(extra)} {problem}: {list_ids(extra)}.")
     return warnings
 
 

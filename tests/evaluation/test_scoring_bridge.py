@@ -18,6 +18,7 @@ KEYS = {
     "missing",
     "warnings",
     "cases",
+    "cases_in_key",
     "baselines",
     "fingerprints",
 }

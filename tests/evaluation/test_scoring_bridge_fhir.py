@@ -19,7 +19,7 @@ from archqa.errors import CallerError
 from archqa.evaluation.scoring import JudgePanel, ScoreReport, ScoreSettings, score
 from archqa.llm.scripted import ScriptedModel, refusal_reply
 from archqa.runs.folder import RunFolder
-from archqa.runs.record import DataFingerprint, RunManifest
+from archqa.runs.record import DataFingerprint, RunManifest, RunStatus
 from tests.cli.test_commands import archqa as run
 from tests.fakes.server import FakeServer
 
@@ -332,7 +332,8 @@ def test_a_run_knows_its_questions_and_keeps_its_scores(folder: Path) -> None:
     run_folder.write_manifest(
         RunManifest(
             run="run", started_at=datetime.now(UTC), task="fhir-agentbench", pipeline="embedded",
-            data=DataFingerprint(path=str(folder / "questions.csv"), sha256="0" * 64), case_ids=("a",),
+            status=RunStatus.FINISHED, case_ids=tuple("abcd"),
+            data=DataFingerprint(path=str(folder / "questions.csv"), sha256="0" * 64),
             settings={}, backends={}, prompts={}, versions={}, git_revision=None,
         )
     )  # fmt: skip

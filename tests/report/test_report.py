@@ -226,7 +226,7 @@ def test_of_two_runs_the_differences_come_first(tmp_path: Path) -> None:
     assert page.open == []
     assert len(page.ids) == len(set(page.ids))
     assert html.index("What changes from run 1 to run 2") < html.index('id="scores1"')
-    assert "paired bootstrap" in html
+    assert "approximate randomisation" in html
     recall = re.search(
         r">strict micro recall</th><td[^>]*>([\d.]+)</td><td[^>]*>([\d.]+)</td>", html
     )

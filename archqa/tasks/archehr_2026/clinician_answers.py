@@ -5,6 +5,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from archqa.core.case import Case, Phrase
+from archqa.core.id_lists import list_ids
 from archqa.core.key import CaseKey, ClinicianSentence
 from archqa.errors import CallerError
 from archqa.tasks.archehr_2026 import EVIDENCE_ALIGNMENT
@@ -34,7 +35,7 @@ def with_clinician_answers(file: CaseFile, key: Path | None) -> CaseFile:
     unanswered = _without_answer(answered)
     if unanswered:
         raise CallerError(
-            f"{key} has no answer for case {', '.join(unanswered[:5])}.\n"
+            f"{key} has no answer for case {list_ids(unanswered)}.\n"
             "Name another key with --key FILE."
         )
     return replace(file, cases=answered)

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from archqa.core.case import Case
+from archqa.core.id_lists import list_ids
 from archqa.core.key import CaseKey, ClinicianSentence
 from archqa.errors import CallerError, InputError
 from archqa.tasks.archehr_2025.gold_files import (
@@ -226,11 +227,9 @@ def _data_of_key(key: Path) -> Path | None:
 
 def _check_cases_exist(data: Path, cases: Sequence[Case], selection: KeySelection) -> None:
     case_ids = {case.id for case in cases}
-    problems = []
-    for case_id in selection.ids:
-        if case_id not in case_ids:
-            problems.append(f": has no case {printable(case_id)}, which the key has.")
-    if problems:
+    absent = [printable(case_id) for case_id in selection.ids if case_id not in case_ids]
+    if absent:
+        problems = [f": has no case {list_ids(absent)}, which the key has."]
         advice = "Name the case file that belongs to the key, or choose cases with --case-ids."
         raise InputError(data, problems, advice)
 

@@ -1,0 +1,77 @@
+"""Compares two runs of the same cases by paired tests, one for each score."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from archqa.core.id_lists import list_ids
+from archqa.errors import CallerError, without_suppressed_causes
+from archqa.evaluation.scoring import score
+from archqa.evaluation.submissions import scored_run
+from archqa.runs.run import Run
+from archqa.safety.arguments import as_path
+from archqa.tasks.files.mistakes import printable
+from archqa.tasks.scoring import ScoredRun, ScoreSettings
+from scoring import PairedDifference, ScoringError
+from scoring.paired import METHODS, RESAMPLES
+from scoring.scores import compare_runs as compare_scores
+
+__all__ = ["METHODS", "RESAMPLES", "PairedDifference", "compare_runs"]
+
+
+@without_suppressed_causes
+def compare_runs(
+    first: str | Path,
+    second: str | Path,
+    *,
+    key: Path | None = None,
+    metrics: tuple[str, ...] | None = None,
+    method: str = METHODS[0],
+    resamples: int = RESAMPLES,
+    seed: int = 12345,
+) -> dict[str, PairedDifference]:
+    """Compare two runs of the same cases, score by score, `first` minus `second`.
+
+    method: approximate-randomisation or paired-bootstrap. The adjusted p-values are Holm's over all
+    scores that are returned. Raises as `score` does, and `CallerError` for runs of different tasks
+    or of different cases.
+    """
+    _check_comparable(as_path(first, "The first run"), as_path(second, "The second run"))
+    # The tests need the counts of each case, not the intervals of each run.
+    settings = ScoreSettings(metrics=metrics, bootstrap=0)
+    scores = score(first, key=key, settings=settings, keep=False).scores
+    rival_scores = score(second, key=key, settings=settings, keep=False).scores
+    try:
+        return compare_scores(scores, rival_scores, method, resamples, seed)
+    except ScoringError as error:
+        raise CallerError(str(error)) from None
+
+
+def _check_comparable(first: Path, second: Path) -> None:
+    """Raise `CallerError` if the runs are of different tasks or cases."""
+    if not (first.is_dir() and second.is_dir()):
+        return  # Scores of files are checked once they are there.
+    run, rival = scored_run(Run.open(first)), scored_run(Run.open(second))
+    if run.task != rival.task:
+        raise CallerError(
+            f"{first} is a run of {run.task}, {second} of {rival.task}.\n"
+            "Compare two runs of the same task."
+        )
+    _check_same_cases(run, rival)
+
+
+def _check_same_cases(run: ScoredRun, rival: ScoredRun) -> None:
+    problems = []
+    for one, other in ((run, rival), (rival, run)):
+        if only := _only_in(one.ended_ids, other.ended_ids):
+            problems.append(f"{len(only)} only {one.folder} has: {list_ids(only)}")
+    if problems:
+        sizes = f"{len(run.ended_ids):,} and {len(rival.ended_ids):,} cases"
+        raise CallerError(
+            f"The runs are not of the same cases ({sizes}); {'; '.join(problems)}.\n"
+            "Compare two runs of the same cases, both finished."
+        )
+
+
+def _only_in(ids: Sequence[str], others: Sequence[str]) -> list[str]:
+    known = set(others)
+    return [printable(case_id) for case_id in ids if case_id not in known]
