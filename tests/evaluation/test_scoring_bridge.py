@@ -325,8 +325,7 @@ def test_a_key_and_cases_that_do_not_belong_together_are_refused(context: Desk) 
     context.write("others.json", [{**CASE, "case_id": "77"}])
     process = context.run(LINKS, LINKS, arguments="--key cases_key.json --data others.json")
     assert process.returncode == 3
-    assert "others.json: has no case 3" in process.stderr
-    assert "others.json: has no case 4" in process.stderr
+    assert "others.json: has no cases 3, 4, which the key has." in process.stderr
 
 
 def test_an_unknown_metric_is_the_callers_mistake_and_a_bad_file_is_the_files(

@@ -229,7 +229,8 @@ def _check_cases_exist(data: Path, cases: Sequence[Case], selection: KeySelectio
     case_ids = {case.id for case in cases}
     absent = [printable(case_id) for case_id in selection.ids if case_id not in case_ids]
     if absent:
-        problems = [f": has no case {list_ids(absent)}, which the key has."]
+        noun = "case" if len(absent) == 1 else "cases"
+        problems = [f": has no {noun} {list_ids(absent)}, which the key has."]
         advice = "Name the case file that belongs to the key, or choose cases with --case-ids."
         raise InputError(data, problems, advice)
 

@@ -237,7 +237,9 @@ def test_a_few_tasks_keep_their_places_in_the_file(
     [row] = [json.loads(line) for line in (out / "runs.jsonl").read_text().splitlines()]
     assert row["index"] == [task_row["id"] for task_row in benchmark.rows].index("task5_6")
     report = scored(str(out))
-    assert report["scores"]["success_rate"] == pytest.approx(100 / len(benchmark.rows))
+    assert report["scores"]["success_rate"] == 100.0, "a partial run is scored over its own tasks"
+    of_all = scored(str(out), "--all-cases")
+    assert of_all["scores"]["success_rate"] == pytest.approx(100 / len(benchmark.rows))
     overall = json.loads((out / "overall.json").read_text())
     assert overall["custom"]["success rate"] == 1  # This task needs no order.
 
