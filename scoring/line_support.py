@@ -3,7 +3,8 @@
 The official factuality compares the ids of a whole answer with the key; a line that cites an
 essential sentence and says something else is not noticed. This score reads each line beside what
 it cites. It knows nothing of negation and synonyms: it finds lines that are about something else
-and numbers that the note does not have, and was not compared with a person's reading.
+and numbers that the note does not have. On 200 lines that were read (`tests/scoring/read_lines.json`)
+it flags every line that is not carried, and a third of those that are: lines in a model's own words.
 """
 
 from __future__ import annotations
