@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal, NamedTuple
 
-from .metric import Case, FloatArray, Metric, ratio
+from .metric import Case, FloatArray, Metric, PartOfF1, part_of_f1, ratio
 from .scores import Scores, record
 
 
@@ -158,7 +158,7 @@ class AskEvidence(Metric[NoteScore | RecordScore]):
     An unanswered question misses all its groups of gold and cites nothing.
     """
 
-    part: ClassVar[Literal["precision", "recall", "f1"]]
+    part: ClassVar[PartOfF1]
 
     @property
     def width(self) -> int:
@@ -174,13 +174,7 @@ class AskEvidence(Metric[NoteScore | RecordScore]):
 
     def value(self, total: FloatArray) -> FloatArray:
         """The score; 0 where a denominator is 0."""
-        precision = ratio(total[..., 0], total[..., 1])
-        recall = ratio(total[..., 2], total[..., 3])
-        if self.part == "precision":
-            return precision
-        if self.part == "recall":
-            return recall
-        return ratio(2 * precision * recall, precision + recall)
+        return part_of_f1(total, self.part)
 
 
 class AskEvidencePrecision(AskEvidence):

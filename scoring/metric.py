@@ -155,6 +155,22 @@ class MetricMean:
         return f"mean[{' + '.join(map(str, self.parts))}]"
 
 
+PartOfF1 = Literal["precision", "recall", "f1"]
+
+
+def part_of_f1(total: FloatArray, part: PartOfF1) -> FloatArray:
+    """Precision, recall or their harmonic mean, from summed (hits, of) of precision and of recall;
+    0 where a denominator is 0.
+    """
+    precision = ratio(total[..., 0], total[..., 1])
+    recall = ratio(total[..., 2], total[..., 3])
+    if part == "precision":
+        return precision
+    if part == "recall":
+        return recall
+    return ratio(2 * precision * recall, precision + recall)
+
+
 def ratio(numerator: FloatArray, denominator: FloatArray) -> FloatArray:
     """Elementwise division where x / 0 is 0, as in all the organisers' scorers."""
     return np.divide(

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Literal, NamedTuple
 
-from .metric import FloatArray, Metric, ratio
+from .metric import FloatArray, Metric, PartOfF1, part_of_f1
 
 ResourceIds = Mapping[str, Sequence[str]]
 
@@ -35,7 +35,7 @@ class ResourceMetric(Metric[Retrieval]):
     mean of these means.
     """
 
-    part: ClassVar[Literal["precision", "recall", "f1"]]
+    part: ClassVar[PartOfF1]
     form: Literal["official", "strict"] = "official"
     ids: Literal["retrieved", "cited"] = "retrieved"
 
@@ -54,13 +54,7 @@ class ResourceMetric(Metric[Retrieval]):
 
     def value(self, total: FloatArray) -> FloatArray:
         """The score from summed tallies, 0 to 1."""
-        precision = ratio(total[..., 0], total[..., 1])
-        recall = ratio(total[..., 2], total[..., 3])
-        if self.part == "precision":
-            return precision
-        if self.part == "recall":
-            return recall
-        return ratio(2 * precision * recall, precision + recall)
+        return part_of_f1(total, self.part)
 
 
 class ResourcePrecision(ResourceMetric):
