@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
+from archqa.core.id_lists import list_ids
 from archqa.errors import ServerUnavailable
 from archqa.runs.batch.batch_run import BatchRound, BatchRun
 from archqa.runs.case_selection import Selection
 from archqa.runs.folder import RunFolder
-from archqa.runs.merging import _shortened
 from archqa.runs.plan import plan_run
 from archqa.runs.predict import predict
 from archqa.runs.ray.driver import WorkerLost, _WorkerPool
@@ -82,6 +82,7 @@ def test_a_batched_request_fails_for_good_after_three_rounds(tmp_path: Path) -> 
     assert run._failed_too_often() == {"request"}
 
 
-def test_a_message_names_five_cases_and_counts_the_rest() -> None:
-    assert _shortened(["1", "2", "3", "4", "5"]) == "1, 2, 3, 4, 5"
-    assert _shortened(["1", "2", "3", "4", "5", "6", "7"]) == "1, 2, 3, 4, 5 and 2 more"
+def test_a_message_names_ten_cases_and_counts_the_rest() -> None:
+    ids = [str(number) for number in range(1, 13)]
+    assert list_ids(ids[:10]) == "1, 2, 3, 4, 5, 6, 7, 8, 9, 10"
+    assert list_ids(ids) == "1, 2, 3, 4, 5, 6, 7, 8, 9, 10 and 2 more"
