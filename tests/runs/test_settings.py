@@ -22,7 +22,7 @@ from archqa.runs.settings_check import check_settings_used
 from archqa.settings import Settings, load_settings
 from archqa.settings.catalogue import describe_settings
 from archqa.settings.names import RUN_SHORT_NAMES, full_names
-from archqa.tasks.archehr_2025.settings import DmisSettings, NotePanelSettings
+from archqa.tasks.archehr_2025.settings import DmisSettings, EmbeddedSettings, NotePanelSettings
 from archqa.tasks.pipelines import all_pipelines, find
 from archqa.tasks.settings import pipeline_sections
 from tests.cli.test_commands import archqa as command
@@ -80,7 +80,7 @@ def test_a_short_and_a_full_name_set_the_same(short: str, full: str) -> None:
 def test_every_pipeline_gets_its_own_type_from_a_short_name() -> None:
     settings = load_settings(assignments=["labels=multiclass", "word_limit=60"])
     for name, settings_type in (
-        ("dmis", DmisSettings), ("embedded", DmisSettings), ("panel", NotePanelSettings),
+        ("dmis", DmisSettings), ("embedded", EmbeddedSettings), ("panel", NotePanelSettings),
     ):  # fmt: skip
         own = settings.for_pipeline(find(name))
         assert type(own) is settings_type
@@ -222,7 +222,7 @@ def test_a_run_keeps_the_settings_of_its_own_pipeline_and_no_secret(tmp_path: Pa
     run = predict("mini", out=tmp_path / "run", settings=load_settings(typed=typed))
     settings = run.manifest.settings
     assert settings["pipelines"] == {
-        "embedded": DmisSettings(labels="multiclass").model_dump(mode="json")
+        "embedded": EmbeddedSettings(labels="multiclass").model_dump(mode="json")
     }
     assert settings["limits"]["jobs"] == 8
     text = (run.path / "run.json").read_text()
@@ -321,3 +321,7 @@ def test_the_package_shows_its_public_names_alone() -> None:
     assert dir(archqa) == names
     for name in names:
         assert getattr(archqa, name) is not None
+
+
+def test_the_engine_keeps_the_four_specialists_that_its_figures_are_of() -> None:
+    assert (EmbeddedSettings().most_experts, DmisSettings().most_experts) == (4, 2)

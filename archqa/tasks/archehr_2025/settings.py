@@ -34,12 +34,18 @@ class StageSettings(PipelineSettings):
 
 
 class DmisSettings(StageSettings):
-    """The six stages, by a model (`dmis`) or by the embedded engine (`embedded`)."""
+    """The six stages, by a model (`dmis`)."""
 
     screen: Literal["per-sentence", "batched"] = Field(
         default="per-sentence", description="sentences a call of the general expert judges"
     )
     batch_size: int = Field(default=8, ge=1, description="sentences of a batch (screen=batched)")
+
+
+class EmbeddedSettings(DmisSettings):
+    """The six stages by the embedded engine, which was chosen with up to four specialists."""
+
+    most_experts: int = Field(default=4, ge=1, le=20, description="specialists at most")
 
 
 class NotePanelSettings(PanelSettings, StageSettings):
@@ -49,5 +55,5 @@ class NotePanelSettings(PanelSettings, StageSettings):
 PIPELINE_SETTINGS: dict[str, type[PipelineSettings]] = {
     "dmis": DmisSettings,
     "panel": NotePanelSettings,
-    "embedded": DmisSettings,
+    "embedded": EmbeddedSettings,
 }

@@ -2,7 +2,7 @@
 
 from archqa.tasks.archehr_2025.pipelines.dmis import AGENTS, PROMPTS, dmis
 from archqa.tasks.archehr_2025.pipelines.panel import PANEL
-from archqa.tasks.archehr_2025.settings import DmisSettings
+from archqa.tasks.archehr_2025.settings import DmisSettings, EmbeddedSettings
 from archqa.tasks.pipeline import Pipeline
 
 CITED_ANSWER_PIPELINES = (
@@ -23,6 +23,6 @@ CITED_ANSWER_PIPELINES = (
         run=dmis,
         prompts=PROMPTS,
         agents=AGENTS,
-        settings_type=DmisSettings,
+        settings_type=EmbeddedSettings,
     ),
 )
