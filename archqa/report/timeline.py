@@ -167,7 +167,7 @@ def _clock(measurements: list[_Measurement]) -> str:
     if len(offsets) > 1:
         return "Times as in the record, whose offset from UTC changes."
     first = next(measurement for measurement in measurements if measurement.has_zone)
-    return f"Times as in the record ({first.time.tzname()})."
+    return f"Times as in the record ({first.time.tzname()}).".replace("-", "−")
 
 
 def _zone_at(timestamp: float, measurements: list[_Measurement]) -> tzinfo | None:

@@ -121,7 +121,7 @@ def test_a_timeline_has_the_times_of_the_record_and_not_utc() -> None:
     assert panel.x_ticks[0].label == "2150-01-02"
     short = timeline_panels(rows[:2])[0]
     assert short.x_ticks[0].label == "02 Jan 02:30"
-    assert panel.clock == "Times as in the record (UTC-05:00)."
+    assert panel.clock == "Times as in the record (UTC−05:00)."
 
 
 def test_a_timeline_follows_the_clock_of_the_record_into_summer_time() -> None:
