@@ -1,7 +1,7 @@
 """The door in front of every page: access, security headers, the size of forms, and errors.
 
 Who may use the server, and what other sites may do with it, is in `core/local_access.py`. A form
-must also carry its form token (`PageHandlers.is_valid_form_token`). No note text is logged.
+must also carry its form token (`PageRenderer.is_valid_form_token`). No note text is logged.
 """
 
 import logging

@@ -1,32 +1,36 @@
-"""The ASGI application: routes to the pages and forms. `AccessMiddleware` guards all of them."""
+"""The ASGI application: its pages and its errors. `AccessMiddleware` guards all of them."""
 
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Annotated, NamedTuple
+from typing import NamedTuple
 
-from archqa.errors import ArchqaError, InputError, MissingExtra, StorageError
+from archqa.errors import ArchqaError, MissingExtra
 from archqa.safety.local_access import LocalAccess
-from archqa.safety.whole_characters import whole_text
 from archqa.settings import Settings, load_settings
 from archqa.web.access import TOO_LONG, AccessMiddleware
 from archqa.web.annotations import Annotations
+from archqa.web.ask_pages import AskPages
 from archqa.web.library import RunLibrary
-from archqa.web.pages import PageHandlers
+from archqa.web.page_renderer import PageRenderer
 from archqa.web.question_jobs import QuestionJobs
+from archqa.web.review_pages import ReviewPages
+from archqa.web.run_pages import RunPages
 
 try:
     import python_multipart  # noqa: F401  # Starlette reads forms with it.
-    from fastapi import FastAPI, Query, Request
+    from fastapi import FastAPI, Request
     from fastapi.exceptions import RequestValidationError
-    from fastapi.responses import FileResponse, HTMLResponse, Response, StreamingResponse
+    from fastapi.responses import FileResponse, HTMLResponse, Response
     from starlette.requests import ClientDisconnect
+
+    from archqa.web.ask_routes import add_ask_routes
+    from archqa.web.review_routes import add_review_routes
+    from archqa.web.run_routes import add_run_routes
 except ImportError:
     raise MissingExtra("The web part (FastAPI)", "web") from None
 
 _STATIC = Path(__file__).resolve().parent / "static"
-_MAX_FORM_FIELDS = 5000
-_MAX_FIELD_BYTES = 4 * 2**20
 
 
 class WebConfig(NamedTuple):
@@ -52,150 +56,58 @@ def create_app(
 
     Raises `InputError` if a folder of runs does not exist.
     """
+    settings = settings or load_settings()
     library = RunLibrary(config.runs)
     annotations = Annotations(config.annotations or library.base_dir / "annotations")
-    pages = PageHandlers(
-        library,
-        annotations,
-        QuestionJobs(),
-        settings or load_settings(),
-        config.record,
-        config.key,
-    )
+    renderer = PageRenderer()
+    question_jobs = QuestionJobs()
+    runs = RunPages(renderer, library, settings, config.record, config.key)
+    reviews = ReviewPages(renderer, runs, annotations, question_jobs)
+    questions = AskPages(renderer, question_jobs, settings, config.record)
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
         yield
-        pages.question_jobs.close()
+        question_jobs.close()
 
     # No interactive documentation: its pages would load scripts from another host.
     app = FastAPI(
         title="archqa", docs_url=None, redoc_url=None, openapi_url=None, lifespan=lifespan
     )
-    _add_run_pages(app, pages)
-    _add_answer_pages(app, pages)
-    _add_forms(app, pages)
-    app.add_exception_handler(RequestValidationError, _malformed_request)
-    app.add_exception_handler(ClientDisconnect, _incomplete_form)
-    _add_error_pages(app, pages)
+    _add_scripts(app)
+    add_run_routes(app, runs)
+    add_review_routes(app, reviews, renderer)
+    add_ask_routes(app, questions, renderer)
+    _add_error_pages(app, renderer)
     return AccessMiddleware(app, LocalAccess(token, on_loopback=on_loopback))
 
 
-def _add_error_pages(app: FastAPI, pages: PageHandlers) -> None:
+def _add_scripts(app: FastAPI) -> None:
+    """Serve the scripts of the pages: the names that are there, no path of a request."""
+    scripts = {path.name: path for path in _STATIC.glob("*.js")}
+
+    @app.get("/static/{name}")
+    def script(name: str) -> Response:
+        if name not in scripts:
+            return HTMLResponse("There is no such script.", 404)
+        return FileResponse(scripts[name], media_type="text/javascript")
+
+
+def _add_error_pages(app: FastAPI, renderer: PageRenderer) -> None:
     """Show why a page cannot be shown, such as that of a damaged run."""
 
     async def unreadable(_: Request, error: Exception) -> Response:
-        return HTMLResponse(pages.error(str(error)), 422)
+        return HTMLResponse(renderer.error(str(error)), 422)
 
     async def storage_failure(_: Request, error: Exception) -> Response:
         reason = error.strerror if isinstance(error, OSError) else None
         message = f"A file cannot be read or written: {reason or 'the storage fails'}."
-        return HTMLResponse(pages.error(message), 422)
+        return HTMLResponse(renderer.error(message), 422)
 
     app.add_exception_handler(ArchqaError, unreadable)
     app.add_exception_handler(OSError, storage_failure)
-
-
-def _add_run_pages(app: FastAPI, pages: PageHandlers) -> None:
-    @app.get("/static/live.js")
-    def script() -> Response:
-        return FileResponse(_STATIC / "live.js", media_type="text/javascript")
-
-    @app.get("/")
-    def index() -> Response:
-        return _html(pages.index())
-
-    @app.get("/compare")
-    def compare(
-        name_1: Annotated[str, Query(alias="first")] = "",
-        name_2: Annotated[str, Query(alias="second")] = "",
-    ) -> Response:
-        return _html(pages.compare(name_1, name_2))
-
-    @app.get("/runs/{name}")
-    def run(name: str) -> Response:
-        return _html(pages.run(name))
-
-    @app.get("/runs/{name}/review/{case_index}")
-    def review(name: str, case_index: int, saved: bool = False) -> Response:
-        return _html(pages.review(name, case_index, saved=saved))
-
-
-def _add_answer_pages(app: FastAPI, pages: PageHandlers) -> None:
-    @app.get("/answers/{job_id}")
-    def answer(job_id: str, saved: bool = False) -> Response:
-        return _html(pages.answer(job_id, saved=saved))
-
-    @app.get("/answers/{job_id}/events")
-    async def answer_events(job_id: str) -> Response:
-        events = pages.events(job_id)
-        if events is None:
-            return _html(None)
-        return StreamingResponse(events, media_type="text/event-stream")
-
-
-def _add_forms(app: FastAPI, pages: PageHandlers) -> None:
-    @app.post("/ask")
-    async def ask(request: Request) -> Response:
-        form = await _read_form(request)
-        if not _has_valid_token(pages, form):
-            return _invalid_form()
-        url = pages.submit_question(form)
-        return _redirect(url)
-
-    @app.post("/runs/{name}/review/{case_index}")
-    async def save_review(request: Request, name: str, case_index: int) -> Response:
-        form = await _read_form(request)
-        if not _has_valid_token(pages, form):
-            return _invalid_form()
-        return _saved(pages, request, form, lambda: pages.save_review(name, case_index, form))
-
-    @app.post("/answers/{job_id}")
-    async def save_answer_review(request: Request, job_id: str) -> Response:
-        form = await _read_form(request)
-        if not _has_valid_token(pages, form):
-            return _invalid_form()
-        return _saved(pages, request, form, lambda: pages.save_answer_review(job_id, form))
-
-
-def _saved(
-    pages: PageHandlers, request: Request, form: dict[str, str], save: Callable[[], str | None]
-) -> Response:
-    """Save a review; where that fails, respond with a page that keeps it (RFC 4918, 11.5)."""
-    try:
-        return _redirect(save())
-    except (InputError, StorageError) as error:
-        return HTMLResponse(pages.unsaved_review(request.url.path, form, error), 507)
-
-
-def _has_valid_token(pages: PageHandlers, form: dict[str, str]) -> bool:
-    form_token = form.get("form_token", "")
-    return pages.is_valid_form_token(form_token)
-
-
-async def _read_form(request: Request) -> dict[str, str]:
-    """Return the text fields of a form; files are refused."""
-    form = await request.form(
-        max_files=0, max_fields=_MAX_FORM_FIELDS, max_part_size=_MAX_FIELD_BYTES
-    )
-    return {name: field for name, field in form.items() if isinstance(field, str)}
-
-
-def _html(page: str | None) -> Response:
-    if page is None:
-        return HTMLResponse("There is no such page.", 404)
-    return HTMLResponse(whole_text(page))
-
-
-def _redirect(url: str | None) -> Response:
-    """Redirect to the page that shows the form's effect."""
-    if url is None:
-        return _html(None)
-    return Response(status_code=303, headers={"location": url})
-
-
-def _invalid_form() -> Response:
-    return HTMLResponse("The form is too old or not from this page; load the page again.", 403)
+    app.add_exception_handler(RequestValidationError, _malformed_request)
+    app.add_exception_handler(ClientDisconnect, _incomplete_form)
 
 
 async def _malformed_request(_: Request, __: Exception) -> Response:

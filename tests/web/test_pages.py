@@ -307,7 +307,7 @@ async def test_no_note_text_gets_into_logs(
         raise ValueError(f"cannot read {SECRET}")
 
     await _ask_and_wait(client, f"{NOTE} {SECRET}", f"What of {SECRET}?")
-    monkeypatch.setattr("archqa.web.pages.PageHandlers.index", explode)
+    monkeypatch.setattr("archqa.web.run_pages.RunPages.index", explode)
     response = await client.get("/")
     assert response.status_code == 500
     assert SECRET not in response.text
