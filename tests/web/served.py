@@ -16,8 +16,10 @@ def served(folder: Path, *arguments: str) -> Iterator[str]:
         command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
     ) as server:
         assert server.stdout is not None
-        yield server.stdout.readline().strip()
-        server.terminate()
+        try:
+            yield server.stdout.readline().strip()
+        finally:
+            server.terminate()
 
 
 def page_url(server_url: str, path: str) -> str:

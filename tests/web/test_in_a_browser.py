@@ -1,7 +1,5 @@
 """Report and pages in headless Chromium: readable, accessible, without errors or other hosts."""
 
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -13,6 +11,7 @@ from archqa.report import write_report
 from tests.report.synthetic_runs import cases_with_specialties, create_fhir_run, create_run
 from tests.report.test_report import HOSTILE
 from tests.web.browser import open_page, require_chromium
+from tests.web.served import page_url, served
 
 pytestmark = pytest.mark.browser
 
@@ -126,26 +125,8 @@ def server_url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """Run `archqa serve` on a folder with one run and yield its URL."""
     folder = tmp_path_factory.mktemp("served")
     create_run(folder, cases_with_specialties(2), name="one")
-    command = [
-        sys.executable,
-        "-c",
-        "from archqa.cli.main import run; run()",
-        "serve",
-        str(folder),
-        "--port",
-        "0",
-    ]
-    with subprocess.Popen(
-        command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
-    ) as server:
-        assert server.stdout is not None
-        yield server.stdout.readline().strip()
-        server.terminate()
-
-
-def page_url(server_url: str, path: str) -> str:
-    """The address of a page with the token of the printed one: every test is a new browser."""
-    return server_url.replace("/?token=", f"/{path}?token=")
+    with served(folder) as url:
+        yield url
 
 
 @pytest.mark.parametrize(("width", "scheme"), [(1280, "light"), (390, "dark")])
