@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, NamedTuple, cast
 
 from archqa import tasks
+from archqa.core.id_lists import list_ids
 from archqa.core.judgement import Judgement
 from archqa.core.key import CaseKey
 from archqa.engine import Engine
@@ -113,7 +114,7 @@ def settings_from_run(
     foreign = sorted(names.difference(CHANGEABLE))
     if foreign:
         raise CallerError(
-            f"{', '.join(foreign)} cannot be changed afterwards.\n"
+            f"{list_ids(foreign)} cannot be changed afterwards.\n"
             f"These can: {', '.join(CHANGEABLE)}."
         )
     typed = {"pipelines": {"panel": _panel_settings(Run.open(run))}}
