@@ -12,19 +12,12 @@ from .citations import Citations, Links
 from .errors import ScoringError
 from .metric import Metric, MetricMean, known_metrics, parse_metric
 from .paired import PairedDifference
-from .resampling import (
-    Comparison,
-    Interval,
-    approximate_randomisation,
-    bootstrap_interval,
-    paired_bootstrap,
-)
-from .scores import Scores, compare, compare_runs
+from .resampling import Interval, bootstrap_interval
+from .scores import Scores, compare
 from .texts import TextSample
 
 __all__ = [
     "Citations",
-    "Comparison",
     "Interval",
     "Links",
     "Metric",
@@ -33,11 +26,8 @@ __all__ = [
     "Scores",
     "ScoringError",
     "TextSample",
-    "approximate_randomisation",
     "bootstrap_interval",
     "compare",
-    "compare_runs",
     "known_metrics",
-    "paired_bootstrap",
     "parse_metric",
 ]

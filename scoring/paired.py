@@ -18,12 +18,14 @@ import numpy as np
 
 from .errors import ScoringError
 from .metric import AggregateMetric, FloatArray
-from .resampling import TIE_TOLERANCE, Interval
+from .resampling import Interval
 
 RESAMPLES = 10_000
 LEVEL = 0.05
 POWER = 0.8
 METHODS = ("approximate-randomisation", "paired-bootstrap")
+_TIE_TOLERANCE = 1e-9
+"""A tie with the observed difference counts, although sums in another order differ in last bits."""
 _CELLS_AT_ONCE = 2_000_000
 """Resamples are drawn in blocks of at most so many numbers, 16 MB."""
 _NORMAL = NormalDist()
@@ -135,7 +137,7 @@ def detectable_difference(left_out: FloatArray) -> float | None:
     if smallest_p_value > LEVEL:
         return None
     error = jackknife_error(left_out)
-    if error <= TIE_TOLERANCE:
+    if error <= _TIE_TOLERANCE:
         return None
     return error * (t_quantile(1 - LEVEL / 2, cases - 1) + t_quantile(POWER, cases - 1))
 
@@ -230,7 +232,7 @@ def _randomisation_p_values(
         second = score.second.sum(axis=0)
         observed = abs(float(score.differences(first, second)))
         swapped = np.abs(score.differences(first + change, second - change))
-        extreme = int(np.sum(swapped >= observed - TIE_TOLERANCE))
+        extreme = int(np.sum(swapped >= observed - _TIE_TOLERANCE))
         p_values[name] = (extreme + 1) / (resamples + 1)
     return p_values
 

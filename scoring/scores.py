@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -12,18 +12,7 @@ from .errors import ScoringError
 from .id_lists import list_ids
 from .metric import AggregateMetric, FloatArray, Metric, MetricMean, parse_metric
 from .paired import METHODS, RESAMPLES, PairedDifference, PairedTallies, paired_differences
-from .resampling import (
-    Comparison,
-    Interval,
-    approximate_randomisation,
-    bootstrap_interval,
-    paired_bootstrap,
-)
-
-_PAIRED_TESTS: dict[str, Callable[[AggregateMetric, FloatArray, FloatArray], Comparison]] = {
-    "paired-bootstrap": paired_bootstrap,
-    "approximate-randomisation": approximate_randomisation,
-}
+from .resampling import Interval, bootstrap_interval
 
 
 @dataclass(frozen=True)
@@ -126,33 +115,6 @@ def add_mean_score(name: str, parts: Sequence[str], into: Scores) -> None:
 def compare(
     run_a: Scores,
     run_b: Scores,
-    method: str = "paired-bootstrap",
-) -> dict[str, Comparison]:
-    """A paired test for every score that two runs share.
-
-    method: `paired-bootstrap` or `approximate-randomisation`.
-
-    Raises ScoringError when the runs were not scored on the same cases, or the method is unknown.
-    """
-    test = _PAIRED_TESTS.get(method)
-    if test is None:
-        choices = ", ".join(_PAIRED_TESTS)
-        raise ScoringError(f"{method!r} is no paired test; choose one of {choices}.")
-    _check_same_cases(run_a, run_b)
-    order = _matching_rows(run_a, run_b)
-    comparisons = {}
-    for name, tallies in run_a.tallies.items():
-        signature = run_a.signatures[name]
-        if run_b.signatures.get(name) == signature:
-            metric = parse_metric(signature)
-            tallies_b = run_b.tallies[name][order]
-            comparisons[name] = test(metric, tallies, tallies_b)
-    return comparisons
-
-
-def compare_runs(
-    run_a: Scores,
-    run_b: Scores,
     method: str = METHODS[0],
     resamples: int = RESAMPLES,
     seed: int = 12345,
@@ -196,12 +158,10 @@ def _check_same_cases(run_a: Scores, run_b: Scores) -> None:
 
 
 __all__ = [
-    "Comparison",
     "Interval",
     "Scores",
     "add_mean_score",
     "add_metric",
     "compare",
-    "compare_runs",
     "record",
 ]

@@ -12,8 +12,8 @@ from archqa.safety.arguments import as_path
 from archqa.tasks.files.mistakes import printable
 from archqa.tasks.scoring import ScoredRun, ScoreSettings
 from scoring import PairedDifference, ScoringError
+from scoring import compare as compare_scores
 from scoring.paired import METHODS, RESAMPLES
-from scoring.scores import compare_runs as compare_scores
 
 __all__ = ["METHODS", "RESAMPLES", "PairedDifference", "compare_runs"]
 

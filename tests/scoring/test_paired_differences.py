@@ -10,6 +10,7 @@ from scoring import ScoringError
 from scoring.bleu import Bleu
 from scoring.citations import CitationF1
 from scoring.paired import (
+    METHODS,
     PairedTallies,
     detectable_difference,
     holm,
@@ -43,7 +44,7 @@ def test_the_p_value_agrees_with_all_swaps_counted_one_by_one() -> None:
     assert test.p_value == pytest.approx(extreme / 1024, abs=0.015)
 
 
-@pytest.mark.parametrize("method", ["approximate-randomisation", "paired-bootstrap"])
+@pytest.mark.parametrize("method", METHODS)
 def test_no_p_value_is_zero_however_large_the_difference(method: str) -> None:
     rng = np.random.default_rng(6)
     better = means(100 + rng.normal(0, 1, 60), rng.normal(0, 1, 60))
@@ -52,12 +53,39 @@ def test_no_p_value_is_zero_however_large_the_difference(method: str) -> None:
     assert test.p_value == pytest.approx(smallest)
 
 
-@pytest.mark.parametrize("method", ["approximate-randomisation", "paired-bootstrap"])
+@pytest.mark.parametrize("method", METHODS)
 def test_runs_with_equal_results_do_not_differ(method: str) -> None:
     values = np.arange(30.0)
     test = paired_differences({"score": means(values, values)}, method, resamples=500)["score"]
     assert (test.difference, test.low, test.high, test.p_value) == (0, 0, 0, 1)
     assert test.detectable_difference is None
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_a_small_steady_gain_is_found_although_cases_vary_much_more(method: str) -> None:
+    rng = np.random.default_rng(3)
+    base = rng.normal(50, 20, size=60)
+    improved = base + rng.normal(2, 1, size=60)
+    test = paired_differences({"mean": means(improved, base)}, method)["mean"]
+    assert test.p_value < 0.01
+    assert 0 < test.low < test.difference < test.high
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_chance_is_significant_about_one_time_in_twenty(method: str) -> None:
+    rng = np.random.default_rng(4)
+    significant = 0
+    for _ in range(100):
+        runs = means(rng.normal(0, 1, size=40), rng.normal(0, 1, size=40))
+        test = paired_differences({"mean": runs}, method, resamples=200)["mean"]
+        significant += test.p_value < 0.05
+    assert 1 <= significant <= 14
+
+
+def test_runs_over_different_cases_cannot_be_paired() -> None:
+    runs = PairedTallies(Bleu(), np.ones((3, 2)), np.ones((4, 2)))
+    with pytest.raises(ScoringError, match="cannot be paired"):
+        paired_differences({"mean": runs})
 
 
 def test_the_seed_decides_the_p_value_and_the_order_of_the_scores_does_not() -> None:
