@@ -189,10 +189,12 @@ def _engine_outputs(steps: Sequence[Step], extent: _Extent) -> tuple[TraceText, 
 
 
 def _rejections(steps: Iterable[Step], extent: _Extent) -> tuple[str, ...]:
+    """Return why outputs were sent back, each reason once."""
     if not extent.text:
         return ()
     max_length = _MAX_REJECTION_LENGTH if extent.cutter is None else _MAX_SUMMARY_LENGTH
-    return tuple(shorten(step.rejected, max_length) for step in steps if step.rejected)
+    reasons = dict.fromkeys(step.rejected for step in steps if step.rejected)
+    return tuple(shorten(reason, max_length) for reason in reasons)
 
 
 def _call_view(call: Call, extent: _Extent) -> CallView:
