@@ -19,6 +19,7 @@ import numpy as np
 
 from .availability import find_local_model, missing_nltk_data, missing_packages
 from .errors import ScoringError
+from .id_lists import list_ids
 from .metric import FloatArray
 from .texts import TextMetric, TextSample
 
@@ -119,7 +120,7 @@ class Aligner:
             ) from error
         self.encoder.train(False)
         if result.missing_keys:
-            names = ", ".join(result.missing_keys[:5])
+            names = list_ids(result.missing_keys)
             raise ScoringError(
                 f"the AlignScore checkpoint lacks {names}; use AlignScore-base.ckpt."
             )

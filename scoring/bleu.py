@@ -11,6 +11,7 @@ from functools import cache
 from typing import Any
 
 from .texts import TextMetric, TextSample
+from .tokens import tokenize_13a
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -22,13 +23,22 @@ class Bleu(TextMetric):
 
     def score(self, case: TextSample) -> float:
         """BLEU of one prediction in percent."""
-        result = _scorer(self.max_order).corpus_score([case.prediction], [[case.reference]])
+        prediction, reference = _spaced(case.prediction), _spaced(case.reference)
+        result = _scorer(self.max_order).corpus_score([prediction], [[reference]])
         return float(result.score)
+
+
+def _spaced(text: str) -> str:
+    """The 13a tokens with spaces between them, of a text without its last blanks, as in sacrebleu.
+
+    Split here rather than there, because `tokenize_13a` splits what recurs once.
+    """
+    return " ".join(tokenize_13a(text.rstrip()))
 
 
 @cache
 def _scorer(max_order: int) -> Any:
-    """Unsmoothed BLEU; `force` suppresses warnings about tokenised input."""
+    """Unsmoothed BLEU of tokenised texts; `force` suppresses the warnings about them."""
     from sacrebleu.metrics.bleu import BLEU
 
-    return BLEU(max_ngram_order=max_order, smooth_method="none", tokenize="13a", force=True)
+    return BLEU(max_ngram_order=max_order, smooth_method="none", tokenize="none", force=True)

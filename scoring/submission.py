@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from .errors import ScoringError
+from .id_lists import list_ids
 
 WORD_LIMIT = 75
 
@@ -99,7 +100,7 @@ def _find_mistake(index: int, row: object, field: str, kind: type) -> str | None
     if not isinstance(row.get("case_id"), str | int):
         return f"row {index}: no case_id; give the case's id as a string"
     if field not in row:
-        return f"case {row['case_id']}: no {field!r}; its keys are {', '.join(map(str, row))}"
+        return f"case {row['case_id']}: no {field!r}; its keys are {list_ids(list(map(str, row)))}"
     if not isinstance(row[field], kind):
         actual = type(row[field]).__name__
         return f"case {row['case_id']}: {field!r} is a {actual}; it must be a {kind.__name__}"

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, NoReturn, Protocol, TypeVar
 
 from archqa.core.case import Case
+from archqa.core.id_lists import list_ids
 from archqa.core.step import Step
 from archqa.core.value import FrozenModel
 from archqa.errors import CallerError, Unusable
@@ -213,7 +214,7 @@ def check_ids(ids: Iterable[str], case: Case, accusation: str) -> None:
     invented = sorted(set(ids) - set(case.sentence_ids))
     if invented:
         raise Rejected(
-            f"{accusation} {join_ids(invented)}; the note has only {join_ids(case.sentence_ids)}."
+            f"{accusation} {list_ids(invented)}; the note has only {join_ids(case.sentence_ids)}."
         )
 
 

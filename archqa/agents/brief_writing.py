@@ -7,6 +7,7 @@ from pydantic import Field
 
 from archqa.agents.agent import Agent, Rejected, join_ids
 from archqa.agents.grounding import ungrounded_drugs, ungrounded_numbers
+from archqa.core.id_lists import list_ids
 from archqa.core.value import FrozenModel
 from archqa.llm.structured import AllowedValues
 
@@ -111,7 +112,7 @@ def _line_problem(task: BriefWritingTask, line: WrittenLine) -> str:
     if not line.text.strip() or not line.citations:
         return "is empty or cites nothing. Name the lines or sentences that it rests on."
     if unknown:
-        return f"cites {join_ids(unknown)}, which was not given."
+        return f"cites {list_ids(unknown)}, which was not given."
     cited = "\n".join(sources[citation] for citation in line.citations)
     missing = (*ungrounded_numbers(line.text, cited), *ungrounded_drugs(line.text, cited))
     if missing:

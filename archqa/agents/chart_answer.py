@@ -5,6 +5,7 @@ from typing import Literal, NamedTuple
 
 from archqa.agents.agent import Agent, Rejected, join_ids
 from archqa.agents.grounding import dates_in_figures, ungrounded_drugs, ungrounded_numbers
+from archqa.core.id_lists import list_ids
 from archqa.core.value import FrozenModel
 
 MAX_RELATED_LINES = 2
@@ -110,7 +111,7 @@ def line_problems(
         return [f"Line {number} cites nothing. Name the marks of what states it."]
     unknown = [mark for mark in dict.fromkeys(line.citations) if mark not in shown]
     if unknown:
-        return [f"Line {number} cites {join_ids(unknown)}, which you were not shown."]
+        return [f"Line {number} cites {list_ids(unknown)}, which you were not shown."]
     sources = [shown[mark] for mark in dict.fromkeys(line.citations)]
     return list(_ungrounded(question, line, number, sources))
 

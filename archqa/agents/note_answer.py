@@ -5,6 +5,7 @@ from typing import Literal, Self
 from archqa.agents.agent import Agent, CaseTask, Rejected, join_ids
 from archqa.agents.grounding import ungrounded_drugs, ungrounded_numbers
 from archqa.core.case import Case
+from archqa.core.id_lists import list_ids
 from archqa.core.value import FrozenModel
 from archqa.llm.structured import AllowedValues, SentenceId
 from archqa.notes.excluded import non_evidence_reasons
@@ -121,7 +122,7 @@ def _check_citations(task: NoteAnswerTask, line: NoteLine, number: int) -> None:
     unknown = sorted(set(line.citations) - set(task.citable_ids))
     if unknown:
         raise Rejected(
-            f"Line {number} cites {join_ids(unknown)}, which is no numbered sentence of the note."
+            f"Line {number} cites {list_ids(unknown)}, which is no numbered sentence of the note."
         )
 
 

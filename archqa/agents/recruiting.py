@@ -6,6 +6,7 @@ from typing import Annotated
 from pydantic import Field
 
 from archqa.agents.agent import Agent, CaseTask, Rejected, join_ids
+from archqa.core.id_lists import list_ids
 from archqa.core.value import FrozenModel
 from archqa.llm.structured import AllowedValues
 
@@ -101,7 +102,7 @@ class RecruitingAgent(Agent[RecruitingTask, RecruitedExperts]):
         unknown = sorted(set(output.experts) - set(SPECIALTIES))
         if unknown:
             raise Rejected(
-                f"There is no specialty {join_ids(unknown)} here; take the nearest of: "
+                f"There is no specialty {list_ids(unknown)} here; take the nearest of: "
                 f"{join_ids(SPECIALTIES)}."
             )
         if len(set(output.experts)) < len(output.experts):

@@ -9,6 +9,7 @@ from archqa.agents.note_answer_check import (
 )
 from archqa.asking.answer import Answer, AnswerLine, Evidence, Status
 from archqa.core.case import Case
+from archqa.core.id_lists import list_ids
 from archqa.errors import ContextTooLong
 from archqa.notes.non_evidence import headings_of_sentences
 from archqa.tasks.pipeline import Pipeline, PipelineResult
@@ -121,7 +122,7 @@ def _unanswered(case: Case, output: NoteAnswer) -> Answer:
             f"here: {_phrase(output.missing)}.",
         )
     words = tuple(" ".join(words.split()) for words in output.not_understood if words.strip())
-    quoted = ", ".join(f'"{word}"' for word in words)
+    quoted = list_ids(f'"{word}"' for word in words)
     return Answer(
         question=question,
         status=Status.NOT_UNDERSTOOD,

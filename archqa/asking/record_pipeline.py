@@ -11,6 +11,7 @@ from archqa.asking.record_grammar import (
     answer_of_queries,
     declined_with_facts,
 )
+from archqa.core.id_lists import list_ids
 from archqa.core.question import RecordQuestion
 from archqa.errors import CaseFailed, NotUnderstood, Refused
 from archqa.fhir import FhirError, Record, Resource, display_name
@@ -138,7 +139,7 @@ def _later_evidence(evidence: Iterable[Evidence], queries: PatientQueries) -> It
         if resource is not None and is_later(resource, queries.cutoff):
             later.append(each.id)
     if later:
-        yield f"Dated after the question: {', '.join(later)}."
+        yield f"Dated after the question: {list_ids(later)}."
 
 
 def _read(record: Record, kind: str, resource_id: str) -> Resource | None:

@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 from archqa.chart.chart_notes import ChartDocument, ChartNotes
 from archqa.chart.named_visit import NamedVisit, named_visit, names_visit
+from archqa.core.id_lists import list_ids
 from archqa.fhir import Resource
 from archqa.query.conventions import CLINICAL
 from archqa.query.everyday import Vocabulary
@@ -65,7 +66,7 @@ def note_limits(
     if named:
         allowed = {min(named)} if _LATEST.search(question) else named
         titles = dict.fromkeys(notes.documents[index].title for index in sorted(allowed))
-        said.append(", ".join(titles))
+        said.append(list_ids(titles))
     visit = named_visit(question, encounters(), today) if names_visit(question) else None
     of_visit = {i for i in allowed if visit and _is_of_visit(notes.documents[i], visit)}
     if of_visit:

@@ -16,6 +16,7 @@ from archqa import tasks
 from archqa.cli import evidence_answers, evidence_links, evidence_questions
 from archqa.cli.console import console, print_count, print_json, print_notice
 from archqa.cli.engine_training import load_labels, require_training_package
+from archqa.core.id_lists import list_ids
 from archqa.engine import model
 from archqa.errors import CallerError
 from archqa.safety.storage import storage_errors
@@ -124,7 +125,7 @@ def _load_labelled_sets(files: list[Path]) -> LabelledSets:
     if clashing:
         raise CallerError(
             f"Sets of cases are named after their files, and these share a name: "
-            f"{', '.join(clashing)}.\nRename all but one of them."
+            f"{list_ids(clashing)}.\nRename all but one of them."
         )
     return {file.stem: _load_labelled_cases(file) for file in files}
 

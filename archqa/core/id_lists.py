@@ -1,12 +1,13 @@
 """Lists ids in messages: never more than ten, since nobody reads ninety."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable
 
 MAX_IDS = 10
 
 
-def list_ids(ids: Sequence[str]) -> str:
+def list_ids(ids: Iterable[str]) -> str:
     """The first ten ids, and how many more there are."""
-    shown = ", ".join(ids[:MAX_IDS])
-    hidden = len(ids) - MAX_IDS
+    all_ids = list(ids)
+    shown = ", ".join(all_ids[:MAX_IDS])
+    hidden = len(all_ids) - MAX_IDS
     return f"{shown} and {hidden} more" if hidden > 0 else shown

@@ -5,6 +5,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from itertools import chain
 from typing import NamedTuple
 
+from archqa.core.id_lists import list_ids
 from archqa.core.judgement import Judgement, Relevance
 from archqa.core.probability import pool, stated_probability
 from archqa.errors import CallerError
@@ -169,7 +170,7 @@ def _enabled_votes(votes: Votes, settings: PanelSettings) -> Votes:
         if is_enabled_voter(voter, settings):
             enabled[voter] = by_sentence
     if not enabled:
-        available = ", ".join(votes) or "none"
+        available = list_ids(votes) or "none"
         raise CallerError(f"None of the voters is {settings.voters!r}.\nThere are: {available}.")
     return enabled
 

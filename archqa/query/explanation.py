@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from datetime import datetime
 from typing import Any
 
+from archqa.core.id_lists import list_ids
 from archqa.core.value import FrozenModel
 from archqa.fhir import Record, Resource
 from archqa.query.benchmark_format import format_value
@@ -237,7 +238,7 @@ def unconfirmed(row: Row, read: ReadResource) -> str:
         else:
             resources.append(resource)
     if missing:
-        return f"{', '.join(missing)} not in the record"
+        return f"{list_ids(missing)} not in the record"
     return _unconfirmed(row, resources)
 
 

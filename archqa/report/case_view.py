@@ -14,6 +14,7 @@ from archqa.report.report_data import ReportData
 from archqa.report.scoreboard import case_metric_name
 from archqa.report.task_view import TaskView, task_view
 from archqa.report.trace import Trace, case_trace
+from archqa.report.voters import judgements_by_voter
 from archqa.runs.record import CaseRecord
 
 
@@ -81,7 +82,8 @@ def _note_case_view(
         record = records[run_index]
         marks = note_view.sentence_marks(case, record, key)
         claims = note_view.claim_views(case, record, anchor, run_index, marks)
-        grid = note_view.judgement_grid(case, record, key, anchor, marks, text=text)
+        backends = data.run.manifest.backends
+        grid = note_view.judgement_grid(case, record, backends, key, anchor, marks, text=text)
         run_view = _run_view(data, case, text)
         run_views.append(run_view._replace(claims=tuple(claims), grid=grid))
         marks_by_run.append(marks)
@@ -131,7 +133,8 @@ def _run_view(data: ReportData, item: Item, text: bool) -> CaseRunView:
         score=scores.get(metric),
     )
     if record:
-        trace = case_trace(data.run, item.id, text=text)
+        voters = judgements_by_voter(record, data.run.manifest.backends)
+        trace = case_trace(data.run, item.id, text=text, tables=len(voters) < 2)
         view = view._replace(trace=trace)
     if record and record.answer and text:
         view = view._replace(submission=record.answer.submission)

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 from archqa.agents.conversation_turns import conversation_turns
 from archqa.agents.dry_run_backend import DryRunCall
+from archqa.core.id_lists import list_ids
 from archqa.core.question import Item
 from archqa.errors import CaseFailed
 from archqa.llm.scripted import ScriptedModel
@@ -194,4 +195,4 @@ def _remarks(estimate: CostEstimate) -> Iterator[str]:
     called = {row.agent for row in estimate.rows}
     uncalled = [agent for agent in estimate.uncalled_agents if agent not in called]
     if uncalled:
-        yield f"Not in the estimate, since a dry run does not call them: {', '.join(uncalled)}."
+        yield f"Not in the estimate, since a dry run does not call them: {list_ids(uncalled)}."

@@ -71,7 +71,7 @@ def _check_same_kind(parts: Sequence[Run]) -> None:
         if differences:
             raise CallerError(
                 f"{parts[0].path} and {part.path} are not parts of one run: "
-                f"{', '.join(differences)} differ.\n"
+                f"{list_ids(differences)} differ.\n"
                 "Merge runs of one case file that were made in the same way."
             )
 

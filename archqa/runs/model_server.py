@@ -3,6 +3,7 @@
 import asyncio
 from typing import TYPE_CHECKING
 
+from archqa.core.id_lists import list_ids
 from archqa.errors import CallerError, ServerUnavailable
 from archqa.runs.models import no_server_asked_for
 from archqa.runs.server_addresses import server_address
@@ -11,8 +12,6 @@ from archqa.settings import DEFAULT_MODEL, Settings
 if TYPE_CHECKING:
     from archqa.llm.offered_models import OfferedModel
     from archqa.llm.server_api import ServerApi
-
-_MAX_MODELS_SHOWN = 8
 
 
 def resolve_model(settings: Settings) -> Settings:
@@ -33,8 +32,7 @@ def resolve_model(settings: Settings) -> Settings:
         return settings
     if len(names) == 1:
         return settings.replace(model=names[0])
-    shown = ", ".join(names[:_MAX_MODELS_SHOWN])
-    raise CallerError(f"{settings.base_url} serves {shown}.\nChoose one with --model.")
+    raise CallerError(f"{settings.base_url} serves {list_ids(names)}.\nChoose one with --model.")
 
 
 async def list_models(settings: Settings) -> "list[OfferedModel]":

@@ -4,6 +4,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from archqa import tasks
+from archqa.core.id_lists import list_ids
 from archqa.errors import CallerError
 from archqa.panel.decision import ENGINE
 from archqa.panel.settings import PanelSettings
@@ -126,7 +127,7 @@ def _endpoint(name: str, settings: Settings, base_url: str | None) -> ModelEndpo
     if not separator:
         return ModelEndpoint(name, name, base_url)
     if server not in settings.servers:
-        defined = ", ".join(settings.servers) or "none yet"
+        defined = list_ids(settings.servers) or "none yet"
         raise CallerError(
             f"There is no server {server!r} for the model {name!r}.\n"
             f"Servers defined: {defined}. Add one with --set servers.{server}.base_url=URL."

@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from archqa.core.id_lists import list_ids
 from archqa.errors import ArchqaError, CallerError
 from archqa.runs.folder import RunFolder
 from archqa.runs.lock import check_not_locked, run_lock
@@ -113,7 +114,7 @@ def _reopen(path: Path, plan: Plan) -> OpenRun:
     differences = manifest_differences(existing, plan.manifest)
     if differences:
         raise CallerError(
-            f"{path} was another run: {', '.join(differences)} differ.\n"
+            f"{path} was another run: {list_ids(differences)} differ.\n"
             "Resume it as it was begun, or name a new --out."
         )
     folder.mend()
@@ -220,7 +221,7 @@ def _latest_unfinished(runs: Path, planned: RunManifest) -> Path | None:
             latest = path
             break
     if damaged:
-        _log.warning("skipped, since their run.json is damaged: %s", ", ".join(damaged))
+        _log.warning("skipped, since their run.json is damaged: %s", list_ids(damaged))
     return latest
 
 

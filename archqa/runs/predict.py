@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from archqa.agents.agent import ConfirmWrite
+from archqa.core.id_lists import list_ids
 from archqa.core.question import Item
 from archqa.errors import CallerError, without_suppressed_causes
 from archqa.fhir import AuditLog
@@ -125,7 +126,7 @@ def _chosen_settings(settings: Settings | None, typed: dict[str, Any]) -> Settin
         return load_settings(typed=typed)
     if typed:
         raise CallerError(
-            f"Both settings and {', '.join(typed)} were given.\n"
+            f"Both settings and {list_ids(typed)} were given.\n"
             "Put them into one: load_settings(typed=...)."
         )
     return settings

@@ -11,6 +11,8 @@ from urllib.parse import quote
 from archqa.errors import InputError
 from archqa.report import report_html
 from archqa.report.report_data import ReportData, load_report_data
+from archqa.report.trace import full_trace
+from archqa.runs.run import Run
 from archqa.settings import Settings
 from archqa.web.library import RunLibrary
 from archqa.web.page_renderer import LiveLinks, PageRenderer
@@ -66,6 +68,22 @@ class RunPages:
             return None
         return self._report([path_1, path_2], LiveLinks())
 
+    def trace(self, name: str, case_index: int) -> str | None:
+        """Return the whole trace of a case of a run."""
+        path = self._library.find(name)
+        run = Run.open(path) if path else None
+        if run is None or not 0 <= case_index < len(run.cases):
+            return None
+        item = run.cases[case_index]
+        return self._renderer.render(
+            "trace.html.jinja",
+            case_id=item.id,
+            record=run.get_record(item.id),
+            trace=full_trace(run, item),
+            run_url=run_url(name),
+            case_url=case_url(name, case_index),
+        )
+
     def load(self, name: str) -> ReportData | None:
         """Return the data of a run. Raises `InputError` if it is damaged."""
         path = self._library.find(name)
@@ -91,6 +109,11 @@ class RunPages:
 def run_url(name: str) -> str:
     """Return the URL of a run."""
     return f"/runs/{quote(name, safe='')}"
+
+
+def case_url(name: str, case_index: int) -> str:
+    """Return the URL of a case of a run."""
+    return f"{run_url(name)}/cases/{case_index}"
 
 
 def review_url(name: str) -> str:

@@ -26,3 +26,7 @@ def add_run_routes(app: FastAPI, pages: RunPages) -> None:
     @app.get("/runs/{name}")
     def run(name: str) -> Response:
         return html_response(pages.run(name))
+
+    @app.get("/runs/{name}/cases/{case_index}/trace")
+    def trace(name: str, case_index: int) -> Response:
+        return html_response(pages.trace(name, case_index))

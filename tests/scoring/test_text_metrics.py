@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from rouge_score.rouge_scorer import RougeScorer
+from sacrebleu.metrics.bleu import BLEU
 
 from scoring.bleu import Bleu
 from scoring.rouge import Rouge
@@ -26,6 +27,21 @@ LINES = st.lists(WORDS, min_size=1, max_size=4).map(
     lambda lines: "\n".join(" ".join(line) for line in lines)
 )
 
+AWKWARD_TEXTS = st.lists(
+    st.sampled_from(
+        [
+            *" .,-5a\n&;<~'\u00a0\u2028\t\r\x85é",
+            "&quot;",
+            "&amp;lt;",
+            "<skipped>",
+            "-\n",
+            "1,000",
+            "b c",
+        ]
+    ),
+    max_size=30,
+).map("".join)
+
 
 @pytest.mark.parametrize(
     ("text", "tokens"),
@@ -39,6 +55,22 @@ LINES = st.lists(WORDS, min_size=1, max_size=4).map(
 )
 def test_13a_tokens_keep_numbers_and_words_whole(text: str, tokens: list[str]) -> None:
     assert list(tokenize_13a(text)) == tokens
+
+
+@settings(deadline=None, max_examples=500)
+@given(AWKWARD_TEXTS)
+def test_13a_tokens_are_what_the_library_says_of_the_whole_text(text: str) -> None:
+    library = BLEU(tokenize="13a", force=True).tokenizer
+    assert list(tokenize_13a(text)) == library(text).split()
+
+
+@settings(deadline=None, max_examples=300)
+@given(AWKWARD_TEXTS, AWKWARD_TEXTS)
+def test_bleu_equals_what_the_library_says_of_the_whole_texts(shared: str, rest: str) -> None:
+    prediction, reference = shared + rest, shared
+    library = BLEU(smooth_method="none", tokenize="13a", force=True)
+    expected = library.corpus_score([prediction], [[reference]]).score
+    assert Bleu().score(TextSample(prediction, reference)) == expected
 
 
 @settings(deadline=None)

@@ -146,7 +146,7 @@ def test_the_form_answers_a_pasted_note(server_url: str, width: int, scheme: str
         assert {url.split("/")[2] for url in recorded.requests} - {""} <= {server_url.split("/")[2]}
 
 
-@pytest.mark.parametrize("path", ["", "runs/one", "runs/one/review/0"])
+@pytest.mark.parametrize("path", ["", "runs/one", "runs/one/review/0", "runs/one/cases/0/trace"])
 def test_the_live_pages_are_accessible(server_url: str, path: str) -> None:
     with open_page(390, "dark", bypass_csp=True) as recorded:
         recorded.page.goto(page_url(server_url, path))
@@ -175,3 +175,32 @@ def test_a_review_is_saved_from_the_page(server_url: str) -> None:
         recorded.page.locator("button.main").click()
         recorded.page.locator("text=✓ Saved").wait_for()
         assert recorded.page.locator("select[name=label-3]").input_value() == "supplementary"
+
+
+def test_each_text_of_a_trace_is_a_click_away_without_scripts(server_url: str) -> None:
+    with open_page(java_script_enabled=False) as recorded:
+        recorded.page.goto(page_url(server_url, "runs/one/cases/0/trace"))
+        reply = recorded.page.locator("pre", has_text="What the model said.")
+        assert not reply.is_visible()
+        recorded.page.locator("summary", has_text="Reply").click()
+        assert reply.is_visible()
+        assert not recorded.page.locator("[data-trace-tools]").is_visible()
+
+
+def test_a_trace_is_filtered_and_opened_by_keyboard(server_url: str) -> None:
+    with open_page() as recorded:
+        recorded.page.goto(page_url(server_url, "runs/one/cases/0/trace"))
+        reply = recorded.page.locator("pre", has_text="What the model said.")
+        recorded.page.locator("#trace-filter").focus()
+        recorded.page.keyboard.type("model said")
+        reply.wait_for(state="visible")
+        recorded.page.keyboard.type(" nowhere")
+        recorded.page.locator("[role=status]", has_text="0 of 1").wait_for()
+        assert recorded.page.locator(".t-stage:visible").count() == 0
+        recorded.page.locator("#trace-filter").fill("")
+        recorded.page.locator(".t-stage").wait_for()
+        recorded.page.locator("[data-open=false]").press("Enter")
+        assert not reply.is_visible()
+        recorded.page.locator("[data-open=true]").press("Enter")
+        assert reply.is_visible()
+        assert recorded.console == []

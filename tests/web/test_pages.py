@@ -85,6 +85,14 @@ async def test_a_run_is_shown_live_and_two_are_compared(client: httpx2.AsyncClie
     ).status_code == 404
 
 
+async def test_the_trace_of_a_case_has_a_page(client: httpx2.AsyncClient) -> None:
+    page = await client.get("/runs/one/cases/0/trace")
+    assert page.status_code == 200
+    assert "What the model said." in page.text
+    assert (await client.get("/runs/one/cases/3/trace")).status_code == 404
+    assert (await client.get("/runs/nine/cases/0/trace")).status_code == 404
+
+
 async def test_a_running_run_is_shown_in_its_current_state(
     client: httpx2.AsyncClient, runs: Path
 ) -> None:

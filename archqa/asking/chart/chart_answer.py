@@ -11,6 +11,7 @@ from archqa.asking.chart.question_parts import question_parts
 from archqa.asking.chart.reconciled import Lines, joined_lines, reconciled
 from archqa.asking.chart.related_facts import is_all_named, related_facts
 from archqa.asking.chart.statement_conflicts import note_conflicts
+from archqa.core.id_lists import list_ids
 
 _VERDICT = re.compile(r"^(?:Yes|No)[:,.] ")
 _NOT_JUDGED = "This asks for a clinical judgement or a prediction, which is not made."
@@ -52,7 +53,7 @@ class _Asking:
             return self._of_record
         answerer = self._chart.note_answerer
         quoted = [answerer.quoted(conflict.place) for conflict in conflicts]
-        names = ", ".join(dict.fromkeys(conflict.name for conflict in conflicts))
+        names = list_ids(dict.fromkeys(conflict.name for conflict in conflicts))
         remark = f"On {names}, notes say otherwise or later than the resources: both are shown."
         own_lines = map(_without_verdict, self._of_record.lines)
         cited = chain.from_iterable(evidence for _, evidence in quoted)

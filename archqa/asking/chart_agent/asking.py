@@ -15,6 +15,7 @@ from archqa.asking.answer import Answer, Status
 from archqa.asking.chart_agent.conversation import ChartBudget, ChartConversation
 from archqa.asking.chart_agent.shown import ChartToAsk, ShownChart
 from archqa.asking.record_numbers import counted
+from archqa.core.id_lists import list_ids
 from archqa.errors import ContextTooLong
 from archqa.tasks.pipeline import Pipeline, PipelineResult
 from archqa.tasks.pipeline_settings import PipelineSettings
@@ -146,7 +147,7 @@ class _Asking:
 
     def _not_understood(self, reply: ChartReply) -> Answer:
         words = tuple(" ".join(words.split()) for words in reply.not_understood if words.strip())
-        quoted = ", ".join(f'"{word}"' for word in words)
+        quoted = list_ids(f'"{word}"' for word in words)
         return Answer(
             question=self._question,
             status=Status.NOT_UNDERSTOOD,

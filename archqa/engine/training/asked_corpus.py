@@ -15,6 +15,7 @@ from typing import NamedTuple
 
 from archqa.core.case import Case
 from archqa.core.evidence_overlap import Offsets, is_same_evidence
+from archqa.core.id_lists import list_ids
 from archqa.core.value import FrozenModel
 from archqa.engine.training.auxiliary_corpus import FORMAT_HINT, Note, note_case, read_rows
 from archqa.errors import InputError
@@ -94,7 +95,7 @@ def _read_note_questions(folder: Path) -> Iterator[AskedQuestion]:
         if row.note not in notes:
             mistakes.append(f":{number}: there is no note {row.note}.")
         elif unknown := _unknown_ids(row, notes[row.note]):
-            mistakes.append(f":{number}: the note has no sentence {', '.join(unknown)}.")
+            mistakes.append(f":{number}: the note has no sentence {list_ids(unknown)}.")
     if mistakes:
         raise InputError(path, mistakes, FORMAT_HINT)
     for _, row in rows:

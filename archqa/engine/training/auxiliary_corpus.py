@@ -13,6 +13,7 @@ from typing import NamedTuple, TypeVar
 from pydantic import ValidationError
 
 from archqa.core.case import Case, Phrase, Sentence
+from archqa.core.id_lists import list_ids
 from archqa.core.judgement import Relevance
 from archqa.core.key import CaseKey
 from archqa.core.value import FrozenModel
@@ -153,7 +154,7 @@ def _mistakes(question: Question, notes: Mapping[str, Case]) -> Iterator[str]:
     essential, supplementary = set(question.essential), set(question.supplementary)
     unknown = (essential | supplementary) - set(notes[question.note].sentence_ids)
     if unknown:
-        yield f"the note {question.note} has no sentence {', '.join(sorted(unknown))}."
+        yield f"the note {question.note} has no sentence {list_ids(sorted(unknown))}."
     if not essential or essential & supplementary:
         yield "a question needs an essential sentence, and none that is supplementary as well."
     if not all(phrase in question.narrative for phrase in question.question):

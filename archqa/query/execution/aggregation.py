@@ -3,6 +3,7 @@
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 
+from archqa.core.id_lists import list_ids
 from archqa.fhir.values.text import normalise_text
 from archqa.query.execution.concept_limit import ConceptMatcher
 from archqa.query.execution.context import ExecutionContext, uses_end_time
@@ -81,7 +82,7 @@ def _warn_of_mixed_tests(context: ExecutionContext, rows: Sequence[Row]) -> None
         if row.value is not None
     }
     if len(set(names.values())) > 1:
-        listed = ", ".join(sorted(set(names.values())))
+        listed = list_ids(sorted(set(names.values())))
         context.warn(f"The values are of {len(names)} different tests: {listed}.")
 
 
@@ -232,7 +233,7 @@ def _shared_unit(context: ExecutionContext, rows: Iterable[Row]) -> str:
         return ""
     units = {row.unit for row in rows if row.value is not None}
     if len(units) > 1:
-        unit_list = ", ".join(sorted(unit or "none" for unit in units))
+        unit_list = list_ids(sorted(unit or "none" for unit in units))
         context.warn(f"The values have different units ({unit_list}).")
     if len(units) != 1:
         return ""

@@ -4,6 +4,7 @@ import operator
 from collections.abc import Callable
 from dataclasses import replace
 
+from archqa.core.id_lists import list_ids
 from archqa.fhir import Record
 from archqa.query.conventions import CLINICAL, Conventions, get_conventions
 from archqa.query.execution.aggregation import aggregate_rows, comparison_value
@@ -69,7 +70,7 @@ def _check_comparable(context: ExecutionContext, wanted: Wanted) -> None:
     """Raise `CannotExecute` for a measurement of several parts, unless rows are only counted."""
     parts = row_matcher(context, wanted).parts
     if parts and context.query.summary != "count":
-        names = ", ".join(part.name for part in parts)
+        names = list_ids(part.name for part in parts)
         raise CannotExecute(
             f"A comparison needs one number, but {wanted} has several parts.\n"
             f"Compare one of them: {names}."

@@ -10,6 +10,7 @@ import re
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from archqa.core.id_lists import list_ids
 from archqa.errors import InputError
 from archqa.tasks.files.json_node import JsonContent, JsonNode, parse_json
 from archqa.tasks.files.mistakes import FileErrors
@@ -87,7 +88,7 @@ def _check_parameters(function: JsonNode) -> None:
         return
     undescribed = [name for name in required if name not in properties]
     if undescribed:
-        names = ", ".join(undescribed)
+        names = list_ids(undescribed)
         function.add_error(
             "parameters.required", f"lists names that are not in properties: {names}."
         )

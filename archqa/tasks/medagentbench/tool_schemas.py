@@ -11,6 +11,7 @@ from typing import Any
 from pydantic import Field
 
 from archqa.agents.tools.calculator import calculate
+from archqa.core.id_lists import list_ids
 from archqa.core.value import FrozenModel
 from archqa.tasks.medagentbench.clock import format_datetime
 from archqa.tasks.medagentbench.dosing import parse_dosing
@@ -148,7 +149,7 @@ class Finish(ClinicalTool[FinishArgs]):
         known = self.implementations.known_resources
         unread = [reference for reference in args.cited if reference not in known]
         if unread:
-            raise ActionFailed(f"You cite {', '.join(unread)}, which was not read in this task.")
+            raise ActionFailed(f"You cite {list_ids(unread)}, which was not read in this task.")
         self.implementations.finish(args.answers, args.explanation, args.cited)
         return {"finished": True}
 

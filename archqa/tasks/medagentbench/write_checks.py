@@ -8,6 +8,7 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
+from archqa.core.id_lists import list_ids
 from archqa.fhir.record import Resource
 from archqa.tasks.medagentbench.write_intents import dose_units, resource_codes
 
@@ -152,7 +153,7 @@ def _wrong_evidence(
                 f"{_MIN_QUOTED_WORDS} words of it."
             )
     if unread:
-        yield f"The evidence {', '.join(unread)} was not read in this task."
+        yield f"The evidence {list_ids(unread)} was not read in this task."
 
 
 def _folded(text: str) -> str:
@@ -208,7 +209,7 @@ def _wrong_evidence_unit(
         quantity = resource.get("valueQuantity") or {}
         unit = str(quantity.get("unit") or "").lower()
         if unit and not any(same_unit(unit, expected) for expected in instruction_units):
-            expected_units = ", ".join(instruction_units)
+            expected_units = list_ids(instruction_units)
             yield (
                 f"The measurement {reference} is in another unit than the instruction's "
                 f"{expected_units}."

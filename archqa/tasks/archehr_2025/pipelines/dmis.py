@@ -21,6 +21,7 @@ from archqa.agents.labelling import LabellingTask
 from archqa.agents.recruiting import RecruitingAgent, RecruitingTask
 from archqa.agents.specialist import SpecialistAgent, SpecialistTask
 from archqa.core.case import Case, Sentence
+from archqa.core.id_lists import list_ids
 from archqa.core.judgement import Judgement
 from archqa.errors import CaseFailed, ContextTooLong, Truncated, Unusable
 from archqa.tasks.archehr_2025.pipelines.shared import (
@@ -128,7 +129,7 @@ async def _screen_batch(
     try:
         verdicts = await GeneralExpertBatchAgent().run(task, state.run_context)
     except CaseFailed as failure:
-        ids = ", ".join(task.requested_ids)
+        ids = list_ids(task.requested_ids)
         state.add_remark(
             f"sentences {ids} are left to the specialists: the general expert failed", failure
         )

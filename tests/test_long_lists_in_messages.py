@@ -1,0 +1,193 @@
+"""No message lists more than ten ids: thirty wrong ones at every door, of which ten are named."""
+
+import json
+import re
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from archqa.agents.agent import check_ids
+from archqa.core.case import Case
+from archqa.core.judgement import Judgement, Relevance
+from archqa.core.key import CaseKey
+from archqa.engine.training.auxiliary_corpus import read_corpus
+from archqa.errors import ArchqaError
+from archqa.evaluation.what_if import settings_from_run
+from archqa.llm.structured import Rejected
+from archqa.panel.decision import pool_votes, select_evidence
+from archqa.panel.settings import PanelSettings
+from archqa.query.execution.rows import Row
+from archqa.query.explanation import unconfirmed
+from archqa.runs.case_selection import Selection
+from archqa.runs.models import model_endpoints
+from archqa.settings import load_settings
+from archqa.tasks.key_matching import check_key_matches
+from archqa.tasks.medagentbench.function_file import load_functions
+from archqa.tasks.medagentbench.write_checks import TaskText, WriteContext, missing_reads
+from scoring.errors import ScoringError
+from scoring.tasks import archehr2025
+from tests.cli.test_commands import archqa
+
+FAULTY = tuple(f"faulty{number:02}" for number in range(30))
+
+Door = Callable[[Path], object]
+"""Returns, prints or raises a message about all faulty ids, given an empty folder."""
+
+
+def score_what_nobody_answered(folder: Path) -> object:
+    return _scored(["1"], ["1", *FAULTY])
+
+
+def score_answers_to_no_case(folder: Path) -> object:
+    return _scored(["1", *FAULTY], ["1"])
+
+
+def score_labels_of_sentences_that_are_not_there(folder: Path) -> object:
+    labels = dict.fromkeys(FAULTY, "essential")
+    reference = archehr2025.Reference("1", "Why?", {"1": "Because."}, labels)
+    return archehr2025.score([{"case_id": "1", "answer": "Because. |1|"}], [reference])
+
+
+def score_a_row_of_other_fields(folder: Path) -> object:
+    return archehr2025.score([{"case_id": "1", **dict.fromkeys(FAULTY, "")}], [_reference("1")])
+
+
+def score_on_the_command_line(folder: Path) -> object:
+    submission = folder / "submission.json"
+    rows = [{"case_id": each, "answer": "Because. |1|"} for each in ("1", *FAULTY)]
+    submission.write_text(json.dumps(rows))
+    return archqa("score", str(submission), "--data", "data/dev.json").stderr.replace("\n", " ")
+
+
+def match_a_key_without_the_cases(folder: Path) -> object:
+    return check_key_matches([Case(id=each) for each in FAULTY], {})
+
+
+def match_a_key_of_other_cases(folder: Path) -> object:
+    return check_key_matches([], {each: CaseKey(case_id=each) for each in FAULTY})
+
+
+def match_a_key_of_other_sentences(folder: Path) -> object:
+    key = CaseKey(case_id="1", labels=dict.fromkeys(FAULTY, Relevance.ESSENTIAL))
+    return check_key_matches([Case(id="1")], {"1": key})
+
+
+def run_cases_that_are_not_there(folder: Path) -> object:
+    return Selection(case_ids=FAULTY).positions(["1", "2"])
+
+
+def predict_cases_that_are_not_there(folder: Path) -> object:
+    options = [option for each in FAULTY for option in ("--case", each)]
+    arguments = ("predict", "mini", "--pipeline", "embedded", *options)
+    return archqa(*arguments, "--out", str(folder / "run")).stderr
+
+
+def change_settings_that_cannot_be_changed(folder: Path) -> object:
+    return settings_from_run(folder, [f"{each}=1" for each in FAULTY])
+
+
+def evaluate_files_of_one_name(folder: Path) -> object:
+    files = [str(folder / each / "dev.json") for each in FAULTY]
+    return archqa("evidence", "evaluate", *files).stderr.replace("\n", "")
+
+
+def name_a_server_that_is_not_defined(folder: Path) -> object:
+    servers = {each: {"base_url": "http://127.0.0.1:1/v1"} for each in FAULTY}
+    agents = {"note_answer": {"models": ["some-model@elsewhere"]}}
+    settings = load_settings(typed={"servers": servers, "agents": agents})
+    return model_endpoints(settings, "note_answer")
+
+
+def let_nobody_vote(folder: Path) -> object:
+    judgement = Judgement(sentence_id="1", label=Relevance.ESSENTIAL)
+    votes = pool_votes({f"answer first @ {each}": [judgement] for each in FAULTY})
+    return select_evidence(["1"], votes, PanelSettings(voters="nobody"))
+
+
+def cite_sentences_that_the_note_has_not(folder: Path) -> object:
+    check_ids(FAULTY, Case(id="1"), "You cite")
+    return "accepted"
+
+
+def justify_a_write_by_what_was_not_read(folder: Path) -> object:
+    task = TaskText("Order a test.", "")
+    evidence = tuple(f"Observation/{each}" for each in FAULTY)
+    return missing_reads({}, task, WriteContext({}), evidence)
+
+
+def require_parameters_that_are_not_described(folder: Path) -> object:
+    parameters = {"type": "object", "properties": {}, "required": list(FAULTY)}
+    function = {
+        "name": "GET {api_base}/Condition",
+        "description": "Finds.",
+        "parameters": parameters,
+    }
+    path = folder / "functions.json"
+    path.write_text(json.dumps([function]))
+    return load_functions(path)
+
+
+def train_on_sentences_that_the_note_has_not(folder: Path) -> object:
+    note = {"note": "n", "style": "", "sentences": [["1", "1", "Because."]]}
+    question = {"note": "n", "narrative": "Why?", "question": ["Why?"], "clinician_question": ""}
+    labels = {"essential": FAULTY, "supplementary": ()}
+    (folder / "notes.jsonl").write_text(json.dumps(note))
+    (folder / "questions.jsonl").write_text(json.dumps({**question, **labels}))
+    return read_corpus(folder)
+
+
+def confirm_resources_that_are_not_there(folder: Path) -> object:
+    row = Row(refs=tuple(f"Condition/{each}" for each in FAULTY))
+    return unconfirmed(row, lambda resource_type, resource_id: None)
+
+
+@pytest.mark.parametrize(
+    "door",
+    [
+        score_what_nobody_answered,
+        score_answers_to_no_case,
+        score_labels_of_sentences_that_are_not_there,
+        score_a_row_of_other_fields,
+        score_on_the_command_line,
+        match_a_key_without_the_cases,
+        match_a_key_of_other_cases,
+        match_a_key_of_other_sentences,
+        run_cases_that_are_not_there,
+        predict_cases_that_are_not_there,
+        change_settings_that_cannot_be_changed,
+        evaluate_files_of_one_name,
+        name_a_server_that_is_not_defined,
+        let_nobody_vote,
+        cite_sentences_that_the_note_has_not,
+        justify_a_write_by_what_was_not_read,
+        require_parameters_that_are_not_described,
+        train_on_sentences_that_the_note_has_not,
+        confirm_resources_that_are_not_there,
+    ],
+)
+def test_a_message_names_ten_of_thirty_faulty_ids_and_counts_the_rest(
+    door: Door, tmp_path: Path
+) -> None:
+    message = _message(door, tmp_path)
+    named = set(re.findall(r"faulty\d\d", message))
+    # Some lists hold a name besides the faulty ones, which then is one of the ten.
+    assert 9 <= len(named) <= 10, message
+    assert re.search(r"and 2[01] more", message), message
+
+
+def _message(door: Door, folder: Path) -> str:
+    try:
+        return str(door(folder))
+    except (ArchqaError, Rejected, ScoringError) as error:
+        return str(error)
+
+
+def _scored(answered: list[str], in_key: list[str]) -> list[str]:
+    submission = [{"case_id": case_id, "answer": "Because. |1|"} for case_id in answered]
+    references = list(map(_reference, in_key))
+    return archehr2025.score(submission, references, metrics=["strict_micro_f1"]).warnings
+
+
+def _reference(case_id: str) -> archehr2025.Reference:
+    return archehr2025.Reference(case_id, "Why?", {"1": "Because."}, {"1": "essential"})
