@@ -9,12 +9,13 @@ import hashlib
 import json
 import shutil
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from io import BytesIO
 from itertools import product
 from pathlib import Path
 from typing import Any, NamedTuple
+from urllib.parse import urlsplit
 
 from PIL import Image
 
@@ -33,12 +34,19 @@ _README_HEIGHT = 2600
 """So high that no part of a case scrolls."""
 _MARGIN = 24
 _BOXES = "all => all.map(one => one.getBoundingClientRect().toJSON())"
+_WHOLE_HEIGHT = """() => {
+    document.querySelectorAll("article").forEach(one => one.style.contentVisibility = "visible");
+    return document.documentElement.scrollHeight;
+}"""
+"""The height of the page, also of parts that the browser has not laid out yet."""
 _QUALITY = 70
 _RUN = "mini"
 _REVIEWER = "Reviewer"
 
-Visit = Callable[[Any, str], Any]
-"""Opens a page of the server with this URL."""
+Look = tuple[int, str]
+"""The width of the window and the color scheme."""
+
+LOOKS: tuple[Look, ...] = tuple(product(SIZES, SCHEMES))
 
 
 class Screenshot(NamedTuple):
@@ -56,14 +64,14 @@ class Screenshots(NamedTuple):
     pictures: tuple[Screenshot, ...]
 
 
-def take_screenshots(folder: Path) -> Screenshots:
+def take_screenshots(folder: Path, looks: Sequence[Look] = LOOKS) -> Screenshots:
     """Answer the cases of data/mini in a folder, and take a picture of each page in each look."""
     run = _scored_run(folder)
-    pictures: list[Screenshot] = []
     with served(folder) as url:
-        for (page, visit), width, scheme in product(_pages().items(), SIZES, SCHEMES):
-            pictures.append(_take(f"{page}-{width}-{scheme}", url, visit, width, scheme))
-        pictures.append(_readme_picture(url))
+        addresses = {name: page_url(url, path) for name, path in _pages(url).items()}
+        pictures = [_readme_picture(addresses["case"])]
+        for (name, address), (width, scheme) in product(addresses.items(), looks):
+            pictures.append(_take(f"{name}-{width}-{scheme}", address, width, scheme))
         font = _font(url)
     answers = hashlib.sha256((run / "submission.json").read_bytes()).hexdigest()
     heights = {picture.name: picture.total_height for picture in pictures}
@@ -97,49 +105,52 @@ def _scored_run(folder: Path) -> Path:
     return run.path
 
 
-def _pages() -> dict[str, Visit]:
-    return {"run": _run, "case": _case, "review": _review, "ask": _ask, "answer": _answer}
+def _pages(url: str) -> dict[str, str]:
+    """Return the path of each page on the server; the first case is asked about for one of them."""
+    return {
+        "run": f"runs/{_RUN}",
+        "case": _case_path(url),
+        "review": f"runs/{_RUN}/review/0",
+        "ask": "",
+        "answer": _ask_first_case(url),
+    }
 
 
-def _run(page: Any, url: str) -> None:
-    page.goto(page_url(url, f"runs/{_RUN}"))
+def _case_path(url: str) -> str:
+    path = f"runs/{_RUN}/cases/0"
+    with _opened(url) as page:
+        reply = page.goto(page_url(url, path))
+    # Cases without a page of their own are parts of their run's page.
+    return path if reply.ok else f"runs/{_RUN}"
 
 
-def _case(page: Any, url: str) -> None:
-    reply = page.goto(page_url(url, f"runs/{_RUN}/cases/0"))
-    if reply.status == 404:  # Cases without a page of their own are parts of their run's page.
-        page.goto(page_url(url, f"runs/{_RUN}") + "#c1")
+def _ask_first_case(url: str) -> str:
+    """Paste the note of the first case, ask its question, and return the path of the answer."""
+    mini = (ROOT / "data" / "mini" / "mini.json").read_text(encoding="utf-8")
+    case = json.loads(mini)[0]
+    with _opened(url) as page:
+        page.goto(url)
+        page.fill("#question", case["clinician_question"])
+        page.fill("#note", "\n".join(sentence["text"] for sentence in case["sentences"]))
+        page.locator("form[action='/ask'] button.main").click()
+        page.locator("ol.answer").wait_for(timeout=60_000)
+        return urlsplit(page.url).path.removeprefix("/")
 
 
-def _review(page: Any, url: str) -> None:
-    page.goto(page_url(url, f"runs/{_RUN}/review/0"))
-
-
-def _ask(page: Any, url: str) -> None:
-    page.goto(url)
-
-
-def _answer(page: Any, url: str) -> None:
-    case = json.loads((ROOT / "data" / "mini" / "mini.json").read_text(encoding="utf-8"))[0]
-    page.goto(url)
-    page.fill("#question", case["clinician_question"])
-    page.fill("#note", "\n".join(sentence["text"] for sentence in case["sentences"]))
-    page.locator("form[action='/ask'] button.main").click()
-    page.locator("ol.answer").wait_for(timeout=60_000)
-
-
-def _take(name: str, url: str, visit: Visit, width: int, scheme: str) -> Screenshot:
-    with _opened(url, width, scheme) as page:
-        visit(page, url)
-        height = page.evaluate("document.documentElement.scrollHeight")
+def _take(name: str, address: str, width: int, scheme: str) -> Screenshot:
+    with _opened(address, width, scheme) as page:
+        page.goto(address)
+        height = page.evaluate(_WHOLE_HEIGHT)
         return Screenshot(name, _image(page.screenshot(animations="disabled")), height)
 
 
-def _readme_picture(url: str) -> Screenshot:
+def _readme_picture(address: str) -> Screenshot:
     """Return the first case as a whole: its question, its answer, and its note."""
-    with _opened(url, SIZES[0], "light", height=_README_HEIGHT) as page:
-        _case(page, url)
-        boxes = page.locator("header.case-head, .beside, article.case").evaluate_all(_BOXES)[:2]
+    with _opened(address, height=_README_HEIGHT) as page:
+        page.goto(address)
+        page.evaluate(_WHOLE_HEIGHT)
+        parts = page.locator(".case-head, .beside").or_(page.locator("article.case").first)
+        boxes = parts.evaluate_all(_BOXES)
         top = min(box["top"] for box in boxes) - _MARGIN
         bottom = max(box["bottom"] for box in boxes) + _MARGIN
         clip = {"x": 0, "y": top, "width": SIZES[0], "height": bottom - top}
@@ -148,11 +159,12 @@ def _readme_picture(url: str) -> Screenshot:
 
 
 @contextmanager
-def _opened(url: str, width: int, scheme: str, height: int = _HEIGHT) -> Iterator[Any]:
+def _opened(
+    url: str, width: int = SIZES[0], scheme: str = SCHEMES[0], height: int = _HEIGHT
+) -> Iterator[Any]:
     """Open a page with the name of a reviewer, which the review pages ask for."""
     with open_page(width, scheme, height=height, reduced_motion="reduce") as recorded:
-        host = page_url(url, "").split("?", 1)[0]
-        cookie = {"name": "archqa_reviewer", "value": _REVIEWER, "url": host}
+        cookie = {"name": "archqa_reviewer", "value": _REVIEWER, "url": url}
         recorded.page.context.add_cookies([cookie])
         yield recorded.page
 
@@ -163,7 +175,7 @@ def _image(png: bytes) -> Image.Image:
 
 def _font(url: str) -> str:
     """Return the face that the browser takes for the text of a page."""
-    with _opened(url, SIZES[0], "light") as page:
+    with _opened(url) as page:
         page.goto(url)
         session = page.context.new_cdp_session(page)
         session.send("DOM.enable")

@@ -18,6 +18,9 @@ from tests.web.screenshots import (
     take_screenshots,
 )
 
+COMPARED_LOOKS = [(1440, "light"), (390, "dark")]
+"""Every width and every color scheme once, as taking a picture takes a second."""
+
 GRID = (12, 16)
 """Cells of a picture that are compared by their mean color, which a moved line hardly changes."""
 
@@ -35,7 +38,7 @@ def references() -> Screenshots:
 def screenshots(tmp_path_factory: pytest.TempPathFactory, references: Screenshots) -> Screenshots:
     """The pages as they are now; skipped where font or processor make others of them."""
     require_chromium()
-    taken = take_screenshots(tmp_path_factory.mktemp("pages"))
+    taken = take_screenshots(tmp_path_factory.mktemp("pages"), COMPARED_LOOKS)
     for what in ("font", "answers"):
         if taken.made_with[what] != references.made_with[what]:
             pytest.skip(f"the reference screenshots were made with other {what}")
@@ -55,7 +58,7 @@ def test_the_pages_look_like_their_reference_screenshots(
     screenshots: Screenshots, references: Screenshots
 ) -> None:
     expected = {picture.name: picture for picture in references.pictures}
-    assert {picture.name for picture in screenshots.pictures} == set(expected)
+    assert {picture.name for picture in screenshots.pictures} <= set(expected)
     different = []
     for picture in screenshots.pictures:
         reference = expected[picture.name]
