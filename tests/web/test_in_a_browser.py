@@ -28,7 +28,7 @@ def _browser() -> None:
 def pages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     """Reports of a run, of two runs, of questions on a record, and of a hostile note."""
     folder = tmp_path_factory.mktemp("pages")
-    cases = cases_with_specialties(3)
+    cases = cases_with_specialties(3, sentences=12)
     run_1 = create_run(folder, cases, name="one")
     run_2 = create_run(folder, cases, name="two", threshold=0.35)
     (folder / "record").mkdir()

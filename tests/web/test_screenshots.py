@@ -24,8 +24,10 @@ COMPARED_LOOKS = [(1440, "light"), (390, "dark")]
 GRID = (12, 16)
 """Cells of a picture that are compared by their mean color, which a moved line hardly changes."""
 
-MEAN_TOLERANCE = 5.0
-CELL_TOLERANCE = 48
+MEAN_TOLERANCE = 1.5
+"""Of 255; a page without any of its text differs by 3."""
+
+CELL_TOLERANCE = 32
 HEIGHT_TOLERANCE = 0.1
 
 
