@@ -22,7 +22,7 @@ from archqa.tasks.task import EndedRun
 from scoring import Scores, ScoringError
 
 if TYPE_CHECKING:
-    from archqa.tasks.fhir_agentbench.scoring.votes import Judge
+    from archqa.tasks.judging import Judge
 
 Reference = TypeVar("Reference")
 
@@ -66,8 +66,9 @@ class ScoreSettings(NamedTuple):
 class ScoreReport(NamedTuple):
     """Scores with their baselines and the SHA-256 of every file they were computed from.
 
-    `disagreements` are the replies on which a judge's votes differ, `disagreements_path` is where
-    they were written; `judge_usage` is what the judge cost. `faults` maps question and task ids to
+    `disagreements` are the replies on which a judge's votes differ, `unsupported_lines` the lines
+    that it does not find supported, and the paths are where they were written; `judge_usage` is
+    what the judge cost. `faults` maps question and task ids to
     what went wrong. `run_files` are further JSON files for the run's folder, by name. `cases_in_key`
     is how many cases a whole run would be scored over.
     """
@@ -77,6 +78,8 @@ class ScoreReport(NamedTuple):
     fingerprints: dict[str, str]
     disagreements: tuple[dict[str, Any], ...] = ()
     disagreements_path: Path | None = None
+    unsupported_lines: tuple[dict[str, Any], ...] = ()
+    unsupported_lines_path: Path | None = None
     judge_usage: Usage | None = None
     faults: dict[str, dict[str, Any]] | None = None
     run_files: dict[str, Any] = {}
