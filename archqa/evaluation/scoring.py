@@ -69,7 +69,7 @@ def score(
     if judge is not None and not bridge.takes_judge:
         raise CallerError(
             f"A judge has nothing to read in {submission.task}.\nIt decides replies of FHIR-AgentBench "
-            "and reads the cited lines of ArchEHR-QA (2025 and subtask 4 of 2026)."
+            "and reads the cited lines of ArchEHR-QA (2025, and subtasks 3 and 4 of 2026)."
         )
     if fhir_base is not None and not bridge.takes_fhir_base:
         raise CallerError(

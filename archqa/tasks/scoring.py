@@ -18,7 +18,7 @@ from archqa.errors import CallerError, InputError
 from archqa.tasks.case_files import load_cases, load_notes
 from archqa.tasks.files.mistakes import printable
 from archqa.tasks.files.source import read_source
-from archqa.tasks.task import EndedRun
+from archqa.tasks.task import CompletedCase, EndedRun
 from scoring import Scores, ScoringError
 
 if TYPE_CHECKING:
@@ -102,6 +102,7 @@ class ScoredRun(NamedTuple):
     """What scoring needs to know of the run that made a submission.
 
     `ended_ids` are the cases that the run has reached, all of `case_ids` when it is finished.
+    `ended` reads how each of them ended, where a submission does not say all of it.
     """
 
     folder: Path
@@ -113,6 +114,7 @@ class ScoredRun(NamedTuple):
     ended_ids: tuple[str, ...]
     backends: Mapping[str, str]
     record: str | None
+    ended: Callable[[], Iterable[CompletedCase]] | None = None
 
     def cases(self) -> Sequence[Item]:
         """The cases as the run read them (`input.jsonl`)."""

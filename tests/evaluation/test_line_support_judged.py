@@ -208,6 +208,46 @@ def test_predictions_without_cited_lines_are_refused(
     assert f"nothing to read in {task}" in process.stderr
 
 
+LINKS = [
+    {"answer_id": "1", "evidence_id": ["1"]},
+    {"answer_id": "1", "evidence_id": ["2"]},
+    {"answer_id": "2", "evidence_id": ["3", "99"]},
+]
+
+
+def test_the_links_of_subtask_4_are_read_beside_the_clinicians_sentences(folder: Path) -> None:
+    rows = [{"case_id": "3", "prediction": LINKS}, {"case_id": "4", "prediction": LINKS[1:2]}]
+    (folder / "answers.json").write_text(json.dumps(rows))
+    model = finding("fever")
+    report = judged(folder, model)
+    assert report.scores.task == "archehr-2026-st4"
+    first = model.asked[0].messages[1].content
+    assert "Line 1: She was kept because of fever." in first
+    assert "cites [1]: Course:\n  cites [2]: Fever rose to 39.\nLine 2: Cultures" in first
+    # Only the second sentence of case 3 is supported; that of case 4 has no link.
+    assert report.scores.scores["line_support_judged"] == 25
+    assert report.scores.scores["line_support"] == 25
+    assert [row["case_id"] for row in report.unsupported_lines] == ["3", "4", "4"]
+
+
+def test_of_subtask_3_a_run_knows_what_its_lines_cite_and_a_file_does_not(folder: Path) -> None:
+    path = predict(folder / "cases.json", task="archehr-2026-st3", out=folder / "run").path
+    model = finding("Fever")
+    report = score(path, key=folder / "cases_key.json", judge=JudgePanel("m", model=model))
+    assert report.scores.task == "archehr-2026-st3"
+    # The embedded engine answers in the note's own words.
+    assert report.scores.scores["line_support"] == 100
+    assert report.scores.scores["line_support_judged"] == 0
+    prose = json.loads((path / "submission.json").read_text())[0]["prediction"]
+    assert report.unsupported_lines[0]["line"] in prose
+    bare: dict[str, Any] = {"task": "archehr-2026-st3", "data": folder / "cases.json"}
+    alone = ScoreSettings(metrics=("line_support",))
+    of_file = score(path / "submission.json", settings=alone, **bare)
+    assert "needs lines with citations" in of_file.scores.missing["line_support"]
+    with pytest.raises(CallerError, match="No line of this submission cites"):
+        score(path / "submission.json", judge=JudgePanel("m", model=ScriptedModel([])), **bare)
+
+
 def test_a_run_keeps_the_score_and_its_text_goes_only_to_the_server_that_was_named(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
