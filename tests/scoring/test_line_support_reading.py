@@ -3,6 +3,7 @@
 import pytest
 
 from scoring.line_support import is_carried
+from tests.benchmarks.line_support import agreement, in_requests
 from tests.scoring.read_lines import ReadLine, read_lines
 
 LINES = read_lines()
@@ -30,5 +31,16 @@ def test_a_third_of_the_carried_lines_fail_the_rule_none_of_them_in_the_notes_wo
 
 
 def test_the_rule_agrees_with_the_reading_on_four_lines_of_five() -> None:
-    agreeing = [each for each in COUNTED if by_rule(each) == (each.carried == "yes")]
-    assert len(agreeing) / len(COUNTED) == pytest.approx(0.794, abs=0.001)
+    found = agreement(LINES, [by_rule(each) for each in LINES])
+    assert found.lines == 189
+    assert found.agreement == pytest.approx(0.794, abs=0.001)
+    assert found.kappa == pytest.approx(0.600, abs=0.001)
+    assert "recall 1.000 (65 of 65)" in str(found)
+
+
+@pytest.mark.parametrize("size", [None, 10])
+def test_a_judge_is_shown_every_line_once_and_none_beside_itself(size: int | None) -> None:
+    requests = in_requests(LINES, size)
+    assert sum(map(len, requests.values())) == 200
+    for lines in requests.values():
+        assert len({each.line.text for each in lines}) == len(lines) <= 10
