@@ -19,7 +19,7 @@ from archqa.evaluation.judges import JudgePanel
 from archqa.report.agreement import cohens_kappa
 from archqa.safety.private_files import write_private_text
 from archqa.settings import load_settings
-from archqa.tasks.line_support import LineVotes, judge_lines
+from archqa.tasks.scoring.line_support import LineVotes, judge_lines
 from scoring.line_support import LineSupport, is_carried
 from tests.scoring.read_lines import ReadLine, read_lines
 

@@ -15,7 +15,6 @@ from archqa.tasks.archehr_2025.gold_files import (
     scored_keys,
 )
 from archqa.tasks.archehr_2025.task import ARCHEHR_2025, CITATION_METRICS
-from archqa.tasks.line_support import with_judged_lines
 from archqa.tasks.official_files import write_leaderboard
 from archqa.tasks.scoring import (
     Baselines,
@@ -27,6 +26,7 @@ from archqa.tasks.scoring import (
     ScoringInputs,
     ScoringRequest,
 )
+from archqa.tasks.scoring.line_support import with_judged_lines
 from archqa.tasks.task import EndedRun
 from scoring import Scores
 from scoring.refusals import refusals_2025

@@ -23,7 +23,6 @@ from archqa.tasks.archehr_2025.task import CITATION_METRICS
 from archqa.tasks.archehr_2026.submission import submitted_claims
 from archqa.tasks.files.mistakes import printable
 from archqa.tasks.files.source import read_source
-from archqa.tasks.line_support import RowLines, with_judged_lines
 from archqa.tasks.official_files import write_leaderboard
 from archqa.tasks.registry import default_task
 from archqa.tasks.row_checks import are_ids
@@ -37,6 +36,7 @@ from archqa.tasks.scoring import (
     ScoringRequest,
     shorten_quotes,
 )
+from archqa.tasks.scoring.line_support import RowLines, with_judged_lines
 from scoring import Scores
 from scoring.line_support import CitedLine
 from scoring.refusals import refusals_2026
