@@ -31,8 +31,8 @@ function showStages(list, stages) {
 }
 
 function showWaiting(place, before) {
-  const others = before === 1 ? "1 other question" : `${before || "no"} other questions`;
-  place.textContent = before === null ? "" : `Waiting: ${others} before it in line.`;
+  const inLine = before ? `Waiting in line: number ${before + 1}.` : "Waiting for others to be answered: it is the next.";
+  place.textContent = before === null ? "" : inLine;
 }
 
 function follow(part) {
