@@ -144,9 +144,7 @@ def _baselines(scores: Mapping[str, Any]) -> Iterator[tuple[str, str, float]]:
 
 
 def _case_scores(data: ReportData, case_metric: str) -> Iterator[CaseScore]:
-    statuses = {}
-    for record in data.run.iter_records():
-        statuses[record.id] = record.status.value
+    statuses = {case_id: summary.status for case_id, summary in data.summaries.items()}
     for case_index, item in enumerate(data.run.cases):
         specialty = ""
         if isinstance(item, Case):
