@@ -79,7 +79,7 @@ def load_report_data(path: str | Path, key: Path | None = None) -> ReportData:
     summaries = read_summaries(run.path)
     scores = stored_scores(run)
     report, unscored_reason = _score(run, key, stored=scores is not None)
-    if not _are_current(scores, report, run, len(summaries)):
+    if not _are_current(scores, report, len(summaries)):
         scores = None
         report, unscored_reason = _score(run, key, stored=False)
     per_case = report.scores.per_case if report else {}
@@ -97,14 +97,19 @@ def load_report_data(path: str | Path, key: Path | None = None) -> ReportData:
     )
 
 
-def load_stored_data(run: Run, summaries: Mapping[str, RecordSummary]) -> ReportData:
+def load_stored_data(
+    run: Run, summaries: Mapping[str, RecordSummary], ended: int | None = None
+) -> ReportData:
     """Return what a run's folder has without scoring its cases; this takes no time.
 
-    Scores that were stored before the last case ended are left out.
+    Scores that were stored before the last case ended, or that count unreached cases, are left out.
+    `ended` is how many cases have ended, where no summaries are at hand.
     """
     scores = None
     if _modified_at(run.path / "scores.json") >= _modified_at(run.path / "cases.jsonl"):
         scores = stored_scores(run)
+    if _counts_unreached(scores, len(summaries) if ended is None else ended):
+        scores = None
     return ReportData(
         run=run,
         scores=scores,
@@ -116,15 +121,20 @@ def load_stored_data(run: Run, summaries: Mapping[str, RecordSummary]) -> Report
     )
 
 
+def _counts_unreached(scores: dict[str, Any] | None, ended: int) -> bool:
+    """Whether scores count cases as unanswered that the run has not reached."""
+    scored_cases = (scores or {}).get("cases")
+    return isinstance(scored_cases, int) and scored_cases > ended
+
+
 def _are_current(
-    scores: dict[str, Any] | None, report: ScoreReport | None, run: Run, ended: int
+    scores: dict[str, Any] | None, report: ScoreReport | None, ended: int
 ) -> bool:
     """Whether stored scores are of the answers that the run has now, and of no unreached case."""
+    if _counts_unreached(scores, ended):
+        return False
     if scores is None or report is None:
         return True
-    scored_cases = scores.get("cases")
-    if isinstance(scored_cases, int) and ended < min(scored_cases, len(run.manifest.case_ids)):
-        return False
     stored = scores.get("fingerprints")
     scored = stored.get("submission") if isinstance(stored, dict) else None
     return scored is None or scored == report.fingerprints.get("submission")

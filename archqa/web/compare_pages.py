@@ -46,17 +46,20 @@ class ComparePages:
 
     def cases_json(self, name_1: str, name_2: str) -> str | None:
         """Return the rows of the table of cases as JSON."""
-        loaded = self._load(name_1, name_2) if self._exist(name_1, name_2) else None
-        if loaded is None:
+        if not self._exist(name_1, name_2):
             return None
+        loaded = self._load(name_1, name_2, wait=True)
+        assert loaded is not None
         rows = [case.as_json() for case in loaded.comparison.cases]
         return json.dumps({"rows": rows, "growing": False}, ensure_ascii=False)
 
     def case(self, name_1: str, name_2: str, case_index: int) -> str | None:
         """Return one case in both runs."""
-        loaded = self._load(name_1, name_2) if self._exist(name_1, name_2) else None
-        if loaded is None:
+        if not self._exist(name_1, name_2):
             return None
+        loaded = self._load(name_1, name_2)
+        if loaded is None:
+            return self._renderer.render("pending.html.jinja", names=(name_1, name_2))
         cases = loaded.comparison.cases
         place = next((at for at, case in enumerate(cases) if case.index == case_index), None)
         if place is None:
@@ -78,12 +81,12 @@ class ComparePages:
     def _exist(self, name_1: str, name_2: str) -> bool:
         return all(self._runs.library.find(name) for name in (name_1, name_2))
 
-    def _load(self, name_1: str, name_2: str) -> LoadedComparison | None:
+    def _load(self, name_1: str, name_2: str, *, wait: bool = False) -> LoadedComparison | None:
         path_1 = self._runs.library.find(name_1)
         path_2 = self._runs.library.find(name_2)
         if path_1 is None or path_2 is None:
             raise CallerError("A run has been removed.\nChoose two runs of the list anew.")
-        return self._runs.cache.compare(path_1, path_2)
+        return self._runs.cache.compare(path_1, path_2, wait=wait)
 
 
 def _query(name_1: str, name_2: str) -> str:
