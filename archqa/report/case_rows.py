@@ -53,7 +53,7 @@ class CaseRow(NamedTuple):
     `tokens` is also None where no model was called. `remarks` counts the remarks.
     """
 
-    index: int
+    case_index: int
     id: str
     question: str
     specialty: str
@@ -83,7 +83,7 @@ class CaseRow(NamedTuple):
 
     def as_json(self) -> dict[str, Any]:
         """The row as the page's script reads it."""
-        return {**self._asdict(), "review": self.review}
+        return {**self._asdict(), "index": self.case_index, "review": self.review}
 
 
 def case_rows(
@@ -143,7 +143,7 @@ def _row(
     index: int, item: Item, summary: RecordSummary | None, score: float | None, *, text: bool
 ) -> CaseRow:
     row = CaseRow(
-        index=index,
+        case_index=index,
         id=strip_bidi(item.id),
         question=shorten(question_text(item), _MAX_QUESTION_LENGTH) if text else "",
         specialty=item.clinical_specialty if isinstance(item, Case) else "",
@@ -178,4 +178,4 @@ def _worst_first(row: CaseRow) -> tuple[float, bool, int]:
         worth = -1.0
     else:
         worth = math.inf
-    return worth, not failed, row.index
+    return worth, not failed, row.case_index

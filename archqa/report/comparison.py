@@ -42,9 +42,7 @@ COLUMNS = (
 _SIGNIFICANCE_LEVEL = 0.05
 _MAX_QUESTION_LENGTH = 220
 _FAILED = CaseStatus.FAILED.value
-_NOT_REACHED = RecordSummary(
-    "", NOT_REACHED, "", (), None, None, 0.0, None, "", frozenset()
-)
+_NOT_REACHED = RecordSummary("", NOT_REACHED, "", (), None, None, 0.0, None, "", frozenset())
 
 
 class ScoreDifference(NamedTuple):
@@ -70,7 +68,7 @@ class ComparedCase(NamedTuple):
     names what differs: status, answer, evidence. `kinds` are the filters that the case falls under.
     """
 
-    index: int
+    case_index: int
     id: str
     question: str
     score_1: float | None
@@ -98,7 +96,7 @@ class ComparedCase(NamedTuple):
 
     def as_json(self) -> dict[str, Any]:
         """The row as the page's script reads it."""
-        return self._asdict()
+        return {**self._asdict(), "index": self.case_index}
 
 
 class RunComparison(NamedTuple):
@@ -136,7 +134,7 @@ def compare_for_report(
 
 
 def _largest_change_first(case: ComparedCase) -> tuple[float, int, int]:
-    return -abs(case.change or 0.0), -len(case.differences), case.index
+    return -abs(case.change or 0.0), -len(case.differences), case.case_index
 
 
 def _test_scores(
@@ -167,9 +165,7 @@ def _test_scores(
     return tuple(differences), ""
 
 
-def _compare_cases(
-    data_1: ReportData, data_2: ReportData, *, text: bool
-) -> Iterator[ComparedCase]:
+def _compare_cases(data_1: ReportData, data_2: ReportData, *, text: bool) -> Iterator[ComparedCase]:
     metric = case_metric_name(data_1)
     for index, item in enumerate(data_1.run.cases):
         score_1 = data_1.per_case.get(item.id, {}).get(metric)
@@ -178,7 +174,7 @@ def _compare_cases(
         summary_1 = data_1.summaries.get(item.id, _NOT_REACHED)
         summary_2 = data_2.summaries.get(item.id, _NOT_REACHED)
         case = ComparedCase(
-            index=index,
+            case_index=index,
             id=strip_bidi(item.id),
             question=shorten(question_text(item), _MAX_QUESTION_LENGTH) if text else "",
             score_1=score_1,

@@ -40,7 +40,6 @@ from archqa.runs.run import Run
 from archqa.runs.stage_usage import StageUsage, stage_usage
 from archqa.safety.private_files import write_private_text
 
-
 MAX_ARTICLES = 300
 """Cases that a report shows in full, the worst ones; its table has all."""
 
@@ -83,9 +82,7 @@ def report_html(paths: Sequence[str | Path], *, key: Path | None = None, text: b
     return render_report(runs, key=key, text=text)
 
 
-def render_report(
-    runs: Sequence[ReportData], *, key: Path | None = None, text: bool = True
-) -> str:
+def render_report(runs: Sequence[ReportData], *, key: Path | None = None, text: bool = True) -> str:
     """Return the page about runs that are loaded already."""
     views = [run_view(data, text=text) for data in runs]
     comparison = None
@@ -184,8 +181,8 @@ def run_figures(data: ReportData) -> RunFigures:
 
 def _article_order(views: Sequence[RunView], comparison: RunComparison | None) -> list[int]:
     """Return the indices of all cases: those that differ most first, then the worst first."""
-    differing = [case.index for case in comparison.case_differences] if comparison else []
-    return list(dict.fromkeys([*differing, *(row.index for row in views[0].rows)]))
+    differing = [case.case_index for case in comparison.case_differences] if comparison else []
+    return list(dict.fromkeys([*differing, *(row.case_index for row in views[0].rows)]))
 
 
 def check_same_task(runs: Sequence[ReportData]) -> None:

@@ -127,9 +127,7 @@ def _counts_unreached(scores: dict[str, Any] | None, ended: int) -> bool:
     return isinstance(scored_cases, int) and scored_cases > ended
 
 
-def _are_current(
-    scores: dict[str, Any] | None, report: ScoreReport | None, ended: int
-) -> bool:
+def _are_current(scores: dict[str, Any] | None, report: ScoreReport | None, ended: int) -> bool:
     """Whether stored scores are of the answers that the run has now, and of no unreached case."""
     if _counts_unreached(scores, ended):
         return False

@@ -127,4 +127,6 @@ def _case_remarks(summaries: Iterable[RecordSummary]) -> list[Remark]:
     counts: Counter[str] = Counter()
     for summary in summaries:
         counts.update(set(summary.remarks))
-    return [Remark(shorten(text, _MAX_REMARK_LENGTH), count) for text, count in counts.most_common()]
+    return [
+        Remark(shorten(text, _MAX_REMARK_LENGTH), count) for text, count in counts.most_common()
+    ]

@@ -29,7 +29,7 @@ try:
 
     from archqa.web.ask_routes import add_ask_routes
     from archqa.web.review_routes import add_review_routes
-    from archqa.web.run_routes import add_run_routes
+    from archqa.web.run_routes import add_compare_routes, add_run_routes
 except ImportError:
     raise MissingExtra("The web part (FastAPI)", "web") from None
 
@@ -80,7 +80,8 @@ def create_app(
         title="archqa", docs_url=None, redoc_url=None, openapi_url=None, lifespan=lifespan
     )
     _add_scripts(app)
-    add_run_routes(app, runs, ComparePages(renderer, runs))
+    add_run_routes(app, runs)
+    add_compare_routes(app, ComparePages(renderer, runs))
     add_review_routes(app, reviews, renderer)
     add_ask_routes(app, questions, renderer)
     _add_error_pages(app, renderer)

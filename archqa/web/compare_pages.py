@@ -40,7 +40,7 @@ class ComparePages:
             kinds=KINDS,
             query=query,
             rows_url=f"/compare/cases.json{query}",
-            all_indices=frozenset(case.index for case in loaded.comparison.cases),
+            all_indices=frozenset(case.case_index for case in loaded.comparison.cases),
             refreshed="",
         )
 
@@ -61,7 +61,7 @@ class ComparePages:
         if loaded is None:
             return self._renderer.render("pending.html.jinja", names=(name_1, name_2))
         cases = loaded.comparison.cases
-        place = next((at for at, case in enumerate(cases) if case.index == case_index), None)
+        place = next((at for at, case in enumerate(cases) if case.case_index == case_index), None)
         if place is None:
             return None
         runs = [loaded.data_1, loaded.data_2]

@@ -25,8 +25,8 @@ PENDING = "pending"
 _MAX_CACHED = 8
 _MAX_CASES_TO_WAIT_FOR = 300
 _MAX_WAIT_SECONDS = 0.05
-_WAIT_FOR_SMALL_RUNS = 10.0
-_WAIT_FOR_A_COMPARISON = 10.0
+_WAIT_FOR_SMALL_RUNS = 20.0
+_WAIT_FOR_A_COMPARISON = 20.0
 _HEAD_START_SECONDS = 1.0
 _FILES_OF_A_RUN = ("run.json", "input.jsonl", "cases.jsonl", "scores.json", "submission.json")
 
@@ -80,13 +80,13 @@ class RunCache:
         head_start = 0.0 if is_small else _HEAD_START_SECONDS
         job = self._job(key, lambda: self._score(path, head_start))
         try:
-            return LoadedRun(job.result(_WAIT_FOR_SMALL_RUNS if is_small else _MAX_WAIT_SECONDS), key, True)
+            return LoadedRun(
+                job.result(_WAIT_FOR_SMALL_RUNS if is_small else _MAX_WAIT_SECONDS), key, True
+            )
         except NotYet:
             return LoadedRun(self._meanwhile(path, stored), key, False)
 
-    def compare(
-        self, path_1: Path, path_2: Path, *, wait: bool = False
-    ) -> LoadedComparison | None:
+    def compare(self, path_1: Path, path_2: Path, *, wait: bool = False) -> LoadedComparison | None:
         """Return two runs compared; None while they are being compared, unless `wait`.
 
         Raises `CallerError` for runs of different tasks, `InputError` if one is damaged.
@@ -132,9 +132,10 @@ class RunCache:
         return data
 
     def _compare(self, path_1: Path, path_2: Path) -> LoadedComparison:
-        runs = [self._scored(path) for path in (path_1, path_2)]
-        check_same_task(runs)
-        return LoadedComparison(*runs, compare_for_report(*runs, self._key))
+        data_1, data_2 = self._scored(path_1), self._scored(path_2)
+        check_same_task([data_1, data_2])
+        comparison = compare_for_report(data_1, data_2, self._key)
+        return LoadedComparison(data_1, data_2, comparison)
 
     def _scored(self, path: Path) -> ReportData:
         """The data of a run, from within the worker: a job may not wait for another one."""

@@ -190,7 +190,7 @@ def neighbours(
     rows: Sequence[CaseRow], case_index: int
 ) -> tuple[CaseRow, CaseRow | None, CaseRow | None]:
     """Return the row of a case, and those before and after it in the order of the table."""
-    place = next(place for place, row in enumerate(rows) if row.index == case_index)
+    place = next(place for place, row in enumerate(rows) if row.case_index == case_index)
     earlier = rows[place - 1] if place else None
     later = rows[place + 1] if place + 1 < len(rows) else None
     return rows[place], earlier, later

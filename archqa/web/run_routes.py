@@ -13,24 +13,12 @@ _First = Annotated[str, Query(alias="first")]
 _Second = Annotated[str, Query(alias="second")]
 
 
-def add_run_routes(app: FastAPI, pages: RunPages, comparisons: ComparePages) -> None:
-    """Add the list of runs, the pages of one, and those of two."""
+def add_run_routes(app: FastAPI, pages: RunPages) -> None:
+    """Add the list of runs, and the pages of one."""
 
     @app.get("/")
     def index() -> Response:
         return html_response(pages.index())
-
-    @app.get("/compare")
-    def compare(name_1: _First = "", name_2: _Second = "") -> Response:
-        return html_response(comparisons.compare(name_1, name_2))
-
-    @app.get("/compare/cases.json")
-    def compared_cases(name_1: _First = "", name_2: _Second = "") -> Response:
-        return json_response(comparisons.cases_json(name_1, name_2))
-
-    @app.get("/compare/cases/{case_index}")
-    def compared_case(case_index: int, name_1: _First = "", name_2: _Second = "") -> Response:
-        return html_response(comparisons.case(name_1, name_2, case_index))
 
     @app.get("/runs/{name}")
     def run(name: str, page: int = 1, refresh: str = "") -> Response:
@@ -47,3 +35,19 @@ def add_run_routes(app: FastAPI, pages: RunPages, comparisons: ComparePages) -> 
     @app.get("/runs/{name}/cases/{case_index}")
     def case(name: str, case_index: int) -> Response:
         return html_response(pages.case(name, case_index))
+
+
+def add_compare_routes(app: FastAPI, comparisons: ComparePages) -> None:
+    """Add the pages of two runs."""
+
+    @app.get("/compare")
+    def compare(name_1: _First = "", name_2: _Second = "") -> Response:
+        return html_response(comparisons.compare(name_1, name_2))
+
+    @app.get("/compare/cases.json")
+    def compared_cases(name_1: _First = "", name_2: _Second = "") -> Response:
+        return json_response(comparisons.cases_json(name_1, name_2))
+
+    @app.get("/compare/cases/{case_index}")
+    def compared_case(case_index: int, name_1: _First = "", name_2: _Second = "") -> Response:
+        return html_response(comparisons.case(name_1, name_2, case_index))

@@ -5,6 +5,7 @@ import re
 import time
 from collections.abc import AsyncIterator
 from pathlib import Path
+from typing import Any
 
 import httpx2
 import pytest
@@ -44,6 +45,14 @@ async def client(runs: Path) -> AsyncIterator[httpx2.AsyncClient]:
         yield client
 
 
+async def _rows(client: httpx2.AsyncClient, name: str = "one") -> list[dict[str, Any]]:
+    """The rows of a run once the scores of its cases are there."""
+    content: dict[str, Any] = {"growing": True}
+    while content["growing"]:
+        content = (await client.get(f"/runs/{name}/cases.json")).json()
+    return list(content["rows"])
+
+
 def _fail_case(run: Path, index: int) -> None:
     records = run / "cases.jsonl"
     lines = records.read_text().splitlines()
@@ -55,7 +64,7 @@ def _fail_case(run: Path, index: int) -> None:
 async def test_the_rows_come_worst_first_with_what_the_run_stores(
     client: httpx2.AsyncClient, runs: Path
 ) -> None:
-    rows = (await client.get("/runs/one/cases.json")).json()["rows"]
+    rows = await _rows(client)
     scores = [row["score"] for row in rows]
     assert scores == sorted(scores)
     assert sorted(row["index"] for row in rows) == list(range(6))
@@ -63,7 +72,11 @@ async def test_the_rows_come_worst_first_with_what_the_run_stores(
     case = cases_with_specialties(1)[0]
     assert (first["id"], first["question"]) == (case.id, case.clinician_question)
     assert (first["tokens"], first["cost"], first["seconds"]) == (980, 0.01, 1.5)
-    assert (first["status"], first["review"], first["reviewed_by"]) == ("answered", "unreviewed", [])
+    assert (first["status"], first["review"], first["reviewed_by"]) == (
+        "answered",
+        "unreviewed",
+        [],
+    )
     assert 0.5 <= first["sure"] <= 1
 
 
@@ -106,9 +119,7 @@ async def test_a_run_whose_process_was_killed_is_interrupted(
     assert not (await client.get("/runs/one/cases.json")).json()["growing"]
 
 
-async def test_without_a_script_the_table_has_pages(
-    client: httpx2.AsyncClient, runs: Path
-) -> None:
+async def test_without_a_script_the_table_has_pages(client: httpx2.AsyncClient, runs: Path) -> None:
     create_fhir_run_of_questions(runs, 120)
     first = (await client.get("/runs/questions")).text
     last = (await client.get("/runs/questions?page=2")).text
@@ -121,7 +132,7 @@ async def test_without_a_script_the_table_has_pages(
 async def test_a_case_has_its_neighbours_in_the_order_of_the_table(
     client: httpx2.AsyncClient,
 ) -> None:
-    rows = (await client.get("/runs/one/cases.json")).json()["rows"]
+    rows = await _rows(client)
     page = (await client.get(f"/runs/one/cases/{rows[1]['index']}")).text
     assert f'rel="prev" href="/runs/one/cases/{rows[0]["index"]}"' in page
     assert f'rel="next" href="/runs/one/cases/{rows[2]["index"]}"' in page
@@ -167,7 +178,7 @@ async def test_the_table_says_who_reviewed_and_where_reviewers_differ(
             reviewer,
             Seen(run="one"),
         )
-    rows = (await client.get("/runs/one/cases.json")).json()["rows"]
+    rows = await _rows(client)
     [reviewed] = [row for row in rows if row["index"] == 0]
     assert (reviewed["reviewed_by"], reviewed["review"]) == (["Ada", "Ben"], "disagreement")
 
