@@ -4,7 +4,6 @@ from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
 from archqa import tasks
-from archqa.core.case import Case
 from archqa.report.axis import Axis
 from archqa.report.report_data import ReportData
 
@@ -99,6 +98,13 @@ def scoreboard(data: ReportData) -> Scoreboard:
     )
 
 
+def main_score(data: ReportData) -> ScoreLine | None:
+    """Return the first of the task's headline scores; None for a run that was not scored."""
+    lines = tuple(_score_lines(data.scores or {}, data.max_score))
+    headline = _headline(lines, data.run.manifest.task)
+    return headline[0] if headline else None
+
+
 def case_metric_name(data: ReportData) -> str:
     """Return the score by which cases are ordered; empty if no case has one."""
     available: set[str] = set()
@@ -154,21 +160,24 @@ def _baselines(scores: Mapping[str, Any]) -> Iterator[tuple[str, str, float]]:
 
 
 def _case_scores(data: ReportData, case_metric: str) -> Iterator[CaseScore]:
-    statuses = {}
-    for record in data.run.iter_records():
-        statuses[record.id] = record.status.value
-    for case_index, item in enumerate(data.run.cases):
-        specialty = ""
-        if isinstance(item, Case):
-            specialty = item.clinical_specialty
-        scores = data.per_case.get(item.id, {})
+    statuses = {case_id: summary.status for case_id, summary in data.summaries.items()}
+    specialties = _specialties(data)
+    for case_index, case_id in enumerate(data.run.manifest.case_ids):
+        scores = data.per_case.get(case_id, {})
         yield CaseScore(
-            id=item.id,
+            id=case_id,
             case_index=case_index,
-            status=statuses.get(item.id, "not reached"),
-            specialty=specialty,
+            status=statuses.get(case_id, "not reached"),
+            specialty=specialties.get(case_id, ""),
             value=scores.get(case_metric),
         )
+
+
+def _specialties(data: ReportData) -> dict[str, str]:
+    """Return the specialty of each note by case id; questions on a record have none."""
+    if not tasks.find(data.run.manifest.task).reads_notes:
+        return {}
+    return {item.id: item.clinical_specialty for item in data.run.notes}
 
 
 def _worst_first(case: CaseScore) -> tuple[bool, float, int]:

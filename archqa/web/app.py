@@ -6,11 +6,14 @@ from pathlib import Path
 from typing import NamedTuple
 
 from archqa.errors import ArchqaError, MissingExtra
+from archqa.report.page import TEMPLATES
+from archqa.review.store import ReviewStore
 from archqa.safety.local_access import LocalAccess
 from archqa.settings import Settings, load_settings
 from archqa.web.access import TOO_LONG, AccessMiddleware
 from archqa.web.annotations import Annotations
 from archqa.web.ask_pages import AskPages
+from archqa.web.compare_pages import ComparePages
 from archqa.web.library import RunLibrary
 from archqa.web.page_renderer import PageRenderer
 from archqa.web.question_jobs import QuestionJobs
@@ -26,7 +29,7 @@ try:
 
     from archqa.web.ask_routes import add_ask_routes
     from archqa.web.review_routes import add_review_routes
-    from archqa.web.run_routes import add_run_routes
+    from archqa.web.run_routes import add_compare_routes, add_run_routes
 except ImportError:
     raise MissingExtra("The web part (FastAPI)", "web") from None
 
@@ -61,7 +64,8 @@ def create_app(
     annotations = Annotations(config.annotations or library.base_dir / "annotations")
     renderer = PageRenderer()
     question_jobs = QuestionJobs()
-    runs = RunPages(renderer, library, settings, config.record, config.key)
+    store = ReviewStore(config.annotations or library.base_dir / "annotations")
+    runs = RunPages(renderer, library, settings, config.record, config.key, store)
     reviews = ReviewPages(renderer, runs, annotations, question_jobs)
     questions = AskPages(renderer, question_jobs, settings, config.record)
 
@@ -69,6 +73,7 @@ def create_app(
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
         yield
         question_jobs.close()
+        runs.cache.close()
 
     # No interactive documentation: its pages would load scripts from another host.
     app = FastAPI(
@@ -76,6 +81,7 @@ def create_app(
     )
     _add_scripts(app)
     add_run_routes(app, runs)
+    add_compare_routes(app, ComparePages(renderer, runs))
     add_review_routes(app, reviews, renderer)
     add_ask_routes(app, questions, renderer)
     _add_error_pages(app, renderer)
@@ -84,7 +90,8 @@ def create_app(
 
 def _add_scripts(app: FastAPI) -> None:
     """Serve the scripts of the pages: the names that are there, no path of a request."""
-    scripts = {path.name: path for path in _STATIC.glob("*.js")}
+    folders = (_STATIC, TEMPLATES)  # The report carries its script in itself.
+    scripts = {path.name: path for folder in folders for path in folder.glob("*.js")}
 
     @app.get("/static/{name}")
     def script(name: str) -> Response:

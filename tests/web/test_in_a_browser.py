@@ -146,7 +146,17 @@ def test_the_form_answers_a_pasted_note(server_url: str, width: int, scheme: str
         assert {url.split("/")[2] for url in recorded.requests} - {""} <= {server_url.split("/")[2]}
 
 
-@pytest.mark.parametrize("path", ["", "runs/one", "runs/one/review/0", "runs/one/cases/0/trace"])
+@pytest.mark.parametrize(
+    "path",
+    [
+        "",
+        "runs/one",
+        "runs/one/figures",
+        "runs/one/cases/0",
+        "runs/one/cases/0/trace",
+        "runs/one/review/0",
+    ],
+)
 def test_the_live_pages_are_accessible(server_url: str, path: str) -> None:
     with open_page(390, "dark", bypass_csp=True) as recorded:
         recorded.page.goto(page_url(server_url, path))
@@ -157,7 +167,7 @@ def test_the_live_pages_are_accessible(server_url: str, path: str) -> None:
 
 def test_an_answer_is_copied_with_its_citations(server_url: str) -> None:
     with open_page(permissions=["clipboard-read", "clipboard-write"]) as recorded:
-        recorded.page.goto(page_url(server_url, "runs/one"))
+        recorded.page.goto(page_url(server_url, "runs/one/cases/0"))
         recorded.page.locator("button[data-copy]").first.click()
         recorded.page.locator("[role=status]", has_text="Copied").first.wait_for()
         copied = recorded.page.evaluate("navigator.clipboard.readText()")

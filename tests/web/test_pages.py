@@ -72,8 +72,8 @@ async def test_the_first_page_lists_the_runs_and_has_a_form(client: httpx2.Async
 
 
 async def test_a_run_is_shown_live_and_two_are_compared(client: httpx2.AsyncClient) -> None:
-    page = await client.get("/runs/one")
-    assert "Review this case" in page.text
+    page = await client.get("/runs/one/cases/0")
+    assert 'href="/runs/one/review/0">Review this case' in page.text
     assert "Copy answer with citations" in page.text
     comparison = await client.get("/compare", params={"first": "one", "second": "two"})
     assert "What changes from run 1 to run 2" in comparison.text
