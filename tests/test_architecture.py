@@ -18,6 +18,7 @@ PACKAGES = {
     "cli",
     "web",
     "report",
+    "review",
     "asking",
     "briefing",
     "evaluation",

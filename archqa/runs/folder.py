@@ -204,13 +204,10 @@ class Records(Mapping[str, CaseRecord]):
                 self._index()
 
     def __getitem__(self, case_id: str) -> CaseRecord:
-        return CaseRecord.model_validate_json(self._read(case_id), context=self._context)
+        return CaseRecord.model_validate_json(self.line(case_id), context=self._context)
 
     def line(self, case_id: str) -> bytes:
-        """The line of a case as it stands in the file; empty if there is none."""
-        return self._read(case_id) if case_id in self._offsets else b""
-
-    def _read(self, case_id: str) -> bytes:
+        """Return the line of a record as it is on disk: what a version of a record is told by."""
         offset = self._offsets[case_id]
         with storage_errors(self._path), self._path.open("rb") as file:
             file.seek(offset)

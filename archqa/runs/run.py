@@ -73,7 +73,7 @@ class Run:
 
     def record_line(self, case_id: str) -> bytes:
         """The line of `cases.jsonl` that says how a case ended; empty if it was not reached."""
-        return self._ended.line(case_id)
+        return self._ended.line(case_id) if case_id in self._ended else b""
 
     @property
     def usage(self) -> Usage:

@@ -15,10 +15,10 @@ from archqa.errors import CallerError
 from archqa.runs.destinations import Announcer
 from archqa.runs.event_loop import run_sync
 from archqa.settings import Settings
-from archqa.web.asked_view import asked_view, review_view
+from archqa.web.asked_reviews import AskedReviews
+from archqa.web.asked_view import asked_view
 from archqa.web.page_renderer import PageRenderer
 from archqa.web.question_jobs import AnswerFunction, QuestionJob, QuestionJobs, events
-from archqa.web.review_pages import initial_labels
 
 THREAD_LOST = (
     "The answer to ask on from is kept no longer.\nAsk a whole question on the first page."
@@ -36,11 +36,13 @@ class AskPages:
         question_jobs: QuestionJobs,
         settings: Settings,
         record: str | None,
+        reviews: AskedReviews,
     ) -> None:
         self._renderer = renderer
         self._question_jobs = question_jobs
         self._settings = settings
         self._record = record
+        self._reviews = reviews
         self._announce = Announcer()
 
     def submit(self, form: Mapping[str, str]) -> str:
@@ -52,24 +54,21 @@ class AskPages:
         job = self._question_jobs.submit(question, answer, after)
         return f"/answers/{job.id}"
 
-    def answer(self, job_id: str, *, saved: bool) -> str | None:
-        """Return the page of a question in progress, or of its answer."""
+    def answer(self, job_id: str, reviewer: str, *, saved: int | None = None) -> str | None:
+        """Return the page of a question in progress, or of its answer with its review.
+
+        `saved` is the number of fields that the reviewer has just saved.
+        """
         job = self._question_jobs.find(job_id)
         if job is None:
             return None
-        answer, case = job.answer, job.case
-        labels: dict[str, str] = {}
-        if answer and case:
-            labels = initial_labels(case, frozenset(line.id for line in answer.evidence), {})
         return self._renderer.render(
             "answer.html.jinja",
             job=job,
-            answer=answer,
-            view=asked_view(answer, case) if answer else None,
-            case=review_view(case) if case else None,
-            labels=labels,
+            answer=job.answer,
+            view=asked_view(job.answer, job.case) if job.answer else None,
+            review=self._reviews.form(job, reviewer),
             saved=saved,
-            saved_review={},
         )
 
     def events(self, job_id: str) -> AsyncIterator[str] | None:

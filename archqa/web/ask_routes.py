@@ -6,6 +6,7 @@ from fastapi.responses import Response, StreamingResponse
 from archqa.web.ask_pages import AskPages
 from archqa.web.page_renderer import PageRenderer
 from archqa.web.responses import html_response, invalid_form, read_form, redirect
+from archqa.web.reviewer import read_reviewer
 
 
 def add_ask_routes(app: FastAPI, pages: AskPages, renderer: PageRenderer) -> None:
@@ -19,8 +20,8 @@ def add_ask_routes(app: FastAPI, pages: AskPages, renderer: PageRenderer) -> Non
         return redirect(pages.submit(form))
 
     @app.get("/answers/{job_id}")
-    def answer(job_id: str, saved: bool = False) -> Response:
-        return html_response(pages.answer(job_id, saved=saved))
+    def answer(request: Request, job_id: str, saved: int | None = None) -> Response:
+        return html_response(pages.answer(job_id, read_reviewer(request).name, saved=saved))
 
     @app.get("/answers/{job_id}/events")
     async def answer_events(job_id: str) -> Response:

@@ -51,11 +51,6 @@ def asked_view(answer: Answer, case: Case | None) -> AskedView:
     )
 
 
-def review_view(case: Case) -> CaseView:
-    """Return the view of a note's sentences for the form of a review."""
-    return _note(case, None, frozenset(), [])
-
-
 def _note_anchors(case: Case) -> dict[str, str]:
     return {name: f"{_ANCHOR}-s{index}" for index, name in enumerate(case.sentence_ids)}
 
@@ -76,11 +71,11 @@ def _line(number: int, line: AnswerLine, anchors: Mapping[str, str]) -> AskedLin
 
 
 def _note(
-    case: Case, answer: Answer | None, cited: frozenset[str], lines: list[AskedLine]
+    case: Case, answer: Answer, cited: frozenset[str], lines: list[AskedLine]
 ) -> CaseView:
     marks = {name: "cited" if name in cited else "plain" for name in case.sentence_ids}
     probabilities = {}
-    for evidence in answer.evidence if answer else ():
+    for evidence in answer.evidence:
         if evidence.probability is not None:
             probabilities[evidence.id] = evidence.probability
     claims = [ClaimView(line.anchor, "", line.citations) for line in lines]

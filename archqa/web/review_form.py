@@ -41,6 +41,12 @@ class ReviewForm(NamedTuple):
     can_undo: bool = False
     shows_key: bool = False
 
+    @property
+    def undo_action(self) -> str:
+        """The URL that takes the reviewer's last save back."""
+        path, mark, query = self.action.partition("?")
+        return f"{path}/undo{mark}{query}"
+
 
 class SubmittedReview(NamedTuple):
     """What a form sent: `edits` are the fields that its reviewer changed."""

@@ -88,9 +88,7 @@ def review_queue(
     if choice.show == "unreviewed":
         members -= reviewed
     elif choice.show == "disagreeing":
-        members = frozenset(
-            index for index in order if disagrees(reviews, cases[index].id, run)
-        )
+        members = frozenset(index for index in order if disagrees(reviews, cases[index].id, run))
     return Queue(choice, order, members, reviewed)
 
 

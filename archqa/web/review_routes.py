@@ -198,9 +198,7 @@ def _notice(saved: int | None = None, undone: int | None = None, of: int | None 
 def _ask_name(
     renderer: PageRenderer, reviewer: Reviewer, then: str, message: str, status: int = 200
 ) -> Response:
-    page = renderer.render(
-        "reviewer.html.jinja", reviewer=reviewer, then=then, message=message
-    )
+    page = renderer.render("reviewer.html.jinja", reviewer=reviewer, then=then, message=message)
     return HTMLResponse(page, status)
 
 
