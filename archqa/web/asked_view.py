@@ -70,9 +70,7 @@ def _line(number: int, line: AnswerLine, anchors: Mapping[str, str]) -> AskedLin
     )
 
 
-def _note(
-    case: Case, answer: Answer, cited: frozenset[str], lines: list[AskedLine]
-) -> CaseView:
+def _note(case: Case, answer: Answer, cited: frozenset[str], lines: list[AskedLine]) -> CaseView:
     marks = {name: "cited" if name in cited else "plain" for name in case.sentence_ids}
     probabilities = {}
     for evidence in answer.evidence:

@@ -46,7 +46,8 @@ _Choice = Annotated[QueueChoice, Depends(_choice)]
 def add_review_routes(app: FastAPI, pages: Reviewing, renderer: PageRenderer) -> None:
     """Add the reviews of a run's cases, their overview, and the reviews of asked answers."""
     _add_reviewer(app, renderer)
-    _add_cases(app, pages, renderer)
+    _add_case_pages(app, pages)
+    _add_case_forms(app, pages, renderer)
     _add_overview(app, pages, renderer)
     _add_answers(app, pages, renderer)
 
@@ -74,7 +75,7 @@ def _add_reviewer(app: FastAPI, renderer: PageRenderer) -> None:
         return response
 
 
-def _add_cases(app: FastAPI, pages: Reviewing, renderer: PageRenderer) -> None:
+def _add_case_pages(app: FastAPI, pages: Reviewing) -> None:
     @app.get("/runs/{name}/review")
     def first(request: Request, name: str, choice: _Choice) -> Response:
         reviewer = read_reviewer(request)
@@ -96,6 +97,8 @@ def _add_cases(app: FastAPI, pages: Reviewing, renderer: PageRenderer) -> None:
             return _to_name(request)
         return html_response(pages.cases.review(name, case_index, reviewer, choice, notice))
 
+
+def _add_case_forms(app: FastAPI, pages: Reviewing, renderer: PageRenderer) -> None:
     @app.post("/runs/{name}/review/{case_index}")
     async def save(request: Request, name: str, case_index: int, choice: _Choice) -> Response:
         form = await read_form(request, renderer)

@@ -46,7 +46,7 @@ class DisputedField(NamedTuple):
 class DisputedCase(NamedTuple):
     """A case with its disputed fields. `seen` is what its form shows of the run's answer."""
 
-    index: int
+    case_index: int
     item: Item
     question: str
     fields: tuple[DisputedField, ...]
@@ -171,7 +171,7 @@ def _disputed_case(
     questions = question_texts(item)
     fields = tuple(_disputed_field(found, texts) for found in disagreements)
     return DisputedCase(
-        index=index,
+        case_index=index,
         item=item,
         question=questions[0][1] if questions else "",
         fields=fields,
