@@ -50,6 +50,15 @@ _JsonObject = dict[str, Any]
 _Breakdown = dict[str, dict[str, float | None]]
 
 
+class _StoredKey(BaseModel):
+    """What `scores.json` says of the key."""
+
+    model_config = ConfigDict(extra="ignore", strict=True)
+
+    statement: str = ""
+    circular: bool = False
+
+
 class _StoredScores(BaseModel):
     """The members of `scores.json` that a report reads."""
 
@@ -62,6 +71,7 @@ class _StoredScores(BaseModel):
     warnings: list[str] = []
     baselines: dict[str, _Numbers] = {}
     faults: dict[str, _JsonObject] | None = None
+    key: _StoredKey | None = None
 
 
 def load_report_data(path: str | Path, key: Path | None = None) -> ReportData:

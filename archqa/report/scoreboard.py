@@ -58,6 +58,8 @@ class Scoreboard(NamedTuple):
     """All scores of a run. `headline` has the official headline scores, the main one first.
 
     `baselines` has the baseline, the metric and the score; `cases` are ordered worst first.
+    `key_statement` says what the scores are against; empty where there are none. `circular`: the
+    key may hold the run's own predictions.
     """
 
     headline: tuple[ScoreLine, ...]
@@ -68,12 +70,18 @@ class Scoreboard(NamedTuple):
     breakdowns: tuple[Breakdown, ...]
     case_metric: str
     cases: tuple[CaseScore, ...]
+    key_statement: str = ""
+    circular: bool = False
+
+
+_UNKNOWN_KEY = "These scores do not say which key they are against: run `archqa score` again."
 
 
 def scoreboard(data: ReportData) -> Scoreboard:
     """Return the scores of a run; without lines if it was not scored."""
     scores = data.scores or {}
     lines = tuple(_score_lines(scores, data.max_score))
+    key = scores.get("key") or {"statement": _UNKNOWN_KEY if scores else ""}
     case_metric = case_metric_name(data)
     cases = tuple(sorted(_case_scores(data, case_metric), key=_worst_first))
     breakdowns = [*_specialty_breakdown(cases), *_score_breakdowns(scores)]
@@ -86,6 +94,8 @@ def scoreboard(data: ReportData) -> Scoreboard:
         breakdowns=tuple(breakdowns),
         case_metric=case_metric,
         cases=cases,
+        key_statement=key.get("statement", ""),
+        circular=key.get("circular", False),
     )
 
 

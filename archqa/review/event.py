@@ -1,6 +1,5 @@
 """One thing that one reviewer said, and what the reviewer had seen when saying it."""
 
-import hashlib
 import re
 from datetime import datetime
 from typing import NamedTuple
@@ -8,8 +7,28 @@ from typing import NamedTuple
 from archqa.core.case import Case
 from archqa.core.judgement import Relevance
 from archqa.core.question import Item
+from archqa.core.record_version import record_version
 from archqa.core.value import FrozenModel
 from archqa.errors import CallerError, quoted
+
+__all__ = [
+    "LABELS",
+    "SUPPORT",
+    "TEXT_FIELDS",
+    "VERDICTS",
+    "VERDICT_FIELDS",
+    "ReviewEvent",
+    "Seen",
+    "edit_mistake",
+    "is_about_answer",
+    "kind_of",
+    "line_field",
+    "record_version",
+    "reviewer_name",
+    "sentence_field",
+    "sentence_of",
+    "values_of",
+]
 
 LABELS = tuple(label.value for label in Relevance)
 """What can be said of a sentence of the note."""
@@ -62,12 +81,6 @@ class ReviewEvent(FrozenModel):
     def answer_of(self) -> str:
         """The run whose answer was judged; empty for what is said of the note or the question."""
         return self.run if is_about_answer(self.field) else ""
-
-
-def record_version(line: bytes | str) -> str:
-    """The version of a record: 12 hex digits of the SHA-256 of its line in `cases.jsonl`."""
-    content = line.encode() if isinstance(line, str) else line
-    return hashlib.sha256(content.rstrip(b"\r\n")).hexdigest()[:12]
 
 
 def sentence_field(sentence_id: str) -> str:

@@ -66,7 +66,7 @@ class Reference:
 
     sentences: note sentence id → text. labels: id → essential, supplementary or not-relevant, in
     the key's order; a case without labels is not scored. No official metric uses
-    `clinician_answer`.
+    `clinician_answer`. undecided: ids whose citation counts neither way; no official key has any.
     """
 
     case_id: str
@@ -76,6 +76,7 @@ class Reference:
     narrative: str = ""
     clinician_question: str = ""
     clinician_answer: str = ""
+    undecided: frozenset[str] = frozenset()
 
     def labelled(self, *labels: str) -> tuple[str, ...]:
         """The ids with one of these labels, in the key's order."""
@@ -252,7 +253,7 @@ def _text_samples(
 def _citations(answer: ParsedAnswer, reference: Reference) -> Citations:
     essential = frozenset(reference.labelled("essential"))
     supplementary = frozenset(reference.labelled("supplementary"))
-    return Citations(answer.citations, essential, supplementary)
+    return Citations(answer.citations - reference.undecided, essential, supplementary)
 
 
 def _text_sample(

@@ -80,7 +80,8 @@ class Reference:
     Subtask 1 needs only `clinician_question`, 2 `labels`, 3 `clinician_answer`, 4 `citations`.
     sentences: note sentence id → text. labels: id → essential, supplementary, not-relevant.
     clinician_answer: without citations. citations: answer sentence id → ids of the note sentences
-    that support it, as `parse_citations` returns them.
+    that support it, as `parse_citations` returns them. undecided: ids whose citation counts neither
+    way in subtask 2; no official key has any.
     """
 
     case_id: str
@@ -90,6 +91,7 @@ class Reference:
     clinician_question: str = ""
     clinician_answer: str = ""
     citations: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    undecided: frozenset[str] = frozenset()
 
     def labelled(self, label: str) -> frozenset[str]:
         """The ids with this label."""
@@ -266,7 +268,7 @@ def _metric_input(
     reference: Reference,
 ) -> Citations | Links | TextSample:
     if subtask == 2:
-        cited = frozenset(prediction.value or ())
+        cited = frozenset(prediction.value or ()) - reference.undecided
         essential = reference.labelled("essential")
         supplementary = reference.labelled("supplementary")
         return Citations(cited, essential, supplementary)

@@ -21,6 +21,7 @@ KEYS = {
     "cases_in_key",
     "baselines",
     "fingerprints",
+    "key",
 }
 SENTENCES = ["Course:", "Fever rose to 39.", "Cultures stayed negative.", "He ate well."]
 CASE = {

@@ -12,6 +12,7 @@ from archqa.tasks.archehr_2025.gold_files import (
     check_second_key_sentences,
     resolve_key,
     resolve_second_key,
+    scored_keys,
 )
 from archqa.tasks.archehr_2025.task import ARCHEHR_2025, CITATION_METRICS
 from archqa.tasks.official_files import write_leaderboard
@@ -87,7 +88,8 @@ def load_gold(inputs: ScoringInputs) -> Gold[Reference]:
     fingerprints = {"key": key.sha256, "data": sha256}
     if second_key:
         fingerprints["second_key"] = second_key.sha256
-    return Gold(references, second_references, fingerprints, selection)
+    scored = scored_keys(key, references)
+    return Gold(references, second_references, fingerprints, selection, key.path, scored)
 
 
 def baselines(gold: Gold[Reference]) -> Baselines:
@@ -121,6 +123,7 @@ def _reference(case: Case, key: CaseKey) -> Reference:
         narrative=case.patient_narrative,
         clinician_question=case.clinician_question,
         clinician_answer=key.clinician_answer,
+        undecided=key.without_label(case.sentence_ids),
     )
 
 

@@ -16,6 +16,7 @@ from archqa.tasks.archehr_2025.gold_files import (
     check_second_key_sentences,
     resolve_key,
     resolve_second_key,
+    scored_keys,
 )
 from archqa.tasks.archehr_2025.task import CITATION_METRICS
 from archqa.tasks.files.mistakes import printable
@@ -119,7 +120,8 @@ def load_gold(inputs: ScoringInputs, subtask: Subtask) -> Gold[Reference]:
         fingerprints["second_key"] = second_key.sha256
         second_references = _references(cases, second_key.keys, selection)
     check_second_key_sentences(second_key, references, second_references)
-    return Gold(references, second_references, fingerprints, selection)
+    scored = scored_keys(key, references)
+    return Gold(references, second_references, fingerprints, selection, key.path, scored)
 
 
 def baselines(gold: Gold[Reference], subtask: Subtask) -> Baselines:
@@ -164,7 +166,7 @@ def _load_questions(inputs: ScoringInputs) -> Gold[Reference]:
     keys = {case_id: CaseKey(case_id=case_id) for case_id in selection.ids}
     references = _references(cases, keys, selection)
     file_role = "data" if inputs.case_file else "key"
-    return Gold(references, [], {file_role: sha256}, selection)
+    return Gold(references, [], {file_role: sha256}, selection, path)
 
 
 def _has_cases(path: Path) -> bool:
@@ -210,6 +212,7 @@ def _reference(
         clinician_question=case.clinician_question,
         clinician_answer=key.clinician_answer_without_citations or answer_text,
         citations=citations,
+        undecided=key.without_label(case.sentence_ids),
     )
 
 
