@@ -66,7 +66,7 @@ def create_app(
     renderer = PageRenderer()
     question_jobs = QuestionJobs()
     runs = RunPages(renderer, library, settings, config.record, config.key)
-    reviews = _reviewing(renderer, ReviewableRuns(library, runs), store, question_jobs)
+    reviews = _reviewing(renderer, ReviewableRuns(library, config.key), store, question_jobs)
     questions = AskPages(renderer, question_jobs, settings, config.record, reviews.asked)
 
     @asynccontextmanager

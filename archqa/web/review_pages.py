@@ -10,8 +10,8 @@ from urllib.parse import urlencode
 from archqa.core.case import Case
 from archqa.core.question import ClinicalTask, Item
 from archqa.report.case_view import question_texts
+from archqa.report.gold import Gold
 from archqa.report.record_view import FhirQuestionView, fhir_question_view
-from archqa.report.report_data import ReportData
 from archqa.report.task_view import TaskView, task_view
 from archqa.review.event import ReviewEvent, Seen
 from archqa.review.store import ReviewStore
@@ -50,7 +50,7 @@ class _Shown(NamedTuple):
     """What a page shows of a run's answer: nothing, the answer, or the answer with the key."""
 
     record: CaseRecord | None
-    data: ReportData | None
+    gold: Gold | None
     is_hidden: bool
 
 
@@ -120,7 +120,7 @@ class ReviewPages:
         item = run.case(case_index) if run else None
         if run is None or item is None:
             return None
-        review = parse_review(form, reviewer.name, run.run.manifest.run)
+        review = parse_review(form, reviewer.name, run.name)
         return self._saving.save(run.case_set, item, review, action)
 
     def url_after(
@@ -146,9 +146,9 @@ class ReviewPages:
         """The queue of a choice. The worst first would tell a blind reviewer the scores."""
         if reviewer.blind:
             choice = choice._replace(order="")
-        scores = run.scores if choice.order == "worst" else {}
+        scores = run.gold.scores if choice.order == "worst" else {}
         reviews = self._store.reviews(run.case_set)
-        run_name = run.run.manifest.run
+        run_name = run.name
         return review_queue(choice, run.cases, reviews, reviewer.name, run_name, scores)
 
     def _shown(self, run: ReviewableRun, item: Item, reviewer: Reviewer) -> _Shown:
@@ -158,12 +158,12 @@ class ReviewPages:
             return _Shown(record, None, is_hidden=False)
         if not self._own_events(run, item, reviewer):
             return _Shown(None, None, is_hidden=True)
-        return _Shown(record, run.with_key, is_hidden=False)
+        return _Shown(record, run.gold, is_hidden=False)
 
     def _form(
         self, run: ReviewableRun, item: Item, shown: _Shown, reviewer: Reviewer, action: str
     ) -> ReviewForm:
-        run_name = run.run.manifest.run
+        run_name = run.name
         said = self._store.reviews(run.case_set).case(item.id).said_by(reviewer.name, run_name)
         is_seen = shown.record is not None
         version = run.version_of(item.id) if is_seen else ""
@@ -175,11 +175,11 @@ class ReviewPages:
             verdicts=verdict_fields(item, has_query=_has_query(shown)) if is_seen else (),
             has_next=True,
             can_undo=self._store.can_undo(run.case_set, item.id, reviewer.name),
-            shows_key=shown.data is not None,
+            shows_key=shown.gold is not None,
         )
         if not isinstance(item, Case):
             return form
-        key = shown.data.keys.get(item.id) if shown.data else None
+        key = shown.gold.keys.get(item.id) if shown.gold else None
         lines, sentences = note_rows(item, shown.record, key)
         return form._replace(lines=lines, sentences=sentences)
 
@@ -201,12 +201,11 @@ def _answer_view(item: Item, shown: _Shown) -> FhirQuestionView | TaskView | Non
     """The answer to a question or task on a record; None for notes, and where it is not shown."""
     if isinstance(item, Case) or shown.record is None:
         return None
-    data = shown.data
-    faults = data.faults.get(item.id, {}) if data else {}
+    gold = shown.gold
     if isinstance(item, ClinicalTask):
-        return task_view(shown.record, data.per_case.get(item.id, {}) if data else {}, faults)
-    gold = data.gold_questions.get(item.id) if data else None
-    return fhir_question_view(shown.record, gold, faults)
+        return task_view(shown.record, gold.per_case.get(item.id, {}) if gold else {}, {})
+    question = gold.questions.get(item.id) if gold else None
+    return fhir_question_view(shown.record, question, {})
 
 
 def _has_query(shown: _Shown) -> bool:

@@ -7,12 +7,10 @@ from pathlib import Path
 from typing import Any
 
 from archqa.core.question import Item
-from archqa.report.report_data import ReportData
-from archqa.report.scoreboard import case_metric_name
+from archqa.report.gold import Gold, load_gold
 from archqa.review.event import record_version
 from archqa.runs.run import Run
 from archqa.web.library import RunLibrary
-from archqa.web.run_pages import RunPages
 
 _MAX_CACHED_RUNS = 8
 _FILES_OF_A_RUN = ("run.json", "input.jsonl", "cases.jsonl", "scores.json")
@@ -21,10 +19,10 @@ _FILES_OF_A_RUN = ("run.json", "input.jsonl", "cases.jsonl", "scores.json")
 class ReviewableRun:
     """A run at one moment. `name` is that of its URL."""
 
-    def __init__(self, name: str, run: Run, pages: RunPages) -> None:
+    def __init__(self, name: str, run: Run, key: Path | None) -> None:
         self.name = name
         self.run = run
-        self._pages = pages
+        self._key = key
 
     @property
     def cases(self) -> Sequence[Item]:
@@ -39,20 +37,9 @@ class ReviewableRun:
         return f"{file_name}-{fingerprint.sha256[:8]}"
 
     @cached_property
-    def with_key(self) -> ReportData | None:
-        """The run with its key and its scores, which a reviewer must not see too early."""
-        return self._pages.load(self.name)
-
-    @cached_property
-    def scores(self) -> dict[str, float]:
-        """The score of each case that has one, by case id."""
-        data = self.with_key
-        if data is None:
-            return {}
-        metric = case_metric_name(data)
-        return {
-            case_id: scores[metric] for case_id, scores in data.per_case.items() if metric in scores
-        }
+    def gold(self) -> Gold:
+        """Keys and scores of the cases, which a reviewer must not see too early."""
+        return load_gold(self.run, self._key)
 
     def case(self, index: int) -> Item | None:
         """The case of an index; None if there is none."""
@@ -73,11 +60,14 @@ class ReviewableRun:
 
 
 class ReviewableRuns:
-    """The runs of a library, read anew when one of their files has changed."""
+    """The runs of a library, read anew when one of their files has changed.
 
-    def __init__(self, library: RunLibrary, pages: RunPages) -> None:
+    `key` holds the gold where a run has no key of its own.
+    """
+
+    def __init__(self, library: RunLibrary, key: Path | None) -> None:
         self._library = library
-        self._pages = pages
+        self._key = key
         self._cache: OrderedDict[tuple[Any, ...], ReviewableRun] = OrderedDict()
 
     def find(self, name: str) -> ReviewableRun | None:
@@ -87,7 +77,7 @@ class ReviewableRuns:
             return None
         cache_key = (path, *_change_times(path))
         if cache_key not in self._cache:
-            self._cache[cache_key] = ReviewableRun(name, Run.open(path), self._pages)
+            self._cache[cache_key] = ReviewableRun(name, Run.open(path), self._key)
             if len(self._cache) > _MAX_CACHED_RUNS:
                 self._cache.popitem(last=False)
         return self._cache[cache_key]

@@ -2,8 +2,10 @@
 
 from collections.abc import Mapping
 from datetime import datetime
+from pathlib import Path
 from typing import NamedTuple
 
+from archqa import tasks
 from archqa.core.case import Case
 from archqa.core.question import Item
 from archqa.report.case_view import question_texts
@@ -12,6 +14,7 @@ from archqa.review.event import Seen, is_about_answer, sentence_of, values_of
 from archqa.review.key import WrittenKey
 from archqa.review.state import CaseSetReviews, Disagreement
 from archqa.review.store import ReviewStore
+from archqa.tasks.key_provenance import KeyProvenance, ScoredKeys, key_provenance
 from archqa.web.page_renderer import PageRenderer
 from archqa.web.review_form import field_in_words, history_rows, note_rows, parse_review
 from archqa.web.review_saving import ReviewSaving, Saved
@@ -53,6 +56,20 @@ class DisputedCase(NamedTuple):
     seen: Seen
 
 
+class _KeyState(NamedTuple):
+    """Where the key of the reviews is. `newer` changes were saved after it was written.
+
+    `statement` and `warnings` are what a score of the run against it says.
+    """
+
+    path: Path
+    log: Path
+    is_written: bool = False
+    newer: int = 0
+    statement: str = ""
+    warnings: tuple[str, ...] = ()
+
+
 class ReviewsPage:
     """All reviews of a run."""
 
@@ -84,6 +101,7 @@ class ReviewsPage:
             history=history_rows(reviews.events[-_MAX_HISTORY_ROWS:]),
             omitted=max(len(reviews.events) - _MAX_HISTORY_ROWS, 0),
             key=self._key_state(run, reviews),
+            is_of_notes=any(isinstance(item, Case) for item in run.cases[:1]),
             notice=notice,
             urls={"run": run_url(name), "review": review_url(name)},
         )
@@ -96,7 +114,7 @@ class ReviewsPage:
         item = run.case(case_index) if run else None
         if run is None or item is None:
             return None
-        review = parse_review(form, reviewer.name, run.run.manifest.run)
+        review = parse_review(form, reviewer.name, run.name)
         return self._saving.adjudicate(run.case_set, item, review, action)
 
     def write_key(self, name: str) -> WrittenKey | str | None:
@@ -106,23 +124,25 @@ class ReviewsPage:
             return None
         return self._store.write_key(run.case_set) or "no label"
 
-    def _key_state(self, run: ReviewableRun, reviews: CaseSetReviews) -> dict[str, object]:
-        """Where the key is, and whether reviews were saved after it was written."""
+    def _key_state(self, run: ReviewableRun, reviews: CaseSetReviews) -> _KeyState:
         path = self._store.key_path(run.case_set)
-        written_at = path.stat().st_mtime if path.is_file() else None
-        newer = 0
-        if written_at is not None:
-            newer = sum(event.at.timestamp() > written_at for event in reviews.events)
-        labels = sum(bool(sentence_of(event.field)) for event in reviews.events)
-        return {
-            "path": path,
-            "log": self._store.log_path(run.case_set),
-            "is_written": written_at is not None,
-            "newer": newer,
-            "labels": labels,
-            "is_of_notes": any(isinstance(item, Case) for item in run.cases[:1]),
-            "run_path": run.run.path,
-        }
+        log = self._store.log_path(run.case_set)
+        if not path.is_file():
+            return _KeyState(path, log)
+        written_at = path.stat().st_mtime
+        newer = sum(event.at.timestamp() > written_at for event in reviews.events)
+        provenance = _provenance(run, path)
+        return _KeyState(path, log, True, newer, provenance.statement, provenance.warnings)
+
+
+def _provenance(run: ReviewableRun, path: Path) -> KeyProvenance:
+    """What a score of the run against the key will say of the key."""
+    key = tasks.load_key(path)
+    cases = {item.id: item for item in run.cases if isinstance(item, Case)}
+    keys = {case_id: found for case_id, found in key.keys.items() if case_id in cases}
+    sentence_ids = {case_id: cases[case_id].sentence_ids for case_id in keys}
+    scored = ScoredKeys(keys, sentence_ids)
+    return key_provenance(key.path, key.sha256, scored, [run.run.path])
 
 
 def _reviewer_rows(run: ReviewableRun, reviews: CaseSetReviews) -> list[ReviewerRow]:
@@ -135,7 +155,7 @@ def _reviewer_rows(run: ReviewableRun, reviews: CaseSetReviews) -> list[Reviewer
 
 
 def _reviewer_row(name: str, run: ReviewableRun, reviews: CaseSetReviews) -> ReviewerRow | None:
-    run_name = run.run.manifest.run
+    run_name = run.name
     said = [reviews.case(item.id).said_by(name, run_name) for item in run.cases]
     events = [event for fields in said for event in fields.values()]
     if not events:
@@ -152,7 +172,7 @@ def _reviewer_row(name: str, run: ReviewableRun, reviews: CaseSetReviews) -> Rev
 
 def _disputed_cases(run: ReviewableRun, reviews: CaseSetReviews) -> list[DisputedCase]:
     """The cases of this run that reviewers see differently, in the order of its file."""
-    run_name = run.run.manifest.run
+    run_name = run.name
     by_case: dict[int, list[Disagreement]] = {}
     for found in reviews.disagreements:
         index = run.index_of(found.case_id)
@@ -175,7 +195,7 @@ def _disputed_case(
         item=item,
         question=questions[0][1] if questions else "",
         fields=fields,
-        seen=Seen(run.run.manifest.run, version, blind=not version),
+        seen=Seen(run.name, version, blind=not version),
     )
 
 
