@@ -206,9 +206,16 @@ def _score_breakdowns(scores: Mapping[str, Any]) -> Iterator[Breakdown]:
         rows = []
         for group, group_scores in groups.items():
             row = tuple(group_scores.get(column) for column in columns)
-            rows.append((group, row))
+            rows.append((_group_label(group), row))
         title = name.replace("_", " ").capitalize()
         yield Breakdown(title, columns, tuple(rows))
+
+
+def _group_label(group: str) -> str:
+    """Return the name of a group; a set in braces becomes a list."""
+    if group.startswith("{") and group.endswith("}") and "}" not in group[:-1]:
+        return group[1:-1] or "none"
+    return group
 
 
 def _columns(groups: Mapping[str, Mapping[str, float]]) -> tuple[str, ...]:

@@ -106,7 +106,13 @@ def test_every_citation_leads_to_a_sentence_and_ids_are_used_once(html: str) -> 
 
 
 def test_scores_have_intervals_signatures_and_figures(html: str) -> None:
-    assert "citation_f1 | credit:strict | avg:micro" in html
+    head, details = (
+        html.split("</div>\n<p class", 1)[0],
+        html[html.index("with signatures</summary>") :],
+    )
+    assert "citation_f1|credit:strict|avg:micro" in details
+    assert "citation_f1" not in head  # The cards of the headline scores have no signature.
+    assert "Factuality F1 (strict, micro)" in html
     assert "95 % interval" in html
     for words in (
         "Calibration",
@@ -228,7 +234,8 @@ def test_of_two_runs_the_differences_come_first(tmp_path: Path) -> None:
     assert html.index("What changes from run 1 to run 2") < html.index('id="scores1"')
     assert "approximate randomisation" in html
     recall = re.search(
-        r">strict micro recall</th><td[^>]*>([\d.]+)</td><td[^>]*>([\d.]+)</td>", html
+        r">Factuality recall \(strict, micro\)</th><td[^>]*>([\d.]+)</td><td[^>]*>([\d.]+)</td>",
+        html,
     )
     assert recall
     assert float(recall[1]) < float(recall[2])  # A lower threshold cites more.
@@ -267,7 +274,8 @@ def test_a_question_to_a_record_shows_query_rows_and_timeline(tmp_path: Path) ->
         "Two units occur.",
     ):
         assert words in html
-    assert "▸ Observation/o3" in html
+    assert "Observation · <span>o3</span>" in html
+    assert 'title="Observation/o3"' in html
     assert html.count('class="pick"') == 1
     assert "&lt;i&gt;glucose" in html
     bare = report_html([tmp_path / "run"], text=False)
