@@ -83,6 +83,7 @@ class ReviewPages:
         return self._renderer.render(
             "review.html.jinja",
             item=item,
+            run_name=name,
             questions=question_texts(item),
             form=self._form(run, item, shown, reviewer, f"{url}/{case_index}{choice.query}"),
             shown=shown,

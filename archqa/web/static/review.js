@@ -10,20 +10,19 @@ let isSending = false;
 
 /* What is not saved */
 
-const choices = () => [...form.querySelectorAll("fieldset.choice")];
 const checked = (choice) => choice.querySelector("input[type=radio]:checked");
 const isChanged = (choice) => Boolean(checked(choice)) && checked(choice).value !== choice.dataset.saved;
 const isRewritten = (area) => area.value.trim() !== area.dataset.saved.trim();
 
-function unsavedCount() {
-  const texts = [...form.querySelectorAll("textarea[data-saved]")];
-  return choices().filter(isChanged).length + texts.filter(isRewritten).length;
-}
+/* Choices and texts that differ from what is saved. A long note has thousands: only the touched one is looked at. */
+const unsaved = new Set();
 
-function showUnsaved() {
-  const count = unsavedCount();
+function note(element, differs) {
+  if (differs) { unsaved.add(element); } else { unsaved.delete(element); }
+  const count = unsaved.size;
   const words = count === 1 ? "1 change is not saved" : `${count} changes are not saved`;
-  form.querySelector("[data-unsaved]").textContent = count ? words : "";
+  const place = form.querySelector("[data-unsaved]");
+  if (place) { place.textContent = count ? words : ""; }
 }
 
 /* Clearing what was never saved leaves the choice as if it had never been touched. */
@@ -32,14 +31,28 @@ function forgetEmptyChoice(choice) {
   if (input && input.value === "" && choice.dataset.saved === "") { input.checked = false; }
 }
 
+function onChange(event) {
+  const choice = event.target.closest("fieldset.choice");
+  if (!choice) { return; }
+  forgetEmptyChoice(choice);
+  note(choice, isChanged(choice));
+}
+
+function onInput(event) {
+  if (event.target.matches("textarea[data-saved]")) { note(event.target, isRewritten(event.target)); }
+}
+
+/* The page of a conflict is unsaved as a whole. */
+const isOfConflict = () => form.querySelector("fieldset.conflict") !== null;
+
 function warnBeforeLeaving(event) {
-  const isConflict = !form.querySelector("[data-unsaved]");
-  if (!isSending && (isConflict || unsavedCount())) { event.preventDefault(); }
+  if (!isSending && (isOfConflict() || unsaved.size)) { event.preventDefault(); }
 }
 
 /* Hotkeys: the current row is the one that has the focus */
 
-const rows = (kind) => [...form.querySelectorAll(`[data-row=${kind}]`)];
+const rowsByKind = {};
+const rows = (kind) => (rowsByKind[kind] ??= [...form.querySelectorAll(`[data-row=${kind}]`)]);
 const focused = () => document.activeElement?.closest?.("[data-row]");
 
 function focusRow(row) {
@@ -121,12 +134,8 @@ function setUpHotkeys() {
 }
 
 if (form) {
-  form.addEventListener("change", (event) => {
-    const choice = event.target.closest("fieldset.choice");
-    if (choice) { forgetEmptyChoice(choice); }
-    if (form.querySelector("[data-unsaved]")) { showUnsaved(); }
-  });
-  form.addEventListener("input", () => { if (form.querySelector("[data-unsaved]")) { showUnsaved(); } });
+  form.addEventListener("change", onChange);
+  form.addEventListener("input", onInput);
   form.addEventListener("submit", () => { isSending = true; });
   window.addEventListener("beforeunload", warnBeforeLeaving);
   window.addEventListener("pageshow", () => { isSending = false; });
