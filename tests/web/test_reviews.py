@@ -122,10 +122,11 @@ async def test_reviewers_have_labels_of_their_own(anna: ReviewClient, ben: Revie
 
 async def test_a_stale_page_deletes_nothing(anna: ReviewClient, runs: Path) -> None:
     stale = await anna.form(CASE)
-    await anna.save(CASE, sentence__3="essential", sentence__4="essential")
+    await anna.save(CASE, sentence__3="essential", sentence__4="essential", remark="Mine.")
     saved = await anna.post(CASE, stale, sentence__7="not-relevant")
     assert saved.status_code == 303
     form = await anna.form(CASE)
+    assert form["field-remark"] == "Mine."
     assert form["field-sentence/3"] == form["field-sentence/4"] == "essential"
     assert form["field-sentence/7"] == "not-relevant"
 
@@ -267,12 +268,13 @@ async def test_a_blind_page_shows_neither_answer_nor_key_nor_score(
 
 
 async def test_the_queue_of_a_blind_reviewer_does_not_tell_the_scores(
-    app: AccessMiddleware,
+    app: AccessMiddleware, anna: ReviewClient
 ) -> None:
-    blind = ReviewClient(app, "Anna", blind=True)
-    form = await blind.form(f"{CASE}?order=worst")
-    saved = await blind.post(f"{CASE}?order=worst", {**form, "then": "next"}, remark="-")
-    assert str(saved.headers["location"]).startswith("/runs/one/review/1")
+    url = "/runs/one/review?order=worst"
+    sighted = await anna.http.get(url)
+    assert not str(sighted.headers["location"]).startswith(CASE)
+    blind = await ReviewClient(app, "Ben", blind=True).http.get(url)
+    assert str(blind.headers["location"]).startswith(CASE)
 
 
 async def test_a_key_made_while_looking_at_the_run_is_called_circular(
@@ -340,6 +342,14 @@ async def test_save_and_next_follows_the_filters(anna: ReviewClient) -> None:
     assert str(saved.headers["location"]).startswith(
         "/runs/one/review/2?show=unreviewed&specialty=oncology&saved=1"
     )
+
+
+async def test_after_the_last_case_come_the_ones_that_were_passed_over(
+    anna: ReviewClient,
+) -> None:
+    url = "/runs/one/review/2?show=unreviewed"
+    saved = await anna.post(url, {**await anna.form(url), "then": "next"}, answer_right="yes")
+    assert str(saved.headers["location"]).startswith(f"{CASE}?show=unreviewed")
 
 
 async def test_the_end_of_the_queue_is_said(anna: ReviewClient) -> None:
