@@ -69,7 +69,7 @@ def case_view(
         case_index=case_index,
         kind=kind,
         runs=tuple(run_views),
-        questions=_questions(item) if text else (),
+        questions=question_texts(item) if text else (),
     )
 
 
@@ -107,7 +107,7 @@ def _note_case_view(
         kind="note",
         runs=tuple(run_views),
         specialty=case.clinical_specialty,
-        questions=_questions(case) if text else (),
+        questions=question_texts(case) if text else (),
         sentences=sentences,
         mark_counts=_count_marks(marks_by_run[0]),
     )
@@ -155,8 +155,8 @@ def _run_view(data: ReportData, item: Item, text: bool, with_trace: bool) -> Cas
     return view
 
 
-def _questions(item: Item) -> tuple[tuple[str, str], ...]:
-    """Return the texts that ask the question, each with its heading."""
+def question_texts(item: Item) -> tuple[tuple[str, str], ...]:
+    """Return the texts that ask a question, each with its heading."""
     if isinstance(item, Case):
         texts = {"The clinician’s question": item.clinician_question}
         if item.patient_narrative != item.clinician_question:

@@ -100,7 +100,7 @@ def load_report_data(path: str | Path, key: Path | None = None) -> ReportData:
         scores=scores,
         per_case=per_case,
         keys=load_note_keys(run, key),
-        gold_questions=_load_gold_questions(run, key),
+        gold_questions=load_gold_questions(run, key),
         faults=(scores or {}).get("faults") or {},
         unscored_reason=unscored_reason,
         summaries=summaries,
@@ -197,7 +197,7 @@ def _score(run: Run, key: Path | None, *, stored: bool) -> tuple[ScoreReport | N
         return None, reason
 
 
-def _load_gold_questions(run: Run, key: Path | None) -> dict[str, FhirQuestion]:
+def load_gold_questions(run: Run, key: Path | None) -> dict[str, FhirQuestion]:
     """Return the gold of FHIR-AgentBench; empty where its file is gone or malformed."""
     path = key or Path(run.manifest.data.path)
     task = tasks.find(run.manifest.task)

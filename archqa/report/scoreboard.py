@@ -110,10 +110,11 @@ def case_metric_name(data: ReportData) -> str:
     available: set[str] = set()
     for scores in data.per_case.values():
         available.update(scores)
-    return _earliest_metric(available)
+    return earliest_metric(available)
 
 
-def _earliest_metric(available: set[str]) -> str:
+def earliest_metric(available: set[str]) -> str:
+    """Return the one of these scores by which cases are ordered; empty if it is none of them."""
     for name in _CASE_METRICS:
         if name in available:
             return name
@@ -153,7 +154,7 @@ def _headline(lines: tuple[ScoreLine, ...], task: str) -> tuple[ScoreLine, ...]:
 
 def _baselines(scores: Mapping[str, Any]) -> Iterator[tuple[str, str, float]]:
     for name, baseline_scores in scores.get("baselines", {}).items():
-        metric = _earliest_metric(set(baseline_scores))
+        metric = earliest_metric(set(baseline_scores))
         if metric:
             shown_name = name.replace("_", " ")
             yield shown_name, metric, baseline_scores[metric]

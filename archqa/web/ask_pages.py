@@ -19,7 +19,8 @@ from archqa.runs.destinations import Announcer
 from archqa.runs.event_loop import run_sync
 from archqa.settings import Settings
 from archqa.web.asked_patient import AskedPatient, find_asked_patient
-from archqa.web.asked_view import asked_view, review_view
+from archqa.web.asked_reviews import AskedReviews
+from archqa.web.asked_view import asked_view
 from archqa.web.page_renderer import PageRenderer
 from archqa.web.question_destinations import (
     describe_own_destinations,
@@ -27,7 +28,6 @@ from archqa.web.question_destinations import (
 )
 from archqa.web.question_form import QuestionForm, form_errors, read_question_form
 from archqa.web.question_jobs import QuestionJob, QuestionJobs
-from archqa.web.review_pages import initial_labels
 
 THREAD_LOST = (
     "The answer to ask on from is kept no longer: this server keeps the latest fifty, in its "
@@ -51,24 +51,26 @@ class AskPages:
         question_jobs: QuestionJobs,
         settings: Settings,
         record: str | None,
+        reviews: AskedReviews,
     ) -> None:
         self._renderer = renderer
         self._question_jobs = question_jobs
         self._settings = settings
         self._record = record
+        self._reviews = reviews
         self._announce = Announcer()
 
-    def submit(self, fields: Mapping[str, str]) -> Submitted:
+    def submit(self, fields: Mapping[str, str], reviewer: str) -> Submitted:
         """Start to answer a question; where fields are wrong, say so and keep what was sent."""
         form = read_question_form(fields)
         if fields.get("after"):
-            return self._submit_after(fields["after"], form)
+            return self._submit_after(fields["after"], form, reviewer)
         errors = form_errors(form, has_record=self._record is not None)
         if errors:
             return Submitted(page=self._form_page(form, errors))
         return self._start(form, None)
 
-    def _submit_after(self, after_id: str, form: QuestionForm) -> Submitted:
+    def _submit_after(self, after_id: str, form: QuestionForm, reviewer: str) -> Submitted:
         """Ask on from an answer, about the same note or patient."""
         after = self._question_jobs.find(after_id)
         if after is None:
@@ -76,7 +78,7 @@ class AskPages:
         form = after.form._replace(question=form.question)
         errors = form_errors(form, has_record=self._record is not None)
         if errors:
-            page = self._answer_page(after, asked_on=form.question, errors=errors)
+            page = self._answer_page(after, reviewer, asked_on=form.question, errors=errors)
             return Submitted(page=page)
         return self._start(form, after)
 
@@ -98,10 +100,13 @@ class AskPages:
             job.cancel()
         return f"/answers/{job_id}"
 
-    def answer(self, job_id: str, *, saved: bool) -> str | None:
-        """Return the page of a question in progress, or of its answer."""
+    def answer(self, job_id: str, reviewer: str, *, saved: int | None = None) -> str | None:
+        """Return the page of a question in progress, or of its answer with its review.
+
+        `saved` is the number of fields that the reviewer has just saved.
+        """
         job = self._question_jobs.find(job_id)
-        return None if job is None else self._answer_page(job, saved=saved)
+        return None if job is None else self._answer_page(job, reviewer, saved=saved)
 
     def answer_json(self, job_id: str) -> str | None:
         """Return an answer as `archqa ask --json` prints it."""
@@ -137,25 +142,20 @@ class AskPages:
     def _answer_page(
         self,
         job: QuestionJob,
+        reviewer: str,
         *,
-        saved: bool = False,
+        saved: int | None = None,
         asked_on: str = "",
         errors: Mapping[str, str] | None = None,
     ) -> str:
-        answer, case = job.answer, job.case
-        labels: dict[str, str] = {}
-        if answer and case:
-            labels = initial_labels(case, frozenset(line.id for line in answer.evidence), {})
         record = self._record if job.form.is_about_patient else None
         return self._renderer.render(
             "answer.html.jinja",
             job=job,
-            answer=answer,
-            view=asked_view(answer, case) if answer else None,
-            case=review_view(case) if case else None,
-            labels=labels,
+            answer=job.answer,
+            view=asked_view(job.answer, job.case) if job.answer else None,
+            review=self._reviews.form(job, reviewer),
             saved=saved,
-            saved_review={},
             before=self._question_jobs.waiting_before(job),
             asked_on=asked_on,
             errors=errors or {},

@@ -7,6 +7,7 @@ from archqa.safety.whole_characters import whole_text
 from archqa.web.ask_pages import AskPages
 from archqa.web.page_renderer import PageRenderer
 from archqa.web.responses import html_response, invalid_form, read_form, redirect
+from archqa.web.reviewer import read_reviewer
 
 
 def add_ask_routes(app: FastAPI, pages: AskPages, renderer: PageRenderer) -> None:
@@ -21,7 +22,7 @@ def _add_forms(app: FastAPI, pages: AskPages, renderer: PageRenderer) -> None:
         form = await read_form(request, renderer)
         if form is None:
             return invalid_form()
-        submitted = pages.submit(form)
+        submitted = pages.submit(form, read_reviewer(request).name)
         if submitted.page:
             return HTMLResponse(whole_text(submitted.page), 422)
         return redirect(submitted.url)
@@ -39,8 +40,8 @@ def _add_forms(app: FastAPI, pages: AskPages, renderer: PageRenderer) -> None:
 
 def _add_answers(app: FastAPI, pages: AskPages) -> None:
     @app.get("/answers/{job_id}")
-    def answer(job_id: str, saved: bool = False) -> Response:
-        return html_response(pages.answer(job_id, saved=saved))
+    def answer(request: Request, job_id: str, saved: int | None = None) -> Response:
+        return html_response(pages.answer(job_id, read_reviewer(request).name, saved=saved))
 
     @app.get("/answers/{job_id}/answer.json")
     def answer_json(job_id: str) -> Response:

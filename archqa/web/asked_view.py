@@ -71,11 +71,6 @@ def asked_view(answer: Answer, case: Case | None) -> AskedView:
     )
 
 
-def review_view(case: Case) -> CaseView:
-    """Return the view of a note's sentences for the form of a review."""
-    return _note(case, None, frozenset(), [])
-
-
 def _numbered(answer: Answer) -> Iterator[tuple[int, AnswerLine]]:
     yield from enumerate(answer.lines)
 
@@ -130,12 +125,10 @@ def _evidence_views(answer: Answer) -> Iterator[EvidenceView]:
         )
 
 
-def _note(
-    case: Case, answer: Answer | None, cited: frozenset[str], lines: list[AskedLine]
-) -> CaseView:
+def _note(case: Case, answer: Answer, cited: frozenset[str], lines: list[AskedLine]) -> CaseView:
     marks = {name: "cited" if name in cited else "plain" for name in case.sentence_ids}
     probabilities = {}
-    for evidence in answer.evidence if answer else ():
+    for evidence in answer.evidence:
         if evidence.probability is not None:
             probabilities[evidence.id] = evidence.probability
     claims = []

@@ -176,17 +176,6 @@ def test_an_answer_is_copied_with_its_citations(server_url: str) -> None:
         assert "[" in copied
 
 
-def test_a_review_is_saved_from_the_page(server_url: str) -> None:
-    with open_page() as recorded:
-        recorded.page.goto(page_url(server_url, "runs/one/review/0"))
-        recorded.page.locator("input[value=down]").check()
-        recorded.page.locator("summary", has_text="Correct the evidence").click()
-        recorded.page.locator("select[name=label-3]").select_option("supplementary")
-        recorded.page.locator("button.main").click()
-        recorded.page.locator("text=✓ Saved").wait_for()
-        assert recorded.page.locator("select[name=label-3]").input_value() == "supplementary"
-
-
 def test_each_text_of_a_trace_is_a_click_away_without_scripts(server_url: str) -> None:
     with open_page(java_script_enabled=False) as recorded:
         recorded.page.goto(page_url(server_url, "runs/one/cases/0/trace"))

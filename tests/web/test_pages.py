@@ -1,9 +1,7 @@
 """The live pages as an ASGI application: what they show, refuse and save."""
 
-import json
 import logging
 import re
-import stat
 from collections.abc import AsyncIterator, MutableMapping
 from pathlib import Path
 from typing import Any
@@ -13,7 +11,6 @@ import pytest
 
 pytest.importorskip("fastapi", reason="the extra `web` is not installed")
 
-from archqa import tasks
 from archqa.settings import Settings
 from archqa.web.access import AccessMiddleware
 from archqa.web.app import WebConfig, create_app
@@ -205,68 +202,6 @@ async def test_no_redirect_leads_to_another_site(runs: Path) -> None:
     async with _client(app, "http://ward.example:8484") as client:
         login = await client.get("http://ward.example:8484//evil.example/?token=geheim-123")
         assert login.headers["location"].startswith("/evil.example")
-
-
-async def test_a_review_becomes_a_key_that_scores(client: httpx2.AsyncClient, runs: Path) -> None:
-    labels = {
-        f"label-{index}": "essential" if index == 2 else "not-relevant" for index in range(23)
-    }
-    form = {
-        "form_token": await _token_of(client),
-        "thumb": "down",
-        "answer": "Better words.",
-        **labels,
-    }
-    saved = await client.post("/runs/one/review/1", data=form)
-    assert saved.status_code == 303
-    assert "✓ Saved" in (await client.get(str(saved.headers["location"]))).text
-    key = runs / "annotations" / "cases-00000000_key.json"
-    assert stat.S_IMODE(key.stat().st_mode) == 0o600
-    case_key = tasks.load_key(key).keys["s2"]
-    assert case_key.essential == {"3"}
-    assert case_key.clinician_answer == "Better words."
-    cases = tasks.load_cases(key.with_name("cases-00000000.json"))
-    assert [case.id for case in cases.cases] == ["s2"]
-    assert json.loads(key.read_text())[0]["review"]["thumb"] == "down"
-
-
-async def test_a_thumb_keeps_earlier_labels(client: httpx2.AsyncClient, runs: Path) -> None:
-    token = await _token_of(client)
-    labels = {f"label-{index}": "essential" for index in range(23)}
-    await client.post("/runs/one/review/0", data={"form_token": token, **labels})
-    await client.post("/runs/one/review/0", data={"form_token": token, "thumb": "up"})
-    [row] = json.loads((runs / "annotations" / "cases-00000000_key.json").read_text())
-    assert len(row["answers"]) == 23
-    assert row["review"]["thumb"] == "up"
-
-
-async def test_invalid_labels_are_not_saved(client: httpx2.AsyncClient, runs: Path) -> None:
-    form = {"form_token": await _token_of(client), "label-0": "<script>", "thumb": "sideways"}
-    await client.post("/runs/one/review/0", data=form)
-    [row] = json.loads((runs / "annotations" / "cases-00000000_key.json").read_text())
-    assert row["answers"] == []
-    assert row["review"]["thumb"] == ""
-
-
-async def test_the_review_page_does_not_show_the_key(client: httpx2.AsyncClient) -> None:
-    page = (await client.get("/runs/one/review/0")).text
-    assert "cited, essential" not in page
-    assert "missed" not in re.sub(r"<style>.*?</style>", "", page, flags=re.DOTALL)
-
-
-async def test_an_answer_can_be_reviewed_too(client: httpx2.AsyncClient, runs: Path) -> None:
-    answer_url = await _ask_and_wait(client)
-    form = {
-        "form_token": await _token_of(client),
-        "thumb": "up",
-        **{f"label-{index}": "essential" for index in range(3)},
-    }
-    assert (await client.post(answer_url, data=form)).status_code == 303
-    [case] = tasks.load_cases(runs / "annotations" / "asked.json").notes
-    assert case.note_excerpt == NOTE
-    assert tasks.load_key(runs / "annotations" / "asked_key.json").keys[case.id].essential == set(
-        case.sentence_ids
-    )
 
 
 async def test_no_note_text_gets_into_logs(
