@@ -45,6 +45,7 @@ def jinja_environment(*extra_folders: Path) -> Environment:
     environment.filters.update(_FILTERS)
     style = (TEMPLATES / "style.css").read_text(encoding="utf-8")
     environment.globals["style"] = Markup(style)
+    environment.globals["part_level"] = 4  # Headings within a case, below its own in a report.
     return environment
 
 

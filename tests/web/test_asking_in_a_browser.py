@@ -67,7 +67,7 @@ def test_the_choice_shows_its_fields_and_a_hidden_one_is_not_sent(url: str) -> N
         page.fill("#question", "last creatinine?")
         page.fill("#patient", "Ada Example")
         page.locator("form[data-ask] button.main").click()
-        page.locator(".status.answered").wait_for(timeout=60_000)
+        page.locator(".outcome-status.answered").wait_for(timeout=60_000)
         assert "Ada Example" in page.locator(".asked-about").inner_text()
         page.goto(url)
         page.check("input[name=about][value=both]")
@@ -87,7 +87,7 @@ def test_a_question_is_asked_with_the_keyboard_alone(url: str) -> None:
         keyboard.press("Tab")
         keyboard.type("p1")
         keyboard.press("Enter")
-        page.locator(".status.answered").wait_for(timeout=60_000)
+        page.locator(".outcome-status.answered").wait_for(timeout=60_000)
         citation = page.locator("ol.answer a.cite").first
         citation.focus()
         keyboard.press("Enter")
@@ -106,7 +106,7 @@ def test_a_field_that_is_wrong_has_the_focus_and_keeps_its_text(url: str) -> Non
         assert page.input_value("#patient") == "Ada Exampel"
         page.locator(".candidates label", has_text="Ada Example").click()
         page.locator("form[data-ask] button.main").click()
-        page.locator(".status.answered").wait_for(timeout=60_000)
+        page.locator(".outcome-status.answered").wait_for(timeout=60_000)
 
 
 def test_the_time_counts_up_and_a_long_question_is_cancelled(url: str) -> None:
@@ -121,7 +121,7 @@ def test_the_time_counts_up_and_a_long_question_is_cancelled(url: str) -> None:
         assert page.input_value("#note") == LONG_NOTE
         assert page.input_value("#question") == "Why was furosemide given?"
         _ask(page, url, question="Why was furosemide given?", note=NOTE)
-        page.locator(".status.answered").wait_for(timeout=20_000)
+        page.locator(".outcome-status.answered").wait_for(timeout=20_000)
         assert recorded.console == []
 
 
@@ -132,7 +132,7 @@ def test_the_note_stands_beside_the_answer_and_a_citation_leaves_both_in_view(ur
         _ask(page, url, question="Why was furosemide given?", note=note)
         line = page.locator("ol.answer li").first
         line.wait_for(timeout=60_000)
-        beside = page.locator(".beside").bounding_box()
+        beside = page.locator(".ask-beside").bounding_box()
         assert beside["x"] > line.bounding_box()["x"] + line.bounding_box()["width"]
         citation = page.locator("ol.answer a.cite").first
         anchor = citation.get_attribute("href")
@@ -172,4 +172,4 @@ def test_without_scripts_everything_can_be_asked_and_read(url: str) -> None:
         page.fill("#question", "last creatinine?")
         page.fill("#patient", "p1")
         page.locator("form[data-ask] button.main").click()
-        page.locator(".status.answered").wait_for(timeout=60_000)  # By the page's own reloading.
+        page.locator(".outcome-status.answered").wait_for(timeout=60_000)  # By the page's own reloading.

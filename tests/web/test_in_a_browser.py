@@ -137,8 +137,8 @@ def test_the_form_answers_a_pasted_note(server_url: str, width: int, scheme: str
         recorded.page.fill("#question", "Why was furosemide given?")
         recorded.page.fill("#note", note)
         recorded.page.locator("button.main").click()
-        recorded.page.locator("ol.answer").wait_for(timeout=60_000)
-        assert "Furosemide was given" in recorded.page.locator("ol.answer").inner_text()
+        recorded.page.locator("article ol.answer").wait_for(timeout=60_000)
+        assert "Furosemide was given" in recorded.page.locator("article ol.answer").inner_text()
         recorded.page.locator("ol.answer a.cite").first.click()
         assert "#c1-s" in recorded.page.url
         assert recorded.overflow_width() <= 0
