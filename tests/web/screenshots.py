@@ -32,7 +32,7 @@ SCHEMES = ("light", "dark")
 _HEIGHT = 1200
 _README_HEIGHT = 2600
 """So high that no part of a case scrolls."""
-_MARGIN = 24
+_MARGIN = 10
 _BOXES = "all => all.map(one => one.getBoundingClientRect().toJSON())"
 _WHOLE_HEIGHT = """() => {
     document.querySelectorAll("article").forEach(one => one.style.contentVisibility = "visible");
@@ -109,19 +109,11 @@ def _pages(url: str) -> dict[str, str]:
     """Return the path of each page on the server; the first case is asked about for one of them."""
     return {
         "run": f"runs/{_RUN}",
-        "case": _case_path(url),
+        "case": f"runs/{_RUN}/cases/0",
         "review": f"runs/{_RUN}/review/0",
         "ask": "",
         "answer": _ask_first_case(url),
     }
-
-
-def _case_path(url: str) -> str:
-    path = f"runs/{_RUN}/cases/0"
-    with _opened(url) as page:
-        reply = page.goto(page_url(url, path))
-    # Cases without a page of their own are parts of their run's page.
-    return path if reply.ok else f"runs/{_RUN}"
 
 
 def _ask_first_case(url: str) -> str:
@@ -133,7 +125,7 @@ def _ask_first_case(url: str) -> str:
         page.fill("#question", case["clinician_question"])
         page.fill("#note", "\n".join(sentence["text"] for sentence in case["sentences"]))
         page.locator("form[action='/ask'] button.main").click()
-        page.locator("ol.answer").wait_for(timeout=60_000)
+        page.locator("article ol.answer").wait_for(timeout=60_000)
         return urlsplit(page.url).path.removeprefix("/")
 
 
@@ -149,7 +141,7 @@ def _readme_picture(address: str) -> Screenshot:
     with _opened(address, height=_README_HEIGHT) as page:
         page.goto(address)
         page.evaluate(_WHOLE_HEIGHT)
-        parts = page.locator(".case-head, .beside").or_(page.locator("article.case").first)
+        parts = page.locator(".case-head, .beside")
         boxes = parts.evaluate_all(_BOXES)
         top = min(box["top"] for box in boxes) - _MARGIN
         bottom = max(box["bottom"] for box in boxes) + _MARGIN

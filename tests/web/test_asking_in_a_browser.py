@@ -172,4 +172,6 @@ def test_without_scripts_everything_can_be_asked_and_read(url: str) -> None:
         page.fill("#question", "last creatinine?")
         page.fill("#patient", "p1")
         page.locator("form[data-ask] button.main").click()
-        page.locator(".outcome-status.answered").wait_for(timeout=60_000)  # By the page's own reloading.
+        page.locator(".outcome-status.answered").wait_for(
+            timeout=60_000
+        )  # By the page's own reloading.
