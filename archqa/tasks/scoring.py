@@ -19,6 +19,7 @@ from archqa.tasks.case_files import load_cases, load_notes
 from archqa.tasks.files.mistakes import printable
 from archqa.tasks.files.source import read_source
 from archqa.tasks.key_provenance import KeyProvenance, ScoredKeys, key_provenance
+from archqa.tasks.plug_in_metrics import metric_origins
 from archqa.tasks.task import EndedRun
 from scoring import Scores, ScoringError
 
@@ -91,6 +92,7 @@ class ScoreReport(NamedTuple):
             "cases_in_key": self.cases_in_key,
             "baselines": self.baselines,
             "fingerprints": self.fingerprints,
+            "plug_ins": metric_origins(self.scores.signatures.values()),
             "key": self.key.as_json() if self.key else None,
         }
         if self.faults is not None:
