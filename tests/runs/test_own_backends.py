@@ -10,8 +10,8 @@ import archqa
 from archqa.agents import Agent, ModelBackend, RunContext
 from archqa.agents.agent import CaseTask
 from archqa.agents.checked_backend import CheckedBackend
-from archqa.agents.engine_backend import EngineBackend
 from archqa.agents.context import MedicalContext, MedicalContextAgent
+from archqa.agents.engine_backend import EngineBackend
 from archqa.core.case import Case, Sentence
 from archqa.core.step import Step
 from archqa.errors import CallerError, Unusable
