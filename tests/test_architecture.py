@@ -21,6 +21,7 @@ PACKAGES = {
     "review",
     "asking",
     "briefing",
+    "integrations",
     "evaluation",
     "runs",
     "settings",
