@@ -26,6 +26,7 @@ from archqa.tasks.scoring import (
     ScoringInputs,
     ScoringRequest,
 )
+from archqa.tasks.scoring.line_support import with_judged_lines
 from archqa.tasks.task import EndedRun
 from scoring import Scores
 from scoring.refusals import refusals_2025
@@ -34,8 +35,9 @@ from scoring.tasks.archehr2025 import Reference
 
 
 class Archehr2025Scoring(ScoringBridge):
-    """Scores rows `{"case_id", "answer"}` by the leaderboard's metrics."""
+    """Scores rows `{"case_id", "answer"}` by the leaderboard's metrics; a judge reads cited lines."""
 
+    takes_judge = True
     reads_submission_file = False
 
     def rows_of_run(self, run: EndedRun) -> tuple[list[Any], bytes]:
@@ -61,7 +63,8 @@ class Archehr2025Scoring(ScoringBridge):
         scores.warnings.extend(_fitted_case_warnings(request.submission.run))
         if request.official_path:
             write_leaderboard(request.official_path, scores.scores)
-        return self.report(request, gold, scores, baselines(gold))
+        report = self.report(request, gold, scores, baselines(gold))
+        return with_judged_lines(report, request, archehr2025.cited_lines(rows, gold.references))
 
 
 BRIDGE = Archehr2025Scoring()

@@ -20,11 +20,11 @@ from archqa.tasks.files.mistakes import printable
 from archqa.tasks.files.source import read_source
 from archqa.tasks.key_provenance import KeyProvenance, ScoredKeys, key_provenance
 from archqa.tasks.plug_in_metrics import metric_origins
-from archqa.tasks.task import EndedRun
+from archqa.tasks.task import CompletedCase, EndedRun
 from scoring import Scores, ScoringError
 
 if TYPE_CHECKING:
-    from archqa.tasks.fhir_agentbench.scoring.votes import Judge
+    from archqa.tasks.judging import Judge
 
 Reference = TypeVar("Reference")
 
@@ -68,8 +68,9 @@ class ScoreSettings(NamedTuple):
 class ScoreReport(NamedTuple):
     """Scores with their baselines and the SHA-256 of every file they were computed from.
 
-    `disagreements` are the replies on which a judge's votes differ, `disagreements_path` is where
-    they were written; `judge_usage` is what the judge cost. `faults` maps question and task ids to
+    `disagreements` are the replies on which a judge's votes differ, `unsupported_lines` the lines
+    that it does not find supported, and the paths are where they were written; `judge_usage` is
+    what the judge cost. `faults` maps question and task ids to
     what went wrong. `run_files` are further JSON files for the run's folder, by name. `cases_in_key`
     is how many cases a whole run would be scored over. `key` says what they were scored against.
     """
@@ -79,6 +80,8 @@ class ScoreReport(NamedTuple):
     fingerprints: dict[str, str]
     disagreements: tuple[dict[str, Any], ...] = ()
     disagreements_path: Path | None = None
+    unsupported_lines: tuple[dict[str, Any], ...] = ()
+    unsupported_lines_path: Path | None = None
     judge_usage: Usage | None = None
     faults: dict[str, dict[str, Any]] | None = None
     run_files: dict[str, Any] = {}
@@ -104,6 +107,7 @@ class ScoredRun(NamedTuple):
     """What scoring needs to know of the run that made a submission.
 
     `ended_ids` are the cases that the run has reached, all of `case_ids` when it is finished.
+    `ended` reads how each of them ended, where a submission does not say all of it.
     """
 
     folder: Path
@@ -115,6 +119,7 @@ class ScoredRun(NamedTuple):
     ended_ids: tuple[str, ...]
     backends: Mapping[str, str]
     record: str | None
+    ended: Callable[[], Iterable[CompletedCase]] | None = None
 
     def cases(self) -> Sequence[Item]:
         """The cases as the run read them (`input.jsonl`)."""
