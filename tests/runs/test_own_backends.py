@@ -18,7 +18,10 @@ from archqa.errors import CallerError, Unusable
 from archqa.llm.model import Message, Reply
 from archqa.llm.scripted import ScriptedModel
 from archqa.runs.case_selection import Selection
+from archqa.runs.settings_check import check_settings_used
+from archqa.settings import load_settings
 from archqa.tasks.fhir_agentbench.agents import FhirRequestAgent
+from archqa.tasks.pipelines import find
 from tests.runs.conftest import default_reply
 
 
@@ -125,3 +128,26 @@ async def test_one_that_cannot_converse_says_so() -> None:
     agent: Any = FhirRequestAgent()
     with pytest.raises(Unusable, match="cannot converse"):
         await CheckedBackend(Engine(), "engine").converse(agent, None, RunContext({}), ())
+
+
+def test_a_folder_that_somebody_handed_over_chooses_no_backend(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "archqa.toml").write_text('backend = "model"\n')
+    monkeypatch.chdir(tmp_path)
+    ignored: list[str] = []
+    assert load_settings(on_ignored=ignored.append).backend is None
+    assert "backend" in ignored[0]
+
+
+def test_a_short_name_that_an_unnamed_plug_in_has_too_is_not_lost_silently() -> None:
+    settings = load_settings(typed={"labels": "multiclass"})
+    of_plug_in = find("dmis")._replace(name="other", tasks=("archehr-2025",))
+    with pytest.raises(CallerError, match=r"pipelines\.other\.labels"):
+        settings.for_pipeline(of_plug_in)
+
+
+def test_backend_is_refused_for_a_pipeline_without_agents() -> None:
+    settings = load_settings(typed={"backend": "embedded"})
+    with pytest.raises(CallerError, match="backend: other does not use it"):
+        check_settings_used(settings, find("dmis")._replace(name="other", agents=()))

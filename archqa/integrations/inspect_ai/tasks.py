@@ -13,6 +13,9 @@ from archqa.integrations.inspect_ai.solver import pipeline_solver
 from archqa.runs.case_selection import Selection
 from archqa.runs.plan import Plan, plan_run
 from archqa.settings import load_settings
+from archqa.tasks import archehr_2025 as archehr_2025_task
+from archqa.tasks import fhir_agentbench as fhir_agentbench_task
+from archqa.tasks import medagentbench as medagentbench_task
 
 MODEL = "inspect"
 """The model's name in archqa's settings: which one it is, Inspect says."""
@@ -26,7 +29,7 @@ def archehr_2025(
     cases: str, key: str | None = None, pipeline: str | None = None, assign: Assignments = ""
 ) -> Task:
     """ArchEHR-QA 2025: cited answers from notes. The key may lie next to the cases."""
-    return _task("archehr-2025", cases, key, {"pipeline": pipeline}, assign)
+    return _task(archehr_2025_task.NAME, cases, key, {"pipeline": pipeline}, assign)
 
 
 @task
@@ -39,7 +42,7 @@ def fhir_agentbench(
 ) -> Task:
     """FHIR-AgentBench: questions to a FHIR record, with the record's tools."""
     typed = {"pipeline": pipeline, "record": record}
-    return _task("fhir-agentbench", cases, key, typed, assign)
+    return _task(fhir_agentbench_task.NAME, cases, key, typed, assign)
 
 
 @task
@@ -53,7 +56,7 @@ def medagentbench(
 ) -> Task:
     """MedAgentBench: tasks on a FHIR record behind archqa's gateway, graded against that record."""
     typed = {"pipeline": pipeline, "record": record, "functions": functions}
-    return _task("medagentbench", cases, key, typed, assign)
+    return _task(medagentbench_task.NAME, cases, key, typed, assign)
 
 
 def _task(
